@@ -6,12 +6,12 @@ namespace muster::cli::inline options {
 
 BuildFeatures this_build() {
   BuildFeatures features;
-  // Muster's `horovod` has a module for each of the frameworks (python/muster/dropin), and tests run all three.
+  // Muster's package `horovod` has a module for each of these frameworks (python/muster/dropin). Tests run all three.
   features.tensorflow = true;
   features.pytorch = true;
   features.mxnet = true;
-  // Horovod's Gloo controller is served (rendezvous/horovod_server.h), and libmuster is what Horovod has Gloo for. It
-  // looks for NCCL at run time: hvd.nccl_built() tells.
+  // Muster serves Horovod's Gloo controller (rendezvous/horovod_server.h), and libmuster replaces Horovod's Gloo
+  // operations. libmuster looks for NCCL at run time, so hvd.nccl_built() reports it.
   features.gloo = true;
   features.gloo_operations = true;
   return features;

@@ -1,12 +1,14 @@
-// --check-build: what this build has, in horovodrun's form. Pure.
+// --check-build: reports what this build contains, in the format of horovodrun.
+// Thread: any; all functions are pure.
 #pragma once
 
 #include <string>
 
 namespace muster::cli::inline options {
 
-// Frameworks: those with a module in Muster's `horovod`. Controllers: of Horovod, that ranks can use. Operations: what
-// libmuster does collectives with, or stands for.
+// Frameworks are true if Muster's Python package `horovod` has a module for them.
+// Controllers are those of Horovod that ranks can use.
+// Operations are the libraries that libmuster uses for collectives, or replaces.
 struct BuildFeatures {
   bool tensorflow = false;
   bool pytorch = false;
@@ -20,7 +22,7 @@ struct BuildFeatures {
 
 BuildFeatures this_build();
 
-// `verbose`: an empty line first, as horovodrun has it.
+// With `verbose`, an empty line comes first, because horovodrun prints one.
 std::string format_build(const BuildFeatures& features, bool verbose);
 
 }  // namespace muster::cli::options

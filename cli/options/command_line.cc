@@ -19,7 +19,7 @@ Status unknown_option(std::string_view word, const FlagTable& table) {
                nearest ? fmt::format(", did you mean {}?", *nearest) : "");
 }
 
-// An option and the value that is attached to its word.
+// An option and the value that is attached to its word; nullopt if none is.
 struct OptionWord {
   FlagTable::Match match{};
   std::optional<std::string> attached;
@@ -33,7 +33,8 @@ Result<OptionWord> read_option(const std::string& word, const FlagTable& table) 
     if (const auto match = table.find(spelling)) return OptionWord{*match, word.substr(equals + 1)};
     return unknown_option(spelling, table);
   }
-  // Numbers may touch their letter (-p2222, -n4); other text that does is rather a long name of another launcher.
+  // A number may touch its letter (-p2222, -n4). Other text may not, because such a word is often another launcher's
+  // long option.
   const auto match = word.starts_with("--") ? std::nullopt : table.find(word.substr(0, 2));
   const bool is_number = base::parse_decimal(std::string_view(word).substr(2), 999'999'999).has_value();
   if (match && match->flag->values == 1 && match->spelling->value.empty() && is_number) {
@@ -42,7 +43,7 @@ Result<OptionWord> read_option(const std::string& word, const FlagTable& table) 
   return unknown_option(word, table);
 }
 
-// Before `word` counts as unknown: an abbreviation.
+// Tries `word` as an abbreviation before it counts as unknown.
 Result<OptionWord> read_abbreviation(const std::string& word, const FlagTable& table) {
   const auto equals = word.find('=');
   MUSTER_ASSIGN_OR_RETURN(const auto full, expand_abbreviation(word.substr(0, equals)));
@@ -50,7 +51,7 @@ Result<OptionWord> read_abbreviation(const std::string& word, const FlagTable& t
   return read_option(equals == std::string::npos ? *full : *full + word.substr(equals), table);
 }
 
-// --gloo and --mpi on one line: two options that speak for themselves and contradict each other.
+// Refuses two spellings of one option that set different values, such as --gloo and --mpi.
 Status check_contradiction(const CommandLine& line, const FlagTable::Match& now, const FlagTable& table) {
   for (const GivenOption& before : line.options) {
     const auto earlier = table.find(before.spelling);
@@ -62,7 +63,7 @@ Status check_contradiction(const CommandLine& line, const FlagTable::Match& now,
   return base::ok_status();
 }
 
-// Takes the option at `words[at]` and its values; returns the index after them.
+// Reads the option at `words[at]` and its values. Returns the index after them.
 Result<std::size_t> take_option(const std::vector<std::string>& words, std::size_t at, const FlagTable& table,
                                 Abbreviations abbreviations, CommandLine& line) {
   Result<OptionWord> read = read_option(words[at], table);

@@ -1,3 +1,5 @@
+// This file reads YAML files into settings (ConfigReader), and merges all sources of settings.
+// Read ConfigReader::read_section() first, then gather_settings() at the end.
 #include "cli/options/config_file.h"
 
 #include <algorithm>
@@ -23,7 +25,7 @@ class ConfigReader {
                std::vector<std::string>* ignored)
       : file_name_(file_name), table_(table), takes_roles_(takes_roles), ignored_(ignored) {}
 
-  // `path`: of the keys around, "muster."; empty at the top.
+  // `path` is the path of the enclosing keys, such as "muster."; empty at the top level.
   Status read_section(const std::string& path, const YamlNode& section) {
     for (std::size_t i = 0; i < section.items.size(); ++i) {
       const YamlNode::Key& key = section.keys[i];
@@ -37,9 +39,9 @@ class ConfigReader {
         if (value.kind != YamlNode::Kind::kMap) return fail(key, fmt::format("{} holds keys, not a value", key_path));
         MUSTER_RETURN_IF_ERROR(read_section(key_path + ".", value));
       } else if (takes_roles_ && key_path == "roles") {
-        continue;  // cli/options/role_file.h
+        continue;  // cli/options/role_file.h reads them
       } else if (key_path == "launcherd") {
-        continue;  // launcherd's own settings, which this program does not have
+        continue;  // launcherd's own settings; this program does not use them
       } else {
         MUSTER_RETURN_IF_ERROR(read_unknown(path, key));
       }
@@ -100,7 +102,7 @@ class ConfigReader {
     return base::ok_status();
   }
 
-  // A key of ours at a wrong place stays an error: ignored, it would run another job than the user means.
+  // A key of Muster at a wrong place stays an error. If it were ignored, another job would run than the user means.
   Status read_unknown(const std::string& path, const YamlNode::Key& key) {
     const Status unknown = unknown_key(path, key);
     const bool is_ours = path.starts_with("muster.") || std::ranges::any_of(table_.flags(), [&](const Flag& flag) {
@@ -112,7 +114,7 @@ class ConfigReader {
   }
 
   Status unknown_key(const std::string& path, const YamlNode::Key& key) const {
-    std::set<std::string> known;  // at this place
+    std::set<std::string> known;  // the keys that are valid at this place
     std::string elsewhere;
     for (const Flag& flag : table_.flags()) {
       const std::string& config_key = flag.config_key;
@@ -136,7 +138,7 @@ class ConfigReader {
   std::vector<Setting> settings_;
 };
 
-// The file that the user named for this run; nullptr: none.
+// Returns the setting that names a file for this run. nullptr if there is none.
 const Setting* named_file(const std::vector<Setting>& variables, const std::vector<Setting>& flags) {
   const Setting* named = nullptr;
   for (const auto* layer : {&variables, &flags}) {

@@ -1,7 +1,9 @@
-// Configuration files: YAML with horovodrun's keys at the top level and ours under `muster:`, named after the options
-// with '_' for '-'. A null value leaves the option unset. Unknown keys are errors with file, line and column, and name
-// the key that was probably meant. In a file that --config-file names, horovodrun's unknown keys are ignored with a
-// note: horovodrun ignores them silently, and its users have such files.
+// Reads configuration files in YAML. horovodrun's keys stand at the top level. Muster's keys stand under `muster:` and
+// have the names of the options, with '_' for '-'. A null value leaves its option unset.
+// Errors: an unknown key is an error with file, line and column, and names the key that the user probably meant. In a
+// file named by --config-file, an unknown key outside `muster:` is ignored with a note. The reason: horovodrun ignores
+// such keys silently, and its users have such files.
+// Example:
 //
 //   params:
 //     fusion_threshold_mb: 32
@@ -24,25 +26,27 @@ namespace muster::cli::inline options {
 inline constexpr std::size_t kMaxConfigBytes = 1u << 20;
 
 // Pure.
-// `takes_roles`: a job file, whose `roles` cli/options/role_file.h reads.
-// `ignored`: gets a line for each unknown key outside `muster:` that is not ours either; nullptr: such keys are errors.
+// `takes_roles`: the file is a job file; its `roles` are skipped here, and cli/options/role_file.h reads them.
+// `ignored` gets a line for each unknown key outside `muster:` that is not the name of a Muster key either.
+// nullptr means that such keys are errors.
 base::Result<std::vector<Setting>> parse_config(std::string_view content, const std::string& file_name,
                                                 const FlagTable& table, bool takes_roles = false,
                                                 std::vector<std::string>* ignored = nullptr);
 
-// NOT_FOUND: there is no such file.
+// NOT_FOUND if the file does not exist.
 base::Result<std::vector<Setting>> read_config_file(const std::string& path, const FlagTable& table,
                                                     bool takes_roles = false,
                                                     std::vector<std::string>* ignored = nullptr);
 
-// The file that the user has named for this run, by --config-file or a variable.
+// The file that the user named for this run by --config-file or its variable. nullopt if the user named none.
 std::optional<std::string> named_config(const CommandLine& line, const base::Environment& environment,
                                         const FlagTable& table);
 
-enum class NamedFile { kSettings, kJob };  // the latter may have roles
+enum class NamedFile { kSettings, kJob };  // a kJob file may have roles
 
-// All sources in their order: `system_file`, ~/.config/muster/config.yaml, --config-file (which must exist), MUSTER_*
-// variables, command line. `defaults` (of a job template) go between the files and the variables.
+// Reads all sources in this order: `system_file`, ~/.config/muster/config.yaml, the file of --config-file, MUSTER_*
+// variables, command line. Later sources win. The file of --config-file must exist; the other two need not.
+// `defaults` come from a job template. They rank after the files and before the variables.
 base::Result<Settings> gather_settings(const CommandLine& line, const base::Environment& environment,
                                        const std::string& system_file, const FlagTable& table,
                                        const std::vector<Setting>& defaults = {},

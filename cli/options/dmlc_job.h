@@ -1,4 +1,4 @@
-// MXNet's parameter server as a job: hvdrun --runtime mxnet --num-workers W [--num-servers S].
+// Describes a job of MXNet's parameter server: hvdrun --runtime mxnet --num-workers W [--num-servers S].
 #pragma once
 
 #include "base/status.h"
@@ -7,11 +7,13 @@
 
 namespace muster::cli::inline options {
 
-// --num-workers and --num-servers, after --runtime.
+// Reads --num-workers and --num-servers. Call it after --runtime is read. A number of ranks (-np) beside them is a
+// mistake.
 void read_dmlc(SettingReader& read, HvdrunOptions& options);
 
-// Makes the roles, once the hosts are known; without hosts where `any_hosts` (launcherd chooses them), else on this
-// one. Nothing to do for other jobs. INVALID_ARGUMENT: the command line says other programs, or numbers of ranks.
+// Makes the roles of the job. Call it once the hosts are known; other jobs stay unchanged.
+// Without hosts the job runs on this host. With `any_hosts` the list stays empty, and launcherd chooses the hosts.
+// INVALID_ARGUMENT if the command line names several programs. Errors of model::dmlc_places() are passed on.
 base::Status settle_dmlc(HvdrunOptions& options, bool any_hosts);
 
 }  // namespace muster::cli::options

@@ -3,7 +3,7 @@
 
 namespace muster::cli::inline options {
 
-inline constexpr int kNotAnswered = 1;  // a launcher, or a host
+inline constexpr int kNotAnswered = 1;  // a launcher or a host did not answer
 inline constexpr int kUsageError = 2;   // usage or configuration; nothing was started
 inline constexpr int kMusterFailed = 125;
 inline constexpr int kStdoutClosed = 141;

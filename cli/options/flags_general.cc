@@ -1,4 +1,4 @@
-// The options that ask hvdrun about itself instead of starting something.
+// hvdrun's general options: configuration, launcherd, templates, and those that ask about hvdrun itself.
 #include "cli/help/flag_row.h"
 #include "cli/options/hvdrun_flags.h"
 

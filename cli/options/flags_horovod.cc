@@ -1,5 +1,5 @@
-// horovodrun 0.28.1's options that tune Horovod itself, choose its controller or belong to elastic jobs, under the keys
-// of its configuration file (horovod/runner/launch.py and runner/common/util/config_parser.py are the reference).
+// The options of horovodrun 0.28.1 that tune Horovod, choose its controller or belong to elastic jobs. They have the
+// keys of horovodrun's configuration file. Source: horovod/runner/launch.py and runner/common/util/config_parser.py.
 #include "cli/help/flag_row.h"
 #include "cli/options/hvdrun_flags.h"
 

@@ -1,4 +1,5 @@
-// The options that say what to start, where, and how it ends.
+// This file holds hvdrun's options on ranks, hosts, program, output and end; add_launch_flags() adds them.
+// Read add_launch_flags() at the end first; each …_rows() function holds one group.
 #include "cli/help/flag_row.h"
 #include "cli/options/hvdrun_flags.h"
 #include "cli/options/label_option.h"

@@ -13,11 +13,11 @@ enum class Kind {
   kText,
   kWord,      // one of the option's words
   kOn,        // 1 or 0
-  kOff,       // the complement: 0 or 1
-  kOnlyIfOn,  // 1, or nothing
+  kOff,       // the complement of the option: 0 if on, 1 if off
+  kOnlyIfOn,  // 1 if on, else not exported
 };
 
-// Under what condition a variable is exported at all.
+// Tells when a variable is exported: always, only with autotune, or only with a timeline.
 enum class When { kAlways, kAutotune, kTimeline };
 
 struct Tuning {
@@ -55,12 +55,13 @@ constexpr Tuning kTable[] = {
     {"horovod", "MUSTER_HOROVOD", Kind::kWord},
 };
 
-// Horovod keeps these in an int; the buffer size, in bytes, in 64 bits.
+// Limits of Horovod's own types: it keeps numbers in an int, and the buffer size in bytes in 64 bits.
 constexpr long kMostNumber = std::numeric_limits<int>::max();
 constexpr long kMebibyte = 1L << 20;
 constexpr long kMostMebibytes = std::numeric_limits<long>::max() / kMebibyte;
 
-// As Python's str(float): the shortest text that reads back as the same number, never without a point.
+// Formats `value` as Python's str(float) does: the shortest text that reads back as the same number, always with a
+// point or an exponent.
 std::string python_float(double value) {
   std::string text = fmt::format("{}", value);
   if (text.find_first_of(".e") == std::string::npos) text += ".0";
@@ -112,7 +113,8 @@ std::vector<std::string> horovod_tuning(SettingReader& read) {
   read.text("timeline-filename", timeline);
   std::vector<std::string> variables;
   for (const Tuning& tuning : kTable) {
-    const auto value = read_value(tuning, read);  // also of those that are not exported: a mistake is one all the same
+    // Read options that are not exported, too, so that a mistake in them is reported.
+    const auto value = read_value(tuning, read);
     const bool counts = tuning.when == When::kAlways || (tuning.when == When::kAutotune && is_autotuned) ||
                         (tuning.when == When::kTimeline && !timeline.empty());
     if (value && counts) variables.push_back(fmt::format("{}={}", tuning.variable, *value));

@@ -1,5 +1,6 @@
-// What horovodrun's tuning options mean: variables that Horovod reads in every rank. Pure. The values are written as
-// horovodrun 0.28.1 writes them (runner/common/util/config_parser.py: set_env_from_args).
+// Translates horovodrun's tuning options into the variables that Horovod reads in every rank. The values have the form
+// that horovodrun 0.28.1 writes (runner/common/util/config_parser.py: set_env_from_args).
+// Thread: any; pure.
 #pragma once
 
 #include <string>
@@ -9,8 +10,8 @@
 
 namespace muster::cli::inline options {
 
-// "NAME=VALUE" for every option that is set, in the order of the options; a mistake ends up in `read`'s status.
-// Autotune's own options count only when autotune is on, mark_cycles only with a timeline.
+// Returns "NAME=VALUE" for every option that is set, in the order of the options. A mistake ends up in `read`'s status.
+// Autotune's own options count only if autotune is on. mark_cycles counts only with a timeline.
 std::vector<std::string> horovod_tuning(SettingReader& read);
 
 }  // namespace muster::cli::options

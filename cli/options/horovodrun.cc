@@ -8,7 +8,7 @@
 namespace muster::cli::inline options {
 namespace {
 
-// horovod/runner/launch.py: parse_args().
+// Source: parse_args() in horovod/runner/launch.py.
 constexpr auto kLongOptions = std::to_array<std::string_view>({
     "--autotune",
     "--autotune-bayes-opt-max-samples",

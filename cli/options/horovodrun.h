@@ -1,5 +1,7 @@
-// The program horovodrun: hvdrun under another name. Python's argparse lets users of horovodrun abbreviate options, so
-// this name takes abbreviations, too. hvdrun does not: an option that it gets later could make one ambiguous. Pure.
+// The program horovodrun is hvdrun under another name. Python's argparse lets users of horovodrun abbreviate options,
+// so this name accepts abbreviations, too. hvdrun does not, because a future option could make an abbreviation
+// ambiguous.
+// Thread: any; all functions are pure.
 #pragma once
 
 #include <optional>
@@ -10,12 +12,14 @@
 
 namespace muster::cli::inline options {
 
-// Whether a program that was called as `argv0` stands for horovodrun.
+// True if `argv0` calls the program by the name horovodrun.
 bool is_horovodrun(std::string_view argv0);
 
-// The long option of horovodrun 0.28.1 that `word` begins, as "--cycle" begins "--cycle-time-ms"; nullopt if none.
-// Only horovodrun's own options count, so that hvdrun's make nothing ambiguous. INVALID_ARGUMENT: `word` begins several
-// options, also two spellings of one, as in argparse; the message names them.
+// Completes an abbreviation: returns the long option of horovodrun 0.28.1 that begins with `word`. For example,
+// "--cycle" becomes "--cycle-time-ms". nullopt if no option begins so. hvdrun's own options do not count, so they
+// cannot make an abbreviation ambiguous.
+// INVALID_ARGUMENT if several options begin with `word`, even if they are two spellings of one option. argparse refuses
+// these, too. The message names them.
 base::Result<std::optional<std::string>> expand_abbreviation(std::string_view word);
 
 }  // namespace muster::cli::options

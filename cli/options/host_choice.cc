@@ -14,7 +14,7 @@ using base::Code;
 using base::error;
 using base::Result;
 
-// Each name once, in order.
+// Returns each name once, in order.
 std::vector<std::string> names_of(const std::vector<model::HostSpec>& hosts) {
   std::vector<std::string> names;
   for (const model::HostSpec& host : hosts) {

@@ -1,4 +1,4 @@
-// What there is to say about hvdrun.
+// The help text of hvdrun.
 #include "cli/help/command_doc.h"
 #include "cli/options/hvdrun_flags.h"
 

@@ -1,4 +1,5 @@
-// hvdrun's options and what there is to say about the command. Constant data; any thread.
+// hvdrun's options and its help text.
+// Thread: any; the data is constant.
 #pragma once
 
 #include <vector>
@@ -7,14 +8,14 @@
 
 namespace muster::cli::inline options {
 
-// hvdrun's: all of horovodrun 0.28.1's options, and ours.
+// All options of horovodrun 0.28.1, and Muster's own.
 const FlagTable& hvdrun_flags();
 const CommandDoc& hvdrun_doc();
 
-// The groups of options that every command which runs ranks from here has, after those of its own.
+// Appends the option groups that every command has which runs ranks itself. `own` stays in front.
 std::vector<GroupTitle> with_run_groups(std::vector<GroupTitle> own);
 
-// The rows of hvdrun_flags(), by the file that holds them.
+// These add the rows of hvdrun_flags(). The trailing comment names the file that holds the rows.
 void add_launch_flags(std::vector<Flag>& flags);   // flags_launch.cc
 void add_horovod_flags(std::vector<Flag>& flags);  // flags_horovod.cc
 void add_general_flags(std::vector<Flag>& flags);  // flags_general.cc

@@ -1,5 +1,6 @@
-// --label-format, --no-label and -prefix-timestamp: what stands before each line of the ranks on the console. For
-// hvdrun, muster logs and muster attach. Constant data and pure; any thread.
+// --label-format, --no-label and -prefix-timestamp: the text before each line of the ranks on the console. hvdrun,
+// muster logs and muster attach have these options.
+// Thread: any; the data is constant and the functions are pure.
 #pragma once
 
 #include "base/status.h"
@@ -9,10 +10,11 @@
 
 namespace muster::cli::inline options {
 
-// --label-format TEXT, --no-label.
+// The row of --label-format TEXT and --no-label.
 FlagRow label_row();
 
-// From --label-format and --no-label. INVALID_ARGUMENT: the text is no format; the message names the option.
+// Reads the label from --label-format, --no-label and -prefix-timestamp. INVALID_ARGUMENT if the text is no format; the
+// message names the option.
 base::Result<model::LabelFormat> read_label_format(const Settings& settings);
 
 }  // namespace muster::cli::options

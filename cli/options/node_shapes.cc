@@ -30,7 +30,7 @@ std::optional<int> read_number(const std::string& path) {
   return number ? std::optional(static_cast<int>(*number)) : std::nullopt;
 }
 
-// cpuN holds a link "nodeM" to its NUMA node.
+// Returns the NUMA node of a CPU. The directory cpuN holds a link "nodeM" to it.
 int numa_of(const std::string& directory) {
   std::error_code failed;
   for (const auto& entry : std::filesystem::directory_iterator(directory, failed)) {
@@ -103,7 +103,7 @@ model::NodeShape read_node_shape(const std::string& root, const std::vector<int>
     const std::string directory = fmt::format("{}/cpu{}", root, cpu);
     const auto package = read_number(directory + "/topology/physical_package_id");
     const auto core = read_number(directory + "/topology/core_id");
-    // Numbers of unknown cores must not meet those of known ones.
+    // Give unknown cores numbers above all valid ones, so that they cannot equal a known core's number.
     const Place place{package.value_or(0), numa_of(directory), core.value_or(base::kMaxCpu + 1 + cpu)};
     model::CoreShape& entry = cores[place];
     entry.socket = place.package;

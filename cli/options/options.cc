@@ -1,3 +1,5 @@
+// This file reads one group of hvdrun's options in each read_…() function, then puts the job together.
+// Read from the end: parse_hvdrun(), then read_job() and read_options(), then the group that you need.
 #include "cli/options/options.h"
 
 #include <algorithm>
@@ -35,7 +37,7 @@ using base::Status;
 using std::chrono::milliseconds;
 
 Status check_interface(const std::string& name) {
-  constexpr std::size_t kMost = 15;  // IFNAMSIZ without its NUL
+  constexpr std::size_t kMost = 15;  // IFNAMSIZ without its NUL byte
   const bool is_clean = std::ranges::none_of(
       name, [](unsigned char c) { return c <= ' ' || c == 0x7f || c == '/' || c == '^' || c == '='; });
   if (!name.empty() && name.size() <= kMost && is_clean) return base::ok_status();
@@ -161,7 +163,7 @@ void read_container(SettingReader& read, model::Container& container) {
   });
 }
 
-// SRC or SRC:DST, as typed; job_hosts.h makes them absolute.
+// Parses SRC or SRC:DST as the user typed it. job_hosts.h makes the paths absolute.
 Result<model::StagedPath> parse_stage(const Setting& setting) {
   const std::size_t colon = setting.value.find(':');
   model::StagedPath staged{.source = setting.value.substr(0, colon)};
@@ -175,10 +177,10 @@ Result<model::StagedPath> parse_stage(const Setting& setting) {
 
 void read_program(SettingReader& read, HvdrunOptions& options) {
   model::JobSpec& job = options.job;
-  // horovodrun's options first: a variable that the user names himself wins over them.
+  // Put horovodrun's options first, so that a variable that the user names wins over them.
   job.environment.named = horovod_tuning(read);
-  // NCCL takes those of the list that a host has, all of them. The others take one: the launcher chooses it for each
-  // host, once it knows the host's interfaces.
+  // NCCL accepts the whole list and uses the interfaces that a host has. Other libraries accept one interface. The
+  // launcher chooses it for each host, once it knows the host's interfaces.
   if (!job.network_interfaces.empty()) {
     job.environment.named.push_back("NCCL_SOCKET_IFNAME=" + base::join(job.network_interfaces, ","));
   }
@@ -268,8 +270,8 @@ Status check_cooldown(const Setting& setting) {
                setting.label, kMost, base::printable(setting.value));
 }
 
-// Elastic jobs come later: what they need beyond the start is checked, so that a mistake is found today, and answered
-// by their note.
+// Elastic jobs are not supported yet. Options that matter only after the start are checked, so that mistakes are found.
+// They have no other effect; a note tells the user so.
 void read_elastic(SettingReader& read, ElasticOptions& elastic) {
   std::optional<long> ignored;
   read.text("host-discovery-script", elastic.discovery_script);
@@ -281,7 +283,7 @@ void read_elastic(SettingReader& read, ElasticOptions& elastic) {
   read.custom("blacklist-cooldown-range", check_cooldown);
 }
 
-// hvdrun's ranks find each other over TCP; a program that was told to use MPI would find itself alone.
+// Refuse MPI, because hvdrun's ranks find each other over TCP. A program that uses MPI would run alone.
 void check_controller(SettingReader& read) {
   std::string controller;
   read.word("controller", controller);
@@ -299,7 +301,7 @@ void read_dry_run(SettingReader& read, DryRunOptions& dry_run) {
   const Setting* assumed = nullptr;
   read.custom("assume-node", [&](const Setting& setting) -> Status {
     assumed = &setting;
-    if (!is_node_shape(setting.value)) return base::ok_status();  // a template: apply_template()
+    if (!is_node_shape(setting.value)) return base::ok_status();  // the name of a template; apply_template() handles it
     auto node = parse_assumed_node(setting.value);
     if (!node.ok()) return node.status().with_context(setting.label);
     dry_run.assumed_node = std::move(*node);
@@ -320,9 +322,9 @@ void read_dry_run(SettingReader& read, DryRunOptions& dry_run) {
   }
 }
 
-// Options with the same note share a line.
+// Refuses unsupported options, or adds a note for them. Options with the same note share a line.
 Status answer_unsupported(const Settings& settings, std::vector<std::string>& notes) {
-  std::vector<std::pair<std::string_view, std::string>> labels;  // by note
+  std::vector<std::pair<std::string_view, std::string>> labels;  // each with the text of its note
   for (const Setting& setting : settings.entries()) {
     const Flag& flag = *setting.flag;
     if (!flag.harmless.empty() && setting.value == flag.harmless) continue;
@@ -366,7 +368,7 @@ Status take_command(CommandLine& line, model::JobSpec& job) {
   return base::ok_status();
 }
 
-// --self-test: the command is muster_perf, which lies beside this program.
+// --self-test: runs muster_perf, which lies in the same directory as this program.
 Status take_self_test(CommandLine& line, const std::string& directory) {
   if (!line.command.empty()) {
     return error(Code::kInvalidArgument, "--self-test brings its own command: leave out '{}'",
@@ -376,7 +378,7 @@ Status take_self_test(CommandLine& line, const std::string& directory) {
   return base::ok_status();
 }
 
-// --expand: in every word of the command.
+// --expand: placeholders are expanded in every word of the command.
 void expand_all(model::JobSpec& job) {
   for (std::size_t i = 0; i < job.command.size(); ++i) job.expand.push_back(i);
   job.expands_roles = !job.roles.empty();
@@ -395,7 +397,7 @@ Result<job_templates::Template> named_template(const GivenOption& option, const 
                is_node ? "; a shape is SOCKETSxCORES[xTHREADS][+GPUS]" : "");
 }
 
-// The last one on the line; nullptr: not given.
+// Returns the last such option on the line. nullptr if it is not given.
 const GivenOption* given(const CommandLine& line, std::string_view name) {
   const GivenOption* found = nullptr;
   for (const GivenOption& option : line.options) {
@@ -404,7 +406,7 @@ const GivenOption* given(const CommandLine& line, std::string_view name) {
   return found;
 }
 
-// What -t says, or else --assume-node by the name of a template.
+// The template named by -t, or else by --assume-node, with what follows from it.
 struct TemplateWish {
   std::optional<job_templates::Template> job_template;
   job_templates::LaunchPlan plan;
@@ -436,8 +438,8 @@ Status take_node(const job_templates::Template& job_template, DryRunOptions& dry
   return base::ok_status();
 }
 
-// Empty unless the template alone has chosen that a rank sees one tile: scripts of the field then choose a wrong
-// device.
+// Returns a warning if the template, and not the user, has chosen that a rank sees one tile. Common scripts then select
+// a wrong device. Empty if no warning is needed.
 std::string tile_note(const Settings& settings) {
   const Setting* const bind = settings.find("gpu-bind");
   if (bind == nullptr || bind->value != "tile" || !bind->origin.starts_with("template ")) return {};
@@ -447,7 +449,7 @@ std::string tile_note(const Settings& settings) {
       bind->origin);
 }
 
-// Beside the options: what is said, and what hosts look like that nobody asks.
+// Applies all of a template that is not an option: its notes, and its node as the shape of hosts that are not asked.
 Status apply_template(const TemplateWish& wish, const Settings& settings, const base::Environment& environment,
                       HvdrunOptions& options) {
   MUSTER_RETURN_IF_ERROR(assume_template_node(settings, environment, options.dry_run));
@@ -475,7 +477,7 @@ Result<ParsedHvdrun> read_job(CommandLine line, const base::Environment& environ
   if (is_on(settings, "print-config")) return answer(0, format_settings(settings, hvdrun_flags()));
   if (is_on(settings, "check-build")) return answer(0, format_build(this_build(), parsed.options.launch.verbose));
   MUSTER_RETURN_IF_ERROR(set_roles(std::move(roles), settings, parsed.options.job));
-  // Who runs where does not depend on what runs.
+  // A dry run needs no command, because the placement does not depend on it.
   if (parsed.options.dry_run.is_on && line.command.empty()) return parsed;
   if (is_on(settings, "self-test")) MUSTER_RETURN_IF_ERROR(take_self_test(line, context.program_directory));
   model::JobSpec& job = parsed.options.job;
@@ -518,7 +520,7 @@ Result<HvdrunOptions> read_options(const Settings& settings) {
   read_output(read, options);
   read_life(read, options);
   read_dmlc(read, options);
-  // Hands are slower than programs.
+  // Agents started by hand need longer, so raise the default start timeout.
   const bool is_typed = options.bootstrap.by == launcherd::BootstrapBy::kManual;
   if (is_typed && settings.find("start-timeout") == nullptr) options.job.start_timeout = std::chrono::minutes(10);
   read_elastic(read, options.elastic);

@@ -1,7 +1,8 @@
-// hvdrun's command line, environment and configuration: words in, a job and how to reach its hosts out. Hosts are not
-// looked up, and no file but the configuration (cli/options/config_file.h) is read.
-//
-// An option given twice: the last one counts, as with horovodrun; --env adds up.
+// Reads hvdrun's command line, environment and configuration into a job and the way to reach its hosts. It does not
+// resolve hosts. It reads the configuration and job files (cli/options/config_file.h), a template's files, and no
+// other.
+// If an option is given twice, the last value counts, as with horovodrun. Values of --env add up.
+// Example:
 //
 //   ParsedHvdrun parsed = parse_hvdrun({argv + 1, argv + argc}, environment, {.build_id = base::build_id()});
 //   if (parsed.exit_code) …print parsed.text to stdout (0) or stderr, return *parsed.exit_code
@@ -25,98 +26,106 @@
 
 namespace muster::cli::inline options {
 
-// --dry-run: say who would run where, and start nothing.
+// --dry-run: shows which rank would run on which host, and starts nothing.
 struct DryRunOptions {
   bool is_on = false;
   bool json = false;
-  bool probe = false;                            // ask the hosts what they look like
-  std::optional<model::NodeShape> assumed_node;  // what every host looks like; nullopt: known of this host only
-  std::optional<std::string> host_pattern;       // NodeLook.names of hosts that nobody has named
-  std::optional<int> host_count;                 // and how many; nullopt: as many as the ranks need
+  bool probe = false;  // ask the hosts for their cores and GPUs
+  // The assumed shape of every host. nullopt means that only this host's shape is known.
+  std::optional<model::NodeShape> assumed_node;
+  // Pattern of names for made-up hosts, used if the user named none (NodeLook.names of a template). nullopt if no hosts
+  // are made up.
+  std::optional<std::string> host_pattern;
+  // Number of made-up hosts. nullopt means as many as the ranks need.
+  std::optional<int> host_count;
 };
 
-// How many hosts a user of torchrun expects.
+// torchrun's --nnodes: the number of hosts that the user expects.
 struct NodeCount {
   int min = 1;
   int max = 1;
   std::string label;  // how errors begin
 };
 
-// torchrun's word for as many ranks as a host has devices.
+// torchrun's --nproc-per-node as a word: one rank for each device of a host.
 struct DeviceCount {
   enum class Of { kGpus, kCpus, kGpusElseCpus };
   Of of = Of::kGpus;
   std::string label;  // how errors begin
 };
 
-// horovodrun's elastic jobs, as far as one that keeps its hosts can follow them.
+// horovodrun's options for elastic jobs. A job of Muster keeps its hosts, so it follows them only as far as it can.
 struct ElasticOptions {
-  std::string discovery_script;  // names the hosts; empty: none
+  std::string discovery_script;  // a script that prints the hosts; empty if none
   std::optional<long> slots_per_host;
   std::optional<long> min_ranks;
   std::optional<long> max_ranks;
 };
 
-// Whether hosts are looked at before the job starts.
+// Tells whether hosts are checked before the job starts, and how thoroughly.
 enum class HealthCheck { kOff, kQuick, kFull };
 
-// MXNet's parameter server.
+// The numbers and hosts of MXNet's parameter server.
 struct DmlcOptions {
   model::DmlcCounts counts{};
-  std::vector<model::HostSpec> server_hosts{};  // empty: where the workers are
+  std::vector<model::HostSpec> server_hosts{};  // empty means the workers' hosts
 };
 
 struct HvdrunOptions {
-  // placement.hosts is filled from -H. Left to the caller: hosts of `hostfile`; umask; workdir: empty without --wdir,
-  // and a relative one is relative to the launcher's directory.
+  // placement.hosts holds the hosts of -H. The caller adds the hosts of `hostfile`, the umask and the directory.
+  // job.workdir is empty without --wdir. A relative one is relative to the launcher's directory.
   model::JobSpec job;
-  std::vector<std::string> env_files;     // --env-file: paths to be read, in order
-  std::string hostfile;                   // path to be read; empty: none
+  std::vector<std::string> env_files;     // --env-file: paths that the caller must read, in order
+  std::string hostfile;                   // path that the caller must read; empty if none
   launcherd::BootstrapOptions bootstrap;  // backend, identity_file, default_port, agent_dir
   launcherd::LaunchOptions launch;        // agent_link, contain, verbose
-  std::vector<std::string> notes;         // one line each, to be said before the job starts
-  bool reports_bindings = false;          // a line for each rank
-  bool quiet = false;                     // nothing of our own unless somebody must act
-  model::LabelFormat label;               // before each line of the ranks
-  std::string events_file;                // --json-events; empty: none
-  std::string launcher;                   // --launcher: whose job it is, "auto" or an address; empty: our own
+  std::vector<std::string> notes;         // one line each; the caller prints them before the job starts
+  bool reports_bindings = false;          // print the binding of each rank, a line each
+  bool quiet = false;                     // hide Muster's own lines, except those that ask the user to act
+  model::LabelFormat label;               // text before each line of the ranks
+  std::string events_file;                // --json-events; empty if not given
+  // --launcher: "auto", or the address of the launcherd that runs the job. Empty means that hvdrun runs it itself.
+  std::string launcher;
   DryRunOptions dry_run;
-  std::optional<HostNumbers> host_numbers;  // --nodes: of the hosts, only these
-  int spares = 0;                           // --spare: hosts that are left out
+  std::optional<HostNumbers> host_numbers;  // --nodes: use only these of the hosts
+  int spares = 0;                           // --spare: the number of hosts to leave out
   HealthCheck health_check = HealthCheck::kOff;
-  std::optional<NodeCount> nodes;      // more hosts are left out, fewer are an error
-  std::optional<DeviceCount> devices;  // slots of hosts without explicit ones; the hosts have to be asked
+  std::optional<NodeCount> nodes;  // surplus hosts are left out; too few are an error
+  // Slots of hosts that have no explicit number. The caller must ask the hosts for their devices.
+  std::optional<DeviceCount> devices;
   ElasticOptions elastic;
-  std::optional<DmlcOptions>
-      dmlc;  // --num-workers; its roles are made when the hosts are known (cli/options/dmlc_job.h)
+  // --num-workers and --num-servers. settle_dmlc() makes the roles once the hosts are known (cli/options/dmlc_job.h).
+  std::optional<DmlcOptions> dmlc;
 };
 
 struct ParsedHvdrun {
-  // Set: the command line is answered by `text` alone; help and version on stdout with 0, a mistake on stderr with 2.
+  // If set, print `text` and exit with this code. Help and version go to stdout with 0, a mistake goes to stderr with
+  // 2.
   std::optional<int> exit_code;
   std::string text;  // whole lines; mistakes begin with "hvdrun: "
   HvdrunOptions options;
 };
 
-// A command line that is answered by `text` alone.
+// Makes the result for a command line that needs only `text` as its answer.
 ParsedHvdrun answer(int exit_code, std::string text);
 
 struct ParseContext {
   std::string_view build_id;
   std::string system_config = "/etc/muster/config.yaml";  // need not exist
-  std::string program_directory = {};                     // where muster_perf lies, for --self-test
-  bool is_horovodrun = false;                             // called by that name: cli/options/horovodrun.h
+  std::string program_directory = {};                     // the directory of muster_perf, for --self-test
+  bool is_horovodrun = false;                             // hvdrun was called by that name: cli/options/horovodrun.h
 };
 
-// `arguments` without the program's name.
+// `arguments` excludes the program's name.
 ParsedHvdrun parse_hvdrun(const std::vector<std::string>& arguments, const base::Environment& environment,
                           const ParseContext& context);
 
-// --assume-node by the name of a template: its node, and names for made-up hosts. Reads the template's files.
+// Handles --assume-node with the name of a template: takes the template's node and its pattern for names of made-up
+// hosts. Reads the template's files.
 base::Status assume_template_node(const Settings& settings, const base::Environment& environment,
                                   DryRunOptions& dry_run);
 
-// What the settings say of the job; everything but its command, and what assume_template_node() adds.
+// Reads the job from the settings. Its command and the results of assume_template_node() are not included.
 base::Result<HvdrunOptions> read_options(const Settings& settings);
 
 }  // namespace muster::cli::options

@@ -1,4 +1,5 @@
-// --print-config: every setting with its value and where that comes from. Pure.
+// --print-config: shows every setting with its value and its origin.
+// Thread: any; pure.
 #pragma once
 
 #include <string>
@@ -7,8 +8,8 @@
 
 namespace muster::cli::inline options {
 
-// A configuration file with the same effect; origins are comments. Of variables for the ranks only the names are shown,
-// in a comment: their values are nobody else's business.
+// Returns a configuration file that has the same effect. Comments name the origin of each value.
+// For variables of the ranks it shows only the names, in a comment, because their values may be secret.
 std::string format_settings(const Settings& settings, const FlagTable& table);
 
 }  // namespace muster::cli::options

@@ -1,3 +1,5 @@
+// This file cuts a command line at its ":" words and makes a role of each program.
+// Read from the end: take_programs(), then cut_programs() and role_of().
 #include "cli/options/programs.h"
 
 #include <algorithm>
@@ -25,7 +27,7 @@ bool is_of_one_program(const GivenOption& option) {
   return std::ranges::find(kOwnOptions, option.flag->name) != std::end(kOwnOptions);
 }
 
-// Of the ":" before the next program; the number of words: there is none.
+// Returns the index of the ":" before the next program, or the number of words if there is none.
 std::size_t find_next(const Words& command, const FlagTable& table) {
   for (std::size_t i = 1; i + 1 < command.size(); ++i) {
     if (command[i] == ":" && is_option(command[i + 1], table)) return i;
@@ -63,7 +65,7 @@ Result<std::vector<Program>> cut_programs(CommandLine& line, const FlagTable& ta
   return programs;
 }
 
-// "./bin/solver" is "solver", a second one "solver-2".
+// Names a role after its program: "./bin/solver" becomes "solver", a second one "solver-2".
 std::string name_of(const std::string& program, std::set<std::string>& taken) {
   std::string name = program.substr(program.rfind('/') + 1);
   for (char& c : name) {

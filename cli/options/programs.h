@@ -1,7 +1,7 @@
-// Several programs on one command line, as mpirun has them: hvdrun -np 1 ./a : -np 4 ./b. And the roles of a job file.
-//
-// A word ":" that is followed by an option begins the next program; behind a "--" it is a word like any other. What is
-// said before the first command holds for all, but for -np, -H, -x and --wdir: those four belong to their own program.
+// Reads several programs from one command line, as mpirun does: hvdrun -np 1 ./a : -np 4 ./b. It also takes the roles
+// of a job file.
+// A word ":" begins the next program if an option follows it. After a "--", ":" is an ordinary word. Options before the
+// first command hold for all programs, except -np, -H, -x and --wdir. These four belong to their own program.
 #pragma once
 
 #include <vector>
@@ -14,19 +14,21 @@
 
 namespace muster::cli::inline options {
 
-// Takes the programs of `line` off it, with the options that belong to them, and makes a role of each, named after its
-// program; else the roles of the configuration file that the line or the environment names. Empty: there is one
-// program, and `line` is as it was. Reads that file.
+// Removes the programs and their own options from `line`, and makes a role of each. The role is named after the
+// program.
+// If `line` has one program only, returns the roles of the configuration file that the line or the environment names.
+// Empty if neither has any; `line` is then unchanged. Reads that configuration file.
 base::Result<std::vector<model::Role>> take_programs(CommandLine& line, const base::Environment& environment,
                                                      const FlagTable& table);
 
-// Whether there is a second program on the line.
+// True if the line has a second program.
 bool has_programs(const CommandLine& line, const FlagTable& table);
 
-// Of a role whose number of ranks nobody has said: one a slot, a host without a number counts as one.
+// The number of ranks of a role for which the user gave none: one for each slot. A host without a number has one slot.
 int slots_of(const std::vector<model::HostSpec>& hosts);
 
-// Into the job, whose other options are `settings`.
+// Puts the roles into `job`. `settings` are the job's other options. INVALID_ARGUMENT if they set a number of ranks,
+// too.
 base::Status set_roles(std::vector<model::Role> roles, const Settings& settings, model::JobSpec& job);
 
 }  // namespace muster::cli::options

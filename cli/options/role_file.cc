@@ -47,7 +47,8 @@ class RoleReader {
     MUSTER_RETURN_IF_ERROR(
         values_.keys(node, "a role", {"name", "np", "command", "hosts", "env", "wdir", "service"},
                      [&](const std::string& key, const YamlNode& value) { return read_key(key, value, role); }));
-    if (role.np == 0) role.np = role.hosts.empty() ? 1 : slots_of(role.hosts);  // as on the command line
+    // the same defaults as on the command line
+    if (role.np == 0) role.np = role.hosts.empty() ? 1 : slots_of(role.hosts);
     if (role.name.empty()) return values_.fail(node, "the role has no name");
     if (role.command.empty()) {
       return values_.fail(node, fmt::format("role {} has no command", base::printable(role.name)));

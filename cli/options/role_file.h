@@ -1,15 +1,15 @@
-// `roles:` of a job file, which is a configuration file with a job in it:
+// Reads `roles:` of a job file. A job file is a configuration file that also describes a job:
 //
 //   roles:
-//     - name: head                       # of one job: each once
-//       command: [python3, head.py]      # words: no shell reads them
+//     - name: head                       # unique in the job
+//       command: [python3, head.py]      # a list of words; no shell reads them
 //     - name: worker
-//       np: 4                            # ranks; 1 if left out
+//       np: 4                            # ranks; default: the slots of `hosts`, else 1
 //       command: [python3, worker.py, --fast]
-//       hosts: n2,n3:2                   # of the job's; any if left out
-//       env: {OMP_NUM_THREADS: 4}        # over the job's
+//       hosts: n2,n3:2                   # some of the job's hosts; default: any
+//       env: {OMP_NUM_THREADS: 4}        # wins over the job's variables
 //       wdir: /data
-//       service: true                    # there for the others: has had its time when those have ended
+//       service: true                    # serves the other roles; is ended after they have ended
 //   muster:
 //     hosts: [n1, n2, n3]
 #pragma once
@@ -23,7 +23,8 @@
 
 namespace muster::cli::inline options {
 
-// Pure. Empty: the file has none. What else is in it is not looked at. Errors: FILE:LINE:COLUMN: what is wrong.
+// Pure. Empty if the file has no roles. All other keys are skipped. Errors have the form FILE:LINE:COLUMN: what is
+// wrong.
 base::Result<std::vector<model::Role>> parse_roles(std::string_view content, const std::string& file_name);
 
 base::Result<std::vector<model::Role>> read_role_file(const std::string& path);

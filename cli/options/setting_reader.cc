@@ -1,3 +1,5 @@
+// This file converts text into values: first the methods of SettingReader, then the parsers that they share.
+// Read toggle(), number() and time() first. choice_index() serves choice() and word(); parse_duration() serves time().
 #include "cli/options/setting_reader.h"
 
 #include <algorithm>
@@ -62,7 +64,7 @@ void SettingReader::real(std::string_view name, double max, std::optional<double
   double value = 0;
   const char* const end = setting->value.data() + setting->value.size();
   const auto read = std::from_chars(setting->value.data(), end, value);
-  // from_chars reads "inf" and "nan" too.
+  // from_chars accepts "inf" and "nan", too; refuse them.
   const bool is_number = read.ec == std::errc() && read.ptr == end && std::isfinite(value) && !std::signbit(value);
   if (!is_number || value > max) {
     fail(*setting, fmt::format("must be a number from 0 to {:g}, not '{}'", max, base::printable(setting->value)));

@@ -1,5 +1,8 @@
-// Reads settings as what they are meant to be: numbers, times, words. The first mistake is kept, as a sentence that
-// begins with where the value comes from; after it the rest is not read. What nobody has set leaves its target alone.
+// Converts settings into numbers, times and words.
+// Errors: the first mistake is kept as a sentence that begins with the origin of the value. Later calls then read
+// nothing.
+// If no source sets an option, its target stays unchanged.
+// Example:
 //
 //   SettingReader read(settings);
 //   read.number("ssh-port", 1, 65535, options.port);
@@ -31,20 +34,20 @@ class SettingReader {
   void text(std::string_view name, std::string& into);
   void number(std::string_view name, long min, long max, int& into);
   void number(std::string_view name, long min, long max, std::optional<long>& into);
-  // Not negative, at most `max`; "3", "3.5", "1e-3".
+  // A number from 0 to `max`, such as "3", "3.5" or "1e-3".
   void real(std::string_view name, double max, std::optional<double>& into);
   void time(std::string_view name, std::chrono::milliseconds min, std::chrono::milliseconds& into);
   void time(std::string_view name, std::chrono::milliseconds min, std::optional<std::chrono::milliseconds>& into);
 
-  // `meanings` in the order of the table's choices.
+  // `meanings` has one value for each choice of the table, in the same order.
   template <typename T>
   void choice(std::string_view name, const std::vector<T>& meanings, T& into) {
     if (const auto index = choice_index(name, meanings.size())) into = meanings[*index];
   }
-  // One of the table's choices, as the word itself.
+  // Reads one of the table's choices as the word itself.
   void word(std::string_view name, std::string& into);
 
-  // Whatever else: `read` gets each setting of the option; its error should begin with the setting's label.
+  // For all other types. `read` gets each setting of the option. Its error should begin with the setting's label.
   void custom(std::string_view name, const std::function<base::Status(const Setting&)>& read);
 
  private:
@@ -56,14 +59,14 @@ class SettingReader {
   base::Status status_;
 };
 
-// "30", "30s", "5m", "1.5h", "500ms"; without a unit seconds. Not negative, at most ten years, whole milliseconds (the
-// rest is rounded up).
+// Parses "30", "30s", "5m", "1.5h" or "500ms". Without a unit the number means seconds. The time is not negative and at
+// most ten years. A fraction of a millisecond is rounded up.
 base::Result<std::chrono::milliseconds> parse_duration(std::string_view text);
 
-// NAME or NAME=VALUE of an environment variable.
+// Checks the NAME in NAME or NAME=VALUE as the name of an environment variable.
 base::Status check_variable(const std::string& named);
 
-// "true" or "false", "yes" or "no", "on" or "off", "1" or "0", in any case.
+// Parses "true" or "false", "yes" or "no", "on" or "off", "1" or "0", in any case. nullopt for any other word.
 std::optional<bool> parse_toggle(std::string_view text);
 
 }  // namespace muster::cli::options

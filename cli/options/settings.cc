@@ -69,7 +69,7 @@ std::vector<Setting> settings_of(const base::Environment& environment, const Fla
       const auto value = variable.empty() ? std::nullopt : environment.get(variable);
       if (!value || value->empty()) continue;
       layer.push_back({&flag, std::string(*value), variable, variable});
-      break;  // MUSTER_<NAME> before a variable of horovodrun
+      break;  // MUSTER_<NAME> wins over horovodrun's variable
     }
   }
   return layer;

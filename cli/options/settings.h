@@ -1,5 +1,5 @@
-// What has been set, by whom: the values of options from files, environment and command line, in layers of which the
-// later ones win. Values are still text; cli/options/setting_reader.h reads them.
+// Holds the values of options and where each came from. The sources (files, environment, command line) are layers, and
+// later layers win. Values are still text; cli/options/setting_reader.h converts them.
 #pragma once
 
 #include <span>
@@ -19,16 +19,16 @@ struct Setting {
   const Flag* flag = nullptr;
   std::string value;
   std::string origin;  // "-np", "MUSTER_NUM_PROC", "/etc/muster/config.yaml:3"
-  std::string label;   // how errors begin: as origin, for files with column and key
+  std::string label;   // the text with which errors begin: the origin, for files with column and key
 };
 
 class Settings {
  public:
-  // One source. It replaces what earlier layers say of the same options and of those that its own exclude; options that
-  // add up over all sources stay. The error: two of its options exclude each other.
+  // Adds the settings of one source. They replace earlier settings of the same options, and of options that exclude
+  // these. Options that add up over all sources stay. INVALID_ARGUMENT if two options of `layer` exclude each other.
   base::Status add_layer(const std::vector<Setting>& layer);
 
-  // nullptr: nobody has set it. For options that add up: the last one.
+  // nullptr if no source has set it. For an option that adds up, returns the last setting.
   const Setting* find(std::string_view name) const;
   std::vector<const Setting*> all(std::string_view name) const;
   std::span<const Setting> entries() const { return settings_; }
@@ -42,9 +42,9 @@ class Settings {
   std::vector<std::string> notes_;
 };
 
-// The layers that need no file.
+// The layers that come from the command line and the environment; neither reads a file.
 std::vector<Setting> settings_of(const CommandLine& line);
-// Variables with an empty value count as not set.
+// A variable with an empty value counts as not set.
 std::vector<Setting> settings_of(const base::Environment& environment, const FlagTable& table);
 
 }  // namespace muster::cli::options

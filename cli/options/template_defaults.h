@@ -1,5 +1,5 @@
-// hvdrun -t: what a job template says of hvdrun's options, as settings that go before files and behind all that is
-// typed or in MUSTER_ variables. Reads the template's files.
+// hvdrun -t: turns a job template's options into settings for hvdrun. These settings win over configuration files.
+// Typed options and MUSTER_ variables win over them. Reads the template's files.
 #pragma once
 
 #include <string>
@@ -13,13 +13,14 @@
 
 namespace muster::cli::inline options {
 
-// By its name or file, from the working directory and $HOME/.config/muster/templates.
+// Finds a template by its name or its file. Searches the working directory and $HOME/.config/muster/templates.
 base::Result<job_templates::Template> find_template(const std::string& name, const base::Environment& environment);
 
-// The options and variables of a plan as hvdrun's settings; `origin` is who says so: "template polaris".
+// Returns the options and variables of a plan as hvdrun's settings. `origin` names the source: "template polaris".
 base::Result<std::vector<Setting>> settings_of(const job_templates::LaunchPlan& plan, const std::string& origin);
 
-// Without those that `typed` makes meaningless: a --bind-to of the user's own takes the template's --depth away.
+// Removes the defaults that `typed` makes meaningless. For example, --bind-to of the user removes the template's
+// --depth.
 std::vector<Setting> without_overruled(std::vector<Setting> defaults, const std::vector<Setting>& typed);
 
 }  // namespace muster::cli::options

@@ -1,3 +1,5 @@
+// This file builds the flag table of a template's command line (TableMaker), and reads the line with it.
+// Read from the end: read_template_line(), then TableMaker and take_extra(); hvdrun_words() stands alone.
 #include "cli/options/template_line.h"
 
 #include <algorithm>
@@ -19,7 +21,7 @@ using base::Status;
 using job_templates::Parameter;
 using job_templates::ParameterType;
 
-// hvdrun's groups that a script may say something of.
+// The groups of hvdrun's options that a script may contain.
 constexpr FlagGroup kTaken[] = {FlagGroup::kRanks,  FlagGroup::kHosts, FlagGroup::kSsh,   FlagGroup::kProgram,
                                 FlagGroup::kOutput, FlagGroup::kLife,  FlagGroup::kTuning};
 
@@ -43,7 +45,8 @@ class TableMaker {
     const std::string_view name = keep(parameter.name);
     Flag flag;
     flag.name = name;
-    flag.group = FlagGroup::kTorch;  // told from the verb's and hvdrun's by it; never shown
+    // kTorch marks the template's parameters; the verb and hvdrun have no such flags here. It is never shown.
+    flag.group = FlagGroup::kTorch;
     if (parameter.type == ParameterType::kBool) {
       flag.spellings = {{keep(fmt::format("--{}", name)), "true"}, {keep(fmt::format("--no-{}", name)), "false"}};
     } else {
@@ -74,7 +77,7 @@ class TableMaker {
  private:
   std::string_view keep(std::string text) { return names_->emplace_back(std::move(text)); }
 
-  // By the spellings that are still free.
+  // Adds `flag` with those of its spellings that no earlier flag uses.
   void add(Flag flag) {
     std::erase_if(flag.spellings, [&](const Spelling& spelling) { return has_spelling(flags_, spelling.text); });
     if (!flag.spellings.empty()) flags_.push_back(std::move(flag));
@@ -134,7 +137,8 @@ std::optional<std::string> named_template(const std::vector<std::string>& argume
     if (word.starts_with(kAttached)) return word.substr(kAttached.size());
     const auto match = table.find(word);
     if (match && match->spelling->value.empty()) i += static_cast<std::size_t>(match->flag->values);
-    // --NAME=VALUE is one word; of an unknown --NAME the value follows, unless that looks like an option.
+    // --NAME=VALUE is one word. After an unknown --NAME the next word is its value, unless that word looks like an
+    // option.
     const bool is_whole = word.find('=') != std::string::npos || word.starts_with("--no-");
     if (!match && !is_whole && i + 1 < arguments.size() && !arguments[i + 1].starts_with('-')) ++i;
   }

@@ -1,5 +1,5 @@
-// A command line of a verb that takes a job template: the template's parameters are options like any other, hvdrun's
-// options go on to hvdrun, and the rest is the command. Reads the template's files.
+// Reads the command line of a verb that takes a job template. The template's parameters are ordinary options. hvdrun's
+// options go on to hvdrun. The remaining words are the command. Reads the template's files.
 #pragma once
 
 #include <deque>
@@ -21,34 +21,34 @@ namespace muster::cli::inline options {
 
 struct TemplateLine {
   std::unique_ptr<job_templates::Template> job_template;  // never null
-  job_templates::Values values;                           // of job_template
-  job_templates::ScriptWish wish;                         // extra, left_out and command
+  job_templates::Values values;                           // the values of job_template's parameters
+  job_templates::ScriptWish wish;                         // only extra, reach, left_out and command are set
   Settings own;                                           // the verb's options
   bool wants_help = false;
 
-  // Where the options of this line are described; they live as long as this.
+  // These hold the descriptions of the line's options. They must live as long as the line.
   std::shared_ptr<const FlagTable> table;
   std::shared_ptr<const std::deque<std::string>> names;
 };
 
-// -t and --template, --set, --hvdrun.
+// Adds the rows of -t (--template), --set and --hvdrun.
 std::vector<FlagRow> with_template_rows(std::vector<FlagRow> rows);
 
-// The value of --set: NAME=VALUE, a parameter of the template.
+// Sets the parameter of the template that --set names. `said` is the value of --set: NAME=VALUE.
 base::Status set_parameter(std::string_view said, job_templates::Values& values);
 
-// The value of -t among the options, before the command; nullopt: there is none. `table` says how many values the
-// verb's other options have; an unknown one is taken for a parameter with a value.
+// Returns the value of -t among the options before the command. nullopt if -t is not given.
+// `table` tells how many values the verb's other options have. An unknown option counts as a parameter with one value.
 std::optional<std::string> named_template(const std::vector<std::string>& arguments, const FlagTable& table);
 
-// `own`: the verb's rows. What has the name of a parameter is the parameter, also by hvdrun's other spellings of it
-// (-N for ranks-per-node); only -t, --set, --hvdrun,
-// --script and --help go before it.
+// `own` are the rows of the verb. If a parameter has the name of an option, the parameter wins. It also gets hvdrun's
+// other spellings, such as -N for ranks-per-node. Only -t, --set, --hvdrun, --script and --help win over a parameter.
 base::Result<TemplateLine> read_template_line(const std::vector<std::string>& arguments, const std::string& name,
                                               const std::vector<Flag>& own, const base::Environment& environment);
 
-// The line of hvdrun's that the script would have, without hvdrun itself; variables are options of it.
-// `takes`: which of the template's options are wanted; empty: all.
+// Returns the hvdrun command line that the script would contain, without the word hvdrun. Variables become --env
+// options.
+// `takes` tells which of the template's options to include. Empty means all.
 base::Result<std::vector<std::string>> hvdrun_words(const TemplateLine& line,
                                                     const std::function<bool(std::string_view option)>& takes = {});
 
