@@ -1,4 +1,4 @@
-// muster attach: a job of launcherd as if it ran in the foreground.
+// `muster attach`: shows a job of launcherd as if it ran in the foreground.
 #include <unistd.h>
 #include <csignal>
 
@@ -42,7 +42,8 @@ int attach(const VerbCall& call, const FoundJob& job, v1::LogsRequest wish, cons
     loop.run();
     exit_code = attached.exit_code();
     if (!notices.flush_blocking(std::chrono::steady_clock::now() + kLastWords)) terminals.err()->cancel();
-    terminals.out()->cancel();  // a console that nobody reads must not hold up the end
+    // Cancel it, so that a console that no process reads cannot delay the end.
+    terminals.out()->cancel();
   }
   return exit_code;
 }

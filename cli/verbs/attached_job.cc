@@ -1,3 +1,5 @@
+// This file holds outcome_of() and AttachedJob, which follows a job with two reading threads and the loop.
+// Read start(), read_output() and read_events(), then on_…_end() and finish_if_over(), then on_signal().
 #include "cli/verbs/attached_job.h"
 
 #include <signal.h>
@@ -20,7 +22,7 @@ using launcherd::StopCause;
 
 constexpr int kTerminated = 128 + SIGTERM;
 
-// What a job was stopped by, as far as its code tells.
+// Returns the cause that stopped a job, as far as its exit code tells.
 StopCause cause_of(const v1::Job& job, int root, int exit_code) {
   if (root >= 0) return StopCause::kNone;
   switch (exit_code) {
@@ -50,7 +52,7 @@ launcherd::JobOutcome outcome_of(const EndedJob& ended, int stop_signal) {
     if (end.rank() == ended.report.root_cause_rank()) outcome.root = static_cast<int>(outcome.ends.size());
     outcome.ends.push_back(proto::rank_end_of(end));
   }
-  // launcherd was asked to end it; why is known here alone.
+  // launcherd knows only that it was asked to end the job. The signal is known only here, so put it into the code.
   if (stop_signal != 0 && outcome.exit_code == kTerminated) outcome.exit_code = 128 + stop_signal;
   outcome.cause = cause_of(ended.job, outcome.root, outcome.exit_code);
   outcome.stderr_tail =
@@ -103,7 +105,8 @@ base::Status AttachedJob::start() {
 
 void AttachedJob::read_output() {
   base::Status shown;
-  Reconnecting reconnecting([](const std::string&) {}, cancel_fd_.get());  // said once, by read_events()
+  // It reports no trouble, because read_events() reports it once.
+  Reconnecting reconnecting([](const std::string&) {}, cancel_fd_.get());
   const base::Status status =
       read_logs(log_client_, attachment_.job, attachment_.wish, reconnecting, [&](const v1::LogChunk& chunk) {
         shown = output_->show(chunk);
@@ -127,7 +130,7 @@ void AttachedJob::read_events() {
   });
 }
 
-// The status line, until the ranks run.
+// Shows the job's state on the status line until its ranks run.
 void AttachedJob::tell_state(const v1::Event& event) {
   if (attachment_.quiet || !event.has_job_state_changed()) return;
   const v1::JobStateChanged& change = event.job_state_changed();
@@ -186,12 +189,12 @@ void AttachedJob::leave(int exit_code, const std::string& why) {
   finished_();
 }
 
-// On a thread of its own: the loop does not wait for launcherd.
+// Runs the question on a thread of its own, so that the loop does not wait for launcherd.
 void AttachedJob::ask(std::function<base::Status(ApiClient&)> question) {
   auto asked = base::start_thread([this, question = std::move(question)] {
     ApiClient client(attachment_.job.launcher);
     const base::Status status = question(client);
-    // FAILED_PRECONDITION: it has ended meanwhile.
+    // FAILED_PRECONDITION means that the job has ended meanwhile.
     if (!status.ok() && status.code() != base::Code::kFailedPrecondition) {
       notices_.line(base::printable(status.message()));
     }

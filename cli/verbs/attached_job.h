@@ -1,6 +1,8 @@
-// A job of launcherd, shown here as if it ran here: `muster attach` and `hvdrun --launcher`. Its output and its events
-// are read by a thread each; all else happens on the loop. Ends when the job has ended and its output is shown, when it
-// is detached, or when launcherd does not come back.
+// Shows a job of launcherd as if it ran here, for `muster attach` and `hvdrun --launcher`.
+// Thread: one thread reads the job's output and one reads its events. All other work happens on the loop thread.
+// End: it finishes when the job has ended and its output is shown, when the user detaches, or when launcherd stays
+// away.
+// Example:
 //
 //   AttachedJob attached(loop, {.job = job, .wish = wish}, &output, notices, [&] { loop.stop(); });
 //   MUSTER_RETURN_IF_ERROR(attached.start());
@@ -29,26 +31,29 @@ namespace muster::cli::inline verbs {
 
 struct Attachment {
   FoundJob job;
-  v1::LogsRequest wish;                                 // `follow` is set here
-  bool owns_job = false;                                // signals and a closed stdout end the job; otherwise only this
-  bool is_terminal = false;                             // stderr is one
+  v1::LogsRequest wish;  // start() sets `follow`
+  // If true, signals and a closed stdout end the job. If false, they end only this view of it.
+  bool owns_job = false;
+  bool is_terminal = false;                             // stderr is a terminal
   bool quiet = false;                                   // as JobViewOptions::quiet
-  std::function<void(const v1::Event&)> on_event = {};  // on the thread that reads them
+  std::function<void(const v1::Event&)> on_event = {};  // called on the thread that reads the events
 };
 
 class AttachedJob {
  public:
-  // Borrows all but the attachment. `output` is used by a thread of this.
+  // Borrows everything except the attachment. A thread of this object uses `output`. `finished` runs on the loop
+  // thread.
   AttachedJob(base::Loop& loop, Attachment attachment, LogOutput* output, launcherd::NoticeWriter& notices,
               std::function<void()> finished);
-  ~AttachedJob();  // ends its threads
+  ~AttachedJob();  // ends the threads of this object
   AttachedJob(const AttachedJob&) = delete;
   AttachedJob& operator=(const AttachedJob&) = delete;
 
   base::Status start();
-  // SIGINT, SIGTERM, SIGHUP: the job is stopped, or left alone; SIGUSR1, SIGUSR2: its ranks get them, if it is ours.
+  // SIGINT, SIGTERM and SIGHUP stop the job if owns_job, else they detach from it. SIGUSR1 and SIGUSR2 go to the ranks
+  // if owns_job, else nothing happens.
   void on_signal(int signo);
-  // After `finished`: the job's, or why we have left it.
+  // Valid after `finished`: the job's exit code, or the code for the reason why this left it.
   int exit_code() const { return exit_code_; }
 
  private:
@@ -68,24 +73,25 @@ class AttachedJob {
   LogOutput* const output_;
   launcherd::NoticeWriter& notices_;
   const std::function<void()> finished_;
-  std::shared_ptr<AttachedJob*> self_;  // gone when we are
+  std::shared_ptr<AttachedJob*> self_;  // posted tasks hold it weakly; it expires with this object
 
   launcherd::ApiClient log_client_;
   launcherd::ApiClient event_client_;
-  base::UniqueFd cancel_fd_;  // eventfd, readable for ever once nothing is wanted any more
+  base::UniqueFd cancel_fd_;  // eventfd; readable from destruction on, which ends all waits
   std::vector<std::thread> threads_;
 
   bool is_output_over_ = false;
   bool are_events_over_ = false;
   bool is_finished_ = false;
   std::optional<EndedJob> ended_;
-  int stop_signal_ = 0;  // by which we have stopped the job
+  int stop_signal_ = 0;  // the first signal by which this stopped the job; 0 if none
   int stops_ = 0;
-  std::optional<int> own_code_;  // that counts instead of the job's
+  std::optional<int> own_code_;  // replaces the job's exit code, if set
   int exit_code_ = 125;
 };
 
-// The outcome as hvdrun's own report takes it; `stop_signal`: by which the asker has stopped the job, 0: none.
+// Converts the end of a job into the outcome that hvdrun's report takes. `stop_signal` is the signal by which the
+// caller stopped the job; 0 if it did not.
 launcherd::JobOutcome outcome_of(const EndedJob& ended, int stop_signal);
 
 }  // namespace muster::cli::verbs

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kFailed = 1;
 constexpr std::size_t kMaxFile = 64u << 10;
-constexpr std::string_view kNotRun = "not run";  // the result in JSON
+constexpr std::string_view kNotRun = "not run";  // the value in the JSON result
 constexpr std::string_view kNotTried = "not tried here";
 constexpr std::string_view kNothingTried =
     "All of these are served. None of them was tried with this build yet, which says nothing against them:\n"
@@ -117,7 +117,7 @@ int run_compat(const std::string&, const std::vector<std::string>& arguments) {
   std::vector<std::string> problems;
   const auto results = read_compat(*programs + "/../share/muster/compat", &problems);
   for (const std::string& problem : problems) fail(problem);
-  const bool json = !line->options.empty();  // the only other option
+  const bool json = !line->options.empty();  // --json is the only option besides --help
   std::string text;
   if (json) {
     for (const v1::ClientResult& row : results) text += proto::message_line(row);

@@ -1,6 +1,6 @@
-// `muster compat`: which real clients this build of Muster was run against, and how that went. The rows are the clients
-// that Muster is made for; what the end-to-end tests found lies beside the programs, in share/muster/compat. A client
-// that they did not find installed is "not run".
+// `muster compat`: shows which real clients were tested against this build of Muster, and the results.
+// The rows are the clients that Muster supports. The end-to-end tests write their results beside the programs, in
+// share/muster/compat. A client that the tests did not find installed is "not run".
 #pragma once
 
 #include <string>
@@ -11,17 +11,17 @@
 
 namespace muster::cli::inline verbs {
 
-// One for each known client, in the order of docs/compat.md. `directory`: <client>.json files; others are ignored, and
-// one that cannot be read counts as not there, with a sentence in `problems`.
+// Returns one result for each known client, in the order of docs/compat.md. `directory` holds <client>.json files;
+// other files are ignored. A file that cannot be read counts as missing, and `problems` gets a sentence about it.
 std::vector<v1::ClientResult> read_compat(const std::string& directory, std::vector<std::string>* problems);
 
-// A table; `build`: of this program, a result of another one is marked.
+// Formats a table. `build` is the build of this program; a result of another build is marked.
 std::string format_compat(const std::vector<v1::ClientResult>& results, const std::string& build);
 
 const FlagTable& compat_flags();
 const CommandDoc& compat_doc();
 
-// The exit code: 0, 1 when a client failed, 2 for a mistake in the command line.
+// Returns the exit code: 0, 1 if a client failed, 2 for a mistake in the command line.
 int run_compat(const std::string& verb, const std::vector<std::string>& arguments);
 
 }  // namespace muster::cli::verbs

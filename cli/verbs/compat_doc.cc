@@ -1,4 +1,4 @@
-// What there is to say about `muster compat`, and its options.
+// The options and the help text of `muster compat`.
 #include "cli/help/flag_row.h"
 #include "cli/verbs/compat.h"
 

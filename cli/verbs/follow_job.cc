@@ -8,7 +8,7 @@ namespace muster::cli::inline verbs {
 namespace {
 
 constexpr std::chrono::milliseconds kPause{500};
-constexpr int kAttempts = 1200;  // 10 min: the lease of a held job, unless its submitter chose another
+constexpr int kAttempts = 1200;  // 10 min of kPause: the default lease of a held job; a submitter may choose another
 
 bool is_final(v1::JobState state) {
   return state == v1::JOB_STATE_SUCCEEDED || state == v1::JOB_STATE_FAILED || state == v1::JOB_STATE_KILLED ||

@@ -1,5 +1,6 @@
-// Follows what a launcher says of a job to the job's end: its events, its output. A launcherd that is started again
-// meanwhile is asked again from where it has stopped. Blocks; one thread at a time.
+// Follows the events and the output of a job until its end. If launcherd restarts meanwhile, it continues from the last
+// position.
+// Thread: blocks; one thread at a time.
 #pragma once
 
 #include <functional>
@@ -12,24 +13,25 @@
 
 namespace muster::cli::inline verbs {
 
-// How a job has ended, as far as its launcher could be asked.
+// The end of a job, as far as its launcher could be asked.
 struct EndedJob {
   int exit_code = 0;
-  v1::ExitReport report;  // without ends where nothing was started
-  int hosts = 0;          // that had ranks
-  v1::Job job;            // of launcherd's
+  v1::ExitReport report;  // has no ends if nothing was started
+  int hosts = 0;          // number of hosts that had ranks
+  v1::Job job;            // set only for jobs of launcherd
 };
 
-// Waits for a launcherd that has gone to come back, for as long as jobs go on without it.
+// Waits for a launcherd that does not answer. It waits as long as jobs go on without their launcherd.
 class Reconnecting {
  public:
-  // `on_trouble` gets one line when it has gone. `cancel_fd`: readable when nobody wants it back any more; -1: never.
+  // `on_trouble` gets one line when launcherd stops answering. `cancel_fd` becomes readable if the caller no longer
+  // wants to wait; -1 if it never does.
   Reconnecting(std::function<void(const std::string&)> on_trouble, int cancel_fd)
       : on_trouble_(std::move(on_trouble)), cancel_fd_(cancel_fd) {}
 
-  // Whether to ask again after this failure; takes a moment then.
+  // True if the caller must ask again after this failure. Then it blocks for a pause of 500 ms (kPause) first.
   bool again_blocking(const FoundJob& job, const base::Status& failure);
-  // It answers.
+  // Call it for each answer of launcherd.
   void is_there() { attempts_ = 0; }
 
  private:
@@ -38,12 +40,14 @@ class Reconnecting {
   int attempts_ = 0;
 };
 
-// Every event from `from_sequence` on, then the end. `on_event` false: enough; the result is then nullopt.
+// Passes every event from `from_sequence` on to `on_event`, then returns the end of the job. If `on_event` returns
+// false, watching stops and the result is nullopt.
 base::Result<std::optional<EndedJob>> watch_to_end(launcherd::ApiClient& client, const FoundJob& job,
                                                    std::uint64_t from_sequence, Reconnecting& reconnecting,
                                                    const std::function<bool(const v1::Event&)>& on_event);
 
-// What the request asks for. Its position moves along.
+// Reads the output that the request asks for, until `on_chunk` returns false. After a reconnect it continues behind the
+// last chunk.
 base::Status read_logs(launcherd::ApiClient& client, const FoundJob& job, v1::LogsRequest request,
                        Reconnecting& reconnecting, const std::function<bool(const v1::LogChunk&)>& on_chunk);
 

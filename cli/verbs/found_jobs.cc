@@ -1,3 +1,5 @@
+// This file asks foreground launchers and launcherd for jobs, and picks the one that the user means.
+// Read job_named() first, then daemon_jobs() and none_meant(); one_job() and one_job_or_newest() call it.
 #include "cli/verbs/found_jobs.h"
 
 #include <algorithm>
@@ -16,7 +18,7 @@ using base::Code;
 using launcherd::ApiClient;
 using launcherd::LauncherAddress;
 
-constexpr std::size_t kMostIds = 10;  // in a message
+constexpr std::size_t kMostIds = 10;  // most ids in one message
 
 std::string ids_of(const std::vector<FoundJob>& jobs) {
   std::vector<std::string> ids;
@@ -36,8 +38,8 @@ void add_named(const std::vector<v1::Job>& jobs, const LauncherAddress& launcher
   }
 }
 
-// Those of launcherd whose id begins with `word` or whose name it is. An ended job is found by name only if no other
-// job is meant. Empty word: all that have not ended.
+// Returns launcherd's jobs whose id begins with `word` or whose name is `word`. An ended job is found by name only if
+// no other job matches. If `word` is empty, returns all jobs that have not ended.
 base::Result<std::vector<FoundJob>> daemon_jobs(const LauncherAddress& launcher, const std::string& word) {
   ApiClient client(launcher);
   std::vector<FoundJob> found;
@@ -61,7 +63,7 @@ base::Result<std::vector<FoundJob>> daemon_jobs(const LauncherAddress& launcher,
   return found;
 }
 
-// Whatever its state; none if launcherd has no job at all.
+// Returns the newest job in any state. nullopt if launcherd has no job at all.
 base::Result<std::optional<FoundJob>> newest_job(const LauncherAddress& launcher) {
   v1::ListJobsRequest request;
   request.set_all(true);

@@ -1,5 +1,6 @@
-// The jobs that a verb's words mean: those of this user's foreground hvdruns on this host, and those of launcherd where
-// there is one (cli/verbs/launcher_address.h). Blocks.
+// Finds the jobs that a verb's words name. It searches this user's foreground hvdruns on this host, and launcherd if
+// one is found (cli/verbs/launcher_address.h).
+// Thread: blocks.
 #pragma once
 
 #include <chrono>
@@ -14,32 +15,35 @@
 
 namespace muster::cli::inline verbs {
 
-inline constexpr std::chrono::seconds kPatience{20};  // with a launcher that does not answer
-inline constexpr int kNoRanks = -1;                   // GetJobRequest.max_ranks
+inline constexpr std::chrono::seconds kPatience{20};  // longest wait for a launcher's answer
+inline constexpr int kNoRanks = -1;                   // value of GetJobRequest.max_ranks that asks for no ranks
 
-// A job, and the launcher that knows it.
+// A job and the launcher that runs it.
 struct FoundJob {
   std::string id;
   launcherd::LauncherAddress launcher;
 
-  // What requests to this launcher call the job.
+  // The name of the job in requests to this launcher. Empty for a foreground job, whose launcher has only one.
   std::string name_there() const { return launcher.is_foreground_job ? std::string() : id; }
 };
 
 std::vector<FoundJob> foreground_jobs();
 
-// Every page of launcherd's answer; `all`: also those that have ended.
+// Returns every page of launcherd's list. `all` includes jobs that have ended.
 base::Result<std::vector<v1::Job>> list_all_jobs(launcherd::ApiClient& client, bool all);
 
-// The job whose id begins with `word`, or whose name it is; without a word the only one that has not ended. NOT_FOUND,
-// INVALID_ARGUMENT (several): one sentence with the ids that there are. Others: launcherd could not be asked.
+// Returns the job whose id begins with `word`, or whose name is `word`. If `word` is empty, returns the only job that
+// has not ended.
+// NOT_FOUND if there is none, INVALID_ARGUMENT if there are several; the message lists ids. Other errors mean that
+// launcherd could not be asked.
 base::Result<FoundJob> job_named(const VerbCall& call, const std::string& word);
-// The one that the verb's only word names, if any.
+// Returns the job that the verb's only word names, or the only job if there is no word.
 base::Result<FoundJob> one_job(const VerbCall& call);
-// For verbs that only read. Without a word, and if every job has ended: the newest job, and a remark says which it is.
+// As one_job(), for verbs that only read. Without a word, if every job has ended, it returns the newest job, and a
+// remark tells the user which one it is.
 base::Result<FoundJob> one_job_or_newest(const VerbCall& call);
 
-// The job with `max_ranks` of its ranks; 0: all, in as many questions as it takes.
+// Returns the job with at most `max_ranks` of its ranks. 0 means all; this may take several requests.
 base::Result<v1::Job> ask_job(launcherd::ApiClient& client, const FoundJob& job, int max_ranks);
 
 }  // namespace muster::cli::verbs

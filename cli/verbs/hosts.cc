@@ -1,4 +1,4 @@
-// muster hosts: launcherd's hosts; drain and resume.
+// `muster hosts`: lists launcherd's hosts, drains and resumes them.
 #include <algorithm>
 
 #include "base/env.h"
@@ -27,7 +27,8 @@ base::Result<v1::LauncherHost> change(const VerbCall& call, launcherd::ApiClient
   return client.drain_host(request, kPatience);
 }
 
-// The hosts to show; drained or resumed on the way, if the words say so. The first that cannot be is the error.
+// Returns the hosts to show. If the words say so, it drains or resumes them first. It stops at the first host that
+// fails and returns its error.
 base::Result<std::vector<v1::LauncherHost>> act(const VerbCall& call, launcherd::ApiClient& client) {
   std::vector<v1::LauncherHost> hosts;
   if (call.words().empty()) {

@@ -21,8 +21,9 @@ namespace {
 
 using launcherd::ApiClient;
 
-// The exit code. The job, whose first event is its start, is watched before it is ended: or it could be over, and its
-// launcher gone, before it is.
+// Ends the job and waits for its end. Returns the exit code.
+// It watches the job before it ends it: otherwise the job and its launcher could be gone before the watch begins. The
+// first event of a job is its start.
 int kill_and_wait(const VerbCall& call, const FoundJob& job, bool at_once) {
   ApiClient client(job.launcher);
   const auto now = ask_job(client, job, kNoRanks);
@@ -32,7 +33,7 @@ int kill_and_wait(const VerbCall& call, const FoundJob& job, bool at_once) {
     v1::KillRequest request;
     request.set_job(job.name_there());
     request.set_at_once(at_once);
-    told = ApiClient(job.launcher).kill(request, kPatience);  // its own: `client` may be watching
+    told = ApiClient(job.launcher).kill(request, kPatience);  // a client of its own, because `client` may be watching
   };
   Reconnecting reconnecting([&](const std::string& line) { call.fail(line); }, -1);
   const auto ended = watch_to_end(client, job, now->last_event(), reconnecting, [&](const v1::Event&) {
@@ -70,7 +71,7 @@ int run_jobs(const std::string& verb, const std::vector<std::string>& arguments)
   for (const FoundJob& found : foreground_jobs()) {
     ApiClient client(found.launcher);
     auto job = ask_job(client, found, kNoRanks);
-    // UNAVAILABLE: it has ended since it was found.
+    // UNAVAILABLE means that the job has ended since it was found.
     if (job.ok()) jobs.push_back(std::move(*job));
     if (!job.ok() && job.status().code() != base::Code::kUnavailable) job_not_answered(call, found, job.status());
   }

@@ -1,5 +1,5 @@
-// The verbs on jobs that are there: `muster jobs`, `status`, `kill`, `events`. They ask launchers
-// (cli/verbs/found_jobs.h). Each returns its exit code: 2 for a mistake in the command line or a job that there is not.
+// The verbs on existing jobs: `muster jobs`, `status`, `kill`, `events`. They ask launchers (cli/verbs/found_jobs.h).
+// Each run_…() returns its exit code: 2 for a mistake in the command line or an unknown job.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ int run_status(const std::string& verb, const std::vector<std::string>& argument
 int run_kill(const std::string& verb, const std::vector<std::string>& arguments);
 int run_events(const std::string& verb, const std::vector<std::string>& arguments);
 
-// A launcher did not answer a question about this job, or refused: says so; the exit code.
+// Reports that a launcher did not answer a question about this job, or refused it. Returns the exit code.
 int job_not_answered(const VerbCall& call, const FoundJob& job, const base::Status& status);
 
 const CommandDoc& jobs_doc();

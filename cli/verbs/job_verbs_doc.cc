@@ -1,4 +1,4 @@
-// What there is to say about the verbs on jobs that are there, and their options.
+// The options and the help texts of the verbs on existing jobs.
 #include "cli/verbs/job_verbs.h"
 #include "cli/verbs/verb.h"
 

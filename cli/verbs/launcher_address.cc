@@ -5,7 +5,7 @@
 namespace muster::cli::inline verbs {
 namespace {
 
-// An option, else its variable; empty: neither.
+// The value of an option, else of its variable; empty if neither is set. `by` names the source.
 struct Said {
   std::string value;
   std::string by;

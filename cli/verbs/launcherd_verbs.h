@@ -1,5 +1,5 @@
-// The verbs that only launcherd answers: `muster submit`, `wait`, `logs`, `attach`, `hosts`. A file each. Each returns
-// its exit code.
+// The verbs that only launcherd answers: `muster submit`, `wait`, `logs`, `attach`, `hosts`. Each verb has a file of
+// its own, and returns its exit code.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What there is to say about the verbs that only launcherd answers, and their options.
+// The options and the help texts of the verbs that only launcherd answers.
 #include "cli/options/label_option.h"
 #include "cli/verbs/launcherd_verbs.h"
 #include "cli/verbs/verb.h"

@@ -1,4 +1,5 @@
-// What of a job's output is wanted: --rank, --since, --tail of `muster logs` and `muster attach`. Pure.
+// Reads which part of a job's output the user wants: --rank, --since, --tail of `muster logs` and `muster attach`.
+// Thread: any; pure.
 #pragma once
 
 #include <string_view>
@@ -10,14 +11,14 @@
 
 namespace muster::cli::inline verbs {
 
-// "2026-06-20T17:05:53.25Z": UTC, as we print it.
+// Parses "2026-06-20T17:05:53.25Z", the form in which Muster prints UTC times.
 base::Result<base::WallTime> parse_time(std::string_view text);
 void set_timestamp(base::WallTime time, google::protobuf::Timestamp& into);
 
-// "10m" before `now`, or "2026-06-20T17:05:53.25Z".
+// Parses "10m", which means 10 minutes before `now`, or "2026-06-20T17:05:53.25Z".
 base::Result<base::WallTime> parse_since(std::string_view text, base::WallTime now);
 
-// Without the job and whether to follow it. INVALID_ARGUMENT names the option.
+// Reads the request, but not its job and not whether to follow it. INVALID_ARGUMENT names the option.
 base::Result<v1::LogsRequest> read_log_wish(const Settings& settings, base::WallTime now);
 
 }  // namespace muster::cli::verbs

@@ -1,4 +1,4 @@
-// muster logs: what the ranks of a job have written, as hvdrun would have shown it.
+// `muster logs`: shows the output of a job's ranks as hvdrun would have shown it.
 #include <csignal>
 
 #include <unistd.h>
@@ -17,7 +17,7 @@
 namespace muster::cli::inline verbs {
 namespace {
 
-// The exit code of a failure of our own stdout or stderr.
+// Returns the exit code for a failure of this program's own stdout or stderr.
 int output_failed(const VerbCall& call, const base::Status& status) {
   if (status.code() == base::Code::kCancelled) return kStdoutClosed;
   return call.fail(status.message(), 125);

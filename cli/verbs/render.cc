@@ -1,4 +1,4 @@
-// `muster render`.
+// `muster render`: prints the script of a template.
 #include "base/print.h"
 #include "base/strings.h"
 #include "cli/help/help.h"

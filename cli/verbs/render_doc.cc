@@ -1,4 +1,4 @@
-// What there is to say about `muster templates` and `muster render`.
+// The options and the help texts of `muster templates` and `muster render`.
 #include "cli/verbs/templates_verbs.h"
 #include "cli/verbs/verb.h"
 

@@ -33,7 +33,7 @@ base::Result<Wish> read_wish(const VerbCall& call) {
   return wish;
 }
 
-// A launcher gives its agents 10 s, less than kPatience.
+// Asks the launcher and prints the stacks. A launcher waits 10 s for its agents, which is less than kPatience.
 int show(const VerbCall& call, const FoundJob& job, const Wish& wish) {
   v1::StacksRequest request;
   request.set_job(job.name_there());
@@ -44,7 +44,7 @@ int show(const VerbCall& call, const FoundJob& job, const Wish& wish) {
         processes.push_back(process);
         return true;
       });
-  // Hosts answer in any order; sentences on hosts come first.
+  // Hosts answer in any order. Sentences about hosts have no rank, so they come first.
   std::ranges::stable_sort(processes, {}, &v1::ProcessStack::rank);
   bool is_whole = true;
   std::string text;

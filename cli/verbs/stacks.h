@@ -1,4 +1,4 @@
-// `muster stacks`: where every rank of a foreground job is, asked of the hvdrun that runs it.
+// `muster stacks`: shows where every rank of a foreground job is in its program. It asks the hvdrun that runs the job.
 #pragma once
 
 #include <string>
@@ -11,7 +11,8 @@ namespace muster::cli::inline verbs {
 const FlagTable& stacks_flags();
 const CommandDoc& stacks_doc();
 
-// The exit code: 0, 1 when something could not be read, 2 for a mistake in the command line or when no job is meant.
+// Returns the exit code: 0, 1 if something could not be read, 2 for a mistake in the command line or if no job is
+// found.
 int run_stacks(const std::string& verb, const std::vector<std::string>& arguments);
 
 }  // namespace muster::cli::verbs

@@ -1,4 +1,4 @@
-// What there is to say about `muster stacks`, and its options.
+// The options and the help text of `muster stacks`.
 #include "cli/verbs/stacks.h"
 #include "cli/verbs/verb.h"
 

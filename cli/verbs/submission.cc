@@ -65,7 +65,7 @@ base::Status check_for_launcherd(HvdrunOptions& options) {
 
 namespace {
 
-// Programs with hosts of their own are placed here: launcherd deals all ranks of a job alike.
+// Programs with hosts of their own are placed here, because launcherd spreads all ranks of a job alike.
 base::Status settle_places(model::JobSpec& job) {
   const bool is_told = !job.places.empty() ||
                        std::ranges::any_of(job.roles, [](const model::Role& role) { return !role.hosts.empty(); });
@@ -85,7 +85,7 @@ base::Result<v1::SubmitRequest> make_submission(HvdrunOptions& options, const ba
   settle_directories(job, directory);
   MUSTER_RETURN_IF_ERROR(read_env_files(options, directory));
   job.umask = current_umask();
-  // Without a list launcherd chooses; what this shell was allocated is not its.
+  // Without a list, launcherd chooses the hosts. The allocation of this shell is not launcherd's, so don't use it.
   if (!options.hostfile.empty() || !options.elastic.discovery_script.empty() || options.host_numbers) {
     MUSTER_RETURN_IF_ERROR(choose_hosts(options, environment, directory).status());
   }
@@ -93,7 +93,8 @@ base::Result<v1::SubmitRequest> make_submission(HvdrunOptions& options, const ba
   MUSTER_RETURN_IF_ERROR(settle_places(job));
   v1::SubmitRequest request;
   *request.mutable_spec() = proto::to_proto(job);
-  request.mutable_spec()->clear_lease();  // hvdrun's own is short: its ranks end with it
+  // Clear the lease: hvdrun's own lease is short, because its ranks end with it.
+  request.mutable_spec()->clear_lease();
   request.mutable_spec()->set_contain(options.launch.contain);
   proto::set_environment(model::exported_variables(environment, job.environment, false),
                          *request.mutable_environment());

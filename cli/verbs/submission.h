@@ -1,5 +1,5 @@
-// A job as launcherd is asked to run it, from what hvdrun's options say: `muster submit` and `hvdrun --launcher`. The
-// environment of the ranks is taken here, where the user is. Reads files of hosts.
+// Makes a request to launcherd from hvdrun's options, for `muster submit` and `hvdrun --launcher`. The environment of
+// the ranks is taken here, because the user's shell is here. Reads files of hosts.
 #pragma once
 
 #include <string>
@@ -12,19 +12,21 @@
 
 namespace muster::cli::inline verbs {
 
-// What of hvdrun's options has no meaning with a launcherd: INVALID_ARGUMENT for what the job would miss, a line for
-// the notes of `options` for the rest.
+// Checks for hvdrun's options that have no meaning with launcherd. INVALID_ARGUMENT if the job would miss something by
+// it. For the others, `options` gets a note.
 base::Status check_for_launcherd(HvdrunOptions& options);
 
-// Without name, priority and the like. `directory` is the user's; umask is this process's.
+// Makes the request without name, priority and submit's other options. `directory` is the user's. The umask is that of
+// this process.
 base::Result<v1::SubmitRequest> make_submission(HvdrunOptions& options, const base::Environment& environment,
                                                 const std::string& directory);
 
-// A refusal that begins with a field of the API, as "spec.size: …", with the option that sets it instead: "-np: …".
+// Replaces the API field at the start of a refusal by the option that sets it: "spec.size: …" becomes "-np: …".
 base::Status in_words_of_options(const base::Status& refusal);
 
-// Gives it to launcherd, with a request_id of its own where there is none: the job's id. Blocks. An answer that does
-// not come in time says nothing about the job: the sentence names the request_id, with which no second one is made.
+// Submits the job to launcherd and returns its id. Adds a new request_id if the request has none. Blocks.
+// An answer that does not come in time does not tell whether the job was submitted. The error then names the
+// request_id, and submitting again with it makes no second job.
 base::Result<std::string> submit_once(const launcherd::LauncherAddress& launcher, v1::SubmitRequest request);
 
 }  // namespace muster::cli::verbs

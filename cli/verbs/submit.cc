@@ -1,3 +1,5 @@
+// This file reads submit's command line, then gives the job to launcherd or, with -t, to a scheduler.
+// Read from the end: run_submit(), then submit_words() and submit_template(); read_line() splits the options.
 #include "cli/verbs/submit.h"
 
 #include <algorithm>
@@ -71,7 +73,7 @@ void set_duration(milliseconds time, google::protobuf::Duration& into) {
   into.set_nanos(static_cast<std::int32_t>(time.count() % 1000 * 1'000'000));
 }
 
-// submit's own options; those of the spec go into `request.spec` and are merged over what hvdrun's say.
+// Reads submit's own options. Those of the spec go into `request.spec`; the caller merges them over hvdrun's.
 Status read_own(const Settings& settings, base::WallTime now, v1::SubmitRequest& request) {
   v1::JobSpec& spec = *request.mutable_spec();
   SettingReader read(settings);
@@ -163,7 +165,8 @@ ParsedSubmit parse_submit(const std::vector<std::string>& arguments, const base:
 
 namespace {
 
-// Gives the job to launcherd. `of_template`: what its template was told; nullptr: it has none.
+// Gives the job to launcherd. `of_template` holds the values of its template's parameters; nullptr if it has no
+// template.
 int submit_words(const std::vector<std::string>& arguments, const job_templates::Values* of_template) {
   const base::Environment environment = base::Environment::current();
   ParsedSubmit parsed =
@@ -186,7 +189,7 @@ int submit_words(const std::vector<std::string>& arguments, const job_templates:
   return print_answer("muster submit", *job + "\n");
 }
 
-// submit's rows that are not hvdrun's.
+// Returns the rows of submit that are not hvdrun's.
 std::vector<Flag> own_flags() {
   std::vector<Flag> own;
   for (const Flag& flag : submit_doc().table->flags()) {
@@ -196,7 +199,7 @@ std::vector<Flag> own_flags() {
   return own;
 }
 
-// What only launcherd understands of submit's own options.
+// Refuses those of submit's own options that only launcherd understands.
 Status check_for_scheduler(const TemplateLine& line) {
   constexpr std::string_view kFits[] = {"template", "set", "hvdrun", "script", "dry-run", "json"};
   for (const Setting& setting : line.own.entries()) {
@@ -207,7 +210,8 @@ Status check_for_scheduler(const TemplateLine& line) {
   return base::ok_status();
 }
 
-// submit's own options and those of hvdrun that launcherd understands: how hosts are reached, it knows better.
+// Returns submit's own options, and those of hvdrun that launcherd understands. launcherd knows itself how to reach its
+// hosts.
 base::Result<std::vector<std::string>> words_for_launcherd(const TemplateLine& line) {
   std::vector<std::string> words;
   for (const Setting& setting : line.own.entries()) {
@@ -217,7 +221,7 @@ base::Result<std::vector<std::string>> words_for_launcherd(const TemplateLine& l
     if (!setting.flag->is_switch()) words.push_back(setting.value);
   }
   const FlagTable& table = *submit_doc().table;
-  // How its hosts are, launcherd knows by itself.
+  // launcherd checks the health of its hosts itself, so drop these options.
   const auto takes = [&](std::string_view option) {
     return option != "spare" && option != "health-check" && table.find(fmt::format("--{}", option)).has_value();
   };
@@ -226,7 +230,7 @@ base::Result<std::vector<std::string>> words_for_launcherd(const TemplateLine& l
   return words;
 }
 
-// Who would run where on the template's hosts, whatever there is here.
+// Shows which rank would run where on the template's hosts. The real hosts do not matter.
 int show_template(const TemplateLine& line, const base::Environment& environment) {
   ParsedHvdrun parsed = parse_template_dry_run(line, environment, {.build_id = base::build_id()});
   if (parsed.exit_code) {

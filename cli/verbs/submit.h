@@ -1,4 +1,4 @@
-// `muster submit`: a job for launcherd, with hvdrun's options on what runs and where.
+// `muster submit`: gives a job to launcherd. hvdrun's options say what runs and where.
 #pragma once
 
 #include <optional>
@@ -14,19 +14,19 @@
 namespace muster::cli::inline verbs {
 
 struct ParsedSubmit {
-  // Set: the command line is answered by `text` alone; help on stdout with 0, a mistake on stderr with 2.
+  // If set, `text` answers the command line. Help goes to stdout with 0, a mistake goes to stderr with 2.
   std::optional<int> exit_code;
   std::string text;
   HvdrunOptions options;
-  v1::SubmitRequest wishes;  // of submit's own options; what options say, is added later
+  v1::SubmitRequest wishes;  // from submit's own options; they are merged over those of `options`
   Settings own;              // --launcher and its certificates
 };
 
-// Reads no file but the configuration.
+// Reads no file except the configuration, or the job file that it names.
 ParsedSubmit parse_submit(const std::vector<std::string>& arguments, const base::Environment& environment,
                           const ParseContext& context, base::WallTime now);
 
-// The exit code; prints the job's id.
+// Returns the exit code; prints the job's id.
 int run_submit(const std::string& verb, const std::vector<std::string>& arguments);
 
 const CommandDoc& submit_doc();

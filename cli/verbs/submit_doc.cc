@@ -1,5 +1,5 @@
-// What there is to say about `muster submit`, and its options: hvdrun's on ranks, hosts, program, life and Horovod's
-// tuning, and its own.
+// The options and the help text of `muster submit`. It takes hvdrun's options on ranks, hosts, program, life and
+// Horovod's tuning, and adds its own.
 #include <algorithm>
 
 #include "cli/options/hvdrun_flags.h"
@@ -10,7 +10,7 @@
 namespace muster::cli::inline verbs {
 namespace {
 
-// Of groups that submit takes: what needs a launcher in the foreground.
+// Options of the taken groups that submit leaves out, because they need a launcher in the foreground.
 constexpr std::string_view kLeftOut[] = {"stdin", "pty"};
 constexpr FlagGroup kTaken[] = {FlagGroup::kRanks, FlagGroup::kHosts, FlagGroup::kProgram, FlagGroup::kLife,
                                 FlagGroup::kTuning};

@@ -1,4 +1,4 @@
-// `muster submit -t` where there is a scheduler: the script goes into a file and to the scheduler's program.
+// `muster submit -t` with a scheduler: writes the script into a file and passes it to the scheduler's program.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,7 +25,8 @@ using base::Result;
 using base::Status;
 using job_templates::Scheduler;
 
-// A busy server may take minutes, and has the job perhaps when its program is ended.
+// The limit is long because a busy server may take minutes. If its program is ended early, the job may exist all the
+// same.
 constexpr std::chrono::minutes kSubmissionLimit{10};
 
 bool is_on_path(const std::string& program, const base::Environment& environment) {
@@ -36,7 +37,7 @@ bool is_on_path(const std::string& program, const base::Environment& environment
   });
 }
 
-// Schedulers may read the file when the job starts, much later: it is kept.
+// Returns the path for the script. The file is kept, because a scheduler may read it only when the job starts.
 Result<std::string> path_for(const TemplateLine& line) {
   if (const Setting* script = line.own.find("script")) {
     return std::filesystem::absolute(script->value).string();
@@ -81,17 +82,18 @@ SubmitProgram submit_program(const job_templates::Template& job_template) {
 }
 
 std::optional<std::string> submitted_id(Scheduler scheduler, std::string_view output) {
-  if (scheduler == Scheduler::kLsf) {  // Job <123> is submitted to queue <batch>.
+  // bsub prints: Job <123> is submitted to queue <batch>.
+  if (scheduler == Scheduler::kLsf) {
     const auto open = output.find("Job <");
     const auto close = open == std::string_view::npos ? open : output.find('>', open);
     if (close == std::string_view::npos) return std::nullopt;
     return std::string(output.substr(open + 5, close - open - 5));
   }
-  // The last line that is one word: some sites' programs have more to say first.
+  // Take the last line that is one word, because some sites' programs print other lines first.
   const auto lines = base::split(output, '\n');
   for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
     std::string_view word = base::trim(*line);
-    if (scheduler == Scheduler::kSlurm) word = word.substr(0, word.find(';'));  // id;cluster
+    if (scheduler == Scheduler::kSlurm) word = word.substr(0, word.find(';'));  // sbatch --parsable prints id;cluster
     const bool is_id = !word.empty() && std::ranges::all_of(word, [](unsigned char c) { return c > ' ' && c != 0x7f; });
     if (is_id) return std::string(word);
   }

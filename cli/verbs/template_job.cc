@@ -37,7 +37,7 @@ ParsedHvdrun parse_template_dry_run(const TemplateLine& line, const base::Enviro
   ParsedHvdrun parsed = parse_hvdrun(words, environment, context);
   if (parsed.exit_code) return parsed;
   DryRunOptions& dry_run = parsed.options.dry_run;
-  // Without a scheduler the hosts are launcherd's, or this one.
+  // Make up no hosts if there is no scheduler: the job then runs on launcherd's hosts, or on this one.
   if (job_template.scheduler != job_templates::Scheduler::kNone && !dry_run.host_pattern) dry_run.host_pattern = "";
   if (dry_run.host_pattern) dry_run.host_count = nodes_of(line.values);
   return parsed;

@@ -1,4 +1,4 @@
-// A template's job without its script: as launcherd gets it, and as a dry run shows it.
+// Makes a template's job without its script: for launcherd, and for a dry run.
 #pragma once
 
 #include "base/env.h"
@@ -7,12 +7,12 @@
 
 namespace muster::cli::inline verbs {
 
-// What the script would ask of a scheduler by directives, its parameters nodes and time, becomes the job's number of
-// ranks and its time limit, unless the line says those itself (-np or hosts, --timeout).
+// Turns the parameters nodes and time into the job's number of ranks and its time limit. A script would request them
+// from a scheduler by directives. The line's own options win (-np or hosts, --timeout).
 void take_demand(const job_templates::Values& values, HvdrunOptions& options);
 
-// The line as one of `hvdrun --dry-run` that asks no host: without hosts of its own on made-up ones, as many as nodes
-// says. Of hosts that the template does not describe, processors and GPUs are unknown.
+// Reads the line as a line of `hvdrun --dry-run` that asks no host. Without hosts on the line it makes up as many as
+// nodes says. If the template does not describe the hosts, their processors and GPUs are unknown.
 ParsedHvdrun parse_template_dry_run(const TemplateLine& line, const base::Environment& environment,
                                     const ParseContext& context);
 

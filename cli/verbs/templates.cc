@@ -1,4 +1,4 @@
-// `muster templates`.
+// `muster templates`: lists the job templates, or shows one.
 #include <algorithm>
 
 #include "base/strings.h"
@@ -44,7 +44,7 @@ v1::JobTemplate message_of(const Template& job_template) {
   return message;
 }
 
-// As comments before the YAML, so that all of it is a template again.
+// Returns the template's YAML with a description as comments in front, so that the text is a valid template again.
 std::string show(const Template& job_template) {
   std::string text = fmt::format("# {} ({})\n#\n# Parameters:\n", base::printable(job_template.name),
                                  base::printable(job_template.origin));

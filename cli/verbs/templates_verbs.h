@@ -18,27 +18,27 @@ const CommandDoc& templates_doc();
 int run_render(const std::string& verb, const std::vector<std::string>& arguments);
 const CommandDoc& render_doc();
 
-// The script of a line; checks that there is a command. The notes of the template are said on stderr.
+// Returns the script of a line. The error: the line has no command. Prints the template's notes on stderr.
 base::Result<std::string> script_of(const std::string& verb, TemplateLine& line);
 
-// How a scheduler takes a script and what it answers. Pure.
+// Describes how a scheduler takes a script. Pure.
 struct SubmitProgram {
-  std::vector<std::string> words;  // before the script's path; empty: there is no scheduler
-  bool reads_stdin = false;        // bsub reads the script
+  std::vector<std::string> words;  // the words before the script's path; empty if there is no scheduler
+  bool reads_stdin = false;        // the program reads the script from stdin, as bsub does
 };
 SubmitProgram submit_program(const job_templates::Template& job_template);
 
-// The job's id in what the scheduler's program has printed; nullopt: none is found.
+// Finds the job's id in the output of the scheduler's program. nullopt if there is none.
 std::optional<std::string> submitted_id(job_templates::Scheduler scheduler, std::string_view output);
 
-// What became of a submission whose program has failed with `failure`: one that was ended before it had answered may
-// have handed the job over all the same. Pure.
+// Returns the error of a submission whose program failed with `failure`. If the program was ended before it answered,
+// the message warns that the job may exist all the same. Pure.
 base::Status submission_failure(job_templates::Scheduler scheduler, const base::Status& failure);
 
-// Whether a program of this host takes the template's scripts; says on stderr where none does.
+// True if a program of this host takes the template's scripts. Otherwise prints a remark on stderr.
 bool has_scheduler(const job_templates::Template& job_template, const base::Environment& environment);
 
-// Writes the script, gives it to the scheduler and prints the job's id; the exit code.
+// Writes the script, passes it to the scheduler and prints the job's id. Returns the exit code.
 base::Result<int> submit_script(TemplateLine& line);
 
 }  // namespace muster::cli::verbs

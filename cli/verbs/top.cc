@@ -1,3 +1,5 @@
+// This file samples hosts and jobs on one thread (SamplingThread), and shows them on the loop thread.
+// Read run_top() at the end first, then show_live(), then Sampler and SamplingThread.
 #include "cli/verbs/top.h"
 
 #include <signal.h>
@@ -28,7 +30,7 @@ namespace {
 using launcherd::ApiClient;
 using std::chrono::milliseconds;
 
-// Asks all launchers for what there is now. Blocks; one thread at a time.
+// Asks all launchers for their current hosts and jobs. Blocks; one thread at a time.
 class Sampler {
  public:
   explicit Sampler(const std::optional<launcherd::LauncherAddress>& launcher) {
@@ -50,13 +52,14 @@ class Sampler {
     for (const FoundJob& found : foreground_jobs()) {
       ApiClient client(found.launcher);
       auto job = ask_job(client, found, kNoRanks);
-      if (job.ok()) sample.jobs.push_back(std::move(*job));  // others have ended since they were found
+      // Skip a failed answer: that job has ended since it was found.
+      if (job.ok()) sample.jobs.push_back(std::move(*job));
     }
     sample.at = base::SystemClock().wall();
     return sample;
   }
 
-  // Any thread: no more answers are wanted.
+  // Ends a running take() early. Any thread.
   void cancel() {
     if (client_) client_->cancel();
   }
@@ -80,7 +83,7 @@ int print_once(const VerbCall& call, const TopSample& sample) {
   return call.has("json") ? call.fail(sample.problem, kNotAnswered) : kNotAnswered;
 }
 
-// Samples on a thread of its own, each time it is asked to.
+// Takes a sample on a thread of its own, each time ask() is called. `on_sample` runs on the loop thread.
 class SamplingThread {
  public:
   SamplingThread(base::Loop& loop, Sampler* sampler, std::function<void(TopSample)> on_sample)
@@ -128,12 +131,12 @@ class SamplingThread {
   const std::function<void(TopSample)> on_sample_;
   std::mutex mutex_;
   std::condition_variable asked_;
-  bool is_asked_ = false;  // guarded by mutex_, as is the next
+  bool is_asked_ = false;  // guarded by mutex_, like is_ending_
   bool is_ending_ = false;
   std::thread thread_;
 };
 
-// Until q, Ctrl-C or the end of whoever looks at it.
+// Shows samples until the user presses q or Ctrl-C, or until the output cannot be written.
 int show_live(const VerbCall& call, Sampler* sampler, milliseconds interval, bool is_screen) {
   base::Loop loop;
   auto signals = Signals::block({SIGINT, SIGTERM, SIGHUP, SIGWINCH});
@@ -155,7 +158,7 @@ int show_live(const VerbCall& call, Sampler* sampler, milliseconds interval, boo
   base::Timer keys;
   if (is_screen) {
     keys = loop.on_readable(STDIN_FILENO, [&] {
-      char key = 'q';  // also where the terminal is gone
+      char key = 'q';  // stays 'q' if read() fails because the terminal is gone
       const bool is_read = ::read(STDIN_FILENO, &key, 1) == 1;
       if (!is_read || key == 'q' || key == 'Q') return loop.stop();
       sampling.ask();

@@ -1,4 +1,4 @@
-// `muster top`: launcherd's hosts and all jobs, again and again.
+// `muster top`: shows launcherd's hosts and all jobs, and refreshes them.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace muster::cli::inline verbs {
 
-// The exit code.
+// Returns the exit code.
 int run_top(const std::string& verb, const std::vector<std::string>& arguments);
 
 const CommandDoc& top_doc();

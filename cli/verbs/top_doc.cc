@@ -1,4 +1,4 @@
-// What there is to say about `muster top`, and its options.
+// The options and the help text of `muster top`.
 #include "cli/verbs/top.h"
 #include "cli/verbs/verb.h"
 

@@ -1,3 +1,4 @@
+// Splits a verb's line into options and words, and prints its answers.
 #include "cli/verbs/verb.h"
 
 #include <cstdio>

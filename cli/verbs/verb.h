@@ -1,5 +1,6 @@
-// What every verb that asks launchers has: a line of options and words in any order, help, mistakes that begin with the
+// The common part of every verb that asks launchers: options and words in any order, help, mistakes that begin with the
 // verb's name, and answers on stdout.
+// Example:
 //
 //   VerbCall call(verb, wait_doc(), arguments);
 //   if (call.exit_code()) return *call.exit_code();
@@ -19,7 +20,7 @@
 
 namespace muster::cli::inline verbs {
 
-// Options and other words of a verb, which may be mixed.
+// The options and the other words of a verb. They may be mixed on the line.
 struct VerbLine {
   CommandLine options;
   std::vector<std::string> words;
@@ -28,7 +29,7 @@ base::Result<VerbLine> read_verb_line(const std::vector<std::string>& arguments,
 
 class VerbCall {
  public:
-  // The line is read, and answered where it asks for help or cannot be read.
+  // Reads the line. If it asks for help or has a mistake, prints the answer and sets exit_code().
   VerbCall(std::string verb, const CommandDoc& doc, const std::vector<std::string>& arguments);
 
   const std::optional<int>& exit_code() const { return exit_code_; }
@@ -37,11 +38,11 @@ class VerbCall {
   const Settings& settings() const { return settings_; }
   bool has(std::string_view option) const { return settings_.find(option) != nullptr; }
 
-  // All return the exit code. Of a status: kUsageError for what the words are to blame for, else kNotAnswered.
+  // All three return the exit code. For a status it is kUsageError if the user's words are at fault, else kNotAnswered.
   int fail(std::string_view message, int code = kUsageError) const;
   int fail(const base::Status& status) const;
   int print(std::string_view text) const;
-  // A line on stderr, beside the answer.
+  // Prints a line on stderr, in addition to the answer.
   void remark(std::string_view message) const;
 
  private:
@@ -51,12 +52,12 @@ class VerbCall {
   std::optional<int> exit_code_;
 };
 
-// The rows of a verb, and --help.
+// Makes the flag table of a verb from its rows and --help.
 FlagTable verb_table(std::vector<FlagRow> rows);
 
 FlagRow json_row(std::string_view help);
 
-// --launcher, --tls-cert, --tls-key, --tls-ca (cli/verbs/launcher_address.h).
+// Adds the rows of --launcher, --tls-cert, --tls-key and --tls-ca (cli/verbs/launcher_address.h).
 std::vector<FlagRow> with_launcher_rows(std::vector<FlagRow> rows);
 
 }  // namespace muster::cli::verbs

@@ -1,4 +1,4 @@
-// muster wait: the end of a job as an exit code.
+// `muster wait`: waits for the end of a job and exits with the job's exit code.
 #include "cli/verbs/follow_job.h"
 #include "cli/verbs/found_jobs.h"
 #include "cli/verbs/job_verbs.h"
