@@ -1,4 +1,5 @@
-// What the launcher of a foreground job answers on its socket (proto/muster/v1/launcher.proto). Loop thread only.
+// Answers requests on the socket of a foreground job's launcher (proto/muster/v1/launcher.proto).
+// Thread: loop thread only.
 #pragma once
 
 #include <memory>
@@ -14,8 +15,8 @@ namespace muster::cli::inline run {
 
 class ForegroundApi final : private launcherd::ApiHandler {
  public:
-  // `job` and `record` are borrowed. A job whose socket cannot be made runs as well, only nobody finds it: that is told
-  // to `record` as a note.
+  // Borrows `job` and `record`. If the socket cannot be made, the job runs all the same, but no other program can find
+  // it. `record` then gets a note.
   ForegroundApi(base::Loop& loop, const base::Environment& environment, const std::string& job_id,
                 launcherd::RestartingJob* job, launcherd::JobRecord* record);
   ~ForegroundApi() override;

@@ -14,13 +14,14 @@ namespace {
 
 using launcherd::HostFindings;
 
-// What programs need, or how a host differs from others, is for `muster doctor`: it does not make a host a bad one.
+// True if the check matters for a job. Checks of Python programs, and differences between hosts, are for `muster
+// doctor`.
 bool concerns_job(const model::Check& check) {
   if (check.name == "python" || check.name == "torch") return false;
   return check.state == model::CheckState::kFail || (check.name == "clock" && check.state != model::CheckState::kOk);
 }
 
-// How many GPUs most hosts have; the larger number where several are as frequent.
+// Returns the most frequent number of GPUs. If several numbers are equally frequent, it returns the largest.
 int usual_gpus(const std::vector<HostFindings>& findings) {
   std::map<int, int> hosts_with;
   for (const HostFindings& each : findings) {
@@ -40,7 +41,7 @@ bool has_gpu_problem(const HostFindings& findings) {
   return findings.facts && !findings.facts->hello().gpu_problem().empty();
 }
 
-// A host that has not told may have one, too.
+// A host that has not answered may have a GPU problem, too, so it does not count here.
 bool is_without_gpu_problem(const HostFindings& findings) {
   return findings.status.ok() && findings.facts && findings.facts->hello().gpu_problem().empty();
 }
@@ -50,7 +51,7 @@ bool is_without_gpu_problem(const HostFindings& findings) {
 std::vector<HostHealth> health_of(const std::vector<HostFindings>& findings, const std::string& agent_link,
                                   bool uses_gpus) {
   const int gpus = usual_gpus(findings);
-  // What all of them have is told when the job starts, and there is no better host to be had.
+  // If all hosts have a GPU problem, no host is better. Then ignore it here, because the start of the job reports it.
   const bool is_problem_rare = uses_gpus && std::ranges::any_of(findings, is_without_gpu_problem);
   std::vector<HostHealth> health;
   for (const HostFindings& each : findings) {

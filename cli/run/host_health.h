@@ -1,4 +1,4 @@
-// --health-check and --spare: what keeps a host from a job, found out before the job starts.
+// --health-check and --spare: checks before the job starts which hosts are not fit for it.
 #pragma once
 
 #include <vector>
@@ -11,13 +11,17 @@
 
 namespace muster::cli::inline run {
 
-// Not well: a host that does not answer, that fails a check of `muster doctor` other than those of Python programs,
-// whose clock is off, that has fewer GPUs than most of the others, or, where the job uses GPUs, whose driver is not as
-// it should be while another host's is. Pure.
+// Judges the hosts. A host has a problem in each of these cases:
+// - It does not answer.
+// - It fails a check of `muster doctor`, except those of Python programs.
+// - Its clock is off.
+// - It has fewer GPUs than most of the others.
+// - The job uses GPUs, and this host's GPU driver has a problem while another host's has none.
+// Pure.
 std::vector<HostHealth> health_of(const std::vector<launcherd::HostFindings>& findings, const std::string& agent_link,
                                   bool uses_gpus);
 
-// Asks all of them at once. The error: this machine cannot ask anybody.
+// Asks all hosts at once. The error means that this machine can ask no host.
 base::Result<std::vector<HostHealth>> check_health(const HvdrunOptions& options,
                                                    const std::vector<model::HostSpec>& hosts,
                                                    const base::Environment& environment);

@@ -1,3 +1,5 @@
+// This file builds the parts of a foreground launcher, connects them and runs them: run_job().
+// Read from the end: run_command(), run_job() in order, then on_signal() and run_self_test().
 #include "cli/run/run_job.h"
 
 #include <signal.h>
@@ -43,9 +45,9 @@ namespace {
 
 using launcherd::StopCause;
 
-// gRPC's, those of output and bootstrap, and some to spare.
+// Threads that a job needs: those of gRPC, of output and of bootstrap, and a reserve.
 constexpr int kJobThreads = 20;
-// For letting go of agents and connections when the job is over: an idle machine needs some milliseconds.
+// Limit for closing agents and connections after the job. An idle machine needs some milliseconds.
 constexpr std::chrono::seconds kEndTime{10};
 
 StopCause cause_of(int signo) {
@@ -64,14 +66,14 @@ void tell_size(launcherd::RestartingJob& runner) {
   runner.resize_terminal(size.rows, size.columns);
 }
 
-// A stop discards a SIGCONT that waits to be read, and nobody would send another.
+// Don't stop if a SIGCONT is pending: SIGSTOP would discard it, and nothing would wake this process again.
 void stop_ourselves() {
   sigset_t pending;
   if (::sigpending(&pending) == 0 && ::sigismember(&pending, SIGCONT) == 1) return;
   ::raise(SIGSTOP);
 }
 
-// Ctrl-Z, SIGUSR1, Ctrl-C … on the loop thread.
+// Handles one signal, such as that of Ctrl-Z or Ctrl-C. Loop thread.
 void on_signal(int signo, launcherd::RestartingJob& runner, StdinReader& input, launcherd::NoticeWriter& notices,
                int* interrupts) {
   switch (signo) {
@@ -116,7 +118,7 @@ void say_what_starts(const HvdrunOptions& options, const PlacedJob& placed, cons
   notices.line(model::format_placement(placed.placement));
 }
 
-// nullptr: nobody asked for events.
+// Opens the file of --json-events. nullptr if the user gave none.
 base::Result<std::unique_ptr<EventFile>> open_events(const HvdrunOptions& options, const PlacedJob& placed,
                                                      const std::string& directory, const base::Clock& clock,
                                                      launcherd::JobObserver* next) {
@@ -125,7 +127,7 @@ base::Result<std::unique_ptr<EventFile>> open_events(const HvdrunOptions& option
                          next);
 }
 
-// Without a known end --signal has only --timeout to go by.
+// Finds the end of the allocation for --signal. If it is unknown, --signal can use only --timeout.
 void find_end(HvdrunOptions& options, const base::Environment& environment) {
   if (!options.job.end_signal) return;
   const auto end = launcherd::allocation_end(environment, ask_scheduler, base::SystemClock().wall());
@@ -136,7 +138,7 @@ void find_end(HvdrunOptions& options, const base::Environment& environment) {
   }
 }
 
-// --health-check full: one rank a host computes and checks what libmuster does; nothing of it is shown but a failure.
+// --health-check full: runs one rank on each host, which tests libmuster's operations. It shows only failures.
 int run_self_test(const HvdrunOptions& options, const model::Placement& placement,
                   const base::Environment& environment) {
   const auto directory = program_directory();
@@ -171,14 +173,14 @@ int run_self_test(const HvdrunOptions& options, const model::Placement& placemen
   test.dmlc.reset();
   test.notes.clear();
   const int code = run_job(std::move(test), environment);
-  if (code == 0 || code > 128) return code;  // 128 and a signal: the user has ended it
+  if (code == 0 || code > 128) return code;  // above 128: the user ended it by a signal
   return fail_as("hvdrun", kMusterFailed, "--health-check full: the self-test failed, and the job was not started");
 }
 
 }  // namespace
 
 int run_job(HvdrunOptions options, const base::Environment& environment) {
-  // Before signals are blocked: whatever is asked for hosts, Ctrl-C ends it.
+  // Find the hosts before signals are blocked, so that Ctrl-C ends any program that is asked for them.
   const std::string directory = logical_working_directory(environment);
   const LookAtHosts look = [&](const std::vector<model::HostSpec>& hosts) {
     return probe_shapes(options, hosts, environment);
@@ -195,13 +197,13 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
   }
   find_end(options, environment);
 
-  EndBound end;     // before all whose destructors it bounds
-  base::Loop loop;  // it outlives whatever waits on it or posts to it
+  EndBound end;     // declared before all objects whose destructors it bounds
+  base::Loop loop;  // declared early, because it must outlive all that wait on it or post to it
   auto signals = Signals::block({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH});
   if (!signals.ok()) return fail_as("hvdrun", kMusterFailed, signals.status().message());
   ::signal(SIGPIPE, SIG_IGN);
   hide_memory();
-  base::raise_descriptor_limit();  // one descriptor or more a host
+  base::raise_descriptor_limit();  // each host needs at least one descriptor
   if (const base::Status room = base::check_thread_room(kJobThreads); !room.ok()) {
     return fail_as("hvdrun", kMusterFailed, room.message());
   }
@@ -285,7 +287,8 @@ int run_command(const std::function<ParsedHvdrun(const base::Environment&)>& par
     if (*parsed.exit_code == 0) return print_answer("hvdrun", parsed.text);
     (void)base::print_text(stderr, parsed.text);
     return *parsed.exit_code;
-  } catch (const std::system_error& failure) {  // a constructor on this thread got no thread of its own
+    // A constructor on this thread failed to start a thread.
+  } catch (const std::system_error& failure) {
     return fail_as("hvdrun", kMusterFailed, base::thread_failure(failure));
   }
 }

@@ -1,5 +1,5 @@
-// Runs a job in the foreground, from its options to its exit code: what hvdrun and `muster torchrun` share. The
-// launcher lives inside this process; here it is only wired together.
+// Runs a job in the foreground, from its options to its exit code. hvdrun and `muster torchrun` share it. The launcher
+// lives inside this process; this file only connects its parts.
 #pragma once
 
 #include <functional>
@@ -9,10 +9,10 @@
 
 namespace muster::cli::inline run {
 
-// From the main thread, with no other thread running. Returns the exit code of the program (CONTRACT: Exit).
+// Call it from the main thread while no other thread runs. Returns the exit code of the program (CONTRACT: Exit).
 int run_job(HvdrunOptions options, const base::Environment& environment);
 
-// Prints the answer of a command line that is one, runs the job of any other. `main` of a launcher is this.
+// The main() of a launcher. If the command line asks for a text, such as help, prints it; otherwise runs the job.
 int run_command(const std::function<ParsedHvdrun(const base::Environment&)>& parse);
 
 }  // namespace muster::cli::run

@@ -1,3 +1,5 @@
+// This file submits a job to launcherd, then follows it as if it ran here.
+// Read from the end: run_remote(), make_order(), follow(); abandon() ends a job that cannot be followed.
 #include "cli/run/run_remote.h"
 
 #include <fcntl.h>
@@ -35,7 +37,7 @@ base::Result<launcherd::LauncherAddress> launcher_of(const HvdrunOptions& option
   return named_launcherd(options.launcher, "--launcher", Settings(), environment);
 }
 
-// --json-events: launcherd's own events, as it numbers and dates them. Used by one thread.
+// --json-events: writes launcherd's own events, with launcherd's numbers and times. Used by one thread.
 class EventLines {
  public:
   static base::Result<EventLines> open(const std::string& path) {
@@ -73,7 +75,7 @@ base::Result<Order> make_order(HvdrunOptions& options, const base::Environment& 
   return order;
 }
 
-// How many files there will be, only the job tells; that there can be any is known before it runs.
+// Makes the folder before the job runs, to check that files can be written. Only the running job knows their number.
 base::Status make_output_folder(const HvdrunOptions& options, const std::string& directory) {
   if (options.job.output_dir.empty()) return base::ok_status();
   const std::string folder = absolute_path(options.job.output_dir, directory);
@@ -82,12 +84,12 @@ base::Status make_output_folder(const HvdrunOptions& options, const std::string&
   return base::errno_error(errno, fmt::format("--output-filename: write to {}", folder));
 }
 
-// A job that cannot be followed is not left to run behind the back of who has asked for it.
+// Ends a job that cannot be followed, so that it does not run unnoticed by the user. Returns the exit code.
 int abandon(const FoundJob& job, const base::Status& why) {
   v1::KillRequest request;
   request.set_job(job.id);
   const base::Status killed = launcherd::ApiClient(job.launcher).kill(request, kPatience);
-  // FAILED_PRECONDITION: it has ended already.
+  // FAILED_PRECONDITION means that the job has ended already.
   const bool is_ended = killed.ok() || killed.code() == base::Code::kFailedPrecondition;
   const std::string fate =
       is_ended ? "was ended" : fmt::format("may still run ({}): muster kill {}", killed.message(), job.id);
@@ -96,7 +98,7 @@ int abandon(const FoundJob& job, const base::Status& why) {
   return kMusterFailed;
 }
 
-// As many files as it has ranks; which rank is where, launcherd decides.
+// Opens one file for each rank. launcherd decides which rank runs where, so the placement has only a size.
 base::Result<std::unique_ptr<Outlets>> open_outlets(const HvdrunOptions& options, const FoundJob& job,
                                                     const base::Clock& clock, const std::string& directory) {
   model::Placement placement;
@@ -141,14 +143,14 @@ int follow(const HvdrunOptions& options, const FoundJob& job, EventLines& events
 
 int run_remote(HvdrunOptions options, const base::Environment& environment) {
   const std::string directory = logical_working_directory(environment);
-  base::Loop loop;  // first: it outlives whatever waits on it or posts to it
-  // From here on a signal ends the job, also if it comes before launcherd has answered.
+  base::Loop loop;  // declared first, because it must outlive all that wait on it or post to it
+  // From here on a signal ends the job, even if it comes before launcherd has answered.
   auto signals = Signals::block({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2});
   if (!signals.ok()) return fail(signals.status());
   ::signal(SIGPIPE, SIG_IGN);
   auto order = make_order(options, environment, directory);
   if (!order.ok()) return fail(order.status());
-  // Whatever can be opened before anything runs.
+  // Open all files before anything runs, so that a mistake is found early.
   auto events = EventLines::open(absolute_path(options.events_file, directory));
   const base::Status ready = events.ok() ? make_output_folder(options, directory) : events.status();
   if (!ready.ok()) {

@@ -1,4 +1,5 @@
-// `hvdrun --launcher`: the job is launcherd's, its output, its end and its signals are here as in the foreground.
+// `hvdrun --launcher`: launcherd runs the job. Its output, its end and its signals are handled here, as in the
+// foreground.
 #pragma once
 
 #include "base/env.h"
@@ -6,7 +7,7 @@
 
 namespace muster::cli::inline run {
 
-// The exit code.
+// Returns the exit code.
 int run_remote(HvdrunOptions options, const base::Environment& environment);
 
 }  // namespace muster::cli::run
