@@ -1,3 +1,5 @@
+// This file plans a dry run (plan_dry_run), formats it as a table or JSON, and runs it (run_dry).
+// Read run_dry() at the end first, then plan_dry_run().
 #include "cli/hosts/dry_run.h"
 
 #include <algorithm>
@@ -15,7 +17,7 @@
 namespace muster::cli::inline hosts {
 namespace {
 
-// A JSON string; names of hosts hold no control characters, but a caller's mistake must not break the line.
+// Returns a JSON string. Names of hosts hold no control characters, but a caller's mistake must not break the line.
 std::string json_quoted(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
@@ -37,13 +39,14 @@ std::string joined(const std::vector<int>& numbers) {
   return text;
 }
 
-// "3"; several "2,3"; a tile "3.1".
+// Names the GPUs of a rank: "3" for one, "2,3" for several, "3.1" for a tile.
 std::string name_of_gpu(const DryRank& rank) {
   if (rank.gpus.empty()) return "-";
   return rank.tile ? fmt::format("{}.{}", rank.gpus.front(), *rank.tile) : joined(rank.gpus);
 }
 
-// What this machine is: by a local agent, which knows GPUs too; if it cannot be had, by the kernel.
+// Returns the shape of this machine. It asks a local agent, which also knows GPUs. If none can be had, it asks the
+// kernel.
 model::NodeShape own_shape(const HvdrunOptions& options, const model::HostSpec& host, const AskShapes& ask) {
   std::vector<base::Result<model::NodeShape>> answers = ask(options, {host});
   if (!answers.empty() && answers.front().ok()) return *std::move(answers.front());
@@ -52,7 +55,7 @@ model::NodeShape own_shape(const HvdrunOptions& options, const model::HostSpec& 
   return read_node_shape("/sys/devices/system/cpu", base::allowed_cpus());
 }
 
-// The user's word for all hosts, else what is known of this one.
+// Returns the shape that the user gave for all hosts. Without one, only this host's shape is known.
 std::vector<std::optional<model::NodeShape>> shapes_of(const model::Placement& placement, const HvdrunOptions& options,
                                                        const AskShapes& ask) {
   std::vector<std::optional<model::NodeShape>> shapes;
@@ -64,7 +67,7 @@ std::vector<std::optional<model::NodeShape>> shapes_of(const model::Placement& p
   return shapes;
 }
 
-// Empty when a host could not be asked; each that could not be is told.
+// Returns the shapes, or an empty list if a host could not be asked. Prints a remark for each such host.
 std::vector<std::optional<model::NodeShape>> asked_shapes(std::vector<base::Result<model::NodeShape>> answers) {
   std::vector<std::optional<model::NodeShape>> shapes;
   bool is_whole = true;
@@ -77,7 +80,7 @@ std::vector<std::optional<model::NodeShape>> asked_shapes(std::vector<base::Resu
   return shapes;
 }
 
-// For options whose number of ranks depends on the hosts.
+// Returns the shapes for options whose number of ranks depends on the hosts.
 std::vector<base::Result<model::NodeShape>> look(const HvdrunOptions& options,
                                                  const std::vector<model::HostSpec>& hosts, const AskShapes& ask) {
   if (options.dry_run.probe) return ask(options, hosts);

@@ -1,4 +1,5 @@
-// --dry-run: who would run where, with which cores and GPUs. Contacts no other host, unless --probe says so.
+// --dry-run: shows which rank would run where, with which cores and GPUs. It contacts no other host, unless --probe
+// asks for it.
 #pragma once
 
 #include <functional>
@@ -16,38 +17,41 @@ namespace muster::cli::inline hosts {
 
 struct DryRank {
   const model::PlacedRank* place = nullptr;
-  std::vector<int> cpus;      // empty: not bound, or not known
-  std::vector<int> gpus;      // its own, by the driver's number; none: there is none, or it is not known
-  std::optional<int> tile{};  // of it, where it has that alone
+  std::vector<int> cpus;  // empty if not bound, or not known
+  // The rank's own GPUs, by the driver's numbers. Empty if there are none, or if they are not known.
+  std::vector<int> gpus;
+  std::optional<int> tile{};  // the only tile of that GPU that the rank has; nullopt if it has whole GPUs
 };
 
 struct DryHost {
   const model::PlacedHost* host = nullptr;
-  bool is_known = false;  // its shape is
+  bool is_known = false;  // true if its shape is known
   std::vector<DryRank> ranks;
-  std::vector<std::string> remarks;  // of NodeBinding, crowd_remark()
+  std::vector<std::string> remarks;  // from NodeBinding and crowd_remark()
 };
 
-// `shapes`: one for each host of `placement`; nullopt: not known. `launcher`: its environment, of which masks over GPUs
-// may be sent to the ranks. INVALID_ARGUMENT: a host, which it names, is not such that its ranks can be pinned so.
-// Borrows from `placement`. Pure.
+// Plans the ranks of `placement` on hosts of these shapes. Pure.
+// `shapes` has one entry for each host of `placement`; nullopt if the shape is not known.
+// `launcher` is the launcher's environment. Its masks over GPUs may be among the variables that the ranks get.
+// INVALID_ARGUMENT if the ranks cannot be pinned so on a host; the message names it. The result borrows from
+// `placement`.
 base::Result<std::vector<DryHost>> plan_dry_run(const model::Placement& placement,
                                                 const std::vector<std::optional<model::NodeShape>>& shapes,
                                                 const model::JobSpec& job, const base::Environment& launcher);
 
-// One line a rank: rank, host, local and cross rank, cores, GPU; '-' where something is not known, "all" where nothing
-// is bound.
+// Formats one line for each rank: rank, host, local and cross rank, GPU, cores. '-' means not known; "all" means not
+// bound.
 std::string format_dry_run(const std::vector<DryHost>& hosts, const model::Placement& placement = {});
 
-// A muster.v1.Placement on one line.
+// Returns a muster.v1.Placement as JSON on one line.
 std::string dry_run_json(const model::Placement& placement, const std::vector<DryHost>& hosts);
 
-// The shape of each of the hosts, or why it cannot be asked; a single error when nobody can.
+// Returns for each host its shape, or why it cannot be asked. A single error means that no host can be asked.
 using AskShapes = std::function<std::vector<base::Result<model::NodeShape>>(const HvdrunOptions& options,
                                                                             const std::vector<model::HostSpec>& hosts)>;
 
-// Prints the plan of these options to stdout; this machine is as `ask` says, with --probe all hosts are. Returns the
-// exit code.
+// Prints the plan of these options on stdout and returns the exit code. `ask` describes this machine; with --probe it
+// describes all hosts.
 int run_dry(HvdrunOptions options, const base::Environment& environment, const AskShapes& ask);
 
 }  // namespace muster::cli::hosts

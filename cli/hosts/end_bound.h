@@ -1,5 +1,7 @@
-// Ends this process when its last steps take too long: destructors of gRPC and libssh have no bound of ours, and the
-// job's last line is out. Any thread; the destructor takes the bound back.
+// Ends this process if its last steps take too long. The destructors of gRPC and libssh have no time limit of ours, and
+// the job's last line is printed by then.
+// Thread: any. The destructor removes the bound.
+// Example:
 //
 //   EndBound end;               // before what it bounds
 //   … loop.run();
@@ -20,8 +22,8 @@ class EndBound {
   EndBound(const EndBound&) = delete;
   EndBound& operator=(const EndBound&) = delete;
 
-  // Once. The process exits with `exit_code` unless this is destroyed within `bound`. Where no thread can be had there
-  // is no bound.
+  // Call it once. The process exits with `exit_code` unless this object is destroyed within `bound`. If no thread can
+  // be started, there is no bound.
   void arm(std::chrono::milliseconds bound, int exit_code);
 
  private:

@@ -1,5 +1,6 @@
-// Files of variables for the ranks (--env-file): NAME=VALUE a line, the value byte for byte to the end of the line, as
-// docker's --env-file and DeepSpeed's ~/.deepspeed_env; NAME alone sends this shell's; # comments and empty lines.
+// Reads files of variables for the ranks (--env-file). A line is NAME=VALUE. The value is every byte up to the end of
+// the line, as in docker's --env-file and DeepSpeed's ~/.deepspeed_env. NAME alone sends the variable of this shell.
+// Lines that begin with # and empty lines are skipped.
 #pragma once
 
 #include <string>
@@ -13,10 +14,10 @@ namespace muster::cli::inline hosts {
 
 inline constexpr std::size_t kMaxEnvFile = 1u << 20;
 
-// What --env would be given for it, in order. INVALID_ARGUMENT names `shown` and the line. Pure.
+// Returns the values that --env would get for this file, in order. INVALID_ARGUMENT names `shown` and the line. Pure.
 base::Result<std::vector<std::string>> parse_env_file(std::string_view text, const std::string& shown);
 
-// Reads options.env_files, paths relative to `directory`; what --env says goes before them.
+// Reads options.env_files into the job. Paths are relative to `directory`. Variables of --env win over those of files.
 base::Status read_env_files(HvdrunOptions& options, const std::string& directory);
 
 }  // namespace muster::cli::hosts

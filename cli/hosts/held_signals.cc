@@ -13,7 +13,8 @@ base::Result<HeldSignals> HeldSignals::open() {
   for (const int signo : {SIGHUP, SIGINT, SIGTERM}) {
     struct sigaction current {};
     const bool is_ignored = ::sigaction(signo, nullptr, &current) == 0 && current.sa_handler == SIG_IGN;
-    if (!is_ignored) ::sigaddset(&set, signo);  // nohup: it would wake us all the same
+    // Leave ignored signals out (nohup): signalfd would report them all the same.
+    if (!is_ignored) ::sigaddset(&set, signo);
   }
   base::UniqueFd fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!fd.valid()) return base::errno_error(errno, "wait for signals");

@@ -1,4 +1,4 @@
-// Signals that end a program, held back while something must be cleaned up first.
+// Holds back the signals that end a program while something must be cleaned up first.
 #pragma once
 
 #include <signal.h>
@@ -8,8 +8,8 @@
 
 namespace muster::cli::inline hosts {
 
-// From open() to destruction SIGHUP, SIGINT and SIGTERM of this thread wait, and fd() is readable once one has come;
-// then they have their effect. Before other threads exist.
+// From open() to destruction, SIGHUP, SIGINT and SIGTERM of this thread wait. fd() is readable once one has come. On
+// destruction they take effect. Call open() before other threads exist.
 class HeldSignals {
  public:
   static base::Result<HeldSignals> open();
@@ -22,7 +22,7 @@ class HeldSignals {
  private:
   HeldSignals(base::UniqueFd fd, const sigset_t& before) : fd_(std::move(fd)), before_(before) {}
 
-  base::UniqueFd fd_;  // invalid: moved away
+  base::UniqueFd fd_;  // invalid after this object was moved from
   sigset_t before_;
 };
 

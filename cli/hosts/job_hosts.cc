@@ -1,3 +1,5 @@
+// This file finds the hosts of a job, counts their slots and places the ranks.
+// Read from the end: place_job(), find_hosts(), list_hosts(), then count_slots() and count_gpu_slots().
 #include "cli/hosts/job_hosts.h"
 
 #include <unistd.h>
@@ -27,7 +29,7 @@ namespace {
 
 constexpr std::chrono::seconds kDiscoveryLimit{60};
 
-// Keeps the first `nodes.max` hosts; entries of one host count once. A note names the others.
+// Keeps the first `nodes.max` hosts; several entries of one host count once. A note names the hosts that are left out.
 base::Status limit_hosts(const NodeCount& nodes, std::vector<model::HostSpec>& hosts, std::vector<std::string>& notes) {
   std::set<std::string> kept;
   std::vector<std::string> left_out;
@@ -40,7 +42,7 @@ base::Status limit_hosts(const NodeCount& nodes, std::vector<model::HostSpec>& h
     kept.insert(host.name);
     result.push_back(host);
   }
-  const std::size_t known = hosts.empty() ? 1 : kept.size();  // without names: this host
+  const std::size_t known = hosts.empty() ? 1 : kept.size();  // an empty list means this host
   if (known < static_cast<std::size_t>(nodes.min)) {
     return base::error(base::Code::kInvalidArgument,
                        "{} asks for {} hosts, and {} known: name them by -H n1,n2 or --hostfile", nodes.label,
@@ -56,7 +58,7 @@ base::Status limit_hosts(const NodeCount& nodes, std::vector<model::HostSpec>& h
   return base::ok_status();
 }
 
-// One status that says what all of them say; ok: there are none.
+// Joins the failures into one status; OK if there are none.
 base::Status all_of(const std::vector<base::Status>& failures) {
   if (failures.empty()) return base::ok_status();
   std::vector<std::string> messages;
@@ -64,7 +66,7 @@ base::Status all_of(const std::vector<base::Status>& failures) {
   return {failures.front().code(), base::join(messages, "; ")};
 }
 
-// How many ranks a host of this shape has GPUs for, as they will be bound there.
+// Returns how many ranks a host of this shape has GPUs for, if they are bound as the job asks.
 base::Result<int> count_gpus(const model::NodeShape& shape, const model::JobSpec& job,
                              const base::Environment& environment, const model::HostSpec& host) {
   model::GpuMasks masks;
@@ -72,7 +74,7 @@ base::Result<int> count_gpus(const model::NodeShape& shape, const model::JobSpec
   return model::most_ranks(shape, job.pinning, masks);
 }
 
-// How many ranks a host of this shape gets.
+// Returns how many ranks a host of this shape gets.
 base::Result<int> count_devices(const DeviceCount& devices, const std::string& host, const model::NodeShape& shape,
                                 const base::Result<int>& counted) {
   using Of = DeviceCount::Of;
@@ -88,8 +90,8 @@ base::Result<int> count_devices(const DeviceCount& devices, const std::string& h
   return static_cast<int>(cpus);
 }
 
-// Sets the slots of the hosts that have no explicit ones; none named: this host. A host named twice counts once. The
-// error names all hosts that cannot be counted.
+// Sets the slots of hosts that have no explicit ones. An empty list means this host. A host that is listed twice counts
+// once. The error names all hosts that cannot be counted.
 base::Status count_slots(const DeviceCount& devices, const model::JobSpec& job, const base::Environment& environment,
                          const LookAtHosts& look, std::vector<model::HostSpec>& hosts) {
   if (hosts.empty()) hosts.push_back({.name = "localhost"});
@@ -116,9 +118,9 @@ base::Status count_slots(const DeviceCount& devices, const model::JobSpec& job, 
   return all_of(failures).with_context(devices.label);
 }
 
-// Hosts that the user, or a scheduler that counts no tasks, has named once and without slots have as many as GPUs.
-// Nobody is asked where one rank on each is enough, as horovodrun has it, or where the number on each host is said in
-// another way.
+// True if slots must be counted as GPUs. This holds for hosts listed once and without slots, by the user or by a
+// scheduler that counts no tasks. No host is asked if one rank each is enough, which is horovodrun's rule, or if
+// another option gives the number on each host.
 bool counts_gpus(const HvdrunOptions& options) {
   const model::PlacementRequest& request = options.job.placement;
   using launcherd::BootstrapBy;
@@ -135,7 +137,7 @@ bool counts_gpus(const HvdrunOptions& options) {
   return is_open && (request.np == 0 || request.np > slots);
 }
 
-// A host that cannot be asked keeps its one slot: a line for each.
+// Sets slots to the number of GPUs. A host that cannot be asked keeps its one slot; the result has a line for each.
 std::vector<std::string> count_gpu_slots(const model::JobSpec& job, const base::Environment& environment,
                                          const LookAtHosts& look, std::vector<model::HostSpec>& hosts) {
   std::vector<std::string> notes;
@@ -149,7 +151,7 @@ std::vector<std::string> count_gpu_slots(const model::JobSpec& job, const base::
   }
   if (asked.empty()) return notes;
   const auto shapes = look(asked);
-  if (shapes.size() != asked.size()) {  // nobody could be asked
+  if (shapes.size() != asked.size()) {  // no host could be asked
     for (const auto& shape : shapes) {
       if (!shape.ok())
         notes.push_back(fmt::format("{}; hosts without slots count as one slot", shape.status().message()));
@@ -162,14 +164,14 @@ std::vector<std::string> count_gpu_slots(const model::JobSpec& job, const base::
                                   asked[i].name));
       continue;
     }
-    // Where its ranks cannot be given what they were to have, the launch says so.
+    // If the GPUs cannot be bound as the job asks, keep one slot; the launch reports the error.
     const base::Result<int> count = count_gpus(*shapes[i], job, environment, asked[i]);
     if (count.ok() && *count > 0) open[i]->slots = *count;
   }
   return notes;
 }
 
-// --min-np and --max-np at the start.
+// Applies --min-np and --max-np to the placement at the start.
 base::Status fit_elastic(const ElasticOptions& elastic, const model::PlacementRequest& request,
                          model::Placement& placement) {
   if (elastic.max_ranks && request.np == 0 && placement.size > *elastic.max_ranks) {
@@ -185,7 +187,7 @@ base::Status fit_elastic(const ElasticOptions& elastic, const model::PlacementRe
   return base::ok_status();
 }
 
-// As many as the ranks need that are asked for; one if nobody has asked for any.
+// Makes up as many hosts as the requested ranks need; one host if no number of ranks was requested.
 std::vector<model::HostSpec> made_up_hosts(const HvdrunOptions& options, const base::Environment& environment) {
   const model::PlacementRequest& request = options.job.placement;
   const auto& node = options.dry_run.assumed_node;
@@ -204,7 +206,7 @@ std::vector<model::HostSpec> made_up_hosts(const HvdrunOptions& options, const b
   return hosts;
 }
 
-// Fills the list from whatever names hosts.
+// Fills the list from the first source that names hosts.
 base::Result<HostSource> list_hosts(HvdrunOptions& options, const base::Environment& environment,
                                     const std::string& directory) {
   std::vector<model::HostSpec>& hosts = options.job.placement.hosts;
@@ -213,7 +215,7 @@ base::Result<HostSource> list_hosts(HvdrunOptions& options, const base::Environm
     return HostSource{.may_be_counted = true};
   }
   if (!options.elastic.discovery_script.empty()) {
-    // The script has a session of its own: Ctrl-C would end us alone.
+    // Hold signals, because the script runs in a session of its own: Ctrl-C would end only this process.
     MUSTER_ASSIGN_OR_RETURN(const HeldSignals signals, HeldSignals::open());
     const launcherd::Waiter waiter{.cancel_fd = signals.fd(),
                                    .deadline = std::chrono::steady_clock::now() + kDiscoveryLimit};
@@ -238,7 +240,7 @@ base::Result<HostSource> list_hosts(HvdrunOptions& options, const base::Environm
       allocation->has_uncounted};
 }
 
-// Before any host is asked: what is to be staged must be there.
+// Checks, before any host is asked, that the files to stage can be read.
 base::Status check_stages(const model::JobSpec& job) {
   for (const model::StagedPath& staged : job.stages) {
     if (::access(staged.source.c_str(), R_OK) == 0) continue;
@@ -341,7 +343,7 @@ base::Result<PlacedJob> place_job(HvdrunOptions& options, const base::Environmen
   }
   MUSTER_RETURN_IF_ERROR(settle_dmlc(options, false));
   auto placement = model::place(job);
-  if (!placement.ok() && !not_counted.empty()) {  // which may be why
+  if (!placement.ok() && !not_counted.empty()) {  // the hosts that were not counted may be the reason
     return placement.status().with_context(base::join(not_counted, "; "));
   }
   MUSTER_ASSIGN_OR_RETURN(placed.placement, std::move(placement));

@@ -1,4 +1,5 @@
-// Where a job runs: the hosts of -H, of a hostfile, of the allocation around us, or this one. Reads files.
+// Finds the hosts of a job: those of -H, of a hostfile, of the scheduler's allocation around this process, or this
+// host. Reads files.
 #pragma once
 
 #include <chrono>
@@ -13,49 +14,52 @@
 namespace muster::cli::inline hosts {
 
 struct HostSource {
-  std::string note{};           // a line for --verbose that says what it was; empty: the user has named them
-  bool may_be_counted = false;  // nobody has said how many ranks a host is for that is listed once
+  // A line for --verbose that names the source. Empty if the user named the hosts.
+  std::string note{};
+  // True if no source gives the number of ranks for a host that is listed once.
+  bool may_be_counted = false;
 };
 
-// Fills job.placement.hosts; leaves it empty where the job runs on this host. Paths are relative to `directory`.
+// Fills job.placement.hosts. It stays empty if the job runs on this host. Paths are relative to `directory`.
 base::Result<HostSource> find_hosts(HvdrunOptions& options, const base::Environment& environment,
                                     const std::string& directory);
 
-// For a launcherd that is to have `hosts`: those that it asks for their GPUs stay without slots, all others get 1. It
-// can ask only those that agents are started on by us, over ssh.
+// Prepares `hosts` for a launcherd. Hosts that launcherd asks for their GPUs stay without slots; all others get 1 slot.
+// launcherd can ask only hosts whose agents we start over ssh.
 void settle_uncounted(const HvdrunOptions& options, const HostSource& source, std::vector<model::HostSpec>& hosts);
 
-// As find_hosts(); its note.
+// As find_hosts(), but returns only the note.
 base::Result<std::string> choose_hosts(HvdrunOptions& options, const base::Environment& environment,
                                        const std::string& directory);
 
 struct PlacedJob {
   model::Placement placement;
-  std::string hosts_note;  // of choose_hosts()
+  std::string hosts_note;  // HostSource::note of the hosts
 };
 
-// What hosts look like, one result each. May start agents there.
+// Returns the shape of each host, one result each. May start agents there.
 using LookAtHosts = std::function<std::vector<base::Result<model::NodeShape>>(const std::vector<model::HostSpec>&)>;
 
-// Which hosts are not well. May start agents there; empty: nobody looks, and all are taken for well.
+// Returns the health of the hosts. May start agents there. If the function is empty, no host is checked and all count
+// as healthy.
 using CheckHosts = std::function<base::Result<std::vector<HostHealth>>(const std::vector<model::HostSpec>&)>;
 
-// --spare and --health-check: takes hosts off the list, and notes which and why.
+// --spare and --health-check: removes hosts from the list, and adds notes that tell which and why.
 base::Status leave_out_hosts(HvdrunOptions& options, const CheckHosts& check);
 
-// For questions to schedulers; Ctrl-C ends one, and so does a minute, or `limit`.
+// Runs a scheduler's program and returns its output. Ctrl-C ends it, and so does a minute, or `limit`.
 base::Result<std::string> ask_scheduler(const std::vector<std::string>& argv);
 base::Result<std::string> ask_scheduler_within(std::chrono::seconds limit, const std::vector<std::string>& argv);
 
-// 2: the command line is at fault; 125: a host, or a program that names hosts.
+// Returns 2 if the command line is at fault, 125 if a host or a program that lists hosts is.
 int placement_exit_code(const base::Status& failure);
 
-// --wdir, of the job and of its programs, and the paths of --stage, made absolute.
+// Makes these paths absolute: --wdir of the job and of its programs, and the paths of --stage.
 void settle_directories(model::JobSpec& job, const std::string& directory);
 
-// What the options leave to their surroundings: directory, umask, hosts; and who runs where. Hosts are looked at only
-// where their devices count (options.devices, or hosts without slots that one rank each is not enough for), or their
-// health (options.health_check).
+// Fills in what the options leave open (directory, umask, hosts) and places the ranks.
+// Hosts are probed only in two cases. One: their devices count, for options.devices, or for hosts without slots if one
+// rank each is not enough. Two: options.health_check asks for it.
 base::Result<PlacedJob> place_job(HvdrunOptions& options, const base::Environment& environment,
                                   const std::string& directory, const LookAtHosts& look, const CheckHosts& check = {});
 

@@ -49,7 +49,7 @@ base::Result<std::string> settle_bootstrap(HvdrunOptions& options, const base::E
   auto found = launcherd::find_allocation(environment, ask_scheduler);
   const bool is_auto = bootstrap.by == BootstrapBy::kAuto;
   if (!found.ok() && !is_auto) return found.status();
-  // A variable of a job that is over must not keep one from hosts that are named otherwise.
+  // Don't fail if the allocation is unknown: a variable of an ended job must not block hosts that are named otherwise.
   const std::string problem = found.ok() ? "" : found.status().message();
   const auto allocation = found.ok() ? *std::move(found) : std::nullopt;
   bootstrap.allocation.clear();

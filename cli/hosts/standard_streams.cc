@@ -17,7 +17,8 @@ namespace {
 constexpr int kOutputFailed = 125;
 constexpr int kNobodyReads = 128 + SIGPIPE;
 
-// No descriptor that was inherited closes on exec; those that libraries open do.
+// True if the descriptor was closed at the start. Inherited descriptors never have close-on-exec, but those that
+// libraries open do.
 bool was_closed(int fd) {
   const int flags = ::fcntl(fd, F_GETFD);
   return flags < 0 || (flags & FD_CLOEXEC) != 0;
@@ -33,12 +34,12 @@ void hold_standard_streams(char** argv) {
     const int null = ::open("/dev/null", O_RDWR);
     if (null < 0) return;
     if (null != fd) {
-      (void)::dup2(null, fd);  // cannot fail: both are valid
+      (void)::dup2(null, fd);  // cannot fail, because both descriptors are valid
       ::close(null);
     }
     is_changed = true;
   }
-  // /proc/self/exe itself would become the name in ps.
+  // Execute the real path, because ps would show /proc/self/exe as the program's name.
   if (!is_changed || ::readlink("/proc/self/exe", program.data(), program.size() - 1) < 0) return;
   ::execv(program.data(), argv);
 }

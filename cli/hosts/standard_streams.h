@@ -1,4 +1,4 @@
-// stdin, stdout and stderr of the programs: there from the first line on, and answered for at the end.
+// Makes sure that stdin, stdout and stderr exist from the start, and reports failures to write to them.
 #pragma once
 
 #include <chrono>
@@ -6,19 +6,19 @@
 
 namespace muster::cli::inline hosts {
 
-// For a terminal that does not take a program's last lines.
+// How long a program waits at its end for a terminal to take its last lines.
 inline constexpr std::chrono::seconds kLastWords{2};
 
-// Call first. Where one of the three was closed (`>&-`), the program is started again with /dev/null in its place:
-// their numbers would be those of sockets and files, also of libraries that open some before main(). Without /proc or
-// /dev/null it goes on as it is.
+// Call it first in main(). If one of the three streams was closed (`>&-`), it starts the program again with /dev/null
+// in its place. Otherwise sockets and files would get their numbers, even those that libraries open before main().
+// Without /proc or /dev/null the program continues unchanged.
 void hold_standard_streams(char** argv);
 
-// What a program was asked for, on stdout: 0, else the exit code, after a line on stderr. A pipe that nobody reads any
-// more ends a program that has not ignored SIGPIPE; else the code is the same.
+// Prints the answer of a program on stdout. Returns 0, or an exit code after a line on stderr.
+// If no process reads the pipe, SIGPIPE ends a program that does not ignore it. Otherwise this returns the same code.
 int print_answer(std::string_view program, std::string_view text);
 
-// Prints `program`: `message` on stderr. Returns `code`.
+// Prints "`program`: `message`" on stderr. Returns `code`.
 int fail_as(std::string_view program, int code, std::string_view message);
 
 }  // namespace muster::cli::hosts

@@ -47,7 +47,7 @@ std::vector<std::string> python_folders() {
   if (!programs.ok()) return {};
   const auto python = std::filesystem::path(*programs).parent_path() / "python";
   const auto dropin = python / "muster" / "dropin";
-  std::error_code ignored;  // a folder that cannot be looked at is none
+  std::error_code ignored;  // a folder that cannot be examined counts as missing
   if (!std::filesystem::is_directory(dropin / "horovod", ignored)) return {};
   return {python.string(), dropin.string()};
 }
@@ -66,7 +66,7 @@ base::Result<std::string> find_agent(const base::Environment& environment) {
 }
 
 void hide_memory() {
-  (void)::prctl(PR_SET_DUMPABLE, 0);  // fails with a wrong argument alone
+  (void)::prctl(PR_SET_DUMPABLE, 0);  // fails only for a wrong argument
 }
 
 }  // namespace muster::cli::hosts

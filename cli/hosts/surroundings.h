@@ -1,5 +1,5 @@
-// What the launcher finds around its own process: directory, umask, its agent, its limits. Call from the main thread,
-// before others start.
+// Finds what surrounds the launcher's process: directory, umask, its agent, its limits.
+// Thread: main thread, before others start.
 #pragma once
 
 #include <string>
@@ -10,25 +10,26 @@
 
 namespace muster::cli::inline hosts {
 
-// $PWD if it is this directory (so that a path through a link stays one), else the kernel's answer.
+// Returns $PWD if it is this directory, so that a path through a link stays as it is. Otherwise returns the kernel's
+// path.
 std::string logical_working_directory(const base::Environment& environment);
 
-// `path` from `directory`; an empty path stays empty.
+// Makes `path` absolute; it is relative to `directory`. An empty path stays empty.
 std::string absolute_path(const std::string& path, const std::string& directory);
 
 unsigned current_umask();
 
-// Of this program's file.
+// Returns the directory of this program's file.
 base::Result<std::string> program_directory();
 
-// What ranks that run Python get on their PYTHONPATH: <prefix>/python, which holds the package muster, and in it the
-// folder of its `horovod`. Empty where this program was installed without them.
+// Returns the folders that ranks with Python get on their PYTHONPATH. One is <prefix>/python, which holds the package
+// muster. The other is the folder of its `horovod` inside it. Empty if this program was installed without them.
 std::vector<std::string> python_folders();
 
-// The agent lies beside the program that runs, wherever that was installed; MUSTER_AGENT_PATH names another.
+// Finds the agent: beside the running program, or at MUSTER_AGENT_PATH.
 base::Result<std::string> find_agent(const base::Environment& environment);
 
-// Neither a core file nor another process of this user may read this one's memory: it holds keys and environments.
+// Keeps this process's memory out of core files and from other processes of this user. It holds keys and environments.
 void hide_memory();
 
 }  // namespace muster::cli::hosts
