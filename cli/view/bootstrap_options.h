@@ -1,4 +1,4 @@
-// How a command that starts agents reaches hosts, and where what the bootstrap tells goes.
+// Tells how a command that starts agents reaches hosts, and where the bootstrap's messages go.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace muster::cli::inline view {
 
-// `options.bootstrap` with this build's agent: notes go to `notices` with --verbose, what agents write to stderr
-// always. `notices` is borrowed, for as long as the bootstrap lives.
+// Returns `options.bootstrap` with this build's agent. `notices` gets the bootstrap's notes with --verbose, and always
+// what agents write to stderr. `notices` is borrowed and must outlive the bootstrap.
 launcherd::BootstrapOptions bootstrap_options(const HvdrunOptions& options, std::string agent_path,
                                               launcherd::NoticeWriter& notices);
 

@@ -1,5 +1,6 @@
-// --json-events: writes what happens to a job into a file, a line of JSON each, and passes everything on to the view.
-// Loop thread only. A file that cannot be written any more is reported once and left alone; the job goes on.
+// --json-events: writes a job's events into a file, one line of JSON each, and passes all calls on to the view.
+// Thread: loop thread only.
+// Errors: if the file can no longer be written, that is reported once and the file is left alone. The job goes on.
 #pragma once
 
 #include <memory>
@@ -15,7 +16,7 @@ namespace muster::cli::inline view {
 
 class EventFile final : public launcherd::JobObserver {
  public:
-  // Truncates the file and writes the first event. `clock` and `next` are borrowed.
+  // Truncates the file and writes the first event. Borrows `clock` and `next`.
   static base::Result<std::unique_ptr<EventFile>> open(const std::string& path, const std::string& job_id,
                                                        const model::Placement& placement, const base::Clock& clock,
                                                        launcherd::JobObserver* next);

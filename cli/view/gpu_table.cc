@@ -1,3 +1,5 @@
+// This file formats GPUs for `muster hosts`: one summary for a host, or one row for each GPU.
+// Read gpu_summary() and format_gpus() at the end first.
 #include "cli/view/gpu_table.h"
 
 #include <algorithm>
@@ -35,7 +37,7 @@ std::string model_of(const v1::Gpu& gpu) {
   return gpu.model().empty() ? std::string(make_of(gpu.vendor())) : base::printable(gpu.model());
 }
 
-// Null: the host has not told of it.
+// Returns the load of a GPU. nullptr if the host has not reported it.
 const v1::GpuLoad* load_of(const v1::LauncherHost& host, const v1::Gpu& gpu) {
   const auto is_its = [&gpu](const v1::GpuLoad& load) {
     return load.vendor() == gpu.vendor() && load.index() == gpu.index();

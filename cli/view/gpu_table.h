@@ -1,4 +1,5 @@
-// How `muster hosts` shows GPUs. Pure; text of hosts is made printable; what drivers do not tell is "-".
+// Formats the GPUs of `muster hosts`. "-" stands for what drivers do not report. Text of hosts is made printable.
+// Thread: any; pure.
 #pragma once
 
 #include <string>
@@ -8,10 +9,11 @@
 
 namespace muster::cli::inline view {
 
-// A line of `muster hosts`: "4 x NVIDIA H100 of 79 GiB; 300 MiB used, 1 process"; empty: the drivers tell nothing.
+// Returns text for a line of `muster hosts`: "4 x NVIDIA H100 of 79 GiB; 300 MiB used, 1 process". Empty if the drivers
+// report nothing.
 std::string gpu_summary(const v1::LauncherHost& host);
 
-// `muster hosts --gpus`: a line each GPU and each part of one (MIG) under a heading. Empty for none.
+// `muster hosts --gpus`: a heading, and a line for each GPU and each part of one (MIG). Empty if there is none.
 std::string format_gpus(const std::vector<v1::LauncherHost>& hosts);
 
 }  // namespace muster::cli::view

@@ -32,7 +32,7 @@ std::string count_of(int count) {
   return count == 0 ? "-" : std::to_string(count);
 }
 
-// Lines for GPUs, a drain's reason and a problem; empty: there is neither.
+// Returns lines for GPUs, a drain's reason and a problem. Empty if there are none.
 std::string host_remarks(const v1::LauncherHost& host) {
   std::string text = gpu_summary(host);
   if (!text.empty()) text = fmt::format("  gpus: {}\n", text);

@@ -1,4 +1,5 @@
-// How `muster hosts` shows launcherd's hosts. Pure; text of hosts is made printable.
+// Formats launcherd's hosts for `muster hosts`. Text of hosts is made printable.
+// Thread: any; pure.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +12,21 @@
 
 namespace muster::cli::inline view {
 
-// A line a host under a heading; a second one for a drain's reason or a problem. Empty for none.
+// Formats a heading and a line for each host. Further lines show its GPUs, a drain's reason and a problem. Empty if
+// there are no hosts.
 std::string format_hosts(const std::vector<v1::LauncherHost>& hosts);
 
-// Such a table of other columns: `heading`, and what `columns` gives under it, begin after the host's name.
+// Formats such a table with other columns. They begin after the host's name: `heading`, then the text of `columns`.
 std::string table_of_hosts(const std::vector<v1::LauncherHost>& hosts, std::string_view heading,
                            const std::function<std::string(const v1::LauncherHost&)>& columns);
 
-// "up", "none, drained".
+// Returns the state of a host's agent: "up", "none, drained".
 std::string agent_state(const v1::LauncherHost& host);
 
-// "900 MiB", "79 GiB"; "-" for 0, which is not known.
+// Returns "900 MiB" or "79 GiB". Returns "-" for 0, which means not known.
 std::string size_of_mib(std::int64_t mebibytes);
 
-// Used and all: "3/8".
+// Returns used and all slots: "3/8".
 std::string slots_of(const v1::LauncherHost& host);
 
 }  // namespace muster::cli::view

@@ -1,3 +1,5 @@
+// This file formats jobs as a table, one job with its hosts and ranks, and single events.
+// Read the public functions at the end first: format_jobs(), format_status(), format_event().
 #include "cli/view/job_table.h"
 
 #include <algorithm>
@@ -25,7 +27,7 @@ std::string shortened(const std::string& text, std::size_t limit) {
   return text.size() <= limit ? text : base::valid_utf8(text.substr(0, limit)) + "…";
 }
 
-// Characters of UTF-8.
+// Counts the characters of UTF-8 text.
 std::size_t columns_of(const std::string& text) {
   const auto begins = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; };
   return static_cast<std::size_t>(std::ranges::count_if(text, begins));
@@ -45,7 +47,7 @@ int hosts_up(const v1::Job& job) {
   return static_cast<int>(std::ranges::count_if(job.hosts(), [](const v1::HostStatus& host) { return host.up(); }));
 }
 
-// Since it was started, or, before that, submitted; until its end.
+// Returns the time since the job started, or since its submission if it has not started. It stops at the job's end.
 std::string age_of(const v1::Job& job, base::WallTime now) {
   const base::WallTime from = wall_time_of(job.has_started() ? job.started() : job.submitted());
   const base::WallTime to = job.has_ended() ? wall_time_of(job.ended()) : now;
@@ -57,7 +59,7 @@ std::string hosts_of(const v1::Job& job) {
   return job.has_ended() ? fmt::format("{}", job.hosts_size()) : fmt::format("{}/{}", hosts_up(job), job.hosts_size());
 }
 
-// Of one that has ended: the code as well.
+// Returns the state's name; for a job that ended with a code other than 0, also the code.
 std::string state_of(const v1::Job& job) {
   const std::string name = state_name(job.state());
   return job.has_exit_code() && job.exit_code() != 0 ? fmt::format("{} {}", name, job.exit_code()) : name;
@@ -87,7 +89,7 @@ std::string rank_state(const v1::RankStatus& rank) {
   }
 }
 
-// Numbers of GPUs, and of tiles as "3.1"; names where nothing else is known.
+// Returns the numbers of GPUs, and of tiles as "3.1". It returns names if the numbers are not known.
 std::string gpus_of(const v1::RankStatus& rank) {
   const v1::RankBinding& binding = rank.binding();
   const bool has_numbers = binding.gpus_size() == binding.devices_size();
@@ -109,10 +111,10 @@ std::string cores_of(const v1::RankStatus& rank) {
   return rank.binding().cpus().empty() ? "all" : base::printable(rank.binding().cpus());
 }
 
-// A text for each job, or the heading for null.
+// A column of the table. It returns its text for a job, or its heading for nullptr.
 using Column = std::function<std::string(const v1::Job*)>;
 
-// The names, where at least one job has one.
+// Returns the column of names. It is empty if no job has a name.
 Column name_column(const std::vector<v1::Job>& jobs) {
   std::size_t width = 0;
   for (const v1::Job& job : jobs) {
@@ -124,7 +126,7 @@ Column name_column(const std::vector<v1::Job>& jobs) {
   };
 }
 
-// `more`: a column before the command.
+// Formats the table. `more` is a column before the command.
 std::string jobs_table(const std::vector<v1::Job>& jobs, base::WallTime now, const Column& more) {
   if (jobs.empty()) return {};
   const Column name = name_column(jobs);
@@ -196,7 +198,7 @@ std::string format_busy_jobs(const std::vector<v1::Job>& jobs, base::WallTime no
 
 namespace {
 
-// Everything about a job that is no table.
+// Formats the lines about a job that are not part of a table.
 std::string format_head(const v1::Job& job, base::WallTime now) {
   const std::string_view on = job.hosts().empty() ? "" : " on ";
   std::string text =
@@ -219,7 +221,7 @@ std::string format_head(const v1::Job& job, base::WallTime now) {
 
 std::string format_status(const v1::Job& job, base::WallTime now) {
   std::string text = format_head(job, now);
-  if (job.hosts().empty()) return text;  // it waits, or has never started
+  if (job.hosts().empty()) return text;  // the job waits, or never started
   std::size_t width = 4;
   for (const v1::HostStatus& host : job.hosts()) width = std::max(width, host.name().size());
   text += fmt::format("\n{:<{}}  {:>5}  {:<15}  {:<4}  {}\n", "host", width, "ranks", "state", "link", "containment");
@@ -251,7 +253,7 @@ std::string format_status(const v1::Job& job, base::WallTime now) {
 }
 
 std::string format_event(const v1::Event& event) {
-  // In local time, as the labels of output are; the zone says which that is.
+  // Show local time, as the labels of output do. The zone tells which it is.
   const std::time_t seconds = event.time().seconds();
   std::tm local{};
   ::localtime_r(&seconds, &local);

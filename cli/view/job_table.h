@@ -1,5 +1,5 @@
-// How `muster jobs`, `status` and `events` show what a launcher says. Pure; text of hosts and programs is made
-// printable.
+// Formats a launcher's answers for `muster jobs`, `status` and `events`. Text of hosts and programs is made printable.
+// Thread: any; pure.
 #pragma once
 
 #include <string>
@@ -10,18 +10,18 @@
 
 namespace muster::cli::inline view {
 
-// A line a job under a heading; empty for none.
+// Formats a heading and a line for each job. Empty if there are no jobs.
 std::string format_jobs(const std::vector<v1::Job>& jobs, base::WallTime now);
-// The same, with what they write a second.
+// As format_jobs(), with the bytes of output that each job writes in a second.
 std::string format_busy_jobs(const std::vector<v1::Job>& jobs, base::WallTime now);
 
-// The job, its hosts, its ranks.
+// Formats one job, its hosts and its ranks.
 std::string format_status(const v1::Job& job, base::WallTime now);
 
-// "19:02:11.123456 rank 3 on n2: exit code 1" and a newline; times are UTC.
+// Returns "2026-06-20 19:02:11.123456 +0200 rank 3 on n2: exit code 1" and a newline. Times are local.
 std::string format_event(const v1::Event& event);
 
-// "RUNNING".
+// Returns a name such as "RUNNING".
 std::string state_name(v1::JobState state);
 
 }  // namespace muster::cli::view

@@ -21,7 +21,8 @@ std::string format_progress(int up, int total, const std::vector<std::string>& w
 
 void JobView::on_progress(int up, int total, const std::vector<std::string>& waiting) {
   if (options_.quiet) return;
-  // With all of them up the first output is a moment away, and the status line must not be drawn again below it.
+  // Clear the status line once all hosts are up: the first output comes soon, and the line must not appear again below
+  // it.
   notices_->status(up == total ? "" : format_progress(up, total, waiting));
 }
 
@@ -43,7 +44,7 @@ std::string format_binding(const model::BoundRank& rank) {
   for (std::size_t i = 0; i < rank.devices.size(); ++i) {
     const std::string& id = rank.devices[i];
     const bool has_number = rank.gpus.size() == rank.devices.size();
-    const std::size_t colon = id.find(':');  // a number of the driver's, or of a tile
+    const std::size_t colon = id.find(':');  // the id ends with a driver's number, or that of a tile
     if (colon != std::string::npos) {
       gpus.push_back("GPU " + id.substr(colon + 1));
     } else {

@@ -1,5 +1,5 @@
-// Shows a foreground job: the status line while hosts come up, warnings, the root cause, and the report at the end.
-// Loop thread only.
+// Shows a foreground job: the status line while hosts start, warnings, the root cause, and the report at the end.
+// Thread: loop thread only.
 #pragma once
 
 #include <functional>
@@ -11,17 +11,17 @@
 namespace muster::cli::inline view {
 
 struct JobViewOptions {
-  bool is_terminal = false;  // stderr is one
+  bool is_terminal = false;  // stderr is a terminal
   bool verbose = false;
   bool reports_bindings = false;
-  bool quiet = false;            // no progress, no remarks, no last line of a job that ended well
-  model::Placement placement{};  // whose roles are named
-  std::function<void(int rank, const std::string& content)> on_error_file{};  // empty: such files are ignored
+  bool quiet = false;            // hide progress, remarks, and the last line of a job that ended well
+  model::Placement placement{};  // names the roles of ranks
+  std::function<void(int rank, const std::string& content)> on_error_file{};  // if empty, error files are ignored
 };
 
 class JobView final : public launcherd::JobObserver {
  public:
-  // `notices` is borrowed.
+  // Borrows `notices`. `finished` is called after the report.
   JobView(launcherd::NoticeWriter* notices, JobViewOptions options, std::function<void()> finished)
       : notices_(notices), options_(options), finished_(std::move(finished)) {}
 
@@ -46,10 +46,10 @@ class JobView final : public launcherd::JobObserver {
   std::optional<launcherd::JobOutcome> outcome_;
 };
 
-// "rank 3 on n2, local rank 1: cores 4-7, GPU 1 (GPU-5a…)".
+// Returns "rank 3 on n2, local rank 1: cores 4-7, GPU 1 (GPU-5a…)".
 std::string format_binding(const model::BoundRank& rank);
 
-// "12/16 hosts up · waiting: n3, n7 and 2 more".
+// Returns "12/16 hosts up · waiting: n3, n7 and 2 more".
 std::string format_progress(int up, int total, const std::vector<std::string>& waiting);
 
 }  // namespace muster::cli::view

@@ -10,7 +10,7 @@
 namespace muster::cli::inline view {
 namespace {
 
-// Of xterm, and of all that call themselves so: the other screen without a cursor, and back.
+// Escape sequences of xterm and of compatible terminals: switch to the other screen without a cursor, and back.
 constexpr const char* kEnter = "\x1b[?1049h\x1b[?25l";
 constexpr const char* kLeave = "\x1b[?25h\x1b[?1049l";
 constexpr const char* kHome = "\x1b[H";

@@ -1,5 +1,5 @@
-// The whole terminal as a page that is drawn again and again: the user's own screen comes back at the end, and keys
-// come one by one, without echo. One thread. What it changes is undone on destruction.
+// Uses the whole terminal as one page that is drawn again and again. Keys come one at a time, without echo.
+// Thread: one thread. The destructor restores the user's screen and the terminal's mode.
 #pragma once
 
 #include <termios.h>
@@ -16,7 +16,7 @@ class LiveScreen {
   LiveScreen(const LiveScreen&) = delete;
   LiveScreen& operator=(const LiveScreen&) = delete;
 
-  // Over what was drawn before; as much of the text as fits. False: nobody takes it any more.
+  // Draws over the previous page, as much of the text as fits. Returns false if the terminal no longer takes output.
   bool draw(const std::string& text);
 
  private:

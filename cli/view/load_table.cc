@@ -15,7 +15,7 @@ std::string cpu_of(const v1::LauncherHost& host) {
   return host.load().has_cpu_percent() ? fmt::format("{}%", host.load().cpu_percent()) : "-";
 }
 
-// "12.1/62.8 GiB"; of one that tells nothing "-".
+// Returns "12.1/62.8 GiB"; "-" if the host does not report it.
 std::string memory_of(const v1::LauncherHost& host) {
   if (!host.load().has_memory_used_mib()) return "-";
   constexpr double kMibPerGib = 1024;
@@ -23,7 +23,7 @@ std::string memory_of(const v1::LauncherHost& host) {
                      static_cast<double>(host.memory_mib()) / kMibPerGib);
 }
 
-// How many, and how busy they are on average, as far as their drivers tell.
+// Returns the number of GPUs and their average load, as far as their drivers report it.
 std::string gpus_of(const v1::LauncherHost& host) {
   if (host.gpus().empty()) return "-";
   int sum = 0;

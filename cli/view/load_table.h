@@ -1,4 +1,5 @@
-// How busy launcherd's hosts are, for `muster top`. Pure; text of hosts is made printable.
+// Formats the load of launcherd's hosts for `muster top`. Text of hosts is made printable.
+// Thread: any; pure.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +10,11 @@
 
 namespace muster::cli::inline view {
 
-// A line a host under a heading: slots, ranks, cpu, memory, GPUs, output; "-" where nothing is known. A second line for
-// a drain's reason or a problem. Empty for none.
+// Formats a heading and a line for each host: slots, ranks, cpu, memory, GPUs, output. "-" means not known. A second
+// line shows a drain's reason or a problem. Empty if there are no hosts.
 std::string format_loads(const std::vector<v1::LauncherHost>& hosts);
 
-// "0 B/s", "12 kB/s", "1.2 MB/s".
+// Returns "0 B/s", "12 kB/s" or "1.2 MB/s".
 std::string format_rate(std::int64_t bytes_per_second);
 
 }  // namespace muster::cli::view

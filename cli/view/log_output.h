@@ -1,4 +1,5 @@
-// Chunks of a job's log, as the console shows them: through the sinks that hvdrun uses. One thread.
+// Shows chunks of a job's log as the console does, through the sinks that hvdrun uses.
+// Thread: one thread.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ namespace muster::cli::inline view {
 
 base::WallTime wall_time_of(const google::protobuf::Timestamp& stamp);
 
-// Tells the time at which what is shown came to the launcher, for -prefix-timestamp.
+// A clock that returns the time at which the shown chunk reached the launcher, for -prefix-timestamp.
 class ChunkClock final : public base::Clock {
  public:
   base::MonotonicTime now() const override { return std::chrono::steady_clock::now(); }
@@ -28,13 +29,13 @@ class ChunkClock final : public base::Clock {
 
 class LogOutput {
  public:
-  // Borrows all; `clock` may be nullptr. `on_notice` gets a line where output is missing.
+  // Borrows all. `clock` may be nullptr. `on_notice` gets a line if output is missing.
   LogOutput(launcherd::OutputSink* sink, ChunkClock* clock, std::function<void(const std::string&)> on_notice)
       : sink_(sink), clock_(clock), on_notice_(std::move(on_notice)) {}
 
-  // Written and flushed. Errors are the sink's.
+  // Writes the chunk and flushes it. Errors are those of the sink.
   base::Status show(const v1::LogChunk& chunk);
-  // Of what was shown: how much of which host's output launcherd's disk has lost. Empty: none of it.
+  // Tells how much of each host's output launcherd's disk has lost, in the shown part. Empty if nothing is lost.
   std::string what_is_gone() const;
 
  private:

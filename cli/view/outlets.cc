@@ -8,7 +8,7 @@
 namespace muster::cli::inline view {
 namespace {
 
-// By rank: what `streams_of` says of its local rank.
+// Returns for each rank the streams that `streams_of` selects for its local rank.
 std::vector<launcherd::SelectSink::Streams> selected(const model::Placement& placement,
                                                      const std::function<model::StreamSet(int)>& streams_of) {
   std::vector<launcherd::SelectSink::Streams> streams(static_cast<std::size_t>(placement.size));
@@ -65,7 +65,8 @@ void Outlets::set_raw(bool is_raw) {
 
 void Outlets::close(base::MonotonicTime deadline) {
   if (!notices_.flush_blocking(deadline)) terminals_.err()->cancel();
-  terminals_.out()->cancel();  // a console that nobody reads must not hold up the hub's thread
+  // Cancel it, so that a console that no process reads cannot delay the hub's thread.
+  terminals_.out()->cancel();
 }
 
 }  // namespace muster::cli::view

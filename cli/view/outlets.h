@@ -1,4 +1,4 @@
-// Where the ranks' output and a foreground job's own lines go: the terminals, files, or both.
+// Directs the ranks' output and a foreground job's own lines to the terminals, to files, or to both.
 #pragma once
 
 #include <memory>
@@ -16,8 +16,8 @@ namespace muster::cli::inline view {
 
 class Outlets {
  public:
-  // `label` is that of each line on the console. `directory`: of --output-filename, absolute; empty: none.
-  // `log_dir`: of the filters, alike.
+  // `label` stands before each line on the console. `directory` is the absolute path of --output-filename; empty if not
+  // given. `log_dir` is the absolute path of the filters; empty if not given.
   static base::Result<std::unique_ptr<Outlets>> open(const base::Clock& clock, const model::JobSpec& job,
                                                      const model::LabelFormat& label, const model::Placement& placement,
                                                      const std::string& directory, const std::string& log_dir);
@@ -27,7 +27,7 @@ class Outlets {
   bool is_terminal() { return terminals_.err()->is_tty(); }
   void set_raw(bool is_raw);
 
-  // The job is over.
+  // Call it when the job has ended.
   void close(base::MonotonicTime deadline);
 
  private:
@@ -37,12 +37,12 @@ class Outlets {
   launcherd::Terminals terminals_;
   launcherd::NoticeWriter notices_;
   launcherd::ConsoleSink console_;
-  std::unique_ptr<launcherd::SelectSink> shown_;  // before the console, where it does not get all
+  std::unique_ptr<launcherd::SelectSink> shown_;  // before the console, if the console does not get all output
   std::unique_ptr<launcherd::FileSink> files_;
   std::unique_ptr<launcherd::SelectSink> written_;  // before the files
   std::unique_ptr<launcherd::TeeSink> tee_;
   std::unique_ptr<launcherd::FilterSink> filtered_;
-  std::unique_ptr<launcherd::SelectSink> searched_;  // before the filters: what the console gets
+  std::unique_ptr<launcherd::SelectSink> searched_;  // before the filters; selects what the console gets
   std::unique_ptr<launcherd::TeeSink> filter_tee_;
   launcherd::OutputSink* sink_ = &console_;  // one of the above
 };

@@ -7,7 +7,8 @@
 namespace muster::cli::inline view {
 namespace {
 
-// What would stop a background process that touches its terminal, is an error of that call meanwhile.
+// While this exists, a background process that touches its terminal gets an error from that call. Otherwise the call
+// would stop the process.
 class JobControlHeld {
  public:
   JobControlHeld() {
@@ -60,7 +61,7 @@ bool RawTerminal::enter() {
 void RawTerminal::leave() {
   if (!before_) return;
   const JobControlHeld held;
-  // A terminal that has been hung up meanwhile has no mode to restore.
+  // Ignore failure: a terminal that was hung up meanwhile has no mode to restore.
   if (is_foreground(fd_)) (void)::tcsetattr(fd_, TCSANOW, &*before_);
   before_.reset();
 }

@@ -1,6 +1,7 @@
-// The launcher's own terminal: who it belongs to at the moment, its size, and raw mode for the rank that has --pty.
-//
-// Loop thread only. None of this ever stops the process: SIGTTIN and SIGTTOU are held off around each call.
+// Handles the launcher's own terminal: which process group it belongs to, its size, and raw mode for the rank with
+// --pty.
+// Thread: loop thread only.
+// None of these calls stops the process, because SIGTTIN and SIGTTOU are blocked around each call.
 #pragma once
 
 #include <sys/types.h>
@@ -11,11 +12,11 @@
 
 namespace muster::cli::inline view {
 
-// False: the terminal's keys belong to another process group, as with `hvdrun … &`. True also for what is no terminal
-// of this session, which anybody may read.
+// Returns false if the terminal's keys belong to another process group, as with `hvdrun … &`. Returns true if `fd` is
+// no terminal of this session, because any process may read it then.
 bool is_foreground(int fd);
 
-// read(2) that fails with EIO in the background.
+// As read(2), but in the background it fails with EIO.
 ssize_t read_quietly(int fd, char* into, std::size_t size);
 
 struct TerminalSize {
@@ -23,11 +24,11 @@ struct TerminalSize {
   int columns = 80;
 };
 
-// Of the first of stdin, stdout and stderr that is a terminal and knows its size.
+// Returns the size of the first of stdin, stdout and stderr that is a terminal and knows its size.
 TerminalSize terminal_size();
 
-// While raw every key is a byte, Ctrl-C as well. The terminal gets its former mode back by leave() or destruction,
-// unless it belongs to others by then, who have set their own.
+// Switches a terminal to raw mode. In raw mode every key is a byte, even Ctrl-C. leave() or destruction restores the
+// former mode, unless the terminal belongs to another process group by then, which has set its own mode.
 class RawTerminal {
  public:
   explicit RawTerminal(int fd) : fd_(fd) {}  // borrowed
@@ -35,7 +36,7 @@ class RawTerminal {
   RawTerminal(const RawTerminal&) = delete;
   RawTerminal& operator=(const RawTerminal&) = delete;
 
-  // True: it is raw now. False: no terminal, or not ours at the moment.
+  // Returns true if the terminal is raw now. Returns false if it is no terminal, or is not ours at the moment.
   bool enter();
   void leave();
 

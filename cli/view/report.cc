@@ -11,7 +11,7 @@ namespace {
 using launcherd::JobOutcome;
 using launcherd::StopCause;
 
-// Why the job ended, for the last line.
+// Returns why the job ended, for the last line.
 std::string describe_cause(const JobOutcome& outcome) {
   switch (outcome.cause) {
     case StopCause::kHangup:
@@ -46,10 +46,10 @@ void add_stderr_tail(const JobOutcome& outcome, std::vector<std::string>* lines)
   for (const std::string_view line : base::split(tail, '\n')) lines->push_back("  | " + base::printable(line));
 }
 
-// MPICH over UCX, as Debian has it, refuses by itself and asks nobody, under mpiexec as well; elsewhere the agent
-// knows.
+// Adds advice on MPI_Comm_spawn. MPICH over UCX, as Debian has it, refuses it without asking any launcher, even under
+// mpiexec. In other cases the agent knows of the refusal.
 void add_spawn_advice(const JobOutcome& outcome, std::vector<std::string>* lines) {
-  const std::string& tail = outcome.stderr_tail;  // as MPICH writes it; to Open MPI's its agent has said why
+  const std::string& tail = outcome.stderr_tail;  // MPICH's own message; with Open MPI the agent has given the reason
   const bool is_of_mpich =
       tail.find("MPI_Comm_spawn(") != std::string::npos || tail.find("MPI_Comm_spawn_multiple(") != std::string::npos;
   if (!is_of_mpich || std::ranges::any_of(outcome.ends, &model::RankEnd::spawn_refused)) return;

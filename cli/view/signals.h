@@ -1,7 +1,7 @@
-// The signals of a foreground launcher, as events on the loop: nothing runs in a signal handler.
-//
-// Construct before any thread exists (it blocks the signals for all of them), destroy after the loop has ended. What
-// was ignored at the start stays ignored (nohup, shells without job control).
+// Delivers the signals of a foreground launcher as events on the loop. No code runs in a signal handler.
+// Thread: call block() before any other thread exists, because it blocks the signals for all of them. Destroy it after
+// the loop has ended.
+// Signals that were ignored at the start stay ignored (nohup, shells without job control).
 #pragma once
 
 #include <signal.h>
@@ -19,7 +19,7 @@ class Signals {
  public:
   static base::Result<Signals> block(const std::vector<int>& signals);
 
-  // `on_signal` on the loop thread, once a signal.
+  // Calls `on_signal` on the loop thread, once for each signal.
   void watch(base::Loop& loop, std::function<void(int signo)> on_signal);
 
  private:

@@ -1,4 +1,5 @@
-// How `muster stacks` shows a process. Pure.
+// Formats a process for `muster stacks`.
+// Thread: any; pure.
 #pragma once
 
 #include <string>
@@ -7,10 +8,10 @@
 
 namespace muster::cli::inline view {
 
-// Whole lines; what hosts and programs say is made printable. A message without pid is its problem alone.
+// Returns whole lines. Text of hosts and programs is made printable. A message without a pid shows only its problem.
 std::string format_process_stack(const v1::ProcessStack& process);
 
-// One line of proto3 JSON.
+// Returns one line of proto3 JSON.
 std::string process_stack_json(const v1::ProcessStack& process);
 
 }  // namespace muster::cli::view

@@ -17,7 +17,7 @@
 namespace muster::cli::inline view {
 namespace {
 
-// The terminal tells nobody that it has changed hands.
+// Poll at this interval, because a terminal sends no event when its foreground group changes.
 constexpr std::chrono::milliseconds kForegroundCheck{500};
 
 bool is_live(int fd) {
@@ -47,7 +47,7 @@ StdinReader::StdinReader(base::Loop& loop, int fd, StdinReaderOptions options)
   }
 }
 
-// A key that answers what the rank shows first is a byte already.
+// Enter raw mode before the ranks start, so that a key typed at a rank's first prompt arrives as a byte.
 void StdinReader::prepare() {
   if (options_.reads && !is_over_ && !is_paused_) enter_raw();
 }
@@ -77,7 +77,8 @@ void StdinReader::pause() {
 
 void StdinReader::resume() {
   is_paused_ = false;
-  leave_raw();  // whoever had the terminal since has left it in a mode of his own
+  // Forget the raw mode: the processes that had the terminal meanwhile have left it in their own mode.
+  leave_raw();
   wait();
 }
 
@@ -92,7 +93,7 @@ void StdinReader::leave_raw() {
   if (std::exchange(is_raw_, false) && options_.on_raw) options_.on_raw(false);
 }
 
-// For the next byte, if somebody takes it and it is ours to read.
+// Waits for the next byte, if a rank takes it and this process may read it.
 void StdinReader::wait() {
   again_.cancel();
   if (feed_ == nullptr || !options_.reads || is_over_ || is_paused_) return;
@@ -117,7 +118,7 @@ void StdinReader::read_some() {
   std::array<char, proto::kInputPiece> buffer;
   const std::size_t size = std::min(buffer.size(), feed_->room());
   if (size == 0) return wait();
-  // Somebody else who holds the same pipe may have been faster, and without a descriptor of our own read() would block.
+  // Another process with the same pipe may have read the byte. Without our own descriptor, read() would then block.
   pollfd ready{fd_, POLLIN, 0};
   if (!own_fd_.valid() && !is_file_ && ::poll(&ready, 1, 0) == 0) return wait();
   ssize_t n = 0;
@@ -133,7 +134,7 @@ void StdinReader::read_some() {
     feed_->give({buffer.data(), static_cast<std::size_t>(n)});
     return wait();
   }
-  // The end, or what cannot be read is as good as ended (`nohup` opens /dev/null for writing only).
+  // The input has ended. A stdin that cannot be read counts as ended (`nohup` opens /dev/null for writing only).
   is_over_ = true;
   watch_.cancel();
   feed_->end();

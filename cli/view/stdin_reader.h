@@ -1,9 +1,8 @@
-// Reads hvdrun's stdin for the ranks: as much as they take and only while one of them reads, so that little is lost of
-// what the next program of a shell script should get.
-//
-// Never stops the process: a terminal is read only while this process group is in its foreground, and looked at again
-// twice a second while it is not. Flags of the shared descriptor stay as they are. Loop thread only; outlives the
-// runners that it is given to.
+// Reads hvdrun's stdin for the ranks. It reads only as much as they take, and only while one of them reads. So little
+// is lost of the input for the next program of a shell script.
+// It never stops the process: a terminal is read only while this process group is in its foreground. Otherwise it is
+// polled twice a second. The flags of the shared descriptor stay unchanged.
+// Thread: loop thread only. Owner: it must outlive the runners that use it.
 #pragma once
 
 #include <functional>
@@ -16,14 +15,14 @@
 
 namespace muster::cli::inline view {
 
-// What kAuto means with this stdin: a pipe, a socket or a terminal whose foreground we are goes to rank 0; a file,
-// /dev/null or a terminal in the background to nobody.
+// Resolves kAuto for this stdin. Rank 0 gets a pipe, a socket, or a terminal that has this process group in its
+// foreground. No rank gets a file, /dev/null, or a terminal in the background.
 model::JobInput settle_input(model::JobInput wanted, int fd);
 
 struct StdinReaderOptions {
-  bool reads = false;                         // else the ranks' input ends at once
-  bool wants_raw = false;                     // a terminal is raw while they read
-  std::function<void(bool is_raw)> on_raw{};  // its mode has changed
+  bool reads = false;                         // if false, the ranks' input ends at once
+  bool wants_raw = false;                     // a terminal is in raw mode while the ranks read
+  std::function<void(bool is_raw)> on_raw{};  // called when the terminal's mode has changed
 };
 
 class StdinReader final : public launcherd::InputSource {
@@ -36,8 +35,8 @@ class StdinReader final : public launcherd::InputSource {
   void has_room() override { wait(); }
   void stop() override;
 
-  void pause();   // this process is about to be stopped (Ctrl-Z)
-  void resume();  // it has been continued, perhaps in the background
+  void pause();   // call it before this process is stopped (Ctrl-Z)
+  void resume();  // call it when this process was continued, perhaps in the background
 
  private:
   void wait();
@@ -50,10 +49,11 @@ class StdinReader final : public launcherd::InputSource {
   const StdinReaderOptions options_;
   bool is_terminal_ = false;
   bool is_socket_ = false;
-  bool is_file_ = false;   // always readable
-  base::UniqueFd own_fd_;  // the same pipe or terminal, opened again with O_NONBLOCK; invalid where that is impossible
+  bool is_file_ = false;  // a file is always readable
+  // The same pipe or terminal, opened again with O_NONBLOCK. Invalid if that is impossible.
+  base::UniqueFd own_fd_;
   launcherd::InputFeed* feed_ = nullptr;
-  bool is_over_ = false;  // its end was read
+  bool is_over_ = false;  // the end of the input was read
   bool is_paused_ = false;
   bool is_raw_ = false;
   RawTerminal raw_;

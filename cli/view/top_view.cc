@@ -31,7 +31,7 @@ std::string summary(const TopSample& sample) {
                      plural(static_cast<int>(sample.hosts.size()), "host", "hosts"), sample.launcher);
 }
 
-// Why jobs wait, a line each.
+// Returns why jobs wait, a line for each job.
 std::string reasons(const TopSample& sample) {
   std::string text;
   for (const v1::Job& job : sample.jobs) {
@@ -41,7 +41,7 @@ std::string reasons(const TopSample& sample) {
   return text;
 }
 
-// The first `columns` characters of valid UTF-8.
+// Returns the first `columns` characters of valid UTF-8 text.
 std::string_view cut(std::string_view line, std::size_t columns) {
   std::size_t seen = 0;
   for (std::size_t i = 0; i < line.size(); ++i) {

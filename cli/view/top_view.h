@@ -1,4 +1,5 @@
-// What `muster top` shows of one moment: hosts, jobs, what jobs wait for. Pure.
+// Formats what `muster top` shows of one moment: hosts, jobs, and what jobs wait for.
+// Thread: any; pure.
 #pragma once
 
 #include <cstddef>
@@ -10,19 +11,20 @@
 
 namespace muster::cli::inline view {
 
-// One answer of all launchers.
+// The answers of all launchers at one moment.
 struct TopSample {
-  std::string launcher;  // the launcherd's address; empty: there is none
+  std::string launcher;  // the launcherd's address; empty if there is none
   std::vector<v1::LauncherHost> hosts;
   std::vector<v1::Job> jobs;  // of launcherd and of foreground hvdruns
-  std::string problem;        // why launcherd is not in it; empty: none
+  std::string problem;        // why launcherd's part is missing; empty if it is not
   base::WallTime at{};
 };
 
-// A summary, the hosts, the jobs.
+// Returns a summary, the hosts and the jobs.
 std::string format_top(const TopSample& sample);
 
-// At most `rows` lines of at most `columns` characters, without the last newline; a last line tells of those left out.
+// Returns at most `rows` lines of at most `columns` characters, without the last newline. If lines are left out, the
+// last line tells how many.
 std::string fit_screen(const std::string& text, std::size_t rows, std::size_t columns);
 
 }  // namespace muster::cli::view
