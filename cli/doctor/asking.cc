@@ -17,7 +17,7 @@
 namespace muster::cli::inline doctor {
 namespace {
 
-// The bootstrap's first ones, and some to spare.
+// Threads that the bootstrap needs at its start, and a reserve.
 constexpr int kAskingThreads = 12;
 
 }  // namespace
@@ -33,7 +33,7 @@ Asking::Asking(const std::string& program) : terminal(STDERR_FILENO, "stderr"), 
 base::Result<std::unique_ptr<launcherd::Bootstrap>> Asking::make_bootstrap(const HvdrunOptions& options,
                                                                            const base::Environment& environment,
                                                                            OnFailure on_failure) {
-  base::raise_descriptor_limit();  // one descriptor or more a host
+  base::raise_descriptor_limit();  // each host needs at least one descriptor
   MUSTER_RETURN_IF_ERROR(base::check_thread_room(kAskingThreads));
   MUSTER_ASSIGN_OR_RETURN(const std::string agent_path, find_agent(environment));
   HvdrunOptions settled = options;

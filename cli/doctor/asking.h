@@ -1,5 +1,6 @@
-// What the commands that ask hosts something have in common: a loop, lines on stderr, and a bootstrap that reports into
-// them. The bootstrap is declared last, so that its threads end before what they call.
+// The common part of commands that ask hosts: a loop, lines on stderr, and a bootstrap that reports to both.
+// Owner: declare the bootstrap last, so that its threads end before the objects that they call.
+// Example:
 //
 //   Asking asking("muster doctor");
 //   MUSTER_ASSIGN_OR_RETURN(const auto bootstrap, asking.make_bootstrap(options, environment, {}));
@@ -20,7 +21,8 @@
 
 namespace muster::cli::inline doctor {
 
-// A host that goes away must not end this process; who reads our own output may, as with other programs.
+// Ignores SIGPIPE while it exists, so that a host that disconnects does not end this process. Afterwards a reader that
+// closes our output ends it, as with other programs.
 class NoSigpipe {
  public:
   NoSigpipe();
@@ -35,16 +37,16 @@ class NoSigpipe {
 struct Asking {
   using OnFailure = std::function<void(const launcherd::BootstrapTarget&, launcherd::FailureKind)>;
 
-  // `program` begins the lines on stderr.
+  // `program` stands before each line on stderr.
   explicit Asking(const std::string& program);
 
-  // It borrows `notices`. The error: this machine cannot ask anybody (its agent program is missing, no thread).
-  // `on_failure` as in BootstrapOptions.
+  // Makes a bootstrap that borrows `notices`. `on_failure` is as in BootstrapOptions. The error means that this machine
+  // can ask no host: its agent program is missing, or it has no thread left.
   base::Result<std::unique_ptr<launcherd::Bootstrap>> make_bootstrap(const HvdrunOptions& options,
                                                                      const base::Environment& environment,
                                                                      OnFailure on_failure);
 
-  // Until the loop is stopped; then the last lines are written, and the status line is gone.
+  // Runs until the loop is stopped. Then it writes the last lines and removes the status line.
   void run_blocking();
 
   NoSigpipe no_sigpipe;

@@ -1,4 +1,4 @@
-// `muster cleanup`: finds and ends what dead jobs have left on hosts.
+// `muster cleanup`: finds and ends the strays of dead jobs on hosts.
 #pragma once
 
 #include <string>
@@ -12,12 +12,12 @@
 namespace muster::cli::inline doctor {
 
 struct ParsedCleanup : HostVerbLine {
-  std::string job;  // a job id or its beginning; empty: all
+  std::string job;  // a job id or its beginning; empty means all jobs
   bool dry_run = false;
   bool json = false;
 };
 
-// Reads no file but the configuration.
+// Reads no file except the configuration.
 ParsedCleanup parse_cleanup(const std::vector<std::string>& arguments, const base::Environment& environment,
                             const ParseContext& context);
 

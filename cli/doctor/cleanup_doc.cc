@@ -1,4 +1,4 @@
-// What there is to say about `muster cleanup`.
+// The help text of `muster cleanup`.
 #include "cli/doctor/cleanup.h"
 
 namespace muster::cli::inline doctor {

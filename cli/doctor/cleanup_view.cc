@@ -1,3 +1,5 @@
+// This file counts the strays that hosts report, and formats them as a table, remarks and a summary.
+// Read format_cleanup() and cleanup_exit_code() at the end first, then count().
 #include "cli/doctor/cleanup_view.h"
 
 #include <algorithm>
@@ -119,7 +121,7 @@ std::string summary(const std::vector<v1::CleanupReport>& reports, const Counts&
   return text + base::join(parts, ", ") + "\n";
 }
 
-// What is not in the table.
+// Returns the lines for what the table does not show.
 std::string remarks(const v1::CleanupReport& report, const std::string& job) {
   const std::string host = base::printable(report.host());
   std::string text;

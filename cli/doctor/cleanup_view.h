@@ -1,4 +1,5 @@
-// How `muster cleanup` shows what was found. Pure; what hosts say is made printable.
+// Formats the report of `muster cleanup`. Text of hosts is made printable.
+// Thread: any; pure.
 #pragma once
 
 #include <set>
@@ -9,14 +10,14 @@
 
 namespace muster::cli::inline doctor {
 
-// A table of what was found, lines for what was not touched or is not known, and a last line that counts. `job`: it was
-// asked for this one only; empty: for all.
+// Returns a table of the strays, lines for those that were not touched or are not known, and a last line with counts.
+// `job` is the only job that the user asked for; empty means all jobs.
 std::string format_cleanup(const std::vector<v1::CleanupReport>& reports, const std::string& job);
 
-// 0 nothing is left, 1 something is left or not known, 125 no host could be asked.
+// Returns 0 if nothing is left, 1 if something is left or not known, 125 if no host could be asked.
 int cleanup_exit_code(const std::vector<v1::CleanupReport>& reports, const std::string& job);
 
-// All that the reports name, living ones too.
+// Returns all jobs that the reports name, including those that still run.
 std::set<std::string> jobs_of(const std::vector<v1::CleanupReport>& reports);
 
 }  // namespace muster::cli::doctor

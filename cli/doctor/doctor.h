@@ -1,4 +1,4 @@
-// `muster doctor`: looks for what would keep jobs from running on hosts.
+// `muster doctor`: checks hosts for problems that would keep jobs from running.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ struct ParsedDoctor : HostVerbLine {
   bool json = false;
 };
 
-// Reads no file but the configuration.
+// Reads no file except the configuration.
 ParsedDoctor parse_doctor(const std::vector<std::string>& arguments, const base::Environment& environment,
                           const ParseContext& context);
 

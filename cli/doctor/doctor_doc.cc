@@ -1,4 +1,4 @@
-// What there is to say about `muster doctor`.
+// The help text of `muster doctor`.
 #include "cli/doctor/doctor.h"
 
 namespace muster::cli::inline doctor {

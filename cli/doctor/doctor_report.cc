@@ -14,7 +14,7 @@ using model::Check;
 using model::CheckState;
 using model::HostDiagnosis;
 
-constexpr std::size_t kNameWidth = 15;  // of "back-connection"
+constexpr std::size_t kNameWidth = 15;  // the width of "back-connection"
 
 std::string_view word(CheckState state) {
   switch (state) {
@@ -34,7 +34,7 @@ std::string row(const Check& check) {
   return text;
 }
 
-// By name: the hosts' own values, each with who has it, and the advice once.
+// Formats the differences by check: each value with the hosts that have it, and the advice once.
 std::string format_differences(const std::vector<HostDiagnosis>& diagnoses) {
   struct Row {
     std::string advice;

@@ -1,4 +1,5 @@
-// Diagnoses of hosts as people read them. Pure.
+// Formats diagnoses of hosts for people.
+// Thread: any; pure.
 #pragma once
 
 #include <string>
@@ -8,10 +9,10 @@
 
 namespace muster::cli::inline doctor {
 
-// A table for each host, what differs between them, and a last line that counts.
+// Returns a table for each host, the differences between them, and a last line with counts.
 std::string format_diagnoses(const std::vector<model::HostDiagnosis>& diagnoses);
 
-// "2 of 4 hosts have answered · waiting: n3, n4".
+// Returns "2/4 hosts have answered · waiting: n3, n4". Empty if no host is waited for.
 std::string format_waiting(std::size_t total, const std::vector<std::string>& waiting);
 
 }  // namespace muster::cli::doctor

@@ -1,4 +1,4 @@
-// The options of `muster cleanup`: hvdrun's that say which hosts and how they are reached, and its own.
+// The options of `muster cleanup`: hvdrun's options on which hosts and how they are reached, and its own.
 #include <array>
 
 #include "cli/doctor/cleanup.h"

@@ -1,4 +1,4 @@
-// The options of `muster doctor`: hvdrun's that say which hosts, and how they are reached.
+// The options of `muster doctor`: hvdrun's options on which hosts and how they are reached.
 #include <array>
 
 #include "cli/doctor/doctor.h"

@@ -1,5 +1,5 @@
-// What the verbs that ask hosts share (`muster doctor`, `muster cleanup`): hvdrun's options on which hosts and how they
-// are reached, with their files and variables, and a few options of the verb's own.
+// The common part of verbs that ask hosts (`muster doctor`, `muster cleanup`). They have hvdrun's options on which
+// hosts and how they are reached, with their files and variables. They add a few options of their own.
 #pragma once
 
 #include <functional>
@@ -18,33 +18,33 @@
 
 namespace muster::cli::inline doctor {
 
-// hvdrun's rows of these names, the verb's own, and --help.
+// Makes a table of hvdrun's rows with these names, the verb's own rows, and --help.
 FlagTable host_verb_flags(std::span<const std::string_view> of_hvdrun, std::vector<FlagRow> own);
 
 struct HostVerb {
-  const CommandDoc& doc;  // its name begins the mistakes, its table splits the line
-  // Whether an option is the verb's own, and then it has been taken.
+  const CommandDoc& doc;  // its name stands before mistakes; its table splits the line
+  // Reads the option if it is the verb's own. Returns false if it is not.
   std::function<base::Result<bool>(const GivenOption& option)> take;
-  // How hosts are named, for one who typed these words.
+  // Returns a sentence on how to name hosts, for a user who typed these words.
   std::function<std::string(const std::vector<std::string>& words)> advice;
-  // The words after the options, where the verb takes any; empty: there must be none.
+  // Reads the words after the options. Empty if the verb takes no words.
   std::function<base::Status(const std::vector<std::string>& words)> take_words = {};
-  // The options that files and variables may set, with hvdrun's among them; nullptr: hvdrun's alone.
+  // The options that files and variables may set, hvdrun's included. nullptr means hvdrun's only.
   const FlagTable* settable = nullptr;
-  // Reads what they and the line say of the verb's own options.
+  // Reads the verb's own options from files, variables and the line. May be empty.
   std::function<base::Status(const Settings& settings)> read = {};
-  // What another option than --help, which stands alone too, is answered with; may be empty.
+  // Returns the answer to an option, other than --help, that stands alone. Empty if the verb has no such option.
   std::function<std::string(const GivenOption& option)> answer = {};
 };
 
 struct HostVerbLine {
-  // Set: the command line is answered by `text` alone; help on stdout with 0, a mistake on stderr with 2.
+  // If set, `text` answers the command line. Help goes to stdout with 0, a mistake goes to stderr with 2.
   std::optional<int> exit_code;
   std::string text;  // whole lines
   HvdrunOptions options;
 };
 
-// Reads no file but the configuration.
+// Reads no file except the configuration.
 HostVerbLine read_host_verb(const HostVerb& verb, const std::vector<std::string>& arguments,
                             const base::Environment& environment, const ParseContext& context);
 

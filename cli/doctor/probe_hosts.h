@@ -1,4 +1,4 @@
-// Asks hosts about themselves, for the commands that say something about hosts instead of starting a job.
+// Asks hosts about themselves, for commands that report on hosts and start no job.
 #pragma once
 
 #include <string>
@@ -12,21 +12,21 @@
 namespace muster::cli::inline doctor {
 
 struct ProbeStyle {
-  std::string program;      // how lines on stderr begin: "muster doctor"
-  bool shape_only = false;  // cores, GPUs and interfaces, and nothing else
+  std::string program;      // stands before each line on stderr: "muster doctor"
+  bool shape_only = false;  // ask only for cores, GPUs and interfaces
 };
 
-// Blocks until every host has answered or failed; progress goes to a terminal's stderr. The error: this machine cannot
-// ask anybody (its agent program is missing, no thread, no port).
+// Blocks until every host has answered or failed. It shows progress if stderr is a terminal. The error means that this
+// machine can ask no host: its agent program is missing, or it has no thread or no port left.
 base::Result<std::vector<launcherd::HostFindings>> probe_hosts(const HvdrunOptions& options,
                                                                const std::vector<model::HostSpec>& hosts,
                                                                const base::Environment& environment,
                                                                const ProbeStyle& style);
 
-// Each host once, as named first; localhost when there is none.
+// Returns each host once, at its first place in the list. Returns localhost if the list is empty.
 std::vector<model::HostSpec> distinct_hosts(const std::vector<model::HostSpec>& hosts);
 
-// The shape of each of `hosts`, or why it cannot be asked; a single error when nobody can.
+// Returns for each of `hosts` its shape, or why it cannot be asked. A single error means that no host can be asked.
 std::vector<base::Result<model::NodeShape>> probe_shapes(const HvdrunOptions& options,
                                                          const std::vector<model::HostSpec>& hosts,
                                                          const base::Environment& environment);

@@ -62,7 +62,7 @@ int show(const Reports& reports, const ParsedCleanup& parsed) {
 
 int clean(ParsedCleanup parsed, const base::Environment& environment) {
   HvdrunOptions& options = parsed.options;
-  // Without a word about hosts it is this one, also within a scheduler's allocation.
+  // If the user names no hosts, use this host, even within a scheduler's allocation.
   if (!options.job.placement.hosts.empty() || !options.hostfile.empty()) {
     const auto note = choose_hosts(options, environment, logical_working_directory(environment));
     if (!note.ok()) return fail_as("muster cleanup", kUsageError, note.status().message());
@@ -71,7 +71,7 @@ int clean(ParsedCleanup parsed, const base::Environment& environment) {
                               .job = parsed.job,
                               .dry_run = parsed.dry_run,
                               .session_root = std::string(environment.get("MUSTER_TMPDIR").value_or(""))};
-  // The beginning of an id must mean one job on all hosts together before anything is ended.
+  // Ask all hosts before anything is ended, because the beginning of an id must name one job on all of them together.
   if (!parsed.job.empty() && !base::JobId::parse(parsed.job).ok()) {
     plan.dry_run = true;
     const auto reports = ask_hosts(parsed, plan, environment);
@@ -103,7 +103,8 @@ int run_cleanup(const std::vector<std::string>& arguments) {
     if (*parsed.exit_code == 0) return print_answer("muster cleanup", parsed.text);
     (void)base::print_text(stderr, parsed.text);
     return *parsed.exit_code;
-  } catch (const std::system_error& failure) {  // a constructor on this thread got no thread of its own
+    // A constructor on this thread failed to start a thread.
+  } catch (const std::system_error& failure) {
     return fail_as("muster cleanup", kNobodyAsked, base::thread_failure(failure));
   }
 }

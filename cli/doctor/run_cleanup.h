@@ -1,4 +1,4 @@
-// Runs `muster cleanup` from its words to its exit code.
+// Runs `muster cleanup` from its command line to its exit code.
 #pragma once
 
 #include <string>

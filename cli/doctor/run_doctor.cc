@@ -55,7 +55,8 @@ int run_doctor(const std::vector<std::string>& arguments) {
     if (*parsed.exit_code == 0) return print_answer("muster doctor", parsed.text);
     (void)base::print_text(stderr, parsed.text);
     return *parsed.exit_code;
-  } catch (const std::system_error& failure) {  // a constructor on this thread got no thread of its own
+    // A constructor on this thread failed to start a thread.
+  } catch (const std::system_error& failure) {
     return fail_as("muster doctor", kNothingKnown, base::thread_failure(failure));
   }
 }

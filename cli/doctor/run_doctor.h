@@ -1,4 +1,4 @@
-// Runs `muster doctor` from its words to its exit code.
+// Runs `muster doctor` from its command line to its exit code.
 #pragma once
 
 #include <string>
