@@ -1,4 +1,4 @@
-// `muster ensemble FILE`: many jobs over one allocation, on agents that stay between them.
+// `muster ensemble FILE`: runs many jobs over one allocation. The agents stay up between the jobs.
 #pragma once
 
 #include <string>
@@ -12,13 +12,13 @@ namespace muster::cli::inline ensemble {
 
 struct ParsedEnsemble : HostVerbLine {
   std::string file;
-  std::string output;  // --output; empty: as the file says
+  std::string output;  // --output; empty means the folder that the file names
   bool stops_at_failure = false;
   bool json = false;
   bool dry_run = false;
 };
 
-// Reads no file but the configuration.
+// Reads no file except the configuration.
 ParsedEnsemble parse_ensemble_line(const std::vector<std::string>& arguments, const base::Environment& environment,
                                    const ParseContext& context);
 

@@ -1,3 +1,5 @@
+// This file reads the YAML (EnsembleReader) and makes one job of each combination of a sweep.
+// Read EnsembleReader::read() first, then read_draft(), add_combinations() and add_job().
 #include "cli/ensemble/ensemble_file.h"
 
 #include <algorithm>
@@ -19,17 +21,17 @@ using base::Result;
 using base::Status;
 using base::YamlNode;
 using Words = std::vector<std::string>;
-using Values = std::vector<std::pair<std::string, std::string>>;  // of a combination, by key
+using Values = std::vector<std::pair<std::string, std::string>>;  // the values of one combination, each with its key
 
 constexpr long kLargestNumber = 1'000'000'000;
 constexpr std::size_t kLongestName = 100;
 constexpr std::string_view kNameCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._=,+-";
 
-// What a job says, before its sweep is carried out.
+// A job as the file describes it, before its sweep is expanded.
 struct JobDraft {
   std::string name;
   Words command;
-  Words options;      // hvdrun's words
+  Words options;      // hvdrun's options as words
   Words environment;  // NAME=VALUE
   std::vector<std::pair<std::string, Words>> sweep;
 };
@@ -63,7 +65,7 @@ class EnsembleReader {
   }
 
  private:
-  // "0-3" is 0, 1, 2, 3.
+  // Expands a range: "0-3" becomes 0, 1, 2, 3.
   static std::optional<Words> range_of(std::string_view text) {
     const auto dash = text.find('-');
     if (dash == std::string_view::npos) return std::nullopt;
@@ -115,7 +117,8 @@ class EnsembleReader {
       }
       std::string text;
       MUSTER_RETURN_IF_ERROR(values_.text(value, key, text));
-      draft.options.insert(draft.options.end(), {kOptions.find(key)->second, text});  // over those of defaults
+      // Appended later, so these options win over those of defaults.
+      draft.options.insert(draft.options.end(), {kOptions.find(key)->second, text});
       return base::ok_status();
     };
     return values_.keys(node, is_default ? "defaults" : "a job", known, read);
@@ -162,7 +165,7 @@ class EnsembleReader {
     return base::ok_status();
   }
 
-  // The last key of the sweep changes fastest.
+  // Adds one job for each combination. The last key of the sweep changes fastest.
   Status add_combinations(const YamlNode& at, const JobDraft& draft, std::vector<EnsembleJob>& jobs) {
     std::vector<std::size_t> digits(draft.sweep.size(), 0);
     while (true) {

@@ -1,4 +1,6 @@
-// The file of `muster ensemble`: many jobs, written once. Pure.
+// Reads the file of `muster ensemble`, which describes many jobs.
+// Thread: any; pure.
+// Example:
 //
 //   output: results                       # DIR/NAME/rank.NN/{stdout,stderr}
 //   defaults: {np: 2, timeout: 1h, env: {OMP_NUM_THREADS: 4}}
@@ -7,8 +9,8 @@
 //       sweep: {lr: [0.1, 0.01], seed: 0-3}
 //       command: [python3, train.py, --lr, "{lr}", --seed, "{seed}"]
 //
-// A job with a sweep stands for one job for each combination; {KEY} is replaced in its name, command, environment and
-// options. What is no key of the sweep stays as it is.
+// A job with a sweep means one job for each combination of values. {KEY} is replaced in its name, command, environment
+// and options. Braces around a word that is no key of the sweep stay unchanged.
 #pragma once
 
 #include <string>
@@ -20,19 +22,19 @@
 namespace muster::cli::inline ensemble {
 
 struct EnsembleJob {
-  std::string name;                    // unique; fit for the name of a folder
-  std::vector<std::string> arguments;  // of `muster submit`, command and all
+  std::string name;                    // unique, and valid as the name of a folder
+  std::vector<std::string> arguments;  // the arguments of `muster submit`, the command included
   std::string where;                   // FILE:LINE:COLUMN
 };
 
 struct Ensemble {
-  std::string output;             // as written; empty: NAME of the file without its ending
+  std::string output;             // as the user wrote it; empty means the file's name without its ending
   std::vector<EnsembleJob> jobs;  // at least one, in the order of the file
 };
 
 inline constexpr std::size_t kMostEnsembleJobs = 100'000;
 
-// Errors begin with FILE:LINE:COLUMN; an unknown key names the nearest one.
+// Errors begin with FILE:LINE:COLUMN. For an unknown key the error names the nearest known key.
 base::Result<Ensemble> parse_ensemble(std::string_view content, const std::string& file_name);
 
 }  // namespace muster::cli::ensemble

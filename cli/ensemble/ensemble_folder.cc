@@ -31,7 +31,7 @@ void remove_folder(const std::string& path) {
   if (failed) base::print_remark("muster ensemble: {} could not be removed: {}\n", path, failed.message());
 }
 
-// An empty one may be another ensemble's that has not locked it yet.
+// Keep empty folders: another ensemble may have made one and not locked it yet.
 void remove_dead_folders(const std::string& parent) {
   std::error_code failed;
   for (const fs::directory_entry& entry : fs::directory_iterator(parent, failed)) {
@@ -59,7 +59,7 @@ base::Result<std::unique_ptr<EnsembleFolder>> EnsembleFolder::make(const base::E
 
 EnsembleFolder::~EnsembleFolder() {
   remove_folder(path_);
-  // The next one's, or agents' sessions: then it stays.
+  // Ignore failure: the parent stays if another ensemble or an agent's session uses it.
   ::rmdir(fs::path(path_).parent_path().c_str());
 }
 

@@ -1,4 +1,4 @@
-// Where the launcherd of a `muster ensemble` keeps its state and its socket: on a disk of this host.
+// The folder of the launcherd of a `muster ensemble`. It holds launcherd's state and socket, on a disk of this host.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace muster::cli::inline ensemble {
 
-// ${MUSTER_TMPDIR:-/tmp}/muster-<uid>/ensemble-XXXXXX, with all that is in it gone at the end. Those that killed
-// ensembles have left are removed when another one is made. Blocks.
+// Makes ${MUSTER_TMPDIR:-/tmp}/muster-<uid>/ensemble-XXXXXX, and removes it with its contents on destruction. make()
+// also removes the folders of ensembles that were killed. Blocks.
 class EnsembleFolder {
  public:
   static base::Result<std::unique_ptr<EnsembleFolder>> make(const base::Environment& environment);
@@ -25,7 +25,7 @@ class EnsembleFolder {
   EnsembleFolder(std::string path, base::UniqueFd lock) : path_(std::move(path)), lock_(std::move(lock)) {}
 
   const std::string path_;
-  const base::UniqueFd lock_;  // on the folder itself: who holds it lives
+  const base::UniqueFd lock_;  // a lock on the folder itself; while it is held, its ensemble lives
 };
 
 }  // namespace muster::cli::ensemble

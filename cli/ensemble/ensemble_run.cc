@@ -62,7 +62,8 @@ base::Status EnsembleRun::submit_all(const std::vector<std::pair<std::string, v1
 
 base::Status EnsembleRun::follow(const std::string& id) {
   const std::string name = names_.at(id);
-  v1::WatchRequest end;  // which is told before it is stored
+  // Watch the job until its last event, because launcherd reports the end before it stores it.
+  v1::WatchRequest end;
   end.set_job(id);
   MUSTER_RETURN_IF_ERROR(client_.watch(end, [](const v1::Event&) { return true; }));
   v1::GetJobRequest question;
@@ -96,13 +97,14 @@ base::Status EnsembleRun::write_output(const std::string& id, const std::string&
   return base::ok_status();
 }
 
-// Those that wait end at once; each is then told as ended.
+// Ends all other jobs. Waiting jobs end at once, and ended() is called for each.
 void EnsembleRun::kill_the_rest() {
   is_stopping_ = true;
   for (const auto& [id, name] : names_) {
     v1::KillRequest request;
     request.set_job(id);
-    // Refused where it has ended meanwhile; a launcherd that is gone is noticed by the next question.
+    // Ignore failure: launcherd refuses if the job has ended meanwhile. If launcherd is gone, the next request reports
+    // it.
     static_cast<void>(client_.kill(request, kPatience));
   }
 }

@@ -1,6 +1,6 @@
-// The jobs of an ensemble with a launcherd of their own: given to it, followed to their ends, their output written to
-// files. Everything here blocks and runs on one thread of its own, but for ended() and cancel(), which any thread may
-// call.
+// Runs the jobs of an ensemble on a launcherd of their own: submits them, follows each to its end, and writes their
+// output to files.
+// Thread: all calls block and run on one thread of their own. Only ended() and cancel() may be called from any thread.
 #pragma once
 
 #include <condition_variable>
@@ -19,24 +19,25 @@ namespace muster::cli::inline ensemble {
 
 struct EnsembleEnd {
   std::string name;
-  v1::Job job;                 // as launcherd tells it at its end
-  std::string output_problem;  // empty: its output is in its files
+  v1::Job job;                 // the job as launcherd reports it at its end
+  std::string output_problem;  // empty if all its output is in its files
 };
 
 class EnsembleRun {
  public:
   struct Events {
     std::function<void(const EnsembleEnd&)> on_end;
-    // How many have ended of those that launcherd has.
+    // Reports how many of the submitted jobs have ended.
     std::function<void(std::size_t ended, std::size_t submitted)> on_progress;
   };
-  // `output`: absolute; each job's files go to output/NAME/.
+  // `output` is an absolute path. The files of each job go to output/NAME/.
   EnsembleRun(launcherd::LauncherAddress launcher, std::string output, bool stops_at_failure, Events events);
 
-  // Until every job has ended, or cancel(). The error: launcherd refused a job, or is gone.
+  // Runs until every job has ended, or until cancel(). The error means that launcherd refused a job, or does not
+  // answer.
   base::Status run_blocking(const std::vector<std::pair<std::string, v1::SubmitRequest>>& jobs);
 
-  // A job of launcherd's, by its id, has ended.
+  // Call it when the job of launcherd with this id has ended.
   void ended(const std::string& id);
   void cancel();
 
@@ -45,7 +46,7 @@ class EnsembleRun {
   base::Status follow(const std::string& id);
   base::Status write_output(const std::string& id, const std::string& name, int size);
   void kill_the_rest();
-  // Empty: cancelled.
+  // Blocks until a job ends and returns its id. Empty if cancelled.
   std::string next_ended();
 
   const launcherd::LauncherAddress launcher_;
@@ -53,12 +54,12 @@ class EnsembleRun {
   const bool stops_at_failure_;
   const Events events_;
   launcherd::ApiClient client_;
-  std::map<std::string, std::string> names_;  // of jobs that have not ended, by id
+  std::map<std::string, std::string> names_;  // the names of jobs that have not ended, by id
   std::size_t submitted_ = 0;
   bool is_stopping_ = false;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::string> ended_;  // guarded by mutex_, as is the next
+  std::deque<std::string> ended_;  // guarded by mutex_, like is_cancelled_
   bool is_cancelled_ = false;
 };
 

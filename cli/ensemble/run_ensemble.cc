@@ -1,3 +1,5 @@
+// This file makes a request of each job, then starts a launcherd in this process and runs all requests on it.
+// Read from the end: run_ensemble(), make_requests(), find_hosts(), run_jobs_of().
 #include <signal.h>
 #include <unistd.h>
 
@@ -41,10 +43,10 @@ using base::Result;
 using Requests = std::vector<std::pair<std::string, v1::SubmitRequest>>;
 
 constexpr int kFailed = 1;
-// gRPC's, those of the store and of the jobs' own run, and some to spare.
+// Threads that an ensemble needs: those of gRPC, of the store and of the jobs' run, and a reserve.
 constexpr int kEnsembleThreads = 30;
 constexpr std::size_t kLargestFile = std::size_t{16} << 20;
-// No other launcherd comes after this one: agents wait as hvdrun's do, for a connection that was cut.
+// No other launcherd follows this one. So agents wait for a cut connection only as long as hvdrun's agents do.
 constexpr std::chrono::seconds kAgentLease{15};
 
 Result<Ensemble> read_ensemble(const std::string& path) {
@@ -52,7 +54,7 @@ Result<Ensemble> read_ensemble(const std::string& path) {
   return parse_ensemble(content, path);
 }
 
-// What launcherd is asked for; a mistake in a job's options names the job's place in the file.
+// Makes the requests for launcherd. A mistake in a job's options names the job's place in the file.
 Result<Requests> make_requests(const Ensemble& ensemble, const base::Environment& environment,
                                const std::string& directory, base::WallTime now) {
   Requests requests;
@@ -64,7 +66,7 @@ Result<Requests> make_requests(const Ensemble& ensemble, const base::Environment
     parsed.options.job.environment.python_folders = python_folders();
     auto request = make_submission(parsed.options, environment, directory);
     if (!request.ok()) return request.status().with_context(fmt::format("{}: job {}", job.where, job.name));
-    // Nobody takes a job up again when this launcherd is gone, nor waits for a host that is.
+    // Use a short lease: when this launcherd is gone, no other launcherd resumes its jobs or waits for a lost host.
     request->mutable_spec()->mutable_lease()->set_seconds(kAgentLease.count());
     request->MergeFrom(parsed.wishes);
     requests.emplace_back(job.name, *std::move(request));
@@ -72,7 +74,7 @@ Result<Requests> make_requests(const Ensemble& ensemble, const base::Environment
   return requests;
 }
 
-// Hosts without a number of slots get -N of them.
+// Returns the hosts. Those without a number of slots get -N slots.
 Result<std::vector<model::HostSpec>> find_hosts(ParsedEnsemble& parsed, const base::Environment& environment,
                                                 const std::string& directory) {
   HvdrunOptions& options = parsed.options;
@@ -92,7 +94,8 @@ Result<std::vector<model::HostSpec>> find_hosts(ParsedEnsemble& parsed, const ba
     return hosts;
   }
   std::vector<model::HostSpec> distinct;
-  for (model::HostSpec& host : hosts) {  // a scheduler's list: a host once for each of its own slots
+  // A scheduler's list names a host once for each of its slots, so keep one entry.
+  for (model::HostSpec& host : hosts) {
     const auto same = std::ranges::find(distinct, host.name, &model::HostSpec::name);
     if (!host.slots && same != distinct.end()) continue;
     if (!host.slots) host.slots = slots;
@@ -129,7 +132,7 @@ std::string end_line(const EnsembleEnd& end) {
   return line;
 }
 
-// What the run's thread tells, counted.
+// Counts the results that the run's thread reports.
 struct Tally {
   std::size_t failed = 0;
   base::Status outcome;
@@ -143,7 +146,7 @@ int exit_code_of(const Tally& tally, int signo) {
   return tally.failed == 0 ? 0 : kFailed;
 }
 
-// `when_closed`: nobody reads stdout any more.
+// `when_closed` is called when stdout was closed by its reader.
 EnsembleRun::Events make_events(const ParsedEnsemble& parsed, launcherd::Terminal& out,
                                 launcherd::NoticeWriter& notices, Tally& tally, std::function<void()> when_closed) {
   EnsembleRun::Events events;
@@ -173,7 +176,7 @@ int run_jobs_of(ParsedEnsemble parsed, Requests requests, const std::string& out
   if (!signals.ok()) return fail_as("muster ensemble", kMusterFailed, signals.status().message());
   ::signal(SIGPIPE, SIG_IGN);
   hide_memory();
-  base::raise_descriptor_limit();  // one descriptor or more a host
+  base::raise_descriptor_limit();  // each host needs at least one descriptor
   if (const base::Status room = base::check_thread_room(kEnsembleThreads); !room.ok()) {
     return fail_as("muster ensemble", kMusterFailed, room.message());
   }
@@ -222,7 +225,7 @@ int run_jobs_of(ParsedEnsemble parsed, Requests requests, const std::string& out
     });
     loop.run();
     run.cancel();
-    if (signo != 0) terminals.out()->cancel();  // a reader that has stopped must not hold up the end
+    if (signo != 0) terminals.out()->cancel();  // a reader that has stopped must not delay the end
     thread.join();
   }
   notices.status("");
@@ -267,7 +270,8 @@ int run_ensemble(const std::string&, const std::vector<std::string>& arguments) 
                                : !ensemble->output.empty() ? ensemble->output
                                                            : stem;
     return run_jobs_of(std::move(parsed), *std::move(requests), absolute_path(output, directory), environment);
-  } catch (const std::system_error& failure) {  // a constructor on this thread got no thread of its own
+    // A constructor on this thread failed to start a thread.
+  } catch (const std::system_error& failure) {
     return fail_as("muster ensemble", kMusterFailed, base::thread_failure(failure));
   }
 }
