@@ -1,4 +1,4 @@
-// The options of launcherd: hvdrun's that say which hosts and how they are reached, and its own.
+// The options of launcherd: hvdrun's options on which hosts and how they are reached, and its own.
 #include <array>
 
 #include "cli/daemon/launcherd_options.h"
@@ -11,7 +11,7 @@ constexpr auto kLauncherdFlagsOfHvdrun =
     std::to_array<std::string_view>({"hosts", "hostfile", "ssh-port", "ssh-identity-file", "ssh-backend", "bootstrap",
                                      "bootstrap-cmd", "agent-dir", "verbose", "config-file", "version", "man"});
 
-// Also set by files, under "launcherd:", and by MUSTER_LAUNCHERD_<OPTION>.
+// Returns the options that files (under "launcherd:") and MUSTER_LAUNCHERD_<OPTION> can also set.
 std::vector<FlagRow> launcherd_settings() {
   return {
       option("listen", {"--listen"}, "ADDR",

@@ -1,4 +1,4 @@
-// What there is to say about launcherd.
+// The help text of launcherd.
 #include "cli/daemon/launcherd_options.h"
 
 namespace muster::cli::inline daemon {

@@ -70,21 +70,21 @@ base::Status read_own(const Settings& settings, ParsedLauncherd& parsed) {
   return read.status();
 }
 
-// Options that no file and no variable can give. False: this is none of them.
+// Reads options that only the command line can set. Returns false if this is none of them.
 base::Result<bool> take(const GivenOption& option, ParsedLauncherd& parsed) {
   if (option.flag->name != "i-know-jobs-run-as-root") return false;
   parsed.is_root_accepted = true;
   return true;
 }
 
-// --version, --man, --completion SHELL.
+// Returns the answer to --version, --man and --completion SHELL.
 std::string answer_text(const GivenOption& option, std::string_view build_id) {
   if (option.flag->name == "version") return version_text("launcherd", build_id);
   if (option.flag->name == "man") return man_page(launcherd_doc());
   return completion(option.value, {.name = "launcherd", .verbs = {{"", &launcherd_flags()}}}).value_or("");
 }
 
-// What belongs together.
+// Checks that options which need each other are given together.
 base::Status check(const ParsedLauncherd& parsed, bool is_root) {
   const bool has_all = !parsed.tls_certificate.empty() && !parsed.tls_key.empty() && !parsed.client_ca.empty();
   const bool has_any = !parsed.tls_certificate.empty() || !parsed.tls_key.empty() || !parsed.client_ca.empty();

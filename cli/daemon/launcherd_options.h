@@ -1,4 +1,4 @@
-// launcherd's command line: hvdrun's options on which hosts and how they are reached, and its own.
+// Reads launcherd's command line: hvdrun's options on which hosts and how they are reached, and launcherd's own.
 #pragma once
 
 #include <optional>
@@ -14,25 +14,25 @@
 namespace muster::cli::inline daemon {
 
 struct ParsedLauncherd : HostVerbLine {
-  std::vector<std::string> sockets;    // paths of --listen unix:PATH, at most one
-  std::vector<std::string> addresses;  // of --listen HOST:PORT
-  std::string tls_certificate;         // paths of files
+  std::vector<std::string> sockets;    // paths of --listen unix:PATH; at most one
+  std::vector<std::string> addresses;  // values of --listen HOST:PORT
+  std::string tls_certificate;         // these four are paths of files; empty if not given
   std::string tls_key;
   std::string client_ca;
   std::string client_crl;
-  std::string state;  // empty: the default
-  std::string http;   // empty: none
+  std::string state;  // empty means the default
+  std::string http;   // empty if not given
   std::optional<launcherd::AcceptAgents> accept_agents;
-  std::string join_file;  // of --accept-agents; empty: in the state directory
+  std::string join_file;  // --join-file, for --accept-agents; empty means a file in the state directory
   bool is_root_accepted = false;
 };
 
-// Reads no file but the configuration. `is_root`: whether jobs would run as root.
+// Reads no file except the configuration. `is_root` tells whether jobs would run as root.
 ParsedLauncherd parse_launcherd(const std::vector<std::string>& arguments, const base::Environment& environment,
                                 const ParseContext& context, bool is_root);
 
 const FlagTable& launcherd_flags();
-// hvdrun's, which launcherd reads from the same files, and its own that files and variables may set.
+// The options that files and variables may set: hvdrun's, which launcherd reads from the same files, and its own.
 const FlagTable& launcherd_settable_flags();
 const CommandDoc& launcherd_doc();
 

@@ -1,3 +1,5 @@
+// This file collects launcherd's options (daemon_options), runs the daemon (serve), and reads files again on SIGHUP.
+// Read from the end: run_launcherd(), serve(), daemon_options().
 #include "cli/daemon/run_launcherd.h"
 
 #include <signal.h>
@@ -32,17 +34,19 @@
 namespace muster::cli::inline daemon {
 namespace {
 
-// gRPC's, those of the store, and some to spare.
+// Threads that launcherd needs: those of gRPC and of the store, and a reserve.
 constexpr int kLauncherdThreads = 24;
 constexpr std::size_t kLongestPem = std::size_t{1} << 20;
 
-// The hosts of the command line, of the hostfile as it is now, or this one; none where they come by themselves.
+// Returns the hosts of the command line, or those of the hostfile as it is now, or this host. With --accept-agents the
+// list may be empty, because hosts connect by themselves.
 base::Result<std::vector<model::HostSpec>> hosts_of(const ParsedLauncherd& parsed, const base::Environment& environment,
                                                     const std::string& directory) {
   HvdrunOptions options = parsed.options;
   MUSTER_ASSIGN_OR_RETURN(const HostSource source, find_hosts(options, environment, directory));
   std::vector<model::HostSpec> hosts = std::move(options.job.placement.hosts);
-  // As with hvdrun: hosts that the user, or a scheduler that counts no tasks, has named once are asked for their GPUs.
+  // As with hvdrun, hosts that are listed once, by the user or by a scheduler that counts no tasks, are asked for their
+  // GPUs.
   settle_uncounted(options, source, hosts);
   if (hosts.empty() && !parsed.accept_agents) {
     const int processors = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -129,7 +133,7 @@ void read_certificates_again(const ParsedLauncherd& parsed, const std::string& d
                            : "the certificates stay as they are: " + status.message());
 }
 
-// SIGHUP.
+// Handles SIGHUP.
 void read_files_again(const ParsedLauncherd& parsed, const base::Environment& environment, const std::string& directory,
                       launcherd::Daemon& daemon, launcherd::NoticeWriter& notices) {
   const bool has_hosts = !parsed.options.hostfile.empty();
@@ -142,12 +146,12 @@ void read_files_again(const ParsedLauncherd& parsed, const base::Environment& en
 
 int serve(const ParsedLauncherd& parsed, const base::Environment& environment) {
   const std::string directory = logical_working_directory(environment);
-  base::Loop loop;  // first: it outlives whatever waits on it or posts to it
+  base::Loop loop;  // declared first, because it must outlive all that wait on it or post to it
   auto signals = Signals::block({SIGINT, SIGTERM, SIGHUP});
   if (!signals.ok()) return fail_as("launcherd", kMusterFailed, signals.status().message());
   ::signal(SIGPIPE, SIG_IGN);
   hide_memory();
-  base::raise_descriptor_limit();  // one descriptor or more a host
+  base::raise_descriptor_limit();  // each host needs at least one descriptor
   if (const base::Status room = base::check_thread_room(kLauncherdThreads); !room.ok()) {
     return fail_as("launcherd", kMusterFailed, room.message());
   }
@@ -184,7 +188,8 @@ int run_launcherd(const std::vector<std::string>& arguments) {
     if (*parsed.exit_code == 0) return print_answer("launcherd", parsed.text);
     (void)base::print_text(stderr, parsed.text);
     return *parsed.exit_code;
-  } catch (const std::system_error& failure) {  // a constructor on this thread got no thread of its own
+    // A constructor on this thread failed to start a thread.
+  } catch (const std::system_error& failure) {
     return fail_as("launcherd", kMusterFailed, base::thread_failure(failure));
   }
 }

@@ -1,4 +1,4 @@
-// launcherd from its command line to its end.
+// Runs launcherd from its command line to its end.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace muster::cli::inline daemon {
 
-// The exit code.
+// Returns the exit code.
 int run_launcherd(const std::vector<std::string>& arguments);
 
 }  // namespace muster::cli::daemon
