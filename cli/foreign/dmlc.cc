@@ -1,3 +1,5 @@
+// This file splits launch.py's command line (cut_line), then fills the job from it (read_line).
+// Read from the end: parse_dmlc(), cut_line(), read_line(), read_own().
 #include "cli/foreign/dmlc.h"
 
 #include <algorithm>
@@ -26,7 +28,7 @@ bool is_of_dmlc(const Flag& flag) {
   return flag.group == FlagGroup::kTorch;
 }
 
-// How many words name the program itself: launch.py, or python … launch.py; 0: none.
+// Returns the number of words that name launch.py itself: `launch.py` is 1, `python … launch.py` is 2. 0 if none do.
 std::size_t launcher_words(const Words& words) {
   const auto is_launch = [](const std::string& word) { return word.substr(word.rfind('/') + 1) == "launch.py"; };
   if (!words.empty() && is_launch(words[0])) return 1;
@@ -68,7 +70,7 @@ Result<DmlcLine> cut_line(const Words& words) {
   return into;
 }
 
-// NAME:VALUE, as launch.py has them, or NAME=VALUE; NAME alone where that is allowed.
+// Adds NAME:VALUE, launch.py's form, or NAME=VALUE. NAME alone is accepted if `may_be_bare`.
 Status add_variable(const Setting& setting, bool may_be_bare, std::vector<std::string>& into) {
   std::string named = setting.value;
   const std::size_t at = named.find_first_of(":=");
@@ -171,7 +173,7 @@ Result<ParsedHvdrun> read_line(DmlcLine line, const base::Environment& environme
   if (line.command.empty()) {
     return error(Code::kInvalidArgument, "no command is given, as in muster dmlc -n 2 -H hosts \"python train.py\"");
   }
-  // One line for a shell, as launch.py gives it to bash there.
+  // Run the command as one line in bash, because launch.py does so.
   parsed.options.job.command = {"bash", "-c", base::join(line.command, " ")};
   return parsed;
 }

@@ -1,10 +1,10 @@
-// `muster dmlc`: takes the line of dmlc's and MXNet's launch.py and makes of it the job that hvdrun runs.
+// `muster dmlc`: converts the command line of dmlc's and MXNet's launch.py into a job that hvdrun runs.
 //
 //   muster dmlc -n 2 -s 2 -H hosts --launcher ssh "python cifar10_dist.py"
 //
-// Here -H is a file of hosts, one a line, as name or name:SSHPORT, and the command is a line for a shell. A leading
-// `launch.py` or `python … launch.py` is recognised. hvdrun's options may stand beside launch.py's, but for those that
-// it names otherwise (-np, -H LIST, --hostfile, --env, --launcher).
+// Here -H is a file of hosts, one in each line, as name or name:SSHPORT. The command is one line for a shell. A leading
+// `launch.py` or `python … launch.py` is recognised. hvdrun's options may be mixed with those of launch.py, except
+// options that launch.py names otherwise (-np, -H LIST, --hostfile, --env, --launcher).
 #pragma once
 
 #include <string>
@@ -16,15 +16,15 @@
 
 namespace muster::cli::inline foreign {
 
-// Those of `muster dmlc`: launch.py's, and hvdrun's that do not say how many ranks and where.
+// The options of `muster dmlc`: launch.py's, and those of hvdrun that do not say how many ranks run and where.
 const FlagTable& dmlc_flags();
 
 // Reads the files of hosts. Mistakes begin with "muster dmlc: ".
 ParsedHvdrun parse_dmlc(const std::vector<std::string>& arguments, const base::Environment& environment,
                         const ParseContext& context);
 
-// A file of hosts as launch.py reads it: name, name:SSHPORT, perhaps with user@; what follows after a blank (slots=4)
-// is not looked at. Pure. Errors name file and line.
+// Parses a file of hosts as launch.py does: name or name:SSHPORT, with an optional user@. Text after a blank (slots=4)
+// is ignored. Errors name file and line. Pure.
 base::Result<std::vector<model::HostSpec>> parse_dmlc_hosts(std::string_view content, std::string_view file_name);
 
 const CommandDoc& dmlc_doc();

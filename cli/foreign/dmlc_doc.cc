@@ -1,4 +1,4 @@
-// What there is to say about `muster dmlc`.
+// The help text of `muster dmlc`.
 #include "cli/foreign/dmlc.h"
 #include "cli/options/hvdrun_flags.h"
 

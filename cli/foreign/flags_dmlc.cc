@@ -1,4 +1,4 @@
-// The options of launch.py, MXNet's and dmlc's.
+// The options of launch.py, both MXNet's and dmlc's.
 #include <algorithm>
 #include <array>
 
@@ -11,7 +11,7 @@ namespace {
 
 using enum FlagGroup;
 
-// hvdrun's that launch.py names otherwise, or that answer about hvdrun itself.
+// Options of hvdrun that `muster dmlc` leaves out: launch.py names them otherwise, or they ask about hvdrun itself.
 constexpr auto kNotOfDmlc = std::to_array<std::string_view>(
     {"launcher", "num-proc", "ranks-per-node", "num-workers", "num-servers", "runtime", "hosts", "hostfile", "env",
      "help", "version", "man", "completion", "check-build", "self-test", "template", "set"});

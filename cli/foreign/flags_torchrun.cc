@@ -1,5 +1,5 @@
-// The options of torchrun (torch/distributed/run.py, up to 2.12) and of torch.distributed.launch, in both spellings
-// that they have: with '-' and, as torch 1.x had it, with '_'.
+// The options of torchrun (torch/distributed/run.py, up to 2.12) and of torch.distributed.launch. Each has two
+// spellings: with '-', and with '_' as in torch 1.x.
 #include <algorithm>
 #include <array>
 
@@ -12,7 +12,7 @@ namespace {
 
 using enum FlagGroup;
 
-// Not hvdrun's: torchrun counts ranks in its own way, and answers about itself.
+// Options of hvdrun that `muster torchrun` leaves out: torchrun counts ranks in its own way, and has its own help.
 constexpr auto kNotOfTorchrun =
     std::to_array<std::string_view>({"launcher", "num-proc", "num-workers", "num-servers", "ranks-per-node", "help",
                                      "version", "man", "completion", "check-build", "self-test", "template", "set"});

@@ -1,3 +1,5 @@
+// This file splits torchrun's command line (cut_line), fills the job from it, and makes the ranks' command.
+// Read from the end: parse_torchrun(), cut_line(), read_line(), read_torchs(), make_command().
 #include "cli/foreign/torchrun.h"
 
 #include <algorithm>
@@ -25,16 +27,16 @@ using Words = std::vector<std::string>;
 constexpr std::string_view kLaunchModule = "torch.distributed.launch";
 constexpr std::string_view kRunModule = "torch.distributed.run";
 
-// The old command line, cut up.
+// The old command line, split into its parts.
 struct TorchLine {
-  CommandLine ours;             // options of hvdrun, and nothing else
-  std::vector<Setting> torchs;  // its own options
-  Words script;                 // and its arguments
-  std::string python;           // as named before -m; empty: not named
-  bool is_launch = false;       // torch.distributed.launch
+  CommandLine ours;             // only options of hvdrun
+  std::vector<Setting> torchs;  // options of torch's launchers
+  Words script;                 // the script and its arguments
+  std::string python;           // the Python named before -m; empty if none is named
+  bool is_launch = false;       // the line is one of torch.distributed.launch
   bool asks_help = false;
-  bool has_dashes = false;       // --nproc-per-node rather than …
-  bool has_underscores = false;  // … --nproc_per_node
+  bool has_dashes = false;       // an option is spelled as --nproc-per-node
+  bool has_underscores = false;  // an option is spelled as --nproc_per_node
 };
 
 std::string base_name(const std::string& path) {
@@ -46,7 +48,7 @@ bool is_python(const std::string& word) {
   return name.starts_with("python") && name.find_first_not_of("0123456789.", 6) == std::string::npos;
 }
 
-// How many words of `words` say which of torch's launchers this is; 0: none of them does.
+// Returns the number of leading words that name one of torch's launchers. 0 if they name none.
 std::size_t take_launcher_name(const Words& words, TorchLine& line) {
   if (!words.empty() && base_name(words[0]) == "torchrun") return 1;
   if (words.size() < 3 || !is_python(words[0])) return 0;
@@ -92,7 +94,7 @@ Result<TorchLine> cut_line(const std::string& verb, const Words& words) {
   return into;
 }
 
-// PET_NNODES and the like: torchrun reads one for each of its options.
+// Returns the settings of PET_NNODES and so on. torchrun reads such a variable for each of its options.
 std::vector<Setting> variables_of(const base::Environment& environment) {
   std::vector<Setting> layer;
   for (const Flag& flag : torchrun_flags().flags()) {
@@ -111,7 +113,7 @@ Status read_ranks_per_host(const Settings& settings, SettingReader& read, Hvdrun
       {"gpu", Of::kGpus}, {"cpu", Of::kCpus}, {"auto", Of::kGpusElseCpus}};
   for (const auto& [word, of] : kWords) {
     if (setting == nullptr || setting->value != word) continue;
-    options.job.placement.ranks_per_node = 0;  // as many as there are slots
+    options.job.placement.ranks_per_node = 0;  // one rank for each slot
     options.devices = DeviceCount{of, fmt::format("{} {}", setting->label, word)};
     return base::ok_status();
   }
@@ -129,7 +131,7 @@ Status read_ranks_per_host(const Settings& settings, SettingReader& read, Hvdrun
 
 Status read_ranks(const Settings& settings, SettingReader& read, HvdrunOptions& options) {
   model::PlacementRequest& placement = options.job.placement;
-  placement.np = 0;  // N on every host, whatever a configuration file says
+  placement.np = 0;  // torchrun means N on every host, so ignore a configuration file's -np
   placement.ranks_per_node = 1;
   MUSTER_RETURN_IF_ERROR(read_ranks_per_host(settings, read, options));
   read.custom("nnodes", [&](const Setting& setting) -> Status {
@@ -164,7 +166,7 @@ Result<model::StreamMap> read_streams(const Settings& settings, const char* name
   return map;
 }
 
-// `a` of every rank, and `b`.
+// Returns for every rank the streams that `a` or `b` selects.
 model::StreamMap joined(const model::StreamMap& a, const model::StreamMap& b) {
   model::StreamMap both{.of_others = a.of_others | b.of_others};
   for (const model::StreamMap& map : {a, b}) {
@@ -173,7 +175,7 @@ model::StreamMap joined(const model::StreamMap& a, const model::StreamMap& b) {
   return both;
 }
 
-// `a` of every rank, without `b`.
+// Returns for every rank the streams that `a` selects and `b` does not.
 model::StreamMap without(const model::StreamMap& a, const model::StreamMap& b) {
   model::StreamMap rest{.of_others = a.of_others & ~b.of_others};
   for (const model::StreamMap& map : {a, b}) {
@@ -182,7 +184,8 @@ model::StreamMap without(const model::StreamMap& a, const model::StreamMap& b) {
   return rest;
 }
 
-// The words of --duplicate-stdout-filters and its sister, and a line where there is no directory for the files.
+// Reads the words of --duplicate-stdout-filters and --duplicate-stderr-filters. Adds a note if there is no directory
+// for the files.
 void read_filters(const Settings& settings, HvdrunOptions& options) {
   constexpr std::array<const char*, 2> kNames = {"duplicate-stdout-filters", "duplicate-stderr-filters"};
   for (std::size_t i = 0; i < kNames.size(); ++i) {
@@ -198,8 +201,8 @@ void read_filters(const Settings& settings, HvdrunOptions& options) {
   }
 }
 
-// torch writes to its log directory what --redirects and --tee name; --logdir, of torch 1.x, all. What goes to no file
-// stays on the console.
+// Reads the options on logs. torch writes the streams of --redirects and --tee to its log directory. torch 1.x, with
+// --logdir, writes all streams there. A stream that goes to no file stays on the console.
 Status read_logs(const Settings& settings, SettingReader& read, HvdrunOptions& options) {
   model::JobSpec& job = options.job;
   std::string directory;
@@ -243,7 +246,7 @@ Status read_binding(SettingReader& read, HvdrunOptions& options) {
   return base::ok_status();
 }
 
-// --virtual-local-rank: a rank's LOCAL_RANK is 0, and its GPU the only one that it sees.
+// --virtual-local-rank: a rank has LOCAL_RANK 0 and sees only its own GPU.
 Status read_virtual_rank(SettingReader& read, HvdrunOptions& options) {
   bool is_virtual = false;
   read.toggle("virtual-local-rank", is_virtual);
@@ -291,21 +294,21 @@ Status read_torchs(const Settings& settings, HvdrunOptions& options) {
   read_run_id(settings, options);
   read.number("max-restarts", 0, 1'000'000, options.job.max_restarts);
   read.text("role", options.job.role);
-  options.job.torch_agent_store = true;  // as torchrun's agent does
+  options.job.torch_agent_store = true;  // torchrun's agent does so, too
   MUSTER_RETURN_IF_ERROR(read.status());
   note_unneeded(settings, options);
   note_without_effect(settings, options);
   return base::ok_status();
 }
 
-// As torch's workers do it: the script finds itself as __main__, and sys.argv as if it had been started alone.
+// Runs the script as torch's workers do: it is __main__, and sys.argv is the same as if it had been started alone.
 constexpr const char* kRunPath =
     "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')";
 
-// torch.distributed.launch spells the script's argument --local_rank before torch 2.0 and --local-rank since. Only the
-// rank's own torch knows: its version.py is read, without importing torch. The words are the rank's number, the
-// separator where there is no torch, where the argument goes in the command, and the command, which this Python
-// becomes.
+// Inserts the script's argument of torch.distributed.launch: --local_rank before torch 2.0, --local-rank since. Only
+// the rank's own torch knows its version, so this reads its version.py without importing torch.
+// The words are: the rank's number, the separator to use if there is no torch, the place of the argument in the
+// command, and the command. This Python then becomes the command.
 constexpr const char* kInsertLocalRank =
     R"(import importlib.util, os, re, sys
 _, rank, between, at, *words = sys.argv
@@ -320,7 +323,7 @@ except (AttributeError, ImportError, OSError, TypeError, ValueError):
 words.insert(int(at), f'--local{between}rank={rank}')
 os.execvp(words[0], words))";
 
-// The words before `command`, whose script is its last word so far, and where the rank's number goes.
+// Puts these words before `command`. The script is the command's last word so far; the rank's number goes behind it.
 void insert_local_rank(const std::string& python, const char* separator, model::JobSpec& job) {
   const std::string at = std::to_string(job.command.size());
   const Words prefix = {python, "-c", kInsertLocalRank, "{local_rank}", separator, at};
@@ -328,7 +331,7 @@ void insert_local_rank(const std::string& python, const char* separator, model::
   job.expand = {3};
 }
 
-// The command of a rank, as torch's launchers put it together.
+// Makes the command of a rank as torch's launchers do.
 Status make_command(TorchLine& line, const Settings& settings, const base::Environment& environment,
                     model::JobSpec& job) {
   SettingReader read(settings);
@@ -341,7 +344,7 @@ Status make_command(TorchLine& line, const Settings& settings, const base::Envir
   read.toggle("use-env", asks_env);
   bool is_virtual = false;
   read.toggle("virtual-local-rank", is_virtual);
-  bool by_path = false;  // goes before --no-python, and such a script gets no --local_rank
+  bool by_path = false;  // wins over --no-python; such a script gets no --local_rank
   read.toggle("run-path", by_path);
   no_python = no_python && !by_path;
   use_env = use_env || asks_env || by_path;

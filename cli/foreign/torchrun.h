@@ -1,15 +1,15 @@
-// `muster torchrun`: takes the command lines of torchrun and torch.distributed.launch and makes of them the job that
-// hvdrun runs: one command for all hosts instead of one on each.
+// `muster torchrun`: converts command lines of torchrun and torch.distributed.launch into a job that hvdrun runs. One
+// command starts the ranks on all hosts, instead of one command on each.
 //
 //   muster torchrun --nproc_per_node=4 -H n1,n2 train.py --epochs 3
 //   muster torchrun -H n1,n2 python3 -m torch.distributed.launch --nproc_per_node=4 --nnodes=2 train.py
 //
-// The whole old command line may follow our options: a leading `torchrun`, or `python -m torch.distributed.run` or
-// `….launch`, is recognised. As `torch.distributed.launch` the script's first argument is --local-rank=N, or
-// --local_rank=N where the rank's torch is older than 2.0, unless --use_env is given. What each node would have to be
-// told
-// (--node_rank, --master_addr, --rdzv_…) is accepted, and said not to be needed. torchrun's PET_<OPTION> variables set
-// its options here, too.
+// The whole old command line may follow our options. A leading `torchrun`, `python -m torch.distributed.run` or
+// `….launch` is recognised.
+// For `torch.distributed.launch` the script's first argument is --local-rank=N, unless --use_env is given. It is
+// --local_rank=N if the rank's torch is older than 2.0.
+// Options that torchrun needs on each node (--node_rank, --master_addr, --rdzv_…) are accepted, with a note that they
+// are not needed. torchrun's PET_<OPTION> variables set its options here, too.
 #pragma once
 
 #include <string>
@@ -21,11 +21,12 @@
 
 namespace muster::cli::inline foreign {
 
-// Those of `muster torchrun`: torchrun's and torch.distributed.launch's, and hvdrun's that do not say how many ranks.
+// The options of `muster torchrun`: torchrun's, torch.distributed.launch's, and those of hvdrun that do not set the
+// number of ranks.
 const FlagTable& torchrun_flags();
 
-// `verb`: "torchrun", or "torch.distributed.launch" for that one's behaviour without naming it again. Mistakes begin
-// with "muster <verb>: ".
+// `verb` is "torchrun" or "torch.distributed.launch". The latter selects that launcher's behaviour without its name in
+// the arguments. Mistakes begin with "muster <verb>: ".
 ParsedHvdrun parse_torchrun(const std::string& verb, const std::vector<std::string>& arguments,
                             const base::Environment& environment, const ParseContext& context);
 

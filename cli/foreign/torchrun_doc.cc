@@ -1,4 +1,4 @@
-// What there is to say about `muster torchrun`.
+// The help text of `muster torchrun`.
 #include "cli/foreign/torchrun.h"
 #include "cli/options/hvdrun_flags.h"
 
