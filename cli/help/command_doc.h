@@ -1,4 +1,5 @@
-// What there is to say about a command, for its help, its man page and the completion of its options. Constant data.
+// The description of a command. Its help, its man page and the completion of its options come from it.
+// Thread: any; the data is constant.
 #pragma once
 
 #include <string_view>
@@ -15,7 +16,7 @@ struct GroupTitle {
 
 struct Example {
   std::string_view command;
-  std::string_view effect;  // empty: it speaks for itself
+  std::string_view effect;  // empty if the command needs no explanation
 };
 
 struct ExitCode {
@@ -27,7 +28,7 @@ struct CommandDoc {
   std::string_view name;         // "hvdrun", "muster torchrun"
   std::string_view summary;      // after the name, without a full stop
   std::string_view usage;        // the words after the name
-  std::string_view description;  // paragraphs, divided by an empty line
+  std::string_view description;  // paragraphs, separated by an empty line
   std::vector<GroupTitle> groups;
   const FlagTable* table;
   std::string_view notes;  // paragraphs about all options

@@ -1,7 +1,7 @@
-// Completion scripts for shells, written from the tables of options. Pure.
-//
-// Options are completed up to the first word that is none of them; from there on the shell completes the command. What
-// has a fixed set of values offers them, files, directories and hosts are those of the shell.
+// Writes completion scripts for shells from the tables of options.
+// Thread: any; all functions are pure.
+// Options are completed up to the first word that is no option. From there on the shell completes the command. An
+// option with a fixed set of values offers these. Files, directories and hosts come from the shell.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ namespace muster::cli::inline help {
 // A program, and its verbs if it has any.
 struct CompletedProgram {
   struct Verb {
-    std::string_view name;  // empty: the program has no verbs, and these are its options
+    std::string_view name;  // empty if the program has no verbs; the table then holds the program's options
     const FlagTable* table;
   };
   std::string_view name;
@@ -27,10 +27,10 @@ std::string bash_completion(const CompletedProgram& program);
 std::string zsh_completion(const CompletedProgram& program);
 std::string fish_completion(const CompletedProgram& program);
 
-// By the name of the shell; nullopt: another shell.
+// Returns the script for a shell by its name. nullopt for an unknown shell.
 std::optional<std::string> completion(std::string_view shell, const CompletedProgram& program);
 
-// Names of shell functions: "torch.distributed.launch" -> "torch_distributed_launch".
+// Returns the name of a shell function, such as "torch_distributed_launch" for "torch.distributed.launch".
 std::string function_name(std::string_view program, std::string_view verb);
 
 }  // namespace muster::cli::help

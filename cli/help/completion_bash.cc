@@ -1,4 +1,4 @@
-// Completion for bash. The words of a line come split at '=', so that --timeout=5m is three of them.
+// Completion for bash. bash splits words at '=', so --timeout=5m arrives as three words.
 #include <fmt/format.h>
 
 #include "base/strings.h"
@@ -7,7 +7,7 @@
 namespace muster::cli::inline help {
 namespace {
 
-// The spellings that are followed by values, as a pattern of `case`.
+// Returns the spellings that take a value, as a pattern of `case`.
 std::string pattern(const Flag& flag) {
   std::vector<std::string> spellings;
   for (const Spelling& spelling : flag.spellings) {
@@ -37,7 +37,7 @@ std::string words_of(const Flag& flag) {
   return base::join(words, " ");
 }
 
-// How the value of an option is completed; empty: not at all.
+// Returns the options of compgen that complete the option's value. Empty if the value is not completed.
 std::string generator(const Flag& flag) {
   if (!flag.choices.empty()) return fmt::format("-W '{}'", words_of(flag));
   switch (flag.completes) {
@@ -64,7 +64,7 @@ std::string value_cases(const FlagTable& table) {
   return text;
 }
 
-// $1: the index of the first word after the program (and its verb).
+// Returns a shell function. Its $1 is the index of the first word after the program (and its verb).
 std::string bash_options_function(const std::string& name, const FlagTable& table) {
   const std::string one = patterns(table, 1);
   const std::string two = patterns(table, 2);

@@ -26,7 +26,8 @@ std::string spellings_with(const FlagTable& table, int values) {
   return base::join(all, " ");
 }
 
-// True while the words before the cursor are options and their values. $skip: the program, and its verb.
+// Returns a shell function that is true while the words before the cursor are options and their values. `skip` is the
+// number of words for the program and its verb.
 std::string state_function(const std::string& name, const FlagTable& table, std::size_t skip) {
   const std::string one = spellings_with(table, 1);
   const std::string two = spellings_with(table, 2);

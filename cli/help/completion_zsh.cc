@@ -1,4 +1,4 @@
-// Completion for zsh: _arguments does the work.
+// Completion for zsh, by means of zsh's own function _arguments.
 #include <fmt/format.h>
 
 #include "base/strings.h"
@@ -7,7 +7,7 @@
 namespace muster::cli::inline help {
 namespace {
 
-// Inside single quotes and inside the brackets of an _arguments specification.
+// Escapes text for single quotes and for the brackets of an _arguments specification.
 std::string escaped(std::string_view text) {
   std::string result;
   for (const char c : text) {
@@ -42,7 +42,7 @@ std::string action(const Flag& flag) {
   return " ";
 }
 
-// One specification for each spelling; those of a flag exclude each other unless it may be repeated.
+// Returns one specification for each spelling. The spellings of a flag exclude each other unless it may be repeated.
 std::string specifications(const Flag& flag) {
   std::vector<std::string> spellings;
   for (const Spelling& spelling : flag.spellings) spellings.emplace_back(spelling.text);

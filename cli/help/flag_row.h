@@ -1,7 +1,9 @@
-// Writes one row of a flag table in two or three lines. For the files that hold tables only.
+// Builds one row of a flag table in two or three lines. Only the files with tables use it.
+// Example:
 //
 //   option("map-by", {"--map-by"}, "slot|node", "How ranks are dealt to hosts.").standard("slot")
-//   toggle("oversubscribe", "Allow more ranks than slots.")     --oversubscribe, --no-oversubscribe
+//   toggle("oversubscribe", {{"--oversubscribe", "true"}, {"--no-oversubscribe", "false"}}, "Allow more ranks than
+//   slots.")
 #pragma once
 
 #include <algorithm>
@@ -28,9 +30,9 @@ class FlagRow {
   FlagRow& repeats(Repeat repeat) { return set(&Flag::repeat, repeat); }
   FlagRow& exclusive(std::string_view group) { return set(&Flag::exclusive, group); }
   FlagRow& environment(std::string_view variable) { return set(&Flag::environment, variable); }
-  // The value's name lists examples, not all there is.
+  // Accepts any value; those in the value's name are only examples.
   FlagRow& any_value() { return set(&Flag::choices, std::vector<std::string_view>()); }
-  // What completion offers; there are other values, too.
+  // Words that completion offers. Other values are valid, too.
   FlagRow& offers(std::vector<std::string_view> words) { return set(&Flag::choices, std::move(words)); }
   FlagRow& words(int count) { return set(&Flag::values, count); }
   FlagRow& says(Spelling spelling) {
@@ -61,7 +63,7 @@ inline std::string own_key(std::string_view name) {
   return key;
 }
 
-// An option with a value. "a|b|c" as the value's name: these are the only values.
+// Makes an option with a value. A value name such as "a|b|c" lists the only valid values.
 inline FlagRow option(std::string_view name, std::initializer_list<std::string_view> spellings,
                       std::string_view value_name, std::string_view help) {
   Flag flag;
@@ -75,7 +77,7 @@ inline FlagRow option(std::string_view name, std::initializer_list<std::string_v
   return FlagRow(std::move(flag));
 }
 
-// A switch, by the spellings that it has and no others.
+// Makes a switch that has exactly these spellings.
 inline FlagRow toggle(std::string_view name, std::initializer_list<Spelling> spellings, std::string_view help) {
   Flag flag;
   flag.name = name;

@@ -11,7 +11,8 @@
 namespace muster::cli::inline help {
 
 std::string Flag::variable() const {
-  // Options that add up would need a list inside one variable; they are given by file or command line.
+  // No variable sets options that add up, because it would have to hold a list. Files and the command line can set
+  // them.
   if (!is_setting() || repeat == Repeat::kAddsUpOverAll) return "";
   std::string variable = config_key.starts_with("launcherd.") ? "MUSTER_LAUNCHERD_" : "MUSTER_";
   variable += name;
@@ -34,12 +35,12 @@ const Flag& FlagTable::named(std::string_view name) const {
 }
 
 std::optional<std::string> FlagTable::nearest(std::string_view word) const {
-  // --np for -np, -hosts for --hosts: the same letters count more than any distance.
+  // Prefer the same letters with other dashes to any near word: -np for --np, --hosts for -hosts.
   const std::string_view letters = word.substr(std::min(word.find_first_not_of('-'), word.size()));
   for (const std::string& twin : {fmt::format("-{}", letters), fmt::format("--{}", letters)}) {
     if (!letters.empty() && twin != word && find(twin)) return twin;
   }
-  constexpr std::size_t kLeast = 4;  // dashes and two letters: shorter words begin too many options
+  constexpr std::size_t kLeast = 4;  // two dashes and two letters, because shorter words begin too many options
   std::vector<std::string> all;
   std::vector<std::string> abbreviated;
   for (const Flag& flag : flags_) {

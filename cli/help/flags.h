@@ -1,6 +1,8 @@
-// The options of a command as one table: their spellings, what follows them, where else they can be set, what they do.
-// The parser, the configuration files, the help, the man page, the shell completions and the nearest-name search all
-// read the same rows. Constant data; any thread.
+// The options of a command as one table: their spellings, their values, other places that can set them, and their
+// effect.
+// All readers use the same rows: parser, configuration files, help, man page, shell completions, search for the nearest
+// name.
+// Thread: any; the data is constant.
 #pragma once
 
 #include <optional>
@@ -25,50 +27,54 @@ enum class FlagGroup {
 };
 
 struct Spelling {
-  std::string_view text;        // as typed, dashes included
-  std::string_view value = {};  // what it says all by itself: --no-autotune says "false"; empty: a value follows
+  std::string_view text;  // as typed, with its dashes
+  // The value that this spelling sets by itself: --no-autotune sets "false". Empty if a value follows.
+  std::string_view value = {};
 };
 
 enum class Repeat {
   kLastCounts,
-  kAddsUp,         // within one source (a file, the command line); a later source replaces the earlier one's
-  kAddsUpOverAll,  // over all sources
+  // Values add up within one source (a file, the command line). A later source replaces those of an earlier one.
+  kAddsUp,
+  kAddsUpOverAll,  // values add up over all sources
 };
 
 enum class Completes { kNothing, kFile, kDirectory, kHost, kTemplate };
 
-// What an option that this version does not act upon is answered with.
+// The answer to an option that this version does not support.
 enum class Answer {
   kNone,
-  kNote,     // a line; the job runs
-  kRefusal,  // an error; nothing is started
+  kNote,     // prints a line; the job runs
+  kRefusal,  // is an error; nothing is started
 };
 
 struct Flag {
   std::string_view name;  // the canonical long name, without dashes
   std::vector<Spelling> spellings;
-  int values = 0;  // how many words follow a spelling that has no value of its own
+  int values = 0;  // number of words that follow a spelling without a value of its own
   FlagGroup group = FlagGroup::kGeneral;
-  std::string_view value_name = {};            // for the help: "N", "slot|node"
-  std::vector<std::string_view> choices = {};  // the values, or those that completion offers
+  std::string_view value_name = {};            // for the help text: "N", "slot|node"
+  std::vector<std::string_view> choices = {};  // the valid values, or those that completion offers
   std::string_view help = {};
-  std::string_view standard = {};  // the value that holds when nobody sets one, as it would be typed
+  std::string_view standard = {};  // the default value, as the user would type it
   Completes completes = Completes::kNothing;
-  std::string config_key = {};  // "params.cycle_time_ms", "muster.timeout"; empty: on the command line only
-  char separator = '\0';        // joins the items of a list in a configuration file; '\0': a list is refused there
+  // "params.cycle_time_ms", "muster.timeout". Empty if only the command line can set the option.
+  std::string config_key = {};
+  // Joins the items of a list in a configuration file. '\0' means that a list is refused there.
+  char separator = '\0';
   Repeat repeat = Repeat::kLastCounts;
   std::string_view exclusive = {};    // options with the same word here exclude each other
-  std::string_view environment = {};  // a variable beside MUSTER_<NAME> that sets it
+  std::string_view environment = {};  // another variable that sets it, in addition to MUSTER_<NAME>
   Answer answer = Answer::kNone;
-  std::string_view answer_text = {};  // after "<spelling>: "
-  std::string_view harmless = {};     // the value that asks for nothing, and so is not answered
-  bool stands_alone = false;          // answered at once, whatever else is on the line (--help)
+  std::string_view answer_text = {};  // the text after "<spelling>: "
+  std::string_view harmless = {};     // the value that needs no answer, because it requests nothing
+  bool stands_alone = false;          // answered at once, whatever else the line holds (--help)
 
-  // Without a value of its own: on or off.
+  // True if no word follows the option: it is on or off.
   bool is_switch() const { return values == 0; }
-  // May be set outside the command line.
+  // True if it can also be set outside the command line.
   bool is_setting() const { return !config_key.empty(); }
-  // MUSTER_NUM_PROC; empty where no variable sets it.
+  // Returns a name such as MUSTER_NUM_PROC. Empty if no variable sets the option.
   std::string variable() const;
 };
 
@@ -83,8 +89,8 @@ class FlagTable {
 
   const std::vector<Flag>& flags() const { return flags_; }
   std::optional<Match> find(std::string_view spelling) const;
-  const Flag& named(std::string_view name) const;  // a name of the table
-  // The spelling that was probably meant: the nearest one, or the one that `word` abbreviates.
+  const Flag& named(std::string_view name) const;  // `name` must be in the table
+  // Returns the spelling that the user probably meant: the nearest one, or the only one that `word` abbreviates.
   std::optional<std::string> nearest(std::string_view word) const;
 
  private:

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kColumns = 96;
 constexpr std::size_t kHelpColumn = 34;
 
-// "--on-exit KIND, --keep-going": the spellings that take a value, the value, those that say one by themselves.
+// Returns "--on-exit KIND, --keep-going": spellings that take a value, the value's name, spellings without a value.
 std::string spelling_of(const Flag& flag) {
   std::vector<std::string> with_value;
   std::vector<std::string> alone;
@@ -25,7 +25,7 @@ std::string spelling_of(const Flag& flag) {
   return base::join(alone, ", ");
 }
 
-// `text` by words up to kColumns. It begins at column `begin`, its further lines at `indent`; an empty line divides
+// Wraps `text` at kColumns. The first line begins at column `begin`, all others at `indent`. An empty line separates
 // paragraphs.
 std::string wrapped(std::string_view text, std::size_t begin, std::size_t indent) {
   std::string result;

@@ -1,4 +1,5 @@
-// What --help and --version print. Pure.
+// The texts of --help and --version.
+// Thread: any; pure.
 #pragma once
 
 #include <string>
@@ -8,10 +9,10 @@
 
 namespace muster::cli::inline help {
 
-// Usage, grouped options, examples and exit codes; at most 98 columns.
+// Returns usage, grouped options, examples and exit codes, in at most 98 columns.
 std::string help_text(const CommandDoc& doc);
 
-// "hvdrun 0.1.0 (<build id>), horovodrun 0.28.1 flags" and a newline.
+// Returns "hvdrun 0.1.0 (<build id>), horovodrun 0.28.1 flags" and a newline.
 std::string version_text(std::string_view program, std::string_view build_id);
 
 }  // namespace muster::cli::help

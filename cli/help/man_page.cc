@@ -10,7 +10,8 @@
 namespace muster::cli::inline help {
 namespace {
 
-// A character beyond ASCII as roff names it: "\\[u2026]". Takes it from the beginning of `text`, which is UTF-8.
+// Converts a character beyond ASCII to roff's name, such as "\\[u2026]". Removes it from the beginning of `text`, which
+// is UTF-8.
 std::string take_wide(std::string_view& text) {
   const auto lead = static_cast<unsigned char>(text.front());
   const std::size_t size = std::min<std::size_t>(lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2, text.size());
@@ -20,8 +21,8 @@ std::string take_wide(std::string_view& text) {
   return fmt::format("\\[u{:04X}]", code);
 }
 
-// Text that roff must not take for its own: backslashes, dashes that are to be typed, dots and quotes at the beginning
-// of a line.
+// Escapes text that roff would interpret: backslashes, dashes that the user must type, and dots and quotes at the
+// beginning of a line.
 std::string plain(std::string_view text) {
   std::string result;
   while (!text.empty()) {
@@ -62,7 +63,7 @@ std::string upper(std::string text) {
   return text;
 }
 
-// All spellings of an option. The name of its value comes after those that take one, as in --help.
+// Returns all spellings of an option. The value's name follows the spellings that take a value, as in --help.
 std::string spellings(const Flag& flag) {
   std::vector<std::string> with_value;
   std::vector<std::string> alone;

@@ -1,4 +1,5 @@
-// Manual pages, written from what there is to say about a command. Pure.
+// Writes manual pages from the description of a command.
+// Thread: any; pure.
 #pragma once
 
 #include <string>
@@ -7,7 +8,8 @@
 
 namespace muster::cli::inline help {
 
-// In the man macros of roff, section 1. For each option also its key in configuration files and its variable.
+// Returns the page for section 1, in the man macros of roff. For each option it also shows the key in configuration
+// files and the variable.
 std::string man_page(const CommandDoc& doc);
 
 }  // namespace muster::cli::help
