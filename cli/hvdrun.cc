@@ -1,4 +1,4 @@
-// hvdrun: runs a job in the foreground. The build links horovodrun to it.
+// hvdrun: runs a job in the foreground. The build makes horovodrun a link to it.
 #include "base/build_id.h"
 #include "cli/hosts/standard_streams.h"
 #include "cli/hosts/surroundings.h"
@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
   return muster::cli::run_command([&](const muster::base::Environment& environment) {
     muster::cli::ParseContext context{.build_id = muster::base::build_id()};
     context.is_horovodrun = argc > 0 && muster::cli::is_horovodrun(argv[0]);
-    // Without it --self-test names a program that the hosts do not find, and they say so.
+    // Ignore failure: --self-test then names a program that the hosts do not find, and they report it.
     if (auto directory = muster::cli::program_directory(); directory.ok()) context.program_directory = *directory;
     return muster::cli::parse_hvdrun({argv + 1, argv + argc}, environment, context);
   });

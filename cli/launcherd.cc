@@ -1,4 +1,4 @@
-// launcherd: runs jobs that others submit.
+// launcherd: runs the jobs that users submit to it.
 #include "cli/daemon/run_launcherd.h"
 #include "cli/hosts/standard_streams.h"
 

@@ -1,4 +1,4 @@
-// muster: one program for what is not an hvdrun. A verb is a row here and a file of its own.
+// muster: one program for all commands except hvdrun. Each verb is a row of kVerbs and has a file of its own.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -100,7 +100,7 @@ int print(const std::string& text) {
   return print_answer("muster", text);
 }
 
-// muster --man VERB, muster --completion SHELL.
+// Handles muster --man VERB and muster --completion SHELL.
 int print_for(const std::string& option, const Words& words) {
   if (words.size() < 2) return fail(option + " needs a value: a verb for --man, bash, zsh or fish for --completion");
   const std::string& value = words[1];
