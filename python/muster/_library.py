@@ -1,6 +1,6 @@
-"""libmuster.so by ctypes: the functions of muster/muster.h and muster/engine.h that Python uses.
+"""Loads libmuster.so by ctypes: the functions of muster/muster.h and muster/engine.h that Python uses.
 
-Thread safety and ownership are those of the headers. Functions that wait release the GIL.
+The headers define thread safety and ownership. Functions that may wait release the GIL.
 """
 
 import ctypes
@@ -32,7 +32,7 @@ class Tensor(ctypes.Structure):
                 ("type", c_int)]
 
 
-# Memory for result `index` of so many bytes: allocate(context, index, bytes).
+# The type of a function that allocates `bytes` for result `index`: allocate(context, index, bytes).
 ALLOCATE = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_int, c_size_t)
 
 
@@ -73,7 +73,7 @@ _FUNCTIONS = {
     "muster_ticket_output": (c_int, [c_void_p, c_int, POINTER(Output)]),
     "muster_ticket_received_splits": (POINTER(c_int64), [c_void_p]),
     "muster_ticket_last_joined": (c_int, [c_void_p]),
-    # Operations of a communicator that go on while the caller does.
+    # Operations of a communicator that run while the caller continues.
     "muster_ibarrier": (c_int, [c_void_p, _HANDLE, _HANDLE]),
     "muster_iallreduce": (c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, _HANDLE, _HANDLE]),
     "muster_ireduce": (c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, c_int, _HANDLE, _HANDLE]),
@@ -88,7 +88,7 @@ _FUNCTIONS = {
     "muster_isend": (c_int, [c_void_p, c_void_p, c_size_t, c_int, c_int, c_int, _HANDLE, _HANDLE]),
     "muster_irecv": (c_int, [c_void_p, c_void_p, c_size_t, c_int, c_int, c_int, _HANDLE, _HANDLE]),
     "muster_wait": (c_int, [c_void_p, c_double, _HANDLE]),
-    # Operations on memory of a GPU, at a place in a stream.
+    # Operations on memory of a GPU, in the order of a stream.
     "muster_device_attach": (c_int, [c_void_p, c_int, _HANDLE]),
     "muster_device_path": (c_char_p, [c_void_p]),
     "muster_device_path_reason": (c_char_p, [c_void_p]),
@@ -102,7 +102,7 @@ _FUNCTIONS = {
                                            c_void_p, _HANDLE, _HANDLE]),
 }
 _SUBMIT = (c_int, [c_void_p, POINTER(Submission), _HANDLE, _HANDLE])
-# Short and never waiting, and nothing in them waits for the GIL: these keep it.
+# These functions keep the GIL: they are short, never wait, and nothing in them needs the GIL.
 _SHORT_FUNCTIONS = {
     "muster_test": (c_int, [c_void_p, POINTER(c_int)]),
     "muster_request_free": (None, [c_void_p]),
@@ -113,12 +113,13 @@ _SHORT_FUNCTIONS = {
 
 
 def _candidates():
-    """Where the library may be: where the user says, in a wheel, in a build tree beside this package, anywhere."""
+    """Returns the places to search for the library: the user's path, a wheel, a build tree beside this package, the
+    system's search path."""
     named = os.environ.get("MUSTER_LIBRARY")
     if named:
         return [named]
     here = os.path.dirname(os.path.abspath(__file__))
-    root = os.path.dirname(os.path.dirname(here))  # by name: in a build tree this package is a link
+    root = os.path.dirname(os.path.dirname(here))  # not resolved, because in a build tree this package is a link
     return [os.path.join(here, "libmuster.so"),
             os.path.join(root, "lib", "libmuster.so"),
             os.path.join(root, "build", "release", "lib", "libmuster.so"),
@@ -148,18 +149,18 @@ for _name in _FUNCTIONS:
     globals()[_name] = getattr(_library, _name)
 for _name in _SHORT_FUNCTIONS:
     globals()[_name] = getattr(_short, _name)
-# Of tensors on a GPU: it calls the driver, which may wait.
+# The variant for tensors on a GPU: it releases the GIL, because it calls the driver, which may wait.
 muster_engine_submit_on_gpu = _library.muster_engine_submit
 muster_engine_submit_on_gpu.restype, muster_engine_submit_on_gpu.argtypes = _SUBMIT
 
 
 def version():
-    """libmuster's version, '0.1.0'."""
+    """Returns libmuster's version, such as '0.1.0'."""
     return _library.muster_version().decode()
 
 
 def take_error(error):
-    """(message, rank or None, host) of a muster_error, which is freed."""
+    """Returns (message, rank or None, host) of a muster_error, and frees it."""
     if not error:
         return "libmuster gave no reason", None, ""
     rank = _library.muster_error_rank(error)

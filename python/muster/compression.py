@@ -1,17 +1,18 @@
-"""What the frameworks' compressions of tensors on their way share: Compression.none, and casts to a smaller type."""
+"""The common part of the frameworks' compressions: Compression.none, and casts to a smaller type while tensors
+travel."""
 
 
 class Compressor:
-    """What a compression has to have; a class of the user's own may be given, too."""
+    """The interface of a compression. Users may give a class of their own."""
 
     @staticmethod
     def compress(tensor):
-        """(the tensor that is sent, a context for decompress())."""
+        """Returns (the tensor to send, a context for decompress())."""
         raise NotImplementedError("a Compressor needs compress(tensor)")
 
     @staticmethod
     def decompress(tensor, ctx):
-        """What the result of the operation stands for."""
+        """Converts the result of the operation back."""
         raise NotImplementedError("a Compressor needs decompress(tensor, ctx)")
 
 
@@ -20,38 +21,38 @@ class NoneCompressor(Compressor):
 
     @staticmethod
     def compress(tensor):
-        """(tensor, None)."""
+        """Returns (tensor, None)."""
         return tensor, None
 
     @staticmethod
     def decompress(tensor, ctx):
-        """tensor."""
+        """Returns `tensor`."""
         return tensor
 
 
 class CastCompressor(Compressor):
-    """Sends floating-point tensors as `sent`, a smaller type; others as they are."""
+    """Sends floating-point tensors as `sent`, a smaller type. Sends other tensors unchanged."""
 
     sent = None
 
     @staticmethod
     def is_floating(tensor):
-        """Whether the tensor's type is of floating point."""
+        """Returns True if the tensor's type is a floating-point type."""
         raise NotImplementedError("a CastCompressor needs is_floating(tensor)")
 
     @staticmethod
     def cast(tensor, dtype):
-        """The tensor as one of `dtype`."""
+        """Returns the tensor converted to `dtype`."""
         raise NotImplementedError("a CastCompressor needs cast(tensor, dtype)")
 
     @classmethod
     def compress(cls, tensor):
-        """(tensor as `sent`, its type)."""
+        """Returns (the tensor as `sent`, its former type). Other tensors return as (tensor, None)."""
         if not cls.is_floating(tensor):
             return tensor, None
         return cls.cast(tensor, cls.sent), tensor.dtype
 
     @classmethod
     def decompress(cls, tensor, ctx):
-        """The tensor in the type that it had."""
+        """Returns the tensor in its former type."""
         return tensor if ctx is None else cls.cast(tensor, ctx)

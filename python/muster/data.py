@@ -1,4 +1,4 @@
-"""Data loaders of which one can be told to work ahead in a thread.
+"""Data loaders, one of which can prepare batches ahead of time in a thread.
 
     class Loader(AsyncDataLoaderMixin, MyDataLoader):   # MyDataLoader(BaseDataLoader) has _iterate()
         pass
@@ -13,7 +13,7 @@ import threading
 
 
 class BaseDataLoader:
-    """What a loader is: __len__(), and _iterate(), which yields the batches of one epoch."""
+    """The interface of a loader: __len__(), and _iterate(), which yields the batches of one epoch."""
 
     def __len__(self):
         raise NotImplementedError()
@@ -22,7 +22,7 @@ class BaseDataLoader:
         raise NotImplementedError()
 
     def _process_batch(self, batch):
-        """What is done to a batch in the thread that takes it."""
+        """Processes a batch, in the thread that takes it."""
         return batch
 
     def __iter__(self):
@@ -31,13 +31,14 @@ class BaseDataLoader:
 
 
 class _Epoch:
-    """One run of _iterate() in a thread, at most `ahead` batches ahead. Taken from by one thread, stopped by any."""
+    """One run of _iterate() in a thread, at most `ahead` batches ahead. One thread takes the batches; any thread may
+    stop it."""
 
     def __init__(self, iterate, ahead):
         self._iterate = iterate
         self._ahead = ahead
         self._changed = threading.Condition()
-        self._loaded = collections.deque()  # (batch, None), at last (None, how it ended)
+        self._loaded = collections.deque()  # (batch, None); the last entry is (None, the exception that ended it)
         self.is_stopped = False
         self._thread = threading.Thread(target=self._load, name="muster-data", daemon=True)
 
@@ -47,11 +48,11 @@ class _Epoch:
                 if not self._put(batch, None):
                     return
             self._put(None, StopIteration())
-        except BaseException as problem:  # it is the caller's, who is in another thread
+        except BaseException as problem:  # pass it to the caller, who is in another thread
             self._put(None, problem)
 
     def _put(self, batch, end):
-        """Waits for room. False: it was stopped."""
+        """Waits for room and adds the batch. Returns False if this was stopped."""
         with self._changed:
             self._changed.wait_for(lambda: self.is_stopped or len(self._loaded) < self._ahead)
             if not self.is_stopped:
@@ -60,7 +61,7 @@ class _Epoch:
             return not self.is_stopped
 
     def batches(self):
-        """Starts the thread. Ends when all are taken, or it is stopped."""
+        """Starts the thread and yields the batches. Ends when all are taken, or when this is stopped."""
         with self._changed:
             if not self.is_stopped:
                 self._thread.start()
@@ -78,7 +79,7 @@ class _Epoch:
             yield batch
 
     def stop(self):
-        """Returns when the thread has ended; what it had loaded is dropped."""
+        """Stops the thread and waits for its end. Loaded batches are dropped."""
         with self._changed:
             self.is_stopped = True
             self._loaded.clear()
@@ -89,8 +90,8 @@ class _Epoch:
 
 
 class AsyncDataLoaderMixin:
-    """Comes before a BaseDataLoader among the bases: _iterate() then runs in a thread, so many batches ahead. With
-    async_loader_queue_size=0 nothing changes. Every iteration has a thread of its own."""
+    """A mixin that stands before a BaseDataLoader among the bases. _iterate() then runs in a thread, up to
+    async_loader_queue_size batches ahead. 0 means that nothing changes. Every iteration has a thread of its own."""
 
     def __init__(self, async_loader_queue_size=64, *args, **kwargs):
         self.async_loader_queue_size = async_loader_queue_size
@@ -98,7 +99,7 @@ class AsyncDataLoaderMixin:
         super().__init__(*args, **kwargs)
 
     def close_async_loader(self):
-        """Ends the threads, if there are any, and with them the iterations; the loader can be iterated again."""
+        """Ends all threads and their iterations. The loader can be iterated again."""
         for epoch in list(self._epochs):
             epoch.stop()
 
@@ -113,5 +114,5 @@ class AsyncDataLoaderMixin:
                 yield self._process_batch(batch)
         finally:
             self._epochs.discard(epoch)
-            if not epoch.is_stopped:  # who stops it waits for its thread
+            if not epoch.is_stopped:  # otherwise the caller of stop() waits for the thread
                 epoch.stop()

@@ -1,6 +1,6 @@
-"""Horovod's elastic names, without a framework: state that is saved, restored and made the same on all ranks.
+"""Horovod's elastic API, without a framework: state that is saved, restored and made the same on all ranks.
 
-Jobs of a fixed number of ranks run scripts that are written for elastic ones: see run().
+It lets scripts for elastic jobs run in jobs with a fixed number of ranks: see run().
 """
 
 import copy
@@ -10,11 +10,10 @@ from muster.numpy import broadcast_object
 
 
 def run(func):
-    """A function that makes the state the same on all ranks and then calls `func(state, ...)`.
+    """Returns a function that makes the state the same on all ranks and then calls `func(state, ...)`.
 
-    The ranks of a job are those that it was started with: the launcher adds none and replaces none. So a
-    HorovodInternalError (a rank has ended) is not answered by restoring the state, but ends the call, and what is to be
-    kept has to be in a checkpoint."""
+    A job keeps the ranks that it started with: the launcher adds none and replaces none. So a HorovodInternalError (a
+    rank has ended) ends the call, and the state is not restored. The script must keep its results in a checkpoint."""
     @functools.wraps(func)
     def wrapper(state, *args, **kwargs):
         state.sync()
@@ -24,41 +23,42 @@ def run(func):
 
 
 def run_fn(func, reset):
-    """run(func). `reset`, which joins again after the ranks have changed, is not used."""
+    """Returns run(func). `reset` is not used; in Horovod it joins again after the ranks have changed."""
     del reset
     return run(func)
 
 
 class State:
-    """What a training has to have to go on from where it was."""
+    """The state that a training needs to continue."""
 
     def __init__(self):
         self._reset_callbacks = []
 
     def register_reset_callbacks(self, callbacks):
-        """Functions without arguments that on_reset() calls."""
+        """Adds functions without arguments. on_reset() calls them."""
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self):
-        """To be called when the ranks of the job are others than before."""
+        """Call it when the ranks of the job have changed."""
         self.reset()
         for callback in self._reset_callbacks:
             callback()
 
     def commit(self):
-        """save() and check_host_updates()."""
+        """Calls save() and check_host_updates()."""
         self.save()
         self.check_host_updates()
 
     def check_host_updates(self):
-        """Raises HostsUpdatedInterrupt when hosts come or go. They do not in a job of a fixed number of ranks."""
+        """Raises HostsUpdatedInterrupt if the hosts have changed. In a job with a fixed number of ranks they never
+        change."""
 
     def save(self):
         """Keeps the state in memory."""
         raise NotImplementedError(f"{type(self).__name__} needs save()")
 
     def restore(self):
-        """Goes back to what was saved last."""
+        """Restores the state that was saved last."""
         raise NotImplementedError(f"{type(self).__name__} needs restore()")
 
     def sync(self):
@@ -66,11 +66,11 @@ class State:
         raise NotImplementedError(f"{type(self).__name__} needs sync()")
 
     def reset(self):
-        """Forgets what depends on the ranks of the job."""
+        """Drops everything that depends on the ranks of the job."""
 
 
 class ObjectState(State):
-    """Objects that can be pickled and copied, as attributes: ObjectState(epoch=0).epoch."""
+    """Keeps objects that can be pickled and copied, as attributes: ObjectState(epoch=0).epoch."""
 
     def __init__(self, **kwargs):
         super().__init__()

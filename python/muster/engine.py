@@ -1,6 +1,6 @@
-"""Named operations on memory: what muster.numpy and the frameworks' modules share. Knows no framework.
+"""Named operations on memory, without a framework. muster.numpy and the frameworks' modules share them.
 
-Memory is described by `Buffer`; a submission becomes a `Ticket`. Thread-safe.
+A `Buffer` describes memory. A submission returns a `Ticket`. Thread-safe.
 """
 
 import collections
@@ -19,14 +19,18 @@ Average, Sum, Adasum, Min, Max, Product = range(6)
 _OPS = {Average: lib.OP_AVG, Sum: lib.OP_SUM, Adasum: lib.OP_SUM, Min: lib.OP_MIN, Max: lib.OP_MAX,
         Product: lib.OP_PROD}
 _DTYPE_SIZES = (2, 2, 4, 8, 1, 1, 2, 4, 8, 1)
-# A wait comes back so often to let Python handle signals.
+# A wait returns to Python at this interval, so that Python can handle signals.
 _SLICE_SECONDS = 0.1
 
 
 class Buffer(NamedTuple):
-    """One tensor: addresses of its elements (contiguous, in C order), its type (muster_dtype) and its shape. `out` is 0
-    where the operation makes its result itself; on a GPU it may be room for it (muster_tensor). `keep` is what owns the memory; it is kept until the operation is
-    done. `stream`: memory of a GPU, which work of this cudaStream_t (0: the default one) computes; None: of the host."""
+    """One tensor: the address of its elements (contiguous, in C order), its type (muster_dtype) and its shape.
+
+    `out` is 0 if the operation allocates its result itself. On a GPU it may then be room for the result
+    (muster_tensor).
+    `keep` owns the memory; it is kept until the operation is done.
+    `stream` is the cudaStream_t whose work computes memory of a GPU (0: the default stream). None for memory of the
+    host."""
     in_: int
     out: int
     dtype: int
@@ -36,21 +40,21 @@ class Buffer(NamedTuple):
 
 
 class Output(NamedTuple):
-    """A result that libmuster made: memory that lives as long as `data`, type and shape."""
+    """A result that libmuster allocated: its memory, which lives as long as `data`, its type and its shape."""
     data: Any
     dtype: int
     shape: Tuple[int, ...]
 
 
 class Abandoned:
-    """Operations that nobody waits for any more, with what they use, until they are done. Without a lock: a collection
-    of garbage may add one in the middle of anything, also while another is added."""
+    """Operations whose tickets were dropped, with the memory that they use, until they are done. It has no lock,
+    because the garbage collector may add one at any moment, even while another is added."""
 
     def __init__(self):
         self._waiting = collections.deque()
 
     def add(self, handle, keep, is_done, free):
-        """`is_done` and `free` are those of `handle`."""
+        """Adds `handle`. `is_done` and `free` are its functions."""
         self._waiting.append((handle, keep, is_done, free))
         for _ in range(len(self._waiting)):
             try:
@@ -65,26 +69,26 @@ class Abandoned:
 
 
 abandoned = Abandoned()
-forked = []  # not empty: this is a child of the process that has the tickets
+forked = []  # not empty in a forked child of the process that has the tickets
 os.register_at_fork(after_in_child=lambda: forked.append(True))
 
 
 class Ticket:
-    """A submission. Keeps its tensors until it is done.
+    """A submission. It keeps its tensors until the operation is done.
 
-    It is there before the operation is: submit() has libmuster write the handle into it, so that nothing (a signal's
-    KeyboardInterrupt) comes between an operation that runs and what keeps its tensors."""
+    It exists before the operation: submit() lets libmuster write the handle into it. So no exception, such as a
+    signal's KeyboardInterrupt, can come between a running operation and the object that keeps its tensors."""
 
     def __init__(self, keep):
-        self._handle = c_void_p()  # of a muster_ticket; NULL: nothing was submitted
+        self._handle = c_void_p()  # a muster_ticket; NULL if nothing was submitted
         self._keep = keep
         self._lock = threading.Lock()
         self._failure = None
         self._is_done = False
 
     def submit(self, function, engine, submission, error):
-        """`function` is muster_engine_submit, or the like. ValueError: it cannot be done, or the name is taken;
-        HorovodInternalError: the engine has ended."""
+        """Submits. `function` is muster_engine_submit or a variant of it. ValueError: the operation is not possible, or
+        its name is in use. HorovodInternalError: the engine has ended."""
         code = function(engine, submission, byref(self._handle), byref(error))
         if code == lib.OK:
             return self
@@ -96,9 +100,11 @@ class Ticket:
 
     def __del__(self, is_done=lib.muster_ticket_is_done, free=lib.muster_ticket_free, abandoned=abandoned,
                 forked=forked):
-        # An operation that runs goes on writing to its tensors: they are let go of only when it is done. (By defaults:
-        # at the interpreter's end this module's names are gone before the last tickets.) In a forked child, whose other
-        # threads are gone, what they had locked stays locked: it is left as it is.
+        # A running operation still writes to its tensors, so they are released only when it is done.
+        # The names are defaults of arguments, because this module's names are gone before the last tickets at Python's
+        # end.
+        # A forked child leaves the operation alone: its other threads are gone, and the locks that they held stay
+        # locked.
         if not self._handle or forked:
             return
         if not self._is_done and not is_done(self._handle):
@@ -107,13 +113,13 @@ class Ticket:
             free(self._handle)
 
     def done(self):
-        """Whether it is done, successfully or not."""
+        """Returns True if the operation has succeeded or failed."""
         return self._is_done or bool(lib.muster_ticket_is_done(self._handle))
 
     def wait(self):
-        """Returns when it is done; raises HorovodInternalError if it failed, RanksDifferError where ranks have submitted
-        different things. Signals are handled meanwhile. ValueError: it was not waited for in the process that this one
-        was forked from."""
+        """Waits until the operation is done. Signals are handled meanwhile.
+        HorovodInternalError: it failed; RanksDifferError if the ranks submitted different things. ValueError: this is a
+        forked process, and its parent has not waited before the fork."""
         if not self._is_done:
             if forked:
                 raise ValueError("a process that was forked from a rank cannot wait for the rank's operations")
@@ -144,33 +150,34 @@ class Ticket:
         return found
 
     def output(self, index=0):
-        """Of an allgather, alltoall or reducescatter that has succeeded: what it made of tensor `index`."""
+        """Returns the result for tensor `index` of a successful allgather, alltoall or reducescatter."""
         found = self._output(index)
         shape = tuple(found.shape[i] for i in range(found.dimensions))
         size = _DTYPE_SIZES[found.type]
         for dimension in shape:
             size *= dimension
         data = (ctypes.c_byte * size).from_address(found.data)
-        data._ticket = self  # the memory is the ticket's
+        data._ticket = self  # keeps the ticket, which owns the memory
         return Output(data, found.type, shape)
 
     def shape(self, index=0):
-        """Of output(index), which may lie on a GPU."""
+        """Returns the shape of output(index), which may lie on a GPU."""
         found = self._output(index)
         return tuple(found.shape[i] for i in range(found.dimensions))
 
     def received_splits(self, ranks):
-        """Of an alltoall that has succeeded: how many rows came from each rank."""
+        """Returns the number of rows from each rank, for a successful alltoall."""
         splits = lib.muster_ticket_received_splits(self._handle)
         return [splits[i] for i in range(ranks)]
 
     def last_joined(self):
-        """Of a join that has succeeded: the last rank (of the process set) that joined."""
+        """Returns the last rank (of the process set) that joined, for a successful join."""
         return lib.muster_ticket_last_joined(self._handle)
 
 
 def _describe(kind, name, buffers, op, root=0, prescale=1.0, postscale=1.0, splits=None, wire=lib.WIRE_SAME):
-    """The muster_submission, with all that it points to. `wire`: a muster_wire, as what float32 of a GPU travels."""
+    """Returns the muster_submission, with everything that it points to. `wire` is a muster_wire: the type as which
+    float32 of a GPU travels."""
     count = len(buffers)
     tensors = (lib.Tensor * count)()
     for tensor, buffer in zip(tensors, buffers):
@@ -196,17 +203,19 @@ def _describe(kind, name, buffers, op, root=0, prescale=1.0, postscale=1.0, spli
 
 
 def _submit_function(is_on_gpu):
-    # Of tensors on a GPU libmuster marks their stream by a call of the driver, which waits where the GPU's queue is full.
-    # What would empty it may need the GIL: another thread of the program's, or one that `allocate` is called in. Other
-    # submissions never wait, and to release the GIL and get it back would take longer than they do.
+    # For tensors on a GPU, use the variant that releases the GIL. libmuster marks their stream by a call of the driver,
+    # which waits if the GPU's queue is full. The thread that would empty the queue may need the GIL: another thread of
+    # the program, or the one that calls `allocate`.
+    # Other submissions never wait. Releasing and taking the GIL would take longer than they do.
     return lib.muster_engine_submit_on_gpu if is_on_gpu else lib.muster_engine_submit
 
 
 def submit(engine, kind, name, buffers, op=Sum, root=0, prescale=1.0, postscale=1.0, splits=None,
            wire=lib.WIRE_SAME, allocate=None):
-    """Submits to `engine` (a muster_engine). ValueError: it cannot be done, or the name is taken; HorovodInternalError:
-    the engine has ended. `allocate(index, bytes)`, on a thread of libmuster's, returns the address of memory for a
-    result on a GPU, or None."""
+    """Submits to `engine` (a muster_engine) and returns a Ticket. ValueError: the operation is not possible, or its
+    name is in use. HorovodInternalError: the engine has ended.
+    `allocate(index, bytes)` runs on a thread of libmuster. It returns the address of memory for a result on a GPU, or
+    None."""
     submission = _describe(kind, name, buffers, op, root, prescale, postscale, splits, wire)
     callback = lib.ALLOCATE() if allocate is None else lib.ALLOCATE(lambda _, index, size: allocate(index, size))
     submission.allocate = callback
@@ -215,7 +224,8 @@ def submit(engine, kind, name, buffers, op=Sum, root=0, prescale=1.0, postscale=
 
 
 class RepeatedReduction:
-    """An allreduce in place of memory like `buffer`, described once and submitted again and again. Not thread-safe."""
+    """An allreduce in place that is described once and submitted many times, for memory like `buffer`. Not
+    thread-safe."""
 
     def __init__(self, name, buffer, op, prescale=1.0, postscale=1.0, wire=lib.WIRE_SAME):
         self._submission = _describe(lib.ALLREDUCE, name, [buffer], op, prescale=prescale, postscale=postscale,
@@ -225,29 +235,29 @@ class RepeatedReduction:
         self._function, self._argument = _submit_function(self._submission.on_gpu), byref(self._submission)
 
     def submit(self, engine, address, keep, stream=None):
-        """submit() of what lies at `address`, which `keep` owns and `stream` computes (as in the buffer)."""
+        """Submits the memory at `address`. `keep` owns it, and `stream` computes it (as in Buffer)."""
         self._tensor.in_ = self._tensor.out = address
         self._submission.stream = stream
         return Ticket(keep).submit(self._function, engine, self._argument, self._error)
 
 
 class Handles:
-    """Horovod's integer handles: each stands for a ticket and for how its result is made."""
+    """Horovod's integer handles. Each stands for a ticket and a function that makes its result."""
 
     def __init__(self):
-        self._lock = threading.RLock()  # a signal's handler may come in between
+        self._lock = threading.RLock()  # re-entrant, because a signal handler may interrupt its holder
         self._numbers = itertools.count()
         self._waiting = {}
 
     def add(self, ticket, finish):
-        """A new handle; `finish(ticket)` makes the result once the ticket is done."""
+        """Returns a new handle. `finish(ticket)` makes the result once the ticket is done."""
         with self._lock:
             handle = next(self._numbers)
             self._waiting[handle] = (ticket, finish)
         return handle
 
     def poll(self, handle):
-        """Whether synchronize() would return at once. ValueError: the handle was never given out, or is used up."""
+        """Returns True if synchronize() would return at once. ValueError: the handle is unknown or was used before."""
         with self._lock:
             waiting = self._waiting.get(handle)
         if waiting is None:
@@ -255,7 +265,7 @@ class Handles:
         return waiting[0].done()
 
     def synchronize(self, handle):
-        """Waits, and returns the result. None: the handle was never given out, or is used up."""
+        """Waits and returns the result. None if the handle is unknown or was used before."""
         with self._lock:
             waiting = self._waiting.get(handle)
         if waiting is None:

@@ -2,7 +2,7 @@
 
 
 class HorovodInternalError(RuntimeError):
-    """A collective failed. Where a rank has ended, `rank` and `host` name it; else they are None and ''."""
+    """A collective failed. If a rank has ended, `rank` and `host` name it; otherwise they are None and ''."""
 
     def __init__(self, *args, rank=None, host=""):
         super().__init__(*args)
@@ -11,7 +11,7 @@ class HorovodInternalError(RuntimeError):
 
 
 class RanksDifferError(HorovodInternalError):
-    """Ranks have submitted different things under one name. That operation fails on all of them, and nothing else."""
+    """Ranks have submitted different things under one name. Only that operation fails, on all ranks."""
 
 
 class HostsUpdatedInterrupt(RuntimeError):
@@ -23,4 +23,4 @@ class HostsUpdatedInterrupt(RuntimeError):
 
 
 class HorovodVersionMismatchError(ImportError):
-    """Kept for scripts that name it: nothing here is compiled against a framework, so it is never raised."""
+    """Exists for scripts that name it. It is never raised, because Muster is compiled against no framework."""

@@ -1,18 +1,19 @@
-"""Horovod's API on NumPy arrays; what the other frameworks' modules are built on, except for muster.torch.
+"""Horovod's API on NumPy arrays. The modules of the other frameworks are built on it, except muster.torch.
 
     import muster.numpy as hvd
 
     hvd.init()
     total = hvd.allreduce(np.arange(4.0), op=hvd.Sum)
 
-Arrays of float16, float32, float64, int8, uint8, int16, int32, int64 and bool; uint16, uint32 and uint64 where nothing
-is computed with them (allgather, broadcast, alltoall) and for sums. Results are new arrays, but for the functions whose
-names end in "_", which work in place on arrays that are contiguous and writable.
+Types: float16, float32, float64, int8, uint8, int16, int32, int64 and bool. uint16, uint32 and uint64 work where
+nothing is computed (allgather, broadcast, alltoall) and for sums.
+Results are new arrays. Functions whose names end in "_" work in place, on arrays that are contiguous and writable.
 
-Functions with "_async" return a handle for poll() and synchronize(). Arrays that were given stay as they are until
-then. `name` is the same on all ranks; without one, operations are matched by the order of the calls of their kind.
-Errors: ValueError for what cannot be done, HorovodInternalError for what failed on the way: ranks that differ (that
-operation alone), a rank that has ended (this and all later ones).
+Functions with "_async" return a handle for poll() and synchronize(). The caller must not change the arrays before
+synchronize(). `name` must be the same on all ranks. Unnamed operations are matched by the order of the calls of their
+kind.
+Errors: ValueError for an impossible call. HorovodInternalError if the operation failed: the ranks differ (this
+operation fails), or a rank has ended (this and all later operations fail).
 """
 
 import pickle
@@ -32,13 +33,13 @@ from muster.world import (ProcessSet, add_process_set, ccl_built, cross_rank, cr
 _TYPES = {np.dtype(np.float16): lib.FLOAT16, np.dtype(np.float32): lib.FLOAT32, np.dtype(np.float64): lib.FLOAT64,
           np.dtype(np.int8): lib.INT8, np.dtype(np.uint8): lib.UINT8, np.dtype(np.int16): lib.INT16,
           np.dtype(np.int32): lib.INT32, np.dtype(np.int64): lib.INT64, np.dtype(np.bool_): lib.BOOL}
-# Bits are moved, and sums wrap the same way.
+# Unsigned types use the signed type of the same size: it moves the same bits, and its sums wrap in the same way.
 _UNSIGNED = {np.dtype(np.uint16): lib.INT16, np.dtype(np.uint32): lib.INT32, np.dtype(np.uint64): lib.INT64}
 
 
 def _type_of(array, is_computed=False):
     found = _TYPES.get(array.dtype)
-    if found is None and array.dtype.name == "bfloat16":  # of ml_dtypes, which TensorFlow brings along
+    if found is None and array.dtype.name == "bfloat16":  # from ml_dtypes, which TensorFlow installs
         found = lib.BFLOAT16
     if found is None and not is_computed:
         found = _UNSIGNED.get(array.dtype)
@@ -48,7 +49,7 @@ def _type_of(array, is_computed=False):
 
 
 def _contiguous(array):
-    """`array` in C order. (np.ascontiguousarray makes one dimension of none.)"""
+    """Returns `array` in C order. (np.ascontiguousarray would give an array without dimensions one dimension.)"""
     array = np.asarray(array)
     return array if array.flags.c_contiguous else array.copy(order="C")
 
@@ -60,7 +61,7 @@ def _buffer(array, out=None, is_computed=False):
 
 
 def reduction(average, op):
-    """The reduction that a call asks for: `op`, or the older `average`. ValueError: both are given."""
+    """Returns the reduction that a call asks for: `op`, or the older `average`. ValueError: both are given."""
     if average is not None and op is not None:
         raise ValueError("give op, or average (the older way), and not both")
     if op is not None:
@@ -83,7 +84,7 @@ def _reduce(arrays, outs, name, op, prescale_factor, postscale_factor, process_s
 
 def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
                     process_set=global_process_set):
-    """allreduce() without waiting; synchronize() gives its result."""
+    """Starts allreduce(). synchronize() returns its result."""
     array = _contiguous(tensor)
     return _allreduce_into([array], [np.empty_like(array)], "allreduce", average, name, op, prescale_factor,
                            postscale_factor, process_set, lambda outs: outs[0])
@@ -91,7 +92,7 @@ def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.
 
 def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
                      process_set=global_process_set):
-    """allreduce_() without waiting."""
+    """Starts allreduce_()."""
     array = _in_place(tensor)
     return _allreduce_into([array], [array], "allreduce", average, name, op, prescale_factor, postscale_factor,
                            process_set, lambda outs: outs[0])
@@ -99,7 +100,7 @@ def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1
 
 def grouped_allreduce_async(tensors, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
                             process_set=global_process_set):
-    """grouped_allreduce() without waiting."""
+    """Starts grouped_allreduce()."""
     arrays = [_contiguous(tensor) for tensor in tensors]
     return _allreduce_into(arrays, [np.empty_like(array) for array in arrays], "grouped_allreduce", average, name, op,
                            prescale_factor, postscale_factor, process_set, list)
@@ -107,7 +108,7 @@ def grouped_allreduce_async(tensors, average=None, name=None, op=None, prescale_
 
 def grouped_allreduce_async_(tensors, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
                              process_set=global_process_set):
-    """grouped_allreduce_() without waiting."""
+    """Starts grouped_allreduce_()."""
     arrays = [_in_place(tensor) for tensor in tensors]
     return _allreduce_into(arrays, arrays, "grouped_allreduce", average, name, op, prescale_factor, postscale_factor,
                            process_set, list)
@@ -121,27 +122,27 @@ def _allreduce_into(arrays, outs, kind, average, name, op, prescale_factor, post
 
 def allreduce(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
               process_set=global_process_set):
-    """The reduction of all ranks' arrays of this name, by default their average. Every input is multiplied by
-    `prescale_factor` and the result by `postscale_factor`."""
+    """Returns the reduction of all ranks' arrays with this name, by default their average. Every input is multiplied by
+    `prescale_factor`, and the result by `postscale_factor`."""
     return synchronize(allreduce_async(tensor, average, name, op, prescale_factor, postscale_factor, process_set))
 
 
 def allreduce_(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
                process_set=global_process_set):
-    """allreduce() in place."""
+    """Does allreduce() in place."""
     return synchronize(allreduce_async_(tensor, average, name, op, prescale_factor, postscale_factor, process_set))
 
 
 def grouped_allreduce(tensors, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
                       process_set=global_process_set):
-    """allreduce() of several arrays that are one unit: none is reduced before all ranks have submitted all of them."""
+    """Does allreduce() for several arrays as one unit: none is reduced before all ranks have submitted all of them."""
     return synchronize(
         grouped_allreduce_async(tensors, average, name, op, prescale_factor, postscale_factor, process_set))
 
 
 def grouped_allreduce_(tensors, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
                        process_set=global_process_set):
-    """grouped_allreduce() in place."""
+    """Does grouped_allreduce() in place."""
     return synchronize(
         grouped_allreduce_async_(tensors, average, name, op, prescale_factor, postscale_factor, process_set))
 
@@ -151,7 +152,7 @@ def _array_of(output, dtype):
 
 
 def _made_async(kind, code, arrays, name, process_set, result, is_computed=False, **options):
-    """An operation that makes its results itself."""
+    """Starts an operation that allocates its results itself."""
     buffers = [_buffer(array, None, is_computed) for array in arrays]
     ticket = world.submit(code, world.operation_name(kind, name, process_set), buffers, process_set, **options)
     dtypes = [array.dtype for array in arrays]
@@ -163,34 +164,35 @@ def _made_async(kind, code, arrays, name, process_set, result, is_computed=False
 
 
 def allgather_async(tensor, name=None, process_set=global_process_set):
-    """allgather() without waiting."""
+    """Starts allgather()."""
     return _made_async("allgather", lib.ALLGATHER, [_contiguous(tensor)], name, process_set, lambda _, made: made[0])
 
 
 def allgather(tensor, name=None, process_set=global_process_set):
-    """The arrays of all ranks, one behind the other along the first dimension, in which they may differ."""
+    """Returns the arrays of all ranks, one behind the other along the first dimension. They may differ in that
+    dimension."""
     return synchronize(allgather_async(tensor, name, process_set))
 
 
 def grouped_allgather_async(tensors, name=None, process_set=global_process_set):
-    """grouped_allgather() without waiting."""
+    """Starts grouped_allgather()."""
     return _made_async("grouped_allgather", lib.ALLGATHER, [_contiguous(tensor) for tensor in tensors], name,
                        process_set, lambda _, made: made)
 
 
 def grouped_allgather(tensors, name=None, process_set=global_process_set):
-    """allgather() of several arrays that are one unit."""
+    """Does allgather() for several arrays as one unit."""
     return synchronize(grouped_allgather_async(tensors, name, process_set))
 
 
 def broadcast_async(tensor, root_rank, name=None, process_set=global_process_set):
-    """broadcast() without waiting."""
+    """Starts broadcast()."""
     array = _contiguous(tensor)
     return _broadcast_into(array, np.empty_like(array), root_rank, name, process_set)
 
 
 def broadcast_async_(tensor, root_rank, name=None, process_set=global_process_set):
-    """broadcast_() without waiting."""
+    """Starts broadcast_()."""
     array = _in_place(tensor)
     return _broadcast_into(array, array, root_rank, name, process_set)
 
@@ -202,24 +204,24 @@ def _broadcast_into(array, out, root_rank, name, process_set):
 
 
 def broadcast(tensor, root_rank, name=None, process_set=global_process_set):
-    """The array of `root_rank` (a rank of the world) on all ranks."""
+    """Returns the array of `root_rank` (a rank of the world) on all ranks."""
     return synchronize(broadcast_async(tensor, root_rank, name, process_set))
 
 
 def broadcast_(tensor, root_rank, name=None, process_set=global_process_set):
-    """broadcast() in place."""
+    """Does broadcast() in place."""
     return synchronize(broadcast_async_(tensor, root_rank, name, process_set))
 
 
 def even_splits(rows, ranks):
-    """The splits of an alltoall without any. ValueError: the rows cannot be shared out evenly."""
+    """Returns the splits of an alltoall() call without `splits`. ValueError: the rows cannot be shared out evenly."""
     if rows % ranks != 0:
         raise ValueError(f"{rows} rows cannot be shared out evenly to {ranks} ranks: give splits")
     return [rows // ranks] * ranks
 
 
 def alltoall_async(tensor, splits=None, name=None, process_set=global_process_set):
-    """alltoall() without waiting."""
+    """Starts alltoall()."""
     array = _contiguous(tensor)
     ranks = world.size_of(process_set)
     if array.ndim == 0:
@@ -237,14 +239,14 @@ def alltoall_async(tensor, splits=None, name=None, process_set=global_process_se
 
 
 def alltoall(tensor, splits=None, name=None, process_set=global_process_set):
-    """splits[r] rows of `tensor` to each rank r; the rows that came from all ranks, in rank order. With `splits` also
-    how many came from each."""
+    """Sends splits[r] rows of `tensor` to each rank r. Returns the rows from all ranks, in rank order. With `splits` it
+    also returns the number of rows from each rank."""
     return synchronize(alltoall_async(tensor, splits, name, process_set))
 
 
 def reducescatter_async(tensor, name=None, op=Average, process_set=global_process_set, prescale_factor=1.0,
                         postscale_factor=1.0):
-    """reducescatter() without waiting."""
+    """Starts reducescatter()."""
     return _made_async("reducescatter", lib.REDUCESCATTER, [_contiguous(tensor)], name, process_set,
                        lambda _, made: made[0], is_computed=True, op=op, prescale=prescale_factor,
                        postscale=postscale_factor)
@@ -252,14 +254,14 @@ def reducescatter_async(tensor, name=None, op=Average, process_set=global_proces
 
 def reducescatter(tensor, name=None, op=Average, process_set=global_process_set, prescale_factor=1.0,
                   postscale_factor=1.0):
-    """This rank's rows of the reduction of all ranks' arrays; the first ranks get one more where they do not come out
-    even."""
+    """Returns this rank's rows of the reduction of all ranks' arrays. If the rows do not divide evenly, the first ranks
+    get one more."""
     return synchronize(reducescatter_async(tensor, name, op, process_set, prescale_factor, postscale_factor))
 
 
 def grouped_reducescatter_async(tensors, name=None, op=Average, process_set=global_process_set, prescale_factor=1.0,
                                 postscale_factor=1.0):
-    """grouped_reducescatter() without waiting."""
+    """Starts grouped_reducescatter()."""
     return _made_async("grouped_reducescatter", lib.REDUCESCATTER, [_contiguous(tensor) for tensor in tensors], name,
                        process_set, lambda _, made: made, is_computed=True, op=op, prescale=prescale_factor,
                        postscale=postscale_factor)
@@ -267,14 +269,14 @@ def grouped_reducescatter_async(tensors, name=None, op=Average, process_set=glob
 
 def grouped_reducescatter(tensors, name=None, op=Average, process_set=global_process_set, prescale_factor=1.0,
                           postscale_factor=1.0):
-    """reducescatter() of several arrays that are one unit."""
+    """Does reducescatter() for several arrays as one unit."""
     return synchronize(
         grouped_reducescatter_async(tensors, name, op, process_set, prescale_factor, postscale_factor))
 
 
 def join(device=-1):
-    """For ranks that have no more data: contributes nothing to the other ranks' allreduces until all ranks have joined.
-    The last rank that joined, the same on all ranks. `device` is not used."""
+    """Call it on ranks that have no more data. Until all ranks have joined, this rank contributes nothing to the
+    allreduces of the others. Returns the last rank that joined, the same on all ranks. `device` is not used."""
     ticket = world.submit(lib.JOIN, "join", [])
     ticket.wait()
     world.restart_names()
@@ -287,17 +289,18 @@ def barrier(process_set=global_process_set):
 
 
 def poll(handle):
-    """Whether the operation is done, so that synchronize() returns at once."""
+    """Returns True if the operation is done, so that synchronize() returns at once."""
     return engine.handles.poll(handle)
 
 
 def synchronize(handle):
-    """Waits for the operation and returns its result. None: the handle was never given out, or is used up."""
+    """Waits for the operation and returns its result. None if the handle is unknown or was used before."""
     return engine.handles.synchronize(handle)
 
 
 def _dumps(obj):
-    """Pickled; by cloudpickle where that is installed, which takes lambdas and classes of scripts, too."""
+    """Pickles an object. Uses cloudpickle if it is installed, because that also takes lambdas and classes of
+    scripts."""
     try:
         import cloudpickle
     except ImportError:
@@ -306,7 +309,7 @@ def _dumps(obj):
 
 
 def broadcast_object(obj, root_rank=0, name=None, process_set=global_process_set):
-    """Any object that can be pickled, of `root_rank`."""
+    """Returns the object of `root_rank` on all ranks. The object must be one that can be pickled."""
     name = world.operation_name("broadcast_object", name, process_set)
     is_root = rank() == root_rank
     data = np.frombuffer(_dumps(obj), dtype=np.uint8).copy() if is_root else None
@@ -319,7 +322,7 @@ def broadcast_object(obj, root_rank=0, name=None, process_set=global_process_set
 
 
 def allgather_object(obj, name=None, process_set=global_process_set):
-    """The objects of all ranks, in rank order."""
+    """Returns the objects of all ranks, in rank order."""
     name = world.operation_name("allgather_object", name, process_set)
     data = np.frombuffer(_dumps(obj), dtype=np.uint8)
     sizes = allgather(np.array([len(data)], dtype=np.int64), f"{name}.sizes", process_set)

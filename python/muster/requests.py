@@ -1,6 +1,6 @@
-"""Operations of a communicator that go on while the caller does (muster_request). Thread-safe.
+"""Operations of a communicator that run while the caller continues (muster_request). Thread-safe.
 
-Between ranks they are matched by the order of the calls, which is the same on all ranks of the communicator.
+Ranks match them by the order of the calls. It must be the same on all ranks of the communicator.
 """
 
 import threading
@@ -11,7 +11,7 @@ from muster import _library as lib
 from muster import engine
 from muster.exceptions import HorovodInternalError
 
-# A wait comes back so often to let Python handle signals.
+# A wait returns to Python at this interval, so that Python can handle signals.
 _SLICE_SECONDS = 0.1
 
 
@@ -22,19 +22,19 @@ def _is_done(handle, test=lib.muster_test):
 
 
 class Request:
-    """An operation that runs. Keeps its memory until it is done.
+    """A running operation. It keeps the operation's memory until the operation is done.
 
-    It is there before the operation is, as an engine.Ticket."""
+    Like engine.Ticket it exists before the operation, so that no exception can separate the two."""
 
     def __init__(self, keep):
-        self._handle = c_void_p()  # of a muster_request; NULL: nothing was started
+        self._handle = c_void_p()  # a muster_request; NULL if nothing was started
         self._keep = keep
         self._lock = threading.Lock()
         self._failure = None
         self._has_ended = False
 
     def start(self, function, arguments):
-        """As start()."""
+        """Does the work of start()."""
         error = c_void_p()
         code = function(*arguments, byref(self._handle), byref(error))
         if code == lib.OK:
@@ -54,12 +54,14 @@ class Request:
             free(self._handle)
 
     def done(self):
-        """Whether it is done, successfully or not."""
+        """Returns True if the operation has succeeded or failed."""
         return self._has_ended or _is_done(self._handle)
 
     def wait(self, seconds=None):
-        """False: it is not done within `seconds`. HorovodInternalError: it failed. Signals are handled meanwhile.
-        ValueError: it was not waited for in the process that this one was forked from."""
+        """Waits, and returns True when the operation is done. Returns False if it is not done within `seconds`. Signals
+        are handled meanwhile.
+        HorovodInternalError: it failed. ValueError: this is a forked process, and its parent has not waited before the
+        fork."""
         if engine.forked and not self._has_ended:
             raise ValueError("a process that was forked from a rank cannot wait for the rank's operations")
         end = None if seconds is None else time.monotonic() + seconds
@@ -86,11 +88,11 @@ class Request:
 
 
 def start(function, *arguments, keep):
-    """The Request of `function` (one of muster_i...); `keep` owns the memory that it uses. ValueError: an argument that
-    cannot be; HorovodInternalError: the communicator has ended."""
+    """Starts `function` (one of muster_i...) and returns its Request. `keep` owns the memory that it uses. ValueError:
+    an argument is not possible. HorovodInternalError: the communicator has ended."""
     return Request(keep).start(function, arguments)
 
 
 def counts(numbers):
-    """Counts of elements for each rank, as an operation takes them."""
+    """Returns the numbers of elements for each rank, in the form that operations take."""
     return (c_size_t * len(numbers))(*numbers)

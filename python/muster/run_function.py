@@ -1,4 +1,4 @@
-"""horovod.run(): a function on many ranks, from a script or a notebook.
+"""horovod.run(): runs a function on many ranks, from a script or a notebook.
 
     def train(rate):
         hvd.init()
@@ -8,9 +8,10 @@
     losses = horovod.run(train, args=(0.1,), np=4)                   # on this host
     losses = horovod.run(train, args=(0.1,), np=4, hosts="n1:2,n2:2")
 
-hvdrun starts the ranks. The function, its arguments and sys.path go to all of them by their standard input, and what it
-returns comes back by their standard output, so it is the same on this host and on others, and no file is written. Both
-are pickled: by cloudpickle where that is installed, which takes functions of scripts and notebooks as well.
+hvdrun starts the ranks. The function, its arguments and sys.path go to all ranks by their standard input. The results
+come back by their standard output. So it works in the same way on this host and on others, and writes no file.
+Functions and results are pickled, by cloudpickle if it is installed, because that takes functions of scripts and
+notebooks, too.
 """
 
 import base64
@@ -29,7 +30,7 @@ _NO_MPI = "hvdrun starts the ranks itself, without mpirun: leave it out"
 
 
 def find_hvdrun():
-    """The hvdrun to use: MUSTER_HVDRUN, the one that this package came with, the one on the PATH.
+    """Returns the hvdrun to use: MUSTER_HVDRUN, the one of this package's installation, or the one on the PATH.
     FileNotFoundError: there is none."""
     here = os.path.dirname(os.path.abspath(__file__))
     root = os.path.dirname(os.path.dirname(here))
@@ -47,14 +48,14 @@ def run(func, args=(), kwargs=None, num_proc=None, min_num_proc=None, max_num_pr
         ssh_identity_file=None, disable_cache=None, output_filename=None, verbose=None, use_gloo=None, use_mpi=None,
         mpi_args=None, network_interface=None, network_interfaces=None, executable=None,
         prefix_output_with_timestamp=False, np=None, min_np=None, max_np=None):
-    """Calls func(*args, **kwargs) on `np` (or `num_proc`) ranks; the list of what they return, by rank. What they print
-    appears as hvdrun shows it.
+    """Calls func(*args, **kwargs) on `np` (or `num_proc`) ranks. Returns the list of their results, by rank. Their
+    output appears as hvdrun shows it.
 
     hosts, hostfile, ssh_*, start_timeout, network_interface(s), output_filename, verbose: as hvdrun's options.
-    executable: the Python of the ranks; this one. disable_cache, use_gloo: as ever.
-    ValueError: an option that means nothing here, or a function that cannot be sent; RuntimeError: a rank failed (with
-    the traceback, if there is one), or could not be started."""
-    del disable_cache, use_gloo  # hvdrun always looks anew, and this is what it has
+    executable: the Python of the ranks; by default this one. disable_cache, use_gloo: accepted without effect.
+    ValueError: an option has no meaning here, or the function cannot be sent. RuntimeError: a rank failed (with its
+    traceback, if there is one), or could not be started."""
+    del disable_cache, use_gloo  # hvdrun always checks the hosts anew, and always uses the way of Gloo
     for value, option, why in ((min_num_proc or min_np, "min_np", _NO_ELASTIC), (slots, "slots", _NO_ELASTIC),
                                (max_num_proc or max_np, "max_np", _NO_ELASTIC), (use_mpi, "use_mpi", _NO_MPI),
                                (reset_limit, "reset_limit", _NO_ELASTIC), (mpi_args, "mpi_args", _NO_MPI),
@@ -92,13 +93,14 @@ def _pickled(func, args, kwargs):
 
 
 class _Call:
-    """One hvdrun, and what comes back from it."""
+    """One run of hvdrun, and the results that come back from it."""
 
     def __init__(self, command, mark, ranks):
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._pattern = re.compile(rb"%s (\d+) ([a-z]+) ([A-Za-z0-9+/=]*)$" % mark.encode())
         self._pieces = [[] for _ in range(ranks)]
-        self._done = {}  # rank -> (whether it returned, what or why)
+        # rank -> (True, its result) if it returned, or (False, its traceback) if it raised.
+        self._done = {}
 
     def results(self, message):
         sender = threading.Thread(target=self._send, args=(message,), daemon=True)
@@ -113,7 +115,8 @@ class _Call:
                 self._process.wait()
             sender.join()
             self._process.stdout.close()
-        for rank, (is_result, text) in self._done.items():  # the first that came: others may have failed because of it
+        # Report the first failure that arrived, because it may have caused the others.
+        for rank, (is_result, text) in self._done.items():
             if not is_result:
                 raise RuntimeError(f"run(): rank {rank} of {len(self._pieces)} raised\n{text}")
         missing = [rank for rank in range(len(self._pieces)) if rank not in self._done]
@@ -127,13 +130,14 @@ class _Call:
             with self._process.stdin as pipe:
                 pipe.write(message)
         except BrokenPipeError:
-            pass  # hvdrun has ended; its exit code is what counts
+            pass  # hvdrun has ended; its exit code tells the result
 
     def _take(self, line):
-        """A line of the ranks: a piece of a result, or to be shown."""
+        """Handles one line of hvdrun's output: it is a piece of a result, or is shown to the user."""
         found = self._pattern.search(line.rstrip(b"\n"))
         shown = line if found is None else line[:found.start()] + b"\n"
-        # Behind hvdrun's prefix stands what was printed without a newline.
+        # Show the text before the mark: output that a rank printed without a newline. Skip the line if it is only
+        # hvdrun's prefix.
         if found is None or not shown.endswith(b"<stdout>:\n"):
             sys.stdout.write(shown.decode(errors="replace"))
             sys.stdout.flush()

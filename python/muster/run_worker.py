@@ -1,9 +1,10 @@
-"""A rank of horovod.run(): reads a function from standard input, calls it, and says what came of it.
+"""A rank of horovod.run(): reads a function from standard input, calls it, and reports the result.
 
     python -m muster.run_worker MARK
 
-The answer goes to standard output in lines of `MARK RANK KIND BASE64`: any number of "more", then "returned" with the
-end of the pickled result, or "raised" with the end of a traceback. muster/run_function.py reads them.
+The answer goes to standard output in lines of the form `MARK RANK KIND BASE64`. Any number of lines have the kind
+"more". The last one is "returned" with the end of the pickled result, or "raised" with the end of a traceback.
+muster/run_function.py reads the lines.
 """
 
 import base64
@@ -24,7 +25,7 @@ def _dumps(result):
 
 
 def _call(message):
-    """What the function returns."""
+    """Calls the received function and returns its result."""
     received = pickle.loads(message)
     sys.path += [folder for folder in received["path"] if folder not in sys.path]
     func, args, kwargs = pickle.loads(received["call"])

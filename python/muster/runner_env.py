@@ -1,4 +1,4 @@
-"""The rank that this process's environment names, without joining the job."""
+"""Reads this process's rank from its environment, without joining the job."""
 
 import os
 
@@ -7,8 +7,8 @@ _NAMES = (("HOROVOD_RANK", "HOROVOD_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_
 
 
 def get_env_rank_and_size():
-    """(rank, size) by the variables of Horovod, Open MPI or PMI, whichever are there first; (0, 1) without any.
-    RuntimeError: one of a pair is there, and the other is not."""
+    """Returns (rank, size) from the variables of Horovod, Open MPI or PMI. The first pair that is set counts. Returns
+    (0, 1) if none is set. RuntimeError: only one variable of a pair is set."""
     for names in _NAMES:
         values = [os.environ.get(name) for name in names]
         if None not in values:

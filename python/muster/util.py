@@ -1,4 +1,4 @@
-"""Small questions that scripts ask of Horovod."""
+"""Small functions that scripts import from Horovod."""
 
 import contextlib
 import functools
@@ -13,25 +13,26 @@ EXTENSIONS = ["tensorflow", "torch", "mxnet"]
 
 
 def get_ext_suffix():
-    """How the name of a compiled module of this Python ends."""
+    """Returns the ending of the names of this Python's compiled modules."""
     return sysconfig.get_config_var("EXT_SUFFIX") or ".so"
 
 
 def get_extension_full_path(pkg_path, *args):
-    """Where a compiled module would lie: args[-1] in the folders args[:-1] beside the file `pkg_path`. Muster has none."""
+    """Returns the path of a compiled module: args[-1] in the folders args[:-1] beside the file `pkg_path`. Muster has
+    no such module."""
     return os.path.join(os.path.dirname(pkg_path), *args[:-1], args[-1] + get_ext_suffix())
 
 
 def extension_available(ext_base_name, verbose=False):
-    """Whether `ext_base_name` ("torch", "tensorflow", …) is installed, and Muster has a module for it."""
+    """Returns True if `ext_base_name` ("torch", "tensorflow", …) is installed and Muster has a module for it."""
     del verbose
     is_ours = importlib.util.find_spec(f"muster.{ext_base_name}") is not None
     return is_ours and importlib.util.find_spec(ext_base_name) is not None
 
 
 def check_extension(ext_name, ext_env_var, pkg_path, *args):
-    """ImportError: `ext_name` ("horovod.torch") is no module of Muster's, or what it is for is not installed. The rest
-    is not used: nothing is built."""
+    """Raises ImportError if Muster has no module `ext_name` ("horovod.torch"), or if its framework is not installed.
+    The other arguments are not used, because nothing is compiled."""
     del ext_env_var, pkg_path, args
     framework = ext_name.rpartition(".")[2]
     if not extension_available(framework):
@@ -39,7 +40,8 @@ def check_extension(ext_name, ext_env_var, pkg_path, *args):
 
 
 def gpu_available(ext_base_name, verbose=False):
-    """Whether tensors of `ext_base_name` can lie on GPUs of this host: those of "torch"; others go through the host."""
+    """Returns True if tensors of `ext_base_name` can stay on GPUs of this host. Only "torch" can; others go through the
+    host."""
     del verbose
     if ext_base_name != "torch" or not extension_available("torch"):
         return False
@@ -48,7 +50,7 @@ def gpu_available(ext_base_name, verbose=False):
 
 
 def _without_verbose(function):
-    """That of muster.world as Horovod has it here, with `verbose`, which is not used."""
+    """Returns the function of muster.world with Horovod's extra argument `verbose`, which is not used."""
     def call(verbose=False):
         del verbose
         return function()
@@ -63,7 +65,7 @@ mpi_built, gloo_built, nccl_built, ddl_built, ccl_built = map(_without_verbose, 
 
 
 def is_iterable(x):
-    """Whether iter() takes it."""
+    """Returns True if iter() accepts it."""
     try:
         iter(x)
     except TypeError:
@@ -72,25 +74,25 @@ def is_iterable(x):
 
 
 def split_list(items, parts):
-    """`items` as `parts` lists in order, whose lengths differ by one at most."""
+    """Splits `items` into `parts` lists, in order. Their lengths differ by at most one."""
     length, longer = divmod(len(items), parts)
     ends = [length * (i + 1) + min(i + 1, longer) for i in range(parts)]
     return [items[begin:end] for begin, end in zip([0] + ends, ends)]
 
 
 def num_rank_is_power_2(num_rank):
-    """Whether it is a power of two."""
+    """Returns True if it is a power of two."""
     return num_rank > 0 and num_rank & (num_rank - 1) == 0
 
 
 def _cache(function):
-    """`function` with its results kept, by its arguments, which can be hashed."""
+    """Returns `function` with a cache of its results. Its arguments must be hashable."""
     return functools.lru_cache(maxsize=None)(function)
 
 
 @contextlib.contextmanager
 def env(**variables):
-    """Sets variables of the environment, and puts back what they were. Those that are None are left as they are."""
+    """Sets variables of the environment, and restores them at the end. Variables with the value None stay unchanged."""
     given = {name: value for name, value in variables.items() if value is not None}
     before = {name: os.environ.get(name) for name in given}
     os.environ.update(given)
@@ -105,8 +107,8 @@ def env(**variables):
 
 
 def get_average_backwards_compatibility_fun(reduce_ops):
-    """A function (op, average) that gives the reduction: `op`, or what the older `average` means, among the attributes
-    of `reduce_ops`. ValueError: both are given."""
+    """Returns a function (op, average) that returns the reduction: `op`, or the meaning of the older `average`.
+    Reductions are attributes of `reduce_ops`. The function raises ValueError if both are given."""
     def reduction_of(op, average):
         if op is not None and average is not None:
             raise ValueError("give op, or average (the older way), and not both")
@@ -120,15 +122,16 @@ def get_average_backwards_compatibility_fun(reduce_ops):
 
 
 def check_installed_version(name, version, exception=None):
-    """Raises `exception`, if there is one. Muster is compiled against no framework, so that any version is right."""
+    """Raises `exception` if one is given. Otherwise accepts every version, because Muster is compiled against no
+    framework."""
     del name, version
     if exception is not None:
         raise exception
 
 
 def is_version_greater_equal_than(ver, target):
-    """Whether version `ver` is `target` ("major.minor.patch") or a later one; what follows the numbers of a part is not
-    compared. ValueError: one is no string, or `target` has not three parts."""
+    """Returns True if version `ver` is not older than `target` ("major.minor.patch"). Text behind the number of a part
+    is ignored. ValueError: one of them is no string, or `target` has not three parts."""
     if not (isinstance(ver, str) and isinstance(target, str)):
         raise ValueError(f"versions are strings, not {type(ver).__name__} and {type(target).__name__}")
     if target.count(".") != 2:
@@ -137,7 +140,7 @@ def is_version_greater_equal_than(ver, target):
 
 
 def _numbers_of(version):
-    """[2, 1, 0] of "2.1.0+cpu"."""
+    """Returns [2, 1, 0] for "2.1.0+cpu"."""
     numbers = []
     for part in version.partition("+")[0].split(".")[:3]:
         digits = part[:len(part) - len(part.lstrip("0123456789"))]

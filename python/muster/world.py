@@ -1,6 +1,7 @@
-"""This process in its job: Horovod's init(), rank(), process sets, for all frameworks at once.
+"""This process in its job: Horovod's init(), rank() and process sets, for all frameworks.
 
-Thread-safe but for init() and shutdown(). After a fork the child may ask for ranks and sizes, and nothing else.
+Threads: all functions except init() and shutdown() are thread-safe. After a fork the child may only ask for ranks and
+sizes.
 """
 
 import atexit
@@ -19,17 +20,17 @@ from muster import _library as lib
 from muster import engine
 from muster.exceptions import HorovodInternalError
 
-# Ranks that go say so to the others, which may be at something else for long.
+# A rank that leaves waits this long for the other ranks to notice, because they may be busy with other work.
 _FAREWELL_SECONDS = 1.0
-_OLDEST_NCCL = 21400  # as in collectives/device/path.cc
-# Of operations without a name, of a kind, in a process set: a timeline has a row for each name. So many are never under
-# way at once.
+_OLDEST_NCCL = 21400  # the same limit as in collectives/device/path.cc
+# Number of names for unnamed operations of one kind in one process set. The numbers repeat, because a timeline has a
+# row for each name. Fewer operations than this are under way at once.
 _MOST_NAMES = 1 << 16
 _IS_THERE = "the set of all ranks is there already"
 
 
 class ProcessSet:
-    """Some ranks of the world that do collectives by themselves. `ranks` are ranks of the world, or None for all."""
+    """A set of ranks that do collectives by themselves. `ranks` are ranks of the world; None means all."""
 
     process_set_id = None
 
@@ -47,15 +48,16 @@ class ProcessSet:
         return id(self)
 
     def included(self):
-        """Whether this rank is in it. None: it was not added yet."""
+        """Returns True if this rank is in the set. None if the set was not added yet."""
         return None if self.process_set_id is None else _world().rank in self.ranks
 
     def size(self):
-        """How many ranks it has. None: it was not added yet."""
+        """Returns the number of its ranks. None if the set was not added yet."""
         return None if self.process_set_id is None else len(self.ranks)
 
     def rank(self):
-        """This rank's number in it. None: it was not added yet. ValueError: it is not in it."""
+        """Returns this rank's number in the set. None if the set was not added yet. ValueError: this rank is not in the
+        set."""
         if self.process_set_id is None:
             return None
         if not self.included():
@@ -64,7 +66,7 @@ class ProcessSet:
 
 
 def takes_part(process_set):
-    """Whether this rank is in it. ValueError: it was not added, or init() was not called."""
+    """Returns True if this rank is in the set. ValueError: the set was not added, or init() was not called."""
     _world()
     included = process_set.included()
     if included is None:
@@ -73,7 +75,7 @@ def takes_part(process_set):
 
 
 def size_of(process_set):
-    """How many ranks it has. ValueError: it was not added, or init() was not called."""
+    """Returns the number of its ranks. ValueError: the set was not added, or init() was not called."""
     _world()
     size = process_set.size()
     if size is None:
@@ -82,7 +84,7 @@ def size_of(process_set):
 
 
 def check_known(process_set):
-    """ValueError: it was not added, or init() was not called."""
+    """Raises ValueError if the set was not added, or init() was not called."""
     size_of(process_set)
     get_process_set_by_id(process_set.process_set_id)
 
@@ -93,7 +95,8 @@ def _not_added(process_set):
 
 
 def _ranks_of(given):
-    """The ranks of a list (or the like) of integers, in order. ValueError: it is none, or names a rank twice."""
+    """Returns the ranks of a list (or another iterable) of integers, sorted. ValueError: it is no such list, or names a
+    rank twice."""
     try:
         ranks = sorted(operator.index(rank) for rank in given)
     except TypeError:
@@ -107,19 +110,22 @@ global_process_set = ProcessSet()
 
 
 class _World:
-    """What init() makes."""
+    """The state that init() creates."""
 
     def __init__(self, ranks, timeout_seconds):
         self.pid = os.getpid()
         self.handle = c_void_p()
         self.group = None
         self.communicators = set()  # made by communicator_of()
-        self.unused = collections.deque()  # those of them that nobody uses any more; a collection of garbage may add one
-        self.sets = {}  # id -> (ProcessSet, communicator, engine); both None where this rank is not in it
-        # A signal's handler, or a __del__, may come in the middle of what holds a lock, and submit something, too.
+        # Those of them that are no longer used. The garbage collector may add one at any time.
+        self.unused = collections.deque()
+        # id -> (ProcessSet, communicator, engine). The last two are None if this rank is not in the set.
+        self.sets = {}
+        # Both locks are re-entrant: a signal handler or a __del__ may interrupt their holder and submit something, too.
         self.lock = threading.RLock()
-        self.submit_lock = threading.RLock()  # an engine is not freed while something is submitted to it
-        self.is_submitting = False  # by the thread that has this lock
+        # held while something is submitted, so that the engine is not freed meanwhile
+        self.submit_lock = threading.RLock()
+        self.is_submitting = False  # true while the thread that holds submit_lock submits
         self.set_ids = itertools.count(1)
         self.names = {}
         options = lib.Options(ctypes.sizeof(lib.Options), _operation_seconds(timeout_seconds), 0)
@@ -168,7 +174,7 @@ class _World:
         return made.value
 
     def _gather(self, name, numbers):
-        """Everybody's list of numbers."""
+        """Returns the list of numbers of every rank, in rank order."""
         own = (ctypes.c_int64 * len(numbers))(*numbers)
         buffer = engine.Buffer(ctypes.addressof(own), 0, lib.INT64, (1, len(numbers)), own)
         ticket = engine.submit(self.sets[0][2], lib.ALLGATHER, name, [buffer])
@@ -203,7 +209,7 @@ class _World:
                                  f"rank {rank} has {theirs}")
 
     def submit(self, process_set, call):
-        """submit_to()."""
+        """Does the work of submit_to()."""
         with self.submit_lock:
             outer, self.is_submitting = self.is_submitting, True
             try:
@@ -212,7 +218,7 @@ class _World:
                 self.is_submitting = outer
 
     def check_not_submitting(self):
-        """ValueError: below the caller, on this thread, something is being submitted."""
+        """Raises ValueError if the caller has interrupted a submission of this thread."""
         with self.submit_lock:
             if self.is_submitting:
                 raise ValueError("shutdown() or remove_process_set() has interrupted an operation that is being "
@@ -238,7 +244,8 @@ class _World:
         return found[2]
 
     def _free(self, members):
-        """Ends engines, each of (communicator or None, engine or None), and frees both."""
+        """Shuts the engines down, and frees engines and communicators. `members` are pairs (communicator or None,
+        engine or None)."""
         engines = [made for _, made in members if made is not None]
         for made in engines:
             lib.muster_engine_shut_down(made, 0)
@@ -251,8 +258,8 @@ class _World:
                 lib.muster_comm_free(comm)
 
     def name(self, kind, name, process_set):
-        """The name of an operation on all ranks: given, or by the number of operations without a name. Of each process
-        set: its ranks do what others do not."""
+        """Returns the name of an operation, the same on all ranks: the given name, or the number of the unnamed
+        operation. Each process set has its own numbers, because its ranks do operations that other ranks do not."""
         if name is not None:
             return f"{kind}.{name}"
         with self.lock:
@@ -260,12 +267,12 @@ class _World:
             return f"{kind}.noname.{next(counter) % _MOST_NAMES + 1}"
 
     def restart_names(self):
-        """Those of the set of all ranks."""
+        """Restarts the numbers of unnamed operations of the set of all ranks."""
         with self.lock:
             self.names = {of: counter for of, counter in self.names.items() if of[1] != 0}
 
     def communicator(self, ranks):
-        """communicator_of()."""
+        """Does the work of communicator_of()."""
         while self.unused:
             comm = self.unused.popleft()
             self.communicators.discard(comm)
@@ -295,7 +302,8 @@ def _host_key():
 
 
 def _operation_seconds(otherwise):
-    """HOROVOD_GLOO_TIMEOUT_SECONDS, where MUSTER_OPERATION_TIMEOUT is not set, which libmuster reads itself (0)."""
+    """Returns HOROVOD_GLOO_TIMEOUT_SECONDS, or `otherwise` if it is not set. Returns 0 if MUSTER_OPERATION_TIMEOUT is
+    set, because libmuster then reads that itself."""
     if os.environ.get("MUSTER_OPERATION_TIMEOUT"):
         return 0
     value = os.environ.get("HOROVOD_GLOO_TIMEOUT_SECONDS")
@@ -317,14 +325,15 @@ def _world():
 
 
 def init(comm=None, process_sets=None, *, timeout_seconds=0):
-    """Joins the job; returns when all its ranks have. Called again it does nothing.
+    """Joins the job, and returns when all its ranks have joined. A second call does nothing.
 
-    comm: None for all ranks, or a list of ranks that are the world for each other; a rank that is not in it is a world
-        of one.
-    process_sets: a list of ProcessSets, the same on all ranks, or "dynamic" (sets can be added at any time here).
-    timeout_seconds: of one operation without progress, where the environment does not say (0: libmuster's default).
-    ValueError: an argument, a setting of the environment; HorovodInternalError: a rank did not come, or ended. After
-    an error this process has not joined, and can call it again."""
+    comm: None for all ranks, or a list of ranks that form a world of their own. A rank that is not in the list is a
+    world of one.
+    process_sets: a list of ProcessSets, the same on all ranks. "dynamic" is accepted, because sets can always be added
+    here.
+    timeout_seconds: the limit for an operation without progress, if the environment sets none. 0: libmuster's default.
+    ValueError: an argument or a setting of the environment is wrong. HorovodInternalError: a rank did not join, or
+    ended. After an error this process has not joined, and init() can be called again."""
     global _current
     if _current is not None:
         return
@@ -335,12 +344,12 @@ def init(comm=None, process_sets=None, *, timeout_seconds=0):
         for process_set in sets:
             add_process_set(process_set)
     except BaseException:
-        shutdown()  # else a second call, with what is right, would do nothing
+        shutdown()  # otherwise a second call with correct arguments would do nothing
         raise
 
 
 def _sets_of(given):
-    """The ProcessSets that init() is to add. ValueError: it is no list of such."""
+    """Returns the ProcessSets that init() must add. ValueError: `given` is no list of such."""
     if given is None or isinstance(given, str):
         if given not in (None, "dynamic"):
             raise ValueError(f"process_sets={given!r} is neither a list nor 'dynamic'")
@@ -355,8 +364,8 @@ def _sets_of(given):
 
 
 def shutdown():
-    """Leaves the job: operations that other ranks wait for with this one fail there. After init() again it goes on.
-    ValueError: it was called by a signal's handler, or a __del__, in the middle of a submission."""
+    """Leaves the job. Operations fail on other ranks if they need this rank. After another init() it works again.
+    ValueError: a signal handler or a __del__ has called it in the middle of a submission."""
     global _current
     if _current is not None and _current.pid == os.getpid():
         _current.check_not_submitting()
@@ -373,48 +382,48 @@ atexit.register(shutdown)
 
 
 def is_initialized():
-    """Whether init() was called, and shutdown() was not since."""
+    """Returns True between init() and shutdown()."""
     return _current is not None
 
 
 def size():
-    """How many ranks there are."""
+    """Returns the number of ranks."""
     return _world().size
 
 
 def rank():
-    """This rank's number, from 0."""
+    """Returns this rank's number, from 0."""
     return _world().rank
 
 
 def local_size():
-    """How many ranks are on this host."""
+    """Returns the number of ranks on this host."""
     return _world().local_size
 
 
 def local_rank():
-    """This rank's number among those of its host."""
+    """Returns this rank's number among the ranks of its host."""
     return _world().local_rank
 
 
 def cross_size():
-    """How many hosts have a rank of this local rank."""
+    """Returns the number of hosts that have a rank with this local rank."""
     return _world().cross_size
 
 
 def cross_rank():
-    """This host's number among them."""
+    """Returns this host's number among those of cross_size()."""
     return _world().cross_rank
 
 
 def is_homogeneous():
-    """Whether all hosts have equally many ranks."""
+    """Returns True if all hosts have the same number of ranks."""
     return _world().is_homogeneous
 
 
 def add_process_set(process_set):
-    """Makes a ProcessSet (or one of a list of ranks) known. Called by all ranks of the world, in the same order.
-    ValueError: no such ranks, the set exists, or ranks differ."""
+    """Adds a ProcessSet (or a list of ranks) and returns it. All ranks of the world call it, in the same order.
+    ValueError: there are no such ranks, the set exists already, or the ranks give different sets."""
     if not isinstance(process_set, ProcessSet):
         process_set = ProcessSet(process_set)
     if process_set.ranks is None:
@@ -424,17 +433,17 @@ def add_process_set(process_set):
 
 
 def remove_process_set(process_set):
-    """Forgets it; called by all ranks of the world. False: it is not known, or the global one."""
+    """Removes the set; all ranks of the world call it. Returns False if the set is not known, or is the global one."""
     return _world().remove_set(process_set)
 
 
 def process_set_ids():
-    """Numbers of the sets that are known, in the order in which they were added."""
+    """Returns the numbers of the known sets, in the order in which they were added."""
     return sorted(_world().sets)
 
 
 def get_process_set_by_id(number):
-    """The ProcessSet with this number. ValueError: there is none."""
+    """Returns the ProcessSet with this number. ValueError: there is none."""
     found = _world().sets.get(number)
     if found is None:
         raise ValueError(f"there is no process set {number}")
@@ -442,7 +451,7 @@ def get_process_set_by_id(number):
 
 
 def start_timeline(file_path, mark_cycles=False):
-    """From now on rank 0 writes a timeline in Chrome's trace format to `file_path`."""
+    """Starts a timeline: rank 0 writes it to `file_path` in Chrome's trace format."""
     world = _world()
     world._check(lib.muster_engine_timeline, world.engine_of(global_process_set), os.fsencode(file_path),
                  int(mark_cycles))
@@ -454,35 +463,35 @@ def stop_timeline():
     world._check(lib.muster_engine_timeline, world.engine_of(global_process_set), None, 0)
 
 
-# What a build of Horovod may hold. Gloo is what libmuster stands for; values are those of Horovod.
+# The features of a build of Horovod. libmuster takes the place of Gloo. The values are those that Horovod would return.
 def mpi_threads_supported():
-    """False: there is no MPI in it."""
+    """Returns False: this build has no MPI."""
     return False
 
 
 def mpi_enabled():
-    """False: there is no MPI in it."""
+    """Returns False: this build has no MPI."""
     return False
 
 
 def mpi_built():
-    """False: there is no MPI in it."""
+    """Returns False: this build has no MPI."""
     return False
 
 
 def gloo_enabled():
-    """True: libmuster is used where Horovod uses Gloo."""
+    """Returns True: libmuster is used where Horovod uses Gloo."""
     return True
 
 
 def gloo_built():
-    """True: libmuster is used where Horovod uses Gloo."""
+    """Returns True: libmuster is used where Horovod uses Gloo."""
     return True
 
 
 def nccl_built():
-    """The number of NCCL's version (22005 for 2.20.5) where ranks with a GPU each can use it: this libmuster has kernels
-    for GPUs, and libnccl.so.2, which libmuster looks for at run time, is there and not older than 2.14. Otherwise 0."""
+    """Returns NCCL's version (22005 for 2.20.5) if ranks with one GPU each can use NCCL, otherwise 0. They can if this
+    libmuster has kernels for GPUs, and libnccl.so.2 is found at run time and is not older than 2.14."""
     if not cuda_built():
         return 0
     version = c_int(0)
@@ -494,27 +503,28 @@ def nccl_built():
 
 
 def ddl_built():
-    """False."""
+    """Returns False."""
     return False
 
 
 def ccl_built():
-    """False."""
+    """Returns False."""
     return False
 
 
 def cuda_built():
-    """Whether this libmuster has kernels for GPUs; without them tensors of a GPU go through the host."""
+    """Returns True if this libmuster has kernels for GPUs. Without them tensors of a GPU go through the host."""
     return bool(lib.muster_device_kernels())
 
 
 def rocm_built():
-    """False."""
+    """Returns False."""
     return False
 
 
 def _own_world():
-    """That of this process, which is not a forked child: locks that its parent's other threads held stay locked."""
+    """Returns this process's world. ValueError in a forked child: locks that other threads of its parent held stay
+    locked there."""
     world = _world()
     if world.pid != os.getpid():
         raise ValueError("a process that was forked from a rank cannot take part in collectives")
@@ -522,13 +532,13 @@ def _own_world():
 
 
 def submit_to(process_set, call):
-    """`call(target)` with the muster_engine of `process_set`, which is not freed meanwhile. ValueError: there is none, or
-    this rank is not in the set."""
+    """Returns `call(target)`, where target is the muster_engine of `process_set`. The engine is not freed meanwhile.
+    ValueError: there is no engine, or this rank is not in the set."""
     return _own_world().submit(process_set, call)
 
 
 def submit(kind, name, buffers, process_set=global_process_set, root_rank=None, **options):
-    """engine.submit() to the engine of `process_set`; `root_rank` is a rank of the world."""
+    """Does engine.submit() with the engine of `process_set`. `root_rank` is a rank of the world."""
     root = 0
     if root_rank is not None and process_set.ranks is not None:
         if root_rank not in process_set.ranks:
@@ -538,33 +548,34 @@ def submit(kind, name, buffers, process_set=global_process_set, root_rank=None, 
 
 
 def operation_name(kind, name, process_set=global_process_set):
-    """`kind.name`, or a numbered name where `name` is None, which is the same on ranks of `process_set` that do the
-    same."""
+    """Returns `kind.name`, or a numbered name if `name` is None. The numbers agree on all ranks of `process_set` that
+    call the same operations."""
     return _own_world().name(kind, name, process_set)
 
 
 def restart_names():
-    """All ranks have joined: some have done less than others, and what they had submitted is done. From here operations
-    without a name have the same numbers again."""
+    """Call it when all ranks have called join(). Some ranks have done fewer operations, and all submitted ones are
+    done. From here on unnamed operations have the same numbers on all ranks again."""
     _own_world().restart_names()
 
 
 def communicator_of(ranks):
-    """A communicator (muster_comm) of these ranks of the world, called by them alone, with the same list. Valid until
-    let_go_of() or shutdown(); one that was let go of is freed here, which waits for its operations."""
+    """Returns a communicator (muster_comm) of these ranks of the world. Exactly these ranks call it, with the same
+    list. It is valid until let_go_of() or shutdown(). This call also frees released communicators, which waits for
+    their operations."""
     return _own_world().communicator(list(ranks))
 
 
 def let_go_of(communicator, of_world):
-    """Nobody uses it any more; `of_world` is the current() in which it was made. Never waits."""
+    """Releases a communicator that is no longer used. `of_world` is the current() in which it was made. Never waits."""
     of_world.unused.append(communicator)
 
 
 def is_current(world):
-    """Whether `world`, of an earlier current(), is still joined."""
+    """Returns True if `world`, from an earlier current(), is still joined."""
     return world is _current
 
 
 def current():
-    """What stands for the time from this init() to the next shutdown()."""
+    """Returns an object that identifies the time from this init() to the next shutdown()."""
     return _world()

@@ -1,8 +1,8 @@
-"""With hvdrun --horovod muster, `import horovod` is Muster's, wherever another Horovod lies.
+"""Makes `import horovod` find Muster's package with hvdrun --horovod muster, wherever another Horovod lies.
 
 hvdrun puts this folder first on a rank's PYTHONPATH, and Python runs this file before the rank's program. A folder on
-PYTHONPATH alone is not enough: the folder of the script comes before it. So this file adds a finder that is asked
-before any folder is searched.
+PYTHONPATH is not enough, because the folder of the script comes before it. So this file adds a finder that Python asks
+before it searches any folder.
 """
 
 import importlib.machinery
@@ -19,7 +19,7 @@ class _HorovodFinder:
 
     @staticmethod
     def find_spec(name, path=None, target=None):
-        """Its spec; None for every other name."""
+        """Returns the spec of `horovod`. None for every other name."""
         del path, target
         if name != "horovod":
             return None

@@ -1,8 +1,8 @@
 """The package `horovod` on Muster: scripts that import it run unchanged.
 
-hvdrun puts the folder that holds it behind everything else on the ranks' PYTHONPATH, which is still before
-site-packages. So this file looks itself whether another Horovod is installed, and loads that one in its own place
-unless MUSTER_HOROVOD (hvdrun --horovod) says "muster". Rank 0 says on stderr which one it is.
+hvdrun puts the folder of this package at the end of the ranks' PYTHONPATH, which is still before site-packages. So this
+file checks whether another Horovod is installed. If so, it loads that one in its own place, unless MUSTER_HOROVOD
+(hvdrun --horovod) is "muster". Rank 0 prints on stderr which one is used.
 """
 
 import importlib.machinery
@@ -14,17 +14,17 @@ _OWN = os.path.join("muster", "dropin", "horovod", "__init__.py")
 
 
 def _is_own(file):
-    return os.path.realpath(file).endswith(_OWN)  # of any build or installation of Muster
+    return os.path.realpath(file).endswith(_OWN)  # true for every build or installation of Muster
 
 
 def _find_installed():
-    """The spec of a `horovod` that is not Muster's, or None."""
+    """Returns the spec of a `horovod` that is not Muster's. None if there is none."""
     path = [folder for folder in sys.path if not _is_own(os.path.join(folder, "horovod", "__init__.py"))]
     for finder in sys.meta_path:
-        find = getattr(finder, "find_spec", None)  # older ones have find_module() alone
+        find = getattr(finder, "find_spec", None)  # older finders have only find_module()
         if find is None:
             continue
-        # A package that is installed in place may have a finder of its own.
+        # Ask all finders, because a package that is installed in place may have its own.
         spec = find("horovod", path if finder is importlib.machinery.PathFinder else None)
         if spec is not None and spec.origin is not None and not _is_own(spec.origin):
             return spec
@@ -32,7 +32,7 @@ def _find_installed():
 
 
 def _tell(line):
-    """A line on stderr, of rank 0, but of none of its helpers."""
+    """Prints a line on stderr, on rank 0 only and not in its helper processes."""
     rank = os.environ.get("MUSTER_RANK", os.environ.get("HOROVOD_RANK", "0"))
     processes = sys.modules.get("multiprocessing.process")
     if rank == "0" and (processes is None or processes.parent_process() is None):
@@ -40,7 +40,7 @@ def _tell(line):
 
 
 def _version_of(folder):
-    """What the metadata beside an installed package says; importing it would be too early."""
+    """Returns the version from the metadata of the installed package. It is too early to import the package."""
     from importlib import metadata
     for found in metadata.distributions(name="horovod", path=[os.path.dirname(folder)]):
         return found.version
@@ -48,7 +48,7 @@ def _version_of(folder):
 
 
 def _load_installed():
-    """Puts the installed Horovod in this module's place, if it is to be used. Whether it did."""
+    """Puts the installed Horovod in this module's place if it must be used. Returns True if it did."""
     wish = os.environ.get("MUSTER_HOROVOD") or "auto"
     if wish not in ("auto", "muster", "installed"):
         raise ImportError(f"MUSTER_HOROVOD={wish} is none of auto, muster, installed")
@@ -71,5 +71,5 @@ if not _load_installed():
     from muster.run_function import run
 
     _tell(f"horovod is Muster's {_muster.__version__}; --horovod installed takes an installed one")
-    # The one whose API this is: scripts compare with it.
+    # The version of the API that this is; scripts compare it.
     __version__ = "0.28.1"

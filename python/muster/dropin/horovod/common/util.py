@@ -1,4 +1,4 @@
-"""horovod.common.util: what scripts take from it."""
+"""horovod.common.util: the functions that scripts import from it."""
 
 from muster.util import (EXTENSIONS, _cache, ccl_built, check_extension, check_installed_version, ddl_built, env,
                          extension_available, get_average_backwards_compatibility_fun, get_ext_suffix,

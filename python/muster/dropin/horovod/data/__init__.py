@@ -1,3 +1,3 @@
-"""horovod.data: data loaders that work ahead."""
+"""horovod.data: data loaders that prepare batches ahead of time."""
 
 from muster.data import AsyncDataLoaderMixin, BaseDataLoader

@@ -8,12 +8,12 @@ from muster.run_function import find_hvdrun
 
 
 def is_gloo_used(use_gloo=None, use_mpi=None, use_jsrun=None):
-    """Whether ranks find each other as with Horovod's Gloo: always, unless MPI is asked for."""
+    """Returns True unless MPI or jsrun is asked for: ranks then find each other as with Horovod's Gloo."""
     return bool(use_gloo) or not (use_mpi or use_jsrun)
 
 
 def run_commandline():
-    """Becomes horovodrun with this process's arguments. FileNotFoundError: hvdrun is not found."""
+    """Replaces this process by horovodrun with the same arguments. FileNotFoundError: hvdrun is not found."""
     os.execv(find_hvdrun(), ["horovodrun", *sys.argv[1:]])
 
 

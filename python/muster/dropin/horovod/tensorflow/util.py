@@ -1,4 +1,4 @@
-"""horovod.tensorflow.util: what scripts take from it."""
+"""horovod.tensorflow.util: the functions that scripts import from it."""
 
 import functools
 
@@ -6,17 +6,18 @@ import tensorflow as tf
 
 
 def _executing_eagerly():
-    """Whether operations run as they are called: not in a tf.function, and not in a graph of TensorFlow 1."""
+    """Returns True if operations run when they are called: neither in a tf.function, nor in a graph of TensorFlow 1."""
     return tf.executing_eagerly()
 
 
 def _make_subgraph(function):
-    """`function` as a tf.function."""
+    """Returns `function` as a tf.function."""
     return tf.function(function)
 
 
 def _cache(function):
-    """`function` with its results kept, those of eager calls and of graphs apart. Its arguments can be hashed."""
+    """Returns `function` with a cache of its results. Eager calls and graphs have separate results. The arguments must
+    be hashable."""
     kept = {}
 
     @functools.wraps(function)
@@ -30,10 +31,10 @@ def _cache(function):
 
 
 def vars_to_refs(variables):
-    """What stands for a variable, or for a list of them, where it has to be hashed."""
+    """Returns a hashable reference to a variable, or to a list of variables."""
     return tuple(map(vars_to_refs, variables)) if isinstance(variables, list) else variables.ref()
 
 
 def refs_to_vars(refs):
-    """The variable, or the list of them, that vars_to_refs() has made `refs` of."""
+    """Returns the variable, or the list of variables, from which vars_to_refs() made `refs`."""
     return list(map(refs_to_vars, refs)) if isinstance(refs, tuple) else refs.deref()
