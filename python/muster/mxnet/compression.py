@@ -1,4 +1,4 @@
-"""Compression of arrays on their way: Compression.none, .fp16, or a class of the user's own with these functions."""
+"""Compresses arrays while they travel: Compression.none, .fp16, or a class of the user's own with these functions."""
 
 import numpy as np
 
@@ -22,7 +22,7 @@ class FP16Compressor(_CastCompressor):
 
 
 class Compression:
-    """What `compression=` takes."""
+    """The values of `compression=`."""
 
     none = NoneCompressor
     fp16 = FP16Compressor

@@ -1,4 +1,4 @@
-"""Horovod's operations on MXNet's arrays, over muster.numpy: MXNet has computed them when they are sent."""
+"""Horovod's operations on MXNet's arrays, built on muster.numpy. MXNet has computed the arrays when they are sent."""
 
 import mxnet as mx
 import numpy as np
@@ -11,7 +11,7 @@ from muster.world import global_process_set
 
 
 class InvalidArgument(ValueError, MXNetError):
-    """An operation cannot be done."""
+    """An operation is not possible."""
 
 
 def _made(array, tensor):
@@ -35,20 +35,20 @@ def _reduced(tensors, average, name, op, prescale_factor, postscale_factor, proc
 
 def allreduce(tensor, average=None, name=None, priority=0, prescale_factor=1.0, postscale_factor=1.0,
               process_set=global_process_set, op=None):
-    """The reduction of all ranks' arrays of this name, by default their average. `priority` is not used, here and
-    below."""
+    """Returns the reduction of all ranks' arrays with this name, by default their average. No function here uses
+    `priority`."""
     return grouped_allreduce([tensor], average, name, priority, prescale_factor, postscale_factor, process_set, op)[0]
 
 
 def allreduce_(tensor, average=None, name=None, priority=0, prescale_factor=1.0, postscale_factor=1.0,
                process_set=global_process_set, op=None):
-    """allreduce() in place."""
+    """Does allreduce() in place."""
     return grouped_allreduce_([tensor], average, name, priority, prescale_factor, postscale_factor, process_set, op)[0]
 
 
 def grouped_allreduce(tensors, average=None, name=None, priority=0, prescale_factor=1.0, postscale_factor=1.0,
                       process_set=global_process_set, op=None):
-    """allreduce() of several arrays that are one unit: none is reduced before all ranks have submitted all of them."""
+    """Does allreduce() for several arrays as one unit: none is reduced before all ranks have submitted all of them."""
     del priority
     made = _reduced(tensors, average, name, op, prescale_factor, postscale_factor, process_set)
     return [_made(array, tensor) for array, tensor in zip(made, tensors)]
@@ -56,7 +56,7 @@ def grouped_allreduce(tensors, average=None, name=None, priority=0, prescale_fac
 
 def grouped_allreduce_(tensors, average=None, name=None, priority=0, prescale_factor=1.0, postscale_factor=1.0,
                        process_set=global_process_set, op=None):
-    """grouped_allreduce() in place."""
+    """Does grouped_allreduce() in place."""
     del priority
     return _assign(tensors, _reduced(tensors, average, name, op, prescale_factor, postscale_factor, process_set))
 
@@ -86,21 +86,21 @@ def grouped_allgather(tensors, name=None, priority=0, process_set=global_process
 
 
 def broadcast(tensor, root_rank, name=None, priority=0, process_set=global_process_set):
-    """The array of `root_rank` (a rank of the world) on all ranks."""
+    """Returns the array of `root_rank` (a rank of the world) on all ranks."""
     del priority
     return _made(arrays.broadcast(tensor.asnumpy(), root_rank, name, process_set), tensor)
 
 
 def broadcast_(tensor, root_rank, name=None, priority=0, process_set=global_process_set):
-    """broadcast() in place."""
+    """Does broadcast() in place."""
     del priority
     return _assign([tensor], [arrays.broadcast(tensor.asnumpy(), root_rank, name, process_set)])[0]
 
 
 def alltoall(tensor, splits=None, name=None, priority=0, process_set=global_process_set):
-    """splits[r] rows of `tensor` to each rank r; the rows that came from all ranks, in rank order. With `splits` also
-    how many came from each.
-    ValueError that is an MXNetError as well: the splits are not integers of 32 bits, or do not fit the tensor."""
+    """Sends splits[r] rows of `tensor` to each rank r. Returns the rows from all ranks, in rank order. With `splits` it
+    also returns the number of rows from each rank. ValueError (also an MXNetError): the splits are not integers of 32
+    bits, or do not fit the tensor."""
     del priority
     rows = None if splits is None else _splits(splits)
     try:
@@ -123,14 +123,14 @@ def _splits(given):
 
 def reducescatter(tensor, op=Average, name=None, priority=0, process_set=global_process_set, prescale_factor=1.0,
                   postscale_factor=1.0):
-    """This rank's rows of the reduction of all ranks' arrays; the first ranks get one more where they do not come out
-    even."""
+    """Returns this rank's rows of the reduction of all ranks' arrays. If the rows do not divide evenly, the first ranks
+    get one more."""
     return grouped_reducescatter([tensor], op, name, priority, process_set, prescale_factor, postscale_factor)[0]
 
 
 def grouped_reducescatter(tensors, op=Average, name=None, priority=0, process_set=global_process_set,
                           prescale_factor=1.0, postscale_factor=1.0):
-    """reducescatter() of several arrays that are one unit."""
+    """Does reducescatter() for several arrays as one unit."""
     del priority
     made = arrays.grouped_reducescatter(_values(tensors), name, op, process_set, prescale_factor, postscale_factor)
     return [_made(array, tensor) for array, tensor in zip(made, tensors)]

@@ -1,4 +1,5 @@
-"""DistributedTrainer for Gluon, DistributedOptimizer for modules, and the parameters of one rank for all."""
+"""DistributedTrainer for Gluon, DistributedOptimizer for modules, and a function that gives one rank's parameters to
+all."""
 
 import types
 
@@ -15,7 +16,8 @@ from muster.world import global_process_set
 
 
 def _reduce(gradients, names, options):
-    """Averages of all ranks of the process set, in place; (factor, groups, process set, compression) = options."""
+    """Averages gradients over all ranks of the process set, in place. options = (factor, groups, process set,
+    compression)."""
     factor, groups, process_set, compression = options
     if not world.takes_part(process_set) or not gradients or process_set.size() == 1:
         return
@@ -25,11 +27,11 @@ def _reduce(gradients, names, options):
 
 
 class DistributedTrainer(mx.gluon.Trainer):
-    """Gluon's Trainer, whose step() follows the average of all ranks' gradients; it is given one rank's batch size.
+    """Gluon's Trainer whose step() uses the average of all ranks' gradients. Its batch size is that of one rank.
 
-    gradient_predivide_factor: gradients are divided by it before they are added up, and by size / factor afterwards.
-    num_groups: gradients are reduced in so many units. prefix: of the names of gradients; two trainers that step at the
-    same time need two. process_set: ranks outside it step by themselves.
+    gradient_predivide_factor: gradients are divided by it before the sum, and by size / factor after it.
+    num_groups: gradients are reduced in this many units. prefix: stands before the names of gradients; two trainers
+    that step at the same time need different ones. process_set: ranks outside it take their own steps.
     ValueError: `optimizer` is a DistributedOptimizer, the process set was not added, or init() was not called."""
 
     def __init__(self, params, optimizer, optimizer_params=None, compression=Compression.none,
@@ -47,8 +49,9 @@ class DistributedTrainer(mx.gluon.Trainer):
 
 
 class DistributedOptimizer(mx.optimizer.Optimizer):
-    """An optimizer of MXNet that first averages the gradients of all ranks of `process_set`; on others it does not.
-    Everything else is that of `optimizer`. ValueError: the process set was not added, or init() was not called."""
+    """An optimizer of MXNet that first averages the gradients of all ranks of `process_set`. On other ranks it does
+    not. In all other respects it acts as `optimizer`. ValueError: the process set was not added, or init() was not
+    called."""
 
     def __init__(self, optimizer, gradient_predivide_factor=1.0, num_groups=0, process_set=global_process_set):
         world.takes_part(process_set)
@@ -61,11 +64,11 @@ class DistributedOptimizer(mx.optimizer.Optimizer):
         return getattr(self._optimizer, name)
 
     def create_state(self, index, weight):
-        """That of the optimizer."""
+        """Calls this method of the wrapped optimizer."""
         return self._optimizer.create_state(index, weight)
 
     def create_state_multi_precision(self, index, weight):
-        """That of the optimizer."""
+        """Calls this method of the wrapped optimizer."""
         return self._optimizer.create_state_multi_precision(index, weight)
 
     def _reduced(self, index, grad):
@@ -74,31 +77,31 @@ class DistributedOptimizer(mx.optimizer.Optimizer):
         _reduce(list(gradients), [f"optimizer.{number}" for number in numbers], self._options)
 
     def update(self, index, weight, grad, state):
-        """That of the optimizer, with the gradients of all ranks."""
+        """Calls this method of the wrapped optimizer with the gradients of all ranks."""
         self._reduced(index, grad)
         self._optimizer.update(index, weight, grad, state)
 
     def update_multi_precision(self, index, weight, grad, state):
-        """That of the optimizer, with the gradients of all ranks."""
+        """Calls this method of the wrapped optimizer with the gradients of all ranks."""
         self._reduced(index, grad)
         self._optimizer.update_multi_precision(index, weight, grad, state)
 
     def set_learning_rate(self, lr):
-        """That of the optimizer."""
+        """Calls this method of the wrapped optimizer."""
         self._optimizer.set_learning_rate(lr)
 
     def set_lr_mult(self, args_lr_mult):
-        """That of the optimizer."""
+        """Calls this method of the wrapped optimizer."""
         self._optimizer.set_lr_mult(args_lr_mult)
 
     def set_wd_mult(self, args_wd_mult):
-        """That of the optimizer."""
+        """Calls this method of the wrapped optimizer."""
         self._optimizer.set_wd_mult(args_wd_mult)
 
 
 def broadcast_parameters(params, root_rank=0, prefix=None):
-    """Gives all ranks the values of `root_rank`, in place: of a dict of arrays (module.get_params()) or of Gluon's
-    parameters (net.collect_params()). Parameters whose shapes are not known yet follow when they are initialized.
+    """Gives all ranks the values of `root_rank`, in place. `params` is a dict of arrays (module.get_params()) or
+    Gluon's parameters (net.collect_params()). Parameters with unknown shapes follow when they are initialized.
     ValueError: `params` is neither."""
     if not hasattr(params, "items"):
         raise ValueError(f"broadcast_parameters takes a dict of arrays or of parameters, not {type(params).__name__}")

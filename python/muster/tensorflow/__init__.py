@@ -9,11 +9,13 @@
     optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
     hvd.broadcast_variables(variables, root_rank=0)     # after the first step
 
-Tensors of the CPU, eagerly and in graphs, but not in what XLA compiles (jit_compile=True). `name` is the same on all
-ranks. Without one, eager operations are matched by the order of the calls of their kind, and those in graphs by their
-place in the graph. Errors: tf.errors.InvalidArgumentError for what cannot be done, tf.errors.FailedPreconditionError
-where ranks differ (that operation alone), HorovodInternalError where a rank has ended (this and all later ones). Eagerly
-the first is a ValueError and the second a HorovodInternalError as well; in a graph the last is tf.errors.UnknownError.
+Tensors must be on the CPU. Operations work eagerly and in graphs, but not in code that XLA compiles (jit_compile=True).
+`name` must be the same on all ranks. Unnamed eager operations are matched by the order of the calls of their kind,
+those in graphs by their place in the graph.
+Errors: tf.errors.InvalidArgumentError for an impossible call. tf.errors.FailedPreconditionError if the ranks differ
+(this operation fails). HorovodInternalError if a rank has ended (this and all later operations fail).
+In eager code the first is also a ValueError, and the second also a HorovodInternalError. In a graph the last one is
+tf.errors.UnknownError.
 """
 
 from muster.engine import Adasum, Average, Max, Min, Product, Sum

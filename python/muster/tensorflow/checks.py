@@ -1,8 +1,8 @@
-"""tf.errors.FailedPreconditionError in a graph, for ranks that differ. A tf.numpy_function cannot raise it.
+"""Raises tf.errors.FailedPreconditionError in a graph if ranks differ. A tf.numpy_function cannot raise it.
 
-So a function that fails gives the number of its failure, and a kernel of ours behind it fails in its place. The kernel
-is registered with TensorFlow's C API for kernels (tensorflow/c/kernels.h), which keeps its binary interface. Where a
-TensorFlow does not have it, the function raises what it can: TensorFlow makes UnknownError of that.
+So a function that fails returns the number of its failure, and a kernel of ours behind it fails in its place. The
+kernel is registered with TensorFlow's C API for kernels (tensorflow/c/kernels.h), whose binary interface is stable. If
+a TensorFlow does not have that API, the function raises its own error, which TensorFlow turns into UnknownError.
 """
 
 import ctypes
@@ -37,24 +37,24 @@ _FUNCTIONS = {
 }
 _COMPUTE = CFUNCTYPE(None, c_void_p, c_void_p)  # (kernel, its TF_OpKernelContext)
 
-_failures = {}  # number -> message, from the function's failure to the kernel's
+_failures = {}  # number -> message, kept from the function's failure until the kernel's
 _numbers = itertools.count(1)
 
 
 class _Api:
-    """The functions above."""
+    """The functions of _FUNCTIONS."""
 
     def __init__(self, libraries):
         for name, (result, arguments) in _FUNCTIONS.items():
             function = next((getattr(library, name) for library in libraries if hasattr(library, name)), None)
             if function is None:
                 raise AttributeError(name)
-            # A function of its own, whose types nobody else sets.
+            # Make a function object of our own, so that no other code sets its types.
             address = ctypes.cast(function, c_void_p).value
             setattr(self, name, CFUNCTYPE(result, *arguments)(address))
 
     def register(self, compute):
-        """Whether TensorFlow has taken the operation and its kernel."""
+        """Registers the operation and its kernel. Returns True if TensorFlow has accepted both."""
         status = self.TF_NewStatus()
         try:
             builder = self.TF_NewOpDefinitionBuilder(_OP)
@@ -72,7 +72,7 @@ class _Api:
             self.TF_DeleteStatus(status)
 
     def check(self, context):
-        """The kernel."""
+        """Runs as the kernel: fails if its input is the number of a failure."""
         status, tensor = self.TF_NewStatus(), c_void_p()
         try:
             self.TF_GetInput(context, 0, ctypes.byref(tensor), status)
@@ -97,9 +97,10 @@ def _libraries():
 
 
 def _registered():
-    """The kernel's function, which has to stay. None: this TensorFlow does not have the API."""
+    """Returns the kernel's function, which must stay alive. None if this TensorFlow does not have the API."""
     before = getattr(tf, "_muster_check", None)
-    if before is not None:  # this module is loaded again; TensorFlow ends the process at a second registration
+    # This module is loaded again. Don't register twice, because TensorFlow would end the process.
+    if before is not None:
         return before
     try:
         api = _Api(list(_libraries()))
@@ -116,7 +117,7 @@ _kernel = _registered()
 
 
 def checked(function, tensors, dtypes):
-    """tf.numpy_function() whose RanksDifferError becomes tf.errors.FailedPreconditionError."""
+    """Does tf.numpy_function(), but turns RanksDifferError into tf.errors.FailedPreconditionError."""
     if _kernel is None:
         return tf.numpy_function(function, tensors, dtypes, stateful=True)
 

@@ -1,4 +1,5 @@
-"""Compression of tensors on their way: Compression.none, .fp16, .bf16, or a class of the user's own like Compressor."""
+"""Compresses tensors while they travel: Compression.none, .fp16, .bf16, or a class of the user's own like
+Compressor."""
 
 import tensorflow as tf
 
@@ -28,7 +29,7 @@ class BF16Compressor(_CastCompressor):
 
 
 class Compression:
-    """What `compression=` takes."""
+    """The values of `compression=`."""
 
     none = NoneCompressor
     fp16 = FP16Compressor

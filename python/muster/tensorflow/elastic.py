@@ -1,12 +1,12 @@
-"""Horovod's elastic names for TensorFlow: see muster.elastic for what they do in a job of a fixed number of ranks."""
+"""Horovod's elastic API for TensorFlow. muster.elastic explains its effect in a job with a fixed number of ranks."""
 
 from muster.elastic import ObjectState, run
 from muster.tensorflow.functions import broadcast_variables
 
 
 class TensorFlowState(ObjectState):
-    """Variables, and objects that can be pickled as attributes: TensorFlowState(variables=..., epoch=0). `session` is
-    not used."""
+    """Keeps variables, and objects that can be pickled as attributes: TensorFlowState(variables=..., epoch=0).
+    `session` is not used."""
 
     def __init__(self, variables=None, session=None, **kwargs):
         del session
@@ -34,8 +34,8 @@ class TensorFlowState(ObjectState):
 
 
 class TensorFlowKerasState(TensorFlowState):
-    """A model with its optimizer, and objects that can be pickled as attributes: TensorFlowKerasState(model, batch=0).
-    `backend` is not used. Ranks have the same variables: a step was made, or none, on all."""
+    """Keeps a model with its optimizer, and objects that can be pickled as attributes: TensorFlowKerasState(model,
+    batch=0). `backend` is not used. All ranks must have the same variables: either all have made a step, or none."""
 
     def __init__(self, model, optimizer=None, backend=None, **kwargs):
         del backend
@@ -48,7 +48,8 @@ class TensorFlowKerasState(TensorFlowState):
 
 
 def variables_of(optimizer):
-    """The optimizer's own variables: a list in Keras 3, the result of a function in older optimizers."""
+    """Returns the optimizer's own variables. In Keras 3 they are a list, in older optimizers the result of a
+    function."""
     if optimizer is None:
         return []
     found = optimizer.variables

@@ -1,4 +1,4 @@
-"""What operations raise eagerly: an error of muster that is also the error of TensorFlow that Horovod raises."""
+"""The errors of eager operations: each is an error of muster and also the error of TensorFlow that Horovod raises."""
 
 import contextlib
 
@@ -8,7 +8,7 @@ from muster.exceptions import RanksDifferError
 
 
 class FailedPrecondition(RanksDifferError, tf.errors.FailedPreconditionError):
-    """Ranks differ in a tensor."""
+    """The ranks differ in a tensor."""
 
     def __init__(self, message):
         RanksDifferError.__init__(self, message)
@@ -16,7 +16,7 @@ class FailedPrecondition(RanksDifferError, tf.errors.FailedPreconditionError):
 
 
 class InvalidArgument(ValueError, tf.errors.InvalidArgumentError):
-    """An operation cannot be done."""
+    """An operation is not possible."""
 
     def __init__(self, message):
         ValueError.__init__(self, message)
@@ -25,7 +25,7 @@ class InvalidArgument(ValueError, tf.errors.InvalidArgumentError):
 
 @contextlib.contextmanager
 def of_tensorflow():
-    """Errors that leave the block are errors of TensorFlow as well."""
+    """Makes errors that leave the block errors of TensorFlow, too."""
     try:
         yield
     except RanksDifferError as error:

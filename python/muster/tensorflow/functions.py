@@ -1,4 +1,4 @@
-"""The state of a training on all ranks: variables, any object."""
+"""Gives the state of a training to all ranks: variables, any object."""
 
 import tensorflow as tf
 
@@ -8,7 +8,7 @@ from muster.world import global_process_set
 
 
 def _assign_all(variables, root_rank, name, process_set):
-    """Assigns the values of `root_rank`; the assignments, in the order of the variables."""
+    """Assigns the values of `root_rank`. Returns the assignments, in the order of the variables."""
     def function(values, label):
         begun = [arrays.broadcast_async(value, root_rank, f"{label or 'variables'}.{i}", process_set)
                  for i, value in enumerate(values)]
@@ -22,21 +22,21 @@ def _assign_all(variables, root_rank, name, process_set):
 
 @unconverted
 def broadcast_variables(variables, root_rank, process_set=global_process_set, inplace=False):
-    """Gives all ranks the values of `root_rank` (a rank of the world). All variables are on their way at once. In a
-    graph of TensorFlow 1: the operation that does so. `inplace` is not used: variables are assigned to."""
+    """Gives all ranks the values of `root_rank` (a rank of the world). All broadcasts run at the same time. In a graph
+    of TensorFlow 1 it returns the operation that does so. `inplace` is not used, because variables are assigned to."""
     del inplace
     variables = list(variables)
     if not variables:
         return None
     assigned = _assign_all(variables, root_rank, None, process_set)
-    # A tf.function runs it by itself.
+    # A tf.function runs the assignments by itself.
     return None if tf.compat.v1.executing_eagerly_outside_functions() else tf.group(*assigned)
 
 
 @unconverted
 def broadcast_(variables, root_rank, name=None, process_set=global_process_set):
-    """broadcast_variables(), and the values of the variables afterwards as tensors. In a graph of TensorFlow 1 whatever
-    needs one of these tensors assigns all variables."""
+    """Does broadcast_variables(), and returns the new values of the variables as tensors. In a graph of TensorFlow 1
+    the use of any of these tensors assigns all variables."""
     variables = list(variables)
     if not variables:
         return []
@@ -46,8 +46,9 @@ def broadcast_(variables, root_rank, name=None, process_set=global_process_set):
 
 
 def broadcast_global_variables(root_rank):
-    """In a graph of TensorFlow 1: the operation that gives all ranks the global variables of `root_rank`.
-    RuntimeError: there are none when executing eagerly; broadcast_variables() takes a model's."""
+    """Returns, in a graph of TensorFlow 1, the operation that gives all ranks the global variables of `root_rank`.
+    RuntimeError: TensorFlow executes eagerly, where there are no such variables; use broadcast_variables() with the
+    model's."""
     if tf.executing_eagerly():
         raise RuntimeError("broadcast_global_variables() does not support eager execution: "
                            "broadcast_variables(model.variables, root_rank) instead")
@@ -55,8 +56,8 @@ def broadcast_global_variables(root_rank):
 
 
 class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):
-    """For tf.compat.v1's monitored sessions: gives all ranks the global variables of `root_rank` when a session is
-    made. `device` is not used."""
+    """A hook for monitored sessions of tf.compat.v1. It gives all ranks the global variables of `root_rank` when a
+    session is made. `device` is not used."""
 
     def __init__(self, root_rank, device=""):
         del device
@@ -64,27 +65,28 @@ class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):
         self._operation = None
 
     def begin(self):
-        """Called by the session."""
+        """The session calls this."""
         self._operation = broadcast_global_variables(self._root_rank)
 
     def after_create_session(self, session, coord):
-        """Called by the session."""
+        """The session calls this."""
         del coord
         session.run(self._operation)
 
 
 def broadcast_object(obj, root_rank=0, session=None, name=None, process_set=global_process_set):
-    """Any object that can be pickled, of `root_rank`. `session` is not used."""
+    """Returns the object of `root_rank` on all ranks. The object must be one that can be pickled. `session` is not
+    used."""
     del session
     return arrays.broadcast_object(obj, root_rank, name, process_set)
 
 
 def broadcast_object_fn(root_rank=0, session=None, name=None, process_set=global_process_set):
-    """broadcast_object() with these arguments, as a function of the object."""
+    """Returns broadcast_object() with these arguments, as a function of the object."""
     return lambda obj: broadcast_object(obj, root_rank, session, name, process_set)
 
 
 def allgather_object(obj, session=None, name=None, process_set=global_process_set):
-    """The objects of all ranks, in rank order. `session` is not used."""
+    """Returns the objects of all ranks, in rank order. `session` is not used."""
     del session
     return arrays.allgather_object(obj, name, process_set)

@@ -1,4 +1,4 @@
-"""The gradients of all ranks: what DistributedGradientTape and DistributedOptimizer share."""
+"""Reduces gradients over all ranks. DistributedGradientTape and DistributedOptimizer share it."""
 
 import tensorflow as tf
 
@@ -12,23 +12,23 @@ from muster.world import global_process_set
 
 
 def _place():
-    """What the names of a reduction's operations say of where it is called.
+    """Returns the part of the operations' names that tells where a reduction is called.
 
-    Eager reductions need nothing: one is done before the next begins. Neither do those of two functions, whose names
-    only keep their shapes apart in the engine's cache. In one graph they are numbered: in a graph of TensorFlow 1
-    several may run at once."""
+    Eager reductions need no such part, because one is done before the next begins. Reductions of two functions need
+    none either; their names only keep their shapes apart in the engine's cache. In one graph reductions are numbered,
+    because in a graph of TensorFlow 1 several may run at the same time."""
     return "" if tf.executing_eagerly() else f".{graph.place()}"
 
 
 class Reducer:
-    """How the gradients of one tape or optimizer become those of all ranks. Not thread-safe."""
+    """Makes the gradients of one tape or optimizer those of all ranks. Not thread-safe."""
 
     def __init__(self, kind, compression=Compression.none, sparse_as_dense=False, op=Average,
                  gradient_predivide_factor=1.0, groups=None, num_groups=0, process_set=global_process_set,
                  scale_local_gradients=True, local_layers=None):
         if gradient_predivide_factor != 1.0 and op != Average:
             raise ValueError("gradient_predivide_factor not supported with op != Average")
-        world.takes_part(process_set)  # ValueError: it was not added, or init() was not called
+        world.takes_part(process_set)  # raises ValueError if it was not added, or init() was not called
         self._kind = kind
         self._compression = compression
         self._sparse_as_dense = sparse_as_dense
@@ -40,20 +40,20 @@ class Reducer:
         self._local_layers = [] if local_layers is None else \
             list(local_layers) if isinstance(local_layers, (list, tuple)) else [local_layers]
         self._local = []
-        self.has_computed = False  # an optimizer has reduced gradients where it has computed them
+        self.has_computed = False  # true if an optimizer reduces gradients when it computes them
 
     def register_local(self, variable):
-        """The gradients of this variable stay this rank's own."""
+        """Keeps the gradients of this variable this rank's own."""
         self._local.append(variable)
 
     def local_ids(self):
-        """The id()s of variables whose gradients do."""
+        """Returns the id()s of the variables whose gradients stay this rank's own."""
         return {id(variable) for variable in self._local} | {
             id(variable) for layer in self._local_layers for variable in layer.trainable_weights}
 
     def reduce(self, gradients, variables):
-        """The gradients of all ranks of the process set, in the order of those given, of which some may be None. On
-        other ranks: those given."""
+        """Returns the gradients of all ranks of the process set, in the given order. Some gradients may be None. On
+        other ranks it returns the given ones."""
         if not world.takes_part(self._process_set):
             return list(gradients)
         local = self.local_ids()
@@ -83,7 +83,7 @@ class Reducer:
             made[i] = self._compression.decompress(tensor, ctx)
 
     def _groups_of(self, variables):
-        """Lists of indices; all in one list are one unit."""
+        """Returns lists of indices. Each list is one unit."""
         indices = list(range(len(variables)))
         if self._groups is None:
             return [[i] for i in indices]
@@ -103,25 +103,26 @@ def _scaled(gradient, factor):
 
 
 class _DistributedTape:
-    """What the classes made by DistributedGradientTape() add to the user's tape."""
+    """The methods that DistributedGradientTape() adds to the user's tape."""
 
     _reducer = None
 
     def register_local_source(self, source):
-        """The gradients of this variable stay this rank's own, divided by the number of ranks."""
+        """Keeps the gradients of this variable this rank's own, divided by the number of ranks."""
         self._reducer.register_local(source)
 
     @unconverted
     def gradient(self, target, sources, *args, use_generic_names=False, **kwargs):
-        """Those of the user's tape, reduced over all ranks. `use_generic_names` is not used: names never depend on those
-        of variables."""
+        """Returns the gradients of the user's tape, reduced over all ranks. `use_generic_names` is not used, because
+        names never depend on those of variables."""
         del use_generic_names
         found = super().gradient(target, sources, *args, **kwargs)
         reduced = self._reducer.reduce(tf.nest.flatten(found), tf.nest.flatten(sources))
         return tf.nest.pack_sequence_as(found, reduced)
 
     def get_local_and_global_gradients(self, target, sources, *args, **kwargs):
-        """([(source, gradient), …] of what stays this rank's own, [the same of all others]) of a list of sources."""
+        """Returns ([(source, gradient), …] of the sources whose gradients stay this rank's own, [the same of all
+        others])."""
         pairs = list(zip(sources, self.gradient(target, sources, *args, **kwargs)))
         local = self._reducer.local_ids()
         return [pair for pair in pairs if id(pair[0]) in local], [pair for pair in pairs if id(pair[0]) not in local]
@@ -138,17 +139,19 @@ def _distributed(tape, name, **options):
 def DistributedGradientTape(gradtape, device_dense="", device_sparse="", compression=Compression.none,
                             sparse_as_dense=False, op=Average, gradient_predivide_factor=1.0, num_groups=0, groups=None,
                             process_set=global_process_set, scale_local_gradients=True, name=None):
-    """The tape, whose gradient() from now on gives the gradients of all ranks.
+    """Returns `gradtape` itself. From now on its gradient() returns the gradients of all ranks.
 
     op: Average, Sum, Adasum, Min, Max, Product.
-    gradient_predivide_factor: gradients are divided by it before they are added up, and by size / factor afterwards.
-    groups: gradients that are reduced as one unit: a number of groups, or lists of variables (num_groups: the older
-        name). sparse_as_dense: tf.IndexedSlices are made dense, otherwise gathered.
-    process_set: on ranks outside it gradients stay what they are.
-    scale_local_gradients: those of register_local_source() are divided by the number of ranks.
-    name: of its reductions, which Horovod does not have. Two tapes that reduce at the same time, in two threads, need two
-        names.
-    The devices are not used. ValueError: a setting, a process set that was not added, or init() was not called."""
+    gradient_predivide_factor: gradients are divided by it before the sum, and by size / factor after it.
+    groups: gradients that are reduced as one unit: a number of groups, or lists of variables. num_groups is its older
+    name.
+    sparse_as_dense: tf.IndexedSlices are made dense. Otherwise they are gathered.
+    process_set: on ranks outside it gradients stay unchanged.
+    scale_local_gradients: gradients of register_local_source() are divided by the number of ranks.
+    name: the name of its reductions; Horovod has no such argument. Two tapes that reduce at the same time, in two
+    threads, need different names.
+    The devices are not used. ValueError: a wrong setting, a process set that was not added, or init() was not
+    called."""
     del device_dense, device_sparse
     return _distributed(gradtape, name, compression=compression, sparse_as_dense=sparse_as_dense, op=op,
                         gradient_predivide_factor=gradient_predivide_factor, num_groups=num_groups, groups=groups,
@@ -159,8 +162,8 @@ def PartialDistributedGradientTape(gradtape, device_dense="", device_sparse="", 
                                    sparse_as_dense=False, op=Average, gradient_predivide_factor=1.0, num_groups=0,
                                    groups=None, process_set=global_process_set, local_layers=None,
                                    scale_local_gradients=True, name=None):
-    """DistributedGradientTape() that leaves the gradients of the weights of `local_layers` (a layer or several) to this
-    rank."""
+    """Does DistributedGradientTape(), but keeps the gradients of the weights of `local_layers` (one layer or several)
+    this rank's own."""
     del device_dense, device_sparse
     return _distributed(gradtape, name, compression=compression, sparse_as_dense=sparse_as_dense, op=op,
                         gradient_predivide_factor=gradient_predivide_factor, num_groups=num_groups, groups=groups,

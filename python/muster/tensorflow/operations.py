@@ -1,8 +1,8 @@
-"""Horovod's operations on TensorFlow's tensors, over muster.numpy.
+"""Horovod's operations on TensorFlow's tensors, built on muster.numpy.
 
-Eager tensors are handed over as arrays; what becomes of operations in a graph is in muster.tensorflow.graph. Operations
-in a branch, a loop or a function that takes variables are in order only among themselves. XLA (jit_compile=True) cannot
-call operations.
+Eager tensors are passed on as arrays. muster.tensorflow.graph explains operations in a graph. Operations in a branch, a
+loop or a function that takes variables keep their order only among themselves. XLA (jit_compile=True) cannot call
+operations.
 """
 
 import numpy as np
@@ -16,17 +16,19 @@ from muster.tensorflow import errors, graph
 from muster.tensorflow.compression import Compression
 from muster.world import global_process_set
 
-# Our functions are called while users' functions are traced, and are not to be rewritten.
+# TensorFlow calls our functions while it traces users' functions, and must not rewrite them.
 unconverted = tf.autograph.experimental.do_not_convert
 
 
 def call(kind, function, tensors, shapes, dtypes=None, name=None, process_set=global_process_set,
          ignore_name_scope=False):
-    """The tensors that function(arrays, name) -> arrays makes of `tensors`: now, or when the graph runs.
+    """Returns the tensors that function(arrays, name) -> arrays makes of `tensors`. It is called now, or when the graph
+    runs.
 
-    kind: of the operation, for its node in a graph. shapes: what is known of those of the results. dtypes: of the
-    results, those of `tensors` unless others are named. name: the user's; the function gets None where that is None and
-    no graph has another one. ignore_name_scope: of names in a graph of TensorFlow 1 only the last part counts.
+    kind: the kind of the operation, for its node in a graph. shapes: the known parts of the results' shapes. dtypes:
+    the types of the results; by default those of `tensors`. name: the user's. If that is None, and no graph gives
+    another one, the function gets None. ignore_name_scope: only the last part of names in a graph of TensorFlow 1
+    counts.
     ValueError: the process set was not added, or init() was not called."""
     dtypes = [tensor.dtype for tensor in tensors] if dtypes is None else dtypes
     if tf.executing_eagerly():
@@ -45,7 +47,7 @@ def _grad_name(name):
 
 
 def _dense(gradients):
-    """Gradients of results, of which TensorFlow may give some as tf.IndexedSlices."""
+    """Converts gradients of results to tensors, because TensorFlow may give some as tf.IndexedSlices."""
     return [tf.convert_to_tensor(gradient) for gradient in gradients]
 
 
@@ -55,8 +57,8 @@ def _unknown_rows(tensor):
 
 def reduce_all(tensors, names, op, prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set,
                groups=None):
-    """The reductions of several dense tensors, all on their way at once. names: one for each. groups: lists of their
-    indices; each list is one unit. No gradients."""
+    """Returns the reductions of several dense tensors, which run at the same time. names: one for each tensor. groups:
+    lists of their indices; each list is one unit. It has no gradients."""
     groups = [[i] for i in range(len(tensors))] if groups is None else groups
 
     def function(given, _):
@@ -79,7 +81,7 @@ def reduce_all(tensors, names, op, prescale_factor=1.0, postscale_factor=1.0, pr
 def grouped_allreduce(tensors, average=None, device_dense="", device_sparse="", compression=Compression.none, op=None,
                       prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set,
                       ignore_name_scope=False, name=None):
-    """allreduce() of several tensors that are one unit: none is reduced before all ranks have submitted all of them.
+    """Does allreduce() for several tensors as one unit: none is reduced before all ranks have submitted all of them.
     tf.IndexedSlices among them are gathered as another unit."""
     del device_dense, device_sparse
     op = reduction(average, op)
@@ -118,11 +120,12 @@ def _reduce_group(tensors, compression, op, prescale_factor, postscale_factor, p
 def allreduce(tensor, average=None, device_dense="", device_sparse="", compression=Compression.none, op=None,
               prescale_factor=1.0, postscale_factor=1.0, name=None, process_set=global_process_set,
               ignore_name_scope=False):
-    """The reduction of all ranks' tensors of this name, by default their average. Its gradient is the same reduction of
-    the gradients. tf.IndexedSlices are gathered, and divided by the number of ranks for an average. The devices are not
-    used. In a graph of TensorFlow 1 the node has this name, or one that follows from the tensor's, and ranks match
-    operations by the names of nodes; ignore_name_scope: without the scopes that they are in.
-    NotImplementedError: tf.IndexedSlices and another reduction than Average or Sum, or a factor."""
+    """Returns the reduction of all ranks' tensors with this name, by default their average. Its gradient is the same
+    reduction of the gradients. tf.IndexedSlices are gathered; for an average they are divided by the number of ranks.
+    The devices are not used.
+    In a graph of TensorFlow 1 the node has this name, or one made from the tensor's name. Ranks match operations by the
+    names of nodes; with ignore_name_scope without their scopes.
+    NotImplementedError: tf.IndexedSlices with a reduction other than Average or Sum, or with a factor."""
     del device_dense, device_sparse
     op = reduction(average, op)
     if isinstance(tensor, tf.IndexedSlices):
@@ -148,8 +151,8 @@ def allreduce(tensor, average=None, device_dense="", device_sparse="", compressi
 
 
 def _gather_slices(slices, op, scale, name, process_set, ignore_name_scope):
-    """The reductions of several tf.IndexedSlices. The average of integers is of a floating-point type, as TensorFlow's
-    division is."""
+    """Returns the reductions of several tf.IndexedSlices. The average of integers has a floating-point type, as
+    TensorFlow's division has."""
     if not slices:
         return []
     if op not in (Average, Sum):
@@ -166,7 +169,7 @@ def _gather_slices(slices, op, scale, name, process_set, ignore_name_scope):
 
 
 def _gathered(given, name, process_set, ignore_name_scope):
-    """([the tensors of all ranks], [how many rows came from each rank])"""
+    """Returns ([the tensors of all ranks], [the number of rows from each rank])."""
     def function(values, label):
         rows = [np.array([value.shape[0] for value in values], np.int64).reshape(1, -1)]
         return arrays.grouped_allgather(values + rows, label, process_set)
@@ -178,7 +181,7 @@ def _gathered(given, name, process_set, ignore_name_scope):
 
 @unconverted
 def grouped_allgather(tensors, name=None, ignore_name_scope=False, process_set=global_process_set):
-    """allgather() of several tensors that are one unit."""
+    """Does allgather() for several tensors as one unit."""
     @tf.custom_gradient
     def differentiable(*given):
         made, rows = _gathered(given, name, process_set, ignore_name_scope)
@@ -197,15 +200,15 @@ def grouped_allgather(tensors, name=None, ignore_name_scope=False, process_set=g
 
 @unconverted
 def allgather(tensor, name=None, ignore_name_scope=False, process_set=global_process_set):
-    """The tensors of all ranks, one behind the other along the first dimension, in which they may differ. Its gradient
-    is this rank's part of the average of all ranks' gradients."""
+    """Returns the tensors of all ranks, one behind the other along the first dimension. They may differ in that
+    dimension. Its gradient is this rank's part of the average of all ranks' gradients."""
     return grouped_allgather([tensor], name, ignore_name_scope, process_set)[0]
 
 
 @unconverted
 def broadcast(tensor, root_rank, name=None, ignore_name_scope=False, process_set=global_process_set):
-    """The tensor of `root_rank` (a rank of the world) on all ranks. Its gradient is the average of all ranks' gradients
-    on `root_rank`, and zero elsewhere."""
+    """Returns the tensor of `root_rank` (a rank of the world) on all ranks. Its gradient is the average of all ranks'
+    gradients on `root_rank`, and zero elsewhere."""
     @tf.custom_gradient
     def differentiable(given):
         def function(values, label):
@@ -216,7 +219,8 @@ def broadcast(tensor, root_rank, name=None, ignore_name_scope=False, process_set
                                 process_set=process_set, ignore_name_scope=ignore_name_scope)
             if world.rank() == root_rank:
                 return average
-            with tf.control_dependencies([average]):  # a session would not compute it otherwise, and others wait
+            # Without this dependency a session would not compute the average, and other ranks would wait for it.
+            with tf.control_dependencies([average]):
                 return tf.identity(tf.zeros_like(average))
 
         return call("broadcast", function, [given], [given.shape], name=name, process_set=process_set,
@@ -227,8 +231,8 @@ def broadcast(tensor, root_rank, name=None, ignore_name_scope=False, process_set
 
 @unconverted
 def alltoall(tensor, splits=None, name=None, ignore_name_scope=False, process_set=global_process_set):
-    """splits[r] rows of `tensor` to each rank r; the rows that came from all ranks, in rank order. With `splits` also
-    how many came from each. Its gradient sends the gradients back."""
+    """Sends splits[r] rows of `tensor` to each rank r. Returns the rows from all ranks, in rank order. With `splits` it
+    also returns the number of rows from each rank. Its gradient sends the gradients back."""
     ranks = world.size_of(process_set)
 
     @tf.custom_gradient
@@ -256,7 +260,7 @@ def alltoall(tensor, splits=None, name=None, ignore_name_scope=False, process_se
 def grouped_reducescatter(tensors, device_dense="", compression=Compression.none, op=Average,
                           process_set=global_process_set, prescale_factor=1.0, postscale_factor=1.0, name=None,
                           ignore_name_scope=False):
-    """reducescatter() of several tensors that are one unit."""
+    """Does reducescatter() for several tensors as one unit."""
     del device_dense
 
     @tf.custom_gradient
@@ -281,15 +285,16 @@ def grouped_reducescatter(tensors, device_dense="", compression=Compression.none
 @unconverted
 def reducescatter(tensor, device_dense="", compression=Compression.none, op=Average, name=None,
                   process_set=global_process_set, ignore_name_scope=False, prescale_factor=1.0, postscale_factor=1.0):
-    """This rank's rows of the reduction of all ranks' tensors (Average or Sum); the first ranks get one more where they
-    do not come out even. Its gradient gathers those of all ranks, times their number for a sum."""
+    """Returns this rank's rows of the reduction of all ranks' tensors (Average or Sum). If the rows do not divide
+    evenly, the first ranks get one more. Its gradient gathers those of all ranks, and multiplies them by the number of
+    ranks for a Sum."""
     return grouped_reducescatter([tensor], device_dense, compression, op, process_set, prescale_factor,
                                  postscale_factor, name, ignore_name_scope)[0]
 
 
 def join():
-    """For ranks that have no more data: contributes nothing to the other ranks' allreduces until all ranks have joined.
-    The last rank that joined."""
+    """Call it on ranks that have no more data. Until all ranks have joined, this rank contributes nothing to the
+    allreduces of the others. Returns the last rank that joined."""
     return arrays.join()
 
 
@@ -306,34 +311,34 @@ def _number(function):
 
 @unconverted
 def size_op(process_set_id=0, name=None):
-    """size() of a process set as a tensor, asked for when a graph runs."""
+    """Returns size() of a process set as a tensor. It is read when a graph runs."""
     del name
     return _number(lambda: world.get_process_set_by_id(process_set_id).size())
 
 
 @unconverted
 def rank_op(name=None):
-    """rank() as a tensor, asked for when a graph runs."""
+    """Returns rank() as a tensor. It is read when a graph runs."""
     del name
     return _number(world.rank)
 
 
 @unconverted
 def local_size_op(name=None):
-    """local_size() as a tensor, asked for when a graph runs."""
+    """Returns local_size() as a tensor. It is read when a graph runs."""
     del name
     return _number(world.local_size)
 
 
 @unconverted
 def local_rank_op(name=None):
-    """local_rank() as a tensor, asked for when a graph runs."""
+    """Returns local_rank() as a tensor. It is read when a graph runs."""
     del name
     return _number(world.local_rank)
 
 
 @unconverted
 def process_set_included_op(process_set_id=0, name=None):
-    """1 if this rank is in the process set, else 0, as a tensor that is asked for when a graph runs."""
+    """Returns 1 if this rank is in the process set, else 0, as a tensor. It is read when a graph runs."""
     del name
     return _number(lambda: world.get_process_set_by_id(process_set_id).included())

@@ -17,10 +17,12 @@ class _Aggregation:
         self._is_average = is_average
         self._sums = None
         with tf.init_scope():
-            self.counter = tf.Variable(0, trainable=False, dtype=tf.int64)  # passes since gradients were reduced
+            # number of passes since gradients were reduced
+            self.counter = tf.Variable(0, trainable=False, dtype=tf.int64)
 
     def compute(self, reducer, gradients, variables):
-        """In every n-th pass the gradients of all ranks, of n passes. In the others the sums so far of this rank."""
+        """Returns in every n-th pass the gradients of all ranks, of n passes. In the other passes it returns this
+        rank's sums so far."""
         if self._sums is None:
             with tf.init_scope():
                 self._sums = [None if gradient is None else tf.Variable(tf.zeros(variable.shape, gradient.dtype),
@@ -54,7 +56,8 @@ class _Aggregation:
         return made
 
     def apply(self, optimizer, variables, apply):
-        """Calls apply() after a pass whose compute() has reduced the gradients; otherwise it only counts the step."""
+        """Calls apply() after a pass whose compute() has reduced the gradients. After other passes it only counts the
+        step."""
         with tf.init_scope():
             _build(optimizer, variables)
 
@@ -70,8 +73,8 @@ class _Aggregation:
 
 
 def _cond_in_place(condition, if_true, if_false):
-    """tf.cond(). A tf.function keeps its operations in order, but not a branch that takes variables: two operations that
-    take none hold its place."""
+    """Does tf.cond() at a fixed place. A tf.function keeps its operations in order, but not a branch that takes
+    variables. Two operations that take none hold the branch in its place."""
     with tf.control_dependencies([tf.timestamp()]):
         made = tf.cond(condition, if_true, if_false)
     with tf.control_dependencies(tf.nest.flatten(made)):
@@ -80,7 +83,7 @@ def _cond_in_place(condition, if_true, if_false):
 
 
 def _build(optimizer, variables):
-    """Makes the optimizer's own variables, which cannot be made in a branch of a graph."""
+    """Makes the optimizer's own variables, because a branch of a graph cannot make them."""
     if hasattr(optimizer, "build"):
         if not getattr(optimizer, "built", False):
             optimizer.build(variables)
@@ -89,31 +92,31 @@ def _build(optimizer, variables):
 
 
 class _Distributed:
-    """What the classes made by DistributedOptimizer() add to the user's optimizer."""
+    """The methods that DistributedOptimizer() adds to the user's optimizer."""
 
     _reducer = None
-    _agg_helper = None  # _Aggregation; its name is Horovod's
+    _agg_helper = None  # an _Aggregation; the name is Horovod's
 
     def register_local_var(self, variable):
-        """The gradients of this variable stay this rank's own, divided by the number of ranks."""
+        """Keeps the gradients of this variable this rank's own, divided by the number of ranks."""
         self._reducer.register_local(variable)
 
     def _reduced(self, gradients, variables):
-        """The gradients of all ranks, where as many backward passes as asked for have been made."""
+        """Returns the gradients of all ranks, once as many backward passes as requested have been made."""
         if self._agg_helper is None:
             return self._reducer.reduce(gradients, variables)
         return self._agg_helper.compute(self._reducer, gradients, variables)
 
     def _applied(self, variables, apply):
-        """apply(), where _reduced() has given gradients of all ranks."""
+        """Calls apply() if _reduced() has returned gradients of all ranks."""
         return apply() if self._agg_helper is None else self._agg_helper.apply(self, variables, apply)
 
 
 class _DistributedKeras2(_Distributed):
-    """Keras 2, also its older optimizers."""
+    """For Keras 2, its older optimizers included."""
 
     def compute_gradients(self, loss, var_list, tape=None):
-        """(gradient of all ranks, variable) for every variable."""
+        """Returns (gradient of all ranks, variable) for every variable."""
         return self._compute_gradients(loss, var_list, None, tape)
 
     @unconverted
@@ -129,8 +132,8 @@ class _DistributedKeras2(_Distributed):
 
     @unconverted
     def apply_gradients(self, grads_and_vars, *args, **kwargs):
-        """That of the user's optimizer, with the gradients of all ranks: those that are given, if compute_gradients()
-        was ever called (fit() does), otherwise those that these become."""
+        """Does apply_gradients() of the user's optimizer with the gradients of all ranks. If compute_gradients() was
+        ever called (fit() does so), the given gradients are those already. Otherwise they are reduced here."""
         gradients, variables = map(list, zip(*grads_and_vars))
         base = super().apply_gradients
         if not self._reducer.has_computed:
@@ -139,11 +142,11 @@ class _DistributedKeras2(_Distributed):
 
 
 class _DistributedKeras3(_Distributed):
-    """Keras 3, whose apply_gradients() calls apply()."""
+    """For Keras 3, whose apply_gradients() calls apply()."""
 
     @unconverted
     def apply(self, grads, trainable_variables=None):
-        """That of the user's optimizer, with the gradients of all ranks."""
+        """Does apply() of the user's optimizer with the gradients of all ranks."""
         variables = list(self._trainable_variables if trainable_variables is None else trainable_variables)
         base = super().apply
         gradients = self._reduced(list(grads), variables)
@@ -151,16 +154,16 @@ class _DistributedKeras3(_Distributed):
 
 
 class _DistributedV1(_Distributed):
-    """tf.compat.v1."""
+    """For optimizers of tf.compat.v1."""
 
     @property
     def _optimizer(self):
-        """The user's optimizer, by the name that it has in Horovod. Here it is this object."""
+        """The user's optimizer, under the name that it has in Horovod. Here it is this object."""
         return self
 
     @unconverted
     def compute_gradients(self, *args, **kwargs):
-        """(gradient of all ranks, variable) for every variable."""
+        """Returns (gradient of all ranks, variable) for every variable."""
         gradients, variables = map(list, zip(*super().compute_gradients(*args, **kwargs)))
         return list(zip(self._reducer.reduce(gradients, variables), variables))
 
@@ -174,7 +177,7 @@ def _mixin_of(optimizer):
 
 
 def distribute(optimizer, name, backward_passes_per_step, average_aggregated_gradients, **options):
-    """DistributedOptimizer() of all modules; `options` are those of Reducer()."""
+    """Does the work of DistributedOptimizer() for all modules. `options` are those of Reducer()."""
     mixin = _mixin_of(optimizer)
     if isinstance(optimizer, _Distributed):
         raise ValueError("the optimizer is a DistributedOptimizer already")
@@ -193,17 +196,17 @@ def DistributedOptimizer(optimizer, name=None, use_locking=False, device_dense="
                          compression=Compression.none, sparse_as_dense=False, backward_passes_per_step=1, op=Average,
                          gradient_predivide_factor=1.0, average_aggregated_gradients=False, num_groups=0, groups=None,
                          process_set=global_process_set, scale_local_gradients=True):
-    """The optimizer, with its state, which from now on follows the gradients of all ranks: its class becomes a subclass
-    of what it was. Optimizers of Keras 2 and of tf.compat.v1 reduce in compute_gradients(), which fit() and minimize()
-    call. Where gradients come from a tape instead, Keras' optimizers reduce them where they are applied.
+    """Returns `optimizer` itself, with its state. From now on it uses the gradients of all ranks: its class becomes a
+    subclass of its former class. Optimizers of Keras 2 and of tf.compat.v1 reduce in compute_gradients(), which fit()
+    and minimize() call. If gradients come from a tape instead, Keras' optimizers reduce them when they apply them.
 
-    name: of its reductions. Two optimizers that reduce at the same time, in two threads, need two names.
-    backward_passes_per_step: gradients are reduced and applied in every n-th step only, and add up until then, or are
-        averaged with average_aggregated_gradients. The optimizer's iterations count all steps.
+    name: the name of its reductions. Two optimizers that reduce at the same time, in two threads, need different names.
+    backward_passes_per_step: gradients add up, and are reduced and applied only in every n-th step. With
+    average_aggregated_gradients they are averaged. The optimizer's iterations count all steps.
     op, gradient_predivide_factor, groups, num_groups, sparse_as_dense, process_set, scale_local_gradients: as for
-        DistributedGradientTape(); register_local_var() instead of register_local_source().
-    Locking and devices are not used. ValueError: a setting, no such optimizer, a process set that was not added, or
-    init() was not called."""
+    DistributedGradientTape(), with register_local_var() in place of register_local_source().
+    Locking and devices are not used. ValueError: a wrong setting, an unsupported optimizer, a process set that was not
+    added, or init() was not called."""
     del use_locking, device_dense, device_sparse
     return distribute(optimizer, name, backward_passes_per_step, average_aggregated_gradients, compression=compression,
                       sparse_as_dense=sparse_as_dense, op=op, gradient_predivide_factor=gradient_predivide_factor,

@@ -1,4 +1,4 @@
-"""SyncBatchNormalization: batch normalization over the batches of all ranks."""
+"""SyncBatchNormalization: normalizes batches with the statistics of all ranks' batches."""
 
 import tensorflow as tf
 
@@ -8,13 +8,13 @@ from muster.tensorflow.operations import allreduce, unconverted
 
 
 class SyncBatchNormalization(tf.keras.layers.BatchNormalization):
-    """Keras' BatchNormalization, with the mean and variance of all ranks' batches, which may differ in size. `fused` is
-    not used."""
+    """Keras' BatchNormalization with the mean and variance of all ranks' batches. The batches may differ in size.
+    `fused` must be False."""
 
     def __init__(self, fused=False, **kwargs):
         if fused:
             raise ValueError("SyncBatchNormalization does not support fused=True.")
-        if hasattr(tf.keras.layers.BatchNormalization, "_fused_can_be_used"):  # Keras 2, where it is the default
+        if hasattr(tf.keras.layers.BatchNormalization, "_fused_can_be_used"):  # Keras 2, where fused is the default
             kwargs["fused"] = False
         super().__init__(**kwargs)
         self.supports_jit = False

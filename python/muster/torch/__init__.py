@@ -7,17 +7,19 @@
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
 
-Tensors of the CPU and of one GPU (CUDA) a rank, of float16, bfloat16, float32, float64, int8, uint8, int16, int32,
-int64 and bool; contiguous ones are read and written where they are. Functions whose names end in "_" work in place.
+Tensors may be on the CPU, or on one GPU (CUDA) for each rank. Types: float16, bfloat16, float32, float64, int8, uint8,
+int16, int32, int64 and bool. Contiguous tensors are read and written where they are. Functions whose names end in "_"
+work in place.
 
-On a GPU operations follow what the current stream has when they are called, and run beside what it gets next; results are
-on the GPU, and can be used in any stream when synchronize() has returned. Adasum goes through the host, and so does all
-where libmuster has no driver. Of the CUDA side no part has run on a GPU yet: docs/collectives.md.
+On a GPU an operation runs after the present work of the current stream, and in parallel with its later work. Results
+are on the GPU. Any stream can use them once synchronize() has returned. Adasum goes through the host, and so does
+everything if libmuster has no driver. No part of the CUDA side has run on a GPU yet: docs/collectives.md.
 
-Functions with "_async" return a handle for poll() and synchronize(). Tensors that were given stay as they are until
-then. `name` is the same on all ranks; without one, operations are matched by the order of the calls of their kind.
-Errors: ValueError for what cannot be done, HorovodInternalError for what failed on the way: ranks that differ (that
-operation alone), a rank that has ended (this and all later ones).
+Functions with "_async" return a handle for poll() and synchronize(). The caller must not change the tensors before
+synchronize(). `name` must be the same on all ranks. Unnamed operations are matched by the order of the calls of their
+kind.
+Errors: ValueError for an impossible call. HorovodInternalError if the operation failed: the ranks differ (this
+operation fails), or a rank has ended (this and all later operations fail).
 """
 
 from muster.exceptions import HorovodInternalError, HorovodVersionMismatchError, HostsUpdatedInterrupt

@@ -1,6 +1,6 @@
 """The operations that return a handle for poll() and synchronize(). They are not differentiable.
 
-Tensors that were given stay as they are until then. Thread-safe.
+The caller must not change the tensors before synchronize(). Thread-safe.
 """
 
 import torch
@@ -23,7 +23,7 @@ def _reduce(buffers, kind, average, name, op, prescale_factor, postscale_factor,
 
 def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
                     process_set=global_process_set, wire=lib.WIRE_SAME):
-    """allreduce() without waiting. `wire`: as what float32 of a GPU travels (compression.wire_of())."""
+    """Starts allreduce(). `wire` is the type as which float32 of a GPU travels (compression.wire_of())."""
     buffer, out = memory.into_new(tensor, on_host=op == Adasum)
     return _reduce([buffer], "allreduce", average, name, op, prescale_factor, postscale_factor, process_set, wire,
                    lambda _: memory.moved(out, tensor))
@@ -31,7 +31,7 @@ def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.
 
 def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
                      process_set=global_process_set, wire=lib.WIRE_SAME):
-    """allreduce_() without waiting; `wire` as in allreduce_async()."""
+    """Starts allreduce_(). `wire` is as in allreduce_async()."""
     buffer, copy = memory.in_place(tensor, on_host=op == Adasum)
     return _reduce([buffer], "allreduce", average, name, op, prescale_factor, postscale_factor, process_set, wire,
                    lambda _: memory.copy_back(tensor, copy))
@@ -39,7 +39,7 @@ def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1
 
 def grouped_allreduce_async(tensors, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
                             process_set=global_process_set, wire=lib.WIRE_SAME):
-    """grouped_allreduce() without waiting; `wire` as in allreduce_async()."""
+    """Starts grouped_allreduce(). `wire` is as in allreduce_async()."""
     tensors = _some(tensors)
     pairs = [memory.into_new(tensor, on_host=op == Adasum) for tensor in tensors]
 
@@ -52,7 +52,7 @@ def grouped_allreduce_async(tensors, average=None, name=None, op=None, prescale_
 
 def grouped_allreduce_async_(tensors, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
                              process_set=global_process_set, wire=lib.WIRE_SAME):
-    """grouped_allreduce_() without waiting; `wire` as in allreduce_async()."""
+    """Starts grouped_allreduce_(). `wire` is as in allreduce_async()."""
     tensors = _some(tensors)
     pairs = [memory.in_place(tensor, on_host=op == Adasum) for tensor in tensors]
 
@@ -73,13 +73,13 @@ def _some(tensors):
 
 
 def sparse_allreduce_async(tensor, name, op, process_set=global_process_set):
-    """The sum or average of sparse COO tensors: values and indices of all ranks are gathered.
+    """Starts a sum or average of sparse COO tensors: it gathers the values and indices of all ranks.
 
     Returns a function (not a handle) that waits and returns the result, a sparse tensor that is not coalesced."""
     if op not in (Average, Sum):
         raise ValueError(f"'{name}': a sparse allreduce is an Average or a Sum")
     given = tensor.detach().coalesce()
-    # Rows are what an allgather puts one behind the other: one for each entry.
+    # allgather concatenates rows, so give it one row for each entry.
     indices = allgather_async(given.indices().t(), name=f"{name}.indices", process_set=process_set)
     values = allgather_async(given.values(), name=f"{name}.values", process_set=process_set)
 
@@ -93,8 +93,8 @@ def sparse_allreduce_async(tensor, name, op, process_set=global_process_set):
 
 
 def _made(kind, code, tensors, name, process_set, finish, rows_of, **options):
-    """An operation that makes its results itself; `finish(ticket, results)` makes of them what the user gets.
-    `rows_of`: as of Results()."""
+    """Starts an operation that allocates its results itself. `finish(ticket, results)` makes the user's result of them.
+    `rows_of` is as in Results()."""
     if memory.stay_on_gpu(tensors):
         results = Results(tensors, rows_of)
         ticket = world.submit(code, world.operation_name(kind, name, process_set), results.buffers, process_set,
@@ -118,12 +118,12 @@ def _all(_, results):
 
 
 def allgather_async(tensor, name=None, process_set=global_process_set):
-    """allgather() without waiting."""
+    """Starts allgather()."""
     return _made("allgather", lib.ALLGATHER, [tensor], name, process_set, _only, _rows_gathered(process_set))
 
 
 def grouped_allgather_async(tensors, name=None, process_set=global_process_set):
-    """grouped_allgather() without waiting."""
+    """Starts grouped_allgather()."""
     return _made("grouped_allgather", lib.ALLGATHER, _some(tensors), name, process_set, _all,
                  _rows_gathered(process_set))
 
@@ -133,13 +133,13 @@ def _rows_gathered(process_set):
 
 
 def broadcast_async(tensor, root_rank, name=None, process_set=global_process_set):
-    """broadcast() without waiting."""
+    """Starts broadcast()."""
     buffer, out = memory.into_new(tensor)
     return _broadcast(buffer, root_rank, name, process_set, lambda _: memory.moved(out, tensor))
 
 
 def broadcast_async_(tensor, root_rank, name=None, process_set=global_process_set):
-    """broadcast_() without waiting."""
+    """Starts broadcast_()."""
     buffer, copy = memory.in_place(tensor)
     return _broadcast(buffer, root_rank, name, process_set, lambda _: memory.copy_back(tensor, copy))
 
@@ -151,13 +151,14 @@ def _broadcast(buffer, root_rank, name, process_set, finish):
 
 
 def alltoall_async(tensor, splits=None, name=None, process_set=global_process_set):
-    """alltoall() without waiting."""
+    """Starts alltoall()."""
     rows = splits_of(tensor, splits, process_set)
     return exchange(tensor, rows, name, process_set, _only if splits is None else tuple_with_splits(len(rows)))
 
 
 def splits_of(tensor, splits, process_set):
-    """How many rows go to each rank. ValueError: they do not come out even, or not a number for each rank."""
+    """Returns the number of rows for each rank. ValueError: the rows do not divide evenly, or there is not one number
+    for each rank."""
     ranks = world.size_of(process_set)
     if tensor.dim() == 0:
         raise ValueError("alltoall needs a tensor with a first dimension")
@@ -168,33 +169,34 @@ def splits_of(tensor, splits, process_set):
 
 
 def exchange(tensor, rows, name, process_set, finish):
-    """An alltoall of `rows` to each rank."""
+    """Starts an alltoall that sends rows[r] rows to each rank r."""
     are_even = len(set(rows)) == 1
     return _made("alltoall", lib.ALLTOALL, [tensor], name, process_set, finish,
                  lambda one: one.shape[0] if are_even else None, splits=rows)
 
 
 def tuple_with_splits(ranks):
-    """What makes (result, received splits) of a done alltoall."""
+    """Returns a function that makes (result, received splits) of a finished alltoall."""
     return lambda done, results: (results[0], torch.tensor(done.received_splits(ranks), dtype=torch.int32))
 
 
 def reducescatter_async(tensor, name=None, op=Average, process_set=global_process_set, prescale_factor=1.0,
                         postscale_factor=1.0):
-    """reducescatter() without waiting."""
+    """Starts reducescatter()."""
     return _scatter("reducescatter", [tensor], name, op, process_set, prescale_factor, postscale_factor, _only)
 
 
 def grouped_reducescatter_async(tensors, name=None, op=Average, process_set=global_process_set, prescale_factor=1.0,
                                 postscale_factor=1.0):
-    """grouped_reducescatter() without waiting."""
+    """Starts grouped_reducescatter()."""
     return _scatter("grouped_reducescatter", _some(tensors), name, op, process_set, prescale_factor, postscale_factor,
                     _all)
 
 
 def _scatter(kind, tensors, name, op, process_set, prescale_factor, postscale_factor, finish):
     if op == Adasum:
-        raise HorovodInternalError("a reducescatter cannot be an Adasum: use allreduce")  # as Horovod, a RuntimeError
+        # a RuntimeError, as in Horovod
+        raise HorovodInternalError("a reducescatter cannot be an Adasum: use allreduce")
     return _made(kind, lib.REDUCESCATTER, tensors, name, process_set, finish, _rows_scattered(process_set), op=op,
                  prescale=prescale_factor, postscale=postscale_factor)
 
@@ -208,12 +210,12 @@ def _rows_scattered(process_set):
 
 
 def poll(handle):
-    """Whether the operation is done, so that synchronize() returns at once. ValueError: the handle was never given out,
-    or is used up."""
+    """Returns True if the operation is done, so that synchronize() returns at once. ValueError: the handle is unknown
+    or was used before."""
     return engine.handles.poll(handle)
 
 
 def synchronize(handle):
-    """Waits for the operation and returns its result: a tensor, or a list of them for a grouped operation. None: the
-    handle was never given out, or is used up. HorovodInternalError: the operation failed."""
+    """Waits for the operation and returns its result: a tensor, or a list of tensors for a grouped operation. None if
+    the handle is unknown or was used before. HorovodInternalError: the operation failed."""
     return engine.handles.synchronize(handle)

@@ -1,6 +1,6 @@
-"""Compression of tensors on their way: Compression.none, .fp16, .bf16, or a class of the user's own like Compressor.
+"""Compresses tensors while they travel: Compression.none, .fp16, .bf16, or a class of the user's own like Compressor.
 
-What allreduces send of float32 on a GPU is cast by the kernels that pack and unpack it, not before and afterwards.
+For allreduces of float32 on a GPU, the kernels that pack and unpack the data cast it. No separate cast is needed.
 """
 
 import torch
@@ -36,15 +36,15 @@ _WIRES = {FP16Compressor: lib.WIRE_FLOAT16, BF16Compressor: lib.WIRE_BFLOAT16}
 
 
 def wire_of(compression, tensors, op):
-    """As what libmuster itself sends these (a muster_wire), casting them as it packs them: float32 of a GPU. WIRE_SAME:
-    compression.compress() has to do it."""
+    """Returns the muster_wire with which libmuster itself casts these tensors while it packs them (float32 of a GPU).
+    WIRE_SAME means that compression.compress() must do it."""
     wire = _WIRES.get(compression, lib.WIRE_SAME)
     is_cast = op != Adasum and all(tensor.is_cuda and tensor.dtype == torch.float32 for tensor in tensors)
     return wire if is_cast else lib.WIRE_SAME
 
 
 def compress(compression, tensors, op):
-    """([(the tensor that is sent, a context for decompress()), …], the muster_wire)."""
+    """Returns ([(the tensor to send, a context for decompress()), …], the muster_wire)."""
     wire = wire_of(compression, tensors, op)
     if wire != lib.WIRE_SAME:
         return [(tensor, None) for tensor in tensors], wire
@@ -52,7 +52,7 @@ def compress(compression, tensors, op):
 
 
 class Compression:
-    """What `compression=` takes."""
+    """The values of `compression=`."""
 
     none = NoneCompressor
     fp16 = FP16Compressor

@@ -1,20 +1,22 @@
-"""Backend "muster" of torch.distributed, for tensors of the CPU and of one GPU (CUDA) a rank.
+"""Backend "muster" of torch.distributed, for tensors of the CPU and of one GPU (CUDA) for each rank.
 
     import muster.torch.distributed
 
     torch.distributed.init_process_group("muster")
     model = torch.nn.parallel.DistributedDataParallel(model)
 
-Operations of a group run in the order of the calls, which is the same on all its ranks. Ranks that differ, and ranks
-that have ended, are a HorovodInternalError of wait() on all (of DistributedDataParallel: a RuntimeError with its
-message), and the group has ended. The group's `timeout` holds for operations without progress if this backend is what
-joins the job: where muster.torch.init() was called before, or MUSTER_OPERATION_TIMEOUT is set, that time-out stays.
-Messages between two ranks arrive in the order in which they were sent: their tags have to agree, and do not choose
-among them. Not supported: recv from any rank, bitwise reductions, sparse tensors.
+Operations of a group run in the order of the calls, which must be the same on all its ranks.
+Errors: if ranks differ or have ended, wait() raises HorovodInternalError on all ranks, and the group has ended.
+DistributedDataParallel raises a RuntimeError with the same message.
+Time-out: the group's `timeout` limits operations without progress if this backend joins the job. If muster.torch.init()
+was called before, or MUSTER_OPERATION_TIMEOUT is set, that time-out stays.
+Messages between two ranks arrive in the order in which they were sent. Their tags must agree; they do not select
+messages.
+Not supported: recv from any rank, bitwise reductions, sparse tensors.
 
-On a GPU operations follow what the current stream has when they are called, and run beside what it gets next; wait()
-returns when they are done. Allreduce, broadcast, alltoall, and allgather and reduce_scatter of equal sizes stay there; the
-others are copied to the host and back. No part of that has run on a GPU yet.
+On a GPU an operation runs after the present work of the current stream, and in parallel with its later work. wait()
+returns when it is done. Allreduce, broadcast, alltoall, and allgather and reduce_scatter of equal sizes stay on the
+GPU. The others are copied to the host and back. No part of that has run on a GPU yet.
 """
 
 import inspect
@@ -56,24 +58,25 @@ def _only(tensors):
 
 
 def _flat(tensors, on_gpu=False):
-    """One tensor with the elements of all, where they are or on the host."""
+    """Returns one tensor with the elements of all, on their device or on the host."""
     return torch.cat([(tensor.detach() if on_gpu else tensor.detach().cpu()).reshape(-1) for tensor in tensors])
 
 
 def _room_for(tensors, on_gpu=False):
-    """A new tensor for the elements of all, where they are or on the host."""
+    """Returns a new tensor for the elements of all, on their device or on the host."""
     return memory.new((sum(tensor.numel() for tensor in tensors),), tensors[0].dtype,
                       tensors[0].device if on_gpu else "cpu")
 
 
 def _share_out(flat, tensors):
-    """Copies the elements of `flat` to all."""
+    """Copies the elements of `flat` to the tensors, in order."""
     for tensor, part in zip(tensors, flat.split([tensor.numel() for tensor in tensors])):
         memory.copy_out(tensor, part.view(tensor.shape))
 
 
 def _copying_back(tensors, copies):
-    """What remains to be done of an operation in place. None: nothing, for which no events are made either."""
+    """Returns a function that finishes an operation in place. None if nothing remains, so that no events are made
+    either."""
     if all(copy is None for copy in copies):
         return None
 
@@ -85,32 +88,33 @@ def _copying_back(tensors, copies):
 
 
 class MusterProcessGroup(dist.ProcessGroup):
-    """Ranks with a communicator of libmuster. Made by torch.distributed; methods take what those of other groups do."""
+    """A group of ranks with a communicator of libmuster. torch.distributed makes it; its methods take the arguments of
+    other groups."""
 
     def __init__(self, rank, size, ranks, name=""):
         super().__init__(rank, size)
         self._rank, self._size = rank, size
         self._world = world.current()
         self._comm = world.communicator_of(ranks)
-        # At the interpreter's end shutdown() frees it.
+        # Don't release it at Python's end, because shutdown() frees it.
         weakref.finalize(self, world.let_go_of, self._comm, self._world).atexit = False
-        self._gpu = None  # an OnStream, since the first tensors of a GPU
+        self._gpu = None  # an OnStream, from the first tensors of a GPU on
 
         self._called = itertools.count(1)
         self._last_call = 0
         self._group_name, self._group_desc = name, ""
 
     def getBackendName(self):
-        """muster."""
+        """Returns "muster"."""
         return "muster"
 
-    # Since torch 2 groups have names, by which DTensor, FSDP and device meshes find them; since 2.2 they are set. Python
-    # asks by the properties, C++ by the functions.
+    # Groups have names since torch 2: DTensor, FSDP and device meshes find them by name. torch sets them since 2.2.
+    # Python reads the properties, C++ calls the functions.
     def _set_group_name(self, name):
         self._group_name = name
 
     def getGroupName(self):
-        """The name that torch.distributed has given it."""
+        """Returns the name that torch.distributed has given it."""
         return self._group_name
 
     group_name = property(getGroupName)
@@ -119,28 +123,29 @@ class MusterProcessGroup(dist.ProcessGroup):
         self._group_desc = description
 
     def getGroupDesc(self):
-        """What the user has called it."""
+        """Returns the user's description of it."""
         return self._group_desc
 
     group_desc = property(getGroupDesc)
 
     def _set_sequence_number_for_group(self):
-        """Nothing: operations are counted from the beginning."""
+        """Does nothing, because operations are counted from the beginning."""
 
     def _get_sequence_number_for_group(self):
-        """How many operations of libmuster this rank has started in it, the same on all ranks, but for messages."""
+        """Returns the number of libmuster's operations that this rank has started in the group. It is the same on all
+        ranks, except for messages."""
         return self._last_call
 
     @property
     def device_path(self):
-        """How tensors of a GPU travel in this group: "nccl", "ipc" or "staged"; None: there was none yet, or muster's
-        shutdown() has ended the group."""
+        """How tensors of a GPU travel in this group: "nccl", "ipc" or "staged". None if there was no such tensor yet,
+        or if muster's shutdown() has ended the group."""
         return self._gpu.path if self._has_gpu() else None
 
     @property
     def device_path_reason(self):
-        """Why device_path is none before it in that list, in words: "not nccl: ranks share a GPU"; "": there is nothing to
-        say, as where MUSTER_DEVICE_PATH names it; None: as of device_path."""
+        """Why no earlier path of that list is used: "not nccl: ranks share a GPU". Empty if there is no reason to give,
+        as when MUSTER_DEVICE_PATH names the path. None in the cases of device_path."""
         return self._gpu.path_reason if self._has_gpu() else None
 
     def _has_gpu(self):
@@ -159,8 +164,8 @@ class MusterProcessGroup(dist.ProcessGroup):
         return self._gpu.start(function, *arguments, keep=keep)
 
     def _is_on_gpu(self, tensors):
-        """Whether an operation on these is done on the GPU, which this group has from then on. ValueError: it has
-        another."""
+        """Returns True if an operation on these tensors runs on the GPU. The first such call sets the group's GPU.
+        ValueError: the group has another GPU."""
         if not memory.stay_on_gpu(tensors):
             return False
         if self._gpu is None:
@@ -171,7 +176,8 @@ class MusterProcessGroup(dist.ProcessGroup):
         return True
 
     def _in_place(self, function, tensors, *arguments, is_separate=True, on_gpu=False):
-        """A work that writes to `tensors`: function(communicator, in, out, ...), or (communicator, data, ...)."""
+        """Returns a work that writes to `tensors`. `function` takes (communicator, in, out, ...) or (communicator,
+        data, ...)."""
         start = self._start_on_gpu if on_gpu else self._start
         copies, started = [], []
         for tensor in tensors:
@@ -184,18 +190,18 @@ class MusterProcessGroup(dist.ProcessGroup):
         return MusterWork(started, list(tensors), _copying_back(tensors, copies))
 
     def allreduce(self, tensors, opts=None):
-        """In place."""
+        """Works in place."""
         return self.allreduce_coalesced([_only(tensors)], opts)
 
     def allreduce_coalesced(self, tensors, opts=None):
-        """Of several tensors, in place."""
+        """Reduces several tensors in place."""
         op = _op_of(opts)
         if self._is_on_gpu(tensors):
             return self._in_place(lib.muster_allreduce_on_stream, tensors, op, 1.0, 1.0, on_gpu=True)
         return self._in_place(lib.muster_iallreduce, tensors, op)
 
     def reduce(self, tensors, opts=None):
-        """In place on the root; others' tensors stay as they are."""
+        """Reduces in place on the root. The tensors of other ranks stay unchanged."""
         tensor, root = _only(tensors), _root_of(opts)
         if self._rank == root:
             return self._in_place(lib.muster_ireduce, [tensor], _op_of(opts), root)
@@ -205,18 +211,19 @@ class MusterProcessGroup(dist.ProcessGroup):
         return MusterWork([request], [tensor])
 
     def broadcast(self, tensors, opts=None):
-        """In place."""
+        """Works in place."""
         on_gpu = self._is_on_gpu([_only(tensors)])
         return self._in_place(lib.muster_broadcast_on_stream if on_gpu else lib.muster_ibroadcast, tensors,
                               _root_of(opts), is_separate=False, on_gpu=on_gpu)
 
     def allgather(self, output_lists, input_tensors, opts=None):
-        """One list of tensors, which may differ in size."""
+        """Takes one list of tensors. They may differ in size."""
         outputs = _only(output_lists)
         return self._gather_into([output.numel() for output in outputs], _only(input_tensors), outputs)
 
     def allgather_coalesced(self, output_lists, input_tensors, opts=None):
-        """Several: a list of tensors for each rank, with an output for each input."""
+        """Gathers several tensors. `output_lists` has a list of tensors for each rank, with an output for each
+        input."""
         works = [self.allgather([[outputs[i] for outputs in output_lists]], [tensor])
                  for i, tensor in enumerate(input_tensors)]
         return _all_of(works, output_lists)
@@ -225,7 +232,7 @@ class MusterProcessGroup(dist.ProcessGroup):
         return self._gather_into([input.numel()] * self._size, input, [output])
 
     def allgather_into_tensor_coalesced(self, outputs, inputs, opts=None):
-        """Several: an output with room for all ranks for each input."""
+        """Gathers several tensors. Each input has one output, with room for all ranks."""
         return _all_of([self._allgather_base(output, tensor) for output, tensor in zip(outputs, inputs)], outputs)
 
     def _gather_into(self, numbers, tensor, outputs):
@@ -245,7 +252,7 @@ class MusterProcessGroup(dist.ProcessGroup):
         return MusterWork([request], outputs, lambda: _share_out(room, outputs))
 
     def gather(self, output_lists, input_tensors, opts=None):
-        """To the root, which has one list of tensors."""
+        """Gathers to the root, which gives one list of tensors."""
         source, root = memory.reading(_only(input_tensors)), _root_of(opts)
         outputs = _only(output_lists) if self._rank == root else []
         room = _room_for(outputs) if outputs else None
@@ -254,7 +261,7 @@ class MusterProcessGroup(dist.ProcessGroup):
         return MusterWork([request], outputs, lambda: _share_out(room, outputs) if outputs else None)
 
     def scatter(self, output_tensors, input_lists, opts=None):
-        """From the root, which has one list of tensors."""
+        """Scatters from the root, which gives one list of tensors."""
         output, root = _only(output_tensors), _root_of(opts)
         flat = _flat(_only(input_lists)) if self._rank == root else None
         target, copy = memory.in_place(output, on_host=True)
@@ -263,7 +270,7 @@ class MusterProcessGroup(dist.ProcessGroup):
         return MusterWork([request], [output], _copying_back([output], [copy]))
 
     def reduce_scatter(self, output_tensors, input_lists, opts=None):
-        """One list of tensors, one for each rank, which may differ in size."""
+        """Takes one list with a tensor for each rank. They may differ in size."""
         inputs = _only(input_lists)
         return self._scatter_from(inputs, [tensor.numel() for tensor in inputs], _only(output_tensors), opts)
 
@@ -271,7 +278,7 @@ class MusterProcessGroup(dist.ProcessGroup):
         return self._scatter_from([input], [output.numel()] * self._size, output, opts)
 
     def reduce_scatter_tensor_coalesced(self, outputs, inputs, opts=None):
-        """Several: an input with a part for each rank for each output."""
+        """Scatters several inputs. Each output has one input, with a part for each rank."""
         return _all_of([self._reduce_scatter_base(output, tensor, opts) for output, tensor in zip(outputs, inputs)],
                        outputs)
 
@@ -293,14 +300,14 @@ class MusterProcessGroup(dist.ProcessGroup):
         return MusterWork([request], [output], _copying_back([output], [copy]))
 
     def alltoall_base(self, output, input, output_splits, input_splits, opts=None):
-        """Splits are of rows; without them all are equal."""
+        """Splits are numbers of rows. Without them all are equal."""
         sent, received = self._elements(input, input_splits), self._elements(output, output_splits)
         on_gpu = self._is_on_gpu([input, output])
         target, copy = memory.in_place(output, on_host=not on_gpu)
         return self._exchange(input, sent, target, received, [output], _copying_back([output], [copy]), on_gpu)
 
     def alltoall(self, output_tensors, input_tensors, opts=None):
-        """Lists of a tensor for each rank."""
+        """Takes lists with a tensor for each rank."""
         on_gpu = self._is_on_gpu([*input_tensors, *output_tensors])
         flat, room = _flat(input_tensors, on_gpu), _room_for(output_tensors, on_gpu)
         target, _ = memory.in_place(room, on_host=not on_gpu)
@@ -326,29 +333,29 @@ class MusterProcessGroup(dist.ProcessGroup):
         return [split * width for split in splits]
 
     def barrier(self, opts=None):
-        """Done when all ranks have called it."""
+        """Returns a work that is done when all ranks have called it."""
         return MusterWork([self._start(lib.muster_ibarrier, keep=None)], [])
 
     def monitored_barrier(self, timeout=None, wait_all_ranks=False):
-        """barrier() that waits; an error names a rank that has ended, but not one that is late."""
+        """Does barrier() and waits. An error names a rank that has ended, but not one that is late."""
         self.barrier().wait(*([] if timeout is None else [timeout]))
 
     def send(self, tensors, dst, tag):
-        """To rank `dst` of the group."""
+        """Sends to rank `dst` of the group."""
         tensor = _only(tensors)
         source = memory.reading(tensor)
         request = self._start(lib.muster_isend, source.in_, tensor.numel(), source.dtype, dst, tag, keep=source)
         return MusterWork([request], [tensor])
 
     def recv(self, tensors, src, tag):
-        """From rank `src` of the group."""
+        """Receives from rank `src` of the group."""
         tensor = _only(tensors)
         target, copy = memory.in_place(tensor, on_host=True)
         request = self._start(lib.muster_irecv, target.out, tensor.numel(), target.dtype, src, tag, keep=target)
         return MusterWork([request], [tensor], _copying_back([tensor], [copy]), source=src)
 
     def recv_anysource(self, tensors, tag):
-        """ValueError."""
+        """Raises ValueError."""
         raise ValueError("backend muster cannot receive from any rank: name one, recv(tensor, src)")
 
 
@@ -361,7 +368,7 @@ def _all_of(works, result):
 
 
 def _made(options, _):
-    """A process group, as torch.distributed asks for it; the first joins the job."""
+    """Returns a process group for torch.distributed. The first call joins the job."""
     world.init(timeout_seconds=options.timeout.total_seconds())
     ranks = list(options.global_ranks_in_group)
     if not ranks:
@@ -374,7 +381,7 @@ def _made(options, _):
 
 def _register():
     options = {"extended_api": True}
-    if "devices" in inspect.signature(dist.Backend.register_backend).parameters:  # since torch 2.0
+    if "devices" in inspect.signature(dist.Backend.register_backend).parameters:  # the parameter exists since torch 2.0
         options["devices"] = ["cpu", "cuda"]
     dist.Backend.register_backend("muster", _made, **options)
 

@@ -1,4 +1,4 @@
-"""The state of a training on all ranks: parameters, the optimizer's state, any object."""
+"""Gives the state of a training to all ranks: parameters, the optimizer's state, any object."""
 
 import torch
 
@@ -10,8 +10,8 @@ from muster.world import global_process_set, rank
 def broadcast_parameters(params, root_rank, process_set=global_process_set):
     """Gives all ranks the values of `root_rank` (a rank of the world), in place.
 
-    params: model.state_dict(), model.named_parameters(), or a list of tensors. All are on their way at once.
-    ValueError: there is something else than tensors in it."""
+    params: model.state_dict(), model.named_parameters(), or a list of tensors. All broadcasts run at the same time.
+    ValueError: `params` contains something other than tensors."""
     if hasattr(params, "items"):
         pairs = sorted(params.items())
     else:
@@ -26,7 +26,7 @@ def broadcast_parameters(params, root_rank, process_set=global_process_set):
 def _broadcast_all(pairs, root_rank, process_set):
     handles = [broadcast_async_(tensor.detach(), root_rank, name, process_set) for name, tensor in pairs]
     failure = None
-    # All are waited for even where one fails: until then libmuster writes to them.
+    # Wait for all, even if one fails, because libmuster writes to the tensors until then.
     for handle in handles:
         try:
             synchronize(handle)
@@ -37,18 +37,19 @@ def _broadcast_all(pairs, root_rank, process_set):
 
 
 class _Shape:
-    """Stands for a tensor, which is sent by itself."""
+    """Stands for a tensor in the skeleton. The tensor itself is sent separately."""
 
     def __init__(self, tensor):
         self.shape, self.dtype = tuple(tensor.shape), tensor.dtype
 
 
 def broadcast_optimizer_state(optimizer, root_rank, model=None):
-    """Gives all ranks the state and the options of the optimizer of `root_rank`: everything that its state_dict() has.
+    """Gives all ranks the state and the options of the optimizer of `root_rank`: everything in its state_dict().
 
-    Other ranks' state may be empty, or another one. An optimizer without a state takes a step first, with gradients of
-    zeros, which its parameters keep: scripts that ran under Horovod count that step. `model`: where it lies, parameters
-    of a sparse Embedding get sparse zeros. ValueError: the optimizer is an LBFGS, as in Horovod."""
+    Other ranks' state may be empty, or different. An optimizer without a state takes a step first. Its gradients are
+    zeros, and the parameters keep them; scripts that ran under Horovod count that step.
+    `model`: the parameters of its sparse Embeddings get sparse zeros. ValueError: the optimizer is an LBFGS, as in
+    Horovod."""
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("broadcast_optimizer_state: the state of an LBFGS cannot be broadcast")
     if not optimizer.state_dict()["state"]:
@@ -67,7 +68,8 @@ def broadcast_optimizer_state(optimizer, root_rank, model=None):
 
 
 def _step_with_zeros(optimizer, model):
-    """A step of the user's optimizer on this rank alone, without gradients: momenta and the like are there afterwards."""
+    """Takes a step of the user's optimizer on this rank alone, with zero gradients. Afterwards momenta and other state
+    exist."""
     modules = [] if model is None else model.modules()
     sparse = {id(module.weight) for module in modules if isinstance(module, torch.nn.Embedding) and module.sparse}
     for group in optimizer.param_groups:
@@ -82,7 +84,7 @@ def _step_with_zeros(optimizer, model):
 
 
 def _taken_apart(value, tensors):
-    """`value` with a _Shape for every tensor, which goes to the list."""
+    """Returns `value` with a _Shape for every tensor, and appends the tensors to the list."""
     if isinstance(value, torch.Tensor):
         tensors.append(value)
         return _Shape(value)
@@ -94,7 +96,7 @@ def _taken_apart(value, tensors):
 
 
 def _put_together(value, tensors):
-    """The opposite, with new tensors."""
+    """Does the opposite of _taken_apart(), with new tensors."""
     if isinstance(value, _Shape):
         tensors.append(torch.empty(value.shape, dtype=value.dtype))
         return tensors[-1]
@@ -106,8 +108,8 @@ def _put_together(value, tensors):
 
 
 def _load(optimizer, state):
-    """load_state_dict() that leaves the parameter groups where they are: others (the optimizer that was wrapped, a
-    scheduler) have them, too."""
+    """Does load_state_dict(), but keeps the parameter group objects, because the wrapped optimizer or a scheduler has
+    them, too."""
     groups = optimizer.param_groups
     optimizer.load_state_dict(state)
     for group, loaded in zip(groups, optimizer.param_groups):

@@ -1,4 +1,4 @@
-"""The gradients of an optimizer on their way: each is reduced as soon as the backward pass has accumulated it."""
+"""Reduces the gradients of an optimizer. Each is reduced as soon as the backward pass has accumulated it."""
 
 import contextlib
 import os
@@ -18,17 +18,17 @@ _TOO_MANY = ("there was another backward() for '{}' after its gradient was given
 _HAS_GRAPH = "the gradient of '{}' has a graph: with DistributedOptimizer, backward() goes without create_graph=True"
 
 
-# Gradients are submitted when so many bytes of them have come, and by synchronize(): every submission wakes a thread of
-# libmuster, which takes a core from the backward pass where ranks have one each.
+# Gradients are submitted when this many bytes are ready, and by synchronize(). The reason: every submission wakes a
+# thread of libmuster, which takes a core from the backward pass if each rank has one core.
 _HELD_BYTES = 1 << 20
 
 
 class Gradients:
-    """Reduces the gradients of the parameters in `names`. With `is_sent` False it only counts backward passes.
+    """Reduces the gradients of the parameters in `names`. If `is_sent` is False, it only counts backward passes.
 
-    A parameter is waiting for passes, then held until there is enough to submit, then submitted (alone, or with its
-    group when the whole group is due), then done by synchronize(), and waits again. Called by one thread at a time
-    (backward passes, then the optimizer)."""
+    States of a parameter: it waits for backward passes, then it is held until there is enough to submit. Then it is
+    submitted, alone or with its group once the whole group is complete. synchronize() finishes it, and it waits again.
+    Threads: one thread at a time calls it (backward passes, then the optimizer)."""
 
     def __init__(self, names, groups, compression, passes, op, predivide_factor, sparse_as_dense, process_set,
                  is_sent):
@@ -42,13 +42,13 @@ class Gradients:
             self._scales.update(prescale_factor=1.0 / predivide_factor, postscale_factor=predivide_factor)
         self._sparse_as_dense = sparse_as_dense
         self._is_sent = is_sent
-        self._sparse_dimensions = {}  # of those whose gradients have been sparse
-        self._made_dense = set()  # those whose sparse gradients are dense on their way
-        self._left = {}  # parameter -> passes until it is submitted
-        self._counted = set()  # those with a pass since the last step
-        self._held = []  # complete, and not submitted yet
+        self._sparse_dimensions = {}  # of parameters whose gradients have been sparse
+        self._made_dense = set()  # parameters whose sparse gradients are dense while they travel
+        self._left = {}  # parameter -> number of passes until it is submitted
+        self._counted = set()  # parameters with a pass since the last step
+        self._held = []  # gradients that are complete and not submitted yet
         self._held_bytes = 0
-        self._begun = {}  # parameter -> (function that waits and returns the result, contexts of compression)
+        self._begun = {}  # parameter -> (function that waits and returns the result, context of its compression)
         self._repeated = {}  # parameter -> its reduction
         self._accumulators = []
         takes_part = world.takes_part(process_set)
@@ -57,29 +57,30 @@ class Gradients:
 
     @property
     def are_begun(self):
-        """Whether there was a backward pass since the last synchronize()."""
+        """True if there was a backward pass since the last synchronize()."""
         return bool(self._counted)
 
     @property
     def names(self):
-        """{parameter: name} of all."""
+        """{parameter: name} of all parameters."""
         return dict(self._names)
 
     def parameters(self):
-        """Those that take part, in the optimizer's order."""
+        """Returns the parameters that take part, in the optimizer's order."""
         return list(self._left)
 
     def name_of(self, parameter):
-        """Its name, the same on all ranks."""
+        """Returns the parameter's name, the same on all ranks."""
         return self._names[parameter]
 
     def set_passes(self, passes):
-        """Gradients are submitted in the `passes`-th backward pass."""
+        """Sets in which backward pass gradients are submitted: the `passes`-th."""
         self._passes = passes
         self._left = dict.fromkeys(self._left, passes)
 
     def _hook(self):
-        # Hooks end with this object: an accumulator, which is what adds to .grad, lives as long as somebody holds it.
+        # Hold this object weakly, so that its hooks end with it. An accumulator adds to .grad and lives as long as any
+        # object holds it.
         this = weakref.ref(self)
         for parameter in self._names:
             if parameter.requires_grad:
@@ -116,7 +117,8 @@ class Gradients:
             self._submit(parameter)
 
     def _gradient(self, parameter):
-        """Its gradient as it is reduced; where there is none, zeros. One that is made dense is sparse again in the end."""
+        """Returns the gradient in the form in which it is reduced; zeros if there is none. A gradient that is made
+        dense becomes sparse again at the end."""
         gradient = parameter.grad
         if gradient is None:
             parameter.grad = gradient = _zeros(parameter, self._sparse_dimensions.get(parameter))
@@ -142,7 +144,7 @@ class Gradients:
         self._begun[parameter] = repeated.begin(sent, wire), ctx
 
     def _submit_group(self, group):
-        """Sparse members go by themselves."""
+        """Submits the group. Its sparse members are submitted alone."""
         dense = []
         for parameter in group:
             if self._gradient(parameter).is_sparse:
@@ -159,7 +161,8 @@ class Gradients:
             self._begun[parameter] = (lambda i=i: results.wait()[i]), ctx
 
     def synchronize(self):
-        """Submits what was not yet, and waits. HorovodInternalError: of the first that failed, when all are done."""
+        """Submits the remaining gradients and waits for all. HorovodInternalError: the first error, raised when all are
+        done."""
         if not self._is_sent:
             return
         self._submit_held()
@@ -174,7 +177,7 @@ class Gradients:
             self._wait(self._set_result)
 
     def drop(self):
-        """Waits for what was submitted, whose results are of no use, nor whether there are any."""
+        """Waits for all submitted gradients, and ignores their results and failures."""
         with contextlib.suppress(HorovodInternalError):
             self._wait(lambda parameter, result, ctx: None)
 
@@ -205,7 +208,7 @@ class Gradients:
 
 
 def _zeros(parameter, sparse_dimensions):
-    """A gradient of zeros; with `sparse_dimensions` a sparse one without entries."""
+    """Returns a gradient of zeros. With `sparse_dimensions` it is sparse and has no entries."""
     options = {"dtype": parameter.dtype, "device": parameter.device}
     shape = parameter.shape
     if sparse_dimensions is None:
@@ -224,7 +227,7 @@ def _hook_of(gradients, parameter):
 
 
 class _Results:
-    """The results of a grouped operation, which several wait for."""
+    """The results of a grouped operation. Several callers wait for them."""
 
     def __init__(self, handle):
         self._handle = handle
@@ -232,7 +235,7 @@ class _Results:
         self._failure = None
 
     def wait(self):
-        """The list of results; every call raises if it failed."""
+        """Returns the list of results. Every call raises the error if the operation failed."""
         if self._failure is None and self._results is None:
             try:
                 self._results = asynchronous.synchronize(self._handle)

@@ -1,10 +1,11 @@
-"""Names and groups of an optimizer's parameters, as DistributedOptimizer() is given them."""
+"""Reads the names and groups of an optimizer's parameters from the arguments of DistributedOptimizer()."""
 
 import torch
 
 
 def names_of(optimizer, named_parameters):
-    """{parameter: name} of an optimizer's parameters, in its order. ValueError: a name is missing or there twice."""
+    """Returns {parameter: name} of an optimizer's parameters, in its order. ValueError: a name is missing or is used
+    twice."""
     owned = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     if named_parameters is None:
         return {parameter: f"allreduce.noname.{i}.{j}" for i, group in enumerate(optimizer.param_groups)
@@ -25,8 +26,8 @@ def names_of(optimizer, named_parameters):
 
 
 def groups_of(names, groups):
-    """Lists of those parameters that are reduced as one unit: `groups` of about equal length, or as given. Parameters
-    that are in no list are reduced by themselves, and so are those without a gradient."""
+    """Returns lists of parameters that are reduced as one unit. `groups` is a number of lists of about equal length, or
+    the lists themselves. A parameter in no list is reduced by itself. Parameters without a gradient are in no list."""
     trained = [parameter for parameter in names if parameter.requires_grad]
     if groups is None:
         return []

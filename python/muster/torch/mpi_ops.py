@@ -1,4 +1,4 @@
-"""Everything but optimizers and state, under the name of Horovod's module that scripts import from."""
+"""All functions except optimizers and state, under the name of the Horovod module from which scripts import them."""
 
 from muster.engine import Adasum, Average, Max, Min, Product, Sum
 from muster.exceptions import HorovodInternalError

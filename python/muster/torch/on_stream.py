@@ -10,15 +10,15 @@ from muster import requests
 from muster.exceptions import HorovodInternalError
 from muster.torch import tensors as memory
 
-# Each has three entries (a wait for an event, one for a word, an event) in the queue of its stream, which has room for
-# some 1,024 in CUDA; where it is full, whoever comes next waits within the driver, and so do other threads' launches.
-# (libmuster itself lets 1,024 wait.)
+# Limit of running operations. Each has three entries in the queue of its stream: a wait for an event, a wait for a
+# word, an event. CUDA's queue has room for about 1,024. If it is full, the next caller waits inside the driver, and so
+# do launches of other threads. (libmuster itself lets 1,024 wait.)
 _MOST_RUNNING = 100
 
 
 class OnStream:
-    """Those of one communicator and one GPU: behind what the current stream has, beside what it gets next. Made on all
-    ranks of the communicator at once. Thread-safe."""
+    """The operations of one communicator and one GPU. They run after the present work of the current stream, and in
+    parallel with its later work. All ranks of the communicator make one at the same time. Thread-safe."""
 
     def __init__(self, comm, device):
         self.device = device
@@ -35,17 +35,18 @@ class OnStream:
 
     @property
     def path(self):
-        """How the tensors travel: "nccl", "ipc" or "staged"."""
+        """Returns how the tensors travel: "nccl", "ipc" or "staged"."""
         return lib.muster_device_path(self._comm).decode()
 
     @property
     def path_reason(self):
-        """Why that is none before it in that list, and why this rank has no kernels, if it has none: "not nccl: ranks share
-        a GPU". "": there is nothing to say, as where MUSTER_DEVICE_PATH names it."""
+        """Returns why no earlier path of that list is used, and why this rank has no kernels if it has none. Example:
+        "not nccl: ranks share a GPU". Empty if there is no reason to give, as when MUSTER_DEVICE_PATH names the
+        path."""
         return lib.muster_device_path_reason(self._comm).decode()
 
     def start(self, function, *arguments, keep):
-        """requests.start() of one of muster_..._on_stream, whose last argument is the stream."""
+        """Does requests.start() with one of muster_..._on_stream. Their last argument is the stream."""
         with self._lock:
             self._make_way()
             self._side.follow()
@@ -55,5 +56,5 @@ class OnStream:
 
     def _make_way(self):
         while self._running and (self._running[0].done() or len(self._running) >= _MOST_RUNNING):
-            with contextlib.suppress(HorovodInternalError):  # who waits for it hears it as well
+            with contextlib.suppress(HorovodInternalError):  # the caller that waits for the request gets the error, too
                 self._running.popleft().wait()

@@ -1,8 +1,12 @@
-"""The operations that wait for their results; those that make new tensors are differentiable.
+"""The operations that wait for their results. Those that make new tensors are differentiable.
 
-Backward every rank calls the opposite operation, so all ranks of a process set go backward through it, or none. Rules:
-allreduce: the same allreduce; allgather: this rank's rows of the average; broadcast: the average on the root, zeros
-elsewhere; alltoall: the rows go back; reducescatter: allgather, times the number of ranks if it was a Sum.
+In the backward pass every rank calls the opposite operation. So either all ranks of a process set go backward through
+it, or none. The rules:
+- allreduce: the same allreduce;
+- allgather: this rank's rows of the average;
+- broadcast: the average on the root, zeros elsewhere;
+- alltoall: the rows go back;
+- reducescatter: allgather, multiplied by the number of ranks if it was a Sum.
 """
 
 import torch
@@ -43,9 +47,9 @@ class _Allreduce(Function):
 
 def allreduce(tensor, average=None, name=None, compression=Compression.none, op=None, prescale_factor=1.0,
               postscale_factor=1.0, process_set=global_process_set):
-    """The reduction of all ranks' tensors of this name, by default their average, as a new tensor.
+    """Returns the reduction of all ranks' tensors with this name, by default their average, as a new tensor.
 
-    Every input is multiplied by `prescale_factor`, the result by `postscale_factor`; averages of integers are
+    Every input is multiplied by `prescale_factor`, and the result by `postscale_factor`. Averages of integers are
     truncated. Differentiable."""
     [(sent, ctx)], wire = compress(compression, [tensor], op)
     options = {"average": average, "op": op, "prescale_factor": prescale_factor,
@@ -59,14 +63,14 @@ def allreduce(tensor, average=None, name=None, compression=Compression.none, op=
 
 def allreduce_(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
                process_set=global_process_set):
-    """allreduce() in place; not differentiable."""
+    """Does allreduce() in place. Not differentiable."""
     return synchronize(
         start.allreduce_async_(tensor, average, name, op, prescale_factor, postscale_factor, process_set))
 
 
 def grouped_allreduce(tensors, average=None, name=None, compression=Compression.none, op=None, prescale_factor=1.0,
                       postscale_factor=1.0, process_set=global_process_set):
-    """allreduce() of several tensors that are one unit: none is reduced before all ranks have submitted all of them.
+    """Does allreduce() for several tensors as one unit: none is reduced before all ranks have submitted all of them.
     Differentiable."""
     pairs, wire = compress(compression, list(tensors), op)
     sent = [tensor for tensor, _ in pairs]
@@ -81,7 +85,7 @@ def grouped_allreduce(tensors, average=None, name=None, compression=Compression.
 
 def grouped_allreduce_(tensors, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
                        process_set=global_process_set):
-    """grouped_allreduce() in place; not differentiable."""
+    """Does grouped_allreduce() in place. Not differentiable."""
     return synchronize(
         start.grouped_allreduce_async_(tensors, average, name, op, prescale_factor, postscale_factor, process_set))
 
@@ -99,7 +103,7 @@ class _Allgather(Function):
         name, process_set, rows = ctx.call
         name = _backward_name(name)
         averages = start.grouped_allreduce_async(grads, name=name, op=Average, process_set=process_set)
-        # Where this rank's rows begin is known only from those of the ranks before it.
+        # The place of this rank's rows depends on the numbers of rows of the ranks before it.
         table = synchronize(start.allgather_async(torch.tensor([rows]), name, process_set))
         begins = table[:process_set.rank()].sum(dim=0).tolist()
         averages = synchronize(averages)
@@ -107,14 +111,15 @@ class _Allgather(Function):
 
 
 def allgather(tensor, name=None, process_set=global_process_set):
-    """The tensors of all ranks, one behind the other along dimension 0, in which they may differ. Differentiable."""
+    """Returns the tensors of all ranks, one behind the other along dimension 0. They may differ in that dimension.
+    Differentiable."""
     if _is_recorded(tensor):
         return _Allgather.apply(False, name, process_set, tensor)
     return synchronize(start.allgather_async(tensor, name, process_set))
 
 
 def grouped_allgather(tensors, name=None, process_set=global_process_set):
-    """allgather() of several tensors that are one unit. Differentiable."""
+    """Does allgather() for several tensors as one unit. Differentiable."""
     tensors = list(tensors)
     if _is_recorded(*tensors):
         return list(_Allgather.apply(True, name, process_set, *tensors))
@@ -137,14 +142,14 @@ class _Broadcast(Function):
 
 
 def broadcast(tensor, root_rank, name=None, process_set=global_process_set):
-    """The tensor of `root_rank` (a rank of the world) on all ranks, as a new tensor. Differentiable."""
+    """Returns the tensor of `root_rank` (a rank of the world) on all ranks, as a new tensor. Differentiable."""
     if _is_recorded(tensor):
         return _Broadcast.apply(tensor, root_rank, name, process_set)
     return synchronize(start.broadcast_async(tensor, root_rank, name, process_set))
 
 
 def broadcast_(tensor, root_rank, name=None, process_set=global_process_set):
-    """broadcast() in place; not differentiable."""
+    """Does broadcast() in place. Not differentiable."""
     return synchronize(start.broadcast_async_(tensor, root_rank, name, process_set))
 
 
@@ -165,8 +170,9 @@ class _Alltoall(Function):
 
 
 def alltoall(tensor, splits=None, name=None, process_set=global_process_set):
-    """splits[r] rows of `tensor` to each rank r (equally many without `splits`); the rows that came from all ranks, in
-    rank order. With `splits` a tuple: also an int32 tensor, how many came from each. Differentiable."""
+    """Sends splits[r] rows of `tensor` to each rank r (the same number without `splits`). Returns the rows from all
+    ranks, in rank order. With `splits` it returns a tuple: also an int32 tensor with the number of rows from each rank.
+    Differentiable."""
     if not _is_recorded(tensor):
         return synchronize(start.alltoall_async(tensor, splits, name, process_set))
     result, received = _Alltoall.apply(tensor, start.splits_of(tensor, splits, process_set), name, process_set)
@@ -196,8 +202,8 @@ class _Reducescatter(Function):
 
 def reducescatter(tensor, name=None, compression=Compression.none, op=Average, process_set=global_process_set,
                   prescale_factor=1.0, postscale_factor=1.0):
-    """This rank's rows of the reduction of all ranks' tensors; the first ranks get one more where they do not come out
-    even. Differentiable."""
+    """Returns this rank's rows of the reduction of all ranks' tensors. If the rows do not divide evenly, the first
+    ranks get one more. Differentiable."""
     sent, ctx = compression.compress(tensor)
     options = {"op": op, "process_set": process_set, "prescale_factor": prescale_factor,
                "postscale_factor": postscale_factor}
@@ -210,7 +216,7 @@ def reducescatter(tensor, name=None, compression=Compression.none, op=Average, p
 
 def grouped_reducescatter(tensors, name=None, compression=Compression.none, op=Average,
                           process_set=global_process_set, prescale_factor=1.0, postscale_factor=1.0):
-    """reducescatter() of several tensors that are one unit. Differentiable."""
+    """Does reducescatter() for several tensors as one unit. Differentiable."""
     pairs = [compression.compress(tensor) for tensor in tensors]
     sent = [tensor for tensor, _ in pairs]
     options = {"op": op, "process_set": process_set, "prescale_factor": prescale_factor,

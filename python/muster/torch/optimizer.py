@@ -1,4 +1,4 @@
-"""DistributedOptimizer: an optimizer of the user's class whose step() follows the gradients of all ranks."""
+"""DistributedOptimizer: an optimizer of the user's class. Its step() uses the gradients of all ranks."""
 
 import contextlib
 import warnings
@@ -15,22 +15,22 @@ from muster.world import global_process_set
 
 _ZERO_GRAD = ("zero_grad() between backward() and step() (or synchronize()) would change gradients that are being "
               "reduced: call it after step()")
-# Begins as Horovod's, which scripts filter.
+# The text begins like Horovod's, because scripts filter it.
 _STEP_TWICE = ("optimizer.step() called without optimizer.skip_synchronize() after synchronize() reduces all gradients a "
                "second time: call it within `with optimizer.skip_synchronize():`")
 
 
 class _Distributed:
-    """What the classes made by DistributedOptimizer() add to the user's optimizer. Not thread-safe."""
+    """The methods that DistributedOptimizer() adds to the user's optimizer. Not thread-safe."""
 
     def synchronize(self):
-        """Returns when the gradients are those of all ranks. Those that were not computed count as zeros."""
+        """Waits until the gradients are those of all ranks. Gradients that were not computed count as zeros."""
         self._gradients.synchronize()
         self._is_synchronized = True
 
     @contextlib.contextmanager
     def skip_synchronize(self):
-        """Within it step() does not call synchronize(), which was called before."""
+        """A context in which step() does not call synchronize(). The caller must have called it before."""
         self._skips = True
         try:
             yield
@@ -39,15 +39,15 @@ class _Distributed:
 
     @property
     def _parameter_names(self):
-        """{parameter: name}, which scripts look up."""
+        """{parameter: name}; scripts use it."""
         return self._gradients.names
 
     def set_backward_passes_per_step(self, passes):
-        """How many backward passes add to the gradients before they are reduced."""
+        """Sets how many backward passes add to the gradients before they are reduced."""
         self._gradients.set_passes(passes)
 
     def step(self, closure=None):
-        """The step of the user's optimizer, with the gradients of all ranks; also those that `closure` computes."""
+        """Takes a step of the user's optimizer with the gradients of all ranks, even those that `closure` computes."""
         if closure is None:
             self._synchronize_for_step()
             result = super().step()
@@ -57,7 +57,7 @@ class _Distributed:
         return result
 
     def step_alone(self):
-        """The step of the user's optimizer with the gradients that are there: no other rank takes part."""
+        """Takes a step of the user's optimizer with the present gradients. No other rank takes part."""
         return super().step()
 
     def _synchronize_for_step(self):
@@ -68,7 +68,7 @@ class _Distributed:
         self.synchronize()
 
     def _synchronized_closure(self, closure):
-        # An optimizer may call it several times in a step.
+        # An optimizer may call the closure several times in a step.
         def call():
             self._is_synchronized = False
             loss = closure()
@@ -80,32 +80,34 @@ class _Distributed:
         return call
 
     def zero_grad(self, *args, **kwargs):
-        """That of the user's optimizer. AssertionError: gradients are being reduced."""
+        """Does zero_grad() of the user's optimizer. AssertionError: gradients are being reduced."""
         if self._gradients.are_begun:
             raise AssertionError(_ZERO_GRAD)
         return super().zero_grad(*args, **kwargs)
 
     def load_state_dict(self, *args, **kwargs):
-        """That of the user's optimizer. Gradients that are being reduced are waited for, and of no more use."""
+        """Does load_state_dict() of the user's optimizer. It first waits for running reductions and drops their
+        results."""
         self._gradients.drop()
         self._is_synchronized = False
         return super().load_state_dict(*args, **kwargs)
 
 
 class _DistributedAdasum(_Distributed):
-    """Every rank steps by itself; the steps are combined by Adasum."""
+    """Every rank takes its own step, and Adasum combines the steps."""
 
     def synchronize(self):
         """Does nothing: gradients are not reduced."""
 
     @contextlib.contextmanager
     def skip_synchronize(self):
-        """AssertionError: there is nothing to skip."""
+        """Raises AssertionError, because there is nothing to skip."""
         raise AssertionError("with op=Adasum there is nothing to skip: gradients are not reduced")
         yield  # pylint: disable=unreachable
 
     def step(self, closure=None):
-        """A step of the user's optimizer with this rank's gradients, replaced by the Adasum of all ranks' steps."""
+        """Takes a step of the user's optimizer with this rank's gradients, and replaces it by the Adasum of all ranks'
+        steps."""
         self._gradients.drop()
         parameters = self._gradients.parameters()
         with torch.no_grad():
@@ -139,21 +141,21 @@ class _DistributedAdasum(_Distributed):
 def DistributedOptimizer(optimizer, named_parameters=None, compression=Compression.none, backward_passes_per_step=1,
                          op=Average, gradient_predivide_factor=1.0, num_groups=0, groups=None, sparse_as_dense=False,
                          process_set=global_process_set):
-    """An optimizer of a subclass of the class of `optimizer`, with which it shares parameter groups and state.
-    Gradients are reduced as soon as loss.backward() has computed them; step() waits for them.
+    """Returns an optimizer whose class is a subclass of the class of `optimizer`. Both share parameter groups and
+    state. Gradients are reduced as soon as loss.backward() has computed them. step() waits for them.
 
-    named_parameters: model.named_parameters(); names are the same on all ranks. Without it, parameters are numbered.
-    backward_passes_per_step: gradients are reduced after so many backward passes, which add up.
-    op: Average, Sum, Min, Max, Product; Adasum reduces the change by each rank's own step instead.
-    gradient_predivide_factor: gradients are divided by it before they are added up, and by size / factor afterwards.
-    groups: gradients that are reduced as one unit: a number of groups, or lists of parameters. (num_groups: the older
-        name, deprecated.)
+    named_parameters: model.named_parameters(), with the same names on all ranks. Without it, parameters are numbered.
+    backward_passes_per_step: gradients add up over this many backward passes, and are then reduced.
+    op: Average, Sum, Min, Max, Product. Adasum reduces each rank's step instead of its gradients.
+    gradient_predivide_factor: gradients are divided by it before the sum, and by size / factor after it.
+    groups: gradients that are reduced as one unit: a number of groups, or lists of parameters. num_groups is its older
+    name, and deprecated.
     sparse_as_dense: sparse gradients are dense while they are reduced. Otherwise they are gathered.
-    process_set: ranks outside it step by themselves.
+    process_set: ranks outside it take their own steps.
     Additional methods: synchronize(), skip_synchronize(), set_backward_passes_per_step(). After synchronize() gradients
-    can be changed (clipped) before `with optimizer.skip_synchronize(): optimizer.step()`. A failed rank is a
-    HorovodInternalError of step() or synchronize().
-    ValueError: a setting, names that are missing or used twice, or a process set that was not added."""
+    can be changed (clipped) before `with optimizer.skip_synchronize(): optimizer.step()`. If a rank fails, step() or
+    synchronize() raises HorovodInternalError.
+    ValueError: a wrong setting, names that are missing or used twice, or a process set that was not added."""
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError("gradient_predivide_factor is for averages: leave it out, or op")
     if num_groups != 0:
@@ -165,7 +167,7 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     added = _DistributedAdasum if is_adasum else _Distributed
     made_class = type(base.__name__, (added, base), {"__doc__": base.__doc__})
     made = made_class.__new__(made_class)
-    # A scheduler made before has put its own step() into the optimizer, not into this one.
+    # Don't copy "step": a scheduler that was made earlier has put its own step() into the old optimizer.
     made.__dict__.update((name, value) for name, value in optimizer.__dict__.items() if name != "step")
     made._is_synchronized = made._skips = False
     made._gradients = Gradients(names, groups_of(names, groups), compression, backward_passes_per_step, op,

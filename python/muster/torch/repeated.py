@@ -1,4 +1,4 @@
-"""A reduction that is done in every step of a training: what can be done once for all is done once."""
+"""A reduction that is repeated in every step of a training. Its description is made only once."""
 
 from muster import _library as lib
 from muster import engine, world
@@ -7,18 +7,18 @@ from muster.torch import tensors as memory
 
 
 class Repeated:
-    """allreduce_async_() under one name, again and again; not thread-safe."""
+    """Repeats allreduce_async_() under one name. Not thread-safe."""
 
     def __init__(self, name, process_set, op, prescale_factor=1.0, postscale_factor=1.0):
         self._name = name
         self._process_set = process_set
         self._scales = {"op": op, "prescale_factor": prescale_factor, "postscale_factor": postscale_factor}
-        self._like = None  # type, shape, device and wire of the tensors that _described is for
+        self._like = None  # type, shape, device and wire of the tensors that _described fits
         self._described = None
 
     def begin(self, tensor, wire=lib.WIRE_SAME):
-        """Submits `tensor`, which travels as `wire`. A function that waits and returns it; HorovodInternalError: it
-        failed."""
+        """Submits `tensor`, which travels as `wire`. Returns a function that waits and returns the tensor, or raises
+        HorovodInternalError if the operation failed."""
         if not memory.is_in_place(tensor):
             handle = asynchronous.allreduce_async_(tensor, name=self._name, process_set=self._process_set, wire=wire,
                                                    **self._scales)

@@ -1,7 +1,8 @@
-"""Streams of a GPU that are nobody else's.
+"""Creates streams of a GPU that the program does not share.
 
-Torch has 32 streams of each priority, which it gives out in turn, again and again: one of those may be a stream of the
-program's as well, which then waits for what waits in it. These are made with the driver, and torch is told of them.
+torch has 32 streams of each priority and gives them out in turn, again and again. One of them could also be a stream of
+the program, which would then wait for our waiting operations. So these streams are made with the driver, and torch is
+told about them.
 """
 
 import contextlib
@@ -30,7 +31,7 @@ def _call(name, *arguments):
 
 @functools.lru_cache(maxsize=None)
 def _context(ordinal):
-    """Torch's context of a GPU, the primary one; it is kept."""
+    """Returns torch's context of a GPU, the primary one. The context is kept."""
     device, context = c_int(), c_void_p()
     _call("cuInit", 0)
     _call("cuDeviceGet", byref(device), ordinal)
@@ -40,7 +41,7 @@ def _context(ordinal):
 
 @contextlib.contextmanager
 def _current(ordinal):
-    """Its context is this thread's."""
+    """Makes the GPU's context the current one of this thread."""
     _call("cuCtxPushCurrent_v2", _context(ordinal))
     try:
         yield
@@ -49,11 +50,11 @@ def _current(ordinal):
 
 
 def new_stream(ordinal):
-    """A new cudaStream_t of GPU `ordinal` for operations that wait.
+    """Returns a new cudaStream_t of GPU `ordinal`, for operations that wait.
 
-    Streams of one priority share the GPU's queues, in which one that waits holds up the next. So this one is between
-    those of libmuster, which have the greatest, and those of the program (torch's have 0 to -3). Where a GPU has two
-    priorities, it has the program's."""
+    Streams of one priority share the GPU's queues, where a waiting operation delays the next one. So the priority of
+    this stream is between libmuster's (the greatest) and the program's (torch's have 0 to -3). If a GPU has only two
+    priorities, this stream has the program's."""
     least, greatest, stream = c_int(), c_int(), c_void_p()
     with _current(ordinal):
         _call("cuCtxGetStreamPriorityRange", byref(least), byref(greatest))
@@ -63,13 +64,13 @@ def new_stream(ordinal):
 
 
 def give_back(stream, ordinal, owner):
-    """Destroys one of GPU `ordinal`, if this is the process `owner`, which has made it; what it has is still done. On
-    any thread, as garbage is collected."""
+    """Destroys a stream of GPU `ordinal`, if this process is its maker `owner`. Its present work is still done. The
+    garbage collector may call this on any thread."""
     if os.getpid() == owner:
         with _current(ordinal):
             _call("cuStreamDestroy_v2", c_void_p(stream))
 
 
 def as_torchs(stream, device):
-    """The torch.cuda.Stream of it."""
+    """Returns the torch.cuda.Stream for it."""
     return torch.cuda.ExternalStream(stream, device=device)

@@ -1,4 +1,4 @@
-"""Batch normalization over the batches of all ranks."""
+"""Normalizes batches with the statistics of all ranks' batches."""
 
 import torch
 from torch.autograd import Function
@@ -11,11 +11,11 @@ from muster.world import size
 
 
 class SyncBatchNorm(_BatchNorm):
-    """torch.nn.BatchNorm1d, 2d and 3d in one, whose mean and variance are those of the batches of all ranks, which may
+    """Replaces torch.nn.BatchNorm1d, 2d and 3d. Mean and variance are those of the batches of all ranks, which may
     differ in size.
 
-    Input: (N, C, ...). While training all ranks call forward() and backward() together; in evaluation, and in a world
-    of one, it is an ordinary batch normalization. Gradients of weight and bias are this rank's own."""
+    Input: (N, C, ...). In training all ranks call forward() and backward() together. In evaluation, and in a world of
+    one, it is an ordinary batch normalization. The gradients of weight and bias are this rank's own."""
 
     def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True):
         super().__init__(num_features, eps, momentum, affine, track_running_stats)
@@ -25,7 +25,7 @@ class SyncBatchNorm(_BatchNorm):
             raise ValueError(f"SyncBatchNorm needs an input of shape (N, C, ...), not {list(input.shape)}")
 
     def forward(self, input):
-        """The normalized input."""
+        """Returns the normalized input."""
         if not self.training or size() == 1:
             return super().forward(input)
         self._check_input_dim(input)
@@ -44,7 +44,8 @@ class SyncBatchNorm(_BatchNorm):
 
 
 class _Normalize(Function):
-    """(the normalized input, mean, variance, number of elements of a channel), the last three of all ranks, float64."""
+    """Returns (the normalized input, mean, variance, number of elements of a channel). The last three are those of all
+    ranks, as float64."""
 
     @staticmethod
     def forward(ctx, input, weight, bias, eps):
@@ -87,7 +88,8 @@ def _computed_type(tensor):
 
 
 def _statistics(input):
-    """Mean, biased variance and number of elements of each channel over all ranks; the same bits on all."""
+    """Returns mean, biased variance and number of elements of each channel over all ranks, with the same bits on all
+    ranks."""
     features = input.shape[1]
     count = input.numel() // features
     if count:
@@ -95,7 +97,7 @@ def _statistics(input):
     else:
         variance = mean = torch.zeros(features, device=input.device)
     own = torch.cat([mean.to(torch.float64), variance.to(torch.float64), torch.tensor([count], dtype=torch.float64, device=input.device)])
-    # Ranks' layers of equally many channels share a name, which is in use for the time of this call only.
+    # Layers with the same number of channels share a name. It is in use only during this call.
     table = synchronize(allgather_async(own.view(1, -1), name=f"sync_batch_norm.{features}"))
     means, variances, counts = table[:, :features], table[:, features:-1], table[:, -1:]
     total = counts.sum()

@@ -1,8 +1,10 @@
-"""Torch tensors as memory that libmuster reads and writes, and its results as tensors; without a copy where it can be.
+"""Passes torch tensors to libmuster as memory, and libmuster's results as tensors, without a copy if possible.
 
-Dense tensors of the types in TYPES. One that is not contiguous is copied, and copied back; so is one of a GPU (CUDA)
-where the operation is one of the host (`on_host`), and always one of any other device (`xpu`): torch's own copies to
-the host and back wait until they are done, so nothing has to be known of the device.
+Dense tensors of the types in TYPES are supported. These tensors are copied, and copied back:
+- one that is not contiguous;
+- one of a GPU (CUDA), if the operation runs on the host (`on_host`);
+- one of any other device (`xpu`). torch's own copies to the host and back wait until they are done, so this code needs
+no knowledge of the device.
 """
 
 import functools
@@ -22,7 +24,7 @@ _DTYPES = {number: dtype for dtype, number in TYPES.items()}
 
 
 def _type_of(tensor):
-    """The muster_dtype of a tensor that can be used; ValueError says why it cannot."""
+    """Returns the muster_dtype of a tensor. ValueError: the tensor cannot be used; the message says why."""
     try:
         found = TYPES.get(tensor.dtype)
     except AttributeError:
@@ -37,32 +39,33 @@ def _type_of(tensor):
 
 
 def is_on_gpu(tensor):
-    """Whether it is a tensor of a GPU."""
+    """Returns True for a tensor of a GPU (CUDA)."""
     return tensor.is_cuda
 
 
 def is_out_of_reach(tensor):
-    """Whether it is on a device whose memory libmuster cannot read: neither the CPU nor a GPU of CUDA's."""
+    """Returns True for a tensor of a device whose memory libmuster cannot read: neither the CPU nor a CUDA GPU."""
     return not (tensor.is_cpu or tensor.is_cuda)
 
 
 def is_in_place(tensor):
-    """Whether its elements can be read and written where they are."""
+    """Returns True if the tensor's elements can be read and written where they are."""
     return tensor.is_contiguous() and not is_out_of_reach(tensor)
 
 
 def copy_of(tensor):
-    """A copy whose elements can be."""
+    """Returns a copy whose elements can be read and written where they are."""
     return tensor.contiguous()
 
 
 def stream_of(tensor):
-    """The stream that computes a tensor of a GPU, the current one (cudaStream_t); None for one of the CPU."""
+    """Returns the current stream of the tensor's GPU, which computes the tensor (cudaStream_t). None for a tensor of
+    the CPU."""
     return torch.cuda.current_stream(tensor.device).cuda_stream if is_on_gpu(tensor) else None
 
 
 def new(shape, dtype, device):
-    """A tensor of any values, for the current stream."""
+    """Returns an uninitialised tensor for the current stream."""
     return torch.empty(shape, dtype=dtype, device=device)
 
 
@@ -72,22 +75,23 @@ def _result_stream(device):
 
 
 def new_idle(shape, dtype, device):
-    """new() on a GPU of memory that no stream has work with: other streams may write to it at once. On any thread."""
+    """As new() on a GPU, but no stream has work with the memory, so every stream may write to it at once. Any
+    thread."""
     stream = _result_stream(device)
     with torch.cuda.stream(stream):
         made = new(shape, dtype, device)
-    stream.synchronize()  # it has no work, but where memory is cudaMallocAsync's, which is in its order
+    stream.synchronize()  # wait: with cudaMallocAsync the memory is valid in the stream's order
     return made
 
 
 def take_over(tensor):
-    """Says that the current stream uses what new_idle() has made."""
+    """Tells torch that the current stream uses the result of new_idle()."""
     tensor.record_stream(torch.cuda.current_stream(tensor.device))
     return tensor
 
 
 class Mark:
-    """A place in the current stream of a GPU."""
+    """Marks a place in the current stream of a GPU."""
 
     def __init__(self, device):
         self._device = device
@@ -95,21 +99,21 @@ class Mark:
         self._event.record(torch.cuda.current_stream(device))
 
     def follow(self):
-        """What the current stream gets next waits for what was before the mark."""
+        """Makes later work of the current stream wait for the work before the mark."""
         torch.cuda.current_stream(self._device).wait_event(self._event)
 
 
 class SideStream:
-    """A stream beside those of the program, on a GPU, for operations that wait."""
+    """A stream of a GPU for operations that wait. The program's own streams do not use it."""
 
     def __init__(self, device):
         self.handle = streams.new_stream(device.index)
         self._stream = streams.as_torchs(self.handle, device)
         end = weakref.finalize(self, streams.give_back, self.handle, device.index, os.getpid())
-        end.atexit = False  # the driver may have gone by then
+        end.atexit = False  # the driver may be gone by then
 
     def follow(self):
-        """What it gets next waits for what the current stream has."""
+        """Makes later work of this stream wait for the present work of the current stream."""
         self._stream.wait_stream(torch.cuda.current_stream(self._stream.device))
 
 
@@ -119,7 +123,8 @@ def _has_driver():
 
 
 def stay_on_gpu(tensors):
-    """Whether what libmuster makes of these is made on the GPU: all lie on one, whose driver libmuster can use."""
+    """Returns True if libmuster can allocate the results on the GPU: all tensors lie on one GPU, and libmuster can use
+    its driver."""
     for tensor in tensors:
         _type_of(tensor)
     return (all(is_on_gpu(tensor) for tensor in tensors) and len({tensor.device for tensor in tensors}) == 1 and
@@ -133,24 +138,25 @@ def _dense(tensor, on_host=False):
 
 
 def reading(tensor):
-    """A Buffer of the host for an operation that makes its result itself."""
+    """Returns a Buffer of the host, for an operation that allocates its result itself."""
     kind = _type_of(tensor)
     source = _dense(tensor, on_host=True)
     return Buffer(source.data_ptr(), 0, kind, source.shape, source)
 
 
 def reading_on_gpu(tensor, room=None):
-    """A Buffer of the GPU for an operation that makes its result itself, in `room` if it fits."""
+    """Returns a Buffer of the GPU, for an operation that allocates its result itself. It uses `room` if the result
+    fits."""
     kind = _type_of(tensor)
     source = _dense(tensor)
-    # An empty tensor has no address, and libmuster has to know on which GPU it is.
+    # An empty tensor has no address, so use another one: libmuster must know on which GPU it is.
     there = source if source.numel() else new((1,), source.dtype, source.device)
     return Buffer(there.data_ptr(), 0 if room is None else room.data_ptr(), kind, source.shape, (there, room),
                   stream_of(source))
 
 
 def into_new(tensor, on_host=False):
-    """(a Buffer whose result is a new tensor, that tensor)."""
+    """Returns (a Buffer whose result is a new tensor, that tensor)."""
     kind = _type_of(tensor)
     source = _dense(tensor, on_host)
     out = new(source.shape, source.dtype, source.device)
@@ -158,7 +164,8 @@ def into_new(tensor, on_host=False):
 
 
 def in_place(tensor, on_host=False):
-    """(a Buffer whose result is `tensor` itself, None or the copy that copy_back() gets the result from)."""
+    """Returns (a Buffer whose result is `tensor` itself, the copy from which copy_back() takes the result). The copy is
+    None if there is none."""
     kind = _type_of(tensor)
     if is_in_place(tensor) and not (on_host and is_on_gpu(tensor)):
         address = tensor.data_ptr()
@@ -169,14 +176,15 @@ def in_place(tensor, on_host=False):
 
 
 def copy_back(tensor, copy):
-    """What remains of an operation in place; returns `tensor`."""
+    """Finishes an operation in place: copies the result back if there is a copy. Returns `tensor`."""
     if copy is not None:
         copy_out(tensor, copy)
     return tensor
 
 
 def copy_out(tensor, copy):
-    """Copies to `tensor` in the current stream; `copy` may be of another one, and let go of."""
+    """Copies to `tensor` in the current stream. `copy` may belong to another stream; the caller may release it
+    afterwards."""
     with torch.no_grad():
         tensor.copy_(copy)
     if is_on_gpu(copy):
@@ -184,16 +192,16 @@ def copy_out(tensor, copy):
 
 
 def moved(result, tensor):
-    """The result of an operation on the device of `tensor`, which is what the operation was given."""
+    """Returns the result of an operation on the device of `tensor`, the tensor that the operation was given."""
     if not is_out_of_reach(tensor):
         return result.to(tensor.device)
     return tensor.detach().new_empty(result.shape).copy_(result)
 
 
 def made(output):
-    """An engine.Output as a tensor; the memory is libmuster's, and lives as long as the tensor."""
+    """Returns an engine.Output as a tensor. The memory is libmuster's, and lives as long as the tensor."""
     dtype = _DTYPES[output.dtype]
     if 0 in output.shape:
         return torch.empty(output.shape, dtype=dtype)
-    # Not by a view: autograd forbids to change in place what is a view made in a forward function.
+    # Don't return a view: autograd forbids changes in place of a view made in a forward function.
     return torch.frombuffer(output.data, dtype=dtype).resize_(output.shape)

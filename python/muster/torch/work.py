@@ -1,4 +1,4 @@
-"""What an operation of the torch.distributed backend returns."""
+"""The result of an operation of the torch.distributed backend."""
 
 import queue
 import threading
@@ -12,29 +12,29 @@ from muster.torch import tensors as memory
 
 
 def _gpus_of(result):
-    """Where the tensors of lists in lists lie; a future has to know that of its result."""
+    """Returns the devices of tensors in nested lists. A future must know those of its result."""
     if isinstance(result, (list, tuple)):
         return sorted({gpu for part in result for gpu in _gpus_of(part)}, key=str)
     return [result.device] if result.is_cuda else []
 
 
 class MusterWork(Work):
-    """An operation that runs: its requests, and what is to be done when they are (`finish`, once). Thread-safe."""
+    """A running operation: its requests, and the function `finish` to call once when they are done. Thread-safe."""
 
     def __init__(self, requests, result, finish=None, source=-1):
         super().__init__()
         self.requests = requests
         self._result = result
         self._finish = finish
-        self._marks = []  # behind what `finish` has put into the stream of the thread that called it
+        self._marks = []  # places in the stream of the thread that called `finish`, behind its work
         self._source = source
         self._lock = threading.Lock()
         self._future = None
         _kept.keep(self)
 
     def wait(self, timeout=timedelta(0)):
-        """True when it is done. HorovodInternalError: it failed; RuntimeError: it is not done within `timeout`, 0 for
-        ever."""
+        """Waits, and returns True. HorovodInternalError: it failed. RuntimeError: it is not done within `timeout`; 0
+        means no limit."""
         _kept.release(self)
         seconds = timeout.total_seconds() if timeout else None
         for request in self.requests:
@@ -50,19 +50,19 @@ class MusterWork(Work):
         return True
 
     def synchronize(self):
-        """wait()."""
+        """Calls wait()."""
         self.wait()
 
     def is_completed(self):
-        """Whether wait() would return at once."""
+        """Returns True if wait() would return at once."""
         return all(request.done() for request in self.requests)
 
     def is_success(self):
-        """Whether it is done, and did not fail."""
+        """Returns True if it is done and did not fail."""
         return self.is_completed() and self.exception() is None
 
     def exception(self):
-        """Its error; None: it is not done, or did not fail."""
+        """Returns its error. None if it is not done, or did not fail."""
         if self.is_completed():
             try:
                 self.wait()
@@ -71,28 +71,28 @@ class MusterWork(Work):
         return None
 
     def result(self):
-        """The tensors that it writes to."""
+        """Returns the tensors to which it writes."""
         return self._result
 
     def source_rank(self):
-        """Of a receive: the rank in the group that sent."""
+        """Returns the rank in the group that sent, for a receive."""
         return self._source
 
     _source_rank = source_rank
 
     def get_future(self):
-        """A torch.futures.Future of result(), which another thread completes."""
+        """Returns a torch.futures.Future of result(). Another thread completes it."""
         with self._lock:
             if self._future is None:
                 done = torch.futures.Future(devices=_gpus_of(self._result))
-                # What this function raises is the future's error, also for C++.
+                # An exception of this function becomes the future's error, even for C++.
                 self._future = done.then(lambda _: self.wait() and self._result)
                 _completer_here().complete(self, done)
         _kept.release(self)
         return self._future
 
     def settle(self):
-        """Waits; whether it failed is for wait() to say."""
+        """Waits for the end without an exception. wait() reports a failure."""
         for request in self.requests:
             try:
                 request.wait()
@@ -101,10 +101,10 @@ class MusterWork(Work):
 
 
 class _Kept:
-    """Works that somebody has yet to ask for. Torch's C++ (DistributedDataParallel) holds only the C++ half of a work:
-    were the Python half gone when it waits, it would wait for ever. It asks each work once."""
+    """Keeps works that torch will still wait for. Torch's C++ (DistributedDataParallel) holds only the C++ half of a
+    work. If the Python half were gone, it would wait for ever. It waits once for each work."""
 
-    # Works that nobody asks for are let go of when they are done and there are more than so many.
+    # Above this number, finished works that no caller has waited for are released.
     LIMIT = 1000
 
     def __init__(self):
@@ -118,7 +118,7 @@ class _Kept:
             if len(self._works) > self.LIMIT:
                 done = [key for key, old in self._works.items() if old.is_completed()]
             let_go = [self._works.pop(key) for key in done[:len(done) // 2]]
-        del let_go  # without the lock
+        del let_go  # their destructors run without the lock
 
     def release(self, work):
         with self._lock:
@@ -126,9 +126,9 @@ class _Kept:
 
 
 class _Completer:
-    """A thread that completes futures in the order of the operations, which is that of what is attached to them, too.
+    """A thread that completes futures in the order of the operations. Callbacks of the futures run in this order, too.
 
-    That may start operations itself and wait for their futures, as PowerSGD does: another thread completes these."""
+    A callback may start operations and wait for their futures, as PowerSGD does. Another thread completes those."""
 
     def __init__(self):
         self._queue = queue.SimpleQueue()
@@ -149,12 +149,12 @@ class _Completer:
             work, future = self._queue.get()
             work.settle()
             future.set_result(None)
-            del work, future  # not until the next one comes
+            del work, future  # otherwise they would stay until the next one comes
 
 
 _kept = _Kept()
 _outermost = _Completer()
-_here = threading.local()  # completer: for futures that this thread, which completes others, asks for
+_here = threading.local()  # completer: completes futures that this thread requests while it completes others
 
 
 def _completer_here():

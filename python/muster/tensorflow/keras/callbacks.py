@@ -1,4 +1,4 @@
-"""Keras' callbacks of Horovod."""
+"""Horovod's callbacks for Keras."""
 
 import tensorflow as tf
 
@@ -11,20 +11,21 @@ from muster.world import global_process_set
 
 
 class _Callback(tf.keras.callbacks.Callback):
-    """Of a model with collectives in its steps, which XLA cannot compile; Keras 3 would try to."""
+    """The base of callbacks for models with collectives in their steps. It turns XLA off for them: XLA cannot compile
+    collectives, and Keras 3 would try to."""
 
     def set_model(self, model):
-        """Called by Keras."""
+        """Keras calls this."""
         if getattr(model, "jit_compile", None) is True:
             model.jit_compile = False
         super().set_model(model)
 
 
 class BroadcastGlobalVariablesCallback(_Callback):
-    """Gives all ranks the variables of `root_rank`, of the model before the first batch, if it is built, and of the
-    model and its optimizer after it, when all exist. local_variables: a variable of the model, or a collection of such,
-    that stays what it is on every rank; register_local_var() adds one. `device` is not used.
-    ValueError: something among local_variables is no variable."""
+    """Gives all ranks the variables of `root_rank`. Before the first batch it sends those of the model, if it is built.
+    After that batch it sends those of the model and its optimizer, because all exist then.
+    local_variables: a variable of the model, or a collection of variables, that each rank keeps. register_local_var()
+    adds one. `device` is not used. ValueError: local_variables holds something that is no variable."""
 
     def __init__(self, root_rank, device="", local_variables=None):
         super().__init__()
@@ -40,31 +41,32 @@ class BroadcastGlobalVariablesCallback(_Callback):
                 self.register_local_var(variable)
 
     def register_local_var(self, var):
-        """Ranks keep their own values of this variable."""
+        """Lets every rank keep its own value of this variable."""
         self._local.append(var)
 
     def _variables(self):
-        """Those of the model that ranks share. None, while a model of Keras 2 is not built, which must not be asked."""
+        """Returns the variables of the model that ranks share. Empty while a model of Keras 2 is not built, because it
+        cannot list them."""
         if not getattr(self.model, "built", True):
             return []
         local = {id(variable) for variable in self._local}
         return [variable for variable in self.model.variables if id(variable) not in local]
 
     def on_train_begin(self, logs=None):
-        """Called by Keras."""
+        """Keras calls this."""
         if not self._is_done:
             broadcast_variables(self._variables(), self._root_rank)
 
     def on_train_batch_end(self, batch, logs=None):
-        """Called by Keras."""
+        """Keras calls this."""
         if not self._is_done:
             broadcast_variables(self._variables() + variables_of(self.model.optimizer), self._root_rank)
             self._is_done = True
 
 
 class MetricAverageCallback(_Callback):
-    """Makes the metrics of an epoch the averages of all ranks' (of the process set; on others they stay); callbacks
-    behind it in the list see those. `device` is not used."""
+    """Replaces the metrics of an epoch by the averages over all ranks of the process set. On other ranks they stay
+    unchanged. Callbacks behind it in the list see the averages. `device` is not used."""
 
     def __init__(self, device="", process_set=global_process_set):
         super().__init__()
@@ -72,7 +74,7 @@ class MetricAverageCallback(_Callback):
         self._process_set = process_set
 
     def on_epoch_end(self, epoch, logs=None):
-        """Called by Keras."""
+        """Keras calls this."""
         if not world.takes_part(self._process_set):
             return
         names = sorted(logs or {})
@@ -82,11 +84,11 @@ class MetricAverageCallback(_Callback):
 
 
 class LearningRateScheduleCallback(_Callback):
-    """Sets the learning rate to initial_lr * multiplier(epoch), from start_epoch to before end_epoch.
+    """Sets the learning rate to initial_lr * multiplier(epoch), from start_epoch until before end_epoch.
 
-    multiplier: a number or a function. staircase: once an epoch; otherwise in every batch, with parts of epochs, which
-    needs steps_per_epoch unless Keras knows it. momentum_correction: where the momentum is a variable it is scaled like
-    the learning rate in the batch of a change."""
+    multiplier: a number or a function. staircase: the rate changes once an epoch. Otherwise it changes in every batch,
+    with fractions of epochs; this needs steps_per_epoch unless Keras knows it. momentum_correction: in the batch of a
+    change, a momentum that is a variable is scaled like the learning rate."""
 
     def __init__(self, initial_lr, multiplier, start_epoch=0, end_epoch=None, staircase=True, momentum_correction=True,
                  steps_per_epoch=None):
@@ -103,7 +105,7 @@ class LearningRateScheduleCallback(_Callback):
         self._momentum = None
 
     def on_train_begin(self, logs=None):
-        """Called by Keras."""
+        """Keras calls this."""
         if self._is_staircase or self.steps_per_epoch:
             return
         self.steps_per_epoch = (self.params or {}).get("steps")
@@ -111,11 +113,11 @@ class LearningRateScheduleCallback(_Callback):
             raise ValueError("steps_per_epoch must be given: Keras does not know how many batches an epoch has")
 
     def on_epoch_begin(self, epoch, logs=None):
-        """Called by Keras."""
+        """Keras calls this."""
         self._epoch = epoch
 
     def on_train_batch_begin(self, batch, logs=None):
-        """Called by Keras."""
+        """Keras calls this."""
         if self._epoch < self._start or (self._end is not None and self._epoch >= self._end):
             return
         if not self._is_staircase:
@@ -124,13 +126,13 @@ class LearningRateScheduleCallback(_Callback):
             self._set(self._epoch)
 
     def on_train_batch_end(self, batch, logs=None):
-        """Called by Keras."""
+        """Keras calls this."""
         if self._momentum is not None:
             self.model.optimizer.momentum.assign(self._momentum)
             self._momentum = None
 
     def on_epoch_end(self, epoch, logs=None):
-        """Called by Keras."""
+        """Keras calls this."""
         if logs is not None:
             logs["lr"] = self._rate()
 
@@ -161,14 +163,14 @@ class LearningRateWarmupCallback(LearningRateScheduleCallback):
         self._is_verbose = verbose > 0
 
     def on_epoch_end(self, epoch, logs=None):
-        """Called by Keras."""
+        """Keras calls this."""
         super().on_epoch_end(epoch, logs)
         if epoch == self._last and self._is_verbose and world.rank() == 0:
             print(f"\nEpoch {epoch + 1}: finished gradual learning rate warmup to {self._rate():g}.")
 
 
 class BestModelCheckpoint(tf.keras.callbacks.ModelCheckpoint):
-    """Keras' ModelCheckpoint of the best model so far, on rank 0 alone."""
+    """Keras' ModelCheckpoint of the best model so far, on rank 0 only."""
 
     def __init__(self, filepath, monitor="val_loss", verbose=0, mode="auto", save_freq="epoch"):
         super().__init__(filepath, monitor=monitor, verbose=verbose, save_best_only=True, mode=mode,

@@ -1,4 +1,4 @@
-"""Horovod's elastic names for Keras: see muster.elastic for what they do in a job of a fixed number of ranks."""
+"""Horovod's elastic API for Keras. muster.elastic explains its effect in a job with a fixed number of ranks."""
 
 import tensorflow as tf
 
@@ -18,41 +18,41 @@ class CommitStateCallback(tf.keras.callbacks.Callback):
         self._left = batches_per_commit
 
     def on_train_batch_end(self, batch, logs=None):
-        """Called by Keras."""
+        """Keras calls this."""
         self._left -= 1
         if self._left == 0:
             self._left = self._batches
             self._state.commit()
 
     def on_epoch_end(self, epoch, logs=None):
-        """Called by Keras."""
+        """Keras calls this."""
         self._left = self._batches
         self._state.commit()
 
 
 class UpdateBatchStateCallback(tf.keras.callbacks.Callback):
-    """Keeps state.batch, the number of batches that are done of this epoch."""
+    """Sets state.batch to the number of finished batches of this epoch."""
 
     def __init__(self, state):
         super().__init__()
         self._state = state
 
     def on_train_batch_end(self, batch, logs=None):
-        """Called by Keras."""
+        """Keras calls this."""
         self._state.batch = batch + 1
 
     def on_epoch_end(self, epoch, logs=None):
-        """Called by Keras."""
+        """Keras calls this."""
         self._state.batch = 0
 
 
 class UpdateEpochStateCallback(tf.keras.callbacks.Callback):
-    """Keeps state.epoch, the number of epochs that are done."""
+    """Sets state.epoch to the number of finished epochs."""
 
     def __init__(self, state):
         super().__init__()
         self._state = state
 
     def on_epoch_end(self, epoch, logs=None):
-        """Called by Keras."""
+        """Keras calls this."""
         self._state.epoch = epoch + 1

@@ -1,4 +1,4 @@
-"""A sampler that goes on in the middle of an epoch with what was not processed yet."""
+"""A sampler that can continue in the middle of an epoch with the samples that are still unprocessed."""
 
 import random
 
@@ -8,13 +8,14 @@ from muster.world import rank, size
 
 
 class ElasticSampler(Sampler):
-    """Shares out the samples of an epoch that were not processed yet to all ranks, equally many to each (some twice
-    where they do not come out even).
+    """Distributes the unprocessed samples of an epoch to all ranks, the same number to each. If they do not divide
+    evenly, some samples occur twice.
 
-    dataset: has a length. shuffle, seed: the same on all ranks. Call record_batch() after a batch, and set_epoch() after
-    an epoch. `processed_num` counts the samples of the epoch that all ranks together have processed: they are the first
-    ones of the epoch's order. The sampler of Horovod 0.28 counts in the same way, and its checkpoints can be loaded; so
-    can those of 0.27, which list samples (`processed_indices`)."""
+    dataset: has a length. shuffle, seed: the same on all ranks. Call record_batch() after a batch, and set_epoch()
+    after an epoch.
+    `processed_num` counts the samples of the epoch that all ranks together have processed. They are the first ones of
+    the epoch's order. The sampler of Horovod 0.28 counts in the same way, so its checkpoints can be loaded. Checkpoints
+    of 0.27 can be loaded, too; they list samples (`processed_indices`)."""
 
     def __init__(self, dataset, shuffle=True, seed=0):
         self.dataset = dataset
@@ -22,37 +23,37 @@ class ElasticSampler(Sampler):
         self.seed = seed
         self.epoch = 0
         self.processed_num = 0
-        self.processed_indices = set()  # by a checkpoint of 0.27: these are left out of the epoch's order
+        self.processed_indices = set()  # from a checkpoint of 0.27; they are left out of the epoch's order
         self.reset()
 
     def set_epoch(self, epoch):
-        """Begins an epoch: nothing of it was processed, and the order is another."""
+        """Begins an epoch: no sample of it was processed, and its order is new."""
         self.epoch = epoch
         self.processed_num = 0
         self.processed_indices = set()
         self.reset()
 
     def record_batch(self, batch_idx, batch_size):
-        """Every rank has processed a batch of `batch_size`. `batch_idx` is not used."""
+        """Records that every rank has processed a batch of `batch_size`. `batch_idx` is not used."""
         del batch_idx
         self.processed_num += batch_size * self.num_replicas
 
     def state_dict(self):
-        """What load_state_dict() takes."""
+        """Returns the state for load_state_dict()."""
         state = {"epoch": self.epoch, "processed_num": self.processed_num}
         if self.processed_indices:
             state["processed_indices"] = set(self.processed_indices)
         return state
 
     def load_state_dict(self, state_dict):
-        """Goes on from there."""
+        """Continues from this state."""
         self.epoch = state_dict["epoch"]
         self.processed_num = state_dict.get("processed_num", 0)
         self.processed_indices = set(state_dict.get("processed_indices", ()))
         self.reset()
 
     def reset(self):
-        """Shares out anew what was not processed, to the ranks that there are now."""
+        """Distributes the unprocessed samples again, to the present ranks."""
         self.num_replicas, self.rank = size(), rank()
         order = [i for i in range(len(self.dataset)) if i not in self.processed_indices]
         if self.shuffle:

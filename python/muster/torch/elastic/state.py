@@ -1,4 +1,5 @@
-"""State of a training with PyTorch: models, optimizers and samplers, each by a handler, and other objects."""
+"""The state of a training with PyTorch. Models, optimizers and samplers each have a handler; other objects are
+pickled."""
 
 import copy
 
@@ -21,11 +22,11 @@ class StateHandler:
         self._saved = copy.deepcopy(self.value.state_dict())
 
     def restore(self):
-        """Goes back to what was saved last."""
+        """Restores the state that was saved last."""
         self.value.load_state_dict(copy.deepcopy(self._saved))
 
     def sync(self):
-        """Makes it the same on all ranks, and saves it."""
+        """Makes the state the same on all ranks, and saves it."""
         raise NotImplementedError(f"{type(self).__name__} needs sync()")
 
     def set_value(self, value):
@@ -35,7 +36,7 @@ class StateHandler:
 
 
 class ModelStateHandler(StateHandler):
-    """Of a torch.nn.Module: that of rank 0."""
+    """The handler of a torch.nn.Module. All ranks get the state of rank 0."""
 
     def sync(self):
         broadcast_parameters(self.value.state_dict(), root_rank=0)
@@ -43,7 +44,7 @@ class ModelStateHandler(StateHandler):
 
 
 class OptimizerStateHandler(StateHandler):
-    """Of a torch.optim.Optimizer: that of rank 0."""
+    """The handler of a torch.optim.Optimizer. All ranks get the state of rank 0."""
 
     def sync(self):
         broadcast_optimizer_state(self.value, root_rank=0)
@@ -51,7 +52,7 @@ class OptimizerStateHandler(StateHandler):
 
 
 class SamplerStateHandler(StateHandler):
-    """Of an ElasticSampler: that of rank 0, which counts what all ranks have processed."""
+    """The handler of an ElasticSampler. All ranks get the state of rank 0, which counts the samples of all ranks."""
 
     def sync(self):
         self.value.load_state_dict(broadcast_object(self.value.state_dict(), 0, name="elastic.sampler"))
@@ -63,12 +64,12 @@ _registry = [(torch.nn.Module, ModelStateHandler), (torch.optim.Optimizer, Optim
 
 
 def get_handler_registry():
-    """The list of (class, handler class) by which TorchState finds handlers; the first that fits is taken."""
+    """Returns the list of (class, handler class) in which TorchState looks for handlers. The first match counts."""
     return _registry
 
 
 def set_handler_registry(registry):
-    """Another list from now on."""
+    """Replaces the list from now on."""
     global _registry
     _registry = registry
 
@@ -81,8 +82,8 @@ def _handler_of(value):
 
 
 class TorchState(ObjectState):
-    """TorchState(model=model, optimizer=optimizer, epoch=0, batch=0): each is an attribute. What has a handler is
-    saved and synchronized by it, the others are objects that can be pickled."""
+    """A state whose arguments become attributes: TorchState(model=model, optimizer=optimizer, epoch=0, batch=0). A
+    value with a handler is saved and synchronized by it. The others are objects that can be pickled."""
 
     def __init__(self, model=None, optimizer=None, **kwargs):
         self._handlers = {}
