@@ -1,3 +1,7 @@
+// The whole of Agent: it dispatches the launcher's messages to the only job (JobSession) or to the warm jobs
+// (WarmJobs).
+// Read the members of Core first, then run() and open_link(), then handle() and pass_on(), which sort messages.
+
 #include "agent/job/agent.h"
 
 #include <fcntl.h>
@@ -89,7 +93,7 @@ class Agent::Core {
   const v1::Hello hello_;
   base::Loop loop_;
   gpus::KilledHelpers killed_helpers_;
-  std::optional<gpus::Reader> gpus_;  // where there is something to ask about
+  std::optional<gpus::Reader> gpus_;  // empty if there are no GPUs to ask about
   const SessionHost host_;
   AgentLink link_;
   base::Timer stdin_watch_;
@@ -97,25 +101,27 @@ class Agent::Core {
   base::MonotonicTime last_contact_{};
   base::MonotonicTime idle_since_{};
   bool is_leaving_ = false;
-  std::unique_ptr<LoadReport> load_;  // of a warm agent
+  std::unique_ptr<LoadReport> load_;  // only in a warm agent
   base::UniqueFd output_over_mux_;
-  // Last, so that their threads end before what they post to; sessions before the link that carries their output.
+  // These members come last, so that their threads end before the objects to which they post.
+  // Sessions come after the link that carries their output, so that they end first.
   std::unique_ptr<proto::Mux> mux_;
-  std::unique_ptr<GoneCheck> gone_;           // of a warm agent that has dialled
-  std::unique_ptr<SuspendedLink> suspended_;  // of hvdrun's, likewise
+  std::unique_ptr<GoneCheck> gone_;           // only in a warm agent that has dialled
+  std::unique_ptr<SuspendedLink> suspended_;  // only in hvdrun's agent that has dialled
   std::unique_ptr<ControlClient> control_;
-  std::unique_ptr<JobSession> session_;  // hvdrun's only job; or
-  std::unique_ptr<WarmJobs> jobs_;       // launcherd's
+  std::unique_ptr<JobSession> session_;  // hvdrun's only job; null in a warm agent
+  std::unique_ptr<WarmJobs> jobs_;       // launcherd's jobs; null in hvdrun's agent
 };
 
-// nullptr: there is nothing to ask about, or no job here will want to know.
+// nullptr if there is nothing to ask about, or if no job here wants to know about GPUs.
 gpus::Reader* Agent::Core::make_gpu_reader() {
   gpus::Question question = question_about(hello_);
   if (join_.without_gpus() || (!question.nvidia && !question.files)) return nullptr;
   return &gpus_.emplace(loop_, host_.login_environment, killed_helpers_, gpus::kSurveyPatience, std::move(question));
 }
 
-// What main has seen is of the moment before hvdrun's only job; others have to be asked all the same.
+// main looked at the GPUs just before hvdrun's only job, so that job may use its report. Jobs of a warm agent come
+// later and must ask again.
 HostGpus Agent::Core::gpus_of_host(gpus::GpuReport nvidia) {
   HostGpus gpus{.reader = make_gpu_reader(),
                 .known = proto::node_shape_of(hello_).gpus,
@@ -159,15 +165,16 @@ int Agent::Core::run() {
   }
   lease_timer_ = loop_.every(kLeaseCheck, [this] { check_lease(); });
   loop_.run();
-  // The launcher's TERM may come while we clean up: from here on nobody else would remove the session directory.
-  // (Before, the warden does: it sees our end without having been told to leave.)
+  // Ignore TERM from here on. The launcher may send it while the agent cleans up, and then nothing would remove the
+  // session directory.
+  // Earlier this is not needed: the warden sees that the agent ended without an order to leave, and removes it.
   ::signal(SIGTERM, SIG_IGN);
   if (session_ != nullptr) {
     const base::Status closed = session_->close_blocking();
     if (!closed.ok()) base::print_remark("muster-agent: {}\n", closed.message());
     session_.reset();
-    gpus_.reset();  // its helper is reaped
-    return 0;       // its links are left to the destructor: it waits for gRPC's threads
+    gpus_.reset();  // reaps the GPU helper
+    return 0;       // leave the links as they are, because their destructors wait for gRPC's threads
   }
   jobs_.reset();
   control_.reset();
@@ -201,7 +208,7 @@ base::Status Agent::Core::open_link() {
   control_->on_new_launcher = [this] { jobs_->launcher_is_new(); };
   control_->on_cut = [this](const StreamEnd& end) { cut(end); };
   if (!link_.dialled) return base::ok_status();
-  link_.dialled->fd.reset();  // jobs make their own output connections, with their own keys
+  link_.dialled->fd.reset();  // each job makes its own output connection, with its own key
   gone_ = std::make_unique<GoneCheck>(loop_, link_.dialled->address, port, [this] { jobs_->launcher_is_gone(); });
   return base::ok_status();
 }
@@ -287,7 +294,8 @@ void Agent::Core::handle(const v1::LauncherMessage& message) {
     case v1::LauncherMessage::kOwnerQuestion: {
       v1::AgentMessage body;
       *body.mutable_owner_answer() = PeerOwners::answer(message.owner_question());
-      answer(message, std::move(body), false);  // its connection waits for some seconds only
+      // Unnumbered, because the connection in question waits only some seconds for the answer.
+      answer(message, std::move(body), false);
       break;
     }
     default:
@@ -338,7 +346,7 @@ void Agent::Core::cut(const StreamEnd& end) {
 
 void Agent::Core::link_is_gone(const std::string& why) {
   if (session_ != nullptr) return session_->launcher_lost(why);
-  leave(why);  // nobody can come back over it
+  leave(why);  // leave now, because no launcher can connect again over this channel
 }
 
 void Agent::Core::leave(const std::string& why) {

@@ -1,8 +1,11 @@
-// The agent of one host: its link to the launcher, and the jobs that the launcher has here. hvdrun's agent has one job,
-// named in its join, and lives as long as that; launcherd's is warm: jobs come and go (agent/job/warm_jobs.h), and
-// it lives until it has been without one for long, or launcherd has.
+// The agent of one host: its link to the launcher, and the launcher's jobs on this host.
 //
-// Built by main after the warden or the nursery was forked; runs the loop on the calling thread until it is over here.
+// An agent of hvdrun has one job, which its join message names. It ends together with that job.
+// An agent of launcherd is warm: jobs come and go (agent/job/warm_jobs.h). It ends after it has had no job for its
+// idle timeout. Without a job, it also ends after its launcherd has been gone for the length of the lease.
+//
+// Owner: main, which builds it after it has forked the warden or the nursery.
+// Thread: run() runs the loop on the calling thread and returns when the agent's work is over.
 #pragma once
 
 #include <memory>
@@ -19,27 +22,32 @@
 
 namespace muster::agent::inline job {
 
-// gRPC's, the output sender's and some to spare.
+// The threads of the whole agent process: gRPC's, the output sender's, and some to spare.
 inline constexpr int kAgentThreads = 12;
 
-// How this agent talks to its launcher.
+// How this agent reaches its launcher.
 struct AgentLink {
-  std::optional<Dialled> dialled;  // the first output connection; empty: over stdin and stdout
+  // The first output connection; empty means that stdin and stdout carry everything.
+  std::optional<Dialled> dialled;
 };
 
-// The warden of the only job, or, of a warm agent, where wardens come from.
+// An agent of one job holds that job's warden. A warm agent holds the nursery that makes its wardens.
 using WardenSource = std::variant<Warden, Nursery>;
 
 class Agent {
  public:
-  // `login_environment`: what sshd gave, the ground of the ranks' environment. stdin and stdout are the bootstrap, but
-  // of a warm agent that has dialled: that one is detached from it. `nvidia`: what main has seen.
+  // `login_environment` is the environment that sshd gave; the ranks' environment is built on it.
+  // stdin and stdout are the bootstrap channel. Only a warm agent that has dialled its launcher is detached from
+  // them.
+  // `nvidia` is what main found out about the GPUs.
   Agent(v1::AgentJoin join, v1::Hello hello, base::Environment login_environment, WardenSource wardens, AgentLink link,
         NvidiaLook nvidia);
   ~Agent();
 
-  // Until Leave, or until the launcher is lost and everything is killed. The process's exit status. An agent of one job
-  // has then done all that it is there for: its process may end without the destructor, which takes gRPC's time.
+  // Runs until the launcher sends Leave, or until the launcher is lost and everything is killed. Returns the exit
+  // status of the process.
+  // An agent of one job has then done all its work. Its process may end without the destructor, which would wait for
+  // gRPC's threads.
   int run();
 
  private:

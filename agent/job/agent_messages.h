@@ -1,4 +1,4 @@
-// What happened on this host, in the words of agent.proto. Pure; no I/O.
+// Converts events of this host into messages of agent.proto. Pure; no I/O.
 #pragma once
 
 #include <string>
@@ -16,12 +16,12 @@ v1::AgentMessage notice_message(const std::string& text);
 v1::AgentMessage stderr_tail_message(int rank, const std::string& text);
 v1::AgentMessage error_file_message(int rank, const std::string& content);
 
-// `failure`: why the host failed the job; empty: it did not.
+// `failure` says why the host failed the job. Empty means that it did not.
 v1::HostEmpty host_empty_of(const JobEmpty& empty, const std::string& failure);
 
 v1::AgentMessage pong_of(const v1::Ping& ping, base::MonotonicTime now);
 
-// Whether a launcher that has started anew is told it again.
+// True if the agent must repeat this message to a launcher that has restarted.
 bool is_history(const v1::AgentMessage& message);
 
 }  // namespace muster::agent::job

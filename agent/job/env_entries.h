@@ -1,4 +1,4 @@
-// Environments as execve takes them: entries of NAME=VALUE.
+// Helpers for environments in the form that execve takes: a list of NAME=VALUE entries.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace muster::agent::inline job {
 
-// Removes all entries of the name.
+// Removes all entries with this name.
 inline void unset_entry(const std::string& name, std::vector<std::string>& entries) {
   std::erase_if(entries, [&](const std::string& entry) { return entry.starts_with(name + "="); });
 }

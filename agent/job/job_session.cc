@@ -1,3 +1,7 @@
+// The whole of JobSession. The launcher's orders come in through handle(), the warden's events through on_event().
+// Read prepare() and launch() first, then on_event(), then rank_is_over() and maybe_host_empty(), then leave() and
+// close().
+
 #include "agent/job/job_session.h"
 
 #include <algorithm>
@@ -21,20 +25,21 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Output that the launcher has not taken when the job is over for everyone: it is not coming for it any more.
+// How long the session offers output to the launcher after all ranks have ended. A launcher that has not taken it by
+// then no longer comes for it.
 constexpr std::chrono::hours kOutputPatience{24};
-// A warden that has been told to leave and does not is killed after this.
+// A warden that was ordered to leave and is still there after this time is killed.
 constexpr std::chrono::seconds kCloseBound{5};
-// All bounds together of what an agent whose job is over does: twice everything is killed and audited, the warden
+// The sum of all time limits of an agent whose job is over. It kills and audits everything twice, and the warden
 // leaves.
 constexpr std::chrono::seconds kEndBound{20};
-// A warden that does not run for so long while the ranks are to end is killed. The launcher waits for 6 s beyond the
-// grace (launcherd's kStopMargin), of which killing what is left takes up to 3 s.
+// A warden that does not run for this long while the ranks must end is killed. The launcher waits for the grace and 6
+// s more (launcherd's kStopMargin). Killing what is left takes up to 3 s of these.
 constexpr std::chrono::milliseconds kWardenPatience{1000};
-// A start takes milliseconds; the kernel waits for a file system that does not answer for as long as it takes.
+// A normal start takes milliseconds. If a file system does not answer, the kernel waits without a limit.
 constexpr std::chrono::seconds kSlowSpawn{5};
-constexpr int kNotFound = 127;           // exit code, as a shell's
-constexpr milliseconds kLeaseStep{100};  // it is not written more often than this
+constexpr int kNotFound = 127;           // the exit code that shells use for it
+constexpr milliseconds kLeaseStep{100};  // the lease is not written more often than this
 
 rendezvous::SessionEnded news_of(const model::RankEnd& end) {
   return {end.rank, end.status() != 0, model::describe_to_peers(end)};
@@ -141,8 +146,8 @@ void JobSession::check(base::MonotonicTime now) {
   }
 }
 
-// A warden that was stopped is continued whenever it is seen. One that cannot run while the ranks are to end is killed:
-// then the agent ends them.
+// Continues the warden if it is stopped. If it cannot run while the ranks must end, kills it: then the agent ends the
+// ranks.
 void JobSession::check_warden(base::MonotonicTime now) {
   if (warden_lost_ || empty_ || on_closed_) return;
   if (warden_.keep_running() || !stopping_) {
@@ -211,13 +216,13 @@ void JobSession::handle(const v1::LauncherMessage& message) {
       pmix_.spawn_answered(message.spawn_answer());
       break;
     default:
-      break;  // of a newer launcher
+      break;  // ignore messages of a newer launcher
   }
 }
 
 void JobSession::stream_is_up() {
   owners_.ask_again();
-  session_socket_.set_silent({});  // the launcher says it anew
+  session_socket_.set_silent({});  // the launcher sends the list anew
 }
 
 void JobSession::ask_stacks(const v1::StackQuestion& question) {
@@ -268,7 +273,8 @@ base::Status JobSession::prepare_more_ports(const v1::Prepare& prepare, v1::Prep
   return base::ok_status();
 }
 
-// Without it only the launcher can be asked about peers of other hosts. A job of one host has no such peers.
+// If the port cannot be opened, only the launcher can answer questions about peers on other hosts. A job of one host
+// has no such peers.
 void JobSession::prepare_owner_port(const v1::Prepare& prepare, v1::Prepared& answer) {
   const auto master = base::IpAddress::parse(prepare.master_address());
   if (session_secret_.empty() || !master.ok() || master->is_loopback()) return;
@@ -277,7 +283,7 @@ void JobSession::prepare_owner_port(const v1::Prepare& prepare, v1::Prepared& an
   answer.set_owner_port(*port);
 }
 
-// To the launcher's --verbose, over stderr and the bootstrap.
+// Prints for the launcher's --verbose: the line travels over stderr and the bootstrap channel.
 void JobSession::log(const base::Status& problem) {
   if (host_.verbose) base::print_remark("muster-agent: {}\n", problem.message());
 }
@@ -297,7 +303,7 @@ base::Status JobSession::make_sender() {
   return base::ok_status();
 }
 
-// A launcher of an older build gives no secret: its ranks have no session. Most programs need none.
+// An older launcher sends no secret. Its ranks then have no session, which most programs do not need.
 void JobSession::open_session_socket(const v1::Launch& launch) {
   if (session_secret_.empty() || stores_.keys() == nullptr) return;
   std::vector<int> ranks;
@@ -317,7 +323,7 @@ void JobSession::ranks_ended(const v1::RanksEnded& news) {
   }
 }
 
-// Of the variables by which the ranks find what this host serves.
+// Names of the variables by which ranks find this host's stores and servers.
 std::vector<std::string> JobSession::names_of_stores() const {
   std::vector<std::string> names = pmi_variable_names();
   for (std::string& name : pals_variable_names()) names.push_back(std::move(name));
@@ -334,7 +340,7 @@ void JobSession::launch(const v1::Launch& launch) {
   owners_.ask_others(owner_peers_);
   if (made.ok()) made = stores_.serve_ranks(launch);
   if (made.ok()) open_session_socket(launch);
-  // All of them first: a rank that fails at once must not look like the last one.
+  // Insert all ranks before the first one starts. Otherwise a rank that fails at once would look like the last one.
   for (const v1::LaunchRank& rank : launch.ranks()) running_.insert(rank.rank());
   std::vector<SpawnRequest> requests = rank_requests(launch, host_.login_environment, stores_.variables());
   gpus_.launch(requests);
@@ -351,7 +357,7 @@ void JobSession::launch(const v1::Launch& launch) {
   spawn_ranks(launch, std::move(requests), made);
 }
 
-// Where no rank runs any more, the job is over: no other may begin.
+// If no rank runs here any longer, the job is over. Then the new ranks are refused.
 void JobSession::add_world(const v1::AddWorld& world) {
   if (!launched_ || running_.empty() || stopping_ || warden_lost_ || sender_ == nullptr) {
     v1::AgentMessage message;
@@ -395,13 +401,13 @@ void JobSession::spawn_ranks(const v1::Launch& launch, std::vector<SpawnRequest>
   }
 }
 
-// One that has called MPI_Abort and goes on.
+// For a rank that called MPI_Abort and still runs.
 void JobSession::kill_rank(int rank) {
   const base::Status killed = warden_.signal(rank, SIGKILL);
   if (!killed.ok()) notice(killed.message());
 }
 
-// Ends that we bring about are nobody's failure; this host's is what ends the job.
+// The ends that this stop causes are not failures of ranks. The reported failure is this host's.
 void JobSession::pmix_lost(const std::string& why) {
   failure_ = why;
   stop(milliseconds(0));
@@ -410,7 +416,8 @@ void JobSession::pmix_lost(const std::string& why) {
 void JobSession::stop(milliseconds grace) {
   const bool is_again = std::exchange(stopping_, true);
   mpi_ends_.stopping();
-  // Who says so once more, or when no rank is left, waits for nothing. The first may be meant for ranks without grace.
+  // A second stop without grace, or one when no rank is left, gives up the wait for GPUs. A first one may be meant
+  // only for ranks that get no grace.
   if (grace == milliseconds(0) && (is_again || running_.empty())) give_up_gpus();
   if (empty_ || is_over_) return;
   if (!launched_) return;
@@ -455,9 +462,9 @@ void JobSession::launcher_lost(const std::string& why) {
     return;
   }
   give_up_gpus();
-  // For a launcher that comes back: these ends are nobody's but ours, and no success.
+  // A launcher that comes back must not take these ends for a success or for a failure of the ranks.
   if (failure_.empty() && !running_.empty()) failure_ = why + "; the ranks were ended";
-  // stderr may be a closed channel by now; SIGPIPE is ignored and this line is only for a log that still listens.
+  // stderr may be a closed channel by now. SIGPIPE is ignored, and the line is for a log that may still listen.
   base::print_remark("muster-agent: {}: ending the ranks\n", why);
   stop(milliseconds(0));
 }
@@ -481,7 +488,7 @@ void JobSession::close(std::function<void()> done) {
   close_deadline_ = host_.loop.after(kCloseBound, [this] { watch_close(); });
 }
 
-// The warden has ended, or has had its time.
+// Called when the warden has ended, or when its time to leave is over.
 void JobSession::watch_close() {
   if (!on_closed_) return;
   warden_watch_.cancel();
@@ -494,14 +501,14 @@ void JobSession::watch_close() {
 base::Status JobSession::close_blocking() {
   sender_.reset();
   warden_watch_.cancel();
-  return warden_.close();  // also of a lost one: its session directory is ours to remove then
+  return warden_.close();  // for a lost warden, too: the agent must then remove its session directory
 }
 
 void JobSession::warden_readable() {
   auto events = warden_.read_events();
   if (!events.ok()) {
     if (!on_closed_) return warden_gone();
-    // Not from here: it destroys the watch that calls this.
+    // Post it. watch_close() destroys the watch that calls this function.
     warden_watch_.cancel();
     post([this] { watch_close(); });
     return;
@@ -514,7 +521,7 @@ void JobSession::warden_readable() {
 void JobSession::warden_gone() {
   warden_watch_.cancel();
   warden_lost_ = true;
-  if (empty_) return;  // its work was done
+  if (empty_) return;  // the warden had finished its work
   if (failure_.empty()) failure_ = "the warden, the parent of the ranks, was killed; the ranks were ended";
   std::vector<pid_t> spared = events_.others();
   if (stacks_.pid() != 0) spared.push_back(stacks_.pid());
@@ -544,7 +551,7 @@ void JobSession::on_event(RankStarted& started) {
   spawn_was_tried(started.rank);
 }
 
-// The warden starts one rank after the other, and sleeps in the kernel while a file system does not answer.
+// The warden starts ranks one after the other. It sleeps in the kernel while a file system does not answer.
 void JobSession::watch_spawns() {
   spawn_watch_ = host_.loop.after(kSlowSpawn, [this] { spawns_are_slow(); });
 }
@@ -608,7 +615,8 @@ void JobSession::rank_is_over(int rank) {
   rank_pids_.erase(rank);
   if (!running_.empty()) return;
   if (sender_ != nullptr) {
-    // The launcher's hub tells the launcher when everything arrived; nobody waits here.
+    // Nothing here waits for the result. The launcher's output hub reports to the launcher when everything has
+    // arrived.
     sender_->finish(base::monotonic_now() + kOutputPatience, [](const base::Status&) {});
   }
   if (stopping_ || warden_lost_) return;
@@ -628,7 +636,7 @@ void JobSession::on_event(JobEmpty& empty) {
   maybe_host_empty();
 }
 
-// Nobody waits where the launcher is lost.
+// Do not wait for GPUs if the launcher is lost, because nothing would use them.
 void JobSession::await_gpus(const std::vector<Leftover>& leftovers) {
   if (awaits_no_gpus_ || lost_ || is_over_) return;
   gpus_.await(leftovers, [this](const std::vector<std::string>& sentences) {
@@ -637,13 +645,13 @@ void JobSession::await_gpus(const std::vector<Leftover>& leftovers) {
   });
 }
 
-// Also before it has begun.
+// May be called before the wait has begun.
 void JobSession::give_up_gpus() {
   awaits_no_gpus_ = true;
   if (gpus_.is_waiting()) end_gpu_wait();
 }
 
-// Not from here: it may be what calls this.
+// Post it. The caller may be gpus_ itself.
 void JobSession::end_gpu_wait() {
   post([this] {
     gpus_.give_up();
@@ -656,7 +664,7 @@ void JobSession::on_event(LeaseExpired&) {
 }
 
 void JobSession::got_stderr_tail(int rank, const std::string& text) {
-  // A launcher that is told of no output at all needs no empty ones.
+  // If the launcher learns from HostEmpty that there was no output, do not send empty tails.
   if (!text.empty() || !options_.tells_no_output) events_.send(stderr_tail_message(rank, text));
   pmix_.explain(rank, text);
   tails_due_.erase(rank);
@@ -670,7 +678,7 @@ void JobSession::got_output_end(bool was_any) {
 
 void JobSession::maybe_host_empty() {
   if (!empty_ || !tails_due_.empty() || gpus_.is_waiting() || is_over_) return;
-  // Without a sender no rank has ever run.
+  // Without a sender no rank has run, so there is no output to wait for.
   if (options_.tells_no_output && sender_ != nullptr && !was_any_output_) return;
   is_over_ = true;
   held_port_.reset();

@@ -1,9 +1,12 @@
-// One job on this host: its warden, its stores, its ranks and their output, from the warden's start to the end of all
-// that was contained. hvdrun's agent has one, launcherd's has several at a time.
+// One job on this host: its warden, its stores, its ranks and their output. It lives from the start of the warden
+// until nothing of the job is left on the host. An agent of hvdrun has one session, an agent of launcherd has several
+// at a time.
 //
-// Owned by the agent; loop thread only. What it says comes through SessionEvents, which must not destroy it. Whatever
-// fails in it becomes a message of the job. Destroyed without close(): as if the agent had died, the job's processes
-// are killed.
+// Owner: the agent.
+// Thread: the loop thread only.
+// Events: the session reports through SessionEvents. A handler must not destroy the session.
+// Errors: whatever fails becomes a message of the job to the launcher.
+// Destruction without close() kills the job's processes, as if the agent had died.
 #pragma once
 
 #include <chrono>
@@ -38,38 +41,39 @@
 
 namespace muster::agent::inline job {
 
-// What all sessions of an agent share; outlives them.
+// Facts and services that all sessions of an agent share. It outlives them.
 struct SessionHost {
   base::Loop& loop;
-  const base::Environment login_environment;  // the ground of the ranks' own
-  const std::set<base::IpAddress> addresses;  // of this host
+  const base::Environment login_environment;  // the ranks' environment is built on this one
+  const std::set<base::IpAddress> addresses;  // the addresses of this host
   const bool verbose = false;
   const HostGpus gpus{};
-  // Children of this process that look at GPUs, or have.
+  // Pids of this process's children that query GPUs now, and of killed ones that are not reaped yet.
   std::function<std::vector<pid_t>()> gpu_helpers = [] { return std::vector<pid_t>(); };
 };
 
 struct SessionOptions {
   std::chrono::milliseconds lease{};
-  // Of a launcher that is told by HostEmpty whether any rank has written something; without, no output connection is
-  // made.
+  // True if the launcher learns from HostEmpty whether any rank has written output.
+  // The agent then makes no output connection for a job without output.
   bool tells_no_output = false;
-  // While a launcher suspends the ranks it may itself be stopped, and sends nothing: no lease then.
+  // True if a suspend suspends the lease, too. A launcher that suspends the ranks may itself be stopped, and then
+  // sends nothing.
   bool suspend_stops_lease = true;
-  // The next launcher takes the job up: see OutputSenderConfig.
+  // True if a restarted launcher resumes the job. See OutputSenderConfig.
   bool outlives_launcher = false;
-  // Beyond what is kept in memory, so much output of the ranks waits in a file of the session while nobody takes it.
+  // Size limit of the session's spool file. It holds output that no launcher takes and that does not fit into memory.
   std::size_t spool_bytes = 0;
-  // How the ranks' output travels; asked for once, at Launch.
+  // Says how the ranks' output travels. The session calls it once, at Launch.
   std::function<base::Result<OutputSenderConfig>()> output;
 };
 
 struct SessionEvents {
   std::function<void(v1::AgentMessage)> send;             // in order, exactly once
   std::function<void(v1::AgentMessage)> send_unnumbered;  // dropped while no launcher listens
-  // Once: the launcher has left, or is lost and the ranks have ended. Now it is to be closed.
+  // Called once, when the launcher has left, or is lost and the ranks have ended. The owner must now call close().
   std::function<void()> on_done;
-  // Children of this process, with all below them, that are not of this job.
+  // Returns children of this process that are not of this job. Their descendants are not of it either.
   std::function<std::vector<pid_t>()> others;
 };
 
@@ -80,24 +84,27 @@ class JobSession {
   JobSession(const JobSession&) = delete;
   JobSession& operator=(const JobSession&) = delete;
 
-  // A message of this job: Prepare, Launch and what follows; others are ignored.
+  // Handles one message of this job: Prepare, Launch and what follows. Unknown messages are ignored.
   void handle(const v1::LauncherMessage& message);
-  // The launcher was heard of: the lease begins anew.
+  // Call this whenever the launcher was heard. The lease begins anew.
   void contact(base::MonotonicTime when);
-  // To be called several times a second: the lease, and whether the warden still runs.
+  // Call this several times a second. It checks the lease, and whether the warden still runs.
   void check(base::MonotonicTime now);
-  // A stream to a launcher is there, perhaps again: what the one before may not have heard is asked again.
+  // Call this when a stream to a launcher is up, also after a cut. Questions that the last launcher may not have
+  // received are sent again.
   void stream_is_up();
-  // Ends the ranks; `why` is for a log.
+  // Ends the ranks. `why` goes to the log.
   void launcher_lost(const std::string& why);
 
   bool is_launched() const { return launched_; }
   const Containment& containment() const { return warden_.containment(); }
   const std::string& session_dir() const { return warden_.session_dir(); }
-  // Our children of this job: the warden, the reading of stacks, and ranks, which become so when the warden dies.
+  // Children of this process that are of this job: the warden and the helpers for stacks and PMIx.
+  // Ranks are listed, too, because they become our children if the warden dies.
   std::vector<pid_t> own_children() const;
 
-  // After on_done. Threads end, the warden leaves, the session directory is removed. `done` comes from the loop.
+  // Call this after on_done. Threads end, the warden leaves, and the session directory is removed. The loop calls
+  // `done` afterwards.
   void close(std::function<void()> done);
   base::Status close_blocking();
 
@@ -142,7 +149,7 @@ class JobSession {
   void maybe_host_empty();
   void notice(const std::string& text);
   void log(const base::Status& problem);
-  // A task for the loop that does nothing once this object is gone.
+  // Posts a task to the loop. The task does nothing once this object is destroyed.
   template <typename Task>
   void post(Task task);
 
@@ -156,7 +163,7 @@ class JobSession {
   OwnerPeers owner_peers_;
   PeerOwners owners_;
   JobStores stores_;
-  std::string session_secret_;  // of this start of the job, for its ranks
+  std::string session_secret_;  // of this start of the job; its ranks share it
   SessionSocket session_socket_;
   StackReader stacks_;
   StageService stages_;
@@ -168,18 +175,20 @@ class JobSession {
   RankPals pals_;
   RankPmi pmi_;
   RankPmix pmix_;
-  std::set<int> spawned_;               // by other ranks: no peers for libmuster's
-  std::set<int> running_;               // told to start and not over
-  std::set<int> tails_due_;             // exited, stderr tail not sent yet
-  std::set<int> with_output_;           // handed to the sender
-  std::map<int, pid_t> rank_pids_;      // of those that have started and are not over
-  std::string failure_;                 // why this host failed the job
-  std::optional<v1::HostEmpty> empty_;  // what JobEmpty said, until it may be sent
-  std::optional<bool> was_any_output_;  // known early when there was some, else when all pipes have ended
+  std::set<int> spawned_;               // ranks that other ranks spawned; libmuster does not count them as peers
+  std::set<int> running_;               // ranks that the warden must start or has started, and that are not over
+  std::set<int> tails_due_;             // exited ranks whose stderr tail is not sent yet
+  std::set<int> with_output_;           // ranks whose output the sender has
+  std::map<int, pid_t> rank_pids_;      // of ranks that have started and are not over
+  std::string failure_;                 // why this host failed the job; empty if it did not
+  std::optional<v1::HostEmpty> empty_;  // made from JobEmpty; kept until it may be sent
+  std::optional<bool> was_any_output_;  // true as soon as there was some; false only after all pipes have ended
   base::MonotonicTime last_contact_{};
   base::MonotonicTime lease_renewed_{};
-  std::optional<base::MonotonicTime> hangs_since_;  // the warden, while the ranks are to end
-  std::map<int, std::string> spawns_due_;           // ranks that the warden has still to start, in this order, and what
+  // Since when the warden does not run, while the ranks must end.
+  std::optional<base::MonotonicTime> hangs_since_;
+  // Ranks that the warden must still start, in this order, with command and folder.
+  std::map<int, std::string> spawns_due_;
   base::Timer spawn_watch_;
   bool launched_ = false;
   bool stopping_ = false;
@@ -191,9 +200,9 @@ class JobSession {
   bool is_over_ = false;
   bool is_done_ = false;
   base::Timer close_deadline_;
-  std::function<void()> on_closed_;  // set: closing
+  std::function<void()> on_closed_;  // set while the session closes
   const std::shared_ptr<char> alive_ = std::make_shared<char>();
-  // Last, so that its thread ends before what it posts to.
+  // Last, so that its thread ends before the objects to which it posts.
   std::unique_ptr<OutputSender> sender_;
 };
 

@@ -28,17 +28,17 @@ rendezvous::HorovodPlan plan_of(const v1::Prepare& prepare) {
 
 }  // namespace
 
-// Members in the order in which they use each other.
+// Members stand in the order in which they use each other.
 class JobStores::Horovod {
  public:
-  base::UniqueFd listening;  // for the ranks, until the server has it
+  base::UniqueFd listening;  // the ranks connect here; the server takes it over
   std::uint16_t port = 0;
-  std::optional<rendezvous::HorovodStore> store;  // on rank 0's host
+  std::optional<rendezvous::HorovodStore> store;  // this and the next two: only on rank 0's host
   std::optional<rendezvous::HorovodStoreKeys> keys;
   std::optional<rendezvous::HorovodOrigin> origin;
-  std::optional<rendezvous::HorovodTcpUpstream> upstream;  // on the others
+  std::optional<rendezvous::HorovodTcpUpstream> upstream;  // this and the next one: only on the other hosts
   std::optional<rendezvous::HorovodCache> cache;
-  std::optional<rendezvous::HorovodLoopbackWatch> watch;  // in a job of several hosts
+  std::optional<rendezvous::HorovodLoopbackWatch> watch;  // only in a job of several hosts
   std::optional<rendezvous::HorovodServer> server;
 };
 
@@ -56,7 +56,8 @@ JobStores::~JobStores() = default;
 base::Status JobStores::open(const v1::Prepare& prepare, v1::Prepared& answer) {
   horovod_ = std::make_unique<Horovod>();
   const auto runtime = model::parse_runtime(prepare.runtime());
-  tells_horovod_ = !runtime.ok() || model::serves(*runtime, model::Runtime::kHorovod);  // another launcher's words: all
+  // Set the variables if a newer launcher sends a runtime that this build does not know.
+  tells_horovod_ = !runtime.ok() || model::serves(*runtime, model::Runtime::kHorovod);
   // Horovod's client knows IPv4 only.
   MUSTER_ASSIGN_OR_RETURN(const base::IpAddress loopback, base::IpAddress::parse("127.0.0.1"));
   MUSTER_ASSIGN_OR_RETURN(horovod_->listening, base::listen_on(loopback, 0, kStoreBacklog));

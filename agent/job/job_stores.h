@@ -1,8 +1,9 @@
-// The stores in which a job's ranks meet, as far as they are on this host: on rank 0's host Horovod's keys and, if it
-// is asked for, torch's TCPStore; on every host the HTTP server that its own ranks ask for Horovod's keys, which are
-// those of rank 0's host, cached.
+// The stores of a job that run on this host; the job's ranks meet in them.
+// Rank 0's host has the store of Horovod's keys and, on request, torch's TCPStore.
+// Every host has an HTTP server which its own ranks ask for Horovod's keys. It caches the keys of rank 0's host.
 //
-// They live as long as the agent: longer than any rank. Loop thread only.
+// Lifetime: as long as the agent, so longer than any rank.
+// Thread: the loop thread only.
 #pragma once
 
 #include <functional>
@@ -22,24 +23,26 @@ namespace muster::agent::inline job {
 class JobStores {
  public:
   struct Events {
-    std::function<void(const base::Status&)> on_problem;     // a connection was refused or closed, one sentence
-    std::function<void(const std::string&)> on_unreachable;  // what a rank published reaches nobody; a sentence, once
-    std::function<void()> on_starved = {};  // new connections wait: this process has no descriptors left
+    std::function<void(const base::Status&)> on_problem;  // a connection was refused or closed; one sentence
+    // Other hosts cannot reach an address that a rank published; one sentence, once.
+    std::function<void(const std::string&)> on_unreachable;
+    std::function<void()> on_starved = {};  // new connections wait, because this process has no descriptors left
   };
 
-  // `check` and `loop` outlive it.
+  // `check` and `loop` outlive this object.
   JobStores(base::Loop& loop, rendezvous::OwnerCheck check, Events events);
   ~JobStores();
   JobStores(const JobStores&) = delete;
   JobStores& operator=(const JobStores&) = delete;
 
-  // Opens what this host serves and puts its ports into `answer`; before any rank runs.
+  // Opens what this host serves and puts the ports into `answer`. Call it before any rank runs.
   base::Status open(const v1::Prepare& prepare, v1::Prepared& answer);
-  // The other hosts' ports are known: this host's ranks may come.
+  // Serves this host's ranks. Call it when the other hosts' ports are known.
   base::Status serve_ranks(const v1::Launch& launch);
-  // Of the whole job, for our own ranks' sessions; after serve_ranks(), for as long as this lives. nullptr: not open.
+  // The keys of the whole job, for the sessions of our own ranks. Valid after serve_ranks() for as long as this
+  // object. nullptr if the stores are not open.
   rendezvous::HorovodKeys* keys() const;
-  // For every rank of this host.
+  // The variables that every rank of this host gets.
   std::vector<std::pair<std::string, std::string>> variables() const;
 
  private:

@@ -1,9 +1,10 @@
-// How ranks that speak PMI or PMIx end: what they have said of themselves (MPI_Init, MPI_Finalize, MPI_Abort) becomes
-// part of their end. Peers of a rank that ended without MPI_Finalize hang for ever, so such an end is a failure,
-// whatever the exit code is; and an MPI_Abort ends the job although a wrapper around the program goes on.
+// Decides how ranks that speak PMI or PMIx ended, from their calls of MPI_Init, MPI_Finalize and MPI_Abort.
+// If a rank ends without MPI_Finalize, its peers hang for ever. Such an end is a failure, whatever the exit code is.
+// An MPI_Abort ends the job even if a wrapper around the program goes on.
 //
-// Loop thread only; owned by the job's session. Both protocols' servers tell it; what a rank has sent before it ended
-// must be read before judge().
+// Owner: the job's session; the servers of both protocols report to it.
+// Thread: the loop thread only.
+// Read everything that a rank sent before it ended, and only then call judge().
 #pragma once
 
 #include <functional>
@@ -19,19 +20,19 @@ namespace muster::agent::inline job {
 
 class MpiEnds {
  public:
-  // A rank that has aborted ends by itself, normally at once. `kill` is called for one that does not.
+  // A rank that calls MPI_Abort normally ends by itself at once. If it does not, `kill` is called.
   MpiEnds(base::Loop& loop, std::function<void(int rank)> kill) : loop_(loop), kill_(std::move(kill)) {}
 
-  void connected(int rank);  // MPI_Init; again after finalized(): a wrapper's second program
+  void connected(int rank);  // MPI_Init; called again after finalized() for a wrapper's second program
   void finalized(int rank);
-  void aborted(int rank, int code);  // the first one counts
-  // Its MPI_Comm_spawn, which is why it aborts, if it does.
-  // Whether that was its first one.
+  void aborted(int rank, int code);  // only the first call for a rank counts
+  // The rank's MPI_Comm_spawn was refused; if the rank aborts, this is why. Returns true if it is the rank's first
+  // one.
   bool spawn_refused(int rank) { return !std::exchange(ranks_[rank].is_refused, true); }
-  // The job is being stopped: what ranks say of it then is a consequence.
+  // The job is being stopped. Aborts that ranks report from now on are consequences and do not count.
   void stopping() { is_stopping_ = true; }
 
-  // Has ended: completes its message.
+  // The rank has ended. Completes its RankExited message.
   void judge(v1::RankExited& exited);
 
  private:
@@ -48,7 +49,7 @@ class MpiEnds {
   bool is_stopping_ = false;
 };
 
-// One sentence, for the user: what he has called, and what to do instead.
+// One sentence for the user: what the program called, and what to do instead.
 std::string refused_spawn(int rank);
 
 }  // namespace muster::agent::job

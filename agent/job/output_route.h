@@ -1,6 +1,6 @@
-// How the output of a job's ranks gets to the launcher: by what connection, and with what key.
+// How the output of a job's ranks reaches the launcher: over which connection, and with which key.
 //
-// The returned functions run on the output sender's helper thread and own what they use.
+// Thread: the returned functions run on the output sender's helper thread. They own what they use.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,12 @@ struct OutputKey {
   std::string token;
 };
 
-// To `port` at the address by which the launcher was reached. `first`, if valid, is a connection that is there already.
+// Dials `port` at the address by which the agent reached the launcher. `first`, if valid, is an open connection,
+// which is used first.
 OutputSenderConfig output_by_dial(const OutputKey& key, const base::IpAddress& address, std::uint16_t port,
                                   base::UniqueFd first);
 
-// Over the ssh channel: `stream` is the only connection that there will ever be.
+// Sends over the ssh channel. `stream` is the only connection that there will ever be.
 OutputSenderConfig output_by_channel(const OutputKey& key, base::UniqueFd stream);
 
 }  // namespace muster::agent::job

@@ -1,3 +1,6 @@
+// The whole of OwnerPeers. Read the layout of a datagram first (kMagic and the constants below it).
+// Then read ask() and send_again(), which ask, and arrived(), which answers questions and takes answers.
+
 #include "agent/job/owner_peers.h"
 
 #include <netinet/in.h>
@@ -19,7 +22,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// magic 8, kind 1, peer's port 2, local port 2, peer 16, local 16, nonce 16; then the HMAC of all that.
+// Fields of a datagram, in bytes: magic 8, kind 1, peer's port 2, local port 2, peer 16, local 16, nonce 16. The HMAC
+// of all that follows.
 constexpr std::string_view kMagic = "MUSTEROQ";
 constexpr std::size_t kAddressBytes = 16;
 constexpr std::size_t kNonceBytes = 16;
@@ -32,7 +36,7 @@ constexpr std::size_t kBodyBytes = kNonceAt + kNonceBytes;
 constexpr char kQuestion = 'q';
 constexpr char kAllowed = 'y';
 
-constexpr int kMostSends = 5;  // within a second: then the listener still waits for some
+constexpr int kMostSends = 5;  // all within a second, because the listener waits only some seconds for the answer
 constexpr base::Duration kBetweenSends = 200ms;
 constexpr std::size_t kMaxQuestions = 4096;
 constexpr int kDatagramsPerTurn = 64;
@@ -78,7 +82,7 @@ void set_port(base::SockAddr& address, std::uint16_t port) {
   }
 }
 
-// On all addresses; IPv4 alone on a host without IPv6.
+// Listens on all addresses. On a host without IPv6 it listens on IPv4 only.
 base::UniqueFd open_datagram_socket(bool& is_v6) {
   for (const int family : {AF_INET6, AF_INET}) {
     base::UniqueFd fd(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -161,7 +165,7 @@ void OwnerPeers::ask(const rendezvous::ConnectionEnds& ends, std::function<void(
   }
 }
 
-// A datagram may be lost.
+// Sends questions again, because a datagram may be lost.
 void OwnerPeers::send_again() {
   std::erase_if(questions_, [](const auto& entry) { return entry.second.sent >= kMostSends; });
   for (auto& [nonce, question] : questions_) {
@@ -175,7 +179,7 @@ void OwnerPeers::send_again() {
 }
 
 void OwnerPeers::send(const std::string& datagram, const base::SockAddr& to) {
-  // One that is not sent is as one that is lost on the way.
+  // Ignore errors: a datagram that was not sent counts as lost on the way.
   (void)::sendto(socket_.get(), datagram.data(), datagram.size(), MSG_DONTWAIT | MSG_NOSIGNAL, to.get(), to.size);
 }
 
@@ -197,7 +201,7 @@ void OwnerPeers::arrived(std::string_view datagram, const base::SockAddr& from) 
   const base::HmacDigest digest = base::hmac_sha256(key_, {body});
   if (!base::is_equal_in_constant_time({digest.data(), digest.size()}, datagram.substr(kBodyBytes))) return;
   if (body[kKindAt] == kAllowed) {
-    // The answer is to this question: all but its kind are the same.
+    // Accept the answer only if all but its kind equals the question.
     auto found = questions_.find(std::string(body.substr(kNonceAt)));
     const bool is_same =
         found != questions_.end() &&
@@ -210,7 +214,7 @@ void OwnerPeers::arrived(std::string_view datagram, const base::SockAddr& from) 
   if (body[kKindAt] != kQuestion || !peer.ok() || !local.ok()) return;
   const rendezvous::ConnectionEnds ends{*peer, base::get_little_endian<std::uint16_t>(body.data() + kPortsAt), *local,
                                         base::get_little_endian<std::uint16_t>(body.data() + kPortsAt + 2)};
-  if (!answer_(ends)) return;  // the launcher says no, or nobody does
+  if (!answer_(ends)) return;  // no answer; if there is a launcher, it says no
   std::string answer(body);
   answer[kKindAt] = kAllowed;
   send(seal(std::move(answer)), from);

@@ -1,9 +1,12 @@
-// Agents of one job ask each other whose a connection to a store is: one datagram there and one back. So a store serves
-// ranks of other hosts while no launcher listens.
+// Asks the agents of the job's other hosts which user owns a connection to a store. A question is one datagram, and
+// so is its answer.
+// With it a store serves ranks of other hosts while no launcher listens.
 //
-// Owner: the job's session; loop thread only. Datagrams carry an HMAC by the secret of this start of the job, which
-// its agents and ranks have, and nobody of another user. One that does not fit is dropped before anything is done for
-// it. Questions that get no answer in time are forgotten: the launcher may answer those.
+// Owner: the job's session.
+// Thread: the loop thread only.
+// Security: each datagram carries an HMAC by the secret of this start of the job. Only the job's agents and ranks
+// have that secret. A datagram that does not fit is dropped before any other work.
+// Errors: a question without an answer in time is forgotten. The launcher may still answer it.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +27,7 @@ namespace muster::agent::inline job {
 
 class OwnerPeers {
  public:
-  // Whether the connection with these ends, as the asker sees them, is ours at this host.
+  // True if the connection with these ends, as the asking host sees them, belongs to our user on this host.
   using Answer = std::function<bool(const rendezvous::ConnectionEnds& ends)>;
 
   OwnerPeers(base::Loop& loop, Answer answer);
@@ -32,16 +35,16 @@ class OwnerPeers {
   OwnerPeers(const OwnerPeers&) = delete;
   OwnerPeers& operator=(const OwnerPeers&) = delete;
 
-  // `secret`: of this start of the job. Returns the port at which this host answers.
+  // `secret` is the one of this start of the job. Returns the port at which this host answers.
   base::Result<std::uint16_t> open(const std::string& secret);
-  // The other hosts of the job, whose connections may come here.
+  // Sets the other hosts of the job. Ranks on them may connect here.
   void set_peers(const v1::Launch& launch);
 
-  // Peers are known, and none has this address.
+  // True if the peers are known and none has this address.
   bool is_stranger(const base::IpAddress& address) const;
 
-  // `allowed` is called later, from the loop, if the peer's agent says that the connection is ours. Nothing is called
-  // otherwise.
+  // The loop calls `allowed` later, if the peer's agent answers that the connection is ours. Otherwise nothing is
+  // called.
   void ask(const rendezvous::ConnectionEnds& ends, std::function<void()> allowed);
 
  private:
@@ -65,8 +68,9 @@ class OwnerPeers {
   base::UniqueFd socket_;
   bool is_v6_ = true;
   bool has_peers_ = false;
-  std::map<base::IpAddress, std::set<std::uint16_t>> ports_;  // of the agents with this address
-  std::map<std::string, Question> questions_;                 // by their nonce
+  // The answering ports of the agents with this address.
+  std::map<base::IpAddress, std::set<std::uint16_t>> ports_;
+  std::map<std::string, Question> questions_;  // by their nonce
   base::Timer readable_;
   base::Timer again_;
 };

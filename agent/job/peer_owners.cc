@@ -56,7 +56,7 @@ void PeerOwners::end(std::uint64_t id, bool allowed) {
   found.mapped().done(allowed);
 }
 
-// The oldest question goes: those of the same peer first, then those whose connection is closed by now, then any.
+// Drops the oldest questions: first those of the same peer, then those whose connection is closed by now, then any.
 void PeerOwners::make_room(const std::string& peer) {
   const auto of_peer = by_peer_.find(peer);
   if (of_peer != by_peer_.end() && of_peer->second.size() >= limits_.max_of_peer) end(*of_peer->second.begin(), false);

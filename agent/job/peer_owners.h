@@ -1,12 +1,15 @@
-// Who may speak to the stores of this agent: processes of the job's user, on this host and on the job's others.
+// Decides which connections this agent's stores serve: those of the job's user, from this host and from the job's
+// other hosts.
 //
-// A peer on this host is looked up in the kernel. For one elsewhere the launcher is asked, which asks the agents of the
-// hosts that have its address (OwnerQuestion), and so is that host's agent itself, in case there is no launcher
-// (owner_peers.h). Loop thread only.
+// For a peer on this host, the kernel names the owner.
+// For a peer elsewhere, the launcher is asked. It asks the agents of the hosts that have the peer's address
+// (OwnerQuestion).
+// The agent of the peer's host is asked directly, too, in case there is no launcher (owner_peers.h).
 //
-// Anybody can connect, so questions are bounded: for each peer address, and for all of them. They are not kept for a
-// launcher that is away. One that may not have been heard is asked again when a launcher is there, if its connection
-// can still be waiting.
+// Thread: the loop thread only.
+// Limits: any process can connect, so the number of questions is bounded, for each peer address and in total.
+// Questions are not queued for an absent launcher. A question that it may not have received is sent again when a
+// launcher is there, if its connection can still be waiting.
 #pragma once
 
 #include <cstddef>
@@ -27,32 +30,33 @@ namespace muster::agent::inline job {
 
 struct PeerOwnersLimits {
   std::size_t max_questions = 4096;
-  std::size_t max_of_peer = 1024;  // from one address: its ranks may all come at once
-  // A connection is closed without an answer by then.
+  std::size_t max_of_peer = 1024;  // from one address, because all its ranks may come at once
+  // A connection without an answer is closed after this time.
   base::Duration time_limit = rendezvous::CheckedListenerLimits().check_limit;
 };
 
 class PeerOwners {
  public:
-  // `own`: the addresses of this host. `ask` sends a question to the launcher; it is lost while there is none.
+  // `own` holds the addresses of this host. `ask` sends a question to the launcher; the question is lost while there
+  // is no launcher.
   PeerOwners(std::set<base::IpAddress> own, std::function<void(v1::OwnerQuestion)> ask, PeerOwnersLimits limits = {});
 
-  // From now on other agents are asked as well, and peers that are on no host of the job are refused at once. `others`
-  // outlives this object.
+  // From now on ask other agents, too, and refuse peers that are on no host of the job. `others` outlives this
+  // object.
   void ask_others(OwnerPeers& others) { others_ = &others; }
 
-  // Valid as long as this object.
+  // The returned check is valid as long as this object.
   rendezvous::OwnerCheck check();
 
-  // The launcher's answer to a question of ours; one that was not asked is ignored.
+  // Handles the launcher's answer to one of our questions. An answer without a question is ignored.
   void answered(const v1::OwnerAnswer& answer);
-  // A launcher is there, perhaps again.
+  // Call this when a launcher is there, also after a cut. Open questions are sent again.
   void ask_again();
   std::size_t questions() const { return waiting_.size(); }
 
-  // Whether it ends in a process of ours on this host; ends as the other host sees them.
+  // True if the connection ends in a process of our user on this host. `ends` are as the other host sees them.
   static bool is_ours(const rendezvous::ConnectionEnds& ends);
-  // What this agent says to another one's question.
+  // This agent's answer to another agent's question.
   static v1::OwnerAnswer answer(const v1::OwnerQuestion& question);
 
  private:

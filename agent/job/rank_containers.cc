@@ -9,7 +9,7 @@ base::Status put_in_containers(const v1::Launch& launch, const std::vector<std::
                                std::vector<SpawnRequest>& requests) {
   if (!launch.has_container()) return base::ok_status();
   const model::Container container = proto::container_of(launch.container());
-  std::vector<std::string> settings = {"PYTHONPATH"};  // by which the rank finds Muster's Python
+  std::vector<std::string> settings = {"PYTHONPATH"};  // by this variable the rank finds Muster's Python
   for (const v1::EnvVar& variable : launch.environment()) {
     if (variable.name().starts_with("MUSTER_") || variable.name().starts_with("HOROVOD_")) {
       settings.push_back(variable.name());

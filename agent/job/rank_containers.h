@@ -1,4 +1,4 @@
-// The step from a Launch to its ranks that only jobs with --container have.
+// Puts the ranks of a Launch into containers. Only jobs with --container need this step.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace muster::agent::inline job {
 
-// Makes `requests`, those of rank_requests() for `launch`, ones of the container's program. `stores`: names of the
-// variables by which ranks find what this host serves. NOT_FOUND: see enter_container().
+// Changes `requests`, which rank_requests() made from `launch`, so that they run the container's program. `stores`
+// names the variables by which ranks find what this host serves. NOT_FOUND: see enter_container().
 base::Status put_in_containers(const v1::Launch& launch, const std::vector<std::string>& stores,
                                std::vector<SpawnRequest>& requests);
 

@@ -1,6 +1,9 @@
-// The input of this host's ranks: which of them get a pipe or a terminal, and what the launcher sends them.
+// The stdin of this host's ranks: decides which ranks get a pipe or a terminal, and hands on what the launcher sends
+// them.
 //
-// Loop thread only; owned by the agent. The lower half, one rank's descriptor, is agent/io/rank_input.h.
+// Owner: the job's session.
+// Thread: the loop thread only.
+// The lower half, which writes to one rank's descriptor, is agent/io/rank_input.h.
 #pragma once
 
 #include <functional>
@@ -17,19 +20,19 @@ namespace muster::agent::inline job {
 
 class RankInputs {
  public:
-  // `tell` sends to the launcher what became of its input.
+  // `tell` reports to the launcher how much of its input a rank took.
   RankInputs(base::Loop& loop, std::function<void(v1::InputTaken)> tell) : loop_(loop), tell_(std::move(tell)) {}
 
-  // What the rank gets as stdin, for its start.
+  // Sets what the rank gets as stdin. Call it before the start.
   void plan(const v1::LaunchRank& rank, SpawnRequest& request);
   bool has_terminal(int rank) const { return rank == terminal_rank_; }
 
   void started(RankStarted& started);  // takes its stdin_fd
   void over(int rank);
 
-  // Ranks that have ended take nothing; the launcher hears of that by RankExited.
+  // Input for ranks that have ended is dropped. The launcher learns of their end from RankExited.
   void arrived(const v1::RankInput& message);
-  // Before the start: how large the terminal will be.
+  // Sets the size of the terminal, also before it exists.
   void resize(const v1::WindowSize& size);
 
  private:

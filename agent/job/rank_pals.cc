@@ -17,7 +17,7 @@ namespace muster::agent::inline job {
 namespace {
 
 constexpr const char* kFileName = "apinfo";
-// Those that flux-coral2 gives to programs of Cray MPICH unless its site says others.
+// The port range that flux-coral2 gives to programs of Cray MPICH unless its site sets another.
 constexpr int kFirstPort = 11'000;
 constexpr int kPorts = 1'000;
 
@@ -29,7 +29,7 @@ std::uint64_t number_of(std::string_view secret, std::string_view purpose) {
   return base::get_little_endian<std::uint64_t>(base::hmac_sha256(secret, {purpose}).data());
 }
 
-// Whether somebody listens there.
+// Fails if another process listens at this port.
 base::Status check_port(int port) {
   MUSTER_ASSIGN_OR_RETURN(const base::IpAddress any, base::IpAddress::parse("0.0.0.0"));
   return base::listen_on(any, static_cast<std::uint16_t>(port), 1).status();
@@ -42,7 +42,7 @@ std::vector<std::string> pals_variable_names() {
 }
 
 void RankPals::open(const v1::Launch& launch, const std::string& session_dir, const std::string& session_secret) {
-  // What cannot be read, RankPmi has said.
+  // If the World cannot be parsed, RankPmi has already reported it.
   if (launch.world().empty() || !world_.ParseFromString(launch.world()) || !world_.pals()) return;
   host_ = launch.host();
   if (host_ < 0 || host_ >= world_.hosts_size() || session_secret.empty()) return;
@@ -68,7 +68,8 @@ base::Status RankPals::write_file(const std::string& session_dir) {
   return base::write_file_atomically(fmt::format("{}/{}", directory_, kFileName), file);
 }
 
-// One more than programs, and the same on all hosts, of which no other job may use them.
+// Chooses one port more than there are programs, the same ones on all hosts. No other job may use them on any of
+// these hosts.
 base::Status RankPals::choose_ports(const std::string& session_secret) {
   if (world_.hosts_size() < 2) return base::ok_status();
   const int count = world_.programs_size() + 1;

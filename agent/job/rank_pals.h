@@ -1,9 +1,13 @@
-// What programs of Cray MPICH find on an HPE Cray system under its launcher PALS: variables, and the file apinfo
-// (agent/pmi/apinfo.h) in the job's directory. Cray's library does the rest by itself, over ports that are named here.
-// Written by the sources of two other launchers that serve it; on a Cray nobody has tried it.
+// Serves programs of Cray MPICH in the way of PALS, the launcher of HPE Cray systems. It sets variables and writes
+// the file apinfo (agent/pmi/apinfo.h) into the job's directory. Cray's library does the rest over the ports that the
+// variables name.
+// Source: two other launchers that serve Cray MPICH. It was never tried on a Cray.
 //
-// Not set, because their values under PALS are not known: PMI_JOBID, PALS_DEPTH, PALS_LOCAL_SIZE, PALS_FD and
-// PMI_CONTROL_FD. Loop thread only; owned by the job's session.
+// These variables are not set, because their values under PALS are unknown: PMI_JOBID, PALS_DEPTH, PALS_LOCAL_SIZE,
+// PALS_FD and PMI_CONTROL_FD.
+//
+// Owner: the job's session.
+// Thread: the loop thread only.
 #pragma once
 
 #include <functional>
@@ -20,11 +24,11 @@ class RankPals {
  public:
   explicit RankPals(std::function<void(const base::Status&)> on_problem) : on_problem_(std::move(on_problem)) {}
 
-  // Nothing, unless the launcher's World wants it. `session_secret`: of this start of the job, the same on all hosts;
-  // ports and Cray's own secret are made of it and cannot be turned back into it. A host that cannot write the file
-  // says so; other programs run.
+  // Does nothing unless the launcher's World asks for PALS. `session_secret` is the one of this start of the job, the
+  // same on all hosts. The ports and Cray's own secret are derived from it and do not reveal it.
+  // Errors: if this host cannot write the file, it reports that. Programs without Cray MPICH still run.
   void open(const v1::Launch& launch, const std::string& session_dir, const std::string& session_secret);
-  // After its environment has been made.
+  // Adds the variables. Call it after the rest of the rank's environment is made.
   void plan(SpawnRequest& request) const;
 
  private:
@@ -34,12 +38,12 @@ class RankPals {
   const std::function<void(const base::Status&)> on_problem_;
   v1::World world_;
   int host_ = 0;
-  std::string directory_;  // empty: not served
-  std::string ports_;      // empty: one host
-  std::string secret_;     // likewise
+  std::string directory_;  // empty means not served
+  std::string ports_;      // empty if the job has one host
+  std::string secret_;     // empty if the job has one host
 };
 
-// By which a rank finds it.
+// Names of the variables by which a rank finds it.
 std::vector<std::string> pals_variable_names();
 
 }  // namespace muster::agent::job

@@ -25,12 +25,12 @@ bool has(const std::string& name, const std::vector<std::string>& env) {
 }  // namespace
 
 bool host_has_rdma() {
-  std::error_code none;  // no such folder: no driver
+  std::error_code none;  // an error means that there is no such folder, so no driver
   const std::filesystem::directory_iterator devices("/sys/class/infiniband", none);
   return !none && devices != std::filesystem::directory_iterator();
 }
 
-// What the user has set for a role comes first; MUSTER_JOB_ID is the first one of the launcher's own.
+// The user's variables for a role come first in the list. MUSTER_JOB_ID is the first variable of the launcher.
 bool is_of_launcher(const v1::LaunchRank& rank, const std::string& name) {
   bool is_theirs = false;
   for (auto variable = rank.environment().rbegin(); variable != rank.environment().rend(); ++variable) {
@@ -82,14 +82,14 @@ PmiWorld RankPmi::world() const {
 
 void RankPmi::plan(const v1::LaunchRank& rank, SpawnRequest& request) const {
   if (server_ == nullptr) return;
-  // The launcher named an interface of Ethernet, without knowing what else there is; it does not where the user has
-  // said something.
+  // The launcher named an Ethernet interface without knowing this host's other networks, so remove its choice. It
+  // sets nothing if the user has set the variable.
   if (has_rdma_ && is_of_launcher(rank, "UCX_NET_DEVICES")) unset_entry("UCX_NET_DEVICES", request.env);
   request.wants_pmi = true;
   set("PMI_FD", kPmiDescriptor, request.env);
   set("PMI_RANK", request.rank, request.env);
   set("PMI_SIZE", world_.size(), request.env);
-  // MPICH from 4.3 on asks which one it is to use where it is offered PMIx, too.
+  // MPICH 4.3 and later must choose between PMI and PMIx if it finds both; this variable chooses PMI-1.
   if (!has("MPIR_CVAR_PMI_VERSION", request.env)) set("MPIR_CVAR_PMI_VERSION", 1, request.env);
 }
 

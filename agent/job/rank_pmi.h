@@ -1,7 +1,9 @@
-// PMI-1 for this host's ranks: who gets a socket for it, what their environment says of it, and what they tell of their
-// end. The protocol itself is agent/pmi/.
+// PMI-1 for this host's ranks: which ranks get a PMI socket, what their environment says about it, and what they
+// report about their end. agent/pmi/ has the protocol itself.
 //
-// Loop thread only; owned by the job's session. A job that does not serve MPI (Launch.world is empty) costs nothing.
+// Owner: the job's session.
+// Thread: the loop thread only.
+// A job that does not serve MPI has an empty Launch.world and costs nothing.
 #pragma once
 
 #include <memory>
@@ -19,24 +21,24 @@
 
 namespace muster::agent::inline job {
 
-// InfiniBand, RoCE, Omni-Path: whether this host has any.
+// True if this host has InfiniBand, RoCE or Omni-Path.
 bool host_has_rdma();
 
 class RankPmi {
  public:
-  // `loop` and `ends` outlive it.
+  // `loop` and `ends` outlive this object.
   RankPmi(base::Loop& loop, MpiEnds& ends, std::function<void(const base::Status&)> on_problem)
       : loop_(loop), ends_(ends), on_problem_(std::move(on_problem)) {}
 
-  // Before the ranks are planned; `keys` outlives this. nullptr: there are none, and so no PMI. A host that cannot
-  // serve it says so; programs other than MPICH's run.
+  // Call it before the ranks are planned. `keys` outlives this object; nullptr if there are no keys, and so no PMI.
+  // Errors: a host that cannot serve PMI reports it. Programs other than MPICH's still run.
   void open(const v1::Launch& launch, rendezvous::HorovodKeys* keys);
-  // What ranks are told as their key-value space; empty: PMI is not served.
+  // The name of the key-value space that ranks get. Empty means that PMI is not served.
   const std::string& world_name() const { return world_.name(); }
-  // After its environment has been made of `rank`'s.
+  // Adds the variables. Call it after the environment is made from `rank`.
   void plan(const v1::LaunchRank& rank, SpawnRequest& request) const;
   void started(RankStarted& started);  // takes its pmi_fd
-  void ended(int rank);                // before it is judged (MpiEnds)
+  void ended(int rank);                // call it before MpiEnds::judge()
 
  private:
   PmiWorld world() const;
@@ -47,13 +49,13 @@ class RankPmi {
   v1::World world_;
   int host_ = 0;
   bool has_rdma_ = false;
-  std::unique_ptr<PmiServer> server_;  // null: not served
+  std::unique_ptr<PmiServer> server_;  // null means not served
 };
 
-// True if the launcher has made the variable, and not the user for the ranks of a role.
+// True if the launcher set the variable itself, and not the user for the ranks of a role.
 bool is_of_launcher(const v1::LaunchRank& rank, const std::string& name);
 
-// By which a rank finds it.
+// Names of the variables by which a rank finds PMI.
 std::vector<std::string> pmi_variable_names();
 
 }  // namespace muster::agent::job

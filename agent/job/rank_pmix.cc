@@ -1,3 +1,6 @@
+// The whole of RankPmix, an adapter between the launcher's messages and pmix::Service.
+// Read open() first; its handlers show what the service reports. Then read plan(), spawn() and spawn_answered().
+
 #include "agent/job/rank_pmix.h"
 
 #include <fcntl.h>
@@ -17,7 +20,8 @@
 namespace muster::agent::inline job {
 namespace {
 
-// Ranks beyond the processors that they may use wait for each other's turn.
+// True if there are more ranks than processors that they may use. Such ranks should yield the processor while they
+// wait.
 bool is_crowded(int ranks) {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
@@ -44,7 +48,7 @@ pmix::Placement placement_of(const v1::World& world) {
   return placement;
 }
 
-// What a program that cannot start Open MPI writes.
+// True if the text looks like the messages of an Open MPI program that cannot start.
 bool is_of_open_mpi(const std::string& text) {
   return std::ranges::any_of(std::to_array<const char*>({"orte_init", "ompi_mpi_init", "pmix", "PMIX", "OPAL ERROR"}),
                              [&](const char* word) { return text.find(word) != std::string::npos; });
@@ -100,7 +104,7 @@ void RankPmix::spawn(const pmix::SpawnWanted& wanted) {
     v1::SpawnProgram& to = *request.add_programs();
     to.mutable_command()->Add(program.command.begin(), program.command.end());
     to.set_ranks(program.ranks);
-    // Open MPI hands on all its settings: those that are ours may be others on another host.
+    // Open MPI hands on all its settings. Remove ours, because they may differ on another host.
     base::Environment environment = environment_of(program.environment);
     for (const std::string& name : names_) environment.unset(name);
     proto::set_environment(environment.entries(), *to.mutable_environment());
@@ -153,7 +157,7 @@ void RankPmix::plan(SpawnRequest& request) {
   }
 }
 
-// Its own stderr, wherever that leads. What it does not take at once, or when it is gone, is told as a remark.
+// Writes to the rank's own stderr. If the rank is gone or does not take all at once, reports the text as a notice.
 void RankPmix::say(int rank, const std::string& text) {
   const pid_t pid = events_.pid_of(rank);
   if (pid > 0) {

@@ -1,7 +1,8 @@
-// PMIx for the ranks of a job on this host: what the launcher's World says becomes a pmix::Service, and what ranks say
-// there goes where it belongs. A job whose launcher sends no World has none.
+// PMIx for a job's ranks on this host. It makes a pmix::Service from the launcher's World, and passes on what ranks
+// report there. Without a World there is no service.
 //
-// Loop thread only; owned by the job's session.
+// Owner: the job's session.
+// Thread: the loop thread only.
 #pragma once
 
 #include <sys/types.h>
@@ -25,31 +26,33 @@ class RankPmix {
  public:
   struct Events {
     std::function<void(const std::string& text)> on_problem;  // a sentence without the host's name
-    std::function<pid_t(int rank)> pid_of;                    // 0: it does not run
+    std::function<pid_t(int rank)> pid_of;                    // returns 0 if the rank does not run
     std::function<void(v1::SpawnRequest request)> on_spawn;   // answered by spawn_answered()
     std::function<void(v1::WorldAdded added)> on_world_added;
-    // Ranks that are in MPI would wait for ever. A sentence about this host, without its name.
+    // The service is lost, and ranks that are in MPI would wait for ever. `why` is a sentence about this host,
+    // without its name.
     std::function<void(const std::string& why)> on_lost;
   };
 
   RankPmix(base::Loop& loop, MpiEnds& ends, Events events) : loop_(loop), ends_(ends), events_(std::move(events)) {}
 
-  // A host that cannot serve PMIx says so; programs other than Open MPI's run.
+  // A host that cannot serve PMIx reports it. Programs other than Open MPI's still run.
   void open(const v1::Launch& launch, rendezvous::HorovodKeys* keys, const std::string& session_dir, bool verbose);
-  // Completes the environment of one of `launch`'s ranks; before it is put into a container.
+  // Completes the environment of one of the launch's ranks. Call it before the rank is put into a container.
   void plan(SpawnRequest& request);
-  // Before its ranks are planned. on_world_added() follows, not from within the call.
+  // Call it before the new world's ranks are planned. on_world_added() follows, but not from within this call.
   void add_world(const v1::AddWorld& world);
   void spawn_answered(const v1::SpawnAnswer& answer);
-  // A rank has been reaped: reads what it has said before.
+  // A rank has been reaped. Reads what it sent before.
   void catch_up() {
     if (service_) service_->catch_up();
   }
-  // How a rank that has failed ended, and its last words: perhaps it lacked what this host does not have.
+  // Call it with the last stderr lines of a rank that ended. If it is a program of Open MPI that lacks libpmix,
+  // reports that once.
   void explain(int rank, const std::string& stderr_tail);
-  // A child of the agent that is not of the job, or 0.
+  // The pid of the helper, a child of the agent that is not of the job. 0 if there is none.
   pid_t helper() const { return service_ ? service_->pid() : 0; }
-  // Of the variables that plan() has set for some rank.
+  // Names of the variables that plan() has set for any rank.
   const std::set<std::string>& variable_names() const { return names_; }
 
  private:
@@ -59,7 +62,7 @@ class RankPmix {
   base::Loop& loop_;
   MpiEnds& ends_;
   const Events events_;
-  bool is_of_mpi_ = false;  // the launcher wants it served
+  bool is_of_mpi_ = false;  // the launcher asked for MPI
   std::unique_ptr<pmix::Service> service_;
   std::set<std::string> names_;
   std::string library_path_;  // LD_LIBRARY_PATH of the ranks

@@ -17,7 +17,8 @@ void set_all(const Variables& variables, base::Environment& environment) {
 
 std::vector<SpawnRequest> rank_requests(const v1::Launch& launch, const base::Environment& login,
                                         const Variables& stores) {
-  // Ranks of another launcher's job (a scheduler's step that sshd inherited) are not what these are.
+  // Drop rank variables of another launcher, such as those of a scheduler's step that sshd inherited. They do not
+  // describe these ranks.
   base::Environment ground;
   for (const auto& [name, value] : login.entries()) {
     if (!model::is_rank_variable(name)) ground.set(name, value);
@@ -34,7 +35,7 @@ std::vector<SpawnRequest> rank_requests(const v1::Launch& launch, const base::En
     set_all(proto::environment_of(rank.environment()), environment);
     set_all(stores, environment);
     request.workdir = rank.workdir().empty() ? launch.workdir() : rank.workdir();
-    environment.set("PWD", request.workdir);  // the launcher's own one may be another directory (--wdir)
+    environment.set("PWD", request.workdir);  // the launcher's PWD may be another directory (--wdir)
     environment.unset("OLDPWD");
     request.env = environment.to_strings();
     request.umask = launch.umask();

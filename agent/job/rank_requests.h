@@ -1,4 +1,4 @@
-// From a Launch to what the warden is asked to start: the ranks' commands, environments and limits. Pure.
+// Makes the start requests for the warden from a Launch: the ranks' commands, environments and limits. Pure.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@
 
 namespace muster::agent::inline job {
 
-// One for each rank of `launch`, in its order, without what they get as stdin. `login`: the ground of the environment;
-// `stores`: the variables by which ranks find this host's stores.
+// Returns one request for each rank of `launch`, in its order, without stdin. The environment is built on `login`.
+// `stores` are the variables by which ranks find this host's stores.
 std::vector<SpawnRequest> rank_requests(const v1::Launch& launch, const base::Environment& login,
                                         const std::vector<std::pair<std::string, std::string>>& stores);
 

@@ -1,3 +1,7 @@
+// The whole of SessionSocket. Its class Peer is one connection of a rank.
+// Read Peer::take() first, which handles a rank's messages, then accept_some() and admit(), then hello(), then
+// rank_ended().
+
 #include "agent/job/session_socket.h"
 
 #include <fcntl.h>
@@ -20,9 +24,10 @@ namespace {
 using rendezvous::SessionMessage;
 
 constexpr int kSessionBacklog = 4096;
-constexpr int kAcceptsPerTurn = 64;                     // then others on the loop get theirs
-constexpr std::chrono::milliseconds kAcceptPause{100};  // for want of descriptors
-constexpr rlim_t kSpareOfSession = 64;  // for the rest of the agent; the lowest free number is given away
+constexpr int kAcceptsPerTurn = 64;                     // then other tasks of the loop get their turn
+constexpr std::chrono::milliseconds kAcceptPause{100};  // after descriptors ran out
+// Descriptors left for the rest of the agent; a new descriptor has the lowest free number.
+constexpr rlim_t kSpareOfSession = 64;
 constexpr std::string_view kScope = "muster";
 
 base::Status breach(int rank, std::string_view what) {
@@ -34,7 +39,7 @@ base::Result<base::UniqueFd> listen_in(const std::string& directory) {
   const base::UniqueFd in(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!in.valid()) return base::errno_error(errno, "open " + directory);
   auto address = base::unix_address(shown);
-  // Too long for a Unix socket's address: by way of the directory's descriptor.
+  // The path is too long for the address of a Unix socket. Bind by way of the directory's descriptor.
   if (!address) address = base::unix_address(fmt::format("/proc/self/fd/{}/{}", in.get(), kSessionSocketName));
   MUSTER_CHECK(address.has_value());
   base::UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -47,7 +52,7 @@ base::Result<base::UniqueFd> listen_in(const std::string& directory) {
 
 }  // namespace
 
-// One connection of a rank. Answers of the keys may come after it is gone: they hold it weakly.
+// One connection of a rank. Answers of the keys may come after it is gone, so they hold it weakly.
 class SessionSocket::Peer : public std::enable_shared_from_this<Peer> {
  public:
   Peer(SessionSocket& owner, std::uint64_t id, base::UniqueFd socket)
@@ -68,7 +73,7 @@ class SessionSocket::Peer : public std::enable_shared_from_this<Peer> {
   void tell_silence(int rank, bool is_silent) {
     if (version_ >= rendezvous::kSessionSilenceVersion) send(rendezvous::SessionSilence{rank, is_silent});
   }
-  // Closes it from the loop if that does not go.
+  // If sending fails, the connection is closed later, from the loop.
   void send(const SessionMessage& message);
 
   bool has_said_hello() const { return rank_ >= 0; }
@@ -86,9 +91,9 @@ class SessionSocket::Peer : public std::enable_shared_from_this<Peer> {
   SessionSocket& owner_;
   const std::uint64_t id_;
   int rank_ = -1;
-  std::uint32_t version_ = 0;  // that both speak; 0: before its hello
+  std::uint32_t version_ = 0;  // the version that both sides speak; 0 before the hello
   bool has_said_goodbye_ = false;
-  std::map<std::uint64_t, rendezvous::HorovodKeys::WaitId> waits_;  // by the rank's id
+  std::map<std::uint64_t, rendezvous::HorovodKeys::WaitId> waits_;  // by the ids that the rank chose
   rendezvous::SessionStream stream_;
   base::Timer readable_;
   base::Timer writable_;
@@ -96,7 +101,7 @@ class SessionSocket::Peer : public std::enable_shared_from_this<Peer> {
 };
 
 void SessionSocket::Peer::readable() {
-  const auto self = shared_from_this();  // until this call is over
+  const auto self = shared_from_this();  // keeps this object alive during the call
   const auto read = stream_.read([this](SessionMessage message) { return take(std::move(message)); });
   if (!read.ok()) return owner_.gone(id_, read.status());
   if (!*read) owner_.gone(id_, base::ok_status());
@@ -117,7 +122,7 @@ void SessionSocket::Peer::send(const SessionMessage& message) {
   }
 }
 
-// Whoever sends may be walking over all connections.
+// The caller may be iterating over all connections, so end this one later.
 void SessionSocket::Peer::end_later(const base::Status& why) {
   ending_ = owner_.loop_.after(base::Duration::zero(), [this, why] {
     const auto self = shared_from_this();
@@ -207,7 +212,7 @@ void SessionSocket::accept_some() {
     base::UniqueFd fd(::accept4(listening_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd.valid()) {
       if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        // It stays readable as long as nobody can be accepted: waiting for that would spin.
+        // The socket stays readable while no connection can be accepted, so waiting for it would spin. Pause instead.
         readable_.cancel();
         resume_ = loop_.after(kAcceptPause, [this] { arm(); });
       }
@@ -264,7 +269,7 @@ base::Status SessionSocket::hello(Peer& peer, const rendezvous::SessionHello& he
 }
 
 void SessionSocket::gone(std::uint64_t peer, const base::Status& why) {
-  // That a rank just went is the news of its end, which the warden tells.
+  // Do not report that a rank just closed its connection. The warden reports the rank's end.
   if (!why.ok() && why.code() != base::Code::kUnavailable) events_.on_problem(why);
   peers_.erase(peer);
 }

@@ -1,12 +1,19 @@
-// Where this host's ranks reach the world: `agent.sock` in the job's session directory (docs/rendezvous-protocol.md).
+// The socket `agent.sock` in the job's session directory, by which libmuster in this host's ranks reaches other
+// ranks. The protocol is docs/rendezvous-protocol.md.
 //
-// Only processes of our own uid are served (SO_PEERCRED, before a byte is read), and only for ranks of this host. Keys
-// are those of the whole job, in the scope "muster". News: of this host's ranks at once; of others as the launcher
-// tells it, which is asked to from the first hello on. While a held job has no launcher, news of other hosts waits for
-// the next one. Ranks of an older libmuster do not hear of silent hosts.
+// Security: it serves only processes of our own uid (SO_PEERCRED, checked before a byte is read), and only ranks of
+// this host.
+// Keys: they are those of the whole job, in the scope "muster".
+// News: the end of a rank of this host is sent at once. Ends of ranks on other hosts come from the launcher, which is
+// asked for them at the first hello.
+// While a held job has no launcher, news of other hosts waits for the next launcher. An older libmuster does not
+// receive news of silent hosts.
 //
-// Owner: the job's session; on its loop. Everything is bounded; a rank that goes beyond, or breaks the protocol, loses
-// its connection, and `on_problem` is told why. Destroying it closes all of them.
+// Owner: the job's session.
+// Thread: the session's loop thread.
+// Errors: everything is bounded. A rank that exceeds a limit or breaks the protocol loses its connection, and
+// `on_problem` gets the reason.
+// The destructor closes all connections.
 #pragma once
 
 #include <cstdint>
@@ -28,17 +35,17 @@ namespace muster::agent::inline job {
 inline constexpr const char* kSessionSocketName = "agent.sock";
 
 struct SessionSocketLimits {
-  std::size_t max_connections_of_rank = 16;     // several worlds of one process, one closing, one beginning
-  std::size_t max_strangers = 256;              // connections that have not said hello; the oldest one goes
-  std::size_t max_waits_of_connection = 65536;  // as many ranks, and some
-  std::size_t max_queued_bytes = 64 << 20;      // for one connection that does not read
+  std::size_t max_connections_of_rank = 16;     // one process may have several worlds, one closing and one beginning
+  std::size_t max_strangers = 256;              // connections without a hello; the oldest one is closed
+  std::size_t max_waits_of_connection = 65536;  // enough for one wait on each rank of a large job
+  std::size_t max_queued_bytes = 64 << 20;      // for a connection that does not read
 };
 
 class SessionSocket {
  public:
   struct Events {
-    std::function<void()> on_first_hello;                 // once; ends of other hosts' ranks are wanted from now on
-    std::function<void(const base::Status&)> on_problem;  // a connection was refused or closed, one sentence
+    std::function<void()> on_first_hello;  // called once; from now on ends of other hosts' ranks are wanted
+    std::function<void(const base::Status&)> on_problem;  // a connection was refused or closed; one sentence
   };
 
   SessionSocket(base::Loop& loop, Events events, SessionSocketLimits limits = {});
@@ -46,13 +53,15 @@ class SessionSocket {
   SessionSocket(const SessionSocket&) = delete;
   SessionSocket& operator=(const SessionSocket&) = delete;
 
-  // Before the ranks run. `directory`: ours, 0700. `secret`: 32 bytes. `ranks`: of this host. `keys` outlives this.
+  // Call it before the ranks run. `directory` is ours, with mode 0700. `secret` has 32 bytes. `ranks` are those of
+  // this host. `keys` outlives this object.
   base::Status open(const std::string& directory, std::string secret, const std::vector<int>& ranks,
                     rendezvous::HorovodKeys& keys);
 
-  // Once for each rank counts; also while it is not open.
+  // Only the first call for a rank counts. May be called while the socket is not open.
   void rank_ended(rendezvous::SessionEnded news);
-  // Ranks of other hosts of which the launcher does not hear: all of them. Also while it is not open.
+  // Sets the complete list of other hosts' ranks of which the launcher hears nothing. May be called while the socket
+  // is not open.
   void set_silent(std::set<int> ranks);
 
   std::size_t connections() const { return peers_.size(); }
@@ -64,7 +73,7 @@ class SessionSocket {
   void accept_some();
   base::Status admit(int fd) const;
   void make_room();
-  // What a peer asks of this.
+  // Peers call these two.
   base::Status hello(Peer& peer, const rendezvous::SessionHello& hello);
   void gone(std::uint64_t peer, const base::Status& why);
 
@@ -77,9 +86,9 @@ class SessionSocket {
   base::UniqueFd listening_;
   base::Timer readable_;
   base::Timer resume_;
-  std::map<std::uint64_t, std::shared_ptr<Peer>> peers_;  // by age
+  std::map<std::uint64_t, std::shared_ptr<Peer>> peers_;  // oldest first
   std::uint64_t next_peer_ = 1;
-  std::map<int, std::uint32_t> hellos_;  // of each rank
+  std::map<int, std::uint32_t> hellos_;  // number of hellos of each rank
   std::map<int, rendezvous::SessionEnded> ended_;
   std::set<int> silent_;
   bool has_had_hello_ = false;

@@ -29,7 +29,7 @@ StageItem item_of(const v1::StageEntry& entry) {
 
 }  // namespace
 
-// What one folder is filled with. On the thread.
+// The state of one staging: the open folder and its entries. Runs on the disk thread.
 class StageService::Work {
  public:
   v1::StageAnswer carry_out(const v1::StageOrder& order, const std::atomic<bool>& stop) {
@@ -108,10 +108,11 @@ class StageService::Work {
     return &items_[static_cast<std::size_t>(entry)];
   }
 
-  const std::atomic<bool>* stop_ = nullptr;  // during an order
+  const std::atomic<bool>* stop_ = nullptr;  // valid during an order
   std::optional<StageFolder> folder_;
   std::vector<StageItem> items_;
-  Status problem_ = base::ok_status();  // the first one; after it nothing more is done until another folder is opened
+  // The first problem. After it nothing more is done until the launcher opens another folder.
+  Status problem_ = base::ok_status();
 };
 
 StageService::StageService(base::Loop& loop, OnAnswer on_answer) : loop_(loop), on_answer_(std::move(on_answer)) {}

@@ -1,5 +1,7 @@
-// Carries out a launcher's orders about staged files (StageOrder of agent.proto), one after the other, on a thread of
-// its own: a disk may take its time. Loop thread only; answers come on it.
+// Carries out the launcher's orders about staged files (StageOrder of agent.proto), one after the other.
+//
+// Thread: call it on the loop thread, where the answers come, too. The work runs on a thread of its own, because a
+// disk may be slow.
 #pragma once
 
 #include <functional>
@@ -16,8 +18,8 @@ class StageService {
   using OnAnswer = std::function<void(v1::StageAnswer)>;
 
   StageService(base::Loop& loop, OnAnswer on_answer);
-  // What has begun is given up, the rest forgotten; half a file is taken away. Soon, but where the file system hangs:
-  // see base/disk_thread.h.
+  // Aborts the running order, forgets the others, and removes a half-written file. Returns soon, unless the file
+  // system hangs (base/disk_thread.h).
   ~StageService();
   StageService(const StageService&) = delete;
   StageService& operator=(const StageService&) = delete;
@@ -29,8 +31,8 @@ class StageService {
 
   base::Loop& loop_;
   const OnAnswer on_answer_;
-  Work* work_ = nullptr;                      // the thread's
-  std::unique_ptr<base::DiskThread> thread_;  // from the first order on
+  Work* work_ = nullptr;                      // used by the thread only
+  std::unique_ptr<base::DiskThread> thread_;  // null until the first order
 };
 
 }  // namespace muster::agent::job

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kMaxTorchErrorBytes = 1u << 18;
 constexpr std::size_t kMaxShownBytes = 400;
 
-// After `"message"` and its colon, from `at`; npos: the key is not there.
+// Returns the position after `"message"` and its colon, searched from `at`. npos if the key is not there.
 std::size_t find_message(std::string_view content, std::size_t at) {
   constexpr std::string_view kKey = "\"message\"";
   constexpr std::string_view kBlanks = " \t\r\n";
@@ -26,7 +26,7 @@ std::size_t find_message(std::string_view content, std::size_t at) {
   return content.find_first_not_of(kBlanks, colon + 1);
 }
 
-// The first line of the JSON string whose quote is at `at`. Escapes beyond ASCII become '?'.
+// Returns the first line of the JSON string whose quote is at `at`. An escape \uXXXX becomes '?'.
 std::optional<std::string> first_line(std::string_view content, std::size_t at) {
   std::string text;
   for (std::size_t i = at + 1; i < content.size(); ++i) {
@@ -50,7 +50,8 @@ std::optional<std::string> first_line(std::string_view content, std::size_t at) 
 
 }  // namespace
 
-// {"message": {"message": "RuntimeError: …", "extraInfo": {…}}}; a handler of the user's own may write a string alone.
+// The file looks like {"message": {"message": "RuntimeError: …", "extraInfo": {…}}}. A user's own handler may write a
+// plain string instead of the inner object.
 std::optional<std::string> parse_torch_error(std::string_view content) {
   std::size_t value = find_message(content, 0);
   if (value < content.size() && content[value] == '{') value = find_message(content, value);
@@ -62,7 +63,7 @@ std::optional<std::string> parse_torch_error(std::string_view content) {
 TorchError TorchErrors::ended(const std::string& session_dir, const v1::RankExited& exited) {
   if (exited.wait_status() == 0 || exited.stopped_by_us()) return {};
   const std::string path = model::torch_error_file(session_dir, exited.rank());
-  std::error_code ignored;  // then it counts as no file
+  std::error_code ignored;  // on an error the file counts as missing
   if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(path, ignored))) return {};
   auto content = base::read_file(path, kMaxTorchErrorBytes);
   if (!content.ok()) return {};

@@ -1,9 +1,11 @@
-// Exceptions of ranks that use torch. A function with torch's @record writes its exception to TORCHELASTIC_ERROR_FILE
-// (model/rank_env.h) before the rank ends. The launcher gets a line for the first one of a host: other ranks mostly
-// fail because of it. A launcher that wants the files gets all of them.
+// Reads the exceptions of ranks that use torch. A function with torch's @record writes its exception to
+// TORCHELASTIC_ERROR_FILE (model/rank_env.h) before the rank ends.
+// The launcher gets a line for the first exception of a host, because other ranks mostly fail as a consequence. A
+// launcher that asks for the files gets all of them.
 //
-// Loop thread only; owned by the job's session. Errors: a file that is missing, too large or of another form counts as
-// none.
+// Owner: the job's session.
+// Thread: the loop thread only.
+// Errors: a file that is missing, too large or malformed counts as no file.
 #pragma once
 
 #include <optional>
@@ -14,17 +16,19 @@
 
 namespace muster::agent::inline job {
 
-// Pure. The exception in the words of such a file, "RuntimeError: CUDA out of memory"; nullopt if there is none.
+// Pure. Returns the exception that such a file names, like "RuntimeError: CUDA out of memory". nullopt if it names
+// none.
 std::optional<std::string> parse_torch_error(std::string_view content);
 
 struct TorchError {
-  std::string line;     // "rank 3 raised KeyError: 7"; empty: it names no exception, or an earlier rank had the line
-  std::string content;  // of the file, at most 256 KiB; empty: there is none
+  // Like "rank 3 raised KeyError: 7". Empty if the file names no exception, or if an earlier rank got the line.
+  std::string line;
+  std::string content;  // of the file, at most 256 KiB; empty if there is no file
 };
 
 class TorchErrors {
  public:
-  // Reads the file of a rank that has ended by itself with a failure.
+  // Reads the error file of a rank. Does nothing if the rank succeeded or Muster stopped it.
   TorchError ended(const std::string& session_dir, const v1::RankExited& exited);
 
  private:

@@ -1,3 +1,6 @@
+// The whole of WarmJobs. A job passes through open(), begin(), born(), close() and closed(), in this order.
+// Read struct Job first, then these functions, then launcher_is_new() and launcher_is_gone().
+
 #include "agent/job/warm_jobs.h"
 
 #include <fcntl.h>
@@ -14,16 +17,17 @@
 namespace muster::agent::inline job {
 namespace {
 
-// What a job with some ranks may need. Below that, no other one is opened: the agent itself must not run out.
+// Descriptors that a job with some ranks may need. If fewer are free, no job is opened, so that the agent itself does
+// not run out.
 constexpr rlim_t kSpareOfJobs = 256;
-// Of one job, while it waits for its warden: more than a launcher that follows the protocol sends.
+// Limit for one job that waits for its warden. A launcher that follows the protocol sends fewer messages.
 constexpr std::size_t kMaxHeldMessages = 1024;
 constexpr std::size_t kMaxNotices = 1000;
 constexpr long kSpoolMib = 1024;
 constexpr long kMaxSpoolMib = 1024 * 1024;
 constexpr const char* kLauncherEnded = "the launcher has ended";
 
-// Descriptors are given away from the lowest free number on.
+// Duplicates a descriptor to learn the lowest free number, because the kernel hands out the lowest one first.
 base::Status check_descriptors() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur <= 2 * kSpareOfJobs) return base::ok_status();
@@ -33,7 +37,8 @@ base::Status check_descriptors() {
                      "this agent has too many jobs for its file descriptors: wait for one to end, or raise ulimit -n");
 }
 
-// The agent of the attempt before may still be cleaning up its own session directory.
+// The attempt is part of the id, because the previous attempt's agent may still be cleaning up its own session
+// directory.
 std::string agent_id_of(const v1::OpenJob& order) {
   const std::string index = std::to_string(order.agent_index());
   return order.attempt() == 0 ? index : fmt::format("{}.{}", index, order.attempt());
@@ -49,7 +54,7 @@ base::Result<WardenOptions> warden_options(const std::string& id, const v1::Open
       .job_id = job.str(), .agent_id = agent_id_of(order), .session_root = order.session_root(), .contain = contain};
 }
 
-// Of a held job's output, while no launcherd takes it.
+// The spool limit of a held job: it bounds the output that waits while no launcherd takes it.
 std::size_t spool_bytes(const base::Environment& environment) {
   const auto text = environment.get("MUSTER_SPOOL_MIB");
   const auto mib = text ? base::parse_decimal(*text, kMaxSpoolMib) : std::nullopt;
@@ -70,15 +75,16 @@ struct WarmJobs::Job {
 
   const std::string id;
   const v1::OpenJob order;
-  std::optional<WardenBirth> birth;  // until the warden is there
+  std::optional<WardenBirth> birth;  // set until the warden is there
   base::Timer birth_watch;
-  std::deque<v1::LauncherMessage> waiting;  // for the warden; or, once closing, for the end of this one
+  // Messages that wait for the warden or, once this job is closing, for its end.
+  std::deque<v1::LauncherMessage> waiting;
   std::unique_ptr<JobSession> session;
   std::vector<v1::AgentMessage> history;
   std::size_t notices = 0;
   bool is_closing = false;
-  bool owes_history_end = false;  // to a launcher that has come while the job was being opened
-  bool is_lost = false;           // its launcher has ended while it was being opened
+  bool owes_history_end = false;  // a new launcher came while the job was being opened
+  bool is_lost = false;           // its launcher ended while the job was being opened
 };
 
 WarmJobs::WarmJobs(const SessionHost& host, Nursery nursery, Events events)
@@ -107,7 +113,7 @@ void WarmJobs::handle(const v1::LauncherMessage& message) {
   if (message.has_open_job()) return open(message);
   const auto found = jobs_.find(message.job_id());
   if (found == jobs_.end()) {
-    if (!message.has_leave()) return;  // late for a job that has ended by itself
+    if (!message.has_leave()) return;  // the message came too late; the job has ended by itself
     v1::AgentMessage answer;
     answer.mutable_job_closed();
     return send(message.job_id(), std::move(answer));
@@ -125,7 +131,7 @@ void WarmJobs::open(const v1::LauncherMessage& message) {
   const auto found = jobs_.find(message.job_id());
   if (found == jobs_.end()) return begin(message.job_id(), message.open_job());
   Job& job = *found->second;
-  if (job.is_closing && job.waiting.empty()) {  // the attempt before it is nearly gone
+  if (job.is_closing && job.waiting.empty()) {  // wait until the previous attempt is gone
     job.waiting.push_back(message);
     return;
   }
@@ -139,7 +145,7 @@ void WarmJobs::refuse(const std::string& id, const v1::OpenJob& order, const bas
   *answer.mutable_job_opened() = opened_as(order);
   answer.mutable_job_opened()->set_error(why.message());
   answer.set_job_id(id);
-  events_.send(std::move(answer));  // of no history: there is no such job
+  events_.send(std::move(answer));  // not in any history, because no such job exists
 }
 
 void WarmJobs::begin(const std::string& id, const v1::OpenJob& order) {
@@ -157,7 +163,7 @@ void WarmJobs::begin(const std::string& id, const v1::OpenJob& order) {
 
 void WarmJobs::born(Job& job) {
   auto taken = job.birth->take();
-  if (taken.ok() && !*taken) return;  // there is more to come
+  if (taken.ok() && !*taken) return;  // more is to come
   job.birth_watch.cancel();
   job.birth.reset();
   if (!taken.ok()) {
@@ -173,7 +179,7 @@ void WarmJobs::born(Job& job) {
   SessionOptions options;
   options.lease = std::chrono::milliseconds(job.order.lease_ms());
   options.tells_no_output = true;
-  options.suspend_stops_lease = false;  // launcherd itself goes on
+  options.suspend_stops_lease = false;  // launcherd itself is not stopped, so its lease goes on
   options.outlives_launcher = job.order.hold();
   if (job.order.hold()) options.spool_bytes = spool_bytes(host_.login_environment);
   options.output = [this, &job] { return events_.output(job.id, job.order); };
@@ -232,7 +238,7 @@ void WarmJobs::closed(const std::string& id) {
   if (next.empty()) return forget(id);
   jobs_.erase(id);
   for (const v1::LauncherMessage& message : next) handle(message);
-  if (is_idle()) events_.on_idle();  // the next one was refused
+  if (is_idle()) events_.on_idle();  // the next job was refused
 }
 
 void WarmJobs::forget(const std::string& id) {

@@ -1,8 +1,9 @@
-// The jobs of a warm agent: opened by launcherd one by one, side by side, each with a session of its own and a history
-// that a launcherd which has started anew is told.
+// The jobs of a warm agent. launcherd opens them one by one, and they run side by side. Each has its own session, and
+// a history that a restarted launcherd receives.
 //
-// Owned by the agent; loop thread only. An order for a job that cannot be carried out is answered, and touches no other
-// job.
+// Owner: the agent.
+// Thread: the loop thread only.
+// Errors: an order that cannot be carried out gets an answer with the error. It affects no other job.
 #pragma once
 
 #include <deque>
@@ -23,35 +24,36 @@ namespace muster::agent::inline job {
 class WarmJobs {
  public:
   struct Events {
-    std::function<void(v1::AgentMessage)> send;             // numbered
+    std::function<void(v1::AgentMessage)> send;             // in order, exactly once
     std::function<void(v1::AgentMessage)> send_unnumbered;  // dropped while no launcher listens
-    // For one job; an error becomes the answer to its Launch.
+    // Makes the output route of one job. An error becomes the answer to the job's Launch.
     std::function<base::Result<OutputSenderConfig>(const std::string& job_id, const v1::OpenJob& order)> output;
     std::function<void()> on_idle;  // the last job is gone
   };
 
-  // `host` outlives it.
+  // `host` outlives this object.
   WarmJobs(const SessionHost& host, Nursery nursery, Events events);
   ~WarmJobs();
   WarmJobs(const WarmJobs&) = delete;
   WarmJobs& operator=(const WarmJobs&) = delete;
 
-  // A message with a job_id.
+  // Handles a message that has a job_id.
   void handle(const v1::LauncherMessage& message);
 
   void contact(base::MonotonicTime when);
   void check_leases(base::MonotonicTime now);
   void stream_is_up();
-  // The process that was there is not any more: jobs that are not held end.
+  // The launcher process has ended: jobs that are not held end, too.
   void launcher_is_gone();
-  // The same, and another one listens now: it is told the history of every job.
+  // The launcher process has ended and a new one listens. The new one gets the history of every job; jobs that are
+  // not held end.
   void launcher_is_new();
-  // All jobs end, also those that are held.
+  // Ends all jobs, also held ones.
   void end_all(const std::string& why);
 
   bool is_idle() const { return jobs_.empty(); }
   bool has_unheld() const;
-  // No job can be opened any more: the nursery has ended.
+  // True if the nursery has ended, so that no job can be opened any longer.
   bool is_broken() const { return is_broken_; }
   void list_held(v1::Hello& hello) const;
 
