@@ -13,13 +13,13 @@
 #include <utility>
 
 #ifndef MFD_EXEC
-#define MFD_EXEC 0x0010U  // Linux 6.3
+#define MFD_EXEC 0x0010U  // in the kernel since Linux 6.3
 #endif
 
 namespace muster::agent::inline process {
 namespace {
 
-constexpr int kSocket = 3;  // of the child
+constexpr int kSocket = 3;  // the child's descriptor number
 
 bool is_gzip(std::string_view bytes) {
   return bytes.starts_with("\x1f\x8b");
@@ -31,7 +31,7 @@ base::Status write_inflated(int file, std::string_view bytes) {
   if (::inflateInit2(&stream, kGzipOnly) != Z_OK)
     return base::error(base::Code::kResourceExhausted, "no memory to inflate it");
   const std::unique_ptr<z_stream, int (*)(z_stream*)> ended(&stream, ::inflateEnd);
-  stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(bytes.data()));  // only read
+  stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(bytes.data()));  // zlib only reads it
   stream.avail_in = static_cast<uInt>(bytes.size());
   std::array<char, 64 * 1024> piece;
   for (int state = Z_OK; state != Z_STREAM_END;) {
@@ -46,7 +46,8 @@ base::Status write_inflated(int file, std::string_view bytes) {
   return base::ok_status();
 }
 
-// The child's own descriptors are made one by one before it is executed: what is still needed then lies above them.
+// Moves a descriptor above those of the child. The spawn makes the child's descriptors one by one and would overwrite
+// a lower one.
 base::Status move_up(base::UniqueFd& fd) {
   base::UniqueFd above(::fcntl(fd.get(), F_DUPFD_CLOEXEC, kSocket + 1));
   if (!above.valid()) return base::errno_error(errno, "duplicate a descriptor");

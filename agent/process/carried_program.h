@@ -1,6 +1,7 @@
-// Starts a program that the agent carries in itself, from memory: nothing is written to a disk. Such a program loads
-// what the agent, which is fully static, cannot: libraries of the host.
+// Starts a program that the agent carries in itself. It starts from memory; nothing is written to a disk.
+// Such a program loads libraries of the host. The agent is fully static and cannot.
 //
+// Example:
 //   MUSTER_ASSIGN_OR_RETURN(CarriedChild child, start_carried({.name = "muster-gpus", .bytes = helper_program()}));
 #pragma once
 
@@ -16,19 +17,21 @@
 namespace muster::agent::inline process {
 
 struct CarriedProgram {
-  std::string name;                        // its argv[0], as messages name it
-  std::string_view bytes;                  // an ELF file, or one that gzip has compressed
-  std::vector<std::string> environment{};  // all that it gets; NAME=VALUE
-  bool keeps_stderr = false;               // it writes to ours; else it has /dev/null, as its stdin and stdout are
+  std::string name;                        // its argv[0]; messages use this name
+  std::string_view bytes;                  // an ELF file, plain or compressed by gzip
+  std::vector<std::string> environment{};  // the whole environment of the child: NAME=VALUE entries
+  // True: the child writes to our stderr. False: its stderr is /dev/null. Its stdin and stdout always are.
+  bool keeps_stderr = false;
 };
 
-// Our child, which is the caller's to end and to reap.
+// A child of this process. The caller must end and reap it.
 struct CarriedChild {
   pid_t pid = 0;
-  base::UniqueFd socket;  // a stream; the other end is the child's descriptor argv[1], all that it has but 0, 1 and 2
+  // A stream. The child has the other end as the descriptor whose number is argv[1], and otherwise only 0, 1 and 2.
+  base::UniqueFd socket;
 };
 
-// Whichever descriptors are free here.
+// Works with any set of open descriptors in this process, also if 0, 1 or 2 are closed.
 base::Result<CarriedChild> start_carried(CarriedProgram program);
 
 }  // namespace muster::agent::process

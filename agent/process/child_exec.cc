@@ -1,6 +1,8 @@
-// Everything here runs between clone(CLONE_VM | CLONE_VFORK) and execve(). It may call only these, all raw: prctl,
-// getppid, getpid, setsid, setpgid, rt_sigaction, rt_sigprocmask, write, chdir, sched_setaffinity, dup3, ioctl, umask,
-// prlimit64, execve, exit_group. No libc, no allocation, no errno, no thread-local state.
+// The child's whole code between clone(CLONE_VM | CLONE_VFORK) and execve(). Read child_exec() first; it lists the
+// steps.
+// It may make only these system calls, all raw: prctl, getppid, getpid, setsid, setpgid, rt_sigaction,
+// rt_sigprocmask, write, chdir, sched_setaffinity, dup3, ioctl, umask, prlimit64, execve, exit_group.
+// It uses no libc, no allocation, no errno and no thread-local state.
 #include "agent/process/child_exec.h"
 
 #include <asm/ioctls.h>
@@ -16,7 +18,7 @@ namespace {
 
 constexpr int kSignals = 64;
 
-// The kernel's own struct sigaction, zeroed: the default disposition.
+// The kernel's own struct sigaction. All zeros mean the default disposition.
 struct KernelSigaction {
   unsigned long handler = 0;
   unsigned long flags = 0;
@@ -31,7 +33,8 @@ struct KernelSigaction {
   while (true) raw_syscall(SYS_exit_group, 127);
 }
 
-// Kernels without Yama, or with one that allows more, refuse this or need it not. It lasts beyond execve.
+// Ignore errors: a kernel without Yama, or with a weaker setting, refuses this or does not need it. The setting
+// survives execve.
 MUSTER_BARE void allow_tracer(const ChildPlan* plan) {
   if (plan->tracer > 0) raw_syscall(SYS_prctl, PR_SET_PTRACER, plan->tracer);
 }
@@ -47,12 +50,13 @@ MUSTER_BARE void reset_dispositions() {
 MUSTER_BARE void die_with_parent(ChildPlan* plan) {
   const long result = raw_syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
   if (result < 0) fail(plan, ChildStep::kParent, result);
-  // The parent may have died before the call: then nobody would send the signal.
+  // If the parent died before the call above, the kernel would never send the signal.
   if (raw_syscall(SYS_getppid) != plan->parent) fail(plan, ChildStep::kParent, -ESRCH);
 }
 
-// By this a sweep knows the session when agent and warden are gone and the environment is changed. A disk that is full
-// costs only that.
+// By this note a sweep finds the session of a process that has changed its environment, after agent and warden are
+// gone.
+// Ignore errors: a full disk costs only the note.
 MUSTER_BARE void write_note(const ChildPlan* plan) {
   char line[64];
   char digits[24];
@@ -71,7 +75,7 @@ MUSTER_BARE void set_stdio(ChildPlan* plan) {
   if (out < 0) fail(plan, ChildStep::kStdio, out);
   const long err = raw_syscall(SYS_dup3, plan->stderr_fd, 2, 0);
   if (err < 0) fail(plan, ChildStep::kStdio, err);
-  // Last of these: nothing that lies there is needed any more.
+  // Do this last of the three descriptors, because it may overwrite a descriptor that the steps above need.
   const long pmi = plan->pmi_fd < 0 ? 0 : raw_syscall(SYS_dup3, plan->pmi_fd, plan->pmi_target, 0);
   if (pmi < 0) fail(plan, ChildStep::kStdio, pmi);
   const long owned = plan->is_terminal ? raw_syscall(SYS_ioctl, 0, TIOCSCTTY, 0) : 0;
@@ -90,7 +94,7 @@ MUSTER_BARE bool try_next_candidate(long result) {
          result == -ETIMEDOUT;
 }
 
-// As execvp(3): a candidate without permission is reported only when no later one can be run.
+// Works like execvp(3): reports a candidate without permission only if no later one can be run.
 [[noreturn]] MUSTER_BARE void exec_candidates(ChildPlan* plan) {
   long worst = -ENOENT;
   std::size_t worst_index = 0;
@@ -136,8 +140,9 @@ const char* child_step_name(ChildStep step) {
 MUSTER_BARE int child_exec(void* argument) {
   auto* plan = static_cast<ChildPlan*>(argument);
   die_with_parent(plan);
-  // A session of its own only with a terminal. Linux shares out processors by session (sched_autogroup): ranks in
-  // sessions of their own would hand the core to everybody else on the host when they yield, and not to each other.
+  // Only a rank with a terminal gets a session of its own. Linux shares out processors by session (sched_autogroup).
+  // A rank that yields should give the core to another rank of its session. In a session of its own, it would give it
+  // to any process on the host.
   long result = plan->is_terminal ? raw_syscall(SYS_setsid) : raw_syscall(SYS_setpgid, 0, 0);
   if (result < 0) fail(plan, ChildStep::kSession, result);
   reset_dispositions();

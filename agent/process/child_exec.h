@@ -1,7 +1,8 @@
-// The child's side of a spawn: from clone() to execve(), by a plan in which everything has been decided.
+// The child's side of a spawn, from clone() to execve(). It follows a plan in which everything has been decided.
 //
-// It runs in the warden's memory on a stack of its own while the warden waits (vfork semantics), so it may only make
-// raw system calls and write to its plan. Failure is left in the plan as (step, errno).
+// Thread: it runs in the warden's memory on a stack of its own, while the warden waits (vfork semantics). It may only
+// make raw system calls and write to its plan.
+// Errors: a failure is left in the plan as step and errno.
 #pragma once
 
 #include <sys/resource.h>
@@ -32,34 +33,38 @@ struct ChildLimit {
 };
 
 struct ChildPlan {
-  const char* const* candidates = nullptr;  // paths for execve, in order, null at the end
+  const char* const* candidates = nullptr;  // paths for execve, in this order; null ends the list
   char* const* argv = nullptr;
   char* const* envp = nullptr;
-  const char* workdir = nullptr;  // null: stay
+  const char* workdir = nullptr;  // null means that the directory stays
   const unsigned long* cpu_mask = nullptr;
-  std::size_t cpu_mask_bytes = 0;  // 0: untouched
+  std::size_t cpu_mask_bytes = 0;  // 0 means that the affinity stays
   const ChildLimit* limits = nullptr;
   std::size_t limit_count = 0;
   mode_t umask = 022;
-  int stdin_fd = -1;  // -1: the warden's own descriptor 0, /dev/null
+  int stdin_fd = -1;  // -1 means the warden's own descriptor 0, which is /dev/null
   int stdout_fd = -1;
   int stderr_fd = -1;
-  int pmi_fd = -1;  // becomes pmi_target; -1: none
+  int pmi_fd = -1;  // becomes pmi_target; -1 if there is none
   int pmi_target = -1;
-  bool is_terminal = false;  // stdin_fd is one and becomes the controlling terminal
-  int cgroup_procs_fd = -1;  // -1: the clone put it there already, or there is no cgroup
-  int note_fd = -1;          // appended to, before exec: "<pid><note_tail>"; -1: no note
+  bool is_terminal = false;  // stdin_fd is a terminal, which becomes the controlling terminal
+  // -1 if the clone has put the child into its cgroup, or if there is no cgroup.
+  int cgroup_procs_fd = -1;
+  // A file to which the child appends "<pid><note_tail>" before exec. -1 if there is none.
+  int note_fd = -1;
   const char* note_tail = nullptr;
-  pid_t parent = 0;  // the warden, as getppid() will tell
-  pid_t tracer = 0;  // the agent: what it starts may read the rank's stacks (Yama's ptrace_scope 1); 0: none
+  pid_t parent = 0;  // the warden, as getppid() must return it
+  // The agent: what it starts may trace the rank, and so read its stacks (Yama's ptrace_scope 1). 0 if there is no
+  // tracer.
+  pid_t tracer = 0;
 
-  // Written by the child when it fails, read by the warden after the clone has returned.
+  // The child writes these when it fails. The warden reads them after the clone has returned.
   ChildStep failed_step = ChildStep::kNone;
   int failed_errno = 0;
-  std::size_t failed_index = 0;  // which limit, which candidate
+  std::size_t failed_index = 0;  // index of the limit or of the candidate that failed
 };
 
-// Signature of clone(2)'s function. Never returns.
+// Has the signature of clone(2)'s function. Never returns.
 [[noreturn]] int child_exec(void* plan);
 
 }  // namespace muster::agent::process

@@ -19,7 +19,7 @@ DeadManTimer::~DeadManTimer() {
 
 void DeadManTimer::set(std::optional<base::MonotonicTime> at) const {
   if (!timer_) return;
-  itimerspec spec{};  // zero: disarmed
+  itimerspec spec{};  // zero means disarmed
   if (at) {
     using std::chrono::nanoseconds;
     const auto since_boot = std::max(std::chrono::duration_cast<nanoseconds>(at->time_since_epoch()), nanoseconds(1));

@@ -1,9 +1,11 @@
-// Ends the process that has it when nobody puts it off: the kernel sends SIGKILL at the time that was set, also to a
-// process that is stopped, or whose threads all hang. For what a guard beside the process cannot reach: the kernel
-// takes no signal from inside a PID namespace to the outside.
+// Ends the process that owns it, unless the process sets a later time before. The kernel sends SIGKILL at the set
+// time, even if the process is stopped or all its threads hang.
+// The warden cannot do this from inside a PID namespace, because the kernel takes no signal from there to the
+// outside.
 //
-// Of the process that made it: not inherited by a fork, gone with an exec. Any thread. Where the kernel gives no timer
-// (the user's limit of pending signals), set() does nothing.
+// Owner: the process that made it. A fork does not inherit it, and an exec removes it.
+// Thread: any.
+// Errors: if the kernel gives no timer (the user's limit of pending signals), set() does nothing.
 #pragma once
 
 #include <ctime>
@@ -20,7 +22,7 @@ class DeadManTimer {
   DeadManTimer(const DeadManTimer&) = delete;
   DeadManTimer& operator=(const DeadManTimer&) = delete;
 
-  void set(std::optional<base::MonotonicTime> at) const;  // nullopt: never
+  void set(std::optional<base::MonotonicTime> at) const;  // nullopt means never
 
  private:
   std::optional<timer_t> timer_;

@@ -14,7 +14,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kMaxWaitMs = 8;
-constexpr int kStormRound = 2;  // from here on processes are born as fast as they are killed: stop them first
+// From this round on, assume that processes fork as fast as they are killed, and stop them first.
+constexpr int kStormRound = 2;
 
 bool contains(const std::vector<Member>& members, const ProcessInfo& info) {
   return std::ranges::any_of(members, [&info](const Member& member) {
@@ -59,7 +60,7 @@ std::vector<Member> JobContainer::members() const {
 
 void JobContainer::signal_all(int signo) const {
   if (is_namespace_init_) {
-    ::kill(-1, signo);  // all of the namespace but us
+    ::kill(-1, signo);  // signals the whole namespace except this process
     return;
   }
   for (const Member& member : members()) signal_process(member.info, signo);
@@ -96,7 +97,7 @@ KillReport kill_everything(const JobContainer& container, std::chrono::milliseco
     }
     if (Clock::now() > deadline) break;
     container.kill_once(members, round);
-    // A death is seen by the next look; the kernel needs some hundred microseconds for it.
+    // The next round sees the deaths. The kernel needs some hundred microseconds for a death.
     ::poll(nullptr, 0, wait_ms);
     wait_ms = std::min(wait_ms * 2, kMaxWaitMs);
   }

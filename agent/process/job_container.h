@@ -1,6 +1,8 @@
-// Everything of the job on this host, whichever way it is held: descendants of this process (a subreaper), the members
-// of the job's cgroup, or all of the PID namespace whose init this process is. Lists, signals, kills.
-// Owner: the warden, or a clean-up in its place; single-threaded.
+// Finds, signals and kills all processes of the job on this host. They are descendants of this process (a subreaper)
+// or members of the job's cgroup. If this process is init of a PID namespace, they are all of that namespace.
+//
+// Owner: the warden, or the agent when it cleans up in the warden's place.
+// Thread: single-threaded.
 #pragma once
 
 #include <chrono>
@@ -22,15 +24,15 @@ struct Member {
 
 class JobContainer {
  public:
-  // `spare`: children that are not of the job, with all below them.
+  // `spare` holds children that are not of the job. Their descendants are spared, too.
   JobContainer(std::optional<Cgroup> cgroup, bool is_namespace_init, std::vector<pid_t> spare = {});
 
   const std::optional<Cgroup>& cgroup() const { return cgroup_; }
   bool is_namespace_init() const { return is_namespace_init_; }
 
-  // False may be wrong for some ms (a process that has ended and is not reaped); true is right.
+  // True is always right. False may be wrong for some ms, while an ended process is not reaped yet.
   bool is_empty() const;
-  std::vector<Member> members() const;  // with the dead that nobody has reaped yet
+  std::vector<Member> members() const;  // includes dead processes that are not reaped yet
   void signal_all(int signo) const;
   void pause(bool on) const;
   void kill_once(const std::vector<Member>& members, int round) const;
@@ -46,7 +48,7 @@ struct KillReport {
   std::vector<Unkillable> stuck;
 };
 
-// Kills until nothing is left, for at most `bound`. `reap` is called in every round and must reap dead children.
+// Kills until nothing is left, for at most `bound`. Calls `reap` in every round; it must reap dead children.
 KillReport kill_everything(const JobContainer& container, std::chrono::milliseconds bound,
                            const std::function<void(const std::vector<Member>&)>& reap);
 

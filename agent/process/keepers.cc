@@ -15,7 +15,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kKeeperNote = "keepers";
-// A warden kills for at most 3 s, audits, and gives its agent 5 s.
+// A warden kills for at most 3 s, then audits, then gives its agent 5 s.
 constexpr std::chrono::seconds kKeepersEnd{10};
 constexpr int kKeeperPollMs = 20;
 
@@ -45,7 +45,7 @@ std::vector<ProcessInfo> continue_stopped_keepers(const std::string& session_pat
 
 void end_stopped_sessions(const std::string& root) {
   const auto sessions = list_all_sessions(root);
-  if (!sessions.ok()) return;  // the search that follows reports it
+  if (!sessions.ok()) return;  // the search that follows reports the error
   std::vector<std::string> ending;
   for (const std::string& path : *sessions) {
     const auto session = look_at_session(path);
@@ -54,7 +54,7 @@ void end_stopped_sessions(const std::string& root) {
   }
   const auto deadline = Clock::now() + kKeepersEnd;
   while (!ending.empty() && Clock::now() < deadline) {
-    ::poll(nullptr, 0, kKeeperPollMs);  // nothing tells when another process's lock is free
+    ::poll(nullptr, 0, kKeeperPollMs);  // no event says when another process frees its lock
     std::erase_if(ending, has_ended_session);
   }
 }

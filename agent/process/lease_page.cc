@@ -55,7 +55,8 @@ void LeasePage::set(std::optional<base::MonotonicTime> until) {
   const std::int64_t value = until ? std::chrono::nanoseconds(until->time_since_epoch()).count() : kNone;
   if (value < until_->exchange(value)) {
     const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t n = ::write(wake_.get(), &one, sizeof one);  // full means: it is awake already
+    // An error means that the eventfd is full, so the warden is awake already.
+    [[maybe_unused]] const ssize_t n = ::write(wake_.get(), &one, sizeof one);
   }
 }
 

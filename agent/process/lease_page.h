@@ -1,6 +1,9 @@
-// The lease in memory shared by agent and warden, so that renewing it costs nothing and needs no answer; and an eventfd
-// that wakes the warden when it must look again. Created before the fork; each side owns its copy. An agent that was
-// not there when its warden was forked attaches to the page by its descriptors. Thread-safe.
+// The lease in memory that agent and warden share, so that renewing it costs nothing and needs no answer. An eventfd
+// wakes the warden when it must read the lease again.
+//
+// Owner: it is created before the fork, and each side owns its copy. If an agent did not exist when its warden was
+// forked, it attaches by the page's descriptors.
+// Thread: thread-safe.
 #pragma once
 
 #include <atomic>
@@ -15,18 +18,19 @@ namespace muster::agent::inline process {
 class LeasePage {
  public:
   static base::Result<LeasePage> create();
-  // `page` and `wake`: duplicates of another one's page_fd() and wake_fd().
+  // `page` and `wake` are duplicates of another page's page_fd() and wake_fd().
   static base::Result<LeasePage> attach(base::UniqueFd page, base::UniqueFd wake);
   ~LeasePage();
   LeasePage(LeasePage&& other) noexcept;
   LeasePage& operator=(LeasePage&& other) noexcept;
 
-  void set(std::optional<base::MonotonicTime> until);  // nullopt: none in force
+  void set(std::optional<base::MonotonicTime> until);  // nullopt means that no lease is in force
   std::optional<base::MonotonicTime> get() const;
-  int wake_fd() const { return wake_.get(); }  // readable after a set() that may end earlier than before
+  // Readable after a set() to an earlier time than before.
+  int wake_fd() const { return wake_.get(); }
   void drain_wake() const;
   int page_fd() const { return page_.get(); }
-  // Only to be destroyed afterwards.
+  // After these, the page may only be destroyed.
   base::UniqueFd release_page() { return std::move(page_); }
   base::UniqueFd release_wake() { return std::move(wake_); }
 

@@ -37,7 +37,8 @@ base::Status MessageSocket::flush() {
   return base::ok_status();
 }
 
-// True: the whole message is sent. Descriptors travel with its first byte, so they arrive in the order of messages.
+// Returns true if the whole message is sent. Descriptors travel with its first byte, so they arrive in the order of
+// messages.
 base::Result<bool> MessageSocket::send_some(Outgoing& message) {
   while (message.sent < message.bytes.size()) {
     iovec part{message.bytes.data() + message.sent, message.bytes.size() - message.sent};
@@ -80,7 +81,7 @@ base::Result<std::vector<SocketMessage>> MessageSocket::receive() {
   return messages;
 }
 
-// False: nothing more for now.
+// Returns false if nothing more has arrived for now.
 base::Result<bool> MessageSocket::receive_some() {
   std::array<char, kReadBytes> buffer;
   iovec part{buffer.data(), buffer.size()};

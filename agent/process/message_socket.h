@@ -1,6 +1,11 @@
-// Messages with file descriptors over a non-blocking stream socket between agent and warden. Sending never blocks: what
-// the peer does not take yet waits here, so that neither side can stop the other. Single-threaded; owner: one end.
+// Messages with file descriptors over a non-blocking stream socket between agent and warden.
+// Sending never blocks, so that neither side can stop the other. Bytes that the peer does not take yet wait in this
+// object.
 //
+// Owner: one end of the socket.
+// Thread: single-threaded.
+//
+// Example:
 //   socket.send(payload, {std::move(fd)});  socket.flush();
 //   for (auto& message : *socket.receive()) …
 #pragma once
@@ -22,7 +27,7 @@ struct SocketMessage {
 
 class MessageSocket {
  public:
-  // `max_payload`: no longer message is taken from a peer that may send anything.
+  // `max_payload` limits the messages of a peer that is not trusted. A longer one is an error.
   explicit MessageSocket(base::UniqueFd socket, std::size_t max_payload = std::numeric_limits<std::size_t>::max())
       : socket_(std::move(socket)), max_payload_(max_payload) {}
 
@@ -30,13 +35,14 @@ class MessageSocket {
   void close() { socket_.reset(); }
   base::UniqueFd release() { return std::move(socket_); }
 
-  // Queues; flush() sends what the socket takes. UNAVAILABLE: the peer is gone; queued messages are lost.
+  // Queues a message; flush() sends what the socket takes. UNAVAILABLE: the peer is gone, and queued messages are
+  // lost.
   void send(std::string payload, std::vector<base::UniqueFd> fds = {});
   base::Status flush();
   bool wants_to_write() const { return !outgoing_.empty(); }
 
-  // All whole messages that have arrived. `peer_gone()` then tells whether there can be more. INVALID_ARGUMENT: one is
-  // too long.
+  // Returns all whole messages that have arrived. Afterwards peer_gone() is true if no more can come.
+  // INVALID_ARGUMENT: a message is too long.
   base::Result<std::vector<SocketMessage>> receive();
   bool peer_gone() const { return peer_gone_; }
 

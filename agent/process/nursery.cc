@@ -22,7 +22,7 @@ base::Result<std::optional<Warden>> WardenBirth::take() {
   }
   MUSTER_ASSIGN_OR_RETURN(WardenParts parts, decode_birth(std::move(messages.front())));
   MUSTER_ASSIGN_OR_RETURN(Warden warden, Warden::adopt(options_, std::move(parts)));
-  // Not before: from now on the warden is our child, and one that we know.
+  // Close it only now. This ends the midwife, and the warden becomes a child that this process knows.
   socket_.close();
   return std::optional<Warden>(std::move(warden));
 }
@@ -41,9 +41,9 @@ base::Result<Nursery> Nursery::start() {
 }
 
 Nursery::~Nursery() {
-  if (socket_.fd() < 0) return;  // moved from
+  if (socket_.fd() < 0) return;  // this object was moved from
   socket_.close();
-  ::waitpid(pid_, nullptr, 0);  // it ends at once
+  ::waitpid(pid_, nullptr, 0);  // the nursery ends at once
 }
 
 base::Result<WardenBirth> Nursery::ask(const WardenOptions& options) {

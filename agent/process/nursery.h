@@ -1,15 +1,18 @@
-// Where the wardens of an agent with many jobs come from: a process of one thread, forked before the agent has a second
-// one, which makes a warden whenever it is asked to. The agent itself could not any more: a copy of a process with
-// threads may only exec.
+// Makes the wardens of an agent with many jobs. The nursery is a process of one thread. The agent forks it before it
+// starts a second thread of its own.
+// The agent cannot make wardens itself: after a fork, a process with threads may only exec.
 //
-// For each warden the nursery forks a child, the midwife. It makes session directory, lease and warden as
-// Warden::start does, hands their descriptors to the agent, and ends when the agent has taken them; the warden is then
-// a child of the agent, which is the next subreaper above. So several are made at the same time, and one that hangs or
-// crashes while it starts harms no other.
+// For each warden the nursery forks a child, the midwife. The midwife makes session directory, lease and warden, as
+// Warden::start does. It hands their descriptors to the agent and ends when the agent has taken them.
+// The warden is then a child of the agent, which is the next subreaper above.
+// So several wardens can be made at the same time. A midwife that hangs or crashes harms no other.
 //
-// Owner: the agent's main; one per process. Loop thread only, but for start(), which comes before any other thread.
-// Nothing blocks but start(). It ends with the agent, or when the Nursery is destroyed; wardens go on.
+// Owner: the agent's main; one per process.
+// Thread: the loop thread only, except for start(), which comes before any other thread. Only start() and the
+// destructor block.
+// Lifetime: the nursery ends with the agent, or when this object is destroyed. Wardens go on.
 //
+// Example:
 //   MUSTER_ASSIGN_OR_RETURN(Nursery nursery, Nursery::start());
 //   MUSTER_ASSIGN_OR_RETURN(WardenBirth birth, nursery.ask({.job_id = job, .agent_id = "0"}));
 //   poll(birth.fd()); MUSTER_ASSIGN_OR_RETURN(std::optional<Warden> warden, birth.take());
@@ -24,14 +27,16 @@
 
 namespace muster::agent::inline process {
 
-// A warden that is being made. Destroyed before it was taken: what has been made ends by itself.
+// A warden that is being made. If this is destroyed before take() has returned the warden, everything made so far
+// ends by itself.
 class WardenBirth {
  public:
   WardenBirth(WardenOptions options, base::UniqueFd answer)
       : options_(std::move(options)), socket_(std::move(answer)) {}
 
-  int fd() const { return socket_.fd(); }  // readable when take() has something to say
-  // nullopt: not yet. An error, as Warden::start has it, or that nobody is there to make one: nothing is left of it.
+  int fd() const { return socket_.fd(); }  // readable when take() has a result
+  // nullopt if the warden is not ready yet. Errors: those of Warden::start, or that no process is left to make one.
+  // After an error nothing is left of the warden.
   base::Result<std::optional<Warden>> take();
 
  private:
@@ -41,16 +46,16 @@ class WardenBirth {
 
 class Nursery {
  public:
-  // Forks it. Makes the calling process a subreaper that is not dumpable.
+  // Forks the nursery. Makes the calling process a subreaper that is not dumpable.
   static base::Result<Nursery> start();
   ~Nursery();
   Nursery(Nursery&&) noexcept = default;
   Nursery& operator=(Nursery&&) = delete;
 
-  // UNAVAILABLE: it has ended.
+  // UNAVAILABLE: the nursery has ended.
   base::Result<WardenBirth> ask(const WardenOptions& options);
 
-  int fd() const { return socket_.fd(); }  // readable when it has ended; it never says anything else
+  int fd() const { return socket_.fd(); }  // readable only when the nursery has ended; it never sends anything
   pid_t pid() const { return pid_; }
 
  private:

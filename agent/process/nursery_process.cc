@@ -1,3 +1,7 @@
+// The nursery process: NurseryProcess is its loop, run_midwife() is one child of it. Encoding and decoding are at the
+// end.
+// Read NurseryProcess::run() and begin() first, then run_midwife().
+
 #include "agent/process/nursery_process.h"
 
 #include <poll.h>
@@ -25,8 +29,8 @@ bool flush_blocking(MessageSocket& socket) {
   }
 }
 
-// A child of the nursery: makes one warden, hands it over, and waits until the agent has it. An agent that has ended
-// takes nothing, and the warden finds that out by itself.
+// Runs in a child of the nursery: makes one warden, hands it over, and waits until the agent has it. If the agent has
+// ended, it takes nothing, and the warden notices that by itself.
 [[noreturn]] void run_midwife(const std::string& payload, base::UniqueFd answer, const WardenOwner& owner) {
   ::prctl(PR_SET_NAME, "muster-midwife");
   ::signal(SIGCHLD, SIG_DFL);
@@ -39,7 +43,7 @@ bool flush_blocking(MessageSocket& socket) {
   SocketMessage message = encode_birth(make());
   socket.send(std::move(message.payload), std::move(message.fds));
   if (!flush_blocking(socket)) ::_exit(1);
-  pollfd wanted{socket.fd(), POLLIN, 0};  // nothing comes but its end
+  pollfd wanted{socket.fd(), POLLIN, 0};  // the only event that can come is the end of the socket
   while (::poll(&wanted, 1, -1) < 0 && errno == EINTR) {
   }
   ::_exit(0);
@@ -69,7 +73,8 @@ class NurseryProcess {
     std::vector<int> kept{socket_.fd()};
     if (owner_.pidfd.valid()) kept.push_back(owner_.pidfd.get());
     MUSTER_RETURN_IF_ERROR(keep_only_descriptors(kept));
-    ::signal(SIGCHLD, SIG_IGN);  // midwives tell the agent what it has to know, and are reaped by the kernel
+    // Midwives report to the agent what it must know. The kernel reaps them.
+    ::signal(SIGCHLD, SIG_IGN);
     sigset_t all;
     ::sigfillset(&all);
     ::sigprocmask(SIG_SETMASK, &all, nullptr);
@@ -88,7 +93,8 @@ class NurseryProcess {
     MessageSocket answer(std::move(message.fds.front()));
     SocketMessage refusal = encode_birth(failed);
     answer.send(std::move(refusal.payload));
-    (void)answer.flush();  // to an agent that has ended; an empty socket takes this much
+    // Ignore errors: they mean that the agent has ended. An empty socket takes this much without waiting.
+    (void)answer.flush();
   }
 
   MessageSocket socket_;

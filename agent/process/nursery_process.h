@@ -1,5 +1,7 @@
-// The nursery itself: the loop of the process that Nursery::start forks, and its children, the midwives. What agent and
-// nursery say to each other. Single-threaded, all signals blocked; leaves by _exit and never returns.
+// The nursery process itself: the loop that Nursery::start forks, its children (the midwives), and the messages
+// between agent and nursery.
+//
+// Thread: single-threaded, with all signals blocked. It leaves by _exit and never returns.
 #pragma once
 
 #include <optional>
@@ -13,14 +15,14 @@
 
 namespace muster::agent::inline process {
 
-// Until `socket` or its owner ends.
+// Runs until the other end of `socket` closes or the owner ends.
 [[noreturn]] void run_nursery(base::UniqueFd socket, WardenOwner owner);
 
-// What the agent asks for; the descriptor that comes with it is for the answer.
+// The agent's request. The descriptor that comes with it is for the answer.
 std::string encode(const WardenOptions& options);
 base::Result<WardenOptions> decode_warden_options(const std::string& payload);
 
-// The answer: a warden's parts, or why there is none.
+// The answer: the parts of a warden, or the reason why none could be made.
 SocketMessage encode_birth(base::Result<WardenParts> made);
 base::Result<WardenParts> decode_birth(SocketMessage message);
 

@@ -62,7 +62,8 @@ void OomWatch::read_log() {
   char line[8192];
   while (true) {
     const ssize_t n = ::read(log_.get(), line, sizeof line);
-    if (n < 0 && (errno == EPIPE || errno == EINTR)) continue;  // EPIPE: records were overwritten before we read them
+    // EPIPE means that records were overwritten before we read them.
+    if (n < 0 && (errno == EPIPE || errno == EINTR)) continue;
     if (n <= 0) return;
     const pid_t pid = pid_in_oom_line(std::string_view(line, static_cast<std::size_t>(n)));
     if (pid > 0) killed_.insert(pid);

@@ -1,8 +1,13 @@
-// Whether the kernel killed a rank for want of memory. Owner: the warden process; single-threaded.
+// Finds out whether the kernel killed a rank because memory ran out.
 //
-// Asked in this order: the job's cgroup, where it has a memory controller; the kernel's log, where we may read it; the
-// cgroup that limits the warden's own memory, with it the ranks'; the machine's count of such kills. The log has the
-// numbers of the first PID namespace only, and the last of these counts kills of others, too.
+// Owner: the warden process.
+// Thread: single-threaded.
+//
+// It asks these sources, in this order:
+// 1. the job's cgroup, if it has a memory controller
+// 2. the kernel's log, if this process may read it, which has pid numbers of the first PID namespace only
+// 3. the cgroup that limits the memory of the warden, and so of the ranks
+// 4. the machine's count of such kills, which counts kills of other processes, too
 #pragma once
 
 #include <sys/types.h>
@@ -19,32 +24,35 @@
 namespace muster::agent::inline process {
 
 enum class OomVerdict {
-  kNo,       // also when this machine does not tell
-  kPerhaps,  // somebody was killed for want of memory on this machine meanwhile
+  kNo,  // also if this machine does not tell
+  // The kernel has meanwhile killed some process of this machine because memory ran out.
+  kPerhaps,
   kYes,
 };
 
 struct OomSources {
-  std::string memory_events = {};       // find_memory_events(); empty: none
-  std::string vmstat = "/proc/vmstat";  // has oom_kill since Linux 4.13
+  std::string memory_events = {};       // find_memory_events(); empty if there is no such file
+  std::string vmstat = "/proc/vmstat";  // has the line oom_kill since Linux 4.13
   std::string log = "/dev/kmsg";
 };
 
 class OomWatch {
  public:
-  // `cgroup` may be null; must outlive the watch.
+  // `cgroup` may be null. It must outlive the watch.
   explicit OomWatch(const Cgroup* cgroup, const OomSources& sources);
-  // The sources of this process.
+  // Uses the sources of this process.
   explicit OomWatch(const Cgroup* cgroup);
 
-  // Ask once for a rank that ended by SIGKILL which we did not send. `pid` as the host's first namespace knows it.
+  // Call it once for each rank that ended by a SIGKILL which we did not send. `pid` is the one in the host's first
+  // PID namespace.
   OomVerdict judge(pid_t pid);
-  // Kills under the same limit that no rank was judged for, since the last call.
+  // Returns the number of kills under the same limit since the last call, without those that judge() counted for
+  // ranks.
   std::uint64_t take_others();
 
  private:
-  // How many processes the kernel has killed for want of memory in the nearest cgroup that counts them; nullopt: none
-  // does.
+  // Number of processes that the kernel killed because memory ran out, in the nearest cgroup that counts them.
+  // nullopt if none counts.
   std::optional<std::uint64_t> kills_here() const;
   void read_log();
 
@@ -56,7 +64,8 @@ class OomWatch {
   std::unordered_set<pid_t> killed_;
 };
 
-// The pid in a line of the kernel's log like "Out of memory: Killed process 4711 (python3) …"; 0: another line.
+// The pid in a line of the kernel's log like "Out of memory: Killed process 4711 (python3) …". 0 if it is another
+// line.
 pid_t pid_in_oom_line(std::string_view line);
 
 }  // namespace muster::agent::process

@@ -59,7 +59,8 @@ void audit(const std::string& job_id, const std::string& session_path, pid_t age
   }
   for (ProcessInfo& info : report->killed) empty.killed.push_back({info.pid, std::move(info.command), "environment"});
   for (const pid_t pid : report->unreadable) {
-    // Others of this user may be slow on a loaded host; only one that hangs in the kernel may be what we look for.
+    // Other processes of this user may be slow on a loaded host. Report only one that hangs in the kernel, because it
+    // may be of the job.
     const auto info = read_process(pid);
     if (info && info->state == 'D') empty.stuck.push_back({pid, info->command, info->state, wait_channel(pid)});
   }

@@ -1,4 +1,4 @@
-// What agent and warden do to themselves and share in cleaning up.
+// Steps that agent and warden take in their own process, and the audit that both use to clean up.
 #pragma once
 
 #include <sys/types.h>
@@ -11,17 +11,17 @@
 
 namespace muster::agent::inline process {
 
-// Subreaper, not dumpable (so no core, and no other process of the user reads our keys).
+// Becomes a subreaper that is not dumpable. So it leaves no core, and no other process of the user can read our keys.
 base::Status become_supervisor();
 
-// /dev/null as 0, 1 and 2; everything else but `kept` is closed. The kept ones must be above 2.
+// Puts /dev/null at 0, 1 and 2 and closes everything else but `kept`. Kept descriptors must be above 2.
 base::Status keep_only_descriptors(const std::vector<int>& kept);
 
-// Our pid as seen by the /proc that `proc_fd` is open on.
+// This process's pid in the /proc on which `proc_fd` is open.
 pid_t own_pid_in(int proc_fd);
 
-// Kills marked processes that have escaped from all containment, and adds them to `empty`. Spared: this process, the
-// agent, and their ancestors.
+// Kills processes with the job's environment marker that have escaped from all containment, and adds them to `empty`.
+// Spares this process, the agent, and their ancestors.
 void audit(const std::string& job_id, const std::string& session_path, pid_t agent_pid, JobEmpty& empty);
 
 }  // namespace muster::agent::process

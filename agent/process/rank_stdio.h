@@ -1,5 +1,5 @@
-// What a rank gets as stdin, stdout, stderr and for PMI, and the ends that the agent keeps. Made by the warden for one
-// spawn.
+// The descriptors that a rank gets as stdin, stdout, stderr and for PMI, and the ends that the agent keeps. The
+// warden makes one such set for each spawn.
 #pragma once
 
 #include "agent/launch/spawn_request.h"
@@ -9,19 +9,20 @@
 namespace muster::agent::inline process {
 
 struct RankStdio {
-  // For the child, close-on-exec; invalid stdin: the warden's own /dev/null. With a terminal all three are the same
-  // one.
+  // These go to the child and are close-on-exec. With a terminal the first three are the same terminal. An invalid
+  // child_stdin means the warden's own /dev/null.
   base::UniqueFd child_stdin;
   base::UniqueFd child_stdout;
   base::UniqueFd child_stderr;
-  base::UniqueFd child_pmi;  // blocking; invalid: it wants none
-  // For the agent, non-blocking. With a terminal stdin and stdout are both its master, and there is no stderr.
+  base::UniqueFd child_pmi;  // blocking; invalid if the rank wants no PMI
+  // These go to the agent and are non-blocking. With a terminal stdin_fd and stdout_fd are both its master, and
+  // stderr_fd is invalid.
   base::UniqueFd stdin_fd;   // invalid with StdinOf::kNull
-  base::UniqueFd stdout_fd;  // pipes hold 1 MiB where the kernel allows
+  base::UniqueFd stdout_fd;  // a pipe holds 1 MiB if the kernel allows it
   base::UniqueFd stderr_fd;
   base::UniqueFd pmi_fd;
 
-  // RESOURCE_EXHAUSTED and others: no descriptor, no terminal; one sentence.
+  // RESOURCE_EXHAUSTED and others, one sentence: no descriptor or no terminal could be made.
   static base::Result<RankStdio> create(const SpawnRequest& request);
 };
 

@@ -1,3 +1,6 @@
+// The whole of Spawner. Its first half turns a failed step of the child into a sentence for the user.
+// Read spawn() first, then run(), which fills the plan for child_exec(), then clone_child().
+
 #include "agent/process/spawner.h"
 
 #include <sys/wait.h>
@@ -16,13 +19,13 @@
 namespace muster::agent::inline process {
 namespace {
 
-constexpr int kMuster = 125;  // exit code: Muster failed
+constexpr int kMuster = 125;  // exit code that says that Muster itself failed
 
 RankStartFailed failure(int rank, std::string step, int errno_value, std::string message, int exit_code = kMuster) {
   return {rank, std::move(step), errno_value, std::move(message), exit_code};
 }
 
-// Null-terminated pointers into `words`, which must outlive them.
+// Null-terminated array of pointers into `words`, which must outlive it.
 std::vector<char*> pointers(const std::vector<std::string>& words) {
   std::vector<char*> array;
   array.reserve(words.size() + 1);
@@ -31,7 +34,7 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return array;
 }
 
-// The rank's environment with our marker, by which an audit or a sweep knows it.
+// The rank's environment with our marker. An audit or a sweep finds the rank by the marker.
 std::vector<std::string> marked_environment(const std::vector<std::string>& env, const std::string& job_id) {
   std::vector<std::string> marked{"MUSTER_JOB_ID=" + job_id};
   for (const std::string& entry : env) {
@@ -71,7 +74,7 @@ RankStartFailed explain(const SpawnRequest& request, const std::vector<std::stri
   }
 }
 
-// A word with a NUL inside would be cut by execve, silently.
+// True if any word contains a NUL. execve would cut such a word silently.
 bool has_nul(const SpawnRequest& request) {
   const auto cut = [](const std::string& word) { return word.find('\0') != std::string::npos; };
   for (const std::string& word : request.argv) {
@@ -105,7 +108,7 @@ std::variant<Spawned, RankStartFailed> Spawner::spawn(const SpawnRequest& reques
   const auto* failed = std::get_if<RankStartFailed>(&result);
   if (failed == nullptr || failed->errno_value != ENOEXEC) return result;
   for (const std::string& candidate : candidates) {
-    // The candidate that stopped the search is the first that exists.
+    // The candidate that stopped the search is the first one that exists and may be executed.
     const std::string at = candidate.starts_with('/') || request.workdir.empty()
                                ? candidate
                                : fmt::format("{}/{}", request.workdir, candidate);
@@ -180,7 +183,7 @@ base::Result<BareChild> Spawner::clone_child(ChildPlan& plan, const Cgroup* cgro
 }
 
 base::Status Spawner::try_cgroup(const Cgroup& cgroup) {
-  // A child with nothing to execute: it gets as far as the last step when the cgroup has let it in.
+  // Starts a child with nothing to execute. It reaches the last steps only if the cgroup has let it in.
   const char* const nothing[] = {nullptr};
   ChildPlan plan;
   plan.candidates = nothing;

@@ -1,5 +1,7 @@
-// Starts one process from a SpawnRequest: prepares everything, clones, and explains what failed. Owner: the warden
-// process; single-threaded, all signals blocked.
+// Starts one process from a SpawnRequest: prepares everything, clones, and explains what failed.
+//
+// Owner: the warden process.
+// Thread: single-threaded, with all signals blocked.
 #pragma once
 
 #include <optional>
@@ -16,7 +18,7 @@ namespace muster::agent::inline process {
 
 struct Spawned {
   BareChild child;
-  base::UniqueFd stdin_fd;  // as RankStarted has them
+  base::UniqueFd stdin_fd;  // this and the next two: as in RankStarted
   base::UniqueFd stdout_fd;
   base::UniqueFd stderr_fd;
   base::MonotonicTime at{};
@@ -25,15 +27,17 @@ struct Spawned {
 
 class Spawner {
  public:
-  // `job_id` becomes MUSTER_JOB_ID of all that it starts. `notes`: a file to which each process's pid and a lower bound
-  // of its start time are appended, for a sweep; invalid for none. `tracer`: who may trace what it starts, with all its
-  // descendants; 0: nobody needs leave (in a PID namespace, where only root is).
+  // `job_id` becomes MUSTER_JOB_ID of everything that it starts.
+  // `notes` is a file for sweeps. Each process's pid and a lower bound of its start time are appended to it. Invalid
+  // means no notes.
+  // `tracer` is the process that, with its descendants, may trace what is started. 0 means that no permission is
+  // needed, as in a PID namespace, where only root can trace.
   static base::Result<Spawner> create(std::string job_id, base::UniqueFd notes = {}, pid_t tracer = 0);
 
-  // `cgroup` may be null. A process that could not exec is reaped here.
+  // `cgroup` may be null. If a process could not exec, this function reaps it.
   std::variant<Spawned, RankStartFailed> spawn(const SpawnRequest& request, const Cgroup* cgroup);
 
-  // Whether a process can be put into `cgroup`; the error says why not.
+  // Checks that a process can be put into `cgroup`. The error says why not.
   base::Status try_cgroup(const Cgroup& cgroup);
 
  private:

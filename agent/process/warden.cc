@@ -1,3 +1,6 @@
+// The whole of Warden, the agent's side. warden_process.cc is the other side, the warden process.
+// Read State first, then start() and read_events(), then the commands, then close() and clean_up_without_warden().
+
 #include "agent/process/warden.h"
 
 #include <poll.h>
@@ -29,16 +32,17 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLeaveBound{4000};
 constexpr milliseconds kCleanUpBound{3000};
-// The warden kills a hung agent first, where it can.
+// Time that the warden gets to kill a hung agent first, where it can.
 constexpr milliseconds kWardenFirst{500};
 
-// Of a process that another one has forked for us: until that one has ended, it is not our child.
+// True while a process that another process forked for us is not our child yet. It becomes our child when its parent
+// has ended.
 bool is_not_ours_yet(pid_t pid) {
   const auto info = read_process(pid);
   return info && info->parent != ::getpid();
 }
 
-// True: it has been reaped (or was before).
+// True if the child has been reaped, now or before.
 bool reap_within(pid_t pid, milliseconds bound) {
   const auto deadline = Clock::now() + bound;
   std::chrono::microseconds wait{50};
@@ -80,13 +84,14 @@ struct Warden::State {
   WardenReady ready;
   base::UniqueFd epoll;
   bool watches_writing = false;
-  bool is_gone = false;  // the warden ended before it was asked to
+  // The warden ended before it was asked to.
+  bool is_gone = false;
   bool is_reaped = false;
-  bool is_leaving = false;  // it was told to
+  bool is_leaving = false;  // the leave command was sent
   bool is_closed = false;
-  std::set<int> asked;        // ranks whose spawn is not answered yet
-  std::map<int, Rank> ranks;  // started, end not reported
-  // Of an agent that has one job. One that has many is not ended for the sake of one of them.
+  std::set<int> asked;        // ranks whose spawn has no answer yet
+  std::map<int, Rank> ranks;  // started ranks without a reported end
+  // Set only in an agent that has one job. An agent with many jobs must not be ended because of one of them.
   std::unique_ptr<DeadManTimer> dead_man;
   bool must_end = false;  // end_agent_by() was called
 };
@@ -140,7 +145,7 @@ void Warden::State::note(const WardenEvent& event) {
 Warden::Warden(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Warden::Warden(Warden&&) noexcept = default;
 Warden& Warden::operator=(Warden&& other) noexcept {
-  std::swap(state_, other.state_);  // the old one ends with `other`
+  std::swap(state_, other.state_);  // the old one is destroyed with `other`
   return *this;
 }
 
@@ -148,7 +153,8 @@ Warden::~Warden() {
   if (!state_ || state_->is_closed) return;
   state_->socket.close();
   state_->session.close_lock();
-  // It kills what is left and removes the session directory; not to wait would leave a zombie to our parent.
+  // The warden kills what is left and removes the session directory. Wait for it, otherwise a zombie is left to our
+  // parent.
   if (!state_->is_reaped) reap_within(state_->ready.pid, kLeaveBound);
 }
 
@@ -181,7 +187,7 @@ base::Result<std::vector<WardenEvent>> Warden::read_events() {
     state_->note(event);
     events.push_back(std::move(event));
   }
-  // What came before the end is still told; the next call has the error.
+  // Return what came before the end of the stream. The next call returns the error.
   if (events.empty() && (state_->socket.peer_gone() || !flushed.ok())) {
     state_->is_gone = true;
     return state_->gone();
@@ -202,8 +208,9 @@ base::Status Warden::signal(int rank, int signo) {
 bool Warden::keep_running() {
   if (state_->is_gone || state_->is_closed || state_->is_reaped) return true;
   const auto info = read_process(state_->ready.pid);
-  if (!info || info->is_dead()) return true;                   // its end is read from its socket
-  if (info->state == 'T') ::kill(state_->ready.pid, SIGCONT);  // our unreaped child
+  if (!info || info->is_dead()) return true;  // read_events() sees its end on the socket
+  // Its number is safe, because it is our unreaped child.
+  if (info->state == 'T') ::kill(state_->ready.pid, SIGCONT);
   return info->state != 'T' && info->state != 't' && info->state != 'D';
 }
 
@@ -260,8 +267,8 @@ pid_t Warden::pid() const {
 
 void Warden::begin_close() {
   if (state_->is_gone || state_->is_closed || std::exchange(state_->is_leaving, true)) return;
-  // Without this message it would take the end of the socket for our death, with the same result but later. An error
-  // is the end of the stream, which read_events() finds.
+  // Without this message the warden would take the end of the socket for the agent's death. The result would be the
+  // same, but later. An error means the end of the stream, which read_events() finds.
   (void)keep_running();
   state_->socket.send(encode(LeaveCommand{}));
   (void)state_->flush();
@@ -279,7 +286,7 @@ base::Status Warden::close() {
   }
   state_->is_closed = true;
   if (!state_->is_reaped && !reap_within(state_->ready.pid, kLeaveBound)) {
-    ::kill(state_->ready.pid, SIGKILL);  // our unreaped child
+    ::kill(state_->ready.pid, SIGKILL);  // its number is safe, because it is our unreaped child
     reap_within(state_->ready.pid, kLeaveBound);
   }
   state_->socket.close();
@@ -289,10 +296,10 @@ base::Status Warden::close() {
 Warden::Aftermath Warden::clean_up_without_warden(const std::vector<pid_t>& spare) {
   Aftermath aftermath;
   state_->is_gone = true;
-  // Gone for us means gone: a warden that only lost its socket must not go on. With a PID namespace this ends all in
-  // it.
+  // Kill a warden that only lost its socket, because it must not go on. If the job has a PID namespace, this ends
+  // everything in it.
   if (!state_->is_reaped) {
-    ::kill(state_->ready.pid, SIGKILL);  // our unreaped child
+    ::kill(state_->ready.pid, SIGKILL);  // its number is safe, because it is our unreaped child
     state_->is_reaped = reap_within(state_->ready.pid, kCleanUpBound);
   }
   std::optional<Cgroup> cgroup;
@@ -312,7 +319,7 @@ Warden::Aftermath Warden::clean_up_without_warden(const std::vector<pid_t>& spar
   const auto now = Clock::now();
   for (const auto& [number, rank] : state_->ranks) {
     const auto known = wait_statuses.find(rank.pid);
-    // Those of a PID namespace ended with it.
+    // Ranks of a PID namespace ended with it, by SIGKILL.
     const int status = known != wait_statuses.end() ? known->second : SIGKILL;
     const bool is_ours = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
     aftermath.ranks.push_back({number, rank.pid, rank.pid_inside, status, is_ours, false, now});

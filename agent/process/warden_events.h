@@ -1,4 +1,4 @@
-// What the warden tells the agent, and how a job is contained: plain values.
+// The events that the warden reports to the agent, and how a job is contained. Plain values.
 #pragma once
 
 #include <sys/types.h>
@@ -14,19 +14,22 @@
 namespace muster::agent::inline process {
 
 enum class ContainLevel {
-  kAuto,    // root: cgroup and PID namespace, what the machine allows of both; else cgroup if delegated; else subreaper
-  kCgroup,  // the others: exactly this one, or start() fails with the reason
-  kPidns,   // an ordinary user gets a user namespace with it
+  // Root gets cgroup and PID namespace, as far as the machine allows. Other users get a cgroup if it is delegated,
+  // else subreaper.
+  kAuto,
+  // This level and the next ones: exactly this level, or start() fails with the reason.
+  kCgroup,
+  kPidns,  // an ordinary user gets a user namespace with it
   kSubreaper,
 };
 
 base::Result<ContainLevel> parse_contain_level(std::string_view text);  // "auto", "cgroup", "pidns", "subreaper"
 
-// What is in force. The subreaper and the audit by MUSTER_JOB_ID always are.
+// The containment in force. The subreaper and the audit by MUSTER_JOB_ID are always in force.
 struct Containment {
   bool cgroup = false;
   bool pidns = false;
-  std::string note;  // why not a better one; empty when it is the best
+  std::string note;  // why there is no better one; empty if it is the best
 
   std::string name() const;  // "cgroup+pidns", "cgroup", "pidns" or "subreaper"
 };
@@ -34,58 +37,65 @@ struct Containment {
 struct RankStarted {
   int rank = 0;
   pid_t pid = 0;
-  pid_t pid_inside = 0;      // as the rank sees itself; differs in a PID namespace
-  base::UniqueFd stdin_fd;   // invalid: /dev/null; else a pipe's write end or the master of its terminal, non-blocking
-  base::UniqueFd stdout_fd;  // a read end, 1 MiB where the kernel allows, or the same master; non-blocking
-  base::UniqueFd stderr_fd;  // a read end; invalid with a terminal
+  pid_t pid_inside = 0;  // as the rank sees itself; differs from pid in a PID namespace
+  // Non-blocking: the write end of a pipe, or the master of the rank's terminal. Invalid means that the rank has
+  // /dev/null.
+  base::UniqueFd stdin_fd;
+  // Non-blocking: a read end with 1 MiB if the kernel allows it, or the same master.
+  base::UniqueFd stdout_fd;
+  base::UniqueFd stderr_fd;  // a read end; invalid if the rank has a terminal
   base::MonotonicTime at{};
-  base::UniqueFd pmi_fd{};  // of SpawnRequest.wants_pmi, non-blocking; else invalid
+  // Non-blocking. Valid only if SpawnRequest.wants_pmi was set.
+  base::UniqueFd pmi_fd{};
 };
 
-// It never ran: nothing of it is left, no RankExited follows.
+// The rank never ran. Nothing of it is left, and no RankExited follows.
 struct RankStartFailed {
   int rank = 0;
   std::string step;  // "workdir", "affinity", "limits", "exec", "process", …
   int errno_value = 0;
   std::string message;  // one sentence without the host's name: "cannot run './x': no such file in /dir"
-  int exit_code = 125;  // 127 command not found, 126 found but not executable, 125 the rest
+  int exit_code = 125;  // 127: command not found; 126: found but not executable; 125: everything else
 };
 
 struct RankExited {
   int rank = 0;
   pid_t pid = 0;
   pid_t pid_inside = 0;
-  int wait_status = 0;  // as waitpid
-  // A terminating signal of ours reached it before it ended; of one that SIGKILL has ended: our SIGKILL.
+  int wait_status = 0;  // as waitpid returns it
+  // True if we sent a terminating signal before the rank ended. For a rank that ended by SIGKILL: true if we sent
+  // that SIGKILL.
   bool signalled_by_us = false;
-  bool oom_killed = false;     // false also when this machine does not tell
-  base::MonotonicTime at{};    // when it was reaped
-  bool oom_suspected = false;  // a foreign SIGKILL, while the kernel killed somebody here for want of memory
+  bool oom_killed = false;   // false also if this machine does not tell
+  base::MonotonicTime at{};  // when it was reaped
+  // The rank ended by a foreign SIGKILL, while the kernel killed some process here because memory ran out.
+  bool oom_suspected = false;
 };
 
 struct Leftover {
-  pid_t pid = 0;  // as seen by the agent where that is known, else as seen inside the PID namespace
+  // The agent's number of it, if that is known. Otherwise the number inside the PID namespace.
+  pid_t pid = 0;
   std::string command;
-  std::string why;             // how it was found: "descendant", "cgroup", "pid namespace", "environment"
-  bool is_pid_inside = false;  // the number means nothing outside
+  std::string why;             // how it was found: "descendant", "cgroup", "pid namespace" or "environment"
+  bool is_pid_inside = false;  // the pid means nothing outside the PID namespace
 };
 
 struct Unkillable {
   pid_t pid = 0;
   std::string command;
   char state = '?';
-  std::string wchan;  // the kernel function that it waits in; empty when unknown
+  std::string wchan;  // the kernel function in which it waits; empty if unknown
 };
 
-// Nothing of the job is left on this host, but what `stuck` lists.
+// Nothing of the job is left on this host, except what `stuck` lists.
 struct JobEmpty {
   std::vector<Leftover> killed;
   std::vector<Unkillable> stuck;
-  // Processes that the kernel killed for want of memory under the job's limit and that were no ranks.
+  // Number of processes that were no ranks and that the kernel killed because memory ran out under the job's limit.
   std::uint32_t oom_others = 0;
 };
 
-// The warden killed everything by itself; RankExited for each rank and JobEmpty follow.
+// The lease expired, and the warden killed everything by itself. RankExited for each rank and JobEmpty follow.
 struct LeaseExpired {
   base::MonotonicTime at{};
 };

@@ -1,3 +1,7 @@
+// How a warden is forked. Read make_warden() at the end first, then fork_warden(), which tries one level after
+// another.
+// Then read fork_at_level(), and run_between() for the namespaces.
+
 #include "agent/process/warden_fork.h"
 
 #include <fcntl.h>
@@ -27,14 +31,15 @@ base::Status write_to(const char* path, const std::string& text) {
   return base::write_all_blocking(fd.get(), text.data(), text.size()).with_context(path);
 }
 
-// An ordinary user may make a PID namespace only inside a user namespace, where it stays itself.
+// An ordinary user may make a PID namespace only inside a user namespace. The mapping keeps its uid and gid.
 base::Status unshare_namespaces() {
   const uid_t uid = ::geteuid();
   const gid_t gid = ::getegid();
   const int user = uid == 0 ? 0 : CLONE_NEWUSER;
   if (::unshare(user | CLONE_NEWPID | CLONE_NEWNS) != 0) return base::errno_error(errno, "new namespaces");
   if (user == 0) return base::ok_status();
-  ::prctl(PR_SET_DUMPABLE, 1);  // else the map files belong to root; the warden is not dumpable again before it serves
+  // Otherwise root would own the map files. The warden becomes not dumpable again before it serves.
+  ::prctl(PR_SET_DUMPABLE, 1);
   MUSTER_RETURN_IF_ERROR(write_to("/proc/self/setgroups", "deny"));
   MUSTER_RETURN_IF_ERROR(write_to("/proc/self/uid_map", fmt::format("{} {} 1", uid, uid)));
   return write_to("/proc/self/gid_map", fmt::format("{} {} 1", gid, gid));
@@ -45,8 +50,8 @@ base::Status unshare_namespaces() {
   warden.run();
 }
 
-// Between agent and warden for a moment: enters the namespaces, leaves the warden to the agent (a subreaper), ends. So
-// the agent itself stays in its namespaces.
+// Runs in a process between agent and warden: it enters the namespaces, forks the warden and ends. The warden becomes
+// the agent's child, because the agent is a subreaper. So the agent itself stays in its own namespaces.
 [[noreturn]] void run_between(WardenSetup setup, SessionDir& session, LeasePage& lease, base::UniqueFd socket) {
   base::Status status = unshare_namespaces();
   if (status.ok()) {
@@ -60,12 +65,13 @@ base::Status unshare_namespaces() {
   MessageSocket out(std::move(socket));
   out.send(encode(ready));
   if (out.flush().ok()) ::_exit(0);
-  (void)session.remove();  // the agent has ended: nobody else does, and nobody reads an error
+  // The agent has ended, so no other process removes it or reads an error.
+  (void)session.remove();
   ::_exit(1);
 }
 
-// A signal that ends this process waits until the warden is there to clean up: before, nobody would remove the session
-// directory.
+// Holds back signals that would end this process until the warden can clean up. Before that, nothing would remove the
+// session directory.
 class HeldEnd {
  public:
   HeldEnd() {
@@ -116,8 +122,7 @@ std::vector<Level> levels_to_try(ContainLevel wanted) {
   return {{false, true, false}};
 }
 
-// In the forked child, and only there, `session` and `lease` are moved from: the copies that fork made are the
-// warden's own.
+// Only the forked child moves `session` and `lease` away. It moves its own copies, which fork() made.
 base::Result<WardenFork> fork_at_level(const WardenOptions& options, const WardenOwner& owner, const Level& level,
                                        const std::string& note, SessionDir& session, LeasePage& lease) {
   MUSTER_ASSIGN_OR_RETURN(base::FdPair pair, base::make_socketpair(SOCK_STREAM | SOCK_NONBLOCK));
@@ -147,7 +152,8 @@ base::Result<WardenFork> fork_at_level(const WardenOptions& options, const Warde
   MessageSocket socket(std::move(pair.first));
   auto ready = read_ready(socket);
   if (!ready.ok() || !ready->is_ok) {
-    // What was forked has ended, or is of no use: by its pid only where it is surely our unreaped child.
+    // The forked process has ended or is of no use. Kill and reap it by its pid only if it is surely our unreaped
+    // child.
     const pid_t child = !level.pidns ? pid : ready.ok() ? ready->pid : 0;
     if (child > 0 && !ready.ok()) ::kill(child, SIGKILL);
     socket.close();
@@ -193,7 +199,7 @@ base::Result<WardenParts> make_warden(const WardenOptions& options, const Warden
                           SessionDir::create(options.session_root, options.job_id, options.agent_id));
   auto lease = LeasePage::create();
   auto fork = lease.ok() ? fork_warden(options, owner, session, *lease) : base::Result<WardenFork>(lease.status());
-  // Without the note a stopped keeper is found by nobody, which is no reason not to start the job.
+  // Ignore errors: without the note a stopped keeper cannot be found, but the job can still start.
   if (fork.ok()) (void)note_keepers(session.path(), owner.pid, fork->ready.pid);
   if (!fork.ok()) {
     const base::Status removed = session.remove();

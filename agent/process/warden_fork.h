@@ -1,5 +1,8 @@
-// Making the warden: session directory and lease, the fork, into new namespaces if wanted, and its first message. In a
-// process that has one thread: the agent before its first other one, or a child of the nursery.
+// Makes the warden: session directory and lease, the fork (into new namespaces if wanted), and the warden's first
+// message.
+//
+// Thread: call it only in a process with one thread. That is the agent before it starts a thread, or a child of the
+// nursery.
 #pragma once
 
 #include "agent/process/message_socket.h"
@@ -13,22 +16,22 @@ struct WardenFork {
   WardenReady ready;
 };
 
-// The agent that a warden belongs to, and ends with.
+// The agent to which a warden belongs. The warden ends with it.
 struct WardenOwner {
   pid_t pid = 0;
   base::UniqueFd pidfd;  // invalid on old kernels
 };
 
-// What of a warden the agent holds.
+// The parts of a warden that the agent holds.
 struct WardenParts {
   SessionDir session;
   LeasePage lease;
   WardenFork fork;
 };
 
-// Makes session directory and lease and forks, at the best level that `options` allows and this host has. Blocks until
-// the warden serves or has refused; then nothing is left of it. The calling process must be a subreaper: for a moment
-// it has the warden as its child, later that goes to whoever is the next one above.
+// Makes session directory and lease and forks, at the best level that `options` allows and this host has. Blocks
+// until the warden serves or has refused. If it refused, nothing of it is left.
+// The calling process must be a subreaper. If it ends, the next subreaper above it becomes the warden's parent.
 base::Result<WardenParts> make_warden(const WardenOptions& options, const WardenOwner& owner);
 
 }  // namespace muster::agent::process

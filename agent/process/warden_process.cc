@@ -1,3 +1,7 @@
+// The whole of WardenProcess. Read run() and wait_for_events() first, then the handle() functions, one for each
+// command.
+// Then read reap(), check_deadlines(), which ends jobs, and empty_the_job(), which kills and audits.
+
 #include "agent/process/warden_process.h"
 
 #include <fcntl.h>
@@ -22,8 +26,9 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kKillBound{3000};
-constexpr milliseconds kTick{4};          // while something is about to end that gives no signal
-constexpr std::size_t kMostNoted = 4096;  // processes whose numbers outside are asked for
+// The poll interval while something is about to end that gives no signal.
+constexpr milliseconds kTick{4};
+constexpr std::size_t kMostNoted = 4096;  // processes for which the pid outside the namespace is looked up
 
 base::MonotonicTime now_time() {
   return std::chrono::steady_clock::now();
@@ -33,7 +38,7 @@ bool ends_a_process(int signo) {
   return signo == SIGTERM || signo == SIGKILL || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT;
 }
 
-// Everything later on believes /proc, so it must show this namespace and nothing else.
+// All later steps trust /proc, so it must show this namespace and nothing else.
 base::Status mount_own_proc() {
   if (::mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) {
     return base::errno_error(errno, "cannot make the mounts of a new namespace private");
@@ -64,13 +69,13 @@ void WardenProcess::run() {
 base::Status WardenProcess::set_up() {
   ::setsid();  // the terminal's signals go to the agent, which decides
   ::prctl(PR_SET_NAME, "muster-warden");
-  // An agent that ends continues a warden that was stopped, which then does what the end of its agent asks for.
+  // If the agent ends while the warden is stopped, the kernel continues the warden. It then acts on the agent's end.
   ::prctl(PR_SET_PDEATHSIG, SIGCONT);
   std::vector<int> kept{socket_.fd(), session_.lock_fd(), lease_.wake_fd(), lease_.page_fd(), setup_.host_proc.get()};
   if (setup_.agent_pidfd.valid()) kept.push_back(setup_.agent_pidfd.get());
   MUSTER_RETURN_IF_ERROR(keep_only_descriptors(kept));
   MUSTER_RETURN_IF_ERROR(become_supervisor());
-  ::signal(SIGCHLD, SIG_DFL);  // ignored, it would reap by itself
+  ::signal(SIGCHLD, SIG_DFL);  // if ignored, the kernel would reap children by itself
   sigset_t all;
   ::sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, nullptr);
@@ -81,9 +86,10 @@ base::Status WardenProcess::set_up() {
   child_signal_.reset(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!child_signal_.valid()) return base::errno_error(errno, "create a signalfd");
   base::UniqueFd notes;
-  if (!setup_.use_pidns) {  // with which everything ends by itself, and whose numbers mean nothing outside
+  // With a PID namespace no notes are needed: everything ends by itself, and its pids mean nothing outside.
+  if (!setup_.use_pidns) {
     MUSTER_ASSIGN_OR_RETURN(notes, open_note(session_.path(), "ranks"));
-    // Ranks without a terminal are in the warden's session: a sweep finds by it what is left of them.
+    // Ranks without a terminal are in the warden's session. By its number a sweep finds what is left of them.
     const std::string own = fmt::format("{} {}\n", ::getsid(0), ticks_since_boot());
     MUSTER_RETURN_IF_ERROR(base::write_all_blocking(notes.get(), own.data(), own.size()));
   }
@@ -137,9 +143,9 @@ void WardenProcess::refuse(const base::Status& status) {
   ready.pid = own_pid_in(setup_.host_proc.get());
   socket_.send(encode(ready));
   if (socket_.flush().ok()) ::_exit(0);
-  // The agent has ended, so nobody else removes what was made.
+  // The agent has ended, so no other process removes what was made.
   if (container_ != nullptr && container_->cgroup()) container_->cgroup()->remove_blocking();
-  (void)session_.remove();  // nobody is left to report an error to
+  (void)session_.remove();  // no process is left to read an error
   ::_exit(1);
 }
 
@@ -147,7 +153,7 @@ void WardenProcess::wait_for_events() {
   std::array<pollfd, 4> wanted{{{socket_.fd(), POLLIN, 0},
                                 {child_signal_.get(), POLLIN, 0},
                                 {lease_.wake_fd(), POLLIN, 0},
-                                {setup_.agent_pidfd.get(), POLLIN, 0}}};  // -1 is ignored by poll
+                                {setup_.agent_pidfd.get(), POLLIN, 0}}};  // poll ignores -1
   if (socket_.wants_to_write()) wanted[0].events |= POLLOUT;
   if (::poll(wanted.data(), wanted.size(), poll_timeout(now_time())) <= 0) return;
   if (wanted[1].revents != 0) reap();
@@ -165,7 +171,7 @@ void WardenProcess::read_commands() {
   for (const SocketMessage& message : *messages) {
     auto command = decode_command(message.payload);
     MUSTER_CHECK(command.ok());
-    // A stop overtakes what waits.
+    // A stop overtakes the commands that wait.
     if (const auto* stop = std::get_if<StopCommand>(&*command)) {
       handle(*stop);
     } else {
@@ -174,7 +180,7 @@ void WardenProcess::read_commands() {
   }
 }
 
-// One for each turn of the loop, so that a long row of spawns delays neither an exit nor the end of the agent.
+// Handles one command in each turn of the loop. So a long row of spawns delays neither an exit nor the agent's end.
 void WardenProcess::handle_next_command() {
   if (commands_.empty()) return;
   WardenCommand command = std::move(commands_.front());
@@ -185,7 +191,7 @@ void WardenProcess::handle_next_command() {
 void WardenProcess::send(WardenEvent event) {
   SocketMessage message = encode(std::move(event));
   socket_.send(std::move(message.payload), std::move(message.fds));
-  // An error shows again as EOF on the next read, where it is handled.
+  // Ignore the error. It shows again as EOF on the next read, where it is handled.
   if (const base::Status status = socket_.flush(); !status.ok()) return;
 }
 
@@ -214,20 +220,21 @@ void WardenProcess::handle(SpawnRequest& request) {
 }
 
 void WardenProcess::signal_rank(pid_t pid_inside, Rank& rank, int signo) {
-  // The rank leads its group and is not reaped: the number is surely its.
+  // The rank leads its group and is not reaped, so the number is surely its own.
   if (::kill(-pid_inside, signo) != 0 || !ends_a_process(signo)) return;
   rank.is_signalled_by_us = true;
   rank.is_killed_by_us = rank.is_killed_by_us || signo == SIGKILL;
 }
 
 void WardenProcess::handle(const SignalCommand& command) {
-  reap();  // who has ended already was not ended by us
+  reap();  // first, because a signal of ours did not end a rank that has ended already
   for (auto& [pid, rank] : ranks_) {
     if (command.rank < 0 || rank_numbers_[pid] == command.rank) signal_rank(pid, rank, command.signo);
   }
 }
 
-// What a stop has overtaken: spawns are answered, a pause would only hold it up.
+// Drops the commands that a stop has overtaken. Spawns get an answer. A pause is dropped, because it would only delay
+// the stop.
 void WardenProcess::drop_waiting_commands() {
   for (const WardenCommand& command : commands_) {
     if (const auto* request = std::get_if<SpawnRequest>(&command)) refuse_spawn(*request);
@@ -256,7 +263,7 @@ void WardenProcess::handle(const StopCommand& command) {
 }
 
 void WardenProcess::handle(const FinishCommand& command) {
-  if (phase_ == Phase::kStopping) return;  // which ends in the same way
+  if (phase_ == Phase::kStopping) return;  // a stop ends in the same way
   phase_ = Phase::kFinishing;
   deadline_ = now_time() + command.patience;
 }
@@ -269,7 +276,7 @@ void WardenProcess::handle(const PauseCommand& command) {
 void WardenProcess::handle(const LeaveCommand&) {
   if (!container_->is_empty()) kill_everything(*container_, kKillBound, [this](const auto&) { reap(); });
   if (container_->cgroup()) container_->cgroup()->remove_blocking();
-  // The agent does it again, and says what was in the way; but it may be killed before.
+  // The agent removes it again and reports what was in the way. But the agent may be killed before that.
   ::_exit(session_.remove().ok() ? 0 : 1);
 }
 
@@ -282,10 +289,10 @@ void WardenProcess::reap() {
     const pid_t pid = ::waitpid(-1, &status, WNOHANG);
     if (pid <= 0) return;
     const auto rank = ranks_.find(pid);
-    if (rank == ranks_.end()) continue;  // an orphan that we have adopted
+    if (rank == ranks_.end()) continue;  // an adopted orphan
     const bool is_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-    // During a stop as well, a SIGKILL that we have not sent is the kernel's or somebody's: of a rank that dies of one
-    // the peers may be heard of, and all be stopped, before it can be reaped.
+    // Even during a stop, a SIGKILL that we have not sent came from the kernel or another process. News of such a
+    // rank's end may reach its peers and stop the whole job before the rank can be reaped.
     const bool is_ours = is_killed ? rank->second.is_killed_by_us : rank->second.is_signalled_by_us;
     const OomVerdict oom = is_killed && !is_ours ? oom_->judge(rank->second.pid) : OomVerdict::kNo;
     send(RankExited{rank_numbers_[pid], rank->second.pid, pid, status, is_ours, oom == OomVerdict::kYes, now_time(),
@@ -294,7 +301,7 @@ void WardenProcess::reap() {
   }
 }
 
-// Whether nothing is left of what a TERM to the rank groups has reached.
+// True if nothing is left of the processes that a TERM to the rank groups has reached.
 bool WardenProcess::rank_groups_are_gone() const {
   if (!ranks_.empty()) return false;
   if (container_->is_empty()) return true;
@@ -331,7 +338,8 @@ void WardenProcess::check_deadlines() {
   phase_ = Phase::kServing;
 }
 
-// After the end of its lease it can only end its job and leave, which it does, but it must come to an end.
+// After the end of its lease, the agent can only end its job and leave. It gets more time while it does so, but not
+// without a limit.
 void WardenProcess::wait_on_for_agent() {
   if (agent_deadline_) agent_deadline_ = now_time() + 2 * setup_.agent_patience;
 }
@@ -342,11 +350,13 @@ void WardenProcess::check_agent(Time now) {
   agent_deadline_.reset();
   bool is_sent = false;
   if (setup_.use_pidns) {
-    // No signal goes from here to the outside. The agent's own timer ends it (DeadManTimer), which is seen as any end.
+    // No signal can leave this namespace. The agent's own timer ends it (DeadManTimer), and the warden sees that as
+    // any end.
   } else if (setup_.agent_pidfd.valid()) {
     is_sent = send_by_pidfd(setup_.agent_pidfd.get(), SIGKILL);
   } else {
-    is_sent = ::kill(setup_.agent_pid, SIGKILL) == 0;  // our parent: the number is its as long as it lives
+    // The agent is our parent, so the number is its own as long as it lives.
+    is_sent = ::kill(setup_.agent_pid, SIGKILL) == 0;
   }
   if (is_sent) agent_is_gone();
 }
@@ -385,7 +395,7 @@ JobEmpty WardenProcess::empty_the_job() {
       if (const pid_t known = outside[stuck.pid]; known > 0) stuck.pid = known;
     }
     empty.stuck = std::move(report.stuck);
-    container_->pause(false);  // a frozen group would freeze the next ranks in it
+    container_->pause(false);  // a frozen cgroup would freeze the next ranks in it
   }
   if (!container_->is_namespace_init()) audit(setup_.job_id, session_.path(), setup_.agent_pid, empty);
   if (ranks_.empty()) rank_numbers_.clear();
@@ -393,11 +403,12 @@ JobEmpty WardenProcess::empty_the_job() {
   return empty;
 }
 
-// Their numbers as the agent sees them, while they are there: afterwards nobody can tell. 0: this kernel does not.
+// Notes the members' pids as the agent sees them, while they live. Later the kernel cannot tell. 0 if this kernel
+// does not tell.
 void WardenProcess::note_outside(const std::vector<Member>& members, std::map<pid_t, pid_t>& outside) const {
   if (!setup_.use_pidns) return;
   for (const Member& member : members) {
-    if (outside.size() == kMostNoted) return;  // a storm: killing goes first
+    if (outside.size() == kMostNoted) return;  // in a storm of processes, killing goes first
     const auto [entry, is_new] = outside.try_emplace(member.info.pid, 0);
     if (!is_new) continue;
     const base::UniqueFd pidfd = open_pidfd(member.info.pid);

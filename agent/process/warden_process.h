@@ -1,5 +1,7 @@
-// The warden itself: the loop of the process that Warden::start forks. Single-threaded, all signals blocked; it leaves
-// by _exit and never returns. It ends when the agent says so or is gone, after it has killed everything.
+// The warden process itself: the loop that Warden::start forks.
+//
+// Thread: single-threaded, with all signals blocked. It leaves by _exit and never returns.
+// End: it ends when the agent orders it or is gone, after it has killed everything.
 #pragma once
 
 #include <chrono>
@@ -22,18 +24,18 @@
 
 namespace muster::agent::inline process {
 
-// What the agent gives to its warden, ready before the fork.
+// The agent's input for its warden, complete before the fork.
 struct WardenSetup {
   std::string job_id;
   std::string agent_id;
   std::chrono::milliseconds lease_margin{};
   std::chrono::milliseconds agent_patience{};
-  bool use_pidns = false;  // the process is init of a new PID namespace and has a mount namespace
+  bool use_pidns = false;  // this process is init of a new PID namespace and has a mount namespace
   bool use_cgroup = false;
-  bool require_cgroup = false;  // else it goes on without
+  bool require_cgroup = false;  // otherwise it goes on without a cgroup
   std::string note;             // why a better level was given up before
   pid_t agent_pid = 0;
-  base::UniqueFd agent_pidfd;  // invalid on old kernels: the socket's EOF tells as well
+  base::UniqueFd agent_pidfd;  // invalid on old kernels; the socket's EOF shows the agent's end, too
   base::UniqueFd host_proc;    // /proc of the agent's namespace
 };
 
@@ -88,15 +90,15 @@ class WardenProcess {
   std::unique_ptr<JobContainer> container_;
   std::unique_ptr<Spawner> spawner_;
   std::unique_ptr<OomWatch> oom_;
-  std::unique_ptr<DescendantNotes> descendants_;  // null: cgroup or namespace hold them
+  std::unique_ptr<DescendantNotes> descendants_;  // null if a cgroup or a namespace holds them
 
-  std::deque<WardenCommand> commands_;  // in order, not handled yet
-  std::map<pid_t, Rank> ranks_;         // running, by the pid that we see
-  std::map<pid_t, int> rank_numbers_;   // of all that ran since the job was last empty
+  std::deque<WardenCommand> commands_;  // in order of arrival, not handled yet
+  std::map<pid_t, Rank> ranks_;         // running ranks, by the pid that this process sees
+  std::map<pid_t, int> rank_numbers_;   // of all ranks that ran since the job was last empty
   Phase phase_ = Phase::kServing;
-  Time deadline_{};                    // of kStopping and kFinishing
-  std::optional<Time> expired_lease_;  // the one that was acted upon
-  // From an expired lease on: an agent that gives no sign until then is stopped or hangs, and is killed.
+  Time deadline_{};                    // the deadline of kStopping or kFinishing
+  std::optional<Time> expired_lease_;  // the expired lease on which the warden has acted
+  // Set when a lease has expired. An agent that sends nothing until then is stopped or hangs, and is killed.
   std::optional<Time> agent_deadline_;
 };
 

@@ -1,3 +1,7 @@
+// Encoding and decoding of all messages between agent and warden. Each struct has a put() and a get().
+// Read put() and get() of one struct first, then encode_variant() and decode_variant(), then decode_event(), which
+// adds descriptors.
+
 #include "agent/process/warden_protocol.h"
 
 #include "agent/process/wire.h"
@@ -215,7 +219,7 @@ SocketMessage encode(WardenEvent event) {
   SocketMessage message;
   message.payload = encode_variant(event);
   if (auto* started = std::get_if<RankStarted>(&event)) {
-    // Which of the four there are; the others are not sent.
+    // Write which of the four descriptors are valid. Only valid ones are sent.
     WireWriter present;
     for (base::UniqueFd* fd : {&started->stdin_fd, &started->stdout_fd, &started->stderr_fd, &started->pmi_fd}) {
       present.number(fd->valid());

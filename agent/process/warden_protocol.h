@@ -1,4 +1,4 @@
-// What agent and warden say to each other, as messages of MessageSocket. Both directions; plain functions.
+// The messages between agent and warden, in both directions, carried by MessageSocket. Plain functions.
 #pragma once
 
 #include <chrono>
@@ -29,13 +29,13 @@ struct LeaveCommand {};
 
 using WardenCommand = std::variant<SpawnRequest, SignalCommand, StopCommand, FinishCommand, PauseCommand, LeaveCommand>;
 
-// First message of the warden: it is set up, or why it cannot be at this level.
+// The warden's first message. It says that the warden is set up, or why it cannot be set up at this level.
 struct WardenReady {
   bool is_ok = false;
-  std::string error;  // !is_ok
-  pid_t pid = 0;      // of the warden, as the agent sees it
+  std::string error;  // set if not is_ok
+  pid_t pid = 0;      // the warden's pid as the agent sees it
   Containment containment;
-  std::string cgroup_path;  // empty: none
+  std::string cgroup_path;  // empty if there is no cgroup
 };
 
 std::string encode(const WardenCommand& command);

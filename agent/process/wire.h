@@ -1,5 +1,6 @@
-// Values in and out of a message between agent and warden: native integers and counted strings. Both ends are the same
-// binary, so there are no versions; a message that does not parse is a bug of ours and a plain false.
+// Writes and reads the values of a message between agent and warden: native integers and counted strings.
+// Both ends are the same binary, so there are no versions. A message that does not parse is a bug of ours; readers
+// return false.
 #pragma once
 
 #include <cstdint>
