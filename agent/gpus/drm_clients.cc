@@ -20,14 +20,14 @@ namespace muster::agent::inline gpus {
 namespace {
 
 constexpr std::size_t kMostBytes = 64 << 10;
-constexpr std::size_t kMostName = 256;  // of a device's file
+constexpr std::size_t kMostName = 256;  // length of the name of a device's file
 constexpr std::string_view kDevices = "/dev/dri/";
 
-// What of a region is counted, the best first: what lies there, its name in older kernels, and all that was made for
-// it.
+// The counts of a region's memory, the best first. They are: memory there now, the same under its name in older
+// kernels, and all that was allocated for it.
 constexpr auto kKinds = std::to_array<std::string_view>({"drm-resident-", "drm-memory-", "drm-total-"});
 
-// "1234", "1234 KiB", "12 MiB"
+// Parses "1234", "1234 KiB" or "12 MiB".
 std::optional<std::uint64_t> bytes_of(std::string_view text) {
   std::uint64_t value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -38,7 +38,8 @@ std::optional<std::uint64_t> bytes_of(std::string_view text) {
   return value << shift;
 }
 
-// Memory of the GPU itself: amdgpu calls it "vram", xe "vram0", "vram1", ... for its tiles, i915 "local0", ...
+// True for memory of the GPU itself. amdgpu calls it "vram", xe "vram0", "vram1", ... (one for each tile), i915
+// "local0", ...
 bool is_of_gpu(std::string_view region) {
   for (const std::string_view name : {"vram", "local"}) {
     if (!region.starts_with(name)) continue;
@@ -48,7 +49,7 @@ bool is_of_gpu(std::string_view region) {
   return false;
 }
 
-// By kind, in the order of kKinds.
+// One amount for each kind, in the order of kKinds.
 using Amounts = std::array<std::optional<std::uint64_t>, kKinds.size()>;
 
 void add_memory(std::string_view key, std::string_view value, Amounts& amounts) {
@@ -58,7 +59,7 @@ void add_memory(std::string_view key, std::string_view value, Amounts& amounts) 
   }
 }
 
-// The target of a link; empty: it is none, or not ours to read.
+// The target of a link. Empty if it is not a link, or if we may not read it.
 std::string link_of(const std::string& path) {
   std::array<char, kMostName> target{};
   const ssize_t size = ::readlink(path.c_str(), target.data(), target.size());
@@ -105,7 +106,7 @@ std::vector<DrmUser> read_drm_users(uid_t uid, const std::string& root) {
   for (const pid_t pid : processes_of(uid, root)) {
     const std::string process = fmt::format("{}/proc/{}", root, pid);
     for (const std::string& fd : base::entries_of(process + "/fd")) {
-      // Its name first: the files of other descriptors need not be read.
+      // Read the descriptor's name first. The files of other descriptors need not be read.
       if (!link_of(process + "/fd/" + fd).starts_with(kDevices)) continue;
       const auto content = base::read_file(process + "/fdinfo/" + fd, kMostBytes);
       auto client = content.ok() ? parse_drm_client(*content) : std::nullopt;

@@ -21,7 +21,7 @@ bool has_vendor(const NodeShape& node, GpuVendor vendor) {
   return std::ranges::any_of(node.gpus, [&](const GpuShape& gpu) { return gpu.vendor == vendor; });
 }
 
-// A mask that names none is none, and one that may hide something else by a UUID that nobody knows.
+// False if the mask names a GPU by UUID while the UUID of some GPU is unknown. Such a mask may mean any of them.
 bool is_readable(const NodeShape& node, GpuVendor vendor, const Mask& mask) {
   const bool knows_uuids =
       std::ranges::none_of(node.gpus, [&](const GpuShape& gpu) { return gpu.vendor == vendor && gpu.uuid.empty(); });
@@ -37,7 +37,7 @@ GpuName name_of(const VisibleGpu& device) {
   return model::is_mig_name(device.name) ? part_of(gpu, device.name) : gpu;
 }
 
-// nullopt: it cannot be said.
+// nullopt if the GPUs cannot be determined.
 std::optional<std::vector<VisibleGpu>> nvidia(const NodeShape& node, const GpuMasks& masks) {
   std::vector<VisibleGpu> seen =
       model::visible_gpus(node, GpuVendor::kNvidia, masks.cuda, model::cuda_numbers(node, masks));
@@ -71,7 +71,7 @@ void GivenGpus::add(const std::vector<GpuShape>& known, const GpuMasks& masks) {
     if (!seen) return;
     for (const VisibleGpu& device : *seen) gpus_.insert(name_of(device));
   };
-  // HIP takes CUDA's mask for its own.
+  // HIP reads CUDA's mask as its own. So on a host with only AMD's GPUs that mask counts for AMD's.
   const bool is_cudas = !has_vendor(node, GpuVendor::kAmd) || has_vendor(node, GpuVendor::kNvidia);
   if (is_set(masks.cuda) && is_cudas) take(GpuVendor::kNvidia, nvidia);
   if (is_set(masks.rocr) || is_set(masks.hip) || (is_set(masks.cuda) && !is_cudas)) take(GpuVendor::kAmd, amd);

@@ -1,4 +1,4 @@
-// Which of the host's GPUs a job's ranks see, by the masks in their environment. Pure.
+// The set of the host's GPUs that a job's ranks see, computed from the masks in their environment. Pure.
 #pragma once
 
 #include <set>
@@ -12,22 +12,25 @@ namespace muster::agent::inline gpus {
 
 class GivenGpus {
  public:
-  // Those of one more rank. `known`: as the agent knew them at its start, what is divided by its parts. Of a vendor
-  // whose mask is not set none; where nobody can say which a mask means, all of its vendor's.
+  // Adds the GPUs of one more rank. `known` are the host's GPUs at the agent's start; it says which of them are
+  // divided.
+  // A vendor whose mask is not set adds nothing. If the GPUs of a mask cannot be determined, all of its vendor's are
+  // added.
   void add(const std::vector<model::GpuShape>& known, const model::GpuMasks& masks);
   void add(const GivenGpus& more);
 
   bool is_any() const { return !whole_.empty() || !gpus_.empty(); }
-  // A GPU, a part of one that was given undivided, or a divided GPU of which a part was given.
+  // True for a GPU of the set and for a part of a GPU that was given undivided. Also true for a divided GPU of which
+  // a part was given.
   bool has(const GpuName& name) const;
   bool has_any_of(model::GpuVendor vendor) const;
 
  private:
-  std::set<model::GpuVendor> whole_;  // all of it
+  std::set<model::GpuVendor> whole_;  // vendors of which all GPUs are in the set
   std::set<GpuName> gpus_;
 };
 
-// Of "NAME=VALUE".
+// The masks in a list of NAME=VALUE entries.
 model::GpuMasks masks_in(const std::vector<std::string>& environment);
 
 }  // namespace muster::agent::gpus

@@ -1,4 +1,4 @@
-// How busy the host's GPUs are, by what muster-gpus has told. Pure.
+// Fills in how busy the host's GPUs are, from a report of muster-gpus. Pure.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace muster::agent::inline gpus {
 
-// `known`: as name_of() takes it; of them, those that the report does not have are left out.
+// `known` has the meaning that name_of() gives it. GPUs that the report lacks are left out.
 void add_gpu_loads(const std::vector<model::GpuShape>& known, const gpus::GpuReport& report, v1::HostLoad& load);
 
 }  // namespace muster::agent::gpus

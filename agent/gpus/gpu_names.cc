@@ -22,7 +22,7 @@ std::vector<const GpuShape*> all_of(GpuVendor vendor, const std::vector<GpuShape
 
 }  // namespace
 
-// By its address only where its UUID was not known yet: in that slot may be another one by now.
+// Compare by PCI address only if the known GPU has no UUID yet. Otherwise another GPU may be in that slot now.
 GpuName name_of(const gpus::NvidiaGpu& gpu, std::size_t place, const std::vector<GpuShape>& known) {
   const std::vector<const GpuShape*> all = all_of(GpuVendor::kNvidia, known);
   if (all.empty()) return {.vendor = GpuVendor::kNvidia, .index = static_cast<int>(place)};
@@ -37,8 +37,8 @@ GpuName name_of(const gpus::NvidiaGpu& gpu, std::size_t place, const std::vector
   return {.vendor = GpuVendor::kNvidia, .index = -1, .uuid = gpu.uuid};
 }
 
-// Files count anew when one has gone. Parts of AMD's have one address, and there one order: the driver adds them at
-// once.
+// The position in the files changes when a GPU has gone, so do not use it. Parts of an AMD GPU share one PCI address.
+// Their order is fixed, because the driver adds them all at once.
 GpuName name_of(const FileGpu& gpu, const std::vector<FileGpu>& seen, const std::vector<GpuShape>& known) {
   const GpuVendor vendor = gpu.is_intel ? GpuVendor::kIntel : GpuVendor::kAmd;
   const std::vector<const GpuShape*> all = all_of(vendor, known);

@@ -1,6 +1,7 @@
-// What the agent calls the host's GPUs, and the parts of divided ones (MIG), from its start to its end: a report that
-// lacks one, or lists them anew after a driver was loaded again, moves no name. The number is the one by which hvdrun
-// and CUDA's mask (by PCI bus) count, not the place in a report. Pure.
+// Names for the host's GPUs and the parts of divided ones (MIG). A name stays the same from the agent's start to its
+// end. It does not change if a report lacks a GPU, or lists GPUs in a new order after a driver was loaded again.
+// The number in a name counts by PCI bus, as hvdrun and CUDA's mask do. It is not the position in a report.
+// Pure.
 #pragma once
 
 #include <compare>
@@ -14,21 +15,22 @@ namespace muster::agent::inline gpus {
 
 struct GpuName {
   model::GpuVendor vendor = model::GpuVendor::kNvidia;
-  int index = 0;       // GpuShape::index; -1: it was not there at the agent's start
-  std::string uuid{};  // of a part; or, without an index, the GPU's own, or its PCI address
+  int index = 0;  // GpuShape::index; -1 if the GPU was not there at the agent's start
+  // For a part, the part's UUID. For a GPU without an index, its UUID or PCI address. Otherwise empty.
+  std::string uuid{};
 
   auto operator<=>(const GpuName&) const = default;
 };
 
-// `known`: the host's GPUs at the agent's start. Where that has none of the vendor's, as of a library that failed then,
-// `place`, that in the report, is the index.
+// `known` are the host's GPUs at the agent's start. If it has none of this vendor, as when the library failed then,
+// `place` becomes the index. `place` is the GPU's position in the report.
 GpuName name_of(const gpus::NvidiaGpu& gpu, std::size_t place, const std::vector<model::GpuShape>& known);
-// `seen`: the report's, `gpu` among them.
+// `seen` are the report's GPUs; `gpu` is one of them.
 GpuName name_of(const gpus::FileGpu& gpu, const std::vector<gpus::FileGpu>& seen,
                 const std::vector<model::GpuShape>& known);
 GpuName part_of(const GpuName& gpu, const std::string& uuid);
 
-// "GPU 3", "AMD GPU 0", "MIG-… of GPU 3", "GPU-…".
+// Text for a user: "GPU 3", "AMD GPU 0", "MIG-… of GPU 3", "GPU-…".
 std::string text_of(const GpuName& name);
 
 }  // namespace muster::agent::gpus

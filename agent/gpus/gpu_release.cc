@@ -1,3 +1,7 @@
+// The whole of GpuRelease, and the pure functions that compare reports. Read see(), held_memory() and grown_memory()
+// first.
+// Then read GpuRelease::begin(), look() and judge(), which repeat until nothing is held or the patience ends.
+
 #include "agent/gpus/gpu_release.h"
 
 #include <signal.h>
@@ -45,7 +49,7 @@ void add(const NvidiaGpu& gpu, const GpuName& name, bool foreign_pids, std::vect
   }
 }
 
-// With foreign numbers nobody can say who lives: then all counts.
+// If the numbers are of another namespace, it is unknown which processes live. Then all memory counts.
 std::uint64_t unaccounted(const SeenGpu& gpu, const std::function<bool(pid_t)>& is_gone) {
   std::uint64_t rest = gpu.used.value_or(0);
   for (const GpuProcess& process : gpu.processes) {
@@ -60,7 +64,7 @@ std::optional<std::uint64_t> used_before(const GpuName& name, const std::optiona
   return found == before->in_use.end() ? std::nullopt : std::optional(found->second);
 }
 
-// Why numbers do not tell who of the job still has memory; empty: they do.
+// Why numbers do not show which processes of the job still have memory. Empty if they do.
 std::string why_not_by_number(const SeenGpu& gpu, bool are_all_numbered) {
   if (gpu.foreign_pids) return "the driver numbers processes as the host does, and the agent is in a container";
   if (!gpu.shows_dead) return "its driver lists processes only while they live";
@@ -73,7 +77,7 @@ std::string not_known(const std::string& why) {
   return fmt::format("whether the GPUs have released the job's memory is not known: {}", why);
 }
 
-// Whether one of those that the job was given is not in the report any more.
+// True if a GPU that the job was given is missing in the report.
 bool has_lost_any(const std::vector<GpuShape>& known, const EndedProcesses& ended, const std::vector<SeenGpu>& seen) {
   return std::ranges::any_of(known, [&](const GpuShape& gpu) {
     const GpuName name{.vendor = gpu.vendor, .index = gpu.index};
@@ -143,7 +147,7 @@ GrownMemory grown_memory(const std::vector<SeenGpu>& seen, const EndedProcesses&
     if (why.empty() || !ended.gpus.has(gpu.name)) continue;
     const auto before = used_before(gpu.name, ended.before);
     if (!gpu.used || !before) {
-      // Of a driver that never tells nothing is said: it would be said of every job.
+      // Report nothing about a driver that never says it, because that would be reported for every job.
       if (gpu.shows_dead) grown.unknown = why;
       continue;
     }
@@ -174,12 +178,13 @@ void GpuRelease::begin(EndedProcesses ended, Done done) {
   ended_ = std::move(ended);
   done_ = std::move(done);
   held_.clear();
-  // Also where the driver has not answered by then.
+  // The deadline also ends the wait for a driver that does not answer.
   deadline_ = loop_.after(patience_, [this] { give_up(); });
   look();
 }
 
-// Who asks while an answer is on its way gets that one: it may be of a time before the job had memory.
+// If another caller's question is under way, its answer comes here, too. It may describe a time before the job had
+// memory.
 void GpuRelease::look() {
   is_stale_ = reader_.is_asking();
   reader_.ask([this, alive = std::weak_ptr<char>(alive_)](const base::Result<GpuReport>& report) {
@@ -188,7 +193,7 @@ void GpuRelease::look() {
 }
 
 void GpuRelease::judge(const base::Result<GpuReport>& report) {
-  if (!done_) return;  // given up
+  if (!done_) return;  // the wait was given up
   if (!report.ok()) return is_stale_ ? look() : finish({not_known(report.status().message())});
   const std::vector<SeenGpu> seen = see(*report, known_);
   held_ = held_memory(seen, ended_, has_ended);
@@ -203,7 +208,7 @@ void GpuRelease::judge(const base::Result<GpuReport>& report) {
   finish(untold.empty() ? std::vector<std::string>() : std::vector{not_known(untold)});
 }
 
-// Why NVIDIA's library says nothing of a GPU of the job; empty: it does, or the user knows.
+// Why NVIDIA's library reports nothing about a GPU of the job. Empty if it does report, or if the user already knows.
 std::string GpuRelease::why_untold(const GpuReport& report) const {
   if (!reader_.question().nvidia || !ended_.gpus.has_any_of(GpuVendor::kNvidia)) return {};
   if (report.problem.empty() || report.problem == told_) return {};

@@ -1,12 +1,15 @@
-// After a job's processes have ended: waits until the GPUs' drivers have released their memory, so that whoever comes
-// next finds it free. A killed process is reaped before its GPU memory is; some s for large ones.
+// Waits after a job until the GPUs' drivers have released the memory of the job's processes, so that the next user
+// finds it free. The kernel reaps a killed process before its GPU memory is released; large memories take some
+// seconds.
 //
-// NVIDIA's driver and AMD's KFD list a process until then. Of the job are its ranks, what was left over of it, and
-// whoever has ended on the GPUs that it was given and was not listed there before it: children of ranks that ended
-// before anybody could name them. Where numbers cannot be used - Intel's drivers list the living only; in a PID
-// namespace the numbers may be the host's - what is in use on those GPUs is compared with what was before the job.
+// By number: NVIDIA's driver and AMD's KFD list a process until its memory is released. Processes of the job are its
+// ranks and its killed leftovers. An ended process on the job's GPUs counts, too, if it was not listed before the
+// job. It is a child of a rank that ended before the agent could see it.
+// By amount: where numbers cannot be used, memory in use on the job's GPUs is compared with that before the job.
+// Intel's drivers list only living processes, and in a PID namespace the numbers may be the host's.
 //
-// Loop thread only; owned by a job's JobGpus. One wait at a time.
+// Owner: the job's JobGpus.
+// Thread: the loop thread only. One wait at a time.
 #pragma once
 
 #include <sys/types.h>
@@ -29,10 +32,10 @@
 
 namespace muster::agent::inline gpus {
 
-// No process has this number here, not even as a zombie.
+// True if no process, not even a zombie, has this number here.
 bool has_ended(pid_t pid);
 
-// A GPU of any make, or a part of a divided one.
+// A GPU of any vendor, or a part of a divided one, as a report shows it.
 struct SeenGpu {
   GpuName name{};
   std::optional<std::uint64_t> used{};
@@ -41,71 +44,80 @@ struct SeenGpu {
   std::vector<gpus::GpuProcess> processes{};
 };
 
-// `known`: as name_of() takes it. A divided GPU has those processes that are on none of its parts, which follow it.
+// `known` has the meaning that name_of() gives it. A divided GPU gets only those processes that are on none of its
+// parts. Its parts follow it in the result.
 std::vector<SeenGpu> see(const gpus::GpuReport& report, const std::vector<model::GpuShape>& known);
 
-// How the GPUs were before the job.
+// The state of the GPUs before the job.
 struct GpusBefore {
-  std::map<GpuName, std::uint64_t> in_use{};     // bytes that no living process accounts for, of the GPUs that tell
-  std::set<std::pair<GpuName, pid_t>> others{};  // who was listed
+  // For each GPU that reports its use: bytes that no living process accounts for.
+  std::map<GpuName, std::uint64_t> in_use{};
+  std::set<std::pair<GpuName, pid_t>> others{};  // the processes that were listed
 };
-// `is_others`: it was there before the job.
+// `is_others` returns true if the process was there before the job.
 GpusBefore before_job(const std::vector<SeenGpu>& seen, const std::function<bool(pid_t)>& is_gone,
                       const std::function<bool(pid_t)>& is_others);
 
-// What is to be released.
+// The processes whose memory must be released.
 struct EndedProcesses {
-  std::map<pid_t, std::string> pids{};  // with what to call each
-  bool are_all_numbered = true;         // else there are more, whose numbers here are not known
-  GivenGpus gpus{};                     // where the job had memory
-  std::optional<GpusBefore> before{};   // they ran; nullopt: nobody has looked
+  std::map<pid_t, std::string> pids{};  // with the name of each for the user
+  // False if there were more processes, whose numbers here are not known.
+  bool are_all_numbered = true;
+  GivenGpus gpus{};                    // the GPUs on which the job had memory
+  std::optional<GpusBefore> before{};  // nullopt if nothing has read their state before the job
 };
 
-// What an ended process of the job still has, or may have.
+// Memory that an ended process of the job still has, or may have.
 struct HeldMemory {
   GpuName gpu{};
-  pid_t pid = 0;  // 0: not known; `bytes` more than before the job are in use
+  // 0 if it is not known. Then `bytes` more than before the job are in use.
+  pid_t pid = 0;
   std::optional<std::uint64_t> bytes{};
-  std::string whose{};  // "rank 5"; empty: it was no rank, and no leftover
-  std::string why{};    // no number is known
+  std::string whose{};  // like "rank 5"; empty if it was neither a rank nor a leftover
+  std::string why{};    // why the number is not known; empty if it is known
 
   bool operator==(const HeldMemory&) const = default;
 };
 
-// Those that a GPU lists and that are gone: a number that lives again is another's. Pure but for `is_gone`.
+// Memory of ended processes that a GPU still lists. A number that lives again belongs to another process and is left
+// out. Pure but for `is_gone`.
 std::vector<HeldMemory> held_memory(const std::vector<SeenGpu>& seen, const EndedProcesses& ended,
                                     const std::function<bool(pid_t)>& is_gone);
 
-// GPUs of the job where numbers do not tell and more is in use than before, by more than kSlack.
+// Growth on GPUs of the job for which numbers cannot be used: more than kSlack more is in use than before.
 struct GrownMemory {
   std::vector<HeldMemory> held{};
-  std::string unknown{};  // why of some GPU nothing can be said; empty: of all it can, or nobody's driver would
+  // Why nothing is known about some GPU. Empty if all is known, or if the driver never reports it.
+  std::string unknown{};
 };
-inline constexpr std::uint64_t kSlack = std::uint64_t{256} << 20;  // what drivers take for themselves comes and goes
+// Memory that drivers take for themselves grows and shrinks, so ignore changes up to this.
+inline constexpr std::uint64_t kSlack = std::uint64_t{256} << 20;
 GrownMemory grown_memory(const std::vector<SeenGpu>& seen, const EndedProcesses& ended,
                          const std::function<bool(pid_t)>& is_gone);
 
-// "GPU 3 still holds 1.2 GB of rank 5 (pid 1234), which has ended"
+// Text for a user: "GPU 3 still holds 1.2 GB of rank 5 (pid 1234), which has ended".
 std::string describe(const HeldMemory& held);
 
 inline constexpr std::chrono::milliseconds kReleasePatience{8'000};
 
 class GpuRelease {
  public:
-  // `sentences`: what is held after the patience, or why nobody knows; empty: all is released.
+  // `sentences` say which memory is still held when the patience ends, or why that is not known. Empty if all is
+  // released.
   using Done = std::function<void(const std::vector<std::string>& sentences)>;
 
-  // What it is given by reference outlives it. `told`: what is wrong with NVIDIA's library, as the job's user has been
-  // told: not said again.
+  // The arguments that are references outlive this object. `told` is the problem of NVIDIA's library that the job's
+  // user already knows. It is not reported again.
   GpuRelease(base::Loop& loop, gpus::Reader& reader, const std::vector<model::GpuShape>& known, std::string told = {},
              std::chrono::milliseconds patience = kReleasePatience)
       : loop_(loop), reader_(reader), known_(known), told_(std::move(told)), patience_(patience) {}
   GpuRelease(const GpuRelease&) = delete;
   GpuRelease& operator=(const GpuRelease&) = delete;
 
-  // `done` comes from the loop, once.
+  // The loop calls `done`, once.
   void begin(EndedProcesses ended, Done done);
-  // What begin() was not told yet: before the first look at the latest.
+  // Supplies the state before the job if begin() had none yet. Call it before the
+  // first report at the latest.
   void learn_before(GpusBefore before) { ended_.before = std::move(before); }
 
  private:
@@ -122,8 +134,8 @@ class GpuRelease {
   const std::chrono::milliseconds patience_;
   EndedProcesses ended_;
   Done done_;
-  std::vector<HeldMemory> held_;  // at the last look
-  bool is_stale_ = false;         // the look that is under way began before this asked
+  std::vector<HeldMemory> held_;  // at the last report
+  bool is_stale_ = false;         // the question under way began before this object asked
   base::Timer deadline_;
   base::Timer again_;
   const std::shared_ptr<char> alive_ = std::make_shared<char>();

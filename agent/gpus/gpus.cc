@@ -24,11 +24,11 @@ using model::GpuShape;
 using model::GpuVendor;
 
 constexpr std::size_t kLongestSysfsFile = 64 << 10;
-// Somebody waits for a job to start: GPUs that are slower to wake are taken from files.
+// Short, because a job's start waits for it. If the GPUs take longer to wake, their description is read from files.
 constexpr std::chrono::milliseconds kStartPatience{5'000};
 constexpr std::chrono::milliseconds kFilesPatience{2'000};
 
-// Fills numa and cpus. The kernel answers -1 and all CPUs where the firmware says nothing.
+// Sets numa and cpus. If the firmware says nothing, the kernel's files contain -1 and all CPUs.
 void place(const model::NodeShape& node, const std::string& root, GpuShape& gpu) {
   const std::string device = root + "/sys/bus/pci/devices/" + gpu.pci;
   const auto numa = base::read_file(device + "/numa_node", kLongestSysfsFile);
@@ -108,7 +108,7 @@ NvidiaLook ask_nvidia_blocking(const base::Environment& login_environment) {
   auto report = gpus::survey_blocking(login_environment, kStartPatience, &hung);
   look.report = report.ok() ? *std::move(report) : gpus::GpuReport{.problem = report.status().message()};
   if (!hung) return look;
-  // What hangs the library may hang whoever reads its driver's files.
+  // A driver that hangs the library may also hang a reader of its files, so let another helper read them.
   look.hung.push_back(*std::exchange(hung, std::nullopt));
   auto files = gpus::survey_blocking(login_environment, kFilesPatience, &hung, {.nvidia = false, .nvidia_files = true});
   if (hung) look.hung.push_back(*std::move(hung));

@@ -1,6 +1,8 @@
-// The GPUs of a host, from what the kernel and the drivers show in files: the agent is static and loads no vendor's
-// library. NVIDIA: /proc/driver/nvidia/gpus, or what its library has told muster-gpus (agent/gpus); AMD: the topology
-// of the KFD driver; Intel: /sys/class/drm (agent/gpus/kernel_gpus.h); all: the PCI device in sysfs.
+// Finds the GPUs of a host from files of the kernel and the drivers. The agent is static and loads no vendor's
+// library.
+// NVIDIA: /proc/driver/nvidia/gpus, or what its library has reported to muster-gpus (agent/gpus/helper).
+// AMD: the topology of the KFD driver. Intel: /sys/class/drm (agent/gpus/kernel_gpus.h). All: the PCI device in
+// sysfs.
 #pragma once
 
 #include <optional>
@@ -15,22 +17,23 @@
 
 namespace muster::agent::inline gpus {
 
-// `node`: whose numbers of NUMA nodes count. `root` goes before all paths. What cannot be read is left out: a GPU, or
-// what is not known of it.
-// NVIDIA's files are read where the report has not.
+// `node` supplies the numbers of NUMA nodes. `root` is put before all paths. A GPU or a property that cannot be read
+// is left out.
+// NVIDIA's files are read here only if `nvidia` does not contain them.
 std::vector<model::GpuShape> find_gpus(const model::NodeShape& node, const std::string& root = "",
                                        const gpus::GpuReport& nvidia = {});
 
-// What can be asked of a host about its GPUs while it runs. A library that has failed, or has not answered in time, is
-// asked again: its driver is there.
+// The question to ask a running host about its GPUs. It includes a library that has failed or not answered in time,
+// because its driver is there.
 gpus::Question question_about(const v1::Hello& hello, bool has_nvidia_driver = gpus::has_nvidia_driver());
 
 struct NvidiaLook {
-  gpus::GpuReport report;            // that the library cannot be used is its `problem`
-  std::vector<gpus::Helper> hung{};  // those that have not answered
+  gpus::GpuReport report;            // its `problem` says why the library cannot be used
+  std::vector<gpus::Helper> hung{};  // helpers that have not answered
 };
 
-// What NVIDIA's library tells; of a host without its driver nothing, at once. Blocks, and starts a process.
+// Asks NVIDIA's library. Returns an empty report at once if the host has no NVIDIA driver. Otherwise it blocks, and
+// starts a process.
 NvidiaLook ask_nvidia_blocking(const base::Environment& login_environment);
 
 }  // namespace muster::agent::gpus

@@ -28,7 +28,7 @@ int milliseconds_until(base::MonotonicTime deadline) {
 }  // namespace
 
 bool has_nvidia_driver(const std::string& root) {
-  // The last one: WSL, where the driver is Windows's.
+  // The last path exists in WSL, where the driver is Windows's.
   return exists(root + "/proc/driver/nvidia") || exists(root + "/dev/nvidiactl") || exists(root + "/dev/dxg");
 }
 
@@ -72,7 +72,7 @@ base::Result<std::optional<GpuReport>> Helper::receive() {
 }
 
 pid_t Helper::kill_unreaped() {
-  ::kill(pid_, SIGKILL);  // ours and not reaped: the number is its
+  ::kill(pid_, SIGKILL);  // its number is safe, because it is our unreaped child
   socket_.close();
   return std::exchange(pid_, 0);
 }

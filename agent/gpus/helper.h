@@ -1,7 +1,8 @@
-// A running muster-gpus: our child, of the same user, not of any job. It is killed with this object. One that hangs in
-// the kernel cannot be reaped then: whoever has a loop gives it to KilledHelpers.
+// A running muster-gpus: a child of this process, of the same user, and of no job. The destructor kills it.
+// A helper that hangs in the kernel cannot be reaped at once. An owner with a loop hands such a helper to
+// KilledHelpers.
 //
-// Single-threaded. Nothing here blocks but survey_blocking(), and the destructor for kEndPatience at most.
+// Thread: single-threaded. Only survey_blocking() blocks, and the destructor for at most kEndPatience.
 #pragma once
 
 #include <sys/types.h>
@@ -18,30 +19,32 @@
 
 namespace muster::agent::inline gpus {
 
-// For the library's first start, which may have to wake the GPUs, and for any answer after it.
+// Time limit for the library's first start, which may have to wake the GPUs, and for each later answer.
 inline constexpr std::chrono::milliseconds kSurveyPatience{10'000};
 
-// A driver of NVIDIA's is here, so that its library is worth a process. `root` goes before all paths.
+// True if the host has a driver of NVIDIA's, so that starting a process for its library makes sense. `root` is put
+// before all paths.
 bool has_nvidia_driver(const std::string& root = "");
 
 class Helper {
  public:
-  // From memory: nothing is written to a disk. Of the login's environment it gets LD_LIBRARY_PATH, by which the library
-  // is found.
+  // Starts it from memory; nothing is written to a disk. It gets only LD_LIBRARY_PATH of the login's environment, by
+  // which the library is found.
   static base::Result<Helper> start(const base::Environment& login_environment);
   ~Helper() { end(); }
   Helper(Helper&& other) noexcept;
   Helper& operator=(Helper&& other) noexcept;
 
   pid_t pid() const { return pid_; }
-  int fd() const { return socket_.fd(); }  // readable: receive() has something to say
+  int fd() const { return socket_.fd(); }  // readable if receive() has something to return
 
-  // UNAVAILABLE: it has ended.
+  // UNAVAILABLE: the helper has ended.
   base::Status ask(const Question& question);
-  // nullopt: no whole answer yet. An error: it has ended, or what it says cannot be read; it is of no more use.
+  // nullopt if no whole answer has arrived yet. After an error the helper is useless: it has ended, or its message
+  // cannot be read.
   base::Result<std::optional<GpuReport>> receive();
 
-  // Kills it without waiting, and is of no more use. The number of a child that is to be reaped.
+  // Kills the helper without waiting; afterwards it is useless. Returns the pid of a child that the caller must reap.
   pid_t kill_unreaped();
 
  private:
@@ -52,13 +55,13 @@ class Helper {
   MessageSocket socket_;
 };
 
-// Starts one, asks it, ends it. DEADLINE_EXCEEDED: no answer within `patience`; `hung`, if given, is then the one that
-// hangs.
+// Starts a helper, asks it, and ends it. DEADLINE_EXCEEDED: no answer within `patience`. If `hung` is given, it then
+// gets the hanging helper.
 base::Result<GpuReport> survey_blocking(const base::Environment& login_environment,
                                         std::chrono::milliseconds patience = kSurveyPatience,
                                         std::optional<Helper>* hung = nullptr, const Question& question = {});
 
-// One sentence on a driver that hangs, for a human.
+// One sentence for the user about a driver that hangs.
 std::string no_answer(const Question& question, std::chrono::milliseconds patience);
 
 }  // namespace muster::agent::gpus

@@ -1,4 +1,4 @@
-// The program muster-gpus, as this build has it in itself.
+// The program muster-gpus, which this build carries in itself.
 #pragma once
 
 #include <string_view>

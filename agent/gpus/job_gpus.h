@@ -1,7 +1,8 @@
-// The GPUs that a job's ranks were given on this host, from the launch to the wait for their memory after the job.
-// Where nobody can be asked about GPUs, or no rank was given one, it does nothing.
+// The GPUs that a job's ranks were given on this host, from the launch to the wait for their memory after the job. It
+// does nothing if there is no Reader, or if no rank was given a GPU.
 //
-// Owned by the job's session; loop thread only.
+// Owner: the job's session.
+// Thread: the loop thread only.
 #pragma once
 
 #include <sys/types.h>
@@ -21,12 +22,13 @@
 
 namespace muster::agent::inline gpus {
 
-// What an agent's jobs have in common; outlives them.
+// The facts about GPUs that all jobs of an agent share. It outlives them.
 struct HostGpus {
-  gpus::Reader* reader = nullptr;         // nullptr: there is nobody to ask
-  std::vector<model::GpuShape> known{};   // at the agent's start
-  std::string problem{};                  // of NVIDIA's library, at that time: the job's user is told
-  std::optional<gpus::GpuReport> seen{};  // just before its only job; nullopt: it is to be asked again for each
+  gpus::Reader* reader = nullptr;        // nullptr if there are no GPUs to ask about
+  std::vector<model::GpuShape> known{};  // the host's GPUs at the agent's start
+  std::string problem{};                 // of NVIDIA's library at that time; the job's user gets this sentence
+  // The state just before the agent's only job. nullopt means that each job must ask again.
+  std::optional<gpus::GpuReport> seen{};
 };
 
 class JobGpus {
@@ -35,15 +37,15 @@ class JobGpus {
   JobGpus(const JobGpus&) = delete;
   JobGpus& operator=(const JobGpus&) = delete;
 
-  // Before the ranks start.
+  // Call it before the ranks start.
   void launch(const std::vector<SpawnRequest>& requests);
-  // `in_pidns`: it runs in a PID namespace of the job.
+  // `in_pidns` is true if the rank runs in a PID namespace of the job.
   void started(const RankStarted& started, bool in_pidns);
-  // `pid`: 0 of one that has never run.
+  // `pid` is 0 for a rank that has never run.
   void ended(int rank, pid_t pid);
 
-  // All have ended, and `leftovers` were killed. Where there is something to wait for, `done` comes from the loop,
-  // unless give_up() comes before; from within it that may not be called.
+  // All ranks have ended, and `leftovers` were killed. If there is memory to wait for, the loop calls `done`, unless
+  // give_up() is called before. Do not call give_up() from within `done`.
   void await(const std::vector<Leftover>& leftovers, GpuRelease::Done done);
   bool is_waiting() const { return release_ != nullptr; }
   void give_up() { release_.reset(); }
@@ -57,11 +59,13 @@ class JobGpus {
   const HostGpus& host_;
   std::uint64_t launched_at_ = 0;  // in ticks since boot
   GivenGpus given_;
-  std::set<int> with_gpus_;               // ranks
-  std::set<int> unnumbered_;              // of them, those whose number outside of their PID namespace is not known
-  std::map<pid_t, std::string> on_gpus_;  // of them, those that have ended, by what a user calls them
+  std::set<int> with_gpus_;  // ranks that were given GPUs
+  // Those of with_gpus_ whose number outside of their PID namespace is not known.
+  std::set<int> unnumbered_;
+  // Those of with_gpus_ that have ended, with the name of each for the user.
+  std::map<pid_t, std::string> on_gpus_;
   std::optional<GpusBefore> before_;
-  std::unique_ptr<GpuRelease> release_;  // under way
+  std::unique_ptr<GpuRelease> release_;  // set during the wait
   const std::shared_ptr<char> alive_ = std::make_shared<char>();
 };
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMostBytes = 64 << 10;
 constexpr long kMostNodes = 4096;
-constexpr int kMostTiles = 64;  // of a GPU
+constexpr int kMostTiles = 64;  // for one GPU
 
 std::optional<std::uint64_t> number_of(std::string_view text) {
   std::uint64_t value = 0;
@@ -34,7 +34,7 @@ std::optional<long> number_behind(std::string_view name, std::string_view prefix
   return base::parse_decimal(name.substr(prefix.size()), kMostNodes);
 }
 
-// Parts of the GPU that its driver shows: xe calls them tiles, i915 graphics of its own.
+// Number of the GPU's parts that its driver shows. xe calls them tiles; i915 shows each as graphics of its own.
 int count_tiles(const std::string& card) {
   const auto count = [](const std::string& directory, std::string_view prefix) {
     return static_cast<int>(std::ranges::count_if(
@@ -70,13 +70,14 @@ std::vector<NvidiaFile> nvidia_gpus(const std::string& root) {
     return found == fields.end() ? std::string() : found->second;
   };
   std::vector<NvidiaFile> gpus;
-  for (const std::string& address : base::entries_of(directory)) {  // all of one length: sorted as PCI counts
+  // All names have one length, so they are sorted as PCI counts.
+  for (const std::string& address : base::entries_of(directory)) {
     const Fields fields = read_fields(directory + "/" + address + "/information", ':');
     if (fields.empty() || text(fields, "GPU Excluded") == "Yes") continue;
     NvidiaFile& gpu = gpus.emplace_back();
     gpu.pci = address;
     gpu.model = text(fields, "Model");
-    // '?' until its first use since boot.
+    // It contains '?' until the GPU's first use since boot.
     const std::string uuid = text(fields, "GPU UUID");
     if (uuid.starts_with("GPU-") && uuid.find('?') == std::string::npos) gpu.uuid = uuid;
   }
@@ -93,9 +94,9 @@ std::vector<AmdGpu> amd_gpus(const std::string& root) {
   std::vector<AmdGpu> gpus;
   for (const long number : numbers) {
     const std::string node = fmt::format("{}/{}", directory, number);
-    // Not readable where a cgroup keeps the GPU from us: ROCr does not count it then, either.
+    // The file is not readable if a cgroup keeps the GPU from us. ROCr does not count the GPU then, either.
     const Fields fields = read_fields(node + "/properties", ' ');
-    if (number_in(fields, "simd_count") == 0) continue;  // a processor
+    if (number_in(fields, "simd_count") == 0) continue;  // a node without SIMD units is a processor
     AmdGpu& gpu = gpus.emplace_back();
     gpu.gpu_id = read_number(node + "/gpu_id").value_or(0);
     if (const auto id = number_in(fields, "unique_id"); id != 0) gpu.uuid = fmt::format("GPU-{:016x}", id);
@@ -128,18 +129,19 @@ std::vector<IntelGpu> intel_gpus(const std::string& root) {
   return gpus;
 }
 
-// Files of the amdgpu driver ("mem_info_vram_total", "mem_info_vram_used": Documentation/gpu/amdgpu of Linux), of the
-// whole PCI device.
+// Files of the amdgpu driver ("mem_info_vram_total", "mem_info_vram_used": Documentation/gpu/amdgpu of Linux). They
+// describe the whole PCI device.
 GpuMemory memory_of(const AmdGpu& gpu, const std::string& root) {
   if (!gpu.is_whole) return {};
   const std::string device = root + "/sys/bus/pci/devices/" + gpu.pci;
   GpuMemory memory{read_number(device + "/mem_info_vram_total"), read_number(device + "/mem_info_vram_used")};
-  if (memory.total && memory.used && *memory.used > *memory.total) memory.used.reset();  // that cannot be
+  // Such a value is impossible.
+  if (memory.total && memory.used && *memory.used > *memory.total) memory.used.reset();
   return memory;
 }
 
-// Linux's own i915 and xe have no file for it (xe had one only before it was merged). Intel's i915 for servers has two
-// (i915_sysfs.c of intel-gpu-i915-backports).
+// Linux's own i915 and xe have no file for it (xe had one only before it was merged). Intel's i915 for servers has
+// these two files (i915_sysfs.c of intel-gpu-i915-backports).
 GpuMemory memory_of(const IntelGpu& gpu) {
   GpuMemory memory{.total = read_number(gpu.card + "/lmem_total_bytes")};
   const auto available = read_number(gpu.card + "/lmem_avail_bytes");

@@ -1,5 +1,5 @@
-// The host's GPUs as the kernel shows them in files: which there are, and of AMD's and Intel's their memory. What is in
-// sysfs is read at once and waits for no GPU. `root` goes before all paths. Plain functions.
+// The host's GPUs as the kernel shows them in files: which there are, and the memory of AMD's and Intel's. Files in
+// sysfs are read at once and do not wait for a GPU. `root` is put before all paths. Plain functions.
 #pragma once
 
 #include <cstdint>
@@ -11,42 +11,44 @@
 
 namespace muster::agent::inline gpus {
 
-// One of NVIDIA's in /proc/driver/nvidia/gpus, where reading waits for the driver.
+// A GPU of NVIDIA's in /proc/driver/nvidia/gpus. Reading there waits for the driver.
 struct NvidiaFile {
   std::string pci{};    // "0000:1b:00.0"
-  std::string uuid{};   // "GPU-…"; empty: not known yet, as before its first use since boot
+  std::string uuid{};   // "GPU-…"; empty if not known yet, as before its first use since boot
   std::string model{};  // "NVIDIA H200"
 
   bool operator==(const NvidiaFile&) const = default;
 };
 
-// By PCI address, without those that the driver leaves out.
+// Sorted by PCI address, without GPUs that the driver excludes.
 std::vector<NvidiaFile> nvidia_gpus(const std::string& root = "");
 
-// A node of the KFD driver's topology that computes; a GPU that is partitioned has several.
+// A computing node of the KFD driver's topology. A partitioned GPU has several nodes.
 struct AmdGpu {
-  std::uint64_t gpu_id = 0;  // by which KFD's files name it; 0: not known
-  std::string uuid{};        // "GPU-…"; empty: not known
+  std::uint64_t gpu_id = 0;  // KFD's files name it by this; 0 if not known
+  std::string uuid{};        // "GPU-…"; empty if not known
   std::string model{};       // "aldebaran"
   std::string pci{};         // "0000:c1:00.0"
-  bool is_whole = true;      // no other node is of the same PCI device: what that device tells is this one's
+  // True if no other node is of the same PCI device. Then the device's files describe this node.
+  bool is_whole = true;
 };
 
-// In the order of the nodes: that of ROCm's runtime, and of the indices of GpuShape.
+// Sorted by node, the order of ROCm's runtime and of the indices of GpuShape.
 std::vector<AmdGpu> amd_gpus(const std::string& root = "");
 
-// One of class "display controller", as all made for servers are; one that drives a screen is a processor's own.
+// A GPU of class "display controller", which all of Intel's server GPUs are. One that drives a screen is part of a
+// processor and is not listed.
 struct IntelGpu {
-  std::string card{};  // its folder, behind `root`
+  std::string card{};  // its folder in sysfs; includes `root`
   std::string pci{};
-  int tiles = 1;  // its parts
+  int tiles = 1;  // number of its parts
 };
 
-// By PCI address.
+// Sorted by PCI address.
 std::vector<IntelGpu> intel_gpus(const std::string& root = "");
 
 struct GpuMemory {
-  std::optional<std::uint64_t> total{};  // bytes; nullopt: the driver does not tell
+  std::optional<std::uint64_t> total{};  // bytes; nullopt if the driver does not report it
   std::optional<std::uint64_t> used{};
 
   bool operator==(const GpuMemory&) const = default;
@@ -55,11 +57,11 @@ struct GpuMemory {
 GpuMemory memory_of(const AmdGpu& gpu, const std::string& root = "");
 GpuMemory memory_of(const IntelGpu& gpu);
 
-// Of a file whose lines are a key, `separator` and a value; empty where it cannot be read.
+// Reads a file whose lines are a key, `separator` and a value. Empty if it cannot be read.
 using Fields = std::map<std::string, std::string, std::less<>>;
 Fields read_fields(const std::string& path, char separator);
 
-// A file that holds one decimal number, as sysfs has them; nullopt: it does not, or cannot be read.
+// Reads a file that holds one decimal number, as in sysfs. nullopt if it holds anything else or cannot be read.
 std::optional<std::uint64_t> read_number(const std::string& path);
 
 }  // namespace muster::agent::gpus

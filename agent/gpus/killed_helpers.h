@@ -1,7 +1,9 @@
-// Helpers that were killed and may not have ended: one that hangs in the driver ends when that lets it, if ever. Reaps
-// each when it has ended, and nobody waits for it. (Before Linux 5.3: when the next one is killed.)
+// Reaps helpers that were killed, each when it has ended. Nothing waits for them: a helper that hangs in the driver
+// ends only when the driver lets it, if ever.
+// Before Linux 5.3, a helper is reaped only when the next one is killed.
 //
-// Owned by the agent; loop thread only. The destructor waits kEndPatience at most, for all of them together.
+// Owner: the agent.
+// Thread: the loop thread only. The destructor waits at most kEndPatience, for all helpers together.
 #pragma once
 
 #include <sys/types.h>
@@ -24,11 +26,11 @@ class KilledHelpers {
   KilledHelpers(const KilledHelpers&) = delete;
   KilledHelpers& operator=(const KilledHelpers&) = delete;
 
-  // A child of this process that nobody else reaps.
+  // Takes over a child of this process that no other code reaps.
   void take(pid_t killed);
-  // Looks anew.
+  // Reaps first, then returns true if no killed helper is left.
   bool are_all_gone();
-  // Those that have not been reaped: children of this process that are of no job.
+  // The helpers that are not reaped yet. They are children of this process and of no job.
   std::vector<pid_t> pids() const;
 
  private:
@@ -43,7 +45,7 @@ class KilledHelpers {
   std::list<Killed> killed_;
 };
 
-// Reaps a killed child if it ends by then.
+// Reaps a killed child if it ends within `patience`.
 void await_end_blocking(pid_t killed, std::chrono::milliseconds patience);
 
 }  // namespace muster::agent::gpus

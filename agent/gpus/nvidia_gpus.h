@@ -1,4 +1,4 @@
-// What NVIDIA's library tells of the host's GPUs, put together with what files show. Pure.
+// Merges what NVIDIA's library reports about the host's GPUs with what files show. Pure.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,9 @@
 
 namespace muster::agent::inline gpus {
 
-// NVIDIA's GPUs as the report has them, with the place that files show; the others as they are. A report of no driver,
-// that of a library that cannot be used, changes nothing. Indices count those that this user may use, as CUDA does.
+// Returns NVIDIA's GPUs from the report, with the place that files show, and other vendors' GPUs unchanged. A report
+// without a driver means that the library cannot be used, and changes nothing. Indices count the GPUs that this user
+// may use, as CUDA does.
 std::vector<model::GpuShape> with_report(const std::vector<model::GpuShape>& from_files, const gpus::GpuReport& report);
 
 }  // namespace muster::agent::gpus

@@ -24,8 +24,8 @@ bool is_in_host_namespace(const std::string& root) {
   return size <= 0 || std::string_view(target.data(), static_cast<std::size_t>(size)) == kHostNamespace;
 }
 
-// Found in the kernel module that NVIDIA publishes (open-gpu-kernel-modules, os_find_ns_pid): not in 535.104, in all
-// from 535.113 on.
+// Source: the kernel module that NVIDIA publishes (open-gpu-kernel-modules, os_find_ns_pid). 535.104 lacks it, and
+// all versions from 535.113 on have it.
 bool does_driver_translate_pids(std::string_view driver) {
   const auto parts = base::split(driver, '.');
   const auto number = [&](std::size_t at) {

@@ -1,4 +1,4 @@
-// Whether process numbers that a GPU's driver tells are those of this process's PID namespace. Plain functions.
+// Whether the process numbers that a GPU's driver reports are those of this process's PID namespace. Plain functions.
 #pragma once
 
 #include <string>
@@ -6,11 +6,12 @@
 
 namespace muster::agent::inline gpus {
 
-// This process is in the host's own PID namespace: its numbers are the kernel's. True also where nobody can tell.
-// `root` goes before all paths.
+// True if this process is in the host's own PID namespace, so that its numbers are the kernel's. Also true if that
+// cannot be found out. `root` is put before all paths.
 bool is_in_host_namespace(const std::string& root = "");
 
-// Since 535.113 NVIDIA's driver answers with the numbers of who asks; before, with those of the host.
+// True from 535.113 on: NVIDIA's driver then reports numbers of the asking process's namespace. Older ones report the
+// host's numbers.
 bool does_driver_translate_pids(std::string_view driver);
 
 }  // namespace muster::agent::gpus

@@ -51,7 +51,7 @@ void Reader::readable() {
   if (*report) finish(**std::move(report));
 }
 
-// It may have been ended by anybody since it answered last: that is no news of the GPUs.
+// Any process may have ended the helper since its last answer. That says nothing about the GPUs, so try once more.
 void Reader::failed(const base::Status& why) {
   if (why.code() != base::Code::kUnavailable || !std::exchange(may_try_again_, false)) return finish(why);
   watch_.cancel();
@@ -74,14 +74,15 @@ void Reader::finish(base::Result<GpuReport> report) {
   watch_.cancel();
   deadline_.cancel();
   if (report.ok()) timeouts_ = 0;
-  // A library that fails may be replaced, with its driver; who has loaded it keeps the old file.
+  // A library that fails may be replaced, together with its driver. A process that has loaded it keeps the old file,
+  // so start a new one.
   const bool is_of_no_use = !report.ok() || (question_.nvidia && report->driver.empty());
   if (is_of_no_use) give_up_helper();
   result_ = std::move(report);
   delivery_ = loop_.after(base::Duration::zero(), [this] { deliver(); });
 }
 
-// Who is answered may ask again, or destroy this.
+// A callback may ask again, or destroy this object.
 void Reader::deliver() {
   const base::Result<GpuReport> result = *std::exchange(result_, std::nullopt);
   const std::vector<Answer> answered = std::exchange(waiting_, {});

@@ -1,11 +1,14 @@
-// Asks what the host's GPUs are doing, without waiting: starts the helper at the first question, keeps it for the next
-// ones until nobody has asked for a while, gives it up when it does not answer or NVIDIA's library fails. One that has
-// ended since its last answer is started again for the same question. After kMostTimeouts in a row it asks at most once
-// in kRetryPause, and only when all helpers that were killed have ended: one that hangs in the kernel is one that
-// nobody can end, and says that the driver hangs still.
+// Asks what the host's GPUs are doing, without blocking. It starts the helper at the first question and keeps it
+// until no question has come for kIdlePatience.
 //
-// Owned by one object on the loop; loop thread only. Answers come from the loop, never from within ask(), and not after
-// the destructor, which kills the helper.
+// It gives up a helper that does not answer, or whose NVIDIA library fails. If the helper has ended since its last
+// answer, it starts a new one for the same question.
+// After kMostTimeouts timeouts in a row it asks at most once in kRetryPause, and only when all killed helpers have
+// ended. A killed helper that has not ended shows that the driver still hangs.
+//
+// Owner: one object on the loop.
+// Thread: the loop thread only. Answers come from the loop, never from within ask(). None comes after the destructor,
+// which kills the helper.
 #pragma once
 
 #include <chrono>
@@ -28,7 +31,7 @@ class Reader {
  public:
   using Answer = std::function<void(const base::Result<GpuReport>&)>;
 
-  // What it is given by reference outlives it. `question`: which GPUs it asks about.
+  // The arguments that are references outlive this object. `question` says which GPUs it asks about.
   Reader(base::Loop& loop, const base::Environment& login_environment, KilledHelpers& killed,
          std::chrono::milliseconds patience = kSurveyPatience, Question question = {},
          std::chrono::milliseconds retry_pause = kRetryPause);
@@ -36,11 +39,12 @@ class Reader {
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
-  // Who asks while an answer is on its way gets that one. DEADLINE_EXCEEDED: none within the patience.
+  // A call while a question is under way gets that question's answer. DEADLINE_EXCEEDED: no answer within the
+  // patience.
   void ask(Answer answer);
   bool is_asking() const { return !waiting_.empty(); }
   const Question& question() const { return question_; }
-  // Of the helper, or 0: a child of this process that is of no job.
+  // The helper's pid, or 0. The helper is a child of this process and of no job.
   pid_t pid() const { return helper_ ? helper_->pid() : 0; }
 
  private:
@@ -62,7 +66,7 @@ class Reader {
   const std::chrono::milliseconds retry_pause_;
   std::optional<Helper> helper_;
   std::vector<Answer> waiting_;
-  std::optional<base::Result<GpuReport>> result_;  // to be delivered
+  std::optional<base::Result<GpuReport>> result_;  // the result that the loop must still deliver
   int timeouts_ = 0;
   base::MonotonicTime retry_at_{};
   bool may_try_again_ = false;

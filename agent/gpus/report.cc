@@ -1,3 +1,6 @@
+// Encoding and decoding of Question and GpuReport. Each struct has a write() and a read().
+// Read encode() and decode_report() at the end first, then read_all(), which checks the bounds.
+
 #include "agent/gpus/report.h"
 
 #include "agent/process/wire.h"

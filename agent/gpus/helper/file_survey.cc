@@ -20,7 +20,7 @@ namespace {
 using Memory = std::optional<std::uint64_t>;
 using Users = std::map<pid_t, Memory>;
 
-// By PCI address. Who has opened a GPU and has nothing on it does not use it.
+// Users by the GPU's PCI address. A process that has opened a GPU and has no memory on it does not count as a user.
 std::map<std::string, Users> drm_users_by_gpu(uid_t uid, const std::string& root) {
   std::map<std::string, Users> by_gpu;
   for (const DrmUser& user : read_drm_users(uid, root)) {
@@ -31,10 +31,10 @@ std::map<std::string, Users> drm_users_by_gpu(uid_t uid, const std::string& root
   return by_gpu;
 }
 
-// By KFD's id of the GPU: "proc/<pid>/vram_<id>" of its folder in sysfs (drivers/gpu/drm/amd/amdkfd/kfd_process.c of
-// Linux; all users' may be read). A process is there until the driver has cleaned up after it, by its number on the
-// host.
-// nullopt: this kernel does not list them (before 5.8).
+// Users by KFD's id of the GPU, from "proc/<pid>/vram_<id>" in KFD's folder of sysfs
+// (drivers/gpu/drm/amd/amdkfd/kfd_process.c of Linux). All users' files may be read.
+// A process is listed, by its number on the host, until the driver has cleaned up after it.
+// nullopt if this kernel does not list them (before 5.8).
 std::optional<std::map<std::uint64_t, Users>> kfd_users_by_gpu(const std::vector<AmdGpu>& gpus,
                                                                const std::string& root) {
   std::map<std::uint64_t, Users> by_gpu;
@@ -51,13 +51,13 @@ std::optional<std::map<std::uint64_t, Users>> kfd_users_by_gpu(const std::vector
   return by_gpu;
 }
 
-// The driver asks the GPU, and may have to wake it first.
+// The driver asks the GPU itself, and may have to wake it first.
 std::optional<std::int32_t> busy_percent_of(const AmdGpu& gpu, const std::string& root) {
   const auto percent = read_number(fmt::format("{}/sys/bus/pci/devices/{}/gpu_busy_percent", root, gpu.pci));
   return percent && *percent <= 100 ? std::optional(static_cast<std::int32_t>(*percent)) : std::nullopt;
 }
 
-// What both KFD and DRM count is the same memory.
+// KFD and DRM count the same memory, so take the larger amount instead of the sum.
 void merge(const Users& from, Users& into) {
   for (const auto& [pid, memory] : from) {
     Memory& known = into[pid];
@@ -81,7 +81,8 @@ std::vector<FileGpu> survey_files(uid_t uid, const std::string& root) {
   auto by_pci = drm_users_by_gpu(uid, root);
   auto by_kfd = kfd_users_by_gpu(amd, root);
   const bool is_foreign = !is_in_host_namespace(root);
-  const bool sees_all = uid == 0 && !is_foreign;  // in /proc, which has no process outside of its PID namespace
+  // In /proc all users' processes are visible to root. Processes outside of the PID namespace never are.
+  const bool sees_all = uid == 0 && !is_foreign;
   std::vector<FileGpu> found;
   for (std::size_t i = 0; i < amd.size() && i < kMaxGpus; ++i) {
     FileGpu& gpu = found.emplace_back();
@@ -93,7 +94,7 @@ std::vector<FileGpu> survey_files(uid_t uid, const std::string& root) {
     gpu.shows_dead = by_kfd.has_value();
     gpu.foreign_pids = by_kfd.has_value() && is_foreign;
     Users users = by_kfd ? (*by_kfd)[amd[i].gpu_id] : Users();
-    // DRM's are numbered as we are, and do not say which partition of a GPU is meant.
+    // DRM's numbers are of our own PID namespace. They do not say which partition of a GPU is meant.
     if (!gpu.foreign_pids && amd[i].is_whole) merge(by_pci[amd[i].pci], users);
     set_processes(users, gpu);
   }

@@ -1,8 +1,10 @@
-// muster-gpus: looks at the host's GPUs through NVIDIA's management library, and at others' through the kernel's files.
-// The agent is static and cannot load a library of the host; it carries this program in itself and starts it where
-// there is something to look at (docs/adr/0024). What hangs, in a driver or in a lock, hangs this process only.
+// muster-gpus: reads the state of the host's GPUs, NVIDIA's through its management library, others' through the
+// kernel's files.
+// The agent is static and cannot load a library of the host. It carries this program in itself and starts it if the
+// host has GPUs to ask about (docs/adr/0024). If a driver or a lock hangs, only this process hangs.
 //
-//   muster-gpus FD    a socket to the agent, on which agent/gpus/report.h is spoken; its end is ours
+//   muster-gpus FD    FD is a socket to the agent; its messages are in agent/gpus/report.h; if it closes, muster-gpus
+//   ends
 #include <poll.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -24,7 +26,7 @@
 namespace muster::agent::inline gpus {
 namespace {
 
-// Loads the library at the first question, and again after it has failed: a driver can be loaded anew.
+// Loads the library at the first question, and again after it has failed, because a driver can be loaded anew.
 class Surveyor {
  public:
   GpuReport look(const Question& question) {
@@ -75,13 +77,14 @@ int run(int argc, char** argv) {
     base::print_remark("muster-gpus is started by Muster's agent: it needs a socket\n");
     return 2;
   }
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);   // it ends with the agent: by the kernel, or by the end of the socket
-  ::prctl(PR_SET_NAME, "muster-gpus");  // it was started by the number of a descriptor
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // it ends with the agent: by this signal, or by the end of the socket
+  // Otherwise its name would be the number of a descriptor, by which it was started.
+  ::prctl(PR_SET_NAME, "muster-gpus");
   (void)::signal(SIGPIPE, SIG_IGN);
   MessageSocket agent(base::UniqueFd(static_cast<int>(*fd)), kMaxMessage);
   const base::Status served = serve(agent);
   if (!served.ok()) base::print_remark("muster-gpus: {}\n", served.message());
-  // Not the library's exit handlers, which may wait for the driver.
+  // Skip the library's exit handlers, because they may wait for the driver.
   std::_Exit(served.ok() ? 0 : 1);
 }
 

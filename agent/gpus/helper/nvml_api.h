@@ -1,9 +1,10 @@
-// What is asked of NVIDIA's management library (NVML), as a thin interface: NvmlLibrary calls the real one, a test's
-// fake answers by itself and is no evidence for a GPU.
+// A thin interface to NVIDIA's management library (NVML). NvmlLibrary calls the real one. A test's fake answers by
+// itself and proves nothing about a GPU.
 //
-// Errors: UNIMPLEMENTED: this GPU or this version of the library cannot tell; NOT_FOUND: no MIG device has that number;
-// PERMISSION_DENIED: the GPU is not this user's (a cgroup closes it); INTERNAL: all else, with the library's own words.
-// One thread.
+// Thread: one.
+// Errors: UNIMPLEMENTED: this GPU or this version of the library cannot answer. NOT_FOUND: no MIG device has that
+// number.
+// PERMISSION_DENIED: a cgroup closes the GPU to this user. INTERNAL: everything else, with the library's own words.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +24,12 @@ struct NvmlMemory {
 
 class NvmlApi {
  public:
-  using Device = void*;  // a GPU or a MIG device; the library's own
+  using Device = void*;  // a GPU or a MIG device; a handle of the library
 
   virtual ~NvmlApi() = default;
 
   virtual base::Result<std::string> driver_version() = 0;
-  virtual base::Result<unsigned> count() = 0;  // of all GPUs, also those that are not ours
+  virtual base::Result<unsigned> count() = 0;  // number of all GPUs, also of those that are not ours
   virtual base::Result<Device> gpu(unsigned index) = 0;
   virtual base::Result<std::string> uuid(Device device) = 0;
   virtual base::Result<std::string> name(Device device) = 0;
@@ -38,7 +39,8 @@ class NvmlApi {
   virtual base::Result<unsigned> most_parts(Device gpu) = 0;
   virtual base::Result<Device> part(Device gpu, unsigned index) = 0;
   virtual base::Result<int> busy_percent(Device gpu) = 0;
-  virtual base::Result<std::vector<GpuProcess>> processes(Device device) = 0;  // that compute there
+  // The processes that compute on the device.
+  virtual base::Result<std::vector<GpuProcess>> processes(Device device) = 0;
 };
 
 }  // namespace muster::agent::gpus

@@ -1,5 +1,5 @@
-// What is called of NVIDIA's management library, declared after its published interface: its functions and structures
-// carry versions in their names. nvml_abi_check.cc compares this with nvml.h, where there is one.
+// The functions and structures of NVIDIA's management library that Muster uses, declared after its published
+// interface. Their names contain versions. nvml_abi_check.cc compares them with nvml.h, if that is installed.
 #pragma once
 
 namespace muster::agent::inline gpus::nvml {
@@ -31,7 +31,7 @@ struct Utilization {
   unsigned memory;
 };
 
-// nvmlProcessInfo_v1_t, and nvmlProcessInfo_v2_t, which _v2 and _v3 of the function fill.
+// nvmlProcessInfo_v1_t, and nvmlProcessInfo_v2_t, which the versions _v2 and _v3 of the function fill.
 struct ProcessInfoV1 {
   unsigned pid;
   unsigned long long used_memory;
@@ -60,7 +60,7 @@ static_assert(sizeof(ProcessInfoV1) == 16 && sizeof(ProcessInfoV2) == 24);
   X(mig_device, nvmlDeviceGetMigDeviceHandleByIndex, (Device, unsigned, Device*)) \
   X(utilization, nvmlDeviceGetUtilizationRates, (Device, Utilization*))
 
-// nullptr: this version of the library does not have it.
+// A pointer is nullptr if this version of the library lacks the function.
 struct Functions {
 #define MUSTER_NVML_MEMBER(member, symbol, parameters) int(*member) parameters = nullptr;
   MUSTER_NVML_FUNCTIONS(MUSTER_NVML_MEMBER)

@@ -1,3 +1,7 @@
+// NvmlLibrary, the implementation of NvmlApi that calls the real library. Read load_nvml() and find_functions()
+// first.
+// Then read call() and status_of(), by which every function calls, and list_processes().
+
 #include "agent/gpus/helper/nvml_library.h"
 
 #include <dlfcn.h>
@@ -20,7 +24,7 @@ using nvml::Functions;
 using nvml::ProcessInfoV1;
 using nvml::ProcessInfoV2;
 
-// Return codes, of nvmlReturn_t.
+// Return codes of nvmlReturn_t.
 constexpr int kSuccess = 0;
 constexpr int kNotSupported = 3;
 constexpr int kNoPermission = 4;
@@ -28,13 +32,13 @@ constexpr int kNotFound = 6;
 constexpr int kTooSmall = 7;
 constexpr int kFunctionNotFound = 13;
 
-constexpr unsigned kTextBytes = 96;  // of a UUID or a name, NVML_DEVICE_*_V2_BUFFER_SIZE
+constexpr unsigned kTextBytes = 96;  // buffer size of a UUID or a name, NVML_DEVICE_*_V2_BUFFER_SIZE
 constexpr unsigned kMigIsOn = 1;     // NVML_DEVICE_MIG_ENABLE
-constexpr unsigned kMoreRoom = 16;   // processes that may come between two calls
+constexpr unsigned kMoreRoom = 16;   // room for processes that start between two calls
 constexpr unsigned kMostTries = 4;
 constexpr auto kNotAvailable = std::numeric_limits<unsigned long long>::max();  // NVML_VALUE_NOT_AVAILABLE
 
-// Takes the first of the names that the library has.
+// Uses the first of the names that the library has.
 template <typename Function>
 void find(void* library, std::initializer_list<const char*> names, Function& function) {
   for (const char* const name : names) {
@@ -48,7 +52,8 @@ Functions find_functions(void* library) {
   MUSTER_NVML_FUNCTIONS(MUSTER_NVML_FIND)
 #undef MUSTER_NVML_FIND
   find(library, {"nvmlErrorString"}, functions.error_string);
-  // _v3 of drivers 535.43 to 535.86 writes longer entries; _v2 was the same in all that have it.
+  // Prefer _v2, because its entries are the same in all versions. _v3 of the drivers 535.43 to 535.86 writes longer
+  // entries.
   find(library, {"nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses_v3"},
        functions.processes_v2);
   find(library, {"nvmlDeviceGetComputeRunningProcesses"}, functions.processes_v1);
@@ -64,7 +69,7 @@ class NvmlLibrary final : public NvmlApi {
   explicit NvmlLibrary(const Functions& functions) : functions_(functions) {}
   NvmlLibrary(const NvmlLibrary&) = delete;
   NvmlLibrary& operator=(const NvmlLibrary&) = delete;
-  // The file stays loaded: such libraries have threads and exit handlers of their own.
+  // The library file stays loaded, because such libraries have threads and exit handlers of their own.
   ~NvmlLibrary() override {
     if (is_started_ && functions_.shutdown != nullptr) functions_.shutdown();
   }
@@ -103,7 +108,8 @@ class NvmlLibrary final : public NvmlApi {
     return NvmlMemory{memory.total, memory.used};
   }
 
-  // The library writes eight digits of the domain, in capitals; sysfs four, small. A GPU is function 0.
+  // The library prints the domain with eight digits in capitals; sysfs has four small ones. A GPU is always function
+  // 0.
   base::Result<std::string> pci(Device gpu) override {
     nvml::PciInfo info{};
     MUSTER_RETURN_IF_ERROR(call("nvmlDeviceGetPciInfo_v3", functions_.pci, gpu, &info));

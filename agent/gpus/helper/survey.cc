@@ -49,7 +49,7 @@ std::vector<GpuProcess> by_pid(const Users& users) {
   return processes;
 }
 
-// Of the device alone. False: it does not tell.
+// Reads the processes of the device itself, without its parts. False if the device does not report them.
 bool read_processes(NvmlApi& nvml, Device device, std::vector<GpuProcess>& processes) {
   const auto told = nvml.processes(device);
   if (!told.ok()) return false;
@@ -59,7 +59,7 @@ bool read_processes(NvmlApi& nvml, Device device, std::vector<GpuProcess>& proce
   return true;
 }
 
-// Who has no privileges sees a divided GPU's processes only on its parts.
+// A user without privileges sees a divided GPU's processes only on its parts. So read those, too.
 void add_parts(NvmlApi& nvml, Device device, NvidiaGpu& gpu) {
   Users users;
   merge(gpu.processes, users);
@@ -67,12 +67,13 @@ void add_parts(NvmlApi& nvml, Device device, NvidiaGpu& gpu) {
     MigDevice found = look_at_part(nvml, part);
     if (read_processes(nvml, part, found.processes)) gpu.knows_processes = true;
     merge(found.processes, users);
-    if (!found.uuid.empty()) gpu.parts.push_back(std::move(found));  // without one no rank can be given it
+    // A rank cannot be given a part without a UUID.
+    if (!found.uuid.empty()) gpu.parts.push_back(std::move(found));
   }
   gpu.processes = by_pid(users);
 }
 
-// INTERNAL: what identifies it cannot be had.
+// INTERNAL: its UUID cannot be read.
 base::Result<NvidiaGpu> look_at_gpu(NvmlApi& nvml, Device device) {
   NvidiaGpu gpu;
   MUSTER_ASSIGN_OR_RETURN(const std::string uuid, nvml.uuid(device));

@@ -1,4 +1,4 @@
-// Everything that NVML tells of the GPUs of this host.
+// Collects everything that NVML reports about the GPUs of this host.
 #pragma once
 
 #include "agent/gpus/helper/nvml_api.h"
@@ -6,8 +6,8 @@
 
 namespace muster::agent::inline gpus {
 
-// What cannot be told of a GPU is left out; so is a GPU that is another's, and one that fails, of which `problem`
-// speaks. In the bounds of decode_report(). An error: the GPUs cannot even be counted.
+// Leaves out properties that a GPU does not report, and GPUs that this user may not use. A GPU that fails is left
+// out, too; `problem` then describes it. Keeps the bounds of decode_report(). Error: the GPUs cannot even be counted.
 base::Result<GpuReport> survey(NvmlApi& nvml);
 
 }  // namespace muster::agent::gpus
