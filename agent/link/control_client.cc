@@ -1,3 +1,7 @@
+// The whole of ControlClient. LauncherStream is one gRPC stream, on gRPC's threads; State is everything else, on the
+// loop.
+// Read State::open(), welcomed() and done() first, then arrived() and send(), then LauncherStream.
+
 #include "agent/link/control_client.h"
 
 #include <grpc/support/log.h>
@@ -25,33 +29,38 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kReopenDelay{200};
-// A stream whose first message cannot be read ends within this, also on a busy machine.
+// A stream that fails because its first message cannot be read ends within this time, even on a busy machine.
 constexpr milliseconds kSoon{5'000};
-// From a dial to the Welcome. When thousands of agents dial at once the launcher needs seconds for their handshakes,
-// and what it has done for one that gives up is lost: each time it gets longer.
+// Time limits from a dial to the Welcome. If thousands of agents dial at once, the launcher needs seconds for their
+// handshakes.
+// An attempt that gives up wastes the launcher's work for it, so each attempt waits longer than the last.
 constexpr milliseconds kFirstPatience{1'000};
 constexpr milliseconds kLongestPatience{20'000};
-// Between the end of what the launcher says and its status, which comes with it unless a message could not be read.
+// The time allowed between the end of the launcher's messages and the stream's status. Normally they come together;
+// the status comes late only if a message could not be read.
 constexpr milliseconds kStatusGrace{500};
-constexpr std::size_t kMaxJoined = 64 * 1024;  // bytes of messages that are sent as one
-// Of the launcher's messages, while the loop has not handled them, and of ours, while the launcher does not take them:
-// beyond either nothing is read from it, so that it asks for nothing more, and TCP holds it back.
+constexpr std::size_t kMaxJoined = 64 * 1024;  // bytes of messages that are joined into one
+// Limits of the launcher's messages that the loop has not handled, and of our messages that the launcher has not
+// taken. Beyond either limit the client reads nothing, so the launcher gets no answers to ask more, and TCP slows it
+// down.
 constexpr std::size_t kMostUnhandled = std::size_t{8} << 20;
 constexpr std::size_t kMostUnwritten = std::size_t{8} << 20;
-constexpr std::size_t kMessageOverhead = 512;  // about what a message takes beside its bytes
+constexpr std::size_t kMessageOverhead = 512;  // roughly what a message takes in memory besides its bytes
 
 grpc::ChannelArguments channel_arguments() {
   grpc::ChannelArguments arguments;
-  // The server's certificate is matched by CA and name, never by address: any interface will do.
+  // The server's certificate is checked by CA and name, never by address, so that any interface may be used.
   arguments.SetSslTargetNameOverride("launcherd");
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  // Dialled again soon after a refusal; when there is no answer, this client decides, not gRPC.
+  // gRPC redials soon after a refusal. If there is no answer, this client gives up, not gRPC.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2 * kLongestPatience.count());
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // else a new channel would wait for an old one's attempt
+  // Otherwise a new channel would wait for an old one's attempt.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  // A Launch has the words and variables of all ranks of the host, and the launcher has proved who it is.
+  // No size limit: a Launch holds the commands and variables of all ranks of this host, and the launcher has proved
+  // its identity.
   arguments.SetMaxReceiveMessageSize(-1);
   return arguments;
 }
@@ -64,7 +73,7 @@ std::shared_ptr<grpc::Channel> make_channel(ControlClientOptions& options) {
   tls.pem_root_certs = options.ca_pem;
   tls.pem_private_key = options.key_pem;
   tls.pem_cert_chain = options.certificate_pem;
-  // A link that is cut is noticed soon, and dialled anew. The one over ssh cannot be: it has no keepalive.
+  // Detect a cut soon and dial again. The link over ssh cannot be dialled again, so it gets no keepalive.
   grpc::ChannelArguments arguments = channel_arguments();
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 500);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 2000);
@@ -74,7 +83,8 @@ std::shared_ptr<grpc::Channel> make_channel(ControlClientOptions& options) {
   return grpc::CreateCustomChannel(scheme + options.endpoint, grpc::SslCredentials(tls), arguments);
 }
 
-// gRPC gives every end of a transport the same code; its own words tell when it gave the peer up.
+// True if gRPC gave the peer up because it was silent. gRPC gives every end of a transport the same code, so this
+// function searches its text.
 bool is_silence(const std::string& reason) {
   const auto says = [&reason](std::string_view words) { return reason.find(words) != std::string::npos; };
   return says("keepalive") || says("ping timeout") || says("timed out") || says("unreachable");
@@ -85,15 +95,15 @@ bool is_silence(const std::string& reason) {
 class LauncherStream;
 
 struct LauncherStreamEvents {
-  // Posts it to the loop; handled() follows.
+  // Must post the message to the loop. The loop calls handled() afterwards.
   std::function<void(v1::LauncherMessage, std::size_t bytes)> on_message;
-  // The launcher will say nothing more, or something that cannot be read.
+  // The launcher will send nothing more, or has sent something that cannot be read.
   std::function<void()> on_read_end;
-  // The last one. Takes over the stream, which is to be let go of on the loop.
+  // The last event. It takes over the stream, which must be released on the loop.
   std::function<void(std::shared_ptr<LauncherStream>, const grpc::Status&)> on_done;
 };
 
-// One stream. gRPC owns the reactor until OnDone; the shared_ptr to itself is that ownership.
+// One stream. gRPC owns the reactor until OnDone; `self_`, a shared_ptr to itself, stands for that ownership.
 class LauncherStream final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::LauncherMessage>,
                              public std::enable_shared_from_this<LauncherStream> {
  public:
@@ -105,11 +115,11 @@ class LauncherStream final : public grpc::ClientBidiReactor<v1::AgentMessage, v1
     context_.set_wait_for_ready(true);
     stub.async()->Attach(&context_, this);
     StartRead(&incoming_);
-    AddHold();  // writes are started from outside a reaction; removed by stop_writing()
+    AddHold();  // needed because writes start outside of reactions; stop_writing() removes it
     StartCall();
   }
 
-  // Not written before flush(), so that what belongs together travels together.
+  // Queues a message. flush() writes it, so that messages of one turn of the loop travel together.
   void send(v1::AgentMessage message) {
     const std::lock_guard lock(mutex_);
     if (closed_) return;
@@ -117,7 +127,7 @@ class LauncherStream final : public grpc::ClientBidiReactor<v1::AgentMessage, v1
     queue_.push_back(std::move(message));
   }
 
-  // The launcher does not take what waits for it.
+  // True if too much waits that the launcher does not take.
   bool is_full() {
     const std::lock_guard lock(mutex_);
     return unwritten_ > kMostUnwritten;
@@ -128,13 +138,13 @@ class LauncherStream final : public grpc::ClientBidiReactor<v1::AgentMessage, v1
     if (!is_writing_) write_next();
   }
 
-  // The launcher understands AgentMessage.more.
+  // Call it if the launcher understands AgentMessage.more.
   void may_join() {
     const std::lock_guard lock(mutex_);
     joins_ = true;
   }
 
-  // What the launcher has, as far as messages without a body have said.
+  // The last message that the launcher has, according to its messages without a body.
   std::uint64_t acknowledged() const { return acknowledged_; }
 
   void close() {
@@ -144,15 +154,17 @@ class LauncherStream final : public grpc::ClientBidiReactor<v1::AgentMessage, v1
 
   void OnReadDone(bool ok) override {
     if (!ok) {
-      stop_writing();  // no TryCancel(), which would overtake the status that says why the launcher has ended
+      // Without TryCancel(), which would overtake the status that says why the launcher has ended.
+      stop_writing();
       events_.on_read_end();
       return;
     }
     {
-      // Posted under the lock: handled() may start the next read, whose message must come behind this one.
+      // Post under the lock. handled() may start the next read, whose message must be posted after this one.
       const std::lock_guard lock(mutex_);
       if (incoming_.body_case() == v1::LauncherMessage::BODY_NOT_SET) {
-        acknowledged_ = std::max(acknowledged_.load(), incoming_.ack());  // nobody waits for it
+        // Nothing waits for it, so do not post it.
+        acknowledged_ = std::max(acknowledged_.load(), incoming_.ack());
       } else {
         const std::size_t bytes = size_of(incoming_);
         unhandled_ += bytes;
@@ -165,7 +177,7 @@ class LauncherStream final : public grpc::ClientBidiReactor<v1::AgentMessage, v1
     StartRead(&incoming_);
   }
 
-  // A message of so many bytes is handled.
+  // A message of this size has been handled.
   void handled(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     unhandled_ -= bytes;
@@ -177,18 +189,18 @@ class LauncherStream final : public grpc::ClientBidiReactor<v1::AgentMessage, v1
     is_writing_ = false;
     if (ok) {
       write_next();
-    } else {  // why the stream has ended is for the next read to find out
+    } else {  // the next read finds out why the stream has ended
       queue_.clear();
       unwritten_ = 0;
     }
     read_on();
   }
 
-  // The stream may be the last that holds its channel, and the last channel waits for the end of gRPC's callback
-  // threads: on one of those, which this is, it would wait for itself (gRPC 1.51 then frees what the thread still
-  // uses).
+  // Hand the stream over to the loop instead of releasing it here. It may be the last owner of its channel, and the
+  // last channel waits for the end of gRPC's callback threads.
+  // This is such a thread, so it would wait for itself. gRPC 1.51 then frees memory that the thread still uses.
   void OnDone(const grpc::Status& status) override {
-    const auto on_done = events_.on_done;  // ours may be gone before the call returns
+    const auto on_done = events_.on_done;  // a copy, because `events_` may be gone before the call returns
     on_done(std::move(self_), status);
   }
 
@@ -198,7 +210,7 @@ class LauncherStream final : public grpc::ClientBidiReactor<v1::AgentMessage, v1
     return message.ByteSizeLong() + kMessageOverhead;
   }
 
-  // With the lock.
+  // Call it with the lock held.
   void read_on() {
     if (!is_held_back_ || closed_ || unhandled_ > kMostUnhandled / 2 || unwritten_ > kMostUnwritten / 2) return;
     is_held_back_ = false;
@@ -240,7 +252,7 @@ class LauncherStream final : public grpc::ClientBidiReactor<v1::AgentMessage, v1
   std::deque<v1::AgentMessage> queue_;
   v1::AgentMessage writing_;
   std::size_t unwritten_ = 0;  // bytes of queue_
-  std::size_t unhandled_ = 0;  // bytes of the launcher's messages that the loop has still to handle
+  std::size_t unhandled_ = 0;  // bytes of the launcher's messages that the loop must still handle
   bool is_held_back_ = false;  // no read is under way
   bool is_writing_ = false;
   bool joins_ = false;
@@ -267,11 +279,11 @@ struct ControlClient::State : std::enable_shared_from_this<ControlClient::State>
   void write_soon();
   void arrived(const LauncherStream* from, const v1::LauncherMessage& message);
   void done(const LauncherStream* from, const grpc::Status& status);
-  // Numbered messages that were handled, of both directions.
+  // Number of numbered messages that were handled, in both directions.
   std::uint64_t handled() const { return incoming.last_received() + outgoing.last_acknowledged(); }
   void wait_until_no_stream();
 
-  ControlClient* owner;  // null once the ControlClient is gone; loop thread only
+  ControlClient* owner;  // null once the ControlClient is destroyed; loop thread only
   base::Loop& loop;
   const std::string token;
   const bool over_mux;
@@ -281,26 +293,27 @@ struct ControlClient::State : std::enable_shared_from_this<ControlClient::State>
   std::shared_ptr<LauncherStream> stream;
   OutgoingMessages outgoing;
   proto::ReplayQueue<v1::LauncherMessage> incoming;
-  bool welcome = false;                 // on this stream
+  bool welcome = false;                 // the Welcome has come on this stream
   std::optional<std::string> instance;  // of the last Welcome
   base::MonotonicTime welcomed_at{};
-  std::uint64_t progress = 0;    // at that Welcome
+  std::uint64_t progress = 0;    // handled() at that Welcome
   std::uint32_t unreadable = 0;  // Hello.unreadable
-  bool owes_ack = false;         // of what has arrived, unless a message takes it along
-  bool is_due = false;           // write_soon() has been called in this turn of the loop
+  // An acknowledgement of what has arrived must be sent, unless another message carries it.
+  bool owes_ack = false;
+  bool is_due = false;  // write_soon() was called in this turn of the loop
   base::Timer reopen;
-  base::Timer give_up;  // until the stream has its Welcome
+  base::Timer give_up;  // armed until the stream has its Welcome
   base::Timer no_status;
   milliseconds patience = kFirstPatience;
   std::minstd_rand random{std::random_device{}()};
   std::mutex live_mutex;
   std::condition_variable live_changed;
-  int live_streams = 0;  // reactors that gRPC still owns
+  int live_streams = 0;  // number of reactors that gRPC still owns
 };
 
-// On a new connection.
+// Gives the stream up and opens another one on a new connection.
 void ControlClient::State::dial_again() {
-  const auto last = std::exchange(stream, nullptr);  // its end is no cut
+  const auto last = std::exchange(stream, nullptr);  // clear it first, so that its end does not count as a cut
   no_status.cancel();
   patience = std::min(patience * 8 / 5, kLongestPatience);
   stub = v1::AgentControl::NewStub(make_channel(options));
@@ -366,7 +379,7 @@ void ControlClient::State::welcomed(const v1::LauncherMessage& message) {
   const std::string& now = message.welcome().launcher_instance();
   const bool is_another = instance && *instance != now;
   instance = now;
-  // Only now is it known what the launcher has; sending earlier would send twice.
+  // Only now is it known what the launcher has. Sending earlier would send messages twice.
   welcome = true;
   welcomed_at = std::chrono::steady_clock::now();
   give_up.cancel();
@@ -386,7 +399,7 @@ void ControlClient::State::welcomed(const v1::LauncherMessage& message) {
   for (const v1::AgentMessage& pending : outgoing.pending()) write(pending);
 }
 
-// At the end of this turn of the loop: all that is said in it goes at once, and an acknowledgement with it.
+// Writes at the end of this turn of the loop. All messages of the turn travel together, with an acknowledgement.
 void ControlClient::State::write_soon() {
   if (std::exchange(is_due, true)) return;
   loop.post([state = weak_from_this()] {
@@ -395,7 +408,7 @@ void ControlClient::State::write_soon() {
     self->is_due = false;
     if (self->stream == nullptr) return;
     if (self->welcome) self->outgoing.acknowledged(self->stream->acknowledged());
-    // A stream without Welcome has had it in its Hello.
+    // A stream without a Welcome has sent the acknowledgement in its Hello.
     if (std::exchange(self->owes_ack, false) && self->welcome) {
       v1::AgentMessage ack;
       ack.set_ack(self->incoming.last_received());
@@ -427,15 +440,16 @@ void ControlClient::State::done(const LauncherStream* from, const grpc::Status& 
   stream = nullptr;
   give_up.cancel();
   no_status.cancel();
-  // A connection that is cut says so, nearly always. Else the reader of a message has ended its stream: the launcher
-  // with OK, we ourselves with CANCELLED, gRPC with a limit that was passed. What is in the way comes right after
-  // Welcome.
+  // Decide whether the stream ended because a message could not be read. A cut connection nearly always gives
+  // UNAVAILABLE.
+  // Other codes come from the reader of a message: OK from the launcher, CANCELLED from this client, or gRPC's code
+  // for an exceeded limit. The message in question comes right after Welcome.
   const bool lives = was_welcome && status.error_code() != grpc::StatusCode::UNAVAILABLE;
   const bool is_soon = std::chrono::steady_clock::now() - welcomed_at < kSoon;
   const bool is_unreadable = lives && is_soon && handled() == progress && (!status.ok() || !outgoing.pending().empty());
   if (was_welcome) unreadable = is_unreadable ? unreadable + 1 : 0;
   if (owner->on_cut) owner->on_cut({status.error_message(), !is_silence(status.error_message())});
-  // A channel through ssh cannot be made again, but one that lives takes another stream.
+  // A channel through ssh cannot be made again. If it still works, it carries another stream.
   if (!over_mux || lives) {
     reopen = loop.after(kReopenDelay, [this] { open(); });
   }
@@ -449,7 +463,7 @@ void ControlClient::State::wait_until_no_stream() {
 ControlClient::ControlClient() = default;
 
 std::unique_ptr<ControlClient> ControlClient::start(base::Loop& loop, ControlClientOptions options, v1::Hello hello) {
-  // The agent's stderr is the ssh channel: gRPC's own lines there would look like ours.
+  // Silence gRPC's own log. The agent's stderr is the ssh channel, where gRPC's lines would look like ours.
   gpr_set_log_function([](gpr_log_func_args*) {});
   std::unique_ptr<ControlClient> client(new ControlClient());
   client->state_ = std::make_shared<State>(*client, loop, std::move(options), std::move(hello));

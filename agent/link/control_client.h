@@ -1,11 +1,13 @@
-// The agent's end of the control channel: one gRPC stream to the launcher, opened again after a cut, with nothing lost
-// or handled twice.
+// The agent's end of the control channel: one gRPC stream to the launcher. After a cut it opens a new stream. No
+// message is lost or handled twice.
 //
-// What waits is bounded. From a launcher that does not read, or that says more than the loop handles, nothing more is
-// read until it is: its pings get no answer, and the lease decides. What it has asked for is kept. Notices are left out
-// while too much is not acknowledged (outgoing_messages.h), and unnumbered messages while too much is not written.
+// Limits: everything that waits is bounded. If the launcher does not read, or sends more than the loop handles, the
+// client stops reading until that changes. Then the launcher's pings get no answer, and the lease decides.
+// Answers to the launcher's questions are always kept. Notices are left out while too much is not acknowledged
+// (outgoing_messages.h). Unnumbered messages are dropped while too much is not written.
 //
-// Owned by the agent; created, used and destroyed on the loop thread. Callbacks run on the loop thread.
+// Owner: the agent.
+// Thread: create, use and destroy it on the loop thread. Callbacks run there, too.
 #pragma once
 
 #include <functional>
@@ -20,8 +22,10 @@
 namespace muster::agent::inline link {
 
 struct ControlClientOptions {
-  std::string endpoint;  // "1.2.3.4:5" or "[v6]:5"; empty with `fd`
-  base::UniqueFd fd;     // a connected socket (the end of a mux stream): no TLS, no reconnect
+  std::string endpoint;  // "1.2.3.4:5" or "[v6]:5"; empty if `fd` is set
+  // A connected socket, the end of a mux stream. With it there is no TLS and no reconnect. Invalid if the endpoint is
+  // set.
+  base::UniqueFd fd;
   std::string ca_pem;
   std::string certificate_pem;
   std::string key_pem;
@@ -30,27 +34,28 @@ struct ControlClientOptions {
 
 struct StreamEnd {
   std::string reason;
-  // The launcher's side ended it, or its machine did so for it. False: nothing was heard from there any more.
+  // True if the launcher or its machine ended the stream. False if nothing was heard from there any longer.
   bool is_by_launcher = false;
 };
 
 class ControlClient {
  public:
-  // Every message but acknowledgements, once and in order; also Welcome and Ping.
+  // Called with every message but acknowledgements, once and in order. Welcome and Ping are included.
   std::function<void(const v1::LauncherMessage&)> on_message;
-  // The stream ended: reconnecting, unless it was over a mux.
+  // The stream has ended. The client reconnects, unless the stream was over a mux.
   std::function<void(const StreamEnd& end)> on_cut;
-  // Completes each Hello with what holds at its moment.
+  // Called before each Hello is sent. It fills in what is true at that moment.
   std::function<void(v1::Hello&)> on_hello;
-  // Another launcher than before has answered, which knows nothing: what was not acknowledged is forgotten, numbers
-  // begin anew. Comes before its Welcome; what is sent from here is the first that it hears.
+  // Another launcher than before has answered and knows nothing. The client forgets what was not acknowledged, and
+  // numbers begin anew. This is called before on_message gets the new launcher's Welcome. Messages sent from here are
+  // the first that this launcher gets.
   std::function<void()> on_new_launcher;
 
-  // `hello` is sent first on every stream, its resume_from and launcher_instance filled in.
+  // `hello` is sent first on every stream, with resume_from and launcher_instance filled in.
   static std::unique_ptr<ControlClient> start(base::Loop& loop, ControlClientOptions options, v1::Hello hello);
   ~ControlClient();
 
-  // For the next connection; the stream that is there stays. Does nothing over a mux.
+  // Sets certificates for the next connection; the present stream stays. Does nothing over a mux.
   void renew(const v1::Renewal& renewal);
 
   void send(v1::AgentMessage message);             // numbered

@@ -17,7 +17,7 @@ constexpr std::chrono::milliseconds kDialAgain{1'000};
 struct Attempt {
   base::IpAddress address;
   base::UniqueFd fd;
-  std::string failure;  // empty while it is under way
+  std::string failure;  // empty while the attempt is under way
 };
 
 Attempt begin(const base::IpAddress& address, std::uint16_t port) {
@@ -37,7 +37,8 @@ Attempt begin(const base::IpAddress& address, std::uint16_t port) {
   return attempt;
 }
 
-// The kernel sends a lost SYN again after 1, 3 and 7 s; a new connection is sooner.
+// Opens a second connection to each silent address. The kernel repeats a lost SYN only after 1, 3 and 7 s, so a new
+// connection may be faster.
 void dial_again(std::vector<Attempt>& attempts, std::uint16_t port) {
   std::vector<base::IpAddress> silent;
   for (const Attempt& attempt : attempts) {

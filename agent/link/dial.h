@@ -1,4 +1,4 @@
-// Whether, and by which address, this host can reach the launcher.
+// Finds out whether this host can reach the launcher, and by which address.
 #pragma once
 
 #include <string>
@@ -17,15 +17,16 @@ struct Dialled {
   base::UniqueFd fd;  // connected, non-blocking
 };
 
-// Connects to `port` on all addresses at once, and anew each second to those that are silent; the first answer wins.
-// Ends early when `cancel_fd` (-1: none) becomes readable (CANCELLED). The error names every address and why.
+// Connects to `port` on all addresses at once. Dials silent addresses again each second. The first answer wins.
+// CANCELLED: `cancel_fd` became readable (-1 if there is none). Other errors name every address and the reason.
 base::Result<Dialled> dial_first(const std::vector<base::IpAddress>& addresses, std::uint16_t port,
                                  base::MonotonicTime deadline, int cancel_fd);
 
-// The literals among `texts`, each once.
+// Parses those `texts` that are IP addresses; each address comes once.
 std::vector<base::IpAddress> addresses_of(const google::protobuf::RepeatedPtrField<std::string>& texts);
 
-// Where the launcher may be reached: first the address that sshd saw, then those that the launcher has.
+// Addresses at which the launcher may be reached: first the address that sshd saw, then those that the launcher
+// named.
 std::vector<base::IpAddress> launcher_addresses(const v1::AgentJoin& join, const v1::Hello& hello);
 
 }  // namespace muster::agent::link

@@ -1,3 +1,7 @@
+// How an agent enrols by a join file. Read enrol() first, with read_join_file() and connect(), which it calls.
+// Then read serve_behind(), which forks the process that carries the bytes, and serve_always(), which repeats all
+// this.
+
 #include "agent/link/enrol.h"
 
 #include <fcntl.h>
@@ -36,9 +40,9 @@ using base::Code;
 
 constexpr std::chrono::seconds kDialTime{10};
 constexpr std::chrono::seconds kTalkTime{20};
-// Something that is not the launcher may listen there and say nothing.
+// A shorter limit when there are more addresses, because something else may listen at one of them and send nothing.
 constexpr std::chrono::seconds kHandshakeTimeOfMany{5};
-// The launcher may have more newcomers at a time than it keeps.
+// Try again, because the launcher may have more newcomers at a time than it keeps.
 constexpr int kTries = 4;
 constexpr std::chrono::milliseconds kFirstPause{100};
 constexpr std::chrono::milliseconds kLongestPause{5'000};
@@ -60,7 +64,7 @@ base::Status check_owner(int fd, const std::string& path) {
 }
 
 base::Result<proto::JoinFile> read_join_file(const std::string& path) {
-  // O_NONBLOCK: a FIFO of that name does not keep us.
+  // O_NONBLOCK, because opening a FIFO of that name would block.
   const base::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd.valid()) return base::errno_error(errno, fmt::format("--join: open {}", path));
   MUSTER_RETURN_IF_ERROR(check_owner(fd.get(), path));
@@ -86,11 +90,12 @@ base::Result<proto::JoinFile> read_join_file(const std::string& path) {
   return file;
 }
 
-// What is not told to whole hosts but to one task of the site's launcher; ranks are others.
+// Drops variables that the site's launcher set for one task and not for the whole host. Muster's ranks are not that
+// task.
 void drop_task_variables() {
   const base::Environment own = base::Environment::current();
   for (const auto& [name, value] : own.entries()) {
-    // srun says the last one of our own step, and not of the job.
+    // srun sets the second one for its own step, and not for the job.
     const bool is_ours = name == "MUSTER_JOIN" || name == "SLURM_NTASKS_PER_NODE";
     if (is_ours || model::is_rank_variable(name)) ::unsetenv(name.c_str());
   }
@@ -98,7 +103,7 @@ void drop_task_variables() {
 
 void set_user_variables(const proto::JoinFile& file) {
   for (const auto& [name, value] : file.variables) ::setenv(name.c_str(), value.c_str(), 0);
-  // A log-in begins there; the folder that the site's launcher chose may be one that others need to unmount.
+  // A log-in begins in the home folder. The folder that the site's launcher chose may be one that must be unmounted.
   const auto home = base::env_var("HOME");
   if ((!home || ::chdir(home->c_str()) != 0) && ::chdir("/") != 0) base::print_remark("muster-agent: no folder /\n");
 }
@@ -120,8 +125,8 @@ base::Result<proto::EnrolmentAnswer> introduce(base::TlsStream& stream, const pr
   return proto::decode_answer(text);
 }
 
-// An address that is not the launcher's here (a bridge of containers has the same one on many hosts) is taken from
-// `addresses`.
+// Tries one address. If the launcher does not answer there, removes the address from `addresses`. A bridge of
+// containers, for instance, has the same address on many hosts.
 base::Result<base::TlsStream> connect(std::vector<base::IpAddress>& addresses, std::uint16_t port,
                                       const base::TlsContext& context, const proto::EnrolmentHello& hello) {
   auto dialled = dial_first(addresses, port, std::chrono::steady_clock::now() + kDialTime, -1);
@@ -132,7 +137,7 @@ base::Result<base::TlsStream> connect(std::vector<base::IpAddress>& addresses, s
                        dialled.status().message());
   }
   const std::string endpoint = base::format_endpoint(dialled->address, port);
-  // No keep-alive of seconds: whether the other end still lives is for the lease to say.
+  // Do not set a keep-alive of seconds. The lease decides whether the other end still lives.
   base::TlsStream stream(context, std::move(dialled->fd));
   const auto time = addresses.size() > 1 ? kHandshakeTimeOfMany : kTalkTime;
   const base::Status shaken = stream.handshake_blocking(std::chrono::steady_clock::now() + time, -1);
@@ -162,7 +167,7 @@ int slots_here() {
   return ::sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? std::max(1, CPU_COUNT(&allowed)) : 1;
 }
 
-// The parent's part of serve_behind().
+// The parent's part of serve_behind(): carries bytes until both sides have ended, then reaps the child.
 int carry(base::TlsStream connection, base::UniqueFd local, pid_t child) {
   {
     base::TlsPump pump(std::move(connection), std::move(local));
@@ -171,7 +176,7 @@ int carry(base::TlsStream connection, base::UniqueFd local, pid_t child) {
       pump.prepare(fds[0], fds[1]);
       MUSTER_CHECK(::poll(fds, 2, pump.has_more() ? 0 : -1) >= 0 || errno == EINTR);
     }
-  }  // the child reads the end of its stdin
+  }  // now the child reads the end of its stdin
   int status = 0;
   while (::waitpid(child, &status, 0) < 0) {
     if (errno != EINTR) return kFailed;
@@ -237,7 +242,8 @@ base::Result<base::TlsStream> enrol(const EnrolOptions& options) {
     auto stream = connect(file.addresses, file.port, *context, hello);
     if (stream.ok()) return stream;
     if (file.addresses.size() < known && !file.addresses.empty()) continue;
-    // Cut before it was proven: the launcher may have had too many at a time.
+    // The connection was cut before the launcher had proved itself. It may have had too many newcomers at a time, so
+    // wait and try again.
     if (stream.status().code() != Code::kUnavailable || i >= kTries) return stream;
     (void)::poll(nullptr, 0, static_cast<int>(pause.count()));
   }
@@ -249,14 +255,14 @@ bool wants_to_stay(const EnrolOptions& options) {
 }
 
 int serve_always(const EnrolOptions& options, const std::function<int()>& serve, std::chrono::milliseconds patience) {
-  // The child must not come again itself when its carrier has ended.
-  // Who ends the carrier wants the host back, also from an agent that has left its connection.
+  // The child ends with its carrier, because a user who ends the carrier wants the host back. This includes an agent
+  // that has left its connection. The child itself must not enrol again.
   const auto serve_and_end = [&serve, carrier = ::getpid()]() -> int {
     if (::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || ::getppid() != carrier) ::_exit(kFailed);
     ::_exit(serve());
   };
   const base::SystemClock clock;
-  auto give_up_at = clock.now();  // who is not there at first is not waited for
+  auto give_up_at = clock.now();  // a launcher that is not there at the start is not waited for
   auto pause = kFirstPause;
   for (;;) {
     auto connection = enrol(options);
@@ -265,7 +271,8 @@ int serve_always(const EnrolOptions& options, const std::function<int()>& serve,
       if (serve_behind(*std::move(connection), serve_and_end) == kFailed)
         base::print_remark("muster-agent: coming again\n");
       give_up_at = clock.now() + patience;
-      // One that ends as soon as it is here, whyever, must not keep its host and launcherd busy.
+      // If an agent ends soon after it has enrolled, for any reason, keep the longer pause. Otherwise it would keep
+      // its host and launcherd busy.
       if (clock.now() - begun > kShortStay) pause = kFirstPause;
     } else if (connection.status().code() == Code::kPermissionDenied || clock.now() >= give_up_at) {
       base::print_remark("muster-agent: {}\n", connection.status().message());
@@ -296,7 +303,8 @@ int serve_behind(base::TlsStream connection, const std::function<int()>& serve) 
       ::dup2(streams->second.get(), STDIN_FILENO) >= 0 && ::dup2(streams->second.get(), STDOUT_FILENO) >= 0;
   streams->second.reset();
   {
-    const base::TlsStream parents = std::move(connection);  // its descriptor must not outlive it here
+    // Closes the child's copy of the connection's descriptor here.
+    const base::TlsStream parents = std::move(connection);
   }
   return is_set ? serve() : kFailed;
 }

@@ -1,8 +1,9 @@
-// How an agent that a site's own launcher has started (srun, aprun, mpiexec …) comes to its stdin and stdout: by the
-// join file it finds the launcher, proves that it may, and says which host this is. From there the connection is what
-// an ssh log-in's streams are, so the rest of the agent does not know the difference.
+// Connects an agent that a site's own launcher has started (srun, aprun, mpiexec …) to Muster's launcher. With the
+// join file the agent finds the launcher, proves that it may enrol, and says which host this is.
+// The connection then becomes the agent's stdin and stdout, as the streams of an ssh log-in are. So the rest of the
+// agent sees no difference.
 //
-// Before any thread exists: a process of its own carries the connection's bytes.
+// Thread: call it before any thread exists. A process of its own carries the connection's bytes.
 #pragma once
 
 #include <chrono>
@@ -17,32 +18,36 @@ namespace muster::agent::inline link {
 
 struct EnrolOptions {
   std::string join_file;
-  std::string host;      // the name that the launcher has for this host; empty: what this host says of itself
-  int slots = 0;         // of this host, for a launcherd that it comes to by itself; 0: its GPUs, else its CPUs
-  std::string instance;  // of this program, each time that it enrols; set by parse_enrol_arguments()
+  // The launcher's name for this host. Empty means that this host's own name is used.
+  std::string host;
+  // Slots of this host, if it joins a launcherd by itself. 0 means as many as it has GPUs, or else CPUs.
+  int slots = 0;
+  // Identifies this start of the program in each of its enrolments. parse_enrol_arguments() sets it.
+  std::string instance;
 };
 
-// `--join FILE [--host NAME] [--slots N]`. INVALID_ARGUMENT: something else.
+// Parses `--join FILE [--host NAME] [--slots N]`. INVALID_ARGUMENT: the arguments are something else.
 base::Result<EnrolOptions> parse_enrol_arguments(const std::vector<std::string>& arguments);
 
-// The names by which the launcher may know this host, the most certain first. `variables` as getenv.
+// The names by which the launcher may know this host, the most certain first. `variables` works like getenv.
 std::vector<std::string> host_names(const std::string& given, const std::string& hostname,
                                     const std::function<const char*(const char*)>& variables);
 
-// Reads and checks the file, sets those of the user's variables that are missing here, drops what the site's launcher
-// says of its own task, and enrols. The connection is the agent's from here on. The error is one sentence.
+// Enrols. It reads and checks the join file, and sets those of the user's variables that are missing here. It drops
+// the variables that the site's launcher set for its own task. The caller owns the returned connection. The error is
+// one sentence.
 base::Result<base::TlsStream> enrol(const EnrolOptions& options);
 
-// Whether the launcher of that file wants the agent again when it has ended.
+// True if the launcher of that join file wants the agent to enrol again after it has ended.
 bool wants_to_stay(const EnrolOptions& options);
 
-// Enrols and serves again and again, each time in a child process, until no launcher was there for `patience`, or one
-// has refused us for good; the exit status.
+// Enrols and serves again and again, each time in a child process. Ends when no launcher was there for `patience`, or
+// when a launcher has refused this agent for good. Returns the exit status.
 int serve_always(const EnrolOptions& options, const std::function<int()>& serve,
                  std::chrono::milliseconds patience = std::chrono::minutes(10));
 
-// Calls `serve` in a child process whose stdin and stdout are the connection, which this process carries until both
-// have ended; the exit status of the child. In the child: what `serve` returned.
+// Calls `serve` in a child process that has the connection as stdin and stdout. This process carries the connection's
+// bytes until both sides have ended. Returns the child's exit status; in the child, returns the result of `serve`.
 int serve_behind(base::TlsStream connection, const std::function<int()>& serve);
 
 }  // namespace muster::agent::link

@@ -46,7 +46,7 @@ void GoneCheck::result(int error) {
   socket_.reset();
   const bool is_gone = error == ECONNREFUSED || (error != 0 && is_ended_by_launcher_);
   if (is_gone) return on_gone_();
-  // Somebody listens: the stream comes back soon, or this is asked again.
+  // Either a process listens there or the cause is unknown. The stream comes back soon, or the check runs again.
   look_later();
 }
 

@@ -1,8 +1,9 @@
-// Whether the launcher's process has surely ended, asked after its stream has: it is when its port refuses a
-// connection, or when nobody answers there for a while after the stream was ended from its side. A mere cut, after
-// which nothing is heard at all, proves nothing.
+// Finds out whether the launcher's process has surely ended, after its stream has ended.
+// It has ended if its port refuses a connection. It has also ended if the launcher's side ended the stream and its
+// port then gives no answer.
+// A mere cut, after which nothing is heard, proves nothing.
 //
-// Loop thread only. `on_gone` comes at most once for each begin(), from the loop.
+// Thread: the loop thread only. The loop calls `on_gone` at most once for each begin().
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,8 @@ namespace muster::agent::inline link {
 class GoneCheck {
  public:
   struct Options {
-    base::Duration patience = std::chrono::seconds(1);  // for an answer
-    base::Duration again = std::chrono::seconds(1);     // between two looks, until end()
+    base::Duration patience = std::chrono::seconds(1);  // how long to wait for an answer
+    base::Duration again = std::chrono::seconds(1);     // between two attempts, until end()
   };
 
   GoneCheck(base::Loop& loop, const base::IpAddress& address, std::uint16_t port, std::function<void()> on_gone)
@@ -29,9 +30,10 @@ class GoneCheck {
   GoneCheck(const GoneCheck&) = delete;
   GoneCheck& operator=(const GoneCheck&) = delete;
 
-  // The stream has ended; `by_launcher` as StreamEnd has it. One that is under way begins anew.
+  // Call it when the stream has ended. `by_launcher` is StreamEnd::is_by_launcher. A check that is under way starts
+  // anew.
   void begin(bool by_launcher);
-  // The launcher has answered.
+  // Call it when the launcher has answered. Ends the check.
   void end();
 
  private:

@@ -1,8 +1,11 @@
-// The numbered messages of an agent that its launcher has not acknowledged: kept until it does, and told again after a
-// cut. What ranks and jobs do is bounded by their number, and answers by what the launcher asks. Lines for the user
-// (Notice) are bounded by nothing else, so they are left out while too much waits. A line says later how many.
+// The numbered messages of an agent that its launcher has not acknowledged. They are kept until it does, and sent
+// again after a cut.
 //
-// Pure values; loop thread only.
+// Limits: messages about ranks and jobs are bounded by the number of ranks and jobs, and answers by the launcher's
+// questions. Lines for the user (Notice) have no such bound, so they are left out while too much waits. A later line
+// says how many were left out.
+//
+// Thread: the loop thread only. Pure values.
 #pragma once
 
 #include <cstddef>
@@ -23,9 +26,10 @@ class OutgoingMessages {
 
   explicit OutgoingMessages(std::size_t most_waiting = kMostWaiting) : most_waiting_(most_waiting) {}
 
-  // Numbers it; valid until the next call. nullptr: left out.
+  // Gives the message its number. The result is valid until the next call. nullptr if the message was left out.
   const v1::AgentMessage* push(v1::AgentMessage message);
-  // To be pushed before the next message: a Notice for each job of which some were left out, once there is room again.
+  // Returns a Notice for each job of which lines were left out, once there is room again. Push them before the next
+  // message.
   std::vector<v1::AgentMessage> take_left_out();
   void acknowledged(std::uint64_t sequence);
 

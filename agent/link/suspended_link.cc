@@ -14,7 +14,7 @@ namespace {
 constexpr int kProbes = 4;
 constexpr std::chrono::milliseconds kConnectAgain{1'000};
 
-// Lost when `lease` has passed without an answer: idle time and all probes together.
+// Sets idle time and probes so that the connection fails when `lease` has passed without an answer.
 void keep_alive(int fd, std::chrono::seconds lease) {
   const int on = 1;
   const int interval = std::max(1, static_cast<int>(lease.count()) / (kProbes + 2));
@@ -75,7 +75,8 @@ void SuspendedLink::connected() {
   watch_ = loop_.on_readable(socket_.get(), [this] { readable(); });
 }
 
-// Nothing is ever sent over it. An end comes from a launcher that runs again, and accepts and drops who says nothing.
+// No data ever comes over the connection. A launcher that runs again accepts it, and closes it because the agent
+// sends nothing. So connect again.
 void SuspendedLink::readable() {
   char byte = 0;
   const ssize_t n = ::recv(socket_.get(), &byte, 1, MSG_DONTWAIT);

@@ -1,8 +1,8 @@
-// Whether the launcher's machine can still be reached while the launcher itself is stopped (Ctrl-Z) and sends nothing:
-// its kernel answers the keep-alive of a TCP connection that nobody accepts. Without that, the ranks of a host whose
-// link is cut meanwhile would stay suspended for ever.
+// Checks whether the launcher's machine can still be reached while the launcher itself is stopped (Ctrl-Z) and sends
+// nothing. The machine's kernel answers the keep-alive of a TCP connection even if no process accepts it.
+// Without this check, ranks of a host whose link is cut meanwhile would stay suspended for ever.
 //
-// Loop thread only. `on_lost` comes at most once for each begin(), from the loop.
+// Thread: the loop thread only. The loop calls `on_lost` at most once for each begin().
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@ namespace muster::agent::inline link {
 
 class SuspendedLink {
  public:
-  // `lease`: so long nothing may be heard of the machine. Whole seconds, at least 3.
+  // After `lease` without a sign of the machine, the link is lost. `lease` is rounded up to whole seconds, at least
+  // 3.
   SuspendedLink(base::Loop& loop, const base::IpAddress& address, std::uint16_t port, std::chrono::milliseconds lease,
                 std::function<void(const std::string& why)> on_lost);
   SuspendedLink(const SuspendedLink&) = delete;
@@ -41,7 +42,7 @@ class SuspendedLink {
   const std::function<void(const std::string&)> on_lost_;
   base::UniqueFd socket_;
   base::Timer watch_;
-  base::Timer deadline_;  // of the time without a connection
+  base::Timer deadline_;  // armed while there is no connection
   base::Timer next_;
 };
 
