@@ -1,3 +1,6 @@
+// The whole of FrameRing. Read find_room(), reserve() and commit() first, which add frames, then unsent().
+// Then read acknowledge() and drop(), which remove frames, then resume_after() and tell_gap().
+
 #include "agent/io/frame_ring.h"
 
 #include <algorithm>
@@ -14,7 +17,7 @@ constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
 
 }  // namespace
 
-// From there to the next run or to the end of the memory.
+// The room from `place` to the next run or to the end of the memory.
 std::size_t FrameRing::room_behind(std::size_t place) const {
   std::size_t end = memory_->size();
   for (const Run& run : runs_) {
@@ -24,7 +27,7 @@ std::size_t FrameRing::room_behind(std::size_t place) const {
 }
 
 std::size_t FrameRing::find_room(std::size_t size) {
-  if (runs_.empty()) return memory_->grow(size) ? 0 : kNowhere;  // where the cache is warm
+  if (runs_.empty()) return memory_->grow(size) ? 0 : kNowhere;  // start at 0 again, where the cache is warm
   if (room_behind(runs_.back().end) >= size) return runs_.back().end;
   if (room_behind(0) >= size) return 0;
   std::size_t last = 0;
@@ -84,11 +87,11 @@ std::size_t FrameRing::size_of_first(std::uint64_t count) const {
 }
 
 base::Status FrameRing::acknowledge(std::uint64_t sequence) {
-  if (sequence >= taken_ && sequence < acknowledged_) {  // of what was sent ahead
+  if (sequence >= taken_ && sequence < acknowledged_) {  // it acknowledges bytes of ahead_
     taken_ = sequence;
     return base::ok_status();
   }
-  const std::uint64_t count = sequence - acknowledged_;  // huge when it goes back
+  const std::uint64_t count = sequence - acknowledged_;  // a huge number if `sequence` goes back
   if (count > frames_ || size_of_first(count) > sent_) {
     return base::error(base::Code::kInvalidArgument,
                        "output: the launcher acknowledged frame {} after {}, with {} frames under way", sequence,
@@ -121,7 +124,7 @@ base::Status FrameRing::resume_after(std::uint64_t sequence) {
   return base::ok_status();
 }
 
-// Finish carries nothing that could be lost, and nothing comes behind it: it is made anew.
+// Makes Finish anew. It carries nothing that could be lost, and no frame comes after it.
 void FrameRing::tell_gap() {
   const std::uint64_t gone = acknowledged_ - (has_dropped_finish_ ? 1 : 0);
   if (taken_ < gone) {

@@ -1,12 +1,15 @@
-// A bounded ring of encoded output frames: those not yet written to the connection, and those written but not yet
-// acknowledged, which are sent again after a reconnect. A frame lies in one piece, so a pipe can be read straight into
-// the ring and the ring be written straight to TLS. Owned by the sender's thread; no I/O here but that of its memory.
+// A bounded ring of encoded output frames. It holds frames that are not yet written to the connection, and frames
+// that are written but not acknowledged. The latter are sent again after a reconnect.
+// A frame lies in one piece. So a pipe can be read straight into the ring, and the ring can be written straight to
+// TLS.
 //
-// Frames lie behind each other in a few runs. A run that meets another one or the end of the memory is continued
-// wherever there is room; only when there is none the memory grows. How long a frame is, its own header says.
+// Owner and thread: the sender's thread. The only I/O here is that of its memory.
 //
-// A launcher that has lost what it had acknowledged resumes below that: a Gap (proto/output_frame.h) then goes ahead of
-// the first frame that is left, and Finish once more when it was among those.
+// Layout: frames lie one behind the other in a few runs. If a run meets another run or the end of the memory, a new
+// run begins wherever there is room. The memory grows only if there is no room. A frame's header contains its length.
+//
+// Loss: a launcher that has lost acknowledged frames resumes at a lower number. Then a Gap (proto/output_frame.h)
+// goes ahead of the first frame that is left. If Finish was among the lost frames, it is sent again, too.
 #pragma once
 
 #include <cstddef>
@@ -27,20 +30,21 @@ class FrameRing {
   explicit FrameRing(std::size_t capacity) : FrameRing(make_heap_memory(capacity)) {}
   explicit FrameRing(std::unique_ptr<RingMemory> memory) : memory_(std::move(memory)) {}
 
-  // Room for a frame with up to `payload` bytes: where the payload is to be put. Null: not now. Stays valid until the
-  // next call of any method that is not const.
+  // Reserves room for a frame with up to `payload` bytes. Returns where to put the payload, or nullptr if there is no
+  // room now. The pointer is valid until the next call of a method that is not const.
   char* reserve(std::size_t payload);
-  // Makes the reserved room a frame: header.length payload bytes are in place; the sequence number is set here.
+  // Makes a frame of the reserved room. header.length payload bytes must be in place; this call sets the sequence
+  // number.
   void commit(proto::OutputHeader header);
 
-  // Bytes to write next: a contiguous run, perhaps of many frames; empty when all is written.
+  // The bytes to write next: a contiguous piece that may hold many frames. Empty if all is written.
   std::string_view unsent() const;
   void mark_sent(std::size_t bytes);
 
-  // INVALID_ARGUMENT: a number that was never sent, or that goes behind what the launcher has.
+  // INVALID_ARGUMENT: the number was never sent, or is lower than what the launcher has.
   base::Status acknowledge(std::uint64_t sequence);
-  // A new connection: acknowledges, then starts again with the first frame that is left. INVALID_ARGUMENT: a number
-  // that no frame has had.
+  // A new connection is up: acknowledges up to `sequence`, then sends again from the first frame that is left.
+  // INVALID_ARGUMENT: no frame has had this number.
   base::Status resume_after(std::uint64_t sequence);
 
   bool is_empty() const { return frames_ == 0; }
@@ -49,7 +53,7 @@ class FrameRing {
 
  private:
   struct Run {
-    std::size_t begin = 0;  // of its first frame
+    std::size_t begin = 0;  // offset of its first frame
     std::size_t end = 0;
   };
   std::size_t room_behind(std::size_t place) const;
@@ -60,17 +64,18 @@ class FrameRing {
   void tell_gap();
 
   const std::unique_ptr<RingMemory> memory_;
-  std::deque<Run> runs_;            // of frames that are not acknowledged, oldest first; none is empty
-  std::size_t frames_ = 0;          // in them
-  std::uint64_t acknowledged_ = 0;  // the first frame has the next number
-  std::uint64_t taken_ = 0;         // what the launcher has said last; less than acknowledged_ after a loss there
-  std::uint64_t dropped_data_ = 0;  // bytes of Data up to acknowledged_
+  std::deque<Run> runs_;            // runs of unacknowledged frames, oldest first; none is empty
+  std::size_t frames_ = 0;          // number of frames in all runs
+  std::uint64_t acknowledged_ = 0;  // the first frame in the ring has the next number
+  // The number that the launcher acknowledged last. It is less than acknowledged_ if the launcher has lost frames.
+  std::uint64_t taken_ = 0;
+  std::uint64_t dropped_data_ = 0;  // payload bytes of Data frames up to acknowledged_
   bool has_dropped_finish_ = false;
-  std::string ahead_;           // to be sent before the frames: what tells of a gap
+  std::string ahead_;           // sent before the frames; it describes a gap
   std::size_t ahead_sent_ = 0;  // bytes of it that are written
-  std::size_t sent_ = 0;        // bytes that are written, from the first frame on
+  std::size_t sent_ = 0;        // bytes of frames that are written, from the first frame on
   std::uint64_t committed_ = 0;
-  std::size_t reserved_ = 0;  // offset of the reservation
+  std::size_t reserved_ = 0;  // offset of the reserved room
 };
 
 }  // namespace muster::agent::io

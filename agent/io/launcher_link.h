@@ -1,4 +1,4 @@
-// An authenticated output connection to the launcher, and the thread that makes one.
+// An authenticated output connection to the launcher, and a class that makes one on a thread of its own.
 #pragma once
 
 #include <cstdint>
@@ -15,26 +15,27 @@ namespace muster::agent::inline io {
 
 struct LauncherLink {
   base::TlsStream stream;
-  std::uint64_t last_taken = 0;  // the launcher has everything up to this frame
-  std::string partial;           // the beginning of an answer whose rest is still to come
+  std::uint64_t last_taken = 0;  // the launcher has all frames up to this one
+  std::string partial;           // the beginning of an answer whose rest has not arrived
 };
 
-// Connects, shakes hands, checks that the peer is the launcher, says Hello and reads Resume: only then is it known that
-// the launcher accepts us.
+// Connects, shakes hands, checks that the peer is the launcher, sends Hello and reads Resume. Only the Resume shows
+// that the launcher accepts this agent.
 base::Result<LauncherLink> open_launcher_link_blocking(const OutputSenderConfig& config, int cancel_fd);
 
-// One attempt at a time on a thread of its own. Owned by the sender, which outlives it; `on_result` comes from that
-// thread, or from inside attempt() when there is no thread to be had.
+// Makes one attempt at a time, on a thread of its own.
+// Owner: the sender, which outlives it.
+// Thread: `on_result` is called on that thread, or inside attempt() if no thread can be started.
 class Connector {
  public:
   Connector(const OutputSenderConfig* config, std::function<void(base::Result<LauncherLink>)> on_result);
   ~Connector();                                      // cancels the attempt and waits for its thread
-  bool valid() const { return cancel_fd_.valid(); }  // false: no descriptor was to be had; do not use it
+  bool valid() const { return cancel_fd_.valid(); }  // false if no descriptor was free; then do not use it
   Connector(const Connector&) = delete;
   Connector& operator=(const Connector&) = delete;
 
-  void attempt();  // the one before has given its result
-  void cancel();   // from any thread; no attempt succeeds from now on
+  void attempt();  // call it only after the last attempt has given its result
+  void cancel();   // from any thread; no attempt succeeds afterwards
 
  private:
   const OutputSenderConfig* config_;

@@ -1,4 +1,4 @@
-// Where a chunk of output may be cut: behind its last '\n' or '\r'.
+// Finds where a chunk of output may be cut: after its last '\n' or '\r'.
 #pragma once
 
 #include <cstddef>

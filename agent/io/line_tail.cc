@@ -5,7 +5,7 @@
 namespace muster::agent::inline io {
 namespace {
 
-// "10%\r20%\r\n" shows "20%".
+// Returns what a terminal would show of the line: "20%" for "10%\r20%\r\n".
 std::string_view visible(std::string_view line) {
   while (!line.empty() && line.back() == '\r') line.remove_suffix(1);
   const std::size_t bar = line.rfind('\r');

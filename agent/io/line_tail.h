@@ -1,4 +1,4 @@
-// The last lines of a byte stream: what a failed rank said last. A plain value.
+// The last lines of a byte stream, such as the last words of a failed rank. A plain value.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ class LineTail {
   static constexpr int kMaxLines = 20;
 
   void append(std::string_view bytes);
-  // The last kMaxLines lines within kMaxBytes, each with its '\n' as far as it had one. Of a line that was overwritten
-  // by '\r' (progress bars) only what remained visible.
+  // The last kMaxLines lines within kMaxBytes. Each ends with '\n' if it had one. If '\r' overwrote a line (progress
+  // bars), only the visible part is returned.
   std::string text() const;
 
  private:

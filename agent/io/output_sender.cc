@@ -1,3 +1,6 @@
+// Worker does all the work on its own thread; OutputSender's methods only post commands to it.
+// Read Worker::run() first, then wait_for_events(), pump() and read_answers(), then run_timers() and settle_finish().
+
 #include "agent/io/output_sender.h"
 
 #include <poll.h>
@@ -46,7 +49,7 @@ struct AttemptEnded {
 };
 using Command = std::variant<AddRank, RankExited, Finish, AttemptEnded>;
 
-// Without addresses for the file there is the memory: output is kept, only less of it.
+// If there are not enough addresses for the file, uses memory only. Output is still kept, but less of it.
 std::unique_ptr<RingMemory> memory_of(const OutputSenderConfig& config) {
   const std::size_t bytes = std::max(config.ring_bytes, 5 * proto::kMaxOutputPayload / 2);
   if (config.spool_bytes > 0) {
@@ -109,7 +112,7 @@ class OutputSender::Worker {
   bool is_finish_framed_ = false;
   bool is_finished_ = false;
 
-  std::mutex mutex_;  // guards the two below
+  std::mutex mutex_;  // guards the two members below
   std::vector<Command> commands_;
   bool is_stopping_ = false;
 
@@ -146,7 +149,7 @@ void OutputSender::Worker::post(Command command) {
   refuse(&command);
 }
 
-// Stopped: whoever waits for an answer gets one.
+// The sender has stopped. A caller that waits for an answer gets one.
 void OutputSender::Worker::refuse(Command* command) {
   auto* finish = std::get_if<Finish>(command);
   if (finish != nullptr && finish->done) finish->done({Code::kCancelled, "output: already stopped"});
@@ -163,7 +166,8 @@ void OutputSender::Worker::stop() {
 }
 
 void OutputSender::Worker::run() {
-  sigset_t all;  // signals of the process are somebody else's; SIGPIPE of a cut connection is an error of write
+  // Other threads handle the signals of the process. SIGPIPE of a cut connection shows as an error of write.
+  sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
   for (;;) {
@@ -180,7 +184,7 @@ void OutputSender::Worker::run() {
     if (are_pipes_ready_) ranks_.read_ready([this] { pump(); });
   }
   end_finish(base::error(Code::kCancelled, "output: stopped with {} frames not taken by the launcher", ring_.frames()));
-  // Nothing is added any more: post() has seen is_stopping_.
+  // No more commands are added, because post() sees is_stopping_.
   for (Command& command : commands_) refuse(&command);
 }
 
@@ -217,7 +221,7 @@ void OutputSender::Worker::on(AttemptEnded command) {
     ranks_.ring_has_room();
     backoff_ = config_.retry_min;
     next_attempt_ = base::monotonic_now() + backoff_;
-    is_link_ready_ = true;  // answers may lie inside the TLS buffers
+    is_link_ready_ = true;  // answers may already lie in the TLS buffers
   } else {
     if (status.code() == Code::kFailedPrecondition) may_attempt_ = false;
     schedule_attempt();
@@ -234,7 +238,8 @@ void OutputSender::Worker::schedule_attempt() {
 void OutputSender::Worker::lose_link(const base::Status& why) {
   link_.reset();
   is_link_ready_ = false;
-  if (is_finished_) backoff_ = config_.retry_max;  // most likely the job is over there, and about to be here
+  // Most likely the job is over at the launcher and will soon be over here, so do not hurry.
+  if (is_finished_) backoff_ = config_.retry_max;
   schedule_attempt();
   if (events_.on_connection) events_.on_connection(why);
 }
@@ -255,7 +260,8 @@ void OutputSender::Worker::wait_for_events() {
                                pollfd{has_link ? link_->stream.fd() : -1, link_events, 0},
                                pollfd{reads_pipes ? ranks_.fd() : -1, POLLIN, 0}};
   const bool was_link_ready = is_link_ready_;
-  (void)poll(polled.data(), polled.size(), was_link_ready ? 0 : poll_timeout());  // EINTR: nothing was ready
+  // EINTR means that nothing was ready.
+  (void)poll(polled.data(), polled.size(), was_link_ready ? 0 : poll_timeout());
   if ((polled[0].revents & POLLIN) != 0) {
     eventfd_t count = 0;
     eventfd_read(wake_.get(), &count);

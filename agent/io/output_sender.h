@@ -1,14 +1,18 @@
-// Reads the stdout and stderr pipes of this host's ranks and sends them, as whole lines, over one TLS connection to the
-// launcher; reconnects when it is cut, loses and doubles nothing. A launcher that has lost what it had acknowledged is
-// told how much that was, and gets the rest.
+// Reads the stdout and stderr pipes of this host's ranks and sends whole lines over one TLS connection to the
+// launcher. It reconnects after a cut and neither loses nor doubles output. A launcher that has lost acknowledged
+// output learns how much that was, and gets the rest.
 //
-// Besides terminals, whose bytes are sent as they come, a line is sent when its '\n' or '\r' arrived; an unfinished one
-// when its pipe was empty for 1 s or it grew beyond 1 MiB. Frames stay in a bounded ring (4 MiB, and a file where one
-// is asked for) until the launcher took them; when it is full, pipes are not read and ranks block: nothing is dropped,
-// nothing grows. Owner: the agent's service. Runs its own thread (and a second one while it connects); callbacks come
-// from the first, must be short and must not call flush_and_close_blocking() or stop(). Methods may be called from any
-// thread. On destruction: stop(). Pipes that are still open are then closed.
+// Lines: a line is sent when its '\n' or '\r' has arrived. An unfinished line is sent when its pipe was empty for 1
+// s, or when it exceeds 1 MiB. Bytes of terminals are sent at once.
+// Limits: frames stay in a bounded ring until the launcher has taken them: 4 MiB, plus a file on request. While the
+// ring is full, pipes are not read and ranks block. Nothing is dropped, and nothing grows.
 //
+// Owner: the job's session.
+// Thread: it runs its own thread, and a second one while it connects. Methods may be called from any thread.
+// Callbacks come from the first thread. They must be short and must not call flush_and_close_blocking() or stop().
+// The destructor calls stop() and closes pipes that are still open.
+//
+// Example:
 //   MUSTER_ASSIGN_OR_RETURN(auto owned, OutputSender::start(config, events));  OutputSender& sender = *owned;
 //   sender.add_rank(3, std::move(stdout_read_end), std::move(stderr_read_end));
 //   ... the rank was reaped ...
@@ -29,25 +33,25 @@
 namespace muster::agent::inline io {
 
 struct OutputSenderConfig {
-  // One attempt to reach the launcher; called on a helper thread, may block until `deadline`, must give up when
-  // `cancel_fd` becomes readable. Returns a connected stream socket (TCP, or the mux's local end).
-  // FAILED_PRECONDITION ends all attempts: there will never be another connection (the mux is gone).
+  // Makes one attempt to reach the launcher. It is called on a helper thread. It may block until `deadline`, but must
+  // give up when `cancel_fd` becomes readable. Returns a connected stream socket (TCP, or the mux's local end).
+  // FAILED_PRECONDITION ends all attempts: there will never be another connection, because the mux is gone.
   std::function<base::Result<base::UniqueFd>(base::MonotonicTime deadline, int cancel_fd)> connect;
-  base::TlsKey key;  // of this agent
+  base::TlsKey key;  // the key of this agent
   int agent_index = 0;
-  // No connection before there is output to send; none at all when finish() finds that there never was any, and then
-  // nothing is sent either. OutputSenderEvents::on_any says which of the two it is.
+  // If set, connect only when there is output. If finish() finds that there never was any, never connect and send
+  // nothing. OutputSenderEvents::on_any reports which of the two it is.
   bool only_if_any = false;
-  std::size_t ring_bytes = std::size_t{4} << 20;  // unacknowledged frames; at least 2.5 MiB
-  // For a job that goes on while no launcher takes its output: beyond ring_bytes, as much as this in a file of
-  // `spool_directory`. 0: none.
+  std::size_t ring_bytes = std::size_t{4} << 20;  // limit of unacknowledged frames; at least 2.5 MiB
+  // Size limit of a file in `spool_directory`, used when ring_bytes are full. It serves jobs that go on while no
+  // launcher takes their output. 0 means no file.
   std::size_t spool_bytes = 0;
-  // Another launcher may come after this one, which may have lost what was acknowledged to this one: the connection
-  // stays, and is made again, when all was taken.
+  // Another launcher may come after this one, and may have lost what this one acknowledged. So keep the connection,
+  // and reconnect, even after all was taken.
   bool outlives_launcher = false;
   std::string spool_directory = {};
-  base::Duration attempt_timeout = std::chrono::seconds(10);  // connect, handshake and first answer
-  base::Duration retry_min = std::chrono::milliseconds(20);   // back-off, doubled each time
+  base::Duration attempt_timeout = std::chrono::seconds(10);  // for connect, handshake and first answer
+  base::Duration retry_min = std::chrono::milliseconds(20);   // the back-off at first; it doubles each time
   base::Duration retry_max = std::chrono::seconds(1);
   base::Duration partial_line_after = std::chrono::seconds(1);
   base::Duration drain_after_exit = std::chrono::milliseconds(200);
@@ -61,42 +65,46 @@ struct RankOutputEnd {
 };
 
 struct OutputSenderEvents {
-  // Within drain_after_exit of rank_exited(), even while the launcher takes nothing: what the rank said last.
+  // The last stderr lines of a rank. Called within drain_after_exit of rank_exited(), even while the launcher takes
+  // nothing.
   std::function<void(int rank, std::string stderr_tail)> on_stderr_tail;
-  // All output of the rank is read and framed (not yet acknowledged). Late when the launcher blocks.
+  // All output of the rank is read and framed, but not yet acknowledged. Comes late if the launcher blocks.
   std::function<void(RankOutputEnd)> on_ended;
-  // With only_if_any, once: true as soon as there is output, false when all ranks have ended without any, after
-  // finish().
+  // Called once, and only with only_if_any. True as soon as there is output. False after finish(), if all ranks have
+  // ended without output.
   std::function<void(bool)> on_any;
-  // The connection came up (ok) or an attempt failed; for logs. Called at most once per attempt.
+  // For logs: the connection came up (ok), an attempt failed, or the connection was lost.
   std::function<void(base::Status)> on_connection;
 };
 
 class OutputSender {
  public:
-  // RESOURCE_EXHAUSTED, or an error of errno: no thread or descriptor was to be had.
+  // RESOURCE_EXHAUSTED, or an error of errno: no thread or descriptor was free.
   static base::Result<std::unique_ptr<OutputSender>> start(OutputSenderConfig config, OutputSenderEvents events);
-  // The same where there is surely one: aborts instead.
+  // The same, but aborts on an error.
   OutputSender(OutputSenderConfig config, OutputSenderEvents events);
   ~OutputSender();
   OutputSender(const OutputSender&) = delete;
   OutputSender& operator=(const OutputSender&) = delete;
 
-  // The read ends of the rank's pipes; an invalid fd is a stream without bytes. Grows stdout's pipe when there are few
-  // ranks. A rank may come again after it ended (next attempt), not before.
-  // With StreamKind::kTerminal nothing waits for the end of a line.
+  // Takes the read ends of the rank's pipes. An invalid fd means a stream without bytes. If there are few ranks, this
+  // enlarges stdout's pipe. The same rank may be added again after it ended (next attempt), but not before.
+  // StreamKind::kTerminal: bytes do not wait for the end of a line.
   enum class StreamKind { kLines, kTerminal };
   void add_rank(int rank, base::UniqueFd stdout_fd, base::UniqueFd stderr_fd, StreamKind kind = StreamKind::kLines);
 
-  // The process was reaped: read to EOF, or what is in the pipes drain_after_exit later (a detached child holds them).
+  // The process was reaped. The sender reads its pipes to EOF. If a detached child holds them open, it reads after
+  // drain_after_exit what is in them, and no more.
   void rank_exited(int rank);
 
-  // No rank will be added any more. `done` once, on the sender's thread: ok when the launcher acknowledged everything,
-  // DEADLINE_EXCEEDED or CANCELLED (stopped) with how much is left. Ranks that still run are waited for.
+  // Declares that no rank will be added any longer. The sender waits for ranks that still run. It calls `done` once,
+  // on its thread.
+  // The status is ok if the launcher acknowledged everything, else DEADLINE_EXCEEDED or CANCELLED (stopped). Then the
+  // text says how much is left.
   void finish(base::MonotonicTime deadline, std::function<void(base::Status)> done);
   base::Status flush_and_close_blocking(base::MonotonicTime deadline);
 
-  // Ends the threads; output not acknowledged is dropped.
+  // Ends the threads. Unacknowledged output is dropped.
   void stop();
 
  private:

@@ -13,14 +13,14 @@
 namespace muster::agent::inline io {
 namespace {
 
-// A terminal tells nobody that its mode has changed.
+// How often to look at the terminal's mode, because the kernel does not report that it has changed.
 constexpr std::chrono::milliseconds kModeCheck{200};
 
 }  // namespace
 
 RankInput::RankInput(base::Loop& loop, base::UniqueFd fd, Kind kind, OnTaken on_taken)
     : loop_(loop), fd_(std::move(fd)), kind_(kind), on_taken_(std::move(on_taken)) {
-  // A pipe's write end becomes readable only by the error that its reader is gone.
+  // A pipe's write end becomes readable only when its reader is gone, by that error.
   if (kind_ == Kind::kPipe) reader_watch_ = loop_.on_readable(fd_.get(), [this] { close(0); });
 }
 
@@ -52,16 +52,16 @@ void RankInput::end() {
 
 void RankInput::resize(unsigned short rows, unsigned short columns) {
   const winsize size{rows, columns, 0, 0};
-  // Refused only by a terminal that has gone, whose rank is ending.
+  // Ignore errors: only a terminal that is gone refuses this, and its rank is ending.
   if (fd_.valid()) (void)::ioctl(fd_.get(), TIOCSWINSZ, &size);
 }
 
-// Within a line the character only hands over what was typed so far: then it takes two.
+// In the middle of a line, one end-of-file character only hands over what was typed so far. Then two are needed.
 void RankInput::type_end() {
   termios modes{};
   const bool is_known = ::tcgetattr(fd_.get(), &modes) == 0;
   ended_lines_ = is_known && (modes.c_lflag & ICANON) != 0;
-  // In a mode for keys its place in c_cc has another meaning.
+  // In a mode for keys, c_cc[VEOF] has another meaning.
   const char end = ended_lines_ ? static_cast<char>(modes.c_cc[VEOF]) : '\4';
   queue_.append(last_ == '\n' || !ended_lines_ ? 1 : 2, end);
 }

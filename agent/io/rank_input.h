@@ -1,9 +1,13 @@
-// What the launcher sends as a rank's stdin, on its way into the rank's pipe or terminal. Writes what the rank takes
-// and keeps the rest, which the launcher's window bounds (proto/input_window.h).
+// The way of a rank's stdin from the launcher into the rank's pipe or terminal. It writes what the rank takes and
+// keeps the rest. The launcher's window bounds the rest (proto/input_window.h).
 //
-// Owned by the agent, one a rank; loop thread only. Destroying it closes the pipe: the rank sees the end of its input.
+// Owner: RankInputs, which has one for each rank.
+// Thread: the loop thread only.
+// The destructor closes the pipe, so that the rank sees the end of its input.
 //
-//   RankInput input(loop, std::move(started.stdin_fd), RankInput::Kind::kPipe, [](std::size_t bytes, bool closed) {…});
+// Example:
+//   RankInput input(loop, std::move(started.stdin_fd), RankInput::Kind::kPipe, [](std::size_t bytes, bool closed)
+//   {…});
 //   input.push(data);  input.end();
 #pragma once
 
@@ -20,20 +24,21 @@ namespace muster::agent::inline io {
 class RankInput {
  public:
   enum class Kind { kPipe, kTerminal };
-  // `bytes` more of what was pushed have been written; `closed`, once: it takes no more, since nobody reads it or more
-  // was pushed than the window allows. Must not destroy the RankInput.
+  // `bytes` more of the pushed bytes have been written. `closed` comes once: no more input is taken, because nothing
+  // reads it or because more was pushed than the window allows. The callback must not destroy the RankInput.
   using OnTaken = std::function<void(std::size_t bytes, bool closed)>;
 
-  // `fd`: non-blocking.
+  // `fd` must be non-blocking.
   RankInput(base::Loop& loop, base::UniqueFd fd, Kind kind, OnTaken on_taken);
   RankInput(const RankInput&) = delete;
   RankInput& operator=(const RankInput&) = delete;
 
   void push(std::string_view bytes);
-  // After what was pushed: the pipe is closed; at a terminal its end-of-file character is typed, and again when a
-  // program has changed between reading lines and reading keys, for which a character typed before counts no longer.
+  // Ends the input after what was pushed. It closes a pipe; at a terminal it types the end-of-file character.
+  // It types that character again if a program switches between reading lines and reading keys. A character typed
+  // before the switch then no longer counts.
   void end();
-  // Of a terminal; its foreground processes get SIGWINCH.
+  // Sets the size of a terminal. The kernel sends SIGWINCH to its foreground processes.
   void resize(unsigned short rows, unsigned short columns);
 
  private:
@@ -46,13 +51,13 @@ class RankInput {
   const Kind kind_;
   const OnTaken on_taken_;
   std::string queue_;
-  std::size_t owed_ = 0;  // of queue_: pushed bytes, not yet told as taken
+  std::size_t owed_ = 0;  // pushed bytes in queue_ that are not yet reported as taken
   char last_ = '\n';
   bool is_ending_ = false;
-  bool ended_lines_ = false;  // the mode in which the end was typed last
-  base::Timer room_watch_;    // armed while queue_ waits
-  base::Timer mode_watch_;    // of a terminal whose end was typed
-  base::Timer reader_watch_;  // of a pipe: the rank has closed its end
+  bool ended_lines_ = false;  // whether the end was typed last in the mode for lines
+  base::Timer room_watch_;    // armed while queue_ is not empty
+  base::Timer mode_watch_;    // armed for a terminal whose end was typed
+  base::Timer reader_watch_;  // armed for a pipe; fires when the rank has closed its end
 };
 
 }  // namespace muster::agent::io

@@ -1,3 +1,6 @@
+// The whole of RankOutputs. Read add() and read_ready() first, then settle(), settle_rank() and settle_pipe().
+// exited() and frame_end() handle the end of a rank.
+
 #include "agent/io/rank_outputs.h"
 
 #include "base/clock.h"
@@ -16,17 +19,19 @@ namespace {
 using base::MonotonicTime;
 using proto::OutputStream;
 
-constexpr std::size_t kSendSoon = 64 * 1024;    // while it is still in the cache
-constexpr std::size_t kSmallRound = 16 * 1024;  // less than this: let a little more arrive before the next read
+constexpr std::size_t kSendSoon = 64 * 1024;  // send after this many bytes, while they are still in the cache
+// After fewer bytes than this, let more arrive before the next read.
+constexpr std::size_t kSmallRound = 16 * 1024;
 constexpr auto kGather = std::chrono::milliseconds(2);
 constexpr std::size_t kTailPasses = 16;
-constexpr auto kBetweenReads = std::chrono::milliseconds(10);  // of a pipe that epoll did not take
+constexpr auto kBetweenReads = std::chrono::milliseconds(10);  // for a pipe that epoll did not take
 
-// Few ranks get deep stdout pipes, many ranks must not use up their user's pipe pages (then new pipes shrink to 8 KiB).
-// stderr keeps its 64 KiB: as much as is read for the tail of a dead rank.
+// With few ranks, stdout pipes are deep. Many ranks must not use up their user's pipe pages, because new pipes would
+// then shrink to 8 KiB.
+// The pipe of stderr keeps its 64 KiB, as much as is read for the tail of a dead rank.
 void size_pipe(int fd, std::size_t ranks) {
   const int bytes = ranks <= 8 ? 1 << 20 : ranks <= 32 ? 256 << 10 : 0;
-  // A refusal (limit reached, no pipe) leaves the size as it is, which is as well.
+  // Ignore a refusal (limit reached, not a pipe): the size stays as it is, which is good enough.
   if (bytes != 0) (void)fcntl(fd, F_SETPIPE_SZ, bytes);
 }
 
@@ -42,8 +47,8 @@ struct RankOutputs::Rank {
   RankPipe out;
   RankPipe err;
   std::optional<MonotonicTime> exited;
-  bool is_draining = false;  // only what is in the pipes is read any more
-  // No place was left in the epoll (max_user_watches, no memory): settle() reads them.
+  bool is_draining = false;  // from now on only what is already in the pipes is read
+  // Pipes that the epoll could not take (max_user_watches, no memory). settle() reads them.
   std::vector<const RankPipe*> without_epoll{};
 };
 
@@ -73,7 +78,7 @@ void RankOutputs::exited(int number) {
   if (found == ranks_.end() || found->second->exited) return;
   Rank& rank = *found->second;
   rank.exited = base::monotonic_now();
-  // The dead process's last words are in the pipe by now: take them, so that the report need not wait.
+  // The dead process's last words are in the pipe by now. Read them now, so that the report need not wait.
   RankPipe::Step step = RankPipe::Step::kMoved;
   for (std::size_t i = 0; i < kTailPasses && step == RankPipe::Step::kMoved; ++i) {
     step = rank.err.read_step(ring_, &carry_, *rank.exited);
@@ -104,7 +109,7 @@ MonotonicTime RankOutputs::settle() {
   return due_;
 }
 
-// Sends a line that waits unfinished for too long, and reads what a dead rank left.
+// Sends an unfinished line that has waited too long, and reads what a dead rank left.
 void RankOutputs::settle_pipe(const Rank& rank, RankPipe* pipe) {
   const MonotonicTime time = base::monotonic_now();
   const bool is_without_epoll = std::ranges::find(rank.without_epoll, pipe) != rank.without_epoll.end();
@@ -116,11 +121,11 @@ void RankOutputs::settle_pipe(const Rank& rank, RankPipe* pipe) {
   if (!pipe->has_carry() || is_ring_full_) return;
   const MonotonicTime due = pipe->is_open() ? pipe->last_data() + config_->partial_line_after : time;
   if (time < due) return wake_at(due);
-  if (pipe->is_open() && pipe->has_pending()) return wake_at(time + kGather);  // about to be read
+  if (pipe->is_open() && pipe->has_pending()) return wake_at(time + kGather);  // it will be read soon
   is_ring_full_ = !pipe->flush_carry(ring_, &carry_);
 }
 
-// True: all of the rank is framed, it can be forgotten.
+// True if all of the rank is framed, so that it can be forgotten.
 bool RankOutputs::settle_rank(Rank* rank) {
   if (rank->exited && !rank->is_draining) {
     const MonotonicTime due = *rank->exited + config_->drain_after_exit;
@@ -147,7 +152,7 @@ bool RankOutputs::settle_rank(Rank* rank) {
   return true;
 }
 
-// False: the ring is full.
+// False if the ring is full.
 bool RankOutputs::frame_end(const RankOutputEnd& end) {
   const auto payload = proto::encode_end_counts({end.stdout_bytes, end.stderr_bytes});
   char* const room = ring_->reserve(payload.size());

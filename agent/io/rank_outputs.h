@@ -1,7 +1,7 @@
-// The output pipes of all ranks of a host, from a rank's start until all that it said, and that it has ended, is framed
-// in the ring.
+// The output pipes of all ranks of a host. A rank stays here from its start until all its output, and its end, are
+// framed in the ring.
 //
-// Owned and called by the sender's thread; never blocks. It reads nothing while the ring is full.
+// Owner and thread: the sender's thread. It never blocks. It reads nothing while the ring is full.
 #pragma once
 
 #include <algorithm>
@@ -21,35 +21,35 @@ namespace muster::agent::inline io {
 
 class RankOutputs {
  public:
-  // All are borrowed and outlive it; of `events` on_stderr_tail and on_ended are called.
+  // The three arguments are borrowed and outlive this object. It calls on_stderr_tail and on_ended of `events`.
   RankOutputs(const OutputSenderConfig* config, const OutputSenderEvents* events, FrameRing* ring);
   ~RankOutputs();
   RankOutputs(const RankOutputs&) = delete;
   RankOutputs& operator=(const RankOutputs&) = delete;
 
-  bool valid() const { return pipes_.valid(); }  // false: no descriptor was to be had, as errno says
-  int fd() const { return pipes_.get(); }        // readable when read_ready() has something to read
+  bool valid() const { return pipes_.valid(); }  // false if no descriptor was free; errno says why
+  int fd() const { return pipes_.get(); }        // readable if read_ready() has something to read
 
-  // See OutputSender.
+  // OutputSender's add_rank() and rank_exited().
   void add(int number, base::UniqueFd stdout_fd, base::UniqueFd stderr_fd, RankPipe::Cut cut);
   void exited(int number);
 
-  // Reads each pipe that is ready once. Calls `send` when much has come, while it is still in the cache.
+  // Reads each ready pipe once. Calls `send` whenever much has come, while it is still in the cache.
   void read_ready(const std::function<void()>& send);
-  // So little came that more should arrive before the next read.
+  // If the last round brought only few bytes: do not read before this time, so that more can arrive.
   base::MonotonicTime gathers_until() const { return gathers_until_; }
-  // What time brings: unfinished lines that have waited enough, and what dead ranks left. Returns when it must be
-  // called again, MonotonicTime::max() where only events count.
+  // Does what depends on time: sends unfinished lines that have waited long enough, and reads what dead ranks left.
+  // Returns when it must be called again. MonotonicTime::max() means that only events matter.
   base::MonotonicTime settle();
 
   bool is_ring_full() const { return is_ring_full_; }
   void ring_has_room() { is_ring_full_ = false; }
 
-  // Nobody has written anything, and this is to be kept from the launcher.
+  // True if no rank has written anything and the launcher must not hear of that.
   bool is_silent() const { return config_->only_if_any && ring_->bytes_committed() == 0; }
   bool have_ended() const { return ranks_.empty(); }
   bool are_ends_framed() const { return silent_.empty(); }
-  std::size_t count() const { return ranks_.size(); }  // of those that have not ended
+  std::size_t count() const { return ranks_.size(); }  // number of ranks that have not ended
 
  private:
   struct Rank;
@@ -64,8 +64,9 @@ class RankOutputs {
   FrameRing* const ring_;
   CarryBudget carry_;
   std::map<int, std::unique_ptr<Rank>> ranks_;
-  std::vector<RankOutputEnd> silent_;  // have ended, and nothing of it is framed as long as nobody has written anything
-  base::UniqueFd pipes_;               // epoll over all of them
+  // Ends of ranks, kept back from the ring as long as no rank has written anything.
+  std::vector<RankOutputEnd> silent_;
+  base::UniqueFd pipes_;  // an epoll over all pipes
   bool is_ring_full_ = false;
   base::MonotonicTime gathers_until_{};
   base::MonotonicTime due_{};

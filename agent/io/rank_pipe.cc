@@ -13,7 +13,8 @@
 namespace muster::agent::inline io {
 namespace {
 
-constexpr std::size_t kKeptCapacity = 16 * 1024;  // of an empty carry: no more than this stays allocated per pipe
+// An empty carry keeps at most this much memory allocated, for each pipe.
+constexpr std::size_t kKeptCapacity = 16 * 1024;
 
 }  // namespace
 
@@ -119,7 +120,7 @@ void RankPipe::read_tail(CarryBudget* budget) {
   std::size_t taken = 0;
   while (fd_.valid() && taken < kTailRead && carry_.size() + chunk.size() <= kMaxLine) {
     const ssize_t got = read(fd_.get(), chunk.data(), chunk.size());
-    if (got <= 0) return;  // empty, or EOF: read_step() sees that again
+    if (got <= 0) return;  // empty or EOF; read_step() will see it again
     const std::string_view bytes(chunk.data(), static_cast<std::size_t>(got));
     note(bytes, last_data_);
     keep(bytes, budget);

@@ -1,5 +1,7 @@
-// One output pipe of one rank: read straight into the ring, cut behind the last line end, the rest kept until it is
-// whole. Owned and called by the sender's thread.
+// One output pipe of one rank. It reads straight into the ring and cuts after the last line end. The rest is the
+// carry, which is kept until its line is complete.
+//
+// Owner and thread: the sender's thread.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +17,8 @@
 
 namespace muster::agent::inline io {
 
-// Bytes of unfinished lines over all pipes of this host. Beyond `limit` the longer ones are sent in parts.
+// Counts the bytes of unfinished lines over all pipes of this host. Beyond `limit`, long unfinished lines are sent in
+// parts.
 struct CarryBudget {
   std::size_t used = 0;
   std::size_t limit = std::size_t{12} << 20;
@@ -25,32 +28,34 @@ class RankPipe {
  public:
   static constexpr std::size_t kReadSize = 128 * 1024;
   static constexpr std::size_t kMaxLine = std::size_t{1} << 20;
-  static constexpr std::size_t kFairLine = 96 * 1024;  // never cut for the budget's sake
+  // A line up to this size is never cut because of the budget.
+  static constexpr std::size_t kFairLine = 96 * 1024;
   static constexpr std::size_t kTailRead = 64 * 1024;
 
-  // kLines: cut behind line ends. kAsTheyCome: each piece is sent at once, as a terminal needs it.
+  // kLines: cut after line ends. kAsTheyCome: send each piece at once, as a terminal needs it.
   enum class Cut { kLines, kAsTheyCome };
 
-  // An invalid fd is a stream that has ended without bytes.
+  // An invalid fd means a stream that has ended without bytes.
   RankPipe(int rank, proto::OutputStream stream, base::UniqueFd fd, Cut cut = Cut::kLines);
 
   enum class Step { kMoved, kEmpty, kRingFull, kEnded };
-  // One read(2). kEmpty: nothing there now; kEnded: EOF, or the limit of stop_after_pending() is reached: the
-  // descriptor is closed, an unfinished line may be left.
+  // Does one read(2). kEmpty: no data now. kEnded: EOF, or the limit of stop_after_pending() is reached. Then the
+  // descriptor is closed, and an unfinished line may be left.
   Step read_step(FrameRing* ring, CarryBudget* budget, base::MonotonicTime now);
 
-  // Sends the unfinished line as it is. False: the ring is full.
+  // Sends the unfinished line as it is. False if the ring is full.
   bool flush_carry(FrameRing* ring, CarryBudget* budget);
 
-  // The rank is dead and the ring full: takes up to kTailRead bytes out of the pipe, so that tail() is complete.
+  // Call it when the rank is dead and the ring full. It takes up to kTailRead bytes out of the pipe, so that tail()
+  // is complete.
   void read_tail(CarryBudget* budget);
 
-  // From now on only what lies in the pipe at this moment is read.
+  // From now on, reads only what is in the pipe at this moment.
   void stop_after_pending();
 
   bool is_open() const { return fd_.valid(); }
   bool has_carry() const { return !carry_.empty(); }
-  // Nothing came for this pipe since then, as far as was looked.
+  // When data came last, as far as it was read.
   base::MonotonicTime last_data() const { return last_data_; }
   bool has_pending() const { return pending() > 0; }
   int fd() const { return fd_.get(); }
@@ -68,12 +73,12 @@ class RankPipe {
   const proto::OutputStream stream_;
   base::UniqueFd fd_;
   const Cut cut_;
-  std::string carry_;        // an unfinished line; whole lines only after read_tail()
-  bool is_in_line_ = false;  // its beginning was sent as a part
+  std::string carry_;        // an unfinished line; after read_tail() also whole lines
+  bool is_in_line_ = false;  // the beginning of the line was already sent as a part
   bool has_whole_lines_ = false;
   std::optional<std::size_t> left_;
   std::uint64_t bytes_ = 0;
-  LineTail tail_;  // of stderr only
+  LineTail tail_;  // filled for stderr only
   base::MonotonicTime last_data_{};
 };
 

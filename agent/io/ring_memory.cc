@@ -11,7 +11,7 @@
 namespace muster::agent::inline io {
 namespace {
 
-constexpr std::size_t kStep = std::size_t{16} << 20;  // by which the file grows
+constexpr std::size_t kStep = std::size_t{16} << 20;  // the file grows by this much
 constexpr std::size_t kPage = std::size_t{64} << 10;  // a multiple of every page size
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) {
@@ -31,7 +31,7 @@ class HeapMemory final : public RingMemory {
   const std::unique_ptr<char[]> bytes_;
 };
 
-// The first bytes are memory as any other; the file is mapped behind them piece by piece.
+// The first bytes are normal memory. The file is mapped behind them piece by piece.
 class SpoolMemory final : public RingMemory {
  public:
   SpoolMemory(void* place, std::size_t bytes, std::size_t limit, std::string directory)
@@ -65,7 +65,7 @@ class SpoolMemory final : public RingMemory {
 
   void shrink() override {
     if (size_ <= first_) return;
-    size_ = first_;  // nothing behind it is touched from here on
+    size_ = first_;  // from here on nothing touches the bytes behind it
     give_back(0);
   }
 
@@ -79,7 +79,7 @@ class SpoolMemory final : public RingMemory {
     return true;
   }
 
-  // The file's blocks from there on; a failure only leaves it larger than it need be.
+  // Releases the file's blocks from `from` on. If that fails, the file only stays larger than necessary.
   void give_back(std::size_t from) {
     [[maybe_unused]] const int n = ::ftruncate(file_.get(), static_cast<off_t>(from));
   }

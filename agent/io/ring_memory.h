@@ -1,5 +1,8 @@
-// The bytes under a FrameRing: one contiguous place that may grow but never moves. In memory alone, or with a bounded
-// file behind it for what must be kept while nobody takes it. Owned by the ring, used by its thread.
+// The bytes under a FrameRing: one contiguous place that may grow but never moves. It is plain memory, or memory with
+// a bounded file behind it. The file holds output that must be kept while no launcher takes it.
+//
+// Owner: the ring.
+// Thread: the ring's thread.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +18,10 @@ class RingMemory {
  public:
   virtual ~RingMemory() = default;
   char* data() const { return data_; }
-  std::size_t size() const { return size_; }  // bytes at data() that may be used
-  // At least `wanted` bytes in all. False: there is no more room, now or ever; all is as before.
+  std::size_t size() const { return size_; }  // usable bytes at data()
+  // Grows to at least `wanted` bytes in total. False if there is no more room, now or ever; then nothing has changed.
   virtual bool grow(std::size_t wanted) = 0;
-  // Nothing in it is needed any more: what grow() has taken may go back.
+  // The caller needs none of the content any longer. The memory that grow() has added may be released.
   virtual void shrink() = 0;
 
  protected:
@@ -26,12 +29,13 @@ class RingMemory {
   std::size_t size_ = 0;
 };
 
-// `bytes` of memory, and no more.
+// A RingMemory of exactly `bytes` of memory.
 std::unique_ptr<RingMemory> make_heap_memory(std::size_t bytes);
 
-// `bytes` of memory, and behind them up to `spool_bytes` of a file in `directory`, made when it is needed and without a
-// name from then on. Its blocks are allocated before they are used, so a full disk only means that there is no more
-// room. RESOURCE_EXHAUSTED: not even the addresses can be had.
+// A RingMemory of `bytes` of memory, with up to `spool_bytes` of a file in `directory` behind them. The file is made
+// when it is needed, and has no name afterwards.
+// Its blocks are allocated before they are used. So a full disk only means that there is no more room.
+// RESOURCE_EXHAUSTED: not even the addresses could be reserved.
 base::Result<std::unique_ptr<RingMemory>> make_spool_memory(std::size_t bytes, std::size_t spool_bytes,
                                                             const std::string& directory);
 
