@@ -15,13 +15,14 @@ namespace muster::agent::inline proc {
 namespace {
 
 constexpr std::size_t kStackBytes = 64u << 10;
-constexpr std::size_t kGuardBytes = 64u << 10;  // the largest page size of the platforms that we run on
+constexpr std::size_t kGuardBytes = 64u << 10;  // the largest page size of the supported platforms
 
 char* at_offset(void* base, std::size_t offset) {
   return static_cast<char*>(base) + offset;
 }
 
-// clone3(2) with a stack: the child must not return from the system call's frame, so the jump is made here.
+// clone3(2) with a stack. The child must not return from the system call's frame, so this code jumps to the function
+// itself.
 MUSTER_BARE long clone3_call(clone_args* args, int (*function)(void*), void* argument) {
 #if defined(__x86_64__)
   long result = 0;
@@ -127,7 +128,8 @@ base::Result<BareChild> vfork_bare(int (*function)(void*), void* argument, const
 
 MUSTER_BARE __attribute__((noinline)) static long fork_and_run(int (*function)(void*), void* argument, int* pidfd) {
 #if defined(__x86_64__) || defined(__aarch64__)
-  // clone(flags, stack, parent_tid, …): without CLONE_VM the copy goes on here with its own stack.
+  // The arguments are clone(flags, stack, parent_tid, …). Without CLONE_VM the copy continues here, with its own
+  // stack.
   const long pid = raw_syscall(SYS_clone, CLONE_PIDFD | SIGCHLD, 0, raw_arg(pidfd));
 #endif
   if (pid == 0) {

@@ -1,5 +1,6 @@
-// Two ways to make a process without libc's fork handlers: vfork-like on a stack of its own (a spawn), and a plain copy
-// whose code keeps to raw system calls (a scan). Used by the warden and, after its death, by an agent with threads.
+// Two ways to make a process without libc's fork handlers. A spawn works like vfork, on a stack of its own. A scan is
+// a plain copy whose code makes only raw system calls.
+// Users: the warden, and after its death an agent with threads.
 #pragma once
 
 #include <sys/mman.h>
@@ -12,7 +13,7 @@
 
 namespace muster::agent::inline proc {
 
-// 64 KiB with a guard page below. Sole owner of the mapping.
+// A stack of 64 KiB with a guard page below. It is the only owner of the mapping.
 class ChildStack {
  public:
   static base::Result<ChildStack> create();
@@ -34,12 +35,14 @@ struct BareChild {
   base::UniqueFd pidfd;  // invalid before Linux 5.2
 };
 
-// Runs `function(argument)` in a child that shares our memory, and returns when it has called execve or has ended. All
-// signals must be blocked. cgroup_fd: a directory of cgroup v2 in which the child is to be born, -1 for none; where the
-// kernel cannot (before 5.7, seccomp), the error is UNIMPLEMENTED.
+// Runs `function(argument)` in a child that shares our memory. Returns when the child has called execve or has ended.
+// All signals must be blocked.
+// `cgroup_fd` is a directory of cgroup v2 in which the child starts; -1 means none. UNIMPLEMENTED: the kernel cannot
+// do that (before 5.7, or because of seccomp).
 base::Result<BareChild> vfork_bare(int (*function)(void*), void* argument, const ChildStack& stack, int cgroup_fd);
 
-// A copy of this process that runs `function(argument)`, which must keep to raw system calls and not return.
+// Makes a copy of this process that runs `function(argument)`. The function must make only raw system calls and must
+// not return.
 base::Result<BareChild> fork_bare(int (*function)(void*), void* argument);
 
 }  // namespace muster::agent::proc

@@ -1,3 +1,7 @@
+// The class Cgroup and the pure functions that find a process's cgroup. Read find_own_cgroup() first, then
+// Cgroup::create().
+// The helpers at the top parse mountinfo and /proc/self/cgroup, and walk the groups below a cgroup.
+
 #include "agent/proc/cgroup.h"
 
 #include <dirent.h>
@@ -17,10 +21,10 @@
 namespace muster::agent::inline proc {
 namespace {
 
-constexpr int kRemoveTries = 1000;  // a millisecond apart
+constexpr int kRemoveTries = 1000;  // one each millisecond
 constexpr std::size_t kKeyedBytes = 64 << 10;
 
-// mountinfo writes blanks, tabs and backslashes of paths in octal.
+// mountinfo writes blanks, tabs and backslashes of paths as octal numbers.
 std::string unescape(std::string_view text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -90,7 +94,7 @@ base::Status remove_groups(const std::string& path) {
   return base::ok_status();
 }
 
-// The mount of cgroup v1's memory controller; none on hosts that have only cgroup v2.
+// The mount of cgroup v1's memory controller. nullopt on hosts that have only cgroup v2.
 std::optional<Mount> find_memory_mount(const std::string& mountinfo) {
   for (const std::string_view line : base::split(mountinfo, '\n')) {
     const std::size_t dash = line.find(" - ");

@@ -1,6 +1,10 @@
-// A cgroup v2 of our own, below the one that we are in: found by mountinfo and /proc/self/cgroup, also on hybrid
-// machines where it has no controllers. Its name holds job and agent. Owner: the warden, or a clean-up after it;
-// single-threaded. Not removed by destruction.
+// A cgroup v2 of our own, below the cgroup in which this process is. Its name contains job and agent.
+// It is found by mountinfo and /proc/self/cgroup. This works on hybrid machines, too, where cgroup v2 has no
+// controllers.
+//
+// Owner: the warden, or a clean-up after it.
+// Thread: single-threaded.
+// The destructor does not remove the cgroup.
 #pragma once
 
 #include <sys/types.h>
@@ -18,21 +22,22 @@ namespace muster::agent::inline proc {
 
 class Cgroup {
  public:
-  // mkdir below our own cgroup. The error says why a cgroup cannot be used here.
+  // Makes a directory below our own cgroup. The error says why a cgroup cannot be used here.
   static base::Result<Cgroup> create(const std::string& name);
   static base::Result<Cgroup> open(const std::string& path);
 
   const std::string& path() const { return path_; }
   int directory_fd() const { return directory_.get(); }
-  int procs_fd() const { return procs_.get(); }  // for writing; a process moves itself by "0"
+  int procs_fd() const { return procs_.get(); }  // for writing; a process that writes "0" moves itself
 
   bool is_populated() const;
-  std::vector<pid_t> pids() const;                 // of all groups below it too, in our PID namespace
-  bool kill() const;                               // cgroup.kill; false: this kernel has none (before 5.14)
-  bool freeze(bool on) const;                      // false: not possible
-  std::optional<std::uint64_t> oom_kills() const;  // nullopt: no memory controller here
+  std::vector<pid_t> pids() const;                 // of all groups below it, too; numbered by our PID namespace
+  bool kill() const;                               // writes cgroup.kill; false if this kernel has none (before 5.14)
+  bool freeze(bool on) const;                      // false if it is not possible
+  std::optional<std::uint64_t> oom_kills() const;  // nullopt if there is no memory controller here
   base::Status remove() const;                     // with the groups below it; all must be empty
-  // remove() until it succeeds, for a second at most: the last members leave some microseconds after they were reaped.
+  // Repeats remove() until it succeeds, for at most a second. The last members leave the cgroup some microseconds
+  // after they were reaped.
   void remove_blocking() const;
 
  private:
@@ -44,11 +49,13 @@ class Cgroup {
   base::UniqueFd procs_;
 };
 
-// The number after `key ` in a file that has one key a line, such as memory.events and /proc/vmstat.
+// The number after `key ` in a file that has one key on each line, such as memory.events and /proc/vmstat. nullopt if
+// there is none.
 std::optional<std::uint64_t> keyed_value(const std::string& path, std::string_view key);
 
-// The file in which the kernel counts oom_kill for the cgroup that limits this process's memory: memory.oom_control of
-// cgroup v1, memory.events of v2. Empty when there is none. From the contents of the same two files. Pure.
+// The file in which the kernel counts oom_kill for the cgroup that limits this process's memory: memory.oom_control
+// of cgroup v1, or memory.events of v2. Empty if there is none.
+// The arguments are the contents of /proc/self/mountinfo and /proc/self/cgroup. Pure.
 std::string find_memory_events(const std::string& mountinfo, const std::string& self_cgroup);
 
 // The directory of our own cgroup v2, from the contents of /proc/self/mountinfo and /proc/self/cgroup. Pure.

@@ -19,7 +19,8 @@ constexpr std::chrono::milliseconds kFirstLook{500};
 constexpr std::chrono::milliseconds kLongestPause{10'000};
 constexpr std::size_t kMostDescendants = 4096;
 
-// Children belong to the thread that forked them. None where the kernel lacks CONFIG_PROC_CHILDREN.
+// Appends the children of all threads of `pid`, because a child belongs to the thread that forked it. Finds none if
+// the kernel lacks CONFIG_PROC_CHILDREN.
 void add_children(pid_t pid, std::vector<pid_t>& pids) {
   const std::string tasks = fmt::format("/proc/{}/task", pid);
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(tasks.c_str()), ::closedir);
@@ -55,7 +56,7 @@ void DescendantNotes::look(base::MonotonicTime now) {
   add_children(::getpid(), pids);
   std::string lines;
   const pid_t own_session = ::getsid(0);
-  for (std::size_t i = 0; i < pids.size(); ++i) {  // grows meanwhile
+  for (std::size_t i = 0; i < pids.size(); ++i) {  // add_children() appends to `pids` meanwhile
     add_children(pids[i], pids);
     const auto info = read_process(pids[i]);
     if (!info || info->is_dead() || info->session == own_session) continue;
@@ -64,7 +65,7 @@ void DescendantNotes::look(base::MonotonicTime now) {
     known->second = info->start_time;
     lines += fmt::format("{} {}\n", info->pid, info->start_time);
   }
-  // A full disk keeps the note short: then a sweep finds what it found before.
+  // Ignore errors: on a full disk the note stays short, and a sweep finds what was noted before.
   if (!lines.empty()) (void)base::write_all_blocking(note_.get(), lines.data(), lines.size());
 }
 

@@ -1,9 +1,13 @@
-// Notes in the session directory which descendants of this process have left its session, so that a sweep finds them
-// when agent and warden were killed in the same instant: such a process may have emptied its environment, too. Only
-// where neither a cgroup nor a PID namespace holds them. Owner: the warden process; single-threaded.
+// Notes in the session directory which descendants of this process have left its session. If agent and warden are
+// killed at the same instant, a sweep finds such processes by these notes. This works even if a process has emptied
+// its environment.
+// It is needed only if neither a cgroup nor a PID namespace holds the descendants.
 //
-// Nothing tells an ordinary process of its descendants' forks. So they are looked at, soon at first and then less
-// often: half a second after the first rank, at last every 10 s. What was born after the last look is not noted.
+// Owner: the warden process.
+// Thread: single-threaded.
+//
+// The kernel does not report forks of descendants to an ordinary process. So this class polls: half a second after
+// the first rank, then less often, at last every 10 s. A process that starts after the last poll is not noted.
 #pragma once
 
 #include <sys/types.h>
@@ -25,22 +29,22 @@ class DescendantNotes {
  public:
   static base::Result<DescendantNotes> create(const std::string& session_path);
 
-  // A rank has started: the next look comes soon.
+  // A rank has started, so the next poll comes soon.
   void begin(base::MonotonicTime now);
   base::MonotonicTime next_look() const { return next_; }
-  // Looks when it is time; costs some microseconds for each thread below this process.
+  // Polls if it is time. This costs some microseconds for each thread below this process.
   void look(base::MonotonicTime now);
 
  private:
   explicit DescendantNotes(base::UniqueFd note) : note_(std::move(note)) {}
 
   base::UniqueFd note_;
-  std::map<pid_t, std::uint64_t> noted_;  // start times
+  std::map<pid_t, std::uint64_t> noted_;  // start times, by pid
   std::chrono::milliseconds pause_{};
   base::MonotonicTime next_ = base::MonotonicTime::max();
 };
 
-// The descendants that the session's warden has noted, with their exact start times.
+// The descendants that the session's warden has noted. Their start times are exact.
 std::vector<KnownRank> noted_descendants(const std::string& session_path);
 
 }  // namespace muster::agent::proc

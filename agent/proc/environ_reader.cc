@@ -1,5 +1,7 @@
-// Runs in a copy of a process that may have threads: only raw openat, read, write, close, getdents64, prctl,
-// exit_group.
+// The environment scan's child. It runs in a copy of a process that may have threads. Read read_environments() first,
+// then look_at().
+// It makes only these system calls, all raw: openat, newfstatat, read, write, close, close_range, getdents64,
+// getppid, prctl, exit_group.
 #include "agent/proc/environ_reader.h"
 
 #include <fcntl.h>
@@ -22,7 +24,7 @@ struct KernelDirent {
   char name[1];
 };
 
-constexpr long kOldKernelFds = 4096;  // before close_range (5.9)
+constexpr long kOldKernelFds = 4096;  // the range to close on kernels without close_range (before 5.9)
 constexpr char kSessionName[] = "MUSTER_SESSION_DIR=";
 
 MUSTER_BARE pid_t parse_pid(const char* name) {
@@ -34,7 +36,7 @@ MUSTER_BARE pid_t parse_pid(const char* name) {
   return static_cast<pid_t>(pid);
 }
 
-// "/proc/<pid><file>"
+// Writes "/proc/<pid><file>" into `path`.
 MUSTER_BARE void write_path(char* path, const char* pid, const char* file) {
   const char* const parts[] = {"/proc/", pid, file};
   for (const char* part : parts) {
@@ -43,7 +45,7 @@ MUSTER_BARE void write_path(char* path, const char* pid, const char* file) {
   *path = '\0';
 }
 
-// Length of the entry at `at`, without its NUL.
+// The length of the entry at `at`, without its NUL.
 MUSTER_BARE std::size_t entry_size(const EnvironReaderPlan* plan, std::size_t at, std::size_t end) {
   std::size_t size = 0;
   while (at + size < end && plan->buffer[at + size] != '\0') ++size;
@@ -57,7 +59,8 @@ MUSTER_BARE bool equals(const char* a, const char* b, std::size_t size) {
   return true;
 }
 
-// Even to open an environment may wait for the process, whoever owns it; to ask for its owner does not.
+// Asks for the owner first. Even opening an environment may wait for the process, whichever user owns it. Asking for
+// its owner does not wait.
 MUSTER_BARE bool is_ours(const EnvironReaderPlan* plan, const char* pid) {
   char path[64];
   write_path(path, pid, "");
@@ -90,7 +93,7 @@ MUSTER_BARE void tell(EnvironReaderPlan* plan, ScanRecordKind kind, pid_t pid) {
   }
 }
 
-// `size` bytes with a NUL; nothing when they do not fit.
+// Copies `size` bytes and adds a NUL. Copies nothing if they do not fit.
 MUSTER_BARE void copy_value(char* to, std::size_t capacity, const char* from, std::size_t size) {
   if (size >= capacity) size = 0;
   for (std::size_t i = 0; i < size; ++i) to[i] = from[i];
@@ -112,7 +115,7 @@ MUSTER_BARE void look_at(EnvironReaderPlan* plan, const char* name, pid_t pid) {
   constexpr std::size_t kNameSize = sizeof kSessionName - 1;
   for (std::size_t at = 0; at < end;) {
     const std::size_t size = entry_size(plan, at, end);
-    // As for getenv, the first of several counts.
+    // The first entry with the name counts, as for getenv.
     if (!is_marked && is_marker(plan, at, size)) {
       is_marked = true;
       copy_value(plan->record.job_id, sizeof plan->record.job_id, plan->buffer + at + plan->marker_size,
@@ -129,8 +132,9 @@ MUSTER_BARE void look_at(EnvironReaderPlan* plan, const char* name, pid_t pid) {
   plan->record.session_dir[0] = '\0';
 }
 
-// The copy must hold nothing open: neither the lock of the session nor the other end of its own pipe, which would keep
-// it waiting for ever when its parent is killed.
+// Closes all descriptors but one. The copy must not hold the session's lock.
+// It must not hold the other end of its own pipe, either. If its parent were killed, that end would block it for
+// ever.
 MUSTER_BARE void close_all_but(long kept) {
   long failed = kept > 0 ? raw_syscall(SYS_close_range, 0, kept - 1, 0) : 0;
   if (failed == 0) failed = raw_syscall(SYS_close_range, kept + 1, ~0U, 0);
@@ -156,7 +160,7 @@ MUSTER_BARE int read_environments(void* argument) {
     for (long at = 0; at < n;) {
       const auto* entry = reinterpret_cast<const KernelDirent*>(plan->names + at);
       const pid_t pid = parse_pid(entry->name);
-      if (pid > plan->after) look_at(plan, entry->name, pid);  // /proc lists pids in rising order
+      if (pid > plan->after) look_at(plan, entry->name, pid);  // /proc lists pids in ascending order
       at += entry->size;
     }
   }

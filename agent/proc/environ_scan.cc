@@ -1,3 +1,6 @@
+// The parent's side of the environment scan; environ_reader.cc is the child's side.
+// Read scan_for() and follow_child() first, then kill_marked().
+
 #include "agent/proc/environ_scan.h"
 
 #include <poll.h>
@@ -24,7 +27,7 @@ constexpr std::size_t kNameBytes = 32u << 10;
 constexpr int kKillRounds = 10;
 constexpr std::string_view kMarker = "MUSTER_JOB_ID=";
 
-// Untouched pages cost nothing, so the buffer may be large.
+// Memory for the child. Untouched pages cost nothing, so it may be large.
 class ScanBuffer {
  public:
   ScanBuffer()
@@ -49,7 +52,7 @@ class ScanBuffer {
 
 enum class ReadEnd { kDone, kStuck, kOutOfTime, kFailed };
 
-// Reads what one child tells, until it is done or exceeds a limit.
+// Reads the records of one child, until the child has finished or exceeds a limit.
 ReadEnd follow_child(int fd, pid_t child, const volatile pid_t* looking_at, const ScanLimits& limits,
                      Clock::time_point deadline, EnvironScan& scan) {
   pid_t last_seen = *looking_at;
@@ -61,7 +64,7 @@ ReadEnd follow_child(int fd, pid_t child, const volatile pid_t* looking_at, cons
     if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0) {
       const pid_t now_at = *looking_at;
-      // A child that could run has only got no processor yet.
+      // A child that is ready to run is not stuck. It only has no processor at the moment.
       const auto info = read_process(child);
       const bool waits = !info || info->state != 'R';
       if (now_at == last_seen && waits) return left <= limits.per_process ? ReadEnd::kOutOfTime : ReadEnd::kStuck;
@@ -80,8 +83,9 @@ ReadEnd follow_child(int fd, pid_t child, const volatile pid_t* looking_at, cons
 }
 
 void end_child(const BareChild& child) {
-  ::kill(child.pid, SIGKILL);  // our own unreaped child: the pid is surely its
-  // A child that hangs in the kernel is left to whoever reaps us; it holds nothing but a copy of our memory.
+  ::kill(child.pid, SIGKILL);  // its number is safe, because it is our unreaped child
+  // If the child hangs in the kernel, leave it to the process that later reaps our children. It holds nothing but a
+  // copy of our memory.
   for (int attempt = 0; attempt < 50; ++attempt) {
     if (::waitpid(child.pid, nullptr, WNOHANG) != 0) return;
     ::poll(nullptr, 0, 1);

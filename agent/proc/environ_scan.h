@@ -1,8 +1,10 @@
-// The audit: processes of our uid whose environment holds exactly MUSTER_JOB_ID=<job>.
+// The audit: finds processes of our uid whose environment contains exactly MUSTER_JOB_ID=<job>.
 //
-// Reading an environment waits for that process's memory lock, for ever when it hangs in the kernel. So a copied child
-// does the reading, with a limit for each process; a process that exceeds it is skipped and named. May be called from a
-// process with threads. Blocks, bounded by ScanLimits::total.
+// Reading an environment waits for the memory lock of its process. If that process hangs in the kernel, this takes
+// for ever. So a copied child reads, with a time limit for each process. A process that exceeds it is skipped and
+// reported.
+//
+// Thread: any; the process may have threads. Calls block, bounded by ScanLimits::total.
 #pragma once
 
 #include <chrono>
@@ -17,13 +19,13 @@ namespace muster::agent::inline proc {
 struct MarkedProcess {
   ProcessInfo info;
   std::string job_id;
-  std::string session_dir;  // its MUSTER_SESSION_DIR; empty without
+  std::string session_dir;  // its MUSTER_SESSION_DIR; empty if it has none
 };
 
 struct EnvironScan {
   std::vector<MarkedProcess> found;
-  std::vector<pid_t> unreadable;  // those that did not answer in time
-  bool is_complete = true;        // false: the time was over first
+  std::vector<pid_t> unreadable;  // those whose environment did not arrive in time
+  bool is_complete = true;        // false if the total time ended first
 };
 
 struct ScanLimits {
@@ -33,7 +35,7 @@ struct ScanLimits {
 
 base::Result<EnvironScan> scan_environments(const std::string& job_id, const ScanLimits& limits = {});
 
-// The same for every job: processes whose MUSTER_JOB_ID is a well-formed id.
+// The same for all jobs: finds processes whose MUSTER_JOB_ID is a well-formed id.
 base::Result<EnvironScan> scan_all_jobs(const ScanLimits& limits = {});
 
 struct MarkedKill {
@@ -41,9 +43,10 @@ struct MarkedKill {
   std::vector<pid_t> unreadable;
 };
 
-// Scans, opens a pidfd for each process found, scans again, and kills those that are in both scans as the same process;
-// repeated until nothing is found (at most 10 times). Spared: the pids of `spare`, and processes that name a session
-// directory other than `own_session` of which an agent lives.
+// Kills the processes of a job. It scans, opens a pidfd for each process found, and scans again. It kills those that
+// both scans found as the same process. It repeats this until nothing is found, at most 10 times.
+// It spares the pids of `spare`. It also spares processes that name a session directory other than `own_session`
+// whose agent lives.
 base::Result<MarkedKill> kill_marked(const std::string& job_id, const std::string& own_session,
                                      const std::vector<pid_t>& spare);
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kPrefixes[] = {"mpich_shm_", "mpich_vci_"};
 
-// "5d1ce079" of "mpich_shm_5d1ce079_0"; empty: another name.
+// Returns "5d1ce079" for "mpich_shm_5d1ce079_0". Empty for any other name.
 std::string world_in_name(std::string_view name) {
   for (const std::string_view prefix : kPrefixes) {
     if (!name.starts_with(prefix)) continue;

@@ -1,3 +1,6 @@
+// Reading and querying /proc. Read parse_stat() first, which all queries use.
+// Then read signal_process(), which never hits a reused pid.
+
 #include "agent/proc/proc_table.h"
 
 #include <dirent.h>
@@ -22,7 +25,7 @@
 namespace muster::agent::inline proc {
 namespace {
 
-// One read: enough for every small file of /proc.
+// Reads with one read(2), which is enough for every small file of /proc.
 std::string read_small(int directory, const char* path) {
   const base::UniqueFd fd(::openat(directory, path, O_RDONLY | O_CLOEXEC));
   if (!fd.valid()) return {};
@@ -37,7 +40,7 @@ bool parse_number(std::string_view text, T& value) {
   return code == std::errc() && end == text.data() + text.size();
 }
 
-// Positions in /proc/<pid>/stat after the command's closing parenthesis (proc(5), where state is field 3).
+// Positions of fields in /proc/<pid>/stat after the command's closing parenthesis (proc(5), where state is field 3).
 constexpr std::size_t kState = 0;
 constexpr std::size_t kParent = 1;
 constexpr std::size_t kGroup = 2;
@@ -47,7 +50,7 @@ constexpr std::size_t kStartTime = 19;
 }  // namespace
 
 std::optional<ProcessInfo> parse_stat(std::string_view content) {
-  // The command may hold blanks and parentheses: the last ')' ends it.
+  // The command may contain blanks and parentheses, so the last ')' ends it.
   const std::size_t open = content.find(" (");
   const std::size_t close = content.rfind(") ");
   if (open == std::string_view::npos || close == std::string_view::npos || close < open) return std::nullopt;
@@ -97,7 +100,7 @@ std::vector<ProcessInfo> descendants(const std::vector<ProcessInfo>& table, pid_
       found.push_back(info);
       open.push_back(info.pid);
     }
-    // The snapshot is not atomic: with a reused pid it could hold a cycle, which erasing ends.
+    // The snapshot is not atomic. A reused pid could make a cycle in it, which this erase ends.
     children.erase(parent);
   }
   return found;
@@ -136,7 +139,7 @@ bool signal_process(const ProcessInfo& info, int signo) {
   const base::UniqueFd pidfd = open_pidfd(info.pid);
   const bool has_pidfd = pidfd.valid() || errno != ENOSYS;
   if (has_pidfd && !pidfd.valid()) return false;
-  // Only now is the pid pinned: what it names must still be what was seen.
+  // Only now is the pid pinned. Check that it still names the process that was seen.
   const auto now = read_process(info.pid);
   if (!now || now->start_time != info.start_time || now->is_dead()) return false;
   return has_pidfd ? send_by_pidfd(pidfd.get(), signo) : ::kill(info.pid, signo) == 0;

@@ -1,5 +1,7 @@
-// Processes as /proc shows them: a snapshot, and questions to it. /proc/<pid>/stat never blocks, unlike environ and
-// cmdline, which wait for the process's memory lock. Plain values; single-threaded.
+// Processes as /proc shows them: a snapshot, and functions that query it.
+// Reading /proc/<pid>/stat never blocks. Reading environ and cmdline waits for the process's memory lock.
+//
+// Thread: single-threaded. Plain values.
 #pragma once
 
 #include <sys/types.h>
@@ -19,45 +21,46 @@ struct ProcessInfo {
   pid_t group = 0;
   pid_t session = 0;
   char state = '?';
-  std::uint64_t start_time = 0;  // clock ticks since boot: with the pid it names one process for ever
+  // Clock ticks since boot; together with the pid it identifies one process for ever.
+  std::uint64_t start_time = 0;
   std::string command;
 
   bool is_dead() const { return state == 'Z' || state == 'X'; }
 };
 
-// nullopt: it has ended.
+// nullopt if the process has ended.
 std::optional<ProcessInfo> read_process(pid_t pid);
 
-// All that this /proc shows, in order of pid.
+// All processes that this /proc shows, in order of pid.
 std::vector<ProcessInfo> read_all_processes();
 
-// Those below `root` in `table`, without `root` and without the subtrees of `spare`.
+// The processes of `table` below `root`. `root` and the subtrees of `spare` are left out.
 std::vector<ProcessInfo> descendants(const std::vector<ProcessInfo>& table, pid_t root,
                                      const std::vector<pid_t>& spare = {});
 
 // `pid` and its parents up to pid 1.
 std::vector<pid_t> ancestors(pid_t pid);
 
-// Whether its real uid is `uid`. False: it has ended, too.
+// True if the process's real uid is `uid`. False also if it has ended.
 bool is_of_user(pid_t pid, uid_t uid);
 
-// The kernel function that it waits in; empty when unknown.
+// The kernel function in which the process waits. Empty if unknown.
 std::string wait_channel(pid_t pid);
 
-// Parses the content of /proc/<pid>/stat; nullopt: not of that form.
+// Parses the content of /proc/<pid>/stat. nullopt if it is malformed.
 std::optional<ProcessInfo> parse_stat(std::string_view content);
 
-// Signals exactly the process that `info` describes, by pidfd where the kernel has it: a reused pid is never hit.
-// False: it has ended, or may not be signalled.
+// Signals exactly the process that `info` describes. With a pidfd, where the kernel has it, a reused pid is never
+// hit. False if the process has ended or may not be signalled.
 bool signal_process(const ProcessInfo& info, int signo);
 
-// The start time that a process made now would have.
+// The start time that a process created now would get.
 std::uint64_t ticks_since_boot();
 
-// For an fd made by pidfd_open: the pid as seen by the /proc that `proc_fd` is open on; 0: unknown.
+// For an fd made by pidfd_open: the pid in the /proc on which `proc_fd` is open. 0 if unknown.
 pid_t pid_of_pidfd(int proc_fd, int pidfd);
 
-// pidfd_open(2); invalid where the kernel lacks it (before 5.3) or the process has ended.
+// Calls pidfd_open(2). Invalid if the kernel lacks it (before 5.3) or the process has ended.
 base::UniqueFd open_pidfd(pid_t pid);
 bool send_by_pidfd(int pidfd, int signo);
 

@@ -1,10 +1,12 @@
-// System calls without libc: for code that runs in a child that shares the parent's memory or was forked from a process
-// with threads. Touches no errno, no thread-local state, and no sanitizer sees it. Returns -errno on failure.
+// System calls without libc. Use them in a child that shares its parent's memory, or that was forked from a process
+// with threads.
+// They touch no errno and no thread-local state, and no sanitizer sees them. They return -errno on failure.
 #pragma once
 
 #include <sys/syscall.h>
 
-// For functions that run in such a child: no instrumentation, no stack protector (it reads thread-local state).
+// Marks functions that run in such a child. They get no instrumentation and no stack protector, because that reads
+// thread-local state.
 #define MUSTER_BARE                                                                 \
   __attribute__((no_sanitize("address", "undefined", "thread"), no_stack_protector, \
                  optimize("no-tree-loop-distribute-patterns")))

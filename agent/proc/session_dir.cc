@@ -1,3 +1,7 @@
+// Session directories: making, locking, finding and removing them. Read SessionDir::create() and look_at_session()
+// first.
+// Then read remove_session() and list_all_sessions(). The helpers at the top never follow links.
+
 #include "agent/proc/session_dir.h"
 
 #include <dirent.h>
@@ -25,7 +29,7 @@ constexpr std::size_t kLeaseWidth = 80;
 constexpr std::string_view kNoLease = "none";
 constexpr const char* kAlive = "alive";
 constexpr std::size_t kLeaseRead = 4096;
-constexpr std::size_t kOtherRootBytes = 4;  // of chance, in the name of another session root
+constexpr std::size_t kOtherRootBytes = 4;  // random bytes in the name of another session root
 
 std::string root_or_default(const std::string& root) {
   if (!root.empty()) return root;
@@ -38,7 +42,7 @@ std::string boot_id() {
   return content.ok() ? std::string(base::trim(*content)) : std::string("unknown");
 }
 
-// Removes what is in the directory `fd`, never following a link; the file `last` after everything else.
+// Removes everything in the directory `fd`, never following a link. Removes the file `last` after everything else.
 base::Status empty_directory(base::UniqueFd fd, const std::string& shown, std::string_view last = "") {
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(::fdopendir(fd.get()), ::closedir);
   if (!directory) return base::errno_error(errno, fmt::format("read the directory {}", shown));
@@ -72,7 +76,8 @@ bool is_empty_directory(int at) {
 
 enum class Privacy { kOwned, kClosedToOthers };
 
-// Never through a link. NOT_FOUND: nothing has this name. FAILED_PRECONDITION: it is no directory of ours.
+// Opens a directory of ours, never through a link. NOT_FOUND: nothing has this name. FAILED_PRECONDITION: it is not a
+// directory of ours.
 base::Result<base::UniqueFd> open_own_directory(int at, const std::string& name, const std::string& shown,
                                                 Privacy privacy) {
   base::UniqueFd fd(::openat(at, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -99,12 +104,13 @@ SplitPath split_path(const std::string& path) {
   return {slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1)};
 }
 
-// The directory above sessions is ours alone: nobody can exchange what is opened below its descriptor.
+// The directory above sessions belongs to us alone, so no other user can exchange what is opened below its
+// descriptor.
 base::Result<base::UniqueFd> open_parent_of_session(const SplitPath& path) {
   return open_own_directory(AT_FDCWD, path.parent, path.parent, Privacy::kClosedToOthers);
 }
 
-// The path must still name the file that was locked: a sweep may have removed it in between.
+// True if the path still names the locked file. A sweep may have removed the file in between.
 bool is_same_file(int fd, const std::string& path) {
   struct stat by_fd {};
   struct stat by_path {};
@@ -117,7 +123,7 @@ bool is_another_users(const std::string& path) {
   return ::lstat(path.c_str(), &info) == 0 && info.st_uid != ::geteuid();
 }
 
-// The session roots that stand in for `usual` while its name is taken by another user.
+// The session roots that are used instead of `usual` while another user has its name.
 std::vector<std::string> other_session_roots(const std::string& usual) {
   std::vector<std::string> found;
   const SplitPath path = split_path(usual);
@@ -130,7 +136,7 @@ std::vector<std::string> other_session_roots(const std::string& usual) {
   return found;
 }
 
-// Anybody can take the usual name in /tmp. Then a name of chance is used, which nobody can take before.
+// Any user can take the usual name in /tmp. Then use a random name, which no other user can have taken before.
 base::Result<std::string> make_session_root(const std::string& root) {
   std::string usual = session_root(root);
   const base::Status made = base::make_private_directory(usual);
@@ -145,7 +151,7 @@ base::Result<std::string> make_session_root(const std::string& root) {
   return other;
 }
 
-// Zero: no lease is in force any more.
+// Zero if no lease is in force.
 std::chrono::milliseconds lease_left(const std::string& content) {
   using std::chrono::nanoseconds;
   const auto words = base::split(base::trim(content), ' ');
@@ -195,7 +201,7 @@ base::Status check_session_root(const std::string& root) {
 base::Result<SessionDir> SessionDir::create(const std::string& root, const std::string& job_id,
                                             const std::string& agent_id) {
   std::string path;
-  // Another job that ends may remove the empty parent, a sweep a stale directory: then it is made again.
+  // Another job that ends may remove the empty parent, and a sweep may remove a stale directory. Then make it again.
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     MUSTER_ASSIGN_OR_RETURN(const std::string parent, make_session_root(root));
     path = fmt::format("{}/{}-{}", parent, job_id, agent_id);
@@ -227,8 +233,8 @@ void SessionDir::write_lease(std::optional<base::MonotonicTime> until) const {
   const std::string time =
       until ? fmt::format("{}", std::chrono::nanoseconds(until->time_since_epoch()).count()) : std::string(kNoLease);
   static const std::string kBoot = boot_id();
-  // One write of constant width: a reader sees the old or the new lease. A full disk keeps an old one, which only makes
-  // a sweep act earlier, and never while the lock is held.
+  // One write of constant width, so that a reader sees the old or the new lease. Ignore errors: on a full disk the
+  // old lease stays. That only makes a sweep act earlier, and never while the lock is held.
   const std::string line = fmt::format("{:<{}}\n", fmt::format("{} {}", time, kBoot), kLeaseWidth - 1);
   [[maybe_unused]] const ssize_t n = ::pwrite(alive_.get(), line.data(), line.size(), 0);
 }
@@ -252,7 +258,7 @@ std::string shared_memory_dir(const std::string& session_path) {
 
 namespace {
 
-// `alive` goes last: what a removal that was killed leaves is still a session.
+// Removes `alive` last. If a removal is killed, what it leaves is still a session.
 base::Status remove_session_directory(const SplitPath& place, const std::string& path) {
   auto parent = open_parent_of_session(place);
   if (parent.status().code() == base::Code::kNotFound) return base::ok_status();
@@ -271,7 +277,7 @@ base::Status remove_session(const std::string& path) {
   const std::string memory = shared_memory_dir(path);
   const SplitPath place = split_path(path);
   struct stat info {};
-  // Everybody may make one of this name: another user's is not ours to empty.
+  // Any user may make a folder of this name. Never empty another user's folder.
   const bool is_ours =
       !job_of_session(path).empty() && ::lstat(memory.c_str(), &info) == 0 && info.st_uid == ::geteuid();
   base::Status shared = is_ours ? remove_tree(memory) : base::ok_status();
@@ -279,7 +285,7 @@ base::Status remove_session(const std::string& path) {
     if (shared.ok()) shared = remove_mpich_memory("/dev/shm", world);
   }
   MUSTER_RETURN_IF_ERROR(remove_session_directory(place, path));
-  ::rmdir(place.parent.c_str());  // fails while another job is there, as it should
+  ::rmdir(place.parent.c_str());  // fails while another job is there, which is right
   return shared;
 }
 
@@ -324,7 +330,7 @@ base::Result<FoundSession> look_at_session(const std::string& path) {
   const std::string file = fmt::format("{}/{}", path, kAlive);
   base::UniqueFd alive(::openat(session.get(), kAlive, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   if (!alive.valid() && errno == ENOENT) {
-    // It is made right after the directory, and removed right before it.
+    // An empty directory is normal: the file is made right after the directory, and removed right before it.
     if (is_empty_directory(session.get())) return found;
     return base::error(base::Code::kFailedPrecondition, "{} has no file {}: it is no session directory", path, kAlive);
   }

@@ -1,5 +1,7 @@
-// What a session directory tells of its job once agent and warden are gone: its ranks and its cgroup. Plain values;
-// reads small files, blocks for as long as the file system does.
+// Reads what a session directory says about its job after agent and warden are gone: its ranks, its cgroup and its
+// MPI worlds.
+//
+// Plain values. It reads small files and blocks for as long as the file system does.
 #pragma once
 
 #include <sys/types.h>
@@ -14,23 +16,24 @@ namespace muster::agent::inline proc {
 
 struct KnownRank {
   pid_t pid = 0;
-  std::uint64_t not_before = 0;  // its start time, in ticks since boot, is this or shortly after
+  std::uint64_t not_before = 0;  // its start time is this or shortly after, in ticks since boot
 };
 
 std::vector<KnownRank> known_ranks(const std::string& session_path);
-// The same of any note with a pid and a start time in each line.
+// The same for any note that has a pid and a start time on each line.
 std::vector<KnownRank> known_processes(const std::string& session_path, const std::string& note);
 
-// Only those that are named after the session: whoever can write the note has no other cgroup emptied.
+// Returns only cgroups that are named after the session. So a process that can write the note cannot make Muster
+// empty another cgroup.
 std::vector<std::string> known_cgroups(const std::string& session_path);
 
-// What PMI calls the worlds of the job's ranks: Launch.world's name, one for each start.
+// PMI's names of the worlds of the job's ranks: the name in Launch.world, one for each start.
 inline constexpr const char* kWorldNote = "mpi-world";
 std::vector<std::string> known_worlds(const std::string& session_path);
 
-// The processes of `table` that are left of the session (setsid) of a rank. A session keeps its number for as long as
-// it has members, so these are the rank's, unless the number was given away again after the last of them: then its
-// leader is there and started much later. Pure.
+// The processes of `table` that are left of the session (setsid) of a rank. Pure.
+// A session keeps its number as long as it has members, so processes with that number are the rank's. If all were
+// gone and the number was reused, its leader exists and started much later; then nothing is returned.
 std::vector<ProcessInfo> members_of_session(const std::vector<ProcessInfo>& table, const KnownRank& rank);
 
 }  // namespace muster::agent::proc
