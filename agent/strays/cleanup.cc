@@ -1,3 +1,6 @@
+// The whole of the cleanup, in class Cleaner. Read Cleaner::run() at the end first, which calls the other steps.
+// Then read confirm(), kill_strays(), settle(), remove_sessions() and remove_traces(), in this order.
+
 #include "agent/strays/cleanup.h"
 
 #include <poll.h>
@@ -18,7 +21,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr milliseconds kCleanupSecondLook{2000};
-constexpr int kMaxLooks = 4;  // after the first one
+constexpr int kMaxLooks = 4;  // number of searches after the first one
 constexpr milliseconds kCleanupKillBound{5000};
 constexpr int kCleanupMaxPollMs = 16;
 
@@ -68,8 +71,8 @@ bool is_dead(const HostLook& look, const std::string& job_id) {
   return job != look.jobs.end() && job->second == JobState::kDead;
 }
 
-// Jobs of which the second look sees remains that the first did not: a lease has run out in between, a process was
-// born.
+// Jobs of which the second search sees remains that the first one did not. A lease has expired in between, or a
+// process has started.
 std::set<std::string> new_in(const HostLook& first, const HostLook& second) {
   std::set<std::string> jobs;
   for (const Stray& stray : second.strays) {
@@ -106,7 +109,7 @@ class Cleaner {
   std::vector<Trace> traces_;
 };
 
-// What both looks agree on is left over.
+// Takes as left over what both searches agree on.
 void Cleaner::confirm(const HostLook& first, HostLook second) {
   strays_ = seen_twice(first.strays, second.strays);
   for (SeenSession& session : second.sessions) {
@@ -139,8 +142,8 @@ void Cleaner::add_new(const std::vector<Stray>& strays) {
   }
 }
 
-// Each round pins what is to be killed, looks again, and kills what is still the same stray. Those that were born
-// meanwhile are of jobs that were found dead twice.
+// Each round pins the targets, searches again, and kills those that are still the same strays. It also kills strays
+// that started meanwhile, because their jobs were found dead twice.
 base::Status Cleaner::kill_strays() {
   std::set<std::string> jobs;
   for (const Stray& stray : strays_) jobs.insert(stray.job_id);
@@ -150,7 +153,7 @@ base::Status Cleaner::kill_strays() {
   const auto deadline = Clock::now() + kCleanupKillBound;
   int wait_ms = 1;
   std::vector<Stray> targets = strays_;
-  // A process that is just being executed shows no environment, so only two empty looks count.
+  // A process that is just being executed shows no environment. So stop only after two searches that find nothing.
   for (int empty_looks = 0; empty_looks < 2 && Clock::now() < deadline;) {
     std::vector<base::UniqueFd> pidfds;
     for (const Stray& target : targets) pidfds.push_back(open_pidfd(target.info.pid));
@@ -174,7 +177,7 @@ base::Status Cleaner::kill_strays() {
   return base::ok_status();
 }
 
-// What the last look still saw is left.
+// Sets the state of all processes. Those that the last search still saw are left.
 void Cleaner::settle(const std::vector<Stray>& left) {
   for (Remains& remains : report_.remains) {
     if (remains.kind != RemainsKind::kProcess) continue;
@@ -199,7 +202,7 @@ void Cleaner::finish(RemainsKind kind, const std::string& path, const base::Stat
   if (!removed.ok()) remains->problem = removed.message();
 }
 
-// The notes of a job are needed for as long as it has a process.
+// Removes the sessions. The notes of a job are needed as long as the job has a process, so such a session is kept.
 void Cleaner::remove_sessions() {
   for (SeenSession& session : sessions_) {
     const bool has_process = std::ranges::any_of(report_.remains, [&session](const Remains& each) {
@@ -209,7 +212,7 @@ void Cleaner::remove_sessions() {
     if (!has_process) {
       for (const std::string& path : known_cgroups(session.found.path)) {
         const Trace trace{.kind = TraceKind::kCgroup, .job_id = session.job_id, .path = path};
-        if (has(traces_, trace)) continue;  // it was empty before
+        if (has(traces_, trace)) continue;  // it was empty before and is a trace of its own
         if (const auto status = remove_trace(trace); !status.ok()) report_.problems.push_back(status.message());
       }
       removed = remove_session(session.found.path);
@@ -221,7 +224,7 @@ void Cleaner::remove_sessions() {
 
 void Cleaner::remove_traces() {
   for (const Trace& trace : traces_) finish(kind_of(trace.kind), trace.path, remove_trace(trace));
-  // Fails while a job is there, as it should.
+  // This fails while a job is there, which is right.
   for (const std::string& root : session_roots(options_.look.session_root)) ::rmdir(root.c_str());
 }
 

@@ -1,7 +1,10 @@
-// Ends what dead jobs of our uid have left on this host, whichever they are: `muster-agent --cleanup`. The rule is in
-// stray_rule.h; it must hold in two looks 2 s apart; what only the later one sees is looked at again. Every process is
-// pinned by a pidfd and looked at once more, start time and environment, before it is killed. Nothing of a job that
-// lives is touched, not even by name.
+// Ends everything that dead jobs of our uid have left on this host, whichever jobs they are: `muster-agent
+// --cleanup`.
+//
+// The rule is in stray_rule.h. It must hold in two searches 2 s apart. If only the later search sees something, there
+// is another search.
+// Each process is pinned by a pidfd. Its start time and environment are read once more before it is killed.
+// Nothing of a living job is touched, not even something that only has its name.
 #pragma once
 
 #include <chrono>
@@ -15,22 +18,22 @@ namespace muster::agent::inline strays {
 
 struct CleanupOptions {
   LookOptions look{};
-  bool dry_run = false;  // find, touch nothing
+  bool dry_run = false;  // find only; touch nothing
 };
 
 enum class RemainsKind { kProcess, kSession, kSocket, kCgroup, kSharedMemory };
-enum class RemainsState { kFound, kGone, kLeft };  // kFound: dry run
+enum class RemainsState { kFound, kGone, kLeft };  // kFound is the state in a dry run
 
 struct Remains {
   RemainsKind kind{};
   RemainsState state = RemainsState::kFound;
   std::string job_id;
-  pid_t pid = 0;                 // of a process
-  std::uint64_t start_time = 0;  // of a process, in ticks since boot
-  std::string name;              // a process's command, else the path
+  pid_t pid = 0;                 // set for a process
+  std::uint64_t start_time = 0;  // set for a process, in ticks since boot
+  std::string name;              // the process's command; for other kinds the path
   std::chrono::seconds age{0};
   std::string found_by = {};
-  std::string problem = {};  // why it is left
+  std::string problem = {};  // why it is left; empty otherwise
 };
 
 struct WaitingJob {
@@ -41,11 +44,12 @@ struct WaitingJob {
 struct CleanupReport {
   std::vector<Remains> remains;
   std::vector<std::string> alive_jobs;
-  std::vector<WaitingJob> waiting_jobs;  // over perhaps, but their lease runs: not touched
+  // Jobs that may be over, but whose lease still runs. Nothing of them is touched.
+  std::vector<WaitingJob> waiting_jobs;
   std::vector<std::string> problems;
 };
 
-// Blocks, bounded by about 20 s.
+// Blocks for at most about 20 s.
 base::Result<CleanupReport> clean_up(const CleanupOptions& options);
 
 }  // namespace muster::agent::strays

@@ -1,3 +1,6 @@
+// One search of a host, in class Looker. Read Looker::run() first, which calls the steps in order.
+// Then read read_processes(), add_session() and find_traces(). stray_rule.cc decides which processes are strays.
+
 #include "agent/strays/host_look.h"
 
 #include <sys/stat.h>
@@ -20,14 +23,15 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr milliseconds kScanTime{8000};
-constexpr milliseconds kYoung{1000};  // many times what an agent needs between making its lock file and locking it
+// Many times the time that an agent needs between making its lock file and locking it.
+constexpr milliseconds kYoung{1000};
 
-// Since something was made in the directory, its lock file first of all.
+// The time since something was last made in the directory, such as its lock file.
 milliseconds age_of(const std::string& session_path) {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
   struct stat info {};
-  ::lstat(session_path.c_str(), &info);  // one that is gone by now is not looked at either
+  ::lstat(session_path.c_str(), &info);  // if the session is gone by now, nothing reads it either
   return milliseconds((now.tv_sec - info.st_mtim.tv_sec) * 1000 + (now.tv_nsec - info.st_mtim.tv_nsec) / 1'000'000);
 }
 
@@ -78,7 +82,8 @@ base::Status Looker::read_processes() {
   }
   for (const ProcessInfo& info : sight_.table) {
     if (is_of_user(info.pid, ::getuid())) sight_.own.insert(info.pid);
-    // Others may be slow on a loaded host; only one that hangs in the kernel may be what we look for.
+    // Other processes may be slow on a loaded host. Report only one that hangs in the kernel, because it may be a
+    // stray.
     if (sight_.unreadable.contains(info.pid) && info.state == 'D') {
       look_.problems.push_back(fmt::format("pid {} ({}) hangs in the kernel{}{}: its environment cannot be read",
                                            info.pid, info.command, wait_channel(info.pid).empty() ? "" : " in ",
@@ -92,13 +97,15 @@ base::Status Looker::read_processes() {
       sight_.marked[process.info.pid] = process.job_id;
       marked_.push_back(std::move(process));
     } else if (is_there) {
-      sight_.unreadable.insert(process.info.pid);  // the pid was reused in between: nothing is known of the new one
+      // The pid was reused in between, so nothing is known of the new process.
+      sight_.unreadable.insert(process.info.pid);
     }
   }
   return base::ok_status();
 }
 
-// One that is not visible from here, only from a process, says whether its job lives and no more.
+// Adds a session. A session that only a process can see, and not this one, counts only for the question whether its
+// job lives.
 void Looker::add_session(const std::string& job_id, const std::string& path, bool is_visible) {
   if (!looked_at_.insert(path).second) return;
   const milliseconds age = age_of(path);
@@ -117,13 +124,14 @@ void Looker::add_session(const std::string& job_id, const std::string& path, boo
     seen.found = std::move(*found);
     if (is_visible) sessions_.push_back(std::move(seen));
   } else if (may_be_alive(found) && exists(path)) {
-    // Whose lock cannot be seen may live.
+    // If the lock cannot be read, the session may be alive.
     by_job_[job_id].push_back({.is_locked = true, .lease_has_passed = false});
     look_.problems.push_back(found.status().message());
   }
 }
 
-// Those under the root; those that a process names, which may lie under another root or be visible to it alone.
+// Finds the sessions under the root, then those that a process names. The latter may lie under another root, or be
+// visible only to that process.
 void Looker::find_sessions() {
   const base::Status root = check_session_root(options_.session_root);
   if (!root.ok()) look_.problems.push_back(root.message());
@@ -134,7 +142,8 @@ void Looker::find_sessions() {
   }
   for (const MarkedProcess& process : marked_) {
     const std::string& path = process.session_dir;
-    // Anybody can set the variable; a directory that is removed for it must be one of ours by its place and name.
+    // Any process can set the variable. So accept only a directory that is a session of ours by its place and name,
+    // because it may be removed.
     if (!path.starts_with('/') || job_of_session(path) != process.job_id) continue;
     if (!is_session_root(std::string_view(path).substr(0, path.rfind('/')))) continue;
     if (exists(path)) {
@@ -176,8 +185,8 @@ void Looker::find_traces() {
     directories.push_back(*runtime + "/muster");
   }
   look_.traces = find_abandoned_sockets(directories);
-  // A job may live under a root that we do not know: then it has a warden more than there are locked sessions, and what
-  // has no session that we can see may be its.
+  // A job may live under a root that we do not know. Then there are more wardens than locked sessions. In that case,
+  // what has no session that we can see may belong to that job.
   const auto wardens = std::ranges::count_if(sight_.table, [this](const ProcessInfo& info) {
     return is_warden(info) && !info.is_dead() && sight_.own.contains(info.pid);
   });

@@ -11,7 +11,7 @@ constexpr std::string_view kWarden = "muster-warden";
 constexpr auto kLaunchers = std::to_array<std::string_view>({"hvdrun", "muster", "launcherd", "muster-agent"});
 constexpr auto kLogins = std::to_array<std::string_view>({"sshd", "sshd-session"});
 
-// Launchers, agents and wardens. An agent goes by the name of its file; it is the parent of a warden.
+// Launchers, agents and wardens. An agent has the name of its file, so it is found as the parent of a warden.
 std::set<pid_t> find_keepers(const std::vector<ProcessInfo>& table) {
   std::set<pid_t> keepers;
   for (const ProcessInfo& info : table) {
@@ -21,7 +21,8 @@ std::set<pid_t> find_keepers(const std::vector<ProcessInfo>& table) {
     keepers.insert(info.pid);
     if (info.parent > 1) keepers.insert(info.parent);
   }
-  // A warden without its agent is a child of pid 1, or of the user's subreaper, whose other children are no warden's.
+  // A warden without its agent is a child of pid 1 or of the user's subreaper. The other children of those have no
+  // part in any warden.
   for (const ProcessInfo& info : table) {
     if (info.command == "systemd" || info.command == "init") keepers.erase(info.pid);
   }
@@ -54,7 +55,7 @@ class Search {
   const HostSight& sight_;
   const std::set<pid_t> spared_;
   std::vector<Stray> found_;
-  std::set<pid_t> known_;  // of found_
+  std::set<pid_t> known_;  // pids of found_
 };
 
 bool Search::is_dead_job(const std::string& job_id) const {
@@ -65,7 +66,7 @@ bool Search::is_dead_job(const std::string& job_id) const {
 void Search::consider(const ProcessInfo& info, const std::string& job_id, std::string_view found_by) {
   if (info.is_dead() || info.pid <= 1 || known_.contains(info.pid) || spared_.contains(info.pid)) return;
   if (!sight_.own.contains(info.pid) || sight_.unreadable.contains(info.pid) || !is_dead_job(job_id)) return;
-  // What it says of itself comes first: a job within a job may live.
+  // The job in its own environment comes first, because a job inside a job may live.
   const auto mark = sight_.marked.find(info.pid);
   if (mark != sight_.marked.end() && mark->second != job_id) return;
   if (mark == sight_.marked.end() && !sight_.all_read) return;
@@ -76,11 +77,11 @@ void Search::consider(const ProcessInfo& info, const std::string& job_id, std::s
 void Search::add_descendants() {
   std::multimap<pid_t, const ProcessInfo*> children;
   for (const ProcessInfo& info : sight_.table) children.emplace(info.parent, &info);
-  for (std::size_t i = 0; i < found_.size(); ++i) {  // grows meanwhile
+  for (std::size_t i = 0; i < found_.size(); ++i) {  // consider() appends to found_ meanwhile
     const Stray parent = found_[i];
     const auto [first, last] = children.equal_range(parent.info.pid);
     for (auto child = first; child != last; ++child) {
-      // The snapshot is not atomic: an older child is that of a process which had the pid before.
+      // The snapshot is not atomic. An older child belongs to another process that had the pid before.
       if (child->second->start_time < parent.info.start_time) continue;
       consider(*child->second, parent.job_id, "descendant");
     }

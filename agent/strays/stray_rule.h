@@ -1,10 +1,11 @@
-// Which processes of a host are strays: the decision of every search that does not know which job is over. Pure; what
-// was seen comes in as plain values (host_look.h collects them).
+// Decides which processes of a host are strays. All searches that do not know which job is over use this rule. Pure:
+// host_look.h collects its input as plain values.
 //
-// A job lives while somebody holds the lock of one of its sessions, and until the last lease written in one has passed.
-// A process is attributed to a job by MUSTER_JOB_ID in its environment; without one of its own, by the cgroup or the
-// ranks that the job's session has noted, or by descent from such a process. It is a stray when that job is dead, and
-// was so twice (seen_twice).
+// Job: a job lives while a process holds the lock of one of its sessions. It also lives until the last lease written
+// in them has passed.
+// Process: it belongs to the job that MUSTER_JOB_ID in its environment names. Without that variable, the cgroup or
+// the ranks that a job's session has noted decide. Descendants of such a process belong to its job, too.
+// Stray: a process is a stray if its job is dead, and was dead in two searches (seen_twice).
 #pragma once
 
 #include <sys/types.h>
@@ -26,10 +27,10 @@ struct SessionSight {
   bool lease_has_passed = true;
 };
 
-// No session at all: dead.
+// A job without sessions is dead.
 JobState judge_job(const std::vector<SessionSight>& sessions);
 
-// What the session of a job has noted.
+// The notes of one job's session.
 struct Claim {
   std::string job_id;
   std::vector<KnownRank> ranks;
@@ -40,25 +41,27 @@ struct Claim {
 struct HostSight {
   std::vector<ProcessInfo> table;       // of all users
   std::set<pid_t> own;                  // those of our uid
-  std::map<pid_t, std::string> marked;  // the job that the environment names
-  std::set<pid_t> unreadable;           // their environment could not be read: never candidates
-  bool all_read = true;                 // false: who is not in `marked` may yet be
-  std::vector<pid_t> spared;            // the caller and its ancestors
+  std::map<pid_t, std::string> marked;  // the job that a process's environment names
+  std::set<pid_t> unreadable;           // processes whose environment could not be read; never candidates
+  // If false, a process that is not in `marked` may still have a job in its environment.
+  bool all_read = true;
+  std::vector<pid_t> spared;  // the caller and its ancestors
   std::vector<Claim> claims;
-  std::map<std::string, JobState> jobs;  // each that a process or a claim names; one that is missing lives
+  // All jobs that a process or a claim names. A job that is missing here lives.
+  std::map<std::string, JobState> jobs;
 };
 
 struct Stray {
   ProcessInfo info;
   std::string job_id;
-  std::string found_by;  // "environment", "cgroup", "session", "note", "descendant"
+  std::string found_by;  // "environment", "cgroup", "session", "note" or "descendant"
 };
 
-// Never candidates: `spared`, sshd, launchers, agents and wardens, whatever is below one of those three, and a process
-// whose environment names a job that is not dead.
+// These processes are never candidates: `spared`, sshd, and launchers, agents and wardens with everything below them.
+// A process whose environment names a job that is not dead is not one, either.
 std::vector<Stray> find_strays(const HostSight& sight);
 
-// Those of `second` that `first` has as the same process (pid and start time) of the same job.
+// The strays of `second` that `first` contains, too: the same process (pid and start time) of the same job.
 std::vector<Stray> seen_twice(const std::vector<Stray>& first, const std::vector<Stray>& second);
 
 bool is_warden(const ProcessInfo& info);

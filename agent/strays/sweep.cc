@@ -1,3 +1,6 @@
+// The whole of the sweep. Read sweep() at the end first, which calls the steps in order.
+// Then read lock_dead_sessions(), Sweeper::find() and Sweeper::kill_strays().
+
 #include "agent/strays/sweep.h"
 
 #include <poll.h>
@@ -26,9 +29,9 @@ constexpr milliseconds kSweepSecondLook{2000};
 constexpr milliseconds kLockPoll{20};
 constexpr milliseconds kSweepKillBound{3000};
 constexpr int kSweepMaxPollMs = 16;
-constexpr milliseconds kKeepersEndJob{8000};  // after they were continued
+constexpr milliseconds kKeepersEndJob{8000};  // time to end their job after they were continued
 
-// The sessions of the job whose agent and warden are gone, locked by us; the others go into the report.
+// Returns the job's sessions whose agent and warden are gone, locked by us. The others go into the report.
 base::Result<std::vector<FoundSession>> lock_dead_sessions(const std::string& job_id, const SweepOptions& options,
                                                            SweepReport& report) {
   MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> paths, list_sessions(options.session_root, job_id));
@@ -37,7 +40,7 @@ base::Result<std::vector<FoundSession>> lock_dead_sessions(const std::string& jo
   for (const std::string& path : paths) {
     while (true) {
       auto session = look_at_session(path);
-      if (!session.ok() && !may_be_alive(session)) break;  // removed in between, or not ours
+      if (!session.ok() && !may_be_alive(session)) break;  // the session was removed in between, or is not ours
       const bool is_free = session.ok() && !session->is_alive && (options.owner_says_dead || session->lease_has_passed);
       if (is_free) {
         dead.push_back(std::move(*session));
@@ -50,7 +53,7 @@ base::Result<std::vector<FoundSession>> lock_dead_sessions(const std::string& jo
       if (session.ok() && session->is_alive) {
         for (const ProcessInfo& keeper : continue_stopped_keepers(path)) {
           report.continued.push_back(keeper);
-          // It ends its job now, if that is over.
+          // The keeper now ends its job, if that is over, so wait longer.
           if (session->lease_has_passed) deadline = Clock::now() + kKeepersEndJob;
         }
       }
@@ -65,7 +68,7 @@ bool is_spared(const std::vector<pid_t>& spare, pid_t pid) {
   return std::ranges::find(spare, pid) != spare.end();
 }
 
-// One directory can have several names: /tmp/x and /tmp//x.
+// Compares files and not names, because one directory can have several names, such as /tmp/x and /tmp//x.
 bool is_same_file(const std::string& a, const std::string& b) {
   struct stat by_a {};
   struct stat by_b {};
@@ -121,7 +124,7 @@ void Sweeper::kill_cgroup(const FoundSession& session) {
   }
 }
 
-// Sessions that lie under another root live or not, as their locks say; those that we hold are ours.
+// The locks say whether sessions under other roots live. Sessions whose lock we hold are dead.
 bool Sweeper::is_of_living_session(const std::string& session_dir, const std::vector<FoundSession>& dead) const {
   if (std::ranges::find(report_.alive, session_dir) != report_.alive.end()) return true;
   const bool is_dead =
@@ -129,14 +132,14 @@ bool Sweeper::is_of_living_session(const std::string& session_dir, const std::ve
   return !is_dead && may_be_living_session(session_dir, job_id_);
 }
 
-// Marked processes, what descends from them, and what is left of the sessions of known ranks.
+// Finds marked processes, their descendants, and what is left of the sessions of known ranks.
 base::Result<std::vector<ProcessInfo>> Sweeper::find(const std::vector<FoundSession>& dead) const {
   MUSTER_ASSIGN_OR_RETURN(const EnvironScan scan, scan_environments(job_id_));
   const auto table = read_all_processes();
   std::vector<ProcessInfo> found;
   for (const MarkedProcess& process : scan.found) {
     if (is_spared(spare_, process.info.pid) || is_of_living_session(process.session_dir, dead)) continue;
-    // Without the name of its session it may belong to one that lives.
+    // A process that does not name its session may belong to a living one.
     if (process.session_dir.empty() && !report_.alive.empty()) continue;
     add_new(found, process.info);
     for (const ProcessInfo& below : descendants(table, process.info.pid, spare_)) add_new(found, below);
@@ -169,7 +172,7 @@ base::Status Sweeper::kill_strays(const std::vector<FoundSession>& dead, bool lo
   }
   const auto deadline = Clock::now() + kSweepKillBound;
   int wait_ms = 1;
-  // A process that is just being executed shows no environment, so only two empty looks count.
+  // A process that is just being executed shows no environment. So stop only after two searches that find nothing.
   for (int empty_looks = 0; empty_looks < 2 && Clock::now() < deadline;) {
     for (const ProcessInfo& info : found) {
       if (!signal_process(info, SIGKILL)) continue;

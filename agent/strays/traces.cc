@@ -26,7 +26,7 @@ constexpr std::size_t kJobIdLength = 8;
 constexpr int kMaxCgroups = 10'000;
 constexpr int kMaxDepth = 12;
 
-// nullopt: it is gone, not of this kind, or somebody else's.
+// The file's age. nullopt if it is gone, not of this type, or another user's.
 std::optional<std::chrono::seconds> age_of_own(const std::string& path, mode_t type) {
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0 || (info.st_mode & S_IFMT) != type || info.st_uid != ::geteuid()) {
@@ -35,7 +35,7 @@ std::optional<std::chrono::seconds> age_of_own(const std::string& path, mode_t t
   return std::chrono::seconds(std::max<long>(0, ::time(nullptr) - info.st_mtime));
 }
 
-// The job of muster-<job> and muster-<job>-…; empty: another name.
+// The job in a name muster-<job> or muster-<job>-… . Empty for any other name.
 std::string job_in_name(const std::string& name) {
   if (!name.starts_with(kPrefix)) return "";
   const std::string rest = name.substr(kPrefix.size());
@@ -73,7 +73,7 @@ base::Status remove_file(const std::string& path) {
 std::vector<Trace> find_abandoned_sockets(const std::vector<std::string>& directories) {
   std::vector<Trace> found;
   for (const std::string& directory : directories) {
-    if (!is_private_directory(directory)) continue;  // also a link: another user may have made it
+    if (!is_private_directory(directory)) continue;  // false also for a link, which another user may have made
     for (const std::string& name : base::entries_of(directory)) {
       if (!name.starts_with(kSocketPrefix) || !name.ends_with(kSocketSuffix)) continue;
       const auto job = base::JobId::parse(std::string_view(name).substr(
@@ -89,7 +89,7 @@ std::vector<Trace> find_abandoned_sockets(const std::vector<std::string>& direct
 }
 
 std::string cgroup_root(const std::string& mountinfo) {
-  // As if our own cgroup were the root of what is mounted.
+  // Find it as if our own cgroup were the root of the mounted hierarchy.
   const auto root = find_own_cgroup(mountinfo, "0::/");
   return root.ok() ? *root : "";
 }

@@ -1,6 +1,8 @@
-// What dead jobs leave on a host beside processes and session directories: the sockets of killed launchers, empty
-// cgroups, and files in /dev/shm that are named after a job. Segments of System V and files with other names cannot be
-// attributed with certainty, so they are not looked for. Blocks for as long as the file systems do.
+// Finds and removes what dead jobs leave on a host besides processes and session directories. These are sockets of
+// killed launchers, empty cgroups, and files in /dev/shm that are named after a job.
+// It does not search segments of System V and files with other names, because their job is never certain.
+//
+// Calls block for as long as the file systems do.
 #pragma once
 
 #include <chrono>
@@ -20,21 +22,20 @@ struct Trace {
   std::chrono::seconds age{0};
 };
 
-// job-<id>.sock, of our uid, in these directories, at which nobody listens.
+// Sockets job-<id>.sock of our uid in these directories, at which no process listens.
 std::vector<Trace> find_abandoned_sockets(const std::vector<std::string>& directories);
 
-// muster-<job>-<agent>, of our uid and without a process, anywhere below `root`; at most some 10,000 groups are looked
-// at.
+// Cgroups muster-<job>-<agent> of our uid without a process, anywhere below `root`. Reads at most 10,000 groups.
 std::vector<Trace> find_empty_cgroups(const std::string& root);
 
-// Files of our uid in `directory` named muster-<job>, or muster-<job>-… .
+// Files of our uid in `directory` that are named muster-<job> or muster-<job>-… .
 std::vector<Trace> find_shared_memory(const std::string& directory);
 
-// Where cgroup version 2 is mounted; empty: nowhere.
+// The directory on which cgroup v2 is mounted. Empty if it is not mounted.
 std::string cgroup_root(const std::string& mountinfo);
 
-// For one that was judged to be left over. A socket at which somebody listens by now, and a cgroup that has a process,
-// stay: FAILED_PRECONDITION.
+// Removes a trace that was judged to be left over. FAILED_PRECONDITION: a process listens at the socket by now, or
+// the cgroup has a process. Then the trace stays.
 base::Status remove_trace(const Trace& trace);
 
 }  // namespace muster::agent::strays
