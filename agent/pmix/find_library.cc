@@ -21,7 +21,7 @@ bool is_library(const std::string& path) {
          std::string_view(magic, sizeof magic) == "\177ELF";
 }
 
-// Its strings are paths that end with a NUL.
+// Searches the cache's bytes. Its strings are paths that end with a NUL.
 bool is_in_cache(std::string_view cache) {
   const std::string ending = "/" + std::string(kName) + '\0';
   for (auto at = cache.find(ending); at != std::string_view::npos; at = cache.find(ending, at + 1)) {

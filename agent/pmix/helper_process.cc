@@ -12,7 +12,7 @@
 namespace muster::agent::pmix {
 namespace {
 
-// What libpmix must read, and nothing that an outer launcher has said to it.
+// The variables that libpmix must read. Leaves out everything that an outer launcher set for libpmix.
 std::vector<std::string> helper_environment(const std::vector<std::string>& of_ranks, const std::string& directory) {
   std::vector<std::string> environment = {"PMIX_MCA_gds=hash", "TMPDIR=" + directory};
   for (const std::string& entry : of_ranks) {
@@ -56,13 +56,13 @@ HelperProcess& HelperProcess::operator=(HelperProcess&& other) noexcept {
 
 void HelperProcess::end() {
   if (pid_ == 0) return;
-  ::kill(pid_, SIGKILL);  // ours and not reaped: the number is its
+  ::kill(pid_, SIGKILL);  // its number is safe, because it is our unreaped child
   ::waitpid(std::exchange(pid_, 0), nullptr, 0);
 }
 
 std::string HelperProcess::reap() {
   if (pid_ == 0) return "has ended";
-  // It may have closed its socket and go on.
+  // It may have closed its socket without ending, so end it.
   ::kill(pid_, SIGTERM);
   int status = 0;
   ::waitpid(std::exchange(pid_, 0), &status, 0);

@@ -1,5 +1,5 @@
-// A running muster-pmix: our child, of the same user, not of the job. Ends with this object, with the agent, or with
-// its socket.
+// A running muster-pmix: a child of this process, of the same user, and not of the job. It ends with this object,
+// with the agent, or when its socket closes.
 #pragma once
 
 #include <sys/types.h>
@@ -14,8 +14,9 @@ namespace muster::agent::pmix {
 
 class HelperProcess {
  public:
-  // From memory: nothing is written to a disk. `environment`: of the ranks; what it has for libpmix is left out but for
-  // where libraries are. UNIMPLEMENTED: this build has no helper.
+  // Starts it from memory; nothing is written to a disk. `environment` is the ranks' environment. The helper gets
+  // only LD_LIBRARY_PATH, PATH, HOME and LANG of it, and no settings for libpmix.
+  // UNIMPLEMENTED: this build has no helper.
   static base::Result<HelperProcess> start(const std::vector<std::string>& environment, const std::string& directory,
                                            bool verbose);
   HelperProcess() = default;
@@ -23,10 +24,11 @@ class HelperProcess {
   HelperProcess(HelperProcess&& other) noexcept;
   HelperProcess& operator=(HelperProcess&& other) noexcept;
 
-  pid_t pid() const { return pid_; }  // 0: none
+  pid_t pid() const { return pid_; }  // 0 if there is none
   base::UniqueFd take_socket() { return std::move(socket_); }
-  void end();  // kills and reaps
-  // It has closed its socket: how it ended, for a sentence ("was ended by signal 9").
+  void end();  // kills and reaps it
+  // Call it when the helper has closed its socket. Returns how it ended, as part of a sentence ("was ended by signal
+  // 9").
   std::string reap();
 
  private:

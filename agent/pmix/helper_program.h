@@ -1,11 +1,11 @@
-// The program muster-pmix, as this build has it in itself.
+// The program muster-pmix, which this build carries in itself.
 #pragma once
 
 #include <string_view>
 
 namespace muster::agent::pmix {
 
-// An ELF file, compressed by gzip; empty: libpmix's headers were not there when this was built.
+// An ELF file, compressed by gzip. Empty if libpmix's headers were missing when this was built.
 std::string_view helper_program();
 
 }  // namespace muster::agent::pmix

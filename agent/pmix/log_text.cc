@@ -38,7 +38,7 @@ std::optional<std::string_view> take_string(std::string_view& rest) {
 
 std::optional<std::string_view> help_text(std::string_view rest) {
   if (!take_string(rest) || !take_string(rest) || !take_count(rest) || rest.empty()) return std::nullopt;
-  rest.remove_prefix(1);  // whether it has an error header
+  rest.remove_prefix(1);  // the flag: whether the text has an error header
   return take_string(rest);
 }
 

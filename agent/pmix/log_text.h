@@ -1,5 +1,6 @@
-// The text in what a rank hands to PMIx_Log: Open MPI packs its help texts (file, topic, a flag, text), each field
-// behind a count of one, integers big-endian, strings with their length and a NUL. From the ranks: any bytes. Pure.
+// Extracts the text from what a rank passes to PMIx_Log. The bytes come from ranks, so they may be anything. Pure.
+// Open MPI packs its help texts as file, topic, a flag and the text. A count of one precedes each field. Integers are
+// big-endian; strings have their length in front and a NUL at the end.
 #pragma once
 
 #include <string>
@@ -7,11 +8,12 @@
 
 namespace muster::agent::pmix {
 
-// The last string of a packed help text; of other bytes the longest run of printable ones. At most 64 KiB; control
-// characters but newline and tab are left out; ends with a newline, unless it is empty.
+// Returns the last string of a packed help text. For any other bytes, returns the longest run of printable ones.
+// Returns at most 64 KiB, without control characters other than newline and tab. Ends with a newline, unless it is
+// empty.
 std::string log_text(std::string_view packed);
 
-// A string as it was given, made fit for a terminal in the same way.
+// Makes a plain string fit for a terminal in the same way.
 std::string printable_text(std::string_view text);
 
 }  // namespace muster::agent::pmix

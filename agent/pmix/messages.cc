@@ -1,3 +1,6 @@
+// Encoding and decoding of all messages. One fields() for each struct lists its fields for both directions.
+// Read Writing and Reading first, then one fields(), then encode_any() and decode_any().
+
 #include "agent/pmix/messages.h"
 
 #include <utility>
@@ -10,7 +13,7 @@ namespace {
 constexpr std::size_t kMaxHosts = std::size_t{1} << 20;
 constexpr std::size_t kMaxPrograms = 4096;
 
-// One field after the other, in both directions by the same list.
+// Writing and Reading handle one field after the other, by the same list of fields in both directions.
 struct Writing {
   WireWriter& out;
   bool operator()(const std::string& text) {

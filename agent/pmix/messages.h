@@ -1,6 +1,8 @@
-// What the agent and muster-pmix (its helper: the PMIx server of one job on this host) say to each other, as messages
-// of MessageSocket. Both are of one build, so there are no versions; the helper speaks with ranks and loads a library
-// of the host, so what comes from it is checked as a stranger's. Plain functions.
+// The messages between the agent and muster-pmix, carried by MessageSocket. muster-pmix is its helper, the PMIx
+// server of one job on this host. Plain functions.
+//
+// Both sides are of one build, so there are no versions. The helper talks to ranks and loads a library of the host,
+// so the agent checks its messages as those of a stranger.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +14,15 @@
 
 namespace muster::agent::pmix {
 
-// The longest message that either takes: the data of a fence over all hosts.
+// The longest message that either side accepts: the data of a fence over all hosts.
 inline constexpr std::size_t kMaxMessage = std::size_t{256} << 20;
 
-// First: libpmix is loaded and its server begins. Answered by Ready.
+// The first command: load libpmix and start its server. Ready answers it.
 struct BeginServer {
-  std::string nspace;     // the name of the job among all that this host has and had
-  std::string directory;  // ours, for what libpmix and the ranks keep in files
+  std::string nspace;     // the job's name, unique among all jobs that this host has and had
+  std::string directory;  // a directory of ours for files of libpmix and the ranks
   std::string host_name;  // as in Placement
-  int host = 0;           // the index of this one in Placement
+  int host = 0;           // the index of this host in Placement
 };
 
 struct HostRanks {
@@ -28,44 +30,45 @@ struct HostRanks {
   std::vector<int> ranks;  // ascending
 };
 
-// Then: where all ranks of the job are. Connections are served from here on.
+// The second command: where all ranks of the job are. From then on connections are served.
 struct Placement {
   std::vector<HostRanks> hosts;
-  std::vector<int> programs = {};  // how many ranks each has, in rank order
-  int universe = 0;                // slots of the job's hosts; 0: as many as ranks
+  std::vector<int> programs = {};  // number of ranks of each program, in rank order
+  int universe = 0;                // slots of the job's hosts; 0 means as many as ranks
 };
 
-// Ranks that a rank has spawned (MPI_Comm_spawn): a namespace of their own. `rank` in all other messages is a number of
-// the job: that of a spawned rank is `first` and its rank in this world. Answered by WorldAdded.
+// Ranks that a rank has spawned (MPI_Comm_spawn), with a namespace of their own. WorldAdded answers it.
+// `rank` in all other messages is a job-wide number. For a spawned rank it is `first` plus its rank in this world.
 struct AddWorld {
   std::string nspace;
   int first = 0;
-  int spawner = 0;      // the number of the rank that has spawned it
-  Placement placement;  // hosts as in the job's; those without a rank of this world have an empty list
+  int spawner = 0;  // the number of the rank that has spawned them
+  // The hosts are those of the job. A host without a rank of this world has an empty list.
+  Placement placement;
 };
 
-// To SpawnWanted of this id.
+// Answers the SpawnWanted with this id.
 struct SpawnDone {
   std::uint64_t id = 0;
-  std::string nspace;  // empty: refused
+  std::string nspace;  // empty means refused
 };
 
-// With a descriptor: a rank has connected, and is of the job's user.
+// A rank of the job's user has connected. The message carries its descriptor.
 struct Connection {};
 
-// To FenceEntered of this id: all hosts have come, these are their blobs, one after the other.
+// Answers the FenceEntered with this id: all hosts have entered. `blob` is their blobs, one after the other.
 struct FenceDone {
   std::uint64_t id = 0;
   bool is_ok = false;
   std::string blob;
 };
 
-// Another host wants what this rank of ours has published, as soon as it has; answered by RankData.
+// Another host wants what this host's rank has published, as soon as the rank has published it. RankData answers it.
 struct WantRankData {
   int rank = 0;
 };
 
-// To RankDataWanted of this id.
+// Answers the RankDataWanted with this id.
 struct RankDataFound {
   std::uint64_t id = 0;
   bool is_ok = false;
@@ -74,19 +77,19 @@ struct RankDataFound {
 
 enum class NameStatus { kDone = 0, kExists = 1, kMissing = 2, kFailed = 3 };
 
-// To NamePublish, NameLookUp or NameUnpublish of this id.
+// Answers the NamePublish, NameLookUp or NameUnpublish with this id.
 struct NameAnswer {
   std::uint64_t id = 0;
   int status = 0;                        // a NameStatus
   std::vector<std::string> names = {};   // those that a look-up has found
-  std::vector<std::string> values = {};  // theirs, as they were published
+  std::vector<std::string> values = {};  // their values, as they were published
 };
 
 using Command = std::variant<BeginServer, Placement, Connection, FenceDone, WantRankData, RankDataFound, NameAnswer,
                              AddWorld, SpawnDone>;
 
 struct Ready {
-  std::string error;    // one sentence without the host's name; empty: it serves
+  std::string error;    // one sentence without the host's name; empty if it serves
   std::string version;  // of libpmix
 };
 
@@ -103,15 +106,15 @@ struct RankAborted {
   int code = 0;  // as the program gave it
 };
 
-// All ranks of this host that take part have come.
+// All ranks of this host that take part have entered.
 struct FenceEntered {
   std::uint64_t id = 0;
   std::string name;        // the same on all hosts for the same ranks
-  std::vector<int> hosts;  // that take part, ascending
+  std::vector<int> hosts;  // hosts that take part, ascending
   std::string blob;
 };
 
-// Of a rank on `host`, another one than this.
+// This host wants the data of a rank on another host.
 struct RankDataWanted {
   std::uint64_t id = 0;
   int rank = 0;
@@ -123,7 +126,7 @@ struct RankData {
   std::string blob;
 };
 
-// For the rank's stderr.
+// Text for the rank's stderr.
 struct RankText {
   int rank = 0;
   std::string text;
@@ -132,12 +135,12 @@ struct RankText {
 struct SpawnProgram {
   std::vector<std::string> command = {};
   int ranks = 0;
-  std::vector<std::string> environment = {};  // NAME=VALUE, over the job's
-  std::string workdir = {};                   // empty: the job's
-  std::vector<std::string> hosts = {};        // the names that the program allows; empty: any of the job
+  std::vector<std::string> environment = {};  // NAME=VALUE entries that override the job's
+  std::string workdir = {};                   // empty means the job's
+  std::vector<std::string> hosts = {};        // names of hosts that the program allows; empty means any host of the job
 };
 
-// The rank asks for more processes (MPI_Comm_spawn).
+// A rank asks for more processes (MPI_Comm_spawn).
 struct SpawnWanted {
   std::uint64_t id = 0;
   int rank = 0;
@@ -146,35 +149,35 @@ struct SpawnWanted {
 
 struct WorldAdded {
   int first = 0;
-  std::string error;  // one sentence without the host's name; empty: its ranks may come
+  std::string error;  // one sentence without the host's name; empty if its ranks may start
 };
 
-// The rank publishes values (bytes that only helpers read) under names, for the ranks of this job.
+// A rank publishes values under names for the ranks of this job. Only helpers read the bytes of values.
 struct NamePublish {
   std::uint64_t id = 0;
   int rank = 0;
   std::vector<std::string> names = {};
   std::vector<std::string> values = {};
-  bool is_read_once = false;  // the first look-up takes them away
+  bool is_read_once = false;  // the first look-up removes them
 };
 
 struct NameLookUp {
   std::uint64_t id = 0;
   std::vector<std::string> names = {};
-  bool waits = false;  // until all are published
-  int seconds = 0;     // at most so long; 0: for ever
+  bool waits = false;  // wait until all are published
+  int seconds = 0;     // the longest wait; 0 means for ever
 };
 
 struct NameUnpublish {
   std::uint64_t id = 0;
   int rank = 0;
-  std::vector<std::string> names = {};  // empty: all of this rank
+  std::vector<std::string> names = {};  // empty means all names of this rank
 };
 
 using Event = std::variant<Ready, RankConnected, RankFinalized, RankAborted, FenceEntered, RankDataWanted, RankData,
                            RankText, SpawnWanted, NamePublish, NameLookUp, NameUnpublish, WorldAdded>;
 
-// INVALID_ARGUMENT: no whole message, or something behind it.
+// INVALID_ARGUMENT: the payload is not exactly one whole message.
 std::string encode(const Command& command);
 base::Result<Command> decode_command(const std::string& payload);
 std::string encode(const Event& event);

@@ -1,3 +1,7 @@
+// The whole of Names. A request goes through its names one by one: publish_next(), look_up_next() or
+// unpublish_next().
+// Read struct Request and later_value() first, then these functions.
+
 #include "agent/pmix/names.h"
 
 #include <chrono>
@@ -9,9 +13,9 @@ namespace {
 
 using rendezvous::HorovodValue;
 
-constexpr std::string_view kScopeOfNames = "pmi";  // of the keys, with the rest of PMI's
+constexpr std::string_view kScopeOfNames = "pmi";  // the scope of the keys; the rest of PMI uses it, too
 
-// The first byte of a stored value.
+// The first byte of a stored value says whether the value stays or is read once.
 constexpr char kStays = '=';
 constexpr char kReadOnce = '1';
 
@@ -28,7 +32,7 @@ struct Names::Request {
   std::vector<std::string> values;
   bool is_read_once = false;
   bool waits = false;
-  std::size_t next = 0;  // of `names`
+  std::size_t next = 0;  // index of the next name in `names`
   NameAnswer answer = {};
   rendezvous::HorovodKeys::WaitId wait = 0;
   base::Timer limit = {};
@@ -38,7 +42,7 @@ Names::~Names() {
   for (const auto& [id, request] : open_) keys_.cancel_wait(request->wait);
 }
 
-// The keys may call from within a put of another: nothing may be asked of them there.
+// The keys may call back from within another put, where they may not be called. So continue on the loop.
 Names::Continue Names::later_value(const std::shared_ptr<Request>& request, Continue next) {
   return
       [this, request, next = std::move(next), alive = std::weak_ptr<char>(alive_)](base::Result<HorovodValue> value) {
@@ -107,7 +111,7 @@ void Names::look_up(const NameLookUp& asked) {
   open_[asked.id] = request;
   if (asked.waits && asked.seconds > 0) {
     request->limit = loop_.after(std::chrono::seconds(asked.seconds), [this, weak = std::weak_ptr(request)] {
-      // Not from within: the answer ends the timer that calls this.
+      // Post it: the answer destroys the timer that calls this.
       loop_.post([this, weak, alive = std::weak_ptr<char>(alive_)] {
         const auto late = weak.lock();
         if (alive.lock() && late != nullptr && open_.contains(late->id)) finish(late, NameStatus::kMissing);

@@ -1,12 +1,12 @@
-// Names that ranks publish for each other (MPI_Publish_name, and what MPI_Comm_connect and MPI_Comm_accept exchange),
-// in the job's keys: every host of the job finds them.
+// Names that ranks publish for each other (MPI_Publish_name, and what MPI_Comm_connect and MPI_Comm_accept exchange).
+// They are stored in the job's keys, so every host of the job finds them.
 //
-// A name belongs to the job and goes with it. Two ranks of different hosts that publish the same name at the same
-// moment may both succeed; the later value stays. One that was published for one reader is taken away by its first
-// look-up.
+// A name belongs to the job and disappears with it. If two ranks on different hosts publish the same name at the same
+// moment, both may succeed; the later value stays. A name published for one reader is removed by its first look-up.
 //
-// Loop thread only; owned by pmix::Service. Loop and keys outlive it. Each request gets one answer, never from within
-// the call; none at all once this is destroyed.
+// Owner: pmix::Service. Loop and keys outlive this object.
+// Thread: the loop thread only. Each request gets one answer, never from within the call, and none after this object
+// is destroyed.
 #pragma once
 
 #include <cstdint>
@@ -33,12 +33,12 @@ class Names {
   Names(const Names&) = delete;
   Names& operator=(const Names&) = delete;
 
-  // Exists: a name of them is published already; those before it in the list are published then.
+  // kExists: one of the names is already published. The names before it in the list are then published.
   void publish(const NamePublish& request);
-  // Missing: none of them is published, or with `waits` not all within `seconds`. Without `waits` those that are there
-  // are the answer.
+  // kMissing: none of the names is published; with `waits`, not all were published within `seconds`. Without `waits`,
+  // the answer has the names that are published.
   void look_up(const NameLookUp& request);
-  // Missing: one of them is not published. An empty list stands for all that this rank has published.
+  // kMissing: one of the names is not published. An empty list means all names that this rank has published.
   void unpublish(const NameUnpublish& request);
 
  private:
@@ -50,7 +50,8 @@ class Names {
   void found(const std::shared_ptr<Request>& request, const base::Result<rendezvous::HorovodValue>& value);
   void unpublish_next(const std::shared_ptr<Request>& request);
   void finish(const std::shared_ptr<Request>& request, NameStatus status);
-  // Calls of the keys whose answers come back on the loop, while this lives and the request has no answer.
+  // These two wrap callbacks of the keys. The wrapped callback runs on the loop, and only while this object lives and
+  // the request has no answer.
   Continue later_value(const std::shared_ptr<Request>& request, Continue next);
   std::function<void(base::Status)> later_done(const std::shared_ptr<Request>& request,
                                                std::function<void(base::Status)> next);
@@ -59,7 +60,7 @@ class Names {
   rendezvous::HorovodKeys& keys_;
   const Answer answer_;
   std::map<std::uint64_t, std::shared_ptr<Request>> open_;
-  std::map<int, std::set<std::string>> published_;  // by ranks of this host
+  std::map<int, std::set<std::string>> published_;  // names that ranks of this host have published, by rank
   const std::shared_ptr<char> alive_ = std::make_shared<char>();
 };
 

@@ -9,9 +9,11 @@
 namespace muster::agent::pmix {
 namespace {
 
-// Without it Open MPI 4 looks for its own daemon or Slurm's, finds none, and each rank becomes a world of one.
+// Without it, Open MPI 4 searches for its own daemon or Slurm's and finds none. Then each rank becomes a world of
+// one.
 constexpr std::pair<const char*, const char*> kOnlyByPmix{"OMPI_MCA_schizo", "ompi"};
-constexpr const char* kPlainBuffers = "PMIX_BFROP_BUFFER_NON_DESC";  // of a libpmix without debugging
+// The buffer type of a libpmix without debugging.
+constexpr const char* kPlainBuffers = "PMIX_BFROP_BUFFER_NON_DESC";
 
 }  // namespace
 
@@ -28,7 +30,8 @@ std::vector<std::pair<std::string, std::string>> rank_settings(const RankSetting
       {"PMIX_HOSTNAME", input.host_name},
       kOnlyByPmix,
   };
-  // One for each dialect; a rank takes the youngest that it knows. PMIX_VERSION is left out: then the dialect says it.
+  // Sets one variable for each dialect. A rank uses the newest one that it knows. PMIX_VERSION is left out, so that
+  // the dialect decides.
   const std::string uri = fmt::format("{}-server.{};tcp4://127.0.0.1:{}", input.server, input.host, input.port);
   for (const char* dialect :
        {"PMIX_SERVER_URI2", "PMIX_SERVER_URI21", "PMIX_SERVER_URI3", "PMIX_SERVER_URI4", "PMIX_SERVER_URI41"}) {
@@ -37,15 +40,16 @@ std::vector<std::pair<std::string, std::string>> rank_settings(const RankSetting
   const auto put = [&](const char* name, const std::string& value) {
     if (!user_set.get(name)) settings.emplace_back(name, value);
   };
-  // The cores are dealt by us.
+  // Muster binds ranks to cores itself, so turn Open MPI's binding off.
   put("OMPI_MCA_hwloc_base_binding_policy", "none");
   put("OMPI_MCA_orte_externally_bound", "1");
   if (input.is_crowded) put("OMPI_MCA_mpi_yield_when_idle", "1");
-  // Debian's 4.1 takes UCX for windows where UCX then refuses TCP; without it there is Open MPI's own.
+  // Debian's 4.1 uses UCX for windows even where UCX then refuses TCP. Without UCX, Open MPI uses its own
+  // implementation.
   if (!input.has_rdma) put("OMPI_MCA_osc", "^ucx");
   if (!input.shared_memory.empty()) {
-    put("OMPI_MCA_btl_vader_backing_directory", input.shared_memory);  // 4
-    put("OMPI_MCA_btl_sm_backing_directory", input.shared_memory);     // 5
+    put("OMPI_MCA_btl_vader_backing_directory", input.shared_memory);  // Open MPI 4
+    put("OMPI_MCA_btl_sm_backing_directory", input.shared_memory);     // Open MPI 5
     put("OMPI_MCA_osc_sm_backing_directory", input.shared_memory);
   }
   return settings;

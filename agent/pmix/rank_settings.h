@@ -1,5 +1,5 @@
-// What a rank of Open MPI (4.1 and 5) must find in its environment to come to our PMIx server, and to leave nothing
-// behind. Pure.
+// The environment variables by which a rank of Open MPI (4.1 and 5) finds our PMIx server and leaves nothing behind.
+// Pure.
 #pragma once
 
 #include <cstdint>
@@ -12,26 +12,27 @@
 namespace muster::agent::pmix {
 
 struct RankSettingsInput {
-  std::string nspace;  // name of the rank's world for PMIx
-  std::string server;  // name of the job, by which its servers are called
+  std::string nspace;  // PMIx's name of the rank's world
+  std::string server;  // the name of the job, from which its servers are named
   int rank = 0;
-  int host = 0;  // index of its host
+  int host = 0;  // index of the rank's host
   std::string host_name;
-  std::uint16_t port = 0;     // of 127.0.0.1, where the server is
+  std::uint16_t port = 0;     // the server's port on 127.0.0.1
   std::string directory;      // for files of PMIx
-  std::string shared_memory;  // directory for segments; empty: Open MPI's own choice
-  bool is_crowded = false;    // more ranks than processors: who waits should give way
-  bool has_rdma = false;      // this host
+  std::string shared_memory;  // directory for shared segments; empty means Open MPI's own choice
+  // There are more ranks than processors, so a rank that waits should yield.
+  bool is_crowded = false;
+  bool has_rdma = false;  // this host has RDMA
 };
 
-// `user_set`: the rank's environment so far; settings that are a user's to make are left as he made them.
+// `user_set` is the rank's environment so far. A setting that a user may choose is left as the user set it.
 std::vector<std::pair<std::string, std::string>> rank_settings(const RankSettingsInput& input,
                                                                const base::Environment& user_set);
 
-// On a host that serves no PMIx: MPI_Init fails there, instead of making each rank a world of its own.
+// For a host that serves no PMIx. It makes MPI_Init fail there, instead of making each rank a world of its own.
 void set_without_server(base::Environment& environment);
 
-// True for a setting that another launcher has made for its own ranks, or by which Open MPI would not come to ours.
+// True for a setting that another launcher made for its own ranks, or that would keep Open MPI away from our server.
 bool is_in_the_way(std::string_view name);
 
 }  // namespace muster::agent::pmix

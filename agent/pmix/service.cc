@@ -1,3 +1,6 @@
+// The whole of Service. Read listen(), accepted() and start_helper() first, then readable() and the on() functions.
+// The section on "wishes" (wish_key, follow_wishes) is how a host asks another host for a rank's data.
+
 #include "agent/pmix/service.h"
 
 #include <unistd.h>
@@ -15,7 +18,7 @@ namespace muster::agent::pmix {
 namespace {
 
 constexpr int kBacklog = 4096;
-constexpr std::string_view kScope = "pmi";  // of the keys, with PMI's
+constexpr std::string_view kScope = "pmi";  // the scope of the keys; PMI uses it, too
 
 std::string wish_key(int rank) {
   return fmt::format("pmix/wish/{}", rank);
@@ -25,7 +28,7 @@ std::string data_key(int rank) {
   return fmt::format("pmix/data/{}", rank);
 }
 
-// The value of data_key: this byte, and behind kHas the data.
+// The first byte of the value at data_key. After kHas follow the data.
 constexpr char kHas = '+';
 constexpr char kHasNone = '-';
 
@@ -60,7 +63,8 @@ base::Result<std::unique_ptr<Service>> Service::open(base::Loop& loop, rendezvou
 }
 
 base::Status Service::listen() {
-  // At once: also an mpirun inside a rank looks for it. Its name can be guessed, and /dev/shm is everybody's.
+  // Make it at once, because an mpirun inside a rank searches for it, too. Its name can be guessed, and any user may
+  // write to /dev/shm.
   if (!shared_memory_.empty()) shared_memory_made_ = base::make_private_directory(shared_memory_);
   if (!shared_memory_made_.ok()) shared_memory_.clear();
   MUSTER_ASSIGN_OR_RETURN(const base::IpAddress loopback, base::IpAddress::parse("127.0.0.1"));
@@ -119,7 +123,7 @@ base::Status Service::start_helper() {
   return base::ok_status();
 }
 
-// What other hosts ask of our ranks' data, each once.
+// Waits for other hosts' requests for data of our ranks. Each rank is requested at most once.
 void Service::follow_wishes() {
   if (job_.placement.hosts.size() < 2) return;
   for (const int rank : own_) follow_wishes_of(rank);
@@ -142,7 +146,7 @@ void Service::add_world(const AddWorld& world) {
   };
   if (world.placement.hosts.size() != job_.placement.hosts.size()) return answer("the list of hosts is another one");
   if (has_failed_) return answer("PMIx is not served here");
-  // A host without a rank that has connected has no helper yet: others will ask it.
+  // A host whose ranks have not connected has no helper yet. Start it now, because other hosts will ask it.
   if (!socket_) {
     if (const base::Status started = start_helper(); !started.ok()) {
       fail(started.message());
@@ -177,12 +181,12 @@ void Service::send(const Command& command, std::vector<base::UniqueFd> fds) {
 
 void Service::flush() {
   if (!socket_) return;
-  if (const base::Status sent = socket_->flush(); !sent.ok()) return;  // its end is read
+  if (const base::Status sent = socket_->flush(); !sent.ok()) return;  // readable() will read its end
   if (!socket_->wants_to_write()) {
     writable_.cancel();
   } else if (!writable_.armed()) {
     writable_ = loop_.on_writable(socket_->fd(), [this] {
-      // Not from within: it may end the watch that calls this.
+      // Post it: the call may cancel the watch that calls this.
       loop_.post([this, alive = std::weak_ptr<char>(alive_)] {
         if (alive.lock()) flush();
       });
@@ -222,11 +226,11 @@ void Service::lost(const base::Status& why) {
                   "muster-pmix, by which its ranks of Open MPI find the others, was lost; the ranks were ended");
 }
 
-// Ranks that come find nobody, and MPI_Init tells them so.
+// Stops serving. Ranks that connect later find no server, and their MPI_Init reports that.
 void Service::fail(const std::string& sentence) {
   if (std::exchange(has_failed_, true)) return;
   events_.on_problem(sentence);
-  // Not from here: a callback of these may be what calls this.
+  // Later, because a callback of one of these may be what calls this.
   ending_ = loop_.after(base::Duration::zero(), [this] {
     ending_.cancel();
     watch_.cancel();
@@ -298,7 +302,8 @@ void Service::enter_next(const std::string& name) {
     same.pop_front();
     const bool has_more = !same.empty();
     send(done);
-    // Open MPI does not heed it, and the other hosts wait for what will not come.
+    // Open MPI ignores this error, and the other hosts would wait for something that never comes. So report the ranks
+    // as lost.
     if (!done.is_ok) {
       events_.on_lost(open_ranks(),
                       "its ranks of Open MPI could not exchange what they need of each other; they were ended");
@@ -322,7 +327,7 @@ void Service::on(const RankDataWanted& wanted) {
       keys_.wait(kScope, data_key(wanted.rank), [this, id = wanted.id](const auto& value) { found(id, value); }));
 }
 
-// The helper takes the first answer to an id.
+// The helper uses only the first answer to an id.
 void Service::found(std::uint64_t id, const base::Result<rendezvous::HorovodValue>& value) {
   RankDataFound answer{.id = id, .is_ok = value.ok() && (*value)->starts_with(kHas), .blob = {}};
   if (answer.is_ok) answer.blob = (*value)->substr(1);
@@ -331,7 +336,7 @@ void Service::found(std::uint64_t id, const base::Result<rendezvous::HorovodValu
   });
 }
 
-// Also a refusal is: who has asked waits for one or the other.
+// A refusal is published, too, because the asking host waits for one or the other.
 void Service::on(const RankData& data) {
   if (is_of_this_host(data.rank)) publish(data.rank, data.is_ok ? kHas + data.blob : std::string(1, kHasNone));
 }
@@ -366,7 +371,8 @@ void Service::on(const SpawnWanted& wanted) {
   if (is_of_this_host(wanted.rank)) events_.on_spawn(wanted);
 }
 
-// Its peers wait for the new processes, and would for ever. One that has none is free to go on with the error.
+// Peers of the rank would wait for the new processes for ever, so the job ends. A rank without peers may go on with
+// the error.
 void Service::spawn_done(const SpawnWanted& wanted, const std::string& nspace) {
   send(SpawnDone{wanted.id, nspace});
   if (nspace.empty() && !is_alone(wanted.rank)) events_.on_aborted(wanted.rank, 1);

@@ -1,8 +1,11 @@
-// Open MPI's ranks of one job on this host, served over PMIx: listens for them, and when the first one comes starts
-// muster-pmix (helper/), hands each connection over, and carries what spans hosts.
+// Serves one job's Open MPI ranks on this host over PMIx. It listens for them. When the first one connects, it starts
+// muster-pmix (helper/). It hands each connection over, and carries everything that spans hosts.
 //
-// A job that uses no PMIx has a listening socket and some variables of it, and that is all. Loop thread only; owned by
-// the job's session; what it is given outlives it. Its end is the helper's.
+// A job that uses no PMIx costs only a listening socket and some variables.
+//
+// Owner: the job's session. The arguments outlive this object.
+// Thread: the loop thread only.
+// When this object is destroyed, the helper ends, too.
 #pragma once
 
 #include <cstdint>
@@ -28,51 +31,54 @@
 namespace muster::agent::pmix {
 
 struct ServiceJob {
-  std::string nspace;       // of this start of the job; no other job on any of its hosts has or had it
-  std::string session_dir;  // of the job here; what is left in it goes with it
+  std::string nspace;       // of this start of the job; unique among all jobs on all its hosts, past ones included
+  std::string session_dir;  // the job's directory on this host; what is left in it is removed with it
   Placement placement;
-  int host = 0;             // this one's index in it
+  int host = 0;             // the index of this host in `placement`
   bool is_crowded = false;  // more ranks than processors
-  bool has_rdma = false;    // this host
-  bool verbose = false;     // libpmix's own remarks go to our stderr
+  bool has_rdma = false;    // this host has RDMA
+  bool verbose = false;     // libpmix's own messages go to our stderr
 };
 
 struct ServiceEvents {
   std::function<void(int rank)> on_connected;
   std::function<void(int rank)> on_finalized;
   std::function<void(int rank, int code)> on_aborted;
-  std::function<void(const SpawnWanted& wanted)> on_spawn;  // of a rank of this host; answered by spawn_done()
-  // To add_world(); `error`: a sentence without the host's name, or empty.
+  // A rank of this host asks for a spawn. spawn_done() answers it.
+  std::function<void(const SpawnWanted& wanted)> on_spawn;
+  // Answers add_world(). `error` is a sentence without the host's name, or empty.
   std::function<void(int first, const std::string& error)> on_world_added;
-  std::function<void(int rank, const std::string& text)> on_text;  // for its stderr; ends with a newline
-  std::function<void(const std::string& text)> on_problem;         // a sentence without the host's name
-  // After a problem: these ranks, which had connected, would wait for ever, or others for them. `why`: a sentence about
-  // the host, without its name.
+  // Text for the rank's stderr; ends with a newline.
+  std::function<void(int rank, const std::string& text)> on_text;
+  std::function<void(const std::string& text)> on_problem;  // a sentence without the host's name
+  // Follows a problem. These ranks had connected and would wait for ever, or others would wait for them. `why` is a
+  // sentence about the host, without its name.
   std::function<void(const std::vector<int>& ranks, const std::string& why)> on_lost;
 };
 
 class Service {
  public:
-  // Listens.
+  // Starts to listen.
   static base::Result<std::unique_ptr<Service>> open(base::Loop& loop, rendezvous::HorovodKeys& keys, ServiceJob job,
                                                      ServiceEvents events);
   ~Service();
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
-  // Completes a rank's environment, and takes out of it what another launcher has said to its own ranks.
+  // Completes a rank's environment. Removes what another launcher set for its own ranks.
   void set_variables(int rank, base::Environment& environment);
-  // Ranks that a rank of the job has spawned, before set_variables() for those of this host: the ranks of the job in
-  // all calls and events are numbers of the job. on_world_added() follows, not from within the call.
+  // Adds ranks that a rank of the job has spawned. Call it before set_variables() for those of this host.
+  // on_world_added() follows, but not from within this call.
+  // In all calls and events, ranks are job-wide numbers.
   void add_world(const AddWorld& world);
-  // The answer to an on_spawn(). Its rank gets an error for an empty `nspace`; ranks that wait with it would wait for
-  // ever, so the job ends where there are any.
+  // Answers an on_spawn(). An empty `nspace` gives the rank an error. Ranks that wait with it would then wait for
+  // ever, so the job ends if there are any.
   void spawn_done(const SpawnWanted& wanted, const std::string& nspace);
-  // Nobody shares its MPI_COMM_WORLD.
+  // True if no other rank shares the MPI_COMM_WORLD of `rank`.
   bool is_alone(int rank) const;
-  // Of the helper, or 0: a child of the agent that is not of the job.
+  // The helper's pid, or 0. The helper is a child of the agent and not of the job.
   pid_t pid() const { return helper_.pid(); }
-  // Reads what the helper has said so far: before a rank that has ended is judged.
+  // Reads what the helper has sent so far. Call it before an ended rank is judged.
   void catch_up();
 
  private:
@@ -102,7 +108,7 @@ class Service {
   void on(const NameUnpublish& asked);
 
   bool is_of_this_host(int rank) const;
-  const AddWorld* world_of(int rank) const;  // null: it was not spawned
+  const AddWorld* world_of(int rank) const;  // null if the rank was not spawned
   void follow_wishes_of(int rank);
   std::vector<int> open_ranks() const;
   void publish(int rank, std::string value);
@@ -114,14 +120,14 @@ class Service {
   const ServiceJob job_;
   const ServiceEvents events_;
   const std::string directory_;
-  std::string shared_memory_;  // empty: none of ours
+  std::string shared_memory_;  // empty if we have no directory for it
   base::Status shared_memory_made_;
   rendezvous::HostFence fence_;
   Names names_;
   std::vector<AddWorld> worlds_;
-  std::set<int> own_;  // the ranks of this host
+  std::set<int> own_;  // ranks of this host
   std::uint16_t port_ = 0;
-  std::vector<std::string> environment_;  // of some rank, for the helper
+  std::vector<std::string> environment_;  // of one of the ranks; the helper is started with it
   std::unique_ptr<rendezvous::CheckedListener> listener_;
   HelperProcess helper_;
   std::optional<MessageSocket> socket_;
@@ -129,8 +135,8 @@ class Service {
   base::Timer writable_;
   base::Timer ending_;
   bool has_failed_ = false;
-  std::map<int, bool> is_open_;                             // ranks that have connected; false: and finalized
-  std::map<std::string, std::deque<FenceEntered>> fences_;  // by name, the first one is entered
+  std::map<int, bool> is_open_;  // ranks that have connected; false if they have also finalized
+  std::map<std::string, std::deque<FenceEntered>> fences_;  // by name; only the first of each queue is entered
   std::vector<rendezvous::HorovodKeys::WaitId> waits_;
   const std::shared_ptr<char> alive_ = std::make_shared<char>();
 };

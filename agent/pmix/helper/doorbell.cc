@@ -14,7 +14,8 @@
 namespace muster::agent::pmix {
 namespace {
 
-// accept() has no argument by which it could find them: the only state of the process that is not in an object.
+// accept() has no argument by which it could find the sockets. So this is the only state of the process that is
+// outside of an object.
 struct Queue {
   std::mutex mutex;
   std::condition_variable changed;
@@ -67,7 +68,7 @@ base::Status check_doorbell(std::uint16_t port, std::chrono::milliseconds patien
 }
 
 base::Status hand_over(base::UniqueFd rank, std::uint16_t port) {
-  MUSTER_RETURN_IF_ERROR(base::set_nonblocking(rank.get(), false));  // as accept() gives them
+  MUSTER_RETURN_IF_ERROR(base::set_nonblocking(rank.get(), false));  // sockets from accept() are blocking, too
   Queue& all = queue();
   {
     const std::lock_guard lock(all.mutex);
@@ -79,7 +80,7 @@ base::Status hand_over(base::UniqueFd rank, std::uint16_t port) {
 namespace {
 
 int accept_next(int listening, int flags) {
-  // The C library's own name for it is this one.
+  // Call the kernel, because the C library's accept4() has the name of our own function.
   const long bell = ::syscall(SYS_accept4, listening, nullptr, nullptr, flags | SOCK_CLOEXEC);
   if (bell < 0) return -1;
   ::close(static_cast<int>(bell));

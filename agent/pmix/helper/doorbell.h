@@ -1,11 +1,14 @@
-// How ranks get into libpmix, which accepts connections by itself and believes whatever user id they claim.
+// Controls which connections reach libpmix. libpmix accepts connections by itself and believes whatever user id a
+// client claims.
 //
-// The agent listens and checks who connects; it hands the sockets on. libpmix listens too, at a loopback port that
-// nobody is told. This program's own accept() stands before the C library's (the dynamic linker looks in the program
-// first): whoever connects to libpmix's port only rings, is closed, and what libpmix gets is the next socket that
-// the agent has handed over, or EAGAIN. So a connection of a stranger leads nowhere.
+// The agent listens, checks who connects, and hands the sockets over. libpmix listens, too, at a loopback port that
+// no rank learns.
+// This program defines accept() itself. The dynamic linker searches the program before the C library, so libpmix
+// calls ours. A connection to libpmix's port only rings: our accept() closes it. libpmix gets the next socket that
+// the agent has handed over, or EAGAIN. So a stranger's connection leads nowhere.
 //
-// One for the process, as accept() is. Any thread.
+// There is one doorbell for the process, because accept() is one for the process.
+// Thread: any.
 #pragma once
 
 #include <chrono>
@@ -16,11 +19,11 @@
 
 namespace muster::agent::pmix {
 
-// `port`: of libpmix's own listener on 127.0.0.1. Rings once without a socket. UNIMPLEMENTED: this libpmix does not
-// come to our accept() within the time.
+// Rings once without a socket. `port` is that of libpmix's own listener on 127.0.0.1. UNIMPLEMENTED: this libpmix did
+// not call our accept() within the time.
 base::Status check_doorbell(std::uint16_t port, std::chrono::milliseconds patience);
 
-// libpmix will serve `rank`, a connected socket.
+// Makes libpmix serve `rank`, a connected socket.
 base::Status hand_over(base::UniqueFd rank, std::uint16_t port);
 
 }  // namespace muster::agent::pmix

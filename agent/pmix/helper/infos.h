@@ -1,4 +1,4 @@
-// A growing array of pmix_info_t, as libpmix's calls take it. libpmix copies what it is given.
+// A growing array of pmix_info_t, in the form that libpmix's functions take. libpmix copies the values.
 #pragma once
 
 #include <cstdint>

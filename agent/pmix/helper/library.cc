@@ -9,7 +9,7 @@
 namespace muster::agent::pmix {
 namespace {
 
-// Its name for programs since version 2, and that of its development package.
+// The library's name for programs since version 2, then the name in its development package.
 constexpr auto kNames = std::to_array<const char*>({"libpmix.so.2", "libpmix.so"});
 
 template <typename Function>

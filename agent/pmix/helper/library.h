@@ -1,5 +1,5 @@
-// libpmix of the host, found when it is needed: the functions that a server uses. A plain value; the library stays
-// loaded for as long as the process lives.
+// The functions of the host's libpmix that a server uses, found at run time. A plain value. The library stays loaded
+// as long as the process lives.
 #pragma once
 
 #include <pmix.h>
@@ -24,8 +24,8 @@ struct Library {
   std::string version;
 };
 
-// NOT_FOUND: there is none, with the packages that have it. UNIMPLEMENTED: older than 4.2. One sentence each, without
-// the host's name.
+// NOT_FOUND: the host has no libpmix; the text names the packages. UNIMPLEMENTED: it is older than 4.2. Each text is
+// one sentence without the host's name.
 base::Result<Library> load_library();
 
 }  // namespace muster::agent::pmix

@@ -1,7 +1,10 @@
-// muster-pmix: the PMIx server of one job on one host, for programs of Open MPI. The agent is static and cannot load a
-// library of the host; it carries this program in itself and starts it when the first rank connects (docs/adr/0020).
+// muster-pmix: the PMIx server of one job on one host, for programs of Open MPI.
+// The agent is static and cannot load a library of the host. It carries this program in itself and starts it when the
+// first rank connects (docs/adr/0020).
 //
-//   muster-pmix FD    a socket to the agent, on which agent/pmix/messages.h is spoken
+//   muster-pmix FD    FD is a socket to the agent; its messages are in agent/pmix/messages.h
+//
+// Read Helper::run() first, then Helper::tell() and the on() functions, one for each command of the agent.
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -23,7 +26,7 @@
 namespace muster::agent::pmix {
 namespace {
 
-// Work of other threads for the main one.
+// Tasks that other threads hand to the main thread.
 class Tasks {
  public:
   Tasks() : bell_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
@@ -59,7 +62,7 @@ class Helper {
  public:
   explicit Helper(base::UniqueFd agent) : agent_(std::move(agent), kMaxMessage) {}
 
-  // Until the agent has gone, or has no use for it any more.
+  // Runs until the agent closes the socket.
   base::Status run() {
     while (true) {
       MUSTER_RETURN_IF_ERROR(agent_.flush());
@@ -75,8 +78,9 @@ class Helper {
   }
 
  private:
-  // Out when it returns: the rank that waits for its answer may end at once then, and is judged by what the agent has
-  // read. The agent always reads. One that is lost is noticed in run().
+  // Returns only when the event is written. The rank that waits for the answer may end right afterwards, and the
+  // agent judges it by what it has read.
+  // The agent always reads. run() notices if the agent is lost.
   void tell(const Event& event) {
     agent_.send(encode(event));
     while (agent_.flush().ok() && agent_.wants_to_write()) {
@@ -108,7 +112,7 @@ class Helper {
     return base::ok_status();
   }
 
-  // A rank that cannot be handed over sees its connection closed.
+  // If a rank's socket cannot be handed over, the rank sees its connection closed.
   base::Status on(const Connection&, Fds& fds) {
     for (base::UniqueFd& fd : fds) {
       if (!server_) continue;
@@ -159,15 +163,16 @@ int run(int argc, char** argv) {
     base::print_remark("muster-pmix is started by Muster's agent: it needs a socket\n");
     return 2;
   }
-  // It ends with the agent: by the kernel, or by the end of the socket.
+  // The helper ends with the agent: by this signal, or by the end of the socket.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::prctl(PR_SET_DUMPABLE, 0);
-  ::prctl(PR_SET_NAME, "muster-pmix");  // it was started by the number of a descriptor
+  // Otherwise its name would be the number of a descriptor, by which it was started.
+  ::prctl(PR_SET_NAME, "muster-pmix");
   (void)::signal(SIGPIPE, SIG_IGN);
   Helper helper{base::UniqueFd(static_cast<int>(*fd))};
   const base::Status ended = helper.run();
   if (!ended.ok()) base::print_remark("muster-pmix: {}\n", ended.message());
-  // libpmix's threads do not outlive their state in an orderly way.
+  // Exit without destructors, because libpmix's threads still use state that destructors would remove.
   std::_Exit(ended.ok() ? 0 : 1);
 }
 

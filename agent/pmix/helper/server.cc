@@ -1,3 +1,6 @@
+// The whole of Server. Callbacks holds the functions that libpmix calls; each posts a task to the owner's thread.
+// Read begin(), place() and register_world() first, then Callbacks, then answer() and the functions below it.
+
 #include "agent/pmix/helper/server.h"
 
 #include <unistd.h>
@@ -19,11 +22,12 @@ namespace muster::agent::pmix {
 namespace {
 
 constexpr std::chrono::seconds kDoorbellPatience{10};
-// libpmix may have been built with a longer list of callbacks than the header here has: it finds none behind ours.
+// libpmix may have been built with a longer list of callbacks than this header's. The zeros after ours mean that
+// there are no more.
 constexpr std::size_t kModuleBytes = 2048;
 constexpr std::size_t kKeptLookUps = 64;
 
-// libpmix's callbacks have no argument that leads to an object of ours.
+// libpmix's callbacks have no argument that leads to our object.
 Server* the_server = nullptr;
 
 std::string joined(const std::vector<int>& numbers) {
@@ -36,7 +40,7 @@ std::string text_of_key(const char* key) {
   return {key, ::strnlen(key, PMIX_MAX_KEYLEN)};
 }
 
-// Not a name to publish, but an order to PMIx: how long a value stays, or who may read it.
+// True for an order to PMIx instead of a published name: how long a value stays, or which ranks may read it.
 bool is_directive(std::string_view key) {
   return key.starts_with("pmix.");
 }
@@ -47,14 +51,15 @@ std::vector<std::string> list_of(char** keys) {
   return list;
 }
 
-// A published value between helpers: the rank's number, its type (s, b), its bytes. nullopt: another type.
+// The text that helpers exchange for a published value: the rank's number, a letter for its type (s, b), its bytes.
+// nullopt if the type is another one.
 std::optional<std::string> to_bytes(const pmix_value_t& value, int rank) {
   if (value.type == PMIX_STRING && value.data.string != nullptr) return fmt::format("{} s{}", rank, value.data.string);
   if (value.type != PMIX_BYTE_OBJECT) return std::nullopt;
   return fmt::format("{} b{}", rank, std::string_view(value.data.bo.bytes, value.data.bo.size));
 }
 
-// `bytes` stays as long as `to` is used. False: it is none of to_bytes().
+// Reads what to_bytes() wrote; false if it cannot. `to` points into `bytes`, so keep `bytes` as long as `to` is used.
 bool from_bytes(std::string& bytes, pmix_pdata_t& to) {
   const std::size_t space = bytes.find(' ');
   if (space == std::string::npos || space + 1 >= bytes.size()) return false;
@@ -90,7 +95,7 @@ SpawnProgram program_of(const pmix_app_t& app) {
   return program;
 }
 
-// What MPI_Info said of the spawned processes: the names of hosts, the directory.
+// Reads what MPI_Info says about the spawned processes: names of hosts, and the directory.
 void take_directives(const pmix_info_t* info, std::size_t count, SpawnProgram& program) {
   for (std::size_t i = 0; i < count; ++i) {
     const std::string key = text_of_key(info[i].key);
@@ -108,7 +113,7 @@ int size_of(const Placement& placement) {
   return size;
 }
 
-// Two 64-bit FNV-1a sums: a name for a long list.
+// Makes a short name for a long list, from two 64-bit FNV-1a sums.
 std::string digest(const std::string& text) {
   std::uint64_t sums[] = {14695981039346656037u, 1099511628211u * 7};
   for (const char c : text) {
@@ -121,7 +126,8 @@ std::string digest(const std::string& text) {
 }  // namespace
 
 struct Server::Callbacks {
-  // Those that have somebody to answer hold up the rank until then, so the agent has been told before the rank can end.
+  // Reports to the agent. Callbacks that must answer do so after this, so the agent has the report before the rank
+  // can end.
   template <typename Told>
   static void tell(const pmix_proc_t& proc, Told told) {
     the_server->post_([proc, told]() mutable {
@@ -135,7 +141,8 @@ struct Server::Callbacks {
   static pmix_status_t connected(const pmix_proc_t* proc, void*, pmix_info_t*, std::size_t, pmix_op_cbfunc_t done,
                                  void* context) {
     tell(*proc, RankConnected{});
-    if (done == nullptr) return PMIX_OPERATION_SUCCEEDED;  // as of 4.2
+    // libpmix passes null since 4.2.
+    if (done == nullptr) return PMIX_OPERATION_SUCCEEDED;
     the_server->answer_later(done, context);
     return PMIX_SUCCESS;
   }
@@ -157,7 +164,8 @@ struct Server::Callbacks {
                              std::size_t size, pmix_modex_cbfunc_t done, void* context) {
     auto ranks = the_server->numbers_of(procs, count);
     if (!ranks) return PMIX_ERR_NOT_SUPPORTED;
-    // `data` stays allocated: which of the two frees it differs between versions of libpmix, and twice is worse.
+    // Leave `data` allocated. Versions of libpmix differ in which side frees it, and freeing twice is worse than a
+    // leak.
     std::string blob = data == nullptr ? std::string() : std::string(data, size);
     the_server->post_([ranks = std::move(*ranks), blob = std::move(blob), waiting = Waiting{done, context}] {
       Server& self = *the_server;
@@ -253,7 +261,7 @@ struct Server::Callbacks {
     return PMIX_SUCCESS;
   }
 
-  // One that is answered by its status alone.
+  // For requests that are answered by a status alone.
   template <typename Asked>
   static void ask(Asked asked, pmix_op_cbfunc_t done, void* context) {
     the_server->post_([asked = std::move(asked), done, context]() mutable {
@@ -284,7 +292,7 @@ struct Server::Callbacks {
     return PMIX_OPERATION_SUCCEEDED;
   }
 
-  // Open MPI sends its help texts here, and waits for the answer.
+  // Open MPI sends its help texts here and waits for the answer.
   static void log(const pmix_proc_t* client, const pmix_info_t* data, std::size_t count, const pmix_info_t*,
                   std::size_t, pmix_op_cbfunc_t done, void* context) {
     std::string text;
@@ -364,7 +372,7 @@ base::Status Server::begin() {
   return check_doorbell(port_, kDoorbellPatience);
 }
 
-// It tells nobody but the processes that it believes we start.
+// libpmix gives its port only to processes that it believes we start.
 base::Result<std::uint16_t> Server::find_port() const {
   pmix_proc_t nobody{};
   begin_.nspace.copy(nobody.nspace, sizeof nobody.nspace - 1);
@@ -427,7 +435,7 @@ base::Status Server::add(const AddWorld& world) {
                    .others = {}});
 }
 
-// It is known here before libpmix can speak of it.
+// Store the world before libpmix registers it, because libpmix may mention it at once.
 base::Status Server::add(World world) {
   world.others.resize(world.placement.hosts.size());
   for (std::size_t i = 0; i < world.placement.hosts.size(); ++i) {
@@ -512,7 +520,7 @@ base::Status Server::register_world(const World& world) {
     infos.flag(PMIX_SPAWNED, true);
     infos.process(PMIX_PARENT_ID, *world.spawner);
   }
-  // Files of ranks' sessions, which go with the directory.
+  // Folders for files of the ranks' sessions. They are removed with the directory.
   infos.text(PMIX_TMPDIR, begin_.directory);
   infos.text(PMIX_NSDIR, begin_.directory + "/ranks");
   infos.flag(PMIX_TDIR_RMCLEAN, true);
@@ -576,7 +584,7 @@ base::Status Server::serve(base::UniqueFd rank) {
   return base::ok_status();
 }
 
-// Never from within a callback: libpmix's thread would wait for itself.
+// Never call `done` from within a callback: libpmix's thread would wait for itself.
 void Server::answer_later(pmix_op_cbfunc_t done, void* context) {
   post_([done, context] { done(PMIX_SUCCESS, context); });
 }
@@ -639,7 +647,7 @@ void Server::want_rank_data(const WantRankData& wanted) {
   auto context = std::make_unique<int>(wanted.rank);
   const pmix_status_t asked = library_.dmodex_request(&*proc, Callbacks::got_rank_data, context.get());
   if (asked == PMIX_SUCCESS) {
-    (void)context.release();  // got_rank_data() has it
+    (void)context.release();  // now owned by got_rank_data()
   } else {
     send_(RankData{wanted.rank, false, ""});
   }

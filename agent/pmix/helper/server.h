@@ -1,7 +1,8 @@
 // libpmix as the PMIx server of one job's ranks on this host.
 //
-// libpmix calls back on a thread of its own, where nothing may be asked of it and nothing may wait: each call becomes a
-// task that the owner runs on his thread, and is answered from there. One for the process, as libpmix's server is.
+// Thread: libpmix calls back on its own thread, where we may not call libpmix and may not wait. So each callback
+// posts a task. The owner runs the task on its own thread and answers from there.
+// There is one Server for the process, because libpmix has one server for the process.
 #pragma once
 
 #include <cstdint>
@@ -24,22 +25,24 @@ namespace muster::agent::pmix {
 
 class Server {
  public:
-  using Post = std::function<void(std::function<void()>)>;  // from any thread; runs the task on the owner's
-  using Send = std::function<void(Event)>;                  // on the owner's thread; out when it returns
+  // May be called from any thread. It runs the task on the owner's thread.
+  using Post = std::function<void(std::function<void()>)>;
+  // Called on the owner's thread. The event is written when it returns.
+  using Send = std::function<void(Event)>;
 
-  // Tens of milliseconds: libpmix looks at the machine, so that each rank need not.
+  // Takes tens of milliseconds, because libpmix examines the machine once for all ranks.
   static base::Result<std::unique_ptr<Server>> start(const BeginServer& begin, Post post, Send send);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
   const std::string& version() const { return library_.version; }
-  // The job is known to libpmix after it. Some ms.
+  // Registers the job with libpmix. Takes some ms.
   base::Status place(const Placement& placement);
-  // Spawned ranks are known to libpmix after it; after place(). The error is one sentence.
+  // Registers spawned ranks with libpmix; call it after place(). The error is one sentence.
   base::Status add(const AddWorld& world);
   void spawn_done(const SpawnDone& done);
-  // `rank`: a connected socket, before or after place(). Later errors are the rank's to see.
+  // `rank` is a connected socket. It may come before or after place(). Later errors show only at the rank.
   base::Status serve(base::UniqueFd rank);
   void fence_done(const FenceDone& done);
   void want_rank_data(const WantRankData& wanted);
@@ -56,13 +59,13 @@ class Server {
   Server(Library library, const BeginServer& begin, Post post, Send send);
   base::Status begin();
   base::Result<std::uint16_t> find_port() const;
-  // Ranks with one MPI_COMM_WORLD: those of the job, or spawned ones.
+  // Ranks with one MPI_COMM_WORLD: those of the job, or those of one spawn.
   struct World {
     std::string nspace;
-    int first = 0;  // the job's number of its rank 0
+    int first = 0;  // the job-wide number of its rank 0
     Placement placement;
     std::optional<pmix_proc_t> spawner;
-    std::vector<std::size_t> others;  // ranks of earlier worlds, by host
+    std::vector<std::size_t> others;  // number of ranks of earlier worlds, by host
   };
   base::Status add(World world);
   base::Status register_world(const World& world);
@@ -70,12 +73,13 @@ class Server {
   void add_ranks(const World& world, Infos& infos) const;
   base::Status register_ranks(const World& world);
   const std::vector<int>& own_ranks(const World& world) const;
-  // From any thread. nullopt: no rank of the job.
+  // May be called from any thread. nullopt if it is not a rank of the job.
   std::optional<int> number_of(const pmix_proc_t& proc) const;
   std::optional<pmix_proc_t> proc_of(int number) const;
-  // The numbers of a list that may say "all of this world"; ascending. nullopt: a rank of it is unknown.
+  // The job-wide numbers of the ranks in a list, ascending. An entry may mean "all of this world". nullopt if a rank
+  // is unknown.
   std::optional<std::vector<int>> numbers_of(const pmix_proc_t* procs, std::size_t count) const;
-  // Waits for libpmix to have done what `start` asks for.
+  // Starts an operation and waits until libpmix has finished it.
   base::Status wait_for(const char* what, const std::function<pmix_status_t(pmix_op_cbfunc_t, void*)>& start);
   void answer(std::uint64_t id, bool is_ok, const std::string& blob);
   void answer_later(pmix_op_cbfunc_t done, void* context);
@@ -88,14 +92,16 @@ class Server {
   const Send send_;
   std::uint16_t port_ = 0;
   mutable std::mutex mutex_;
-  std::vector<World> worlds_;   // the first is the job's; written by the owner's thread with mutex_, read by all
-  std::map<int, int> host_of_;  // by number; the owner's thread
+  // The first is the job's own. The owner's thread writes it under mutex_; all threads read it.
+  std::vector<World> worlds_;
+  std::map<int, int> host_of_;  // by job-wide number; the owner's thread only
   std::vector<base::UniqueFd> early_;
   bool is_placed_ = false;
-  std::map<std::uint64_t, Waiting> waiting_;                                       // for the agent; the owner's thread
-  std::map<std::uint64_t, std::function<void(const NameAnswer&)>> names_waiting_;  // the same
-  std::map<std::uint64_t, std::function<void(const SpawnDone&)>> spawns_waiting_;  // the same
-  std::deque<std::vector<pmix_pdata_t>> looked_up_;  // the last answers: libpmix may read them later
+  // Calls of libpmix that wait for the agent's answer; the owner's thread only. So are the next two.
+  std::map<std::uint64_t, Waiting> waiting_;
+  std::map<std::uint64_t, std::function<void(const NameAnswer&)>> names_waiting_;
+  std::map<std::uint64_t, std::function<void(const SpawnDone&)>> spawns_waiting_;
+  std::deque<std::vector<pmix_pdata_t>> looked_up_;  // kept, because libpmix may read the last answers later
   std::deque<std::vector<std::string>> looked_up_bytes_;
   std::uint64_t last_id_ = 0;
 };
