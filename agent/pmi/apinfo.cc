@@ -11,17 +11,17 @@ namespace muster::agent::inline pmi {
 namespace {
 
 constexpr int kVersion = 5;
-// Of C's structs. Slurm's and flux-coral2's agree in all but that of distances, of which neither writes any: 0 or 2.
+// Sizes of the C structs. Slurm's and flux-coral2's sizes differ only for distances (0 or 2), and neither writes any.
 constexpr std::size_t kHeaderBytes = 160;
 constexpr std::size_t kProfileBytes = 36;
 constexpr std::size_t kProgramBytes = 12;
 constexpr std::size_t kRankBytes = 12;
 constexpr std::size_t kNodeBytes = 68;
 constexpr std::size_t kInterfaceBytes = 112;
-constexpr std::size_t kNameBytes = 64;  // with the zero behind it
+constexpr std::size_t kNameBytes = 64;  // includes the NUL at the end
 
 struct RankRecord {
-  int local_rank = -1;  // -1: on no host
+  int local_rank = -1;  // -1 means that the rank is on no host
   int program = 0;
   int host = 0;
 };
@@ -38,13 +38,14 @@ void put_size(std::size_t value, std::string& file) {
   file.append(bytes, sizeof bytes);
 }
 
-// An int where a size follows.
+// An int before a field of size 8. The zero is C's padding.
 void put_count(std::size_t value, std::string& file) {
   put_int(static_cast<int>(value), file);
   put_int(0, file);
 }
 
-// Records of one kind: how long each is, where they begin and how many there are. `end`: of those before.
+// Describes the records of one kind: the size of each, where they begin, and how many there are. `end` is where the
+// previous records end; it moves to the end of these.
 void put_section(std::size_t bytes, std::size_t count, std::size_t& end, std::string& file) {
   put_size(bytes, file);
   put_size(end, file);
@@ -63,9 +64,9 @@ std::string header(std::size_t programs, std::size_t ranks, std::size_t hosts) {
   put_section(kRankBytes, ranks, end, file);
   put_section(kNodeBytes, hosts, end, file);
   put_section(kInterfaceBytes, 0, end, file);
-  put_size(0, file);  // where the status is: nowhere
-  put_size(0, file);  // distances: their size,
-  put_size(0, file);  // and place
+  put_size(0, file);  // offset of the status; 0 means none
+  put_size(0, file);  // size of the distances
+  put_size(0, file);  // offset of the distances
   return file;
 }
 
@@ -89,7 +90,7 @@ base::Result<std::vector<RankRecord>> records_of(const std::vector<ApinfoHost>& 
   return records;
 }
 
-// The most ranks of the program on one host.
+// The largest number of the program's ranks on one host.
 int most_on_a_host(int program, std::size_t hosts, const std::vector<RankRecord>& records) {
   std::vector<int> counts(hosts);
   for (const RankRecord& record : records) {
@@ -123,7 +124,8 @@ base::Result<std::string> apinfo_file(const std::vector<ApinfoHost>& hosts,
                          kNameBytes - 1);
     }
     name.resize(kNameBytes);
-    // "NOT Node ID: app-specific node index", says HPE's header; Slurm writes the number in "nid00012", flux the index.
+    // HPE's header says "NOT Node ID: app-specific node index". Slurm writes the number in "nid00012" here, flux the
+    // index.
     put_int(static_cast<int>(i), file);
     file += name;
   }

@@ -1,8 +1,9 @@
-// The file by which programs of Cray MPICH learn who is where: "apinfo", version 5, which HPE's launcher PALS writes on
-// every host and names in PALS_APINFO. There is no description of it; this is what two launchers write that serve such
-// programs, structs of C on a little-endian machine of 64 bits:
+// Writes the file "apinfo", version 5, by which programs of Cray MPICH learn which rank is on which host. HPE's
+// launcher PALS writes it on every host and names it in PALS_APINFO. Pure.
+//
+// There is no description of the format. It consists of C structs of a little-endian 64-bit machine. This file does
+// the same as two launchers that serve such programs:
 //   Slurm, src/plugins/mpi/cray_shasta/apinfo.{h,c} (by HPE); flux-coral2, src/common/libapinfo/apinfo5.{h,c}
-// Pure.
 #pragma once
 
 #include <string>
@@ -13,7 +14,7 @@
 namespace muster::agent::inline pmi {
 
 struct ApinfoHost {
-  std::string name;        // by which the others reach it; at most 63 bytes
+  std::string name;        // other hosts reach the host by this name; at most 63 bytes
   std::vector<int> ranks;  // in the order of their local ranks
 };
 
@@ -22,9 +23,11 @@ struct ApinfoProgram {
   int cpus_per_rank = 1;
 };
 
-// The whole file. `hosts`: all ranks from 0 on, each once. `programs`: all ranks, in their order. Left empty as both
-// launchers do, because what belongs there is not known: communication profiles, network interfaces, distances, status.
-// INVALID_ARGUMENT: the name of a host is too long, or ranks are missing; names the host.
+// Returns the whole file. `hosts` contains all ranks from 0 on, each once. `programs` contains all ranks, in their
+// order.
+// Communication profiles, network interfaces, distances and status stay empty, as in both launchers, because their
+// content is unknown.
+// INVALID_ARGUMENT: a host's name is too long, or ranks are missing. The text names the host.
 base::Result<std::string> apinfo_file(const std::vector<ApinfoHost>& hosts, const std::vector<ApinfoProgram>& programs);
 
 }  // namespace muster::agent::pmi

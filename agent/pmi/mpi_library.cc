@@ -8,7 +8,7 @@ namespace muster::agent::inline pmi {
 
 bool maps_mpich_over_ucx(std::string_view maps) {
   const bool has_ucx = maps.find("/libucp.so.") != std::string_view::npos;
-  // As Debian and as its own makefile name it.
+  // Debian's name, then the name in MPICH's own makefile.
   const bool is_mpich =
       maps.find("/libmpich.so.12") != std::string_view::npos || maps.find("/libmpi.so.12") != std::string_view::npos;
   return has_ucx && is_mpich;

@@ -1,4 +1,4 @@
-// Which MPI a process has loaded, from the names of its mapped files.
+// Finds out which MPI library a process has loaded, from the names of its mapped files.
 #pragma once
 
 #include <sys/types.h>
@@ -7,9 +7,10 @@
 
 namespace muster::agent::inline pmi {
 
-// `maps`: as /proc/PID/maps. True: MPICH, or what is made of it and keeps its name, with the UCX library.
+// `maps` is the content of /proc/PID/maps. True if it names the UCX library and MPICH, or a derivative of MPICH that
+// keeps the file's name.
 bool maps_mpich_over_ucx(std::string_view maps);
-// False also for a process that cannot be looked at.
+// False also if the process cannot be read.
 bool is_mpich_over_ucx(pid_t pid);
 
 }  // namespace muster::agent::pmi

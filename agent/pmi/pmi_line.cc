@@ -13,7 +13,7 @@ base::Status no_pmi(std::string_view line) {
   return base::error(base::Code::kInvalidArgument, "'{}' is no command of PMI-1", base::printable(line.substr(0, 80)));
 }
 
-// Takes the next word off `rest`. A word without '=' has no key.
+// Removes the next word from `rest`. A word without '=' gets an empty key.
 std::pair<std::string_view, std::string_view> take_word(std::string_view& rest) {
   const std::size_t begin = std::min(rest.find_first_not_of(' '), rest.size());
   rest.remove_prefix(begin);

@@ -1,8 +1,9 @@
-// What a rank says in PMI-1, the "simple" protocol of MPICH and its relatives over PMI_FD: lines of key=value words,
-// "cmd=put kvsname=K key=A value=V", where a value runs to the end of the line; spawn is many lines, "mcmd=spawn" to
-// "endcmd". Written from observation of MPICH 4.0.2's client.
+// Parses the commands of PMI-1, the "simple" protocol that MPICH and its relatives speak over PMI_FD.
+// A command is a line of key=value words, such as "cmd=put kvsname=K key=A value=V". A value runs to the end of the
+// line. A spawn has many lines, from "mcmd=spawn" to "endcmd".
+// Source: observation of MPICH 4.0.2's client.
 //
-// Plain values; one thread.
+// Thread: one. Plain values.
 #pragma once
 
 #include <optional>
@@ -15,31 +16,31 @@
 
 namespace muster::agent::inline pmi {
 
-inline constexpr std::size_t kMaxPmiLine = 8 << 10;  // MPICH's client makes at most 1 KiB
+inline constexpr std::size_t kMaxPmiLine = 8 << 10;  // MPICH's client writes at most 1 KiB
 
 struct PmiCommand {
-  std::string name;                                        // of cmd= or mcmd=
-  std::vector<std::pair<std::string, std::string>> words;  // the others; of a spawn none
+  std::string name;                                        // the value of cmd= or mcmd=
+  std::vector<std::pair<std::string, std::string>> words;  // the other words; empty for a spawn
 
-  // Empty: not there.
+  // The value of `key`. Empty if the key is missing.
   std::string_view word(std::string_view key) const;
 };
 
-// A line without its end. INVALID_ARGUMENT: it does not begin with a command.
+// Parses a line without its newline. INVALID_ARGUMENT: it does not begin with a command.
 base::Result<PmiCommand> parse_pmi_line(std::string_view line);
 
-// Cuts what one rank sends into commands.
+// Splits the bytes that one rank sends into commands.
 class PmiReader {
  public:
   void append(std::string_view bytes) { rest_.append(bytes); }
-  // nullopt: no whole one yet. INVALID_ARGUMENT: this is no PMI; nothing more can be read then.
+  // nullopt if no whole command has arrived yet. INVALID_ARGUMENT: this is not PMI, and nothing more can be read.
   base::Result<std::optional<PmiCommand>> next();
 
  private:
   base::Result<std::optional<std::string_view>> next_line();
 
   std::string rest_;
-  std::size_t begin_ = 0;  // of the next line in `rest_`
+  std::size_t begin_ = 0;  // offset of the next line in `rest_`
   bool is_in_spawn_ = false;
 };
 

@@ -5,7 +5,7 @@
 namespace muster::agent::inline pmi {
 namespace {
 
-constexpr std::string_view kNamesScope = "pmi";  // of the keys, with the rest of PMI's
+constexpr std::string_view kNamesScope = "pmi";  // the scope of the keys; the rest of PMI uses it, too
 constexpr const char* kPublished = "publish_result";
 constexpr const char* kLookedUp = "lookup_result";
 constexpr const char* kUnpublished = "unpublish_result";
@@ -44,7 +44,7 @@ void PmiNames::get(const std::string& service, Found found) {
   keys_.get(kNamesScope, key_of_service(service),
             [this, found = std::move(found), alive = std::weak_ptr<char>(alive_)](auto value) {
               if (!alive.lock()) return;
-              // From the loop: the keys may not be asked again from within their answer.
+              // Continue on the loop. The keys may not be called from within their own answer.
               loop_.post([found, value = std::move(value), alive] {
                 if (alive.lock()) found(value);
               });

@@ -1,8 +1,9 @@
-// PMI-1's name service (MPI_Publish_name of MPICH and its kind) for the ranks of one job on this host: names lie in the
-// job's keys, so that all its hosts find them, and go with the job.
+// PMI-1's name service (MPI_Publish_name of MPICH and its relatives) for one job's ranks on this host. Names are
+// stored in the job's keys, so all its hosts find them. They disappear with the job.
+// If two ranks on different hosts publish the same name at the same moment, both may succeed. The later port stays.
 //
-// Loop thread only; owned by the PmiServer. Loop and keys outlive it. Two ranks of different hosts that publish the
-// same name at the same moment may both succeed; the later port stays.
+// Owner: the PmiServer. Loop and keys outlive this object.
+// Thread: the loop thread only.
 #pragma once
 
 #include <functional>
@@ -19,13 +20,13 @@ namespace muster::agent::inline pmi {
 
 class PmiNames {
  public:
-  // A whole line for the rank; from the loop, never from within take().
+  // Sends a whole line to the rank. The loop calls it, never take() itself.
   using Answer = std::function<void(int rank, const std::string& line)>;
 
   PmiNames(base::Loop& loop, rendezvous::HorovodKeys& keys, Answer answer)
       : loop_(loop), keys_(keys), answer_(std::move(answer)) {}
 
-  // False: the command is none of names. Otherwise one answer follows, unless this is destroyed first.
+  // False if the command does not concern names. Otherwise one answer follows, unless this object is destroyed first.
   bool take(int rank, const PmiCommand& command);
 
  private:

@@ -1,3 +1,6 @@
+// The whole of PmiServer. Read answer() first, which handles one command of a rank.
+// Then read enter_barrier(), let_out() and barrier_is_over().
+
 #include "agent/pmi/pmi_server.h"
 
 #include <numeric>
@@ -17,11 +20,12 @@ namespace {
 
 constexpr const char* kFence = "pmi-1";
 constexpr const char* kMappingKey = "PMI_process_mapping";
-constexpr int kFewestOfInit = 2;  // barriers of MPICH 4.0: two with one rank on each host, else three
-constexpr std::chrono::milliseconds kPatience{200};  // the ranks' own skew
+// Barriers in MPI_Init of MPICH 4.0: two if each host has one rank, else three.
+constexpr int kFewestOfInit = 2;
+constexpr std::chrono::milliseconds kPatience{200};  // more than the ranks' own skew
 constexpr const char* kRefused = "rc=-1 msg=not_supported_by_muster";
 
-// The kinds of question whose answer is a refusal, and how it is named.
+// Commands that are refused, each with the name of its answer.
 constexpr std::pair<std::string_view, std::string_view> kRefusals[] = {
     {"spawn", "spawn_result"},
     {"create_kvs", "newkvs"},
@@ -32,7 +36,7 @@ std::string line(std::string_view words) {
   return fmt::format("cmd={}\n", words);
 }
 
-// As C's atoi, of which clients' numbers are made; 1 for what is none.
+// Works like C's atoi, which clients use for numbers. Returns 1 if the text is not a number.
 int code_of(std::string_view text) {
   const bool is_negative = text.starts_with('-');
   const auto number = base::parse_decimal(text.substr(is_negative ? 1 : 0), 0x7fffffff);
@@ -137,7 +141,8 @@ base::Result<std::string> PmiServer::enter_barrier(int rank) {
     return base::error(base::Code::kInvalidArgument, "it enters a barrier in which it is already");
   }
   Rank& entered = ranks_[rank];
-  // In MPI_Init each is followed by puts, or comes before the first get of what another rank has put.
+  // Each barrier of MPI_Init is followed by puts, or comes before the rank's first get of another rank's value. So
+  // this may be the barrier in MPI_Finalize.
   const bool may_be_the_last = ++entered.barriers > kFewestOfInit && entered.has_got && !entered.has_put;
   entered.has_got = entered.has_put = false;
   if (may_be_the_last) entered.patience = loop_.after(kPatience, [this, rank] { let_out(rank); });
@@ -150,9 +155,11 @@ base::Result<std::string> PmiServer::enter_barrier(int rank) {
   return std::string();
 }
 
-// MPICH before 4.2 over UCX waits in MPI_Finalize for each peer to acknowledge the end of its connections, and those
-// that have had theirs do not, because they wait in this barrier: without end, under any launcher (pmodels/mpich, pull
-// request 6596, which takes this barrier out, as it has no other purpose). So they are let out of it.
+// Releases the rank from the barrier early. MPICH before 4.2 over UCX waits in MPI_Finalize until each peer
+// acknowledges the end of its connections.
+// Peers whose own connections have ended already wait in this barrier and do not acknowledge. Under any launcher this
+// never ends.
+// The barrier has no other purpose; pull request 6596 of pmodels/mpich removes it.
 void PmiServer::let_out(int rank) {
   const auto session = sessions_.find(rank);
   if (session == sessions_.end() || !in_barrier_.contains(rank) || !is_mpich_over_ucx(session->second->sender()))

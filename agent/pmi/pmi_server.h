@@ -1,8 +1,11 @@
-// The PMI-1 server of one job on one host: MPICH's and Intel MPI's programs find each other by it, without an mpiexec.
-// Each rank has a socket to it from birth (SpawnRequest::wants_pmi); the hosts meet by a HostFence at each barrier.
+// The PMI-1 server of one job on one host. By it, programs of MPICH and Intel MPI find each other without an mpiexec.
+// Each rank gets a socket to it at its start (SpawnRequest::wants_pmi). The hosts exchange data by a HostFence at
+// each barrier.
 //
-// Loop thread only; owned by the job's session. A rank that breaks the protocol loses its socket. What ranks say about
-// their own end goes to PmiEvents, which must not destroy this.
+// Owner: the job's session.
+// Thread: the loop thread only.
+// Events: what ranks report about their own end goes to PmiEvents. A handler must not destroy this object.
+// Errors: a rank that breaks the protocol loses its socket.
 #pragma once
 
 #include <cstdint>
@@ -24,18 +27,19 @@
 namespace muster::agent::inline pmi {
 
 struct PmiWorld {
-  std::string name;  // of this start of the job: no other has it
+  std::string name;  // the name of this start of the job; no other start has it
   int size = 0;
-  int host = 0;                         // this one, of `hosts`
-  std::vector<std::vector<int>> hosts;  // their ranks
-  std::vector<int> programs = {};       // how many ranks each has, in rank order; empty: one has all
+  int host = 0;                         // the index of this host in `hosts`
+  std::vector<std::vector<int>> hosts;  // the ranks of each host
+  // Number of ranks of each program, in rank order. Empty means that one program has all.
+  std::vector<int> programs = {};
 };
 
 struct PmiEvents {
-  std::function<void(int rank)> connected;  // MPI_Init
+  std::function<void(int rank)> connected;  // called at MPI_Init
   std::function<void(int rank)> finalized;
   std::function<void(int rank, int code)> aborted;
-  std::function<void(int rank)> spawn_refused;          // it goes on with an error
+  std::function<void(int rank)> spawn_refused;          // the rank goes on with an error
   std::function<void(const base::Status&)> on_problem;  // one sentence
 };
 
@@ -43,27 +47,27 @@ class PmiSession;
 
 class PmiServer {
  public:
-  // `world` is asked for when the first rank speaks; `loop` and `keys` outlive this.
+  // `world` is called when the first rank sends a command. `loop` and `keys` outlive this object.
   PmiServer(base::Loop& loop, rendezvous::HorovodKeys& keys, std::function<PmiWorld()> world, PmiEvents events);
-  ~PmiServer();  // ranks that wait hear nothing any more
+  ~PmiServer();  // ranks that wait get no answer
   PmiServer(const PmiServer&) = delete;
   PmiServer& operator=(const PmiServer&) = delete;
 
-  // `socket`: our end, non-blocking.
+  // `socket` is our end, non-blocking.
   void add(int rank, base::UniqueFd socket);
-  // The rank has ended: what it said before is told, and its socket closed.
+  // The rank has ended. Handles what it sent before, and closes its socket.
   void ended(int rank);
 
  private:
   struct Rank {
-    int barriers = 0;      // that it has entered
-    bool has_put = false;  // since the last one, as has_got
+    int barriers = 0;      // number of barriers that it has entered
+    bool has_put = false;  // since its last barrier; so is has_got
     bool has_got = false;
-    bool is_out = false;  // of the one that it is in
+    bool is_out = false;  // released early from the barrier in which it is
     base::Timer patience = {};
   };
 
-  // The answer's line; empty: none (now).
+  // The line of the answer. Empty if there is no answer now, or none at all.
   base::Result<std::string> answer(int rank, const PmiCommand& command);
   base::Result<std::string> greet(int rank, const PmiCommand& command);
   base::Result<std::string> enter_barrier(int rank);
@@ -80,7 +84,7 @@ class PmiServer {
   PmiWorld world_;
   PmiSpace space_;
   PmiNames names_;
-  std::unique_ptr<rendezvous::HostFence> fence_;  // once a rank has spoken
+  std::unique_ptr<rendezvous::HostFence> fence_;  // null until a rank has sent a command
   std::map<int, Rank> ranks_;
   std::set<int> in_barrier_;
   std::map<int, std::unique_ptr<PmiSession>> sessions_;

@@ -10,15 +10,15 @@ namespace muster::agent::inline pmi {
 namespace {
 
 constexpr std::size_t kReadBytes = 4 << 10;
-constexpr int kReadsOfDrain = 256;            // a socket holds less
-constexpr std::size_t kMaxUnsent = 64 << 10;  // clients ask one thing at a time
+constexpr int kReadsOfDrain = 256;            // more than a socket holds
+constexpr std::size_t kMaxUnsent = 64 << 10;  // clients send one command at a time
 
 }  // namespace
 
 PmiSession::PmiSession(base::Loop& loop, base::UniqueFd socket, Answer answer, Problem on_problem)
     : loop_(loop), socket_(std::move(socket)), answer_(std::move(answer)), on_problem_(std::move(on_problem)) {
   const int on = 1;
-  // A refusal costs only that nobody's process is known.
+  // Ignore errors: only the sender's pid stays unknown.
   (void)::setsockopt(socket_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
   readable_ = loop_.on_readable(socket_.get(), [this] { readable(); });
 }
@@ -33,13 +33,14 @@ void PmiSession::drain() {
   close();
 }
 
-// False: there is nothing more now, or ever.
+// False if there is nothing more now, or ever.
 bool PmiSession::read_some() {
   char bytes[kReadBytes];
   const ssize_t count = receive(bytes, sizeof bytes);
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   if (count <= 0) {
-    close();  // after finalize, or with the rank, whose end is told by others
+    // Normal after finalize, or when the rank ends. The warden reports the rank's end.
+    close();
     return false;
   }
   reader_.append({bytes, static_cast<std::size_t>(count)});
@@ -55,7 +56,7 @@ ssize_t PmiSession::receive(char* bytes, std::size_t size) {
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof control;
-  // What descriptors somebody may send, the kernel closes for want of room.
+  // The buffer has no room for descriptors. If a process sends any, the kernel closes them.
   const ssize_t count = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   for (cmsghdr* each = CMSG_FIRSTHDR(&message); count > 0 && each != nullptr; each = CMSG_NXTHDR(&message, each)) {
     if (each->cmsg_level != SOL_SOCKET || each->cmsg_type != SCM_CREDENTIALS) continue;
@@ -94,7 +95,7 @@ void PmiSession::flush() {
       if (!writable_.armed()) writable_ = loop_.on_writable(socket_.get(), [this] { flush(); });
       return;
     }
-    takes_nothing_ = count < 0;  // it is gone; what it has said is read all the same
+    takes_nothing_ = count < 0;  // the peer is gone; what it sent is still read
     unsent_.erase(0, takes_nothing_ ? unsent_.size() : static_cast<std::size_t>(count));
   }
   writable_.cancel();

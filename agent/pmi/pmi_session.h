@@ -1,6 +1,8 @@
-// One rank's socket of PMI-1: bytes in, commands to the server, its answers out.
+// One rank's PMI-1 socket: it reads bytes, hands commands to the server, and writes the answers.
 //
-// Loop thread only; owned by the server, which outlives it. After an error it is closed and stays so.
+// Owner: the server, which outlives it.
+// Thread: the loop thread only.
+// Errors: after an error the socket is closed and stays closed.
 #pragma once
 
 #include <sys/types.h>
@@ -18,7 +20,7 @@ namespace muster::agent::inline pmi {
 
 class PmiSession {
  public:
-  // The answer to a command; an error ends the session.
+  // Returns the answer to a command. An error ends the session.
   using Answer = std::function<base::Result<std::string>(const PmiCommand& command)>;
   using Problem = std::function<void(const base::Status&)>;
 
@@ -27,10 +29,11 @@ class PmiSession {
   PmiSession& operator=(const PmiSession&) = delete;
 
   void send(std::string_view lines);
-  // Takes what has come already, for a rank that has ended: others who hold its end may go on writing, so not for ever.
+  // Reads what has already come from a rank that has ended. The number of reads is limited, because other processes
+  // with the rank's descriptor may go on writing.
   void drain();
   bool is_open() const { return socket_.valid(); }
-  // Of the process that sent what came last, as the kernel says; 0: not known.
+  // The pid of the process that sent the last bytes, as the kernel reports it. 0 if not known.
   pid_t sender() const { return sender_; }
 
  private:

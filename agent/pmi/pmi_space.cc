@@ -9,7 +9,7 @@
 namespace muster::agent::inline pmi {
 namespace {
 
-// A blob: for each key and each value u32 bytes, and those.
+// A blob is a sequence of keys and values. Each is its size as a u32, then its bytes.
 void add_text(std::string_view text, std::string& blob) {
   char size[4];
   base::put_little_endian(size, static_cast<std::uint32_t>(text.size()));

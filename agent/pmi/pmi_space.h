@@ -1,7 +1,7 @@
-// One host's copy of a job's PMI-1 key-value space. What its ranks put travels to the other hosts with the next
-// barrier, as one blob a host; after a barrier every get is answered here.
+// One host's copy of a job's PMI-1 key-value space. Values that its ranks put travel to the other hosts at the next
+// barrier, as one blob for each host. After a barrier, this copy answers every get.
 //
-// Plain values; one thread.
+// Thread: one. Plain values.
 #pragma once
 
 #include <map>
@@ -12,13 +12,13 @@
 
 namespace muster::agent::inline pmi {
 
-// As the ranks are told: longer ones their client would cut.
+// The limits that ranks learn. Their client would cut longer texts.
 inline constexpr std::size_t kMaxPmiName = 256;
 inline constexpr std::size_t kMaxPmiKey = 64;
 inline constexpr std::size_t kMaxPmiValue = 1024;
 
 struct PmiSpaceLimits {
-  std::size_t max_put_bytes = 6 << 20;                 // of this host between two barriers
+  std::size_t max_put_bytes = 6 << 20;                 // of this host, between two barriers
   std::size_t max_total_bytes = std::size_t{1} << 30;  // of all hosts
 };
 
@@ -26,17 +26,17 @@ class PmiSpace {
  public:
   explicit PmiSpace(PmiSpaceLimits limits = {}) : limits_(limits) {}
 
-  // Known here at once, to the others after the barrier; overwrites. INVALID_ARGUMENT: empty or too long a key, or too
-  // long a value. RESOURCE_EXHAUSTED: too much.
+  // Stores a value: visible here at once, on other hosts after the barrier. Overwrites. INVALID_ARGUMENT: the key is
+  // empty or too long, or the value is too long. RESOURCE_EXHAUSTED: a limit is exceeded.
   base::Status put(std::string_view key, std::string_view value);
-  // nullptr: not there. Valid until the next change.
+  // nullptr if the key is missing. Valid until the next change.
   const std::string* get(std::string_view key) const;
-  // Of what every host knows by itself.
+  // Stores a value that every host knows by itself, so that it does not travel.
   base::Status preset(std::string_view key, std::string_view value) { return store(key, value); }
 
-  // What was put since the last time, for merge() on the other hosts.
+  // Returns what was put since the last call, for merge() on the other hosts.
   std::string take_blob();
-  // INVALID_ARGUMENT: no blob; what came before the fault is there.
+  // INVALID_ARGUMENT: the blob is malformed. Values before the fault are stored.
   base::Status merge(std::string_view blob);
 
  private:
@@ -44,7 +44,7 @@ class PmiSpace {
 
   const PmiSpaceLimits limits_;
   std::map<std::string, std::string, std::less<>> values_;
-  std::string put_;  // a blob
+  std::string put_;  // the next blob
   std::size_t total_bytes_ = 0;
 };
 

@@ -8,12 +8,12 @@ namespace muster::agent::inline pmi {
 namespace {
 
 struct Block {
-  int host = 0;   // the first one
-  int hosts = 0;  // that follow each other
-  int ranks = 0;  // on each
+  int host = 0;   // the first host of the block
+  int hosts = 0;  // number of consecutive hosts
+  int ranks = 0;  // number of ranks on each host
 };
 
-// The host of each rank.
+// Returns the host of each rank. -1 if no host has the rank.
 std::vector<int> hosts_of_ranks(const std::vector<std::vector<int>>& hosts) {
   std::size_t size = 0;
   for (const auto& ranks : hosts) size += ranks.size();
@@ -48,7 +48,7 @@ std::vector<Block> blocks_of(const std::vector<int>& host_of) {
 
 std::string pmi_process_mapping(const std::vector<std::vector<int>>& hosts, std::size_t max_bytes) {
   const std::vector<int> host_of = hosts_of_ranks(hosts);
-  // A wrong mapping is fatal, none is not.
+  // Write no mapping rather than a wrong one. A wrong mapping breaks MPICH, a missing one does not.
   if (host_of.empty() || std::ranges::find(host_of, -1) != host_of.end()) return "";
   std::string mapping = "(vector";
   for (const Block& block : blocks_of(host_of)) {
