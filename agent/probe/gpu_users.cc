@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::size_t kMostUsers = 256;
 
-// Of a number of another PID namespace nothing is known here: a process that has it is another one.
+// If the pid is of another PID namespace, nothing is known about it here. A process that has the number here is a
+// different one.
 v1::GpuUser user_of(const GpuName& gpu, const gpus::GpuProcess& process, bool is_foreign) {
   v1::GpuUser user;
   user.set_gpu(gpu.index);

@@ -1,4 +1,5 @@
-// Who has memory on this host's GPUs, as far as NVIDIA's library and the kernel's files tell.
+// Finds the processes that have memory on this host's GPUs, as far as NVIDIA's library and the kernel's files show
+// them.
 #pragma once
 
 #include <vector>
@@ -8,10 +9,10 @@
 
 namespace muster::agent::inline probe {
 
-// At most 256 of them. Reads /proc. GPUs are called as in `hello`.
+// Returns at most 256 users. Reads /proc. GPUs have the names that `hello` gives them.
 std::vector<v1::GpuUser> find_gpu_users(const gpus::GpuReport& report, const v1::Hello& hello);
 
-// Those of `hello` of whose users the report does not speak, or only of some. Pure.
+// Returns the GPUs of `hello` whose users the report does not list, or lists only in part. Pure.
 std::vector<v1::UntoldGpu> find_untold_gpus(const gpus::GpuReport& report, const v1::Hello& hello);
 
 }  // namespace muster::agent::probe

@@ -18,7 +18,7 @@ std::int64_t number_of(rlim_t limit) {
   return static_cast<std::int64_t>(std::min<rlim_t>(limit, static_cast<rlim_t>(RLIM_INFINITY) >> 1));
 }
 
-// The lowest pids.max from our cgroup up to the root; nullopt: none is set, or there is no cgroup v2.
+// The lowest pids.max from our cgroup up to the root. nullopt if none is set, or if there is no cgroup v2.
 std::optional<long> cgroup_pids() {
   const auto mountinfo = base::read_file("/proc/self/mountinfo");
   const auto self = base::read_file("/proc/self/cgroup");
@@ -45,7 +45,8 @@ std::vector<v1::LimitFact> read_limits() {
   std::vector<v1::LimitFact> facts;
   for (const Row& row : {Row{"nofile", RLIMIT_NOFILE}, {"memlock", RLIMIT_MEMLOCK}, {"nproc", RLIMIT_NPROC}}) {
     struct rlimit limit {};
-    if (::getrlimit(row.resource, &limit) != 0) continue;  // only for a resource that this kernel does not know
+    // Fails only for a resource that this kernel does not know.
+    if (::getrlimit(row.resource, &limit) != 0) continue;
     v1::LimitFact& fact = facts.emplace_back();
     fact.set_name(row.name);
     fact.set_soft(number_of(limit.rlim_cur));

@@ -1,4 +1,4 @@
-// The resource limits that a login has on this host, and the cgroup's limit of processes.
+// Reads the resource limits of a login on this host, and the cgroup's limit of processes.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,8 @@
 
 namespace muster::agent::inline probe {
 
-// nofile, memlock and nproc of this process (before anything raised them), and "pids" where a cgroup has a limit.
+// Returns nofile, memlock and nproc of this process, and "pids" if a cgroup has a limit. Call it before this process
+// raises its limits.
 std::vector<v1::LimitFact> read_limits();
 
 }  // namespace muster::agent::probe

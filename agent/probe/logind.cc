@@ -18,7 +18,7 @@ void read_if_there(const std::string& path, LogindSettings& settings) {
   if (content.ok()) read_logind_file(*content, settings);
 }
 
-// A main file hides those of the folders after it.
+// Returns the first main file that exists, because it hides those in the folders after it.
 std::string main_file(const std::string& root) {
   for (const char* const path : {"/etc/systemd/logind.conf", "/run/systemd/logind.conf",
                                  "/usr/local/lib/systemd/logind.conf", "/usr/lib/systemd/logind.conf"}) {
@@ -50,7 +50,7 @@ void read_logind_file(std::string_view content, LogindSettings& settings) {
 LogindSettings read_logind_settings(const std::string& root) {
   LogindSettings settings;
   read_if_there(main_file(root), settings);
-  std::map<std::string, std::string> drop_ins;  // by file name
+  std::map<std::string, std::string> drop_ins;  // path by file name
   for (const char* const folder : {"/etc/systemd/logind.conf.d", "/run/systemd/logind.conf.d",
                                    "/usr/local/lib/systemd/logind.conf.d", "/usr/lib/systemd/logind.conf.d"}) {
     for (const std::string& name : base::entries_of(root + folder)) {

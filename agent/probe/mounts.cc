@@ -9,7 +9,7 @@ bool is_octal(char c) {
   return c >= '0' && c <= '7';
 }
 
-// Blanks, tabs and backslashes are written as \040 and the like.
+// Decodes blanks, tabs and backslashes, which are written as \040 and the like.
 std::string unescape(std::string_view text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {

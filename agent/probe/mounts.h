@@ -1,4 +1,4 @@
-// Which kind of file system a path lies on, by the contents of /proc/self/mounts (fstab(5) format). Pure.
+// Finds the type of file system on which a path lies, from the contents of /proc/self/mounts (fstab(5) format). Pure.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace muster::agent::inline probe {
 
-// The type of the mount that holds `path` (absolute, without links): the longest mount point above it, the last of
-// equal ones. Empty when none is.
+// The type of the mount that holds `path`, which must be absolute and without links. It is the longest mount point
+// above the path, the last of equal ones. Empty if there is none.
 std::string file_system_of(std::string_view mounts, std::string_view path);
 
 }  // namespace muster::agent::probe

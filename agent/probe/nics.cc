@@ -14,14 +14,14 @@ std::string first_line(const std::string& path) {
   return content.ok() ? std::string(base::trim(std::string_view(*content).substr(0, content->find('\n')))) : "";
 }
 
-// "100 Gb/sec (4X EDR)" -> 100000.
+// Returns 100000 for "100 Gb/sec (4X EDR)".
 std::int64_t rate_mbps(const std::string& text) {
   const auto gigabits =
       base::parse_decimal(std::string_view(text).substr(0, text.find_first_of(" .")), kMostMbps / 1000);
   return gigabits ? *gigabits * 1000 : 0;
 }
 
-// "4: ACTIVE" -> "ACTIVE".
+// Returns "ACTIVE" for "4: ACTIVE".
 std::string port_state(const std::string& text) {
   const std::size_t colon = text.find(": ");
   return colon == std::string::npos ? text : text.substr(colon + 2);
@@ -34,7 +34,8 @@ std::vector<v1::NicFact> read_nics(const std::string& sys) {
   for (const std::string& name : base::entries_of(sys + "/class/net")) {
     const std::string directory = sys + "/class/net/" + name;
     const std::string type = first_line(directory + "/type");
-    if (type.empty() || type == "772") continue;  // no device (bonding_masters), ARPHRD_LOOPBACK
+    // Skips entries that are not devices (bonding_masters) and loopback (ARPHRD_LOOPBACK).
+    if (type.empty() || type == "772") continue;
     v1::NicFact& fact = facts.emplace_back();
     fact.set_name(name);
     fact.set_kind("ethernet");

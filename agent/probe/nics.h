@@ -1,4 +1,4 @@
-// The network devices of this host, as sysfs has them.
+// Reads the network devices of this host from sysfs.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace muster::agent::inline probe {
 
-// `sys`: "/sys" on a host. Loopback is left out; each port of an InfiniBand or RoCE adapter is an entry of its own,
+// `sys` is "/sys" on a host. Loopback is left out. Each port of an InfiniBand or RoCE adapter is an entry of its own,
 // "mlx5_0/1".
 std::vector<v1::NicFact> read_nics(const std::string& sys);
 

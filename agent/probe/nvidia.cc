@@ -4,7 +4,8 @@
 
 namespace muster::agent::inline probe {
 
-// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023", then the compiler.
+// The first line looks like "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC
+// 2023". The compiler follows on the next line.
 std::string parse_nvidia_version(std::string_view content) {
   for (const std::string_view word : base::split(content.substr(0, content.find('\n')), ' ')) {
     const bool is_version = word.find('.') != std::string_view::npos && word.size() <= 32 &&

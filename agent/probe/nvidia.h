@@ -1,4 +1,4 @@
-// The NVIDIA kernel driver of a host, by the contents of /proc/driver/nvidia/version. Pure.
+// Reads the version of a host's NVIDIA kernel driver from the contents of /proc/driver/nvidia/version. Pure.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace muster::agent::inline probe {
 
-// "535.104.05"; "of unknown version" where the text has none.
+// Returns a text like "535.104.05", or "of unknown version" if the contents have none.
 std::string parse_nvidia_version(std::string_view content);
 
 }  // namespace muster::agent::probe

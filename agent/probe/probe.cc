@@ -1,3 +1,6 @@
+// The whole of the probe, in class Probe. Read serve() and answer() first, then facts(), which collects everything.
+// The add_… functions each add one part of the facts.
+
 #include "agent/probe/probe.h"
 
 #include <poll.h>
@@ -57,7 +60,7 @@ class Probe {
 
   const v1::AgentJoin& join_;
   const base::Environment& login_;
-  base::UniqueFd listener_;  // for the Reach of other hosts
+  base::UniqueFd listener_;  // other hosts dial it in their Reach command
 };
 
 v1::Reached reach(const std::vector<base::IpAddress>& addresses, int port, std::int64_t timeout_ms) {
@@ -80,7 +83,7 @@ v1::ClockReading read_clock() {
   return reading;
 }
 
-// Empty: there is no such driver.
+// Empty if there is no such driver.
 std::string nvidia_driver() {
   const auto content = base::read_file("/proc/driver/nvidia/version", 4096);
   return content.ok() ? parse_nvidia_version(*content) : "";
@@ -99,7 +102,8 @@ base::Status Probe::serve() {
   }
 }
 
-// Other hosts' connections are accepted meanwhile, so that they do not fill the queue, and closed.
+// Waits for a command. Meanwhile it accepts other hosts' connections, so that they do not fill the queue, and closes
+// them.
 base::Result<bool> Probe::await_command() {
   pollfd fds[] = {{STDIN_FILENO, POLLIN, 0}, {listener_.get(), POLLIN, 0}};
   if (::poll(fds, std::size(fds), -1) < 0 && errno != EINTR) return base::errno_error(errno, "wait for the launcher");
@@ -148,7 +152,7 @@ base::Result<v1::HostFacts> Probe::facts(const v1::AskFacts& asked) {
   return facts;
 }
 
-// A job's warden, as an agent would start it, and python3 as its rank.
+// Starts a job's warden as an agent would, and python3 as its rank.
 void Probe::add_contained(const v1::AskFacts& asked, v1::HostFacts& facts) {
   const auto level = parse_contain_level(join_.contain());
   if (!level.ok()) return facts.set_containment_failure(level.status().message());
@@ -165,7 +169,7 @@ void Probe::add_contained(const v1::AskFacts& asked, v1::HostFacts& facts) {
   if (!closed.ok()) facts.set_containment_failure(closed.message());
 }
 
-// `seen`: what NVIDIA's library tells.
+// `seen` is what NVIDIA's library reports.
 void Probe::add_gpu_users(gpus::GpuReport seen, v1::HostFacts& facts) const {
   gpus::Question question = question_about(facts.hello());
   question.nvidia = false;
@@ -189,7 +193,7 @@ void Probe::add_launcher(v1::HostFacts& facts) const {
 
 void Probe::add_listener(v1::HostFacts& facts) {
   auto listening = base::listen_any(0, kBacklog);
-  if (!listening.ok()) return;  // port 0 says so
+  if (!listening.ok()) return;  // the port stays 0, which reports it
   const auto port = base::local_port(listening->get());
   if (!port.ok()) return;
   listener_ = std::move(*listening);

@@ -1,5 +1,5 @@
-// An agent that looks at its host and runs no job: answers the commands of proto/muster/v1/probe.proto on stdin and
-// stdout until EOF.
+// An agent that examines its host and runs no job. It answers the commands of proto/muster/v1/probe.proto on stdin
+// and stdout until EOF.
 #pragma once
 
 #include "base/env.h"
@@ -8,7 +8,7 @@
 
 namespace muster::agent::inline probe {
 
-// Blocks. To be called while the process has one thread. The error: stdin or stdout failed, or a command made no sense.
+// Blocks. Call it while the process has one thread. Error: stdin or stdout failed, or a command was invalid.
 base::Status serve_probe(const v1::AgentJoin& join, const base::Environment& login_environment);
 
 }  // namespace muster::agent::probe

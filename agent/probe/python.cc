@@ -1,3 +1,6 @@
+// Runs python3 under the warden. Read ask_python() at the end first, then Run::until_empty() and Run::turn().
+// Class Run collects the output of that one program.
+
 #include "agent/probe/python.h"
 
 #include <poll.h>
@@ -81,7 +84,7 @@ void Run::take(WardenEvent& event) {
 }
 
 base::Status Run::turn(Clock::time_point not_after) {
-  // poll passes over descriptors below 0.
+  // poll ignores descriptors below 0.
   pollfd fds[] = {{warden_.fd(), POLLIN, 0}, {out_.get(), POLLIN, 0}, {err_.get(), POLLIN, 0}, {cancel_fd_, POLLIN, 0}};
   if (is_cancelled_) fds[3].fd = -1;
   const auto left = std::chrono::ceil<milliseconds>(not_after - Clock::now()).count();

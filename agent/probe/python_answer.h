@@ -1,4 +1,4 @@
-// The question that is put to a host's python, and its answer.
+// The script that a host's python3 runs for the probe, and the parser of its output.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,8 @@
 
 namespace muster::agent::inline probe {
 
-// For python3 -c. Prints two lines; torch's version comes from the package's metadata, importing it takes seconds.
+// The script for python3 -c. It prints two lines. It takes torch's version from the package's metadata, because
+// importing torch takes seconds.
 inline constexpr std::string_view kPythonQuestion =
     "import sys\n"
     "try:\n"
@@ -22,11 +23,11 @@ inline constexpr std::string_view kPythonQuestion =
 struct PythonAnswer {
   std::string version;
   std::string path;
-  std::string torch;  // empty: not installed
+  std::string torch;  // empty if torch is not installed
 };
 
-// nullopt: `output` holds no answer. Whatever else was printed (a site's start-up files) is passed over. Versions with
-// other characters than [A-Za-z0-9.+_-] count as none. Pure.
+// nullopt if `output` contains no answer. Other printed lines are ignored, such as those of a site's start-up files.
+// A version with other characters than [A-Za-z0-9.+_-] counts as missing. Pure.
 std::optional<PythonAnswer> parse_python_answer(std::string_view output);
 
 }  // namespace muster::agent::probe

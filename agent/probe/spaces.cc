@@ -14,7 +14,7 @@
 namespace muster::agent::inline probe {
 namespace {
 
-// Without links, as the table of mounts has it; `path` itself where that cannot be found out.
+// Returns the path without links, as the table of mounts has it. Returns `path` itself if that fails.
 std::string real_path(const std::string& path) {
   const std::unique_ptr<char, decltype(&std::free)> found(::realpath(path.c_str(), nullptr), &std::free);
   return found != nullptr ? found.get() : path;

@@ -1,4 +1,5 @@
-// The directories of this host that Muster or a rank writes to: is there room, may we write.
+// Examines the directories of this host to which Muster or a rank writes: whether there is room, and whether we may
+// write.
 #pragma once
 
 #include <string>
@@ -8,7 +9,8 @@
 
 namespace muster::agent::inline probe {
 
-// `session_root`: where sessions lie; `home`: the login's, empty: not known. /dev/shm is always looked at.
+// `session_root` is the folder for sessions. `home` is the login's home; empty if not known. /dev/shm is always
+// examined.
 std::vector<v1::SpaceFact> read_spaces(const std::string& session_root, const std::string& home);
 
 }  // namespace muster::agent::probe
