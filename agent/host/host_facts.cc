@@ -51,7 +51,7 @@ base::Status fill_host_facts(const base::Environment& login_environment, const g
 base::Result<v1::Prepared> find_route(const std::string& master_address) {
   MUSTER_ASSIGN_OR_RETURN(const base::IpAddress master, base::IpAddress::parse(master_address));
   MUSTER_ASSIGN_OR_RETURN(base::IpAddress source, base::route_source(master));
-  // The kernel answers loopback for an address of this very host: then its own interface is the one that counts.
+  // The kernel answers loopback for an address of this host itself. Then use the interface that has the address.
   if (source.is_loopback() || source == master) source = master;
   MUSTER_ASSIGN_OR_RETURN(const std::string interface, base::interface_of(source));
   v1::Prepared prepared;
@@ -76,7 +76,8 @@ base::Result<base::UniqueFd> hold_port() {
     v4->sin_family = AF_INET;
     any.size = sizeof *v4;
   }
-  // Set after the kernel has chosen the port, so that it chooses one that nobody shares, and before a rank binds it.
+  // Set SO_REUSEADDR after bind, so that the kernel chooses a port that no process shares. Set it before a rank binds
+  // the port.
   if (::bind(fd.get(), any.get(), any.size) != 0) return base::errno_error(errno, "reserve a port for the ranks");
   const int on = 1;
   if (::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0) {

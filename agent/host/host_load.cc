@@ -11,13 +11,14 @@
 namespace muster::agent::inline host {
 namespace {
 
-constexpr std::size_t kMostStat = 4 << 20;  // a line an interrupt and CPU
+constexpr std::size_t kMostStat = 4 << 20;  // it has a line for each interrupt and each CPU
 constexpr std::size_t kLongestMeminfo = 64 << 10;
 constexpr int kNoticeablePercent = 2;
 constexpr std::int64_t kNoticeableMib = 64;
-constexpr std::int64_t kNoticeableShare = 100;  // of what was used before
+constexpr std::int64_t kNoticeableShare = 100;  // divides the earlier amount
 
-// Of the kernel's columns: user, nice, system, idle, iowait, irq, softirq, steal. Guests are in user and nice already.
+// Positions in the kernel's columns: user, nice, system, idle, iowait, irq, softirq, steal. Guest times are included
+// in user and nice.
 constexpr std::size_t kIdleColumn = 3;
 constexpr std::size_t kIoWaitColumn = 4;
 constexpr std::size_t kColumns = 8;
@@ -35,7 +36,7 @@ std::vector<std::string_view> words_of(std::string_view line) {
   return words;
 }
 
-// "MemTotal:       16316412 kB"
+// Returns the number of a line like "MemTotal:       16316412 kB".
 std::optional<std::uint64_t> kibibytes_of(std::string_view meminfo, std::string_view name) {
   for (const std::string_view line : base::split(meminfo, '\n')) {
     const auto words = words_of(line);
@@ -48,7 +49,7 @@ bool is_far(std::int64_t before, std::int64_t now) {
   return std::abs(now - before) >= std::max(kNoticeableMib, before / kNoticeableShare);
 }
 
-// Of the same GPU, however much it is.
+// True if both describe the same GPU and have the same values set, whatever the values are.
 bool is_told_the_same(const v1::GpuLoad& before, const v1::GpuLoad& now) {
   return before.vendor() == now.vendor() && before.index() == now.index() &&
          before.busy_unknown() == now.busy_unknown() && before.has_memory_used_mib() == now.has_memory_used_mib() &&
@@ -71,7 +72,7 @@ std::optional<CpuTimes> parse_cpu_times(std::string_view stat) {
 }
 
 std::optional<int> cpu_percent(const CpuTimes& before, const CpuTimes& now) {
-  // The kernel's idle time may go back a little (proc(5)); that reading is skipped.
+  // The kernel's idle time may go back a little (proc(5)). Such a reading is skipped.
   if (now.total <= before.total || now.busy < before.busy) return std::nullopt;
   const std::uint64_t total = now.total - before.total;
   const std::uint64_t busy = std::min(now.busy - before.busy, total);

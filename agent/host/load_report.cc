@@ -12,7 +12,7 @@ LoadReport::LoadReport(base::Loop& loop, HostLoadReader reader, Send send, Gpus 
 
 void LoadReport::begin() {
   told_.reset();
-  reader_.read();  // from here on counts
+  reader_.read();  // the first measured period begins here
   seen_.reset();
   problem_.reset();
   has_failed_ = false;
@@ -36,7 +36,8 @@ void LoadReport::measure() {
   send_(std::move(message));
 }
 
-// Who fails tells nothing: the GPUs are left out. Each question to a library that does starts a process.
+// Asks about the GPUs, for the next report. After a failure the GPUs are left out. It then asks less often, because
+// each question to a failing library starts a process.
 void LoadReport::ask_gpus() {
   if (gpus_.reader == nullptr) return;
   if (has_failed_ && !gpus_.reader->question().files && ++passed_over_ < kFailedPeriods) return;

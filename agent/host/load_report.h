@@ -1,6 +1,10 @@
-// Tells a launcher that wants it how busy this host is (HostLoad in agent.proto): once, and then when it has changed.
-// Measures only while somebody listens. What muster-gpus says of the GPUs is one period old: it is not waited for.
-// Owned by the agent; loop thread only.
+// Reports to a launcher that asks for it how busy this host is (HostLoad in agent.proto): once, and then whenever it
+// has changed.
+// It measures only while a launcher listens. The values of the GPUs are one period old, because it does not wait for
+// muster-gpus.
+//
+// Owner: the agent.
+// Thread: the loop thread only.
 #pragma once
 
 #include <chrono>
@@ -19,15 +23,15 @@
 namespace muster::agent::inline host {
 
 inline constexpr std::chrono::milliseconds kLoadPeriod{2'000};
-inline constexpr int kFailedPeriods = 10;  // between questions to NVIDIA's library when it has failed
+inline constexpr int kFailedPeriods = 10;  // periods between questions to NVIDIA's library after it has failed
 
 class LoadReport {
  public:
   using Send = std::function<void(v1::AgentMessage)>;
 
   struct Gpus {
-    gpus::Reader* reader = nullptr;        // outlives it; nullptr: there is nobody to ask
-    std::vector<model::GpuShape> known{};  // at the agent's start
+    gpus::Reader* reader = nullptr;        // outlives this object; nullptr if there are no GPUs to ask about
+    std::vector<model::GpuShape> known{};  // the host's GPUs at the agent's start
   };
 
   LoadReport(base::Loop& loop, HostLoadReader reader, Send send, std::chrono::milliseconds period = kLoadPeriod)
@@ -35,9 +39,9 @@ class LoadReport {
   LoadReport(base::Loop& loop, HostLoadReader reader, Send send, Gpus gpus,
              std::chrono::milliseconds period = kLoadPeriod);
 
-  // A stream is there whose launcher wants it: it knows nothing yet.
+  // A stream is up whose launcher wants reports. It knows nothing yet.
   void begin();
-  // Nobody listens.
+  // No launcher listens any longer.
   void end();
 
  private:
@@ -50,9 +54,11 @@ class LoadReport {
   const std::chrono::milliseconds period_;
   const Gpus gpus_;
   std::optional<gpus::GpuReport> seen_;  // the last answer
-  std::optional<std::string> problem_;   // of NVIDIA's library, by the last answer or for want of one
-  bool has_failed_ = false;              // the library; of one that does not answer the reader keeps count
-  int passed_over_ = 0;                  // periods without a question since
+  // The problem of NVIDIA's library in the last answer, or the reason why there was no answer.
+  std::optional<std::string> problem_;
+  // The library has failed. Timeouts do not count here, because the reader counts them.
+  bool has_failed_ = false;
+  int passed_over_ = 0;  // periods without a question since it failed
   base::Timer timer_;
   std::optional<v1::HostLoad> told_;
   const std::shared_ptr<char> alive_ = std::make_shared<char>();

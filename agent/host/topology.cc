@@ -15,13 +15,14 @@ struct TopologyDeleter {
 using Topology = std::unique_ptr<hwloc_topology, TopologyDeleter>;
 
 base::Result<Topology> load_topology() {
-  // hwloc would dlopen the host's plugins, which a static program must not: point it at nothing.
+  // Set a folder that does not exist. Otherwise hwloc would dlopen the host's plugins, which a static program must
+  // not do.
   ::setenv("HWLOC_PLUGINS_PATH", "/nonexistent", 1);
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) return base::errno_error(errno, "prepare to read the host's topology");
   Topology topology(raw);
-  // Only what the binder asks for: this is on the way of every start, and each cpuid of the x86 backend leaves a
-  // virtual machine. Sockets, cores and NUMA nodes come from the kernel.
+  // Load only what the binder needs, because every start waits for this. Leave out the x86 backend, because each of
+  // its cpuid instructions exits a virtual machine. Sockets, cores and NUMA nodes come from the kernel.
   hwloc_topology_set_all_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
   hwloc_topology_set_type_filter(raw, HWLOC_OBJ_CORE, HWLOC_TYPE_FILTER_KEEP_ALL);
   hwloc_topology_set_type_filter(raw, HWLOC_OBJ_PACKAGE, HWLOC_TYPE_FILTER_KEEP_ALL);
@@ -51,7 +52,7 @@ int numa_index(hwloc_topology_t topology, hwloc_obj_t core) {
 model::NodeShape node_shape_of(hwloc_topology* topology, const hwloc_bitmap_s* allowed) {
   model::NodeShape shape;
   shape.memory_mib = static_cast<long>(hwloc_get_root_obj(topology)->total_memory >> 20);
-  // On machines where hwloc knows no cores, each hardware thread counts as one.
+  // If hwloc knows no cores on this machine, each hardware thread counts as a core.
   const bool has_cores = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE) > 0;
   const hwloc_obj_type_t type = has_cores ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
   for (hwloc_obj_t core = hwloc_get_next_obj_by_type(topology, type, nullptr); core != nullptr;
@@ -70,7 +71,7 @@ model::NodeShape node_shape_of(hwloc_topology* topology, const hwloc_bitmap_s* a
 base::Result<model::NodeShape> read_node_shape() {
   MUSTER_ASSIGN_OR_RETURN(const Topology topology, load_topology());
   const std::unique_ptr<hwloc_bitmap_s, decltype(&hwloc_bitmap_free)> allowed(hwloc_bitmap_alloc(), &hwloc_bitmap_free);
-  // The affinity that sshd or a scheduler gave us is the limit of what ranks may use.
+  // Ranks may use only the CPUs in the affinity that sshd or a scheduler gave this process.
   if (hwloc_get_cpubind(topology.get(), allowed.get(), HWLOC_CPUBIND_PROCESS) != 0) {
     hwloc_bitmap_copy(allowed.get(), hwloc_topology_get_allowed_cpuset(topology.get()));
   }

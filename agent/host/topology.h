@@ -1,4 +1,4 @@
-// Sockets, NUMA nodes and cores of a host, from hwloc. Called once, before threads that matter.
+// Reads sockets, NUMA nodes and cores of a host with hwloc. Call it once, before the agent starts threads.
 #pragma once
 
 #include "base/status.h"
@@ -9,7 +9,7 @@ struct hwloc_bitmap_s;
 
 namespace muster::agent::inline host {
 
-// The cores that this process may use (affinity and cgroup limits respected); no GPUs.
+// The cores that this process may use, within its affinity and cgroup limits. GPUs are not included.
 base::Result<model::NodeShape> read_node_shape();
 
 // The cores of a loaded topology that have a hardware thread in `allowed`.
