@@ -15,7 +15,7 @@
 namespace muster::agent::inline commands {
 namespace {
 
-// A bootstrap keeps 1 MiB.
+// Leaves room for the rest of the report, because a bootstrap keeps only 1 MiB of output.
 constexpr std::size_t kMaxRemainsBytes = 640u << 10;
 constexpr std::size_t kMaxJobs = 5000;
 constexpr std::size_t kMaxProblems = 50;
@@ -100,7 +100,7 @@ base::Result<CleanupOptions> parse_cleanup(const std::vector<std::string>& argum
 
 v1::CleanupReport to_message(const CleanupReport& report) {
   v1::CleanupReport message;
-  // What is not gone comes first: it is left out last.
+  // Put what is still left first, so that it is the last to be cut.
   std::vector<const Remains*> ordered;
   for (const Remains& remains : report.remains) ordered.push_back(&remains);
   std::stable_partition(ordered.begin(), ordered.end(),

@@ -1,7 +1,9 @@
-// `muster-agent --cleanup [--job J] [--dry-run] [--session-root DIR]`: what agent/strays/cleanup.h does, told to a
-// launcher. Writes the marker line and then a frame (proto/frame.h) with a v1::CleanupReport to stdout; both together
-// are shorter than what a bootstrap keeps of a command's output. J is a whole job id; with --dry-run its beginning is
-// enough.
+// `muster-agent --cleanup [--job J] [--dry-run] [--session-root DIR]`: runs agent/strays/cleanup.h and reports the
+// result to a launcher.
+// J is a whole job id; with --dry-run its beginning is enough.
+//
+// Output: the marker line, then a frame (proto/frame.h) with a v1::CleanupReport, on stdout. Together they are
+// shorter than the output that a bootstrap keeps of a command.
 #pragma once
 
 #include <string>
@@ -13,10 +15,10 @@
 
 namespace muster::agent::inline commands {
 
-// INVALID_ARGUMENT: no such options.
+// INVALID_ARGUMENT: the options are unknown or malformed.
 base::Result<CleanupOptions> parse_cleanup(const std::vector<std::string>& arguments);
 
-// Cut to what fits; `left_out` counts the rest. Pure.
+// Converts the report and cuts it to what fits. `left_out` counts the rest. Pure.
 v1::CleanupReport to_message(const CleanupReport& report);
 
 base::Status report_cleanup(const std::vector<std::string>& arguments);

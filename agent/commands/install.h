@@ -1,5 +1,5 @@
-// First contact: the launcher has sent this program under a temporary name; it takes its final name only if its bytes
-// are the ones that were sent.
+// The first step after the launcher has sent this program under a temporary name. The program takes its final name
+// only if its bytes are those that were sent.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace muster::agent::inline commands {
 
-// Checks that the SHA-256 of the running program is `sha256_hex` and renames it (/proc/self/exe) to `path`. DATA_LOSS:
-// the hash differs; the file is removed then.
+// Checks that the SHA-256 of the running program (/proc/self/exe) is `sha256_hex`, and renames it to `path`.
+// DATA_LOSS: the hash differs; then the file is removed.
 base::Status install_self(const std::string& sha256_hex, const std::string& path);
 
 }  // namespace muster::agent::commands

@@ -1,3 +1,6 @@
+// The whole of StackReader. Read ask(), start_next() and start() first, then readable() and take_frames().
+// Then read cut(), reap() and end(), by which a reading ends.
+
 #include "agent/commands/stack_reader.h"
 
 #include <fcntl.h>
@@ -15,7 +18,7 @@ namespace {
 
 constexpr std::size_t kMaxReads = 64;
 
-// Not those that somebody has stopped: they are not ours to continue.
+// Leaves out processes that are stopped already. Something else stopped them, so this reader must not continue them.
 std::vector<ProcessInfo> running_below(const std::map<int, pid_t>& pids) {
   std::vector<ProcessInfo> running;
   const std::vector<ProcessInfo> table = read_all_processes();
@@ -105,10 +108,11 @@ void StackReader::readable() {
   if (!taken.ok()) cut("the reading of stacks failed: " + taken.message());
 }
 
-// Its end is waited for by the end of its output: who hangs in the kernel is not there to be reaped at once.
+// Kills the reading. It is reaped later, at the end of its output, because a process that hangs in the kernel cannot
+// be reaped at once.
 void StackReader::cut(const std::string& why) {
   cut_because_ = why;
-  ::kill(pid_, SIGKILL);  // ours and not reaped: the number is its
+  ::kill(pid_, SIGKILL);  // its number is safe, because it is our unreaped child
 }
 
 base::Status StackReader::take_frames() {
@@ -124,12 +128,12 @@ base::Status StackReader::take_frames() {
   }
 }
 
-// Empty: it has read all.
+// Reaps the reading and returns why it failed. Empty if it has read everything.
 std::string StackReader::reap() {
   int status = 0;
   ::waitpid(std::exchange(pid_, 0), &status, 0);
   if (WIFSIGNALED(status)) {
-    // A tracer that dies between stopping a process and reading it leaves the stop behind.
+    // If a tracer dies between stopping a process and reading it, the process stays stopped. So continue it.
     for (const ProcessInfo& info : running_) signal_process(info, SIGCONT);
     return fmt::format("the reading of stacks was ended by signal {}", WTERMSIG(status));
   }
@@ -152,7 +156,7 @@ void StackReader::end(std::string problem) {
   answer.set_done(true);
   answer.set_problem(problem);
   send_(std::move(answer));
-  // Not from within: this may be the callback of the watch that the next one replaces.
+  // Post it: the caller may be the callback of the watch that the next reading replaces.
   if (waiting_.empty()) return;
   next_ = loop_.after(base::Duration::zero(), [this] {
     next_.cancel();

@@ -1,7 +1,9 @@
-// The agent's side of `muster stacks`: runs `muster-agent --stacks …` and passes on what it finds, process by process.
-// A reading that does not end within its patience is ended, and threads that it has left stopped go on.
+// The agent's side of `muster stacks`: runs `muster-agent --stacks …` and passes on its results, process by process.
+// One such run is a reading.
+// A reading that exceeds its patience is killed. Threads that it has left stopped are continued.
 //
-// Loop thread only. One reading at a time; further questions wait for their turn. Its destructor ends the reading.
+// Thread: the loop thread only. There is one reading at a time; other questions wait. The destructor ends the
+// reading.
 #pragma once
 
 #include <sys/types.h>
@@ -30,14 +32,14 @@ class StackReader {
     std::chrono::milliseconds patience{8'000};
   };
 
-  // `send` gets each answer of a question, the last one with `done`.
+  // `send` gets each answer to a question. The last one has `done` set.
   StackReader(base::Loop& loop, std::function<void(v1::StackAnswer)> send) : StackReader(loop, std::move(send), {}) {}
   StackReader(base::Loop& loop, std::function<void(v1::StackAnswer)> send, Options options);
   ~StackReader();
 
-  // `pids`: of the ranks asked for, by rank.
+  // `pids` are the pids of the ranks in question, by rank.
   void ask(std::uint64_t id, const std::map<int, pid_t>& pids);
-  // Of the reading that is under way, or 0: a child of the agent that is not of the job.
+  // The pid of the present reading, or 0. It is a child of the agent and not of the job.
   pid_t pid() const { return pid_; }
 
  private:
@@ -59,8 +61,8 @@ class StackReader {
   const Options options_;
   std::deque<Question> waiting_;
   Question current_;
-  std::vector<ProcessInfo> running_;  // not stopped when it began
-  std::string cut_because_;           // it has been killed
+  std::vector<ProcessInfo> running_;  // processes that were not stopped when the reading began
+  std::string cut_because_;           // why the reading was killed; empty if it was not
   pid_t pid_ = 0;
   base::UniqueFd output_;
   proto::FrameReader frames_;

@@ -19,7 +19,7 @@
 namespace muster::agent::inline commands {
 namespace {
 
-// Leaves room for the remark that something is missing.
+// Leaves room for the remark that threads are missing.
 constexpr std::size_t kMaxProcessStack = proto::kMaxMessageBytes - 1024;
 
 struct Target {
@@ -53,7 +53,8 @@ v1::ThreadStack thread_of(const KernelStack& kernel, const UserStack* user) {
   return thread;
 }
 
-// Threads of a pool wait at the same place: told once.
+// Adds a thread. Threads of a pool wait at the same place, so a thread with an equal stack is only added to that
+// one's list.
 void add_thread(const v1::ThreadStack& thread, pid_t tid, v1::ProcessStack& process) {
   std::string key = thread.SerializeAsString();
   for (v1::ThreadStack& other : *process.mutable_threads()) {

@@ -1,8 +1,8 @@
-// `muster-agent --stacks RANK:PID…`: what the agent runs to learn where its ranks are. In a process of its own, because
-// a process that hangs in the kernel can hold up whoever traces it; the agent ends it when its time is over.
+// `muster-agent --stacks RANK:PID…`: reads where ranks are in their code. The agent runs it as a process of its own,
+// because a process that hangs in the kernel can block its tracer. The agent ends it after a time limit.
 //
-// Writes to stdout for each process, the ranks' own first and what they have started after them, a frame
-// (proto/frame.h) with a v1::ProcessStack.
+// Output: for each process a frame (proto/frame.h) with a v1::ProcessStack, on stdout. For each rank, its own process
+// comes first, then the processes that it has started.
 #pragma once
 
 #include <string>
