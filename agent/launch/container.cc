@@ -18,12 +18,12 @@ namespace fs = std::filesystem;
 constexpr const char* kPrograms[] = {"apptainer", "singularity"};
 
 bool is_program(const std::string& path) {
-  std::error_code ignored;  // what cannot be looked at cannot be started
+  std::error_code ignored;  // a file that cannot be read cannot be started, either
   return fs::is_regular_file(path, ignored) && ::access(path.c_str(), X_OK) == 0;
 }
 
 bool is_there(const fs::path& path) {
-  std::error_code ignored;  // nor can it be bound
+  std::error_code ignored;  // a file that cannot be read cannot be bound, either
   return fs::exists(path, ignored);
 }
 
@@ -51,17 +51,18 @@ base::Result<std::string> find_program(const std::string& named, const SpawnRequ
 }
 
 void add(const fs::path& folder, std::vector<std::string>& folders) {
-  // The root of the host over that of the image would be no container.
+  // Skip "/", because binding the host's root over the image's root would leave no container.
   if (!folder.is_absolute() || folder == "/" || !is_there(folder)) return;
   const std::string name = folder.string();
   if (std::ranges::find(folders, name) == folders.end()) folders.push_back(name);
 }
 
-// Muster's package in a folder of PYTHONPATH: in a build tree it is a link, and the library lies beside the folder.
+// Adds the folders of Muster's package in a folder of PYTHONPATH. In a build tree the package is a link, and the
+// library lies in a folder beside.
 void add_package(const fs::path& folder, std::vector<std::string>& folders) {
   if (!is_there(folder / "muster" / "_library.py")) return;
   add(folder, folders);
-  std::error_code ignored;  // a link that cannot be followed leads nowhere inside, either
+  std::error_code ignored;  // a broken link leads nowhere in the container, either
   const fs::path package = fs::canonical(folder / "muster", ignored);
   if (!ignored && package.parent_path() != folder) add(package, folders);
   const fs::path library = folder.parent_path() / "lib";

@@ -1,5 +1,5 @@
-// Launch step: a rank that runs inside a container (model/container.h has the rules). Looks at the host's files; starts
-// nothing.
+// Launch step: makes a rank run inside a container (model/container.h has the rules). It reads the host's files and
+// starts nothing.
 #pragma once
 
 #include <string>
@@ -11,10 +11,11 @@
 
 namespace muster::agent::inline launch {
 
-// Makes `request` one of the container's program. Bound under their own names, as far as they are there: the working
-// directory, the session directory, and of PYTHONPATH what holds Muster's package, with its library; Muster's library
-// that the environment names. `own_names`: the variables of the rank itself.
-// NOT_FOUND: the program is not there; one sentence without the host's name that says what to install.
+// Changes `request` so that it runs the container's program. It binds these folders under their own names, if they
+// exist: the working directory and the session directory. It also binds the folders of PYTHONPATH that contain
+// Muster's package and library. Last comes the folder of the library that the environment names.
+// `own_names` are the variables of the rank itself.
+// NOT_FOUND: the program is missing. The text is one sentence without the host's name and says what to install.
 // INVALID_ARGUMENT: a folder cannot be bound.
 base::Status enter_container(const model::Container& container, const std::vector<std::string>& own_names,
                              SpawnRequest& request);

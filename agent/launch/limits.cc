@@ -8,7 +8,8 @@ std::vector<RlimitSetting> default_limits() {
   std::vector<RlimitSetting> settings;
   for (const int resource : {RLIMIT_NOFILE, RLIMIT_MEMLOCK}) {
     struct rlimit limit {};
-    if (::getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) != 0) continue;  // only for a bad resource
+    // Fails only for an unknown resource.
+    if (::getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) != 0) continue;
     settings.push_back({resource, limit.rlim_max, limit.rlim_max});
   }
   return settings;

@@ -1,6 +1,6 @@
 // Launch step: resource limits of a rank. By default the soft limits of open files and of locked memory are raised to
-// the hard ones; `--ulimit NAME=VALUE` (model/ulimit.h) sets any limit. Pure but for default_limits(), which asks the
-// kernel.
+// the hard ones. `--ulimit NAME=VALUE` (model/ulimit.h) sets any limit.
+// Pure, except for default_limits(), which asks the kernel.
 #pragma once
 
 #include <vector>
@@ -10,10 +10,10 @@
 
 namespace muster::agent::inline launch {
 
-// Soft NOFILE and MEMLOCK raised to this process's hard limits.
+// NOFILE and MEMLOCK with their soft limits raised to this process's hard limits.
 std::vector<RlimitSetting> default_limits();
 
-// `base` with each of `over` replacing the same resource.
+// Returns `base`, in which each limit of `over` replaces the one of the same resource.
 std::vector<RlimitSetting> merge_limits(std::vector<RlimitSetting> base, const std::vector<model::Ulimit>& over);
 
 }  // namespace muster::agent::launch

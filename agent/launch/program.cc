@@ -1,3 +1,7 @@
+// Finding a program and explaining why it could not be run. Read program_candidates() and explain_exec_failure()
+// first.
+// The helpers above them each explain one kind of failure.
+
 #include "agent/launch/program.h"
 
 #include <elf.h>
@@ -20,7 +24,8 @@ namespace {
 
 constexpr std::string_view kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
 constexpr std::size_t kHeadBytes = 4096;
-constexpr std::size_t kShownPath = 1024;  // every rank says it, and each is told to all others
+// Keep it short, because every rank sends this text, and each rank's text is sent to all others.
+constexpr std::size_t kShownPath = 1024;
 
 #if defined(__x86_64__)
 constexpr unsigned kOwnMachine = EM_X86_64;
@@ -60,7 +65,7 @@ bool is_elf(std::string_view head) {
   return head.starts_with(std::string_view(ELFMAG, SELFMAG));
 }
 
-// The path after "#!"; nullopt for other files.
+// The path after "#!". nullopt for other files.
 std::optional<std::string> script_interpreter(std::string_view head) {
   if (!head.starts_with("#!")) return std::nullopt;
   std::string_view line = head.substr(2, head.find('\n') - 2);
@@ -68,7 +73,7 @@ std::optional<std::string> script_interpreter(std::string_view head) {
   return std::string(line.substr(0, line.find_first_of(" \t")));
 }
 
-// The dynamic loader that a 64-bit ELF program names; nullopt when there is none in the first bytes.
+// The dynamic loader that a 64-bit ELF program names. nullopt if the first bytes contain none.
 std::optional<std::string> elf_loader(std::string_view head) {
   Elf64_Ehdr header{};
   if (!is_elf(head) || head.size() < sizeof header || head[EI_CLASS] != ELFCLASS64) return std::nullopt;
@@ -110,7 +115,7 @@ std::string machine_name(unsigned machine) {
 std::string explain_noexec(std::string_view head) {
   if (is_elf(head) && head.size() >= sizeof(Elf64_Ehdr)) {
     Elf64_Ehdr header{};
-    std::memcpy(&header, head.data(), sizeof header);  // e_machine lies at the same place in 32-bit headers
+    std::memcpy(&header, head.data(), sizeof header);  // e_machine has the same offset in 32-bit headers
     if (header.e_machine != kOwnMachine) {
       return fmt::format("it is a program for {}, but this host is {}", machine_name(header.e_machine),
                          machine_name(kOwnMachine));
@@ -121,7 +126,7 @@ std::string explain_noexec(std::string_view head) {
   return "it is neither a program nor a script";
 }
 
-// The file exists, so what is missing is what it names.
+// The file exists, so something that it names is missing.
 std::string explain_missing_interpreter(std::string_view head) {
   if (auto interpreter = script_interpreter(head)) {
     if (interpreter->ends_with('\r')) {
@@ -178,7 +183,7 @@ std::vector<std::string> program_candidates(std::string_view name, const std::ve
   if (name.find('/') != std::string_view::npos) return {std::string(name)};
   std::vector<std::string> candidates;
   for (const std::string_view folder : base::split(path_of(env), ':')) {
-    // An empty element is the working directory.
+    // An empty element means the working directory.
     candidates.push_back(folder.empty() ? fmt::format("./{}", name) : fmt::format("{}/{}", folder, name));
   }
   return candidates;
@@ -212,7 +217,7 @@ ExecFailure explain_exec_failure(const SpawnRequest& request, const std::string&
     default:
       why = std::strerror(errno_value);
   }
-  // A program found by the search is named in full: the user sees which of several it was.
+  // Show the full path of a program that the search found, so that the user sees which of several it was.
   const std::string& shown = name.find('/') == std::string::npos && !path.empty() ? path : name;
   return {126, fmt::format("cannot run '{}': {}", base::printable(shown), why)};
 }

@@ -1,7 +1,7 @@
-// Launch step: find the rank's program, and say in one sentence why it could not be run.
+// Launch step: finds the rank's program, and says in one sentence why it could not be run.
 //
-// The search uses the PATH of the rank's own environment and follows execvp(3); relative paths are relative to the
-// rank's working directory, where the child is when it tries them.
+// The search uses the PATH of the rank's own environment and follows execvp(3). Relative paths are relative to the
+// rank's working directory, because the child is there when it tries them.
 #pragma once
 
 #include <string>
@@ -12,18 +12,18 @@
 
 namespace muster::agent::inline launch {
 
-// The paths to try with execve, in order; the name itself when it holds a slash.
+// The paths to try with execve, in order. If the name contains a slash, it is the only path.
 std::vector<std::string> program_candidates(std::string_view name, const std::vector<std::string>& env);
 
 struct ExecFailure {
-  int exit_code = 126;  // 127 not found, 126 found but not executable
+  int exit_code = 126;  // 127: not found; 126: found but not executable
   std::string message;  // "cannot run './x': no such file in /dir"
 };
 
-// `path`: the candidate that failed with `errno_value`.
+// `path` is the candidate that failed with `errno_value`.
 ExecFailure explain_exec_failure(const SpawnRequest& request, const std::string& path, int errno_value);
 
-// After ENOEXEC: a text file without a "#!" line, which execvp(3) and every shell give to /bin/sh.
+// Call it after ENOEXEC. True for a text file without a "#!" line, which execvp(3) and every shell pass to /bin/sh.
 bool is_shell_text(const SpawnRequest& request, const std::string& path);
 
 }  // namespace muster::agent::launch

@@ -1,4 +1,5 @@
-// What the agent asks the warden to start: one rank with everything decided, nothing left to look up. A plain value.
+// The agent's request to the warden to start one rank. Everything is decided, and nothing is left to look up. A plain
+// value.
 #pragma once
 
 #include <sys/resource.h>
@@ -8,7 +9,7 @@
 
 namespace muster::agent::inline launch {
 
-// As setrlimit takes it; see launch/limits.h for the defaults and for --ulimit.
+// One limit, in the form that setrlimit takes. launch/limits.h has the defaults and --ulimit.
 struct RlimitSetting {
   int resource = 0;  // RLIMIT_*
   rlim_t soft = RLIM_INFINITY;
@@ -19,25 +20,27 @@ struct RlimitSetting {
 
 enum class StdinOf : int {
   kNull,      // /dev/null
-  kPipe,      // RankStarted has its write end
-  kTerminal,  // a pseudo-terminal of its own, as stdout and stderr
+  kPipe,      // RankStarted has the pipe's write end
+  kTerminal,  // a pseudo-terminal of the rank's own, also as stdout and stderr
 };
 
-// Where a rank finds its end: above what scripts use by number. It must be below the limit of descriptors.
+// The number of the rank's PMI descriptor. It is higher than those that scripts use by number. It must be below the
+// limit of descriptors.
 inline constexpr int kPmiDescriptor = 99;
 
 struct SpawnRequest {
   int rank = 0;
-  std::vector<std::string> argv;  // argv[0] without a slash is searched in the PATH of `env`
-  std::vector<std::string> env;   // complete, NAME=VALUE; the warden sets MUSTER_JOB_ID itself
-  std::string workdir;            // absolute; empty: the agent's
-  std::vector<int> cpus;          // logical CPU numbers; empty: untouched
+  std::vector<std::string> argv;  // if argv[0] has no slash, it is searched in the PATH of `env`
+  std::vector<std::string> env;   // all NAME=VALUE entries; the warden sets MUSTER_JOB_ID itself
+  std::string workdir;            // absolute; empty means the agent's
+  std::vector<int> cpus;          // logical CPU numbers; empty means that the affinity stays
   unsigned umask = 022;
-  std::vector<RlimitSetting> limits;  // over the agent's own
+  std::vector<RlimitSetting> limits;  // replace the agent's own limits
   StdinOf stdin_of = StdinOf::kNull;
-  unsigned short rows = 24;  // of kTerminal
+  unsigned short rows = 24;  // size of a kTerminal; so is `columns`
   unsigned short columns = 80;
-  bool wants_pmi = false;  // a socket to the agent as descriptor kPmiDescriptor; RankStarted has the other end
+  // The rank gets a socket to the agent as descriptor kPmiDescriptor. RankStarted has the other end.
+  bool wants_pmi = false;
 };
 
 }  // namespace muster::agent::launch

@@ -1,11 +1,11 @@
-// Launch step: the rank's working directory. The child enters it; this file says why it could not.
+// Launch step: the rank's working directory. The child enters it; this file explains why it could not.
 #pragma once
 
 #include <string>
 
 namespace muster::agent::inline launch {
 
-// "the working directory /x does not exist (--wdir names another)", without the host's name.
+// A sentence like "the working directory /x does not exist (--wdir names another)", without the host's name.
 std::string explain_workdir_failure(const std::string& workdir, int errno_value);
 
 }  // namespace muster::agent::launch
