@@ -1,3 +1,6 @@
+// The whole of StageFolder. Read open() and parent_of() first, then look(), which compares one item.
+// Then read begin() and write(), which store one file, and sweep(), which removes files of killed stagings.
+
 #include "agent/stage/stage_folder.h"
 
 #include <dirent.h>
@@ -25,8 +28,8 @@ using base::Status;
 
 constexpr std::size_t kLongestPath = 4096;
 constexpr std::size_t kLongestName = 255;
-constexpr const char* kOurs = ".muster-stage.";      // how names of marks begin
-constexpr const char* kHalf = ".muster-stage.half";  // … and those of half-written files
+constexpr const char* kOurs = ".muster-stage.";      // the beginning of the names of marks
+constexpr const char* kHalf = ".muster-stage.half";  // the beginning of the names of half-written files
 constexpr unsigned kPermissions = 0777;
 constexpr unsigned kOthersWrite = 0022;
 constexpr unsigned kMadeFolder = 0755;
@@ -47,7 +50,8 @@ Status set_time(int fd, std::int64_t mtime_ns) {
   return ::futimens(fd, times) == 0 ? base::ok_status() : base::errno_error(errno, "set the time");
 }
 
-// A folder could not be made because it is there; a file system that is read-only says so before it looks.
+// True if mkdir may have failed because the folder exists. A read-only file system reports EROFS before it checks
+// that.
 bool may_be_there(int problem) {
   return problem == EEXIST || problem == EROFS;
 }
@@ -103,7 +107,7 @@ Status StageFolder::mark(const std::string& name) {
 }
 
 Result<std::vector<std::string>> StageFolder::marks(const std::string& prefix) const {
-  // A listing of its own: that of fd_ would go on where the last one ended.
+  // Open a new listing. A listing of fd_ would continue where the last one ended.
   const int fd = ::openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(fd < 0 ? nullptr : ::fdopendir(fd), ::closedir);
   if (listing == nullptr) return base::errno_error(errno, fmt::format("list {}", base::printable(directory_)));
@@ -142,7 +146,8 @@ Result<base::UniqueFd> StageFolder::parent_of(const StageItem& item, bool make) 
   return at;
 }
 
-// A folder below ours may be one of an earlier Muster, which kept the source's mode. Only its owner can mend that.
+// Removes other users' write permission from a folder below ours. An earlier Muster may have made it with the
+// source's mode. Only its owner can change that.
 Status StageFolder::close_to_others(int folder, const std::string& path) const {
   struct stat info {};
   if (::fstat(folder, &info) != 0) return base::errno_error(errno, "look at " + base::printable(path));
@@ -154,7 +159,7 @@ Status StageFolder::close_to_others(int folder, const std::string& path) const {
 Status StageFolder::make_folder(const StageItem& item) const {
   MUSTER_ASSIGN_OR_RETURN(const base::UniqueFd parent, parent_of(item, true));
   const std::string name(name_of(item.path));
-  // Its owner must be able to fill it, and nobody else.
+  // The folder's owner must be able to fill it, and no other user may.
   const unsigned mode = (item.mode & kPermissions & ~kOthersWrite) | 0700;
   if (::mkdirat(parent.get(), name.c_str(), mode) != 0 && !may_be_there(errno)) return failed(errno, "make", item);
   const base::UniqueFd made(::openat(parent.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -179,7 +184,7 @@ Status StageFolder::make_link(const StageItem& item) {
   std::string there(kLongestPath, '\0');
   const ssize_t length = ::readlinkat(parent.get(), name.c_str(), there.data(), there.size());
   if (length >= 0 && there.substr(0, static_cast<std::size_t>(length)) == item.target) return base::ok_status();
-  // Not the name of the file that may be half written in this same folder.
+  // Use another name than half_name_, because a half-written file may have that name in this folder.
   const std::string half = half_name_ + ".link";
   sweep(parent.get(), item);
   if (::symlinkat(item.target.c_str(), parent.get(), half.c_str()) != 0) return failed(errno, "make the link", item);
@@ -212,7 +217,8 @@ Result<StageLook> StageFolder::look(const StageItem& item, const std::atomic<boo
                  base::printable(directory_), base::printable(item.path));
   }
   look.verdict = StageVerdict::kContent;
-  // The owner of a file can change what is in it and keep size and time.
+  // Trust size and time only if the file has a trusted owner. Any owner can change the content and keep size and
+  // time.
   if (!S_ISREG(info.st_mode) || !base::is_trusted_owner(info.st_uid)) return look;
   if (static_cast<std::uint64_t>(info.st_size) != item.size) return look;
   const base::UniqueFd file(::openat(parent.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
@@ -238,8 +244,9 @@ void StageFolder::drop_half() {
   half_path_.clear();
 }
 
-// By the time of the last change of the file itself (ctime): its mtime is set to that of the source before it gets its
-// place. A folder that cannot be listed is not swept.
+// Removes abandoned files in the item's folder, once for each folder. Their age is that of the last change of the
+// file itself (ctime), because mtime is set to the source's time. If a folder cannot be listed, nothing is removed
+// there.
 void StageFolder::sweep(int parent, const StageItem& item) {
   const std::size_t slash = item.path.rfind('/');
   if (!swept_.insert(slash == std::string::npos ? "" : item.path.substr(0, slash)).second) return;
@@ -286,7 +293,7 @@ Status StageFolder::write(const StageItem& item, std::uint64_t offset, std::stri
   if (!last) return base::ok_status();
   Status placed = ::fchmod(half_.get(), item.mode & kPermissions) == 0 ? set_time(half_.get(), item.mtime_ns)
                                                                        : base::errno_error(errno, "set permissions");
-  // What a full disk of another machine has not told yet, it tells at the end.
+  // Check close(), because a file system on another machine may report a full disk only then.
   const std::string name(name_of(item.path));
   if (placed.ok() && ::close(half_.release()) != 0) {
     placed = base::errno_error(errno, "close");
@@ -309,7 +316,7 @@ Status StageFolder::keep(const StageItem& item) {
   const base::UniqueFd file(::openat(parent.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file.valid()) return failed(errno, "look at", item);
   const bool is_done = set_time(file.get(), item.mtime_ns).ok() && ::fchmod(file.get(), item.mode & kPermissions) == 0;
-  // What is in it is right; a read-only file system keeps its time.
+  // The content is right. A read-only file system keeps its own time, which is fine.
   return is_done || errno == EROFS ? base::ok_status() : failed(errno, "set the time and permissions of", item);
 }
 

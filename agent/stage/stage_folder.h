@@ -1,14 +1,18 @@
-// One folder of a host into which files are staged before a job starts (--stage). Blocking disk work; one thread at a
-// time.
+// One folder of a host into which files are staged before a job starts (--stage).
 //
-// Nothing is written outside of the folder: names are relative and without "..", and no link below it is followed. A
-// file is written beside its place and renamed over it when it is whole, so that whoever reads it sees the old or the
-// new one. What is unchanged is not touched. Names of half-written files are random: several stagings, of one host or
-// of several, may write into one folder at once, and each file is that of one of them.
+// Thread: one at a time. Calls do disk work and block.
 //
-// Programs run from this folder, so no other user may write into it (base/trusted_folder.h). One that breaks this rule
-// is opened and marked, because it may be the source itself; look, write and keep then return PERMISSION_DENIED.
-// Folders that are made below it are writable for their owner only, whatever the mode of the source.
+// Safety: nothing is written outside of the folder. Names are relative and without "..", and no link below the folder
+// is followed.
+// Atomicity: a file is written under another name in the same folder and renamed when it is complete. So a reader
+// sees the old or the new file. Unchanged files are not touched.
+// Concurrency: several stagings, of one host or of several, may write into one folder at once. Names of half-written
+// files are random, so each finished file comes from one staging.
+//
+// Trust: programs run from this folder, so no other user may be able to write into it (base/trusted_folder.h). A
+// folder that breaks this rule is still opened and marked, because it may be the source itself. But look, write and
+// keep then return PERMISSION_DENIED.
+// Only the owner can write to folders that are made below it, whatever the mode of the source is.
 #pragma once
 
 #include <atomic>
@@ -26,18 +30,19 @@ namespace muster::agent::inline stage {
 
 struct StageItem {
   enum class Kind { kFile, kFolder, kLink };
-  std::string path{};  // below the folder, as a/b
+  std::string path{};  // path below the folder, like a/b
   Kind kind = Kind::kFile;
-  unsigned mode = 0644;       // permissions alone
-  std::uint64_t size = 0;     // of a file
-  std::int64_t mtime_ns = 0;  // of a file
-  std::string target{};       // of a link
+  unsigned mode = 0644;       // permission bits only
+  std::uint64_t size = 0;     // set for a file
+  std::int64_t mtime_ns = 0;  // set for a file
+  std::string target{};       // set for a link
 };
 
 enum class StageVerdict {
-  kRight,      // nothing is to be sent
-  kContent,    // the content is needed
-  kUncertain,  // there is a file of this size with another time: `digest` says what is in it
+  kRight,    // nothing needs to be sent
+  kContent,  // the content must be sent
+  // There is a file of this size with another time. `digest` identifies its content.
+  kUncertain,
 };
 
 struct StageLook {
@@ -45,35 +50,37 @@ struct StageLook {
   std::string digest{};  // SHA-256
 };
 
-// True for a relative path of plain names: no empty one, no "." or "..", no NUL.
+// True for a relative path of plain names. No name is empty, "." or "..", and the path contains no NUL.
 bool is_inner_path(std::string_view path);
 
 class StageFolder {
  public:
-  // Half-written files and marks that have not changed for so long are of stagings that were killed; they are taken
-  // away where something is written beside them.
+  // Half-written files and marks that have not changed for this long belong to stagings that were killed. They are
+  // removed when something is written into the same folder.
   static constexpr std::chrono::hours kAbandoned{24};
 
-  // Makes `directory`, which is absolute, with its parents. PERMISSION_DENIED: another user could exchange a folder on
-  // the way (open_folder_by_trusted_path).
+  // Makes `directory`, which must be absolute, with its parents. PERMISSION_DENIED: another user could exchange a
+  // folder on the way (open_folder_by_trusted_path).
   static base::Result<StageFolder> open(const std::string& directory, std::chrono::seconds abandoned = kAbandoned);
   StageFolder(StageFolder&&) = default;
-  StageFolder& operator=(StageFolder&&) = delete;  // what a half-written file is named after stays the same
+  StageFolder& operator=(StageFolder&&) = delete;  // the name of the half-written file must not change
   StageFolder(const StageFolder&) = delete;
   StageFolder& operator=(const StageFolder&) = delete;
-  // Takes the mark away, and a file that is half written.
+  // Removes the mark and a half-written file.
   ~StageFolder();
 
-  // A file of that name, by which another host sees that this folder is on a file system that both have. On one that
-  // is read-only there is none: each host compares for itself, and what differs is an error of write.
+  // Makes a file with that name. By it, another host sees that both hosts share this folder's file system.
+  // On a read-only file system no mark is made. Then each host compares for itself, and a difference becomes an error
+  // of write().
   base::Status mark(const std::string& name);
   base::Result<std::vector<std::string>> marks(const std::string& prefix) const;
 
-  // What is there of it. Folders and links are made at once. CANCELLED: `stop` became true while a file was read.
+  // Compares the item with what is in the folder. Folders and links are made at once. CANCELLED: `stop` became true
+  // while a file was read.
   base::Result<StageLook> look(const StageItem& item, const std::atomic<bool>* stop = nullptr);
-  // The next piece of a file's content, from offset 0 on; with `last` it gets its place.
+  // Writes the next piece of a file's content, beginning with offset 0. With `last`, the file gets its final name.
   base::Status write(const StageItem& item, std::uint64_t offset, std::string_view piece, bool last);
-  // Its content is right after all.
+  // The content turned out to be right. Sets only the file's time and permissions.
   base::Status keep(const StageItem& item);
 
  private:
@@ -91,12 +98,12 @@ class StageFolder {
 
   std::string directory_;
   base::UniqueFd fd_;
-  base::Status trust_;  // why nothing is staged into this folder
+  base::Status trust_;  // why nothing may be staged into this folder; ok if it may
   std::string mark_{};
   std::chrono::seconds abandoned_;
-  std::string half_name_;          // beside the place of a file that is being written
-  std::set<std::string> swept_{};  // folders below this one
-  // Of the file that is being written.
+  std::string half_name_;          // the name of a half-written file, in the folder of its final name
+  std::set<std::string> swept_{};  // folders below this one from which abandoned files were removed
+  // These describe the file that is being written.
   std::string half_path_{};
   base::UniqueFd half_parent_{};
   base::UniqueFd half_{};
