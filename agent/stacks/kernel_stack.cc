@@ -18,7 +18,8 @@ constexpr std::size_t kMaxFile = 64u << 10;
 
 std::string read_small(const std::string& path) {
   const auto content = base::read_file(path, kMaxFile);
-  return content.ok() ? *content : std::string();  // it has ended, or is not shown to us: both look like nothing there
+  // Empty if the process has ended, or if the kernel does not show the file to us.
+  return content.ok() ? *content : std::string();
 }
 
 std::vector<pid_t> threads_of(pid_t pid) {

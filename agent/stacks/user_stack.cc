@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::size_t kMaxFunction = 300;
 
-// libdw asks for separate debug symbols, and would look for them over the network: the unwind tables are in the file.
+// Tells libdw that there are no separate debug symbols. Otherwise it would search for them over the network. The
+// unwind tables are in the file itself.
 int find_no_symbols(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word, char**) {
   return -1;
 }
@@ -49,7 +50,7 @@ int add_frame(Dwfl_Frame* frame, void* argument) {
   }
   UserFrame& entry = stack.frames.emplace_back();
   entry.address = address;
-  // A caller's address is the instruction after the call, which may belong to the next function.
+  // A caller's address is that of the instruction after the call, which may belong to the next function.
   const Dwarf_Addr inside = is_innermost ? address : address - 1;
   Dwfl_Module* const module = ::dwfl_addrmodule(::dwfl_thread_dwfl(::dwfl_frame_thread(frame)), inside);
   if (module == nullptr) return DWARF_CB_OK;
@@ -63,7 +64,8 @@ int add_frame(Dwfl_Frame* frame, void* argument) {
 int add_thread(Dwfl_Thread* thread, void* argument) {
   auto& stacks = *static_cast<std::map<pid_t, UserStack>*>(argument);
   UserStack& stack = stacks[::dwfl_thread_tid(thread)];
-  // The end of a stack is reported as an error when the outermost function has no caller's rule.
+  // At the outermost function libdw reports an error, because that function has no rule for a caller. So ignore
+  // errors after the first frame.
   if (::dwfl_thread_getframes(thread, add_frame, &stack) < 0 && stack.frames.empty()) stack.problem = last_error();
   return DWARF_CB_OK;
 }
