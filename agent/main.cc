@@ -1,13 +1,15 @@
-// muster-agent: one per host and hvdrun job, or per host and launcherd, started by the launcher over ssh with nothing
-// on its command line but `--stdio`, or by a site's own launcher. Order matters: the environment is read and the warden
-// (or the nursery, where wardens come from) forked before any thread exists.
+// muster-agent: the program that runs on each host, one for each job of hvdrun, or one for each launcherd.
+// The launcher starts it over ssh with only `--stdio` on its command line, or a site's own launcher starts it.
+// The order of steps matters: the environment is read and the warden is forked before any thread exists. A warm agent
+// forks the nursery, which makes wardens.
+// Read agent_main() at the end first, which dispatches the forms below, then serve(), which is the agent proper.
 //
 //   muster-agent --stdio                      the agent proper; prints a marker line, reads its join from stdin
-//   muster-agent --join FILE [--host NAME]    the same where a site's own launcher starts it (agent/link/enrol.h)
-//   muster-agent --install SHA256 PATH …      checks its own hash, renames itself to PATH, then any of these
-//   muster-agent --sweep JOB [--session-root DIR]   ends what a dead agent and warden have left; one line a process
+//   muster-agent --join FILE [--host NAME] [--slots N]   the same for a site's own launcher (agent/link/enrol.h)
+//   muster-agent --install SHA256 PATH …      checks its own hash, renames itself to PATH, then does one of these
+//   muster-agent --sweep JOB [--session-root DIR]   ends what a dead agent and warden have left; one line per process
 //   muster-agent --cleanup …                  ends what dead jobs have left (agent/commands/cleanup_report.h)
-//   muster-agent --stacks RANK:PID…           where these ranks and their children are (agent/commands/stack_report.h)
+//   muster-agent --stacks RANK:PID…           where ranks and their children are (agent/commands/stack_report.h)
 //   muster-agent --version
 #include <fcntl.h>
 #include <signal.h>
@@ -45,14 +47,16 @@ int fail(const base::Status& status) {
   return 1;
 }
 
-// Keys are in this memory: no core file, no reading by others' debuggers. Ranks are not affected, exec resets it.
+// Forbids core files and reading by others' debuggers, because this memory contains keys. Ranks are not affected,
+// because exec resets it.
 void protect_process() {
   ::prctl(PR_SET_DUMPABLE, 0);
   ::signal(SIGPIPE, SIG_IGN);
-  ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its write
+  ::signal(SIGXFSZ, SIG_IGN);  // then a file that may not grow is an error of its write
 }
 
-// What the login environment could do to this process itself. The ranks still get it: it was read before.
+// Removes variables that would change this process itself. The ranks still get them, because the environment was read
+// before.
 void drop_own_environment() {
   for (const char* const name :
        {"GRPC_VERBOSITY", "GRPC_TRACE", "GRPC_POLL_STRATEGY", "GRPC_DNS_RESOLVER", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
@@ -68,7 +72,8 @@ base::Result<v1::AgentJoin> read_join() {
   return join;
 }
 
-// The agent of the attempt before may still be cleaning up its own session directory.
+// The attempt is part of the id, because the previous attempt's agent may still be cleaning up its own session
+// directory.
 std::string agent_id_of(const v1::AgentJoin& join) {
   const std::string index = std::to_string(join.agent_index());
   return join.attempt() == 0 ? index : fmt::format("{}.{}", index, join.attempt());
@@ -78,7 +83,7 @@ base::Result<AgentLink> choose_link(const v1::AgentJoin& join, const v1::Hello& 
   AgentLink link;
   std::string reason = "as asked by --agent-link ssh";
   if (join.link() != "ssh") {
-    // A warm agent has no output connection before it has a job.
+    // Dial the control port, because a warm agent has no output connection before it has a job.
     const int port = join.warm() ? join.control_port() : join.output_port();
     auto dialled = dial_first(launcher_addresses(join, hello), static_cast<std::uint16_t>(port),
                               std::chrono::steady_clock::now() + std::chrono::milliseconds(join.dial_timeout_ms()), -1);
@@ -110,9 +115,9 @@ base::Result<WardenSource> make_wardens(const v1::AgentJoin& join) {
   return WardenSource(std::move(warden));
 }
 
-// A warm agent that has dialled outlives the ssh connection, or the terminal, that it was started through.
+// A warm agent that has dialled outlives the ssh connection or the terminal through which it was started.
 base::Status detach() {
-  ::setsid();  // refused to who leads a session already, as sshd starts us
+  ::setsid();  // fails if this process leads a session already, as under sshd
   ::signal(SIGHUP, SIG_IGN);
   const base::UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!null.valid()) return base::errno_error(errno, "open /dev/null");
@@ -122,8 +127,8 @@ base::Status detach() {
   return base::ok_status();
 }
 
-// Everything that matters is closed; OpenSSL's and gRPC's clean-up would cost a tenth of a short job's CPU time, and
-// gRPC's has no bound of ours.
+// Exits without destructors. Everything that matters is closed. The clean-up of OpenSSL and gRPC would cost a tenth
+// of a short job's CPU time, and gRPC's has no time limit of ours.
 [[noreturn]] void leave(int status) {
   std::fflush(nullptr);
   ::_exit(status);
@@ -141,11 +146,11 @@ int serve() {
     const base::Status served = serve_probe(*join, login_environment);
     return served.ok() ? 0 : fail(served);
   }
-  base::raise_descriptor_limit();  // sshd's soft limit is often 1024; a store may have more connections
+  base::raise_descriptor_limit();  // sshd's soft limit is often 1024, and a store may have more connections
   auto wardens = make_wardens(*join);
   if (!wardens.ok()) return fail(wardens.status());
 
-  // Not before: that is forked from a process that has had one thread only.
+  // Check this only now, because the wardens must be forked while the process has had only one thread.
   if (const base::Status room = base::check_thread_room(kAgentThreads); !room.ok()) return fail(room);
 
   v1::Hello hello;
@@ -170,7 +175,7 @@ int serve() {
   Agent agent(std::move(*join), std::move(hello), login_environment, std::move(*wardens), std::move(*link),
               std::move(nvidia));
   const int status = agent.run();
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // there the destructor is looked at as well
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // there the destructor is checked, too
   if (!is_warm) leave(status);
 #endif
   return status;
@@ -187,7 +192,7 @@ int join_and_serve(const std::vector<std::string>& arguments) {
 
 int run_sweep(const std::vector<std::string>& arguments) {
   SweepOptions options;
-  options.owner_says_dead = true;  // only the job's own launcher has a reason to call this by hand
+  options.owner_says_dead = true;  // only the job's own launcher has a reason to call this
   for (std::size_t i = 1; i + 1 < arguments.size(); ++i) {
     if (arguments[i] == "--session-root") options.session_root = arguments[i + 1];
   }
@@ -242,7 +247,7 @@ int agent_main(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     muster::agent::leave(muster::agent::agent_main(argc, argv));
-  } catch (const std::system_error& failure) {  // a constructor on this thread got no thread of its own
+  } catch (const std::system_error& failure) {  // a constructor on this thread could not start a thread
     return muster::agent::fail(
         muster::base::error(muster::base::Code::kResourceExhausted, "{}", muster::base::thread_failure(failure)));
   }
