@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "model/exit_code.h"
+
 namespace muster::model {
 namespace {
 
@@ -78,13 +80,13 @@ int RankEnd::status() const {
     case EndKind::kStartFailed:
       return exit_code;
     case EndKind::kSignalled:
-      return 128 + signal;
+      return signal_exit_code(signal);
     case EndKind::kStopped:
-      return signal != 0 ? 128 + signal : exit_code;
+      return signal != 0 ? signal_exit_code(signal) : exit_code;
     case EndKind::kHostLost:
       break;
   }
-  return 125;
+  return kMusterFailed;
 }
 
 bool RankEnd::failed() const {
