@@ -7,8 +7,8 @@
 #include <csignal>
 #include <utility>
 
-#include "launcherd/daemon/job_exit_codes.h"
 #include "launcherd/daemon/job_view.h"
+#include "model/exit_code.h"
 #include "model/job_placement.h"
 
 namespace muster::launcherd::inline daemon {
@@ -182,7 +182,7 @@ void JobManager::kill(const base::JobId& id, bool at_once, std::function<void(ba
     return;
   }
   if (job->running == nullptr) {
-    end_waiting(id, model::JobState::kKilled, kTerminated, "killed while it waited", std::move(done));
+    end_waiting(id, model::JobState::kKilled, model::kTerminated, "killed while it waited", std::move(done));
     return;
   }
   job->running->stop(StopCause::kTerminate, "killed");
@@ -194,7 +194,7 @@ void JobManager::pass_deadline(const base::JobId& id) {
   OpenJob* const job = find(id);
   if (job == nullptr || job->has_ended) return;
   if (job->running == nullptr) {
-    end_waiting(id, model::JobState::kKilled, kTimedOut, "its deadline passed while it waited",
+    end_waiting(id, model::JobState::kKilled, model::kTimedOut, "its deadline passed while it waited",
                 [](const base::Status&) {});
   } else {
     job->running->stop(StopCause::kTimeout, "its deadline has passed");

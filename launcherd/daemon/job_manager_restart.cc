@@ -1,10 +1,10 @@
 // The part of JobManager for jobs of the last launcherd: those that wait, and those that were running.
 #include <utility>
 
-#include "launcherd/daemon/job_exit_codes.h"
 #include "launcherd/daemon/job_manager.h"
 #include "launcherd/daemon/job_view.h"
 #include "launcherd/queue/job_need.h"
+#include "model/exit_code.h"
 #include "model/job_placement.h"
 
 namespace muster::launcherd::inline daemon {
@@ -91,7 +91,7 @@ void JobManager::give_up(const StoredJob& stored, const v1::StoredSpec& spec, co
   surroundings_.on_line(fmt::format("job {}: {}", stored.id.str(), reason));
   record(stored.id,
          end_without_ranks(stored.id, stored.attempt, has_waited ? model::JobState::kFailed : model::JobState::kLost,
-                           kMusterFailed, reason, surroundings_.clock->wall()),
+                           model::kMusterFailed, reason, surroundings_.clock->wall()),
          [this, id = stored.id](const base::Status&) { ended(id); });
 }
 

@@ -12,8 +12,8 @@
 #include "base/file.h"
 #include "base/shortened.h"
 #include "base/strings.h"
-#include "launcherd/daemon/job_exit_codes.h"
 #include "launcherd/run/job_record.h"
+#include "model/exit_code.h"
 #include "proto/bound_rank.h"
 #include "proto/convert.h"
 #include "proto/stored_event.h"
@@ -153,11 +153,11 @@ void RunningJob::start_failed(const base::Status& why) {
   model::JobEnded ended;
   ended.job_id = id_.str();
   if (!stop_reason_.empty()) {
-    ended.exit_code = stop_cause_ == StopCause::kTimeout ? kTimedOut : kTerminated;
+    ended.exit_code = stop_cause_ == StopCause::kTimeout ? model::kTimedOut : model::kTerminated;
     end(model::JobState::kKilled, stop_reason_, ended);
     return;
   }
-  ended.exit_code = kMusterFailed;
+  ended.exit_code = model::kMusterFailed;
   end(model::JobState::kFailed, why.message(), ended);
 }
 

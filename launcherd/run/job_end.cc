@@ -1,11 +1,10 @@
 // The part of JobRunner's core that ends a job: it stops ranks, loses and sweeps hosts, and makes the outcome.
 // Read it in this order: stop, begin_stop, send_stop, agent_gone, host_lost, maybe_finish, finish.
-#include <signal.h>
-
 #include <algorithm>
 
 #include "base/strings.h"
 #include "launcherd/run/job_core.h"
+#include "model/exit_code.h"
 
 namespace muster::launcherd::inline run {
 namespace {
@@ -13,20 +12,20 @@ namespace {
 int exit_code_of(StopCause cause, const std::optional<model::RankEnd>& root) {
   switch (cause) {
     case StopCause::kHangup:
-      return 128 + SIGHUP;
+      return model::kHungUp;
     case StopCause::kInterrupt:
-      return 128 + SIGINT;
+      return model::kInterrupted;
     case StopCause::kTerminate:
-      return 128 + SIGTERM;
+      return model::kTerminated;
     case StopCause::kTimeout:
-      return 124;
+      return model::kTimedOut;
     case StopCause::kStdoutClosed:
-      return 141;
+      return model::kStdoutClosed;
     case StopCause::kHostFailed:
     case StopCause::kOutputFailed:
-      return 125;
+      return model::kMusterFailed;
     case StopCause::kRefused:
-      return 2;
+      return model::kUsageError;
     case StopCause::kNone:
     case StopCause::kPolicy:
       break;
