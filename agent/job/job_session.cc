@@ -18,6 +18,7 @@
 #include "base/descriptor_limit.h"
 #include "base/print.h"
 #include "base/strings.h"
+#include "model/exit_code.h"
 #include "proto/convert.h"
 
 namespace muster::agent::inline job {
@@ -38,7 +39,6 @@ constexpr std::chrono::seconds kEndBound{20};
 constexpr std::chrono::milliseconds kWardenPatience{1000};
 // A normal start takes milliseconds. If a file system does not answer, the kernel waits without a limit.
 constexpr std::chrono::seconds kSlowSpawn{5};
-constexpr int kNotFound = 127;           // the exit code that shells use for it
 constexpr milliseconds kLeaseStep{100};  // the lease is not written more often than this
 
 rendezvous::SessionEnded news_of(const model::RankEnd& end) {
@@ -395,7 +395,7 @@ void JobSession::spawn_ranks(const v1::Launch& launch, std::vector<SpawnRequest>
       RankStartFailed failed;
       failed.rank = request.rank;
       failed.message = spawned.message();
-      if (!contained.ok()) failed.exit_code = kNotFound;
+      if (!contained.ok()) failed.exit_code = model::kNotFound;
       on_event(failed);
     }
   }

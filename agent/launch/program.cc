@@ -166,14 +166,15 @@ std::size_t bytes_of(const SpawnRequest& request) {
 }
 
 ExecFailure explain_not_found(const SpawnRequest& request, const std::string& name) {
-  if (name.empty()) return {127, "cannot run '': the command is empty"};
+  if (name.empty()) return {model::kNotFound, "cannot run '': the command is empty"};
   const std::string shown = base::printable(name);
   if (name.find('/') == std::string::npos) {
-    return {127, fmt::format("cannot run '{}': not found in PATH ({})", shown,
-                             base::shortened(base::printable(path_of(request.env)), kShownPath))};
+    return {model::kNotFound, fmt::format("cannot run '{}': not found in PATH ({})", shown,
+                                          base::shortened(base::printable(path_of(request.env)), kShownPath))};
   }
-  if (name.starts_with('/')) return {127, fmt::format("cannot run '{}': no such file", shown)};
-  return {127, fmt::format("cannot run '{}': no such file in {}", shown, base::printable(workdir_of(request)))};
+  if (name.starts_with('/')) return {model::kNotFound, fmt::format("cannot run '{}': no such file", shown)};
+  return {model::kNotFound,
+          fmt::format("cannot run '{}': no such file in {}", shown, base::printable(workdir_of(request)))};
 }
 
 }  // namespace
@@ -219,7 +220,7 @@ ExecFailure explain_exec_failure(const SpawnRequest& request, const std::string&
   }
   // Show the full path of a program that the search found, so that the user sees which of several it was.
   const std::string& shown = name.find('/') == std::string::npos && !path.empty() ? path : name;
-  return {126, fmt::format("cannot run '{}': {}", base::printable(shown), why)};
+  return {model::kNotExecutable, fmt::format("cannot run '{}': {}", base::printable(shown), why)};
 }
 
 bool is_shell_text(const SpawnRequest& request, const std::string& path) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "agent/launch/spawn_request.h"
+#include "model/exit_code.h"
 
 namespace muster::agent::inline launch {
 
@@ -16,7 +17,7 @@ namespace muster::agent::inline launch {
 std::vector<std::string> program_candidates(std::string_view name, const std::vector<std::string>& env);
 
 struct ExecFailure {
-  int exit_code = 126;  // 127: not found; 126: found but not executable
+  int exit_code = model::kNotExecutable;  // kNotFound if there is no such file
   std::string message;  // "cannot run './x': no such file in /dir"
 };
 

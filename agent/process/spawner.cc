@@ -14,14 +14,14 @@
 #include "agent/launch/workdir.h"
 #include "agent/proc/proc_table.h"
 #include "agent/process/rank_stdio.h"
+#include "model/exit_code.h"
 #include "model/ulimit.h"
 
 namespace muster::agent::inline process {
 namespace {
 
-constexpr int kMuster = 125;  // exit code that says that Muster itself failed
-
-RankStartFailed failure(int rank, std::string step, int errno_value, std::string message, int exit_code = kMuster) {
+RankStartFailed failure(int rank, std::string step, int errno_value, std::string message,
+                        int exit_code = model::kMusterFailed) {
   return {rank, std::move(step), errno_value, std::move(message), exit_code};
 }
 
@@ -99,9 +99,9 @@ base::Result<Spawner> Spawner::create(std::string job_id, base::UniqueFd notes, 
 }
 
 std::variant<Spawned, RankStartFailed> Spawner::spawn(const SpawnRequest& request, const Cgroup* cgroup) {
-  if (request.argv.empty()) return failure(request.rank, "exec", EINVAL, "no command was given", kMuster);
+  if (request.argv.empty()) return failure(request.rank, "exec", EINVAL, "no command was given");
   if (has_nul(request)) {
-    return failure(request.rank, "exec", EINVAL, "an argument or environment value holds a NUL byte", kMuster);
+    return failure(request.rank, "exec", EINVAL, "an argument or environment value holds a NUL byte");
   }
   const std::vector<std::string> candidates = program_candidates(request.argv.front(), request.env);
   auto result = run(request, cgroup, candidates, request.argv);

@@ -328,7 +328,7 @@ Warden::Aftermath Warden::clean_up_without_warden(const std::vector<pid_t>& spar
   }
   state_->ranks.clear();
   for (const int rank : state_->asked) {
-    aftermath.not_started.push_back({rank, "process", ECHILD, "the warden ended while it started this rank", 125});
+    aftermath.not_started.push_back({rank, "process", ECHILD, "the warden ended while it started this rank"});
   }
   state_->asked.clear();
   for (Member& member : report.killed) {

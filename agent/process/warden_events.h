@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
+#include "model/exit_code.h"
 
 namespace muster::agent::inline process {
 
@@ -55,7 +56,7 @@ struct RankStartFailed {
   std::string step;  // "workdir", "affinity", "limits", "exec", "process", …
   int errno_value = 0;
   std::string message;  // one sentence without the host's name: "cannot run './x': no such file in /dir"
-  int exit_code = 125;  // 127: command not found; 126: found but not executable; 125: everything else
+  int exit_code = model::kMusterFailed;  // or kNotFound, kNotExecutable
 };
 
 struct RankExited {

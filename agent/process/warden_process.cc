@@ -245,7 +245,7 @@ void WardenProcess::drop_waiting_commands() {
 }
 
 void WardenProcess::refuse_spawn(const SpawnRequest& request) {
-  send(RankStartFailed{request.rank, "process", ECANCELED, "the job is being stopped", 125});
+  send(RankStartFailed{request.rank, "process", ECANCELED, "the job is being stopped"});
 }
 
 void WardenProcess::handle(const StopCommand& command) {
