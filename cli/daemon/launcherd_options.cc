@@ -7,6 +7,7 @@
 #include "cli/help/help.h"
 #include "cli/help/man_page.h"
 #include "cli/options/setting_reader.h"
+#include "model/exit_code.h"
 
 namespace muster::cli::inline daemon {
 namespace {
@@ -131,7 +132,7 @@ ParsedLauncherd parse_launcherd(const std::vector<std::string>& arguments, const
   static_cast<HostVerbLine&>(parsed) = read_host_verb(verb, arguments, environment, context);
   if (parsed.exit_code) return parsed;
   if (const base::Status wrong = check(parsed, is_root); !wrong.ok()) {
-    parsed.exit_code = 2;
+    parsed.exit_code = model::kUsageError;
     parsed.text = fmt::format("launcherd: {}\n", wrong.message());
   }
   return parsed;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/strings.h"
+#include "model/exit_code.h"
 
 namespace muster::cli::inline doctor {
 namespace {
@@ -164,7 +165,7 @@ std::string format_cleanup(const std::vector<v1::CleanupReport>& reports, const 
 
 int cleanup_exit_code(const std::vector<v1::CleanupReport>& reports, const std::string& job) {
   const Counts counts = count(reports);
-  if (counts.unknown == static_cast<int>(reports.size())) return 125;
+  if (counts.unknown == static_cast<int>(reports.size())) return model::kMusterFailed;
   const bool lives = !job.empty() && !counts.alive.empty();
   const bool is_left = counts.found + counts.left + counts.waiting + counts.unknown + counts.problems > 0;
   return is_left || lives ? 1 : 0;

@@ -6,6 +6,7 @@
 #include "cli/help/help.h"
 #include "cli/options/config_file.h"
 #include "cli/options/hvdrun_flags.h"
+#include "model/exit_code.h"
 
 namespace muster::cli::inline doctor {
 namespace {
@@ -54,7 +55,9 @@ HostVerbLine read_host_verb(const HostVerb& verb, const std::vector<std::string>
   }
   auto options = line.ok() ? read_line(verb, std::move(*line), environment, context) : line.status();
   if (options.ok()) return {.exit_code = {}, .text = {}, .options = std::move(*options)};
-  return {.exit_code = 2, .text = fmt::format("{}: {}\n", verb.doc.name, options.status().message()), .options = {}};
+  return {.exit_code = model::kUsageError,
+          .text = fmt::format("{}: {}\n", verb.doc.name, options.status().message()),
+          .options = {}};
 }
 
 }  // namespace muster::cli::doctor

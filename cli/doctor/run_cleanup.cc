@@ -23,8 +23,6 @@
 namespace muster::cli::inline doctor {
 namespace {
 
-constexpr int kNobodyAsked = 125;
-
 using Reports = std::vector<v1::CleanupReport>;
 
 base::Result<Reports> ask_hosts(const ParsedCleanup& parsed, launcherd::CleanupPlan plan,
@@ -75,7 +73,7 @@ int clean(ParsedCleanup parsed, const base::Environment& environment) {
   if (!parsed.job.empty() && !base::JobId::parse(parsed.job).ok()) {
     plan.dry_run = true;
     const auto reports = ask_hosts(parsed, plan, environment);
-    if (!reports.ok()) return fail_as("muster cleanup", kNobodyAsked, reports.status().message());
+    if (!reports.ok()) return fail_as("muster cleanup", kMusterFailed, reports.status().message());
     const std::set<std::string> jobs = jobs_of(*reports);
     if (jobs.size() > 1) {
       return fail_as(
@@ -89,7 +87,7 @@ int clean(ParsedCleanup parsed, const base::Environment& environment) {
     plan.dry_run = false;
   }
   const auto reports = ask_hosts(parsed, plan, environment);
-  if (!reports.ok()) return fail_as("muster cleanup", kNobodyAsked, reports.status().message());
+  if (!reports.ok()) return fail_as("muster cleanup", kMusterFailed, reports.status().message());
   return show(*reports, parsed);
 }
 
@@ -103,9 +101,8 @@ int run_cleanup(const std::vector<std::string>& arguments) {
     if (*parsed.exit_code == 0) return print_answer("muster cleanup", parsed.text);
     (void)base::print_text(stderr, parsed.text);
     return *parsed.exit_code;
-    // A constructor on this thread failed to start a thread.
-  } catch (const std::system_error& failure) {
-    return fail_as("muster cleanup", kNobodyAsked, base::thread_failure(failure));
+  } catch (const std::system_error& failure) {  // a constructor on this thread failed to start a thread
+    return fail_as("muster cleanup", kMusterFailed, base::thread_failure(failure));
   }
 }
 

@@ -21,7 +21,6 @@ namespace muster::cli::inline doctor {
 namespace {
 
 constexpr int kFailures = 1;
-constexpr int kNothingKnown = 125;
 
 int examine(ParsedDoctor parsed, const base::Environment& environment) {
   HvdrunOptions& options = parsed.options;
@@ -30,7 +29,7 @@ int examine(ParsedDoctor parsed, const base::Environment& environment) {
   if (options.launch.verbose && !note->empty()) base::print_remark("muster doctor: {}\n", *note);
   const auto hosts = distinct_hosts(options.job.placement.hosts);
   const auto findings = probe_hosts(options, hosts, environment, {.program = "muster doctor"});
-  if (!findings.ok()) return fail_as("muster doctor", kNothingKnown, findings.status().message());
+  if (!findings.ok()) return fail_as("muster doctor", kMusterFailed, findings.status().message());
   const auto diagnoses = launcherd::judge_hosts(*findings, options.launch.agent_link);
   std::string text;
   if (parsed.json) {
@@ -39,7 +38,7 @@ int examine(ParsedDoctor parsed, const base::Environment& environment) {
     text = format_diagnoses(diagnoses);
   }
   if (const int failed = print_answer("muster doctor", text); failed != 0) return failed;
-  if (launcherd::is_nothing_known(*findings)) return kNothingKnown;
+  if (launcherd::is_nothing_known(*findings)) return kMusterFailed;
   const bool has_failures = std::ranges::any_of(
       diagnoses, [](const model::HostDiagnosis& each) { return each.state() == model::CheckState::kFail; });
   return has_failures ? kFailures : 0;
@@ -55,9 +54,8 @@ int run_doctor(const std::vector<std::string>& arguments) {
     if (*parsed.exit_code == 0) return print_answer("muster doctor", parsed.text);
     (void)base::print_text(stderr, parsed.text);
     return *parsed.exit_code;
-    // A constructor on this thread failed to start a thread.
-  } catch (const std::system_error& failure) {
-    return fail_as("muster doctor", kNothingKnown, base::thread_failure(failure));
+  } catch (const std::system_error& failure) {  // a constructor on this thread failed to start a thread
+    return fail_as("muster doctor", kMusterFailed, base::thread_failure(failure));
   }
 }
 

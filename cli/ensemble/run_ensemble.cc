@@ -140,7 +140,7 @@ struct Tally {
 };
 
 int exit_code_of(const Tally& tally, int signo) {
-  if (signo != 0) return 128 + signo;
+  if (signo != 0) return model::signal_exit_code(signo);
   if (tally.is_stdout_closed) return kStdoutClosed;
   if (!tally.outcome.ok()) return tally.outcome.code() == base::Code::kInvalidArgument ? kUsageError : kMusterFailed;
   return tally.failed == 0 ? 0 : kFailed;

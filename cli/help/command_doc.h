@@ -2,6 +2,7 @@
 // Thread: any; the data is constant.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -20,7 +21,7 @@ struct Example {
 };
 
 struct ExitCode {
-  std::string_view codes;
+  std::string codes;
   std::string_view meaning;
 };
 

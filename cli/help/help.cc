@@ -83,7 +83,7 @@ std::string help_text(const CommandDoc& doc) {
     if (!example.effect.empty()) text += fmt::format("      {}\n", wrapped(example.effect, 6, 6));
   }
   text += "\nExit code:\n";
-  for (const ExitCode& code : doc.exit_codes) text += entry(std::string(code.codes), code.meaning);
+  for (const ExitCode& code : doc.exit_codes) text += entry(code.codes, code.meaning);
   return text;
 }
 

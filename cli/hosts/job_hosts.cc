@@ -20,6 +20,7 @@
 #include "launcherd/hosts/ask_program.h"
 #include "launcherd/hosts/discovery.h"
 #include "launcherd/hosts/hostfile.h"
+#include "model/exit_code.h"
 #include "model/gpu_binding.h"
 #include "model/gpu_mask.h"
 #include "model/job_placement.h"
@@ -318,7 +319,7 @@ void settle_directories(model::JobSpec& job, const std::string& directory) {
 
 int placement_exit_code(const base::Status& failure) {
   constexpr base::Code kWorld[] = {base::Code::kUnavailable, base::Code::kDeadlineExceeded, base::Code::kCancelled};
-  return std::ranges::find(kWorld, failure.code()) == std::end(kWorld) ? 2 : 125;
+  return std::ranges::find(kWorld, failure.code()) == std::end(kWorld) ? model::kUsageError : model::kMusterFailed;
 }
 
 base::Result<PlacedJob> place_job(HvdrunOptions& options, const base::Environment& environment,

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <array>
@@ -10,12 +9,10 @@
 #include <system_error>
 
 #include "base/print.h"
+#include "model/exit_code.h"
 
 namespace muster::cli::inline hosts {
 namespace {
-
-constexpr int kOutputFailed = 125;
-constexpr int kNobodyReads = 128 + SIGPIPE;
 
 // True if the descriptor was closed at the start. Inherited descriptors never have close-on-exec, but those that
 // libraries open do.
@@ -47,9 +44,9 @@ void hold_standard_streams(char** argv) {
 int print_answer(std::string_view program, std::string_view text) {
   if (base::print_text(stdout, text)) return 0;
   const int reason = errno;
-  if (reason == EPIPE) return kNobodyReads;
+  if (reason == EPIPE) return model::kStdoutClosed;
   base::print_remark("{}: cannot write to stdout: {}\n", program, std::generic_category().message(reason));
-  return kOutputFailed;
+  return model::kMusterFailed;
 }
 
 int fail_as(std::string_view program, int code, std::string_view message) {

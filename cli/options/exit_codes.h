@@ -1,11 +1,13 @@
-// The exit codes of hvdrun and of muster's verbs that several files use (docs/user-guide.md, "Exit codes").
+// The exit codes of model/exit_code.h that hvdrun and muster's verbs return.
 #pragma once
+
+#include "model/exit_code.h"
 
 namespace muster::cli::inline options {
 
-inline constexpr int kNotAnswered = 1;  // a launcher or a host did not answer
-inline constexpr int kUsageError = 2;   // usage or configuration; nothing was started
-inline constexpr int kMusterFailed = 125;
-inline constexpr int kStdoutClosed = 141;
+using model::kMusterFailed;
+using model::kNotAnswered;
+using model::kStdoutClosed;
+using model::kUsageError;
 
 }  // namespace muster::cli::options

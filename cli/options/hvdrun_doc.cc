@@ -3,6 +3,9 @@
 #include "cli/options/hvdrun_flags.h"
 
 #include <iterator>
+#include <string>
+
+#include "model/exit_code.h"
 
 namespace muster::cli::inline options {
 namespace {
@@ -11,6 +14,16 @@ constexpr GroupTitle kRunGroups[] = {
     {FlagGroup::kRanks, "Ranks"},         {FlagGroup::kHosts, "Hosts"},   {FlagGroup::kSsh, "Reaching the hosts"},
     {FlagGroup::kProgram, "The program"}, {FlagGroup::kOutput, "Output"}, {FlagGroup::kLife, "Start, end and failure"},
     {FlagGroup::kGeneral, "General"}};
+
+// hvdrun never returns kNotAnswered: it is the verbs' own code.
+std::vector<ExitCode> exit_codes_of_a_job() {
+  std::vector<ExitCode> codes;
+  for (const auto& [cause, sentence] : model::kExitCodes) {
+    if (cause != model::kNotAnswered) codes.push_back({std::to_string(cause), sentence});
+    if (cause == model::kSuccess) codes.push_back({"N, 128+signal", "the code of the rank that failed first"});
+  }
+  return codes;
+}
 
 }  // namespace
 
@@ -54,16 +67,7 @@ const CommandDoc& hvdrun_doc() {
                    {"hvdrun --runtime mxnet --num-workers 2 --num-servers 2 -H n1,n2 python3 train.py", ""},
                    {"hvdrun --stage train -np 8 -H n1:4,n2:4 ./train/run", "the folder train is brought to the hosts"},
                    {"hvdrun -np 4 --expand ./sim --seed {rank}", "a rank's number as an argument"}},
-      .exit_codes = {{"0", "all ranks ended with 0"},
-                     {"N, 128+signal", "that of the rank that failed first"},
-                     {"2",
-                      "wrong command line or configuration, also one that a host's GPUs or cores do not fit; no rank "
-                      "was started"},
-                     {"124", "--timeout"},
-                     {"125", "Muster failed: a host did not start or was lost, output could not be written"},
-                     {"126, 127", "the command cannot be executed, was not found"},
-                     {"129, 130, 143", "ended by SIGHUP, Ctrl-C, SIGTERM"},
-                     {"141", "nobody reads stdout any more"}},
+      .exit_codes = exit_codes_of_a_job(),
   };
   return kDoc;
 }

@@ -20,23 +20,21 @@ namespace {
 using launcherd::ApiClient;
 using launcherd::StopCause;
 
-constexpr int kTerminated = 128 + SIGTERM;
-
 // Returns the cause that stopped a job, as far as its exit code tells.
 StopCause cause_of(const v1::Job& job, int root, int exit_code) {
   if (root >= 0) return StopCause::kNone;
   switch (exit_code) {
-    case 0:
+    case model::kSuccess:
       return StopCause::kNone;
-    case 2:
+    case model::kUsageError:
       return StopCause::kRefused;
-    case 124:
+    case model::kTimedOut:
       return StopCause::kTimeout;
-    case 128 + SIGHUP:
+    case model::kHungUp:
       return StopCause::kHangup;
-    case 128 + SIGINT:
+    case model::kInterrupted:
       return StopCause::kInterrupt;
-    case kTerminated:
+    case model::kTerminated:
       return StopCause::kTerminate;
     default:
       return job.state() == v1::JOB_STATE_KILLED ? StopCause::kTerminate : StopCause::kHostFailed;
@@ -53,7 +51,9 @@ launcherd::JobOutcome outcome_of(const EndedJob& ended, int stop_signal) {
     outcome.ends.push_back(proto::rank_end_of(end));
   }
   // launcherd knows only that it was asked to end the job. The signal is known only here, so put it into the code.
-  if (stop_signal != 0 && outcome.exit_code == kTerminated) outcome.exit_code = 128 + stop_signal;
+  if (stop_signal != 0 && outcome.exit_code == model::kTerminated) {
+    outcome.exit_code = model::signal_exit_code(stop_signal);
+  }
   outcome.cause = cause_of(ended.job, outcome.root, outcome.exit_code);
   outcome.stderr_tail =
       base::join(std::vector<std::string>(ended.report.stderr_tail().begin(), ended.report.stderr_tail().end()), "\n");
@@ -227,8 +227,9 @@ void AttachedJob::on_signal(int signo) {
     if (stops_ == 0) notices_.line("stopping all ranks; once more ends them at once");
     return stop_job(signo);
   }
-  leave(128 + signo, fmt::format("job {} goes on: muster attach {} shows it again, muster kill {} ends it",
-                                 attachment_.job.id, attachment_.job.id, attachment_.job.id));
+  leave(model::signal_exit_code(signo),
+        fmt::format("job {} goes on: muster attach {} shows it again, muster kill {} ends it", attachment_.job.id,
+                    attachment_.job.id, attachment_.job.id));
 }
 
 }  // namespace muster::cli::verbs

@@ -26,6 +26,7 @@
 #include "cli/view/log_output.h"
 #include "launcherd/output/terminal.h"
 #include "launcherd/run/job_runner.h"
+#include "model/exit_code.h"
 
 namespace muster::cli::inline verbs {
 
@@ -87,7 +88,7 @@ class AttachedJob {
   int stop_signal_ = 0;  // the first signal by which this stopped the job; 0 if none
   int stops_ = 0;
   std::optional<int> own_code_;  // replaces the job's exit code, if set
-  int exit_code_ = 125;
+  int exit_code_ = model::kMusterFailed;
 };
 
 // Converts the end of a job into the outcome that hvdrun's report takes. `stop_signal` is the signal by which the

@@ -20,7 +20,7 @@ namespace {
 // Returns the exit code for a failure of this program's own stdout or stderr.
 int output_failed(const VerbCall& call, const base::Status& status) {
   if (status.code() == base::Code::kCancelled) return kStdoutClosed;
-  return call.fail(status.message(), 125);
+  return call.fail(status.message(), kMusterFailed);
 }
 
 }  // namespace
