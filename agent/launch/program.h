@@ -18,7 +18,7 @@ std::vector<std::string> program_candidates(std::string_view name, const std::ve
 
 struct ExecFailure {
   int exit_code = model::kNotExecutable;  // kNotFound if there is no such file
-  std::string message;  // "cannot run './x': no such file in /dir"
+  std::string message;                    // "cannot run './x': no such file in /dir"
 };
 
 // `path` is the candidate that failed with `errno_value`.

@@ -2,6 +2,7 @@
 """house.subjects: the subjects of commits are `room: verb object`, at most 72 columns.
 
 Looks at the commits after FIRST, but for merges. A commit that concerns several rooms names them all: `agent, docs: …`.
+A room may be followed by one of its folders: `launcherd/run: …`.
 Exits with 77 (skipped) where the history is not there: no git checkout, a shallow one, or one without FIRST.
 
     subjects.py ROOT
@@ -18,7 +19,7 @@ FIRST = "b7c1b0a98b1fa184e7e971cef08b846f2a907e59"  # the last commit before thi
 ROOMS = (*layers.ROOMS, "python", "examples", "house", "docs", "tests", "tools", "bench", "ci", "packaging")
 COLUMNS = 72
 SKIPPED = 77
-SUBJECT = re.compile(r"(?P<rooms>[a-z_]+(?:, [a-z_]+)*): (?P<verb>\S+) \S.*")
+SUBJECT = re.compile(r"(?P<rooms>[a-z_]+(?:/[a-z_]+)*(?:, [a-z_]+(?:/[a-z_]+)*)*): (?P<verb>\S+) \S.*")
 # First words that are no imperative verb.
 NO_VERBS = frozenset("a an the all any each every no not nothing nobody one some two who what when where which while why "
                      "how if as at by for from in of on to with without is are was were has have it its".split())
@@ -33,7 +34,7 @@ def problem_of(subject):
     match = SUBJECT.fullmatch(subject)
     if match is None:
         return "is not `room: verb object`"
-    unknown = [room for room in match["rooms"].split(", ") if room not in ROOMS]
+    unknown = [room for room in match["rooms"].split(", ") if room.split("/")[0] not in ROOMS]
     if unknown:
         return f"{unknown[0]} is no room; use one of: {', '.join(ROOMS)}"
     if not re.fullmatch(r"[a-z][a-z-]*", match["verb"]):
