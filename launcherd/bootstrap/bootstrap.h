@@ -5,8 +5,9 @@
 //   SshBootstrap    uses libssh, or the `ssh` program for features that libssh lacks
 //   LocalBootstrap  starts the agent on this host, without ssh
 //   SiteBootstrap   uses the program by which a site starts processes on its hosts, such as srun
-// make_bootstrap() returns a Bootstrap that chooses one per host. It sends "localhost" to LocalBootstrap. It sends all
-// other hosts to SiteBootstrap if the options say so, else to SshBootstrap.
+// make_bootstrap() returns a Bootstrap that chooses one per host. If the host's agent has dialled in, it uses that one
+// (BootstrapOptions::dial_in). Else it sends "localhost" to LocalBootstrap. It sends all other hosts to SiteBootstrap
+// if the options say so, else to SshBootstrap.
 //
 // Thread: any thread may call start, run and cancel. They never block on the network. The bootstrap calls `done`
 // exactly once per call, on one of its own threads. If it cannot start a thread, it calls `done` inside the call. So

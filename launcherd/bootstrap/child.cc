@@ -26,7 +26,8 @@ constexpr std::size_t kLongestLine = 4096;
 constexpr std::size_t kKeptErrors = 64 * 1024;
 
 // Watches a child after release(): it passes stderr to on_stderr and reaps the child. A child that lives on without a
-// stderr has detached itself, as idle agents do. ChildWatch reaps such a child if it ends, but does not end it.
+// stderr has detached itself, as launcherd's warm agents do. ChildWatch reaps such a child if it ends, but does not end
+// it.
 class ChildWatch final : public PumpItem {
  public:
   ChildWatch(std::unique_ptr<ChildProcess> process, base::UniqueFd errors,

@@ -122,8 +122,8 @@ class Starter {
     std::unique_ptr<RemoteProgram> sftp;
     bool is_usable = false;
     Failure failure = link_.subsystem("sftp", waiter_, sftp);
-    if (failure.kind == FailureKind::kSshFailed)
-      failure.kind = FailureKind::kNoWrite;  // the host has no such subsystem
+    // The host has no such subsystem.
+    if (failure.kind == FailureKind::kSshFailed) failure.kind = FailureKind::kNoWrite;
     if (failure.ok()) {
       failure = sftp_upload(*sftp, sftp_path(task_.paths.directory), sftp_path(task_.paths.temporary), content, waiter_,
                             is_usable);

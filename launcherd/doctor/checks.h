@@ -32,8 +32,8 @@ model::Check check_logind(const v1::LogindFact& logind, const std::string& user)
 // checks_programs.cc: what ranks find on the host.
 model::Check check_cores(const v1::Hello& hello);
 model::Check check_gpus(const v1::HostFacts& facts);
-model::Check check_gpu_memory(
-    const v1::HostFacts& facts);  // only for hosts whose driver reports which processes use its GPUs
+// Only for hosts whose driver reports which processes use its GPUs.
+model::Check check_gpu_memory(const v1::HostFacts& facts);
 model::Check check_nics(const v1::HostFacts& facts);
 model::Check check_python(const v1::HostFacts& facts);
 model::Check check_torch(const v1::HostFacts& facts);

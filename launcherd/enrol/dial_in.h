@@ -36,8 +36,8 @@ class DialIn {
   // Errors:
   //   UNAVAILABLE        the port is taken
   //   DATA_LOSS          the join file is damaged
-  //   PERMISSION_DENIED  the join file belongs to another user or is open to others, or other users may replace files
-  //   in its folder
+  //   PERMISSION_DENIED  the join file belongs to another user or is open to others, or other users may replace
+  //                      files in its folder
   static base::Result<std::shared_ptr<DialIn>> open(const base::Clock& clock, DialInOptions options);
 
   DialledAgents& agents() { return *agents_; }

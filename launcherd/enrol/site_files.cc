@@ -78,7 +78,7 @@ base::Result<OwnedFile> OwnedFile::write(const std::string& path, std::string_vi
   if (!fd.valid()) return base::errno_error(errno, fmt::format("create {}", path));
   OwnedFile file;
   file.path_ = path;
-  // Close the file now, because network file systems show all of it to other hosts only after close.
+  // The file is closed on return. Network file systems show all of it to other hosts only after the close.
   MUSTER_RETURN_IF_ERROR(base::write_all_blocking(fd.get(), content.data(), content.size()).with_context(path));
   return file;
 }

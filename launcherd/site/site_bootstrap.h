@@ -2,8 +2,8 @@
 // pbsdsh, flux, jsrun), a command of the user, or the user by hand. The agents then connect to us by a join file. All
 // hosts that are expected together are one wave. A wave has one join file and, if possible, one run of the site's
 // launcher.
-// Thread, owner: see bootstrap.h. One difference: a program whose agents outlive their streams is not ended. Idle
-// agents with jobs do so.
+// Thread, owner: see bootstrap.h. One difference: a program whose agents outlive their streams is not ended. Warm
+// agents of launcherd outlive them while they have jobs.
 //
 // The agent program is stored in the agents' folder of this host. All hosts must share that folder.
 #pragma once

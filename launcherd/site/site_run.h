@@ -25,7 +25,7 @@ struct SiteRunEvents {
 
 // Starts `argv` in its own session, with an empty stdin and without the variables in `unset`.
 // When the pump ends, it ends the process and all that the process started. If the process has agents, it gets 3 s to
-// end with them. After that it lives on, because an idle agent may have a job to keep.
+// end with them. After that it lives on as long as they do, because a warm agent of launcherd may have jobs to keep.
 base::Status start_site_run(Pump& pump, const std::vector<std::string>& argv, const std::vector<std::string>& unset,
                             SiteRunEvents events);
 

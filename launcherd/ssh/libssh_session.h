@@ -31,8 +31,8 @@ struct SshLogin {
   std::string global_known_hosts;
   bool accept_new_keys = true;
   bool hash_new_keys = false;
-  std::function<void(const std::string& line)>
-      on_new_host_key;  // called if a key is accepted without a question; may be empty
+  // Called if a key is accepted without a question. May be empty.
+  std::function<void(const std::string& line)> on_new_host_key;
 };
 
 class LibsshSession {

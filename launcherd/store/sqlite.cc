@@ -147,8 +147,8 @@ std::optional<std::int64_t> Execution::maybe_integer(int column) const {
 }
 
 std::string Execution::bytes(int column) const {
-  const void* const data =
-      sqlite3_column_blob(statement_, column);  // read before the size, because this call may convert the value
+  // Read the data before the size, because this call may convert the value.
+  const void* const data = sqlite3_column_blob(statement_, column);
   const auto size = static_cast<std::size_t>(sqlite3_column_bytes(statement_, column));
   return data != nullptr ? std::string(static_cast<const char*>(data), size) : std::string();
 }

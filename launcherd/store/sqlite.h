@@ -83,11 +83,10 @@ class Database {
   static base::Result<Database> open(const std::string& path, Access access);
 
   base::Result<Statement> prepare(std::string_view sql);
-  base::Status run(const std::string& sql);  // one or more statements without values
-  base::Result<std::string> value_of(
-      const std::string& sql);        // first column of the first row; empty if there is no row
-  std::int64_t last_row() const;      // row number of the last insert
-  std::int64_t changed_rows() const;  // number of rows that the last statement changed
+  base::Status run(const std::string& sql);                    // one or more statements without values
+  base::Result<std::string> value_of(const std::string& sql);  // first column of the first row; empty if none
+  std::int64_t last_row() const;                               // row number of the last insert
+  std::int64_t changed_rows() const;                           // number of rows that the last statement changed
   bool in_transaction() const;
   // Writes the write-ahead log into the file and empties it. Returns false if a reader uses it: try later. Does not
   // wait.
