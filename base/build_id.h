@@ -5,7 +5,7 @@
 
 namespace muster::base {
 
-// 16 hex digits over the sources that were compiled; the same for all programs of a build tree.
+// 16 hex digits, a hash of the compiled sources; the same for all programs of a build tree.
 std::string_view build_id();
 
 }  // namespace muster::base

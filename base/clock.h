@@ -28,7 +28,7 @@ class SystemClock final : public Clock {
   WallTime wall() const override { return std::chrono::system_clock::now(); }
 };
 
-// For tests; single-threaded.
+// For tests; only one thread may use it.
 class FakeClock final : public Clock {
  public:
   MonotonicTime now() const override { return now_; }
@@ -43,7 +43,7 @@ class FakeClock final : public Clock {
   WallTime wall_{std::chrono::hours(24 * 365 * 56)};
 };
 
-// RFC 3339 in UTC with microseconds: 2026-06-20T17:05:53.000123Z.
+// RFC 3339 in UTC with microseconds, such as 2026-06-20T17:05:53.000123Z.
 std::string format_rfc3339(WallTime time);
 
 }  // namespace muster::base

@@ -7,7 +7,7 @@ namespace muster::base {
 
 inline constexpr int kMaxCpu = 65535;
 
-// By number, ascending; empty if the kernel does not say.
+// Their numbers, ascending; empty if the kernel does not report them.
 std::vector<int> allowed_cpus();
 
 }  // namespace muster::base

@@ -6,17 +6,17 @@
 
 namespace muster::base {
 
-// Raises the soft limit to the hard one. If the kernel refuses, running out is reported where it happens.
+// Raises the soft limit to the hard one. If the kernel refuses, the code that runs out of descriptors reports it.
 void raise_descriptor_limit();
 
 std::size_t descriptor_limit();
 
-// How many descriptors a listener leaves free for the rest of its process: 128, or a quarter of the limit if that is
-// below 512.
+// How many descriptors a listener leaves free for the rest of its process. This is 128, or a quarter of the limit if
+// the limit is below 512.
 std::size_t spare_descriptors();
 
-// Whether one more descriptor can be opened while `spare` stay free. `fd` is any open descriptor: it is duplicated for
-// a moment, because the kernel hands out the lowest free number and does not say how many are free.
+// Whether one more descriptor can be opened while `spare` stay free. `fd` is any open descriptor. It is duplicated for
+// a moment, because the kernel returns the lowest free number and does not report how many are free.
 bool has_spare_descriptors(int fd, std::size_t spare);
 
 }  // namespace muster::base

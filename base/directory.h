@@ -6,7 +6,7 @@
 
 namespace muster::base {
 
-// Names, sorted; empty where there is no such directory or it cannot be read.
+// The names in it, sorted; empty if the directory does not exist or cannot be read.
 std::vector<std::string> entries_of(const std::string& directory);
 
 }  // namespace muster::base

@@ -9,15 +9,15 @@
 
 namespace muster::base {
 
-// The thread's as well: it may outlive the DiskThread.
+// Shared with the thread, because the thread may outlive the DiskThread.
 struct DiskThread::State {
   std::mutex mutex{};
   std::condition_variable wake{};
   std::condition_variable over{};
   std::deque<Work> work{};
   std::shared_ptr<void> kept{};
-  std::shared_ptr<char> alive{};  // the DiskThread
-  Loop* loop = nullptr;           // until `stop`
+  std::shared_ptr<char> alive{};  // alive while the DiskThread is
+  Loop* loop = nullptr;           // valid until `stop`
   std::atomic<bool> stop = false;
   bool is_over = false;
 };

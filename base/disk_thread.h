@@ -25,9 +25,9 @@ class DiskThread {
   using Work = std::function<Loop::Task(const std::atomic<bool>& stop)>;
   static constexpr std::chrono::seconds kPatience{1};
 
-  // `kept`: what the work uses. It is let go on the thread, at its end. RESOURCE_EXHAUSTED: there is no thread.
+  // `kept` is what the work uses. The thread releases it when it ends. RESOURCE_EXHAUSTED if no thread can be started.
   static Result<std::unique_ptr<DiskThread>> start(Loop& loop, std::shared_ptr<void> kept = nullptr);
-  // Nothing that was added is called after it on the loop.
+  // Work that was added calls nothing on the loop afterwards.
   ~DiskThread();
   DiskThread(const DiskThread&) = delete;
   DiskThread& operator=(const DiskThread&) = delete;

@@ -11,11 +11,12 @@ namespace muster::base {
 
 class Environment {
  public:
-  // The calling process's own; read it before threads start.
+  // The calling process's environment. Read it before threads start.
   static Environment current();
 
-  std::optional<std::string_view> get(std::string_view name) const;  // the view lives until the next set/unset
-  void set(std::string_view name, std::string_view value);           // replaces
+  std::optional<std::string_view> get(
+      std::string_view name) const;                         // the view is valid until the next set() or unset()
+  void set(std::string_view name, std::string_view value);  // replaces
   void unset(std::string_view name);
   const std::vector<std::pair<std::string, std::string>>& entries() const { return entries_; }
   std::vector<std::string> to_strings() const;  // NAME=VALUE, in order
@@ -24,7 +25,7 @@ class Environment {
   std::vector<std::pair<std::string, std::string>> entries_;
 };
 
-// getenv as an optional; an empty value counts as set.
+// getenv() as an optional. An empty value counts as set.
 std::optional<std::string> env_var(const char* name);
 
 }  // namespace muster::base

@@ -24,7 +24,8 @@ Result<std::string> read_file(const std::string& path, std::size_t limit) {
   if (!fd.valid()) return errno_error(errno, fmt::format("open {}", path));
   std::string content;
   struct stat about {};
-  if (::fstat(fd.get(), &about) == 0 && S_ISREG(about.st_mode)) {  // /proc says 0, and is read to its end all the same
+  if (::fstat(fd.get(), &about) == 0 &&
+      S_ISREG(about.st_mode)) {  // /proc reports 0; such files are read to their end, too
     content.reserve(std::min(static_cast<std::size_t>(about.st_size), limit) + 1);
   }
   char buffer[16384];
@@ -49,7 +50,7 @@ Status sync_directory_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   const std::string directory = slash == std::string::npos ? "." : path.substr(0, std::max<std::size_t>(slash, 1));
   const UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  const bool is_done = fd.valid() && (::fsync(fd.get()) == 0 || errno == EINVAL);  // not every file system can
+  const bool is_done = fd.valid() && (::fsync(fd.get()) == 0 || errno == EINVAL);  // not every file system supports it
   return is_done ? ok_status() : errno_error(errno, fmt::format("write {} to its disk", directory));
 }
 
@@ -81,7 +82,7 @@ Status write_file_durably(const std::string& path, std::string_view content, uns
 
 Status make_private_directory(const std::string& path) {
   UniqueFd fd;
-  // Another process may remove it between the two: then it is made again.
+  // Another process may remove it between the two calls. Then make it again.
   for (int attempt = 1; !fd.valid(); ++attempt) {
     if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return errno_error(errno, fmt::format("create {}", path));
     fd.reset(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));

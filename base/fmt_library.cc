@@ -1,12 +1,12 @@
-// What fmt's headers declare, compiled once: with FMT_HEADER_ONLY every file compiles it again, which takes longer than
-// the file itself. Debian's library is a shared one; the agent, which is static, and libmuster, which is loaded into
-// users' programs, bring theirs along.
+// Compiles once what fmt's headers declare. With FMT_HEADER_ONLY every file would compile it again, which takes longer
+// than the file itself. Debian's library is shared. The agent is static, and libmuster is loaded into users' programs,
+// so both bring their own.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE
 namespace detail {
 
-// Templates that fmt's headers declare for these types and leave to its library.
+// fmt's headers declare these templates and leave their definitions to its library.
 template dragonbox::decimal_fp<float> dragonbox::to_decimal(float) noexcept;
 template dragonbox::decimal_fp<double> dragonbox::to_decimal(double) noexcept;
 template locale_ref::locale_ref(const std::locale&);

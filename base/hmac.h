@@ -12,14 +12,14 @@ namespace muster::base {
 inline constexpr std::size_t kHmacSize = 32;
 using HmacDigest = std::array<char, kHmacSize>;
 
-// Of the parts one after the other: where one ends and the next begins is not part of it, so that all but the last have
-// to be of known sizes.
+// The HMAC of all parts, one after the other. It does not cover the boundaries between parts. So all parts but the last
+// must have known sizes.
 HmacDigest hmac_sha256(std::string_view secret, std::initializer_list<std::string_view> parts);
 
-// Takes as long for equal as for different bytes. Of different sizes: false at once.
+// Takes the same time for equal and for different bytes. Returns false at once if the sizes differ.
 bool is_equal_in_constant_time(std::string_view a, std::string_view b);
 
-// Overwrites the bytes, also where an optimizer would see that nobody reads them again.
+// Overwrites the bytes. The optimizer cannot remove it, even if the bytes are not read again.
 void wipe(void* data, std::size_t size);
 inline void wipe(std::string& secret) {
   wipe(secret.data(), secret.size());

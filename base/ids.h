@@ -14,7 +14,7 @@ namespace muster::base {
 
 class JobId {
  public:
-  // From the kernel's random source.
+  // Makes an id from the kernel's random source.
   static JobId random();
   // INVALID_ARGUMENT unless `text` is a whole, well-formed id.
   static Result<JobId> parse(std::string_view text);
@@ -27,10 +27,10 @@ class JobId {
   std::string text_;
 };
 
-// From the kernel's random source: keys, nonces.
+// Fills `data` from the kernel's random source, for keys and nonces.
 void random_bytes(void* data, std::size_t size);
 
-// `bytes` bytes of the kernel's random source in lower-case hex: tokens, nonces.
+// Returns `bytes` random bytes as lower-case hex, for tokens and nonces.
 std::string random_hex(std::size_t bytes);
 
 }  // namespace muster::base

@@ -13,8 +13,8 @@ namespace muster::base {
 
 class IpNetwork {
  public:
-  // ADDRESS/LENGTH; an address alone is a network of one. Bits after the length must be zero: 10.1.2.3/16 is more
-  // likely a mistake than a wish.
+  // Parses ADDRESS/LENGTH; an address alone is a network of one. Bits after the length must be zero, because
+  // 10.1.2.3/16 is probably a mistake.
   static Result<IpNetwork> parse(std::string_view text);
 
   bool contains(const IpAddress& address) const;

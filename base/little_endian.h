@@ -7,13 +7,13 @@
 
 namespace muster::base {
 
-// sizeof(T) bytes to `to`.
+// Writes sizeof(T) bytes to `to`.
 template <typename T>
 void put_little_endian(char* to, T value) {
   for (std::size_t i = 0; i < sizeof(T); ++i) to[i] = static_cast<char>(static_cast<std::uint64_t>(value) >> (8 * i));
 }
 
-// sizeof(T) bytes from `from`.
+// Reads sizeof(T) bytes from `from`.
 template <typename T>
 T get_little_endian(const char* from) {
   std::uint64_t value = 0;

@@ -1,3 +1,5 @@
+// The loop: timers, watches of descriptors, and the asio context.
+// Read TimerState and ReadyState first, then Loop::run(), after() and on_readable(), which use them.
 #include "base/loop.h"
 
 #include <fcntl.h>
@@ -21,9 +23,10 @@ namespace asio = boost::asio;
 using namespace std::chrono_literals;
 using Task = Loop::Task;
 
-constexpr auto kPollPeriod = 20ms;  // only while there are no descriptors
+constexpr auto kPollPeriod = 20ms;  // used only while no descriptor is left
 
-// The handle (a Timer) holds the only strong reference; pending handlers hold weak ones and do nothing once it is gone.
+// The handle (a Timer) has the only strong reference. Pending handlers have weak ones, and do nothing after it is
+// destroyed.
 struct TimerState : std::enable_shared_from_this<TimerState> {
   TimerState(asio::io_context& context, Duration period_, bool repeat_, Task task_)
       : timer(context), period(period_), repeat(repeat_), task(std::move(task_)) {}
@@ -34,11 +37,11 @@ struct TimerState : std::enable_shared_from_this<TimerState> {
       if (failed || self == nullptr) return;
       if (self->repeat) {
         self->timer.expires_at(self->timer.expiry() + self->period);
-        // After a pause of the whole process (SIGSTOP) one tick is due, not a burst of all the missed ones.
+        // After a stop of the whole process (SIGSTOP), run one tick and not all missed ones.
         if (self->timer.expiry() < std::chrono::steady_clock::now()) self->timer.expires_after(self->period);
         self->arm();
       }
-      const Task due = self->task;  // the task may drop its own handle
+      const Task due = self->task;  // copy it, because the task may destroy its own handle
       due();
     });
   }
@@ -49,8 +52,8 @@ struct TimerState : std::enable_shared_from_this<TimerState> {
   Task task;
 };
 
-// Watches a duplicate of the caller's descriptor, which it may close when it likes. While the process has no descriptor
-// left, it polls the caller's own one instead: a watch is late then, but it never fails and never misses anything.
+// Watches a duplicate of the caller's descriptor, which the caller may close at any time. While the process has no
+// descriptor left, it polls the caller's own one. Such a watch is late, but it never fails and never misses an event.
 struct ReadyState : std::enable_shared_from_this<ReadyState> {
   using Wait = asio::posix::stream_descriptor::wait_type;
 
@@ -118,7 +121,7 @@ Timer watch(asio::io_context& context, int fd, ReadyState::Wait wait, Task task)
 }  // namespace
 
 Loop::Loop() : context_(std::make_unique<asio::io_context>(1)) {
-  // Asio opens its epoll and timer descriptors with the first timer. Later there may be none left.
+  // Asio opens its epoll and timer descriptors with the first timer. Later no descriptor may be left.
   const asio::steady_timer first(*context_);
 }
 

@@ -1,11 +1,11 @@
-// The one thread that owns a process's mutable state: a thin class over asio's io_context.
+// The loop of the one thread that owns a process's mutable state: a thin class over asio's io_context.
 //
 // Thread: only post() and stop() may be called from any thread; the rest is for the loop thread. Other threads post a
 // closure and leave. Handlers must not throw and must not block.
 // Destruction: destroys pending handlers without running them.
 //
 //   Loop loop;
-//   Timer timer = loop.after(5s, [&] { give_up(); });   // cancelled when `timer` dies
+//   Timer timer = loop.after(5s, [&] { give_up(); });   // cancelled when `timer` is destroyed
 //   loop.run();                                          // until stop()
 #pragma once
 
@@ -22,7 +22,7 @@ class io_context;
 
 namespace muster::base {
 
-// Cancels its callback when destroyed or reassigned; an empty one is inert.
+// Cancels its callback when it is destroyed or reassigned. An empty Timer does nothing.
 class Timer {
  public:
   Timer() = default;
@@ -51,11 +51,11 @@ class Loop {
 
   Timer after(Duration delay, Task task);
   Timer every(Duration period, Task task);  // first after one period
-  // Calls `task` each time `fd` is readable, until the Timer-like handle dies. The fd stays the caller's and must
-  // outlive the handle. Never fails: while the process has no descriptor left for the watch, it polls every 20 ms.
+  // Calls `task` each time `fd` is readable, until the returned handle is destroyed. The caller owns `fd`, which must
+  // outlive the handle. It never fails. While the process has no descriptor left for the watch, it polls every 20 ms.
   Timer on_readable(int fd, Task task);
 
-  // The same each time `fd` takes more bytes, or its reader has gone.
+  // Like on_readable(), each time `fd` accepts more bytes or its reader has gone.
   Timer on_writable(int fd, Task task);
 
   boost::asio::io_context& context() { return *context_; }

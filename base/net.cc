@@ -1,3 +1,5 @@
+// Numeric addresses, interfaces, and listening sockets.
+// Read IpAddress first, then the interface functions, then listen_any() and listen_on().
 #include "base/net.h"
 
 #include <arpa/inet.h>
@@ -41,7 +43,7 @@ Result<IpAddress> IpAddress::from_sockaddr(const sockaddr* address) {
 
 Result<IpAddress> IpAddress::parse(std::string_view text) {
   const std::string whole(text);
-  if (whole.find('\0') != std::string::npos) {  // where the C functions below would stop reading
+  if (whole.find('\0') != std::string::npos) {  // the C functions below stop reading at NUL
     return error(Code::kInvalidArgument, "an address holds no NUL byte");
   }
   const auto percent = whole.find('%');
@@ -157,7 +159,7 @@ Result<std::uint16_t> local_port(int socket_fd) {
 }
 
 std::uint16_t port_to_keep() {
-  // "32768\t60999": the kernel gives these to connections.
+  // The file has "32768\t60999": the kernel gives these ports to connections.
   long first = 32'768;
   if (const auto range = read_file("/proc/sys/net/ipv4/ip_local_port_range"); range.ok()) {
     const std::string_view text(*range);
@@ -172,7 +174,7 @@ std::uint16_t port_to_keep() {
 
 namespace {
 
-// For one who comes back to a port: connections of the process before may linger there.
+// For a process that needs its former port: the earlier process's connections may linger there.
 void allow_reuse(const UniqueFd& fd, std::uint16_t port) {
   const int on = port != 0 ? 1 : 0;
   (void)::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -193,7 +195,7 @@ Result<UniqueFd> listen_any(std::uint16_t port, int backlog) {
     any.size = sizeof *v6;
   }
   if (!fd.valid() || ::bind(fd.get(), any.get(), any.size) != 0) {
-    // A host without IPv6: the same on 0.0.0.0.
+    // The host has no IPv6, so listen on 0.0.0.0.
     fd.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!fd.valid()) return errno_error(errno, "open a TCP socket");
     allow_reuse(fd, port);

@@ -17,8 +17,8 @@
 
 namespace muster::base {
 
-// An IPv4 or IPv6 literal, kept in its canonical text form; IPv4-mapped IPv6 becomes IPv4. A scope ("fe80::1%eth0") is
-// kept.
+// An IPv4 or IPv6 literal in its canonical text form. An IPv4-mapped IPv6 address becomes IPv4. A scope
+// ("fe80::1%eth0") is kept.
 class IpAddress {
  public:
   static Result<IpAddress> parse(std::string_view text);
@@ -35,7 +35,7 @@ class IpAddress {
   std::string text_;
 };
 
-// "1.2.3.4:80" or "[::1]:80".
+// Such as "1.2.3.4:80" or "[::1]:80".
 std::string format_endpoint(const IpAddress& address, std::uint16_t port);
 
 struct SockAddr {
@@ -50,36 +50,36 @@ struct InterfaceAddress {
   IpAddress address;
 };
 
-// Addresses of interfaces that are up, loopback last; link-local ones are left out.
+// The addresses of interfaces that are up, loopback last, without link-local ones.
 Result<std::vector<InterfaceAddress>> interface_addresses();
 
-// The local address that the kernel would use towards `peer` (a route look-up by an unconnected UDP socket; nothing is
-// sent).
+// The local address that the kernel would use towards `peer`. It asks for the route with an unconnected UDP socket; no
+// packet is sent.
 Result<IpAddress> route_source(const IpAddress& peer);
 
-// The interface that holds `address`, or NOT_FOUND.
+// The interface that has `address`, or NOT_FOUND.
 Result<std::string> interface_of(const IpAddress& address);
 
 Result<IpAddress> local_address(int socket_fd);
 Result<IpAddress> peer_address(int socket_fd);
 Result<std::uint16_t> local_port(int socket_fd);
 
-// Non-blocking, close-on-exec, TCP_NODELAY; dual-stack on [::] or IPv4 only where the host has no IPv6. Port 0 picks
-// one.
+// Listens on all addresses. The socket is non-blocking, close-on-exec, with TCP_NODELAY. It is dual-stack on [::], or
+// IPv4 only if the host has no IPv6. Port 0 picks a free port.
 Result<UniqueFd> listen_any(std::uint16_t port, int backlog);
-// By chance, one that no connection of this host gets by itself: for who listens there, goes, and comes back. It may be
-// in use.
+// A random port outside the range that connections of this host get. For a listener that ends and later needs the same
+// port again. The port may be in use.
 std::uint16_t port_to_keep();
 // The same on one address of this host.
 Result<UniqueFd> listen_on(const IpAddress& address, std::uint16_t port, int backlog);
 
-// nullopt: longer than a Unix socket's address can be.
+// nullopt if `path` is longer than a Unix socket's address can be.
 std::optional<sockaddr_un> unix_address(const std::string& path);
 
-// Whether `path` is a socket whose listener is gone: a connection to it is refused.
+// Whether `path` is a socket without a listener, so that a connection to it is refused.
 bool is_abandoned_socket(const std::string& path);
 
-// AF_INET where the kernel does not tell.
+// AF_INET if the kernel does not report it.
 int address_family(int socket);
 
 }  // namespace muster::base

@@ -10,10 +10,10 @@
 
 namespace muster::base {
 
-// Writes it out. False, with errno: not all of it was taken.
+// Writes and flushes the text. False, with errno set, if the stream did not take all of it.
 bool print_text(std::FILE* stream, std::string_view text);
 
-// A remark for stderr; there is nobody to tell if it is not taken.
+// A remark on stderr. If stderr fails, the remark is lost.
 template <typename... Args>
 void print_remark(fmt::format_string<Args...> format, Args&&... args) {
   (void)print_text(stderr, fmt::format(format, std::forward<Args>(args)...));

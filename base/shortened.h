@@ -7,8 +7,8 @@
 
 namespace muster::base {
 
-// `text`, which is UTF-8, in at most `most` bytes (3 or more): what is longer is cut between two characters and ends
-// with "…".
+// Returns `text`, which is UTF-8, in at most `most` bytes (3 or more). Longer text is cut between two characters and
+// ends with "…".
 std::string shortened(std::string_view text, std::size_t most);
 
 }  // namespace muster::base

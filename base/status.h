@@ -51,7 +51,7 @@ class [[nodiscard]] Status {
   Code code() const { return code_; }
   const std::string& message() const { return message_; }
 
-  // The same code with "context: " before the message.
+  // Returns the same code with "context: " before the message.
   Status with_context(std::string_view context) const;
 
  private:
@@ -70,7 +70,8 @@ Status error(Code code, fmt::format_string<Args...> format, Args&&... args) {
   return {code, fmt::format(format, std::forward<Args>(args)...)};
 }
 
-// `what: strerror(errno_value)`, with the code that fits errno (ENOENT: not found, EACCES: permission denied, …).
+// `what: strerror(errno_value)`, with the code that fits errno (ENOENT gives NOT_FOUND, EACCES gives PERMISSION_DENIED,
+// …).
 Status errno_error(int errno_value, std::string_view what);
 
 template <typename T>

@@ -1,3 +1,5 @@
+// Small text functions, in the order of the header.
+// Read the helpers edit_distance() and utf8_length() before nearest_word() and valid_utf8(), which use them.
 #include "base/strings.h"
 
 #include <algorithm>
@@ -115,7 +117,7 @@ std::optional<std::string> nearest_word(std::string_view word, std::span<const s
 
 namespace {
 
-// Length of the well-formed UTF-8 character at the beginning of `text`; 0: there is none (RFC 3629).
+// The length of the well-formed UTF-8 character at the start of `text`; 0 if there is none (RFC 3629).
 std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
   const auto follows = [&](std::size_t i) { return (byte(i) & 0xc0) == 0x80; };
@@ -123,7 +125,7 @@ std::size_t utf8_length(std::string_view text) {
   if (lead < 0x80) return 1;
   if (lead >= 0xc2 && lead <= 0xdf) return follows(1) ? 2 : 0;
   if (lead >= 0xe0 && lead <= 0xef) {
-    const bool is_long = lead == 0xe0 && byte(1) < 0xa0;       // has a shorter form
+    const bool is_long = lead == 0xe0 && byte(1) < 0xa0;       // a shorter form exists
     const bool is_surrogate = lead == 0xed && byte(1) > 0x9f;  // half of a UTF-16 pair
     return follows(1) && follows(2) && !is_long && !is_surrogate ? 3 : 0;
   }

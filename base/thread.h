@@ -10,14 +10,14 @@
 
 namespace muster::base {
 
-// RESOURCE_EXHAUSTED: the system gives no thread; `body` is not called then. Otherwise the caller joins it.
+// RESOURCE_EXHAUSTED if the system allows no thread; `body` is not called then. Otherwise the caller must join it.
 Result<std::thread> start_thread(std::function<void()> body);
 
-// Starts `count` threads at once and ends them again. For before gRPC, which hangs when one of its own cannot be had.
-// RESOURCE_EXHAUSTED: fewer are allowed.
+// Starts `count` threads at once and ends them again. Call it before gRPC, which hangs if it cannot start one of its
+// threads. RESOURCE_EXHAUSTED if fewer are allowed.
 Status check_thread_room(int count);
 
-// The same sentence, for the one place in main() that catches what constructors on its thread threw.
+// The message of such an error, for main(), which catches what constructors on its thread have thrown.
 std::string thread_failure(const std::system_error& failure);
 
 }  // namespace muster::base

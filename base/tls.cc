@@ -1,3 +1,5 @@
+// TLS: the certificate authority, contexts with pre-shared keys, and streams.
+// Read CertificateAuthority first, then use_session(), find_session() and configure(), then TlsStream.
 #include "base/tls.h"
 
 #include <arpa/inet.h>
@@ -27,7 +29,7 @@ namespace {
 constexpr long kBackdateSeconds = 2L * 24 * 3600;
 constexpr long kValiditySeconds = 30L * 24 * 3600;
 constexpr std::size_t kReadBuffer = 64 * 1024;
-// A new key well before AES-GCM's limit of 2^24.5 records.
+// Change the key well before AES-GCM's limit of 2^24.5 records.
 constexpr std::uint64_t kBytesPerKey = std::uint64_t{1} << 36;
 
 template <auto Free>
@@ -42,12 +44,12 @@ using KeyPtr = std::unique_ptr<EVP_PKEY, Deleter<EVP_PKEY_free>>;
 using BioPtr = std::unique_ptr<BIO, Deleter<BIO_free_all>>;
 using NamesPtr = std::unique_ptr<GENERAL_NAMES, Deleter<GENERAL_NAMES_free>>;
 
-// A host's openssl.cnf and OPENSSL_CONF must not reach into our connections.
+// A host's openssl.cnf and OPENSSL_CONF must not affect our connections.
 void initialise() {
   OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
 }
 
-// The newest reason in OpenSSL's queue, which is emptied.
+// Returns the newest reason in OpenSSL's error queue and clears the queue.
 std::string take_reason() {
   const unsigned long code = ERR_peek_last_error();
   ERR_clear_error();
@@ -93,7 +95,8 @@ Status add_extension(X509* certificate, X509* issuer, int nid, const char* value
   return ok_status();
 }
 
-// Serial, validity, subject and key: what authority and leaves have in common. Ends with issuer unset and unsigned.
+// Sets serial, validity, subject and key, which the authority and leaves have in common. The issuer is unset, and the
+// certificate is unsigned.
 Result<X509Ptr> new_certificate(const std::string& common_name, EVP_PKEY* key) {
   X509Ptr certificate(X509_new());
   std::uint64_t serial = 0;
@@ -111,8 +114,8 @@ Result<X509Ptr> new_certificate(const std::string& common_name, EVP_PKEY* key) {
   return certificate;
 }
 
-// One "KIND:value" as a GENERAL_NAME appended to `names`. Not by a configuration string, so that no value can add
-// names.
+// Appends one "KIND:value" to `names` as a GENERAL_NAME. It does not use a configuration string, so that no value can
+// add further names.
 Status append_name(GENERAL_NAMES* names, std::string_view entry) {
   const std::size_t colon = entry.find(':');
   const std::string_view kind = entry.substr(0, colon);
@@ -131,7 +134,7 @@ Status append_name(GENERAL_NAMES* names, std::string_view entry) {
     return error(Code::kInvalidArgument, "certificate name '{}' is not URI:…, DNS:… or IP:…", entry);
   }
   if (sk_GENERAL_NAME_push(names, name.get()) <= 0) return openssl_error("certificate names");
-  (void)name.release();  // owned by `names` now
+  (void)name.release();  // `names` owns it now
   return ok_status();
 }
 
@@ -148,7 +151,7 @@ Status add_names(X509* certificate, const std::vector<std::string>& entries) {
 // The keys of a context, for OpenSSL's callbacks.
 using Keys = std::shared_ptr<const TlsKeyRing>;
 
-// The pre-shared key as a "session"; its cipher suite fixes the hash of the key schedule.
+// The pre-shared key as a "session". Its cipher suite fixes the hash of the key schedule.
 SSL_SESSION* make_session(SSL* ssl, const std::string& secret) {
   constexpr unsigned char kAes128GcmSha256[] = {0x13, 0x01};
   std::unique_ptr<SSL_SESSION, Deleter<SSL_SESSION_free>> session(SSL_SESSION_new());
@@ -160,7 +163,7 @@ SSL_SESSION* make_session(SSL* ssl, const std::string& secret) {
   return done ? session.release() : nullptr;
 }
 
-// They live as long as the SSL_CTX, which every stream holds on to.
+// They live as long as the SSL_CTX, to which every stream holds a reference.
 int keys_index() {
   static const int kIndex = SSL_CTX_get_ex_new_index(
       0, nullptr, nullptr, nullptr,
@@ -172,7 +175,8 @@ const TlsKeyRing& keys_of(SSL* ssl) {
   return **static_cast<const Keys*>(SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), keys_index()));
 }
 
-// Of an SSL: by whose key the handshake is made. Its own copy, since the key may go at any time.
+// Index of an SSL's identity, whose key the handshake uses. The SSL has its own copy, because the key may be removed at
+// any time.
 int identity_index() {
   static const int kIndex = SSL_get_ex_new_index(
       0, nullptr, nullptr, nullptr,
@@ -195,7 +199,8 @@ bool remember_identity(SSL* ssl, std::string_view name) {
 int use_session(SSL* ssl, const EVP_MD* hash, const unsigned char** identity, std::size_t* size,
                 SSL_SESSION** session) {
   *session = nullptr;
-  if (hash != nullptr && EVP_MD_get_type(hash) != NID_sha256) return 1;  // the server wants another hash: no key for it
+  if (hash != nullptr && EVP_MD_get_type(hash) != NID_sha256)
+    return 1;  // the server wants another hash, for which there is no key
   auto key = keys_of(ssl).first();
   if (!key || !remember_identity(ssl, key->identity)) return 0;
   *session = make_session(ssl, key->secret);
@@ -210,7 +215,7 @@ int find_session(SSL* ssl, const unsigned char* identity, std::size_t size, SSL_
   *session = nullptr;
   const std::string_view name(reinterpret_cast<const char*>(identity), size);
   auto secret = keys_of(ssl).secret_of(name);
-  if (!secret) return 1;  // unknown: the handshake then fails for want of a certificate
+  if (!secret) return 1;  // without a key the handshake fails, because there is no certificate
   *session = remember_identity(ssl, name) ? make_session(ssl, *secret) : nullptr;
   OPENSSL_cleanse(secret->data(), secret->size());
   return *session != nullptr ? 1 : 0;
@@ -221,9 +226,9 @@ Status configure(SSL_CTX* context, bool is_server) {
                     SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256") == 1 &&
                     SSL_CTX_set_num_tickets(context, 0) == 1;
   if (!done) return openssl_error("set up TLS");
-  if (is_server) {  // it has no certificate, so a client without a key cannot come to an end with it
+  if (is_server) {  // the server has no certificate, so a client without a key cannot finish the handshake
     SSL_CTX_set_psk_find_session_callback(context, find_session);
-  } else {  // it knows no authority, so a server that shows a certificate is refused
+  } else {  // the client trusts no authority, so it refuses a server that shows a certificate
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
     SSL_CTX_set_psk_use_session_callback(context, use_session);
   }
@@ -331,10 +336,12 @@ Result<TlsContext> TlsContext::client(TlsKey own) {
   return make(std::move(ring), false);
 }
 
-// No TCP_USER_TIMEOUT: it also ends connections whose peer is alive but does not read, as when a console is blocked.
+// Do not set TCP_USER_TIMEOUT: it also ends connections whose peer is alive but does not read, as when a console is
+// blocked.
 void tune_output_socket(int fd) {
   const auto set = [fd](int level, int option, int value) {
-    (void)setsockopt(fd, level, option, &value, sizeof value);  // a socketpair refuses, and needs none of it
+    (void)setsockopt(fd, level, option, &value,
+                     sizeof value);  // a socketpair refuses these options and does not need them
   };
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
   set(IPPROTO_TCP, TCP_NODELAY, 1);
@@ -346,10 +353,10 @@ void tune_output_socket(int fd) {
 TlsStream::TlsStream(const TlsContext& context, UniqueFd fd)
     : fd_(std::move(fd)), ssl_(SSL_new(context.context_.get()), SSL_free), is_server_(context.is_server()) {
   if (ssl_ == nullptr) {
-    is_dead_ = true;  // no memory: the handshake reports it
+    is_dead_ = true;  // memory ran out; the handshake reports it
     return;
   }
-  // A descriptor that cannot be made non-blocking is no socket: the handshake reports it.
+  // A descriptor that cannot be made non-blocking is no socket. The handshake reports it.
   is_dead_ = !set_nonblocking(fd_.get(), true).ok() || SSL_set_fd(ssl_.get(), fd_.get()) != 1;
   if (is_server_) {
     SSL_set_accept_state(ssl_.get());
@@ -406,7 +413,7 @@ Result<TlsProgress> TlsStream::handshake_step() {
   errno = 0;
   const int result = SSL_do_handshake(ssl_.get());
   if (result == 1) {
-    if (SSL_session_reused(ssl_.get()) != 1) {  // as OpenSSL calls it; nothing else could have come this far
+    if (SSL_session_reused(ssl_.get()) != 1) {  // OpenSSL's term for using the key; no other handshake can succeed here
       is_dead_ = true;
       return error(Code::kUnauthenticated, "TLS handshake: the peer did not use the key");
     }
@@ -457,8 +464,9 @@ Result<TlsTransfer> TlsStream::write(const void* data, std::size_t size) {
   ERR_clear_error();
   errno = 0;
   std::size_t bytes = 0;
-  // With more than an unfinished record OpenSSL begins the next one in the same call, and when the socket does not take
-  // that, it reports neither: the peer could answer to what its sender does not know to be sent.
+  // Pass only the unfinished record. With more bytes, OpenSSL begins the next record in the same call. If the socket
+  // does not accept that, OpenSSL reports neither record. The peer could then answer a record that its sender does not
+  // know to be sent.
   const std::size_t record = unfinished_ > 0 ? unfinished_ : std::min<std::size_t>(size, SSL3_RT_MAX_PLAIN_LENGTH);
   const int result = SSL_write_ex(ssl_.get(), data, record, &bytes);
   if (result != 1) {

@@ -1,5 +1,6 @@
-// TLS between our own processes: a certificate authority in memory, for gRPC's mutual TLS; and TLS 1.3 with pre-shared
-// keys (RFC 8446 §2.2, with Diffie-Hellman for forward secrecy), with a stream that one poll/epoll thread can drive.
+// TLS between our own processes. It has a certificate authority in memory, for gRPC's mutual TLS. And it has TLS 1.3
+// with pre-shared keys (RFC 8446 §2.2, with Diffie-Hellman for forward secrecy), with a stream that one poll/epoll
+// thread can drive.
 //
 // A pre-shared key authenticates both ends: a peer that does not know the key fails the handshake. No certificate
 // is read or checked on that path (docs/adr/0008). Certificates run from now - 2 days (clock skew) to now + 30 days.
@@ -38,11 +39,11 @@ struct TlsIdentity {
 class CertificateAuthority {
  public:
   static Result<CertificateAuthority> create();  // ECDSA P-256, self-signed
-  // What ca_pem() and key_pem() of another gave. INVALID_ARGUMENT: not that.
+  // Takes the results of another authority's ca_pem() and key_pem(). INVALID_ARGUMENT if they are invalid.
   static Result<CertificateAuthority> load(const std::string& ca_pem, const std::string& key_pem);
 
-  // A leaf for client and server use. `alternative_names`: "URI:muster://…", "DNS:launcherd", "IP:10.0.0.1"; others are
-  // INVALID_ARGUMENT.
+  // Issues a leaf certificate for client and server use. `alternative_names` are "URI:muster://…", "DNS:launcherd" or
+  // "IP:10.0.0.1". INVALID_ARGUMENT for other kinds.
   Result<TlsIdentity> issue(const std::string& common_name, const std::vector<std::string>& alternative_names) const;
 
   const std::string& ca_pem() const { return pem_; }
@@ -60,8 +61,9 @@ class CertificateAuthority {
 // A cheap handle; copies share one SSL_CTX.
 class TlsContext {
  public:
-  static Result<TlsContext> server(std::vector<TlsKey> peers);                // accepts who proves one of these
-  static Result<TlsContext> server(std::shared_ptr<const TlsKeyRing> peers);  // … at the time of the handshake
+  static Result<TlsContext> server(std::vector<TlsKey> peers);  // accepts peers that prove one of these keys
+  static Result<TlsContext> server(
+      std::shared_ptr<const TlsKeyRing> peers);  // uses the keys in the ring at the time of the handshake
   static Result<TlsContext> client(TlsKey own);
 
   bool is_server() const { return is_server_; }
@@ -75,7 +77,8 @@ class TlsContext {
   bool is_server_ = false;
 };
 
-// What a non-blocking step came to. kWantRead/kWantWrite: nothing was moved; call again when the fd is so.
+// The result of a non-blocking step. kWantRead and kWantWrite: no byte moved; call again when the fd is readable or
+// writable.
 enum class TlsProgress { kDone, kWantRead, kWantWrite, kEof };
 
 struct TlsTransfer {
@@ -83,8 +86,8 @@ struct TlsTransfer {
   std::size_t bytes = 0;  // > 0 exactly when progress is kDone
 };
 
-// TCP_NODELAY, and keep-alive that notices within 15 s that the peer of an idle connection is gone. Does nothing to
-// what is not TCP.
+// Sets TCP_NODELAY, and keep-alive that detects within 15 s that the peer of an idle connection is gone. Has no effect
+// on other sockets than TCP.
 void tune_output_socket(int fd);
 
 class TlsStream {
@@ -95,26 +98,29 @@ class TlsStream {
   TlsStream(TlsStream&&) noexcept;
   TlsStream& operator=(TlsStream&&) noexcept;
 
-  // kDone: the peer has proved that it knows the key.
+  // kDone means that the peer has proved that it knows the key.
   Result<TlsProgress> handshake_step();
 
-  // Steps until done, `deadline` (DEADLINE_EXCEEDED), or until `cancel_fd` (-1: none) is readable (CANCELLED).
+  // Repeats the step until it is done. DEADLINE_EXCEEDED after `deadline`. CANCELLED if `cancel_fd` (-1 if none)
+  // becomes readable.
   Status handshake_blocking(MonotonicTime deadline, int cancel_fd);
 
-  // read: kEof is the peer's close_notify; a connection cut without one is UNAVAILABLE. Bytes may be buffered inside
-  // after the fd went quiet: always read until kWantRead. write: one record at most; after kWantWrite repeat with the
-  // same first bytes (the buffer may have moved or grown). What the peer has read has been reported here before.
+  // read: kEof is the peer's close_notify. UNAVAILABLE if the connection ends without one. Bytes may be buffered inside
+  // although the fd is not readable, so always read until kWantRead.
+  // write: sends at most one record. After kWantWrite, repeat it with the same first bytes; the buffer may have moved
+  // or grown. All bytes that the peer has read have been reported here before.
   Result<TlsTransfer> read(void* data, std::size_t size);
   Result<TlsTransfer> write(const void* data, std::size_t size);
 
-  // read()/write() in a loop with poll(2), for the few small messages around a handshake. Returns whole or not at all.
+  // read() and write() in a loop with poll(2), for the few small messages around a handshake. They transfer all bytes
+  // or return an error.
   Status write_all_blocking(const void* data, std::size_t size, MonotonicTime deadline, int cancel_fd);
   Status read_exactly_blocking(void* data, std::size_t size, MonotonicTime deadline, int cancel_fd);
 
-  // Sends close_notify if the socket takes it now; never blocks.
+  // Sends close_notify if the socket accepts it now; never blocks.
   void close_notify();
 
-  // On the server: whose key the peer proved; empty before the handshake is done.
+  // On the server: the identity whose key the peer has proved. Empty before the handshake is done.
   std::string peer_identity() const;
 
   int fd() const { return fd_.get(); }
@@ -128,8 +134,9 @@ class TlsStream {
   bool is_server_ = false;
   bool is_established_ = false;
   bool is_dead_ = false;
-  std::uint64_t written_ = 0;   // since the last key update
-  std::size_t unfinished_ = 0;  // bytes of a record that the socket has not taken whole; they are not reported yet
+  std::uint64_t written_ = 0;  // since the last key update
+  std::size_t unfinished_ =
+      0;  // bytes of a record that the socket has not accepted completely; they are not reported yet
 };
 
 }  // namespace muster::base

@@ -12,7 +12,7 @@
 namespace muster::base {
 
 struct TlsKey {
-  std::string identity;  // public: sent in clear; not empty, at most 128 bytes
+  std::string identity;  // public, because it is sent unencrypted; not empty, at most 128 bytes
   std::string secret;    // 16 to 256 random bytes
 };
 
@@ -26,7 +26,7 @@ class TlsKeyRing {
   TlsKeyRing(const TlsKeyRing&) = delete;
   TlsKeyRing& operator=(const TlsKeyRing&) = delete;
 
-  // Replaces an older key of this identity. INVALID_ARGUMENT: a length that is not allowed.
+  // Replaces an older key of this identity. INVALID_ARGUMENT if a length is not allowed.
   Status add(TlsKey key);
   // Connections that have used the key stay open.
   void remove(std::string_view identity);

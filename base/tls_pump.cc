@@ -18,11 +18,11 @@ void TlsPump::prepare(pollfd& remote, pollfd& local) const {
   remote = {stream_.fd(), 0, 0};
   if (incoming_.empty() && !has_remote_ended_) remote.events |= POLLIN;
   if (wants_to_write_) remote.events |= POLLOUT;
-  if (remote.events == 0 || is_remote_gone_) remote.fd = -1;  // its hang-up would wake us again and again
+  if (remote.events == 0 || is_remote_gone_) remote.fd = -1;  // its hang-up would wake poll() again and again
   local = {local_.get(), 0, 0};
   if (!has_local_ended_ && outgoing_.empty()) local.events |= POLLIN;
   if (!incoming_.empty()) local.events |= POLLOUT;
-  // Likewise. One that has ended is watched for being gone.
+  // The same for the local socket. One that has ended is still polled, to detect that it is gone.
   if (is_local_gone_ || (!has_local_ended_ && local.events == 0)) local.fd = -1;
 }
 

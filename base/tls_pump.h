@@ -23,15 +23,16 @@ class TlsPump {
  public:
   TlsPump(TlsStream stream, UniqueFd local);
 
-  // What to wait for before the next step.
+  // Sets the events to poll before the next step.
   void prepare(pollfd& remote, pollfd& local) const;
-  // Moves what can be moved, at most a few hundred KiB a way. false: it is over, destroy it.
+  // Moves the available bytes, at most a few hundred KiB in each direction. False when the pump has ended; destroy it
+  // then.
   bool step();
-  // The last step ended with something left that goes at once: poll() may not tell.
+  // True if the last step left bytes that can move at once, which poll() may not report.
   bool has_more() const { return has_more_; }
 
  private:
-  // As much as goes now, of one direction; whether anything moved.
+  // Moves as many bytes of one direction as can move. Returns whether any moved.
   bool to_remote();
   bool to_local();
   void read_remote();
@@ -42,12 +43,12 @@ class TlsPump {
   std::string outgoing_;  // read from the local socket
   std::string incoming_;  // read from the connection
   bool has_local_ended_ = false;
-  bool is_local_gone_ = false;  // nobody reads there any more
+  bool is_local_gone_ = false;  // the reader has closed it
   bool has_remote_ended_ = false;
   bool is_remote_gone_ = false;
-  bool has_said_end_ = false;    // to the remote side
-  bool has_passed_end_ = false;  // to the local side
-  bool wants_to_write_ = false;  // the connection takes no more now
+  bool has_said_end_ = false;    // sent to the remote side
+  bool has_passed_end_ = false;  // passed to the local side
+  bool wants_to_write_ = false;  // the connection accepts no more bytes now
   bool has_more_ = false;
 };
 

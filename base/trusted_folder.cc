@@ -1,3 +1,5 @@
+// Trusted folders: checks of owner and mode, and the walk along a path.
+// Read check_trusted_folder() first, then Walk, which open_folder_by_trusted_path() uses.
 #include "base/trusted_folder.h"
 
 #include <fcntl.h>
@@ -14,13 +16,13 @@
 namespace muster::base {
 namespace {
 
-constexpr int kMostLinks = 40;  // as the kernel
+constexpr int kMostLinks = 40;  // the kernel's limit
 constexpr int kMakeAttempts = 10;
 constexpr mode_t kOthersWrite = 0002;
 constexpr mode_t kGroupWrite = 0020;
 constexpr mode_t kModeBits = 07777;
 
-// By /etc/passwd alone: the agent is static and has no NSS.
+// Reads only /etc/passwd, because the agent is static and has no NSS.
 std::string owner_name(uid_t owner) {
   const auto accounts = read_file("/etc/passwd");
   const std::string number = std::to_string(owner);
@@ -37,7 +39,7 @@ bool is_private_group(const struct stat& info) {
   return info.st_uid == ::geteuid() && info.st_gid == ::getegid() && info.st_gid == info.st_uid;
 }
 
-// One walk from the root folder, a name at a time.
+// One walk from the root folder, one name at a time.
 class Walk {
  public:
   Walk(const std::string& path, FolderWalk rule) : rule_(rule) { add_names(path); }
@@ -92,9 +94,9 @@ class Walk {
   Status step(const std::string& name) {
     const std::string path = shown_ + "/" + name;
     UniqueFd next;
-    // Another process may make it or take it away in between.
+    // Another process may make or remove it in between.
     for (int attempt = 1; !next.valid(); ++attempt) {
-      // O_DIRECTORY mounts what autofs has there.
+      // O_DIRECTORY triggers an autofs mount.
       next.reset(::openat(at_.get(), name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
       if (next.valid()) break;
       if (errno == ENOTDIR || errno == ELOOP) return follow(name, path);
@@ -131,10 +133,10 @@ class Walk {
   }
 
   const FolderWalk rule_;
-  std::deque<std::string> names_;  // still to go
+  std::deque<std::string> names_;  // names that remain
   UniqueFd at_;
-  std::string shown_;             // the path of at_; empty: the root folder
-  bool is_for_everyone_ = false;  // any user may put something into at_
+  std::string shown_;             // the path of at_; empty for the root folder
+  bool is_for_everyone_ = false;  // any user may put entries into at_
   int links_ = 0;
 };
 

@@ -1,8 +1,9 @@
-// Folders that hold what this user runs or keeps secret. Another user must be able neither to put a file into them nor
-// to put another folder in their place.
+// Checks folders that hold programs or secrets of this user. Another user must not be able to put a file into them or
+// to replace them.
 //
-// Trusted users are the effective user and root. Errors are PERMISSION_DENIED: one sentence with the folder, its owner
-// or mode, and what to do. Any thread; blocks for as long as the file system does.
+// Trusted users are the effective user and root.
+// Errors: PERMISSION_DENIED, with one sentence that names the folder, its owner or mode, and what to do.
+// Thread: any; blocks as long as the file system does.
 #pragma once
 
 #include <sys/stat.h>
@@ -16,27 +17,29 @@ namespace muster::base {
 
 bool is_trusted_owner(uid_t owner);
 
-// OK: the folder belongs to the effective user or root, and no other user may write into it.
-// The user's private group may: a group whose gid is the uid and is the process's own group. Where useradd makes such
-// groups, umask 002 and so mode 775 are the default (pam_umask, `usergroups`). Other groups have other members.
+// OK if the folder belongs to the effective user or root, and no other user may write into it.
+// The user's private group may write. That is a group whose gid equals the uid and is the process's own group. Where
+// useradd makes such groups, umask 002 and so mode 775 are the default (pam_umask, `usergroups`). Other groups have
+// other members.
 Status check_trusted_folder(const struct stat& info, const std::string& shown);
 
-// The same for a folder in which the caller uses only plain files that belong to the effective user. It may also be one
-// into which everyone may write, if it has the sticky bit: there only the owner of a file can exchange it.
+// The same check, for a folder in which the caller uses only plain files that belong to the effective user. All users
+// may write into it if it has the sticky bit. Then only the owner of a file can replace it.
 Status check_folder_of_own_files(const struct stat& info, const std::string& shown);
 
 struct FolderWalk {
-  unsigned made_mode = 0755;  // of what is missing and is made; less the umask
-  // Refuse a folder on the way into which everyone may write and that has no sticky bit: there everyone can exchange
-  // the next one.
+  unsigned made_mode = 0755;  // mode of folders that are missing and are made, less the umask
+  // Refuse a folder on the path that all users may write and that has no sticky bit. There any user could replace the
+  // next folder.
   bool needs_sticky = false;
 };
 
-// Opens the absolute `path`, and makes what is missing. Follows links as usual.
-// Anybody can make a folder or link in a folder into which everyone may write (/tmp), so one there must belong to the
-// effective user or root. Other folders on the way may have other owners, as a project's folders do: root, or an owner
-// whom root trusts, has put them there.
-// The folder itself is not checked: see check_trusted_folder. FAILED_PRECONDITION: something else has its name.
+// Opens the absolute `path` and makes missing folders. Follows links as usual.
+// Any user can make a folder or link in a folder that all users may write (/tmp). So an entry there must belong to the
+// effective user or root. Other folders on the path may have other owners, as a project's folders do. Root, or an owner
+// whom root trusts, has made those.
+// The last folder itself is not checked; see check_trusted_folder. FAILED_PRECONDITION if an entry of that name is no
+// folder.
 Result<UniqueFd> open_folder_by_trusted_path(const std::string& path, FolderWalk walk = {});
 
 }  // namespace muster::base

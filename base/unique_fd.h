@@ -1,4 +1,4 @@
-// Sole owner of a file descriptor; closes it once, on destruction. A plain move-only value.
+// The sole owner of a file descriptor, which it closes on destruction. A plain move-only value.
 #pragma once
 
 #include <utility>
@@ -34,12 +34,14 @@ struct FdPair {
   UniqueFd second;  // of a pipe: the write end
 };
 
-// All close-on-exec. `type` as in socketpair(2): SOCK_STREAM, SOCK_SEQPACKET, with SOCK_NONBLOCK if wanted.
+// All descriptors are close-on-exec. `type` is that of socketpair(2): SOCK_STREAM or SOCK_SEQPACKET, perhaps with
+// SOCK_NONBLOCK.
 Result<FdPair> make_pipe(int flags = 0);
 Result<FdPair> make_socketpair(int type);
 Status set_nonblocking(int fd, bool on);
 
-// Loops over short counts and EINTR; the fd must be blocking. read_exactly returns false at a clean EOF before byte 0.
+// Both repeat after short counts and EINTR; the fd must be blocking. read_exactly returns false at an EOF before byte
+// 0.
 Status write_all_blocking(int fd, const void* data, std::size_t size);
 Result<bool> read_exactly_blocking(int fd, void* data, std::size_t size);
 

@@ -14,7 +14,7 @@
 namespace muster::base {
 namespace {
 
-// Builds the tree from the parser's events; after the first problem it only lets them pass.
+// Builds the tree from the parser's events. After the first problem it ignores further events.
 class TreeBuilder final : public YAML::EventHandler {
  public:
   explicit TreeBuilder(std::string_view file_name) : file_name_(file_name) {}
@@ -138,7 +138,7 @@ Result<YamlNode> parse_yaml(std::string_view content, std::string_view file_name
       return error(Code::kInvalidArgument, "{}: holds several documents, divided by '---': one is expected", file_name);
     }
   } catch (const YAML::Exception& problem) {
-    // Malformed after a mistake that is already known: the first one counts.
+    // The parser may fail after a mistake that is known already. The first mistake counts.
     builder.fail(problem.mark, printable(problem.msg));
     return builder.status();
   }

@@ -1,7 +1,9 @@
-// YAML documents as a plain tree in which every piece knows its place. The one file that touches yaml-cpp.
+// YAML documents as a plain tree in which every node knows its place. Only yaml.cc uses yaml-cpp.
 //
-// Meant for configuration: one document, keys are plain text and unique, no aliases (they can make a small file a large
-// tree), a bounded depth. Everything else is an error that names line and column. Any thread.
+// It is for configuration: one document, unique plain text keys, and a limited depth. No aliases, because they can turn
+// a small file into a large tree.
+// Errors: everything else is an error that names line and column.
+// Thread: any.
 #pragma once
 
 #include <string>
@@ -21,16 +23,16 @@ struct YamlNode {
   };
 
   Kind kind = Kind::kNull;
-  std::string text;  // kScalar: as written, without quotes
+  std::string text;  // for kScalar: as written, without quotes
   int line = 1;      // from 1; where the value begins
   int column = 1;
-  std::vector<Key> keys;        // kMap: one for each item
-  std::vector<YamlNode> items;  // kList and kMap, in order
+  std::vector<Key> keys;        // for kMap: one for each item
+  std::vector<YamlNode> items;  // for kList and kMap, in order
 };
 
 inline constexpr int kMaxYamlDepth = 16;
 
-// An empty document is kNull. Errors: "FILE:LINE:COLUMN: what is wrong".
+// An empty document is kNull. Errors have the form "FILE:LINE:COLUMN: what is wrong".
 Result<YamlNode> parse_yaml(std::string_view content, std::string_view file_name);
 
 }  // namespace muster::base
