@@ -10,7 +10,7 @@ namespace {
 constexpr std::string_view kBlanks = " \t\n\r";
 constexpr std::string_view kPrefixes[] = {"APPTAINERENV_", "SINGULARITYENV_"};
 
-// Reads one word, quotes and all, from `at` on; `at` is then behind it.
+// Reads one word with its quotes from `at` on, and moves `at` behind it.
 base::Result<std::string> read_word(std::string_view text, std::size_t& at) {
   std::string word;
   char quote = '\0';

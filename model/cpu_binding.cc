@@ -1,3 +1,5 @@
+// The binder of CPUs: --bind-to depth and list, reserved cores, and the call of bind_ranks() for the other rules.
+// Read bind_cpus() at the end first, then bind_depth() and bind_lists(), which it calls.
 #include "model/cpu_binding.h"
 
 #include <algorithm>
@@ -36,8 +38,8 @@ std::vector<Socket> sockets_of(const NodeShape& node) {
   return sockets;
 }
 
-// Of a socket, in the order in which they are dealt: `layers` first threads of all its cores from the thread `first`
-// on.
+// The threads of a socket in the order in which they are dealt. It takes `layers` threads of each core, from the core's
+// thread `first` on: all first ones, then all second ones.
 std::vector<int> threads_of(const Socket& socket, std::size_t first, std::size_t layers) {
   std::vector<int> cpus;
   for (std::size_t thread = first; thread < first + layers; ++thread) {
@@ -55,8 +57,8 @@ void cut(const std::vector<int>& cpus, std::size_t depth, std::vector<std::vecto
   }
 }
 
-// First threads of all cores, then second ones: as PALS counts. A depth of more than a socket's cores takes as many
-// threads of each as it needs.
+// Takes the first threads of all cores, then the second ones, as PALS counts. If the depth exceeds a socket's cores, it
+// takes as many threads of each core as it needs.
 std::vector<std::vector<int>> blocks_by_thread(const std::vector<Socket>& sockets, std::size_t depth) {
   std::size_t threads = 0;
   for (const Socket& socket : sockets) threads = std::max(threads, socket.most_threads());
@@ -70,8 +72,8 @@ std::vector<std::vector<int>> blocks_by_thread(const std::vector<Socket>& socket
   return blocks;
 }
 
-// Core by core, all usable threads of each: as aprun counts with -j. A core has ranks of its own only, unless several
-// fit in it as they are.
+// Takes all usable threads core by core, as aprun counts with -j. Ranks share a core only if several fit into it
+// completely.
 std::vector<std::vector<int>> blocks_by_core(const std::vector<Socket>& sockets, std::size_t depth) {
   std::vector<std::vector<int>> blocks;
   for (const Socket& socket : sockets) {

@@ -9,23 +9,26 @@
 
 namespace muster::model {
 
-// All CPUs of the cores that have one of these, sorted.
+// All CPUs of the cores that have one of `sorted_cpus`, sorted.
 std::vector<int> whole_cores(const NodeShape& node, const std::vector<int>& sorted_cpus);
 
-// The node without its reserved cores, and of each core only the threads that are used.
+// The node without its reserved cores, and with only those threads of each core that are used.
 NodeShape usable_node(const NodeShape& node, const Pinning& pinning);
 
-// One entry a local rank. share, core, numa and socket as bind_ranks() has them, over the usable cores; who is not
-// bound by them is bound to all of these, once the user has left some out.
+// Returns one entry for each local rank.
 //
-// depth: `depth` hardware threads each, in the order of the cores, and never of two sockets: what is left of a socket
-// when the next rank does not fit stays free. With `hyperthreads` a rank has so many threads of each of its cores, as
-// under `aprun -d -j`; without, the first threads of all cores are dealt, then the second ones, as PALS's `--depth`.
-// list: the list of its local rank, as it is.
+// share, core, numa, socket: as in bind_ranks(), over the usable cores. If the user has reserved cores, ranks that
+// these rules do not bind are bound to all usable cores.
 //
-// INVALID_ARGUMENT, one sentence without the host's name: the ranks do not fit, a list is missing or names a CPU that
-// is not usable, all cores are reserved. A node without cores is one of which nothing is known: nobody is bound but by
-// list.
+// depth: each rank gets `depth` hardware threads, in the order of the cores, and never of two sockets. If the next rank
+// does not fit, the rest of a socket stays free. With `hyperthreads`, a rank has that many threads of each of its
+// cores, as with `aprun -d -j`. Without it, the first threads of all cores are dealt, then the second ones, as with
+// PALS's `--depth`.
+//
+// list: each rank gets the list of its local rank, unchanged.
+//
+// INVALID_ARGUMENT, one sentence without the host's name. The ranks do not fit, a list is missing or names an unusable
+// CPU, or all cores are reserved. A node without cores means that nothing is known of it; then only `list` binds.
 base::Result<std::vector<RankBinding>> bind_cpus(const NodeShape& node, int local_size, const Pinning& pinning);
 
 }  // namespace muster::model

@@ -19,14 +19,14 @@ Naming naming_of(std::string_view id) {
   return id.starts_with("cuda:") ? Naming::kCudaNumber : Naming::kOtherVendor;
 }
 
-// So many first letters say which naming it is.
+// The first letters that identify the kind of name.
 constexpr std::size_t kOfNaming = 4;
 
 bool has_part(const GpuShape& gpu, std::string_view id) {
   return std::ranges::find(gpu.parts, id, &GpuPart::uuid) != gpu.parts.end();
 }
 
-// `id` is no number of CUDA's own.
+// `id` must not be a CUDA number.
 bool may_be_called(const NodeShape& node, const GpuShape& gpu, Naming naming, std::string_view id) {
   if (gpu.vendor != GpuVendor::kNvidia) return false;
   if (naming == Naming::kIndex) return id == fmt::format("nvidia:{}", gpu.index);
@@ -63,7 +63,7 @@ bool is_same_device(std::string_view id, std::string_view other) {
 
 bool may_be_same_device(const NodeShape& node, std::string_view id, std::string_view other) {
   if (is_same_device(id, other)) return true;
-  if (id.substr(0, kOfNaming) == other.substr(0, kOfNaming)) return false;  // as most are: asked often
+  if (id.substr(0, kOfNaming) == other.substr(0, kOfNaming)) return false;  // most pairs differ here, so check it first
   const Naming naming = naming_of(id);
   const Naming others = naming_of(other);
   if (naming == others || naming == Naming::kOtherVendor || others == Naming::kOtherVendor) return false;

@@ -15,14 +15,14 @@ namespace muster::model {
 
 std::string device_id(GpuVendor vendor, const VisibleGpu& device);
 
-// What a user calls it: "GPU 3", "AMD GPU 0"; a part of it (MIG), by its UUID: "MIG-… of GPU 3".
+// The name that users know: "GPU 3", "AMD GPU 0". A part (MIG) is named by its UUID: "MIG-… of GPU 3".
 std::string gpu_text(GpuVendor vendor, int index, const std::string& part = {});
 
-// One of them is all of the GPU that the other one is a tile of, or they are the same.
+// True if both are the same, or if one is a whole GPU and the other one a tile of it.
 bool is_same_device(std::string_view id, std::string_view other);
 
-// Whether they may be the same on this host, as far as is known: a number of CUDA's own is any of NVIDIA's GPUs, and
-// what has not told its UUID, or its parts, is anything that is called by one that is not known.
+// Whether both may be the same device, as far as this host knows. A CUDA number may be any of NVIDIA's GPUs. A GPU
+// without a known UUID, or with unknown parts, may have any unknown name.
 bool may_be_same_device(const NodeShape& node, std::string_view id, std::string_view other);
 
 }  // namespace muster::model

@@ -7,14 +7,14 @@
 
 namespace muster::model {
 
-// In order: the worse is the greater.
+// In order: a worse state is greater.
 enum class CheckState { kOk, kWarn, kFail };
 
 struct Check {
   std::string name{};
   CheckState state = CheckState::kOk;
   std::string seen{};
-  std::string advice{};  // what to do; empty when the state is kOk
+  std::string advice{};  // what to do; empty if the state is kOk
 
   bool operator==(const Check&) const = default;
 };
@@ -22,7 +22,7 @@ struct Check {
 struct HostDiagnosis {
   std::string host;  // as in the host list
   std::vector<Check> checks;
-  std::vector<Check> differences;  // what is not the same on all hosts; seen: this one's value
+  std::vector<Check> differences;  // values that differ between hosts; `seen` is this host's
 
   CheckState state() const {
     CheckState worst = CheckState::kOk;

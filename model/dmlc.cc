@@ -14,7 +14,8 @@ constexpr std::string_view kScheduler = "scheduler";
 constexpr std::string_view kServer = "server";
 constexpr std::string_view kWorker = "worker";
 
-// Each host once, in order; repeats add their slots, which only count where all entries of a host give some.
+// Lists each host once, in order. Repeated hosts add their slots, which count only if all entries of the host give
+// some.
 std::vector<HostSpec> merged(const std::vector<HostSpec>& hosts) {
   std::vector<HostSpec> result;
   for (const HostSpec& host : hosts) {
@@ -68,7 +69,7 @@ base::Result<std::vector<RankPlace>> dmlc_places(const DmlcCounts& counts, const
                  "the list, or --oversubscribe",
                  counts.workers, slots);
   }
-  // On from where the servers stopped, if they go round the same hosts.
+  // Continue where the servers stopped, if they use the same hosts.
   std::size_t next = server_hosts.empty() ? static_cast<std::size_t>(counts.servers) % all.size() : 0;
   for (long dealt = 0; dealt < counts.workers; next = (next + 1) % all.size()) {
     if (room[next] == 0 && dealt < slots) continue;

@@ -1,3 +1,5 @@
+// How ranks end: the choice of the root cause, and the sentences for users and peers.
+// Read RankEnd::status() and root_cause() first; the functions that describe ends follow.
 #include "model/exit_report.h"
 
 #include <string.h>  // NOLINT(modernize-deprecated-headers): sigdescr_np is not in <cstring>'s std
@@ -12,8 +14,8 @@
 namespace muster::model {
 namespace {
 
-// A rank that crashes takes its peers' connections with it: their error exits may be reaped a little before the crash,
-// whose core is written first.
+// A crashing rank breaks its peers' connections. Their error exits may be reaped a little before the crash, because the
+// kernel first writes the core file.
 constexpr std::chrono::milliseconds kSignalPrecedence{50};
 
 bool is_candidate(const RankEnd& end) {
@@ -25,11 +27,11 @@ bool is_before(const RankEnd& a, const RankEnd& b) {
 }
 
 std::string describe_signal(int signal) {
-  const char* name = ::sigdescr_np(signal);  // unlike strsignal: no locale, no shared buffer
+  const char* name = ::sigdescr_np(signal);  // unlike strsignal(), it uses no locale and no shared buffer
   return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("signal {} ({})", signal, name);
 }
 
-// "signal 9 (SIGKILL)": as programmers know it.
+// Such as "signal 9 (SIGKILL)", as programmers know it.
 std::string name_signal(int signal) {
   const char* name = ::sigabbrev_np(signal);
   return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("signal {} (SIG{})", signal, name);
@@ -41,12 +43,12 @@ std::string describe_exit(const RankEnd& end) {
     return fmt::format("out of memory: exit code {} after the kernel killed a process of it", end.exit_code);
   }
   if (end.without_finalize) return fmt::format("exit code {} without MPI_Finalize", end.exit_code);
-  // As launcherd's store keeps it of an end of MPI's.
+  // launcherd's store keeps an MPI end as `detail`.
   return end.detail.empty() ? fmt::format("exit code {}", end.exit_code)
                             : fmt::format("exit code {}: {}", end.exit_code, end.detail);
 }
 
-// "ended with exit code 1", as the end of a sentence that begins with ranks.
+// Such as "ended with exit code 1", the end of a sentence that begins with ranks.
 std::string predicate(const RankEnd& end) {
   switch (end.kind) {
     case EndKind::kStartFailed:
@@ -106,14 +108,14 @@ int root_cause(const std::vector<RankEnd>& ends) {
     if (ends[i].kind != EndKind::kSignalled || ends[i].at > until) continue;
     if (signalled < 0 || is_before(ends[i], ends[static_cast<std::size_t>(signalled)])) signalled = static_cast<int>(i);
   }
-  // Only an exit code yields to a signal: a program that did not start, or a lost host, explains the signals after it.
+  // Only an exit code yields to a signal. A program that did not start, or a lost host, explains the signals after it.
   const bool yields = ends[static_cast<std::size_t>(first)].kind == EndKind::kExited;
   return yields && signalled >= 0 ? signalled : first;
 }
 
 std::string describe_mpi(const RankEnd& end) {
   if (end.abort_code) {
-    // Most libraries abort because of the spawn; a program that handles errors itself may have had another reason.
+    // Most libraries abort because of the refused spawn. A program that handles errors itself may have another reason.
     const char* after = end.spawn_refused ? " after its MPI_Comm_spawn had failed" : "";
     return fmt::format("called MPI_Abort({}){}", *end.abort_code, after);
   }
@@ -163,7 +165,7 @@ std::string describe_to_peers(const RankEnd& end) {
 }
 
 std::string describe_consequences(const std::vector<RankEnd>& ends, int root) {
-  std::vector<std::pair<std::string, std::vector<int>>> groups;  // what happened, to whom
+  std::vector<std::pair<std::string, std::vector<int>>> groups;  // each end with its ranks
   for (std::size_t i = 0; i < ends.size(); ++i) {
     if (static_cast<int>(i) == root || !ends[i].failed()) continue;
     const std::string what = predicate(ends[i]);

@@ -24,45 +24,47 @@ struct RankEnd {
   long pid = 0;
   long pid_inside = 0;  // in the rank's own PID namespace; equal to pid without one
   EndKind kind = EndKind::kExited;
-  int exit_code = 0;  // kExited, kStartFailed
-  int signal = 0;     // kSignalled, kStopped (0 there: it exited by itself after the TERM, see exit_code)
+  int exit_code = 0;  // for kExited and kStartFailed
+  int signal = 0;     // for kSignalled and kStopped; 0 in kStopped if it exited by itself after the TERM, see exit_code
   bool out_of_memory = false;
-  std::string detail;  // kStartFailed, kHostLost, kStopped before it ran: one sentence
-  // Of a program that speaks PMI or PMIx.
-  std::optional<int> abort_code = {};  // kExited: it called MPI_Abort with this
-  bool without_finalize = false;       // kExited with 0, after MPI_Init and without MPI_Finalize: a failure
-  bool spawn_refused = false;          // with abort_code: after its MPI_Comm_spawn was
-  bool at_is_known = true;             // false: told before the agent's clock was compared; `at` is when it came
-  base::MonotonicTime at{};  // launcher's monotonic clock: the agent's, corrected by the stream's measured offset
+  std::string detail;  // for kStartFailed, kHostLost, and kStopped before it ran: one sentence
+  // For programs that use PMI or PMIx.
+  std::optional<int> abort_code = {};  // for kExited: it called MPI_Abort with this code
+  bool without_finalize = false;  // for kExited with 0: it called MPI_Init but not MPI_Finalize, which is a failure
+  bool spawn_refused = false;     // with abort_code: MPI_Abort came after its MPI_Comm_spawn was refused
+  bool at_is_known = true;  // false if reported before the agent's clock was compared; `at` is then the time of arrival
+  base::MonotonicTime
+      at{};  // the launcher's monotonic clock: the agent's time, corrected by the stream's measured offset
 
-  // 128+signal for a signal; 1 for what has failed with 0.
+  // 128+signal for a signal; 1 for a failure with code 0.
   int status() const;
   bool failed() const;  // anything but a plain exit 0
 };
 
-// What a shell would see of a program that called MPI_Abort(code), but never 0.
+// The status that a shell sees of a program that called MPI_Abort(code), but never 0.
 int abort_status(int code);
 
-// "called MPI_Abort(13)", "called MPI_Abort(1) after its MPI_Comm_spawn had failed", "ended without MPI_Finalize";
-// empty: nothing of MPI's.
+// Such as "called MPI_Abort(13)", "called MPI_Abort(1) after its MPI_Comm_spawn had failed", "ended without
+// MPI_Finalize". Empty if the end has nothing to do with MPI.
 std::string describe_mpi(const RankEnd& end);
 
-// The root cause: the earliest end that Muster did not cause and that failed, where a signal goes before a non-zero
-// code within 50 ms; -1 when nothing failed by itself. Ties by rank. Index into `ends`.
+// The root cause, as an index into `ends`; -1 if no rank failed by itself. It is the earliest failed end that Muster
+// did not cause. A signal takes precedence over a non-zero code within 50 ms. The lower rank wins ties.
 int root_cause(const std::vector<RankEnd>& ends);
 
-// "exit code 3", "called MPI_Abort(13)", "signal 9 (Killed)", "out of memory: killed by the kernel", …
+// Such as "exit code 3", "called MPI_Abort(13)", "signal 9 (Killed)", "out of memory: killed by the kernel", …
 std::string describe(const RankEnd& end);
 
-// What follows the rank's name in a message to its peers: "was killed by signal 9 (SIGKILL)", "exited with 1", "ran out
-// of memory: killed by signal 9 (SIGKILL)", "did not start: …", "was lost with its host n2", "was ended with the job".
+// The text after the rank's name in a message to its peers: "was killed by signal 9 (SIGKILL)", "exited with 1", "ran
+// out of memory: killed by signal 9 (SIGKILL)", "did not start: …", "was lost with its host n2", "was ended with the
+// job".
 std::string describe_to_peers(const RankEnd& end);
 
-// "ranks 0-3,7 ended with signal 15 (Terminated) after the stop; rank 9 ended with exit code 1": the others in one
-// line, collapsed; ranks that ended well are left out.
+// The ends of all other ranks in one collapsed line, without ranks that succeeded: "ranks 0-3,7 ended with signal 15
+// (Terminated) after the stop; rank 9 ended with exit code 1".
 std::string describe_consequences(const std::vector<RankEnd>& ends, int root);
 
-// "0-3,7".
+// Such as "0-3,7".
 std::string format_rank_list(std::vector<int> ranks);
 
 }  // namespace muster::model

@@ -24,9 +24,9 @@ std::optional<std::string> value_of(std::string_view name, const ExpandValues& v
   return std::nullopt;
 }
 
-// The name in braces at the beginning of `text`: "rank" for "{rank}…".
+// The name in braces at the start of `text`: "rank" for "{rank}…".
 std::string_view name_at(std::string_view text) {
-  constexpr std::size_t kLongest = 16;  // no name is longer: a word of nothing but braces is not searched to its end
+  constexpr std::size_t kLongest = 16;  // no name is longer, so a word full of braces is not searched to its end
   const auto close = text.substr(0, kLongest).find('}');
   return text.starts_with('{') && close != std::string_view::npos ? text.substr(1, close - 1) : std::string_view();
 }

@@ -14,12 +14,12 @@ struct ExpandValues {
   int nnodes = 0;
   int size = 0;
   std::string host;         // as in the host list
-  std::string master_addr;  // of rank 0's host
+  std::string master_addr;  // rank 0's host
   int master_port = 0;
 };
 
-// `word` with {rank} {local_rank} {node_rank} {nnodes} {size} {host} {master_addr} {master_port} replaced. Other braces
-// stay as they are; {{rank}} stands for the text {rank}.
+// Returns `word` with {rank} {local_rank} {node_rank} {nnodes} {size} {host} {master_addr} {master_port} replaced.
+// Other braces stay unchanged. {{rank}} stands for the text {rank}.
 std::string expand(std::string_view word, const ExpandValues& values);
 
 }  // namespace muster::model

@@ -1,3 +1,5 @@
+// Deals GPUs to ranks, near their cores, and makes the mask variables.
+// Read bind_node() at the end first, then dealt_order() with Dealer, then give_gpus() and mask_variables().
 #include "model/gpu_binding.h"
 
 #include <algorithm>
@@ -20,14 +22,14 @@ namespace {
 
 constexpr const char* kByBus = "PCI_BUS_ID";
 
-// How far a GPU is from a rank's cores.
+// The distance between a GPU and a rank's cores.
 enum Distance { kSameNode = 0, kSameSocket = 1, kElsewhere = 2 };
 
 bool is_near(const CoreShape& core, const GpuShape& gpu) {
   return gpu.cpus.empty() ? core.numa == gpu.numa : touches(core, gpu.cpus);
 }
 
-// `cpus`: sorted. Whoever is not bound, or whose GPU may be anywhere, is near it.
+// `cpus` must be sorted. If the rank is not bound or the GPU's place is unknown, they count as near.
 Distance distance(const NodeShape& node, const std::vector<int>& cpus, const GpuShape* gpu) {
   if (cpus.empty() || gpu == nullptr || (gpu->cpus.empty() && gpu->numa < 0)) return kSameNode;
   std::vector<int> sockets;
@@ -43,16 +45,16 @@ Distance distance(const NodeShape& node, const std::vector<int>& cpus, const Gpu
   return best;
 }
 
-// Deals devices to takers, a taker one each; there are at least as many devices.
+// Deals one device to each taker. There must be at least as many devices as takers.
 class Dealer {
  public:
-  // distances[taker][device]
+  // indexed as distances[taker][device]
   explicit Dealer(const std::vector<std::vector<Distance>>& distances)
       : distances_(distances),
         device_of_(distances.size(), kNone),
         taker_of_(distances.empty() ? 0 : distances.front().size(), kNone) {}
 
-  // For each taker its device.
+  // Returns each taker's device.
   std::vector<std::size_t> deal() {
     for (const Distance worst : {kSameNode, kSameSocket, kElsewhere}) {
       for (std::size_t taker = 0; taker < device_of_.size(); ++taker) {
@@ -67,7 +69,8 @@ class Dealer {
  private:
   static constexpr std::size_t kNone = ~std::size_t{0};
 
-  // A free device within `worst`, else one whose taker finds another that is no farther for him.
+  // Takes a free device within `worst`. Otherwise it takes one whose taker can move to another device at most as far
+  // away.
   bool seat(std::size_t taker, Distance worst, std::vector<bool>& asked) {
     for (std::size_t device = 0; device < taker_of_.size(); ++device) {
       if (distances_[taker][device] <= worst && taker_of_[device] == kNone) return take(taker, device);
@@ -92,7 +95,7 @@ class Dealer {
   std::vector<std::size_t> taker_of_;
 };
 
-// The local ranks in the order in which shares are dealt to them: those that share a GPU one after the other.
+// The local ranks in the order in which shares are dealt to them. Ranks that share a GPU follow each other.
 std::vector<std::size_t> sharing_order(std::size_t ranks, std::size_t devices) {
   std::vector<std::size_t> order(ranks);
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -100,7 +103,7 @@ std::vector<std::size_t> sharing_order(std::size_t ranks, std::size_t devices) {
   return order;
 }
 
-// `devices` in the order in which groups of `each` of them are the ranks', the unused ones after them.
+// Orders `devices` so that each group of `each` devices belongs to one rank, in rank order. Unused devices follow.
 std::vector<VisibleGpu> dealt_order(const NodeShape& node, const std::vector<VisibleGpu>& devices, std::size_t each,
                                     const std::vector<RankBinding>& cores) {
   const std::size_t count = devices.size();
@@ -134,20 +137,21 @@ bool is_by_index(const VisibleGpu& device) {
   return device.gpu != nullptr && device.name == fmt::format("{}", device.gpu->index);
 }
 
-// The names of `dealt` so that number i is local rank i's, also of ranks that share GPUs: the first one of every rank,
-// then the second ones, …, and those that are nobody's last.
+// Orders the names of `dealt` so that number i is local rank i's, also if ranks share GPUs. First come the first
+// devices of all ranks, then the second ones, and so on. Unused devices come last.
 std::vector<std::string> common_list(const std::vector<VisibleGpu>& dealt, std::size_t each, std::size_t ranks) {
   const std::size_t groups = std::min(ranks, dealt.size() / each);
   std::vector<std::string> names;
   for (std::size_t nth = 0; nth < each; ++nth) {
     for (std::size_t group = 0; group < groups; ++group) names.push_back(dealt[group * each + nth].name);
   }
-  // Where ranks share GPUs, those beyond would be taken by number, and are too few for one of them.
+  // If ranks share GPUs, leave out the rest: higher ranks would take them by number, and there are too few for all.
   for (std::size_t i = groups * each; i < dealt.size() && ranks <= groups; ++i) names.push_back(dealt[i].name);
   return names;
 }
 
-// Local rank i has the i-th group of `each` of `dealt`, and sees it alone or with all others.
+// Gives local rank i the i-th group of `each` devices of `dealt`. The rank sees only its group, or with `sees_all` all
+// of them.
 void give_gpus(const std::vector<VisibleGpu>& dealt, const GpuChoice& choice, std::size_t each, bool sees_all,
                const GpuMasks& masks, NodeBinding& binding) {
   const std::size_t ranks = binding.gpus.size();
@@ -172,7 +176,7 @@ void give_gpus(const std::vector<VisibleGpu>& dealt, const GpuChoice& choice, st
   }
 }
 
-// Under `order`, where nobody has said that ranks must have GPUs.
+// For `order`, if the user has not requested GPUs for the ranks.
 std::string none_remark(const GpuChoice& choice) {
   if (choice.hidden_by.empty() || choice.is_meant) return {};
   return choice.hidden_by + ": no rank is given one (--gpu-bind none if the ranks need none)";
@@ -214,8 +218,8 @@ base::Result<int> most_ranks(const NodeShape& given_node, const Pinning& given_p
   const NodeShape node = with_described_gpus(given_node, given_pinning);
   const GpuMasks masks = masks_in_force(node, job_masks);
   Pinning pinning = given_pinning;
-  pinning.share_gpu = false;  // each has its own
-  // Ranks whose masks we leave alone use GPUs all the same.
+  pinning.share_gpu = false;  // each rank has its own
+  // Ranks whose masks Muster does not set use GPUs, too.
   const auto is_intel = [](const GpuShape& gpu) { return gpu.vendor == GpuVendor::kIntel; };
   const bool is_left_alone =
       pinning.gpu_bind == GpuBind::kNone || (pinning.gpu_bind == GpuBind::kOrder && pinning.gpus_per_rank == 0);
@@ -238,19 +242,19 @@ base::Result<int> most_ranks(const NodeShape& given_node, const Pinning& given_p
 std::vector<std::pair<std::string, std::string>> mask_variables(GpuVendor vendor, const std::string& list,
                                                                 std::size_t count, bool by_index,
                                                                 const GpuMasks& masks) {
-  // Level Zero counts as it likes unless it is told to go by the PCI bus; a user's mask that was not told so is read in
-  // the ranks as he has written it.
+  // Level Zero uses its own order unless a variable selects the PCI bus's. Ranks read a user's mask without that
+  // variable as the user wrote it.
   if (vendor == GpuVendor::kIntel) {
     std::vector<std::pair<std::string, std::string>> variables = {{"ZE_AFFINITY_MASK", list}};
     if (are_numbers_of_bus(masks)) variables.insert(variables.begin(), {"ZE_ENABLE_PCI_ID_DEVICE_ORDER", "1"});
     return variables;
   }
   if (vendor == GpuVendor::kNvidia) {
-    // CUDA counts by speed unless it is told otherwise; our indices are those of the PCI bus.
+    // CUDA counts by speed unless a variable says otherwise. Our indices are those of the PCI bus.
     if (by_index) return {{"CUDA_DEVICE_ORDER", kByBus}, {"CUDA_VISIBLE_DEVICES", list}};
     return {{"CUDA_VISIBLE_DEVICES", list}};
   }
-  // Masks that count within ROCr's have been read, and let all of it through.
+  // Masks that count within ROCr's were applied before, so let all devices pass here.
   std::vector<std::pair<std::string, std::string>> variables = {{"ROCR_VISIBLE_DEVICES", list}};
   std::vector<std::string> numbers;
   for (std::size_t i = 0; i < count; ++i) numbers.push_back(fmt::format("{}", i));
@@ -265,7 +269,7 @@ base::Result<std::vector<std::string>> devices_of_job(const NodeShape& given_nod
                                                       const GpuMasks& job_masks) {
   std::vector<std::string> ids;
   if (pinning.gpu_bind == GpuBind::kNone) return ids;
-  // Asked often: copied only where something is added.
+  // This is called often, so copy the node only if something is added.
   const std::optional<NodeShape> described =
       pinning.gpus > 0 ? std::optional(with_described_gpus(given_node, pinning)) : std::nullopt;
   const NodeShape& node = described ? *described : given_node;
@@ -280,8 +284,8 @@ base::Result<NodeBinding> bind_node(const NodeShape& given_node, int local_size,
   const NodeShape node = with_described_gpus(given_node, pinning);
   const GpuMasks masks = masks_in_force(node, job_masks);
   const auto ranks = static_cast<std::size_t>(std::max(local_size, 0));
-  // Before the cores: a site's lists of CPUs are as many as its GPUs, and too many ranks for both are told how many
-  // the GPUs are enough for, and what to say if none is needed.
+  // Choose GPUs before cores. A site has as many CPU lists as GPUs. If there are too many ranks for both, the error
+  // should say how many ranks the GPUs allow and how to go without GPUs.
   GpuChoice choice;
   if (pinning.gpu_bind != GpuBind::kNone && ranks > 0) {
     MUSTER_ASSIGN_OR_RETURN(GpuChoice all, choose_gpus(node, pinning, masks));

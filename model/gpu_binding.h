@@ -1,16 +1,19 @@
-// Which GPUs a rank sees and which cores it may use: the two are decided together, so that a rank's cores lie near its
+// Which GPUs a rank sees and which cores it may use. Both are decided together, so that a rank's cores are near its
 // GPU. Pure.
 //
-// bind_cpus (model/cpu_binding.h) deals the host's cores; then every rank gets the GPU nearest to its own ones: as many
-// ranks as possible one in their own NUMA node, then in their socket, then any; among equals the lower rank gets the
-// earlier GPU. With more ranks than GPUs, GPU i serves the local ranks i, i + GPUs, …, as scripts that take local_rank
-// modulo the number of devices expect; those ranks get neighbouring shares (not where depth or list says which cores a
-// rank has). With another --gpu-order than nearest local rank i gets the i-th GPU of that order.
+// bind_cpus (model/cpu_binding.h) deals the host's cores. Then every rank gets the GPU nearest to its cores. As many
+// ranks as possible get one in their own NUMA node, then in their socket, then any. Among equal choices, the lower rank
+// gets the earlier GPU. With another --gpu-order than nearest, local rank i gets the i-th GPU of that order.
 //
-// --gpus-per-rank N: the same with N GPUs for each. They are all that it sees (one), or of the list that all see
-// (order) numbers i, i + R, …, where R is the number of local ranks, or of the groups that ranks share: so number i is
-// local rank i's own here, too. MIG: CUDA sees one part at a time, so each rank sees its own alone; a host's whole GPUs
-// go before parts where they are enough for all, unless --gpu-order lists what is to be used.
+// With more ranks than GPUs, GPU i serves the local ranks i, i + GPUs, …. Scripts that use local_rank modulo the number
+// of devices expect this. Those ranks get neighbouring shares, unless depth or list chooses the cores.
+//
+// --gpus-per-rank N: the same with N GPUs for each rank. With `one`, the rank sees only these. With `order`, they are
+// numbers i, i + R, … of the list that all ranks see. R is the number of local ranks, or of the groups that ranks
+// share. So number i is local rank i's own here, too.
+//
+// MIG: CUDA sees one part at a time, so each rank sees only its own. A host's whole GPUs are dealt before parts if they
+// are enough for all, unless --gpu-order lists the devices.
 #pragma once
 
 #include <optional>
@@ -28,57 +31,58 @@
 namespace muster::model {
 
 struct RankGpus {
-  std::optional<int> index;  // GpuShape::index of its own, or of the first of them; nullopt: none, or not known
-  std::vector<int> indices;  // of all its own, as far as they are known; of a part: of its GPU
-  std::optional<int> tile;   // in that GPU, where it has that alone
-  std::vector<std::string> devices{};  // of all its own what they are called (model/device_id.h)
-  // CUDA_VISIBLE_DEVICES and the like; empty: its environment stays as it is. Of AMD's ROCr's mask, and with it those
-  // of the user's that count within it.
+  std::optional<int> index;  // GpuShape::index of its GPU, or of the first one; nullopt if it has none or it is unknown
+  std::vector<int> indices;  // of all its GPUs that are known; for a part, of its GPU
+  std::optional<int> tile;   // in that GPU, if the rank has only this tile
+  std::vector<std::string> devices{};  // names of all its devices (model/device_id.h)
+  // CUDA_VISIBLE_DEVICES and the like. Empty means that the rank's environment stays unchanged. For AMD, ROCr's mask
+  // and the user's masks that count within it.
   std::vector<std::pair<std::string, std::string>> variables;
 };
 
-// One entry a local rank.
+// One entry for each local rank.
 struct NodeBinding {
   std::vector<RankBinding> cores;
   std::vector<RankGpus> gpus;
-  int visible_gpus = 0;            // GPUs, or tiles, that were dealt; 0: none there, none left by a mask, or kNone
-  int dealt_ranks = 0;             // of bind_host(): for whom they were dealt
-  std::vector<std::string> dealt;  // what those are called (model/device_id.h), first the ranks' own
-  std::string remark;  // one sentence without the host's name that the user is to read; empty: there is nothing to say
+  int visible_gpus =
+      0;  // number of GPUs or tiles that were dealt; 0 if the host has none, a mask hides all, or for kNone
+  int dealt_ranks = 0;             // for bind_host(): the number of ranks to which they were dealt
+  std::vector<std::string> dealt;  // names of those (model/device_id.h), the ranks' own first
+  std::string remark;  // one sentence for the user, without the host's name; empty if there is nothing to report
 };
 
-// What the user is to read where more ranks were dealt to than there are GPUs, or tiles, and nobody has asked for that:
-// one sentence without the host's name. Empty: nothing.
+// A remark for the user if more ranks than GPUs or tiles were dealt to and the user did not ask for that. One sentence
+// without the host's name. Empty if there is nothing to report.
 std::string crowd_remark(int ranks, int gpus, const Pinning& pinning);
 
-// How many ranks a host gets that nobody gives slots: as many as have GPUs of their own there, as bind_node() would
-// give them, and cores; bind_node() takes that number and every smaller one. Under kNone, and for Intel's under kOrder,
-// where nothing is bound: the GPUs that ranks can see. 0: none to be seen, or hidden. INVALID_ARGUMENT: bind_node()
-// refuses a single rank, too; why.
+// How many ranks a host without slots gets: as many as get GPUs of their own there, as bind_node() would deal them, and
+// cores. bind_node() accepts this number and every smaller one. If GPUs are not bound (kNone, and kOrder for Intel), it
+// is the number of GPUs that ranks can see. 0 if they see none. INVALID_ARGUMENT if bind_node() refuses even one rank;
+// the message says why.
 base::Result<int> most_ranks(const NodeShape& node, const Pinning& pinning, const GpuMasks& job_masks);
 
-// The same of a job of which nothing is known.
+// The same for a job without any settings.
 int count_gpus(const NodeShape& node, const GpuMasks& job_masks);
 
-// What tells a process of so many devices, by this list; `by_index`: NVIDIA's are numbers of the PCI bus. `masks`:
-// those in force.
+// The variables that make a process see the devices of `list`. With `by_index`, NVIDIA's entries are numbers in the
+// order of the PCI bus. `masks` are those in force.
 std::vector<std::pair<std::string, std::string>> mask_variables(GpuVendor vendor, const std::string& list,
                                                                 std::size_t count, bool by_index,
                                                                 const GpuMasks& masks);
 
-// All of which bind_node() deals to however many ranks, as --gpu-order has it (`nearest`: as the host does), as
-// device_id(); it leaves out parts of divided GPUs where whole ones are enough. Empty: nothing, as with kNone.
-// INVALID_ARGUMENT: as bind_node() says it whatever their number.
+// All devices that bind_node() deals to any number of ranks, as device_id(), in the order of --gpu-order (for
+// `nearest`, the host's order). It leaves out parts of divided GPUs if whole ones are enough. Empty if there are none,
+// and for kNone. INVALID_ARGUMENT as from bind_node(), for errors that do not depend on the number of ranks.
 base::Result<std::vector<std::string>> devices_of_job(const NodeShape& node, const Pinning& pinning,
                                                       const GpuMasks& job_masks);
 
-// `job_masks`: what the job's own environment says; it goes before the host's (NodeShape::gpu_masks). Which GPUs there
-// are to deal: model/gpu_choice.h.
-// Ranks may be more than there are GPUs where the GPUs were not asked for (order, and no --gpus-per-rank), or with
-// share_gpu. INVALID_ARGUMENT, one sentence without the host's name: bind_cpus() cannot, there are GPUs but no tile for
-// `tile`, a mask leaves none of them and they were asked for, a GPU of --gpu-order is not there, or there are too few.
-// `allowed`: others than these (device_id) are not dealt; nullptr: all may be. `cores`: what each rank has already;
-// nullptr: they are dealt.
+// `job_masks` are those of the job's own environment. They take precedence over the host's (NodeShape::gpu_masks).
+// model/gpu_choice.h decides which GPUs can be dealt.
+// There may be more ranks than GPUs if GPUs were not requested (order, and no --gpus-per-rank), or with share_gpu.
+// INVALID_ARGUMENT, one sentence without the host's name: bind_cpus() fails, or `tile` finds GPUs but no tile. Or a
+// mask hides all GPUs although they were requested, a GPU of --gpu-order does not exist, or there are too few.
+// `allowed` are the only devices (device_id) that may be dealt; nullptr means all. `cores` are the cores that ranks
+// have already; nullptr means that they are dealt here.
 base::Result<NodeBinding> bind_node(const NodeShape& node, int local_size, const Pinning& pinning,
                                     const GpuMasks& job_masks, const std::set<std::string>* allowed = nullptr,
                                     const std::vector<RankBinding>* cores = nullptr);

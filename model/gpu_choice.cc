@@ -1,3 +1,5 @@
+// The choice of the GPUs that can be dealt: vendor, masks, order, and number.
+// Read choose_gpus() and fit_gpus() at the end first, then the choices for each vendor.
 #include "model/gpu_choice.h"
 
 #include <algorithm>
@@ -17,7 +19,7 @@ namespace {
 using base::Code;
 using base::error;
 
-constexpr std::size_t kMostShown = 80;  // of a mask, in a message
+constexpr std::size_t kMostShown = 80;  // the most of a mask that a message shows
 
 std::ptrdiff_t count_of(const NodeShape& node, GpuVendor vendor) {
   return std::ranges::count(node.gpus, vendor, &GpuShape::vendor);
@@ -27,13 +29,14 @@ std::string devices_word(std::size_t count, const char* noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-// "CUDA_VISIBLE_DEVICES is 'all'". Masks are no secrets, as other variables may be (docs/adr/0026).
+// Such as "CUDA_VISIBLE_DEVICES is 'all'". Messages may show masks, because they hold no secrets as other variables may
+// (docs/adr/0026).
 std::string is_said(const char* name, const std::string& mask) {
   const std::string shown = base::printable(mask.substr(0, kMostShown));
   return fmt::format("{} is '{}{}'", name, shown, mask.size() > kMostShown ? "…" : "");
 }
 
-// CUDA's and ROCr's ways to have none, and what Slurm says to a step without GPUs.
+// How CUDA and ROCr express no device, and what Slurm sets for a step without GPUs.
 bool says_none(const std::string& mask) {
   return mask.empty() || mask == "-1" || mask == "NoDevFiles";
 }
@@ -88,18 +91,18 @@ GpuChoice amd_choice(const NodeShape& node, const GpuMasks& masks) {
 base::Result<GpuChoice> intel_choice(const NodeShape& node, GpuBind gpu_bind, const GpuMasks& masks) {
   GpuChoice choice{.vendor = GpuVendor::kIntel};
   MUSTER_ASSIGN_OR_RETURN(choice.list, intel_devices(node, gpu_bind, masks));
-  // A host without any GPU binds none, as with `one`: a site's template says `tile` of all of its jobs.
+  // A host without any GPU binds none, as with `one`, because a site's template may set `tile` for all jobs.
   if (!choice.list.empty() || gpu_bind != GpuBind::kTile || node.gpus.empty()) return choice;
   return error(Code::kInvalidArgument,
                "--gpu-bind tile: the kernel shows no Intel GPU; --gpu-tiles 6x2 says what there is");
 }
 
-// The devices as --gpu-order has them; not for kNearest.
+// The devices in the order of --gpu-order; not for kNearest.
 base::Result<std::vector<VisibleGpu>> chosen_order(const std::vector<VisibleGpu>& devices, const Pinning& pinning) {
   std::vector<VisibleGpu> order = devices;
   if (pinning.gpu_order == GpuOrder::kReverse) std::ranges::reverse(order);
   if (pinning.gpu_order == GpuOrder::kRoundRobin) {
-    // By the place of a tile, or of a part, within its GPU.
+    // Sort by the position of a tile or part within its GPU.
     std::map<const GpuShape*, int> met;
     std::vector<std::pair<int, VisibleGpu>> places;
     for (VisibleGpu& device : order) {
@@ -126,7 +129,7 @@ base::Result<std::vector<VisibleGpu>> chosen_order(const std::vector<VisibleGpu>
   return order;
 }
 
-// Whoever has said what GPUs each rank is to have gets no fewer. `each`: devices for a rank.
+// If the user says which GPUs each rank gets, fewer GPUs are an error. `each` is the number of devices for a rank.
 base::Status check_enough(std::size_t ranks, std::size_t devices, std::size_t each, const Pinning& pinning) {
   const char* const noun = pinning.gpu_bind == GpuBind::kTile ? "tile" : "GPU";
   if (devices < each) {
@@ -141,7 +144,7 @@ base::Status check_enough(std::size_t ranks, std::size_t devices, std::size_t ea
                ranks, devices_word(each, noun), devices_word(devices, noun));
 }
 
-// Ranks that were to have GPUs of their own get none without a word only where the host has none.
+// If ranks should have GPUs of their own, having none is an error, unless the host has none.
 base::Status check_none(const GpuChoice& choice, const Pinning& pinning) {
   const std::string wish = pinning.gpus_per_rank > 0 ? fmt::format("--gpus-per-rank {}", pinning.gpus_per_rank)
                                                      : std::string("--gpu-bind one");

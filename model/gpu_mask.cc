@@ -1,3 +1,5 @@
+// Reads GPU masks as CUDA, ROCr and HIP do.
+// Read visible_gpus() and visible_amd_gpus() at the end first, then read_mask(), which they call.
 #include "model/gpu_mask.h"
 
 #include <algorithm>
@@ -22,7 +24,7 @@ constexpr std::pair<std::string_view, std::optional<std::string> GpuMasks::*> kM
     {"ZE_FLAT_DEVICE_HIERARCHY", &GpuMasks::ze_hierarchy},
     {"ZE_ENABLE_PCI_ID_DEVICE_ORDER", &GpuMasks::ze_order}};
 
-// The first number of the word, as strtol finds it: "1", "1gpu".
+// The number at the start of the word, as strtol() finds it: 1 for "1" and "1gpu".
 std::optional<long> leading_number(std::string_view word) {
   const auto end = std::min(word.find_first_not_of("0123456789"), word.size());
   return base::parse_decimal(word.substr(0, end), kMostMaskNumber);
@@ -34,7 +36,7 @@ const GpuShape* find_index(const std::vector<const GpuShape*>& all, std::string_
   return found == all.end() ? nullptr : *found;
 }
 
-// nullptr: none or several begin so.
+// nullptr if no UUID or several UUIDs begin with it.
 const GpuShape* find_uuid(const std::vector<const GpuShape*>& all, std::string_view beginning) {
   const GpuShape* found = nullptr;
   for (const GpuShape* gpu : all) {
@@ -45,7 +47,7 @@ const GpuShape* find_uuid(const std::vector<const GpuShape*>& all, std::string_v
   return found;
 }
 
-// MIG-GPU-<uuid>/1/0 names the GPU that it is a part of; MIG-<uuid>, of later drivers, does not.
+// MIG-GPU-<uuid>/1/0 contains the name of its GPU. MIG-<uuid>, which later drivers use, does not.
 const GpuShape* gpu_of_mig(const std::vector<const GpuShape*>& all, std::string_view word) {
   for (const GpuShape* gpu : all) {
     if (std::ranges::find(gpu->parts, word, &GpuPart::uuid) != gpu->parts.end()) return gpu;
@@ -61,7 +63,7 @@ bool is_repeated(const std::vector<VisibleGpu>& visible, const VisibleGpu& entry
   });
 }
 
-// Whether its UUID names it alone.
+// Whether no other GPU has its UUID.
 bool has_own_uuid(const GpuShape& gpu, const std::vector<const GpuShape*>& all) {
   return !gpu.uuid.empty() && std::ranges::count(all, gpu.uuid, &GpuShape::uuid) == 1;
 }
@@ -74,7 +76,7 @@ std::vector<const GpuShape*> gpus_of(const NodeShape& node, GpuVendor vendor) {
   return all;
 }
 
-// The GPU itself, or its parts where it is divided. The name of a whole one is not known yet.
+// The GPU itself, or its parts if it is divided. The caller must set the name of a whole GPU.
 std::vector<VisibleGpu> devices_of(const GpuShape& gpu) {
   if (!gpu.is_divided) return {{"", &gpu}};
   std::vector<VisibleGpu> parts;
@@ -82,7 +84,7 @@ std::vector<VisibleGpu> devices_of(const GpuShape& gpu) {
   return parts;
 }
 
-// A word that is no UUID: what CUDA makes of its number, of which we know only that it has so many GPUs. Empty: it has
+// For a word that is no UUID: what CUDA makes of its number. Of the GPU we know only that it exists. Empty if it does
 // not.
 std::vector<VisibleGpu> unknown_number(const std::vector<const GpuShape*>& all, std::string_view word) {
   const auto number = leading_number(word);
@@ -105,7 +107,7 @@ std::vector<VisibleGpu> read_mask(const std::vector<const GpuShape*>& all, std::
     } else {
       const bool is_uuid = word.starts_with("GPU-");
       const GpuShape* const gpu = is_uuid ? find_uuid(all, word) : find_index(all, word);
-      if (gpu == nullptr && is_uuid && !knows_uuids) return {};  // it may be one of those
+      if (gpu == nullptr && is_uuid && !knows_uuids) return {};  // it may be one of the GPUs with unknown UUID
       if (gpu == nullptr) break;
       entries = devices_of(*gpu);
     }
@@ -162,7 +164,7 @@ std::vector<VisibleGpu> visible_gpus(const NodeShape& node, GpuVendor vendor, co
   const bool has_uuids = std::ranges::all_of(visible, [&](const VisibleGpu& entry) {
     return entry.gpu == nullptr || is_mig(entry) || has_own_uuid(*entry.gpu, all);
   });
-  // An index and a MIG device in one list: no runtime takes that.
+  // No runtime accepts an index and a MIG device in one list.
   const bool has_numbers = !has_uuids || std::ranges::any_of(visible, is_number);
   if (has_numbers && std::ranges::any_of(visible, is_mig)) return {};
   for (VisibleGpu& entry : visible) {
@@ -174,7 +176,7 @@ std::vector<VisibleGpu> visible_gpus(const NodeShape& node, GpuVendor vendor, co
 
 std::vector<VisibleGpu> visible_amd_gpus(const NodeShape& node, const GpuMasks& masks) {
   std::vector<VisibleGpu> pool = visible_gpus(node, GpuVendor::kAmd, masks.rocr);
-  // To HIP an empty list is none (rocdevice.cpp of ROCclr); ROCr's own, above, hides all.
+  // HIP ignores an empty list (rocdevice.cpp of ROCclr). An empty list of ROCr's, above, hides all.
   const std::optional<std::string>& mask = masks.hip && !masks.hip->empty() ? masks.hip : masks.cuda;
   if (!mask || mask->empty()) return pool;
   std::vector<const GpuShape*> gpus;

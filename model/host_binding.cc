@@ -1,3 +1,5 @@
+// Binds the ranks of one host: chosen cores and GPUs first, then the roles' masks, then the binder for the rest.
+// Read bind_host() and bind_places() at the end first, then choose(), deal_rest() and gpus_of_role().
 #include "model/host_binding.h"
 
 #include <algorithm>
@@ -28,7 +30,7 @@ struct Device {
   VisibleGpu seen;
 };
 
-// Whoever chooses GPUs goes by what the host has, not by what its login leaves visible.
+// A user who chooses GPUs goes by what the host has, not by what its login leaves visible.
 std::vector<Device> all_devices(const NodeShape& node, const GpuMasks& masks) {
   std::vector<Device> devices;
   for (const GpuVendor vendor : {GpuVendor::kNvidia, GpuVendor::kAmd}) {
@@ -47,7 +49,7 @@ bool is_named(const Device& device, const std::string& name) {
   return device.seen.gpu->uuid == name || (!device.seen.gpu->pci.empty() && device.seen.gpu->pci == name);
 }
 
-// Without the driver's library nobody knows all UUIDs, nor the parts of a GPU.
+// Without the driver's library, not all UUIDs and parts of GPUs are known.
 bool may_be_there(const NodeShape& node, const std::string& name) {
   const bool is_part = is_mig_name(name);
   if (!is_part && !name.starts_with("GPU-")) return false;
@@ -68,7 +70,7 @@ std::string names_of(const std::vector<Device>& devices) {
   return names.empty() ? "none" : base::join(names, ", ");
 }
 
-// Of those the one that is called so; nullptr: none is, and it may be there all the same.
+// The device with this name. nullptr if none is found but it may exist.
 Result<const Device*> find_device(const NodeShape& node, const std::vector<Device>& devices, const RankPlace& place,
                                   const std::string& name) {
   const auto count = std::ranges::count_if(devices, [&](const Device& device) { return is_named(device, name); });
@@ -87,7 +89,7 @@ Result<const Device*> find_device(const NodeShape& node, const std::vector<Devic
 
 Result<RankGpus> chosen_gpus(const NodeShape& node, const RankPlace& place, const std::vector<Device>& devices,
                              GpuMasks masks) {
-  masks.ze.reset();  // it does not count here, nor does its order
+  masks.ze.reset();  // ZE_AFFINITY_MASK and its order do not count here
   RankGpus own;
   std::vector<std::string> names;
   std::optional<GpuVendor> vendor;
@@ -122,13 +124,13 @@ RankBinding chosen_cores(const NodeShape& node, const std::vector<int>& cpus) {
   return binding;
 }
 
-// What is chosen, and who is still to be dealt something.
+// What was chosen, and the ranks that still need cores or GPUs.
 struct Chosen {
   NodeBinding binding;
   std::vector<int> cpus;  // sorted
   std::vector<std::string> devices;
   std::vector<std::size_t> without_cores;  // local ranks
-  std::vector<std::size_t> without_gpus;   // those that are dealt some
+  std::vector<std::size_t> without_gpus;   // only ranks to which GPUs are dealt
 };
 
 Result<Chosen> choose(const NodeShape& node, std::span<const RankWish> wishes, const GpuMasks& masks) {
@@ -154,7 +156,7 @@ Result<Chosen> choose(const NodeShape& node, std::span<const RankWish> wishes, c
   return chosen;
 }
 
-// The lists of these local ranks.
+// The pinning with the lists of these local ranks.
 Pinning pinning_of(const Pinning& pinning, const std::vector<std::size_t>& ranks) {
   Pinning own = pinning;
   if (pinning.bind_to != BindTo::kList) return own;
@@ -178,14 +180,14 @@ void take_gpus(NodeBinding dealt, Chosen& chosen) {
   chosen.binding.remark = std::move(dealt.remark);
 }
 
-// What is left is dealt; cores and GPUs together where the same ranks want both. `node`: with the cores that may be
-// dealt, of the `whole` one.
+// Deals what is left. Cores and GPUs are dealt together if the same ranks need both. `node` is the `whole` node,
+// reduced to the cores that may be dealt.
 base::Status deal_rest(const NodeShape& whole, const NodeShape& node, const Pinning& pinning, const GpuMasks& masks,
                        const std::set<std::string>* allowed, Chosen& chosen) {
   NodeShape rest = node;
   if (pinning.bind_to != BindTo::kList) {
     std::erase_if(rest.cores, [&](const CoreShape& core) { return touches(core, chosen.cpus); });
-    if (rest.cores.empty()) rest.cores = node.cores;  // all were chosen: the others share them
+    if (rest.cores.empty()) rest.cores = node.cores;  // all cores were chosen, so the other ranks share them
   }
   const bool is_together = chosen.without_cores == chosen.without_gpus;
   if (!chosen.without_cores.empty()) {
@@ -207,8 +209,8 @@ base::Status deal_rest(const NodeShape& whole, const NodeShape& node, const Pinn
   return base::ok_status();
 }
 
-// Who may use nothing of what there is would get no mask, and see all of it. `allowed`: what is left for those that are
-// dealt GPUs.
+// Refuse ranks without a permitted GPU. They would get no mask and so see every GPU. `allowed` is what is left for
+// ranks to which GPUs are dealt.
 base::Status check_left(const NodeShape& node, const Pinning& pinning, const GpuMasks& masks,
                         const std::vector<std::string>& chosen, const std::set<std::string>& allowed) {
   MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> all, devices_of_job(node, pinning, masks));
@@ -256,8 +258,8 @@ std::vector<RankWish> wishes_on(std::span<const RankPlace> places, std::span<con
 
 namespace {
 
-// What a rank sees by the word of its role, whatever it is dealt; nullopt: its role does not say it. AMD's masks of HIP
-// count within what is dealt, and say nothing of other GPUs; but they may leave none.
+// What a rank sees because of its role's masks, whatever it is dealt. nullopt if its role sets none. AMD's HIP masks
+// count within what is dealt and say nothing of other GPUs. But they may leave no GPU.
 std::optional<RankGpus> gpus_of_role(const NodeShape& given_node, const Pinning& pinning, const GpuMasks& job_masks,
                                      const GpuMasks& role) {
   const NodeShape node = with_described_gpus(given_node, pinning);
@@ -279,7 +281,7 @@ std::optional<RankGpus> gpus_of_role(const NodeShape& given_node, const Pinning&
   return own;
 }
 
-// By the masks of each role that has ranks here.
+// For the masks of each role that has ranks here.
 using RoleGpus = std::map<const GpuMasks*, std::optional<RankGpus>>;
 
 RoleGpus gpus_of_roles(const NodeShape& node, std::span<const RankWish> wishes, const Pinning& pinning,
@@ -293,7 +295,7 @@ RoleGpus gpus_of_roles(const NodeShape& node, std::span<const RankWish> wishes, 
   return roles;
 }
 
-// What the rank has by its role's word; nullptr: the role does not say it, or the rank is placed.
+// What the rank has by its role's masks. nullptr if the role sets none or the rank's place was chosen.
 const RankGpus* said_gpus(const RoleGpus& roles, const RankWish& wish) {
   const auto found = roles.find(wish.masks);
   return found == roles.end() || !found->second || wish.has_gpus() ? nullptr : &*found->second;
@@ -304,7 +306,7 @@ std::vector<bool> are_dealt(std::span<const RankWish> wishes, const RoleGpus& ro
   bool is_any_later = false;
   for (std::size_t rank = wishes.size(); rank-- > 0;) {
     if (wishes[rank].has_gpus()) continue;
-    // Of the list that all see, number local_rank is that rank's.
+    // In the list that all ranks see, number local_rank is that rank's.
     const bool is_counted = gpu_bind == GpuBind::kOrder && is_any_later;
     dealt[rank] = is_counted || said_gpus(roles, wishes[rank]) == nullptr;
     is_any_later = is_any_later || dealt[rank];
@@ -312,7 +314,7 @@ std::vector<bool> are_dealt(std::span<const RankWish> wishes, const RoleGpus& ro
   return dealt;
 }
 
-// Those that roles name are left to them where the others are enough for so many ranks.
+// Reserves GPUs that roles name for these roles, if the others are enough for `ranks` ranks.
 void leave_to_roles(const NodeShape& node, const std::vector<std::string>& named, std::size_t ranks,
                     const Pinning& pinning, std::set<std::string>& allowed) {
   std::set<std::string> others = allowed;
@@ -320,15 +322,15 @@ void leave_to_roles(const NodeShape& node, const std::vector<std::string>& named
   if (others.size() >= ranks * gpus_for_each(pinning)) allowed = std::move(others);
 }
 
-// With the cores that the ranks may be dealt.
+// The node, reduced to the cores that the ranks may get.
 NodeShape node_of_share(const NodeShape& node, const HostShare* share, const Pinning& pinning) {
   if (share == nullptr || share->cpus.empty() || pinning.bind_to == BindTo::kList) return node;
   NodeShape own = node;
   std::erase_if(own.cores, [&](const CoreShape& core) { return !touches(core, share->cpus); });
-  return own.cores.empty() ? node : own;  // the host is not any more what it was
+  return own.cores.empty() ? node : own;  // the host has changed since the share was made
 }
 
-// But for what ranks have by the word of their roles.
+// Binds all ranks, without what ranks have by their roles' masks.
 Result<NodeBinding> bind_places(const NodeShape& given_node, std::span<const RankWish> wishes, const RoleGpus& roles,
                                 const Pinning& given_pinning, const GpuMasks& masks, const HostShare* share) {
   Pinning pinning = given_pinning;

@@ -1,13 +1,13 @@
-// The ranks of one host and what each gets of it: dealt as model/gpu_binding.h does, but for those whose cores or GPUs
-// somebody has chosen (RankPlace), and within the share of the host that the job has. Pure.
+// The ranks of one host, and the cores and GPUs that each gets. model/gpu_binding.h deals them, except for ranks whose
+// cores or GPUs the caller has chosen (RankPlace). All stays within the job's share of the host. Pure.
 //
-// A chosen GPU is named by its UUID, or its PCI address; a part of a divided one by its UUID. It must be there. Who has
-// GPUs chosen for him sees these alone; the others are dealt none of them, and no core that was chosen. Who has cores
-// chosen for him is dealt GPUs as near to them as --gpu-order has it.
+// A chosen GPU is named by its UUID or its PCI address, a part of a divided one by its UUID. It must exist. A rank with
+// chosen GPUs sees only these. The other ranks get none of them, and no chosen core. A rank with chosen cores gets GPUs
+// near them, as --gpu-order says.
 //
-// A role may say itself what its ranks see (CUDA_VISIBLE_DEVICES in its environment). They have what it names, others
-// are dealt different ones where there are enough, and they are dealt none, but where a later rank is to find its own
-// in the list that all see (--gpu-bind order).
+// A role may set what its ranks see (CUDA_VISIBLE_DEVICES in its environment). Its ranks have the GPUs that it names.
+// Other ranks get different GPUs if there are enough. The role's ranks are dealt none. The exception is --gpu-bind
+// order if a later rank must find its own GPU in the list that all see.
 #pragma once
 
 #include <span>
@@ -22,7 +22,7 @@
 
 namespace muster::model {
 
-// What the environment of a role says of GPUs; it has these ranks.
+// The GPU masks in a role's environment, and the role's ranks.
 struct RoleMasks {
   int first = 0;
   int count = 0;
@@ -30,33 +30,33 @@ struct RoleMasks {
 
   bool operator==(const RoleMasks&) const = default;
 };
-// Of the roles that say something.
+// Only for roles that set masks.
 std::vector<RoleMasks> role_masks(const std::vector<Role>& roles, const base::Environment& launcher);
 
-// What is said of one rank; nullptr: nothing.
+// What was chosen for one rank.
 struct RankWish {
   const RankPlace* place = nullptr;
-  const GpuMasks* masks = nullptr;  // of its role
+  const GpuMasks* masks = nullptr;  // its role's masks; nullptr if the role sets none
 
   bool has_cpus() const { return place != nullptr && !place->cpus.empty(); }
   bool has_gpus() const { return place != nullptr && !place->gpus.empty(); }
 };
-// Of each of the host's ranks. Borrows from both.
+// One entry for each rank of the host. The result refers to both arguments.
 std::vector<RankWish> wishes_on(std::span<const RankPlace> places, std::span<const RoleMasks> roles,
                                 const PlacedHost& host);
 
-// All GPUs that are chosen for ranks, by device_id(). INVALID_ARGUMENT: as bind_host().
+// All GPUs that were chosen for ranks, by device_id(). INVALID_ARGUMENT as from bind_host().
 base::Result<std::vector<std::string>> chosen_devices(const NodeShape& node, std::span<const RankWish> wishes,
                                                       const GpuMasks& masks);
 
-// Of each of the ranks, whether it is one of those for which GPUs are dealt.
+// For each rank, whether GPUs are dealt to it.
 std::vector<bool> are_dealt(const NodeShape& node, std::span<const RankWish> wishes, const Pinning& pinning,
                             const GpuMasks& masks);
 
-// `share`: nullptr: all of the host. Errors as bind_node(), and INVALID_ARGUMENT: a chosen GPU is not there, or is of
-// another vendor than the rank's others, or several parts have its name; or there are GPUs, and all of them are chosen,
-// so that the other ranks would be dealt none and see all. FAILED_PRECONDITION: there are GPUs for these, and none is
-// of the job's share.
+// `share` is nullptr for the whole host. Returns the errors of bind_node(), and two more.
+// INVALID_ARGUMENT if a chosen GPU does not exist, several parts have its name, or it is of another vendor than the
+// rank's others. Also if all GPUs are chosen, so that the other ranks would get no mask and see all of them.
+// FAILED_PRECONDITION if there are GPUs for the other ranks, but none is in the job's share.
 base::Result<NodeBinding> bind_host(const NodeShape& node, std::span<const RankWish> wishes, const Pinning& pinning,
                                     const GpuMasks& masks, const HostShare* share = nullptr);
 

@@ -1,3 +1,5 @@
+// The parsers of host lists and hostfiles.
+// Read HostListParser first, then parse_line() and parse_setting() for hostfiles.
 #include "model/host_spec.h"
 
 #include <algorithm>
@@ -14,7 +16,7 @@ using base::error;
 using base::Result;
 using base::Status;
 
-// RFC 1123 gives a host name 253 characters; user names get the same bound.
+// RFC 1123 allows host names of 253 characters. User names get the same limit.
 constexpr std::size_t kMaxNameLength = 253;
 constexpr int kMaxPort = 65535;
 
@@ -31,14 +33,14 @@ bool is_blank(char c) {
   return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
 }
 
-// What an error says of a piece of the user's text: visible, and never a page of it.
+// Quotes a piece of the user's text for an error: printable, and at most kShown bytes.
 std::string in_quotes(std::string_view text) {
   constexpr std::size_t kShown = 60;
   return text.size() <= kShown ? fmt::format("'{}'", base::printable(text))
                                : fmt::format("'{}…'", base::printable(text.substr(0, kShown)));
 }
 
-// A piece of the input and where it began, so that messages can name the column.
+// A piece of the input with its position, so that messages can name the column.
 struct Piece {
   std::string_view text;
   std::size_t column = 1;  // of the first byte, from 1
@@ -50,7 +52,7 @@ struct Piece {
 
 class HostListParser {
  public:
-  // `names_column`: whether errors say "where:column" (files) or only where (-H).
+  // `names_column` says whether errors have the form "where:column" (files) or only `where` (-H).
   HostListParser(std::string_view where, bool names_column) : where_(where), names_column_(names_column) {}
 
   Result<std::vector<HostSpec>> parse(Piece list) const {
@@ -126,7 +128,7 @@ class HostListParser {
     return is_address ? add_address(name, spec, hosts) : add_names(name, whole, spec, hosts);
   }
 
-  // `name` is "[…]".
+  // `name` has the form "[…]".
   Status add_address(const Piece& name, HostSpec spec, std::vector<HostSpec>& hosts) const {
     const std::string_view bare = name.text.substr(1, name.text.size() - (name.text.ends_with(']') ? 2 : 1));
     const auto percent = bare.find('%');
@@ -138,7 +140,7 @@ class HostListParser {
     return add(name, std::move(spec), hosts);
   }
 
-  // A name, or the names of its ranges: n[01-16,20], rack[1-2]n[01-16]-ib (the last one counts fastest).
+  // Adds a name, or the names of its ranges: n[01-16,20], rack[1-2]n[01-16]-ib. The last range counts fastest.
   Status add_names(const Piece& name, const Piece& whole, const HostSpec& spec, std::vector<HostSpec>& hosts) const {
     std::vector<std::string> names = {""};
     Piece rest = name;
@@ -180,7 +182,7 @@ class HostListParser {
     return combined;
   }
 
-  // "01-16" or "20"; the width of the first number is kept.
+  // Parses "01-16" or "20". The width of the first number is kept.
   Status add_range(const Piece& at, std::vector<std::string>& numbers) const {
     constexpr long kMaxNumber = 999'999'999;
     const auto dash = at.text.find('-');
@@ -211,7 +213,7 @@ class HostListParser {
   bool names_column_;
 };
 
-// The words of a hostfile's line after the hosts.
+// The settings on a hostfile's line after the hosts.
 struct LineSettings {
   std::optional<int> slots;
   std::optional<int> max_slots;
@@ -221,7 +223,7 @@ struct LineSettings {
 
 enum class SettingKey { kSlots, kMaxSlots, kPort, kUser };
 
-// Open MPI's hostfiles have several names for some of them.
+// Open MPI's hostfiles have several names for some settings.
 std::optional<SettingKey> setting_key(std::string_view name) {
   static constexpr std::pair<std::string_view, SettingKey> kKeys[] = {
       {"slots", SettingKey::kSlots},        {"cpu", SettingKey::kSlots},          {"count", SettingKey::kSlots},
@@ -232,7 +234,7 @@ std::optional<SettingKey> setting_key(std::string_view name) {
   return found == std::end(kKeys) ? std::nullopt : std::optional(found->second);
 }
 
-// `word`: "slots=4"; Open MPI also allows blanks around the '='.
+// `word` is text such as "slots=4". Open MPI also allows blanks around the '='.
 Status parse_setting(const HostListParser& parser, const Piece& word, LineSettings& settings) {
   const auto equals = word.text.find('=');
   const std::string_view name = base::trim(word.text.substr(0, equals));
@@ -289,7 +291,7 @@ std::size_t skip_word(std::string_view text, std::size_t at) {
   return at;
 }
 
-// Words of a line by blanks; "slots = 4" is one word.
+// Splits a line at blanks. "slots = 4" is one word.
 std::vector<Piece> split_line(const Piece& line) {
   const std::string_view text = line.text;
   std::vector<Piece> words;
@@ -356,7 +358,7 @@ bool is_user_name(std::string_view text) {
 }
 
 bool is_localhost(const HostSpec& host) {
-  // As another user or through a port, sshd of this machine is what the user wants.
+  // With another user or a port, the user wants this machine's sshd.
   if (!host.user.empty() || host.port != 0) return false;
   if (host.name == "localhost") return true;
   const auto address = base::IpAddress::parse(host.name);

@@ -16,35 +16,34 @@ namespace muster::model {
 
 struct HostSpec {
   std::string name{};          // as written, without brackets for IPv6 literals
-  std::string user{};          // empty: not given
-  int port = 0;                // 0: not given
-  std::optional<int> slots{};  // not given: see PlacementRequest
+  std::string user{};          // empty if not given
+  int port = 0;                // 0 if not given
+  std::optional<int> slots{};  // nullopt if not given; see PlacementRequest
   std::optional<int> max_slots{};
 
   bool operator==(const HostSpec&) const = default;
 };
 
-// Upper bounds that keep a typo such as n[1-1000000000] from eating memory.
+// Limits that keep a typo such as n[1-1000000000] from using up memory.
 inline constexpr int kMaxHosts = 100'000;
 inline constexpr int kMaxSlotsPerHost = 100'000;
 
-// `text` of -H. `where` names the source in errors ("-H", "hosts.txt:3").
+// Parses the argument of -H. `where` names the source in errors ("-H", "hosts.txt:3").
 base::Result<std::vector<HostSpec>> parse_host_list(std::string_view text, std::string_view where);
 
-// A hostfile of horovodrun, Open MPI, MPICH, DeepSpeed or PBS: a host or host list per line, with `slots= max_slots=
-// port= user=` in any order, or `name:slots`; '#' and '//' start a comment; blank lines are fine. Errors name
-// file:line:column.
+// Parses a hostfile of horovodrun, Open MPI, MPICH, DeepSpeed or PBS. Each line has a host or host list, with `slots=
+// max_slots= port= user=` in any order, or `name:slots`. '#' and '//' start a comment; blank lines are allowed. Errors
+// name file:line:column.
 base::Result<std::vector<HostSpec>> parse_hostfile(std::string_view content, std::string_view file_name);
 
-// As the grammar above has them, for names that come from elsewhere. A host: a name or an address literal without
-// brackets.
+// The grammar's rules, for names from other sources. A host is a name or an address literal without brackets.
 bool is_host_name(std::string_view text);
 bool is_user_name(std::string_view text);
 
-// "localhost", a loopback literal: runs without ssh.
+// True for "localhost" and loopback literals, which run without ssh.
 bool is_localhost(const HostSpec& host);
 
-// For messages: user@name, with brackets around IPv6 literals.
+// For messages: user@name, with brackets around an IPv6 literal.
 std::string display_name(const HostSpec& host);
 
 }  // namespace muster::model

@@ -1,3 +1,5 @@
+// Intel's devices: tiles of GPUs, ZE_AFFINITY_MASK, and the GPUs that a user describes.
+// Read intel_devices() first, then masked() and whole_gpus(), which it calls.
 #include "model/intel_gpus.h"
 
 #include <algorithm>
@@ -19,8 +21,8 @@ constexpr int kMostNumber = kMostGpus * kMostTiles;
 
 struct Tile {
   const GpuShape* gpu = nullptr;
-  int number = 0;  // in the GPU
-  int flat = 0;    // among those of all GPUs
+  int number = 0;  // within the GPU
+  int flat = 0;    // among the tiles of all GPUs
 };
 
 std::vector<Tile> tiles_of(const NodeShape& node) {
@@ -42,7 +44,7 @@ Result<bool> is_composite(const std::optional<std::string>& hierarchy) {
                base::printable(*hierarchy));
 }
 
-// Whether the word of a mask names the tile; nullopt: it is none of a mask.
+// Whether a word of a mask names the tile. nullopt if the word is invalid in a mask.
 std::optional<bool> is_named(const Tile& tile, std::string_view word, bool composite) {
   const auto dot = word.find('.');
   const auto device = base::parse_decimal(word.substr(0, dot), kMostNumber);
@@ -54,7 +56,7 @@ std::optional<bool> is_named(const Tile& tile, std::string_view word, bool compo
   return number ? std::optional(*number == tile.number) : std::nullopt;
 }
 
-// Those that the user's mask leaves, in the order of the devices: Level Zero, too, does not reorder them.
+// The tiles that the user's mask leaves, in the order of the devices, because Level Zero does not reorder them, either.
 Result<std::vector<Tile>> masked(const std::vector<Tile>& all, const std::string& mask, bool composite) {
   std::vector<bool> is_left(all.size(), false);
   for (const std::string_view word : base::split(mask, ',')) {
@@ -84,7 +86,7 @@ std::string name_of(const Tile& tile, bool composite) {
   return composite ? fmt::format("{}.{}", tile.gpu->index, tile.number) : fmt::format("{}", tile.flat);
 }
 
-// Neighbouring tiles of one GPU joined.
+// Joins neighbouring tiles of one GPU.
 std::vector<VisibleGpu> whole_gpus(const std::vector<Tile>& tiles, bool composite) {
   std::vector<VisibleGpu> gpus;
   for (const Tile& tile : tiles) {

@@ -27,21 +27,21 @@ struct RankUp {
   long pid = 0;
 };
 
-// What a rank has of its host. Not an event: the same after a restart of the launcher.
+// What a rank has of its host. It is no event. It stays the same after a restart of the launcher.
 struct BoundRank {
   int rank = 0;
   std::string host{};
   int local_rank = 0;
-  std::vector<int> cpus{};             // OS numbers; empty: not bound
-  std::vector<int> gpus{};             // its own, by the driver's number; of a part: of its GPU
-  std::vector<std::string> devices{};  // its own, as model/device_id.h calls them
+  std::vector<int> cpus{};             // OS numbers; empty if not bound
+  std::vector<int> gpus{};             // its own, by the driver's number; for a part, that of its GPU
+  std::vector<std::string> devices{};  // its own, by name (model/device_id.h)
 
   bool operator==(const BoundRank&) const = default;
 };
 
 struct HostSuspect {
   std::string host;
-  bool suspect = false;  // false: it answers again
+  bool suspect = false;  // false if it answers again
 };
 
 struct JobStopping {
@@ -50,22 +50,22 @@ struct JobStopping {
 
 // All ranks have ended because one of them failed, and the job starts again.
 struct JobRestarting {
-  int attempt = 0;  // the new one; the job's first is 0
-  int rank = 0;     // that failed
+  int attempt = 0;  // the new attempt; the job's first is 0
+  int rank = 0;     // the rank that failed
   std::string reason;
 };
 
 struct JobEnded {
   std::string job_id;
   int exit_code = 0;
-  int root_cause_rank = -1;  // -1: none
+  int root_cause_rank = -1;  // -1 if there is none
   std::vector<RankEnd> ends;
   std::vector<std::string> stderr_tail;  // of the root cause
   int strays_killed = 0;
   std::vector<std::string> unclean_hosts;
 };
 
-// The job is in another state than before.
+// The job's state has changed.
 struct JobStateChanged {
   JobState state = JobState::kQueued;
   std::string reason;

@@ -9,7 +9,7 @@
 namespace muster::model {
 
 enum class InputTo {
-  kAuto,  // as the launcher's stdin is; who knows that decides before the job starts
+  kAuto,  // depends on the launcher's stdin; the CLI must decide it before the job starts
   kNone,
   kAll,
   kRank,
@@ -17,19 +17,19 @@ enum class InputTo {
 
 struct JobInput {
   InputTo to = InputTo::kAuto;
-  int rank = 0;      // of kRank
-  bool pty = false;  // rank 0 runs on a terminal, and only it may read
+  int rank = 0;      // for kRank
+  bool pty = false;  // rank 0 runs on a terminal, and only rank 0 may read
 
   bool operator==(const JobInput&) const = default;
 };
 
-// "auto", "none", "all" or the number of a rank.
+// Parses "auto", "none", "all" or the number of a rank.
 base::Result<JobInput> parse_input(std::string_view text);
 
-// That this job of `size` ranks can have it; INVALID_ARGUMENT, in the words of the options.
+// Checks that a job of `size` ranks can have it. INVALID_ARGUMENT, in the words of the options.
 base::Status check_input(const JobInput& input, int size);
 
-// The ranks that get something else than /dev/null as stdin; kAuto counts as kNone.
+// The ranks whose stdin is not /dev/null; kAuto counts as kNone.
 std::vector<int> reading_ranks(const JobInput& input, int size);
 
 }  // namespace muster::model

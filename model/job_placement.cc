@@ -1,3 +1,5 @@
+// Places a job's ranks: roles onto the slots of a pool of hosts, chosen places, and plain jobs.
+// Read place() first, then place_roles() and deal_role(), which it calls.
 #include "model/job_placement.h"
 
 #include <algorithm>
@@ -13,18 +15,18 @@ using base::error;
 using base::Result;
 using base::Status;
 
-// The hosts of a job, each once.
+// The hosts of a job, each listed once.
 struct Pool {
   std::vector<HostSpec> hosts;  // with their slots
   std::vector<int> free;
 };
 
-// The job's hosts, else those that its roles name, else this one.
+// The job's hosts, or else those that its roles name, or else this host.
 Result<Pool> pool_of(const JobSpec& job, int ranks) {
   PlacementRequest request = job.placement;
   request.map_by = MapBy::kSlot;
   request.np = 0;
-  request.oversubscribe = true;  // only slots are asked for here
+  request.oversubscribe = true;  // only the slots are needed here
   if (request.hosts.empty()) {
     for (const Role& role : job.roles) request.hosts.insert(request.hosts.end(), role.hosts.begin(), role.hosts.end());
   }
@@ -48,7 +50,7 @@ Result<std::size_t> index_of(const Pool& pool, const std::string& name) {
 // How many ranks of the role each host of the pool may get.
 struct RoomOfRole {
   std::vector<std::size_t> hosts;  // in the role's order
-  std::vector<int> slots;          // of each of these
+  std::vector<int> slots;          // indexed as hosts
 };
 
 Result<RoomOfRole> room_of(const Role& role, const Pool& pool, bool own_pool) {
@@ -60,8 +62,7 @@ Result<RoomOfRole> room_of(const Role& role, const Pool& pool, bool own_pool) {
   }
   for (const HostSpec& host : role.hosts) {
     MUSTER_ASSIGN_OR_RETURN(const std::size_t index, index_of(pool, host.name));
-    // A host that is only named gives the role one slot, as in any list, unless the job's own list says how many it
-    // has.
+    // A host without slots gives the role one slot, as in any list, unless the job's own list gives its slots.
     const int wanted = host.slots ? *host.slots : own_pool ? kMaxSlotsPerHost : 1;
     const auto known = std::ranges::find(room.hosts, index);
     if (known == room.hosts.end()) {
@@ -76,7 +77,7 @@ Result<RoomOfRole> room_of(const Role& role, const Pool& pool, bool own_pool) {
   return room;
 }
 
-// One rank a host in turn while a host has room; returns how many are left over.
+// Deals one rank to each host in turn while a host has room. Returns the number of ranks left over.
 int deal_in_turn(const std::vector<std::size_t>& hosts, std::vector<int>& room, int ranks,
                  std::vector<std::size_t>& dealt) {
   for (bool is_progress = true; ranks > 0 && is_progress;) {
@@ -100,7 +101,7 @@ int deal_in_blocks(const std::vector<std::size_t>& hosts, std::vector<int>& room
   return ranks;
 }
 
-// What a host takes beyond its slots.
+// How many ranks a host accepts beyond its slots.
 int room_above(const HostSpec& host, int used) {
   return std::max(host.max_slots.value_or(kMaxRanks) - used, 0);
 }
@@ -129,7 +130,7 @@ Status deal_role(const JobSpec& job, const Role& role, Pool& pool, std::vector<i
                  "more slots, as -H n1:{}, or --oversubscribe",
                  role.np, role.np - left, role.np);
   }
-  // One host's ranks stand together, whatever the order in which they were dealt.
+  // Put the ranks of one host together, whatever the order in which they were dealt.
   if (!by_node)
     std::ranges::stable_sort(dealt, {}, [&](std::size_t host) { return std::ranges::find(room.hosts, host); });
   host_of_rank.insert(host_of_rank.end(), dealt.begin(), dealt.end());

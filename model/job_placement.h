@@ -11,19 +11,19 @@
 
 namespace muster::model {
 
-// Errors of model::place(); of a role, with its name.
+// Returns the errors of model::place(). An error of a role names the role.
 base::Result<Placement> place(const JobSpec& job);
 
-// The same as places, for who takes nothing else.
+// The same as places, for callers that accept only these.
 std::vector<RankPlace> places_of(const Placement& placement);
 
-// Wherever the job names the host `from`, it means `to`.
+// Replaces the host `from` by `to` everywhere in the job.
 void rename_host(const std::string& from, const std::string& to, JobSpec& job);
 
-// What the job runs, for people: its command, or those of its roles with ":" between them.
+// What the job runs, for people: its command, or its roles' commands with ":" between them.
 std::vector<std::string> all_commands(const JobSpec& job);
 
-// Names of a job's roles and their ranks, for its placement.
+// The names of a job's roles and their ranks, for its placement.
 std::vector<RoleRanks> role_ranks(const std::vector<Role>& roles);
 
 }  // namespace muster::model

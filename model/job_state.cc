@@ -1,3 +1,5 @@
+// The state tables of jobs and ranks, and the functions that read them.
+// Read kJobTable and the rank's table first; the functions only look rows up.
 #include "model/job_state.h"
 
 #include <algorithm>
@@ -15,7 +17,7 @@ struct JobRow {
   JobTransition transition;
 };
 
-// Ranks can all have ended before the last was told to have started: STARTING ends as RUNNING does.
+// All ranks can end before the last one is reported as started. So STARTING ends like RUNNING.
 constexpr std::array kJobTable = {
     JobRow{kQueued, kStart, {kStarting, "its hosts start it"}},
     JobRow{kQueued, kEndBadly, {kFailed, "it can never start"}},
@@ -74,7 +76,7 @@ constexpr std::array kRankTriggers = {RankTrigger::kStart, RankTrigger::kEndWell
 
 static_assert(kJobStates.size() == kJobStateNames.size() && kRankStates.size() == kRankStateNames.size());
 
-// States are numbered from 1 without a gap, so that a number finds its place.
+// States are numbered from 1 without a gap, so the number is the position plus one.
 template <typename States>
 auto state_of(const States& states, long number) -> std::optional<typename States::value_type> {
   if (number < 1 || number > static_cast<long>(states.size())) return std::nullopt;

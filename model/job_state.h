@@ -16,7 +16,7 @@
 
 namespace muster::model {
 
-// Numbers are stored and sent (JobState of job.proto): they only grow.
+// Numbers are stored and sent (JobState of job.proto), so never change or reuse them.
 enum class JobState {
   kQueued = 1,     // waits for slots
   kStarting = 2,   // its hosts are asked to start it; ranks may run
@@ -24,39 +24,39 @@ enum class JobState {
   kStopping = 4,   // ranks are being ended
   kSucceeded = 5,  // final: exit code 0
   kFailed = 6,     // final: a rank, a host or its start failed
-  kKilled = 7,     // final: ended because somebody, or its deadline, asked for it
-  kLost = 8,       // final: nobody can say how it ended
+  kKilled = 7,     // final: ended at the request of a user or by its deadline
+  kLost = 8,       // final: its outcome is unknown
 };
 
 enum class JobTrigger {
   kStart,      // slots were assigned
-  kRequeue,    // it could not start, and surely no rank of it runs: the slots are free again
+  kRequeue,    // it could not start, and no rank of it runs, so its slots are free again
   kAllUp,      // the last rank has started
-  kStop,       // a user, the deadline or a rank's failure ends its ranks; again: with more force
+  kStop,       // a user, the deadline or a rank's failure ends its ranks; repeated, it ends them with more force
   kRestart,    // all ranks have ended after a failure, and it may start again
   kEndWell,    // all ranks have ended, exit code 0
-  kEndBadly,   // all ranks have ended, another exit code; a queued job: it can never start
-  kEndKilled,  // nothing of it is left after it was asked to end
-  kLoseTrack,  // its hosts did not come back within their leases, how it ended is unknown
+  kEndBadly,   // all ranks have ended with another exit code; for a queued job: it can never start
+  kEndKilled,  // all of it has ended after a request to end
+  kLoseTrack,  // its hosts did not return within their leases, so its outcome is unknown
 };
 
 struct JobTransition {
   JobState to;
-  std::string_view reason;  // what `status` shows, unless whoever moves the job knows better; never empty
+  std::string_view reason;  // shown by `status`, unless the code that moves the job gives a better one; never empty
 };
 
-// nullopt: not allowed.
+// nullopt if the transition is not allowed.
 std::optional<JobTransition> next_state(JobState from, JobTrigger trigger);
-// Whether some trigger leads from one to the other.
+// Whether some trigger leads from `from` to `to`.
 bool can_follow(JobState from, JobState to);
 bool is_final(JobState state);
 
-// One attempt of one rank. Numbers are stored: they only grow.
+// The state of one attempt of one rank. Numbers are stored, so never change or reuse them.
 enum class RankState {
   kWaiting = 1,  // not started
   kRunning = 2,
   kSucceeded = 3,  // final: exited with 0
-  kFailed = 4,     // final: by itself, or it could not be started
+  kFailed = 4,     // final: failed by itself or could not be started
   kStopped = 5,    // final: after Muster's TERM or KILL
   kLost = 6,       // final: its host was lost
 };
@@ -68,7 +68,7 @@ bool can_follow(RankState from, RankState to);
 bool is_final(RankState state);
 RankTrigger trigger_of(const RankEnd& end);
 
-// "QUEUED", … as users see it. From a number that came from elsewhere: nullopt if there is no such state.
+// "QUEUED" and so on, as users see it. For a number from outside: nullopt if there is no such state.
 std::string_view name_of(JobState state);
 std::string_view name_of(RankState state);
 std::optional<JobState> job_state_of(long number);

@@ -15,13 +15,13 @@ namespace muster::model {
 
 class LabelFormat {
  public:
-  LabelFormat();  // "[{rank}]<{stream}>:", as horovodrun has it
+  LabelFormat();  // "[{rank}]<{stream}>:", as in horovodrun
 
-  // {rank}, {stream} (stdout or stderr) and {time} are replaced; "{{" and "}}" stand for braces. Empty: no label.
-  // INVALID_ARGUMENT: another word in braces, a brace without its partner, or a line break.
+  // Replaces {rank}, {stream} (stdout or stderr) and {time}; "{{" and "}}" stand for braces. Empty means no label.
+  // INVALID_ARGUMENT for another word in braces, a brace without its partner, or a line break.
   static base::Result<LabelFormat> parse(std::string_view text);
 
-  // Puts {time} first, unless the label has it already.
+  // Puts {time} first, unless the label contains it.
   void add_time();
   bool has_time() const;
 
@@ -33,7 +33,7 @@ class LabelFormat {
   enum class Field { kText, kRank, kStream, kTime };
   struct Part {
     Field field = Field::kText;
-    std::string text{};  // of kText
+    std::string text{};  // for kText
     bool operator==(const Part&) const = default;
   };
   explicit LabelFormat(std::vector<Part> parts) : parts_(std::move(parts)) {}

@@ -10,7 +10,7 @@ namespace {
 
 using Cores = std::vector<const CoreShape*>;
 
-// Cores by socket, sockets in the order in which the node lists them.
+// Cores by socket, with sockets in the order in which the node lists them.
 std::vector<Cores> cores_by_socket(const NodeShape& node) {
   std::vector<Cores> sockets;
   for (const CoreShape& core : node.cores) {
@@ -22,7 +22,7 @@ std::vector<Cores> cores_by_socket(const NodeShape& node) {
   return sockets;
 }
 
-// `count` contiguous parts whose sizes differ by one at most, larger ones first.
+// Cuts `cores` into `count` contiguous parts. Their sizes differ by one at most, and larger ones come first.
 void split_evenly(const Cores& cores, std::size_t count, std::vector<Cores>& parts) {
   std::size_t begin = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -33,14 +33,14 @@ void split_evenly(const Cores& cores, std::size_t count, std::vector<Cores>& par
   }
 }
 
-// How many ranks each socket takes so that the smallest share is as large as can be: ranks of a job run in step, so the
-// smallest share sets the pace.
+// Chooses the number of ranks for each socket so that the smallest share is as large as possible. Ranks of a job run in
+// step, so the smallest share sets the pace.
 std::vector<std::size_t> ranks_by_socket(const std::vector<Cores>& sockets, std::size_t ranks) {
   std::vector<std::size_t> counts(sockets.size(), 0);
   for (std::size_t dealt = 0; dealt < ranks; ++dealt) {
     std::size_t best = 0;
     for (std::size_t i = 1; i < sockets.size(); ++i) {
-      // cores/(counts+1) without division; a tie goes to the earlier socket.
+      // Compares cores/(counts+1) without division. The earlier socket wins a tie.
       if (sockets[i].size() * (counts[best] + 1) > sockets[best].size() * (counts[i] + 1)) best = i;
     }
     ++counts[best];
@@ -48,7 +48,7 @@ std::vector<std::size_t> ranks_by_socket(const std::vector<Cores>& sockets, std:
   return counts;
 }
 
-// One share a rank; ranks <= cores.
+// Returns one share for each rank; there must be at least as many cores as ranks.
 std::vector<Cores> share_cores(const NodeShape& node, std::size_t ranks) {
   const std::vector<Cores> sockets = cores_by_socket(node);
   std::vector<Cores> shares;
@@ -59,7 +59,7 @@ std::vector<Cores> share_cores(const NodeShape& node, std::size_t ranks) {
     }
     return shares;
   }
-  // Fewer ranks than sockets: whole sockets for each.
+  // There are fewer ranks than sockets, so each rank gets whole sockets.
   std::size_t next = 0;
   for (std::size_t i = 0; i < ranks; ++i) {
     Cores& share = shares.emplace_back();
@@ -78,7 +78,7 @@ std::vector<int> cpus_of(const Cores& cores) {
   return cpus;
 }
 
-// The cores of the domain (core, NUMA node, socket) in which `home` lies.
+// The cores of the domain (core, NUMA node, socket) that contains `home`.
 Cores domain_of(const NodeShape& node, const CoreShape& home, BindTo bind_to) {
   Cores domain;
   for (const CoreShape& core : node.cores) {
@@ -90,7 +90,7 @@ Cores domain_of(const NodeShape& node, const CoreShape& home, BindTo bind_to) {
   return domain;
 }
 
-// More ranks than cores: one thread a rank; numa and socket still bind, spread evenly.
+// With more ranks than cores, each rank gets one thread. numa and socket still bind, and spread ranks evenly.
 std::vector<RankBinding> bind_crowded(const NodeShape& node, std::size_t ranks, BindTo bind_to) {
   std::vector<RankBinding> bindings(ranks);
   for (std::size_t i = 0; i < ranks; ++i) {
@@ -123,7 +123,7 @@ std::vector<RankBinding> bind_ranks(const NodeShape& node, int local_size, BindT
     }
     const Cores domain = domain_of(node, *share.front(), bind_to);
     binding.cpus = cpus_of(domain);
-    // Ranks that share a domain share its cores: threads are counted by the smaller of the two.
+    // Ranks in one domain share its cores, so the number of threads follows the smaller of the two.
     binding.physical_cores = static_cast<int>(std::min(share.size(), domain.size()));
   }
   return bindings;

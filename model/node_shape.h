@@ -1,5 +1,5 @@
-// What a host looks like to the binder, and the binder: which cores a rank may use. Pure; hwloc fills NodeShape in the
-// agent.
+// What a host looks like to the binder, and the binder, which decides the cores of each rank. Pure; hwloc fills
+// NodeShape in the agent.
 #pragma once
 
 #include <optional>
@@ -16,11 +16,11 @@ struct CoreShape {
   bool operator==(const CoreShape&) const = default;
 };
 
-bool touches(const CoreShape& core, const std::vector<int>& sorted_cpus);  // has one of them
+bool touches(const CoreShape& core, const std::vector<int>& sorted_cpus);  // whether the core has one of them
 
 enum class GpuVendor { kNvidia, kAmd, kIntel };
 
-// A part of one of NVIDIA's GPUs that is a device by itself (MIG).
+// A part of one of NVIDIA's GPUs that is a device of its own (MIG).
 struct GpuPart {
   std::string uuid{};   // "MIG-…", as CUDA's mask variable takes it
   std::string model{};  // "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
@@ -29,30 +29,31 @@ struct GpuPart {
   bool operator==(const GpuPart&) const = default;
 };
 
-// What the kernel and the driver know of a GPU; strings are empty and `numa` is -1 where it does not say.
+// What the kernel and the driver report of a GPU. Strings are empty and `numa` is -1 if they report nothing.
 struct GpuShape {
   GpuVendor vendor = GpuVendor::kNvidia;
-  int index = 0;        // in the driver's order: among its vendor's GPUs of this host, by PCI address (AMD: KFD node)
-  std::string uuid{};   // "GPU-…", as the vendor's mask variable takes it
+  int index = 0;       // in the driver's order: among its vendor's GPUs of this host, by PCI address (AMD: by KFD node)
+  std::string uuid{};  // "GPU-…", as the vendor's mask variable takes it
   std::string model{};  // "NVIDIA H200"
   std::string pci{};    // "0000:1b:00.0"
-  int numa = -1;        // numbered as CoreShape::numa
-  std::vector<int> cpus{};  // sorted OS numbers of those near it, allowed or not; empty: not known, or all alike
-  int tiles = 1;            // of Intel's: parts that count as devices
-  long memory_mib = 0;      // 0: not known
-  bool is_divided = false;  // of NVIDIA's: programs can use its parts only, of which there may be none
+  int numa = -1;        // in the numbering of CoreShape::numa
+  std::vector<int>
+      cpus{};           // sorted OS numbers of the near CPUs, allowed or not; empty if unknown or all are equally near
+  int tiles = 1;        // for Intel's: the number of parts that count as devices
+  long memory_mib = 0;  // 0 if unknown
+  bool is_divided = false;  // for NVIDIA's: programs can only use its parts, of which there may be none
   std::vector<GpuPart> parts{};
 
   bool operator==(const GpuShape&) const = default;
 };
 
-// Masks over a host's GPUs that its user has set himself, and how one of them is read; nullopt: not set.
+// Masks over a host's GPUs that its user has set, and how to read one of them; nullopt if not set.
 struct GpuMasks {
   std::optional<std::string> cuda{};          // CUDA_VISIBLE_DEVICES
   std::optional<std::string> cuda_order{};    // CUDA_DEVICE_ORDER
   std::optional<std::string> rocr{};          // ROCR_VISIBLE_DEVICES
   std::optional<std::string> hip{};           // HIP_VISIBLE_DEVICES
-  std::optional<std::string> ordinal{};       // GPU_DEVICE_ORDINAL: what HIP's mask is to HIP, to AMD's OpenCL
+  std::optional<std::string> ordinal{};       // GPU_DEVICE_ORDINAL: for AMD's OpenCL what HIP's mask is for HIP
   std::optional<std::string> ze{};            // ZE_AFFINITY_MASK
   std::optional<std::string> ze_hierarchy{};  // ZE_FLAT_DEVICE_HIERARCHY
   std::optional<std::string> ze_order{};      // ZE_ENABLE_PCI_ID_DEVICE_ORDER
@@ -72,16 +73,16 @@ struct NodeShape {
 enum class BindTo { kShare, kNone, kCore, kNuma, kSocket, kDepth, kList };
 
 struct RankBinding {
-  std::vector<int> cpus;   // sorted OS numbers; empty: not bound
-  int physical_cores = 0;  // of the share: OMP_NUM_THREADS; 0: leave it alone
+  std::vector<int> cpus;   // sorted OS numbers; empty if not bound
+  int physical_cores = 0;  // of the share, for OMP_NUM_THREADS; 0 means do not set it
 };
 
-// One entry a local rank. kShare: equal, socket-respecting shares of the allowed cores (no rank's share crosses a
-// socket while local_size >= sockets); more ranks than cores -> nobody is bound and physical_cores is 1. kDepth and
-// kList are bind_cpus()'s (model/cpu_binding.h).
+// Returns one entry for each local rank. kShare gives equal shares of the allowed cores. No share crosses a socket
+// while local_size >= sockets. With more ranks than cores, no rank is bound and physical_cores is 1. bind_cpus()
+// (model/cpu_binding.h) handles kDepth and kList.
 std::vector<RankBinding> bind_ranks(const NodeShape& node, int local_size, BindTo bind_to);
 
-// "0-3,8".
+// Such as "0-3,8".
 std::string format_cpu_list(std::vector<int> cpus);
 
 }  // namespace muster::model

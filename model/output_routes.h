@@ -14,32 +14,33 @@
 
 namespace muster::model {
 
-// As torch numbers them; a set is their sum.
+// Numbered as in torch; a set is the sum of its streams.
 using StreamSet = unsigned;
 inline constexpr StreamSet kStdout = 1;
 inline constexpr StreamSet kStderr = 2;
 
-// Streams by local rank. "3": both of every rank; "0:1,1:2": stdout of local rank 0, stderr of 1, nothing of others.
+// Streams by local rank. "3" means both streams of every rank. "0:1,1:2" means stdout of local rank 0, stderr of local
+// rank 1, and nothing of the others.
 struct StreamMap {
   StreamSet of_others = 0;
   std::map<int, StreamSet> of_ranks{};
 
   StreamSet of(int local_rank) const;
-  bool is_empty() const;  // nothing of nobody
+  bool is_empty() const;  // no stream of any rank
 
   bool operator==(const StreamMap&) const = default;
 };
 
-// Errors are one sentence without the option's name, beginning with "must be …".
+// Errors are one sentence without the option's name, which begins with "must be …".
 base::Result<StreamMap> parse_stream_map(std::string_view text);
 base::Result<std::set<int>> parse_local_ranks(std::string_view text);  // "0,2"
 
 struct OutputRoutes {
-  StreamMap hidden{};                               // from the console
-  StreamMap files{.of_others = kStdout | kStderr};  // where there are files at all
-  std::optional<std::set<int>> shown_ranks{};       // local ones, on the console; nullopt: all
-  // Lines of the console that have one of these words are written to one file more, for each stream (stdout, stderr).
-  // Empty: no such file.
+  StreamMap hidden{};                               // not shown on the console
+  StreamMap files{.of_others = kStdout | kStderr};  // applies only if there are files
+  std::optional<std::set<int>> shown_ranks{};       // local ranks on the console; nullopt means all
+  // For each stream (stdout, stderr), console lines that contain one of these words also go to one more file. Empty
+  // means no such file.
   std::array<std::vector<std::string>, 2> filters{};
 
   StreamSet console(int local_rank) const;

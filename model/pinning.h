@@ -12,16 +12,16 @@
 namespace muster::model {
 
 enum class GpuBind {
-  kOrder,  // every rank sees the same list, in which the one at index local_rank is its own
-  kOne,    // every rank sees its own alone, as device 0
+  kOrder,  // every rank sees the same list; the device at index local_rank is its own
+  kOne,    // every rank sees only its own, as device 0
   kTile,   // every rank sees one tile of an Intel GPU
-  kNone,   // nothing is set, and shares are dealt without a look at GPUs
+  kNone,   // no variable is set, and shares of cores do not depend on GPUs
 };
 
 enum class GpuOrder {
   kNearest,     // to the rank's cores
-  kReverse,     // local rank 0 has the last one
-  kRoundRobin,  // local rank 0 has the first one; of tiles: those of all devices before the second one of any
+  kReverse,     // local rank 0 gets the last one
+  kRoundRobin,  // local rank 0 gets the first one; for tiles: the first tiles of all devices before any second one
   kList,        // as Pinning::gpu_list says
 };
 
@@ -32,24 +32,24 @@ inline constexpr int kMostParts = 64;    // of a GPU
 
 struct Pinning {
   BindTo bind_to = BindTo::kShare;
-  int depth = 1;                              // kDepth: hardware threads of a rank
-  std::vector<std::vector<int>> cpu_lists{};  // kList: by local rank, sorted OS numbers, none empty
-  int hyperthreads = 0;                       // so many threads of each core are used, the first ones; 0: not said
-  std::vector<int> reserved_cores{};          // OS numbers of a thread of theirs: these cores are no rank's
+  int depth = 1;                              // for kDepth: hardware threads of a rank
+  std::vector<std::vector<int>> cpu_lists{};  // for kList: by local rank, sorted OS numbers, none empty
+  int hyperthreads = 0;               // number of threads of each core that are used, the first ones; 0 if not given
+  std::vector<int> reserved_cores{};  // OS number of one thread of each reserved core, which no rank gets
   GpuBind gpu_bind = GpuBind::kOrder;
   GpuOrder gpu_order = GpuOrder::kNearest;
-  std::vector<int> gpu_list{};  // kList: GpuShape::index by local rank, each once, others are not used
-  int gpus_per_rank = 0;        // devices (GPUs, parts or tiles of them) that a rank has as its own; 0: not said, one
-  bool share_gpu = false;       // several ranks may have the same one
-  // Intel GPUs of a host, and tiles of each, where its kernel shows none; 0: not said.
+  std::vector<int> gpu_list{};  // for kList: GpuShape::index by local rank, each once; other GPUs are not used
+  int gpus_per_rank = 0;        // devices (GPUs, parts or tiles of them) of each rank; 0 if not given, which means one
+  bool share_gpu = false;       // several ranks may have the same device
+  // The number of Intel GPUs of a host, and of tiles of each, for kernels that show none. 0 if not given.
   int gpus = 0;
   int tiles = 0;
 
   bool operator==(const Pinning&) const = default;
 };
 
-// Each reads one word and sets what it says; INVALID_ARGUMENT: one sentence that begins with the word. The other way
-// round the word is what parsing gives the same for.
+// Each parser reads one word and sets what it says. INVALID_ARGUMENT, with one sentence that begins with the word. The
+// reverse functions return a word that parses to the same value.
 
 // "share", "none", "core", "numa", "socket", "depth", "list:0-7:8-15:0,2,4".
 base::Status parse_bind_to(std::string_view text, Pinning& pinning);
@@ -64,6 +64,6 @@ std::string gpu_order_word(const Pinning& pinning);
 
 // "6x2": GPUs and the tiles of each.
 base::Status parse_gpu_tiles(std::string_view text, Pinning& pinning);
-std::string gpu_tiles_word(const Pinning& pinning);  // empty: not said
+std::string gpu_tiles_word(const Pinning& pinning);  // empty if not given
 
 }  // namespace muster::model

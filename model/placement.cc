@@ -1,3 +1,5 @@
+// Places ranks on hosts: merging entries, resolving slots, dealing ranks, and the error for too few slots.
+// Read place() first, then resolve_slots(), deal_ranks() and number_by_slot(), then too_few_slots().
 #include "model/placement.h"
 
 #include <algorithm>
@@ -15,20 +17,20 @@ using base::error;
 using base::Result;
 using base::Status;
 
-// A host after merging its entries.
+// A host after its entries were merged.
 struct Candidate {
   HostSpec host;
   int explicit_slots = 0;    // sum over entries that give slots
-  int bare_entries = 0;      // entries that do not
-  bool is_unbounded = true;  // an entry without max_slots
-  int slots = 0;             // resolved
-  int limit = 0;             // most ranks that the host takes
-  int ranks = 0;             // dealt
+  int bare_entries = 0;      // number of entries that give none
+  bool is_unbounded = true;  // an entry has no max_slots
+  int slots = 0;             // after resolve_slots()
+  int limit = 0;             // the most ranks that the host accepts
+  int ranks = 0;             // number of ranks dealt to it
 
   bool has_explicit_slots() const { return explicit_slots > 0; }
 };
 
-// Names of hosts ignore case; two spellings of one address are one host.
+// Host names ignore case. Two spellings of one address are one host.
 std::string merge_key(const std::string& name) {
   if (const auto address = base::IpAddress::parse(name); address.ok()) return address->str();
   std::string key = name;
@@ -74,7 +76,8 @@ Result<std::vector<Candidate>> merge_hosts(const std::vector<HostSpec>& entries)
   return hosts;
 }
 
-// Explicit slots win; -N is for the hosts without; a host that is only named counts once for each time it is named.
+// Explicit slots win. -N applies to hosts without them. A host without slots counts once for each time that it is
+// named.
 void resolve_slots(const PlacementRequest& request, std::vector<Candidate>& hosts) {
   for (Candidate& candidate : hosts) {
     const int given = request.ranks_per_node > 0
@@ -100,7 +103,7 @@ std::string slot_table(const std::vector<Candidate>& hosts) {
   return table;
 }
 
-// Fills slots in host order; what is left (oversubscribe) is dealt one a host in turn.
+// Fills slots in host order. With oversubscribe, the rest goes to the hosts in turn.
 void deal_by_slot(std::vector<Candidate>& hosts, int np) {
   for (Candidate& candidate : hosts) {
     candidate.ranks = std::min(candidate.slots, np);
@@ -115,8 +118,8 @@ void deal_by_slot(std::vector<Candidate>& hosts, int np) {
   }
 }
 
-// The flag that gives room for `np` ranks: -N where no slots were given, the host list again with enough slots where
-// that can be typed; empty where max_slots or the length of the list is in the way.
+// The flag that makes room for `np` ranks. This is -N if no slots were given. Otherwise it is the host list with enough
+// slots, if it is short enough to type. Empty if max_slots or the list's length prevents that.
 std::string fitting_flag(std::vector<Candidate> hosts, int np) {
   constexpr std::size_t kListed = 8;
   const int count = static_cast<int>(hosts.size());
@@ -165,7 +168,8 @@ void number_by_node(const std::vector<Candidate>& hosts, Placement& placement) {
   }
 }
 
-// By node the slots are used evenly: one rank a host in turn, slots first, then (oversubscribe) up to the limits.
+// --by-node uses hosts evenly: one rank to each host in turn, first up to the slots, then (oversubscribe) up to the
+// limits.
 void deal_by_node(std::vector<Candidate>& hosts, int np) {
   for (int Candidate::*bound : {&Candidate::slots, &Candidate::limit}) {
     bool is_progress = true;
@@ -182,7 +186,7 @@ void deal_by_node(std::vector<Candidate>& hosts, int np) {
 }
 
 void fill_sizes(Placement& placement) {
-  std::vector<int> hosts_with;  // by local rank: how many hosts have it
+  std::vector<int> hosts_with;  // by local rank, the number of hosts that have it
   for (std::size_t i = 0; i < placement.hosts.size(); ++i) {
     PlacedHost& host = placement.hosts[i];
     hosts_with.resize(std::max(hosts_with.size(), host.ranks.size()));
@@ -197,7 +201,7 @@ void fill_sizes(Placement& placement) {
   }
 }
 
-// -N without -np: N on every host.
+// -N without -np: places N ranks on every host.
 Result<int> deal_per_node(const PlacementRequest& request, std::vector<Candidate>& hosts) {
   const long np = static_cast<long>(request.ranks_per_node) * static_cast<long>(hosts.size());
   if (np > kMaxRanks) return error(Code::kInvalidArgument, "{} ranks are more than the {} of one job", np, kMaxRanks);
@@ -281,7 +285,7 @@ Result<Placement> place(const PlacementRequest& request) {
 Placement place_as_told(const std::vector<HostSpec>& hosts, const std::vector<std::size_t>& host_of_rank) {
   Placement placement;
   placement.size = static_cast<int>(host_of_rank.size());
-  std::map<std::size_t, std::size_t> placed;  // index into `hosts` -> into placement.hosts
+  std::map<std::size_t, std::size_t> placed;  // maps an index of `hosts` to one of placement.hosts
   for (int rank = 0; rank < placement.size; ++rank) {
     const std::size_t index = host_of_rank[static_cast<std::size_t>(rank)];
     const auto [at, is_new] = placed.try_emplace(index, placement.hosts.size());

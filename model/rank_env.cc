@@ -1,3 +1,5 @@
+// The environment of a rank: which variables are exported, and those of each framework.
+// Read exported_variables() and rank_variables() at the end first, then the put_*() functions, one for each framework.
 #include "model/rank_env.h"
 
 #include <algorithm>
@@ -13,20 +15,20 @@ namespace {
 using base::Environment;
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-// Of the launcher's login or desktop session: the remote login has its own.
+// They belong to the launcher's login or desktop session. The remote login has its own.
 constexpr auto kSessionNames =
     std::to_array<std::string_view>({"OLDPWD", "HOME", "USER", "LOGNAME", "SHELL", "MAIL", "HOSTNAME", "TMPDIR",
                                      "DISPLAY", "XAUTHORITY", "TERM", "INVOCATION_ID", "_HOROVOD_SECRET_KEY"});
 constexpr auto kSessionPrefixes =
     std::to_array<std::string_view>({"BASH_FUNC_", "XDG_", "SSH_", "DBUS_", "WAYLAND_", "GRPC_", "SYSTEMD_"});
 
-// Which GPUs of this host are meant: numbers that mean others elsewhere. CUDA's also with something before it.
+// Masks over this host's GPUs, whose numbers mean other GPUs elsewhere. CUDA's is also matched with a prefix.
 constexpr auto kGpuMaskNames = std::to_array<std::string_view>(
     {"ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK"});
 constexpr std::string_view kCudaMask = "CUDA_VISIBLE_DEVICES";
 
-// What a launcher tells one rank about itself. Settings that users make for all ranks (OMPI_MCA_btl, SLURM_JOB_ID,
-// HOROVOD_CYCLE_TIME, …) are not among them.
+// Variables in which a launcher describes one rank to itself. Settings that users make for all ranks (OMPI_MCA_btl,
+// SLURM_JOB_ID, HOROVOD_CYCLE_TIME, …) are not among them.
 constexpr auto kRankNames = std::to_array<std::string_view>(
     {// Muster, when hvdrun runs inside a rank
      "MUSTER_JOB_ID", "MUSTER_ATTEMPT", "MUSTER_RANK", "MUSTER_SIZE", "MUSTER_LOCAL_RANK", "MUSTER_LOCAL_SIZE",
@@ -96,7 +98,7 @@ void put_horovod(const RankEnvInput& input, Variables& variables) {
   variables.emplace_back("HOROVOD_CPU_OPERATIONS", "gloo");
 }
 
-// What torch's elastic agent tells its workers: all of them are clients of the store at MASTER_ADDR:MASTER_PORT.
+// What torch's elastic agent sets for its workers. All of them are clients of the store at MASTER_ADDR:MASTER_PORT.
 void put_torch_agent(const RankEnvInput& input, const Environment& user_set, Variables& variables) {
   variables.emplace_back("TORCHELASTIC_USE_AGENT_STORE", "True");
   put_numbers(variables,
@@ -124,17 +126,18 @@ void put_torch(const RankEnvInput& input, const Environment& user_set, Variables
   if (input.master_port > 0) put_numbers(variables, {{"MASTER_PORT", input.master_port}});
 }
 
-// What DeepSpeed's launcher tells its workers beyond torch's names.
+// What DeepSpeed's launcher sets for its workers beyond torch's names.
 void put_deepspeed(const RankEnvInput& input, Variables& variables) {
   put_numbers(variables, {{"CROSS_RANK", input.rank.cross_rank},
                           {"CROSS_SIZE", input.rank.cross_size},
                           {"LOCAL_SIZE", input.rank.local_size}});
 }
 
-// For jax.distributed.initialize(). Process 0 serves the coordinator, as rank 0 does torch's store with env://, so one
-// port is for both; where our agent serves that store the port is taken. JAX itself reads the address only, and asks
-// Open MPI's variables who it is where it finds that of mpirun's daemon (jax 0.10, _src/clusters/ompi_cluster.py): that
-// one is for jobs of JAX alone, because Open MPI's library would look for the daemon.
+// For jax.distributed.initialize(). Process 0 serves the coordinator, as rank 0 serves torch's store with env://. So
+// one port serves both. If our agent serves that store, the port is taken.
+// JAX itself reads only the address. It learns its rank from Open MPI's variables if it finds the one of mpirun's
+// daemon (jax 0.10, _src/clusters/ompi_cluster.py). Set that one only for jobs of JAX alone, because Open MPI's library
+// would look for the daemon.
 void put_jax(const RankEnvInput& input, Variables& variables) {
   if (input.torch_agent_store || input.master_addr.empty() || input.master_port == 0) return;
   variables.emplace_back("JAX_COORDINATOR_ADDRESS", host_and_port(input.master_addr, input.master_port));
@@ -146,7 +149,7 @@ void put_jax(const RankEnvInput& input, Variables& variables) {
                           {"OMPI_COMM_WORLD_LOCAL_RANK", input.rank.local_rank}});
 }
 
-// For tf.distribute.MultiWorkerMirroredStrategy. The addresses hold nothing that JSON would need to escape.
+// For tf.distribute.MultiWorkerMirroredStrategy. Addresses contain nothing that JSON must escape.
 void put_tensorflow(const RankEnvInput& input, const Environment& user_set, Variables& variables) {
   if (user_set.get("TF_CONFIG") || input.tensorflow_workers.empty()) return;
   variables.emplace_back(
@@ -154,19 +157,19 @@ void put_tensorflow(const RankEnvInput& input, const Environment& user_set, Vari
                                base::join(input.tensorflow_workers, R"(", ")"), input.rank.rank));
 }
 
-// oneCCL knows the local ranks of Intel MPI's launcher only, unless it is told.
+// oneCCL reads only the local ranks of Intel MPI's launcher, unless a variable names another launcher.
 void put_one_ccl(const RankEnvInput& input, const Environment& user_set, Variables& variables) {
   if (user_set.get("CCL_PROCESS_LAUNCHER").value_or("none") != "none") return;
   variables.emplace_back("CCL_PROCESS_LAUNCHER", "none");
   put_numbers(variables, {{"CCL_LOCAL_RANK", input.rank.local_rank}, {"CCL_LOCAL_SIZE", input.rank.local_size}});
 }
 
-// Names that scripts written for mpirun read to pick a GPU or a shard. Open MPI's own library does not read them: under
-// another launcher it looks for a PMIx server, finds none, and MPI_Init makes a world of one, with or without them.
-// PMI_RANK and PMI_SIZE (and hydra's MPI_LOCALRANKID) are another matter: they are one half of a protocol whose other
-// half is PMI_FD or PMI_PORT. MPICH without the second half makes a world of one that contradicts the first, and
-// scripts that find PMI_RANK take it that MPI_Init will work. They come from whoever serves PMI to the rank, never
-// alone.
+// Names that scripts written for mpirun read to pick a GPU or a shard. Open MPI's own library does not read them. Under
+// another launcher it looks for a PMIx server and finds none. MPI_Init then makes a world of one, with or without these
+// names.
+// PMI_RANK and PMI_SIZE (and hydra's MPI_LOCALRANKID) differ: they are one half of a protocol whose other half is
+// PMI_FD or PMI_PORT. Without the second half, MPICH makes a world of one that contradicts the first. And scripts that
+// find PMI_RANK assume that MPI_Init works. So only the code that serves PMI to the rank sets them.
 void put_open_mpi(const RankEnvInput& input, Variables& variables) {
   const PlacedRank& rank = input.rank;
   put_numbers(variables, {{"OMPI_COMM_WORLD_RANK", rank.rank},
@@ -180,8 +183,8 @@ bool spans_hosts(const RankEnvInput& input) {
   return input.nnodes > 1 || input.has_peers_elsewhere;
 }
 
-// MPICH's UCX takes every interface of a host for one that reaches the others. The agent takes this back on a host with
-// more than Ethernet (agent/job/rank_pmi.h).
+// MPICH's UCX assumes that every interface of a host reaches the other hosts. The agent removes this variable on a host
+// with more than Ethernet (agent/job/rank_pmi.h).
 void put_ucx(const RankEnvInput& input, const Environment& user_set, Variables& variables) {
   const char* const name = "UCX_NET_DEVICES";
   if (spans_hosts(input) && !input.interface.empty() && !user_set.get(name)) {
@@ -189,14 +192,14 @@ void put_ucx(const RankEnvInput& input, const Environment& user_set, Variables& 
   }
 }
 
-// Open MPI tries all networks of a host, and waits for ever in one that does not lead to the others.
+// Open MPI tries all networks of a host, and waits for ever in a network that does not reach the other hosts.
 void put_open_mpi_network(const RankEnvInput& input, const Environment& user_set, Variables& variables) {
   const char* const name = "OMPI_MCA_btl_tcp_if_include";
   const bool is_chosen = user_set.get(name) || user_set.get("OMPI_MCA_btl_tcp_if_exclude");
   if (spans_hosts(input) && !input.interface.empty() && !is_chosen) variables.emplace_back(name, input.interface);
 }
 
-// Names whose value the user's own setting replaces.
+// Variables that the user's own setting overrides.
 void put_defaults(const RankEnvInput& input, const Environment& user_set, Variables& variables) {
   const auto put = [&](const char* name, const std::string& value) {
     if (!user_set.get(name)) variables.emplace_back(name, value);
@@ -209,12 +212,12 @@ void put_defaults(const RankEnvInput& input, const Environment& user_set, Variab
   }
   if (input.torch_agent_store) {
     put("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
-    put("NCCL_ASYNC_ERROR_HANDLING", "1");  // its name before torch 2.2
+    put("NCCL_ASYNC_ERROR_HANDLING", "1");  // the name before torch 2.2
   }
   if (input.omp_num_threads > 0) put("OMP_NUM_THREADS", fmt::format("{}", input.omp_num_threads));
 }
 
-// Each folder once: a rank may start hvdrun itself.
+// Adds each folder once, because a rank may start hvdrun itself.
 void put_python_folders(const std::vector<std::string>& folders, bool ours_first, Environment& environment) {
   if (folders.empty()) return;
   constexpr std::string_view kVariable = "PYTHONPATH";
@@ -273,7 +276,7 @@ Variables exported_variables(const Environment& launcher, const ExportPolicy& po
       result.set(named, *value);
     }
   }
-  // Muster's Horovod, whatever else is on the path: the neighbour of its folder provides for that.
+  // Muster's Horovod comes first, whatever else is on the path. The folder beside it ensures that.
   put_python_folders(policy.python_folders, result.get("MUSTER_HOROVOD") == "muster", result);
   return result.entries();
 }

@@ -16,32 +16,32 @@ namespace muster::model {
 struct ExportPolicy {
   std::vector<std::string> named{};  // --env/-x NAME or NAME=VAL, in order
   bool only_named = false;           // --env-none
-  // Appended to PYTHONPATH, behind what the user has there. The last one is the folder of Muster's `horovod`; with
-  // MUSTER_HOROVOD=muster that folder's name and "_first" (python/muster/dropin_first) is put before everything.
+  // Appended to PYTHONPATH, behind the user's entries. The last one is the folder of Muster's `horovod`. With
+  // MUSTER_HOROVOD=muster, that folder's name plus "_first" (python/muster/dropin_first) is put before everything.
   std::vector<std::string> python_folders{};
 };
 
-// The launcher's variables that go to the ranks (CONTRACT: never BASH_FUNC_*, HOME, SSH_*, another launcher's rank
-// variables, …), then the named ones, then the Python folders. `-x NAME` of a variable that is not set is left out.
-// `local`: the ranks run on this host, so masks over its GPUs (*CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES, …) travel
-// too.
+// The launcher's variables that are exported to the ranks, then the named ones, then the Python folders. CONTRACT:
+// never BASH_FUNC_*, HOME, SSH_*, another launcher's rank variables, …. `-x NAME` of an unset variable is left out.
+// `local` means that the ranks run on this host. Then masks over its GPUs (*CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES,
+// …) are exported, too.
 std::vector<std::pair<std::string, std::string>> exported_variables(const base::Environment& launcher,
                                                                     const ExportPolicy& policy, bool local);
 
-// True for what a launcher (ours or another) tells one rank about itself: a rank must not inherit it from anywhere
-// else.
+// True for variables in which a launcher, ours or another, describes one rank to itself. A rank must not inherit them
+// from any other source.
 bool is_rank_variable(std::string_view name);
 
 // True if the default policy never exports `name`.
 bool is_never_exported(std::string_view name, bool local);
 
-// A host's name in the keys of Horovod's store, whose paths hold '/' and ':': those become '-'.
+// A host's name in the keys of Horovod's store. '/' and ':' become '-', because its paths use them.
 std::string horovod_hostname(std::string name);
 
-// Where torch's @record writes what a rank has raised, on the rank's host.
+// Where torch's @record writes a rank's exception, on the rank's host.
 std::string torch_error_file(const std::string& session_dir, int rank);
 
-// "10.0.0.1:8000", "[fd00::1]:8000".
+// Such as "10.0.0.1:8000" or "[fd00::1]:8000".
 std::string host_and_port(const std::string& address, int port);
 
 struct RankEnvInput {
@@ -51,23 +51,24 @@ struct RankEnvInput {
   PlacedRank rank;
   int size = 0;
   int nnodes = 0;
-  bool has_peers_elsewhere = false;  // spawned ranks speak with others of the job, on more hosts than `nnodes`
-  std::string hostname;              // of the rank's host, as in the host list
-  std::string session_dir;           // on that host
+  // Spawned ranks communicate with other ranks of the job, on more hosts than `nnodes`.
+  bool has_peers_elsewhere = false;
+  std::string hostname;     // of the rank's host, as in the host list
+  std::string session_dir;  // on that host
   std::string master_addr;
   int master_port = 0;
   std::string role = "default";  // torch's name for the group of ranks
-  int role_rank = -1;            // in a job with roles (model/role.h): the rank within its own, and how many that has
-  int role_size = 0;             // -1: the job has none, all ranks are one group
-  std::string interface;         // NIC by which this host and rank 0's host reach each other; empty: not known
-  int omp_num_threads = 0;       // 0: do not set
+  int role_rank = -1;  // for a job with roles (model/role.h): the rank within its role; -1 if the job has none
+  int role_size = 0;   // for a job with roles: the number of ranks of the role; without roles, all ranks are one group
+  std::string interface;    // NIC by which this host and rank 0's host reach each other; empty if unknown
+  int omp_num_threads = 0;  // 0 means do not set it
   bool torch_agent_store = false;
   Runtime runtime = Runtime::kAuto;
   std::vector<std::string> tensorflow_workers{};  // host:port of each rank, for TF_CONFIG
 };
 
-// Only variables that the rank must have, for the programs that `runtime` serves; NIC names, OMP_NUM_THREADS,
-// PYTHONUNBUFFERED, TF_CONFIG, TORCHELASTIC_RUN_ID and the like are left out where `user_set` already has them.
+// Returns only variables that the rank must have, for the programs that `runtime` serves. NIC names, OMP_NUM_THREADS,
+// PYTHONUNBUFFERED, TF_CONFIG, TORCHELASTIC_RUN_ID and similar ones are left out if `user_set` has them.
 std::vector<std::pair<std::string, std::string>> rank_variables(const RankEnvInput& input,
                                                                 const base::Environment& user_set);
 

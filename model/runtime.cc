@@ -33,7 +33,8 @@ std::string_view runtime_word(Runtime runtime) {
 }
 
 bool serves(Runtime chosen, Runtime one) {
-  // An estimator that finds TF_CONFIG waits for parameter servers, also where Horovod is what connects the ranks.
+  // An estimator that finds TF_CONFIG waits for parameter servers, even if Horovod connects the ranks. So kAuto leaves
+  // it out.
   if (chosen == Runtime::kAuto) return one != Runtime::kTensorflow;
   return chosen == one;
 }

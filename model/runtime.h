@@ -10,7 +10,7 @@
 namespace muster::model {
 
 enum class Runtime {
-  kAuto,  // every one of those below that costs nothing until a rank uses it: all but TensorFlow's TF_CONFIG
+  kAuto,  // all below that cost nothing until a rank uses them, so all but TensorFlow's TF_CONFIG
   kTorch,
   kHorovod,
   kMpi,
@@ -20,11 +20,11 @@ enum class Runtime {
   kNone,  // only what Muster's own library needs
 };
 
-// INVALID_ARGUMENT: none of the words, which it names.
+// INVALID_ARGUMENT, with the list of valid words, if `word` is not one of them.
 base::Result<Runtime> parse_runtime(std::string_view word);
 std::string_view runtime_word(Runtime runtime);
 
-// Whether a job with --runtime `chosen` serves `one`, which is neither kAuto nor kNone.
+// Whether a job with --runtime `chosen` serves `one`, which must be neither kAuto nor kNone.
 bool serves(Runtime chosen, Runtime one);
 
 }  // namespace muster::model

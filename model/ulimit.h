@@ -20,11 +20,11 @@ struct Ulimit {
   bool operator==(const Ulimit&) const = default;
 };
 
-// "nofile=4096", "core=unlimited", "stack=8388608:unlimited" (soft:hard; one value sets both). Values as setrlimit
-// takes them: bytes, numbers, seconds. INVALID_ARGUMENT names the nearest limit.
+// Parses "nofile=4096", "core=unlimited" or "stack=8388608:unlimited" (soft:hard; one value sets both). Values are in
+// setrlimit's units: bytes, numbers, seconds. INVALID_ARGUMENT names the nearest limit.
 base::Result<Ulimit> parse_ulimit(std::string_view text);
 
-// "nofile"; "resource 99" for a number without a name.
+// Such as "nofile"; "resource 99" for a number without a name.
 std::string ulimit_name(int resource);
 
 }  // namespace muster::model
