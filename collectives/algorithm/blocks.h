@@ -1,4 +1,4 @@
-// Where each rank's part lies in a vector, for allgather(v), alltoall(v), gather and scatter.
+// The place of each rank's part in a vector, for allgather(v), alltoall(v), gather and scatter.
 #pragma once
 
 #include <cstddef>

@@ -27,7 +27,7 @@ base::Status direct_allreduce(HostTeam& team, const Call& call, const ReduceTask
     reduce_to_all(reduction.type, reduction.op, from, to,
                   std::min(kDirectBlockBytes, own.size - done) / reduction.element(), reduction.scale, stores);
   }
-  return team.meet(call);  // nobody touches its buffers before all are done
+  return team.meet(call);  // no rank may touch its buffers before all are done
 }
 
 }  // namespace muster::collectives::algorithm

@@ -29,7 +29,7 @@ constexpr std::size_t kRingSegment = 128 << 10;
 constexpr std::size_t kLeastSlice = 512 << 10;
 constexpr std::size_t kMostPieces = 32;
 
-// Where a stream is: its piece, its step, and the offset in its slice.
+// The position of a stream: its piece, its step, and the offset in its slice.
 class Cursor {
  public:
   Cursor(std::size_t bytes, int ranks, int first_slice)

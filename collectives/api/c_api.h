@@ -1,4 +1,4 @@
-// What the files of the C ABI share: its handles, and how results cross it. No exception crosses it: std::bad_alloc
+// Shared by the files of the C ABI: its handles, and how results cross it. No exception crosses it: std::bad_alloc
 // becomes MUSTER_NO_MEMORY, and nothing else throws.
 #pragma once
 

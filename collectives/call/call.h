@@ -1,4 +1,4 @@
-// What a rank announces of the collective that it has called. So ranks that call different collectives notice it before
+// A rank's announcement of the collective that it has called. So ranks that call different collectives notice it before
 // any data moves.
 #pragma once
 

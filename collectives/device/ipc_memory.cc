@@ -13,7 +13,7 @@ std::size_t in_blocks(std::size_t bytes) {
 
 }  // namespace
 
-// What one rank sends to the others. Trivially copyable, as is the next struct.
+// The message of one rank to the others. Trivially copyable, as is the next struct.
 struct IpcMemory::SharedMemory {
   IpcMemoryHandle handle;
   std::uint64_t is_there;  // 0 if there is no memory for it

@@ -41,7 +41,7 @@ class IpcMemory {
     std::uint64_t offset = 0;
   };
   Place find(const void* data, std::size_t bytes) const;
-  // Where a place of `rank` is mapped here; 0 if that rank has no such place.
+  // The address at which a place of `rank` is mapped here; 0 if that rank has no such place.
   DeviceAddress address(std::size_t rank, const Place& place, std::size_t bytes) const;
 
  private:

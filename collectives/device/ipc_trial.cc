@@ -9,7 +9,7 @@
 namespace muster::collectives::device {
 namespace {
 
-// What ranks send to each other. Trivially copyable.
+// The messages between ranks. Trivially copyable.
 struct Offer {
   IpcMemoryHandle handle{};
   std::uint64_t is_made = 0;

@@ -1,4 +1,4 @@
-// What one thread of a kernel does, without CUDA. kernels.cu calls it on the device. Tests call it on the host for
+// The work of one thread of a kernel, without CUDA. kernels.cu calls it on the device. Tests call it on the host for
 // every thread of every block, one after the other. Threads share nothing and do not wait for each other, so both give
 // the same results. IEEE 754 leaves no rounding open here.
 //

@@ -256,7 +256,7 @@ base::Status NcclRoute::reduce_scatter(const ReduceTask& task) {
   if (!has(task)) return Staged::reduce_scatter(task);
   const auto ranks = static_cast<std::size_t>(ground_.comm.size());
   const std::byte* const own = task.in() + static_cast<std::size_t>(ground_.comm.rank()) * task.bytes();
-  // NCCL reads the input until the end. Of the input it writes only this rank's own part.
+  // NCCL reads the input until the end. It writes only this rank's own part of the input.
   const bool is_apart = task.out() + task.bytes() <= task.in() || task.in() + ranks * task.bytes() <= task.out();
   const bool is_moved = task.scale.before != 1 || !(is_apart || task.out() == own);
   const Said said{.call = call_of(Op::kReduceScatter, task), .in_region = is_moved ? 1U : 0U};

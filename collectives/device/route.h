@@ -21,7 +21,7 @@
 
 namespace muster::collectives::device {
 
-// What all routes of a rank use; it outlives them.
+// State that all routes of a rank use; it outlives them.
 struct Ground {
   Communicator& comm;
   std::shared_ptr<const Gpu> gpu;
@@ -58,7 +58,7 @@ class Route {
   virtual base::Result<DeviceMemory> release(void* memory) = 0;
 };
 
-// What a rank announces of an operation. Ranks that call different operations notice it before data moves. It also says
+// A rank's announcement of an operation. Ranks that call different operations notice it before data moves. It also says
 // where its buffers lie for other ranks; region 0 means nowhere. NcclRoute puts 1 or 0 there, for yes or no. Trivially
 // copyable.
 struct Said {

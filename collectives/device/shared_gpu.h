@@ -48,7 +48,7 @@ class SharedGpu final : public Staged {
   // Checks that all ranks call the same, and waits for this rank's inputs. `in` and `out` say where other ranks find
   // its buffers.
   base::Result<std::vector<Said>> meet(const Call& call, const IpcMemory::Place& in, const IpcMemory::Place& out = {});
-  // Where the announced buffer of rank `rank` is mapped here; 0 if it is not in a buffer of allocate().
+  // The address at which the announced buffer of rank `rank` is mapped here; 0 if it is not in a buffer of allocate().
   base::Result<DeviceAddress> source(const std::vector<Said>& all, std::size_t rank, std::size_t bytes) const;
   // Rank `rank`'s part of the buffer for pieces of rank `of`, which is divided among all ranks.
   DeviceAddress room(std::size_t of, std::size_t rank = 0) const { return rooms_[of] + rank * part_; }

@@ -25,7 +25,7 @@ Tuned point(int fusion, int cycle) {
           .cycle = microseconds(cycle == 0 ? 0 : 125 << cycle)};
 }
 
-// Where a value lies along the grid; it may lie between two points.
+// The position of a value along the grid; it may lie between two points.
 double along_fusion(const Tuned& at) {
   return at.fusion_bytes == 0 ? 0 : std::max(0.0, std::log2(static_cast<double>(at.fusion_bytes)) - 19);
 }

@@ -64,7 +64,7 @@ std::vector<int> numbers_of(const Communicator& comm) {
 
 }  // namespace
 
-// What a rank sends before the bits of the cache. Only rank 0's last two values count.
+// The words that a rank sends before the bits of the cache. Only rank 0's last two values count.
 struct Engine::Head {
   std::uint64_t is_shutting_down;
   std::uint64_t announced_bytes;

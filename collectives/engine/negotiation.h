@@ -18,7 +18,7 @@
 
 namespace muster::collectives::inline engine {
 
-// What one rank announces in one turn.
+// The announcements of one rank in one turn.
 struct Said {
   std::vector<Announcement> announced;  // new since the last turn, and not in the cache
   std::vector<std::uint64_t> cached;    // bit s of word s / 64 is set if slot s of the cache is submitted and not done
@@ -42,7 +42,7 @@ class Negotiation {
   bool is_pending(const std::string& name) const { return order_of_.contains(name); }
   // Whether anything that this rank has submitted is not due yet.
   bool is_waiting() const { return !pending_.empty(); }
-  // What this rank announces in the next turn.
+  // This rank's announcements for the next turn.
   Said say() const;
   // The number of words of Said::cached in the next turn; the same on all ranks.
   std::size_t cached_words() const { return (cache_.slots() + 63) / 64; }

@@ -1,4 +1,4 @@
-// What a rank submits to the engine: a named operation on one tensor, or on several tensors that form one unit
+// A rank's submission to the engine: a named operation on one tensor, or on several tensors that form one unit
 // ("grouped").
 #pragma once
 
@@ -40,7 +40,7 @@ struct TensorSpec {
   bool operator==(const TensorSpec&) const = default;
 };
 
-// What the ranks must agree on, except the first dimension of an allgather or alltoall, and the splits.
+// The values on which ranks must agree, except the first dimension of an allgather or alltoall, and the splits.
 struct Signature {
   Kind kind = Kind::kAllreduce;
   RedOp op = RedOp::kSum;

@@ -67,7 +67,7 @@ class Ticket {
   std::condition_variable done_;
 };
 
-// What a rank submits. The caller owns the tensors and must not change them until the ticket is done.
+// A rank's submission. The caller owns the tensors and must not change them until the ticket is done.
 struct Tensor {
   const void* in = nullptr;
   // For allreduce and broadcast: the result, may be `in`. For operations on a GPU whose results differ in size: room

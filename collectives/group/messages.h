@@ -34,7 +34,7 @@
 
 namespace muster::collectives::inline group {
 
-// What messages need from their communicator. Called from any thread.
+// The callbacks that messages need from their communicator. Called from any thread.
 struct MessageOwner {
   // Called once. It finds the cause, reports it to all ranks, and returns the status that all ranks get. May take a
   // second.

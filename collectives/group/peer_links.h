@@ -30,8 +30,8 @@ class PeerLinks final : public Peers {
   base::Result<Link*> link(int peer) override;
   // Like link(), without waiting; nullptr while the link is being made. Use either this or link(), not both.
   base::Result<Link*> try_link(int peer);
-  // What try_link() waits for, as an entry for poll(). fd is -1 if it waits for the peer to call, which cannot be
-  // polled.
+  // The event that try_link() waits for, as an entry for poll(). fd is -1 if it waits for the peer to call, which
+  // cannot be polled.
   pollfd coming(int peer) const;
   // Whether the peer runs on this host.
   bool is_local(int peer) const { return local_rank_of_[static_cast<std::size_t>(peer)] >= 0; }

@@ -16,7 +16,7 @@
 
 namespace muster::collectives::inline group {
 
-// Where a buffer lies, in terms that all ranks of a host understand. It is trivially copyable, because it travels in
+// The place of a buffer, in terms that all ranks of a host understand. It is trivially copyable, because it travels in
 // shared memory.
 struct Place {
   std::uint32_t region = 0;  // 0 if the buffer is not registered
@@ -40,7 +40,8 @@ class RegisteredMemory {
 
   // Region 0 if [data, data + bytes) does not lie completely in one of this rank's buffers.
   Place find(const void* data, std::size_t bytes) const;
-  // Where `place` of local rank `rank` is mapped here. nullptr if that place does not exist or is shorter than `bytes`.
+  // The address at which `place` of local rank `rank` is mapped here. nullptr if that place does not exist or is
+  // shorter than `bytes`.
   std::byte* address(int rank, Place place, std::size_t bytes) const;
 
  private:

@@ -1,4 +1,5 @@
-// What ranks know of each other from the start. Plain values, which each rank publishes under a key of the session.
+// The facts that ranks know of each other from the start. Plain values, which each rank publishes under a key of the
+// session.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// What loops.h needs for each element type: Stored, a vector of elements as they lie in memory; Lanes, the vector that
-// accumulates them; the operations; and the scales. Like lanes.h, only isa_*.cc may include this file, and everything
-// has internal linkage.
+// The definitions that loops.h needs for each element type: Stored, a vector of elements as they lie in memory; Lanes,
+// the vector that accumulates them; the operations; and the scales. Like lanes.h, only isa_*.cc may include this file,
+// and everything has internal linkage.
 #pragma once
 
 #include <cstddef>

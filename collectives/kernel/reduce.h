@@ -3,8 +3,8 @@
 // how a vector is cut into calls. Ranks that reduce the same inputs in the same order get the same bits.
 //
 // float16 and bfloat16 are widened to float32, accumulated, and rounded once, to nearest even. Integers wrap. min and
-// max give NaN if any input is NaN. Every NaN in a result is the quiet one without sign and payload. Of 0 and -0, min
-// and max give the first one. Any bool but 0 is true, and results are 0 or 1. The caller's floating point modes
+// max give NaN if any input is NaN. Every NaN in a result is the quiet one without sign and payload. Between 0 and -0,
+// min and max give the first one. Any bool but 0 is true, and results are 0 or 1. The caller's floating point modes
 // (rounding, flushing of denormals) have no effect. Pure.
 // Thread: any.
 #pragma once

@@ -1,4 +1,4 @@
-// What algorithms know of the ranks of their communicator: names for messages, and links that are made at the first
+// The algorithms' view of the ranks of their communicator: names for messages, and links that are made at the first
 // use. The communicator implements it, so nothing here depends on how ranks are connected.
 #pragma once
 

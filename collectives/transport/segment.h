@@ -25,7 +25,7 @@
 namespace muster::collectives::inline transport {
 
 inline constexpr std::size_t kInlineBytes = 104;
-// What every team may put into a slot, whatever its size. This team's own limit is arena_bytes() / 4.
+// The bytes that every team may put into a slot, whatever its size. This team's own limit is arena_bytes() / 4.
 inline constexpr std::size_t kSlotBytes = std::size_t{256} << 10;
 inline constexpr std::size_t kStagingBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kResultBytes = kStagingBytes / 2 + 4096;  // a slice, if there are two ranks or more
