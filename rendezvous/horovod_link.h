@@ -20,7 +20,7 @@ namespace muster::rendezvous {
 class HorovodLink {
  public:
   struct Events {
-    // An error closes the link. Must not destroy it.
+    // An error closes the link. The callback must not destroy the link.
     std::function<base::Status(const HorovodFrame&)> on_frame;
     // Called once, from the loop, never from within send(). It may destroy the link.
     std::function<void(const base::Status& why)> on_closed;

@@ -27,7 +27,7 @@ namespace muster::rendezvous {
 struct HorovodOriginLimits {
   StoreLimits store;             // the same as the store's; bounds the lengths of received frames
   std::size_t max_links = 4096;  // one link for each host
-  // What may wait for one cache. Values are shared with the store, so this rarely takes extra memory.
+  // Limit on the bytes that wait for one cache. Values are shared with the store, so this rarely takes extra memory.
   std::size_t max_queued_bytes = std::size_t{1} << 30;
   CheckedListenerLimits listener;
 };

@@ -48,7 +48,7 @@ HorovodValue empty_value() {
 class Session;
 using Sessions = std::list<std::shared_ptr<Session>>;
 
-// What the sessions share: the sessions in the order of their last activity, and the memory that they hold.
+// State that the sessions share: the sessions in the order of their last activity, and the memory that they hold.
 struct Shared {
   base::Loop& loop;
   HorovodKeys& keys;

@@ -63,7 +63,7 @@ inline constexpr std::uint8_t kTorchWatching = 3;
 // nullopt if the generation has no such request. kValidate is not included, because it is the greeting; see below.
 std::optional<TorchOp> torch_op(TorchGeneration generation, std::uint8_t code);
 
-// What the first bytes of a connection show. kOther is generation A or B, or no client of torch's.
+// The meaning of a connection's first bytes. kOther is generation A or B, or no client of torch's.
 enum class TorchGreeting { kNeedsMore, kValidated, kOther };
 inline constexpr std::size_t kTorchGreetingBytes = 5;  // for kValidated
 TorchGreeting read_torch_greeting(std::string_view first_bytes);

@@ -2,7 +2,7 @@
 //
 // C greets with VALIDATE. A and B send the same codes up to 6. The codes from 7 on tell them apart:
 //   7      After other requests on the connection it is B's DELETE_KEY, because A sends WATCH_KEY only on a
-//          connection without other requests. As the first request, the hint decides.
+//          connection without other requests. If it is the first request, the hint decides.
 //   8      If bytes follow the key, it is B's APPEND, because A's client waits for the reply to DELETE_KEY. It is also
 //          B's if no silent connection from the same address exists, because every client of A holds one.
 //          Otherwise the hint decides.
@@ -24,7 +24,7 @@
 
 namespace muster::rendezvous {
 
-// What the connections of one store share to detect generations. It must outlive their streams.
+// State that the connections of one store share to detect generations. It must outlive their streams.
 class TorchPeers {
  public:
   explicit TorchPeers(TorchGeneration hint) : hint_(hint) {}
