@@ -84,7 +84,7 @@ std::vector<VisibleGpu> devices_of(const GpuShape& gpu) {
   return parts;
 }
 
-// For a word that is no UUID: what CUDA makes of its number. Of the GPU we know only that it exists. Empty if it does
+// For a word that is no UUID: what CUDA makes of its number. We know only that the GPU exists. Empty if it does
 // not.
 std::vector<VisibleGpu> unknown_number(const std::vector<const GpuShape*>& all, std::string_view word) {
   const auto number = leading_number(word);

@@ -124,7 +124,7 @@ RankBinding chosen_cores(const NodeShape& node, const std::vector<int>& cpus) {
   return binding;
 }
 
-// What was chosen, and the ranks that still need cores or GPUs.
+// The choices so far, and the ranks that still need cores or GPUs.
 struct Chosen {
   NodeBinding binding;
   std::vector<int> cpus;  // sorted
@@ -258,8 +258,8 @@ std::vector<RankWish> wishes_on(std::span<const RankPlace> places, std::span<con
 
 namespace {
 
-// What a rank sees because of its role's masks, whatever it is dealt. nullopt if its role sets none. AMD's HIP masks
-// count within what is dealt and say nothing of other GPUs. But they may leave no GPU.
+// The GPUs that a rank sees because of its role's masks, whatever it is dealt. nullopt if its role sets none. AMD's HIP
+// masks count within what is dealt and say nothing of other GPUs. But they may leave no GPU.
 std::optional<RankGpus> gpus_of_role(const NodeShape& given_node, const Pinning& pinning, const GpuMasks& job_masks,
                                      const GpuMasks& role) {
   const NodeShape node = with_described_gpus(given_node, pinning);
@@ -295,7 +295,7 @@ RoleGpus gpus_of_roles(const NodeShape& node, std::span<const RankWish> wishes, 
   return roles;
 }
 
-// What the rank has by its role's masks. nullptr if the role sets none or the rank's place was chosen.
+// The GPUs that the rank has by its role's masks. nullptr if the role sets none or the rank's place was chosen.
 const RankGpus* said_gpus(const RoleGpus& roles, const RankWish& wish) {
   const auto found = roles.find(wish.masks);
   return found == roles.end() || !found->second || wish.has_gpus() ? nullptr : &*found->second;

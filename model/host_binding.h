@@ -33,7 +33,7 @@ struct RoleMasks {
 // Only for roles that set masks.
 std::vector<RoleMasks> role_masks(const std::vector<Role>& roles, const base::Environment& launcher);
 
-// What was chosen for one rank.
+// The choices for one rank.
 struct RankWish {
   const RankPlace* place = nullptr;
   const GpuMasks* masks = nullptr;  // its role's masks; nullptr if the role sets none

@@ -27,7 +27,7 @@ struct RankUp {
   long pid = 0;
 };
 
-// What a rank has of its host. It is no event. It stays the same after a restart of the launcher.
+// The CPUs and GPUs of a rank on its host. It is no event. It stays the same after a restart of the launcher.
 struct BoundRank {
   int rank = 0;
   std::string host{};

@@ -20,7 +20,7 @@ std::vector<RankPlace> places_of(const Placement& placement);
 // Replaces the host `from` by `to` everywhere in the job.
 void rename_host(const std::string& from, const std::string& to, JobSpec& job);
 
-// What the job runs, for people: its command, or its roles' commands with ":" between them.
+// The programs that the job runs, for people: its command, or its roles' commands with ":" between them.
 std::vector<std::string> all_commands(const JobSpec& job);
 
 // The names of a job's roles and their ranks, for its placement.

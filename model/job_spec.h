@@ -1,4 +1,4 @@
-// What a user asked to run: one plain struct, which the CLI fills and the launcher reads.
+// The user's request to run a job: one plain struct, which the CLI fills and the launcher reads.
 #pragma once
 
 #include <chrono>
@@ -26,7 +26,7 @@ enum class OnExit {
   kWait,         // wait for all, whatever they return
 };
 
-// Where exactly a rank runs, chosen outside Muster's binder.
+// The exact place of a rank, chosen outside Muster's binder.
 struct RankPlace {
   int rank = 0;
   std::string host{};               // as in the host list

@@ -1,4 +1,4 @@
-// What a host looks like to the binder, and the binder, which decides the cores of each rank. Pure; hwloc fills
+// The binder's view of a host, and the binder, which decides the cores of each rank. Pure; hwloc fills
 // NodeShape in the agent.
 #pragma once
 
@@ -29,7 +29,7 @@ struct GpuPart {
   bool operator==(const GpuPart&) const = default;
 };
 
-// What the kernel and the driver report of a GPU. Strings are empty and `numa` is -1 if they report nothing.
+// The facts that kernel and driver report of a GPU. Strings are empty and `numa` is -1 if they report nothing.
 struct GpuShape {
   GpuVendor vendor = GpuVendor::kNvidia;
   int index = 0;       // in the driver's order: among its vendor's GPUs of this host, by PCI address (AMD: by KFD node)

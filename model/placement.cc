@@ -168,8 +168,8 @@ void number_by_node(const std::vector<Candidate>& hosts, Placement& placement) {
   }
 }
 
-// --by-node uses hosts evenly: one rank to each host in turn, first up to the slots, then (oversubscribe) up to the
-// limits.
+// MapBy::kNode (--map-by node) uses hosts evenly: one rank to each host in turn, first up to the slots, then
+// (oversubscribe) up to the limits.
 void deal_by_node(std::vector<Candidate>& hosts, int np) {
   for (int Candidate::*bound : {&Candidate::slots, &Candidate::limit}) {
     bool is_progress = true;

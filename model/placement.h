@@ -28,7 +28,7 @@ struct PlacedRank {
   bool operator==(const PlacedRank&) const = default;
 };
 
-// What a job may use of a host that it shares with other jobs.
+// The part that a job may use of a host that it shares with other jobs.
 struct HostShare {
   std::vector<int> cpus{};             // sorted OS numbers of whole cores; empty means any
   std::vector<std::string> devices{};  // GPUs, or parts and tiles of them: model/device_id.h

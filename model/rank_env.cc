@@ -98,7 +98,8 @@ void put_horovod(const RankEnvInput& input, Variables& variables) {
   variables.emplace_back("HOROVOD_CPU_OPERATIONS", "gloo");
 }
 
-// What torch's elastic agent sets for its workers. All of them are clients of the store at MASTER_ADDR:MASTER_PORT.
+// The variables that torch's elastic agent sets for its workers. All of them are clients of the store at
+// MASTER_ADDR:MASTER_PORT.
 void put_torch_agent(const RankEnvInput& input, const Environment& user_set, Variables& variables) {
   variables.emplace_back("TORCHELASTIC_USE_AGENT_STORE", "True");
   put_numbers(variables,
@@ -126,7 +127,7 @@ void put_torch(const RankEnvInput& input, const Environment& user_set, Variables
   if (input.master_port > 0) put_numbers(variables, {{"MASTER_PORT", input.master_port}});
 }
 
-// What DeepSpeed's launcher sets for its workers beyond torch's names.
+// The variables that DeepSpeed's launcher sets for its workers beyond torch's names.
 void put_deepspeed(const RankEnvInput& input, Variables& variables) {
   put_numbers(variables, {{"CROSS_RANK", input.rank.cross_rank},
                           {"CROSS_SIZE", input.rank.cross_size},

@@ -38,7 +38,7 @@ bool is_never_exported(std::string_view name, bool local);
 // A host's name in the keys of Horovod's store. '/' and ':' become '-', because its paths use them.
 std::string horovod_hostname(std::string name);
 
-// Where torch's @record writes a rank's exception, on the rank's host.
+// The file to which torch's @record writes a rank's exception, on the rank's host.
 std::string torch_error_file(const std::string& session_dir, int rank);
 
 // Such as "10.0.0.1:8000" or "[fd00::1]:8000".

@@ -9,7 +9,7 @@
 
 namespace muster::model {
 
-// As setrlimit takes it; kUnlimited is RLIM_INFINITY.
+// A limit in setrlimit's form; kUnlimited is RLIM_INFINITY.
 struct Ulimit {
   static constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
 
