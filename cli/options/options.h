@@ -44,14 +44,14 @@ struct DryRunOptions {
 struct NodeCount {
   int min = 1;
   int max = 1;
-  std::string label;  // how errors begin
+  std::string label;  // the text with which errors begin
 };
 
 // torchrun's --nproc-per-node as a word: one rank for each device of a host.
 struct DeviceCount {
   enum class Of { kGpus, kCpus, kGpusElseCpus };
   Of of = Of::kGpus;
-  std::string label;  // how errors begin
+  std::string label;  // the text with which errors begin
 };
 
 // horovodrun's options for elastic jobs. A job of Muster keeps its hosts, so it follows them only as far as it can.

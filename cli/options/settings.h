@@ -33,7 +33,7 @@ class Settings {
   std::vector<const Setting*> all(std::string_view name) const;
   std::span<const Setting> entries() const { return settings_; }
 
-  // Lines for the user about the files that were read, such as keys that were ignored.
+  // Notes are lines for the user about the files that were read, such as keys that were ignored.
   void add_note(std::string note) { notes_.push_back(std::move(note)); }
   const std::vector<std::string>& notes() const { return notes_; }
 
