@@ -1,3 +1,5 @@
+// This file runs the verbs jobs, status, kill and events; each has a run_…() function.
+// Read kill_and_wait() first; all others send one request and print the answer.
 #include "cli/verbs/job_verbs.h"
 
 #include <algorithm>
