@@ -154,6 +154,8 @@ class JobRunner::Core final : private AgentListener {
   void rank_exited(JobHost& host, const v1::RankExited& exited);
   void rank_start_failed(JobHost& host, const v1::RankStartFailed& failed);
   void host_empty(JobHost& host, const v1::HostEmpty& empty);
+  // Drops the line if there are kMaxStrayLines already.
+  void add_stray_line(std::string line);
   void add_end(model::RankEnd end);
   void watch_services(const model::RankEnd& end);
   void tell_peers(const model::RankEnd& end);

@@ -332,12 +332,14 @@ void JobRunner::Core::swept(int agent, const base::Result<CommandResult>& result
                                                base::printable(base::trim(result->errors)))});
   } else {
     // The output has one line for each killed process.
+    int killed = 0;
     for (const std::string_view line : base::split(base::trim(result->output), '\n')) {
       if (line.empty()) continue;
-      ++strays_killed_;
-      stray_lines_.push_back(fmt::format("{}: {}", host.name, base::printable(line)));
+      ++killed;
+      add_stray_line(fmt::format("{}: {}", host.name, base::printable(line)));
     }
-    observer_->on_note(fmt::format("{}: searched for leftover processes, {} killed", host.name, strays_killed_));
+    strays_killed_ += killed;
+    observer_->on_note(fmt::format("{}: searched for leftover processes, {} killed", host.name, killed));
   }
   maybe_finish();
 }

@@ -349,6 +349,10 @@ void JobRunner::Core::maybe_name_root_cause() {
   observer_->on_root_cause(*root);
 }
 
+void JobRunner::Core::add_stray_line(std::string line) {
+  if (stray_lines_.size() < kMaxStrayLines) stray_lines_.push_back(std::move(line));
+}
+
 void JobRunner::Core::host_empty(JobHost& host, const v1::HostEmpty& empty) {
   if (host.phase != HostPhase::kUnused) host.phase = HostPhase::kEmpty;
   end_news_.unfollow(host.agent);
@@ -356,7 +360,7 @@ void JobRunner::Core::host_empty(JobHost& host, const v1::HostEmpty& empty) {
   if (empty.no_output()) host.output_complete = true;
   strays_killed_ += empty.killed_size();
   for (const v1::Leftover& leftover : empty.killed()) {
-    if (stray_lines_.size() < kMaxStrayLines) stray_lines_.push_back(describe_leftover(host.name, leftover));
+    add_stray_line(describe_leftover(host.name, leftover));
   }
   for (const v1::Leftover& leftover : empty.stuck()) {
     unclean_.push_back({host.name, "cannot be killed: " + describe_leftover(host.name, leftover)});

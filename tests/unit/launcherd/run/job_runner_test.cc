@@ -21,6 +21,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
 
 class PlayedAgents final : public JobAgents {
  public:
@@ -47,7 +48,11 @@ class PlayedAgents final : public JobAgents {
   void output_ends(int agent) override { ended.insert(agent); }
   void leave(int agent) override { left.insert(agent); }
   void drop(int agent) override { dropped.insert(agent); }
-  void sweep(int, std::function<void(base::Result<CommandResult>)>) override { ADD_FAILURE() << "nothing is swept"; }
+  // The test answers it.
+  void sweep(int agent, std::function<void(base::Result<CommandResult>)> done) override {
+    EXPECT_TRUE(may_sweep) << "nothing is swept";
+    sweeps[agent] = std::move(done);
+  }
 
   std::vector<AgentHost> names;
   AgentListener* to = nullptr;
@@ -60,6 +65,8 @@ class PlayedAgents final : public JobAgents {
   std::set<int> ended;
   std::set<int> left;
   std::set<int> dropped;
+  bool may_sweep = false;
+  std::map<int, std::function<void(base::Result<CommandResult>)>> sweeps;
   std::function<void(int agent)> on_prepare;
 };
 
@@ -137,7 +144,7 @@ class JobRunnerTest : public ::testing::Test, public JobObserver {
 
   void on_progress(int, int, const std::vector<std::string>&) override {}
   void on_running() override {}
-  void on_note(const std::string&) override {}
+  void on_note(const std::string& line) override { notes_.push_back(line); }
   void on_warning(const std::string& line) override { warnings_.push_back(line); }
   void on_root_cause(const model::RankEnd&) override {}
   void on_finished(const JobOutcome& finished) override { outcome_ = finished; }
@@ -151,6 +158,7 @@ class JobRunnerTest : public ::testing::Test, public JobObserver {
   std::function<bool()> awaited_;
   std::optional<JobOutcome> outcome_;
   std::vector<std::string> warnings_;
+  std::vector<std::string> notes_;
 };
 
 TEST_F(JobRunnerTest, AHostWhoseMessagesCannotBeReadEndsTheJobWithWords) {
@@ -182,6 +190,20 @@ TEST_F(JobRunnerTest, AnAgentThatEndsBeforeTheOutputOfItsRanksEndsTheJobWithWord
   EXPECT_THAT(outcome().host_failures.front().message,
               HasSubstr("n2: the agent there ended before it had sent all that the ranks there wrote"));
   EXPECT_TRUE(outcome().unclean.empty());
+}
+
+TEST_F(JobRunnerTest, CountsStraysOfEachSweptHostAndListsTwentyAtMost) {
+  run_job(2);
+  agents_->may_sweep = true;
+  for (const int agent : {0, 1}) agents_->to->agent_gone(agent, base::error(base::Code::kUnavailable, "killed"));
+  ASSERT_EQ(agents_->sweeps.size(), 2u);
+  std::string killed;
+  for (int pid = 100; pid < 115; ++pid) killed += fmt::format("pid {} (sleep)\n", pid);
+  for (const auto& [agent, done] : agents_->sweeps) done(CommandResult{.output = killed});
+  EXPECT_EQ(outcome().strays_killed, 30);
+  EXPECT_EQ(outcome().stray_lines.size(), 20u);
+  EXPECT_THAT(notes_, IsSupersetOf({"n1: searched for leftover processes, 15 killed",
+                                    "n2: searched for leftover processes, 15 killed"}));
 }
 
 TEST_F(JobRunnerTest, AnAgentThatHasSentAllMayEnd) {
