@@ -221,7 +221,7 @@ def test_a_process_set_that_was_not_added():
     for make in (lambda some: hvd.DistributedGradientTape(tf.GradientTape(), process_set=some),
                  lambda some: hvd.DistributedOptimizer(tf.keras.optimizers.SGD(1.0), process_set=some),
                  lambda some: hvd.alltoall(tf.ones(2), process_set=some)):
-        with pytest.raises(ValueError, match=r"ranks=\[0\]\) was not added, .*: give it to init"):
+        with pytest.raises(ValueError, match=r"ranks=\[0\], mpi_comm=None\) was not added, .*: give it to init"):
             make(hvd.ProcessSet([0]))
 
 

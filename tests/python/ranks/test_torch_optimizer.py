@@ -564,7 +564,7 @@ def test_a_process_set():
 
 def test_a_process_set_that_was_not_added():
     """It would be a training of each rank by itself."""
-    with pytest.raises(ValueError, match=r"ranks=\[0\]\) was not added, .*: give it to init"):
+    with pytest.raises(ValueError, match=r"ranks=\[0\], mpi_comm=None\) was not added, .*: give it to init"):
         hvd.DistributedOptimizer(sgd(network().parameters()), process_set=hvd.ProcessSet([0]))
     with pytest.raises(ValueError, match="was not added"):
         hvd.alltoall(torch.ones(2), process_set=hvd.ProcessSet([0]))
