@@ -18,6 +18,8 @@ from muster.torch.repeated import Repeated
 from muster.torch.results import Results
 from muster.torch.tensors import new_idle
 
+del test_a_device_that_libmuster_does_not_know  # noqa: F821  It is about a device that is no GPU.
+
 
 @pytest.fixture(autouse=True)
 def on_gpu(gpu, monkeypatch):  # noqa: F811
