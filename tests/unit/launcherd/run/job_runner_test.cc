@@ -199,7 +199,7 @@ TEST_F(JobRunnerTest, CountsStraysOfEachSweptHostAndListsTwentyAtMost) {
   ASSERT_EQ(agents_->sweeps.size(), 2u);
   std::string killed;
   for (int pid = 100; pid < 115; ++pid) killed += fmt::format("pid {} (sleep)\n", pid);
-  for (const auto& [agent, done] : agents_->sweeps) done(CommandResult{.output = killed});
+  for (const auto& [agent, done] : agents_->sweeps) done(CommandResult{0, killed, ""});
   EXPECT_EQ(outcome().strays_killed, 30);
   EXPECT_EQ(outcome().stray_lines.size(), 20u);
   EXPECT_THAT(notes_, IsSupersetOf({"n1: searched for leftover processes, 15 killed",
