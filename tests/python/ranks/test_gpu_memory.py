@@ -40,7 +40,7 @@ class Device:
 class StandIn:
     """What muster.torch asks of a contiguous CUDA tensor."""
 
-    is_cpu, is_cuda, is_sparse, requires_grad = False, True, False, False
+    is_cpu, is_cuda, is_meta, is_sparse, requires_grad = False, True, False, False, False
     layout, device = torch.strided, "cuda:0"
 
     def __init__(self, device, values, dtype=torch.float32):

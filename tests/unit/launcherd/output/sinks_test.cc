@@ -39,7 +39,15 @@ TEST_F(FileSinkTest, WritesExactBytesPerRankAndStream) {
   EXPECT_EQ(content(folder_ + "/a/b/rank.0/stdout"), "one\rtwo");
   EXPECT_EQ(content(folder_ + "/a/b/rank.0/stderr"), "");
   EXPECT_EQ(content(folder_ + "/a/b/rank.1/stderr"), std::string("\0\xff", 2));
-  EXPECT_EQ((*sink)->write(2, OutputStream::kStdout, "x", 0).code(), base::Code::kInternal);
+}
+
+TEST_F(FileSinkTest, MakesFilesOfASpawnedRankWhenItWrites) {
+  auto sink = FileSink::create(folder_, 2);
+  ASSERT_TRUE(sink.ok()) << sink.status();
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/rank.2"));
+  EXPECT_TRUE((*sink)->write(2, OutputStream::kStdout, "x", 0).ok());
+  EXPECT_EQ(content(folder_ + "/rank.2/stdout"), "x");
+  EXPECT_EQ(content(folder_ + "/rank.2/stderr"), "");
 }
 
 TEST_F(FileSinkTest, PadsAsHorovodrunDoes) {
