@@ -175,7 +175,8 @@ int serve() {
   Agent agent(std::move(*join), std::move(hello), login_environment, std::move(*wardens), std::move(*link),
               std::move(nvidia));
   const int status = agent.run();
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // there the destructor is checked, too
+// Sanitizer builds run the destructor, to check it, too.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   if (!is_warm) leave(status);
 #endif
   return status;

@@ -16,7 +16,7 @@ struct DiskThread::State {
   std::condition_variable over{};
   std::deque<Work> work{};
   std::shared_ptr<void> kept{};
-  std::shared_ptr<char> alive{};  // alive while the DiskThread is
+  std::shared_ptr<char> alive{};  // liveness token; expires with the DiskThread
   Loop* loop = nullptr;           // valid until `stop`
   std::atomic<bool> stop = false;
   bool is_over = false;

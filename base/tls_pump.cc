@@ -22,7 +22,8 @@ void TlsPump::prepare(pollfd& remote, pollfd& local) const {
   local = {local_.get(), 0, 0};
   if (!has_local_ended_ && outgoing_.empty()) local.events |= POLLIN;
   if (!incoming_.empty()) local.events |= POLLOUT;
-  // The same for the local socket. One that has ended is still polled, to detect that it is gone.
+  // Do not poll the local socket without events, either. But poll it after its end of stream, to detect that it is
+  // gone.
   if (is_local_gone_ || (!has_local_ended_ && local.events == 0)) local.fd = -1;
 }
 

@@ -85,8 +85,8 @@ Result<std::string> role_exports(const Role& role, const Values& values, long fi
   return text.empty() ? std::string("  :\n") : text;
 }
 
-// The ranks of each role, as a test of the shell; empty for the role with the rest. Roles before that one count from
-// rank 0, roles behind it from the last rank.
+// Returns for each role a shell test that selects its ranks. The test is empty for the role that gets the remaining
+// ranks. Roles before that role count from rank 0, roles after it from the last rank.
 std::vector<std::pair<const Role*, std::string>> role_tests(const std::vector<RoleRanks>& roles) {
   std::vector<std::pair<const Role*, std::string>> tests;
   const auto rest = std::ranges::find(roles, -1, &RoleRanks::count);

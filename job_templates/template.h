@@ -56,7 +56,7 @@ enum class GpuMaker { kNvidia, kAmd, kIntel };
 
 // A description of a host. Zero means that the template does not say.
 struct NodeLook {
-  std::string names{};  // "nid{n:05}"
+  std::string names{};  // such as "nid{n:05}"
   int sockets = 0;
   int cores = 0;    // per socket
   int threads = 1;  // per core

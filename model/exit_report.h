@@ -64,7 +64,7 @@ std::string describe_to_peers(const RankEnd& end);
 // (Terminated) after the stop; rank 9 ended with exit code 1".
 std::string describe_consequences(const std::vector<RankEnd>& ends, int root);
 
-// Such as "0-3,7".
+// Formats ranks as ranges, such as "0-3,7".
 std::string format_rank_list(std::vector<int> ranks);
 
 }  // namespace muster::model

@@ -68,7 +68,7 @@ enum class MapBy { kSlot, kNode };
 struct PlacementRequest {
   std::vector<HostSpec> hosts{};  // empty means localhost with np slots
   int np = 0;                     // 0 means: with -N that many on every host, else as many as there are slots
-  int ranks_per_node = 0;         // -N, the slots of hosts without explicit ones; 0 if not given
+  int ranks_per_node = 0;         // -N: the slots of each host that gives none itself; 0 if not given
   bool oversubscribe = false;
   MapBy map_by = MapBy::kSlot;
 };

@@ -20,8 +20,7 @@ struct Role {
   std::vector<std::string> command{};      // empty means the job's
   std::vector<std::string> environment{};  // NAME or NAME=VALUE; overrides the job's
   std::string workdir{};                   // empty means the job's
-  std::vector<HostSpec>
-      hosts{};  // empty means any of the job's; otherwise only these, with at most these slots of each
+  std::vector<HostSpec> hosts{};           // empty: any host of the job; otherwise only these, up to their slots
   // The role serves the others. The job has no more use for it when all other roles have ended.
   bool is_service = false;
 };

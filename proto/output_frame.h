@@ -37,7 +37,7 @@ enum class OutputKind : std::uint8_t {
   kAck = 4,     // sequence: the launcher has accepted all frames up to this one
   kEnd = 5,     // rank; payload: bytes of stdout (u64), bytes of stderr (u64)
   kFinish = 6,  // no rank of this agent will send more output
-  kGap = 7,     // sequence: no frame up to this one is sent again; payload: bytes of Data in all of them (u64)
+  kGap = 7,     // sequence: frames up to this one are never sent again; payload: their bytes of Data (u64)
 };
 
 enum class OutputStream : std::uint8_t { kStdout = 1, kStderr = 2 };
@@ -77,7 +77,7 @@ std::uint64_t decode_gap_bytes(std::string_view payload);  // payload of a parse
 struct OutputParse {
   enum class State { kFrame, kNeedMore };
   State state = State::kNeedMore;
-  OutputFrame frame;     // kFrame
+  OutputFrame frame;     // set only for kFrame
   std::size_t size = 0;  // kFrame: bytes to consume; kNeedMore: total bytes that the next frame or header needs
 };
 

@@ -43,7 +43,7 @@ struct HorovodServerCounts {
   std::uint64_t expired = 0;     // connections closed at the time limit
   std::uint64_t made_room = 0;   // connections closed for newer ones
   std::uint64_t sent_bytes = 0;  // of replies' heads and bodies
-  std::size_t connections = 0;   // now
+  std::size_t connections = 0;   // open now
 };
 
 class HorovodServer {

@@ -162,7 +162,7 @@ struct Encoder {
 };
 
 SessionMessage parse(Parser& from) {
-  // Braced initializers evaluate their arguments in order.
+  // The fields are read in the right order, because braced initializers evaluate their arguments in order.
   switch (static_cast<Type>(from.number<std::uint8_t>())) {
     case Type::kHello:
       return SessionHello{from.number<std::uint32_t>(), from.number<std::int32_t>()};

@@ -64,7 +64,7 @@ class Store {
   // `ready` is called once, when all keys exist; a queue with entries counts as existing. If they exist already, it is
   // called from within wait(), which then returns 0. Longer waits are served first.
   virtual WaitId wait(std::vector<std::string> keys, std::function<void()> ready) = 0;
-  // True if it was still waiting; `ready` is then not called.
+  // Returns true if the wait was still pending; `ready` is then not called.
   virtual bool cancel_wait(WaitId id) = 0;
 };
 

@@ -86,7 +86,7 @@ void TorchRequestParser::begin(TorchOp op) {
   position_ = 1;
   fields_ = 0;
   repeated_ = 0;
-  constexpr std::size_t kKept = 1024;  // free the positions after a request with many keys
+  constexpr std::size_t kKept = 1024;  // more capacity than this is freed, after a request with many keys
   if (texts_.capacity() > kKept) std::vector<Text>().swap(texts_);
   texts_.clear();
 }

@@ -28,7 +28,7 @@ struct DrmClient {
 std::optional<DrmClient> parse_drm_client(std::string_view fdinfo);
 
 struct DrmUser {
-  pid_t pid = 0;  // as the /proc below `root` numbers it
+  pid_t pid = 0;  // the pid that <root>/proc shows, which may be another PID namespace's
   DrmClient client;
 };
 

@@ -87,7 +87,7 @@ std::size_t FrameRing::size_of_first(std::uint64_t count) const {
 }
 
 base::Status FrameRing::acknowledge(std::uint64_t sequence) {
-  if (sequence >= taken_ && sequence < acknowledged_) {  // it acknowledges bytes of ahead_
+  if (sequence >= taken_ && sequence < acknowledged_) {  // the launcher acknowledges a frame of ahead_
     taken_ = sequence;
     return base::ok_status();
   }

@@ -35,7 +35,7 @@ class JobStores {
   JobStores(const JobStores&) = delete;
   JobStores& operator=(const JobStores&) = delete;
 
-  // Opens what this host serves and puts the ports into `answer`. Call it before any rank runs.
+  // Opens the ports of this host's stores and puts them into `answer`. Call it before any rank runs.
   base::Status open(const v1::Prepare& prepare, v1::Prepared& answer);
   // Serves this host's ranks. Call it when the other hosts' ports are known.
   base::Status serve_ranks(const v1::Launch& launch);

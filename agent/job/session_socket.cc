@@ -52,7 +52,7 @@ base::Result<base::UniqueFd> listen_in(const std::string& directory) {
 
 }  // namespace
 
-// One connection of a rank. Answers of the keys may come after it is gone, so they hold it weakly.
+// One connection of a rank. Callbacks of the key store may run after it is gone, so they hold a weak pointer to it.
 class SessionSocket::Peer : public std::enable_shared_from_this<Peer> {
  public:
   Peer(SessionSocket& owner, std::uint64_t id, base::UniqueFd socket)

@@ -108,7 +108,7 @@ class StageService::Work {
     return &items_[static_cast<std::size_t>(entry)];
   }
 
-  const std::atomic<bool>* stop_ = nullptr;  // valid during an order
+  const std::atomic<bool>* stop_ = nullptr;  // valid only while an order runs
   std::optional<StageFolder> folder_;
   std::vector<StageItem> items_;
   // The first problem. After it nothing more is done until the launcher opens another folder.

@@ -11,7 +11,8 @@ namespace muster::agent::inline pmi {
 namespace {
 
 constexpr int kVersion = 5;
-// Sizes of the C structs. Slurm's and flux-coral2's sizes differ only for distances (0 or 2), and neither writes any.
+// Sizes of the C structs. Slurm and flux-coral2 disagree only on the size of a distance (0 or 2), and neither writes
+// distances.
 constexpr std::size_t kHeaderBytes = 160;
 constexpr std::size_t kProfileBytes = 36;
 constexpr std::size_t kProgramBytes = 12;

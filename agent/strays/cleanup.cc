@@ -177,7 +177,8 @@ base::Status Cleaner::kill_strays() {
   return base::ok_status();
 }
 
-// Sets the state of all processes. Those that the last search still saw are left.
+// Sets the final state of each process in the report. It is kLeft if the last search found it and it still lives,
+// otherwise kGone.
 void Cleaner::settle(const std::vector<Stray>& left) {
   for (Remains& remains : report_.remains) {
     if (remains.kind != RemainsKind::kProcess) continue;

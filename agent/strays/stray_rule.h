@@ -23,7 +23,7 @@ namespace muster::agent::inline strays {
 enum class JobState { kDead, kLeaseRuns, kLives };
 
 struct SessionSight {
-  bool is_locked = false;  // agent or warden lives
+  bool is_locked = false;  // the session's agent or warden lives
   bool lease_has_passed = true;
 };
 

@@ -38,7 +38,7 @@ std::string row(const Check& check) {
 std::string format_differences(const std::vector<HostDiagnosis>& diagnoses) {
   struct Row {
     std::string advice;
-    std::vector<std::pair<std::string, std::vector<std::string>>> hosts_of;  // by value
+    std::vector<std::pair<std::string, std::vector<std::string>>> hosts_of;  // each value, and the hosts that have it
   };
   std::vector<std::pair<std::string, Row>> rows;
   for (const HostDiagnosis& diagnosis : diagnoses) {

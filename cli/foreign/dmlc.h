@@ -16,7 +16,8 @@
 
 namespace muster::cli::inline foreign {
 
-// The options of `muster dmlc`: launch.py's, and those of hvdrun that do not say how many ranks run and where.
+// The options of `muster dmlc`: launch.py's options, and hvdrun's except those for the number and the
+// hosts of ranks.
 const FlagTable& dmlc_flags();
 
 // Reads the files of hosts. Mistakes begin with "muster dmlc: ".

@@ -35,7 +35,7 @@ struct TorchLine {
   std::string python;           // the Python named before -m; empty if none is named
   bool is_launch = false;       // the line is one of torch.distributed.launch
   bool asks_help = false;
-  bool has_dashes = false;       // an option is spelled as --nproc-per-node
+  bool has_dashes = false;       // an option is spelled with dashes, as --nproc-per-node is
   bool has_underscores = false;  // an option is spelled as --nproc_per_node
 };
 

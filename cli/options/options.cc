@@ -397,7 +397,7 @@ Result<job_templates::Template> named_template(const GivenOption& option, const 
                is_node ? "; a shape is SOCKETSxCORES[xTHREADS][+GPUS]" : "");
 }
 
-// Returns the last such option on the line. nullptr if it is not given.
+// Returns the last option `name` on the line. nullptr if the line has none.
 const GivenOption* given(const CommandLine& line, std::string_view name) {
   const GivenOption* found = nullptr;
   for (const GivenOption& option : line.options) {

@@ -16,8 +16,8 @@ namespace muster::cli::inline options {
 
 // Removes the programs and their own options from `line`, and makes a role of each. The role is named after the
 // program.
-// If `line` has one program only, returns the roles of the configuration file that the line or the environment names.
-// Empty if neither has any; `line` is then unchanged. Reads that configuration file.
+// If `line` has one program only, reads the configuration file that the line or the environment names, and returns the
+// file's roles. If the file has none, returns an empty list and leaves `line` unchanged.
 base::Result<std::vector<model::Role>> take_programs(CommandLine& line, const base::Environment& environment,
                                                      const FlagTable& table);
 

@@ -1,5 +1,5 @@
-// The options and the help text of `muster submit`. It takes hvdrun's options on ranks, hosts, program, life and
-// Horovod's tuning, and adds its own.
+// The options and the help text of `muster submit`. It takes hvdrun's options for ranks, hosts, the program,
+// its lifetime and Horovod's tuning, and adds its own.
 #include <algorithm>
 
 #include "cli/options/hvdrun_flags.h"

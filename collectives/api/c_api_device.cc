@@ -52,7 +52,7 @@ Result<std::shared_ptr<AttachedGpu>> attach(Communicator& on, int device, std::s
   NcclPart part = inherited == nullptr ? NcclPart{} : std::move(inherited->nccl);
   MUSTER_ASSIGN_OR_RETURN(made->team, DeviceTeam::attach(on, device, std::move(part)));
   auto gate = StreamGate::make(made->team->shared_gpu());
-  if (!gate.ok()) {  // the other ranks think that all are attached
+  if (!gate.ok()) {  // cancel, because the other ranks assume that all are attached
     const auto& own = on.world().member(on.world().rank());
     on.cancel({gate.status().code(), own.rank, own.host, gate.status().message()});
     return gate.status();

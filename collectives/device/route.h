@@ -58,9 +58,9 @@ class Route {
   virtual base::Result<DeviceMemory> release(void* memory) = 0;
 };
 
-// A rank's announcement of an operation. Ranks that call different operations notice it before data moves. It also says
-// where its buffers lie for other ranks; region 0 means nowhere. NcclRoute puts 1 or 0 there, for yes or no. Trivially
-// copyable.
+// A rank's announcement of an operation. It lets ranks detect different operations before data moves. It also says
+// where other ranks find the rank's buffers; region 0 means nowhere. NcclRoute puts 1 or 0 there, for yes or no.
+// Trivially copyable.
 struct Said {
   Call call;
   std::uint32_t in_region = 0;

@@ -69,7 +69,7 @@ class SharedGpu final : public Staged {
   base::Status move(std::vector<Move> moves);
 
   Event reached_;
-  std::byte* closed_ = nullptr;  // in memory of all ranks; a flag for each rank that it has unmapped all memory
+  std::byte* closed_ = nullptr;  // a flag per rank, in shared memory: the rank has unmapped all memory
   IpcMemory memory_;
   const std::size_t share_;
   std::vector<DeviceAddress> rooms_;  // buffers for pieces, by rank, share_ bytes each

@@ -434,7 +434,7 @@ void Engine::end(base::Status why) {
   Failure failure = left_.code != base::Code::kOk ? left_ : data_->failure();
   if (failure.code == base::Code::kOk) failure = control_->failure();
   if (failure.code == base::Code::kOk) failure = {why.code(), -1, "", why.message()};
-  // The other ranks may be in an operation that this rank no longer takes part in.
+  // Cancel, because the other ranks may wait in an operation that this rank has left.
   cancel(failure);
   const std::lock_guard lock(mutex_);
   ended_ = why;

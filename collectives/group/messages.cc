@@ -380,7 +380,7 @@ void Messages::wake() {
   links_->bell().ring();
   if (pollers_.load() == 0) return;
   const std::uint64_t one = 1;
-  if (write(wake_.get(), &one, sizeof one) < 0) return;  // a full counter wakes, too
+  if (write(wake_.get(), &one, sizeof one) < 0) return;  // if the counter is full, poll() wakes anyway
 }
 
 }  // namespace muster::collectives::group

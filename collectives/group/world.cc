@@ -30,7 +30,7 @@ constexpr milliseconds kMeetingSlice{250};
 constexpr milliseconds kRedialPause{100};
 // The time that news needs from the agent that saw a rank end, through the launcher, to the ranks of other hosts.
 constexpr milliseconds kEndNewsTime{800};
-constexpr milliseconds kOpinionTime{800};  // ranks of one operation reach its deadline at about the same time
+constexpr milliseconds kOpinionTime{800};  // suffices: the ranks of an operation reach its deadline almost together
 
 }  // namespace
 

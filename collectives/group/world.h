@@ -128,7 +128,8 @@ class World {
   // Whether any of `ranks` has published the rank that it waits for.
   bool late_for_any(const std::string& communicator, std::span<const int> ranks);
 
-  // `heard` is called on the service thread. A call that runs during unhear_failure() may end after it.
+  // `heard` is called on the service thread. A call that has begun before unhear_failure() may end after
+  // unhear_failure() returns.
   std::uint64_t hear_failure(const std::string& communicator, std::function<void(const Failure&)> heard);
   void unhear_failure(std::uint64_t id);
 

@@ -20,7 +20,7 @@ struct Failure {
 
 // The failure as text, to be put into the job's store for ranks of other hosts.
 std::string encode(const Failure& failure);
-// If encode() has not made the text, returns an ABORTED failure without a rank.
+// Returns an ABORTED failure without a rank if `text` does not come from encode().
 Failure decode_failure(const std::string& text);
 
 // Zero bytes are a valid record without a failure. Any thread of any process that has it mapped may use it. What is

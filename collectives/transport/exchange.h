@@ -25,7 +25,7 @@
 
 namespace muster::collectives::inline transport {
 
-// Part of each message's header, so that ranks that chose differently find out.
+// Part of each message's header, so that ranks detect that they chose different algorithms.
 enum class Algorithm : std::uint32_t {
   kNone,
   kRing,

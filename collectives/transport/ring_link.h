@@ -33,7 +33,7 @@ class RingLink final : public Link {
   // It must be zero when the first link is made, and it cannot serve a second one. `peer` is a name such as "rank 3
   // (n2)".
   RingLink(RingHead& outgoing, RingHead& incoming, std::size_t capacity, Flag& peer_bell, std::string peer);
-  // Closes the stream: the peer finds its end behind the bytes that were sent.
+  // Closes the stream. The peer first reads all bytes that were sent, then the end of the stream.
   ~RingLink() override;
   RingLink(const RingLink&) = delete;
   RingLink& operator=(const RingLink&) = delete;

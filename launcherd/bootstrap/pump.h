@@ -29,7 +29,7 @@ class PumpItem {
   virtual bool serve(std::span<const pollfd, kFds> fds) = 0;  // false: the item is done, and the pump destroys it
   // The pump calls serve() at this time too.
   virtual std::optional<base::MonotonicTime> deadline() const { return std::nullopt; }
-  virtual void ask_to_end() {}  // the pump is being destroyed; start what the item's destructor finishes
+  virtual void ask_to_end() {}  // the pump is being destroyed; start the shutdown that the destructor completes
 };
 
 class Pump {

@@ -200,7 +200,7 @@ void HostProbes::Core::ask(std::size_t index, const v1::ProbeCommand& command, m
 void HostProbes::Core::ask_clock(std::size_t index) {
   v1::ProbeCommand command;
   command.mutable_read_clock();
-  // Readings follow each other. Each one begins with a call of this function.
+  // Each call of this function takes one reading. Its answer starts the next one.
   const auto before = std::chrono::system_clock::now();
   hosts_[index].link->ask(command, kClockTime, [this, index, before](base::Result<v1::ProbeAnswer> answer) {
     if (!answer.ok()) return fail(index, answer.status().with_context("host " + hosts_[index].findings.host.name));

@@ -24,7 +24,7 @@ struct Allocation {
   std::string scheduler;  // "Slurm", "PBS", "Cobalt", "LSF", "Flux"
   std::string source;     // "SLURM_JOB_NODELIST", "PBS_NODEFILE /var/spool/…"
   std::vector<model::HostSpec> hosts;
-  // True if the scheduler does not say how many ranks a host that is listed once is for.
+  // True if some host is listed once, and the scheduler does not say how many ranks it may run.
   bool has_uncounted = false;
 };
 

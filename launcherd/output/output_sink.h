@@ -29,8 +29,8 @@ class OutputSink {
   virtual void begin_attempt(int /*attempt*/) {}
   // The calls until the next frame() belong to this numbered frame of an agent. Each frame comes once, in order.
   virtual void frame(int /*agent*/, std::uint64_t /*sequence*/) {}
-  // An earlier launcher took `bytes` of the ranks on `host`, in frames up to that of frame(). This sink lacks them,
-  // and no other copy exists.
+  // An earlier launcher accepted `bytes` of output of the ranks on `host`, in frames up to frame(). This sink lacks
+  // them, and no other copy exists.
   virtual base::Status lost(std::uint64_t /*bytes*/, const std::string& /*host*/) { return base::ok_status(); }
   // No rank of the agent sends more.
   virtual base::Status end_agent(int /*agent*/) { return base::ok_status(); }

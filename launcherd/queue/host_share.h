@@ -95,7 +95,7 @@ struct DeviceCounts {
   bool is_error = false;  // devices_for() returned nullopt
 };
 DeviceCounts count_devices(const std::vector<std::string>& devices, const model::NodeShape& node, const HostUse& use);
-// Returns for how many ranks of the job these devices suffice, given what is in use. kAnyRanks if for any number.
+// Returns how many ranks of the job these devices can serve, given what is in use. kAnyRanks means no limit.
 inline constexpr int kAnyRanks = 1 << 30;
 int ranks_for_gpus(const ShareWish& wish, const DeviceCounts& devices, int slots);
 int ranks_for_gpus(const ShareWish& wish, const std::vector<std::string>& devices, const model::NodeShape& node,

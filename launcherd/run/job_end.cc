@@ -83,7 +83,7 @@ void JobRunner::Core::stop_when_taken_up(StopCause cause) {
 
 void JobRunner::Core::begin_stop(StopCause cause, std::chrono::milliseconds grace, const std::string& reason) {
   if (stopping_ || finished_) return;
-  // A failure after an early stop is not the reason why the job ends.
+  // If an early stop was requested, report it as the cause, not a failure that came after it.
   if (!launched_ && early_stop_ != StopCause::kNone) cause = early_stop_;
   stopping_ = true;
   cause_ = cause;

@@ -12,7 +12,7 @@ namespace {
 
 using base::Code;
 
-// A writer waits so long for a reader that recovers the log, and vice versa. No other process uses the file.
+// How long a writer waits for a reader that recovers the log, and vice versa. No other process uses the file.
 constexpr int kBusyMilliseconds = 2000;
 
 // Recognises a failed write by SQLite's extended code. SQLite may have rolled back since, so errno is lost.

@@ -1,4 +1,4 @@
-"""Gives the state of a training to all ranks: variables, any object."""
+"""Broadcasts the state of a training to all ranks: variables, or any object."""
 
 import tensorflow as tf
 

@@ -72,8 +72,9 @@ def _on_its_own_thread(function, tensors, dtypes, name):
 
 
 def add(kind, function, tensors, dtypes, name, ignore_name_scope=False):
-    """Returns the tensors of function(arrays of `tensors`, name on all ranks). The function is called when the default
-    graph runs. `kind` is the kind of the operation. `name` is the user's, or None."""
+    """Returns the tensors that `function` computes. Its arguments are the arrays of `tensors`, and the name that all
+    ranks use. It is called when the default graph runs. `kind` is the kind of the operation. `name` is the
+    user's, or None."""
     label = []  # in a graph of TensorFlow 1 it is known only once the node exists
 
     def run(*given):
