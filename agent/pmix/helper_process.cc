@@ -62,8 +62,8 @@ void HelperProcess::end() {
 
 std::string HelperProcess::reap() {
   if (pid_ == 0) return "has ended";
-  // It may have closed its socket without ending, so end it.
-  ::kill(pid_, SIGTERM);
+  // It may have closed its socket without ending. Use SIGKILL, because SIGTERM waits while a process is stopped.
+  ::kill(pid_, SIGKILL);
   int status = 0;
   ::waitpid(std::exchange(pid_, 0), &status, 0);
   if (WIFSIGNALED(status)) return fmt::format("was ended by signal {}", WTERMSIG(status));
