@@ -165,7 +165,7 @@ base::JobId id_of(int number) {
   return *base::JobId::parse(text);
 }
 
-// Of this thread, so that what else runs on the machine does not count.
+// Measures this thread alone, so that other programs on the machine do not count.
 double cpu_ms() {
   timespec now{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

@@ -23,7 +23,7 @@ using base::Status;
 
 constexpr std::size_t kMaxParts = 16;
 
-// Where a template is: in a file, or built in.
+// The place of a template: a file, or the program itself.
 struct Found {
   std::string name;
   std::string path;  // empty if built in

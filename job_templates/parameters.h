@@ -61,7 +61,8 @@ struct FillWish {
 // (rounded up), {time:seconds}, {time:hm} as 1:30, else 1:30:00.
 base::Result<std::optional<std::string>> fill(const Text& text, const Values& values, FillWish wish = {});
 
-// As fill(), in pieces. A name in braces that is not a parameter is a piece of its own, so no value can pose as one.
+// Does the same as fill(), in pieces. A name in braces that is not a parameter is a piece of its own, so no value can
+// pose as one.
 struct FilledPiece {
   std::string text;
   bool is_name = false;

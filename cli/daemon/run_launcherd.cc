@@ -45,8 +45,8 @@ base::Result<std::vector<model::HostSpec>> hosts_of(const ParsedLauncherd& parse
   HvdrunOptions options = parsed.options;
   MUSTER_ASSIGN_OR_RETURN(const HostSource source, find_hosts(options, environment, directory));
   std::vector<model::HostSpec> hosts = std::move(options.job.placement.hosts);
-  // As with hvdrun, hosts that are listed once, by the user or by a scheduler that counts no tasks, are asked for their
-  // GPUs.
+  // hvdrun does the same: it asks hosts for their GPUs if the user, or a scheduler that counts no tasks, lists them
+  // once.
   settle_uncounted(options, source, hosts);
   if (hosts.empty() && !parsed.accept_agents) {
     const int processors = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));

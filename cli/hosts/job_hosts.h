@@ -28,7 +28,7 @@ base::Result<HostSource> find_hosts(HvdrunOptions& options, const base::Environm
 // launcherd can ask only hosts whose agents we start over ssh.
 void settle_uncounted(const HvdrunOptions& options, const HostSource& source, std::vector<model::HostSpec>& hosts);
 
-// As find_hosts(), but returns only the note.
+// Does the same as find_hosts(), but returns only the note.
 base::Result<std::string> choose_hosts(HvdrunOptions& options, const base::Environment& environment,
                                        const std::string& directory);
 

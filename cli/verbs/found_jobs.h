@@ -39,8 +39,8 @@ base::Result<std::vector<v1::Job>> list_all_jobs(launcherd::ApiClient& client, b
 base::Result<FoundJob> job_named(const VerbCall& call, const std::string& word);
 // Returns the job that the verb's only word names, or the only job if there is no word.
 base::Result<FoundJob> one_job(const VerbCall& call);
-// As one_job(), for verbs that only read. Without a word, if every job has ended, it returns the newest job, and a
-// remark tells the user which one it is.
+// Does the same as one_job(), for verbs that only read. Without a word, if every job has ended, it returns the newest
+// job, and a remark tells the user which one it is.
 base::Result<FoundJob> one_job_or_newest(const VerbCall& call);
 
 // Returns the job with at most `max_ranks` of its ranks. 0 means all; this may take several requests.

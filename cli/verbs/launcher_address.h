@@ -23,7 +23,7 @@ base::Result<launcherd::LauncherAddress> named_launcherd(const std::string& addr
                                                          const Settings& settings,
                                                          const base::Environment& environment);
 
-// As find_launcherd(), for commands that need one. The error tells how to start one.
+// Does the same as find_launcherd(), for commands that need one. The error tells how to start one.
 base::Result<launcherd::LauncherAddress> need_launcherd(const Settings& settings, const base::Environment& environment);
 
 }  // namespace muster::cli::verbs

@@ -12,7 +12,7 @@ namespace muster::cli::inline view {
 
 // Formats a heading and a line for each job. Empty if there are no jobs.
 std::string format_jobs(const std::vector<v1::Job>& jobs, base::WallTime now);
-// As format_jobs(), with the bytes of output that each job writes in a second.
+// Formats the same table as format_jobs(), with the bytes of output that each job writes in a second.
 std::string format_busy_jobs(const std::vector<v1::Job>& jobs, base::WallTime now);
 
 // Formats one job, its hosts and its ranks.

@@ -16,7 +16,7 @@ namespace muster::cli::inline view {
 // no terminal of this session, because any process may read it then.
 bool is_foreground(int fd);
 
-// As read(2), but in the background it fails with EIO.
+// Reads like read(2), but fails with EIO in the background.
 ssize_t read_quietly(int fd, char* into, std::size_t size);
 
 struct TerminalSize {

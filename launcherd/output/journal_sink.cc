@@ -18,7 +18,7 @@ namespace muster::launcherd::inline output {
 namespace {
 
 constexpr std::uint64_t kSetAsideStep = 4 << 20;  // fallocate reserves space in steps of this size
-// Readers are told at least after this many bytes, even if the hub never rests.
+// The sink notifies readers after this many bytes at the latest, even if the hub never rests.
 constexpr std::uint64_t kTellStep = 256 * 1024;
 
 // True if the file holds only zero bytes from `begin` on. Some file systems leave that after a power cut.

@@ -20,7 +20,7 @@ Lexeme = collections.namedtuple("Lexeme", "kind text offset")
 Namespace = collections.namedtuple("Namespace", "name line")
 # A type that a file defines. `name` is qualified, without the inline namespaces around it.
 Type = collections.namedtuple("Type", "name line")
-# What is open at a place in a file. `name` is None in anonymous namespaces and in types of none.
+# A scope that is open at a place in a file. `name` is None for anonymous namespaces and for types without a name.
 Scope = collections.namedtuple("Scope", "name")
 
 PRODUCT_SUFFIXES = (".h", ".cc", ".cu", ".cuh", ".c")

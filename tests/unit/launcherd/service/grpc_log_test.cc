@@ -1,4 +1,4 @@
-// What gRPC logs as an error comes in the launcher's log, at most one line a minute. gpr_log() is what gRPC calls.
+// Errors that gRPC logs appear in the launcher's log, at most one line a minute. gRPC logs through gpr_log().
 #include "launcherd/service/grpc_log.h"
 
 #include <grpc/grpc.h>
