@@ -62,33 +62,33 @@ int run_cleanup_verb(const std::string&, const Words& arguments) {
 
 constexpr auto kVerbs = std::to_array<Verb>(
     {{"jobs", "the jobs that run or wait", jobs_doc, run_jobs},
-     {"status", "a job with its hosts and ranks, or what it waits for", status_doc, run_status},
+     {"status", "a job with its hosts and ranks, or the reason it waits", status_doc, run_status},
      {"submit", "give a job to launcherd", submit_doc, run_submit},
-     {"templates", "the job templates that there are", templates_doc, run_templates},
-     {"render", "print a job's script, from a template", render_doc, run_render},
-     {"logs", "what the ranks of a job have written", logs_doc, run_logs},
+     {"templates", "list the job templates", templates_doc, run_templates},
+     {"render", "print a job script made from a template", render_doc, run_render},
+     {"logs", "the output of a job's ranks", logs_doc, run_logs},
      {"wait", "wait for a job's end; the exit code is the job's", wait_doc, run_wait},
      {"attach", "follow a job as if it ran in the foreground", attach_doc, run_attach},
-     {"events", "what has happened to a job", events_doc, run_events},
+     {"events", "the events of a job", events_doc, run_events},
      {"kill", "end jobs", kill_doc, run_kill},
-     {"hosts", "launcherd's hosts: what they have and what uses it", hosts_doc, run_hosts},
+     {"hosts", "launcherd's hosts, their slots and what uses them", hosts_doc, run_hosts},
      {"top", "hosts and jobs, live", top_doc, run_top},
-     {"stacks", "where every rank of a running job is", stacks_doc, run_stacks},
+     {"stacks", "show what every rank of a running job is doing", stacks_doc, run_stacks},
      {"ensemble", "run many jobs over the hosts of one allocation", ensemble_doc, run_ensemble},
      {"torchrun", "run a torch program on all hosts; takes torchrun's command lines", torchrun_doc, run_torchrun},
      {"torch.distributed.launch", "the same with --local_rank=N as the script's first argument", torchrun_doc,
       run_torchrun},
      {"dmlc", "run MXNet's parameter server on all hosts; takes launch.py's command lines", dmlc_doc, run_dmlc},
-     {"doctor", "look for what would keep jobs from running on hosts", doctor_doc, run_doctor_verb},
-     {"cleanup", "end what dead jobs have left on hosts", cleanup_doc, run_cleanup_verb},
+     {"doctor", "check whether jobs can run on hosts", doctor_doc, run_doctor_verb},
+     {"cleanup", "find and end what dead jobs left on hosts", cleanup_doc, run_cleanup_verb},
      {"compat", "which frameworks' own clients were run against this build", compat_doc, run_compat}});
 
 std::string usage() {
-  std::string text = "Usage: muster VERB [options]\n\nVerbs (muster VERB --help tells more):\n";
+  std::string text = "Usage: muster VERB [options]\n\nVerbs (muster VERB --help explains each):\n";
   for (const Verb& verb : kVerbs) text += fmt::format("  {:<26}{}\n", verb.name, verb.summary);
   return text +
-         "\nmuster --man VERB prints a manual page, muster --completion bash|zsh|fish the completion for a shell.\n"
-         "Jobs of other programs start with hvdrun.\n";
+         "\nmuster --man VERB prints a manual page, muster --completion bash|zsh|fish a completion script.\nTo start "
+         "programs in the foreground, use hvdrun.\n";
 }
 
 int fail(const std::string& message) {
@@ -106,7 +106,7 @@ int print_for(const std::string& option, const Words& words) {
   const std::string& value = words[1];
   if (option == "--man") {
     const auto* verb = std::ranges::find(kVerbs, value, &Verb::name);
-    return verb == kVerbs.end() ? fail("there is no verb " + base::printable(value)) : print(man_page(verb->doc()));
+    return verb == kVerbs.end() ? fail("unknown verb " + base::printable(value)) : print(man_page(verb->doc()));
   }
   CompletedProgram program{.name = "muster", .verbs = {}};
   for (const Verb& verb : kVerbs) program.verbs.push_back({verb.name, verb.doc().table});

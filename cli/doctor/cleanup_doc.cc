@@ -6,18 +6,18 @@ namespace muster::cli::inline doctor {
 const CommandDoc& cleanup_doc() {
   static const CommandDoc kDoc = {
       .name = "muster cleanup",
-      .summary = "end what dead jobs have left on hosts",
+      .summary = "find and end what dead jobs left on hosts",
       .usage = "[options]",
       .description =
-          "Logs in to all hosts at the same time and looks for what jobs of yours that no longer live have left there: "
-          "processes, session directories, sockets of launchers that were killed, empty cgroups, and files in /dev/shm "
-          "that are named after a job. Prints a table of it, ends it, and looks again whether it is gone. Nothing has "
-          "to run for that, neither a launcher nor an agent.\n\n"
-          "Each host decides by itself whether a job lives: while its agent or the parent of its ranks holds the lock "
-          "in the session directory, and until the job's lease has passed, nothing of it is touched, also not with "
-          "--job. What is left must be so in two looks, 2 s apart. A process belongs to a job by MUSTER_JOB_ID in its "
-          "environment, by its cgroup or session as noted by the job, or as a child of such a process. Processes of "
-          "other users, launchers, sshd and whatever has called this command are never candidates.",
+          "Logs in to all hosts at the same time and searches for strays: what dead jobs of yours left there. Strays "
+          "are processes, session directories, sockets of killed launchers, empty cgroups, and files in /dev/shm that "
+          "bear a job's name. Prints a table of them, ends them, and checks that they are gone. This needs neither a "
+          "launcher nor a running agent.\n\nEach host decides by itself whether a job is alive. A job is alive while "
+          "its agent, or the parent of its ranks, holds the lock in the session directory, and until its lease has "
+          "passed. Nothing of a live job is touched, not even with --job. A stray must be found twice, 2 s apart. A "
+          "process belongs to a job if its environment has the job's MUSTER_JOB_ID, if it is in a cgroup or session "
+          "that the job recorded, or if it is a child of such a process. Processes of other users, launchers, sshd and "
+          "the callers of this command are never ended.",
       .groups = {{FlagGroup::kHosts, "Hosts"},
                  {FlagGroup::kSsh, "Reaching the hosts"},
                  {FlagGroup::kOutput, "Output"},
@@ -26,18 +26,16 @@ const CommandDoc& cleanup_doc() {
       .table = &cleanup_flags(),
       .notes =
           "Without -H and --hostfile: this host. Settings come from configuration files and MUSTER_ variables as for "
-          "hvdrun. A host that cannot be asked is listed as unknown, not as clean.\n\n"
-          "Not found: a process that has left its rank's session and emptied its environment, unless a cgroup holds "
-          "it; "
-          "System V segments; files in /dev/shm with other names; GPU memory without a process: muster doctor names "
-          "it.",
+          "hvdrun. A host that does not answer is listed as unknown, not as clean.\n\nNot found: a process that left "
+          "its rank's session and emptied its environment, unless a cgroup holds it; System V segments; files in "
+          "/dev/shm with other names. Nor is GPU memory without a process: muster doctor names it.",
       .examples = {{"muster cleanup", "this host"},
-                   {"muster cleanup -H n1,n2,n3 --dry-run", "what would be ended"},
+                   {"muster cleanup -H n1,n2,n3 --dry-run", "only show what would be ended"},
                    {"muster cleanup --hostfile hosts --job k3vq7xwb", ""}},
       .exit_codes = {{"0", "nothing is left"},
-                     {"1", "something is left, or found with --dry-run; a host could not be asked"},
-                     {"2", "wrong command line or configuration, or the job is not known or not unique"},
-                     {"125", "no host could be asked"}},
+                     {"1", "something is left, or was found with --dry-run; or a host did not answer"},
+                     {"2", "wrong command line or configuration; no such job, or several jobs begin so"},
+                     {"125", "no host answered"}},
   };
   return kDoc;
 }

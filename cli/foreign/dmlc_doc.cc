@@ -10,15 +10,15 @@ const CommandDoc& dmlc_doc() {
       .summary = "run MXNet's parameter server on all hosts; takes launch.py's command lines",
       .usage = "[options] [launch.py] [options] command",
       .description =
-          "Takes the command lines of MXNet's and dmlc's launch.py: a scheduler, servers and workers run the command, "
-          "told apart by DMLC_ROLE. The exit code is that of the rank that failed; when the workers have ended, or one "
-          "process has failed, nothing is left on any host.\n\n"
-          "The command is a line for a shell, as launch.py takes it; several words are joined by blanks.",
+          "Takes the command lines of launch.py, both MXNet's and dmlc's. A scheduler, servers and workers all run the "
+          "same command; DMLC_ROLE tells each process its role. The exit code is that of the rank that failed. When "
+          "the workers end, or one process fails, Muster ends the rest on all hosts.\n\nThe command is a line for a "
+          "shell, as with launch.py. Several words are joined by blanks.",
       .groups = with_run_groups({{FlagGroup::kTorch, "launch.py's options"}}),
       .table = &dmlc_flags(),
       .notes =
-          "Options end at the first word that is not one of them. The scheduler runs on the first host; with "
-          "launch.py it ran where it was called.",
+          "Options end at the first word that is not an option. The scheduler runs on the first host; launch.py runs "
+          "it where it was called.",
       .examples = {{"muster dmlc -n 2 -s 2 -H hosts --launcher ssh \"python cifar10_dist.py\"", ""},
                    {"muster dmlc -n 4 --launcher local python train.py --kv-store dist_sync", ""}},
       .exit_codes = hvdrun_doc().exit_codes,

@@ -10,17 +10,18 @@ const CommandDoc& torchrun_doc() {
       .summary = "run a torch program on all hosts with one command",
       .usage = "[options] [torchrun | python -m torch.distributed.launch] [options] script [arguments]",
       .description =
-          "Takes the command lines of torchrun and of torch.distributed.launch and starts the ranks on all hosts, from "
-          "here: what would have to be typed on every host is accepted and not needed. The rest is as with hvdrun.\n\n"
-          "As torch.distributed.launch, named in the command line or called as muster torch.distributed.launch, the "
-          "script's first argument is --local-rank=N (--local_rank=N where the rank's torch is older than 2.0), unless "
-          "--use_env is given.",
+          "Takes the command lines of torchrun and of torch.distributed.launch. It starts the ranks on all hosts from "
+          "here, so you type it once. Options that torchrun needs on each host, such as --node-rank, are accepted and "
+          "ignored. The rest is as with hvdrun.\n\nAs torch.distributed.launch, it puts --local-rank=N in front of the "
+          "script's arguments, unless --use_env is given. It is --local_rank=N if the rank's torch is older than 2.0. "
+          "This mode is chosen by naming torch.distributed.launch in the command line, or by calling muster "
+          "torch.distributed.launch.",
       .groups = with_run_groups(
           {{FlagGroup::kTorch, "torch's options"}, {FlagGroup::kTorchUnneeded, "Accepted, and not needed"}}),
       .table = &torchrun_flags(),
       .notes =
           "STREAMS: 0 none, 1 stdout, 2 stderr, 3 both; or RANK:STREAMS,… for local ranks. Variables PET_<OPTION> set "
-          "torch's options as they do for torchrun. Options end at the first word that is not one of them.",
+          "torch's options as they do for torchrun. Options end at the first word that is not an option.",
       .examples =
           {{"muster torchrun --nproc-per-node 4 train.py --epochs 3", ""},
            {"muster torchrun -H n1,n2 --nproc_per_node=4 train.py", ""},

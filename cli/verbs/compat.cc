@@ -23,8 +23,8 @@ constexpr std::size_t kMaxFile = 64u << 10;
 constexpr std::string_view kNotRun = "not run";  // the value in the JSON result
 constexpr std::string_view kNotTried = "not tried here";
 constexpr std::string_view kNothingTried =
-    "All of these are served. None of them was tried with this build yet, which says nothing against them:\n"
-    "docs/compat.md tells what was tried before a release, tools/peers and the end-to-end tests try them here.\n\n";
+    "Muster serves all of these. None was tried with this build yet; that is not a failure.\ndocs/compat.md lists what "
+    "was tried before a release. tools/peers installs the clients, and the end-to-end tests try them.\n\n";
 
 struct Client {
   std::string_view name;

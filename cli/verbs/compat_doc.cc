@@ -22,17 +22,15 @@ const CommandDoc& compat_doc() {
       .summary = "which frameworks' own clients were run against this build",
       .usage = "[options]",
       .description =
-          "Prints, for each client that Muster serves a store or protocol to, whether the tests of this build have run "
-          "the real one, in which version, and how it went. A client that was not installed then is \"not tried "
-          "here\" (\"not run\" in JSON), which says nothing against it. Nothing is run now: tools/peers installs the "
-          "clients, and the end-to-end tests use those that they find.",
+          "Muster serves stores and protocols to clients of other frameworks. For each client this prints whether the "
+          "tests of this build ran the real one, which version, and the result. A client that was not installed then "
+          "is \"not tried here\" (\"not run\" in JSON); that is not a failure. This command runs no client. "
+          "tools/peers installs the clients, and the end-to-end tests use those that they find.",
       .groups = {{FlagGroup::kGeneral, "Options"}},
       .table = &compat_flags(),
       .notes = "",
       .examples = {{"muster compat", ""}, {"muster compat --json", ""}},
-      .exit_codes = {{"0", "no client has failed"},
-                     {"1", "a client has failed"},
-                     {"2", "a mistake in the command line"}},
+      .exit_codes = {{"0", "no client failed"}, {"1", "a client failed"}, {"2", "a mistake in the command line"}},
   };
   return kDoc;
 }

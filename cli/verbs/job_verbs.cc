@@ -114,7 +114,9 @@ int run_kill(const std::string& verb, const std::vector<std::string>& arguments)
   std::optional<int> signo;
   if (const Setting* const name = call.settings().find("signal")) {
     signo = base::signal_named(name->value);
-    if (!signo) return call.fail(fmt::format("{}: there is no signal {}", name->label, base::printable(name->value)));
+    if (!signo)
+      return call.fail(fmt::format("{}: unknown signal {}; use a name such as USR1, or a number", name->label,
+                                   base::printable(name->value)));
   }
   std::vector<FoundJob> jobs;
   for (const std::string& word : call.words()) {

@@ -7,7 +7,7 @@ namespace {
 
 const std::vector<GroupTitle> kGroups = {{FlagGroup::kGeneral, "Options"}};
 constexpr std::string_view kWhich =
-    "JOB is the beginning of a job's id, or its name. Without JOB the only job that has not ended is meant, and if all "
+    "JOB is the beginning of a job's id, or its name. Without JOB, the only job that has not ended is meant; if all "
     "have ended, the newest. Jobs are those that an hvdrun of yours runs on this host, and those of launcherd.";
 
 }  // namespace
@@ -21,8 +21,8 @@ const CommandDoc& jobs_doc() {
       .summary = "the jobs that run or wait",
       .usage = "[options]",
       .description =
-          "Lists the jobs that an hvdrun of yours runs on this host, and those of launcherd, where there is "
-          "one: with those that wait for slots; muster status says for what.",
+          "Lists the jobs that an hvdrun of yours runs on this host. If there is a launcherd, its running and waiting "
+          "jobs are listed, too. muster status shows what a job waits for.",
       .groups = kGroups,
       .table = &kTable,
       .notes = "",
@@ -38,7 +38,7 @@ const CommandDoc& status_doc() {
   static const FlagTable kTable = verb_table(with_launcher_rows({json_row("The muster.v1.Job.")}));
   static const CommandDoc kDoc = {
       .name = "muster status",
-      .summary = "a job with its hosts and ranks, or what it waits for",
+      .summary = "a job with its hosts and ranks, or the reason it waits",
       .usage = "[options] [JOB]",
       .description = kWhich,
       .groups = kGroups,
@@ -54,7 +54,8 @@ const CommandDoc& status_doc() {
 
 const CommandDoc& kill_doc() {
   static const FlagTable kTable = verb_table(with_launcher_rows(
-      {option("signal", {"-s", "--signal"}, "NAME", "Send this signal to all ranks instead, as USR1 or 10, and go on.")
+      {option("signal", {"-s", "--signal"}, "NAME",
+              "Only send this signal to all ranks, such as USR1 or 10; the job goes on.")
            .command_line_only(),
        toggle("now", {{"--now", "true"}}, "SIGKILL at once, without the grace time.").command_line_only()}));
   static const CommandDoc kDoc = {
@@ -62,13 +63,13 @@ const CommandDoc& kill_doc() {
       .summary = "end jobs",
       .usage = "[options] JOB...",
       .description =
-          "Ends jobs as SIGTERM to their hvdrun does: SIGTERM to all ranks, SIGKILL after the job's --kill-grace, "
-          "nothing "
-          "left behind; then waits for the end. Each JOB is the beginning of an id, or a name; muster jobs lists them.",
+          "Ends jobs as SIGTERM to their hvdrun does: all ranks get SIGTERM, then SIGKILL after the job's "
+          "--kill-grace, and no process is left behind. The command waits for the end. Each JOB is the beginning of an "
+          "id, or a name; muster jobs lists them.",
       .groups = kGroups,
       .table = &kTable,
       .notes = "",
-      .examples = {{"muster kill k7", ""}, {"muster kill --signal USR1 k7", "the ranks get it and run on"}},
+      .examples = {{"muster kill k7", ""}, {"muster kill --signal USR1 k7", "the ranks get the signal and run on"}},
       .exit_codes = {{"0", "the jobs have ended"},
                      {"1", "a launcher did not answer"},
                      {"2", "a mistake in the command line, or no such job: nothing was sent"}},
@@ -78,11 +79,11 @@ const CommandDoc& kill_doc() {
 
 const CommandDoc& events_doc() {
   static const FlagTable kTable = verb_table(with_launcher_rows(
-      {toggle("follow", {{"-f", "true"}, {"--follow", "true"}}, "Go on until the job ends.").command_line_only(),
+      {toggle("follow", {{"-f", "true"}, {"--follow", "true"}}, "Follow the job until it ends.").command_line_only(),
        json_row("One muster.v1.Event a line, as --json-events of hvdrun.")}));
   static const CommandDoc kDoc = {
       .name = "muster events",
-      .summary = "what has happened to a job",
+      .summary = "the events of a job",
       .usage = "[options] [JOB]",
       .description = kWhich,
       .groups = kGroups,

@@ -8,19 +8,19 @@ namespace {
 
 const std::vector<GroupTitle> kVerbGroups = {{FlagGroup::kGeneral, "Options"}};
 const std::vector<ExitCode> kCodesOfAJob = {
-    {"0", "all ranks have ended with 0"},
-    {"N, 128+signal", "that of the rank that failed first; 124, 125, 129, 130, 143 as of hvdrun"},
+    {"0", "all ranks ended with 0"},
+    {"N, 128+signal", "the exit code of the rank that failed first; 124, 125, 129, 130, 143 as with hvdrun"},
     {"1", "launcherd did not answer"},
     {"2", "a mistake in the command line, or no such job"}};
 
 FlagRow rank_row() {
-  return option("rank", {"-r", "--rank"}, "LIST", "The output of these ranks only, as 0-3,7.").command_line_only();
+  return option("rank", {"-r", "--rank"}, "LIST", "Only the output of these ranks, such as 0-3,7.").command_line_only();
 }
 
 FlagRow timestamp_row() {
   return toggle("prefix-output-with-timestamp",
                 {{"-prefix-timestamp", "true"}, {"--prefix-output-with-timestamp", "true"}},
-                "Put the time before each line, at which it came to launcherd.")
+                "Begin each line with the time at which launcherd received it.")
       .command_line_only();
 }
 
@@ -33,9 +33,9 @@ const CommandDoc& wait_doc() {
       .summary = "wait for a job's end; the exit code is the job's",
       .usage = "[options] [JOB]",
       .description =
-          "Waits until the job has ended, and prints nothing. JOB is the beginning of a job's id, or its name; without "
-          "it the only job that has not ended is meant. A launcherd that is started again meanwhile is asked "
-          "again.",
+          "Waits until the job has ended, and prints nothing. JOB is the beginning of a job's id, or its name. Without "
+          "JOB, the only job that has not ended is meant. If launcherd is restarted meanwhile, the command asks the "
+          "new one.",
       .groups = kVerbGroups,
       .table = &kTable,
       .notes = "",
@@ -47,22 +47,23 @@ const CommandDoc& wait_doc() {
 
 const CommandDoc& logs_doc() {
   static const FlagTable kTable = verb_table(with_launcher_rows(
-      {toggle("follow", {{"-f", "true"}, {"--follow", "true"}}, "Go on until the job ends.").command_line_only(),
+      {toggle("follow", {{"-f", "true"}, {"--follow", "true"}}, "Follow the job until it ends.").command_line_only(),
        rank_row(),
-       option("since", {"--since"}, "TIME", "Nothing older than this: 10m, 2h, or a time as 2026-06-20T17:05:53Z.")
+       option("since", {"--since"}, "TIME",
+              "Only output since then: 10m or 2h ago, or since a time such as 2026-06-20T17:05:53Z.")
            .command_line_only(),
-       option("tail", {"-n", "--tail"}, "N", "About the last N lines only, and with -f what comes then.")
+       option("tail", {"-n", "--tail"}, "N", "Only about the last N lines; with -f also all later ones.")
            .command_line_only(),
        timestamp_row(), label_row().command_line_only(),
        json_row("One muster.v1.LogChunk a line; its data is in base64.")}));
   static const CommandDoc kDoc = {
       .name = "muster logs",
-      .summary = "what the ranks of a job have written",
+      .summary = "the output of a job's ranks",
       .usage = "[options] [JOB]",
       .description =
-          "Prints the output of one of launcherd's jobs as hvdrun would have shown it, in the order in which it "
-          "came: stdout of ranks on stdout, stderr on stderr. JOB is the beginning of a job's id, or its name. Without "
-          "JOB the only job that has not ended is meant, and if all have ended, the newest.",
+          "Prints the output of one of launcherd's jobs as hvdrun would have shown it, in the order of arrival. The "
+          "ranks' stdout goes to stdout, their stderr to stderr. JOB is the beginning of a job's id, or its name. "
+          "Without JOB, the only job that has not ended is meant; if all have ended, the newest.",
       .groups = kVerbGroups,
       .table = &kTable,
       .notes = "",
@@ -72,7 +73,7 @@ const CommandDoc& logs_doc() {
       .exit_codes = {{"0", "the output was printed"},
                      {"1", "launcherd did not answer"},
                      {"2", "a mistake in the command line, or no such job"},
-                     {"141", "nobody read the output any more"}},
+                     {"141", "the reader of the output closed it"}},
   };
   return kDoc;
 }
@@ -80,8 +81,8 @@ const CommandDoc& logs_doc() {
 const CommandDoc& attach_doc() {
   static const FlagTable kTable = verb_table(with_launcher_rows(
       {rank_row(),
-       option("tail", {"-n", "--tail"}, "N", "Begin with about the last N lines.").standard("10").command_line_only(),
-       toggle("kill-on-interrupt", {{"--kill-on-interrupt", "true"}}, "Ctrl-C ends the job, not only this command.")
+       option("tail", {"-n", "--tail"}, "N", "First print about the last N lines.").standard("10").command_line_only(),
+       toggle("kill-on-interrupt", {{"--kill-on-interrupt", "true"}}, "Ctrl-C ends the job as well as this command.")
            .command_line_only(),
        timestamp_row(), label_row().command_line_only()}));
   static const CommandDoc kDoc = {
@@ -89,9 +90,9 @@ const CommandDoc& attach_doc() {
       .summary = "follow a job as if it ran in the foreground",
       .usage = "[options] [JOB]",
       .description =
-          "Shows what the ranks write from now on, then how the job has ended, and ends with its exit code, all "
-          "as hvdrun does. Ctrl-C leaves the job running, and says so, unless --kill-on-interrupt is given. "
-          "JOB is the beginning of a job's id, or its name; without it the only job that has not ended is meant.",
+          "Shows the ranks' output from now on, then how the job ended, and exits with its exit code, all as hvdrun "
+          "does. Ctrl-C leaves the job running and prints that it does, unless --kill-on-interrupt is given. JOB is "
+          "the beginning of a job's id, or its name. Without JOB, the only job that has not ended is meant.",
       .groups = kVerbGroups,
       .table = &kTable,
       .notes = "",
@@ -103,22 +104,23 @@ const CommandDoc& attach_doc() {
 
 const CommandDoc& hosts_doc() {
   static const FlagTable kTable = verb_table(with_launcher_rows(
-      {option("reason", {"--reason"}, "TEXT", "With drain: why, for who looks at the table.").command_line_only(),
-       toggle("gpus", {{"--gpus", "true"}}, "The hosts' GPUs, a line each: memory, load, processes, where they are.")
+      {option("reason", {"--reason"}, "TEXT", "With drain: the reason; the table of hosts shows it.")
+           .command_line_only(),
+       toggle("gpus", {{"--gpus", "true"}}, "List the hosts' GPUs, a line each: memory, load, processes, location.")
            .command_line_only(),
        json_row("One muster.v1.LauncherHost a line.")}));
   static const CommandDoc kDoc = {
       .name = "muster hosts",
-      .summary = "launcherd's hosts: what they have and what uses it",
+      .summary = "launcherd's hosts, their slots and what uses them",
       .usage = "[options] [drain|resume HOST...]",
       .description =
-          "Lists the hosts that launcherd was given, their slots, and their agents. drain keeps new jobs away "
-          "from hosts; the jobs that run there go on. resume takes that back.",
+          "Lists launcherd's hosts, their slots, and their agents. drain keeps new jobs away from hosts; running jobs "
+          "go on there. resume undoes drain.",
       .groups = kVerbGroups,
       .table = &kTable,
       .notes = "",
       .examples = {{"muster hosts", ""},
-                   {"muster hosts --gpus", "what GPUs there are, and how much of them is in use"},
+                   {"muster hosts --gpus", "all GPUs, and how much of each is in use"},
                    {"muster hosts drain n3 --reason 'new memory'", ""},
                    {"muster hosts resume n3", ""}},
       .exit_codes = {{"0", "the hosts were listed, drained or resumed"},

@@ -13,7 +13,7 @@ base::Result<std::string> script_of(const std::string& verb, TemplateLine& line)
   for (const std::string& note : line.job_template->notes) base::print_remark("muster {}: {}\n", verb, note);
   if (line.wish.command.empty() || line.wish.command.front().empty()) {
     return base::error(base::Code::kInvalidArgument,
-                       "no command is given: say what to run after the options, as in -- python3 train.py");
+                       "no command is given: add what to run after the options, as in -- python3 train.py");
   }
   if (const Setting* hvdrun = line.own.find("hvdrun")) {
     line.wish.hvdrun = hvdrun->value;

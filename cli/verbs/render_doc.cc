@@ -12,22 +12,22 @@ const std::vector<GroupTitle> kTemplateGroups = {{FlagGroup::kGeneral, "Options"
 const CommandDoc& templates_doc() {
   static const FlagTable kTable =
       verb_table({json_row("One muster.v1.JobTemplate a line."),
-                  toggle("names", {{"--names", "true"}}, "Only the names, one a line.").command_line_only()});
+                  toggle("names", {{"--names", "true"}}, "Print only the names, one a line.").command_line_only()});
   static const CommandDoc kDoc = {
       .name = "muster templates",
-      .summary = "the job templates that there are",
+      .summary = "list the job templates",
       .usage = "[options] [show NAME|FILE]",
       .description =
-          "Lists the templates: the built-in ones and those in ~/.config/muster/templates. show prints one of them: "
-          "its parameters with their help, and its YAML with all that it extends. docs/templates.md tells how to write "
-          "one.",
+          "Lists the built-in templates and those in ~/.config/muster/templates. show prints one template: its "
+          "parameters with their help, and its YAML with everything that it extends. docs/templates.md explains how to "
+          "write one.",
       .groups = kTemplateGroups,
       .table = &kTable,
       .notes = "",
       .examples = {{"muster templates", ""},
                    {"muster templates show polaris", ""},
                    {"muster templates show polaris > ~/.config/muster/templates/mine.yaml",
-                    "to begin one of your own"}},
+                    "the start of a template of your own"}},
       .exit_codes = {{"0", "the templates were listed, or the template was shown"},
                      {"1", "a template of the list cannot be read"},
                      {"2", "no such template, or a mistake in it"}},
@@ -39,13 +39,13 @@ const CommandDoc& render_doc() {
   static const FlagTable kTable = verb_table(with_template_rows({}));
   static const CommandDoc kDoc = {
       .name = "muster render",
-      .summary = "print a job's script, from a template",
+      .summary = "print a job script made from a template",
       .usage = "-t NAME [--PARAMETER VALUE]... [options of hvdrun] [--] COMMAND...",
       .description =
-          "Prints a script for the template's scheduler, which starts the command by hvdrun and ends with its exit "
-          "code. The template's parameters are options (muster templates show NAME lists them); hvdrun's own options "
-          "are passed on and win over what the template says.\n\n"
-          "Values are quoted for the shell; what a scheduler's line cannot hold is refused.",
+          "Prints a script for the template's scheduler. The script starts the command with hvdrun and ends with "
+          "hvdrun's exit code. The template's parameters are options; muster templates show NAME lists them. hvdrun's "
+          "own options are passed on and override the template.\n\nValues are quoted for the shell. A value that the "
+          "scheduler's directives cannot hold is an error.",
       .groups = kTemplateGroups,
       .table = &kTable,
       .notes = "",

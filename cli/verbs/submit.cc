@@ -127,7 +127,7 @@ base::Result<ParsedSubmit> read_line(CommandLine line, const base::Environment& 
   model::JobSpec& job = parsed.options.job;
   if (job.roles.empty() && (of_hvdrun.command.empty() || of_hvdrun.command.front().empty())) {
     return error(Code::kInvalidArgument,
-                 "no command is given: say what to run, as in muster submit -np 4 python3 train.py");
+                 "no command is given: add what to run, as in muster submit -np 4 python3 train.py");
   }
   job.command = std::move(of_hvdrun.command);
   bool is_expanded = false;

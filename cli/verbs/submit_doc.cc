@@ -17,38 +17,39 @@ constexpr FlagGroup kTaken[] = {FlagGroup::kRanks, FlagGroup::kHosts, FlagGroup:
 
 std::vector<FlagRow> own_rows() {
   return with_launcher_rows(with_template_rows(
-      {option("name", {"--name"}, "NAME", "What people call the job.").command_line_only(),
-       option("priority", {"--priority"}, "P", "Jobs of higher priority start first; may be negative.")
+      {option("name", {"--name"}, "NAME", "A name for the job.").command_line_only(),
+       option("priority", {"--priority"}, "P", "Jobs of higher priority start first. P may be negative.")
            .standard("0")
            .command_line_only(),
        option("deadline", {"--deadline"}, "TIME",
-              "The job must have ended by then, also if it still waits: in 2h, or at 2026-06-20T17:05:53Z.")
+              "Kill the job at this time, even if it still waits: in 2h, or at 2026-06-20T17:05:53Z.")
            .command_line_only(),
        option("request-id", {"--request-id"}, "ID",
-              "A name of your choice for this submission: with the same one no second job is made, and the id of the "
-              "first is printed.")
+              "A name of your choice for this submission. Submitting again with the same name makes no second job and "
+              "prints the id of the first.")
            .command_line_only(),
-       option("label", {"--label"}, "NAME=VALUE", "For you and your tools. Repeatable.")
+       option("label", {"--label"}, "NAME=VALUE", "A note for you and your tools. Repeatable.")
            .repeats(Repeat::kAddsUp)
            .command_line_only(),
-       option("max-restarts", {"--max-restarts"}, "N", "Start the whole job again after a rank has failed, so often.")
+       option("max-restarts", {"--max-restarts"}, "N",
+              "Start the whole job again after a rank failed, at most N times.")
            .standard("0")
            .command_line_only(),
        option("on-launcher-loss", {"--on-launcher-loss"}, "hold|kill",
-              "What ranks do when launcherd is gone: go on until it is back, or end.")
+              "What ranks do when launcherd is gone: hold lets them run until it is back, kill ends them.")
            .standard("hold")
            .command_line_only(),
-       option("lease", {"--lease"}, "TIME", "How long ranks go on without launcherd.")
+       option("lease", {"--lease"}, "TIME", "How long ranks may run without launcherd.")
            .standard("10m")
            .command_line_only(),
-       option("retention", {"--retention"}, "TIME", "How long the ended job and its output are kept.")
+       option("retention", {"--retention"}, "TIME", "How long launcherd keeps the ended job and its output.")
            .standard("168h")
            .command_line_only(),
        option("script", {"--script"}, "FILE",
-              "With -t: where the script is written, and kept (default: in ~/.cache/muster/jobs).")
+              "With -t: the file to write the script to (default: in ~/.cache/muster/jobs). It is kept.")
            .completes(Completes::kFile)
            .command_line_only(),
-       toggle("dry-run", {{"--dry-run", "true"}}, "With -t: print the table of ranks, and submit nothing.")
+       toggle("dry-run", {{"--dry-run", "true"}}, "With -t: print the table of ranks and submit nothing.")
            .command_line_only(),
        json_row("With -t and --dry-run: as JSON.")}));
 }
@@ -74,14 +75,12 @@ const CommandDoc& submit_doc() {
       .summary = "give a job to launcherd; prints its id",
       .usage = "[options] [--] COMMAND...",
       .description =
-          "The job runs when there are slots for it, also when this terminal is gone. Its ranks get the "
-          "environment of this command by hvdrun's rules, its directory and its umask; they have no input. "
-          "Without -H and --hostfile it may run on any of launcherd's hosts.\n\n"
-          "With -t the job is that of a template, whose parameters are options (muster templates show NAME): its "
-          "script "
-          "goes to qsub, sbatch, flux batch or bsub, and the scheduler's id is printed; where there is no such "
-          "program, "
-          "or the template has no scheduler, launcherd takes the job.",
+          "launcherd runs the job as soon as it has free slots, even after this terminal is closed. The ranks get this "
+          "command's environment by hvdrun's rules, its directory and its umask. They have no input. Without -H and "
+          "--hostfile the job may run on any of launcherd's hosts.\n\nWith -t the job is made from a template. The "
+          "template's parameters are options; muster templates show NAME lists them. The job's script goes to qsub, "
+          "sbatch, flux batch or bsub, and the scheduler's id is printed. If that program is missing, or the template "
+          "has no scheduler, launcherd takes the job.",
       .groups = {{FlagGroup::kRanks, "Ranks"},
                  {FlagGroup::kHosts, "Hosts"},
                  {FlagGroup::kProgram, "Program"},
@@ -93,12 +92,13 @@ const CommandDoc& submit_doc() {
       .examples = {{"muster submit -np 16 --name night python3 train.py", ""},
                    {"job=$(muster submit -N 4 -H n1,n2 -- ./prepare.sh) && muster logs -f $job", ""},
                    {"muster submit -t polaris --nodes 4 --project physics -- python3 train.py", "by PBS"},
-                   {"muster submit -t polaris --nodes 4 --dry-run -- python3 train.py", "who would run where"},
+                   {"muster submit -t polaris --nodes 4 --dry-run -- python3 train.py",
+                    "show which rank would run where"},
                    {"muster submit --request-id nightly-2026-06-20 ./run.sh",
-                    "at most one job, however often it is tried"}},
+                    "one job, however often the command is repeated"}},
       .exit_codes = {{"0", "launcherd has the job"},
-                     {"1", "launcherd did not answer, or takes no job now"},
-                     {"2", "a mistake in the command line, no launcherd, or a job that could never run there"}},
+                     {"1", "launcherd did not answer, or accepts no jobs now"},
+                     {"2", "a mistake in the command line, no launcherd, or a job that its hosts can never run"}},
   };
   return kDoc;
 }

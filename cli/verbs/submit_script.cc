@@ -116,7 +116,7 @@ bool has_scheduler(const job_templates::Template& job_template, const base::Envi
     return false;
   }
   if (is_on_path(program.words.front(), environment)) return true;
-  base::print_remark("muster submit: there is no {} on PATH; the job goes to launcherd\n",
+  base::print_remark("muster submit: {} is not on PATH, so the job goes to launcherd\n",
                      base::printable(program.words.front()));
   return false;
 }
@@ -137,8 +137,8 @@ Result<int> submit_script(TemplateLine& line) {
   if (!output.ok()) return submission_failure(line.job_template->scheduler, output.status());
   const auto id = submitted_id(line.job_template->scheduler, *output);
   if (!id) {
-    return error(Code::kUnavailable, "{} has taken the script, but named no job; it said: {}", program.words.front(),
-                 base::printable(base::trim(*output)));
+    return error(Code::kUnavailable, "{} accepted the script but printed no job id; its output: {}",
+                 program.words.front(), base::printable(base::trim(*output)));
   }
   return print_answer("muster submit", base::printable(*id) + "\n");
 }

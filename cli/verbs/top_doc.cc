@@ -6,16 +6,17 @@ namespace muster::cli::inline verbs {
 
 const CommandDoc& top_doc() {
   static const FlagTable kTable = verb_table(with_launcher_rows(
-      {toggle("once", {{"--once", "true"}}, "Print once, and end.").command_line_only(),
-       option("interval", {"--interval"}, "TIME", "How often launchers are asked.").standard("1s").command_line_only(),
-       json_row("Each time one muster.v1.ListHostsResponse and one muster.v1.ListJobsResponse, a line each.")}));
+      {toggle("once", {{"--once", "true"}}, "Print once and exit.").command_line_only(),
+       option("interval", {"--interval"}, "TIME", "The time between two updates.").standard("1s").command_line_only(),
+       json_row(
+           "Print one muster.v1.ListHostsResponse and one muster.v1.ListJobsResponse at each update, a line each.")}));
   static const CommandDoc kDoc = {
       .name = "muster top",
       .summary = "hosts and jobs, live",
       .usage = "[options]",
       .description =
-          "Shows launcherd's hosts with their slots and agents, all jobs that run or wait, and what they wait "
-          "for, until q or Ctrl-C. Without a terminal the same is printed as text each time.",
+          "Shows launcherd's hosts with their slots and agents, all running and waiting jobs, and what each waits for. "
+          "q or Ctrl-C ends it. Without a terminal it prints the same as text at each update.",
       .groups = {{FlagGroup::kGeneral, "Options"}},
       .table = &kTable,
       .notes = "",

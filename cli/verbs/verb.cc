@@ -73,18 +73,19 @@ FlagRow json_row(std::string_view help) {
 
 std::vector<FlagRow> with_launcher_rows(std::vector<FlagRow> rows) {
   rows.push_back(option("launcher", {"--launcher"}, "ADDR",
-                        "The launcherd to ask: unix:/path, host:port or [v6]:port. Without it MUSTER_LAUNCHER, else "
-                        "the one of this user on this host.")
+                        "The launcherd to ask: unix:/path, host:port or [v6]:port. Default: MUSTER_LAUNCHER, else your "
+                        "launcherd on this host.")
                      .command_line_only());
-  rows.push_back(option("tls-cert", {"--tls-cert"}, "FILE", "By TCP: the certificate that says who asks (PEM).")
+  rows.push_back(option("tls-cert", {"--tls-cert"}, "FILE", "For TCP: the certificate that identifies you (PEM).")
                      .completes(Completes::kFile)
                      .command_line_only());
-  rows.push_back(option("tls-key", {"--tls-key"}, "FILE", "By TCP: its private key (PEM).")
+  rows.push_back(option("tls-key", {"--tls-key"}, "FILE", "For TCP: the private key of that certificate (PEM).")
                      .completes(Completes::kFile)
                      .command_line_only());
-  rows.push_back(option("tls-ca", {"--tls-ca"}, "FILE", "By TCP: who has signed launcherd's certificate (PEM).")
-                     .completes(Completes::kFile)
-                     .command_line_only());
+  rows.push_back(
+      option("tls-ca", {"--tls-ca"}, "FILE", "For TCP: the certificate of the authority that signed launcherd's (PEM).")
+          .completes(Completes::kFile)
+          .command_line_only());
   return rows;
 }
 

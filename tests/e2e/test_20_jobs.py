@@ -123,7 +123,7 @@ def test_a_killed_launcher_leaves_no_job(cluster, job, no_leftovers):
 
 def test_mistakes(cluster, no_leftovers):
     for words, said in [(["kill"], "which job? muster jobs lists them"),
-                        (["kill", "--signal", "FOO", "x"], "there is no signal FOO"),
+                        (["kill", "--signal", "FOO", "x"], "unknown signal FOO"),
                         (["jobs", "x"], "muster status shows one job"),
                         (["status", "a", "b"], "one job at a time"),
                         (["status", "--jsn"], "--json"),

@@ -32,7 +32,7 @@ TEST_F(CompatTest, WithoutResultsNothingWasRun) {
 
 TEST_F(CompatTest, ANewBuildHasNothingAgainstItsClients) {
   const std::string table = format_compat(read_compat(directory_ / "nothing", &problems_), "abc");
-  EXPECT_TRUE(table.starts_with("All of these are served. None of them was tried with this build yet")) << table;
+  EXPECT_TRUE(table.starts_with("Muster serves all of these. None was tried with this build yet")) << table;
   EXPECT_NE(table.find("  not tried here\n"), std::string::npos) << table;
   EXPECT_EQ(table.find("not run"), std::string::npos) << table;
   write("torch-2.1", R"({"client": "torch-2.1", "result": "passed", "version": "2.1.2", "tests": 4,

@@ -73,7 +73,7 @@ TEST(Submit, TheEnvironmentOfTheUserByHvdrunsRules) {
 
 TEST(Submit, MistakesAreOneSentence) {
   const std::pair<std::vector<std::string>, std::string> cases[] = {
-      {{}, "muster submit: no command is given: say what to run, as in muster submit -np 4 python3 train.py\n"},
+      {{}, "muster submit: no command is given: add what to run, as in muster submit -np 4 python3 train.py\n"},
       {{"--priorty", "3", "true"}, "muster submit: unknown option --priorty, did you mean --priority?"},
       {{"--priority", "high", "true"}, "muster submit: --priority must be a whole number, not 'high'\n"},
       {{"--label", "x", "true"}, "muster submit: --label must be NAME=VALUE, not 'x'\n"},
