@@ -21,7 +21,8 @@ HOSTS = "n1:2,n2:2,n3:2,n4:2"
 
 
 class Launcherd:
-    def __init__(self, hvdrun, cluster, *args, hosts=HOSTS):
+    def __init__(self, hvdrun, cluster, *args, hosts=HOSTS, bin_dir=BIN_DIR):
+        self.bin_dir = bin_dir  # the build whose launcherd comes back, and whose muster asks it
         self.list = ["-H", hosts] if hosts else []
         self.hvdrun = hvdrun
         self.cluster = cluster
@@ -29,7 +30,7 @@ class Launcherd:
         self.come_back()
 
     def come_back(self):
-        argv = [str(BIN_DIR / "launcherd"), *self.list, "--state", STATE, *self.args]
+        argv = [str(self.bin_dir / "launcherd"), *self.list, "--state", STATE, *self.args]
         self.watched = Watched(self.hvdrun, self.cluster, argv=argv)
         self.watched.err.wait_for("serving unix:")
 
@@ -38,7 +39,7 @@ class Launcherd:
         assert self.watched.command.wait(20) == -signal.SIGKILL
 
     def muster(self, *args, user="alice", **options):
-        return self.cluster.run("head", user, [MUSTER, *map(str, args)], timeout=60, **options)
+        return self.cluster.run("head", user, [self.bin_dir / "muster", *map(str, args)], timeout=60, **options)
 
     def asked(self, *args, code=0, **options):
         result = self.muster(*args, **options)
@@ -51,7 +52,7 @@ class Launcherd:
         return job
 
     def watch(self, *args, **options):
-        return Watched(self.hvdrun, self.cluster, argv=[MUSTER, *map(str, args)], **options)
+        return Watched(self.hvdrun, self.cluster, argv=[self.bin_dir / "muster", *map(str, args)], **options)
 
     def run(self, *args, **options):
         return Watched(self.hvdrun, self.cluster, args=["--launcher", "auto", *args], **options)
