@@ -13,8 +13,8 @@ namespace {
 
 base::Result<HvdrunOptions> read_line(const HostVerb& verb, CommandLine line, const base::Environment& environment,
                                       const ParseContext& context) {
-  if (verb.take_words) {
-    MUSTER_RETURN_IF_ERROR(verb.take_words(line.command));
+  if (verb.parse_words) {
+    MUSTER_RETURN_IF_ERROR(verb.parse_words(line.command));
   } else if (!line.command.empty()) {
     return base::error(base::Code::kInvalidArgument, "'{}' is not an option: {}", base::printable(line.command.front()),
                        verb.advice(line.command));

@@ -28,7 +28,7 @@ struct HostVerb {
   // Returns a sentence on how to name hosts, for a user who typed these words.
   std::function<std::string(const std::vector<std::string>& words)> advice;
   // Reads the words after the options. Empty if the verb takes no words.
-  std::function<base::Status(const std::vector<std::string>& words)> take_words = {};
+  std::function<base::Status(const std::vector<std::string>& words)> parse_words = {};
   // The options that files and variables may set, hvdrun's included. nullptr means hvdrun's only.
   const FlagTable* settable = nullptr;
   // Reads the verb's own options from files, variables and the line. May be empty.

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
-#include "cli/doctor/asking.h"
 #include "cli/doctor/doctor_report.h"
+#include "cli/doctor/host_query.h"
 #include "launcherd/doctor/host_probes.h"
 #include "proto/convert.h"
 
@@ -17,14 +17,14 @@ using Findings = std::vector<launcherd::HostFindings>;
 
 base::Result<Findings> probe_hosts(const HvdrunOptions& options, const std::vector<model::HostSpec>& hosts,
                                    const base::Environment& environment, const ProbeStyle& style) {
-  Asking asking(style.program);
+  HostQuery query(style.program);
   std::unique_ptr<launcherd::HostProbes> probes;
   MUSTER_ASSIGN_OR_RETURN(
       const std::unique_ptr<launcherd::Bootstrap> bootstrap,
-      asking.make_bootstrap(options, environment,
-                            [&probes](const launcherd::BootstrapTarget& target, launcherd::FailureKind kind) {
-                              probes->failed(target, kind);
-                            }));
+      query.make_bootstrap(options, environment,
+                           [&probes](const launcherd::BootstrapTarget& target, launcherd::FailureKind kind) {
+                             probes->failed(target, kind);
+                           }));
   Findings found;
   launcherd::ProbePlan plan{.hosts = hosts,
                             .job = options.job,
@@ -33,16 +33,16 @@ base::Result<Findings> probe_hosts(const HvdrunOptions& options, const std::vect
                             .environment = environment,
                             .shape_only = style.shape_only};
   launcherd::ProbeEvents events;
-  events.on_progress = [&notices = asking.notices, total = hosts.size()](const std::vector<std::string>& waiting) {
+  events.on_progress = [&notices = query.notices, total = hosts.size()](const std::vector<std::string>& waiting) {
     notices.status(format_waiting(total, waiting));
   };
-  events.on_done = [&found, &loop = asking.loop](Findings findings) {
+  events.on_done = [&found, &loop = query.loop](Findings findings) {
     found = std::move(findings);
     loop.stop();
   };
-  probes = std::make_unique<launcherd::HostProbes>(asking.loop, bootstrap.get(), std::move(plan), std::move(events));
+  probes = std::make_unique<launcherd::HostProbes>(query.loop, bootstrap.get(), std::move(plan), std::move(events));
   MUSTER_RETURN_IF_ERROR(probes->start());
-  asking.run_blocking();
+  query.run_blocking();
   return found;
 }
 

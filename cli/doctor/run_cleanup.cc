@@ -8,10 +8,10 @@
 #include "base/print.h"
 #include "base/strings.h"
 #include "base/thread.h"
-#include "cli/doctor/asking.h"
 #include "cli/doctor/cleanup.h"
 #include "cli/doctor/cleanup_view.h"
 #include "cli/doctor/doctor_report.h"
+#include "cli/doctor/host_query.h"
 #include "cli/doctor/probe_hosts.h"
 #include "cli/hosts/job_hosts.h"
 #include "cli/hosts/standard_streams.h"
@@ -27,23 +27,22 @@ using Reports = std::vector<v1::CleanupReport>;
 
 base::Result<Reports> ask_hosts(const ParsedCleanup& parsed, launcherd::CleanupPlan plan,
                                 const base::Environment& environment) {
-  Asking asking("muster cleanup");
+  HostQuery query("muster cleanup");
   std::unique_ptr<launcherd::HostCleanups> cleanups;
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<launcherd::Bootstrap> bootstrap,
-                          asking.make_bootstrap(parsed.options, environment, {}));
+                          query.make_bootstrap(parsed.options, environment, {}));
   Reports found;
   launcherd::CleanupEvents events;
-  events.on_progress = [&asking, total = plan.hosts.size()](const std::vector<std::string>& waiting) {
-    asking.notices.status(format_waiting(total, waiting));
+  events.on_progress = [&query, total = plan.hosts.size()](const std::vector<std::string>& waiting) {
+    query.notices.status(format_waiting(total, waiting));
   };
-  events.on_done = [&asking, &found](Reports reports) {
+  events.on_done = [&query, &found](Reports reports) {
     found = std::move(reports);
-    asking.loop.stop();
+    query.loop.stop();
   };
-  cleanups =
-      std::make_unique<launcherd::HostCleanups>(asking.loop, bootstrap.get(), std::move(plan), std::move(events));
+  cleanups = std::make_unique<launcherd::HostCleanups>(query.loop, bootstrap.get(), std::move(plan), std::move(events));
   cleanups->start();
-  asking.run_blocking();
+  query.run_blocking();
   return found;
 }
 

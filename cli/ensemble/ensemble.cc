@@ -81,7 +81,7 @@ ParsedEnsemble parse_ensemble_line(const std::vector<std::string>& arguments, co
                         return true;
                       },
                       .advice = {},
-                      .take_words = [&parsed](const std::vector<std::string>& words) -> base::Status {
+                      .parse_words = [&parsed](const std::vector<std::string>& words) -> base::Status {
                         if (words.size() != 1) {
                           return {base::Code::kInvalidArgument,
                                   words.empty()

@@ -84,10 +84,10 @@ base::Status EnsembleRun::write_output(const std::string& id, const std::string&
   MUSTER_ASSIGN_OR_RETURN(const auto files, launcherd::FileSink::create(output_ + "/" + name, size));
   std::string missing;
   LogOutput output(files.get(), nullptr, [&](const std::string& line) { missing = line; });
-  v1::LogsRequest wish;
-  wish.set_job(id);
+  v1::LogsRequest request;
+  request.set_job(id);
   base::Status failed;
-  const base::Status read = client_.logs(wish, [&](const v1::LogChunk& chunk) {
+  const base::Status read = client_.logs(request, [&](const v1::LogChunk& chunk) {
     failed = output.show(chunk);
     return failed.ok();
   });

@@ -68,7 +68,7 @@ Result<Requests> make_requests(const Ensemble& ensemble, const base::Environment
     if (!request.ok()) return request.status().with_context(fmt::format("{}: job {}", job.where, job.name));
     // Use a short lease: when this launcherd is gone, no other launcherd resumes its jobs or waits for a lost host.
     request->mutable_spec()->mutable_lease()->set_seconds(kAgentLease.count());
-    request->MergeFrom(parsed.wishes);
+    request->MergeFrom(parsed.own_request);
     requests.emplace_back(job.name, *std::move(request));
   }
   return requests;

@@ -126,7 +126,7 @@ int follow(const HvdrunOptions& options, const FoundJob& job, EventLines& events
   LogOutput output((*outlets)->sink(), &clock, [&](const std::string& line) { notices.line(line); });
   AttachedJob attached(loop,
                        {.job = job,
-                        .wish = {},
+                        .request = {},
                         .owns_job = true,
                         .is_terminal = (*outlets)->is_terminal(),
                         .quiet = options.quiet,

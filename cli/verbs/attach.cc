@@ -8,7 +8,7 @@
 #include "cli/verbs/attached_job.h"
 #include "cli/verbs/job_verbs.h"
 #include "cli/verbs/launcherd_verbs.h"
-#include "cli/verbs/log_wish.h"
+#include "cli/verbs/logs_request.h"
 #include "cli/verbs/verb.h"
 #include "cli/view/log_output.h"
 #include "cli/view/signals.h"
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kTailLines = 10;
 
-int attach(const VerbCall& call, const FoundJob& job, v1::LogsRequest wish, const model::LabelFormat& label) {
+int attach(const VerbCall& call, const FoundJob& job, v1::LogsRequest request, const model::LabelFormat& label) {
   base::Loop loop;
   auto signals = Signals::block({SIGINT, SIGTERM, SIGHUP});
   if (!signals.ok()) return call.fail(signals.status());
@@ -33,7 +33,7 @@ int attach(const VerbCall& call, const FoundJob& job, v1::LogsRequest wish, cons
   {
     AttachedJob attached(loop,
                          {.job = job,
-                          .wish = std::move(wish),
+                          .request = std::move(request),
                           .owns_job = call.has("kill-on-interrupt"),
                           .is_terminal = terminals.err()->is_tty()},
                          &output, notices, [&] { loop.stop(); });
@@ -53,9 +53,9 @@ int attach(const VerbCall& call, const FoundJob& job, v1::LogsRequest wish, cons
 int run_attach(const std::string& verb, const std::vector<std::string>& arguments) {
   const VerbCall call(verb, attach_doc(), arguments);
   if (call.exit_code()) return *call.exit_code();
-  auto wish = read_log_wish(call.settings(), base::SystemClock().wall());
-  if (!wish.ok()) return call.fail(wish.status());
-  if (wish->tail_lines() == 0) wish->set_tail_lines(kTailLines);
+  auto request = read_logs_request(call.settings(), base::SystemClock().wall());
+  if (!request.ok()) return call.fail(request.status());
+  if (request->tail_lines() == 0) request->set_tail_lines(kTailLines);
   const auto label = read_label_format(call.settings());
   if (!label.ok()) return call.fail(label.status());
   const auto job = one_job(call);
@@ -63,7 +63,7 @@ int run_attach(const std::string& verb, const std::vector<std::string>& argument
   if (job->launcher.is_foreground_job) {
     return call.fail(fmt::format("job {} runs in the foreground: its output is where its hvdrun is", job->id));
   }
-  return attach(call, *job, std::move(*wish), *label);
+  return attach(call, *job, std::move(*request), *label);
 }
 
 }  // namespace muster::cli::verbs

@@ -95,7 +95,7 @@ AttachedJob::~AttachedJob() {
 base::Status AttachedJob::start() {
   cancel_fd_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!cancel_fd_.valid()) return base::errno_error(errno, "attach");
-  attachment_.wish.set_follow(true);
+  attachment_.request.set_follow(true);
   MUSTER_ASSIGN_OR_RETURN(std::thread events, base::start_thread([this] { read_events(); }));
   threads_.push_back(std::move(events));
   MUSTER_ASSIGN_OR_RETURN(std::thread output, base::start_thread([this] { read_output(); }));
@@ -108,7 +108,7 @@ void AttachedJob::read_output() {
   // It reports no trouble, because read_events() reports it once.
   Reconnecting reconnecting([](const std::string&) {}, cancel_fd_.get());
   const base::Status status =
-      read_logs(log_client_, attachment_.job, attachment_.wish, reconnecting, [&](const v1::LogChunk& chunk) {
+      read_logs(log_client_, attachment_.job, attachment_.request, reconnecting, [&](const v1::LogChunk& chunk) {
         shown = output_->show(chunk);
         return shown.ok();
       });
@@ -121,7 +121,7 @@ void AttachedJob::read_events() {
   Reconnecting reconnecting([this](const std::string& line) { notices_.line(line); }, cancel_fd_.get());
   auto ended = std::make_shared<base::Result<std::optional<EndedJob>>>(
       watch_to_end(event_client_, attachment_.job, 0, reconnecting, [this](const v1::Event& event) {
-        tell_state(event);
+        report_state(event);
         if (attachment_.on_event) attachment_.on_event(event);
         return true;
       }));
@@ -131,7 +131,7 @@ void AttachedJob::read_events() {
 }
 
 // Shows the job's state on the status line until its ranks run.
-void AttachedJob::tell_state(const v1::Event& event) {
+void AttachedJob::report_state(const v1::Event& event) {
   if (attachment_.quiet || !event.has_job_state_changed()) return;
   const v1::JobStateChanged& change = event.job_state_changed();
   const bool waits = change.state() == v1::JOB_STATE_QUEUED;

@@ -4,7 +4,7 @@
 // away.
 // Example:
 //
-//   AttachedJob attached(loop, {.job = job, .wish = wish}, &output, notices, [&] { loop.stop(); });
+//   AttachedJob attached(loop, {.job = job, .request = request}, &output, notices, [&] { loop.stop(); });
 //   MUSTER_RETURN_IF_ERROR(attached.start());
 //   loop.run();
 //   return attached.exit_code();
@@ -32,7 +32,7 @@ namespace muster::cli::inline verbs {
 
 struct Attachment {
   FoundJob job;
-  v1::LogsRequest wish;  // start() sets `follow`
+  v1::LogsRequest request;  // start() sets `follow`
   // If true, signals and a closed stdout end the job. If false, they end only this view of it.
   bool owns_job = false;
   bool is_terminal = false;                             // stderr is a terminal
@@ -62,7 +62,7 @@ class AttachedJob {
   void read_events();
   void on_output_end(const base::Status& status, const base::Status& shown);
   void on_events_end(base::Result<std::optional<EndedJob>> ended);
-  void tell_state(const v1::Event& event);
+  void report_state(const v1::Event& event);
   void ask(std::function<base::Status(launcherd::ApiClient&)> question);
   void stop_job(int signo);
   void leave(int exit_code, const std::string& why);

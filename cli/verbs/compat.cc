@@ -91,14 +91,14 @@ std::string format_compat(const std::vector<v1::ClientResult>& results, const st
   std::string table(is_any_run ? "" : kNothingTried);
   table += fmt::format("{:<17}{:<{}}  {}\n", "client", "what is served", width, "result");
   for (const v1::ClientResult& row : results) {
-    std::string said(kNotTried);
+    std::string result(kNotTried);
     if (row.result() != kNotRun) {
-      said = row.result();
-      said += fmt::format(": {}, {} tests, {}", base::printable(row.version()), row.tests(),
-                          base::printable(row.time().substr(0, 10)));
-      if (row.build() != build) said += ", with another build";
+      result = row.result();
+      result += fmt::format(": {}, {} tests, {}", base::printable(row.version()), row.tests(),
+                            base::printable(row.time().substr(0, 10)));
+      if (row.build() != build) result += ", with another build";
     }
-    table += fmt::format("{:<17}{:<{}}  {}\n", row.client(), row.protocol(), width, said);
+    table += fmt::format("{:<17}{:<{}}  {}\n", row.client(), row.protocol(), width, result);
   }
   return table;
 }

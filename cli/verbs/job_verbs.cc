@@ -30,19 +30,19 @@ int kill_and_wait(const VerbCall& call, const FoundJob& job, bool at_once) {
   ApiClient client(job.launcher);
   const auto now = ask_job(client, job, kNoRanks);
   if (!now.ok()) return job_not_answered(call, job, now.status());
-  std::optional<base::Status> told;
+  std::optional<base::Status> sent;
   const auto kill = [&] {
     v1::KillRequest request;
     request.set_job(job.name_there());
     request.set_at_once(at_once);
-    told = ApiClient(job.launcher).kill(request, kPatience);  // a client of its own, because `client` may be watching
+    sent = ApiClient(job.launcher).kill(request, kPatience);  // a client of its own, because `client` may be watching
   };
   Reconnecting reconnecting([&](const std::string& line) { call.fail(line); }, -1);
   const auto ended = watch_to_end(client, job, now->last_event(), reconnecting, [&](const v1::Event&) {
-    if (!told) kill();
-    return told->ok();
+    if (!sent) kill();
+    return sent->ok();
   });
-  if (told && !told->ok()) return job_not_answered(call, job, *told);
+  if (sent && !sent->ok()) return job_not_answered(call, job, *sent);
   if (!ended.ok()) return job_not_answered(call, job, ended.status());
   return call.print(fmt::format("job {} ended with exit code {}\n", job.id, (*ended)->exit_code));
 }

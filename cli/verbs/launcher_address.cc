@@ -6,18 +6,18 @@ namespace muster::cli::inline verbs {
 namespace {
 
 // The value of an option, else of its variable; empty if neither is set. `by` names the source.
-struct Said {
+struct NamedValue {
   std::string value;
   std::string by;
 };
-Said said(const Settings& settings, std::string_view option, std::string_view name,
-          std::optional<std::string_view> variable) {
+NamedValue named_value(const Settings& settings, std::string_view option, std::string_view name,
+                       std::optional<std::string_view> variable) {
   if (const Setting* const setting = settings.find(option)) return {setting->value, setting->label};
   return {std::string(variable.value_or("")), std::string(name)};
 }
 
 std::string file_of(const Settings& settings, std::string_view option, std::optional<std::string_view> variable) {
-  return said(settings, option, "", variable).value;
+  return named_value(settings, option, "", variable).value;
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ base::Result<launcherd::LauncherAddress> named_launcherd(const std::string& addr
 base::Result<std::optional<launcherd::LauncherAddress>> find_launcherd(const Settings& settings,
                                                                        const base::Environment& environment) {
   using Found = std::optional<launcherd::LauncherAddress>;
-  const Said named = said(settings, "launcher", "MUSTER_LAUNCHER", environment.get("MUSTER_LAUNCHER"));
+  const NamedValue named = named_value(settings, "launcher", "MUSTER_LAUNCHER", environment.get("MUSTER_LAUNCHER"));
   if (named.value.empty()) {
     const auto path = launcherd::find_daemon(launcherd::api_directories(environment));
     return path ? Found(launcherd::LauncherAddress{.path = *path}) : Found();

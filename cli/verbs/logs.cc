@@ -8,7 +8,7 @@
 #include "cli/verbs/follow_job.h"
 #include "cli/verbs/job_verbs.h"
 #include "cli/verbs/launcherd_verbs.h"
-#include "cli/verbs/log_wish.h"
+#include "cli/verbs/logs_request.h"
 #include "cli/verbs/verb.h"
 #include "cli/view/log_output.h"
 #include "launcherd/output/sinks.h"
@@ -28,9 +28,9 @@ int output_failed(const VerbCall& call, const base::Status& status) {
 int run_logs(const std::string& verb, const std::vector<std::string>& arguments) {
   const VerbCall call(verb, logs_doc(), arguments);
   if (call.exit_code()) return *call.exit_code();
-  auto wish = read_log_wish(call.settings(), base::SystemClock().wall());
-  if (!wish.ok()) return call.fail(wish.status());
-  wish->set_follow(call.has("follow"));
+  auto request = read_logs_request(call.settings(), base::SystemClock().wall());
+  if (!request.ok()) return call.fail(request.status());
+  request->set_follow(call.has("follow"));
   const auto label = read_label_format(call.settings());
   if (!label.ok()) return call.fail(label.status());
   const auto job = one_job_or_newest(call);
@@ -50,7 +50,7 @@ int run_logs(const std::string& verb, const std::vector<std::string>& arguments)
   int printed = 0;
   Reconnecting reconnecting(remark, -1);
   launcherd::ApiClient client(job->launcher);
-  const base::Status read = read_logs(client, *job, *wish, reconnecting, [&](const v1::LogChunk& chunk) {
+  const base::Status read = read_logs(client, *job, *request, reconnecting, [&](const v1::LogChunk& chunk) {
     if (call.has("json")) {
       printed = call.print(proto::message_line(chunk));
     } else {

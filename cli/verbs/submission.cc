@@ -58,7 +58,7 @@ base::Status check_for_launcherd(HvdrunOptions& options) {
       (wanted.by != launcherd::BootstrapBy::kAuto && wanted.by != defaults.by) ||
       options.launch.agent_link != launcherd::LaunchOptions().agent_link) {
     options.notes.emplace_back(
-        "launcherd reaches its hosts as it was told itself: options about ssh and agents are left out");
+        "launcherd reaches its hosts with its own options; options about ssh and agents are ignored");
   }
   return base::ok_status();
 }
@@ -67,9 +67,9 @@ namespace {
 
 // Programs with hosts of their own are placed here, because launcherd spreads all ranks of a job alike.
 base::Status settle_places(model::JobSpec& job) {
-  const bool is_told = !job.places.empty() ||
-                       std::ranges::any_of(job.roles, [](const model::Role& role) { return !role.hosts.empty(); });
-  if (!is_told) return base::ok_status();
+  const bool names_hosts = !job.places.empty() ||
+                           std::ranges::any_of(job.roles, [](const model::Role& role) { return !role.hosts.empty(); });
+  if (!names_hosts) return base::ok_status();
   MUSTER_ASSIGN_OR_RETURN(const model::Placement placement, model::place(job));
   job.places = model::places_of(placement);
   job.placement.hosts.clear();

@@ -19,7 +19,7 @@
 #include "cli/options/setting_reader.h"
 #include "cli/verbs/found_jobs.h"
 #include "cli/verbs/launcher_address.h"
-#include "cli/verbs/log_wish.h"
+#include "cli/verbs/logs_request.h"
 #include "cli/verbs/submission.h"
 #include "cli/verbs/template_job.h"
 #include "cli/verbs/templates_verbs.h"
@@ -114,7 +114,7 @@ base::Result<ParsedSubmit> read_line(CommandLine line, const base::Environment& 
   of_hvdrun.is_verbatim = line.is_verbatim;
   MUSTER_ASSIGN_OR_RETURN(auto roles, take_programs(of_hvdrun, environment, hvdrun_flags()));
   MUSTER_RETURN_IF_ERROR(parsed.own.add_layer(settings_of(own)));
-  MUSTER_RETURN_IF_ERROR(read_own(parsed.own, now, parsed.wishes));
+  MUSTER_RETURN_IF_ERROR(read_own(parsed.own, now, parsed.own_request));
   MUSTER_ASSIGN_OR_RETURN(const Settings settings, gather_settings(of_hvdrun, environment, context.system_config,
                                                                    hvdrun_flags(), {}, NamedFile::kJob));
   MUSTER_ASSIGN_OR_RETURN(parsed.options, read_options(settings));
@@ -181,7 +181,7 @@ int submit_words(const std::vector<std::string>& arguments, const job_templates:
   parsed.options.job.environment.python_folders = python_folders();
   auto request = make_submission(parsed.options, environment, logical_working_directory(environment));
   if (!request.ok()) return fail(request.status());
-  request->MergeFrom(parsed.wishes);
+  request->MergeFrom(parsed.own_request);
   const auto launcher = need_launcherd(parsed.own, environment);
   if (!launcher.ok()) return fail(launcher.status());
   const auto job = submit_once(*launcher, std::move(*request));

@@ -18,8 +18,8 @@ struct ParsedSubmit {
   std::optional<int> exit_code;
   std::string text;
   HvdrunOptions options;
-  v1::SubmitRequest wishes;  // from submit's own options; they are merged over those of `options`
-  Settings own;              // --launcher and its certificates
+  v1::SubmitRequest own_request;  // from submit's own options; they are merged over those of `options`
+  Settings own;                   // --launcher and its certificates
 };
 
 // Reads no file except the configuration, or the job file that it names.

@@ -12,8 +12,8 @@ namespace {
 
 // Options of the taken groups that submit leaves out, because they need a launcher in the foreground.
 constexpr std::string_view kLeftOut[] = {"stdin", "pty"};
-constexpr FlagGroup kTaken[] = {FlagGroup::kRanks, FlagGroup::kHosts, FlagGroup::kProgram, FlagGroup::kLife,
-                                FlagGroup::kTuning};
+constexpr FlagGroup kSharedGroups[] = {FlagGroup::kRanks, FlagGroup::kHosts, FlagGroup::kProgram, FlagGroup::kLife,
+                                       FlagGroup::kTuning};
 
 std::vector<FlagRow> own_rows() {
   return with_launcher_rows(with_template_rows(
@@ -57,9 +57,9 @@ std::vector<FlagRow> own_rows() {
 FlagTable make_table() {
   std::vector<Flag> flags;
   for (const Flag& flag : hvdrun_flags().flags()) {
-    const bool is_taken = std::ranges::find(kTaken, flag.group) != std::end(kTaken);
+    const bool is_shared = std::ranges::find(kSharedGroups, flag.group) != std::end(kSharedGroups);
     const bool is_left_out = std::ranges::find(kLeftOut, flag.name) != std::end(kLeftOut);
-    if ((is_taken && !is_left_out) || flag.name == "config-file") flags.push_back(flag);
+    if ((is_shared && !is_left_out) || flag.name == "config-file") flags.push_back(flag);
   }
   const FlagTable own = verb_table(own_rows());
   flags.insert(flags.end(), own.flags().begin(), own.flags().end());

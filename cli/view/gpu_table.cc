@@ -91,20 +91,20 @@ GpuRow row_of(const v1::LauncherHost& host, const v1::Gpu& gpu, int part) {
 
 std::string gpu_summary(const v1::LauncherHost& host) {
   std::map<std::string, int> models;
-  bool is_told = false;
+  bool has_facts = false;
   int parts = 0;
   int divided = 0;
   for (const v1::Gpu& gpu : host.gpus()) {
-    is_told = is_told || !gpu.model().empty() || gpu.memory_mib() != 0;
+    has_facts = has_facts || !gpu.model().empty() || gpu.memory_mib() != 0;
     ++models[gpu.memory_mib() == 0 ? model_of(gpu)
                                    : fmt::format("{} of {}", model_of(gpu), size_of_mib(gpu.memory_mib()))];
     parts += gpu.parts_size();
     if (gpu.divided()) ++divided;
   }
   for (const v1::GpuLoad& load : host.load().gpus()) {
-    is_told = is_told || load.has_memory_used_mib() || load.has_processes();
+    has_facts = has_facts || load.has_memory_used_mib() || load.has_processes();
   }
-  if (!is_told) return {};
+  if (!has_facts) return {};
   std::vector<std::string> words;
   for (const auto& [model, count] : models) words.push_back(fmt::format("{} x {}", count, model));
   std::string text = base::join(words, ", ");

@@ -18,7 +18,7 @@ v1::SubmitRequest request(const std::vector<std::string>& words, const base::Env
   EXPECT_FALSE(parsed.exit_code) << parsed.text;
   auto made = make_submission(parsed.options, environment, "/home/alice");
   EXPECT_TRUE(made.ok()) << made.status();
-  made->MergeFrom(parsed.wishes);
+  made->MergeFrom(parsed.own_request);
   return *made;
 }
 

@@ -1,4 +1,4 @@
-#include "cli/doctor/asking.h"
+#include "cli/doctor/host_query.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -28,11 +28,12 @@ NoSigpipe::~NoSigpipe() {
   ::signal(SIGPIPE, before_);
 }
 
-Asking::Asking(const std::string& program) : terminal(STDERR_FILENO, "stderr"), notices(&terminal, program + ": ") {}
+HostQuery::HostQuery(const std::string& program)
+    : terminal(STDERR_FILENO, "stderr"), notices(&terminal, program + ": ") {}
 
-base::Result<std::unique_ptr<launcherd::Bootstrap>> Asking::make_bootstrap(const HvdrunOptions& options,
-                                                                           const base::Environment& environment,
-                                                                           OnFailure on_failure) {
+base::Result<std::unique_ptr<launcherd::Bootstrap>> HostQuery::make_bootstrap(const HvdrunOptions& options,
+                                                                              const base::Environment& environment,
+                                                                              OnFailure on_failure) {
   base::raise_descriptor_limit();  // each host needs at least one descriptor
   MUSTER_RETURN_IF_ERROR(base::check_thread_room(kAskingThreads));
   MUSTER_ASSIGN_OR_RETURN(const std::string agent_path, find_agent(environment));
@@ -45,7 +46,7 @@ base::Result<std::unique_ptr<launcherd::Bootstrap>> Asking::make_bootstrap(const
   return launcherd::make_bootstrap(std::move(bootstrap));
 }
 
-void Asking::run_blocking() {
+void HostQuery::run_blocking() {
   loop.run();
   notices.status("");
   if (!notices.flush_blocking(std::chrono::steady_clock::now() + kLastWords)) terminal.cancel();

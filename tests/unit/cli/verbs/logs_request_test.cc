@@ -1,11 +1,11 @@
-#include "cli/verbs/log_wish.h"
+#include "cli/verbs/logs_request.h"
 
 #include <gtest/gtest.h>
 
 #include "cli/verbs/launcherd_verbs.h"
 #include "cli/verbs/verb.h"
 
-namespace muster::cli::log_wish_test {
+namespace muster::cli::logs_request_test {
 namespace {
 
 const base::WallTime kNow{std::chrono::seconds(1'782'000'000)};
@@ -13,10 +13,10 @@ const base::WallTime kNow{std::chrono::seconds(1'782'000'000)};
 base::Result<v1::LogsRequest> wish(const std::vector<std::string>& words) {
   const VerbCall call("logs", logs_doc(), words);
   EXPECT_FALSE(call.exit_code());
-  return read_log_wish(call.settings(), kNow);
+  return read_logs_request(call.settings(), kNow);
 }
 
-TEST(LogWish, NothingSaidIsAll) {
+TEST(LogsRequest, NothingSaidIsAll) {
   const auto request = wish({});
   ASSERT_TRUE(request.ok());
   EXPECT_EQ(request->ranks_size(), 0);
@@ -24,7 +24,7 @@ TEST(LogWish, NothingSaidIsAll) {
   EXPECT_FALSE(request->has_since());
 }
 
-TEST(LogWish, RanksTimeAndLines) {
+TEST(LogsRequest, RanksTimeAndLines) {
   const auto request = wish({"--rank", "0-2,7", "--since", "10m", "-n", "20", "k7"});
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_EQ((std::vector<int>(request->ranks().begin(), request->ranks().end())), (std::vector<int>{0, 1, 2, 7}));
@@ -32,7 +32,7 @@ TEST(LogWish, RanksTimeAndLines) {
   EXPECT_EQ(request->tail_lines(), 20);
 }
 
-TEST(LogWish, MistakesNameTheOption) {
+TEST(LogsRequest, MistakesNameTheOption) {
   const std::pair<std::vector<std::string>, std::string> cases[] = {
       {{"--rank", "x"}, "--rank must be a list as 0-3,7, not 'x'"},
       {{"--tail", "0"}, "--tail must be a number of lines, 1 or more, not '0'"},
@@ -40,7 +40,7 @@ TEST(LogWish, MistakesNameTheOption) {
   for (const auto& [words, message] : cases) EXPECT_EQ(wish(words).status().message(), message);
 }
 
-TEST(LogWish, TimesAsWePrintThem) {
+TEST(LogsRequest, TimesAsWePrintThem) {
   for (const int us : {0, 1, 123'456, 999'999}) {
     const base::WallTime time = kNow + std::chrono::microseconds(us);
     EXPECT_EQ(parse_time(base::format_rfc3339(time)).value(), time) << us;
@@ -53,4 +53,4 @@ TEST(LogWish, TimesAsWePrintThem) {
 }
 
 }  // namespace
-}  // namespace muster::cli::log_wish_test
+}  // namespace muster::cli::logs_request_test

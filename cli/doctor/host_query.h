@@ -2,10 +2,10 @@
 // Owner: declare the bootstrap last, so that its threads end before the objects that they call.
 // Example:
 //
-//   Asking asking("muster doctor");
-//   MUSTER_ASSIGN_OR_RETURN(const auto bootstrap, asking.make_bootstrap(options, environment, {}));
-//   …start what calls asking.loop.stop() at its end; then
-//   asking.run_blocking();
+//   HostQuery query("muster doctor");
+//   MUSTER_ASSIGN_OR_RETURN(const auto bootstrap, query.make_bootstrap(options, environment, {}));
+//   …start what calls query.loop.stop() at its end; then
+//   query.run_blocking();
 #pragma once
 
 #include <functional>
@@ -34,11 +34,11 @@ class NoSigpipe {
   void (*before_)(int);
 };
 
-struct Asking {
+struct HostQuery {
   using OnFailure = std::function<void(const launcherd::BootstrapTarget&, launcherd::FailureKind)>;
 
   // `program` stands before each line on stderr.
-  explicit Asking(const std::string& program);
+  explicit HostQuery(const std::string& program);
 
   // Makes a bootstrap that borrows `notices`. `on_failure` is as in BootstrapOptions. The error means that this machine
   // can ask no host: its agent program is missing, or it has no thread left.

@@ -1,4 +1,4 @@
-#include "cli/verbs/log_wish.h"
+#include "cli/verbs/logs_request.h"
 
 #include <ctime>
 #include <string>
@@ -58,7 +58,7 @@ base::Result<base::WallTime> parse_since(std::string_view text, base::WallTime n
                      "'{}' is no time: write how long ago, as 10m, or 2026-06-20T17:05:53Z", base::printable(text));
 }
 
-base::Result<v1::LogsRequest> read_log_wish(const Settings& settings, base::WallTime now) {
+base::Result<v1::LogsRequest> read_logs_request(const Settings& settings, base::WallTime now) {
   v1::LogsRequest request;
   if (const Setting* const ranks = settings.find("rank")) MUSTER_RETURN_IF_ERROR(set_ranks(*ranks, request));
   if (const Setting* const since = settings.find("since")) {

@@ -19,6 +19,6 @@ void set_timestamp(base::WallTime time, google::protobuf::Timestamp& into);
 base::Result<base::WallTime> parse_since(std::string_view text, base::WallTime now);
 
 // Reads the request, but not its job and not whether to follow it. INVALID_ARGUMENT names the option.
-base::Result<v1::LogsRequest> read_log_wish(const Settings& settings, base::WallTime now);
+base::Result<v1::LogsRequest> read_logs_request(const Settings& settings, base::WallTime now);
 
 }  // namespace muster::cli::verbs
