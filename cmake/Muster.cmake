@@ -69,8 +69,8 @@ add_library(muster_dw INTERFACE)
 target_link_libraries(muster_dw INTERFACE "$<${is_static}:-Wl,--start-group,-ldw,-lelf,-lz,-lbz2,-llzma,--end-group>"
                       "$<$<NOT:${is_static}>:-ldw>")
 
-add_library(muster_zlib INTERFACE)
-target_link_libraries(muster_zlib INTERFACE "$<${is_static}:${static_group}>" "$<$<NOT:${is_static}>:z>")
+add_library(muster_lzma INTERFACE)
+target_link_libraries(muster_lzma INTERFACE lzma)
 
 add_library(muster_warnings INTERFACE)
 target_compile_options(muster_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion $<$<BOOL:${MUSTER_WERROR}>:-Werror>

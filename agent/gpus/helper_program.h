@@ -5,6 +5,6 @@
 
 namespace muster::agent::inline gpus {
 
-std::string_view helper_program();  // an ELF file, compressed by gzip
+std::string_view helper_program();  // an ELF file, compressed by xz
 
 }  // namespace muster::agent::gpus

@@ -1,14 +1,15 @@
 #include "agent/process/carried_program.h"
 
 #include <fcntl.h>
+#include <lzma.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -21,24 +22,28 @@ namespace {
 
 constexpr int kSocket = 3;  // the child's descriptor number
 
-bool is_gzip(std::string_view bytes) {
-  return bytes.starts_with("\x1f\x8b");
+constexpr std::uint64_t kMostMemory = std::uint64_t{64} << 20;  // for the decoder; our programs need 1 MiB
+
+bool is_xz(std::string_view bytes) {
+  return bytes.starts_with(
+      std::string_view("\xfd"
+                       "7zXZ\0",
+                       6));
 }
 
-base::Status write_inflated(int file, std::string_view bytes) {
-  constexpr int kGzipOnly = 16 + MAX_WBITS;
-  z_stream stream{};
-  if (::inflateInit2(&stream, kGzipOnly) != Z_OK)
-    return base::error(base::Code::kResourceExhausted, "no memory to inflate it");
-  const std::unique_ptr<z_stream, int (*)(z_stream*)> ended(&stream, ::inflateEnd);
-  stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(bytes.data()));  // zlib only reads it
-  stream.avail_in = static_cast<uInt>(bytes.size());
+base::Status write_decompressed(int file, std::string_view bytes) {
+  lzma_stream stream = LZMA_STREAM_INIT;
+  if (::lzma_stream_decoder(&stream, kMostMemory, 0) != LZMA_OK)
+    return base::error(base::Code::kResourceExhausted, "no memory to decompress it");
+  const std::unique_ptr<lzma_stream, void (*)(lzma_stream*)> ended(&stream, ::lzma_end);
+  stream.next_in = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  stream.avail_in = bytes.size();
   std::array<char, 64 * 1024> piece;
-  for (int state = Z_OK; state != Z_STREAM_END;) {
-    stream.next_out = reinterpret_cast<Bytef*>(piece.data());
-    stream.avail_out = static_cast<uInt>(piece.size());
-    state = ::inflate(&stream, Z_NO_FLUSH);
-    if (state != Z_OK && state != Z_STREAM_END) {
+  for (lzma_ret state = LZMA_OK; state != LZMA_STREAM_END;) {
+    stream.next_out = reinterpret_cast<std::uint8_t*>(piece.data());
+    stream.avail_out = piece.size();
+    state = ::lzma_code(&stream, LZMA_FINISH);
+    if (state != LZMA_OK && state != LZMA_STREAM_END) {
       return base::error(base::Code::kDataLoss, "its compressed bytes are damaged");
     }
     MUSTER_RETURN_IF_ERROR(base::write_all_blocking(file, piece.data(), piece.size() - stream.avail_out));
@@ -59,8 +64,8 @@ base::Result<base::UniqueFd> file_in_memory(const CarriedProgram& program) {
   base::UniqueFd file(::memfd_create(program.name.c_str(), MFD_CLOEXEC | MFD_EXEC));
   if (!file.valid() && errno == EINVAL) file.reset(::memfd_create(program.name.c_str(), MFD_CLOEXEC));
   if (!file.valid()) return base::errno_error(errno, "make a file in memory");
-  if (is_gzip(program.bytes)) {
-    MUSTER_RETURN_IF_ERROR(write_inflated(file.get(), program.bytes));
+  if (is_xz(program.bytes)) {
+    MUSTER_RETURN_IF_ERROR(write_decompressed(file.get(), program.bytes));
   } else {
     MUSTER_RETURN_IF_ERROR(base::write_all_blocking(file.get(), program.bytes.data(), program.bytes.size()));
   }

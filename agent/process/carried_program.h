@@ -18,7 +18,7 @@ namespace muster::agent::inline process {
 
 struct CarriedProgram {
   std::string name;                        // its argv[0]; messages use this name
-  std::string_view bytes;                  // an ELF file, plain or compressed by gzip
+  std::string_view bytes;                  // an ELF file, plain or compressed by xz
   std::vector<std::string> environment{};  // the whole environment of the child: NAME=VALUE entries
   // True: the child writes to our stderr. False: its stderr is /dev/null. Its stdin and stdout always are.
   bool keeps_stderr = false;

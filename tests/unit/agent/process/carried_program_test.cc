@@ -1,9 +1,9 @@
 #include "agent/process/carried_program.h"
 
 #include <fcntl.h>
+#include <lzma.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <gtest/gtest.h>
 
@@ -48,16 +48,13 @@ TEST_F(CarriedProgramTest, HasWhatItIsGivenAndNothingElse) {
 }
 
 std::string compressed(const std::string& bytes) {
-  z_stream stream{};
-  EXPECT_EQ(::deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY), Z_OK);
-  std::string result(::deflateBound(&stream, bytes.size()), '\0');
-  stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(bytes.data()));
-  stream.avail_in = static_cast<uInt>(bytes.size());
-  stream.next_out = reinterpret_cast<Bytef*>(result.data());
-  stream.avail_out = static_cast<uInt>(result.size());
-  EXPECT_EQ(::deflate(&stream, Z_FINISH), Z_STREAM_END);
-  result.resize(stream.total_out);
-  ::deflateEnd(&stream);
+  std::string result(::lzma_stream_buffer_bound(bytes.size()), '\0');
+  std::size_t size = 0;
+  EXPECT_EQ(
+      ::lzma_easy_buffer_encode(0, LZMA_CHECK_CRC64, nullptr, reinterpret_cast<const std::uint8_t*>(bytes.data()),
+                                bytes.size(), reinterpret_cast<std::uint8_t*>(result.data()), &size, result.size()),
+      LZMA_OK);
+  result.resize(size);
   return result;
 }
 
