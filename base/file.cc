@@ -38,8 +38,7 @@ Result<std::string> read_file(const std::string& path, std::size_t limit) {
     if (n == 0) return content;
     content.append(buffer, static_cast<std::size_t>(n));
     if (content.size() > limit) {
-      return error(Code::kResourceExhausted, "{} is larger than the {} bytes that are read of such a file", path,
-                   limit);
+      return error(Code::kResourceExhausted, "{} is larger than {} bytes, the limit for such a file", path, limit);
     }
   }
 }
@@ -91,7 +90,7 @@ Status make_private_directory(const std::string& path) {
     }
   }
   struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) return errno_error(errno, fmt::format("look at {}", path));
+  if (::fstat(fd.get(), &info) != 0) return errno_error(errno, fmt::format("inspect {}", path));
   if (info.st_uid != ::geteuid()) {
     return error(Code::kPermissionDenied, "{} belongs to uid {}, but must belong to uid {}: use another directory",
                  path, info.st_uid, ::geteuid());

@@ -21,7 +21,7 @@ struct FreeContext {
 Result<std::string> sha256_of_file(int fd, const std::atomic<bool>* stop) {
   const std::unique_ptr<EVP_MD_CTX, FreeContext> context(EVP_MD_CTX_new());
   if (context == nullptr || EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) != 1) {
-    return error(Code::kInternal, "SHA-256 cannot be computed: OpenSSL gives none");
+    return error(Code::kInternal, "SHA-256 cannot be computed: OpenSSL does not provide it");
   }
   std::vector<char> piece(kPiece);
   for (off_t offset = 0;;) {

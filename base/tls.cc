@@ -269,7 +269,7 @@ Result<CertificateAuthority> CertificateAuthority::load(const std::string& ca_pe
                                        : nullptr);
   KeyPtr key(key_text ? PEM_read_bio_PrivateKey(key_text.get(), nullptr, nullptr, nullptr) : nullptr);
   if (!certificate || !key || X509_check_private_key(certificate.get(), key.get()) != 1) {
-    return error(Code::kInvalidArgument, "no certificate authority and its key: {}", take_reason());
+    return error(Code::kInvalidArgument, "not a certificate authority with its key: {}", take_reason());
   }
   return CertificateAuthority(std::move(certificate), std::move(key), ca_pem);
 }
@@ -406,8 +406,8 @@ Result<TlsTransfer> TlsStream::outcome(int result, const char* what) {
 }
 
 Result<TlsProgress> TlsStream::handshake_step() {
-  if (ssl_ == nullptr) return error(Code::kResourceExhausted, "TLS handshake: this process has no memory for it");
-  if (is_dead_) return error(Code::kInternal, "TLS handshake: the connection has failed before");
+  if (ssl_ == nullptr) return error(Code::kResourceExhausted, "TLS handshake: out of memory");
+  if (is_dead_) return error(Code::kInternal, "TLS handshake: the connection failed earlier");
   if (is_established_) return TlsProgress::kDone;
   ERR_clear_error();
   errno = 0;
@@ -450,7 +450,7 @@ Status TlsStream::handshake_blocking(MonotonicTime deadline, int cancel_fd) {
 }
 
 Result<TlsTransfer> TlsStream::read(void* data, std::size_t size) {
-  if (is_dead_) return error(Code::kInternal, "TLS read: the connection has failed before");
+  if (is_dead_) return error(Code::kInternal, "TLS read: the connection failed earlier");
   ERR_clear_error();
   errno = 0;
   std::size_t bytes = 0;
@@ -460,7 +460,7 @@ Result<TlsTransfer> TlsStream::read(void* data, std::size_t size) {
 }
 
 Result<TlsTransfer> TlsStream::write(const void* data, std::size_t size) {
-  if (is_dead_) return error(Code::kInternal, "TLS write: the connection has failed before");
+  if (is_dead_) return error(Code::kInternal, "TLS write: the connection failed earlier");
   ERR_clear_error();
   errno = 0;
   std::size_t bytes = 0;

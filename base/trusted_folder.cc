@@ -80,14 +80,14 @@ class Walk {
     is_for_everyone_ = (info.st_mode & kOthersWrite) != 0;
     if (!rule_.needs_sticky || !is_for_everyone_ || (info.st_mode & S_ISVTX) != 0) return ok_status();
     return error(Code::kPermissionDenied,
-                 "every user can exchange what is in {} (mode {:04o}): chmod +t it, or choose another folder",
+                 "every user can replace files in {} (mode {:04o}): chmod +t it, or choose another folder",
                  printable(shown()), info.st_mode & kModeBits);
   }
 
   Status check_place_of(const struct stat& info, const std::string& path) const {
     if (!is_for_everyone_ || is_trusted_owner(info.st_uid)) return ok_status();
     return error(Code::kPermissionDenied,
-                 "{} belongs to {}, and everyone could put it there: choose a folder of your own", printable(path),
+                 "{} belongs to {}, and any user could have put it there: choose a folder of your own", printable(path),
                  owner_name(info.st_uid));
   }
 
@@ -172,7 +172,7 @@ Status check_folder_of_own_files(const struct stat& info, const std::string& sho
 }
 
 Result<UniqueFd> open_folder_by_trusted_path(const std::string& path, FolderWalk walk) {
-  if (!path.starts_with('/')) return error(Code::kInvalidArgument, "'{}' is no absolute path", printable(path));
+  if (!path.starts_with('/')) return error(Code::kInvalidArgument, "'{}' is not an absolute path", printable(path));
   return Walk(path, walk).run();
 }
 

@@ -32,7 +32,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark& mark, YAML::anchor_t) override { add(mark, YamlNode::Kind::kNull, ""); }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
-    fail(mark, "an alias (*name) is not understood here: write the value out");
+    fail(mark, "an alias (*name) is not supported: write the value out");
   }
   void OnScalar(const YAML::Mark& mark, const std::string&, YAML::anchor_t, const std::string& value) override {
     add(mark, YamlNode::Kind::kScalar, value);

@@ -53,7 +53,7 @@ TEST_F(TrustedFolderTest, MakesWhatIsMissing) {
   ASSERT_EQ(::stat((root_ + "/a/b").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 07777, 0755u);
   EXPECT_EQ(opened("/"), "/");
-  EXPECT_THAT(opened("a"), HasSubstr("no absolute path"));
+  EXPECT_THAT(opened("a"), HasSubstr("not an absolute path"));
   EXPECT_THAT(opened("/proc/nowhere/x"), HasSubstr("make the folder /proc/nowhere"));
   std::ofstream(root_ + "/plain") << "x";
   EXPECT_THAT(opened(root_ + "/plain/b"), HasSubstr("/plain: something else has this name"));
@@ -74,7 +74,7 @@ TEST_F(TrustedFolderTest, RefusesWhatAnotherUserCouldPutThere) {
   make("tmp", 01777);
   make("tmp/squatted", 0777, kStranger);
   EXPECT_THAT(opened(root_ + "/tmp/squatted/job"),
-              HasSubstr("/tmp/squatted belongs to uid 4242, and everyone could put it there"));
+              HasSubstr("/tmp/squatted belongs to uid 4242, and any user could have put it there"));
   EXPECT_FALSE(fs::exists(root_ + "/tmp/squatted/job"));
   make("target", 0755);
   link(root_ + "/target", "tmp/bobs-link", kStranger);
@@ -89,7 +89,7 @@ TEST_F(TrustedFolderTest, CanRefuseFoldersThatEveryoneCanExchange) {
   make("tmp", 01777);
   const FolderWalk strict{.made_mode = 0700, .needs_sticky = true};
   EXPECT_THAT(open_folder_by_trusted_path(root_ + "/open/x", strict).status().message(),
-              HasSubstr("every user can exchange what is in"));
+              HasSubstr("every user can replace files in"));
   EXPECT_TRUE(open_folder_by_trusted_path(root_ + "/tmp/x", strict).ok());
   EXPECT_TRUE(open_folder_by_trusted_path(root_ + "/open/x").ok());
 }
