@@ -238,7 +238,7 @@ int agent_main(int argc, char** argv) {
   }
   if (arguments.size() == 1 && arguments[0] == "--stdio") return serve();
   if (!arguments.empty() && arguments[0] == "--join") return join_and_serve(arguments);
-  base::print_remark("muster-agent is started by hvdrun and launcherd; to look at it: muster-agent --version\n");
+  base::print_remark("muster-agent is started by hvdrun and launcherd; to see its version: muster-agent --version\n");
   return 2;
 }
 

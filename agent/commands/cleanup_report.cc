@@ -83,13 +83,13 @@ base::Result<CleanupOptions> parse_cleanup(const std::vector<std::string>& argum
     } else if (name == "--job" && i + 1 < arguments.size()) {
       options.look.job_prefix = arguments[++i];
       if (!is_job_prefix(options.look.job_prefix)) {
-        return base::error(base::Code::kInvalidArgument, "'{}' is not the beginning of a job id",
+        return base::error(base::Code::kInvalidArgument, "'{}' is not the prefix of a job id",
                            base::printable(options.look.job_prefix));
       }
     } else if (name == "--session-root" && i + 1 < arguments.size()) {
       options.look.session_root = arguments[++i];
     } else {
-      return base::error(base::Code::kInvalidArgument, "--cleanup does not know '{}'", base::printable(name));
+      return base::error(base::Code::kInvalidArgument, "--cleanup: unknown argument '{}'", base::printable(name));
     }
   }
   if (!options.dry_run && !options.look.job_prefix.empty()) {

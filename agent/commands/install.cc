@@ -47,7 +47,7 @@ base::Status install_self(const std::string& sha256_hex, const std::string& path
   if (hash != sha256_hex) {
     ::unlink(own_path);
     return base::error(base::Code::kDataLoss,
-                       "the agent that arrived at {} has the hash {} and not {}: the transfer was damaged, start again",
+                       "the agent copied to {} has hash {} instead of {}: the transfer damaged it; start again",
                        own_path, hash, sha256_hex);
   }
   if (::rename(own_path, path.c_str()) != 0) {

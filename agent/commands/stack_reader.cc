@@ -67,7 +67,7 @@ void StackReader::ask(std::uint64_t id, const std::map<int, pid_t>& pids) {
     v1::StackAnswer answer;
     answer.set_id(id);
     answer.set_done(true);
-    answer.set_problem("too many others read stacks here: try again");
+    answer.set_problem("this host already runs too many stack readings: try again");
     send_(std::move(answer));
     return;
   }
@@ -91,7 +91,7 @@ base::Status StackReader::start() {
   output_ = std::move(pipe.first);
   watch_ = loop_.on_readable(output_.get(), [this] { readable(); });
   deadline_ = loop_.after(options_.patience, [this] {
-    cut(fmt::format("not done after {} s: a process may hang in the kernel",
+    cut(fmt::format("no result after {} s: a process may hang in the kernel",
                     std::chrono::duration<double>(options_.patience).count()));
   });
   return base::ok_status();

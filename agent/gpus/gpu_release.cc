@@ -66,15 +66,15 @@ std::optional<std::uint64_t> used_before(const GpuName& name, const std::optiona
 
 // Why numbers do not show which processes of the job still have memory. Empty if they do.
 std::string why_not_by_number(const SeenGpu& gpu, bool are_all_numbered) {
-  if (gpu.foreign_pids) return "the driver numbers processes as the host does, and the agent is in a container";
+  if (gpu.foreign_pids) return "the driver reports the host's process IDs, but the agent runs in a container";
   if (!gpu.shows_dead) return "its driver lists processes only while they live";
-  return are_all_numbered ? ""
-                          : "this kernel does not tell the numbers of all the job's processes outside of their "
-                            "PID namespace";
+  return are_all_numbered
+             ? ""
+             : "this kernel does not report the IDs that all the job's processes have outside of their PID namespace";
 }
 
 std::string not_known(const std::string& why) {
-  return fmt::format("whether the GPUs have released the job's memory is not known: {}", why);
+  return fmt::format("unknown whether the GPUs have released the job's memory: {}", why);
 }
 
 // True if a GPU that the job was given is missing in the report.
@@ -163,8 +163,7 @@ std::string describe(const HeldMemory& held) {
   const std::string what =
       held.bytes ? fmt::format("{:.1f} GB", static_cast<double>(*held.bytes) / kGigabyte) : "memory";
   if (held.pid == 0) {
-    return fmt::format("{} has {} more in use than before the job, and nobody can say whose it is: {}", gpu, what,
-                       held.why);
+    return fmt::format("{} has {} more in use than before the job, by an unknown process: {}", gpu, what, held.why);
   }
   if (held.whose.empty()) {
     return fmt::format(

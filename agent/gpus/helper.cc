@@ -65,8 +65,8 @@ base::Result<std::optional<GpuReport>> Helper::receive() {
   }
   if (socket_.peer_gone()) {
     return base::error(base::Code::kUnavailable,
-                       "muster-gpus, which looks at the GPUs, ended without an answer: the host's C library may be "
-                       "older than it needs, or NVIDIA's management library has crashed: try nvidia-smi there");
+                       "muster-gpus, which inspects the GPUs, ended without an answer: the host's C library may be too "
+                       "old for it, or NVIDIA's management library crashed; try nvidia-smi on that host");
   }
   return std::optional<GpuReport>();
 }
@@ -85,11 +85,11 @@ std::string no_answer(const Question& question, std::chrono::milliseconds patien
   const double seconds = std::chrono::duration<double>(patience).count();
   if (question.nvidia) {
     return fmt::format(
-        "NVIDIA's management library has not answered within {} s: try nvidia-smi there; the driver may hang", seconds);
+        "NVIDIA's management library has not answered within {} s: the driver may hang; try nvidia-smi on that host",
+        seconds);
   }
   return fmt::format(
-      "the files of the GPUs' driver could not be read within {} s: the driver may hang: look at the kernel's log "
-      "there",
+      "the files of the GPU driver could not be read within {} s: the driver may hang; check that host's kernel log",
       seconds);
 }
 

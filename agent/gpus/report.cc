@@ -157,7 +157,7 @@ base::Result<Question> decode_question(const std::string& payload) {
   const bool is_whole = read(in, question.nvidia) && read(in, question.files) && read(in, question.nvidia_files) &&
                         in.text(question.root) && in.at_end();
   if (is_whole) return question;
-  return base::error(base::Code::kInvalidArgument, "a question of {} bytes about GPUs cannot be read", payload.size());
+  return base::error(base::Code::kInvalidArgument, "a GPU query of {} bytes cannot be parsed", payload.size());
 }
 
 std::string encode(const GpuReport& report) {
@@ -179,7 +179,7 @@ base::Result<GpuReport> decode_report(const std::string& payload) {
                         read(in, report.foreign_pids) && read_all(in, kMaxGpus, report.others) &&
                         read_files(in, report.nvidia_files) && in.at_end();
   if (is_whole) return report;
-  return base::error(base::Code::kInvalidArgument, "a report of {} bytes on GPUs cannot be read", payload.size());
+  return base::error(base::Code::kInvalidArgument, "a GPU report of {} bytes cannot be parsed", payload.size());
 }
 
 }  // namespace muster::agent::gpus

@@ -183,7 +183,7 @@ void OutputSender::Worker::run() {
     if (std::exchange(is_link_ready_, false)) read_answers();
     if (are_pipes_ready_) ranks_.read_ready([this] { pump(); });
   }
-  end_finish(base::error(Code::kCancelled, "output: stopped with {} frames not taken by the launcher", ring_.frames()));
+  end_finish(base::error(Code::kCancelled, "output: stopped before the launcher received {} frames", ring_.frames()));
   // No more commands are added, because post() sees is_stopping_.
   for (Command& command : commands_) refuse(&command);
 }
@@ -208,7 +208,7 @@ void OutputSender::Worker::on(RankExited command) {
 }
 
 void OutputSender::Worker::on(Finish command) {
-  end_finish({Code::kAborted, "output: another finish() came"});
+  end_finish({Code::kAborted, "output: finish() was called again"});
   finish_ = std::move(command);
 }
 
@@ -346,10 +346,10 @@ void OutputSender::Worker::settle_finish() {
     return end_finish(base::ok_status());
   }
   if (base::monotonic_now() >= finish_->deadline) {
-    return end_finish(base::error(Code::kDeadlineExceeded,
-                                  "output: {} ranks and {} frames are left that the launcher "
-                                  "did not take in time",
-                                  ranks_.count(), ring_.frames()));
+    return end_finish(
+        base::error(Code::kDeadlineExceeded,
+                    "output: the launcher did not receive everything in time; {} ranks and {} frames are left",
+                    ranks_.count(), ring_.frames()));
   }
   wake_at(finish_->deadline);
 }

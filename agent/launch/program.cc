@@ -137,7 +137,7 @@ std::string explain_missing_interpreter(std::string_view head) {
   if (const auto loader = elf_loader(head)) {
     return fmt::format("its loader '{}' does not exist on this host", base::printable(*loader));
   }
-  return "what it needs to be loaded does not exist on this host";
+  return "a file that it needs for loading does not exist on this host";
 }
 
 std::string explain_denied(const std::string& path, const struct stat& info) {
@@ -204,7 +204,7 @@ ExecFailure explain_exec_failure(const SpawnRequest& request, const std::string&
       why = explain_missing_interpreter(read_head(full));
       break;
     case EACCES:
-      why = denied_on_the_way ? "a directory of its path may not be entered" : explain_denied(full, info);
+      why = denied_on_the_way ? "a directory in its path cannot be entered" : explain_denied(full, info);
       break;
     case ENOEXEC:
       why = explain_noexec(read_head(full));

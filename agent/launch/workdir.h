@@ -5,7 +5,7 @@
 
 namespace muster::agent::inline launch {
 
-// A sentence like "the working directory /x does not exist (--wdir names another)", without the host's name.
+// A sentence like "the working directory /x does not exist; name another with --wdir", without the host's name.
 std::string explain_workdir_failure(const std::string& workdir, int errno_value);
 
 }  // namespace muster::agent::launch

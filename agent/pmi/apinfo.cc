@@ -78,7 +78,7 @@ base::Result<std::vector<RankRecord>> records_of(const std::vector<ApinfoHost>& 
     for (std::size_t i = 0; i < hosts[host].ranks.size(); ++i) {
       const int rank = hosts[host].ranks[i];
       if (rank < 0 || static_cast<std::size_t>(rank) >= records.size()) {
-        return base::error(base::Code::kInvalidArgument, "rank {} on {} is of no program", rank, hosts[host].name);
+        return base::error(base::Code::kInvalidArgument, "rank {} on {} belongs to no program", rank, hosts[host].name);
       }
       records[static_cast<std::size_t>(rank)] = {static_cast<int>(i), model::program_of(programs, rank),
                                                  static_cast<int>(host)};

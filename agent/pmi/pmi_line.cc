@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kMostWords = 32;
 
 base::Status no_pmi(std::string_view line) {
-  return base::error(base::Code::kInvalidArgument, "'{}' is no command of PMI-1", base::printable(line.substr(0, 80)));
+  return base::error(base::Code::kInvalidArgument, "'{}' is not a PMI-1 command", base::printable(line.substr(0, 80)));
 }
 
 // Removes the next word from `rest`. A word without '=' gets an empty key.

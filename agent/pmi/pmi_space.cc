@@ -73,7 +73,7 @@ base::Status PmiSpace::merge(std::string_view blob) {
     std::string_view key;
     std::string_view value;
     if (!take_text(blob, key) || !take_text(blob, value) || !has_room_for(key, value)) {
-      return base::error(base::Code::kInvalidArgument, "what came from a host are no PMI values");
+      return base::error(base::Code::kInvalidArgument, "the data received from a host are not PMI values");
     }
     MUSTER_RETURN_IF_ERROR(store(key, value));
   }

@@ -108,8 +108,9 @@ void Service::accepted(base::UniqueFd rank) {
 
 base::Status Service::start_helper() {
   if (!shared_memory_made_.ok()) {
-    events_.on_problem(fmt::format("Open MPI's ranks share memory where it chooses, which may outlive the job: {}",
-                                   shared_memory_made_.message()));
+    events_.on_problem(
+        fmt::format("Open MPI itself chooses where its ranks share memory, and that memory may outlive the job: {}",
+                    shared_memory_made_.message()));
   }
   MUSTER_RETURN_IF_ERROR(base::make_private_directory(directory_));
   MUSTER_RETURN_IF_ERROR(base::make_private_directory(directory_ + "/ranks"));
@@ -144,7 +145,7 @@ void Service::add_world(const AddWorld& world) {
       if (alive.lock()) events_.on_world_added(first, error);
     });
   };
-  if (world.placement.hosts.size() != job_.placement.hosts.size()) return answer("the list of hosts is another one");
+  if (world.placement.hosts.size() != job_.placement.hosts.size()) return answer("the lists of hosts differ");
   if (has_failed_) return answer("PMIx is not served here");
   // A host whose ranks have not connected has no helper yet. Start it now, because other hosts will ask it.
   if (!socket_) {
@@ -223,7 +224,7 @@ void Service::lost(const base::Status& why) {
   fail(fmt::format("muster-pmix, which serves Open MPI here, was lost: {}", how));
   if (missing.empty()) return;
   events_.on_lost(missing,
-                  "muster-pmix, by which its ranks of Open MPI find the others, was lost; the ranks were ended");
+                  "muster-pmix, through which its Open MPI ranks find the others, was lost; the ranks were ended");
 }
 
 // Stops serving. Ranks that connect later find no server, and their MPI_Init reports that.
@@ -296,7 +297,7 @@ void Service::enter_next(const std::string& name) {
     if (blobs.ok()) {
       for (const std::string& blob : *blobs) done.blob += blob;
     } else {
-      events_.on_problem(fmt::format("the hosts could not exchange what Open MPI's ranks need of each other: {}",
+      events_.on_problem(fmt::format("the hosts could not exchange the data that Open MPI's ranks need: {}",
                                      blobs.status().message()));
     }
     same.pop_front();
@@ -305,8 +306,7 @@ void Service::enter_next(const std::string& name) {
     // Open MPI ignores this error, and the other hosts would wait for something that never comes. So report the ranks
     // as lost.
     if (!done.is_ok) {
-      events_.on_lost(open_ranks(),
-                      "its ranks of Open MPI could not exchange what they need of each other; they were ended");
+      events_.on_lost(open_ranks(), "its Open MPI ranks could not exchange the data they need; they were ended");
     }
     if (has_more) {
       enter_next(name);
@@ -346,7 +346,7 @@ void Service::publish(int rank, std::string value) {
   keys_.put(kScope, data_key(rank), rendezvous::make_horovod_value(std::move(value)),
             [this, rank, has_any, alive = std::weak_ptr<char>(alive_)](const base::Status& put) {
               if (put.ok() || !alive.lock()) return;
-              events_.on_problem("what an Open MPI rank has published reaches nobody: " + put.message());
+              events_.on_problem("data that an Open MPI rank published was not delivered: " + put.message());
               if (has_any) publish(rank, std::string(1, kHasNone));
             });
 }

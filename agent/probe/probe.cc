@@ -126,7 +126,8 @@ base::Result<v1::ProbeAnswer> Probe::answer(const v1::ProbeCommand& command) {
           reach(addresses_of(command.reach().addresses()), command.reach().port(), command.reach().timeout_ms());
       return said;
     default:
-      return base::error(base::Code::kInvalidArgument, "a command that this agent does not know: other versions?");
+      return base::error(base::Code::kInvalidArgument,
+                         "unknown command: the launcher and this agent may have different versions");
   }
 }
 

@@ -87,7 +87,7 @@ base::Result<base::UniqueFd> open_own_directory(int at, const std::string& name,
       fd.valid() ? ::fstat(fd.get(), &info) == 0 : ::fstatat(at, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
   const bool is_open_to_others = privacy == Privacy::kClosedToOthers && (info.st_mode & 077) != 0;
   if (is_there && (!S_ISDIR(info.st_mode) || info.st_uid != ::geteuid() || is_open_to_others)) {
-    return base::error(base::Code::kFailedPrecondition, "{} is not a directory of ours", shown);
+    return base::error(base::Code::kFailedPrecondition, "{} is not a session directory of this user", shown);
   }
   if (fd.valid()) return fd;
   return base::errno_error(problem, fmt::format("open the directory {}", shown));
@@ -332,7 +332,8 @@ base::Result<FoundSession> look_at_session(const std::string& path) {
   if (!alive.valid() && errno == ENOENT) {
     // An empty directory is normal: the file is made right after the directory, and removed right before it.
     if (is_empty_directory(session.get())) return found;
-    return base::error(base::Code::kFailedPrecondition, "{} has no file {}: it is no session directory", path, kAlive);
+    return base::error(base::Code::kFailedPrecondition, "{} has no file {}: it is not a session directory", path,
+                       kAlive);
   }
   if (!alive.valid()) return base::errno_error(errno, fmt::format("open {}", file));
   std::string content(kLeaseRead, '\0');

@@ -125,7 +125,7 @@ base::Result<WardenOptions> decode_warden_options(const std::string& payload) {
   std::chrono::milliseconds::rep patience = 0;
   if (!reader.text(options.job_id) || !reader.text(options.agent_id) || !reader.text(options.session_root) ||
       !reader.number(options.contain) || !reader.number(margin) || !reader.number(patience) || !reader.at_end()) {
-    return base::error(base::Code::kInternal, "the nursery was asked for something that it does not know");
+    return base::error(base::Code::kInternal, "the nursery received an unknown request");
   }
   options.lease_margin = std::chrono::milliseconds(margin);
   options.agent_patience = std::chrono::milliseconds(patience);
@@ -152,8 +152,7 @@ SocketMessage encode_birth(base::Result<WardenParts> made) {
 }
 
 base::Result<WardenParts> decode_birth(SocketMessage message) {
-  const base::Status malformed =
-      base::error(base::Code::kInternal, "the nursery answered something else than a warden");
+  const base::Status malformed = base::error(base::Code::kInternal, "the nursery's answer was not a warden");
   WireReader reader(message.payload);
   bool is_ok = false;
   if (!reader.number(is_ok)) return malformed;

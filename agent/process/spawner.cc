@@ -192,7 +192,7 @@ base::Status Spawner::try_cgroup(const Cgroup& cgroup) {
   MUSTER_ASSIGN_OR_RETURN(const BareChild child, clone_child(plan, &cgroup));
   reap_blocking(child.pid);
   if (plan.failed_step == ChildStep::kExec || plan.failed_step == ChildStep::kStdio) return base::ok_status();
-  return base::errno_error(plan.failed_errno, fmt::format("no process can be moved into {}", cgroup.path()));
+  return base::errno_error(plan.failed_errno, fmt::format("cannot move a process into {}", cgroup.path()));
 }
 
 }  // namespace muster::agent::process

@@ -168,7 +168,7 @@ base::Result<WardenFork> fork_warden(const WardenOptions& options, const WardenO
                                      LeasePage& lease) {
   std::string note;
   if (options.contain == ContainLevel::kAuto && ::geteuid() != 0) {
-    note = "no PID namespace: only root gets one without asking (--contain pidns)";
+    note = "no PID namespace: only root gets one by default; request one with --contain pidns";
   }
   base::Status last;
   for (const Level& level : levels_to_try(options.contain)) {
@@ -177,7 +177,7 @@ base::Result<WardenFork> fork_warden(const WardenOptions& options, const WardenO
     last = warden.status();
     note = fmt::format("no PID namespace: {}", last.message());
   }
-  return last.with_context("this host does not allow the containment that was asked for");
+  return last.with_context("this host does not allow the requested containment");
 }
 
 base::Status check_agent_id(const std::string& id) {

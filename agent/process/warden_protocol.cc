@@ -175,7 +175,7 @@ bool decode_variant(WireReader& in, std::uint32_t kind, Variant& value) {
 }
 
 base::Status malformed() {
-  return base::error(base::Code::kInternal, "a message between agent and warden does not parse");
+  return base::error(base::Code::kInternal, "a message between agent and warden cannot be parsed");
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ StageFolder::StageFolder(std::string directory, base::UniqueFd fd, Status trust,
 Result<StageFolder> StageFolder::open(const std::string& directory, std::chrono::seconds abandoned) {
   const bool is_path =
       directory.starts_with('/') && directory.size() <= kLongestPath && directory.find('\0') == std::string::npos;
-  if (!is_path) return error(Code::kInvalidArgument, "'{}' is no absolute path", base::printable(directory));
+  if (!is_path) return error(Code::kInvalidArgument, "'{}' is not an absolute path", base::printable(directory));
   MUSTER_ASSIGN_OR_RETURN(base::UniqueFd fd, base::open_folder_by_trusted_path(directory));
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return base::errno_error(errno, "look at " + base::printable(directory));
@@ -95,7 +95,7 @@ Status StageFolder::failed(int errno_value, std::string_view what, const StageIt
 
 Status StageFolder::mark(const std::string& name) {
   if (!is_inner_path(name) || name.find('/') != std::string::npos) {
-    return error(Code::kInvalidArgument, "'{}' is no file's name", base::printable(name));
+    return error(Code::kInvalidArgument, "'{}' is not a file name", base::printable(name));
   }
   remove_abandoned(fd_.get(), kOurs);
   const base::UniqueFd made(::openat(fd_.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
@@ -120,7 +120,7 @@ Result<std::vector<std::string>> StageFolder::marks(const std::string& prefix) c
 
 Result<base::UniqueFd> StageFolder::parent_of(const StageItem& item, bool make) const {
   if (!is_inner_path(item.path)) {
-    return error(Code::kInvalidArgument, "'{}' is no path within a folder", base::printable(item.path));
+    return error(Code::kInvalidArgument, "'{}' is not a path within a folder", base::printable(item.path));
   }
   MUSTER_RETURN_IF_ERROR(trust_);
   base::UniqueFd at(::openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -135,7 +135,7 @@ Result<base::UniqueFd> StageFolder::parent_of(const StageItem& item, bool make) 
     base::UniqueFd next(::openat(at.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!next.valid()) {
       if (errno == ENOTDIR || errno == ELOOP) {
-        return error(Code::kFailedPrecondition, "{}/{}: {} there is no folder: remove it, or stage elsewhere",
+        return error(Code::kFailedPrecondition, "{}/{}: {} is not a folder on that host: remove it, or stage elsewhere",
                      base::printable(directory_), base::printable(item.path), base::printable(name));
       }
       return failed(errno, "reach", item);
@@ -165,7 +165,7 @@ Status StageFolder::make_folder(const StageItem& item) const {
   const base::UniqueFd made(::openat(parent.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!made.valid() && errno == ENOENT) return failed(EROFS, "make", item);
   if (!made.valid()) {
-    return error(Code::kFailedPrecondition, "{}/{} is no folder there: remove it, or stage elsewhere",
+    return error(Code::kFailedPrecondition, "{}/{} is not a folder on that host: remove it, or stage elsewhere",
                  base::printable(directory_), base::printable(item.path));
   }
   struct stat info {};
@@ -213,7 +213,8 @@ Result<StageLook> StageFolder::look(const StageItem& item, const std::atomic<boo
     return look;
   }
   if (S_ISDIR(info.st_mode)) {
-    return error(Code::kFailedPrecondition, "{}/{} is a folder there, and a file here: remove it, or stage elsewhere",
+    return error(Code::kFailedPrecondition,
+                 "{}/{} is a folder on that host, but a file here: remove it, or stage elsewhere",
                  base::printable(directory_), base::printable(item.path));
   }
   look.verdict = StageVerdict::kContent;
@@ -282,7 +283,8 @@ Status StageFolder::begin(const StageItem& item) {
 Status StageFolder::write(const StageItem& item, std::uint64_t offset, std::string_view piece, bool last) {
   if (offset == 0) MUSTER_RETURN_IF_ERROR(begin(item));
   if (!half_.valid() || half_path_ != item.path || offset != half_size_) {
-    return error(Code::kInvalidArgument, "a piece of {} that does not follow the last one", base::printable(item.path));
+    return error(Code::kInvalidArgument, "a piece of {} does not follow the previous piece",
+                 base::printable(item.path));
   }
   const Status written = base::write_all_blocking(half_.get(), piece.data(), piece.size());
   if (!written.ok()) {

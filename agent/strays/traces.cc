@@ -116,10 +116,10 @@ base::Status remove_trace(const Trace& trace) {
   switch (trace.kind) {
     case TraceKind::kSocket:
       if (!is_private_directory(trace.path.substr(0, trace.path.rfind('/')))) {
-        return base::error(base::Code::kFailedPrecondition, "{} is no longer in a directory of ours", trace.path);
+        return base::error(base::Code::kFailedPrecondition, "{} is no longer in a directory of this user", trace.path);
       }
       if (!base::is_abandoned_socket(trace.path)) {
-        return base::error(base::Code::kFailedPrecondition, "somebody listens at {} by now", trace.path);
+        return base::error(base::Code::kFailedPrecondition, "a process listens at {} now", trace.path);
       }
       return remove_file(trace.path);
     case TraceKind::kSharedMemory:
@@ -129,7 +129,7 @@ base::Status remove_trace(const Trace& trace) {
       if (!cgroup.ok() && cgroup.status().code() == base::Code::kNotFound) return base::ok_status();
       MUSTER_RETURN_IF_ERROR(cgroup.status());
       if (cgroup->is_populated()) {
-        return base::error(base::Code::kFailedPrecondition, "{} has processes by now", trace.path);
+        return base::error(base::Code::kFailedPrecondition, "{} has processes now", trace.path);
       }
       return cgroup->remove();
     }

@@ -90,7 +90,7 @@ def test_directory_missing_on_one_host(hvdrun, cluster, no_leftovers):
 def test_directory_without_permission(hvdrun, cluster, no_leftovers):
     for host in ("n1", "n2"):
         cluster.run(host, "root", ["install", "-d", "-m", "700", "/tmp/closed"], check=True)
-    names_folder(hvdrun([*SHAPE, "--wdir", "/tmp/closed", "true"]), "n[12]", "/tmp/closed", "may not be entered by this user")
+    names_folder(hvdrun([*SHAPE, "--wdir", "/tmp/closed", "true"]), "n[12]", "/tmp/closed", "this user may not enter")
 
 
 @pytest.fixture

@@ -184,7 +184,7 @@ def test_a_library_that_fails_is_said_and_does_not_matter(hvdrun, cluster, nvml,
     result = hvdrun(["-H", "n1:1,n2:1", *SHOW])
     assert seen(result)[0] == "0 unset", result
     assert [line for line in result.stderr.splitlines() if "NVIDIA" in line] == [
-        "hvdrun: n1: NVIDIA's management library does not start: nvmlInit_v2 says Driver/library version mismatch (18); its "
+        "hvdrun: n1: NVIDIA's management library does not start: nvmlInit_v2 failed: Driver/library version mismatch (18); its "
         "GPUs are known from files only (--gpu-bind none if the ranks need none)"], result
     assert "NVIDIA" not in hvdrun(["-H", "n1:1", "--gpu-bind", "none", *SHOW]).stderr
     result = cluster.run("head", "alice", [MUSTER, "doctor", "-H", "n1,n2", "--json"], timeout=60)
@@ -339,7 +339,7 @@ def test_hosts_and_top(hvdrun, cluster, nvml, no_leftovers):
         assert [line[1] for line in lines] == ["0", "1", "1.0"] and lines[2][-1] == "MIG-a", lines
         assert lines[0][-7:-4] == ["2048", "MiB", "40%"] and lines[0][-1] == "GPU-n1-0", lines
         assert "2 40%" in daemon.asked("top", "--once")
-        lost = "nvmlDeviceGetCount_v2 says GPU is lost (15)"
+        lost = "nvmlDeviceGetCount_v2 failed: GPU is lost (15)"
         well = gpu(0, "n1").replace(" 40 ", " 77 ")
         for text, news, problem in (("fail nvmlDeviceGetCount_v2 15\n", f'"gpu_problem": ?"{re.escape(lost)}"', f"  gpus: {lost}\n"),
                                     (well, '"busy_percent": ?77', "")):

@@ -96,8 +96,8 @@ def test_ranks_get_it(hvdrun, amd, no_leftovers):
 def test_memory_that_is_not_released_is_said(hvdrun, cluster, amd, no_leftovers):
     result = holds_memory(hvdrun, cluster, 1_200_000_000).end()
     assert result.rc == 0, result
-    assert ("n1: AMD GPU 0 has 1.2 GB more in use than before the job, and nobody can say whose it is: the driver numbers processes "
-            "as the host does, and the agent is in a container") in result.stderr, result
+    assert ("n1: AMD GPU 0 has 1.2 GB more in use than before the job, by an unknown process: the driver reports the "
+            "host's process IDs, but the agent runs in a container") in result.stderr, result
 
 
 def test_released_memory_is_waited_for(hvdrun, cluster, amd, no_leftovers):

@@ -159,7 +159,7 @@ class NvmlLibrary final : public NvmlApi {
                       : code == kNotFound                                ? Code::kNotFound
                                                                          : Code::kInternal;
     const char* const words = functions_.error_string == nullptr ? nullptr : functions_.error_string(code);
-    return base::error(kind, "{} says {} ({})", what, words == nullptr ? "no reason" : words, code);
+    return base::error(kind, "{} failed: {} ({})", what, words == nullptr ? "no reason" : words, code);
   }
 
   base::Result<std::string> text(const char* what, int (*function)(Device, char*, unsigned), Device device) const {
@@ -207,7 +207,8 @@ base::Result<std::unique_ptr<NvmlApi>> load_nvml(const char* file) {
   if (functions.init == nullptr || functions.count == nullptr || functions.handle == nullptr ||
       functions.uuid == nullptr) {
     return base::error(Code::kUnavailable,
-                       "{} is too old, or is not NVIDIA's: it lacks nvmlInit_v2 or what comes with it", file);
+                       "{} is too old or not NVIDIA's library: it lacks nvmlInit_v2 or a function of that version",
+                       file);
   }
   auto nvml = std::make_unique<NvmlLibrary>(functions);
   if (const base::Status started = nvml->start(); !started.ok()) {

@@ -107,7 +107,7 @@ base::Result<GpuReport> survey(NvmlApi& nvml) {
     if (gpu.ok()) {
       report.gpus.push_back(std::move(*gpu));
     } else if (report.problem.empty()) {
-      report.problem = fmt::format("GPU {} of nvidia-smi cannot be used: {}: look there, and at the kernel's log", i,
+      report.problem = fmt::format("GPU {} of nvidia-smi cannot be used: {}; check nvidia-smi and the kernel log", i,
                                    gpu.status().message())
                            .substr(0, kMaxText);
     }

@@ -27,9 +27,10 @@ base::Result<Library> load_library() {
   }
   if (handle == nullptr) {
     const char* why = ::dlerror();
-    return base::error(base::Code::kNotFound,
-                       "the library libpmix.so.2, by which Open MPI's ranks find each other, cannot be loaded ({}): {}",
-                       why == nullptr ? "not found" : why, kHowToInstall);
+    return base::error(
+        base::Code::kNotFound,
+        "the library libpmix.so.2, through which Open MPI's ranks find each other, cannot be loaded ({}): {}",
+        why == nullptr ? "not found" : why, kHowToInstall);
   }
   Library found;
   decltype(&PMIx_Get_version) get_version = nullptr;
@@ -46,7 +47,7 @@ base::Result<Library> load_library() {
   if (has_all) return found;
   return base::error(base::Code::kUnimplemented,
                      "libpmix here is older than 4.2 ({}), which Muster cannot use: update it",
-                     found.version.empty() ? "it does not say its version" : found.version);
+                     found.version.empty() ? "it does not report its version" : found.version);
 }
 
 }  // namespace muster::agent::pmix

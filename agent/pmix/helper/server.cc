@@ -411,7 +411,7 @@ base::Status Server::wait_for(const char* what, const std::function<pmix_status_
     if (done.status == PMIX_SUCCESS || done.status == PMIX_OPERATION_SUCCEEDED) return base::ok_status();
   }
   const pmix_status_t failure = started == PMIX_SUCCESS ? done.status : started;
-  return base::error(base::Code::kInternal, "libpmix here ({}) did not take {}: {}", version(), what, text_of(failure));
+  return base::error(base::Code::kInternal, "libpmix here ({}) rejected {}: {}", version(), what, text_of(failure));
 }
 
 base::Status Server::place(const Placement& placement) {
@@ -500,7 +500,7 @@ base::Status Server::register_world(const World& world) {
   char* rank_map = nullptr;
   if (library_.generate_regex(base::join(names, ",").c_str(), &node_map) != PMIX_SUCCESS ||
       library_.generate_ppn(base::join(ranks, ";").c_str(), &rank_map) != PMIX_SUCCESS) {
-    return base::error(base::Code::kInternal, "libpmix here ({}) cannot write down where the ranks are", version());
+    return base::error(base::Code::kInternal, "libpmix here ({}) cannot store where the ranks are", version());
   }
   const std::vector<int>& own = own_ranks(world);
   const auto size = static_cast<std::size_t>(size_of(world.placement));

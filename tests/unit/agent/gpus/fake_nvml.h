@@ -33,7 +33,7 @@ class FakeNvml final : public NvmlApi {
   base::Result<Device> gpu(unsigned index) override { return handle_of(devices.at(index)); }
   base::Result<std::string> uuid(Device device) override {
     const std::string& uuid = at(device).uuid;
-    if (uuid.empty()) return base::error(base::Code::kInternal, "nvmlDeviceGetUUID says GPU is lost (15)");
+    if (uuid.empty()) return base::error(base::Code::kInternal, "nvmlDeviceGetUUID failed: GPU is lost (15)");
     return uuid;
   }
   base::Result<std::string> name(Device device) override { return at(device).name; }

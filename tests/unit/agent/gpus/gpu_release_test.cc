@@ -163,13 +163,13 @@ TEST(GrownMemory, OnTheJobsOwnGpusAlone) {
 TEST(GrownMemory, WhatNobodyCanCompareIsNotKnown) {
   const GrownMemory grown = grown_memory(without_numbers(kSlack), {.gpus = all_gpus()}, is_odd);
   EXPECT_TRUE(grown.held.empty());
-  EXPECT_EQ(grown.unknown, "the driver numbers processes as the host does, and the agent is in a container");
+  EXPECT_EQ(grown.unknown, "the driver reports the host's process IDs, but the agent runs in a container");
   // Numbers that tell need nothing before; and Intel's own drivers tell nothing, of any job.
   const auto plain = see({.driver = "550", .gpus = {{}}, .others = {{.shows_dead = true}, {.is_intel = true}}}, {});
   EXPECT_EQ(grown_memory(plain, {.gpus = all_gpus()}, is_odd).unknown, "");
   // Not all of the job's processes can be told by number: then nothing is known without them.
   EXPECT_EQ(grown_memory(plain, {.are_all_numbered = false, .gpus = all_gpus()}, is_odd).unknown,
-            "this kernel does not tell the numbers of all the job's processes outside of their PID namespace");
+            "this kernel does not report the IDs that all the job's processes have outside of their PID namespace");
 }
 
 gpus::NvidiaGpu divided() {
@@ -205,7 +205,7 @@ TEST(HeldMemory, InASentence) {
             "MIG-a of GPU 3 still holds 1.2 GB of a process that has ended (pid 7): a child of a rank, if no other job "
             "uses that GPU");
   EXPECT_EQ(describe({.gpu = {kIntel, 1}, .bytes = 1'200'000'000, .why = "its driver does not say"}),
-            "Intel GPU 1 has 1.2 GB more in use than before the job, and nobody can say whose it is: its driver does "
+            "Intel GPU 1 has 1.2 GB more in use than before the job, by an unknown process: its driver does "
             "not say");
 }
 
@@ -351,36 +351,35 @@ TEST_F(Release, OfALostGpuNobodyKnows) {
   const std::vector<std::string> said =
       await({.pids = {{gone(), "rank 5"}}, .gpus = all_gpus()}, std::chrono::minutes(1));
   ASSERT_EQ(said.size(), 1u);
-  EXPECT_EQ(said[0].find("whether the GPUs have released the job's memory is not known: GPU 0 of nvidia-smi cannot be "
-                         "used: nvmlDeviceGetUUID says GPU is lost (15)"),
+  EXPECT_EQ(said[0].find("unknown whether the GPUs have released the job's memory: GPU 0 of nvidia-smi cannot be "
+                         "used: nvmlDeviceGetUUID failed: GPU is lost (15)"),
             0u)
       << said[0];
 }
 
 TEST_F(Release, ADriverThatHangsEndsTheWaitAllTheSame) {
   say("hang nvmlDeviceGetMemoryInfo\n");
-  EXPECT_EQ(
-      await({.pids = {{gone(), "rank 0"}}, .gpus = all_gpus()}, milliseconds(1000), {}, Before::kNothing),
-      std::vector<std::string>{"whether the GPUs have released the job's memory is not known: no answer within 1 s"});
+  EXPECT_EQ(await({.pids = {{gone(), "rank 0"}}, .gpus = all_gpus()}, milliseconds(1000), {}, Before::kNothing),
+            std::vector<std::string>{"unknown whether the GPUs have released the job's memory: no answer within 1 s"});
 }
 
 TEST_F(Release, SaysWhenNobodyKnows) {
   say("fail nvmlInit_v2 18\n");
   EXPECT_EQ(
       await({.pids = {{gone(), "rank 0"}}, .gpus = all_gpus()}, std::chrono::minutes(1)),
-      std::vector<std::string>{"whether the GPUs have released the job's memory is not known: NVIDIA's management "
-                               "library does not start: nvmlInit_v2 says Driver/library version mismatch (18)"});
+      std::vector<std::string>{"unknown whether the GPUs have released the job's memory: NVIDIA's management "
+                               "library does not start: nvmlInit_v2 failed: Driver/library version mismatch (18)"});
 }
 
 TEST_F(Release, WhatWasSaidAtTheStartIsNotSaidAgain) {
   say("fail nvmlInit_v2 18\n");
-  told_ = "NVIDIA's management library does not start: nvmlInit_v2 says Driver/library version mismatch (18)";
+  told_ = "NVIDIA's management library does not start: nvmlInit_v2 failed: Driver/library version mismatch (18)";
   EXPECT_TRUE(await({.pids = {{gone(), "rank 0"}}, .gpus = all_gpus()}, std::chrono::minutes(1)).empty());
 }
 
 TEST_F(Release, ALibraryThatHadFailedIsAskedAgain) {
   const pid_t pid = gone();
-  told_ = "NVIDIA's management library does not start: nvmlInit_v2 says Driver/library version mismatch (18)";
+  told_ = "NVIDIA's management library does not start: nvmlInit_v2 failed: Driver/library version mismatch (18)";
   say(fmt::format("process {} 1200000000\n", pid));
   EXPECT_EQ(await({.pids = {{pid, "rank 5"}}}, milliseconds(300)),
             std::vector{fmt::format("GPU 0 still holds 1.2 GB of rank 5 (pid {}), which has ended", pid)});
@@ -431,13 +430,11 @@ TEST_F(AmdRelease, InAContainerSaysThatNobodyKnowsWhoseItIs) {
       await(
           {.pids = {{pid_, "rank 0"}}, .gpus = all_gpus(), .before = GpusBefore{.in_use = {{{kAmd, 0}, 100'000'000}}}},
           milliseconds(300), files()),
-      std::vector<std::string>{
-          "AMD GPU 0 has 1.2 GB more in use than before the job, and nobody can say whose it is: the driver "
-          "numbers processes as the host does, and the agent is in a container"});
+      std::vector<std::string>{"AMD GPU 0 has 1.2 GB more in use than before the job, by an unknown process: the "
+                               "driver reports the host's process IDs, but the agent runs in a container"});
   EXPECT_EQ(await({.pids = {{pid_, "rank 0"}}, .gpus = all_gpus()}, std::chrono::minutes(1), files()),
-            std::vector<std::string>{
-                "whether the GPUs have released the job's memory is not known: the driver numbers processes as the "
-                "host does, and the agent is in a container"});
+            std::vector<std::string>{"unknown whether the GPUs have released the job's memory: the driver reports "
+                                     "the host's process IDs, but the agent runs in a container"});
 }
 
 // A job that has ended before anybody has looked.

@@ -155,7 +155,7 @@ TEST(GpuHelper, SaysWhatIsWrongWithTheLibrary) {
   const auto report = survey_blocking(other_version.login());
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->problem,
-            "NVIDIA's management library does not start: nvmlInit_v2 says Driver/library version mismatch (18)");
+            "NVIDIA's management library does not start: nvmlInit_v2 failed: Driver/library version mismatch (18)");
   EXPECT_EQ(report->driver, "");
 }
 
@@ -174,8 +174,9 @@ TEST(GpuHelper, ADriverThatHangsHangsNobodyElse) {
   const Scripted scripted(std::string(kTwoGpus) + "hang nvmlDeviceGetMemoryInfo\n");
   const auto report = survey_blocking(scripted.login(), std::chrono::milliseconds(300));
   EXPECT_EQ(report.status().code(), base::Code::kDeadlineExceeded);
-  EXPECT_EQ(report.status().message(),
-            "NVIDIA's management library has not answered within 0.3 s: try nvidia-smi there; the driver may hang");
+  EXPECT_EQ(
+      report.status().message(),
+      "NVIDIA's management library has not answered within 0.3 s: the driver may hang; try nvidia-smi on that host");
   std::optional<Helper> hung;
   EXPECT_FALSE(survey_blocking(scripted.login(), std::chrono::milliseconds(300), &hung).ok());
   ASSERT_TRUE(hung);

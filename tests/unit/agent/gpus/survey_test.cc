@@ -7,10 +7,10 @@
 namespace muster::agent::gpus::survey_test {
 namespace {
 
-const base::Status kUnsupported = base::error(base::Code::kUnimplemented, "f says Not Supported (3)");
-const base::Status kClosed = base::error(base::Code::kPermissionDenied, "f says Insufficient Permissions (4)");
-const base::Status kLost = base::error(base::Code::kInternal, "f says GPU is lost (15)");
-const base::Status kNone = base::error(base::Code::kNotFound, "f says Not Found (6)");
+const base::Status kUnsupported = base::error(base::Code::kUnimplemented, "f failed: Not Supported (3)");
+const base::Status kClosed = base::error(base::Code::kPermissionDenied, "f failed: Insufficient Permissions (4)");
+const base::Status kLost = base::error(base::Code::kInternal, "f failed: GPU is lost (15)");
+const base::Status kNone = base::error(base::Code::kNotFound, "f failed: Not Found (6)");
 
 FakeDevice whole(const std::string& uuid) {
   FakeDevice device;
@@ -69,7 +69,7 @@ TEST(Survey, OthersGpusAreNotOursAndLostOnesAreSaid) {
   ASSERT_EQ(report.gpus.size(), 1u);
   EXPECT_EQ(report.gpus[0].uuid, "GPU-c");
   EXPECT_EQ(report.problem,
-            "GPU 1 of nvidia-smi cannot be used: f says GPU is lost (15): look there, and at the kernel's log");
+            "GPU 1 of nvidia-smi cannot be used: f failed: GPU is lost (15); check nvidia-smi and the kernel log");
 }
 
 TEST(Survey, ADividedGpuHasPartsAndTheirProcesses) {

@@ -92,9 +92,10 @@ TEST_F(LoadReportOfALibrary, TellsThatItFailsAndOfItsRecovery) {
     loop_.stop();
   });
   loop_.run();
-  EXPECT_EQ(problems, (std::vector<std::string>{"NVIDIA's management library does not start: nvmlInit_v2 says "
-                                                "Driver/library version mismatch (18)",
-                                                ""}));
+  EXPECT_EQ(
+      problems,
+      (std::vector<std::string>{
+          "NVIDIA's management library does not start: nvmlInit_v2 failed: Driver/library version mismatch (18)", ""}));
   ASSERT_EQ(last.gpus_size(), 1);
   EXPECT_EQ(last.gpus(0).busy_percent(), 5);
 }

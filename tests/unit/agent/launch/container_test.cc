@@ -63,7 +63,7 @@ TEST_F(EnterContainer, WithoutAProgramNothingStarts) {
   root_.write("bin/apptainer", "not executable");
   EXPECT_EQ(enter_container({.image = "i.sif"}, {}, request_).message(),
             "--container needs apptainer or singularity, and neither is in PATH (" + root_ / "bin" +
-                "): install apptainer there, or name another by --container-program");
+                "): install apptainer on that host, or name another program with --container-program");
   EXPECT_THAT(enter_container({.image = "i.sif", .program = "charliecloud"}, {}, request_).message(),
               HasSubstr("'charliecloud' is no program there"));
   add_program("work/own");
@@ -76,7 +76,7 @@ TEST_F(EnterContainer, AFolderThatCannotBeNamedIsSaid) {
   request_.workdir = root_ / "a:b";
   std::filesystem::create_directory(request_.workdir);
   EXPECT_EQ(enter_container({.image = "i.sif"}, {}, request_).message(),
-            "--container: '" + root_ / "a:b" + "' cannot be bound, its name holds ':' or ','");
+            "--container: '" + root_ / "a:b" + "' cannot be bound: its name holds ':' or ','");
 }
 
 }  // namespace

@@ -50,7 +50,8 @@ TEST(Apinfo, WhatDoesNotFitIsSaid) {
   const std::string longest(63, 'h');
   EXPECT_TRUE(apinfo_file({{longest, {0}}}, {{1, 1}}).ok());
   EXPECT_THAT(apinfo_file({{longest + "h", {0}}}, {{1, 1}}).status().message(), HasSubstr("longer than 63 bytes"));
-  EXPECT_THAT(apinfo_file({{"n1", {0, 7}}}, {{2, 1}}).status().message(), HasSubstr("rank 7 on n1 is of no program"));
+  EXPECT_THAT(apinfo_file({{"n1", {0, 7}}}, {{2, 1}}).status().message(),
+              HasSubstr("rank 7 on n1 belongs to no program"));
   EXPECT_THAT(apinfo_file({{"n1", {0}}}, {{2, 1}}).status().message(), HasSubstr("rank 1 is on no host"));
 }
 

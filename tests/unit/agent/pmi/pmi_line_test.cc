@@ -77,7 +77,7 @@ TEST(PmiReader, ALineWithoutEndIsRefusedBeforeItIsWhole) {
 TEST(PmiReader, WhatIsNoPmiIsNamed) {
   PmiReader reader;
   reader.append("hello world\n");
-  EXPECT_THAT(names(reader), ElementsAre("!'hello world' is no command of PMI-1"));
+  EXPECT_THAT(names(reader), ElementsAre("!'hello world' is not a PMI-1 command"));
 }
 
 }  // namespace

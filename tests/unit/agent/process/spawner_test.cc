@@ -172,7 +172,7 @@ TEST_F(SpawnerTest, ItsPlaceMayBeTakenInTheWarden) {
 TEST_F(SpawnerTest, TheOtherStepsFailWithTheirSentence) {
   SpawnRequest one = request({"true"});
   one.workdir = path_ + "/gone";
-  EXPECT_EQ(failure(one).message, "the working directory " + path_ + "/gone does not exist (--wdir names another)");
+  EXPECT_EQ(failure(one).message, "the working directory " + path_ + "/gone does not exist; name another with --wdir");
   EXPECT_EQ(failure(one).exit_code, 125);
 
   one = request({"true"});

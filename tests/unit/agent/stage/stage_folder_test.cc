@@ -140,7 +140,7 @@ TEST_F(StageFolderTest, LinksAreMadeAndNotFollowed) {
   EXPECT_EQ(fs::read_symlink(root_ / "x/y/out"), root_ / "outside");
   const auto refused = folder_.look(file("out/x", 1));
   EXPECT_THAT(refused.status().message(), HasSubstr("out there is no folder"));
-  EXPECT_THAT(folder_.look(folder("out")).status().message(), HasSubstr("is no folder there"));
+  EXPECT_THAT(folder_.look(folder("out")).status().message(), HasSubstr("is not a folder on that host"));
   EXPECT_TRUE(fs::is_empty(root_ / "outside"));
   // A file takes the link's place, not that of what it leads to.
   std::ofstream(root_ / "outside/f") << "mine";
@@ -155,7 +155,7 @@ TEST_F(StageFolderTest, LinksAreMadeAndNotFollowed) {
 
 TEST_F(StageFolderTest, AFolderIsNotReplacedByAFile) {
   ASSERT_TRUE(folder_.look(folder("d")).ok());
-  EXPECT_THAT(folder_.look(file("d", 1)).status().message(), HasSubstr("is a folder there, and a file here"));
+  EXPECT_THAT(folder_.look(file("d", 1)).status().message(), HasSubstr("is a folder on that host, but a file here"));
 }
 
 TEST_F(StageFolderTest, MarksAreSeenAndGo) {
