@@ -58,7 +58,7 @@ std::string why_left_out(const std::string& name, const std::string& path, const
   // Ignore another user's link, even if it points to this user's file.
   const bool counts = !is_foreign(::lstat(path.c_str(), &info)) && !is_foreign(::stat(path.c_str(), &info));
   if (counts) return "";
-  return fmt::format("template {}: {} is left out, since it belongs to another user (uid {}); -t {} takes it",
+  return fmt::format("template {}: {} is ignored because it belongs to another user (uid {}); use -t {} to accept it",
                      base::printable(name), base::printable(path), info.st_uid, base::printable(path));
 }
 
@@ -83,7 +83,7 @@ using Notes = std::vector<std::string>;
 Result<Found> find_named(const std::string& name, const Sources& sources, const std::string& after, Notes& notes) {
   auto [found, left_out] = candidates(name, sources);
   if (after.empty() && found.size() > 1) {
-    notes.push_back(fmt::format("template {}: {}, which hides the one {}", name, found[0].origin(),
+    notes.push_back(fmt::format("template {}: {} hides the one {}", name, found[0].origin(),
                                 found[1].path.empty() ? "built in" : "in " + found[1].path));
   }
   if (!after.empty()) {
@@ -95,15 +95,15 @@ Result<Found> find_named(const std::string& name, const Sources& sources, const 
     return found.front();
   }
   const auto nearest = base::nearest_word(name, template_names(sources));
-  return error(Code::kNotFound, "there is no {}template '{}'{} (muster templates lists them){}",
-               after.empty() ? "" : "other ", base::printable(name),
+  return error(Code::kNotFound, "{} template '{}'{} (muster templates lists them){}",
+               after.empty() ? "unknown" : "no other", base::printable(name),
                nearest && *nearest != name ? fmt::format(", did you mean {}?", *nearest) : "",
                left_out.empty() ? "" : "; " + left_out);
 }
 
 Result<Found> find_file(const std::string& name, const std::string& folder) {
   const std::string path = name.starts_with('/') || folder.empty() ? name : fmt::format("{}/{}", folder, name);
-  if (!is_file(path)) return error(Code::kNotFound, "there is no template {}", base::printable(path));
+  if (!is_file(path)) return error(Code::kNotFound, "the template {} does not exist", base::printable(path));
   return Found{std::filesystem::path(path).stem().string(), path, {}};
 }
 
@@ -114,7 +114,7 @@ class Loader {
   // Returns the template, merged over everything that it extends.
   Result<Piece> load(const Found& found) {
     if (std::ranges::find(chain_, found.id()) != chain_.end()) {
-      return error(Code::kInvalidArgument, "extends goes round: {} → {}", base::join(chain_, " → "), found.id());
+      return error(Code::kInvalidArgument, "extends forms a cycle: {} → {}", base::join(chain_, " → "), found.id());
     }
     if (++parts_ > kMaxParts) {
       return error(Code::kInvalidArgument, "{}: more than {} templates extend each other", found.id(), kMaxParts);

@@ -191,7 +191,7 @@ Result<seconds> parse_walltime(std::string_view text) {
   const auto clock = parse_clock(text);
   const auto time = clock ? clock : parse_units(text);
   if (!time || time->count() == 0 || *time > kLongest) {
-    return error(Code::kInvalidArgument, "'{}' is no time: write it with a unit as 30m, 1h30m or 7d, or as 0:30:00",
+    return error(Code::kInvalidArgument, "'{}' is not a time: write it with a unit, as 30m, 1h30m or 7d, or as 0:30:00",
                  base::printable(text));
   }
   return *time;
@@ -205,13 +205,12 @@ Result<std::vector<std::string>> parameters_in(const Text& text, const Template&
     if (!part.is_parameter || std::ranges::find(also_known, part.text) != also_known.end()) continue;
     const Parameter* parameter = job_template.parameter(part.text);
     if (parameter == nullptr) {
-      return error_at(text.place, fmt::format("there is no parameter '{}'{}", base::printable(part.text),
+      return error_at(text.place, fmt::format("unknown parameter '{}'{}", base::printable(part.text),
                                               nearest_of(part.text, names_of(job_template))));
     }
     if (!has_format(parameter->type, part.format)) {
-      return error_at(text.place,
-                      fmt::format("{{{}:{}}}: there is no such format; times have minutes, seconds, hm, hms", part.text,
-                                  base::printable(part.format)));
+      return error_at(text.place, fmt::format("{{{}:{}}}: unknown format; times have minutes, seconds, hm, hms",
+                                              part.text, base::printable(part.format)));
     }
     names.push_back(part.text);
   }

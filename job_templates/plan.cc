@@ -68,8 +68,8 @@ Result<std::vector<RoleRanks>> count_roles(const Values& values) {
     MUSTER_ASSIGN_OR_RETURN(const auto text, fill(*role.ranks, values));
     const auto count = base::parse_decimal(text.value_or("0"), kMostRanks);
     if (!count) {
-      return error_at(role.ranks->place,
-                      fmt::format("roles.{}.ranks is a whole number, not '{}'", role.name, base::printable(*text)));
+      return error_at(role.ranks->place, fmt::format("roles.{}.ranks must be a whole number, not '{}'", role.name,
+                                                     base::printable(*text)));
     }
     counts.push_back({&role, *count});
   }
@@ -223,8 +223,10 @@ std::string left_out_note(const Template& job_template) {
   if (!job_template.post.job.empty()) parts.emplace_back("post.job");
   if (!job_template.post.node.empty()) parts.emplace_back("post.node");
   if (parts.empty()) return "";
-  return fmt::format("template {}: left out here, since only its script runs them: {} (muster render -t {} writes it)",
-                     base::printable(job_template.name), base::join(parts, ", "), base::printable(job_template.name));
+  return fmt::format(
+      "template {}: only its script runs these parts, which are ignored here: {} (muster render -t {} writes the "
+      "script)",
+      base::printable(job_template.name), base::join(parts, ", "), base::printable(job_template.name));
 }
 
 bool means_option(std::string_view left_out, std::string_view name, std::string_view value) {

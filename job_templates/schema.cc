@@ -46,88 +46,90 @@ KeyRule named(std::string_view key, std::string_view name_is_a, KeyRule each, st
 KeyRule parameter_rule() {
   return keys(
       "",
-      {word("type", {"string", "int", "time", "choice", "bool"}, "What it takes."),
-       text("default", "Its value where nobody gives one; without: none, and what names it is left out."),
-       number("min", -kMost, kMost, "Of an int: the lowest value."),
-       number("max", -kMost, kMost, "Of an int: the highest value."), texts("choices", "Of a choice: its values."),
-       text("help", "What it means, in one sentence."), toggle("required", "A script is not rendered without it.")},
+      {word("type", {"string", "int", "time", "choice", "bool"}, "The type of its value."),
+       text("default",
+            "The value if the user gives none. Without a default, lines that name the parameter are left out."),
+       number("min", -kMost, kMost, "The lowest value of an int."),
+       number("max", -kMost, kMost, "The highest value of an int."), texts("choices", "The values of a choice."),
+       text("help", "Its meaning, in one sentence."), toggle("required", "If true, rendering fails without a value.")},
       "");
 }
 
 Rules node_rules() {
-  return {text("names", "A host's name with {n} for its number, {n:05} with zeros; made-up hosts are named by it."),
+  return {text("names", "A host name with {n} for its number, or {n:05} with zeros. Invented hosts are named so."),
           number("sockets", 1, 64, "Sockets."),
-          number("cores", 1, 1024, "Cores of a socket."),
-          number("threads", 1, 8, "Hardware threads of a core."),
-          number("numa", 1, 64, "NUMA nodes of a socket."),
+          number("cores", 1, 1024, "Cores per socket."),
+          number("threads", 1, 8, "Hardware threads per core."),
+          number("numa", 1, 64, "NUMA nodes per socket."),
           {.key = "reserved_cores",
            .takes = Takes::kNumbers,
-           .help = "Cores that no rank gets, by the number of their first thread.",
+           .help = "Cores that no rank gets, each named by its first hardware thread.",
            .min = 0,
            .max = 65535},
           number("gpus", 0, 64, "GPUs."),
-          word("gpu_vendor", {"nvidia", "amd", "intel"}, "Who makes them."),
-          number("gpu_tiles", 1, 16, "Tiles of a GPU."),
-          texts("gpu_cpus", "For each GPU the CPUs nearest to it, as 24-31,56-63."),
-          texts("nics", "Interfaces of the fast network, for readers.")};
+          word("gpu_vendor", {"nvidia", "amd", "intel"}, "The maker of the GPUs."),
+          number("gpu_tiles", 1, 16, "Tiles per GPU."),
+          texts("gpu_cpus", "The CPUs nearest to each GPU, as 24-31,56-63."),
+          texts("nics", "Interfaces of the fast network; documentation only.")};
 }
 
 Rules launch_rules() {
   return {text("ranks_per_node", "Ranks on every host."),
           text("map_by", "slot or node."),
-          toggle("oversubscribe", "More ranks than slots."),
-          text("hosts", "Hosts, where no scheduler gives any."),
-          text("hostfile", "The same from a file."),
+          toggle("oversubscribe", "Allow more ranks than slots."),
+          text("hosts", "The hosts, if no scheduler provides them."),
+          text("hostfile", "A file with the hosts."),
           text("bootstrap", "How agents are started: ssh, srun, aprun, …"),
           text("bootstrap_cmd", "The command that starts one, with {{host}} and {{cmd}}."),
           text("agent_link", "auto, ssh or dial."),
-          text("start_timeout", "Until all hosts are up."),
+          text("start_timeout", "How long hosts may take to start."),
           text("network", "The network in which the ranks talk, as 10.1.0.0/16."),
           texts("network_interfaces", "Interfaces for the ranks."),
           text("bind_to", "The cores of a rank."),
           text("depth", "CPUs of a rank with bind_to depth."),
-          text("hyperthreads", "Threads of a core to use."),
-          texts("reserve_cores", "As node.reserved_cores, which it replaces."),
+          text("hyperthreads", "Hardware threads to use per core."),
+          texts("reserve_cores", "Replaces node.reserved_cores."),
           text("gpu_bind", "order, one, tile or none."),
           text("gpu_order", "reverse, round-robin, or a list."),
-          text("gpu_tiles", "As 6x2: Intel GPUs and their tiles, instead of what node says."),
-          text("container", "An image in which the ranks run."),
-          text("container_args", "More options of its exec."),
-          text("container_program", "What runs it, if not apptainer or singularity."),
-          text("kill_grace", "SIGTERM to SIGKILL."),
+          text("gpu_tiles", "Intel GPUs and their tiles, as 6x2. Replaces the values of node."),
+          text("container", "The image in which the ranks run."),
+          text("container_args", "More options for the container program's exec."),
+          text("container_program", "The container program, if not apptainer or singularity."),
+          text("kill_grace", "The time between SIGTERM and SIGKILL."),
           text("on_exit", "What ends the job."),
-          text("runtime", "For which programs: auto, torch, horovod, mpi, mxnet, jax, tensorflow or none."),
-          text("timeout", "The longest that the job may take."),
+          text("runtime", "The kind of program: auto, torch, horovod, mpi, mxnet, jax, tensorflow or none."),
+          text("timeout", "The longest time that the job may run."),
           text("signal", "A signal before the allocation ends, as USR1@120."),
-          text("spare", "Hosts to keep for ones that fail the check."),
-          text("health_check", "off, quick or full: a look at the hosts before the start.")};
+          text("spare", "Hosts that replace ones which fail the check."),
+          text("health_check", "The check of the hosts before the start: off, quick or full.")};
 }
 
 KeyRule make_schema() {
   KeyRule variable = text("", "");
   KeyRule role = keys("",
-                      {text("ranks", "How many ranks; one role, which gets the rest, says nothing."),
+                      {text("ranks", "The number of ranks. Exactly one role has no number and gets the rest."),
                        named("environment", "variable", variable, "Variables of its ranks.")},
                       "");
   return keys(
       "",
-      {text("help", "What the template is for; the first line is shown in lists."),
-       texts("extends", "The template, or templates, on which this one builds."),
-       word("scheduler", {"none", "cobalt", "pbs", "slurm", "flux", "lsf"}, "Whose directives the script begins with."),
+      {text("help", "The purpose of the template. Lists show its first line."),
+       texts("extends", "The templates that this one extends."),
+       word("scheduler", {"none", "cobalt", "pbs", "slurm", "flux", "lsf"},
+            "The scheduler whose directives begin the script."),
        text("submit", "The program that takes the script, if not the scheduler's usual one."),
        text("shell", "The script's first line, without #!."),
-       named("parameters", "parameter", parameter_rule(), "What is given at the command line."),
-       texts("directives", "One option of the scheduler each; left out where a parameter that it names has no value."),
-       keys("node", node_rules(), "What a host looks like."),
+       named("parameters", "parameter", parameter_rule(), "The options that the template adds to the command line."),
+       texts("directives", "Options of the scheduler. An option is left out if a parameter in it has no value."),
+       keys("node", node_rules(), "The hardware of a host."),
        keys("launch", launch_rules(), "hvdrun's options, with '_' for '-'."),
-       texts("modules", "Loaded before the job; 'use DIR' adds a folder of modules."),
+       texts("modules", "Modules to load before the job. 'use DIR' adds a folder of modules."),
        named("environment", "variable", variable, "Variables of the ranks."),
-       text("proxy", "The proxy for http and https."), text("no_proxy", "Hosts that are reached without it."),
-       keys("pre", {texts("job", "Commands before the job, once."), texts("node", "The same once on every host.")},
-            "What runs before."),
-       keys("post", {texts("job", "Commands after the job, once."), texts("node", "The same once on every host.")},
-            "What runs after."),
-       named("roles", "role", role, "Which ranks are what, in this order.")},
+       text("proxy", "The proxy for http and https."), text("no_proxy", "Hosts that are reached without the proxy."),
+       keys("pre", {texts("job", "Commands before the job, once."), texts("node", "The same, once on every host.")},
+            "Commands before the job."),
+       keys("post", {texts("job", "Commands after the job, once."), texts("node", "The same, once on every host.")},
+            "Commands after the job."),
+       named("roles", "role", role, "The roles of the ranks, in this order.")},
       "");
 }
 
@@ -148,7 +150,7 @@ class Checker {
     switch (rule.takes) {
       case Takes::kKeys:
       case Takes::kNamed:
-        if (value.kind != Piece::Kind::kMap) return fail(value, path, "holds keys, not a value");
+        if (value.kind != Piece::Kind::kMap) return fail(value, path, "must hold keys, not a value");
         return rule.takes == Takes::kKeys ? check_keys(value, rule, path) : check_named(value, rule, path);
       case Takes::kTexts:
       case Takes::kNumbers:
@@ -159,7 +161,7 @@ class Checker {
       case Takes::kWord:
         break;
     }
-    if (value.kind != Piece::Kind::kText) return fail(value, path, "takes one value, not a list and no keys");
+    if (value.kind != Piece::Kind::kText) return fail(value, path, "must be one value, not a list or keys");
     return check_text(value, rule, path);
   }
 
@@ -171,13 +173,13 @@ class Checker {
   static Status check_text(const Piece& value, const KeyRule& rule, const std::string& path) {
     if (value.text.find('\0') != std::string::npos) return fail(value, path, "holds a NUL byte");
     if (rule.takes == Takes::kToggle && !parse_switch(value.text)) {
-      return fail(value, path, fmt::format("is true or false, not '{}'", base::printable(value.text)));
+      return fail(value, path, fmt::format("must be true or false, not '{}'", base::printable(value.text)));
     }
     if (rule.takes == Takes::kWord && std::ranges::find(rule.words, value.text) == rule.words.end()) {
       const std::vector<std::string> words(rule.words.begin(), rule.words.end());
       const auto nearest = base::nearest_word(value.text, words);
       return fail(value, path,
-                  fmt::format("is one of {}, not '{}'{}", base::join(words, ", "), base::printable(value.text),
+                  fmt::format("must be one of {}, not '{}'{}", base::join(words, ", "), base::printable(value.text),
                               nearest ? fmt::format("; did you mean {}?", *nearest) : ""));
     }
     if (rule.takes != Takes::kNumber && rule.takes != Takes::kNumbers) return base::ok_status();
@@ -185,9 +187,9 @@ class Checker {
     const auto number = base::parse_decimal(std::string_view(value.text).substr(is_negative ? 1 : 0), kMost);
     const long signed_number = is_negative ? -number.value_or(0) : number.value_or(0);
     if (!number || signed_number < rule.min || signed_number > rule.max) {
-      return fail(
-          value, path,
-          fmt::format("is a whole number from {} to {}, not '{}'", rule.min, rule.max, base::printable(value.text)));
+      return fail(value, path,
+                  fmt::format("must be a whole number from {} to {}, not '{}'", rule.min, rule.max,
+                              base::printable(value.text)));
     }
     return base::ok_status();
   }
@@ -211,7 +213,7 @@ class Checker {
       if (found == rule.below.end()) return unknown_key(key, rule, path);
       const std::string below = path.empty() ? name : path + "." + name;
       if (adds && found->takes != Takes::kTexts && found->takes != Takes::kNumbers) {
-        return error_at(key.place, fmt::format("{} is no list: write {} without '+'", below, name));
+        return error_at(key.place, fmt::format("{} is not a list: write {} without '+'", below, name));
       }
       if (adds && map.items[i].kind != Piece::Kind::kList) return fail(map.items[i], below + "+", "takes a list");
       MUSTER_RETURN_IF_ERROR(check_value(map.items[i], *found, below));
@@ -240,7 +242,7 @@ class Checker {
     if (const auto nearest = base::nearest_word(key.text, known)) {
       hint = fmt::format("; did you mean {}?", *nearest);
     } else if (const std::string elsewhere = path_of(key.text, template_schema(), ""); !elsewhere.empty()) {
-      hint = fmt::format("; there is {}", elsewhere);
+      hint = fmt::format("; did you mean {}?", elsewhere);
     }
     return error_at(key.place, fmt::format("unknown key '{}'{}{}", base::printable(key.text),
                                            path.empty() ? "" : " in " + path, hint));

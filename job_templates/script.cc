@@ -169,12 +169,12 @@ class ScriptWriter {
       text_ += quoting_remark(words) + "exec " + run + "\n";
       return;
     }
-    text_ += "# The scheduler's word that time is up goes on to it; then it ends in order.\n";
-    text_ += "early=\ntold=\njob=\n";
-    text_ += "trap 'if [ -n \"$job\" ]; then told=1; kill -TERM \"$job\"; else early=1; fi' TERM\n";
+    text_ += "# Forwards the scheduler's SIGTERM at the time limit to the job, so that the job ends in order.\n";
+    text_ += "early=\nsignalled=\njob=\n";
+    text_ += "trap 'if [ -n \"$job\" ]; then signalled=1; kill -TERM \"$job\"; else early=1; fi' TERM\n";
     text_ += quoting_remark(words) + run + " &\njob=$!\n[ -z \"$early\" ] || kill -TERM \"$job\"\n";
     text_ += "wait \"$job\"\nstatus=$?\n";
-    text_ += "while [ -n \"$told\" ]; do\n  told=\n  wait \"$job\"\n  status=$?\ndone\ntrap '' TERM\n";
+    text_ += "while [ -n \"$signalled\" ]; do\n  signalled=\n  wait \"$job\"\n  status=$?\ndone\ntrap '' TERM\n";
     write_post();
     text_ += "\n# The exit code is the job's.\nexit \"$status\"\n";
   }

@@ -24,8 +24,7 @@ model::GpuVendor vendor_of(GpuMaker maker) {
 base::Result<model::NodeShape> node_shape(const Template& job_template) {
   const NodeLook& look = job_template.node;
   if (!look.is_known()) {
-    return base::error(base::Code::kFailedPrecondition, "the template {} does not say what a host looks like",
-                       job_template.name);
+    return base::error(base::Code::kFailedPrecondition, "the template {} does not describe a host", job_template.name);
   }
   model::NodeShape shape;
   const int all = look.sockets * look.cores;

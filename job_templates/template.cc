@@ -89,9 +89,10 @@ Result<Parameter> read_parameter(const Piece::Key& key, const Piece& map) {
   parameter.max = number_of(map, "max", kMostNumber);
   if (parameter.max < parameter.min) return fail("has a min above its max");
   const bool is_choice = parameter.type == ParameterType::kChoice;
-  if (is_choice == parameter.choices.empty()) return fail(is_choice ? "needs choices" : "has choices and is no choice");
+  if (is_choice == parameter.choices.empty())
+    return fail(is_choice ? "needs choices" : "has choices, but its type is not choice");
   const bool has_bounds = map.find("min") != nullptr || map.find("max") != nullptr;
-  if (has_bounds && parameter.type != ParameterType::kInt) return fail("has bounds and is no int");
+  if (has_bounds && parameter.type != ParameterType::kInt) return fail("has bounds, but its type is not int");
   if (parameter.help.find('\n') != std::string::npos) return fail("has a help of several lines: write one sentence");
   if (const Piece* standard = map.find("default")) {
     parameter.standard = standard->text;
@@ -106,7 +107,7 @@ Status read_gpu_cpus(const Piece& map, NodeLook& node) {
     const auto cpus = base::parse_number_list(text.text, base::kMaxCpu);
     if (!cpus || cpus->empty()) {
       return error_at(text.place,
-                      fmt::format("'{}' is no list of CPUs: write it as 24-31,56-63", base::printable(text.text)));
+                      fmt::format("'{}' is not a list of CPUs: write it as 24-31,56-63", base::printable(text.text)));
     }
     node.gpu_cpus.push_back(*cpus);
   }
@@ -129,7 +130,7 @@ Result<NodeLook> read_node(const Piece& map) {
   node.gpu_tiles = static_cast<int>(number_of(map, "gpu_tiles", 1));
   node.nics = words_of(map, "nics");
   if ((node.sockets > 0) != (node.cores > 0)) return error_at(map.place, "node needs both sockets and cores");
-  if (node.cores % node.numa != 0) return error_at(map.place, "node.cores is no multiple of node.numa");
+  if (node.cores % node.numa != 0) return error_at(map.place, "node.cores must be a multiple of node.numa");
   for (const Text& core : texts_of(map, "reserved_cores")) {
     const auto number = base::parse_decimal(core.text, base::kMaxCpu);
     if (!number || *number >= static_cast<long>(node.sockets) * node.cores) {
@@ -169,7 +170,8 @@ Result<std::vector<Role>> read_roles(const Piece& map) {
     role.ranks = some_text(map.items[i], "ranks");
     role.environment = named_texts(map.items[i], "environment");
     if (!role.ranks && has_rest) {
-      return error_at(map.keys[i].place, fmt::format("roles.{} needs ranks: only one role gets the rest", role.name));
+      return error_at(map.keys[i].place,
+                      fmt::format("roles.{} needs ranks: only one role may get the rest", role.name));
     }
     has_rest = has_rest || !role.ranks;
   }
@@ -185,7 +187,7 @@ Status check_texts(const Template& job_template) {
   for (const Text& text : job_template.directives) {
     MUSTER_RETURN_IF_ERROR(check(text));
     const bool is_line = std::ranges::all_of(text.text, [](unsigned char c) { return c >= 0x20 && c != 0x7f; });
-    if (!is_line || text.text.empty()) return error_at(text.place, "a directive is one line of text");
+    if (!is_line || text.text.empty()) return error_at(text.place, "a directive must be one line of text");
   }
   if (job_template.scheduler == Scheduler::kNone && !job_template.directives.empty()) {
     return error_at(job_template.directives.front().place, "directives need a scheduler: write scheduler: slurm, …");
@@ -218,7 +220,7 @@ Status check_shell(const Template& job_template, const Piece& merged) {
   if (is_known && (option.empty() || is_option)) return base::ok_status();
   return error_at(
       merged.find("shell")->place,
-      "shell is /bin/bash or /usr/bin/bash with at most one option, as '/bin/bash -l', or /usr/bin/env bash");
+      "shell must be /bin/bash or /usr/bin/bash with at most one option, as '/bin/bash -l', or /usr/bin/env bash");
 }
 
 }  // namespace

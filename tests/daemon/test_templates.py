@@ -40,7 +40,7 @@ def test_templates_are_listed_and_shown(home):
     own(home, "bad", "scheduler: slrum\n")
     listed = muster(home, "templates")
     assert listed.returncode == 1
-    assert "bad.yaml:1:12: scheduler is one of" in listed.stderr
+    assert "bad.yaml:1:12: scheduler must be one of" in listed.stderr
     rows = {line.split()[0]: line for line in listed.stdout.splitlines()[1:]}
     assert {"theta", "thetagpu", "polaris", "aurora", "slurm-gpu", "ssh-lab"} <= set(rows)
     assert " own " in rows["polaris"] and "built in" in rows["aurora"] and "bad" not in rows
@@ -54,7 +54,7 @@ def test_templates_are_listed_and_shown(home):
     own(home, "copy", shown.stdout)
     assert muster(home, "templates", "show", "copy").stdout.split("\n\n", 1)[1] == shown.stdout.split("\n\n", 1)[1]
     assert muster(home, "templates", "show", "polari").stderr == (
-        "muster templates: there is no template 'polari', did you mean polaris? (muster templates lists them)\n")
+        "muster templates: unknown template 'polari', did you mean polaris? (muster templates lists them)\n")
 
 
 def test_a_rendered_script_runs(home):
@@ -76,7 +76,7 @@ def test_hiding_is_said(home):
     own(home, "ssh-lab", "extends: ssh-lab\n")
     result = muster(home, "render", "-t", "ssh-lab", "true")
     assert result.returncode == 0
-    assert "templates/ssh-lab.yaml, which hides the one built in" in result.stderr
+    assert "templates/ssh-lab.yaml hides the one built in" in result.stderr
 
 
 SCHEDULERS = [

@@ -70,9 +70,9 @@ TEST(LoadTemplate, UnknownNamesGetTheNearest) {
   const auto loaded = load_template("polari", {});
   EXPECT_EQ(loaded.status().code(), base::Code::kNotFound);
   EXPECT_EQ(loaded.status().message(),
-            "there is no template 'polari', did you mean polaris? (muster templates lists them)");
+            "unknown template 'polari', did you mean polaris? (muster templates lists them)");
   EXPECT_THAT(load_template("./none.yaml", {.directory = "/tmp", .user_folder = ""}).status().message(),
-              HasSubstr("there is no template /tmp/./none.yaml"));
+              HasSubstr("the template /tmp/./none.yaml does not exist"));
 }
 
 TEST_F(OwnTemplates, HideBuiltInOnesAndMayExtendThem) {
@@ -106,7 +106,7 @@ TEST_F(OwnTemplates, ThatHideAParentAreAnnounced) {
   ASSERT_TRUE(site.ok()) << site.status();
   EXPECT_EQ(site->submit, "./mine");
   EXPECT_THAT(site->notes,
-              ElementsAre(fmt::format("template pbs-cpu: {}/job/pbs-cpu.yaml, which hides the one built in", root_)));
+              ElementsAre(fmt::format("template pbs-cpu: {}/job/pbs-cpu.yaml hides the one built in", root_)));
 }
 
 TEST_F(OwnTemplates, OfAnotherUserInTheJobsFolderNeedTheirPath) {
@@ -121,10 +121,10 @@ TEST_F(OwnTemplates, OfAnotherUserInTheJobsFolderNeedTheirPath) {
   const auto named = load_template("polaris", sources_);
   ASSERT_TRUE(named.ok()) << named.status();
   EXPECT_EQ(named->origin, "built in");
-  EXPECT_THAT(named->notes, ElementsAre(AllOf(HasSubstr("job/polaris.yaml is left out, since it belongs to another "),
-                                              HasSubstr("-t " + root_ + "/job/polaris.yaml takes it"))));
+  EXPECT_THAT(named->notes, ElementsAre(AllOf(HasSubstr("job/polaris.yaml is ignored because it belongs to another "),
+                                              HasSubstr("use -t " + root_ + "/job/polaris.yaml to accept it"))));
   EXPECT_THAT(load_template("theirs", sources_).status().message(),
-              AllOf(StartsWith("there is no template 'theirs'"), HasSubstr("job/theirs.yaml is left out")));
+              AllOf(StartsWith("unknown template 'theirs'"), HasSubstr("job/theirs.yaml is ignored")));
   write("job/ours.yaml", "help: x\n");
   std::filesystem::create_symlink(root_ + "/job/ours.yaml", root_ + "/job/link.yaml");
   if (::geteuid() == 0) {
@@ -155,10 +155,10 @@ TEST_F(OwnTemplates, CyclesAreNamedAsTheyGo) {
   write("user/c.yaml", "extends: a\n");
   const std::string user = root_ + "/user/";
   EXPECT_EQ(load_template("a", sources_).status().message(),
-            fmt::format("extends goes round: {0}a.yaml → {0}b.yaml → {0}c.yaml → {0}a.yaml", user));
+            fmt::format("extends forms a cycle: {0}a.yaml → {0}b.yaml → {0}c.yaml → {0}a.yaml", user));
   write("user/self.yaml", "extends: self\n");
   EXPECT_EQ(load_template("self", sources_).status().message(),
-            user + "self.yaml:1:10: there is no other template 'self' (muster templates lists them)");
+            user + "self.yaml:1:10: no other template 'self' (muster templates lists them)");
 }
 
 TEST(MergedTemplates, ListsMapsAndNull) {
@@ -179,21 +179,22 @@ TEST(MergedTemplates, ListsMapsAndNull) {
 
 TEST(MergedTemplates, WhatOnlyTheWholeShows) {
   EXPECT_EQ(mistake("extends: slurm-cpu\nparameters: {qos: ~}\n"),
-            "built-in template slurm-cpu:21:5: there is no parameter 'qos'");
+            "built-in template slurm-cpu:21:5: unknown parameter 'qos'");
   EXPECT_EQ(mistake("parameters: {n: {default: 3}}\n"),
             "t.yaml:1:14: parameters.n has no type: write string, int, time, choice or bool");
   EXPECT_EQ(mistake("launch: {depth: \"{deepth}\"}\nparameters: {depth: {type: int}}\n"),
-            "t.yaml:1:17: there is no parameter 'deepth', did you mean depth?");
+            "t.yaml:1:17: unknown parameter 'deepth', did you mean depth?");
   EXPECT_THAT(mistake("launch: {depth: \"{x\"}\n"), HasSubstr("t.yaml:1:17: '{x' has a '{' that belongs to no"));
   EXPECT_THAT(mistake("parameters: {n: {type: int, default: x}}\n"),
               HasSubstr("t.yaml:1:38: its default must be a whole number from 0, not 'x'"));
   EXPECT_THAT(mistake("parameters: {n: {type: int, default: 9, max: 3}}\n"), HasSubstr("from 0 to 3, not '9'"));
   EXPECT_THAT(mistake("parameters: {n: {type: int, min: 9, max: 3}}\n"), HasSubstr("has a min above its max"));
   EXPECT_THAT(mistake("parameters: {n: {type: choice}}\n"), HasSubstr("needs choices"));
-  EXPECT_THAT(mistake("parameters: {n: {type: string, min: 1}}\n"), HasSubstr("has bounds and is no int"));
+  EXPECT_THAT(mistake("parameters: {n: {type: string, min: 1}}\n"), HasSubstr("has bounds, but its type is not int"));
   EXPECT_THAT(mistake("directives: [\"-q x\"]\n"), HasSubstr("directives need a scheduler"));
-  EXPECT_THAT(mistake("scheduler: pbs\ndirectives: [\"-q x\\nrm y\"]\n"), HasSubstr("a directive is one line of text"));
-  EXPECT_THAT(mistake("shell: /bin/zsh\n"), StartsWith("t.yaml:1:8: shell is /bin/bash"));
+  EXPECT_THAT(mistake("scheduler: pbs\ndirectives: [\"-q x\\nrm y\"]\n"),
+              HasSubstr("a directive must be one line of text"));
+  EXPECT_THAT(mistake("shell: /bin/zsh\n"), StartsWith("t.yaml:1:8: shell must be /bin/bash"));
   for (const char* shell : {"/usr/bin/env bash -l", "/bin/bashfoo", "/bin/bash -l -x", "/bin/bash script",
                             "/bin/bash -", "\"/bin/bash\\n-l\""}) {
     EXPECT_THAT(mistake(fmt::format("shell: {}\n", shell)), HasSubstr("at most one option")) << shell;
@@ -207,7 +208,7 @@ TEST(MergedTemplates, WhatOnlyTheWholeShows) {
   EXPECT_THAT(mistake("node: {sockets: 1, cores: 4, reserved_cores: [4]}\n"), HasSubstr("the host has no core 4"));
   EXPECT_THAT(mistake("node: {sockets: 1, cores: 4, gpus: 2, gpu_cpus: [\"0-3\"]}\n"),
               HasSubstr("1 entries for 2 GPUs"));
-  EXPECT_THAT(mistake("node: {gpus: 1, gpu_cpus: [x]}\n"), HasSubstr("'x' is no list of CPUs"));
+  EXPECT_THAT(mistake("node: {gpus: 1, gpu_cpus: [x]}\n"), HasSubstr("'x' is not a list of CPUs"));
 }
 
 }  // namespace

@@ -27,7 +27,8 @@ TEST(TemplateValues, AreCheckedByTypeAndRange) {
   EXPECT_EQ(refused("nodes", "9"), "--nodes must be a whole number from 1 to 8, not '9'");
   EXPECT_EQ(refused("nodes", "0"), "--nodes must be a whole number from 1 to 8, not '0'");
   EXPECT_EQ(refused("nodes", "2; rm -rf /"), "--nodes must be a whole number from 1 to 8, not '2; rm -rf /'");
-  EXPECT_EQ(refused("time", "30"), "--time: '30' is no time: write it with a unit as 30m, 1h30m or 7d, or as 0:30:00");
+  EXPECT_EQ(refused("time", "30"),
+            "--time: '30' is not a time: write it with a unit, as 30m, 1h30m or 7d, or as 0:30:00");
   EXPECT_EQ(refused("queue", "dbug"), "--queue must be one of debug, prod, not 'dbug'");
   EXPECT_EQ(refused("fast", "2"), "--fast must be true or false, not '2'");
   EXPECT_THAT(refused("project", "a\nb"), HasSubstr("without line breaks and control characters, not 'a\\x0ab'"));
@@ -75,9 +76,9 @@ TEST(TemplateTexts, TakeValuesInTheFormatAskedFor) {
 
 TEST(TemplateTexts, FormatsAreThoseOfTheType) {
   EXPECT_THAT(mistake("parameters: {n: {type: int}}\nlaunch: {depth: \"{n:hm}\"}\n"),
-              HasSubstr("{n:hm}: there is no such format"));
+              HasSubstr("{n:hm}: unknown format"));
   EXPECT_THAT(mistake("parameters: {n: {type: time}}\nlaunch: {timeout: \"{n:days}\"}\n"),
-              HasSubstr("{n:days}: there is no such format"));
+              HasSubstr("{n:days}: unknown format"));
 }
 
 }  // namespace

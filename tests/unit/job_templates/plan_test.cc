@@ -146,15 +146,15 @@ TEST(LaunchPlan, TimesAreAsHvdrunTakesThem) {
 TEST(LaunchPlan, WhatOnlyAScriptRunsIsNamed) {
   EXPECT_EQ(left_out_note(built_in("polaris")), "");
   EXPECT_EQ(left_out_note(parsed("modules: [a]\npre: {job: [b]}\npost: {node: c}\n")),
-            "template t: left out here, since only its script runs them: modules, pre.job, post.node (muster render "
-            "-t t writes it)");
+            "template t: only its script runs these parts, which are ignored here: modules, pre.job, post.node (muster "
+            "render -t t writes the script)");
 }
 
 TEST(LaunchPlan, RanksOfARoleAreANumber) {
   const Template job_template =
       parsed("parameters: {n: {type: string, default: many}}\nroles: {a: {ranks: \"{n}\"}, b: {}}\n");
   EXPECT_THAT(plan_launch(Values(job_template)).status().message(),
-              HasSubstr("t.yaml:2:20: roles.a.ranks is a whole number, not 'many'"));
+              HasSubstr("t.yaml:2:20: roles.a.ranks must be a whole number, not 'many'"));
 }
 
 }  // namespace

@@ -14,24 +14,25 @@ TEST(TemplateSchema, UnknownKeysNameTheNearest) {
   EXPECT_EQ(mistake("scheduler: pbs\nlaunch:\n  dept: 3\n"),
             "t.yaml:3:3: unknown key 'dept' in launch; did you mean depth?");
   EXPECT_EQ(mistake("modles: [a]\n"), "t.yaml:1:1: unknown key 'modles'; did you mean modules?");
-  EXPECT_EQ(mistake("bind_to: depth\n"), "t.yaml:1:1: unknown key 'bind_to'; there is launch.bind_to");
+  EXPECT_EQ(mistake("bind_to: depth\n"), "t.yaml:1:1: unknown key 'bind_to'; did you mean launch.bind_to?");
   EXPECT_EQ(mistake("parameters: {n: {typ: int}}\n"),
             "t.yaml:1:18: unknown key 'typ' in parameters.n; did you mean type?");
   EXPECT_EQ(mistake("xyzzy: 1\n"), "t.yaml:1:1: unknown key 'xyzzy'");
 }
 
 TEST(TemplateSchema, TypesAndRanges) {
-  EXPECT_EQ(mistake("node: {gpus: four}\n"), "t.yaml:1:14: node.gpus is a whole number from 0 to 64, not 'four'");
-  EXPECT_EQ(mistake("node: {gpus: 65}\n"), "t.yaml:1:14: node.gpus is a whole number from 0 to 64, not '65'");
-  EXPECT_EQ(mistake("node: {gpus: [1]}\n"), "t.yaml:1:14: node.gpus takes one value, not a list and no keys");
-  EXPECT_EQ(mistake("node: 3\n"), "t.yaml:1:7: node holds keys, not a value");
-  EXPECT_EQ(mistake("scheduler: slrum\n"),
-            "t.yaml:1:12: scheduler is one of none, cobalt, pbs, slurm, flux, lsf, not 'slrum'; did you mean slurm?");
+  EXPECT_EQ(mistake("node: {gpus: four}\n"), "t.yaml:1:14: node.gpus must be a whole number from 0 to 64, not 'four'");
+  EXPECT_EQ(mistake("node: {gpus: 65}\n"), "t.yaml:1:14: node.gpus must be a whole number from 0 to 64, not '65'");
+  EXPECT_EQ(mistake("node: {gpus: [1]}\n"), "t.yaml:1:14: node.gpus must be one value, not a list or keys");
+  EXPECT_EQ(mistake("node: 3\n"), "t.yaml:1:7: node must hold keys, not a value");
+  EXPECT_EQ(
+      mistake("scheduler: slrum\n"),
+      "t.yaml:1:12: scheduler must be one of none, cobalt, pbs, slurm, flux, lsf, not 'slrum'; did you mean slurm?");
   EXPECT_EQ(mistake("launch: {oversubscribe: maybe}\n"),
-            "t.yaml:1:25: launch.oversubscribe is true or false, not 'maybe'");
+            "t.yaml:1:25: launch.oversubscribe must be true or false, not 'maybe'");
   EXPECT_EQ(mistake("modules: {a: b}\n"), "t.yaml:1:10: modules takes a list, not keys");
   EXPECT_EQ(mistake("modules: [[a]]\n"), "t.yaml:1:11: modules takes a list of values");
-  EXPECT_EQ(mistake("scheduler+: pbs\n"), "t.yaml:1:1: scheduler is no list: write scheduler without '+'");
+  EXPECT_EQ(mistake("scheduler+: pbs\n"), "t.yaml:1:1: scheduler is not a list: write scheduler without '+'");
   EXPECT_EQ(mistake("modules+: a\n"), "t.yaml:1:11: modules+ takes a list");
   EXPECT_EQ(mistake("environment: {\"A B\": 1}\n"),
             "t.yaml:1:15: 'A B' is not the name of a variable: write letters, digits and '_'");

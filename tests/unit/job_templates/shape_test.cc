@@ -35,8 +35,7 @@ TEST(NodeShape, GpusLieWhereTheTemplateSays) {
 }
 
 TEST(NodeShape, NotEveryTemplateHasOne) {
-  EXPECT_EQ(node_shape(built_in("ssh-lab")).status().message(),
-            "the template ssh-lab does not say what a host looks like");
+  EXPECT_EQ(node_shape(built_in("ssh-lab")).status().message(), "the template ssh-lab does not describe a host");
 }
 
 TEST(MadeUpNames, FollowTheSite) {

@@ -104,9 +104,8 @@ TEST(TemplateDryRun, MoreRanksThanTilesAreToldTheFlag) {
   const auto placed = place_job(parsed.options, {}, "/", {});
   ASSERT_TRUE(placed.ok()) << placed.status();
   const auto hosts = plan_dry_run(placed->placement, {parsed.options.dry_run.assumed_node}, parsed.options.job, {});
-  EXPECT_THAT(hosts.status().message(), HasSubstr("102 ranks with 1 tile of their own, and ranks may use 12 tiles: "
-                                                  "fewer ranks, --share-gpu where several may have the same, or "
-                                                  "--gpu-bind none"));
+  EXPECT_THAT(hosts.status().message(), HasSubstr("102 ranks need 1 tile each, but ranks may use 12 tiles: use fewer "
+                                                  "ranks, --share-gpu if several may share one, or --gpu-bind none"));
 }
 
 HvdrunOptions taken(const Words& words) {
@@ -139,7 +138,7 @@ TEST(TemplateDryRun, AShapeMayGoBeforeTheTemplates) {
   EXPECT_EQ(parsed.options.dry_run.assumed_node->cores.size(), 8U);
   EXPECT_EQ(parsed.options.job.placement.ranks_per_node, 4);
   EXPECT_THAT(parse({"--dry-run", "--assume-node", "ssh-lab"}).text,
-              HasSubstr("the template ssh-lab does not say what a host looks like"));
+              HasSubstr("the template ssh-lab does not describe a host"));
 }
 
 }  // namespace

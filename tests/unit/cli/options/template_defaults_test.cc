@@ -46,7 +46,7 @@ TEST(TemplateDefaults, AreBelowWhatIsTyped) {
   EXPECT_THAT(
       torch.options.job.environment.named,
       ElementsAre("OMP_NUM_THREADS=1", "PYTHONUNBUFFERED=1", "TORCH_NCCL_ASYNC_ERROR_HANDLING=1", "OMP_NUM_THREADS=7"));
-  EXPECT_THAT(parse({"-t", "none-such", "p"}).text, HasSubstr("hvdrun: -t: there is no template 'none-such'"));
+  EXPECT_THAT(parse({"-t", "none-such", "p"}).text, HasSubstr("hvdrun: -t: unknown template 'none-such'"));
 }
 
 TEST(TemplateDefaults, WhatOnlyAScriptRunsIsSaid) {
@@ -55,7 +55,8 @@ TEST(TemplateDefaults, WhatOnlyAScriptRunsIsSaid) {
   ASSERT_TRUE(written.ok()) << written;
   const ParsedHvdrun parsed = parse({"-t", path, "true"});
   ASSERT_FALSE(parsed.exit_code) << parsed.text;
-  EXPECT_THAT(parsed.options.notes, ElementsAre(HasSubstr("only its script runs them: modules, pre.job (")));
+  EXPECT_THAT(parsed.options.notes,
+              ElementsAre(HasSubstr("only its script runs these parts, which are ignored here: modules, pre.job (")));
   EXPECT_THAT(parse({"--dry-run", "-t", path, "true"}).options.notes, ElementsAre());
 }
 

@@ -80,7 +80,7 @@ TEST(TemplateLine, MistakesNameTheNearest) {
   EXPECT_THAT(mistake({"-t", "polaris", "--set", "nodes", "true"}), HasSubstr("--set takes NAME=VALUE"));
   EXPECT_THAT(mistake({"-t", "polaris", "--nodes", "0", "true"}),
               HasSubstr("--nodes must be a whole number from 1 to 560, not '0'"));
-  EXPECT_THAT(mistake({"-t", "polari", "true"}), HasSubstr("there is no template 'polari', did you mean polaris?"));
+  EXPECT_THAT(mistake({"-t", "polari", "true"}), HasSubstr("unknown template 'polari', did you mean polaris?"));
 }
 
 TEST(TemplateLine, TakesOneProgram) {

@@ -32,11 +32,11 @@ cp "$PARAM_DATA_SET" /local/data
 ' || exit
 
 # The job.
-# The scheduler's word that time is up goes on to it; then it ends in order.
+# Forwards the scheduler's SIGTERM at the time limit to the job, so that the job ends in order.
 early=
-told=
+signalled=
 job=
-trap 'if [ -n "$job" ]; then told=1; kill -TERM "$job"; else early=1; fi' TERM
+trap 'if [ -n "$job" ]; then signalled=1; kill -TERM "$job"; else early=1; fi' TERM
 # shellcheck disable=SC2016  # what is in quotes is meant as it stands
 "$hvdrun" \
   --bootstrap srun \
@@ -45,8 +45,8 @@ job=$!
 [ -z "$early" ] || kill -TERM "$job"
 wait "$job"
 status=$?
-while [ -n "$told" ]; do
-  told=
+while [ -n "$signalled" ]; do
+  signalled=
   wait "$job"
   status=$?
 done
