@@ -236,7 +236,7 @@ base::Status Mux::Worker::take_frame(const MuxFrame& frame) {
       break;
     case MuxKind::kCredit:
       if (frame.credit > kMuxWindow - stream.credit) {
-        return base::error(base::Code::kInvalidArgument, "agent channel: more credit than a window on stream {}",
+        return base::error(base::Code::kInvalidArgument, "agent channel: more credit than one window on stream {}",
                            frame.stream);
       }
       stream.credit += frame.credit;

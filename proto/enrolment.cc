@@ -28,7 +28,7 @@ bool is_word(std::string_view text, std::string_view extra) {
 }
 
 base::Status no_message() {
-  return {base::Code::kInvalidArgument, "what came is no message of an enrolment"};
+  return {base::Code::kInvalidArgument, "the received text is not an enrolment message"};
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ base::Result<std::uint32_t> length_of(std::string_view head) {
   std::uint32_t length = 0;
   for (std::size_t i = kHead; i-- > 0;) length = length << 8 | static_cast<unsigned char>(head[i]);
   if (length <= kMaxMessageBytes) return length;
-  return base::error(base::Code::kInvalidArgument, "a message of {} bytes was announced: the peer is not Muster",
+  return base::error(base::Code::kInvalidArgument, "the peer announced a message of {} bytes: it is not Muster",
                      length);
 }
 
@@ -26,7 +26,7 @@ base::Result<std::string> frame_message(const google::protobuf::Message& message
   if (const auto mended = mended_copy(message)) return frame_message(*mended);
   const std::string body = message.SerializeAsString();
   if (body.size() > kMaxMessageBytes) {
-    return base::error(base::Code::kResourceExhausted, "a message of {} bytes is longer than the {} that are taken",
+    return base::error(base::Code::kResourceExhausted, "a message of {} bytes is longer than the limit of {}",
                        body.size(), kMaxMessageBytes);
   }
   std::string frame;
@@ -43,7 +43,7 @@ base::Result<bool> read_message_blocking(int fd, google::protobuf::MessageLite& 
   MUSTER_ASSIGN_OR_RETURN(const bool whole, base::read_exactly_blocking(fd, body.data(), body.size()));
   if (!whole && length > 0) return base::error(base::Code::kUnavailable, "the peer closed the connection");
   if (message.ParseFromString(body)) return true;
-  return base::error(base::Code::kInvalidArgument, "a message of the peer cannot be parsed: other versions?");
+  return base::error(base::Code::kInvalidArgument, "a message of the peer cannot be parsed: the versions may differ");
 }
 
 base::Result<std::optional<std::string>> FrameReader::next() {

@@ -64,7 +64,7 @@ Status read_choice(std::string_view field, const std::string& word, const std::a
       return base::ok_status();
     }
   }
-  return bad(field, "'{}' is none of its values", base::printable(word.substr(0, kLongestInterface)));
+  return bad(field, "unknown value '{}'", base::printable(word.substr(0, kLongestInterface)));
 }
 
 constexpr std::array kGpuBindings = {
@@ -108,7 +108,7 @@ base::Result<milliseconds> read_duration(std::string_view field, const Duration&
 Status read_time(std::string_view field, bool is_given, const Duration& from, milliseconds min, milliseconds& into) {
   if (!is_given) return base::ok_status();
   MUSTER_ASSIGN_OR_RETURN(into, read_duration(field, from));
-  return into >= min ? base::ok_status() : bad(field, "it must be at least {} ms", min.count());
+  return into >= min ? base::ok_status() : bad(field, "must be at least {} ms", min.count());
 }
 
 void set_time(milliseconds from, Duration& to) {
@@ -136,10 +136,10 @@ Status read_role(const v1::Role& from, bool has_command, model::Role& role) {
   MUSTER_RETURN_IF_ERROR(check_range("spec.roles.size", from.size(), 1, model::kMaxRanks));
   role.np = from.size();
   MUSTER_RETURN_IF_ERROR(read_words("spec.roles.command", from.command(), role.command));
-  if (role.command.empty() && !has_command) return bad("spec.roles.command", "there is none");
+  if (role.command.empty() && !has_command) return bad("spec.roles.command", "is missing");
   role.workdir = from.working_directory();
   if (!role.workdir.empty() && !role.workdir.starts_with('/')) {
-    return bad("spec.roles.working_directory", "it is no absolute path");
+    return bad("spec.roles.working_directory", "must be an absolute path");
   }
   MUSTER_RETURN_IF_ERROR(check_text("spec.roles.working_directory", role.workdir, kLongestPath));
   role.is_service = from.service();
@@ -162,7 +162,7 @@ Status read_roles(const v1::JobSpec& spec, model::JobSpec& job) {
 }
 
 Status read_command(const v1::JobSpec& spec, model::JobSpec& job) {
-  if (spec.command().empty() && spec.roles().empty()) return bad("spec.command", "there is none");
+  if (spec.command().empty() && spec.roles().empty()) return bad("spec.command", "is missing");
   MUSTER_RETURN_IF_ERROR(read_words("spec.command", spec.command(), job.command));
   MUSTER_RETURN_IF_ERROR(read_roles(spec, job));
   if (spec.expand_size() > spec.command_size()) return bad("spec.expand", "more entries than the command has words");
@@ -170,7 +170,7 @@ Status read_command(const v1::JobSpec& spec, model::JobSpec& job) {
     MUSTER_RETURN_IF_ERROR(check_range("spec.expand", index, 0, spec.command_size() - 1));
     job.expand.push_back(index);
   }
-  if (!spec.working_directory().starts_with('/')) return bad("spec.working_directory", "it is no absolute path");
+  if (!spec.working_directory().starts_with('/')) return bad("spec.working_directory", "must be an absolute path");
   job.workdir = spec.working_directory();
   MUSTER_RETURN_IF_ERROR(check_text("spec.working_directory", job.workdir, kLongestPath));
   MUSTER_RETURN_IF_ERROR(check_range("spec.umask", spec.umask(), 0, 0777));
@@ -194,7 +194,7 @@ base::Result<model::RankPlace> rank_place_of(const v1::RankPlace& from, const st
              c == ':' || c == '.';
     });
     if (!is_uuid)
-      return bad("spec.hosts.ranks.gpus", "'{}' is no UUID and no PCI address",
+      return bad("spec.hosts.ranks.gpus", "'{}' is neither a UUID nor a PCI address",
                  base::printable(gpu.substr(0, kLongestGpu)));
     place.gpus.push_back(gpu);
   }
@@ -205,11 +205,11 @@ base::Result<model::HostSpec> host_of(const v1::WantedHost& from) {
   model::HostSpec host;
   host.name = from.name();
   if (!model::is_host_name(host.name)) {
-    return bad("spec.hosts.name", "'{}' is no host name", base::printable(host.name.substr(0, kLongestName)));
+    return bad("spec.hosts.name", "'{}' is not a host name", base::printable(host.name.substr(0, kLongestName)));
   }
   host.user = from.user();
   if (!host.user.empty() && !model::is_user_name(host.user)) {
-    return bad("spec.hosts.user", "'{}' is no user name", base::printable(host.user.substr(0, kLongestName)));
+    return bad("spec.hosts.user", "'{}' is not a user name", base::printable(host.user.substr(0, kLongestName)));
   }
   MUSTER_RETURN_IF_ERROR(check_range("spec.hosts.port", from.port(), 0, kHighestPort));
   host.port = from.port();
@@ -224,14 +224,14 @@ Status check_places(const v1::JobSpec& spec, model::JobSpec& job) {
   for (std::size_t i = 0; i < job.places.size(); ++i) {
     if (job.places[i].rank == static_cast<int>(i)) continue;
     return bad("spec.hosts.ranks", "rank {} is {}", i,
-               job.places[i].rank < static_cast<int>(i) ? "there twice" : "missing");
+               job.places[i].rank < static_cast<int>(i) ? "listed twice" : "missing");
   }
   const bool is_whole =
       std::ranges::none_of(spec.hosts(), [](const v1::WantedHost& host) { return host.ranks().empty(); });
-  if (!is_whole) return bad("spec.hosts.ranks", "all hosts must have them, or none");
+  if (!is_whole) return bad("spec.hosts.ranks", "either all hosts have ranks or none");
   const int count = static_cast<int>(job.places.size());
   if (spec.size() != 0 && spec.size() != count) {
-    return bad("spec.hosts.ranks", "{} ranks are placed, and spec.size is {}", count, spec.size());
+    return bad("spec.hosts.ranks", "{} ranks are placed, but spec.size is {}", count, spec.size());
   }
   job.placement.np = count;
   return base::ok_status();
@@ -270,7 +270,7 @@ Status read_life(const v1::JobSpec& spec, model::JobSpec& job) {
       job.on_exit = model::OnExit::kWait;
       break;
     default:
-      return bad("spec.on_exit", "{} is none of its values", static_cast<int>(spec.on_exit()));
+      return bad("spec.on_exit", "unknown value {}", static_cast<int>(spec.on_exit()));
   }
   job.lease = kHeldLease;
   MUSTER_RETURN_IF_ERROR(read_time("spec.start_timeout", spec.has_start_timeout(), spec.start_timeout(),
@@ -328,7 +328,7 @@ Status read_runtime(const v1::JobSpec& spec, model::Runtime& runtime) {
 Status read_container(const v1::JobSpec& spec, model::Container& container) {
   if (!spec.has_container()) return base::ok_status();
   container = container_of(spec.container());
-  if (container.image.empty()) return bad("spec.container.image", "there is none");
+  if (container.image.empty()) return bad("spec.container.image", "is missing");
   MUSTER_RETURN_IF_ERROR(check_text("spec.container.image", container.image, kLongestPath));
   MUSTER_RETURN_IF_ERROR(check_text("spec.container.program", container.program, kLongestPath));
   std::size_t bytes = 0;
@@ -344,7 +344,7 @@ Status read_stages(const v1::JobSpec& spec, model::JobSpec& job) {
   if (spec.stages_size() > kMostStages) return bad("spec.stages", "more than {}", kMostStages);
   for (const v1::StagedPath& staged : spec.stages()) {
     for (const std::string* const path : {&staged.source(), &staged.destination()}) {
-      if (!path->starts_with('/')) return bad("spec.stages", "'{}' is no absolute path", base::printable(*path));
+      if (!path->starts_with('/')) return bad("spec.stages", "'{}' is not an absolute path", base::printable(*path));
       MUSTER_RETURN_IF_ERROR(check_text("spec.stages", *path, kLongestPath));
     }
     job.stages.push_back({.source = staged.source(), .destination = staged.destination()});
@@ -386,7 +386,7 @@ Status check_people(const v1::SubmitRequest& request) {
   MUSTER_RETURN_IF_ERROR(check_line("name", request.name(), kLongestName));
   if (request.labels_size() > kMostLabels) return bad("labels", "more than {}", kMostLabels);
   for (const v1::NameValue& label : request.labels()) {
-    if (label.name().empty()) return bad("labels", "one has no name");
+    if (label.name().empty()) return bad("labels", "a label has no name");
     MUSTER_RETURN_IF_ERROR(check_line("labels.name", label.name(), kLongestLabel));
     MUSTER_RETURN_IF_ERROR(check_line("labels.value", label.value(), kLongestLabel));
   }
@@ -402,7 +402,7 @@ Status read_variables(std::string_view field, const google::protobuf::RepeatedPt
     bytes += name.size() + variable.value().size() + 2;
     if (bytes > kLongestEnvironment) return bad(field, "more than {} bytes", kLongestEnvironment);
     if (name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos) {
-      return bad(field, "'{}' is no variable's name", base::printable(name.substr(0, kLongestName)));
+      return bad(field, "'{}' is not a variable name", base::printable(name.substr(0, kLongestName)));
     }
     if (variable.value().find('\0') != std::string::npos) {
       return bad(field, "the value of {} holds a zero byte", base::printable(name.substr(0, kLongestName)));
@@ -459,14 +459,14 @@ base::Result<LaunchWishes> launch_wishes_of(const v1::JobSpec& spec) {
   MUSTER_RETURN_IF_ERROR(read_choice("spec.contain", spec.contain(), kContainments, contain));
   wishes.contain = contain;
   if (!v1::OnLauncherLoss_IsValid(spec.on_launcher_loss())) {
-    return bad("spec.on_launcher_loss", "{} is none of its values", static_cast<int>(spec.on_launcher_loss()));
+    return bad("spec.on_launcher_loss", "unknown value {}", static_cast<int>(spec.on_launcher_loss()));
   }
   wishes.hold = spec.on_launcher_loss() != v1::ON_LAUNCHER_LOSS_KILL;
   if (spec.has_deadline()) {
     const Timestamp& time = spec.deadline();
     constexpr std::int64_t kYear2200 = 7'258'118'400;
     if (time.seconds() < 0 || time.seconds() > kYear2200 || time.nanos() < 0 || time.nanos() > 999'999'999) {
-      return bad("spec.deadline", "it is no time between 1970 and 2200");
+      return bad("spec.deadline", "must be between 1970 and 2200");
     }
     wishes.deadline = base::WallTime(std::chrono::duration_cast<base::WallTime::duration>(
         std::chrono::seconds(time.seconds()) + std::chrono::nanoseconds(time.nanos())));
@@ -475,7 +475,7 @@ base::Result<LaunchWishes> launch_wishes_of(const v1::JobSpec& spec) {
 }
 
 base::Result<Submission> submission_of(const v1::SubmitRequest& request) {
-  if (!request.has_spec()) return bad("spec", "there is none");
+  if (!request.has_spec()) return bad("spec", "is missing");
   Submission submission;
   MUSTER_ASSIGN_OR_RETURN(submission.job, job_spec_of(request.spec()));
   MUSTER_ASSIGN_OR_RETURN(submission.wishes, launch_wishes_of(request.spec()));

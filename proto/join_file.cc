@@ -71,7 +71,7 @@ bool read_line(std::string_view key, std::string_view value, JoinFile& file) {
 }
 
 base::Status no_join_file(std::size_t line, std::string_view why) {
-  return base::error(base::Code::kInvalidArgument, "no join file of this version: line {} {}", line, why);
+  return base::error(base::Code::kInvalidArgument, "not a join file of this version: line {} {}", line, why);
 }
 
 }  // namespace
@@ -93,24 +93,25 @@ std::string format_join_file(const JoinFile& file) {
 
 base::Result<JoinFile> parse_join_file(std::string_view text) {
   if (text.size() > kMaxJoinFile) {
-    return base::error(base::Code::kInvalidArgument, "no join file: it is larger than {} bytes", kMaxJoinFile);
+    return base::error(base::Code::kInvalidArgument, "not a join file: it is larger than {} bytes", kMaxJoinFile);
   }
-  if (!text.ends_with('\n')) return base::error(base::Code::kInvalidArgument, "no join file: it has no last newline");
+  if (!text.ends_with('\n'))
+    return base::error(base::Code::kInvalidArgument, "not a join file: it has no last newline");
   text.remove_suffix(1);
   const auto lines = base::split(text, '\n');
-  if (lines.empty() || lines.front() != kFirstLine) return no_join_file(1, "does not name it");
+  if (lines.empty() || lines.front() != kFirstLine) return no_join_file(1, "does not name the version");
   JoinFile file;
   for (std::size_t i = 1; i < lines.size(); ++i) {
     const std::string_view line = lines[i];
     const std::size_t blank = line.find(' ');
     const bool is_clean = line.find('\0') == std::string_view::npos && blank != std::string_view::npos;
     if (!is_clean || !read_line(line.substr(0, blank), line.substr(blank + 1), file)) {
-      return no_join_file(i + 1, "is not understood");
+      return no_join_file(i + 1, "is unknown");
     }
   }
   const bool is_whole = !file.addresses.empty() && file.port != 0 && !file.identity.empty() && !file.token.empty() &&
                         file.expires != base::WallTime{};
-  if (!is_whole) return no_join_file(lines.size(), "is the last, and something is missing");
+  if (!is_whole) return no_join_file(lines.size(), "is the last, but a value is missing");
   return file;
 }
 

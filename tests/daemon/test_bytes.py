@@ -69,7 +69,7 @@ def test_muster_refuses_text_that_is_none_and_shows_words_that_are_none(launcher
 
     refused = muster("submit", "--name", b"caf\xe9", "true")
     assert (refused.returncode, refused.stdout) == (2, b"")
-    assert refused.stderr.startswith(b"muster submit: --name: it must be text in UTF-8")
+    assert refused.stderr.startswith(b"muster submit: --name: must be UTF-8 text")
     submitted = muster("submit", "sh", "-c", "sleep 1000", b"caf\xe9")
     assert submitted.returncode == 0, submitted
     job = submitted.stdout.decode().strip()

@@ -280,7 +280,7 @@ def test_an_environment_that_is_too_long_is_said(cluster, no_leftovers):
     result = with_long_environment(cluster, str(BIN_DIR / "muster"), "doctor", "-H", "n1,n2")
     assert result.returncode == 125, result
     assert len(re.findall(r"  ssh +FAIL +its agent cannot be asked with the environment of this command: a message of \d+ bytes is "
-                          r"longer than the 1048576 that are taken\n +-> --env-none leaves that out", result.stdout)) == 2, result
+                          r"longer than the limit of 1048576\n +-> --env-none leaves that out", result.stdout)) == 2, result
     result = with_long_environment(cluster, str(BIN_DIR / "muster"), "doctor", "--env-none", "-H", "n1")
     assert result.returncode == 0 and re.search(r"^1 host: ", result.stdout, re.M), result
 

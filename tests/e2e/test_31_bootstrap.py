@@ -159,7 +159,7 @@ def test_join_files_of_others(site):
     agent = str(BIN_DIR / "muster-agent")
     site.run("n1", "alice", ["sh", "-c", f"mkdir -p {AGENTS}; umask 022; echo x > {AGENTS}/open; : > {AGENTS}/empty; "
                              f"chmod 600 {AGENTS}/empty"], check=True)
-    for path, why in ((f"{AGENTS}/open", "must be ours"), (f"{AGENTS}/empty", "no join file"), ("/nowhere", "No such file"),
+    for path, why in ((f"{AGENTS}/open", "must be ours"), (f"{AGENTS}/empty", "not a join file"), ("/nowhere", "No such file"),
                       ("/etc/passwd", "must be ours"), (AGENTS, "no regular file")):
         result = site.run("n1", "alice", [agent, "--join", path])
         assert result.returncode == 1 and why in result.stderr, (path, result)

@@ -32,7 +32,7 @@ TEST(Frame, WhatIsTooLongIsAnError) {
   long_join.set_ca_pem(std::string(2 * kMaxMessageBytes, 'a'));
   const auto frame = frame_message(long_join);
   EXPECT_EQ(frame.status().code(), base::Code::kResourceExhausted);
-  EXPECT_EQ(frame.status().message(), "a message of 2097157 bytes is longer than the 1048576 that are taken");
+  EXPECT_EQ(frame.status().message(), "a message of 2097157 bytes is longer than the limit of 1048576");
 }
 
 TEST(Frame, ReaderCutsWhateverComes) {

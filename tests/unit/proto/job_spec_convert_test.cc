@@ -288,20 +288,21 @@ TEST(JobSpecConvert, RolesThatMakeNoSense) {
   };
   EXPECT_THAT(refusal([](auto& r) { r.mutable_spec()->set_size(4); }), HasSubstr("the roles have 3 ranks together"));
   EXPECT_THAT(refusal([](auto& r) { r.mutable_spec()->mutable_roles(0)->set_name("-"); }), HasSubstr("spec.roles"));
-  EXPECT_THAT(refusal([](auto& r) { r.mutable_spec()->mutable_roles(0)->set_name("b"); }), HasSubstr("two roles b"));
+  EXPECT_THAT(refusal([](auto& r) { r.mutable_spec()->mutable_roles(0)->set_name("b"); }),
+              HasSubstr("two roles are named b"));
   EXPECT_THAT(refusal([](auto& r) { r.mutable_spec()->mutable_roles(0)->set_size(0); }), HasSubstr("spec.roles.size"));
   EXPECT_THAT(refusal([](auto& r) { r.mutable_spec()->mutable_roles(0)->clear_command(); }),
-              HasSubstr("spec.roles.command: there is none"));
+              HasSubstr("spec.roles.command: is missing"));
   EXPECT_THAT(refusal([](auto& r) { r.mutable_spec()->mutable_roles(0)->set_working_directory("d"); }),
-              HasSubstr("no absolute path"));
+              HasSubstr("must be an absolute path"));
   EXPECT_THAT(refusal([](auto& r) { r.add_role_environment(); }), HasSubstr("role_environment: 3 for 2 roles"));
   EXPECT_THAT(refusal([](auto& r) { r.mutable_spec()->mutable_stages(0)->set_source("x"); }),
-              HasSubstr("spec.stages: 'x' is no absolute path"));
+              HasSubstr("spec.stages: 'x' is not an absolute path"));
   EXPECT_THAT(refusal([](auto& r) {
                 r.mutable_spec()->clear_roles();
                 r.clear_role_environment();
               }),
-              HasSubstr("spec.command: there is none"));
+              HasSubstr("spec.command: is missing"));
 }
 
 }  // namespace

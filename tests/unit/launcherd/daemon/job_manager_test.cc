@@ -435,7 +435,7 @@ TEST_F(JobManagerTest, AWaitingJobThatIsNotUnderstoodKeepsNobodyFromStarting) {
   EXPECT_GT(forget_at_, clock_.wall() + std::chrono::hours(24));
   EXPECT_EQ(stored("aaaaaaaa").state, model::JobState::kFailed);
   EXPECT_EQ(stored("aaaaaaaa").exit_code, 125);
-  EXPECT_THAT(stored("aaaaaaaa").reason, HasSubstr("'nonsense' is none of its values"));
+  EXPECT_THAT(stored("aaaaaaaa").reason, HasSubstr("unknown value 'nonsense'"));
   EXPECT_EQ(stored("bbbbbbbb").state, model::JobState::kFailed);
   EXPECT_TRUE(manager_->is_open(testing_store::job_id(good->job_id())));
   auto reader = StoreReader::open(path());

@@ -221,7 +221,7 @@ TEST_F(EnrolmentTest, JunkAndSilenceCostNothing) {
   ASSERT_TRUE(mute.write_all_blocking("\xff\xff\xff\xff", 4, soon(), -1).ok());
   char byte = 0;
   EXPECT_FALSE(mute.read_exactly_blocking(&byte, 1, soon(), -1).ok());
-  notes.wait_for("no message of an enrolment");
+  notes.wait_for("not an enrolment message");
   EXPECT_FALSE(wave->is_complete());
 }
 
