@@ -44,13 +44,12 @@ base::Status check_horovod_lengths(const StoreLimits& limits, std::string_view s
                                    std::size_t value_bytes) {
   const std::size_t name = scope.size() + key.size();
   if (name > limits.max_key_bytes) {
-    return base::error(base::Code::kInvalidArgument, "Horovod store: a key of {} bytes; at most {} are taken", name,
+    return base::error(base::Code::kInvalidArgument, "Horovod store: a key of {} bytes; the limit is {}", name,
                        limits.max_key_bytes);
   }
   if (value_bytes > limits.max_value_bytes) {
-    return base::error(base::Code::kInvalidArgument,
-                       "Horovod store: a value of {} bytes for {}/{}; at most {} are taken", value_bytes,
-                       base::printable(scope), base::printable(key), limits.max_value_bytes);
+    return base::error(base::Code::kInvalidArgument, "Horovod store: a value of {} bytes for {}/{}; the limit is {}",
+                       value_bytes, base::printable(scope), base::printable(key), limits.max_value_bytes);
   }
   return base::ok_status();
 }

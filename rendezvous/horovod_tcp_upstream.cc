@@ -60,7 +60,8 @@ class HorovodTcpUpstream::Connecting : public std::enable_shared_from_this<Conne
       const auto self = weak.lock();
       if (self == nullptr || self->done_ == nullptr) return;
       if (!allowed) {
-        return self->end(self->failed(base::Code::kPermissionDenied, "who listens there is not of this job"));
+        return self->end(
+            self->failed(base::Code::kPermissionDenied, "the process that listens there does not belong to this job"));
       }
       Failure bad;
       base::UniqueFd fd(self->socket_.release(bad));
@@ -159,7 +160,7 @@ void HorovodTcpUpstream::send(std::uint64_t id, const Request& request) {
 base::Status HorovodTcpUpstream::on_frame(const HorovodFrame& frame) {
   if (frame.kind == HorovodFrameKind::kDone) return on_done(frame);
   if (!follows_.contains(frame.scope)) {
-    return base::error(base::Code::kInvalidArgument, "Horovod upstream: told of a scope that is not followed");
+    return base::error(base::Code::kInvalidArgument, "Horovod upstream: received a scope that it does not follow");
   }
   if (listener_ == nullptr) return base::ok_status();
   switch (frame.kind) {
@@ -193,8 +194,8 @@ base::Status HorovodTcpUpstream::on_frame(const HorovodFrame& frame) {
 base::Status HorovodTcpUpstream::on_done(const HorovodFrame& frame) {
   const auto found = unanswered_.find(frame.id);
   if (found == unanswered_.end()) {
-    return base::error(base::Code::kInvalidArgument, "Horovod upstream: an answer to request {}, which was not asked",
-                       frame.id);
+    return base::error(base::Code::kInvalidArgument,
+                       "Horovod upstream: received an answer to request {}, which it did not send", frame.id);
   }
   const Done done = std::move(found->second.done);
   unanswered_.erase(found);

@@ -41,9 +41,10 @@ HostFence::~HostFence() {
 base::Status HostFence::check(const std::string& name, const std::vector<int>& members) const {
   const bool is_ascending = std::ranges::adjacent_find(members, std::greater_equal<>()) == members.end();
   if (!is_ascending || std::ranges::find(members, own_host_) == members.end()) {
-    return base::error(base::Code::kInvalidArgument,
-                       "the hosts of the fence '{}' do not name each one once, with host {}", base::printable(name),
-                       own_host_);
+    return base::error(
+        base::Code::kInvalidArgument,
+        "the hosts of the fence '{}' must be in ascending order, without repetition, and include host {}",
+        base::printable(name), own_host_);
   }
   if (!open_.contains(name)) return base::ok_status();
   return base::error(base::Code::kFailedPrecondition, "host {} entered the fence '{}' again before its end", own_host_,

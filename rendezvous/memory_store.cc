@@ -65,7 +65,7 @@ base::Result<std::int64_t> MemoryStore::add(std::string_view key, std::int64_t d
     const std::string& text = current->second;
     const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), sum);
     if (failure != std::errc() || end != text.data() + text.size()) {
-      return base::error(Code::kInvalidArgument, "the value at a key to add to is not a number");
+      return base::error(Code::kInvalidArgument, "add: the value of the key is not a number");
     }
   }
   if (__builtin_add_overflow(sum, delta, &sum)) {

@@ -195,7 +195,7 @@ SessionMessage parse(Parser& from) {
 
 base::Status check_length(std::string_view what, std::size_t size, std::size_t bound) {
   if (size <= bound) return base::ok_status();
-  return base::error(base::Code::kInvalidArgument, "a {} of {} bytes; at most {} are taken", what, size, bound);
+  return base::error(base::Code::kInvalidArgument, "a {} of {} bytes; the limit is {}", what, size, bound);
 }
 
 }  // namespace
@@ -228,7 +228,7 @@ base::Result<std::optional<SessionMessage>> SessionReader::next() {
   Parser parser(body);
   SessionMessage message = parse(parser);
   if (!parser.is_at_end()) {
-    return base::error(base::Code::kInvalidArgument, "session protocol: a frame of type {} with {} bytes is none",
+    return base::error(base::Code::kInvalidArgument, "session protocol: a malformed frame of type {} with {} bytes",
                        static_cast<unsigned char>(body[0]), size);
   }
   at_ += kHeader + size;

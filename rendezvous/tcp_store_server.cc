@@ -251,7 +251,7 @@ void TcpStoreServer::Impl::check(const ConnectionEnds& ends, std::function<void(
     const auto self = weak.lock();
     if (self != nullptr && !is_allowed) {
       ++self->counters_.refused;
-      self->report(ends, base::error(Code::kPermissionDenied, "its owner is not the job's user, or nobody knows it"));
+      self->report(ends, base::error(Code::kPermissionDenied, "its owner is not the job's user or is unknown"));
     }
     done(is_allowed);
   });

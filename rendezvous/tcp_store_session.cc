@@ -119,7 +119,7 @@ base::Status TcpStoreSession::execute() {
     case TorchOp::kBarrier:
       return barrier();
   }
-  return base::error(Code::kInternal, "a request of torch's TCPStore has no code to serve it");
+  return base::error(Code::kInternal, "a request of torch's TCPStore is not implemented");
 }
 
 base::Status TcpStoreSession::multi_set() {
@@ -162,7 +162,7 @@ base::Status TcpStoreSession::get() {
   for (std::size_t i = 0; i < stream_.text_count(); ++i) {
     const std::string* value = store_->find(stream_.text(i));
     if (value == nullptr && !stream_.is_generation_c()) {
-      return base::error(Code::kNotFound, "a value was asked for that does not exist");
+      return base::error(Code::kNotFound, "the requested value does not exist");
     }
     size += sizeof(std::uint64_t) + (value == nullptr ? 0 : value->size());
   }
