@@ -112,8 +112,8 @@ Result<Bindings> bind_depth(const NodeShape& node, std::size_t ranks, const Pinn
   auto blocks = pinning.hyperthreads > 0 ? blocks_by_core(sockets, depth) : blocks_by_thread(sockets, depth);
   if (blocks.size() < ranks) {
     return error(Code::kInvalidArgument,
-                 "--bind-to depth: {} of {} do not fit on {} of {}, of which no rank has threads of two: {} do; take "
-                 "fewer ranks a host, or another --depth or --hyperthreads",
+                 "--bind-to depth: {} of {} do not fit on {} of {}: only {} ranks do, because no rank spans two "
+                 "sockets; use fewer ranks per host, or another --depth or --hyperthreads",
                  plural(ranks, "rank"), plural(depth, "hardware thread"), plural(node.cores.size(), "core"),
                  plural(sockets.size(), "socket"), blocks.size());
   }
@@ -132,8 +132,8 @@ std::vector<int> all_cpus(const NodeShape& node) {
 Result<Bindings> bind_lists(const NodeShape& node, std::size_t ranks, const Pinning& pinning) {
   if (pinning.cpu_lists.size() < ranks) {
     return error(Code::kInvalidArgument,
-                 "--bind-to list has {} and the host {}: add a list for each, as they are not used twice, or take "
-                 "--bind-to share",
+                 "--bind-to list has {}, but the host has {}: add a list for each rank, because no list is used twice, "
+                 "or use --bind-to share",
                  plural(pinning.cpu_lists.size(), "list"), plural(ranks, "rank"));
   }
   const std::vector<int> usable = all_cpus(node);
@@ -144,7 +144,7 @@ Result<Bindings> bind_lists(const NodeShape& node, std::size_t ranks, const Pinn
       if (!usable.empty() && !std::ranges::binary_search(usable, cpu)) missing.push_back(cpu);
     }
     if (!missing.empty()) {
-      return error(Code::kInvalidArgument, "--bind-to list gives local rank {} CPU {}, and ranks may use {}", rank,
+      return error(Code::kInvalidArgument, "--bind-to list gives local rank {} CPU {}, but ranks may use only {}", rank,
                    format_cpu_list(missing), format_cpu_list(usable));
     }
     bindings.push_back(binding_to(node, pinning.cpu_lists[rank]));

@@ -65,8 +65,8 @@ base::Result<std::vector<RankPlace>> dmlc_places(const DmlcCounts& counts, const
   }
   if (slots < counts.workers && !oversubscribe) {
     return error(Code::kResourceExhausted,
-                 "not enough slots: {} workers are asked for, and the hosts together have {}; leave the slots out of "
-                 "the list, or --oversubscribe",
+                 "not enough slots: {} workers are requested, but the hosts together have {}; leave the slots out of "
+                 "the list, or add --oversubscribe",
                  counts.workers, slots);
   }
   // Continue where the servers stopped, if they use the same hosts.

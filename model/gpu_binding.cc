@@ -179,24 +179,24 @@ void give_gpus(const std::vector<VisibleGpu>& dealt, const GpuChoice& choice, st
 // For `order`, if the user has not requested GPUs for the ranks.
 std::string none_remark(const GpuChoice& choice) {
   if (choice.hidden_by.empty() || choice.is_meant) return {};
-  return choice.hidden_by + ": no rank is given one (--gpu-bind none if the ranks need none)";
+  return choice.hidden_by + ": no rank gets a GPU (--gpu-bind none if the ranks need none)";
 }
 
 constexpr const char* kPartsRemark =
-    "a GPU there is divided (MIG), and CUDA shows a process one part: each rank sees its own alone, as device 0, and "
-    "set_device(local_rank) fails (--gpu-bind one if that is meant)";
+    "a GPU there is divided (MIG), and CUDA shows a process one part only: each rank sees its own part as device 0, "
+    "and set_device(local_rank) fails (--gpu-bind one if that is intended)";
 
 }  // namespace
 
 std::string crowd_remark(int ranks, int gpus, const Pinning& pinning) {
   if (gpus == 0 || ranks <= gpus || pinning.share_gpu) return {};
-  std::string text = fmt::format("{} ranks but {} {}{}: some share one", ranks, gpus,
+  std::string text = fmt::format("{} ranks but {} {}{}: some ranks share one", ranks, gpus,
                                  pinning.gpu_bind == GpuBind::kTile ? "tile" : "GPU", gpus == 1 ? "" : "s");
   if (pinning.gpu_bind == GpuBind::kOrder) {
     text += fmt::format(
         ", and set_device(local_rank) fails from local rank {} on, where local_rank % device_count() does not", gpus);
   }
-  return text + " (--share-gpu if that is meant, --gpu-bind none if they need none)";
+  return text + " (--share-gpu if that is intended, --gpu-bind none if they need none)";
 }
 
 namespace {
@@ -204,7 +204,7 @@ namespace {
 void keep_allowed(const std::set<std::string>& allowed, GpuChoice& choice) {
   const auto erased = std::erase_if(
       choice.list, [&](const VisibleGpu& device) { return !allowed.contains(device_id(choice.vendor, device)); });
-  if (erased > 0 && choice.list.empty()) choice.hidden_by = "others have its GPUs";
+  if (erased > 0 && choice.list.empty()) choice.hidden_by = "other jobs have its GPUs";
 }
 
 }  // namespace

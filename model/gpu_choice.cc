@@ -53,9 +53,8 @@ GpuChoice nvidia_choice(const NodeShape& node, const GpuMasks& masks) {
   const auto is_number = [](const VisibleGpu& device) { return device.gpu == nullptr && !is_mig_name(device.name); };
   if (std::ranges::any_of(choice.list, is_number)) {
     choice.remark = fmt::format(
-        "{}, and its GPUs differ: CUDA counts them by speed, so the numbers are dealt as they stand, and which of them "
-        "is "
-        "near a rank is not known (with CUDA_DEVICE_ORDER=PCI_BUS_ID they are those of nvidia-smi)",
+        "{}, and its GPUs differ: CUDA numbers them by speed, so ranks get the numbers in this order, whatever GPU is "
+        "near (with CUDA_DEVICE_ORDER=PCI_BUS_ID the numbers are those of nvidia-smi)",
         is_said("CUDA_VISIBLE_DEVICES", *masks.cuda));
   }
   if (!choice.list.empty()) return choice;
@@ -94,7 +93,7 @@ base::Result<GpuChoice> intel_choice(const NodeShape& node, GpuBind gpu_bind, co
   // A host without any GPU binds none, as with `one`, because a site's template may set `tile` for all jobs.
   if (!choice.list.empty() || gpu_bind != GpuBind::kTile || node.gpus.empty()) return choice;
   return error(Code::kInvalidArgument,
-               "--gpu-bind tile: the kernel shows no Intel GPU; --gpu-tiles 6x2 says what there is");
+               "--gpu-bind tile: the kernel shows no Intel GPU; describe the GPUs, as --gpu-tiles 6x2");
 }
 
 // The devices in the order of --gpu-order; not for kNearest.
@@ -123,7 +122,7 @@ base::Result<std::vector<VisibleGpu>> chosen_order(const std::vector<VisibleGpu>
     for (const VisibleGpu& device : devices) {
       if (device.gpu != nullptr) there.push_back(device.gpu->index);
     }
-    return error(Code::kInvalidArgument, "--gpu-order names GPU {}, and ranks may use {}", index,
+    return error(Code::kInvalidArgument, "--gpu-order names GPU {}, but ranks may use {}", index,
                  there.empty() ? "none by number" : format_cpu_list(there));
   }
   return order;
@@ -133,14 +132,14 @@ base::Result<std::vector<VisibleGpu>> chosen_order(const std::vector<VisibleGpu>
 base::Status check_enough(std::size_t ranks, std::size_t devices, std::size_t each, const Pinning& pinning) {
   const char* const noun = pinning.gpu_bind == GpuBind::kTile ? "tile" : "GPU";
   if (devices < each) {
-    return error(Code::kInvalidArgument, "--gpus-per-rank {}: ranks may use {} there", each,
+    return error(Code::kInvalidArgument, "--gpus-per-rank {}: ranks may use only {} on that host", each,
                  devices_word(devices, noun));
   }
   const bool were_asked_for = pinning.gpu_bind != GpuBind::kOrder || pinning.gpus_per_rank > 0;
   if (!were_asked_for || pinning.share_gpu || ranks <= devices / each) return base::ok_status();
   return error(Code::kInvalidArgument,
-               "{} ranks with {} of their own, and ranks may use {}: fewer ranks, --share-gpu where several may "
-               "have the same, or --gpu-bind none",
+               "{} ranks need {} each, but ranks may use {}: use fewer ranks, --share-gpu if several may share one, or "
+               "--gpu-bind none",
                ranks, devices_word(each, noun), devices_word(devices, noun));
 }
 
@@ -152,8 +151,8 @@ base::Status check_none(const GpuChoice& choice, const Pinning& pinning) {
     return base::ok_status();
   }
   if (choice.hidden_by.empty()) {
-    return error(Code::kInvalidArgument, "{}: no GPU is seen there that ranks can be given; muster doctor says what is",
-                 wish);
+    return error(Code::kInvalidArgument,
+                 "{}: that host shows no GPU that ranks can use; muster doctor shows what it has", wish);
   }
   return error(Code::kInvalidArgument, "{}: {} (--gpu-bind none if the ranks need none)", wish, choice.hidden_by);
 }

@@ -76,15 +76,15 @@ Result<const Device*> find_device(const NodeShape& node, const std::vector<Devic
   const auto count = std::ranges::count_if(devices, [&](const Device& device) { return is_named(device, name); });
   if (count > 1) {
     return error(Code::kInvalidArgument,
-                 "rank {} is placed on GPU {}, and {} parts of a GPU are called so there, which cannot be told apart: "
-                 "name none for it, and it is given one",
+                 "rank {} is placed on GPU {}, but {} parts of a GPU have that name there and cannot be distinguished: "
+                 "name no GPU for this rank, and it gets one",
                  place.rank, base::printable(name), count);
   }
   const auto found = std::ranges::find_if(devices, [&](const Device& device) { return is_named(device, name); });
   if (found != devices.end()) return &*found;
   if (may_be_there(node, name)) return nullptr;
-  return error(Code::kInvalidArgument, "rank {} is placed on GPU {}, which is not there: it has {}", place.rank,
-               base::printable(name), names_of(devices));
+  return error(Code::kInvalidArgument, "rank {} is placed on GPU {}, which the host does not have: it has {}",
+               place.rank, base::printable(name), names_of(devices));
 }
 
 Result<RankGpus> chosen_gpus(const NodeShape& node, const RankPlace& place, const std::vector<Device>& devices,
@@ -98,7 +98,7 @@ Result<RankGpus> chosen_gpus(const NodeShape& node, const RankPlace& place, cons
     MUSTER_ASSIGN_OR_RETURN(const Device* const found, find_device(node, devices, place, name));
     const GpuVendor its = found == nullptr ? GpuVendor::kNvidia : found->vendor;
     if (vendor && *vendor != its) {
-      return error(Code::kInvalidArgument, "rank {} is placed on GPUs of two vendors, and can use those of one",
+      return error(Code::kInvalidArgument, "rank {} is placed on GPUs of two vendors, but can use those of one only",
                    place.rank);
     }
     vendor = its;
@@ -218,13 +218,13 @@ base::Status check_left(const NodeShape& node, const Pinning& pinning, const Gpu
   if (all.empty() || std::ranges::any_of(all, is_left)) return base::ok_status();
   if (std::ranges::all_of(all, [&](const std::string& id) { return is_any_of(node, id, chosen); })) {
     return error(Code::kInvalidArgument,
-                 "some of its ranks are placed on all {} GPUs there, so none is left for the others: place these as "
-                 "well, or --gpu-bind none if they need none",
+                 "some of its ranks are placed on all {} GPUs, so no GPU is left for the other ranks: place these too, "
+                 "or use --gpu-bind none if they need none",
                  all.size());
   }
   return error(Code::kFailedPrecondition,
-               "none of the {} GPUs there is the job's: others have them, or they are not those that were "
-               "there when it was placed (--gpu-bind none if its ranks need none)",
+               "the job has none of the {} GPUs there: other jobs have them, or the GPUs changed after the job was "
+               "placed (--gpu-bind none if its ranks need none)",
                all.size());
 }
 

@@ -240,8 +240,8 @@ Status parse_setting(const HostListParser& parser, const Piece& word, LineSettin
   const std::string_view name = base::trim(word.text.substr(0, equals));
   const auto key = equals == std::string_view::npos ? std::nullopt : setting_key(name);
   if (!key) {
-    return parser.fail(word,
-                       fmt::format("{} is none of slots=N, max_slots=N, port=N, user=NAME", in_quotes(word.text)));
+    return parser.fail(
+        word, fmt::format("unknown word {}: use slots=N, max_slots=N, port=N or user=NAME", in_quotes(word.text)));
   }
   const Piece value = HostListParser::trimmed(word.sub(equals + 1));
   const auto twice = [&] { return parser.fail(word, fmt::format("{} is given twice", name)); };

@@ -39,8 +39,7 @@ std::vector<Tile> tiles_of(const NodeShape& node) {
 Result<bool> is_composite(const std::optional<std::string>& hierarchy) {
   if (!hierarchy || hierarchy->empty() || *hierarchy == "FLAT" || *hierarchy == "COMBINED") return false;
   if (*hierarchy == "COMPOSITE") return true;
-  return error(Code::kInvalidArgument,
-               "ZE_FLAT_DEVICE_HIERARCHY is '{}': Level Zero knows FLAT, COMPOSITE and COMBINED",
+  return error(Code::kInvalidArgument, "ZE_FLAT_DEVICE_HIERARCHY is '{}', but must be FLAT, COMPOSITE or COMBINED",
                base::printable(*hierarchy));
 }
 
@@ -71,7 +70,7 @@ Result<std::vector<Tile>> masked(const std::vector<Tile>& all, const std::string
       if (*named) is_left[i] = is_there = true;
     }
     if (!is_there) {
-      return error(Code::kInvalidArgument, "ZE_AFFINITY_MASK names '{}', and the host has {} tiles",
+      return error(Code::kInvalidArgument, "ZE_AFFINITY_MASK names '{}', but the host has {} tiles",
                    base::printable(word), all.size());
     }
   }
@@ -119,8 +118,8 @@ Result<std::vector<VisibleGpu>> intel_devices(const NodeShape& node, GpuBind gpu
   const auto has_other_tiles = [&](const Tile& tile) { return tile.gpu->tiles != tiles.front().gpu->tiles; };
   if (!are_numbers_of_bus(masks) && std::ranges::any_of(tiles, has_other_tiles)) {
     return error(Code::kInvalidArgument,
-                 "ZE_AFFINITY_MASK is set, and the GPUs differ: what its numbers are is only known with "
-                 "ZE_ENABLE_PCI_ID_DEVICE_ORDER=1");
+                 "ZE_AFFINITY_MASK is set, and the GPUs differ: set ZE_ENABLE_PCI_ID_DEVICE_ORDER=1, so that its "
+                 "numbers have a known meaning");
   }
   if (masks.ze && !masks.ze->empty()) {
     MUSTER_ASSIGN_OR_RETURN(tiles, masked(tiles, *masks.ze, composite));

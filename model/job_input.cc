@@ -24,8 +24,8 @@ base::Status check_input(const JobInput& input, int size) {
                        "--pty gives rank 0 the terminal and its keys: --stdin can then only be 0, auto or none");
   }
   if (input.to == InputTo::kRank && input.rank >= size) {
-    return base::error(base::Code::kInvalidArgument, "--stdin {}: there is no such rank, the job has {} (0 to {})",
-                       input.rank, size, size - 1);
+    return base::error(base::Code::kInvalidArgument, "--stdin {}: unknown rank; the job has {} (0 to {})", input.rank,
+                       size, size - 1);
   }
   return base::ok_status();
 }

@@ -43,7 +43,7 @@ Result<Pool> pool_of(const JobSpec& job, int ranks) {
 
 Result<std::size_t> index_of(const Pool& pool, const std::string& name) {
   const auto found = std::ranges::find(pool.hosts, name, &HostSpec::name);
-  if (found == pool.hosts.end()) return error(Code::kInvalidArgument, "{} is none of the job's hosts", name);
+  if (found == pool.hosts.end()) return error(Code::kInvalidArgument, "{} is not one of the job's hosts", name);
   return static_cast<std::size_t>(found - pool.hosts.begin());
 }
 
@@ -126,8 +126,8 @@ Status deal_role(const JobSpec& job, const Role& role, Pool& pool, std::vector<i
   }
   if (left > 0) {
     return error(Code::kResourceExhausted,
-                 "not enough slots: {} ranks are asked for, and the roles before leave {} on its hosts; give the hosts "
-                 "more slots, as -H n1:{}, or --oversubscribe",
+                 "not enough slots: {} ranks are requested, but the roles before leave {} on its hosts; give the hosts "
+                 "more slots, as -H n1:{}, or add --oversubscribe",
                  role.np, role.np - left, role.np);
   }
   // Put the ranks of one host together, whatever the order in which they were dealt.

@@ -35,8 +35,8 @@ Status parse_cpu_lists(std::string_view text, std::vector<std::vector<int>>& lis
   for (const std::string_view word : base::split(text, ':')) {
     auto cpus = base::parse_number_list(word, base::kMaxCpu);
     if (!cpus || cpus->empty()) {
-      return error(Code::kInvalidArgument, "'{}' is no list of CPUs: write one for each local rank, as list:0-7:8-15",
-                   shown(word));
+      return error(Code::kInvalidArgument,
+                   "'{}' is not a list of CPUs: write one for each local rank, as list:0-7:8-15", shown(word));
     }
     listed += cpus->size();
     if (listed > kMostListed) {
@@ -81,7 +81,7 @@ Status parse_reserved_cores(std::string_view text, Pinning& pinning) {
   auto cores = base::parse_number_list(text, base::kMaxCpu);
   if (!cores) {
     return error(Code::kInvalidArgument,
-                 "'{}' is no list of cores: write the number of the first thread of each, as 0,52", shown(text));
+                 "'{}' is not a list of cores: write the number of each core's first thread, as 0,52", shown(text));
   }
   pinning.reserved_cores = std::move(*cores);
   return base::ok_status();

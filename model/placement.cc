@@ -143,7 +143,7 @@ Status too_few_slots(const PlacementRequest& request, const std::vector<Candidat
     if (const std::string flag = fitting_flag(hosts, np); !flag.empty()) fix += fmt::format(", or {}", flag);
     fix += ", or --oversubscribe";
   }
-  return error(Code::kResourceExhausted, "not enough slots: {} ranks are asked for, and {} {}; {}{}", np,
+  return error(Code::kResourceExhausted, "not enough slots: {} ranks are requested, but {} {}; {}{}", np,
                hosts.size() == 1 ? "the host has" : "the hosts together have", available, fix, slot_table(hosts));
 }
 
@@ -209,7 +209,7 @@ Result<int> deal_per_node(const PlacementRequest& request, std::vector<Candidate
     if (candidate.limit < request.ranks_per_node) {
       const std::string fix = request.oversubscribe ? "raise its max_slots" : "--oversubscribe";
       return error(Code::kResourceExhausted,
-                   "not enough slots: -N {} wants {} ranks on every host, and {} has {}; use -N {}, or {}{}",
+                   "not enough slots: -N {} requests {} ranks on every host, but {} has {}; use -N {}, or {}{}",
                    request.ranks_per_node, request.ranks_per_node, display_name(candidate.host), candidate.limit,
                    candidate.limit, fix, slot_table(hosts));
     }
@@ -236,7 +236,7 @@ Result<int> deal_ranks(const PlacementRequest& request, std::vector<Candidate>& 
 Result<std::vector<Candidate>> candidates_of(const PlacementRequest& request) {
   if (!request.hosts.empty()) return merge_hosts(request.hosts);
   if (request.np == 0 && request.ranks_per_node == 0) {
-    return error(Code::kInvalidArgument, "how many ranks? Say it with -np N, or name hosts with -H n1:4,n2:4");
+    return error(Code::kInvalidArgument, "the number of ranks is missing: use -np N, or name hosts with -H n1:4,n2:4");
   }
   HostSpec localhost;
   localhost.name = "localhost";

@@ -65,7 +65,7 @@ base::Status check_roles(const std::vector<Role>& roles) {
       return error(Code::kInvalidArgument, "'{}' cannot name a role: letters, digits and ._- make a name",
                    base::printable(role.name.substr(0, kLongestName)));
     }
-    if (!names.insert(role.name).second) return error(Code::kInvalidArgument, "there are two roles {}", role.name);
+    if (!names.insert(role.name).second) return error(Code::kInvalidArgument, "two roles are named {}", role.name);
     if (role.np < 1) return error(Code::kInvalidArgument, "role {} has no ranks", role.name);
     ranks += role.np;
     if (ranks > kMaxRanks) return error(Code::kInvalidArgument, "more than {} ranks", kMaxRanks);

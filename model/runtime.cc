@@ -24,7 +24,7 @@ base::Result<Runtime> parse_runtime(std::string_view word) {
   const auto* const found = std::ranges::find(kWords, word, &std::pair<Runtime, std::string_view>::second);
   if (found != kWords.end()) return found->first;
   return base::error(base::Code::kInvalidArgument,
-                     "'{}' is no runtime: say auto, torch, horovod, mpi, mxnet, jax, tensorflow or none",
+                     "'{}' is not a runtime: use auto, torch, horovod, mpi, mxnet, jax, tensorflow or none",
                      base::printable(word));
 }
 

@@ -50,7 +50,7 @@ base::Status unknown_name(std::string_view name) {
   for (const LimitName& known : kNames) words.emplace_back(known.name);
   const auto nearest = base::nearest_word(name, words);
   return base::error(
-      base::Code::kInvalidArgument, "no limit is called '{}'{}", base::printable(name),
+      base::Code::kInvalidArgument, "unknown limit '{}'{}", base::printable(name),
       nearest ? fmt::format("; did you mean '{}'?", *nearest) : fmt::format("; there are {}", base::join(words, ", ")));
 }
 

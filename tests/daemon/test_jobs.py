@@ -167,7 +167,7 @@ def test_a_rank_is_not_placed_on_a_gpu_that_is_not_there(api):
     hosts = [{"name": "localhost", "ranks": [{"rank": 0, "gpus": ["GPU-1234"]}]}]
     job = api.submit(["true"], hosts=hosts)
     ended = api.wait(job)
-    assert ended.exit_code == 2 and "rank 0 is placed on GPU GPU-1234, which is not there" in ended.reason, ended
+    assert ended.exit_code == 2 and "rank 0 is placed on GPU GPU-1234, which the host does not have" in ended.reason, ended
 
 
 def test_lists_come_in_pages(api):

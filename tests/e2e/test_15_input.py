@@ -172,7 +172,7 @@ def test_link_is_cut_meanwhile(hvdrun, cluster, no_leftovers, how, link):
 
 def test_a_rank_that_does_not_exist(hvdrun):
     result = hvdrun([*FOUR, "--stdin", "4", "true"])
-    assert result.rc == 2 and "--stdin 4: there is no such rank, the job has 4 (0 to 3)" in result.stderr, result
+    assert result.rc == 2 and "--stdin 4: unknown rank; the job has 4 (0 to 3)" in result.stderr, result
     result = hvdrun([*FOUR, "--stdin", "all", "--pty", "true"])
     assert result.rc == 2 and "--pty" in result.stderr, result
 

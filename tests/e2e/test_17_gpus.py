@@ -45,7 +45,7 @@ def test_the_order_that_a_site_wants(hvdrun, gpus, no_leftovers):
     assert seen(hvdrun([*job, "reverse", "--gpu-bind", "one", *SHOW])) == {0: "0 GPU-n1-1", 1: "1 GPU-n1-0"}
     assert seen(hvdrun([*job, "1", *SHOW])) == {0: "0 GPU-n1-1", 1: "1 GPU-n1-1"}
     result = hvdrun([*job, "0,2", *SHOW])
-    assert result.rc == 2 and "n1: --gpu-order names GPU 2, and ranks may use 0-1" in result.stderr, result
+    assert result.rc == 2 and "n1: --gpu-order names GPU 2, but ranks may use 0-1" in result.stderr, result
 
 
 def test_more_ranks_than_gpus_is_said(hvdrun, gpus, no_leftovers):

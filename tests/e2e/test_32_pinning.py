@@ -55,10 +55,10 @@ def test_what_does_not_fit_starts_nothing(hvdrun, no_leftovers):
     job = ["-np", "3", "-H", "n1:1,n2:2", *MASK]
     result = hvdrun(["--bind-to", f"list:{CPUS[0]}", *job])
     assert result.rc == 2 and result.stdout == "", result
-    assert "n2: --bind-to list has 1 list and the host 2 ranks: add a list for each" in result.stderr, result
+    assert "n2: --bind-to list has 1 list, but the host has 2 ranks: add a list for each rank" in result.stderr, result
     absent = CPUS[-1] + 1000
     result = hvdrun(["--bind-to", f"list:{absent}:{absent}", *job])
-    assert f"n1: --bind-to list gives local rank 0 CPU {absent}, and ranks may use {spelled(CPUS)}" in result.stderr, result
+    assert f"n1: --bind-to list gives local rank 0 CPU {absent}, but ranks may use only {spelled(CPUS)}" in result.stderr, result
     result = hvdrun(["--depth", str(len(CPUS)), *job])
     assert result.rc == 2 and f"n2: --bind-to depth: 2 ranks of {len(CPUS)} hardware thread" in result.stderr, result
 

@@ -96,7 +96,7 @@ def test_a_lost_helper_ends_the_job(start, cluster, program):
     cluster.run("n2", "alice", ["kill", "-9", str(helper[0].inner_pid)], check=True)
     done = job.end()
     assert done.rc == 125 and "muster-pmix, which serves Open MPI here, was lost: was ended by signal 9" in done.stderr, done
-    assert "hvdrun: n2: muster-pmix, by which its ranks of Open MPI find the others, was lost" in done.stderr, done
+    assert "hvdrun: n2: muster-pmix, through which its Open MPI ranks find the others, was lost" in done.stderr, done
 
 
 def test_another_user_gets_nothing_at_the_jobs_port(start, cluster, program):

@@ -144,7 +144,7 @@ def test_more_ranks_than_gpus(hvdrun, nvml, no_leftovers):
     assert seen(hvdrun(["-H", "n1:3", "--gpu-bind", "one", "--share-gpu", *SHOW])) == {
         0: "0 GPU-n1-0", 1: "1 GPU-n1-1", 2: "2 GPU-n1-0"}
     result = hvdrun(["-H", "n1:1", "--gpus-per-rank", "3", *SHOW])
-    assert result.rc == 2 and "n1: --gpus-per-rank 3: ranks may use 2 GPUs there" in result.stderr, result
+    assert result.rc == 2 and "n1: --gpus-per-rank 3: ranks may use only 2 GPUs on that host" in result.stderr, result
 
 
 def test_a_dry_run_knows_this_machines_gpus(cluster, nvml, no_leftovers):
@@ -163,7 +163,7 @@ def test_parts_of_a_divided_gpu(hvdrun, cluster, nvml, no_leftovers):
     say(cluster, "n1", gpu(0, "n1", parts))
     result = hvdrun(["-H", "n1", *SHOW])
     assert seen(result) == {0: "0 MIG-a", 1: "1 MIG-b"}
-    assert "n1: a GPU there is divided (MIG)" in result.stderr and "--gpu-bind one if that is meant" in result.stderr, result
+    assert "n1: a GPU there is divided (MIG)" in result.stderr and "--gpu-bind one if that is intended" in result.stderr, result
     result = hvdrun(["-H", "n1", "--gpu-bind", "one", *SHOW])
     assert seen(result) == {0: "0 MIG-a", 1: "1 MIG-b"} and "divided" not in result.stderr, result
     result = hvdrun(["-H", "n1:1", "--gpus-per-rank", "2", *SHOW])

@@ -84,7 +84,7 @@ def test_whoever_asks_for_more_than_is_free_waits(no_leftovers, launcherd):
     assert daemon.job(waits)["reason"] == "needs 2 GPUs, 1 is free on n1"
     assert "reason: needs 2 GPUs, 1 is free on n1" in daemon.asked("status", waits)
     refused = daemon.muster("submit", "-np", "1", "--gpus-per-rank", "5", "true")
-    assert refused.returncode == 2 and "--gpus-per-rank 5: ranks may use 4 GPUs there" in refused.stderr, refused
+    assert refused.returncode == 2 and "--gpus-per-rank 5: ranks may use only 4 GPUs on that host" in refused.stderr, refused
     none = running(daemon, "-np", "1", "--gpu-bind", "none")
     assert none[1] == ""
     daemon.asked("kill", large)

@@ -51,10 +51,9 @@ TEST(Depth, WithHyperthreadsCoreByCore) {
   EXPECT_EQ(rule(4, 1, 1), "0:1:2:3");
   EXPECT_EQ(rule(3, 1, 2), "0:4:1");
   EXPECT_EQ(rule(2, 3, 2), "0-1,4:2-3,6");  // no core of two ranks
-  EXPECT_EQ(
-      rule(5, 1, 1),
-      "--bind-to depth: 5 ranks of 1 hardware thread do not fit on 4 cores of 1 socket, of which no rank has threads "
-      "of two: 4 do; take fewer ranks a host, or another --depth or --hyperthreads");
+  EXPECT_EQ(rule(5, 1, 1),
+            "--bind-to depth: 5 ranks of 1 hardware thread do not fit on 4 cores of 1 socket: only 4 ranks do, because "
+            "no rank spans two sockets; use fewer ranks per host, or another --depth or --hyperthreads");
 }
 
 TEST(Depth, NoRankLiesInTwoSockets) {
@@ -62,8 +61,8 @@ TEST(Depth, NoRankLiesInTwoSockets) {
   EXPECT_EQ(masks(node, 4, {.bind_to = BindTo::kDepth, .depth = 2}), "0-1:2-3:5-6:7-8");
   EXPECT_EQ(masks(node, 2, {.bind_to = BindTo::kDepth, .depth = 5, .hyperthreads = 1}), "0-4:5-9");
   EXPECT_TRUE(masks(node, 1, {.bind_to = BindTo::kDepth, .depth = 6})
-                  .ends_with("of which no rank has threads of two: 0 do; take fewer ranks a host, or another --depth "
-                             "or --hyperthreads"));
+                  .ends_with(": only 0 ranks do, because no rank spans two sockets; use fewer ranks per host, or "
+                             "another --depth or --hyperthreads"));
 }
 
 TEST(Depth, HoldsItsPromisesOnAnyMachine) {
@@ -110,13 +109,14 @@ TEST(Lists, EachLocalRankItsOwn) {
   EXPECT_EQ((*bindings)[0].physical_cores, 1);
   EXPECT_EQ((*bindings)[1].physical_cores, 2);
   EXPECT_EQ(masks({}, 1, pinning), "0,4");
-  EXPECT_EQ(masks(node, 3, pinning),
-            "--bind-to list has 2 lists and the host 3 ranks: add a list for each, as they are not used twice, or take "
-            "--bind-to share");
+  EXPECT_EQ(
+      masks(node, 3, pinning),
+      "--bind-to list has 2 lists, but the host has 3 ranks: add a list for each rank, because no list is used twice, "
+      "or use --bind-to share");
   EXPECT_EQ(masks(node, 1, {.bind_to = BindTo::kList, .cpu_lists = {{7, 8, 9}}}),
-            "--bind-to list gives local rank 0 CPU 8-9, and ranks may use 0-7");
+            "--bind-to list gives local rank 0 CPU 8-9, but ranks may use only 0-7");
   EXPECT_EQ(masks(node, 1, {.bind_to = BindTo::kList, .cpu_lists = {{0, 1}}, .reserved_cores = {0}}),
-            "--bind-to list gives local rank 0 CPU 0, and ranks may use 1-3,5-7");
+            "--bind-to list gives local rank 0 CPU 0, but ranks may use only 1-3,5-7");
 }
 
 TEST(ReservedCores, AreLeftOutOfEveryRule) {

@@ -37,7 +37,7 @@ TEST(DmlcPlaces, AsLaunchPyDealsThem) {
 
 TEST(DmlcPlaces, SlotsAreForWorkers) {
   EXPECT_EQ(dealt(4, 1, "d1:1,d2:3"), "d1 d1 d2 d1 d2 d2");
-  EXPECT_THAT(dealt(5, 1, "d1:1,d2:3"), HasSubstr("5 workers are asked for, and the hosts together have 4"));
+  EXPECT_THAT(dealt(5, 1, "d1:1,d2:3"), HasSubstr("5 workers are requested, but the hosts together have 4"));
   EXPECT_EQ(dealt(5, 1, "d1:1,d2:3", "", true), "d1 d1 d2 d1 d2 d2 d1");
   EXPECT_EQ(dealt(3, 1, "d1:2,d1:1"), "d1 d1 d1 d1 d1");
 }

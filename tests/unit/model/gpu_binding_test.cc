@@ -288,7 +288,7 @@ TEST(BindNode, NumbersOfCudasOwnAreDealtAsTheyStand) {
   EXPECT_TRUE(binding->remark.starts_with("CUDA_VISIBLE_DEVICES is '1,0', and its GPUs differ:")) << binding->remark;
   EXPECT_EQ(bind_node(node, 2, {}, {.cuda = "1,0", .cuda_order = "PCI_BUS_ID"})->remark, "");
   EXPECT_EQ(last_of(node, 1, {.gpu_order = GpuOrder::kList, .gpu_list = {0}}, {.cuda = "1,0"}),
-            "--gpu-order names GPU 0, and ranks may use none by number");
+            "--gpu-order names GPU 0, but ranks may use none by number");
   for (GpuShape& gpu : node.gpus) gpu.uuid.clear();
   EXPECT_EQ(last_of(node, 2, {}, {.cuda = "1,0"}), "CUDA_VISIBLE_DEVICES=1,0");
   EXPECT_EQ(last_of(node, 2, {}, {}), "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=1,0");
@@ -314,7 +314,7 @@ TEST(BindNode, AMaskThatLeavesNoneIsSaid) {
     EXPECT_TRUE(order->gpus[0].variables.empty());
     EXPECT_EQ(order->remark, *mask == '\0' ? ""
                                            : fmt::format("CUDA_VISIBLE_DEVICES is '{}', which leaves none of its 2 "
-                                                         "GPUs: no rank is given one (--gpu-bind none if the ranks "
+                                                         "GPUs: no rank gets a GPU (--gpu-bind none if the ranks "
                                                          "need none)",
                                                          mask));
     EXPECT_EQ(last_of(node, 1, {.gpu_bind = GpuBind::kNone}, {.cuda = mask}), "");
@@ -395,20 +395,19 @@ TEST(GpusPerRank, TableOfAHostWithFour) {
       {1, {.gpu_bind = kOne, .gpu_order = GpuOrder::kList, .gpu_list = {1, 3}, .gpus_per_rank = 2}, "1,3 G1,G3"},
       {2, {.gpu_bind = GpuBind::kNone, .gpus_per_rank = 2}, " - |  -"},
       // Too few.
-      {1, {.gpus_per_rank = 5}, "--gpus-per-rank 5: ranks may use 4 GPUs there"},
+      {1, {.gpus_per_rank = 5}, "--gpus-per-rank 5: ranks may use only 4 GPUs on that host"},
       {3,
        {.gpus_per_rank = 2},
-       "3 ranks with 2 GPUs of their own, and ranks may use 4 GPUs: fewer ranks, --share-gpu where several may have "
-       "the "
-       "same, or --gpu-bind none"},
+       "3 ranks need 2 GPUs each, but ranks may use 4 GPUs: use fewer ranks, --share-gpu if several may share one, or "
+       "--gpu-bind none"},
       {5,
        {.gpu_bind = kOne},
-       "5 ranks with 1 GPU of their own, and ranks may use 4 GPUs: fewer ranks, --share-gpu where several may have the "
-       "same, or --gpu-bind none"},
+       "5 ranks need 1 GPU each, but ranks may use 4 GPUs: use fewer ranks, --share-gpu if several may share one, or "
+       "--gpu-bind none"},
       {5,
        {.gpus_per_rank = 1},
-       "5 ranks with 1 GPU of their own, and ranks may use 4 GPUs: fewer ranks, --share-gpu where several may have the "
-       "same, or --gpu-bind none"},
+       "5 ranks need 1 GPU each, but ranks may use 4 GPUs: use fewer ranks, --share-gpu if several may share one, or "
+       "--gpu-bind none"},
       // Shared: local rank i has group i modulo the groups.
       {3, {.gpu_bind = kOne, .gpus_per_rank = 2, .share_gpu = true}, "0,1 G0,G1 | 2,3 G2,G3 | 0,1 G0,G1"},
       {5, {.gpu_bind = kOne, .share_gpu = true}, "0 G0 | 1 G1 | 2 G2 | 3 G3 | 0 G0"},
@@ -419,7 +418,7 @@ TEST(GpusPerRank, TableOfAHostWithFour) {
   for (const Dealt& row : table) EXPECT_EQ(dealt(four_gpus(), row.ranks, row.pinning), row.expected);
   EXPECT_EQ(dealt(four_gpus(), 2, {.gpu_bind = kOne, .gpus_per_rank = 1}, {.cuda = "2,1"}), "1 G1 | 2 G2");
   EXPECT_EQ(dealt({}, 1, {.gpus_per_rank = 1}),
-            "--gpus-per-rank 1: no GPU is seen there that ranks can be given; muster doctor says what is");
+            "--gpus-per-rank 1: that host shows no GPU that ranks can use; muster doctor shows what it has");
   NodeShape amd = four_gpus();
   for (GpuShape& gpu : amd.gpus) gpu.vendor = GpuVendor::kAmd;
   EXPECT_EQ(dealt(amd, 2, {.gpu_bind = kOne, .gpus_per_rank = 2}), "0,1 G0,G1 | 2,3 G2,G3");
@@ -503,10 +502,9 @@ TEST(DividedGpus, WholeOnesBesideThem) {
   EXPECT_EQ(dealt(node, 1, {.gpus_per_rank = 2}), "1,3 G1,G3");
   EXPECT_EQ(dealt(node, 1, {.gpu_order = GpuOrder::kReverse}), "3 G3,G1");
   // No part can be a second one of a rank.
-  EXPECT_EQ(
-      dealt(node, 2, {.gpus_per_rank = 2}),
-      "2 ranks with 2 GPUs of their own, and ranks may use 2 GPUs: fewer ranks, --share-gpu where several may have "
-      "the same, or --gpu-bind none");
+  EXPECT_EQ(dealt(node, 2, {.gpus_per_rank = 2}),
+            "2 ranks need 2 GPUs each, but ranks may use 2 GPUs: use fewer ranks, --share-gpu if several may share "
+            "one, or --gpu-bind none");
   EXPECT_EQ(dealt(node, 2, {.gpus_per_rank = 2, .share_gpu = true}), "1,3 G1,G3 | 1,3 G1,G3");
   // The user has said which.
   EXPECT_EQ(dealt(node, 1, {}, {.cuda = "0,2"}), "0 MIG-0a");

@@ -75,12 +75,12 @@ TEST(HostBinding, TooFewAreNotMissedByWhoIsDealtNone) {
   EXPECT_EQ(seen(binding, 5), "CUDA_VISIBLE_DEVICES=GPU-1");
   EXPECT_EQ(binding.dealt_ranks, 0);
   places.push_back({.rank = 6});
-  EXPECT_THAT(refused(four_gpus(), places, {.gpu_bind = GpuBind::kOne}), HasSubstr("others have its GPUs"));
+  EXPECT_THAT(refused(four_gpus(), places, {.gpu_bind = GpuBind::kOne}), HasSubstr("other jobs have its GPUs"));
 }
 
 TEST(HostBinding, AChosenGpuMustBeThere) {
   EXPECT_EQ(refused(four_gpus(), {{.rank = 7, .gpus = {"GPU-9"}}}),
-            "rank 7 is placed on GPU GPU-9, which is not there: it has GPU-0, GPU-1, GPU-2, GPU-3");
+            "rank 7 is placed on GPU GPU-9, which the host does not have: it has GPU-0, GPU-1, GPU-2, GPU-3");
   EXPECT_THAT(refused({}, {{.rank = 0, .gpus = {"GPU-9"}}}), HasSubstr("it has none"));
   NodeShape known_from_files = four_gpus();
   for (GpuShape& gpu : known_from_files.gpus) {
@@ -96,7 +96,8 @@ TEST(HostBinding, ADividedGpuIsChosenByItsParts) {
   node.gpus[0].is_divided = true;
   node.gpus[0].parts = {{.uuid = "MIG-a"}, {.uuid = "MIG-b"}};
   EXPECT_EQ(seen(bound(node, {{.rank = 0, .gpus = {"MIG-b"}}}), 0), "CUDA_VISIBLE_DEVICES=MIG-b");
-  EXPECT_THAT(refused(node, {{.rank = 0, .gpus = {"GPU-0"}}}), HasSubstr("is not there: it has MIG-a, MIG-b, GPU-1"));
+  EXPECT_THAT(refused(node, {{.rank = 0, .gpus = {"GPU-0"}}}),
+              HasSubstr("the host does not have: it has MIG-a, MIG-b, GPU-1"));
 }
 
 TEST(HostBinding, TheVendorsVariableIsSet) {
@@ -149,7 +150,7 @@ TEST(HostBinding, WhoIsLeftWithoutAGpuIsRefused) {
   const HostShare share{.devices = {"GPU-0", "GPU-1"}};
   const auto binding = bind_host(four_gpus(), wishes(places), {}, {}, &share);
   EXPECT_EQ(binding.status().code(), base::Code::kFailedPrecondition);
-  EXPECT_THAT(binding.status().message(), HasSubstr("none of the 4 GPUs there is the job's: others have them"));
+  EXPECT_THAT(binding.status().message(), HasSubstr("the job has none of the 4 GPUs there: other jobs have them"));
   const HostShare larger{.devices = {"GPU-0", "GPU-1", "GPU-3"}};
   EXPECT_EQ(seen(bound(four_gpus(), places, {}, &larger), 2), "CUDA_VISIBLE_DEVICES=GPU-3");
   EXPECT_EQ(seen(bound(four_gpus(), places, {.gpu_bind = GpuBind::kNone}, &share), 2), "") << "it wants none";
@@ -157,7 +158,7 @@ TEST(HostBinding, WhoIsLeftWithoutAGpuIsRefused) {
   const std::vector<RankPlace> of_two = {{.rank = 0, .gpus = {"GPU-0", "GPU-1", "GPU-2", "GPU-3"}}, {.rank = 1}};
   const auto alone = bind_host(four_gpus(), wishes(of_two), {}, {});
   EXPECT_EQ(alone.status().code(), base::Code::kInvalidArgument);
-  EXPECT_THAT(alone.status().message(), HasSubstr("placed on all 4 GPUs there, so none is left for the others"));
+  EXPECT_THAT(alone.status().message(), HasSubstr("placed on all 4 GPUs, so no GPU is left for the other ranks"));
 }
 
 TEST(HostBinding, WhoNamesHisGpusHimselfIsNotLeftWithout) {
@@ -207,8 +208,8 @@ TEST(HostBinding, ANameOfSeveralPartsIsRefused) {
     const auto binding = bind_host(node, wishes({{.rank = 5, .gpus = {name}}}), {}, {});
     EXPECT_EQ(binding.status().code(), base::Code::kInvalidArgument);
     EXPECT_EQ(binding.status().message(),
-              fmt::format("rank 5 is placed on GPU {}, and 2 parts of a GPU are called so there, which cannot be told "
-                          "apart: name none for it, and it is given one",
+              fmt::format("rank 5 is placed on GPU {}, but 2 parts of a GPU have that name there and cannot be "
+                          "distinguished: name no GPU for this rank, and it gets one",
                           name));
   }
   EXPECT_EQ(seen(bound(node, {{.rank = 0}, {.rank = 1}}, {.gpu_bind = GpuBind::kOne}), 1), "ROCR_VISIBLE_DEVICES=1");

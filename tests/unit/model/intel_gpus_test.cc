@@ -29,7 +29,7 @@ TEST(IntelDevices, FlatIsTheDriversDefault) {
   EXPECT_EQ(names(GpuBind::kOne, {}), "0,1 2,3 4,5");
   EXPECT_EQ(names(GpuBind::kOne, {.ze_hierarchy = "COMPOSITE"}), "0 1 2");
   EXPECT_EQ(names(GpuBind::kTile, {.ze_hierarchy = "flat"}),
-            "ZE_FLAT_DEVICE_HIERARCHY is 'flat': Level Zero knows FLAT, COMPOSITE and COMBINED");
+            "ZE_FLAT_DEVICE_HIERARCHY is 'flat', but must be FLAT, COMPOSITE or COMBINED");
 }
 
 TEST(IntelDevices, TheUsersMaskIsWhatThereIs) {
@@ -40,9 +40,9 @@ TEST(IntelDevices, TheUsersMaskIsWhatThereIs) {
   EXPECT_EQ(names(GpuBind::kOne, {.ze = "2,0.1", .ze_hierarchy = "COMPOSITE"}), "0.1 2");
   EXPECT_EQ(names(GpuBind::kTile, {.ze = "0.1"}),
             "ZE_AFFINITY_MASK holds '0.1', which names nothing with ZE_FLAT_DEVICE_HIERARCHY=FLAT");
-  EXPECT_EQ(names(GpuBind::kTile, {.ze = "6"}), "ZE_AFFINITY_MASK names '6', and the host has 6 tiles");
+  EXPECT_EQ(names(GpuBind::kTile, {.ze = "6"}), "ZE_AFFINITY_MASK names '6', but the host has 6 tiles");
   EXPECT_EQ(names(GpuBind::kTile, {.ze = "3", .ze_hierarchy = "COMPOSITE"}),
-            "ZE_AFFINITY_MASK names '3', and the host has 6 tiles");
+            "ZE_AFFINITY_MASK names '3', but the host has 6 tiles");
 }
 
 // The masks of local ranks, or why not.
@@ -70,10 +70,9 @@ TEST(BindTiles, EachRankOne) {
   EXPECT_EQ(masks(three_gpus(), 3, {.gpu_bind = GpuBind::kTile, .gpu_order = GpuOrder::kList, .gpu_list = {2, 0}}),
             "4 5 0");
   EXPECT_EQ(masks(three_gpus(), 2, {.gpu_bind = GpuBind::kOne}, {.ze_hierarchy = "COMPOSITE"}), "0 1");
-  EXPECT_EQ(
-      masks(three_gpus(), 8, {.gpu_bind = GpuBind::kTile}),
-      "8 ranks with 1 tile of their own, and ranks may use 6 tiles: fewer ranks, --share-gpu where several may have "
-      "the same, or --gpu-bind none");
+  EXPECT_EQ(masks(three_gpus(), 8, {.gpu_bind = GpuBind::kTile}),
+            "8 ranks need 1 tile each, but ranks may use 6 tiles: use fewer ranks, --share-gpu if several may share "
+            "one, or --gpu-bind none");
   EXPECT_EQ(masks(three_gpus(), 3, {.gpu_bind = GpuBind::kTile, .gpus_per_rank = 2}), "0,1 2,3 4,5");
   EXPECT_EQ(masks(three_gpus(), 2, {}), "- -");  // ZE_AFFINITY_MASK cannot reorder
 }
@@ -96,19 +95,19 @@ TEST(BindTiles, AMaskInLevelZerosOwnOrderStaysInIt) {
   unlike.gpus[1].tiles = 1;
   EXPECT_EQ(masks(unlike, 1, pinning, {.ze = "4", .ze_order = "1"}), "4");
   EXPECT_EQ(masks(unlike, 1, pinning, {.ze = "4"}),
-            "ZE_AFFINITY_MASK is set, and the GPUs differ: what its numbers are is only known with "
-            "ZE_ENABLE_PCI_ID_DEVICE_ORDER=1");
+            "ZE_AFFINITY_MASK is set, and the GPUs differ: set ZE_ENABLE_PCI_ID_DEVICE_ORDER=1, so that its numbers "
+            "have a known meaning");
 }
 
 TEST(BindTiles, WhoDescribesThem) {
   NodeShape others;
   others.gpus.emplace_back().uuid = "GPU-1";
   EXPECT_EQ(masks(others, 2, {.gpu_bind = GpuBind::kTile}),
-            "--gpu-bind tile: the kernel shows no Intel GPU; --gpu-tiles 6x2 says what there is");
+            "--gpu-bind tile: the kernel shows no Intel GPU; describe the GPUs, as --gpu-tiles 6x2");
   EXPECT_EQ(masks({}, 2, {.gpu_bind = GpuBind::kTile}), "- -");
   EXPECT_EQ(masks({}, 2, {.gpu_bind = GpuBind::kTile, .gpus = 1, .tiles = 2}), "0 1");
   EXPECT_EQ(masks(three_gpus(), 1, {.gpu_bind = GpuBind::kTile, .gpu_order = GpuOrder::kList, .gpu_list = {3}}),
-            "--gpu-order names GPU 3, and ranks may use 0-2");
+            "--gpu-order names GPU 3, but ranks may use 0-2");
   const auto own = bind_node(three_gpus(), 3, {.gpu_bind = GpuBind::kTile, .gpus = 9, .tiles = 9}, {});
   EXPECT_EQ(own->visible_gpus, 6);  // the kernel's word counts
   EXPECT_EQ(own->gpus[2].index, 1);

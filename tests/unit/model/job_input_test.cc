@@ -21,7 +21,7 @@ TEST(JobInput, NamesARankThatTheJobHas) {
   EXPECT_TRUE(check_input({InputTo::kRank, 3}, 4).ok());
   const auto refused = check_input({InputTo::kRank, 4}, 4);
   EXPECT_EQ(refused.code(), base::Code::kInvalidArgument);
-  EXPECT_THAT(refused.message(), HasSubstr("--stdin 4: there is no such rank, the job has 4 (0 to 3)"));
+  EXPECT_THAT(refused.message(), HasSubstr("--stdin 4: unknown rank; the job has 4 (0 to 3)"));
 }
 
 TEST(JobInput, ATerminalIsForRank0Alone) {

@@ -57,7 +57,7 @@ TEST(PlaceRoles, OwnHostsMakeTheJobsWhereItHasNone) {
 TEST(PlaceRoles, OwnHostsAreAmongTheJobs) {
   EXPECT_EQ(shown(place(job("n1:2,n2:2", {role("a", 2, "n2"), role("b", 2)}))), "n2 n2 n1 n1");
   EXPECT_EQ(shown(place(job("n1:4,n2:4", {role("a", 2, "n1:1,n2:1"), role("b", 1, "n1")}))), "n1 n2 n1");
-  EXPECT_EQ(shown(place(job("n1:2", {role("a", 1, "n9")}))), "role a: n9 is none of the job's hosts");
+  EXPECT_EQ(shown(place(job("n1:2", {role("a", 1, "n9")}))), "role a: n9 is not one of the job's hosts");
 }
 
 TEST(PlaceRoles, NoHostsAreThisOne) {
@@ -66,7 +66,7 @@ TEST(PlaceRoles, NoHostsAreThisOne) {
 
 TEST(PlaceRoles, TooFewSlots) {
   EXPECT_THAT(shown(place(job("n1:2,n2:1", {role("a", 2), role("b", 2)}))),
-              HasSubstr("role b: not enough slots: 2 ranks are asked for, and the roles before leave 1"));
+              HasSubstr("role b: not enough slots: 2 ranks are requested, but the roles before leave 1"));
   JobSpec crowded = job("n1:2,n2:1", {role("a", 2), role("b", 3)});
   crowded.placement.oversubscribe = true;
   EXPECT_EQ(shown(place(crowded)), "n1 n1 n1 n2 n2");
@@ -85,7 +85,7 @@ TEST(PlaceJob, PlacesGoBeforeAllElse) {
   told.places = {{.rank = 0, .host = "n2"}, {.rank = 1, .host = "n2"}, {.rank = 2, .host = "n1"}};
   EXPECT_EQ(shown(place(told)), "n2 n2 n1");
   told.places[2].host = "n9";
-  EXPECT_EQ(shown(place(told)), "n9 is none of the job's hosts");
+  EXPECT_EQ(shown(place(told)), "n9 is not one of the job's hosts");
 }
 
 TEST(PlaceJob, WithoutRolesAsEver) {
@@ -109,7 +109,7 @@ TEST(AllCommands, WithColonsBetween) {
 
 TEST(CheckRoles, Names) {
   EXPECT_TRUE(check_roles({role("a-1.x_", 1)}).ok());
-  EXPECT_EQ(check_roles({role("a", 1), role("a", 1)}).message(), "there are two roles a");
+  EXPECT_EQ(check_roles({role("a", 1), role("a", 1)}).message(), "two roles are named a");
   EXPECT_EQ(check_roles({role("a", 0)}).message(), "role a has no ranks");
   EXPECT_THAT(check_roles({role("-a", 1)}).message(), HasSubstr("'-a' cannot name a role"));
   EXPECT_THAT(check_roles({role("a b", 1)}).message(), HasSubstr("cannot name"));

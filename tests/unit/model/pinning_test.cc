@@ -17,8 +17,8 @@ TEST(BindTo, Words) {
     EXPECT_EQ(again(word), word);
   }
   EXPECT_EQ(again("list:3,2,1,9:64,0"), "list:1-3,9:0,64");
-  EXPECT_EQ(again("list:1:"), "'' is no list of CPUs: write one for each local rank, as list:0-7:8-15");
-  EXPECT_EQ(again("list:x"), "'x' is no list of CPUs: write one for each local rank, as list:0-7:8-15");
+  EXPECT_EQ(again("list:1:"), "'' is not a list of CPUs: write one for each local rank, as list:0-7:8-15");
+  EXPECT_EQ(again("list:x"), "'x' is not a list of CPUs: write one for each local rank, as list:0-7:8-15");
   EXPECT_EQ(again("list:0-65535:7"), "'0-65535:7' lists more than 65536 CPUs");
   EXPECT_EQ(again("cores"), "'cores' is not one of share, none, core, numa, socket, depth, list:CPUS:CPUS");
 }

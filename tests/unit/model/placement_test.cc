@@ -132,7 +132,7 @@ TEST(Place, MaxSlotsBoundsPerNode) {
   PlacementRequest request{.hosts = parse_hostfile("a max_slots=2\n", "f").value(), .ranks_per_node = 4};
   const auto refused = place(request);
   ASSERT_FALSE(refused.ok());
-  EXPECT_THAT(refused.status().message(), HasSubstr("-N 4 wants 4 ranks on every host, and a has 2; use -N 2"));
+  EXPECT_THAT(refused.status().message(), HasSubstr("-N 4 requests 4 ranks on every host, but a has 2; use -N 2"));
 }
 
 struct Refusal {
@@ -160,7 +160,7 @@ INSTANTIATE_TEST_SUITE_P(
             "a:2,b:3,c:1",
             7,
             0,
-            {"not enough slots: 7 ranks are asked for, and the hosts together have 6; use -np 6, or -H a:3,b:3,c:1, "
+            {"not enough slots: 7 ranks are requested, but the hosts together have 6; use -np 6, or -H a:3,b:3,c:1, "
              "or --oversubscribe\n  host  slots\n  a         2\n  b         3\n  c         1"}},
         Refusal{"too_few_on_one", "al@a:2", 3, 0, {"the host has 2", "-H al@a:3", "  al@a      2"}},
         Refusal{"too_few_without_slots", "a,b", 20, 0, {"have 2; use -np 2, or -N 10, or --oversubscribe"}},
@@ -168,8 +168,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"localhost_per_node", "", 5, 2, {"the host has 2; use -np 2, or -N 5", "localhost"}},
         Refusal{"many_hosts", "n[1-40]:1", 41, 0, {"have 40; use -np 40, or --oversubscribe\n", "… and 8 more hosts"}},
         Refusal{
-            "per_node_above_explicit", "a:4,b:1", 0, 2, {"-N 2 wants 2 ranks on every host, and b has 1; use -N 1"}},
-        Refusal{"nothing_said", "", 0, 0, {"how many ranks? Say it with -np N"}},
+            "per_node_above_explicit", "a:4,b:1", 0, 2, {"-N 2 requests 2 ranks on every host, but b has 1; use -N 1"}},
+        Refusal{"nothing_said", "", 0, 0, {"the number of ranks is missing: use -np N"}},
         Refusal{"too_many_for_a_job", "n[1-100]:100000", 0, 0, {"more than the 1000000 of one job"}},
         Refusal{"too_many_per_node", "n[1-100000]", 0, 100000, {"more than the 1000000 of one job"}},
         Refusal{"two_users", "al@a,bob@a", 2, 0, {"host a is listed for two users, al and bob"}},

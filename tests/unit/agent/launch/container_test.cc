@@ -65,7 +65,7 @@ TEST_F(EnterContainer, WithoutAProgramNothingStarts) {
             "--container needs apptainer or singularity, and neither is in PATH (" + root_ / "bin" +
                 "): install apptainer on that host, or name another program with --container-program");
   EXPECT_THAT(enter_container({.image = "i.sif", .program = "charliecloud"}, {}, request_).message(),
-              HasSubstr("'charliecloud' is no program there"));
+              HasSubstr("'charliecloud' is not a program on that host"));
   add_program("work/own");
   ASSERT_TRUE(enter_container({.image = "i.sif", .program = "./own"}, {}, request_).ok());
   EXPECT_EQ(request_.argv.front(), root_ / "work/./own");

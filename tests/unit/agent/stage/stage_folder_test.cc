@@ -139,7 +139,7 @@ TEST_F(StageFolderTest, LinksAreMadeAndNotFollowed) {
   ASSERT_TRUE(folder_.look(link("out", (root_ / "outside").string())).ok());
   EXPECT_EQ(fs::read_symlink(root_ / "x/y/out"), root_ / "outside");
   const auto refused = folder_.look(file("out/x", 1));
-  EXPECT_THAT(refused.status().message(), HasSubstr("out there is no folder"));
+  EXPECT_THAT(refused.status().message(), HasSubstr("out is not a folder on that host"));
   EXPECT_THAT(folder_.look(folder("out")).status().message(), HasSubstr("is not a folder on that host"));
   EXPECT_TRUE(fs::is_empty(root_ / "outside"));
   // A file takes the link's place, not that of what it leads to.

@@ -330,7 +330,7 @@ TEST_F(TorchrunHosts, DevicesAreThoseOfEachHost) {
   EXPECT_EQ(place({"--nproc_per_node=gpu", "-x", "CUDA_VISIBLE_DEVICES=1", "-H", "n1", "s"}, look_at), "n1:1");
   EXPECT_EQ(place({"--nproc_per_node=gpu", "--gpus-per-rank", "2", "-H", "n1", "s"}, look_at), "n1:1");
   EXPECT_EQ(place({"--nproc_per_node=gpu", "--gpus-per-rank", "3", "-H", "n1", "s"}, look_at),
-            "--nproc_per_node gpu: n1: --gpus-per-rank 3: ranks may use 2 GPUs there");
+            "--nproc_per_node gpu: n1: --gpus-per-rank 3: ranks may use only 2 GPUs on that host");
   EXPECT_EQ(place({"--nproc_per_node=gpu", "-H", "n1,n2", "s"}, look_at),
             "--nproc_per_node gpu: no GPU is seen on n2: --nproc-per-node cpu, or a number");
   EXPECT_EQ(place({"--nproc_per_node=gpu", "-H", "down,n1,n2", "s"}, look_at),

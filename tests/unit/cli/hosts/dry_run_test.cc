@@ -107,10 +107,9 @@ TEST(DryRun, TilesAndWhatDoesNotFit) {
 )");
   EXPECT_THAT(dry_run_json(placement, hosts), HasSubstr(R"("cpus":[4,5],"gpus":[1],"tiles":["1.0"]})"));
   job.pinning.depth = 5;
-  EXPECT_EQ(
-      plan_dry_run(placement, {*node}, job, {}).status().message(),
-      "n1: --bind-to depth: 3 ranks of 5 hardware threads do not fit on 8 cores of 2 sockets, of which no rank has "
-      "threads of two: 2 do; take fewer ranks a host, or another --depth or --hyperthreads");
+  EXPECT_EQ(plan_dry_run(placement, {*node}, job, {}).status().message(),
+            "n1: --bind-to depth: 3 ranks of 5 hardware threads do not fit on 8 cores of 2 sockets: only 2 ranks do, "
+            "because no rank spans two sockets; use fewer ranks per host, or another --depth or --hyperthreads");
 }
 
 TEST(DryRun, WhatTheLaunchWouldSayOfGpusIsKept) {
@@ -140,7 +139,7 @@ TEST(DryRun, OptionsBelongTogether) {
   EXPECT_THAT(parse({"--dry-run", "--probe", "--assume-node", "1x1", "p"}).text,
               HasSubstr("--assume-node and --probe exclude each other"));
   EXPECT_THAT(parse({"--dry-run", "--assume-node", "big", "p"}).text,
-              HasSubstr("--assume-node: there is no template 'big'"));
+              HasSubstr("--assume-node: unknown template 'big'"));
 }
 
 }  // namespace

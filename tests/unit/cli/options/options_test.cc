@@ -78,7 +78,7 @@ TEST(ParseHvdrun, RefusesWithOneSentence) {
       {{"--verbose", "--quiet", "p"}, "--verbose and --quiet exclude each other"},
       {{"--bind-to", "gpu", "p"},
        "--bind-to: 'gpu' is not one of share, none, core, numa, socket, depth, list:CPUS:CPUS"},
-      {{"--ulimit", "nofiles=1", "p"}, "--ulimit: no limit is called 'nofiles'; did you mean 'nofile'?"},
+      {{"--ulimit", "nofiles=1", "p"}, "--ulimit: unknown limit 'nofiles'; did you mean 'nofile'?"},
       {{"--ulimit", "nofile", "p"}, "--ulimit: 'nofile' is not NAME=VALUE"},
       {{"--gpu-bind", "two", "p"}, "--gpu-bind must be one of order, one, tile, none, not 'two'"},
       {{"--stdin", "first", "p"}, "--stdin must be a rank, auto, all or none, not 'first'"},

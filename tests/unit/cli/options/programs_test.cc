@@ -128,7 +128,7 @@ TEST(RoleFile, MistakesSayWhere) {
       {"roles: [{name: a, command: [x], comand: y}]", "unknown key 'comand' in a role; did you mean command?"},
       {"roles: [{name: a, command: [x], hosts: 'a b'}]", "f:1:40: hosts"},
       {"roles: [{name: a, command: [x], env: {'A B': 1}}]", "is not the name of an environment variable"},
-      {"roles: [{name: a, command: [x]}, {name: a, command: [x]}]", "f:1:34: there are two roles a"},
+      {"roles: [{name: a, command: [x]}, {name: a, command: [x]}]", "f:1:34: two roles are named a"},
       {"roles: [{name: -a, command: [x]}]", "'-a' cannot name a role"}};
   for (const auto& [text, part] : table) {
     const auto roles = parse_roles(text, "f");

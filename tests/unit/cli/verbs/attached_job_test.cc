@@ -63,10 +63,10 @@ TEST(AttachedJob, AJobThatWasNotStartedSaysWhy) {
   EXPECT_EQ(lines[1], "2 ranks on 2 hosts, 2.0 s: not started");
   ended = ended_with(2);
   ended.job.set_state(v1::JOB_STATE_FAILED);
-  ended.job.set_reason("n1: 3 ranks with 1 GPU of their own, and ranks may use 2 GPUs");
+  ended.job.set_reason("n1: 3 ranks need 1 GPU each, but ranks may use 2 GPUs");
   EXPECT_EQ(outcome_of(ended, 0).exit_code, 2);
   EXPECT_EQ(format_outcome(outcome_of(ended, 0), false),
-            (std::vector<std::string>{"n1: 3 ranks with 1 GPU of their own, and ranks may use 2 GPUs",
+            (std::vector<std::string>{"n1: 3 ranks need 1 GPU each, but ranks may use 2 GPUs",
                                       "2 ranks on 2 hosts, 2.0 s: not started"}));
 }
 

@@ -165,7 +165,8 @@ TEST_F(SettleShares, WhatOthersHaveMayBeWaitedFor) {
   const JobNeed too_much = need(1, {.gpu_bind = model::GpuBind::kOne, .gpus_per_rank = 3});
   const auto refused = settle_shares(too_much, placement, {{"n2", node_}}, Settling::kBeforeLaunch, table_);
   EXPECT_EQ(refused.status().code(), base::Code::kInvalidArgument);
-  EXPECT_EQ(refused.status().message(), "n2: --gpus-per-rank 3: ranks may use 2 GPUs there") << "not what is free now";
+  EXPECT_EQ(refused.status().message(), "n2: --gpus-per-rank 3: ranks may use only 2 GPUs on that host")
+      << "not what is free now";
   table_.give_share("n1", {.cpus = {0, 1}, .devices = {"GPU-0", "GPU-1"}});
   EXPECT_TRUE(settle_shares(need(1), placement, {{"n2", node_}}, Settling::kBeforeLaunch, table_).ok());
   const auto never = settle_shares(need(2, {.gpu_bind = model::GpuBind::kOne, .gpus_per_rank = 3}), placement,

@@ -314,8 +314,8 @@ TEST(LaunchPlan, AMaskThatLeavesNoGpuIsSaid) {
   const LaunchPlan plan = plan_with_gpus(job, 1);
   EXPECT_EQ(visible(plan, 0), "-");
   EXPECT_EQ(plan.warnings,
-            std::vector<std::string>{"n1: CUDA_VISIBLE_DEVICES is 'all', which leaves none of its 2 GPUs: no rank is "
-                                     "given one (--gpu-bind none if the ranks need none)"});
+            std::vector<std::string>{"n1: CUDA_VISIBLE_DEVICES is 'all', which leaves none of its 2 GPUs: no rank gets "
+                                     "a GPU (--gpu-bind none if the ranks need none)"});
 }
 
 // Numbers of this host's GPUs mean others elsewhere.
@@ -408,11 +408,11 @@ TEST(LaunchPlan, TilesOfAHostWithoutAnyAreSaid) {
                                      "(--gpu-tiles 6x2 says what there is, --gpu-bind none that none is needed)"});
   job.pinning.gpus_per_rank = 1;
   EXPECT_EQ(plan(facts).status().message(),
-            "n1: --gpus-per-rank 1: no GPU is seen there that ranks can be given; muster doctor says what is");
+            "n1: --gpus-per-rank 1: that host shows no GPU that ranks can use; muster doctor shows what it has");
   job.pinning.gpus_per_rank = 0;
   facts.hello.add_gpus()->set_vendor(v1::GPU_VENDOR_NVIDIA);
   EXPECT_EQ(plan(facts).status().message(),
-            "n1: --gpu-bind tile: the kernel shows no Intel GPU; --gpu-tiles 6x2 says what there is");
+            "n1: --gpu-bind tile: the kernel shows no Intel GPU; describe the GPUs, as --gpu-tiles 6x2");
 }
 
 TEST(LaunchPlan, AHostThatCannotBePinnedSoIsNamed) {
@@ -423,10 +423,9 @@ TEST(LaunchPlan, AHostThatCannotBePinnedSoIsNamed) {
   job.pinning = {.bind_to = model::BindTo::kDepth, .depth = 2};
   const auto plan = plan_launch(job, *model::place(request), {host("n1", {"10.0.0.1"}), host("n2", {"10.0.0.2"})},
                                 {"abcdefgh"}, "127.0.0.1", {});
-  EXPECT_EQ(
-      plan.status().message(),
-      "n2: --bind-to depth: 3 ranks of 2 hardware threads do not fit on 4 cores of 1 socket, of which no rank has "
-      "threads of two: 2 do; take fewer ranks a host, or another --depth or --hyperthreads");
+  EXPECT_EQ(plan.status().message(),
+            "n2: --bind-to depth: 3 ranks of 2 hardware threads do not fit on 4 cores of 1 socket: only 2 ranks do, "
+            "because no rank spans two sockets; use fewer ranks per host, or another --depth or --hyperthreads");
 }
 
 TEST(LaunchPlan, TheUsersMaskIsWhatIsDealt) {
@@ -436,17 +435,18 @@ TEST(LaunchPlan, TheUsersMaskIsWhatIsDealt) {
   const LaunchPlan plan = plan_with_gpus(job, 2);
   EXPECT_EQ(visible(plan, 1), "GPU-0");
   const std::string tail =
-      " on, where local_rank % device_count() does not (--share-gpu if that is meant, --gpu-bind none if they need "
+      " on, where local_rank % device_count() does not (--share-gpu if that is intended, --gpu-bind none if they need "
       "none)";
-  EXPECT_EQ(plan.warnings,
-            std::vector<std::string>{"n1: 2 ranks but 1 GPU: some share one, and set_device(local_rank) fails from "
-                                     "local rank 1" +
-                                     tail});
+  EXPECT_EQ(plan.warnings, std::vector<std::string>{
+                               "n1: 2 ranks but 1 GPU: some ranks share one, and set_device(local_rank) fails from "
+                               "local rank 1" +
+                               tail});
   job.environment.named.clear();
-  EXPECT_EQ(plan_with_gpus(job, 3).warnings,
-            std::vector<std::string>{"n1: 3 ranks but 2 GPUs: some share one, and set_device(local_rank) fails from "
-                                     "local rank 2" +
-                                     tail});
+  EXPECT_EQ(
+      plan_with_gpus(job, 3).warnings,
+      std::vector<std::string>{"n1: 3 ranks but 2 GPUs: some ranks share one, and set_device(local_rank) fails from "
+                               "local rank 2" +
+                               tail});
 }
 
 model::JobSpec two_roles() {

@@ -378,7 +378,7 @@ TEST(HostShare, WhatCanNeverBeHadIsRefused) {
   std::vector<SlotHost> hosts = {host("n1", 4, node_of(8, 2))};
   const auto refused = need_of(job, hosts);
   EXPECT_EQ(refused.status().code(), base::Code::kInvalidArgument);
-  EXPECT_THAT(refused.status().message(), HasSubstr("n1: 3 ranks with 1 GPU of their own, and ranks may use 2 GPUs"));
+  EXPECT_THAT(refused.status().message(), HasSubstr("n1: 3 ranks need 1 GPU each, but ranks may use 2 GPUs"));
   hosts[0].shape = nullptr;  // it may have them
   const auto wanted = need_of(job, hosts);
   ASSERT_TRUE(wanted.ok()) << wanted.status();

@@ -466,7 +466,7 @@ TEST_F(PlacedJobTest, NoRankIsStartedWithoutAMaskOnAHostWithOtherGpus) {
   EXPECT_EQ(outcome().exit_code, 125);
   EXPECT_TRUE(agents_->launches.empty());
   ASSERT_EQ(outcome().host_failures.size(), 1u);
-  EXPECT_THAT(outcome().host_failures.front().message, HasSubstr("n1: none of the 4 GPUs there is the job's"));
+  EXPECT_THAT(outcome().host_failures.front().message, HasSubstr("n1: the job has none of the 4 GPUs there"));
 }
 
 // The agent takes StopRanks without time for the user's word to wait for nothing any more.
