@@ -133,11 +133,11 @@ struct Chosen {
   std::vector<std::size_t> without_gpus;   // only ranks to which GPUs are dealt
 };
 
-Result<Chosen> choose(const NodeShape& node, std::span<const RankWish> wishes, const GpuMasks& masks) {
+Result<Chosen> choose(const NodeShape& node, std::span<const RankRequest> wishes, const GpuMasks& masks) {
   Chosen chosen;
   chosen.binding.cores.resize(wishes.size());
   chosen.binding.gpus.resize(wishes.size());
-  const bool is_any_gpu = std::ranges::any_of(wishes, &RankWish::has_gpus);
+  const bool is_any_gpu = std::ranges::any_of(wishes, &RankRequest::has_gpus);
   const std::vector<Device> devices = is_any_gpu ? all_devices(node, masks) : std::vector<Device>();
   for (std::size_t rank = 0; rank < wishes.size(); ++rank) {
     const RankPlace* const place = wishes[rank].place;
@@ -242,11 +242,11 @@ std::vector<RoleMasks> role_masks(const std::vector<Role>& roles, const base::En
   return said;
 }
 
-std::vector<RankWish> wishes_on(std::span<const RankPlace> places, std::span<const RoleMasks> roles,
-                                const PlacedHost& host) {
-  std::vector<RankWish> wishes;
+std::vector<RankRequest> requests_on(std::span<const RankPlace> places, std::span<const RoleMasks> roles,
+                                     const PlacedHost& host) {
+  std::vector<RankRequest> wishes;
   for (const PlacedRank& rank : host.ranks) {
-    RankWish& wish = wishes.emplace_back();
+    RankRequest& wish = wishes.emplace_back();
     const auto number = static_cast<std::size_t>(rank.rank);
     if (number < places.size()) wish.place = &places[number];
     for (const RoleMasks& role : roles) {
@@ -284,11 +284,11 @@ std::optional<RankGpus> gpus_of_role(const NodeShape& given_node, const Pinning&
 // For the masks of each role that has ranks here.
 using RoleGpus = std::map<const GpuMasks*, std::optional<RankGpus>>;
 
-RoleGpus gpus_of_roles(const NodeShape& node, std::span<const RankWish> wishes, const Pinning& pinning,
+RoleGpus gpus_of_roles(const NodeShape& node, std::span<const RankRequest> wishes, const Pinning& pinning,
                        const GpuMasks& masks) {
   RoleGpus roles;
   if (pinning.gpu_bind == GpuBind::kNone) return roles;
-  for (const RankWish& wish : wishes) {
+  for (const RankRequest& wish : wishes) {
     if (wish.masks == nullptr || roles.contains(wish.masks)) continue;
     roles.emplace(wish.masks, gpus_of_role(node, pinning, masks, *wish.masks));
   }
@@ -296,12 +296,12 @@ RoleGpus gpus_of_roles(const NodeShape& node, std::span<const RankWish> wishes, 
 }
 
 // The GPUs that the rank has by its role's masks. nullptr if the role sets none or the rank's place was chosen.
-const RankGpus* said_gpus(const RoleGpus& roles, const RankWish& wish) {
+const RankGpus* said_gpus(const RoleGpus& roles, const RankRequest& wish) {
   const auto found = roles.find(wish.masks);
   return found == roles.end() || !found->second || wish.has_gpus() ? nullptr : &*found->second;
 }
 
-std::vector<bool> are_dealt(std::span<const RankWish> wishes, const RoleGpus& roles, GpuBind gpu_bind) {
+std::vector<bool> are_dealt(std::span<const RankRequest> wishes, const RoleGpus& roles, GpuBind gpu_bind) {
   std::vector<bool> dealt(wishes.size(), false);
   bool is_any_later = false;
   for (std::size_t rank = wishes.size(); rank-- > 0;) {
@@ -331,7 +331,7 @@ NodeShape node_of_share(const NodeShape& node, const HostShare* share, const Pin
 }
 
 // Binds all ranks, without what ranks have by their roles' masks.
-Result<NodeBinding> bind_places(const NodeShape& given_node, std::span<const RankWish> wishes, const RoleGpus& roles,
+Result<NodeBinding> bind_places(const NodeShape& given_node, std::span<const RankRequest> wishes, const RoleGpus& roles,
                                 const Pinning& given_pinning, const GpuMasks& masks, const HostShare* share) {
   Pinning pinning = given_pinning;
   const bool is_crowded = share != nullptr && share->is_crowded && pinning.bind_to == BindTo::kShare;
@@ -369,19 +369,19 @@ Result<NodeBinding> bind_places(const NodeShape& given_node, std::span<const Ran
 
 }  // namespace
 
-std::vector<bool> are_dealt(const NodeShape& node, std::span<const RankWish> wishes, const Pinning& pinning,
+std::vector<bool> are_dealt(const NodeShape& node, std::span<const RankRequest> wishes, const Pinning& pinning,
                             const GpuMasks& masks) {
   return are_dealt(wishes, gpus_of_roles(node, wishes, pinning, masks), pinning.gpu_bind);
 }
 
-Result<std::vector<std::string>> chosen_devices(const NodeShape& node, std::span<const RankWish> wishes,
+Result<std::vector<std::string>> chosen_devices(const NodeShape& node, std::span<const RankRequest> wishes,
                                                 const GpuMasks& masks) {
-  if (std::ranges::none_of(wishes, &RankWish::has_gpus)) return std::vector<std::string>();
+  if (std::ranges::none_of(wishes, &RankRequest::has_gpus)) return std::vector<std::string>();
   MUSTER_ASSIGN_OR_RETURN(Chosen chosen, choose(node, wishes, masks));
   return std::move(chosen.devices);
 }
 
-Result<NodeBinding> bind_host(const NodeShape& node, std::span<const RankWish> wishes, const Pinning& pinning,
+Result<NodeBinding> bind_host(const NodeShape& node, std::span<const RankRequest> wishes, const Pinning& pinning,
                               const GpuMasks& masks, const HostShare* share) {
   const RoleGpus roles = gpus_of_roles(node, wishes, pinning, masks);
   MUSTER_ASSIGN_OR_RETURN(NodeBinding binding, bind_places(node, wishes, roles, pinning, masks, share));

@@ -34,7 +34,7 @@ struct RoleMasks {
 std::vector<RoleMasks> role_masks(const std::vector<Role>& roles, const base::Environment& launcher);
 
 // The choices for one rank.
-struct RankWish {
+struct RankRequest {
   const RankPlace* place = nullptr;
   const GpuMasks* masks = nullptr;  // its role's masks; nullptr if the role sets none
 
@@ -42,22 +42,22 @@ struct RankWish {
   bool has_gpus() const { return place != nullptr && !place->gpus.empty(); }
 };
 // One entry for each rank of the host. The result refers to both arguments.
-std::vector<RankWish> wishes_on(std::span<const RankPlace> places, std::span<const RoleMasks> roles,
-                                const PlacedHost& host);
+std::vector<RankRequest> requests_on(std::span<const RankPlace> places, std::span<const RoleMasks> roles,
+                                     const PlacedHost& host);
 
 // All GPUs that were chosen for ranks, by device_id(). INVALID_ARGUMENT as from bind_host().
-base::Result<std::vector<std::string>> chosen_devices(const NodeShape& node, std::span<const RankWish> wishes,
+base::Result<std::vector<std::string>> chosen_devices(const NodeShape& node, std::span<const RankRequest> wishes,
                                                       const GpuMasks& masks);
 
 // For each rank, whether GPUs are dealt to it.
-std::vector<bool> are_dealt(const NodeShape& node, std::span<const RankWish> wishes, const Pinning& pinning,
+std::vector<bool> are_dealt(const NodeShape& node, std::span<const RankRequest> wishes, const Pinning& pinning,
                             const GpuMasks& masks);
 
 // `share` is nullptr for the whole host. Returns the errors of bind_node(), and two more.
 // INVALID_ARGUMENT if a chosen GPU does not exist, several parts have its name, or it is of another vendor than the
 // rank's others. Also if all GPUs are chosen, so that the other ranks would get no mask and see all of them.
 // FAILED_PRECONDITION if there are GPUs for the other ranks, but none is in the job's share.
-base::Result<NodeBinding> bind_host(const NodeShape& node, std::span<const RankWish> wishes, const Pinning& pinning,
+base::Result<NodeBinding> bind_host(const NodeShape& node, std::span<const RankRequest> wishes, const Pinning& pinning,
                                     const GpuMasks& masks, const HostShare* share = nullptr);
 
 }  // namespace muster::model

@@ -145,7 +145,7 @@ Result<Placement> place_roles(const JobSpec& job) {
   for (const Role& role : job.roles) {
     MUSTER_RETURN_IF_ERROR(deal_role(job, role, pool, used, host_of_rank).with_context("role " + role.name));
   }
-  return place_as_told(pool.hosts, host_of_rank);
+  return place_as_listed(pool.hosts, host_of_rank);
 }
 
 Result<Placement> place_on_places(const JobSpec& job) {
@@ -155,7 +155,7 @@ Result<Placement> place_on_places(const JobSpec& job) {
     MUSTER_ASSIGN_OR_RETURN(const std::size_t index, index_of(pool, each.host));
     host_of_rank.push_back(index);
   }
-  return place_as_told(pool.hosts, host_of_rank);
+  return place_as_listed(pool.hosts, host_of_rank);
 }
 
 }  // namespace

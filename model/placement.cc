@@ -282,7 +282,7 @@ Result<Placement> place(const PlacementRequest& request) {
   return placement;
 }
 
-Placement place_as_told(const std::vector<HostSpec>& hosts, const std::vector<std::size_t>& host_of_rank) {
+Placement place_as_listed(const std::vector<HostSpec>& hosts, const std::vector<std::size_t>& host_of_rank) {
   Placement placement;
   placement.size = static_cast<int>(host_of_rank.size());
   std::map<std::size_t, std::size_t> placed;  // maps an index of `hosts` to one of placement.hosts

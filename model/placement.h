@@ -80,7 +80,7 @@ base::Result<Placement> place(const PlacementRequest& request);
 
 // The placement that the caller has decided. `host_of_rank` has an index into `hosts` for every rank, from rank 0 on.
 // Hosts without a rank are left out. The host of rank 0 comes first, the others in the order of their lowest ranks.
-Placement place_as_told(const std::vector<HostSpec>& hosts, const std::vector<std::size_t>& host_of_rank);
+Placement place_as_listed(const std::vector<HostSpec>& hosts, const std::vector<std::size_t>& host_of_rank);
 
 // The result of place() for people (--verbose, --dry-run): one line for each rank.
 std::string format_placement(const Placement& placement);

@@ -10,7 +10,7 @@ namespace muster::launcherd::inline daemon {
 namespace {
 
 using base::Code;
-using Wishes = std::span<const model::RankWish>;
+using Wishes = std::span<const model::RankRequest>;
 
 // Undoes its changes of the table on destruction, unless keep() was called.
 class Taken {
@@ -58,7 +58,7 @@ base::Status why_none(const JobNeed& need, const KnownHost& known, const SlotHos
 }  // namespace
 
 std::optional<model::HostShare> share_that_runs(const ShareWish& wish, const model::NodeShape& node, int slots,
-                                                std::span<const model::RankWish> wishes) {
+                                                std::span<const model::RankRequest> wishes) {
   const auto binding = model::bind_host(node, wishes, wish.pinning, wish.masks, nullptr);
   const auto all = model::devices_of_job(node, wish.pinning, wish.masks);
   if (!binding.ok() || !all.ok()) return std::nullopt;
@@ -77,7 +77,7 @@ std::optional<model::HostShare> share_that_runs(const ShareWish& wish, const mod
 }
 
 bool is_there_still(const model::HostShare& share, const ShareWish& wish, const model::NodeShape& node,
-                    std::span<const model::RankWish> wishes) {
+                    std::span<const model::RankRequest> wishes) {
   const auto binding = model::bind_host(node, wishes, wish.pinning, wish.masks, &share);
   const auto all = model::devices_of_job(node, wish.pinning, wish.masks);
   if (!binding.ok() || !all.ok()) return false;
@@ -96,7 +96,7 @@ base::Result<std::vector<SettledShare>> settle_shares(const JobNeed& need, const
     const auto host = std::ranges::find(known, placed.host.name, &KnownHost::name);
     if (host == known.end()) continue;
     const std::optional<model::HostShare>& old = placed.share;
-    const auto wishes = model::wishes_on(need.places, need.share.role_masks, placed);
+    const auto wishes = model::requests_on(need.places, need.share.role_masks, placed);
     const bool may_change = settling == Settling::kBeforeLaunch && !host->was_told;
     if (old && (!may_change || is_there_still(*old, need.share, host->shape, wishes))) continue;
     const auto listed = table.find(host->name);

@@ -21,11 +21,11 @@ namespace muster::launcherd::inline daemon {
 // use.
 // nullopt if they could not be bound to the host as it is now.
 std::optional<model::HostShare> share_that_runs(const ShareWish& wish, const model::NodeShape& node, int slots,
-                                                std::span<const model::RankWish> wishes);
+                                                std::span<const model::RankRequest> wishes);
 
 // Returns whether the ranks can start with this share on the host as it is now.
 bool is_there_still(const model::HostShare& share, const ShareWish& wish, const model::NodeShape& node,
-                    std::span<const model::RankWish> wishes);
+                    std::span<const model::RankRequest> wishes);
 
 enum class Settling { kHostKnown, kBeforeLaunch };
 

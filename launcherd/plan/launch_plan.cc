@@ -314,7 +314,7 @@ base::Status Planner::add_host(std::size_t index) {
   const model::NodeShape node = proto::node_shape_of(fact.hello);
   model::GpuMasks masks;
   model::set_gpu_masks(exported, masks);
-  const std::vector<model::RankWish> wishes = model::wishes_on(job_.places, role_masks_, host);
+  const std::vector<model::RankRequest> wishes = model::requests_on(job_.places, role_masks_, host);
   auto binding = model::bind_host(node, wishes, job_.pinning, masks, host.share ? &*host.share : nullptr);
   if (!binding.ok()) return binding.status().with_context(host.host.name);
   warn(host, fact, *binding);

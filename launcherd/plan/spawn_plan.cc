@@ -112,7 +112,7 @@ OwnPlacement own_placement(const model::Placement& job, const std::vector<int>& 
   OwnPlacement own;
   std::vector<model::HostSpec> specs;
   for (const model::PlacedHost& host : job.hosts) specs.push_back(host.host);
-  own.placement = model::place_as_told(specs, {host_of.begin(), host_of.end()});
+  own.placement = model::place_as_listed(specs, {host_of.begin(), host_of.end()});
   for (const int host : host_of) {
     if (std::ranges::find(own.hosts, host) == own.hosts.end()) own.hosts.push_back(host);
   }

@@ -66,7 +66,7 @@ std::optional<model::Placement> fit_places(Offers& offers, Room room) {
   }
   std::vector<std::size_t> host_of_rank;
   for (const model::RankPlace& place : need.places) host_of_rank.push_back(index_of.at(place.host));
-  return model::place_as_told(specs, host_of_rank);
+  return model::place_as_listed(specs, host_of_rank);
 }
 
 // Places ranks on slots without regard to shares. `room` is kFree or kFreeSlots.
@@ -118,7 +118,7 @@ std::optional<Misfit> give_shares(const JobNeed& need, std::span<const SlotHost>
   for_each_placed(placement, hosts, [&](const SlotHost& host, model::PlacedHost& placed, int) {
     if (host.shape == nullptr || misfit) return;
     auto share = share_of(need.share, *host.shape, use.of(host), host.all_slots(),
-                          model::wishes_on(need.places, need.share.role_masks, placed));
+                          model::requests_on(need.places, need.share.role_masks, placed));
     if (share.ok()) {
       use.add(host, *share);
       placed.share = *std::move(share);
@@ -135,7 +135,7 @@ std::pair<int, std::optional<model::HostShare>> most_with_share(const JobNeed& n
   int fewest = 0;  // so many have their share
   std::optional<model::HostShare> theirs;
   for (int ranks = most; fewest < most; ranks = most - (most - fewest) / 2) {
-    const std::vector<model::RankWish> wishes(static_cast<std::size_t>(ranks));
+    const std::vector<model::RankRequest> wishes(static_cast<std::size_t>(ranks));
     auto share = share_of(need.share, *host.shape, use, host.all_slots(), wishes);
     if (share.ok()) {
       fewest = ranks;

@@ -25,7 +25,7 @@ using model::CoreShape;
 using model::NodeShape;
 using model::touches;
 using model::whole_cores;
-using Wishes = std::span<const model::RankWish>;
+using Wishes = std::span<const model::RankRequest>;
 
 // Counts the users of all devices that may be this device or a part of it.
 HostUse::Users users_of(const HostUse& use, const NodeShape& node, const std::string& id) {
@@ -94,7 +94,7 @@ std::vector<int> cpus_of_slots(const NodeShape& node, const HostUse& use, int sl
 base::Status take_cores(const ShareWish& wish, const NodeShape& node, const HostUse& use, int slots, Wishes wishes,
                         model::HostShare& share) {
   const BindTo bind_to = wish.pinning.bind_to;
-  const auto ranks = static_cast<std::size_t>(std::ranges::count(wishes, false, &model::RankWish::has_cpus));
+  const auto ranks = static_cast<std::size_t>(std::ranges::count(wishes, false, &model::RankRequest::has_cpus));
   if (bind_to == BindTo::kNone || bind_to == BindTo::kList || ranks == 0) return base::ok_status();
   const std::vector<CoreShape> free = free_cores(node, use, bind_to);
   // If the host reports no cores, the share has none and that is no error.

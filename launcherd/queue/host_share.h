@@ -107,6 +107,6 @@ int free_devices(const std::vector<std::string>& devices, const model::NodeShape
 // INVALID_ARGUMENT: impossible beside what is in use, or impossible at all if `use` is empty. The message is one
 // sentence without the host's name.
 base::Result<model::HostShare> share_of(const ShareWish& wish, const model::NodeShape& node, const HostUse& use,
-                                        int slots, std::span<const model::RankWish> wishes);
+                                        int slots, std::span<const model::RankRequest> wishes);
 
 }  // namespace muster::launcherd::queue

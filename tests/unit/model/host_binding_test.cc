@@ -30,8 +30,8 @@ GpuShape intel(int index) {
   return {.vendor = GpuVendor::kIntel, .index = index, .pci = fmt::format("0000:0{}:00.0", index), .tiles = 2};
 }
 
-std::vector<RankWish> wishes(const std::vector<RankPlace>& places) {
-  std::vector<RankWish> all;
+std::vector<RankRequest> wishes(const std::vector<RankPlace>& places) {
+  std::vector<RankRequest> all;
   for (const RankPlace& place : places) all.push_back({.place = &place});
   return all;
 }
@@ -165,7 +165,7 @@ TEST(HostBinding, WhoNamesHisGpusHimselfIsNotLeftWithout) {
   const std::vector<RankPlace> places = {{.rank = 0, .gpus = {"GPU-0"}}, {.rank = 1}};
   const GpuMasks own{.cuda = "0"};
   const HostShare share{.devices = {"GPU-0"}};
-  std::vector<RankWish> both = wishes(places);
+  std::vector<RankRequest> both = wishes(places);
   both[1].masks = &own;
   const auto binding = bind_host(four_gpus(), both, {}, {}, &share);
   ASSERT_TRUE(binding.ok()) << binding.status();
@@ -227,7 +227,7 @@ std::vector<std::string> seen_by_roles(const NodeShape& node, const std::vector<
   }
   const std::vector<RoleMasks> masks = role_masks(roles, {});
   const auto binding =
-      bind_host(node, wishes_on({}, masks, place_as_told({{.name = "n1"}}, host_of_rank).hosts.at(0)), pinning, {});
+      bind_host(node, requests_on({}, masks, place_as_listed({{.name = "n1"}}, host_of_rank).hosts.at(0)), pinning, {});
   EXPECT_TRUE(binding.ok()) << binding.status();
   std::vector<std::string> seen;
   if (!binding.ok()) return seen;
@@ -278,7 +278,7 @@ TEST(HostBinding, WhatARoleNamesIsNobodyElsesWhereThereIsAnother) {
 // Scripts take number local_rank of the list that all see.
 TEST(HostBinding, UnderOrderNumbersOfLaterRanksStay) {
   const GpuMasks none{.cuda = ""};
-  const std::vector<RankWish> first = {{.masks = &none}, {}, {}};
+  const std::vector<RankRequest> first = {{.masks = &none}, {}, {}};
   const auto binding = bind_host(four_gpus(), first, {}, {});
   ASSERT_TRUE(binding.ok()) << binding.status();
   EXPECT_EQ(binding->dealt_ranks, 3);
@@ -289,7 +289,7 @@ TEST(HostBinding, UnderOrderNumbersOfLaterRanksStay) {
     const std::string list = seen(*binding, rank).substr(std::string_view("CUDA_VISIBLE_DEVICES=").size());
     EXPECT_EQ(base::split(list, ',').at(rank), own);
   }
-  const std::vector<RankWish> last = {{}, {}, {.masks = &none}};
+  const std::vector<RankRequest> last = {{}, {}, {.masks = &none}};
   const auto without = bind_host(four_gpus(), last, {}, {});
   ASSERT_TRUE(without.ok()) << without.status();
   EXPECT_EQ(without->dealt_ranks, 2);
@@ -299,7 +299,7 @@ TEST(HostBinding, UnderOrderNumbersOfLaterRanksStay) {
 TEST(HostBinding, ARoleThatNamesItsGpusIsGivenNoVariables) {
   const GpuMasks own{.cuda = "1"};
   const RankPlace place{.rank = 0, .host = "n1", .cpus = {}, .gpus = {"GPU-3"}};
-  const std::vector<RankWish> wishes = {{.masks = &own}, {.place = &place, .masks = &own}};
+  const std::vector<RankRequest> wishes = {{.masks = &own}, {.place = &place, .masks = &own}};
   const auto binding = bind_host(four_gpus(), wishes, {.gpu_bind = GpuBind::kOne}, {});
   ASSERT_TRUE(binding.ok()) << binding.status();
   EXPECT_EQ(seen(*binding, 0), "");

@@ -6,7 +6,7 @@ namespace muster::launcherd::host_table_test {
 namespace {
 
 model::Placement ranks_on(const std::string& host, std::size_t count) {
-  return model::place_as_told({{.name = host}}, std::vector<std::size_t>(count, 0));
+  return model::place_as_listed({{.name = host}}, std::vector<std::size_t>(count, 0));
 }
 
 int free_on(const HostTable& table, const std::string& name) {

@@ -354,7 +354,7 @@ TEST_F(JobManagerTest, TheNextManagerKnowsWhatRunningJobsHaveOfTheirHosts) {
   drain_all();
   const auto runs = submit(request_of(1));
   Recovery recovery;
-  recovery.placement = model::place_as_told({{.name = "n1"}}, {0});
+  recovery.placement = model::place_as_listed({{.name = "n1"}}, {0});
   recovery.placement.hosts[0].share = model::HostShare{.cpus = {0, 1}, .devices = {"GPU-a"}};
   recovery.secret = std::string(16, 's');
   EXPECT_TRUE(
@@ -396,7 +396,7 @@ TEST_F(JobManagerTest, NobodyComesToAJobOfWhichNobodyKnowsWhatItHas) {
   const auto runs = submit(request_of(1));
   const auto waits = submit(request_of(1));
   Recovery recovery;
-  recovery.placement = model::place_as_told({{.name = "n1"}}, {0});
+  recovery.placement = model::place_as_listed({{.name = "n1"}}, {0});
   recovery.secret = std::string(16, 's');
   v1::JobRecovery old;
   ASSERT_TRUE(old.ParseFromString(recovery_bytes(recovery)));

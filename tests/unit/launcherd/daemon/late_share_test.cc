@@ -24,7 +24,7 @@ model::NodeShape host_of(const std::vector<std::string>& uuids) {
   return node;
 }
 
-const std::vector<model::RankWish> kTwoRanks(2);
+const std::vector<model::RankRequest> kTwoRanks(2);
 
 TEST(LateShare, RanksThatRunAreCountedWithWhatTheyHave) {
   const auto share = share_that_runs({}, host_of({"GPU-0", "GPU-1", "GPU-2", "GPU-3"}), 4, kTwoRanks);
@@ -79,7 +79,7 @@ model::Placement ranks_on(const std::vector<std::string>& hosts) {
     host_of_rank.push_back(specs.size());
     specs.push_back({.name = host});
   }
-  return model::place_as_told(specs, host_of_rank);
+  return model::place_as_listed(specs, host_of_rank);
 }
 
 class SettleShares : public ::testing::Test {

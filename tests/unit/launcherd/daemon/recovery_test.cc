@@ -11,7 +11,7 @@ namespace {
 
 Recovery recovery() {
   Recovery recovery;
-  recovery.placement = model::place_as_told({{.name = "n1"}, {.name = "n2"}, {.name = "n3"}}, {0, 1, 1, 2});
+  recovery.placement = model::place_as_listed({{.name = "n1"}, {.name = "n2"}, {.name = "n3"}}, {0, 1, 1, 2});
   recovery.placement.hosts[0].share =
       model::HostShare{.cpus = {0, 1, 2, 8}, .devices = {"GPU-a", "intel:0.1"}, .is_open = true};
   recovery.placement.hosts[1].share = model::HostShare{.is_crowded = true};

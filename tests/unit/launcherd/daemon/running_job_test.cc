@@ -77,7 +77,7 @@ class StoppedJob : public ::testing::Test {
     return all;
   }
 
-  const model::Placement placement_ = model::place_as_told({{.name = "n1"}}, {0});
+  const model::Placement placement_ = model::place_as_listed({{.name = "n1"}}, {0});
   base::FakeClock clock_;
   JobSurroundings surroundings_;
   std::vector<Change> changes_;

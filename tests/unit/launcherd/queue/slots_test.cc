@@ -161,7 +161,8 @@ TEST(Slots, WhatWasTakenComesBack) {
 
 TEST(Slots, HostsAreFoundInAnyOrderAndUnknownOnesAreLeftOut) {
   std::vector<SlotHost> hosts = {host("n1", 4), host("n2", 4), host("n3", 4)};
-  const auto placement = model::place_as_told({{.name = "n3"}, {.name = "n9"}, {.name = "n1"}}, {0, 1, 2, 2, 2, 2, 2});
+  const auto placement =
+      model::place_as_listed({{.name = "n3"}, {.name = "n9"}, {.name = "n1"}}, {0, 1, 2, 2, 2, 2, 2});
   take_slots(placement, hosts);
   EXPECT_EQ(hosts[0].used, 4);  // no more than it has
   EXPECT_EQ(hosts[1].used, 0);
