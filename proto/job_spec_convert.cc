@@ -453,8 +453,8 @@ base::Result<model::JobSpec> job_spec_of(const v1::JobSpec& spec) {
   return job;
 }
 
-base::Result<LaunchWishes> launch_wishes_of(const v1::JobSpec& spec) {
-  LaunchWishes wishes;
+base::Result<LaunchRequests> launch_requests_of(const v1::JobSpec& spec) {
+  LaunchRequests wishes;
   std::string_view contain;
   MUSTER_RETURN_IF_ERROR(read_choice("spec.contain", spec.contain(), kContainments, contain));
   wishes.contain = contain;
@@ -478,7 +478,7 @@ base::Result<Submission> submission_of(const v1::SubmitRequest& request) {
   if (!request.has_spec()) return bad("spec", "is missing");
   Submission submission;
   MUSTER_ASSIGN_OR_RETURN(submission.job, job_spec_of(request.spec()));
-  MUSTER_ASSIGN_OR_RETURN(submission.wishes, launch_wishes_of(request.spec()));
+  MUSTER_ASSIGN_OR_RETURN(submission.wishes, launch_requests_of(request.spec()));
   MUSTER_RETURN_IF_ERROR(check_people(request));
   MUSTER_RETURN_IF_ERROR(read_environment(request, submission.job));
   if (request.has_retention()) {

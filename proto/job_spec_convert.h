@@ -18,7 +18,7 @@
 namespace muster::proto {
 
 // The parts of a job that concern the launcher alone; ranks do not see them.
-struct LaunchWishes {
+struct LaunchRequests {
   std::string contain = "auto";  // auto | cgroup | pidns | subreaper
   bool hold = true;              // ranks outlive their launcherd until the lease ends
   std::optional<base::WallTime> deadline{};
@@ -26,13 +26,13 @@ struct LaunchWishes {
 
 struct Submission {
   model::JobSpec job;  // its environment is exactly the request's variables
-  LaunchWishes wishes;
+  LaunchRequests wishes;
   std::chrono::seconds retention{std::chrono::hours(24 * 7)};
 };
 
 // The job without its environment. `placement.np` is 0 if the hosts decide the size.
 base::Result<model::JobSpec> job_spec_of(const v1::JobSpec& spec);
-base::Result<LaunchWishes> launch_wishes_of(const v1::JobSpec& spec);
+base::Result<LaunchRequests> launch_requests_of(const v1::JobSpec& spec);
 base::Result<Submission> submission_of(const v1::SubmitRequest& request);
 
 // Without environment, input and output, which v1::JobSpec lacks. Also drops each host's max_slots.

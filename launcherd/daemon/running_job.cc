@@ -135,7 +135,7 @@ NewEvent RunningJob::starting(base::WallTime now) const {
           .job_step = JobStep{.to = moved->to, .reason = std::string(moved->reason)}};
 }
 
-void RunningJob::start(model::JobSpec job, const proto::LaunchWishes& wishes) {
+void RunningJob::start(model::JobSpec job, const proto::LaunchRequests& wishes) {
   if (!stop_reason_.empty() && !begun_) {
     start_failed(base::ok_status());
     return;
@@ -183,7 +183,7 @@ base::Status RunningJob::open_output() {
   return base::ok_status();
 }
 
-void RunningJob::make_job(model::JobSpec job, const proto::LaunchWishes& wishes) {
+void RunningJob::make_job(model::JobSpec job, const proto::LaunchRequests& wishes) {
   is_held_ = wishes.hold;
   PooledJob pooled;
   pooled.job_id = id_.str();

@@ -81,7 +81,7 @@ class RunningJob final : private JobObserver {
   NewRecovery recovery() const;
   // Starts the job once both are stored, or resumes a job that an earlier launcherd began. An error ends the job,
   // perhaps within this call, and becomes the reason of its end.
-  void start(model::JobSpec job, const proto::LaunchWishes& wishes);
+  void start(model::JobSpec job, const proto::LaunchRequests& wishes);
   void start_failed(const base::Status& why);
   // Call it instead if the start cannot be stored. The job then ends like a waiting one.
   void start_refused(const base::Status& why);
@@ -108,7 +108,7 @@ class RunningJob final : private JobObserver {
 
  private:
   base::Status open_output();
-  void make_job(model::JobSpec job, const proto::LaunchWishes& wishes);
+  void make_job(model::JobSpec job, const proto::LaunchRequests& wishes);
   std::shared_ptr<JobAgents> make_agents(PooledJob pooled, int attempt) const;
   void record_event(const model::JobEvent& event, std::optional<JobStep> job_step, std::optional<RankStep> rank_step);
   std::optional<JobStep> step(model::JobTrigger trigger, const std::string& reason);

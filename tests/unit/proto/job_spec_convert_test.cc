@@ -127,7 +127,7 @@ TEST(JobSpecConvert, WishesAreRead) {
   spec.set_contain("pidns");
   spec.set_on_launcher_loss(v1::ON_LAUNCHER_LOSS_KILL);
   spec.mutable_deadline()->set_seconds(1'700'000'000);
-  const auto wishes = launch_wishes_of(spec);
+  const auto wishes = launch_requests_of(spec);
   ASSERT_TRUE(wishes.ok()) << wishes.status();
   EXPECT_EQ(wishes->contain, "pidns");
   EXPECT_FALSE(wishes->hold);
