@@ -217,7 +217,7 @@ Result<std::vector<std::string>> parameters_in(const Text& text, const Template&
   return names;
 }
 
-Result<std::optional<std::vector<FilledPiece>>> fill_pieces(const Text& text, const Values& values, FillWish wish) {
+Result<std::optional<std::vector<FilledPiece>>> fill_pieces(const Text& text, const Values& values, FillOptions wish) {
   MUSTER_ASSIGN_OR_RETURN(const std::vector<Part> parts, cut(text));
   std::vector<FilledPiece> pieces;
   for (const Part& part : parts) {
@@ -238,7 +238,7 @@ Result<std::optional<std::vector<FilledPiece>>> fill_pieces(const Text& text, co
   return std::optional(std::move(pieces));
 }
 
-Result<std::optional<std::string>> fill(const Text& text, const Values& values, FillWish wish) {
+Result<std::optional<std::string>> fill(const Text& text, const Values& values, FillOptions wish) {
   MUSTER_ASSIGN_OR_RETURN(const auto pieces, fill_pieces(text, values, wish));
   if (!pieces) return std::optional<std::string>();
   std::string result;

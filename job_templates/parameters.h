@@ -50,7 +50,7 @@ base::Result<std::vector<std::string>> parameters_in(const Text& text, const Tem
                                                      const std::vector<std::string>& also_known = {});
 
 // Options of fill().
-struct FillWish {
+struct FillOptions {
   // Transforms each value before it is put in; may refuse it.
   using UseValue = base::Result<std::string> (*)(std::string_view parameter, std::string_view value);
   UseValue use = nullptr;
@@ -59,7 +59,7 @@ struct FillWish {
 
 // The text with values in it; nullopt if it names a parameter without a value. Formats of times: {time:minutes}
 // (rounded up), {time:seconds}, {time:hm} as 1:30, else 1:30:00.
-base::Result<std::optional<std::string>> fill(const Text& text, const Values& values, FillWish wish = {});
+base::Result<std::optional<std::string>> fill(const Text& text, const Values& values, FillOptions wish = {});
 
 // Does the same as fill(), in pieces. A name in braces that is not a parameter is a piece of its own, so no value can
 // pose as one.
@@ -68,6 +68,6 @@ struct FilledPiece {
   bool is_name = false;
 };
 base::Result<std::optional<std::vector<FilledPiece>>> fill_pieces(const Text& text, const Values& values,
-                                                                  FillWish wish = {});
+                                                                  FillOptions wish = {});
 
 }  // namespace muster::job_templates

@@ -158,7 +158,7 @@ void leave_lists_out(const Values& values, LaunchPlan& plan) {
 
 // Adds options that follow from the node, unless the template sets them. gpu-tiles is needed because kernels do not
 // report the tiles of Intel's GPUs.
-void add_node_options(const NodeLook& node, LaunchPlan& plan) {
+void add_node_options(const NodeDescription& node, LaunchPlan& plan) {
   if (!node.reserved_cores.empty() && !says(plan, "reserve-cores")) {
     std::string list;
     for (const int core : node.reserved_cores) list += fmt::format("{}{}", list.empty() ? "" : ",", core);

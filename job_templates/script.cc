@@ -82,7 +82,7 @@ std::string assign(std::string_view name, const std::string& value) {
 
 class ScriptWriter {
  public:
-  ScriptWriter(const Values& values, const ScriptWish& wish, LaunchPlan plan)
+  ScriptWriter(const Values& values, const ScriptRequest& wish, LaunchPlan plan)
       : values_(values), template_(values.of()), wish_(wish), plan_(std::move(plan)) {}
 
   Result<std::string> write() {
@@ -216,7 +216,7 @@ class ScriptWriter {
 
   const Values& values_;
   const Template& template_;
-  const ScriptWish& wish_;
+  const ScriptRequest& wish_;
   LaunchPlan plan_;
   std::string text_;
 };
@@ -237,7 +237,7 @@ Result<std::vector<std::string>> render_directives(const Values& values) {
   return lines;
 }
 
-Result<std::string> render_script(const Values& values, const ScriptWish& wish) {
+Result<std::string> render_script(const Values& values, const ScriptRequest& wish) {
   MUSTER_RETURN_IF_ERROR(values.check_complete());
   MUSTER_ASSIGN_OR_RETURN(LaunchPlan plan, plan_launch(values));
   for (const std::string_view option : wish.left_out) plan.leave_out(option);

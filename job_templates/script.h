@@ -13,7 +13,7 @@
 
 namespace muster::job_templates {
 
-struct ScriptWish {
+struct ScriptRequest {
   std::string hvdrun = "hvdrun";                // the program
   std::vector<std::vector<std::string>> extra;  // more options of hvdrun, each with its value; they win
   std::vector<std::vector<std::string>> reach;  // those of `extra` that say which hosts, and how to reach them
@@ -22,7 +22,7 @@ struct ScriptWish {
 };
 
 // The script ends with the command's exit code.
-base::Result<std::string> render_script(const Values& values, const ScriptWish& wish);
+base::Result<std::string> render_script(const Values& values, const ScriptRequest& wish);
 
 // The scheduler's lines: "#PBS -A physics". Refuses a value with a character that such a line cannot hold.
 base::Result<std::vector<std::string>> render_directives(const Values& values);

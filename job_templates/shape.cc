@@ -22,7 +22,7 @@ model::GpuVendor vendor_of(GpuMaker maker) {
 }  // namespace
 
 base::Result<model::NodeShape> node_shape(const Template& job_template) {
-  const NodeLook& look = job_template.node;
+  const NodeDescription& look = job_template.node;
   if (!look.is_known()) {
     return base::error(base::Code::kFailedPrecondition, "the template {} does not describe a host", job_template.name);
   }
@@ -49,7 +49,7 @@ base::Result<model::NodeShape> node_shape(const Template& job_template) {
   return shape;
 }
 
-std::vector<std::string> made_up_names(const NodeLook& node, int count) {
+std::vector<std::string> made_up_names(const NodeDescription& node, int count) {
   const std::string pattern = node.names.empty() ? "host{n}" : node.names;
   const auto open = pattern.find('{');
   const auto close = pattern.find('}', open);

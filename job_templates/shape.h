@@ -15,6 +15,6 @@ namespace muster::job_templates {
 base::Result<model::NodeShape> node_shape(const Template& job_template);
 
 // "nid00001", "nid00002", …, by the site's pattern; "host1", … if the template has no pattern.
-std::vector<std::string> made_up_names(const NodeLook& node, int count);
+std::vector<std::string> made_up_names(const NodeDescription& node, int count);
 
 }  // namespace muster::job_templates

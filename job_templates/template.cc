@@ -102,7 +102,7 @@ Result<Parameter> read_parameter(const Piece::Key& key, const Piece& map) {
   return parameter;
 }
 
-Status read_gpu_cpus(const Piece& map, NodeLook& node) {
+Status read_gpu_cpus(const Piece& map, NodeDescription& node) {
   for (const Text& text : texts_of(map, "gpu_cpus")) {
     const auto cpus = base::parse_number_list(text.text, base::kMaxCpu);
     if (!cpus || cpus->empty()) {
@@ -118,8 +118,8 @@ Status read_gpu_cpus(const Piece& map, NodeLook& node) {
   return base::ok_status();
 }
 
-Result<NodeLook> read_node(const Piece& map) {
-  NodeLook node;
+Result<NodeDescription> read_node(const Piece& map) {
+  NodeDescription node;
   node.names = text_of(map, "names");
   node.sockets = static_cast<int>(number_of(map, "sockets", 0));
   node.cores = static_cast<int>(number_of(map, "cores", 0));

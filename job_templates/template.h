@@ -55,7 +55,7 @@ struct Role {
 enum class GpuMaker { kNvidia, kAmd, kIntel };
 
 // A description of a host. Zero means that the template does not say.
-struct NodeLook {
+struct NodeDescription {
   std::string names{};  // such as "nid{n:05}"
   int sockets = 0;
   int cores = 0;    // per socket
@@ -87,7 +87,7 @@ struct Template {
   std::string shell;   // "/bin/bash -l"
   std::vector<Parameter> parameters;
   std::vector<Text> directives;
-  NodeLook node;
+  NodeDescription node;
   std::vector<NamedText> launch;  // names of options of hvdrun ("ranks-per-node"); "true" or "false" for switches
   std::vector<std::string> modules;
   std::vector<NamedText> environment;

@@ -33,8 +33,8 @@ struct DryRunOptions {
   bool probe = false;  // ask the hosts for their cores and GPUs
   // The assumed shape of every host. nullopt means that only this host's shape is known.
   std::optional<model::NodeShape> assumed_node;
-  // Pattern of names for made-up hosts, used if the user named none (NodeLook.names of a template). nullopt if no hosts
-  // are made up.
+  // Pattern of names for made-up hosts, used if the user named none (NodeDescription.names of a template). nullopt if
+  // no hosts are made up.
   std::optional<std::string> host_pattern;
   // Number of made-up hosts. nullopt means as many as the ranks need.
   std::optional<int> host_count;

@@ -87,7 +87,7 @@ class TableMaker {
   std::shared_ptr<std::deque<std::string>> names_ = std::make_shared<std::deque<std::string>>();
 };
 
-void take_extra(const GivenOption& option, job_templates::ScriptWish& wish) {
+void take_extra(const GivenOption& option, job_templates::ScriptRequest& wish) {
   std::vector<std::string> words = {option.spelling};
   const auto spelling = hvdrun_flags().find(option.spelling);
   if (spelling && spelling->spelling->value.empty()) words.push_back(option.value);

@@ -22,7 +22,7 @@ namespace muster::cli::inline options {
 struct TemplateLine {
   std::unique_ptr<job_templates::Template> job_template;  // never null
   job_templates::Values values;                           // the values of job_template's parameters
-  job_templates::ScriptWish wish;                         // only extra, reach, left_out and command are set
+  job_templates::ScriptRequest wish;                      // only extra, reach, left_out and command are set
   Settings own;                                           // the verb's options
   bool wants_help = false;
 

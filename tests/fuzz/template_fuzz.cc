@@ -27,7 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const Parameter& parameter : read->parameters) {
     if (parameter.type == ParameterType::kString) (void)values.set(parameter.name, "; rm -rf '$x'", "--x");
   }
-  ScriptWish wish;
+  ScriptRequest wish;
   wish.command = {"true"};
   const auto script = render_script(values, wish);
   MUSTER_CHECK(!script.ok() || script->starts_with("#!"));

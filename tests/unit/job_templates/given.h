@@ -55,7 +55,7 @@ inline Given needed(const std::string& name) {
 inline std::string script_of(const Template& job_template, const Given& given,
                              std::vector<std::string> command = {"python3", "train.py", "--epochs", "3"}) {
   const Values values = with(job_template, given);
-  ScriptWish wish;
+  ScriptRequest wish;
   wish.hvdrun = "/opt/muster/bin/hvdrun";
   wish.command = std::move(command);
   const auto script = render_script(values, wish);

@@ -113,7 +113,7 @@ std::string refused(const std::string& name, const std::string& parameter, const
   const Template job_template = built_in(name);
   Given given = needed(name);
   given.emplace_back(parameter, value);
-  ScriptWish wish;
+  ScriptRequest wish;
   wish.command = {"true"};
   const auto script = render_script(with(job_template, given), wish);
   EXPECT_FALSE(script.ok()) << (script.ok() ? *script : "");
@@ -132,7 +132,7 @@ TEST(Script, WhatADirectiveCannotQuoteIsRefused) {
 }
 
 TEST(Script, RequiredParametersAreAskedFor) {
-  ScriptWish wish;
+  ScriptRequest wish;
   wish.command = {"true"};
   const Template polaris = built_in("polaris");
   EXPECT_EQ(render_script(Values(polaris), wish).status().message(),
@@ -141,7 +141,7 @@ TEST(Script, RequiredParametersAreAskedFor) {
 
 TEST(Script, TypedOptionsComeLastAndOverrule) {
   const Template polaris = built_in("polaris");
-  ScriptWish wish;
+  ScriptRequest wish;
   wish.command = {"true"};
   wish.extra = {{"--bind-to", "none"}, {"--verbose"}};
   wish.left_out = overruled_by("bind-to", "none");
@@ -157,7 +157,7 @@ TEST(Script, VariablesThatDoNotTravelByThemselvesAreNamed) {
   EXPECT_THAT(script_of(job_template, {}, {"true"}),
               HasSubstr("\"$hvdrun\" \\\n  --env TMPDIR \\\n  --env XDG_CACHE_HOME \\\n"
                         "  --env CUDA_VISIBLE_DEVICES \\\n  -- true\n"));
-  ScriptWish wish;
+  ScriptRequest wish;
   wish.command = {"true"};
   wish.extra = {{"--env-none"}};
   const auto script = render_script(with(job_template, {}), wish);

@@ -76,12 +76,12 @@ class ScriptInShell : public ::testing::Test {
 
   Ended run_script(const Template& job_template, const Given& given, const std::vector<std::string>& command,
                    const std::string& before = "") const {
-    ScriptWish wish;
+    ScriptRequest wish;
     wish.command = command;
     return run_wish(job_template, given, std::move(wish), before);
   }
 
-  Ended run_wish(const Template& job_template, const Given& given, ScriptWish wish,
+  Ended run_wish(const Template& job_template, const Given& given, ScriptRequest wish,
                  const std::string& before = "") const {
     wish.hvdrun = stub();
     const auto script = render_script(with(job_template, given), wish);
@@ -164,7 +164,7 @@ TEST_F(ScriptInShell, EveryHostRunsItsCommandsOnce) {
 
 TEST_F(ScriptInShell, EveryHostIsReachedAsTheJobsHostsAre) {
   const Template job_template = parsed("launch: {spare: 1}\npre: {node: [echo it]}\n");
-  ScriptWish wish;
+  ScriptRequest wish;
   wish.command = {"true"};
   wish.extra = {{"-np", "2"}, {"-p", "2222"}};
   wish.reach = {{"-p", "2222"}};
@@ -176,7 +176,7 @@ TEST_F(ScriptInShell, EveryHostIsReachedAsTheJobsHostsAre) {
 
 TEST_F(ScriptInShell, TheWordThatTimeIsUpReachesTheJob) {
   const Template job_template = parsed("post: {job: [echo done > after]}\n");
-  ScriptWish wish;
+  ScriptRequest wish;
   // Says that it runs, waits for the signal, and takes its time to end.
   wish.hvdrun = write("slow",
                       "#!/bin/bash\ntrap 'echo told > told; exit 5' TERM\nmkfifo wait\necho > up\n"
@@ -193,7 +193,7 @@ TEST_F(ScriptInShell, TheWordThatTimeIsUpReachesTheJob) {
 }
 
 TEST_F(ScriptInShell, TheWordIsNotLostWhileTheJobStarts) {
-  ScriptWish wish;
+  ScriptRequest wish;
   wish.hvdrun = write("waits", "#!/bin/sh\nexec cat never\n");
   wish.command = {"true"};
   auto script = render_script(with(parsed("post: {job: [echo done > after]}\n"), {}), wish);
