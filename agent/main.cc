@@ -162,7 +162,7 @@ int serve() {
     hello.set_containment_note(warden->containment().note);
     hello.set_session_dir(warden->session_dir());
   }
-  NvidiaLook nvidia;
+  NvidiaSurvey nvidia;
   if (!join->without_gpus()) nvidia = ask_nvidia_blocking(login_environment);
   const base::Status facts = fill_host_facts(login_environment, nvidia.report, hello);
   if (!facts.ok()) return fail(facts);

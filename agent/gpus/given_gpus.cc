@@ -63,7 +63,7 @@ std::optional<std::vector<VisibleGpu>> intel(const NodeShape& node, const GpuMas
 
 }  // namespace
 
-void GivenGpus::add(const std::vector<GpuShape>& known, const GpuMasks& masks) {
+void AssignedGpus::add(const std::vector<GpuShape>& known, const GpuMasks& masks) {
   const NodeShape node{.cores = {}, .memory_mib = 0, .gpus = known, .gpu_masks = {}};
   const auto take = [&](GpuVendor vendor, const auto& read) {
     const auto seen = has_vendor(node, vendor) ? read(node, masks) : std::nullopt;
@@ -78,12 +78,12 @@ void GivenGpus::add(const std::vector<GpuShape>& known, const GpuMasks& masks) {
   if (is_set(masks.ze)) take(GpuVendor::kIntel, intel);
 }
 
-void GivenGpus::add(const GivenGpus& more) {
+void AssignedGpus::add(const AssignedGpus& more) {
   whole_.insert(more.whole_.begin(), more.whole_.end());
   gpus_.insert(more.gpus_.begin(), more.gpus_.end());
 }
 
-bool GivenGpus::has(const GpuName& name) const {
+bool AssignedGpus::has(const GpuName& name) const {
   if (whole_.contains(name.vendor) || gpus_.contains(name)) return true;
   if (name.index < 0) return false;
   if (!name.uuid.empty()) return gpus_.contains({.vendor = name.vendor, .index = name.index});
@@ -91,7 +91,7 @@ bool GivenGpus::has(const GpuName& name) const {
       gpus_, [&](const GpuName& given) { return given.vendor == name.vendor && given.index == name.index; });
 }
 
-bool GivenGpus::has_any_of(GpuVendor vendor) const {
+bool AssignedGpus::has_any_of(GpuVendor vendor) const {
   return whole_.contains(vendor) ||
          std::ranges::any_of(gpus_, [&](const GpuName& given) { return given.vendor == vendor; });
 }

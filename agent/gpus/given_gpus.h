@@ -10,14 +10,14 @@
 
 namespace muster::agent::inline gpus {
 
-class GivenGpus {
+class AssignedGpus {
  public:
   // Adds the GPUs of one more rank. `known` are the host's GPUs at the agent's start; it says which of them are
   // divided.
   // A vendor whose mask is not set adds nothing. If the GPUs of a mask cannot be determined, all of its vendor's are
   // added.
   void add(const std::vector<model::GpuShape>& known, const model::GpuMasks& masks);
-  void add(const GivenGpus& more);
+  void add(const AssignedGpus& more);
 
   bool is_any() const { return !whole_.empty() || !gpus_.empty(); }
   // True for a GPU of the set and for a part of a GPU that was given undivided. Also true for a divided GPU of which

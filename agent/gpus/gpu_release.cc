@@ -21,7 +21,7 @@ using gpus::NvidiaGpu;
 using model::GpuShape;
 using model::GpuVendor;
 
-constexpr std::chrono::milliseconds kLookPeriod{200};
+constexpr std::chrono::milliseconds kReleasePollPeriod{200};
 constexpr double kGigabyte = 1e9;
 
 std::optional<std::uint64_t> used_of(std::uint64_t used, std::uint64_t total) {
@@ -199,7 +199,7 @@ void GpuRelease::judge(const base::Result<GpuReport>& report) {
   GrownMemory grown = grown_memory(seen, ended_, has_ended);
   std::ranges::move(grown.held, std::back_inserter(held_));
   if (!held_.empty()) {
-    again_ = loop_.after(kLookPeriod, [this] { look(); });
+    again_ = loop_.after(kReleasePollPeriod, [this] { look(); });
     return;
   }
   if (is_stale_) return look();

@@ -63,7 +63,7 @@ struct EndedProcesses {
   std::map<pid_t, std::string> pids{};  // with the name of each for the user
   // False if there were more processes, whose numbers here are not known.
   bool are_all_numbered = true;
-  GivenGpus gpus{};                    // the GPUs on which the job had memory
+  AssignedGpus gpus{};                 // the GPUs on which the job had memory
   std::optional<GpusBefore> before{};  // nullopt if nothing has read their state before the job
 };
 

@@ -101,8 +101,8 @@ gpus::Question question_about(const v1::Hello& hello, bool has_nvidia_driver) {
           })};
 }
 
-NvidiaLook ask_nvidia_blocking(const base::Environment& login_environment) {
-  NvidiaLook look;
+NvidiaSurvey ask_nvidia_blocking(const base::Environment& login_environment) {
+  NvidiaSurvey look;
   if (!gpus::has_nvidia_driver()) return look;
   std::optional<gpus::Helper> hung;
   auto report = gpus::survey_blocking(login_environment, kStartPatience, &hung);

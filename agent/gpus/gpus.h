@@ -27,13 +27,13 @@ std::vector<model::GpuShape> find_gpus(const model::NodeShape& node, const std::
 // because its driver is there.
 gpus::Question question_about(const v1::Hello& hello, bool has_nvidia_driver = gpus::has_nvidia_driver());
 
-struct NvidiaLook {
+struct NvidiaSurvey {
   gpus::GpuReport report;            // its `problem` says why the library cannot be used
   std::vector<gpus::Helper> hung{};  // helpers that have not answered
 };
 
 // Asks NVIDIA's library. Returns an empty report at once if the host has no NVIDIA driver. Otherwise it blocks, and
 // starts a process.
-NvidiaLook ask_nvidia_blocking(const base::Environment& login_environment);
+NvidiaSurvey ask_nvidia_blocking(const base::Environment& login_environment);
 
 }  // namespace muster::agent::gpus

@@ -11,7 +11,7 @@ void JobGpus::launch(const std::vector<SpawnRequest>& requests) {
   if (host_.reader == nullptr) return;
   launched_at_ = ticks_since_boot();
   for (const SpawnRequest& request : requests) {
-    GivenGpus own;
+    AssignedGpus own;
     own.add(host_.known, masks_in(request.env));
     if (!own.is_any()) continue;
     with_gpus_.insert(request.rank);

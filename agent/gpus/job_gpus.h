@@ -58,7 +58,7 @@ class JobGpus {
   base::Loop& loop_;
   const HostGpus& host_;
   std::uint64_t launched_at_ = 0;  // in ticks since boot
-  GivenGpus given_;
+  AssignedGpus given_;
   std::set<int> with_gpus_;  // ranks that were given GPUs
   // Those of with_gpus_ whose number outside of their PID namespace is not known.
   std::set<int> unnumbered_;

@@ -50,7 +50,7 @@ std::set<base::IpAddress> addresses_of(const v1::Hello& hello) {
 class Agent::Core {
  public:
   Core(v1::AgentJoin join, v1::Hello hello, base::Environment login_environment, WardenSource wardens, AgentLink link,
-       NvidiaLook nvidia)
+       NvidiaSurvey nvidia)
       : join_(std::move(join)),
         hello_(std::move(hello)),
         killed_helpers_(loop_),
@@ -366,7 +366,7 @@ std::vector<pid_t> Agent::Core::gpu_helpers() const {
 }
 
 Agent::Agent(v1::AgentJoin join, v1::Hello hello, base::Environment login_environment, WardenSource wardens,
-             AgentLink link, NvidiaLook nvidia)
+             AgentLink link, NvidiaSurvey nvidia)
     : core_(std::make_unique<Core>(std::move(join), std::move(hello), std::move(login_environment), std::move(wardens),
                                    std::move(link), std::move(nvidia))) {}
 

@@ -41,7 +41,7 @@ class Agent {
   // them.
   // `nvidia` is what main found out about the GPUs.
   Agent(v1::AgentJoin join, v1::Hello hello, base::Environment login_environment, WardenSource wardens, AgentLink link,
-        NvidiaLook nvidia);
+        NvidiaSurvey nvidia);
   ~Agent();
 
   // Runs until the launcher sends Leave, or until the launcher is lost and everything is killed. Returns the exit

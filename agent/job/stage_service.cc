@@ -90,7 +90,7 @@ class StageService::Work {
       }
       const int number = static_cast<int>(items_.size());
       const StageItem& item = items_.emplace_back(item_of(entry));
-      MUSTER_ASSIGN_OR_RETURN(const StageLook look, folder_->look(item, stop_));
+      MUSTER_ASSIGN_OR_RETURN(const StageCheck look, folder_->look(item, stop_));
       if (look.verdict == StageVerdict::kRight) continue;
       v1::StageNeed& need = *answer.add_needs();
       need.set_entry(number);

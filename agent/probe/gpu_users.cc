@@ -57,7 +57,7 @@ std::vector<v1::GpuUser> find_gpu_users(const gpus::GpuReport& report, const v1:
   return users;
 }
 
-std::vector<v1::UntoldGpu> find_untold_gpus(const gpus::GpuReport& report, const v1::Hello& hello) {
+std::vector<v1::UntoldGpu> find_unreported_gpus(const gpus::GpuReport& report, const v1::Hello& hello) {
   const std::vector<model::GpuShape> known = proto::node_shape_of(hello).gpus;
   const std::map<GpuName, Told> told = who_tells(report, known);
   std::vector<v1::UntoldGpu> untold;

@@ -13,6 +13,6 @@ namespace muster::agent::inline probe {
 std::vector<v1::GpuUser> find_gpu_users(const gpus::GpuReport& report, const v1::Hello& hello);
 
 // Returns the GPUs of `hello` whose users the report does not list, or lists only in part. Pure.
-std::vector<v1::UntoldGpu> find_untold_gpus(const gpus::GpuReport& report, const v1::Hello& hello);
+std::vector<v1::UntoldGpu> find_unreported_gpus(const gpus::GpuReport& report, const v1::Hello& hello);
 
 }  // namespace muster::agent::probe

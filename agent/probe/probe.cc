@@ -134,7 +134,7 @@ base::Result<v1::ProbeAnswer> Probe::answer(const v1::ProbeCommand& command) {
 base::Result<v1::HostFacts> Probe::facts(const v1::AskFacts& asked) {
   v1::HostFacts facts;
   facts.mutable_hello()->set_build_id(std::string(base::build_id()));
-  const NvidiaLook nvidia = ask_nvidia_blocking(login_);
+  const NvidiaSurvey nvidia = ask_nvidia_blocking(login_);
   MUSTER_RETURN_IF_ERROR(fill_host_facts(login_, nvidia.report, *facts.mutable_hello()));
   if (asked.shape_only()) return facts;
   for (v1::LimitFact& fact : read_limits()) *facts.add_limits() = std::move(fact);
@@ -183,7 +183,7 @@ void Probe::add_gpu_users(gpus::GpuReport seen, v1::HostFacts& facts) const {
     }
   }
   for (v1::GpuUser& user : find_gpu_users(seen, facts.hello())) *facts.add_gpu_users() = std::move(user);
-  for (v1::UntoldGpu& gpu : find_untold_gpus(seen, facts.hello())) *facts.add_untold_gpus() = std::move(gpu);
+  for (v1::UntoldGpu& gpu : find_unreported_gpus(seen, facts.hello())) *facts.add_untold_gpus() = std::move(gpu);
 }
 
 void Probe::add_launcher(v1::HostFacts& facts) const {

@@ -1,4 +1,4 @@
-// Session directories: making, locking, finding and removing them. Read SessionDir::create() and look_at_session()
+// Session directories: making, locking, finding and removing them. Read SessionDir::create() and inspect_session()
 // first.
 // Then read remove_session() and list_all_sessions(). The helpers at the top never follow links.
 
@@ -320,7 +320,7 @@ std::string job_of_session(const std::string& path) {
   return job.ok() ? job->str() : "";
 }
 
-base::Result<FoundSession> look_at_session(const std::string& path) {
+base::Result<FoundSession> inspect_session(const std::string& path) {
   FoundSession found;
   found.path = path;
   const SplitPath place = split_path(path);
@@ -356,7 +356,7 @@ bool may_be_alive(const base::Result<FoundSession>& look) {
 }
 
 bool may_be_living_session(const std::string& path, const std::string& job_id) {
-  return path.starts_with('/') && job_of_session(path) == job_id && may_be_alive(look_at_session(path));
+  return path.starts_with('/') && job_of_session(path) == job_id && may_be_alive(inspect_session(path));
 }
 
 base::Result<base::UniqueFd> open_note(const std::string& session_path, const std::string& name) {

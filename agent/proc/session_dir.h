@@ -47,7 +47,7 @@ class SessionDir {
   base::UniqueFd alive_;
 };
 
-// The result of look_at_session().
+// The result of inspect_session().
 struct FoundSession {
   std::string path;
   bool is_alive = false;         // agent or warden lives
@@ -75,8 +75,8 @@ std::string job_of_session(const std::string& path);
 // ours and 0700.
 // NOT_FOUND: there is none. FAILED_PRECONDITION: it is not a session directory of ours. After any other error it is
 // unknown whether agent or warden lives.
-base::Result<FoundSession> look_at_session(const std::string& path);
-// True unless the result of look_at_session() shows that agent and warden are gone.
+base::Result<FoundSession> inspect_session(const std::string& path);
+// True unless the result of inspect_session() shows that agent and warden are gone.
 bool may_be_alive(const base::Result<FoundSession>& look);
 // The same for a session that a process of `job_id` names. False if no session of that job can have this path.
 bool may_be_living_session(const std::string& path, const std::string& job_id);

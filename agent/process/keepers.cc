@@ -20,7 +20,7 @@ constexpr std::chrono::seconds kKeepersEnd{10};
 constexpr int kKeeperPollMs = 20;
 
 bool has_ended_session(const std::string& session_path) {
-  return !may_be_alive(look_at_session(session_path));
+  return !may_be_alive(inspect_session(session_path));
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ void end_stopped_sessions(const std::string& root) {
   if (!sessions.ok()) return;  // the search that follows reports the error
   std::vector<std::string> ending;
   for (const std::string& path : *sessions) {
-    const auto session = look_at_session(path);
+    const auto session = inspect_session(path);
     if (!session.ok() || !session->is_alive || !session->lease_has_passed) continue;
     if (!continue_stopped_keepers(path).empty()) ending.push_back(path);
   }

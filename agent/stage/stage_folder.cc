@@ -194,8 +194,8 @@ Status StageFolder::make_link(const StageItem& item) {
   return failed(problem, "make the link", item);
 }
 
-Result<StageLook> StageFolder::look(const StageItem& item, const std::atomic<bool>* stop) {
-  StageLook look;
+Result<StageCheck> StageFolder::look(const StageItem& item, const std::atomic<bool>* stop) {
+  StageCheck look;
   if (item.kind == StageItem::Kind::kFolder) {
     MUSTER_RETURN_IF_ERROR(make_folder(item));
     return look;

@@ -1,5 +1,5 @@
 // The whole of the cleanup, in class Cleaner. Read Cleaner::run() at the end first, which calls the other steps.
-// Then read confirm(), kill_strays(), settle(), remove_sessions() and remove_traces(), in this order.
+// Then read confirm(), kill_strays(), settle(), remove_sessions() and remove_stray_files(), in this order.
 
 #include "agent/strays/cleanup.h"
 
@@ -20,8 +20,8 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr milliseconds kCleanupSecondLook{2000};
-constexpr int kMaxLooks = 4;  // number of searches after the first one
+constexpr milliseconds kCleanupScanPause{2000};
+constexpr int kMaxScans = 4;  // number of searches after the first one
 constexpr milliseconds kCleanupKillBound{5000};
 constexpr int kCleanupMaxPollMs = 16;
 
@@ -66,14 +66,14 @@ bool has(const std::vector<Trace>& traces, const Trace& wanted) {
       traces, [&wanted](const Trace& trace) { return trace.kind == wanted.kind && trace.path == wanted.path; });
 }
 
-bool is_dead(const HostLook& look, const std::string& job_id) {
+bool is_dead(const HostScan& look, const std::string& job_id) {
   const auto job = look.jobs.find(job_id);
   return job != look.jobs.end() && job->second == JobState::kDead;
 }
 
 // Jobs of which the second search sees remains that the first one did not. A lease has expired in between, or a
 // process has started.
-std::set<std::string> new_in(const HostLook& first, const HostLook& second) {
+std::set<std::string> new_in(const HostScan& first, const HostScan& second) {
   std::set<std::string> jobs;
   for (const Stray& stray : second.strays) {
     if (seen_twice(first.strays, {stray}).empty()) jobs.insert(stray.job_id);
@@ -93,14 +93,14 @@ class Cleaner {
   base::Result<CleanupReport> run();
 
  private:
-  void confirm(const HostLook& first, HostLook second);
+  void confirm(const HostScan& first, HostScan second);
   void add_new(const std::vector<Stray>& strays);
   base::Status kill_strays();
   void settle(const std::vector<Stray>& left);
   void remove_sessions();
-  void remove_traces();
+  void remove_stray_files();
   void finish(RemainsKind kind, const std::string& path, const base::Status& removed);
-  void describe_others(const HostLook& look);
+  void describe_others(const HostScan& look);
 
   const CleanupOptions& options_;
   CleanupReport report_;
@@ -110,7 +110,7 @@ class Cleaner {
 };
 
 // Takes as left over what both searches agree on.
-void Cleaner::confirm(const HostLook& first, HostLook second) {
+void Cleaner::confirm(const HostScan& first, HostScan second) {
   strays_ = seen_twice(first.strays, second.strays);
   for (SeenSession& session : second.sessions) {
     const bool was_there = std::ranges::any_of(
@@ -148,16 +148,16 @@ base::Status Cleaner::kill_strays() {
   std::set<std::string> jobs;
   for (const Stray& stray : strays_) jobs.insert(stray.job_id);
   for (const SeenSession& session : sessions_) jobs.insert(session.job_id);
-  LookOptions again = options_.look;
+  HostScanOptions again = options_.look;
   for (const SeenSession& session : sessions_) again.locked_by_us.push_back(session.found.path);
   const auto deadline = Clock::now() + kCleanupKillBound;
   int wait_ms = 1;
   std::vector<Stray> targets = strays_;
   // A process that is just being executed shows no environment. So stop only after two searches that find nothing.
-  for (int empty_looks = 0; empty_looks < 2 && Clock::now() < deadline;) {
+  for (int empty_scans = 0; empty_scans < 2 && Clock::now() < deadline;) {
     std::vector<base::UniqueFd> pidfds;
     for (const Stray& target : targets) pidfds.push_back(open_pidfd(target.info.pid));
-    MUSTER_ASSIGN_OR_RETURN(HostLook look, look_at_host(again));
+    MUSTER_ASSIGN_OR_RETURN(HostScan look, scan_host(again));
     std::erase_if(look.strays, [&jobs](const Stray& stray) { return !jobs.contains(stray.job_id); });
     for (std::size_t i = 0; i < targets.size(); ++i) {
       if (seen_twice({targets[i]}, look.strays).empty()) continue;
@@ -168,7 +168,7 @@ base::Status Cleaner::kill_strays() {
       }
     }
     add_new(look.strays);
-    empty_looks = look.strays.empty() ? empty_looks + 1 : 0;
+    empty_scans = look.strays.empty() ? empty_scans + 1 : 0;
     targets = std::move(look.strays);
     ::poll(nullptr, 0, wait_ms);
     wait_ms = std::min(wait_ms * 2, kCleanupMaxPollMs);
@@ -214,7 +214,7 @@ void Cleaner::remove_sessions() {
       for (const std::string& path : known_cgroups(session.found.path)) {
         const Trace trace{.kind = TraceKind::kCgroup, .job_id = session.job_id, .path = path};
         if (has(traces_, trace)) continue;  // it was empty before and is a trace of its own
-        if (const auto status = remove_trace(trace); !status.ok()) report_.problems.push_back(status.message());
+        if (const auto status = remove_stray_file(trace); !status.ok()) report_.problems.push_back(status.message());
       }
       removed = remove_session(session.found.path);
     }
@@ -223,13 +223,13 @@ void Cleaner::remove_sessions() {
   }
 }
 
-void Cleaner::remove_traces() {
-  for (const Trace& trace : traces_) finish(kind_of(trace.kind), trace.path, remove_trace(trace));
+void Cleaner::remove_stray_files() {
+  for (const Trace& trace : traces_) finish(kind_of(trace.kind), trace.path, remove_stray_file(trace));
   // This fails while a job is there, which is right.
   for (const std::string& root : session_roots(options_.look.session_root)) ::rmdir(root.c_str());
 }
 
-void Cleaner::describe_others(const HostLook& look) {
+void Cleaner::describe_others(const HostScan& look) {
   for (const auto& [job_id, state] : look.jobs) {
     if (state == JobState::kLives) report_.alive_jobs.push_back(job_id);
     const auto left = look.lease_left.find(job_id);
@@ -240,19 +240,19 @@ void Cleaner::describe_others(const HostLook& look) {
 
 base::Result<CleanupReport> Cleaner::run() {
   if (!options_.dry_run) end_stopped_sessions(options_.look.session_root);
-  MUSTER_ASSIGN_OR_RETURN(HostLook first, look_at_host(options_.look));
+  MUSTER_ASSIGN_OR_RETURN(HostScan first, scan_host(options_.look));
   for (SeenSession& session : first.sessions) session.found.lock.reset();
   if (first.strays.empty() && first.sessions.empty() && first.traces.empty()) {
     describe_others(first);
     return std::move(report_);
   }
-  HostLook second;
+  HostScan second;
   for (int looks = 1;; ++looks) {
-    ::poll(nullptr, 0, static_cast<int>(kCleanupSecondLook.count()));
-    MUSTER_ASSIGN_OR_RETURN(second, look_at_host(options_.look));
+    ::poll(nullptr, 0, static_cast<int>(kCleanupScanPause.count()));
+    MUSTER_ASSIGN_OR_RETURN(second, scan_host(options_.look));
     const std::set<std::string> unconfirmed = new_in(first, second);
     if (unconfirmed.empty()) break;
-    if (looks == kMaxLooks) {
+    if (looks == kMaxScans) {
       for (const std::string& job_id : unconfirmed) report_.waiting_jobs.push_back({job_id, milliseconds(0)});
       break;
     }
@@ -264,7 +264,7 @@ base::Result<CleanupReport> Cleaner::run() {
   if (options_.dry_run) return std::move(report_);
   MUSTER_RETURN_IF_ERROR(kill_strays());
   remove_sessions();
-  remove_traces();
+  remove_stray_files();
   return std::move(report_);
 }
 

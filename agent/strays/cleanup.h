@@ -17,7 +17,7 @@
 namespace muster::agent::inline strays {
 
 struct CleanupOptions {
-  LookOptions look{};
+  HostScanOptions look{};
   bool dry_run = false;  // find only; touch nothing
 };
 

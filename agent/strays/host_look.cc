@@ -1,5 +1,5 @@
-// One search of a host, in class Looker. Read Looker::run() first, which calls the steps in order.
-// Then read read_processes(), add_session() and find_traces(). stray_rule.cc decides which processes are strays.
+// One search of a host, in class HostScanner. Read HostScanner::run() first, which calls the steps in order.
+// Then read read_processes(), add_session() and find_stray_files(). stray_rule.cc decides which processes are strays.
 
 #include "agent/strays/host_look.h"
 
@@ -44,10 +44,10 @@ bool exists(const std::string& path) {
   return ::lstat(path.c_str(), &info) == 0;
 }
 
-class Looker {
+class HostScanner {
  public:
-  explicit Looker(const LookOptions& options) : options_(options) {}
-  base::Result<HostLook> run();
+  explicit HostScanner(const HostScanOptions& options) : options_(options) {}
+  base::Result<HostScan> run();
 
  private:
   base::Status read_processes();
@@ -56,11 +56,11 @@ class Looker {
   void judge_jobs();
   void claim(const SeenSession& session);
   void keep_dead_sessions();
-  void find_traces();
+  void find_stray_files();
   bool is_asked_for(const std::string& job_id) const { return job_id.starts_with(options_.job_prefix); }
 
-  const LookOptions& options_;
-  HostLook look_;
+  const HostScanOptions& options_;
+  HostScan look_;
   HostSight sight_;
   std::vector<MarkedProcess> marked_;
   std::set<std::string> looked_at_;  // paths of sessions
@@ -68,7 +68,7 @@ class Looker {
   std::map<std::string, std::vector<SessionSight>> by_job_;
 };
 
-base::Status Looker::read_processes() {
+base::Status HostScanner::read_processes() {
   ScanLimits limits;
   limits.total = kScanTime;
   MUSTER_ASSIGN_OR_RETURN(EnvironScan scan, scan_all_jobs(limits));
@@ -106,7 +106,7 @@ base::Status Looker::read_processes() {
 
 // Adds a session. A session that only a process can see, and not this one, counts only for the question whether its
 // job lives.
-void Looker::add_session(const std::string& job_id, const std::string& path, bool is_visible) {
+void HostScanner::add_session(const std::string& job_id, const std::string& path, bool is_visible) {
   if (!looked_at_.insert(path).second) return;
   const milliseconds age = age_of(path);
   const bool is_ours = std::ranges::find(options_.locked_by_us, path) != options_.locked_by_us.end();
@@ -118,7 +118,7 @@ void Looker::add_session(const std::string& job_id, const std::string& path, boo
   } else if (is_young(age)) {
     by_job_[job_id].push_back({.is_locked = false, .lease_has_passed = false});
     look_.lease_left[job_id] = std::max(look_.lease_left[job_id], kYoung);
-  } else if (auto found = look_at_session(path); found.ok()) {
+  } else if (auto found = inspect_session(path); found.ok()) {
     by_job_[job_id].push_back({.is_locked = found->is_alive, .lease_has_passed = found->lease_has_passed});
     if (!found->lease_has_passed) look_.lease_left[job_id] = std::max(look_.lease_left[job_id], found->lease_left);
     seen.found = std::move(*found);
@@ -132,7 +132,7 @@ void Looker::add_session(const std::string& job_id, const std::string& path, boo
 
 // Finds the sessions under the root, then those that a process names. The latter may lie under another root, or be
 // visible only to that process.
-void Looker::find_sessions() {
+void HostScanner::find_sessions() {
   const base::Status root = check_session_root(options_.session_root);
   if (!root.ok()) look_.problems.push_back(root.message());
   const auto listed = list_all_sessions(options_.session_root);
@@ -155,12 +155,12 @@ void Looker::find_sessions() {
   }
 }
 
-void Looker::judge_jobs() {
+void HostScanner::judge_jobs() {
   for (const auto& [pid, job_id] : sight_.marked) by_job_.try_emplace(job_id);
   for (const auto& [job_id, sessions] : by_job_) sight_.jobs[job_id] = judge_job(sessions);
 }
 
-void Looker::claim(const SeenSession& session) {
+void HostScanner::claim(const SeenSession& session) {
   Claim claim{.job_id = session.job_id, .ranks = known_ranks(session.found.path), .in_cgroup = {}};
   claim.noted = noted_descendants(session.found.path);
   for (const std::string& path : known_cgroups(session.found.path)) {
@@ -171,7 +171,7 @@ void Looker::claim(const SeenSession& session) {
   sight_.claims.push_back(std::move(claim));
 }
 
-void Looker::keep_dead_sessions() {
+void HostScanner::keep_dead_sessions() {
   for (SeenSession& session : sessions_) {
     if (sight_.jobs[session.job_id] != JobState::kDead || !is_asked_for(session.job_id)) continue;
     claim(session);
@@ -179,7 +179,7 @@ void Looker::keep_dead_sessions() {
   }
 }
 
-void Looker::find_traces() {
+void HostScanner::find_stray_files() {
   std::vector<std::string> directories{session_root(options_.session_root)};
   if (const auto runtime = base::env_var("XDG_RUNTIME_DIR"); runtime && runtime->starts_with('/')) {
     directories.push_back(*runtime + "/muster");
@@ -204,11 +204,11 @@ void Looker::find_traces() {
   std::erase_if(look_.traces, [this](const Trace& trace) { return !is_asked_for(trace.job_id); });
 }
 
-base::Result<HostLook> Looker::run() {
+base::Result<HostScan> HostScanner::run() {
   MUSTER_RETURN_IF_ERROR(read_processes());
   find_sessions();
   judge_jobs();
-  find_traces();
+  find_stray_files();
   keep_dead_sessions();
   look_.strays = find_strays(sight_);
   std::erase_if(look_.strays, [this](const Stray& stray) { return !is_asked_for(stray.job_id); });
@@ -224,8 +224,8 @@ base::Result<HostLook> Looker::run() {
 
 }  // namespace
 
-base::Result<HostLook> look_at_host(const LookOptions& options) {
-  return Looker(options).run();
+base::Result<HostScan> scan_host(const HostScanOptions& options) {
+  return HostScanner(options).run();
 }
 
 }  // namespace muster::agent::strays

@@ -16,7 +16,7 @@
 
 namespace muster::agent::inline strays {
 
-struct LookOptions {
+struct HostScanOptions {
   std::string session_root = {};               // empty means ${MUSTER_TMPDIR:-/tmp}
   std::string job_prefix = {};                 // only jobs whose id begins with this
   std::vector<std::string> locked_by_us = {};  // sessions whose lock the caller holds
@@ -30,7 +30,7 @@ struct SeenSession {
   std::chrono::seconds age{0};
 };
 
-struct HostLook {
+struct HostScan {
   std::map<std::string, JobState> jobs;                         // only jobs whose id begins with job_prefix
   std::map<std::string, std::chrono::milliseconds> lease_left;  // of jobs whose lease still runs
   std::vector<SeenSession> sessions;                            // of dead jobs
@@ -41,6 +41,6 @@ struct HostLook {
 
 // Finds the sessions under the root, and those that a process of the job names. A session made less than a second ago
 // is not locked, so that its agent can lock it. Its job counts as one whose lease runs.
-base::Result<HostLook> look_at_host(const LookOptions& options);
+base::Result<HostScan> scan_host(const HostScanOptions& options);
 
 }  // namespace muster::agent::strays

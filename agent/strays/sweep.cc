@@ -25,7 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kSweepSecondLook{2000};
+constexpr milliseconds kSweepScanPause{2000};
 constexpr milliseconds kLockPoll{20};
 constexpr milliseconds kSweepKillBound{3000};
 constexpr int kSweepMaxPollMs = 16;
@@ -39,7 +39,7 @@ base::Result<std::vector<FoundSession>> lock_dead_sessions(const std::string& jo
   auto deadline = Clock::now() + options.wait_for_lock;
   for (const std::string& path : paths) {
     while (true) {
-      auto session = look_at_session(path);
+      auto session = inspect_session(path);
       if (!session.ok() && !may_be_alive(session)) break;  // the session was removed in between, or is not ours
       const bool is_free = session.ok() && !session->is_alive && (options.owner_says_dead || session->lease_has_passed);
       if (is_free) {
@@ -162,7 +162,7 @@ base::Result<std::vector<ProcessInfo>> Sweeper::find(const std::vector<FoundSess
 base::Status Sweeper::kill_strays(const std::vector<FoundSession>& dead, bool look_twice) {
   MUSTER_ASSIGN_OR_RETURN(std::vector<ProcessInfo> found, find(dead));
   if (look_twice && !found.empty()) {
-    ::poll(nullptr, 0, static_cast<int>(kSweepSecondLook.count()));
+    ::poll(nullptr, 0, static_cast<int>(kSweepScanPause.count()));
     MUSTER_ASSIGN_OR_RETURN(const std::vector<ProcessInfo> again, find(dead));
     std::erase_if(found, [&again](const ProcessInfo& info) {
       return std::ranges::none_of(again, [&info](const ProcessInfo& other) {
@@ -173,7 +173,7 @@ base::Status Sweeper::kill_strays(const std::vector<FoundSession>& dead, bool lo
   const auto deadline = Clock::now() + kSweepKillBound;
   int wait_ms = 1;
   // A process that is just being executed shows no environment. So stop only after two searches that find nothing.
-  for (int empty_looks = 0; empty_looks < 2 && Clock::now() < deadline;) {
+  for (int empty_scans = 0; empty_scans < 2 && Clock::now() < deadline;) {
     for (const ProcessInfo& info : found) {
       if (!signal_process(info, SIGKILL)) continue;
       const bool is_known = std::ranges::find(report_.killed, info.pid, &Leftover::pid) != report_.killed.end();
@@ -182,7 +182,7 @@ base::Status Sweeper::kill_strays(const std::vector<FoundSession>& dead, bool lo
     ::poll(nullptr, 0, wait_ms);
     wait_ms = std::min(wait_ms * 2, kSweepMaxPollMs);
     MUSTER_ASSIGN_OR_RETURN(found, find(dead));
-    empty_looks = found.empty() ? empty_looks + 1 : 0;
+    empty_scans = found.empty() ? empty_scans + 1 : 0;
   }
   for (const ProcessInfo& info : found) {
     report_.stuck.push_back({info.pid, info.command, info.state, wait_channel(info.pid)});

@@ -112,7 +112,7 @@ std::vector<Trace> find_shared_memory(const std::string& directory) {
   return found;
 }
 
-base::Status remove_trace(const Trace& trace) {
+base::Status remove_stray_file(const Trace& trace) {
   switch (trace.kind) {
     case TraceKind::kSocket:
       if (!is_private_directory(trace.path.substr(0, trace.path.rfind('/')))) {

@@ -36,6 +36,6 @@ std::string cgroup_root(const std::string& mountinfo);
 
 // Removes a trace that was judged to be left over. FAILED_PRECONDITION: a process listens at the socket by now, or
 // the cgroup has a process. Then the trace stays.
-base::Status remove_trace(const Trace& trace);
+base::Status remove_stray_file(const Trace& trace);
 
 }  // namespace muster::agent::strays

@@ -30,7 +30,7 @@ namespace {
 class Surveyor {
  public:
   GpuReport look(const Question& question) {
-    GpuReport report = question.nvidia ? look_at_nvidia() : GpuReport();
+    GpuReport report = question.nvidia ? survey_nvidia() : GpuReport();
     report.foreign_pids =
         !report.driver.empty() && !does_driver_translate_pids(report.driver) && !is_in_host_namespace(question.root);
     if (question.files) report.others = survey_files(::geteuid(), question.root);
@@ -39,7 +39,7 @@ class Surveyor {
   }
 
  private:
-  GpuReport look_at_nvidia() {
+  GpuReport survey_nvidia() {
     if (!nvml_) {
       auto loaded = load_nvml();
       if (!loaded.ok()) return failed(loaded.status());

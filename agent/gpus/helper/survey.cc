@@ -22,7 +22,7 @@ std::vector<Device> parts_of(NvmlApi& nvml, Device gpu) {
   return parts;
 }
 
-MigDevice look_at_part(NvmlApi& nvml, Device part) {
+MigDevice survey_part(NvmlApi& nvml, Device part) {
   MigDevice found;
   found.uuid = text_or_nothing(nvml.uuid(part));
   found.model = text_or_nothing(nvml.name(part));
@@ -64,7 +64,7 @@ void add_parts(NvmlApi& nvml, Device device, NvidiaGpu& gpu) {
   Users users;
   merge(gpu.processes, users);
   for (const Device part : parts_of(nvml, device)) {
-    MigDevice found = look_at_part(nvml, part);
+    MigDevice found = survey_part(nvml, part);
     if (read_processes(nvml, part, found.processes)) gpu.knows_processes = true;
     merge(found.processes, users);
     // A rank cannot be given a part without a UUID.
@@ -74,7 +74,7 @@ void add_parts(NvmlApi& nvml, Device device, NvidiaGpu& gpu) {
 }
 
 // INTERNAL: its UUID cannot be read.
-base::Result<NvidiaGpu> look_at_gpu(NvmlApi& nvml, Device device) {
+base::Result<NvidiaGpu> survey_gpu(NvmlApi& nvml, Device device) {
   NvidiaGpu gpu;
   MUSTER_ASSIGN_OR_RETURN(const std::string uuid, nvml.uuid(device));
   gpu.uuid = uuid.substr(0, kMaxText);
@@ -103,7 +103,7 @@ base::Result<GpuReport> survey(NvmlApi& nvml) {
   for (unsigned i = 0; i < count && i < kMaxGpus; ++i) {
     const auto device = nvml.gpu(i);
     if (device.status().code() == base::Code::kPermissionDenied) continue;
-    auto gpu = device.ok() ? look_at_gpu(nvml, *device) : base::Result<NvidiaGpu>(device.status());
+    auto gpu = device.ok() ? survey_gpu(nvml, *device) : base::Result<NvidiaGpu>(device.status());
     if (gpu.ok()) {
       report.gpus.push_back(std::move(*gpu));
     } else if (report.problem.empty()) {

@@ -19,7 +19,7 @@ const std::vector<GpuShape> kKnown = {
 
 // "nvidia:0", "nvidia:1 MIG-1": of all there are.
 std::string given(const GpuMasks& masks, const std::vector<GpuShape>& known = kKnown) {
-  GivenGpus given;
+  AssignedGpus given;
   given.add(known, masks);
   std::string text;
   for (const GpuShape& gpu : kKnown) {
@@ -33,7 +33,7 @@ std::string given(const GpuMasks& masks, const std::vector<GpuShape>& known = kK
   return text;
 }
 
-TEST(GivenGpus, ByEachVendorsMask) {
+TEST(AssignedGpus, ByEachVendorsMask) {
   EXPECT_EQ(given({}), "");
   EXPECT_EQ(given({.cuda = "0"}), "GPU 0;");
   EXPECT_EQ(given({.cuda = "GPU-a"}), "GPU 0;");
@@ -44,11 +44,11 @@ TEST(GivenGpus, ByEachVendorsMask) {
   EXPECT_EQ(given({.ze = "1", .ze_order = "1"}), "Intel GPU 0;");
 }
 
-TEST(GivenGpus, NoneAreNone) {
+TEST(AssignedGpus, NoneAreNone) {
   for (const char* const mask : {"", "-1", "NoDevFiles", "all"}) EXPECT_EQ(given({.cuda = mask}), "") << mask;
 }
 
-TEST(GivenGpus, WhatNobodyCanReadIsAll) {
+TEST(AssignedGpus, WhatNobodyCanReadIsAll) {
   EXPECT_EQ(given({.cuda = "MIG-unknown"}), "GPU 0;GPU 1;MIG-1;MIG-2;");
   EXPECT_EQ(given({.cuda = "0"}, {}), "GPU 0;GPU 1;MIG-1;MIG-2;") << "those that were not seen at the start";
   EXPECT_EQ(given({.cuda = "GPU-x"}, {{.index = 0}}), "GPU 0;GPU 1;MIG-1;MIG-2;");
@@ -58,14 +58,14 @@ TEST(GivenGpus, WhatNobodyCanReadIsAll) {
 }
 
 // HIP takes CUDA's mask where there is none of NVIDIA's.
-TEST(GivenGpus, CudasMaskOverAmds) {
+TEST(AssignedGpus, CudasMaskOverAmds) {
   EXPECT_EQ(given({.cuda = "1"}, {kKnown.begin() + 2, kKnown.begin() + 4}), "AMD GPU 1;");
 }
 
-TEST(GivenGpus, OfAllRanks) {
-  GivenGpus given;
+TEST(AssignedGpus, OfAllRanks) {
+  AssignedGpus given;
   given.add(kKnown, {.cuda = "GPU-a"});
-  GivenGpus more;
+  AssignedGpus more;
   more.add(kKnown, {.rocr = "0"});
   more.add({}, {.ze = "0", .ze_order = "1"});
   given.add(more);
@@ -76,7 +76,7 @@ TEST(GivenGpus, OfAllRanks) {
   EXPECT_TRUE(given.has({GpuVendor::kIntel, 7}));
 }
 
-TEST(GivenGpus, MasksOfAnEnvironment) {
+TEST(AssignedGpus, MasksOfAnEnvironment) {
   const GpuMasks masks = masks_in({"A=1", "CUDA_VISIBLE_DEVICES=0,1", "ZE_AFFINITY_MASK=", "CUDA_DEVICE_ORDER"});
   EXPECT_EQ(masks, (GpuMasks{.cuda = "0,1", .ze = ""}));
 }

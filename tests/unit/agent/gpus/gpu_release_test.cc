@@ -48,15 +48,15 @@ std::vector<model::GpuShape> known(int count) {
 }
 
 // Those that a mask leaves.
-GivenGpus given(const std::vector<model::GpuShape>& gpus, const std::string& mask) {
-  GivenGpus own;
+AssignedGpus given(const std::vector<model::GpuShape>& gpus, const std::string& mask) {
+  AssignedGpus own;
   own.add(gpus, {.cuda = mask});
   return own;
 }
 
 // Of masks that nobody can read.
-GivenGpus all_gpus() {
-  GivenGpus all;
+AssignedGpus all_gpus() {
+  AssignedGpus all;
   all.add({}, {.cuda = "0", .rocr = "0", .ze = "0"});
   return all;
 }

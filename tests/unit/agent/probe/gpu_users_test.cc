@@ -59,11 +59,11 @@ TEST(GpuUsersOfAHost, OfWhichNothingIsTold) {
   report.gpus = {{.uuid = "GPU-a", .knows_processes = true}, {.uuid = "GPU-b"}};
   report.others = {{.shows_all = true}, {.is_intel = true}};
   std::string text;
-  for (const v1::UntoldGpu& gpu : find_untold_gpus(report, hello)) {
+  for (const v1::UntoldGpu& gpu : find_unreported_gpus(report, hello)) {
     text += fmt::format("{} {}{};", static_cast<int>(gpu.vendor()), gpu.index(), gpu.own_only() ? " own" : "");
   }
   EXPECT_EQ(text, "1 1;1 2;3 0 own;");
-  EXPECT_EQ(find_untold_gpus({}, hello).size(), 5u) << "nobody has answered";
+  EXPECT_EQ(find_unreported_gpus({}, hello).size(), 5u) << "nobody has answered";
 }
 
 }  // namespace

@@ -59,9 +59,9 @@ TEST_F(SessionDirTest, TheParentStaysForOtherJobs) {
 TEST_F(SessionDirTest, TheLockTellsWhoLives) {
   SessionDir session = create();
   EXPECT_EQ(SessionDir::create(root_, "abcdefg2", "0").status().code(), base::Code::kAlreadyExists);
-  EXPECT_TRUE(look_at_session(session.path())->is_alive);
+  EXPECT_TRUE(inspect_session(session.path())->is_alive);
   session.close_lock();
-  const auto dead = look_at_session(session.path());
+  const auto dead = inspect_session(session.path());
   ASSERT_TRUE(dead.ok());
   EXPECT_FALSE(dead->is_alive);
   EXPECT_TRUE(dead->lock.valid());
@@ -69,7 +69,7 @@ TEST_F(SessionDirTest, TheLockTellsWhoLives) {
 
 TEST_F(SessionDirTest, TheLeaseIsWritten) {
   const SessionDir session = create();
-  const auto passed = [&session] { return look_at_session(session.path())->lease_has_passed; };
+  const auto passed = [&session] { return inspect_session(session.path())->lease_has_passed; };
   EXPECT_TRUE(passed());
   session.write_lease(std::chrono::steady_clock::now() + 1h);
   EXPECT_FALSE(passed());
@@ -85,9 +85,9 @@ TEST_F(SessionDirTest, WhatIsNotOursIsNotTouched) {
   fs::permissions(root_ + "/muster-" + std::to_string(::geteuid()), fs::perms(0755));
   EXPECT_EQ(SessionDir::create(root_, "abcdefg2", "0").status().code(), base::Code::kPermissionDenied);
   fs::create_symlink("/etc", root_ + "/link");
-  EXPECT_EQ(look_at_session(root_ + "/link").status().code(), base::Code::kFailedPrecondition);
+  EXPECT_EQ(inspect_session(root_ + "/link").status().code(), base::Code::kFailedPrecondition);
   EXPECT_FALSE(remove_session(root_ + "/link").ok());
-  EXPECT_EQ(look_at_session(root_ + "/gone").status().code(), base::Code::kNotFound);
+  EXPECT_EQ(inspect_session(root_ + "/gone").status().code(), base::Code::kNotFound);
 }
 
 TEST_F(SessionDirTest, OnlyWhatIsSurelyNotThereIsDead) {
@@ -115,7 +115,7 @@ TEST_F(SessionDirTest, SessionsBehindALinkAreNeitherSeenNorRemoved) {
   const std::string parent = session_root(root_);
   fs::create_directory_symlink(home, parent);
   EXPECT_EQ(list_all_sessions(root_).status().code(), base::Code::kFailedPrecondition);
-  EXPECT_EQ(look_at_session(parent + "/projects-2024").status().code(), base::Code::kFailedPrecondition);
+  EXPECT_EQ(inspect_session(parent + "/projects-2024").status().code(), base::Code::kFailedPrecondition);
   EXPECT_FALSE(may_be_living_session(parent + "/projects-2024", "projects"));
   EXPECT_FALSE(remove_session(parent + "/projects-2024").ok());
   EXPECT_TRUE(fs::exists(home + "/projects-2024"));
@@ -125,9 +125,9 @@ TEST_F(SessionDirTest, AFolderOfFilesWithoutALockFileIsNoSession) {
   const SessionDir session = create();
   const std::string other = session_root(root_) + "/datasets-all";
   fs::create_directory(other);
-  EXPECT_TRUE(look_at_session(other).ok()) << "an agent may have been killed before it made the file";
+  EXPECT_TRUE(inspect_session(other).ok()) << "an agent may have been killed before it made the file";
   std::ofstream(other + "/data") << "x";
-  EXPECT_EQ(look_at_session(other).status().code(), base::Code::kFailedPrecondition);
+  EXPECT_EQ(inspect_session(other).status().code(), base::Code::kFailedPrecondition);
 }
 
 TEST_F(SessionDirTest, AnotherRootStandsInWhereTheNameIsTaken) {
@@ -144,7 +144,7 @@ TEST_F(SessionDirTest, AnotherRootStandsInWhereTheNameIsTaken) {
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_EQ(fs::path(second->path()).parent_path(), parent);
   EXPECT_EQ(list_all_sessions(root_)->size(), 2U);
-  EXPECT_TRUE(look_at_session(first.path())->is_alive);
+  EXPECT_TRUE(inspect_session(first.path())->is_alive);
   EXPECT_TRUE(first.remove().ok());
   EXPECT_TRUE(second->remove().ok());
   EXPECT_FALSE(fs::exists(parent));
