@@ -115,7 +115,8 @@ Failure resolve_host(const std::string& name, const Waiter& waiter, std::vector<
   const std::lock_guard lock(look_up->mutex);
   if (look_up->error != 0) return {.kind = FailureKind::kNameNotFound, .detail = ::gai_strerror(look_up->error)};
   addresses = look_up->addresses;
-  return addresses.empty() ? Failure{.kind = FailureKind::kNameNotFound, .detail = "it has no address"} : Failure{};
+  return addresses.empty() ? Failure{.kind = FailureKind::kNameNotFound, .detail = "the name has no address"}
+                           : Failure{};
 }
 
 Failure connect_host(const std::string& name, int port, const Waiter& waiter, base::UniqueFd& socket) {

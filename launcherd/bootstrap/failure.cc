@@ -28,7 +28,7 @@ std::string said(const Failure& f) {
   const bool is_noise = f.kind == FailureKind::kNoisyShell && !printed.empty();
   if (!errors.empty() && !is_noise) return fmt::format(": \"{}\"", errors);
   if (!printed.empty()) return fmt::format(": \"{}\"", printed);
-  return f.exit_status >= 0 ? " without a word" : "";
+  return f.exit_status >= 0 ? " without any output" : "";
 }
 
 std::string ended(const Failure& f) {
@@ -46,28 +46,26 @@ std::string login_name(const Failure& f) {
 base::Status connection_status(const Failure& f) {
   switch (f.kind) {
     case FailureKind::kNameNotFound:
-      return error(Code::kNotFound, "host {}: the name cannot be resolved ({}); check its spelling, DNS and /etc/hosts",
+      return error(Code::kNotFound, "host {}: cannot resolve the name ({}); check its spelling, DNS and /etc/hosts",
                    f.host, f.detail);
     case FailureKind::kRefused:
-      return error(
-          Code::kUnavailable,
-          "host {}: nothing accepts connections{} (connection refused); start sshd there, or give its port with "
-          "-p or in the hostfile",
-          f.host, at(f));
+      return error(Code::kUnavailable,
+                   "host {}: connection refused{}; start sshd there, or give its port with -p or in the hostfile",
+                   f.host, at(f));
     case FailureKind::kTimeout:
       return error(Code::kDeadlineExceeded,
-                   "host {}: no answer{} in time ({}); check that the host is up and no firewall is between, or raise "
-                   "--start-timeout",
+                   "host {}: no answer{} in time ({}); check that the host is up and that no firewall blocks it, or "
+                   "raise --start-timeout",
                    f.host, at(f), f.detail);
     case FailureKind::kNoRoute:
-      return error(Code::kUnavailable, "host {}: not reachable{} ({}); check that the host is up and the route to it",
-                   f.host, at(f), f.detail);
+      return error(Code::kUnavailable,
+                   "host {}: not reachable{} ({}); check that the host is up and that a route leads to it", f.host,
+                   at(f), f.detail);
     case FailureKind::kClosed:
-      return error(
-          Code::kUnavailable,
-          "host {}: the connection{} was closed during the log-in ({}); look into sshd's log there (MaxStartups, "
-          "AllowUsers, fail2ban)",
-          f.host, at(f), f.detail);
+      return error(Code::kUnavailable,
+                   "host {}: connection{} closed during the log-in ({}); check sshd's log there (MaxStartups, "
+                   "AllowUsers, fail2ban)",
+                   f.host, at(f), f.detail);
     default:
       return error(Code::kUnavailable, "host {}: ssh failed{} ({}); try: ssh {} true", f.host, at(f), f.detail,
                    login_name(f));
@@ -77,33 +75,29 @@ base::Status connection_status(const Failure& f) {
 base::Status login_status(const Failure& f) {
   switch (f.kind) {
     case FailureKind::kHostKeyChanged:
-      return error(
-          Code::kFailedPrecondition,
-          "host {}: its host key is not the one in {} (the host was set up anew, or someone is in between); if "
-          "you know why: ssh-keygen -R '{}'",
-          f.host, f.detail.empty() ? "known_hosts" : f.detail, f.name);
+      return error(Code::kFailedPrecondition,
+                   "host {}: its host key differs from the one in {} (the host was reinstalled, or another machine "
+                   "answers in its place); if you expected the change, run: ssh-keygen -R '{}'",
+                   f.host, f.detail.empty() ? "known_hosts" : f.detail, f.name);
     case FailureKind::kHostKeyUnknown:
-      return error(
-          Code::kFailedPrecondition,
-          "host {}: its host key is not known and StrictHostKeyChecking does not allow to accept it; accept it "
-          "once with: ssh {}",
-          f.host, login_name(f));
+      return error(Code::kFailedPrecondition,
+                   "host {}: its host key is unknown and StrictHostKeyChecking forbids accepting it; accept it once "
+                   "with: ssh {}",
+                   f.host, login_name(f));
     case FailureKind::kHostKeyRevoked:
       return error(Code::kFailedPrecondition,
-                   "host {}: its host key is marked as revoked in known_hosts; ask its "
-                   "administrator for a new one",
+                   "host {}: known_hosts marks its host key as revoked; ask the host's administrator for a new key",
                    f.host);
     case FailureKind::kNoSsh:
       return error(Code::kFailedPrecondition,
-                   "host {}: the ssh program is needed ({}) but cannot be run; install openssh-client or use "
+                   "host {}: cannot run the ssh program, which this host needs ({}); install openssh-client or use "
                    "--ssh-backend libssh",
                    f.host, f.detail);
     default:
-      return error(
-          Code::kUnauthenticated,
-          "host {}: sshd did not accept user {} ({}); put your key there with: ssh-copy-id {}, or name another "
-          "with -i",
-          f.host, f.user.empty() ? "of yours" : f.user, f.detail, login_name(f));
+      return error(Code::kUnauthenticated,
+                   "host {}: sshd did not accept user {} ({}); install your key there with: ssh-copy-id {}, or name "
+                   "another key with -i",
+                   f.host, f.user.empty() ? "of yours" : f.user, f.detail, login_name(f));
   }
 }
 
@@ -112,43 +106,42 @@ base::Status agent_status(const Failure& f) {
     case FailureKind::kNoSpace:
       return error(
           Code::kResourceExhausted,
-          "host {}: no space left for the agent in {}{}; free some, or choose another place with --agent-dir DIR",
+          "host {}: no space left for the agent in {}{}; free some, or choose another folder with --agent-dir DIR",
           f.host, f.directory, said(f));
     case FailureKind::kReadOnly:
       return error(Code::kFailedPrecondition,
-                   "host {}: {} is on a read-only file system{}; choose another place with --agent-dir DIR", f.host,
+                   "host {}: {} is on a read-only file system{}; choose another folder with --agent-dir DIR", f.host,
                    f.directory, said(f));
     case FailureKind::kNoWrite:
       return error(Code::kPermissionDenied,
-                   "host {}: the agent cannot be stored in {}{}; check its permissions, or choose another place with "
-                   "--agent-dir DIR",
+                   "host {}: cannot store the agent in {}{}; check the folder's permissions, or choose another one "
+                   "with --agent-dir DIR",
                    f.host, f.directory, said(f));
     case FailureKind::kNoExec:
       return error(Code::kFailedPrecondition,
-                   "host {}: programs in {} may not be run (file system mounted noexec?){}; choose another place with "
+                   "host {}: cannot run programs in {} (file system mounted noexec?){}; choose another folder with "
                    "--agent-dir DIR",
                    f.host, f.directory, said(f));
     case FailureKind::kUnsafeFolder:
       return error(Code::kPermissionDenied,
-                   "host {}: another user could exchange the agent in {}{}; choose another place with --agent-dir DIR",
+                   "host {}: another user could replace the agent in {}{}; choose another folder with --agent-dir DIR",
                    f.host, f.directory, said(f));
     case FailureKind::kWrongArch:
       return error(Code::kFailedPrecondition,
-                   "host {}: {}; build muster-agent for that machine and start Muster from one of its kind", f.host,
+                   "host {}: {}; build muster-agent for that architecture and start Muster from such a machine", f.host,
                    f.detail);
     case FailureKind::kOtherBuild:
       return error(Code::kFailedPrecondition,
-                   "host {}: the agent there is of another build ({}); remove it: ssh {} rm {}/agent-*", f.host,
+                   "host {}: the agent there is from another build ({}); remove it: ssh {} rm {}/agent-*", f.host,
                    f.detail, login_name(f), f.directory);
     case FailureKind::kNoisyShell:
-      return error(
-          Code::kUnavailable,
-          "host {}: no agent answered, the login shell {}{}; make its start-up files silent and without exec for "
-          "non-interactive shells, and try: ssh {} true",
-          f.host, ended(f), said(f), login_name(f));
+      return error(Code::kUnavailable,
+                   "host {}: no agent answered; the login shell {}{}; for non-interactive shells, remove output and "
+                   "exec from its start-up files, then try: ssh {} true",
+                   f.host, ended(f), said(f), login_name(f));
     default:
       return error(Code::kUnavailable,
-                   "host {}: the agent in {} {} before its first word{}{}; try there: {}/agent-* --version", f.host,
+                   "host {}: the agent in {} {} before it answered{}{}; run there: {}/agent-* --version", f.host,
                    f.directory, ended(f), said(f), f.detail.empty() ? "" : " (" + f.detail + ")", f.directory);
   }
 }
@@ -216,13 +209,13 @@ std::string_view failure_words(FailureKind kind) {
     case FailureKind::kNoWrite:
       return "agent cannot be stored";
     case FailureKind::kNoExec:
-      return "agent may not be run";
+      return "agent cannot be run";
     case FailureKind::kUnsafeFolder:
       return "unsafe folder for the agent";
     case FailureKind::kWrongArch:
-      return "another kind of machine";
+      return "other architecture";
     case FailureKind::kOtherBuild:
-      return "agent of another build";
+      return "agent from another build";
     case FailureKind::kNoisyShell:
       return "no agent answered";
     case FailureKind::kAgentFailed:

@@ -88,8 +88,8 @@ class Starter {
     }
     if (system.os == "Linux" && is_same_machine(system.arch, image_.machine())) return {};
     return {.kind = FailureKind::kWrongArch,
-            .detail =
-                fmt::format("this agent is for Linux {}, the host is {} {}", image_.machine(), system.os, system.arch)};
+            .detail = fmt::format("this agent runs on Linux {}, but the host runs {} {}", image_.machine(), system.os,
+                                  system.arch)};
   }
 
  private:
@@ -258,7 +258,7 @@ Failure start_on_host(HostLink& link, const HostTask& task, const AgentImage& im
     switch (gate.enter(looked_at, waiter)) {
       case SendGate::Turn::kCancelled:
         failure = wait_failure(waiter.check());
-        if (failure.kind == FailureKind::kTimeout) failure.detail = "while another host was given the agent first";
+        if (failure.kind == FailureKind::kTimeout) failure.detail = "while the agent was sent to another host first";
         break;
       case SendGate::Turn::kLookAgain:
         looked_at = std::chrono::steady_clock::now();

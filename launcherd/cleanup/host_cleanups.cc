@@ -94,15 +94,16 @@ void HostCleanups::start() {
 base::Result<v1::CleanupReport> parse_cleanup_report(const CommandResult& result) {
   if (result.exit_status != 0) {
     const std::string said(base::trim(result.errors));
-    return base::error(base::Code::kUnavailable, "the search there failed with exit code {}{}{}", result.exit_status,
-                       said.empty() ? "" : ": ", base::printable(said));
+    return base::error(base::Code::kUnavailable, "muster-agent --cleanup failed there with exit code {}{}{}",
+                       result.exit_status, said.empty() ? "" : ": ", base::printable(said));
   }
   proto::FrameReader frames;
   frames.feed(result.output);
   MUSTER_ASSIGN_OR_RETURN(const auto frame, frames.next());
   v1::CleanupReport report;
   if (!frame || !frames.is_empty() || !report.ParseFromString(*frame)) {
-    return base::error(base::Code::kInvalidArgument, "its agent's answer cannot be read: is it of another build?");
+    return base::error(base::Code::kInvalidArgument,
+                       "cannot read the answer of its agent: is that agent from another build?");
   }
   return report;
 }

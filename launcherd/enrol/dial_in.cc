@@ -49,7 +49,7 @@ base::Status DialIn::read_key() {
   auto file = proto::parse_join_file(*text);
   base::wipe(*text);
   if (!file.ok()) {
-    return base::error(Code::kDataLoss, "{}: {}: remove it, and agents have to be started anew with the next one",
+    return base::error(Code::kDataLoss, "{}: {}; remove the file, then start the agents again with the new one",
                        options_.at.join_file, file.status().message());
   }
   identity_ = file->identity;

@@ -34,10 +34,10 @@ class DialInBootstrap final : public Bootstrap {
 
   void run(const BootstrapTarget& target, std::vector<std::string>,
            std::function<void(base::Result<CommandResult>)> done) override {
-    done(base::error(Code::kUnimplemented,
-                     "host {}: its agent came by itself, and launcherd cannot start another program there: by hand, "
-                     "muster cleanup there",
-                     target.name));
+    done(base::error(
+        Code::kUnimplemented,
+        "host {}: launcherd cannot start programs on a host whose agent dialled in; run muster cleanup on that host",
+        target.name));
   }
 
   void cancel() override {

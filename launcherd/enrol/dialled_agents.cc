@@ -17,11 +17,10 @@ base::Result<EnrolmentSeats::Taken> DialledAgents::take(const proto::EnrolmentHe
   const auto found = agents_.find(host);
   // The same agent may connect again, because its old connection was cut without notice.
   if (found != agents_.end() && found->second.instance != hello.instance) {
-    return base::error(
-        Code::kAlreadyExists,
-        "a second agent of host {} has come{}: one is here already; give it --host NAME if it is another "
-        "host, else end one of them",
-        host, ends.host ? " from " + ends.host->str() : "");
+    return base::error(Code::kAlreadyExists,
+                       "refused a second agent of host {}{}: one is connected already; give it --host NAME if it runs "
+                       "on another host, else end one of them",
+                       host, ends.host ? " from " + ends.host->str() : "");
   }
   Agent& agent = agents_[host];
   agent = {.seat = next_seat_++,
@@ -89,8 +88,9 @@ base::Result<DialledAgents::Arrived> DialledAgents::take_stream(const std::strin
     return found != agents_.end() && found->second.stream.valid();
   };
   if (!come_.wait_until(lock, deadline, [&] { return is_cancelled || is_here(); })) {
-    return base::error(Code::kDeadlineExceeded,
-                       "its agent is not here: start muster-agent --join FILE there again, or see why it ended");
+    return base::error(
+        Code::kDeadlineExceeded,
+        "its agent is not connected: start muster-agent --join FILE there again, or find out why it ended");
   }
   if (is_cancelled) return base::error(Code::kCancelled, "cancelled");
   Agent& agent = agents_.at(host);

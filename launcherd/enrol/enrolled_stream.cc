@@ -32,11 +32,11 @@ base::Status await_marker_line(int stream, const std::string& agent_id, const st
     char byte = 0;  // read one byte at a time, because bytes after the line belong to the caller
     const ssize_t count = ::recv(stream, &byte, 1, MSG_DONTWAIT);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    if (count <= 0) return {Code::kUnavailable, "its agent enrolled and ended before its first word"};
+    if (count <= 0) return {Code::kUnavailable, "its agent enrolled and ended before it answered"};
     scanner.feed({&byte, 1});
   }
   if (scanner.state() == MarkerScanner::State::kFound) return base::ok_status();
-  return base::error(Code::kFailedPrecondition, "what has enrolled as {} is no agent of this build", name);
+  return base::error(Code::kFailedPrecondition, "the program that enrolled as {} is not an agent of this build", name);
 }
 
 }  // namespace muster::launcherd::enrol

@@ -145,7 +145,8 @@ class EnrolmentServer::Newcomer final : public PumpItem {
         char buffer[512];
         MUSTER_ASSIGN_OR_RETURN(const base::TlsTransfer moved,
                                 stream_->read(buffer, std::min(sizeof buffer, wanted_ - text_.size())));
-        if (moved.progress == base::TlsProgress::kEof) return base::error(base::Code::kUnavailable, "closed by it");
+        if (moved.progress == base::TlsProgress::kEof)
+          return base::error(base::Code::kUnavailable, "the agent closed the connection");
         if (moved.bytes == 0) return false;
         text_.append(buffer, moved.bytes);
       }
@@ -173,11 +174,13 @@ class EnrolmentServer::Newcomer final : public PumpItem {
 
   base::Result<EnrolmentSeats::Taken> take_seat(const proto::EnrolmentHello& hello) {
     const State::Key key = state_->key_of(stream_->peer_identity());
-    if (key.seats == nullptr) return base::error(base::Code::kNotFound, "an agent came after all others: too late");
+    if (key.seats == nullptr)
+      return base::error(base::Code::kNotFound, "an agent connected too late: all expected agents have enrolled");
     if (hello.build_id != state_->options.build_id) {
-      return base::error(base::Code::kFailedPrecondition,
-                         "the agent of host {} is of another build ({}, not {}): start the one that the launcher names",
-                         hello.names.front(), hello.build_id, state_->options.build_id);
+      return base::error(
+          base::Code::kFailedPrecondition,
+          "the agent of host {} is from another build ({}, not {}): start the program that the launcher names",
+          hello.names.front(), hello.build_id, state_->options.build_id);
     }
     on_enrolled_ = key.on_enrolled;
     seats_ = key.seats;

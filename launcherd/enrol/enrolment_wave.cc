@@ -87,17 +87,17 @@ base::Result<EnrolmentWave::Taken> EnrolmentWave::take_seat(const std::vector<st
   const std::lock_guard lock(mutex_);
   if (!host) {
     return base::error(base::Code::kNotFound,
-                       "an agent{} says that its host is {}, which is none of the hosts that are waited for ({}): name "
-                       "them as they call themselves, or give the agent --host NAME",
+                       "an agent{} names its host {}, but the launcher waits for other hosts ({}): name the hosts as "
+                       "they call themselves, or give the agent --host NAME",
                        from, listed(said), listed(missing()));
   }
   Seat& seat = seats_[*host];
   if (seat.is_taken) {
-    return base::error(base::Code::kAlreadyExists, "a second agent of host {} has come{}: one has enrolled already",
+    return base::error(base::Code::kAlreadyExists, "refused a second agent of host {}{}: one has enrolled already",
                        names_[*host], from);
   }
   if (!seat.reason.empty()) {
-    return base::error(base::Code::kFailedPrecondition, "the agent of host {} has come too late", names_[*host]);
+    return base::error(base::Code::kFailedPrecondition, "the agent of host {} connected too late", names_[*host]);
   }
   seat.is_taken = true;
   seat.ends = ends;

@@ -40,7 +40,7 @@ Result<std::vector<int>> expand_tasks(std::string_view text, std::size_t most) {
     }
     if (!count || *count == 0 || !times || *times == 0) return bad_tasks(text);
     if (static_cast<std::size_t>(*times) > most - tasks.size()) {
-      return error(Code::kInvalidArgument, "{}: '{}' counts more nodes than the {} of SLURM_JOB_NODELIST", kTasks,
+      return error(Code::kInvalidArgument, "{}: '{}' counts more nodes than SLURM_JOB_NODELIST, which names {}", kTasks,
                    base::printable(text), most);
     }
     tasks.insert(tasks.end(), static_cast<std::size_t>(*times), static_cast<int>(*count));

@@ -31,7 +31,7 @@ Failure run_bounded(RemoteProgram& program, const Waiter& waiter, ProgramResult&
 
 std::string what_it_said(const ProgramResult& result) {
   const std::string words = quote_for_message(result.errors);
-  return words.empty() ? "" : "; it said: " + words;
+  return words.empty() ? "" : "; it printed: " + words;
 }
 
 base::Result<ProgramResult> ask_program(const std::string& name, const std::vector<std::string>& argv,
@@ -45,7 +45,7 @@ base::Result<ProgramResult> ask_program(const std::string& name, const std::vect
   const Failure failure = run_bounded(program, waiter, result);
   if (!failure.ok()) {
     process.kill_group();
-    const char* what = failure.kind == FailureKind::kTimeout ? "took too long and was ended" : "was interrupted";
+    const char* what = failure.kind == FailureKind::kTimeout ? "took too long and was killed" : "was interrupted";
     return error(failure.kind == FailureKind::kTimeout ? Code::kDeadlineExceeded : Code::kCancelled, "{} {}{}", name,
                  what, what_it_said(result));
   }

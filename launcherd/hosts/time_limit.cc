@@ -21,7 +21,7 @@ constexpr long kMostSeconds = 10L * 366 * 24 * 3600;
 constexpr long kLatest = 9'000'000'000;  // in the year 2255; clocks in nanoseconds end in 2262
 
 base::Status not_understood(const std::vector<std::string>& question, std::string_view answer) {
-  return error(Code::kUnavailable, "{} answered '{}', which is no time: leave out --signal, or give --timeout",
+  return error(Code::kUnavailable, "{} answered '{}', which is not a time: leave out --signal, or give --timeout",
                base::join(question, " "), base::printable(answer.substr(0, 200)));
 }
 

@@ -123,7 +123,7 @@ base::Result<SiteBootstrap::Seat> SiteBootstrap::claim(const BootstrapTarget& ta
     seats_.erase(found);
     found = seats_.find(key_of(target));
   }
-  if (found == seats_.end()) return base::error(Code::kInternal, "host {}: nobody has expected it", target.name);
+  if (found == seats_.end()) return base::error(Code::kInternal, "host {}: no wave expects its agent", target.name);
   base::Result<Seat> seat = std::move(found->second);
   seats_.erase(found);
   return seat;
@@ -221,8 +221,8 @@ void SiteBootstrap::command_ended(const std::shared_ptr<Wave>& wave, const SiteC
   if (launcher_.by == BootstrapBy::kCommand && exit_status == 0) return;
   wave->seats->give_up(
       command.hosts,
-      fmt::format("{} ended with exit status {} before the agent there had enrolled{}", command.argv.front(),
-                  exit_status, last_lines.empty() ? ", without a word" : fmt::format(": \"{}\"", last_lines)));
+      fmt::format("{} ended with exit status {} before the agent there enrolled{}", command.argv.front(), exit_status,
+                  last_lines.empty() ? ", without any output" : fmt::format(": \"{}\"", last_lines)));
   seat_settled(wave);
 }
 
@@ -250,8 +250,8 @@ base::Status SiteBootstrap::not_come(const Seat& seat, const base::Status& waite
   } else if (text.empty() && waited.code() == Code::kDeadlineExceeded) {
     kind = FailureKind::kTimeout;
     text = fmt::format(
-        "its agent has not come within {} s: see whether {} has started it there, and whether that host reaches this "
-        "one, or raise --start-timeout",
+        "its agent did not connect within {} s: check that {} started it there and that the host can reach this one, "
+        "or raise --start-timeout",
         std::chrono::ceil<std::chrono::seconds>(options_.start_timeout).count(),
         launcher_.by == BootstrapBy::kManual    ? "somebody"
         : launcher_.by == BootstrapBy::kCommand ? launcher_.words.front()
@@ -306,8 +306,9 @@ base::Result<CommandResult> SiteBootstrap::run_there(const BootstrapTarget& targ
   MUSTER_ASSIGN_OR_RETURN(agent.program, place_agent(directory_, options_.agent_id, image_));
   agent.args = std::move(args);
   if (launcher_.by == BootstrapBy::kManual) {
-    return base::error(Code::kUnimplemented, "host {}: nobody types there for us; by hand: {}", target.name,
-                       typed_command(target, agent));
+    return base::error(Code::kUnimplemented,
+                       "host {}: --bootstrap manual cannot start a program there; run this on that host: {}",
+                       target.name, typed_command(target, agent));
   }
   OwnedFile host_file;
   if (needs_host_file(launcher_.by)) {

@@ -59,8 +59,8 @@ std::string short_name(const std::string& name) {
 base::Result<std::size_t> index_in(const SiteLauncher& launcher, const HostIndex& places, const std::string& name) {
   if (const auto place = places.find(name)) return *place;
   const Words nodes = distinct(launcher.allocation);
-  return cannot(launcher.by, fmt::format("host {} is not in the allocation around us ({})", base::printable(name),
-                                         nodes.empty() ? "there is none" : base::join(nodes, ", ")));
+  return cannot(launcher.by, fmt::format("host {} is not in the current allocation ({})", base::printable(name),
+                                         nodes.empty() ? "none found" : base::join(nodes, ", ")));
 }
 
 // The step may use all that the job has on the node: --overlap and --mem=0. It requests no GPUs.
@@ -94,8 +94,8 @@ base::Result<Words> aprun_words(const Targets& hosts, const SiteAgent& agent) {
     const auto id = name.starts_with("nid") ? base::parse_decimal(name.substr(3, name.find('.') - 3), 99'999'999)
                                             : base::parse_decimal(name, 99'999'999);
     if (!id) {
-      return cannot(BootstrapBy::kAprun, fmt::format("'{}' is no node of ALPS: those are nid00001, nid00002, …",
-                                                     base::printable(host.name)));
+      return cannot(BootstrapBy::kAprun,
+                    fmt::format("'{}' is not an ALPS node name such as nid00001", base::printable(host.name)));
     }
     ids.push_back(std::to_string(*id));
   }
@@ -140,10 +140,9 @@ base::Result<std::vector<SiteCommand>> jsrun_commands(const SiteLauncher& launch
                                                       const SiteAgent& agent) {
   const std::size_t nodes = distinct(launcher.allocation).size();
   if (nodes != 0 && nodes != hosts.size()) {
-    return cannot(launcher.by,
-                  fmt::format("jsrun starts on all {} hosts of the allocation or on its first ones, and {} "
-                              "are asked for: use ssh for a part of them",
-                              nodes, hosts.size()));
+    return cannot(launcher.by, fmt::format("jsrun starts on all {} hosts of the allocation or on its first ones, but "
+                                           "the job asks for {}: use ssh for some of the hosts",
+                                           nodes, hosts.size()));
   }
   const std::string count = std::to_string(hosts.size());
   Words words = {"jsrun", "-n", count, "-r", "1", "-a", "1", "-c", "ALL_CPUS", "-g", "ALL_GPUS", "-b", "none"};
@@ -239,7 +238,7 @@ base::Result<std::vector<SiteCommand>> site_commands(const SiteLauncher& launche
     case BootstrapBy::kCommand:
       return template_commands(launcher, hosts, agent);
     default:
-      return cannot(launcher.by, "there is no command of a site for it");
+      return cannot(launcher.by, "no site command is known for it");
   }
 }
 
@@ -330,7 +329,7 @@ base::Result<std::vector<std::string>> split_words(std::string_view text) {
     if (!is_word) words.emplace_back();
     is_word = true;
     if (c == '\\' && quote != '\'') {
-      if (++i == text.size()) return bad("it ends with a backslash");
+      if (++i == text.size()) return bad("the command ends with a backslash");
       words.back() += text[i];
     } else if (quote == '\0' && (c == '\'' || c == '"')) {
       quote = c;
@@ -344,8 +343,8 @@ base::Result<std::vector<std::string>> split_words(std::string_view text) {
   const auto has = [&words](std::string_view part) {
     return std::ranges::any_of(words, [part](const std::string& word) { return word.find(part) != std::string::npos; });
   };
-  if (words.empty() || words.front().empty()) return bad("it names no program");
-  if (!has("{host}") || !has("{cmd}")) return bad("it has to hold {host} and {cmd}");
+  if (words.empty() || words.front().empty()) return bad("the command names no program");
+  if (!has("{host}") || !has("{cmd}")) return bad("the command must contain {host} and {cmd}");
   return words;
 }
 

@@ -125,14 +125,14 @@ Failure LibsshSession::check_host_key(const SshLogin& login) {
   if (!login.accept_new_keys) return {.kind = FailureKind::kHostKeyUnknown};
   char* line = nullptr;
   if (::ssh_session_export_known_hosts_entry(session_, &line) != SSH_OK || line == nullptr) {
-    return {.kind = FailureKind::kSshFailed, .detail = "the host key cannot be read"};
+    return {.kind = FailureKind::kSshFailed, .detail = "cannot read the host key"};
   }
   const std::string entry(line);
   ::ssh_string_free_char(line);
   const base::Status added = add_known_host(login.known_hosts, entry, login.hash_new_keys);
   if (login.on_new_host_key) {
     login.on_new_host_key(added.ok() ? fmt::format("new host key accepted and added to {}", login.known_hosts)
-                                     : fmt::format("new host key accepted, but not kept: {}", added.message()));
+                                     : fmt::format("new host key accepted, but not stored: {}", added.message()));
   }
   return {};
 }
@@ -141,13 +141,13 @@ Failure LibsshSession::try_key_file(const std::string& path, bool is_only_one, c
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return {};
   if (info.st_uid == ::getuid() && (info.st_mode & 077) != 0) {
-    append_word(skipped_, path + ": others may read it, chmod 600 it");
+    append_word(skipped_, path + ": other users may read it, so run chmod 600 on it");
     return {};
   }
   ssh_key raw = nullptr;
   if (::ssh_pki_import_privkey_file(path.c_str(), nullptr, nullptr, nullptr, &raw) != SSH_OK) {
     has_unusable_keys_ = true;
-    append_word(skipped_, path + ": has a passphrase or a form that cannot be read here, ssh-add it");
+    append_word(skipped_, path + ": has a passphrase or an unsupported format, so load it with ssh-add");
     return {};
   }
   const Key key(raw);
@@ -198,7 +198,7 @@ Failure LibsshSession::authenticate(const SshLogin& login, const Waiter& waiter)
       failure.kind == FailureKind::kClosed && failure.detail.find("uthentication failures") != std::string::npos;
   if (is_in || (!failure.ok() && !is_refusal)) return failure;
   std::string detail = tried_.empty() ? "no usable key was found" : "tried " + tried_;
-  if (!skipped_.empty()) detail += "; left out " + skipped_;
+  if (!skipped_.empty()) detail += "; skipped " + skipped_;
   return {.kind = FailureKind::kAuthRefused, .detail = std::move(detail)};
 }
 

@@ -210,7 +210,7 @@ Failure SshBootstrap::start_once(const Plan& plan, const HostTask& task, const W
   bool may_ask_ssh = false;
   Failure failure = start_by_libssh(plan, task, waiter, outcome, may_ask_ssh);
   if (failure.ok() || !may_ask_ssh || !plan.may_ask_ssh) return failure;
-  if (task.on_note) task.on_note(fmt::format("asking the ssh program: {}", failure.detail));
+  if (task.on_note) task.on_note(fmt::format("trying the ssh program: {}", failure.detail));
   const Failure second = start_by_ssh(plan, task, waiter, outcome);
   // For the same refusal our message says more than ssh's.
   const bool is_same = second.kind == failure.kind || second.kind == FailureKind::kNoSsh;

@@ -116,7 +116,7 @@ def test_another_host_of_the_same_name_is_sent_away(launcherd, site, come):
     assert has_hosts(launcherd, {"n1": 2})
     for host in ("n2", "n1"):
         other = site.run(host, "alice", [AGENT, "--join", JOIN, "--host", "n1"])
-        assert other.returncode == 1 and "a second agent of host n1 has come from" in other.stderr, other
+        assert other.returncode == 1 and "refused a second agent of host n1 from" in other.stderr, other
     assert slots(launcherd) == {"n1": 2}
 
 

@@ -102,7 +102,7 @@ def test_an_agent_that_another_user_could_exchange_is_not_run(hvdrun, hosts):
     on(hosts, "bob", "mkdir -m 777 /tmp/ground/agents && chmod 777 /tmp/ground/agents")
     result = hvdrun(["--agent-dir", "/tmp/ground/agents", "-H", "n1", "true"])
     assert result.rc == 125, result
-    assert "another user could exchange the agent in /tmp/ground/agents" in result.stderr, result
+    assert "another user could replace the agent in /tmp/ground/agents" in result.stderr, result
     assert on(hosts, "bob", "ls -A /tmp/ground/agents") == ""
     for folder in ("/tmp/ground/mine", "/tmp/ground/mine", "/tmp/ground"):
         result = hvdrun(["--agent-dir", folder, "-H", "n1", "echo", "hello"])

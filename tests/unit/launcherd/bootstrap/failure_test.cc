@@ -124,9 +124,9 @@ TEST(FailureTest, EachKindHasASentenceWithHostAndNextStep) {
       {FailureKind::kReadOnly, Code::kFailedPrecondition, "--agent-dir DIR"},
       {FailureKind::kNoWrite, Code::kPermissionDenied, "--agent-dir DIR"},
       {FailureKind::kNoExec, Code::kFailedPrecondition, "--agent-dir DIR"},
-      {FailureKind::kWrongArch, Code::kFailedPrecondition, "build muster-agent for that machine"},
+      {FailureKind::kWrongArch, Code::kFailedPrecondition, "build muster-agent for that architecture"},
       {FailureKind::kOtherBuild, Code::kFailedPrecondition, "rm ~/.cache/muster/agent-*"},
-      {FailureKind::kNoisyShell, Code::kUnavailable, "start-up files silent"},
+      {FailureKind::kNoisyShell, Code::kUnavailable, "remove output and exec from its start-up files"},
       {FailureKind::kAgentFailed, Code::kUnavailable, "--version"},
   };
   for (const auto& c : cases) {

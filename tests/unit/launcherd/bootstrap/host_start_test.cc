@@ -87,7 +87,7 @@ TEST_P(HostStartTest, AShellThatEndsItself) {
   if (!has_sshd({.bashrc = "echo 'This account is currently not available.'; exit 1\n"})) return;
   const auto agent = start();
   EXPECT_THAT(agent.status().message(),
-              AllOf(HasSubstr("host 127.0.0.1: no agent answered, the login shell ended with"),
+              AllOf(HasSubstr("host 127.0.0.1: no agent answered; the login shell ended with"),
                     HasSubstr("\"This account is currently not available.\"")));
 }
 
@@ -111,7 +111,8 @@ TEST_P(HostStartTest, NoRoomForTheAgent) {
 TEST_P(HostStartTest, ADirectoryThatCannotBeMade) {
   if (!has_sshd({})) return;
   const auto agent = start("/proc/muster");
-  EXPECT_THAT(agent.status().message(), AllOf(HasSubstr("cannot be stored in /proc/muster"), HasSubstr("--agent-dir")));
+  EXPECT_THAT(agent.status().message(),
+              AllOf(HasSubstr("cannot store the agent in /proc/muster"), HasSubstr("--agent-dir")));
 }
 
 TEST_P(HostStartTest, AnotherDirectory) {
@@ -131,14 +132,14 @@ TEST_P(HostStartTest, AnAgentThatMayNotBeRun) {
   write_file(sshd_->cached_agent(), "x");
   ::chmod(sshd_->cached_agent().c_str(), 0600);
   const auto agent = start();
-  EXPECT_THAT(agent.status().message(), AllOf(HasSubstr("may not be run"), HasSubstr("--agent-dir DIR")));
+  EXPECT_THAT(agent.status().message(), AllOf(HasSubstr("cannot run programs in"), HasSubstr("--agent-dir DIR")));
 }
 
 TEST_P(HostStartTest, AnotherArchitecture) {
   if (!has_sshd({.bashrc = "uname() { echo Linux aarch64; }\n"})) return;
   const auto agent = start();
   EXPECT_EQ(agent.status().code(), base::Code::kFailedPrecondition);
-  EXPECT_THAT(agent.status().message(), HasSubstr("this agent is for Linux x86_64, the host is Linux aarch64"));
+  EXPECT_THAT(agent.status().message(), HasSubstr("this agent runs on Linux x86_64, but the host runs Linux aarch64"));
   EXPECT_EQ(files_in_cache(), 0u);
 }
 
@@ -198,7 +199,7 @@ TEST_P(HostStartTest, AServerThatAlwaysHangsUp) {
   options.start_timeout = std::chrono::milliseconds(1500);
   SshBootstrap bootstrap(options, sshd_->image(), sshd_->surroundings());
   const auto agent = start_agent(bootstrap, {.name = "127.0.0.1", .port = *base::local_port(server.get())});
-  EXPECT_THAT(agent.status().message(), HasSubstr("was closed during the log-in"));
+  EXPECT_THAT(agent.status().message(), HasSubstr("closed during the log-in"));
   ::shutdown(server.get(), SHUT_RDWR);
   hang_up.join();
 }

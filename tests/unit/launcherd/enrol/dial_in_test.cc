@@ -186,7 +186,8 @@ TEST_F(DialInTest, WhatEnrolsAndIsNoAgentIsNotStarted) {
   const std::string marker = fmt::format("{}ffff\n", kAgentMarker);
   ASSERT_TRUE(other.write_all_blocking(marker.data(), marker.size(), soon(), -1).ok());
   const auto started = start("n8").get();
-  EXPECT_THAT(started.status().message(), HasSubstr("host n8: what has enrolled as n8 is no agent of this build"));
+  EXPECT_THAT(started.status().message(),
+              HasSubstr("host n8: the program that enrolled as n8 is not an agent of this build"));
 }
 
 TEST_F(DialInTest, NothingElseIsRunThere) {
@@ -229,8 +230,8 @@ TEST(DialledAgents, AnotherProgramDoesNotTakeAHostsPlace) {
   auto first = agents.take({kBuild, {"n7"}, 2, "a1"}, ends);
   ASSERT_TRUE(first.ok());
   const auto other = agents.take({kBuild, {"n7"}, 2, "b2"}, ends);
-  EXPECT_THAT(other.status().message(), HasSubstr("a second agent of host n7 has come from 10.0.0.7"));
-  // The same one again: its old connection was cut without a word.
+  EXPECT_THAT(other.status().message(), HasSubstr("refused a second agent of host n7 from 10.0.0.7"));
+  // The same one again: its old connection was cut without any output.
   const auto second = agents.take({kBuild, {"n7"}, 3, "a1"}, ends);
   ASSERT_TRUE(second.ok());
   char byte = 0;

@@ -198,13 +198,13 @@ TEST_F(EnrolmentTest, AClosedKeyOpensNothing) {
 TEST_F(EnrolmentTest, WhoKnowsTheKeyAndFitsNobodyIsToldWhy) {
   start({"n1", "n2"});
   EXPECT_THAT(refusal({kBuild, {"n3", "login"}, 0, "a1"}),
-              HasSubstr("says that its host is n3, login, which is none of the hosts that are waited for (n1, n2)"));
-  EXPECT_THAT(refusal({"ffff", {"n1"}, 0, "a1"}), HasSubstr("of another build (ffff, not 0123abcd)"));
+              HasSubstr("names its host n3, login, but the launcher waits for other hosts (n1, n2)"));
+  EXPECT_THAT(refusal({"ffff", {"n1"}, 0, "a1"}), HasSubstr("from another build (ffff, not 0123abcd)"));
   base::TlsStream first = stream(token);
   ASSERT_TRUE(introduce(first, {kBuild, {"n1"}, 0, "a1"}).ok());
-  EXPECT_THAT(refusal({kBuild, {"n1"}, 0, "a1"}), HasSubstr("a second agent of host n1 has come"));
+  EXPECT_THAT(refusal({kBuild, {"n1"}, 0, "a1"}), HasSubstr("refused a second agent of host n1"));
   wave->give_up({1}, "too long");
-  EXPECT_THAT(refusal({kBuild, {"n2"}, 0, "a1"}), HasSubstr("the agent of host n2 has come too late"));
+  EXPECT_THAT(refusal({kBuild, {"n2"}, 0, "a1"}), HasSubstr("the agent of host n2 connected too late"));
   refused.wait_for("too late");
 }
 

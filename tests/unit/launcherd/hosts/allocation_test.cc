@@ -42,7 +42,7 @@ TEST(SlurmHosts, MistakesNameTheVariable) {
   const std::vector<std::tuple<std::string, std::string, std::string>> table = {
       {"n[1-", "", "SLURM_JOB_NODELIST: "},
       {"n[1-2]", "1", "SLURM_TASKS_PER_NODE: '1' counts 1 nodes, SLURM_JOB_NODELIST names 2"},
-      {"n[1-2]", "1(x3)", "SLURM_TASKS_PER_NODE: '1(x3)' counts more nodes than the 2"},
+      {"n[1-2]", "1(x3)", "SLURM_TASKS_PER_NODE: '1(x3)' counts more nodes than SLURM_JOB_NODELIST, which names 2"},
       {"n[1-2]", "1,1,1", "counts more nodes"},
       {"n1", "0", "is not a list of numbers"},
       {"n1", "1(x0)", "is not a list of numbers"},

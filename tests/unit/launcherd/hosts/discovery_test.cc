@@ -39,17 +39,17 @@ TEST(Discovery, MistakesAreNamed) {
   EXPECT_THAT(discover("echo n1; echo n2:x"), HasSubstr("output of host discovery script echo n1; echo n2:x:2:"));
   EXPECT_EQ(
       discover("echo 'no such\tcluster' >&2; exit 3"),
-      "host discovery script echo 'no such cluster' >&2; exit 3 ended with exit code 3; it said: no such cluster");
+      "host discovery script echo 'no such cluster' >&2; exit 3 ended with exit code 3; it printed: no such cluster");
   EXPECT_EQ(discover("kill -9 $$"), "host discovery script kill -9 $$ was ended by signal 9");
   EXPECT_THAT(discover("echo asleep >&2"),
-              HasSubstr("no host is named: a line is 'n1 slots=4' or 'n1:4'; it said: asleep"));
-  EXPECT_THAT(discover("./no_such_program"), HasSubstr("ended with exit code 127; it said: "));
+              HasSubstr("no host is named: a line is 'n1 slots=4' or 'n1:4'; it printed: asleep"));
+  EXPECT_THAT(discover("./no_such_program"), HasSubstr("ended with exit code 127; it printed: "));
 }
 
 TEST(Discovery, OneThatNeverStopsTalkingIsCutShort) {
   EXPECT_THAT(discover("yes n1"), HasSubstr("yes n1 prints more than 1 MiB"));
   EXPECT_THAT(discover("head -c 2000000 /dev/zero"), HasSubstr("more than 1 MiB"));
-  EXPECT_THAT(discover("yes >&2", milliseconds(300)), HasSubstr("took too long and was ended"));
+  EXPECT_THAT(discover("yes >&2", milliseconds(300)), HasSubstr("took too long and was killed"));
 }
 
 TEST(Discovery, NothingIsLeftOfOneThatTakesTooLong) {
@@ -57,7 +57,7 @@ TEST(Discovery, NothingIsLeftOfOneThatTakesTooLong) {
   const std::string script = "sleep 1000 & echo $! > " + (directory / "pid") + "; echo waiting >&2; wait";
   const std::string message = discover(script, milliseconds(300));
   EXPECT_THAT(message, StartsWith("host discovery script sleep 1000"));
-  EXPECT_THAT(message, HasSubstr("took too long and was ended; it said: waiting"));
+  EXPECT_THAT(message, HasSubstr("took too long and was killed; it printed: waiting"));
   int pid = 0;
   std::ifstream(directory / "pid") >> pid;
   ASSERT_GT(pid, 0);

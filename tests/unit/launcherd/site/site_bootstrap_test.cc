@@ -163,8 +163,8 @@ TEST_F(SiteBootstrapTest, ACommandThatFailsIsToldForEachHostAndLeavesNoFile) {
   {
     const auto bootstrap = make("sh -c 'echo no node $1 >&2; exit 4' sh {host} {cmd}");
     const auto messages = start_all(*bootstrap, {"n1", "n2"});
-    EXPECT_EQ(messages[0], "host n1: sh ended with exit status 4 before the agent there had enrolled: \"no node n1\"");
-    EXPECT_EQ(messages[1], "host n2: sh ended with exit status 4 before the agent there had enrolled: \"no node n2\"");
+    EXPECT_EQ(messages[0], "host n1: sh ended with exit status 4 before the agent there enrolled: \"no node n1\"");
+    EXPECT_EQ(messages[1], "host n2: sh ended with exit status 4 before the agent there enrolled: \"no node n2\"");
     EXPECT_EQ(join_files(), 0u);
   }
   EXPECT_THAT(lines, HasSubstr("n1: no node n1\n"));
@@ -181,7 +181,7 @@ TEST_F(SiteBootstrapTest, AHostWithoutAnAgentIsNamedInTime) {
   const OwnResources before = own_resources();
   {
     const auto bootstrap = make(MUSTER_TEST_PROGRAMS "/sleeper {host} {cmd}");
-    EXPECT_THAT(start_all(*bootstrap, {"n1"})[0], HasSubstr("host n1: its agent has not come within 1 s"));
+    EXPECT_THAT(start_all(*bootstrap, {"n1"})[0], HasSubstr("host n1: its agent did not connect within 1 s"));
     EXPECT_EQ(join_files(), 0u);
   }
   EXPECT_LE(own_resources(), before);
@@ -190,7 +190,7 @@ TEST_F(SiteBootstrapTest, AHostWithoutAnAgentIsNamedInTime) {
 TEST_F(SiteBootstrapTest, ByHandTheCommandIsShown) {
   start_timeout = std::chrono::milliseconds(300);
   const auto bootstrap = make("", BootstrapBy::kManual);
-  EXPECT_THAT(start_all(*bootstrap, {"n1"})[0], HasSubstr("whether somebody has started it"));
+  EXPECT_THAT(start_all(*bootstrap, {"n1"})[0], HasSubstr("that somebody started it"));
   const std::lock_guard lock(mutex);
   EXPECT_THAT(lines, HasSubstr("n1: start the agent there, as the same user: " + directory.path() +
                                "/agents/agent-fake-build-"));

@@ -54,7 +54,7 @@ TEST(SiteCommandTest, SrunIsOneStepWithATaskANodeThatIsBoundToNothing) {
 TEST(SiteCommandTest, AprunNamesNodesByTheirNumbers) {
   EXPECT_EQ(of(BootstrapBy::kAprun, {"nid03835", "nid00004"}),
             "0,1, aprun -n 2 -N 1 -cc none -b -q -L 3835,4 -e MUSTER_JOIN=/h/join-1 /h/agent-1 --join /h/join-1\n");
-  EXPECT_THAT(of(BootstrapBy::kAprun, {"n1"}), HasSubstr("--bootstrap aprun: 'n1' is no node of ALPS"));
+  EXPECT_THAT(of(BootstrapBy::kAprun, {"n1"}), HasSubstr("--bootstrap aprun: 'n1' is not an ALPS node name"));
 }
 
 TEST(SiteCommandTest, PalsReadsAHostFile) {
@@ -82,7 +82,7 @@ TEST(SiteCommandTest, PbsdshIsOneAHostByItsPlaceInTheNodeFile) {
             "0, pbsdsh -n 2 -- /h/agent-1 --join /h/join-1 --host b\n"
             "1, pbsdsh -n 0 -- /h/agent-1 --join /h/join-1 --host a\n");
   EXPECT_EQ(of(BootstrapBy::kPbsdsh, {"c"}, {"a", "b", "a"}),
-            "--bootstrap pbsdsh: host c is not in the allocation around us (a, b)");
+            "--bootstrap pbsdsh: host c is not in the current allocation (a, b)");
 }
 
 TEST(SiteCommandTest, FluxNumbersTheNodesOnce) {

@@ -68,7 +68,7 @@ TEST(LocalBootstrapTest, SaysWhyAProgramIsNoAgent) {
   EXPECT_THAT(start_agent(missing, kHere).status().message(), HasSubstr("/nowhere/agent"));
   LocalBootstrap cat(options_for("/bin/cat"));
   const auto agent = start_agent(cat, kHere);
-  EXPECT_THAT(agent.status().message(), HasSubstr("ended with exit status 1 before its first word"));
+  EXPECT_THAT(agent.status().message(), HasSubstr("ended with exit status 1 before it answered"));
   EXPECT_THAT(agent.status().message(), HasSubstr("--stdio"));  // in cat's own words
 }
 
