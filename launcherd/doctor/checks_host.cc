@@ -29,9 +29,8 @@ constexpr auto kLimits = std::to_array<LimitRow>({
     // A rank needs one connection per peer and some files. A thousand allows only small jobs; a hundred starts
     // nothing.
     {"nofile", "NOFILE", 128, 4096, "sockets and files of a rank",
-     "raise the hard limit: '* hard nofile 65536' in /etc/security/limits.conf, then log in anew (also look for ulimit "
-     "in "
-     "the shell's start-up files)"},
+     "raise the hard limit: '* hard nofile 65536' in /etc/security/limits.conf, then log in again (also search the "
+     "shell's start-up files for ulimit)"},
     // InfiniBand and NCCL lock the memory from which they send.
     {"memlock", "MEMLOCK", 0, 64 * kMiB, "memory that InfiniBand and NCCL lock",
      "raise the hard limit: '* hard memlock unlimited' in /etc/security/limits.conf, and LimitMEMLOCK=infinity for "
@@ -65,12 +64,13 @@ struct SpaceRow {
 
 constexpr auto kSpaces = std::to_array<SpaceRow>({
     // Holds a job's locks, sockets and notes, and spooled output.
-    {"session", "disk", kMiB, 256 * kMiB, "free some, or name another directory by MUSTER_TMPDIR"},
+    {"session", "disk", kMiB, 256 * kMiB, "free some space, or choose another directory with MUSTER_TMPDIR"},
     // Holds the agent (14 MB). The agent may be there already, or --agent-dir may name another place.
-    {"home", "home", 0, 32 * kMiB, "free some; the agent is kept there, --agent-dir names another place"},
+    {"home", "home", 0, 32 * kMiB, "free some space for the agent, or choose another directory with --agent-dir"},
     // torch's DataLoader and NCCL exchange data through it.
     {"shm", "/dev/shm", kMiB, 512 * kMiB,
-     "free some (ls -l /dev/shm), or mount it larger: mount -o remount,size=50% /dev/shm (docker run --shm-size)"},
+     "free some space (ls -l /dev/shm), or mount it larger: mount -o remount,size=50% /dev/shm (docker run "
+     "--shm-size)"},
 });
 
 // "4.18.0-372.el8" -> {4, 18}.
@@ -120,7 +120,7 @@ Check check_limit(const v1::LimitFact& limit, bool locks_memory) {
 }
 
 Check check_threads(const v1::HostFacts& facts) {
-  if (facts.thread_failure().empty()) return {"threads", CheckState::kOk, "an agent's threads can be started", ""};
+  if (facts.thread_failure().empty()) return {"threads", CheckState::kOk, "an agent can start its threads", ""};
   return {"threads", CheckState::kFail, facts.thread_failure(),
           "end other processes of this user there, or raise the limits NPROC and pids"};
 }
@@ -139,12 +139,12 @@ Check check_space(const v1::SpaceFact& space) {
   // The home is not needed once the agent is stored. It must be, because the host answered.
   const CheckState worst = is_home ? CheckState::kWarn : CheckState::kFail;
   if (!space.failure().empty()) {
-    return bad(worst, space.failure(), is_home ? "make the home directory of this user" : "make this directory");
+    return bad(worst, space.failure(), is_home ? "create the home directory of this user" : "create this directory");
   }
   check.seen = fmt::format("{} free of {} in {}{}{}", size_of(space.free_bytes()), size_of(space.total_bytes()),
                            space.path(), space.file_system().empty() ? "" : ", ", space.file_system());
-  const std::string_view elsewhere =
-      space.purpose() == "session" ? "name another directory by MUSTER_TMPDIR" : "let its owner give this user access";
+  const std::string_view elsewhere = space.purpose() == "session" ? "choose another directory with MUSTER_TMPDIR"
+                                                                  : "ask its owner to give this user access";
   if (space.read_only()) return bad(worst, ", read-only", elsewhere);
   if (!space.writable()) return bad(worst, ", this user may not write there", elsewhere);
   if (space.free_files() >= 0 && space.free_files() < 100) {
@@ -166,7 +166,8 @@ Check check_kernel(const std::string& release) {
 Check check_containment(const v1::HostFacts& facts) {
   if (!facts.containment_failure().empty()) {
     return {"containment", CheckState::kFail, facts.containment_failure(),
-            "no job can be started there; --contain auto takes what the host allows, MUSTER_TMPDIR another directory"};
+            "no job can start there; use --contain auto for a level that the host allows, or MUSTER_TMPDIR for another "
+            "directory"};
   }
   const std::string& level = facts.hello().containment();
   const std::string& note = facts.hello().containment_note();
@@ -190,7 +191,7 @@ Check check_logind(const v1::LogindFact& logind, const std::string& user) {
   if (!is_true(logind.kill_user_processes()) || logind.lingers()) return check;
   check.state = CheckState::kWarn;
   check.advice = fmt::format(
-      "what outlives its log-in is killed, a job whose launcher is lost too: loginctl enable-linger {}, or "
+      "systemd kills processes at log-out, also jobs that lost their launcher: run loginctl enable-linger {}, or set "
       "KillUserProcesses=no in /etc/systemd/logind.conf",
       user.empty() ? "USER" : user);
   return check;

@@ -51,7 +51,7 @@ Check check_cores(const v1::Hello& hello) {
                   sockets.size() == 1 ? "socket" : "sockets", static_cast<double>(hello.memory_mib()) / 1024),
       ""};
   if (hello.cores_size() > 0) return check;
-  return {"cores", CheckState::kFail, "none that this log-in may use", "look at the cpuset of sshd's cgroup there"};
+  return {"cores", CheckState::kFail, "this log-in may use no core", "check the cpuset of sshd's cgroup there"};
 }
 
 const char* make_of(v1::GpuVendor vendor) {
@@ -68,8 +68,8 @@ std::string text_of(v1::GpuVendor vendor, int index, const std::string& part = {
 // Returns "GPU 3: 1200 MiB of pid 1234 (python3, uid 1001)".
 std::string describe(const v1::GpuUser& user) {
   const std::string what = user.has_memory_mib() ? fmt::format("{} MiB", user.memory_mib()) : "memory";
-  const std::string who = user.is_foreign()  ? "as the host numbers it"
-                          : user.has_ended() ? "which is not seen there"
+  const std::string who = user.is_foreign()  ? "the host's number"
+                          : user.has_ended() ? "not visible to the agent"
                                              : fmt::format("{}, uid {}", base::printable(user.command()), user.uid());
   return fmt::format("{}: {} of pid {} ({})", text_of(user.vendor(), user.gpu(), user.part()), what, user.pid(), who);
 }
@@ -84,9 +84,9 @@ std::string untold(const v1::HostFacts& facts) {
     if (gpu.own_only()) continue;
     silent += fmt::format("{}{}", silent.empty() ? "" : ", ", text_of(gpu.vendor(), gpu.index()));
   }
-  if (!silent.empty()) silent = "who uses " + silent + " is not told by the driver";
+  if (!silent.empty()) silent = "the driver does not report the users of " + silent;
   if (!is_own_only) return silent;
-  return silent + (silent.empty() ? "" : "; ") + "processes of other users, or outside of a container, are not seen";
+  return silent + (silent.empty() ? "" : "; ") + "processes of other users or outside the container are not visible";
 }
 
 // The text if no user of a GPU is visible.
@@ -95,7 +95,7 @@ std::string no_user(const v1::HostFacts& facts) {
   const auto is_silent = [](const v1::UntoldGpu& gpu) { return !gpu.own_only(); };
   const auto silent = std::ranges::count_if(facts.untold_gpus(), is_silent);
   if (silent > 0 && silent == facts.hello().gpus_size()) return rest;
-  const char* const none = facts.untold_gpus_size() > 0 ? "no process that is seen holds any" : "no process holds any";
+  const char* const none = facts.untold_gpus_size() > 0 ? "no visible process holds any" : "no process holds any";
   return rest.empty() ? none : fmt::format("{}; {}", none, rest);
 }
 
@@ -115,10 +115,10 @@ Check check_gpu_memory(const v1::HostFacts& facts) {
   if (facts.gpu_users_size() > kMostShown) seen += fmt::format("; {} more", facts.gpu_users_size() - kMostShown);
   if (const std::string rest = untold(facts); !rest.empty()) seen += "; " + rest;
   const char* const advice =
-      has_ended    ? "the driver has not released what an ended process had, or it runs outside of this container: ask "
-                     "the driver's own tool (nvidia-smi, rocm-smi) on the host itself"
-      : is_foreign ? "the agent is in a container and cannot say whose these are: look on the host itself"
-                   : "a job there shares the GPUs with these: end them if they are leftovers";
+      has_ended    ? "the driver has not released the memory of an ended process, or the process runs outside this "
+                     "container: run the driver's tool (nvidia-smi, rocm-smi) on the host itself"
+      : is_foreign ? "the agent runs in a container and cannot identify these processes: check on the host itself"
+                   : "a job there shares the GPUs with these processes: end those that nobody needs";
   return {"gpu memory", CheckState::kWarn, seen, advice};
 }
 
@@ -140,8 +140,7 @@ Check check_gpus(const v1::HostFacts& facts) {
   }
   if (models.empty() && driver.empty()) return {"gpus", CheckState::kOk, "none", ""};
   if (models.empty()) {
-    return {"gpus", CheckState::kWarn, "none" + driver,
-            "look at nvidia-smi there: the driver is loaded and has no GPU"};
+    return {"gpus", CheckState::kWarn, "none" + driver, "run nvidia-smi there: the driver is loaded but has no GPU"};
   }
   return {"gpus", CheckState::kOk, seen + driver, ""};
 }
@@ -159,12 +158,12 @@ Check check_nics(const v1::HostFacts& facts) {
     if (is_infiniband) check.seen += " " + nic.state();
   }
   if (!has_network_address(facts.hello())) {
-    return {"nics", CheckState::kWarn, "no network address but loopback",
+    return {"nics", CheckState::kWarn, "only a loopback address",
             "bring up an interface: other hosts cannot reach this one"};
   }
   if (!down.empty()) {
     check.state = CheckState::kWarn;
-    check.advice = fmt::format("look at the cable and the subnet manager of {} (ibstat)", down);
+    check.advice = fmt::format("check the cable and the subnet manager of {} (ibstat)", down);
   }
   return check;
 }
@@ -174,16 +173,16 @@ Check check_python(const v1::HostFacts& facts) {
   if (!python.version().empty()) {
     return {"python", CheckState::kOk, fmt::format("{}, {}", python.version(), python.path()), ""};
   }
-  const std::string why = facts.has_python() ? python.failure() : "not asked: no job can be contained there";
+  const std::string why = facts.has_python() ? python.failure() : "not checked: no job can be contained there";
   return {"python", CheckState::kWarn, why,
-          "programs in python do not run there: install python3, or put it into the PATH of this log-in or of hvdrun"};
+          "Python programs do not run there: install python3, or put it into the PATH of this log-in or of hvdrun"};
 }
 
 Check check_torch(const v1::HostFacts& facts) {
   const v1::PythonFact& python = facts.python();
-  if (python.version().empty()) return {"torch", CheckState::kOk, "not known without python3", ""};
+  if (python.version().empty()) return {"torch", CheckState::kOk, "unknown without python3", ""};
   return {"torch", CheckState::kOk,
-          python.torch().empty() ? fmt::format("none: {} does not find it", python.path()) : python.torch(), ""};
+          python.torch().empty() ? fmt::format("not installed for {}", python.path()) : python.torch(), ""};
 }
 
 }  // namespace muster::launcherd::doctor

@@ -76,12 +76,11 @@ Check check_back_connection(const v1::HostFacts& facts, const std::string& agent
   if (!facts.has_launcher()) {
     check.seen = fmt::format("not tried (--agent-link {})", agent_link);
   } else if (!facts.launcher().address().empty()) {
-    check.seen = fmt::format("this launcher is reached at {}", facts.launcher().address());
+    check.seen = fmt::format("the host reaches this launcher at {}", facts.launcher().address());
   } else {
     check.state = agent_link == "dial" ? CheckState::kFail : CheckState::kWarn;
-    check.seen = fmt::format("this launcher is not reached: {}", facts.launcher().failure());
-    check.advice =
-        "let TCP connections from the host to this machine through the firewall (ports that the kernel picks)";
+    check.seen = fmt::format("the host cannot reach this launcher: {}", facts.launcher().failure());
+    check.advice = "allow TCP connections from the host to this machine in the firewall (the kernel picks the ports)";
     if (agent_link == "dial") check.advice += ", or use --agent-link ssh";
   }
   return check;
@@ -102,12 +101,12 @@ Check check_link(const v1::HostFacts& facts, const std::string& agent_link, bool
 
 Check check_peer(const PeerFinding& peer) {
   if (peer.failure.empty()) {
-    return {"peers", CheckState::kOk, fmt::format("{} is reached at {}", peer.host, peer.address), ""};
+    return {"peers", CheckState::kOk, fmt::format("reaches {} at {}", peer.host, peer.address), ""};
   }
   const std::string where = peer.address.empty() ? "" : fmt::format(" at {}", peer.address);
-  return {"peers", CheckState::kFail, fmt::format("{} is not reached{}: {}", peer.host, where, peer.failure),
-          "ranks connect to each other: let TCP between the hosts through their firewalls, or name a network that all "
-          "of them have by --network or --network-interfaces"};
+  return {"peers", CheckState::kFail, fmt::format("cannot reach {}{}: {}", peer.host, where, peer.failure),
+          "ranks connect to each other: allow TCP between the hosts in their firewalls, or choose a network that all "
+          "hosts share with --network or --network-interfaces"};
 }
 
 Check check_clock(const ClockSample& clock) {

@@ -31,18 +31,19 @@ std::string gpus_of(const v1::HostFacts& facts) {
 const Row kRows[] = {
     {"kernel", "nothing to do unless a program needs the newer one",
      [](const v1::HostFacts& facts) { return facts.hello().kernel(); }},
-    {"cores", "ranks get unequal shares: say how many ranks each host runs, as -H n1:8,n2:4",
+    {"cores", "ranks get unequal shares: set the number of ranks per host, as -H n1:8,n2:4",
      [](const v1::HostFacts& facts) { return fmt::format("{}", facts.hello().cores_size()); }},
-    {"gpus", "say how many ranks each host runs, as -H n1:8,n2:4", gpus_of},
-    {"nvidia driver", "install the same one: NCCL and CUDA expect it",
+    {"gpus", "set the number of ranks per host, as -H n1:8,n2:4", gpus_of},
+    {"nvidia driver", "install the same version everywhere: NCCL and CUDA expect it",
      [](const v1::HostFacts& facts) { return or_none(facts.nvidia_driver()); }},
-    {"python", "put the same one first in PATH: pickles and packages differ between versions",
+    {"python", "put the same version first in PATH: pickles and packages differ between versions",
      [](const v1::HostFacts& facts) { return facts.python().version(); }},
-    {"torch", "install the same one: ranks of different versions do not understand each other",
+    {"torch", "install the same version everywhere: ranks of different versions cannot talk to each other",
      [](const v1::HostFacts& facts) {
        return facts.python().version().empty() ? std::string() : or_none(facts.python().torch());
      }},
-    {"containment", "what a failed job leaves behind differs from host to host",
+    {"containment",
+     "a failed job leaves different processes behind on each host: use the same containment on all hosts",
      [](const v1::HostFacts& facts) { return facts.hello().containment(); }},
 };
 

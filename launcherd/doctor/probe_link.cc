@@ -43,8 +43,8 @@ void ProbeLink::State::ask(const v1::ProbeCommand& command, base::Duration timeo
     return send();
   }
   finish_later(base::error(frame.status().code(),
-                           "its agent cannot be asked with the environment of this command: {}; --env-none leaves that "
-                           "out, and -x NAME takes single variables",
+                           "cannot send this command's environment to the agent: {}; leave it out with --env-none, or "
+                           "pass single variables with -x NAME",
                            frame.status().message()));
 }
 
@@ -52,7 +52,7 @@ void ProbeLink::State::send() {
   const ssize_t sent = ::send(stream.get(), unsent.data(), unsent.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   if (sent < 0 && errno != EAGAIN && errno != EINTR) {
     writable.cancel();
-    return finish_later(base::error(base::Code::kUnavailable, "the connection to its agent is lost"));
+    return finish_later(base::error(base::Code::kUnavailable, "the connection to its agent was lost"));
   }
   unsent.erase(0, static_cast<std::size_t>(std::max<ssize_t>(sent, 0)));
   if (unsent.empty()) {
@@ -100,7 +100,7 @@ base::Result<std::optional<v1::ProbeAnswer>> ProbeLink::State::take() {
   if (!body) return std::optional<v1::ProbeAnswer>();
   v1::ProbeAnswer answer;
   if (answer.ParseFromString(*body)) return std::optional(std::move(answer));
-  return base::error(base::Code::kInvalidArgument, "what its agent answered cannot be parsed");
+  return base::error(base::Code::kInvalidArgument, "cannot parse the answer of its agent");
 }
 
 void ProbeLink::State::finish(base::Result<v1::ProbeAnswer> answer) {

@@ -55,7 +55,7 @@ def test_all_is_well(doctor, no_leftovers):
     assert result.stdout.count("\n  name ") == 2, result
     for check in CHECKS:
         assert len(re.findall(rf"^  {re.escape(check)} +(ok|warn) +\S", result.stdout, re.M)) == 2, (check, result)
-    assert re.search(r"^  peers +ok    n1 is reached at 10\.", result.stdout, re.M), result
+    assert re.search(r"^  peers +ok    reaches n1 at 10\.", result.stdout, re.M), result
     assert "hosts differ" not in result.stdout, result
     assert re.search(r"^2 hosts: \d ok", result.stdout, re.M), result
 
@@ -102,7 +102,7 @@ def test_each_class_of_failure_beside_hosts_that_answer(doctor, cluster, no_left
     hosts = examined(result)
     assert list(hosts) == ["nosuch", "n1", "n2", "n3", "n4"]
     state, seen, advice = hosts["nosuch"]["name"]
-    assert state == "FAIL" and "cannot be resolved" in seen and "/etc/hosts" in advice
+    assert state == "FAIL" and "cannot resolve" in seen and "/etc/hosts" in advice
     assert "ssh" not in hosts["nosuch"]
     for host, begins, fix in (("n1", "connection refused: ", "start sshd"), ("n2", "log-in refused: ", "ssh-copy-id"),
                               ("n3", "host key changed: ", "ssh-keygen -R 'n3'")):
@@ -110,7 +110,7 @@ def test_each_class_of_failure_beside_hosts_that_answer(doctor, cluster, no_left
         assert state == "FAIL" and seen.startswith(begins) and fix in advice, hosts[host]
         assert "kernel" not in hosts[host]
     assert hosts["n4"]["ssh"][0] == "OK" and "peers" not in hosts["n4"]
-    assert re.search(r"^  ssh +FAIL  log-in refused: .*\n +-> put your key there", table.stdout, re.M), table
+    assert re.search(r"^  ssh +FAIL  log-in refused: .*\n +-> install your key there", table.stdout, re.M), table
     assert "5 hosts: " in table.stdout and "4 with failures (nosuch,n1,n2,n3)" in table.stdout, table
 
 
@@ -126,7 +126,7 @@ def test_a_host_that_does_not_answer(doctor, cluster, no_leftovers):
 
 def test_nothing_can_be_asked(doctor, no_leftovers):
     result = doctor("-H", "nosuch,nobody")
-    assert result.rc == 125 and result.stdout.count("FAIL  the name cannot be resolved") == 2, result
+    assert result.rc == 125 and result.stdout.count("FAIL  cannot resolve the name") == 2, result
 
 
 def test_a_firewall_before_the_launcher(doctor, cluster, no_leftovers):
@@ -155,7 +155,7 @@ def test_a_firewall_between_the_hosts(doctor, cluster, no_leftovers):
     assert "peers" not in hosts["n1"]
     for host in ("n2", "n3"):
         state, seen, advice = hosts[host]["peers"]
-        assert state == "FAIL" and seen.startswith("n1 is not reached at 10.") and "firewall" in advice
+        assert state == "FAIL" and seen.startswith("cannot reach n1 at 10.") and "firewall" in advice
 
 
 def test_a_low_limit_and_another_python(doctor, cluster, no_leftovers):
@@ -247,7 +247,7 @@ def test_dry_run_asks_the_hosts(hvdrun, cluster, no_leftovers):
 def test_dry_run_with_a_host_that_cannot_be_asked(hvdrun, no_leftovers):
     result = hvdrun(["-H", "n1,nosuch", "--dry-run", "--probe"])
     assert result.rc == 125 and not result.stdout, result
-    assert "hvdrun: host nosuch: the name cannot be resolved" in result.stderr, result
+    assert "hvdrun: host nosuch: cannot resolve the name" in result.stderr, result
     result = hvdrun(["-H", "n1", "--dry-run", "--probe", "--assume-node", "1x1"])
     assert result.rc == 2 and "exclude each other" in result.stderr, result
 
@@ -279,8 +279,8 @@ def with_long_environment(cluster, *argv):
 def test_an_environment_that_is_too_long_is_said(cluster, no_leftovers):
     result = with_long_environment(cluster, str(BIN_DIR / "muster"), "doctor", "-H", "n1,n2")
     assert result.returncode == 125, result
-    assert len(re.findall(r"  ssh +FAIL +its agent cannot be asked with the environment of this command: a message of \d+ bytes is "
-                          r"longer than the limit of 1048576\n +-> --env-none leaves that out", result.stdout)) == 2, result
+    assert len(re.findall(r"  ssh +FAIL +cannot send this command's environment to the agent: a message of \d+ bytes is "
+                          r"longer than the limit of 1048576\n +-> leave it out with --env-none", result.stdout)) == 2, result
     result = with_long_environment(cluster, str(BIN_DIR / "muster"), "doctor", "--env-none", "-H", "n1")
     assert result.returncode == 0 and re.search(r"^1 host: ", result.stdout, re.M), result
 

@@ -112,15 +112,15 @@ def test_launcherds_slots_are_gpus(hvdrun, cluster, nvml, no_leftovers):
         printed = daemon.asked("logs", job).splitlines()
         assert {int(line[1]): line.split(":", 1)[1] for line in printed} == {
             0: "0 GPU-n1-0", 1: "1 GPU-n1-1", 2: "0 GPU-n2-0", 3: "1 GPU-n2-1", 4: "0 unset"}
-        daemon.watched.err.wait_for("nowhere.*; it counts as one slot, as its GPUs are not known")
-        daemon.watched.err.wait_for("hosts without slots were asked for their GPUs: 8 slots in all")
+        daemon.watched.err.wait_for("nowhere.*; it counts as one slot because its GPUs are unknown")
+        daemon.watched.err.wait_for("all hosts without given slots have reported their GPUs: 8 slots in total")
         hosts = {host["name"]: host for host in daemon.hosts()}
         assert {name: host["slots"] for name, host in hosts.items()} == {"n1": 2, "n2": 2, "n3": 1, "n4": 2, "nowhere": 1}
-        assert hosts["nowhere"]["problem"].endswith("; it counts as one slot, as its GPUs are not known"), hosts
+        assert hosts["nowhere"]["problem"].endswith("; it counts as one slot because its GPUs are unknown"), hosts
         table = daemon.asked("hosts")
         assert re.search(r"n1 +0/2 .*\n.*2 x NVIDIA H100", table) and re.search(r"n3 +0/1 ", table), table
         refused = daemon.muster("submit", "-np", "9", "true")
-        assert refused.returncode == 2 and "nowhere counts as one slot, since its GPUs are not known" in refused.stderr, refused
+        assert refused.returncode == 2 and "nowhere counts as one slot, because its GPUs are unknown" in refused.stderr, refused
         daemon.die()  # the next one asks again, those that have outlived it as well
         daemon.come_back()
         job = daemon.submit("-np", "6", "-H", "n1,n2,n4", "true")
@@ -220,8 +220,8 @@ def test_a_job_without_gpus_asks_nobody(hvdrun, cluster, nvml, no_leftovers):
 def test_the_doctor_names_who_holds_memory(cluster, nvml, no_leftovers):
     say(cluster, "n1", gpu(0, "n1", "process 1 536870912\nprocess 999999999 1048576\n") + gpu(1, "n1"))
     said = cluster.run("head", "alice", [MUSTER, "doctor", "-H", "n1,n2"], timeout=60).stdout
-    assert re.search(r"gpu memory.*GPU 0: 512 MiB of pid 1 \(.*, uid 0\); GPU 0: 1 MiB of pid 999999999 \(which is "
-                     r"not seen there\)", said), said
+    assert re.search(r"gpu memory.*GPU 0: 512 MiB of pid 1 \(.*, uid 0\); GPU 0: 1 MiB of pid 999999999 \(not visible "
+                     r"to the agent\)", said), said
 
 
 HOLDER = f"""

@@ -117,7 +117,7 @@ def test_a_job_without_gpus_waits_for_nothing(hvdrun, cluster, amd, no_leftovers
 def test_hosts_and_the_doctor(hvdrun, cluster, amd, no_leftovers):
     cluster.path("n1", f"{KFD_PROCESS}/vram_7").write_text("536870912\n")
     said = cluster.run("head", "alice", [MUSTER, "doctor", "-H", "n1"], timeout=60).stdout
-    assert re.search(r"gpu memory.*GPU 0: 512 MiB of pid 4711 \(as the host numbers it\)", said), said
+    assert re.search(r"gpu memory.*GPU 0: 512 MiB of pid 4711 \(the host's number\)", said), said
     daemon = Launcherd(hvdrun, cluster, hosts="n1:1")
     try:
         job = daemon.submit("-np", "1", "sleep", "1000")

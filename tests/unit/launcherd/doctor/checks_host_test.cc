@@ -99,7 +99,7 @@ TEST(CheckSpace, WhatCannotBeWritten) {
   fact = space("shm", 0);
   fact.set_failure("/dev/shm: No such file or directory");
   EXPECT_EQ(check_space(fact),
-            (Check{"/dev/shm", CheckState::kFail, "/dev/shm: No such file or directory", "make this directory"}));
+            (Check{"/dev/shm", CheckState::kFail, "/dev/shm: No such file or directory", "create this directory"}));
 }
 
 TEST(CheckKernel, Table) {

@@ -76,7 +76,7 @@ TEST(CheckGpuMemory, NamesWhoHoldsIt) {
   ended.set_pid(77);
   ended.set_has_ended(true);
   EXPECT_EQ(check_gpu_memory(facts).state, CheckState::kWarn);
-  EXPECT_THAT(check_gpu_memory(facts).seen, HasSubstr("; MIG-a of GPU 3: memory of pid 77 (which is not seen there)"));
+  EXPECT_THAT(check_gpu_memory(facts).seen, HasSubstr("; MIG-a of GPU 3: memory of pid 77 (not visible to the agent)"));
   EXPECT_THAT(check_gpu_memory(facts).advice, HasSubstr("(nvidia-smi, rocm-smi) on the host"));
   for (int i = 0; i < 10; ++i) facts.add_gpu_users()->set_pid(100 + i);
   EXPECT_THAT(check_gpu_memory(facts).seen, HasSubstr("; 4 more"));
@@ -89,8 +89,8 @@ TEST(CheckGpuMemory, OfANumberOfTheHostsNobodyKnowsMore) {
   user.set_pid(4711);
   user.set_is_foreign(true);
   EXPECT_EQ(check_gpu_memory(facts),
-            (Check{"gpu memory", CheckState::kWarn, "AMD GPU 0: memory of pid 4711 (as the host numbers it)",
-                   "the agent is in a container and cannot say whose these are: look on the host itself"}));
+            (Check{"gpu memory", CheckState::kWarn, "AMD GPU 0: memory of pid 4711 (the host's number)",
+                   "the agent runs in a container and cannot identify these processes: check on the host itself"}));
 }
 
 void add_untold(v1::HostFacts& facts, v1::GpuVendor vendor, int index, bool own_only) {
@@ -107,7 +107,7 @@ TEST(CheckGpuMemory, OfIntelsTheOwnOnly) {
   EXPECT_EQ(check_gpu_memory(facts).seen, "no process holds any");
   add_untold(facts, v1::GPU_VENDOR_INTEL, 0, true);
   EXPECT_EQ(check_gpu_memory(facts).seen,
-            "no process that is seen holds any; processes of other users, or outside of a container, are not seen");
+            "no visible process holds any; processes of other users or outside the container are not visible");
 }
 
 TEST(CheckGpuMemory, WhatIsNotToldIsNotNone) {
@@ -117,13 +117,13 @@ TEST(CheckGpuMemory, WhatIsNotToldIsNotNone) {
   add_untold(facts, v1::GPU_VENDOR_NVIDIA, 0, false);
   EXPECT_EQ(check_gpu_memory(facts),
             (Check{"gpu memory", CheckState::kOk,
-                   "no process that is seen holds any; who uses GPU 0 is not told by the driver", ""}));
+                   "no visible process holds any; the driver does not report the users of GPU 0", ""}));
   v1::HostFacts with_user = facts;
   with_user.add_gpu_users()->set_vendor(v1::GPU_VENDOR_AMD);
   EXPECT_THAT(check_gpu_memory(with_user).seen, HasSubstr("AMD GPU 0: memory of pid 0"));
-  EXPECT_THAT(check_gpu_memory(with_user).seen, HasSubstr("; who uses GPU 0 is not told by the driver"));
+  EXPECT_THAT(check_gpu_memory(with_user).seen, HasSubstr("; the driver does not report the users of GPU 0"));
   add_untold(facts, v1::GPU_VENDOR_AMD, 0, false);
-  EXPECT_EQ(check_gpu_memory(facts).seen, "who uses GPU 0, AMD GPU 0 is not told by the driver");
+  EXPECT_EQ(check_gpu_memory(facts).seen, "the driver does not report the users of GPU 0, AMD GPU 0");
 }
 
 void add_nic(v1::HostFacts& facts, const char* name, const char* kind, const char* state, std::int64_t mbps) {
@@ -144,7 +144,7 @@ TEST(CheckNics, AddressesSpeedsAndPorts) {
   v1::HostFacts facts;
   add_address(facts, "lo", "127.0.0.1");
   EXPECT_EQ(check_nics(facts).state, CheckState::kWarn);
-  EXPECT_EQ(check_nics(facts).seen, "no network address but loopback");
+  EXPECT_EQ(check_nics(facts).seen, "only a loopback address");
   add_address(facts, "eth0", "10.0.0.2");
   add_address(facts, "eth0", "fd00::2");
   add_nic(facts, "eth0", "ethernet", "up", 25'000);
@@ -165,12 +165,12 @@ TEST(CheckPython, VersionsOrWhyNot) {
   facts.mutable_python()->set_failure("cannot run 'python3': not found in PATH (/bin)");
   EXPECT_EQ(check_python(facts).state, CheckState::kWarn);
   EXPECT_THAT(check_python(facts).seen, HasSubstr("not found in PATH"));
-  EXPECT_EQ(check_torch(facts).seen, "not known without python3");
+  EXPECT_EQ(check_torch(facts).seen, "unknown without python3");
   facts.mutable_python()->Clear();
   facts.mutable_python()->set_version("3.11.2");
   facts.mutable_python()->set_path("/usr/bin/python3");
   EXPECT_EQ(check_python(facts), (Check{"python", CheckState::kOk, "3.11.2, /usr/bin/python3", ""}));
-  EXPECT_EQ(check_torch(facts).seen, "none: /usr/bin/python3 does not find it");
+  EXPECT_EQ(check_torch(facts).seen, "not installed for /usr/bin/python3");
   facts.mutable_python()->set_torch("2.1.0+cu121");
   EXPECT_EQ(check_torch(facts), (Check{"torch", CheckState::kOk, "2.1.0+cu121", ""}));
 }

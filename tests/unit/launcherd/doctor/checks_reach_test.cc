@@ -23,7 +23,7 @@ HostFindings failed(Failure failure) {
 TEST(CheckName, NotFound) {
   const HostFindings findings = failed({.kind = FailureKind::kNameNotFound, .detail = "Name or service not known"});
   EXPECT_EQ(check_name(findings),
-            (Check{"name", CheckState::kFail, "the name cannot be resolved (Name or service not known)",
+            (Check{"name", CheckState::kFail, "cannot resolve the name (Name or service not known)",
                    "check its spelling, DNS and /etc/hosts"}));
 }
 
@@ -51,24 +51,26 @@ TEST(CheckSsh, EachClassOfFailure) {
        "no answer: no answer in time",
        "check that the host"},
       {{.kind = FailureKind::kNoRoute}, "no route: not reachable", "check that the host is up"},
-      {{.kind = FailureKind::kHostKeyChanged}, "host key changed: its host key is not", "if you know why: ssh-keygen"},
+      {{.kind = FailureKind::kHostKeyChanged},
+       "host key changed: its host key differs",
+       "if you expected the change, run: ssh-keygen"},
       {{.kind = FailureKind::kHostKeyUnknown}, "host key unknown: ", "accept it once with: ssh n2"},
-      {{.kind = FailureKind::kHostKeyRevoked}, "host key revoked: ", "ask its administrator"},
-      {{.kind = FailureKind::kAuthRefused, .detail = "keys tried: a; b"}, "log-in refused: ", "put your key there"},
-      {{.kind = FailureKind::kClosed}, "connection closed: ", "look into sshd's log there"},
+      {{.kind = FailureKind::kHostKeyRevoked}, "host key revoked: ", "ask the host's administrator"},
+      {{.kind = FailureKind::kAuthRefused, .detail = "keys tried: a; b"}, "log-in refused: ", "install your key there"},
+      {{.kind = FailureKind::kClosed}, "connection closed: ", "check sshd's log there"},
       {{.kind = FailureKind::kNoSsh}, "no ssh program: ", "install openssh-client"},
       {{.kind = FailureKind::kSshFailed}, "ssh failed: ", "try: ssh n2 true"},
       {{.kind = FailureKind::kNoSpace}, "no space for the agent: ", "free some"},
-      {{.kind = FailureKind::kReadOnly}, "read-only file system: ", "choose another place"},
-      {{.kind = FailureKind::kNoWrite}, "agent cannot be stored: ", "check its permissions"},
-      {{.kind = FailureKind::kNoExec}, "agent may not be run: ", "choose another place"},
-      {{.kind = FailureKind::kUnsafeFolder}, "unsafe folder for the agent: ", "choose another place"},
-      {{.kind = FailureKind::kWrongArch, .detail = "x"}, "another kind of machine: ", "build muster-agent"},
-      {{.kind = FailureKind::kOtherBuild, .detail = "x"}, "agent of another build: ", "remove it"},
+      {{.kind = FailureKind::kReadOnly}, "read-only file system: ", "choose another folder"},
+      {{.kind = FailureKind::kNoWrite}, "agent cannot be stored: ", "check the folder's permissions"},
+      {{.kind = FailureKind::kNoExec}, "agent cannot be run: ", "choose another folder"},
+      {{.kind = FailureKind::kUnsafeFolder}, "unsafe folder for the agent: ", "choose another folder"},
+      {{.kind = FailureKind::kWrongArch, .detail = "x"}, "other architecture: ", "build muster-agent"},
+      {{.kind = FailureKind::kOtherBuild, .detail = "x"}, "agent from another build: ", "remove it"},
       {{.kind = FailureKind::kNoisyShell, .printed = "call me; now"},
        "\"call me; now\"",
-       "make its start-up files silent"},
-      {{.kind = FailureKind::kAgentFailed}, "agent failed: ", "try there"},
+       "remove output and exec from its start-up files"},
+      {{.kind = FailureKind::kAgentFailed}, "agent failed: ", "run there"},
   };
   for (const SshRow& row : rows) {
     const Check check = check_ssh(failed(row.failure));
@@ -126,10 +128,10 @@ TEST(CheckBackConnection, AndTheLinkThatFollows) {
 
 TEST(CheckPeer, ReachedOrNot) {
   EXPECT_EQ(check_peer({.host = "n1", .address = "10.0.0.1", .failure = ""}),
-            (Check{"peers", CheckState::kOk, "n1 is reached at 10.0.0.1", ""}));
+            (Check{"peers", CheckState::kOk, "reaches n1 at 10.0.0.1", ""}));
   const Check check = check_peer({.host = "n1", .address = "10.0.0.1", .failure = "10.0.0.1:5: no answer"});
   EXPECT_EQ(check.state, CheckState::kFail);
-  EXPECT_EQ(check.seen, "n1 is not reached at 10.0.0.1: 10.0.0.1:5: no answer");
+  EXPECT_EQ(check.seen, "cannot reach n1 at 10.0.0.1: 10.0.0.1:5: no answer");
   EXPECT_THAT(check.advice, HasSubstr("--network"));
 }
 
