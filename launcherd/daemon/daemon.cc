@@ -250,7 +250,7 @@ std::string Daemon::description() const {
   const HostTable& hosts = parts_->jobs->hosts();
   const std::size_t count = hosts.slots().size();
   const std::string more =
-      parts_->dial_in == nullptr ? "" : "; more come by: muster-agent --join " + parts_->dial_in->join_file();
+      parts_->dial_in == nullptr ? "" : "; more hosts can join by: muster-agent --join " + parts_->dial_in->join_file();
   const int awaited = hosts.count_awaited();
   const std::string asked = awaited == 0 ? "" : fmt::format(" ({} being asked for GPUs)", awaited);
   return fmt::format("serving {} with {} {}{} and {} {}{}", base::join(parts_->addresses, ", "), count,

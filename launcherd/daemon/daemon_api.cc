@@ -31,8 +31,8 @@ DaemonApi::~DaemonApi() = default;
 void DaemonApi::resolve(const std::string& job, Resolved resolved) {
   if (job.empty() || job.size() > kLongestId) {
     resolved(base::error(job.empty() ? Code::kInvalidArgument : Code::kNotFound,
-                         "job: {}: give a job's id, or the beginning of it",
-                         job.empty() ? "it is empty" : "there is no job of so long a name"));
+                         "job: {}: give a job's id, or the first letters of one",
+                         job.empty() ? "the name is empty" : "the name is too long for a job's id"));
     return;
   }
   if (auto id = base::JobId::parse(job); id.ok()) {

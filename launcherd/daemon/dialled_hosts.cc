@@ -31,8 +31,8 @@ base::Status DialledHosts::read() {
     const auto words = base::split(line, ' ');
     const auto slots = words.size() == 2 ? base::parse_decimal(words[1], proto::kMaxEnrolledSlots) : std::nullopt;
     if (!slots || *slots == 0 || !proto::is_enrolment_name(words[0])) {
-      return base::error(base::Code::kDataLoss,
-                         "{} is damaged: remove it, and hosts that came by themselves come again", options_.file);
+      return base::error(base::Code::kDataLoss, "{} is damaged: remove it; the agents that dialled in will join again",
+                         options_.file);
     }
     came_[std::string(words[0])].slots = static_cast<int>(*slots);
   }
@@ -67,7 +67,7 @@ void DialledHosts::come(const std::string& name, int slots) {
   const bool is_other = is_new || host.slots != slots;
   host.slots = slots;
   if (is_new) {
-    options_.on_line(fmt::format("{} has come, with {} {}", name, slots, slots == 1 ? "slot" : "slots"));
+    options_.on_line(fmt::format("{} joined with {} {}", name, slots, slots == 1 ? "slot" : "slots"));
   }
   if (is_other) changed();
 }
@@ -86,7 +86,7 @@ void DialledHosts::look(std::string name) {  // NOLINT(performance-unnecessary-v
   if (options_.is_here(name)) return;
   came_.erase(found);
   options_.on_left(name);
-  options_.on_line(fmt::format("{} has left: its agent is not there any more", name));
+  options_.on_line(fmt::format("{} left: its agent is no longer connected", name));
   changed();
 }
 
@@ -94,7 +94,9 @@ void DialledHosts::changed() {
   std::string text;
   for (const auto& [name, host] : came_) text += fmt::format("{} {}\n", name, host.slots);
   if (const base::Status written = base::write_file_durably(options_.file, text, kOwnerOnly); !written.ok()) {
-    options_.on_line(fmt::format("the next launcherd will not know which hosts have come: {}", written.message()));
+    options_.on_line(
+        fmt::format("the list of joined hosts could not be stored, so the next launcherd will not know them: {}",
+                    written.message()));
   }
   options_.on_hosts(hosts());
 }

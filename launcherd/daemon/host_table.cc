@@ -46,7 +46,7 @@ SlotHost* HostTable::known(const std::string& name) {
 base::Result<const SlotHost*> HostTable::find(const std::string& name) const {
   const auto found = index_.find(name);
   if (found != index_.end()) return &hosts_[found->second];
-  return base::error(base::Code::kNotFound, "{} is none of launcherd's hosts: muster hosts lists them",
+  return base::error(base::Code::kNotFound, "{} is not one of launcherd's hosts: muster hosts lists them",
                      name.empty() ? "an empty name" : base::printable(name.substr(0, 64)));
 }
 

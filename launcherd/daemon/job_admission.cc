@@ -57,7 +57,7 @@ base::Status check_placement(const JobNeed& need, const model::JobSpec& job, std
   const std::size_t bytes = recovery_bytes(recovery).size() + kBesidePlacement;
   if (bytes <= kLongestBlob) return base::ok_status();
   return base::error(Code::kInvalidArgument,
-                     "spec.size: where its {} ranks would run takes {} bytes in the job store, at most {} are stored: "
+                     "spec.size: the placement of {} ranks takes {} bytes in the job store, more than its limit of {}: "
                      "ask for fewer ranks",
                      need.ranks(), bytes, kLongestBlob);
 }
@@ -152,26 +152,26 @@ void JobAdmission::answer_again(std::shared_ptr<Candidate> candidate, Reply<v1::
     store_new(std::move(candidate), std::move(reply));
     return;
   }
-  store_->read<Known>(
-      [request_id](StoreReader& reader) { return read_known(reader, request_id); },
-      [this, is_alive = std::weak_ptr<bool>(is_alive_), candidate, reply](base::Result<Known> known) {
-        if (is_alive.expired()) return;
-        if (known.status().code() == Code::kNotFound) {
-          candidate->job.id = base::JobId::random();
-          store_new(candidate, reply);
-          return;
-        }
-        if (!known.ok()) {
-          reply(known.status());
-          return;
-        }
-        if (known->spec.request().SerializeAsString() != candidate->job.request.SerializeAsString()) {
-          reply(base::error(Code::kAlreadyExists, "request_id: it was used for job {}, which asks for something else",
-                            known->id.str()));
-          return;
-        }
-        reply(response_for(known->id));
-      });
+  store_->read<Known>([request_id](StoreReader& reader) { return read_known(reader, request_id); },
+                      [this, is_alive = std::weak_ptr<bool>(is_alive_), candidate, reply](base::Result<Known> known) {
+                        if (is_alive.expired()) return;
+                        if (known.status().code() == Code::kNotFound) {
+                          candidate->job.id = base::JobId::random();
+                          store_new(candidate, reply);
+                          return;
+                        }
+                        if (!known.ok()) {
+                          reply(known.status());
+                          return;
+                        }
+                        if (known->spec.request().SerializeAsString() != candidate->job.request.SerializeAsString()) {
+                          reply(base::error(Code::kAlreadyExists,
+                                            "request_id: already used for job {} with another request; use a new one",
+                                            known->id.str()));
+                          return;
+                        }
+                        reply(response_for(known->id));
+                      });
 }
 
 }  // namespace muster::launcherd::daemon

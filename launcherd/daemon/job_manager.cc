@@ -27,7 +27,7 @@ bool is_wrong_in_itself(const base::Status& status) {
 }
 
 base::Status not_open(const base::JobId& id) {
-  return base::error(Code::kNotFound, "there is no open job {}", id.str());
+  return base::error(Code::kNotFound, "job {} is not open: it has ended or never existed", id.str());
 }
 
 }  // namespace
@@ -53,11 +53,11 @@ JobManager::OpenJob* JobManager::find(const base::JobId& id) {
 
 void JobManager::submit(const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply) {
   if (is_leaving_) {
-    reply(base::error(Code::kUnavailable, "launcherd is being ended: submit to the next one"));
+    reply(base::error(Code::kUnavailable, "launcherd is shutting down: submit again after its restart"));
     return;
   }
   if (jobs_.size() + held_.size() >= kMostOpenJobs) {
-    reply(base::error(Code::kResourceExhausted, "{} jobs wait or run already: submit again later", jobs_.size()));
+    reply(base::error(Code::kResourceExhausted, "{} jobs are open already: submit again later", jobs_.size()));
     return;
   }
   held_.take(request, std::move(reply));
@@ -182,7 +182,7 @@ void JobManager::kill(const base::JobId& id, bool at_once, std::function<void(ba
     return;
   }
   if (job->running == nullptr) {
-    end_waiting(id, model::JobState::kKilled, model::kTerminated, "killed while it waited", std::move(done));
+    end_waiting(id, model::JobState::kKilled, model::kTerminated, "killed while it waited for slots", std::move(done));
     return;
   }
   job->running->stop(StopCause::kTerminate, "killed");
@@ -194,7 +194,7 @@ void JobManager::pass_deadline(const base::JobId& id) {
   OpenJob* const job = find(id);
   if (job == nullptr || job->has_ended) return;
   if (job->running == nullptr) {
-    end_waiting(id, model::JobState::kKilled, model::kTimedOut, "its deadline passed while it waited",
+    end_waiting(id, model::JobState::kKilled, model::kTimedOut, "its deadline passed while it waited for slots",
                 [](const base::Status&) {});
   } else {
     job->running->stop(StopCause::kTimeout, "its deadline has passed");
@@ -265,7 +265,7 @@ base::Status JobManager::signal(const base::JobId& id, int signo) {
   OpenJob* const job = find(id);
   if (job == nullptr) return not_open(id);
   if (job->running == nullptr) {
-    return base::error(Code::kFailedPrecondition, "job {} waits for slots: no rank of it runs", id.str());
+    return base::error(Code::kFailedPrecondition, "job {} waits for slots: none of its ranks is running", id.str());
   }
   return job->running->signal_ranks(signo);
 }
@@ -275,7 +275,7 @@ base::Status JobManager::stacks(const base::JobId& id, const std::vector<int>& r
   OpenJob* const job = find(id);
   if (job == nullptr) return not_open(id);
   if (job->running == nullptr) {
-    return base::error(Code::kFailedPrecondition, "job {} waits for slots: no rank of it runs", id.str());
+    return base::error(Code::kFailedPrecondition, "job {} waits for slots: none of its ranks is running", id.str());
   }
   return job->running->stacks(ranks, std::move(on_process), std::move(done));
 }
@@ -311,9 +311,9 @@ void JobManager::leave(base::Loop::Task done) {
     // full.
     if (job.running == nullptr || job.running->holds()) continue;
     is_any = true;
-    job.running->stop(StopCause::kTerminate, "launcherd was ended");
+    job.running->stop(StopCause::kTerminate, "launcherd was stopped");
   }
-  held_.refuse_all(base::error(Code::kUnavailable, "launcherd is being ended: submit to the next one"));
+  held_.refuse_all(base::error(Code::kUnavailable, "launcherd is shutting down: submit again after its restart"));
   if (is_again) return;
   left_ = std::move(done);
   if (!is_any) std::exchange(left_, nullptr)();

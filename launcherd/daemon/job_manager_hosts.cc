@@ -22,16 +22,16 @@ BootstrapTarget target_of(const model::HostSpec& host) {
 // Returns the problem text of a host. `problem` is that of its agent.
 std::string problem_of(const SlotHost& host, const std::string& problem) {
   if (host.source == SlotSource::kAwaited)
-    return "being asked how many GPUs it has: so many slots; no job starts there before";
+    return "launcherd is asking it for its GPUs, one slot each; no job starts there before the answer";
   if (host.source != SlotSource::kUnknown || problem.empty()) return problem;
-  return problem + "; it counts as one slot, as its GPUs are not known";
+  return problem + "; it counts as one slot because its GPUs are unknown";
 }
 
 }  // namespace
 
 void JobManager::drain(const std::string& host, const std::string& reason, Reply<v1::LauncherHost> reply) {
   if (reason.size() > 1024) {
-    reply(base::error(Code::kInvalidArgument, "reason: {} bytes are more than 1024", reason.size()));
+    reply(base::error(Code::kInvalidArgument, "reason: {} bytes exceed the limit of 1024", reason.size()));
     return;
   }
   store_host(hosts_.drained(host, base::printable(reason), surroundings_.clock->wall()), std::move(reply));
@@ -125,9 +125,9 @@ void JobManager::agent_changed(const std::string& name) {
   const bool was_down = host.is_down;
   hosts_.set_down(name, is_down);
   if (is_down && !was_down) {
-    surroundings_.on_line(fmt::format("{}; jobs wait for it, and it is tried again{}",
+    surroundings_.on_line(fmt::format("{}; jobs wait for it, and launcherd tries it again{}",
                                       surroundings_.pool->view(target).problem,
-                                      was_awaited ? "; it counts as one slot, as its GPUs are not known" : ""));
+                                      was_awaited ? "; it counts as one slot because its GPUs are unknown" : ""));
   } else if (!is_down && was_down) {
     surroundings_.on_line(fmt::format("{} is back", name));
     schedule();
@@ -136,7 +136,7 @@ void JobManager::agent_changed(const std::string& name) {
   if (!was_awaited || host.source == SlotSource::kAwaited) return;
   if (hosts_.count_awaited() == 0) {
     surroundings_.on_line(
-        fmt::format("hosts without slots were asked for their GPUs: {} slots in all", hosts_.total_slots()));
+        fmt::format("all hosts without given slots have reported their GPUs: {} slots in total", hosts_.total_slots()));
   }
   // Post, because a client that gets its reply may submit again.
   loop_.post(while_alive([this] { held_.look_again(); }));
@@ -156,8 +156,7 @@ void JobManager::learn(const std::string& name, const model::NodeShape& shape, c
   const std::vector<std::string> others = hosts_.other_names(name);
   if (!others.empty() && others != before) {
     surroundings_.on_line(
-        fmt::format("{} is the same host as {}: its slots are added, and jobs there have different "
-                    "GPUs and cores",
+        fmt::format("{} is the same host as {}: their slots are added up, and their jobs get different GPUs and cores",
                     name, base::join(others, ", ")));
   }
   for (auto& [id, job] : jobs_) {

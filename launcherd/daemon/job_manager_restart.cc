@@ -85,9 +85,9 @@ void JobManager::give_up(const StoredJob& stored, const v1::StoredSpec& spec, co
   job.retention = submission.ok() ? submission->retention : proto::Submission().retention;
   jobs_.insert_or_assign(stored.id, std::move(job));
   const bool has_waited = stored.state == model::JobState::kQueued;
-  const std::string reason =
-      has_waited ? fmt::format("it waited, and this launcherd does not understand it: {}: submit it again", why)
-                 : fmt::format("launcherd ended while it ran, and it cannot be found again: {}", why);
+  const std::string reason = has_waited
+                                 ? fmt::format("this launcherd cannot read the waiting job: {}; submit it again", why)
+                                 : fmt::format("launcherd ended while the job ran and cannot resume it: {}", why);
   surroundings_.on_line(fmt::format("job {}: {}", stored.id.str(), reason));
   record(stored.id,
          end_without_ranks(stored.id, stored.attempt, has_waited ? model::JobState::kFailed : model::JobState::kLost,

@@ -150,7 +150,7 @@ base::Result<v1::StoredSpec> stored_spec(StoreReader& reader, const base::JobId&
   MUSTER_ASSIGN_OR_RETURN(const std::string bytes, reader.spec(id));
   v1::StoredSpec spec;
   if (!spec.ParseFromString(bytes)) {
-    return base::error(base::Code::kDataLoss, "job {}: its stored spec is none: restore a copy of the job store",
+    return base::error(base::Code::kDataLoss, "job {}: stored spec is corrupt; restore a copy of the job store",
                        id.str());
   }
   return spec;
@@ -161,7 +161,7 @@ base::Result<proto::Submission> stored_submission(StoreReader& reader, const bas
   MUSTER_ASSIGN_OR_RETURN(const std::string bytes, reader.environment(id));
   v1::StoredEnvironment environment;
   if (!environment.ParseFromString(bytes)) {
-    return base::error(base::Code::kDataLoss, "job {}: its stored environment is none: submit it again", id.str());
+    return base::error(base::Code::kDataLoss, "job {}: stored environment is corrupt; submit the job again", id.str());
   }
   *spec.mutable_request()->mutable_environment() = std::move(*environment.mutable_environment());
   *spec.mutable_request()->mutable_role_environment() = std::move(*environment.mutable_role_environment());

@@ -36,8 +36,8 @@ class LastingOutput final : public OutputSink {
       const std::lock_guard lock(mutex_);
       gone_[host] += bytes;
     }
-    on_failure_(base::error(base::Code::kDataLoss, "{} bytes of {}, which this machine's disk had taken and lost",
-                            bytes, host));
+    on_failure_(base::error(base::Code::kDataLoss,
+                            "{} bytes from {}: this machine's disk confirmed the write and lost it", bytes, host));
     return told(journal_->lost(bytes, host));
   }
   base::Status end_agent(int agent) override { return told(journal_->end_agent(agent)); }

@@ -47,12 +47,12 @@ class Taken {
 base::Status why_none(const JobNeed& need, const KnownHost& known, const SlotHost& host, Wishes wishes, bool had_one,
                       const base::Status& why) {
   if (had_one) {
-    return base::error(Code::kFailedPrecondition, "its cores or GPUs are others than when the job was placed: {}",
+    return base::error(Code::kFailedPrecondition, "its cores or GPUs have changed since the job was placed: {}",
                        why.message());
   }
   const auto alone = share_of(need.share, known.shape, {}, host.all_slots(), wishes);
   if (!alone.ok()) return alone.status();  // impossible even without other jobs
-  return base::error(Code::kUnavailable, "{}: other jobs have them", why.message());
+  return base::error(Code::kUnavailable, "{}: other jobs use them", why.message());
 }
 
 }  // namespace

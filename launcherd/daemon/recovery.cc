@@ -10,7 +10,7 @@ namespace muster::launcherd::inline daemon {
 namespace {
 
 base::Status no_recovery() {
-  return base::error(base::Code::kDataLoss, "what is stored of where it runs makes no sense");
+  return base::error(base::Code::kDataLoss, "the stored record of where it runs is corrupt");
 }
 
 void set_share(const std::optional<model::HostShare>& share, v1::HostShare& to) {

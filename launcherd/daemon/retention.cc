@@ -99,7 +99,8 @@ void Retention::remove_output(const base::JobId& job) {
   const std::string folder = jobs_directory_ + "/" + job.str();
   std::error_code failed;
   std::filesystem::remove_all(folder, failed);
-  if (failed) on_line_(fmt::format("the output of job {} is left in {}: {}", job.str(), folder, failed.message()));
+  if (failed)
+    on_line_(fmt::format("cannot remove the output of job {} in {}: {}", job.str(), folder, failed.message()));
 }
 
 // Removes the records first. A job without output is still complete, but output without a job has no owner.

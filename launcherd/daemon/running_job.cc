@@ -272,7 +272,7 @@ void RunningJob::stop(StopCause cause, const std::string& reason) {
 base::Status RunningJob::signal_ranks(int signo) {
   MUSTER_RETURN_IF_ERROR(check_signal(signo));
   if (job_ == nullptr || is_over_ || state_ != model::JobState::kRunning) {
-    return base::error(base::Code::kFailedPrecondition, "job {} is {}: its ranks do not run", id_.str(),
+    return base::error(base::Code::kFailedPrecondition, "job {} is {}: its ranks are not running", id_.str(),
                        model::name_of(state_));
   }
   job_->signal_ranks(signo);
@@ -282,7 +282,7 @@ base::Status RunningJob::signal_ranks(int signo) {
 base::Status RunningJob::stacks(const std::vector<int>& ranks, std::function<void(v1::ProcessStack)> on_process,
                                 base::Loop::Task done) {
   if (job_ == nullptr || is_over_) {
-    return base::error(base::Code::kFailedPrecondition, "job {} is {}: no rank runs", id_.str(),
+    return base::error(base::Code::kFailedPrecondition, "job {} is {}: no rank is running", id_.str(),
                        model::name_of(state_));
   }
   return job_->stacks(ranks, std::move(on_process), std::move(done));
@@ -436,8 +436,8 @@ std::string RunningJob::end_reason(const JobOutcome& outcome) const {
 std::string RunningJob::with_what_is_gone(std::string reason) const {
   for (const auto& [host, bytes] : sink_->gone()) {
     if (!reason.empty()) reason += "; ";
-    reason += fmt::format("{} bytes of the output of {} are lost: launcherd's disk had taken them and lost them", bytes,
-                          host);
+    reason += fmt::format("{} bytes of the output of {} are lost: launcherd's disk confirmed the write and lost it",
+                          bytes, host);
   }
   return reason;
 }

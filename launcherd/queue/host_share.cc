@@ -139,7 +139,7 @@ Result<std::vector<std::string>> named_devices(const ShareWish& wish, const Node
       const HostUse::Users users = users_of(use, node, id);
       const bool may_share = is_by_role ? is_open : wish.pinning.share_gpu;
       if (users.count > 0 && !(users.are_open && may_share)) {
-        return error(Code::kInvalidArgument, "{} {}, which another job has",
+        return error(Code::kInvalidArgument, "{} {}, which another job uses",
                      is_by_role ? "one of its roles names" : "its ranks are placed on", id);
       }
       if (std::ranges::find(devices, id) == devices.end()) devices.push_back(id);

@@ -32,8 +32,8 @@ std::vector<model::HostSpec> merged_hosts(const std::vector<model::HostSpec>& li
 base::Status check_hosts(const JobNeed& need, std::span<const SlotHost> hosts) {
   for (const model::HostSpec& wanted : need.request.hosts) {
     if (find_host(hosts, wanted.name) == nullptr) {
-      return base::error(Code::kInvalidArgument, "spec.hosts: {} is none of launcherd's hosts: muster hosts lists them",
-                         wanted.name);
+      return base::error(Code::kInvalidArgument,
+                         "spec.hosts: {} is not one of launcherd's hosts: muster hosts lists them", wanted.name);
     }
   }
   return base::ok_status();
@@ -96,7 +96,7 @@ base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHos
   MUSTER_RETURN_IF_ERROR(check_hosts(need, hosts));
   const long ranks = job.placement.np > 0 ? job.placement.np : ranks_left_to_hosts(need, hosts);
   if (ranks > model::kMaxRanks) {
-    return base::error(Code::kInvalidArgument, "spec.size: {} ranks are more than the {} of one job", ranks,
+    return base::error(Code::kInvalidArgument, "spec.size: {} ranks exceed the limit of {} for one job", ranks,
                        model::kMaxRanks);
   }
   need.request.np = static_cast<int>(ranks);

@@ -137,7 +137,7 @@ std::string JobQueue::Reasons::of(const base::JobId& id) {
   if (const std::string& why = of_kind(entry.kind); !why.empty()) return why;
   const Entry* const first = head();
   if (first == nullptr || first == &entry) return "waits for its turn";
-  return fmt::format("the free slots are kept for job {}, which comes before it: that {}", first->id.str(),
+  return fmt::format("the free slots are reserved for job {}, which is first in the queue and {}", first->id.str(),
                      of_kind(first->kind));
 }
 

@@ -38,7 +38,8 @@ std::string closed_remark(const std::vector<const SlotHost*>& hosts) {
   if (!drained.empty()) remark += fmt::format("; {} {} drained", names(drained), drained.size() == 1 ? "is" : "are");
   if (!down.empty()) remark += fmt::format("; {} cannot be reached", names(down));
   if (!asked.empty()) {
-    remark += fmt::format("; {} {} being asked for GPUs", names(asked), asked.size() == 1 ? "is" : "are");
+    remark += fmt::format("; {} not reported {} GPUs yet", names(asked) + (asked.size() == 1 ? " has" : " have"),
+                          asked.size() == 1 ? "its" : "their");
   }
   return remark;
 }
@@ -50,17 +51,19 @@ std::string uncounted_remark(const std::vector<const SlotHost*>& hosts) {
     return host->source == SlotSource::kAwaited || host->source == SlotSource::kUnknown;
   });
   if (uncounted.empty()) return "";
-  return fmt::format("; {} {} as one slot, since {} GPUs are not known (muster hosts says why)", names(uncounted),
-                     uncounted.size() == 1 ? "counts" : "count each", uncounted.size() == 1 ? "its" : "their");
+  return fmt::format("; {} {} as one slot, because {} GPUs are unknown (muster hosts shows the reason)",
+                     names(uncounted), uncounted.size() == 1 ? "counts" : "count each",
+                     uncounted.size() == 1 ? "its" : "their");
 }
 
 std::string why_no_places(const JobNeed& need, std::span<const SlotHost> hosts) {
   for (const auto& [name, count] : ranks_by_host(need)) {
     const SlotHost* const host = find_host(hosts, name);
-    if (host == nullptr) return fmt::format("needs host {}, which launcherd's list does not have any more", name);
+    if (host == nullptr) return fmt::format("needs host {}, which is no longer in launcherd's list", name);
     if (host->is_drained) return fmt::format("needs {} on {}, which is drained", slot_count(count), name);
     if (host->is_down) return fmt::format("needs {} on {}, which cannot be reached", slot_count(count), name);
-    if (!host->is_open()) return fmt::format("needs {} on {}, which is being asked for GPUs", slot_count(count), name);
+    if (!host->is_open())
+      return fmt::format("needs {} on {}, which has not reported its GPUs yet", slot_count(count), name);
     if (host->free() < count) {
       return fmt::format("needs {} on {}, {} {} free there", slot_count(count), name, host->free(),
                          host->free() == 1 ? "is" : "are");
@@ -74,12 +77,11 @@ std::string missing_share(const JobNeed& need, std::span<const SlotHost> hosts, 
   const auto asked = std::ranges::find_if(
       hosts, [&](const SlotHost& host) { return host.is_open() && may_use(need, host) && host.is_asked(); });
   if (asked != hosts.end()) {
-    return fmt::format("waits until {} has told what cores and GPUs it has: another job is being started there",
-                       asked->host.name);
+    return fmt::format("waits until {} reports its cores and GPUs: another job is starting there", asked->host.name);
   }
   const auto unknown = std::ranges::find_if(hosts, [&](const SlotHost& host) { return waits_for_news(need, host); });
   if (unknown != hosts.end()) {
-    return fmt::format("waits until {} has told what {} it has", unknown->host.name,
+    return fmt::format("waits until {} reports its {}", unknown->host.name,
                        need.share.pinning.bind_to == model::BindTo::kDepth ? "cores and GPUs" : "GPUs");
   }
   Offers offers(need, hosts, known);
@@ -99,7 +101,7 @@ std::string missing_share(const JobNeed& need, std::span<const SlotHost> hosts, 
 // The list of hosts may still grow, so the job waits. The text also reports if no host in the list could ever run it.
 std::string why_no_share(const JobNeed& need, std::span<const SlotHost> hosts, DeviceLists* known) {
   const std::string why = missing_share(need, hosts, known);
-  return never_fits(need, hosts) ? why + "; no host that is there now could ever run it" : why;
+  return never_fits(need, hosts) ? why + "; none of the present hosts could ever run it" : why;
 }
 
 }  // namespace
@@ -108,7 +110,7 @@ std::string why_not(const JobNeed& need, std::span<const SlotHost> hosts, Device
   for (const model::HostSpec& wanted : need.request.hosts) {
     const bool is_known =
         std::ranges::any_of(hosts, [&](const SlotHost& host) { return host.host.name == wanted.name; });
-    if (!is_known) return fmt::format("needs host {}, which launcherd's list does not have any more", wanted.name);
+    if (!is_known) return fmt::format("needs host {}, which is no longer in launcherd's list", wanted.name);
   }
   if (!need.places.empty()) {
     const std::string why = why_no_places(need, hosts);
@@ -132,7 +134,7 @@ std::string why_never(const JobNeed& need, std::span<const SlotHost> hosts) {
   if (!need.places.empty()) return fmt::format("spec.hosts.ranks: {}", why_no_places(need, hosts));
   Offers offers(need, hosts, nullptr);
   const auto usable = offers.usable_hosts();
-  return fmt::format("spec.size: {} are needed, and {} together {} {} for this job{}{}", slot_count(need.ranks()),
+  return fmt::format("spec.size: the job needs {}, but {} together {} only {} for it{}{}", slot_count(need.ranks()),
                      names(usable), usable.size() == 1 ? "has" : "have", offers.total(Room::kIdle),
                      need.request.oversubscribe ? "" : ": ask for fewer, or set oversubscribe (--oversubscribe)",
                      uncounted_remark(usable));

@@ -81,10 +81,10 @@ def test_a_job_that_could_never_run_is_refused(launcherd):
 def test_a_refusal_names_options(launcherd):
     """Not the fields of the API."""
     result = launcherd.muster("submit", "-np", "9", "true")
-    assert result.stderr.startswith("muster submit: -np: 9 slots are needed"), result
+    assert result.stderr.startswith("muster submit: -np: the job needs 9 slots"), result
     assert "--oversubscribe" in result.stderr and "spec." not in result.stderr, result
     result = launcherd.hvdrun(["--launcher", "auto", "-np", "9", "true"])
-    assert result.rc == 2 and result.stderr.startswith("hvdrun: -np: 9 slots are needed"), result
+    assert result.rc == 2 and result.stderr.startswith("hvdrun: -np: the job needs 9 slots"), result
 
 
 def test_a_name_is_a_job(launcherd):
@@ -141,7 +141,7 @@ def test_a_submission_that_is_tried_again_is_one_job(launcherd):
     first = launcherd.submit("--request-id", "nightly", "true")
     assert launcherd.submit("--request-id", "nightly", "true") == first
     other = launcherd.muster("submit", "--request-id", "nightly", "false")
-    assert other.returncode == 2 and f"it was used for job {first}" in other.stderr, other
+    assert other.returncode == 2 and f"already used for job {first}" in other.stderr, other
     assert len(launcherd.asked("jobs", "--all", "--json").splitlines()) == 1
 
 

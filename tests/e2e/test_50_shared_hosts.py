@@ -149,7 +149,7 @@ def test_a_host_that_turns_out_to_be_another_one(no_leftovers, launcherd):
     all_of_it, its = running(daemon, "-np", "2", "-H", "n1")
     assert len(its.split(",")) == 4
     waits = daemon.submit("-np", "1", "-H", "n1-v6", *HOLD)
-    why = "n1-v6: 0 of 4 GPUs are free there: other jobs have them"
+    why = "n1-v6: 0 of 4 GPUs are free there: other jobs use them"
     assert testing.eventually(lambda: daemon.job(waits).get("reason") == why, 20), daemon.job(waits)
     daemon.asked("kill", all_of_it)
     assert len(seen_by(daemon, waits).split(",")) == 1

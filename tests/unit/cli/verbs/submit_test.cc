@@ -105,7 +105,7 @@ TEST(Submit, RefusalsNameOptionsInsteadOfFields) {
     return in_words_of_options({code, message}).message();
   };
   EXPECT_EQ(said("spec.size: 17 slots are needed"), "-np: 17 slots are needed");
-  EXPECT_EQ(said("spec.hosts: n9 is none of launcherd's hosts"), "-H: n9 is none of launcherd's hosts");
+  EXPECT_EQ(said("spec.hosts: n9 is not one of launcherd's hosts"), "-H: n9 is not one of launcherd's hosts");
   EXPECT_EQ(said("spec.gpus_per_rank: 3 are too many"), "--gpus-per-rank: 3 are too many");
   EXPECT_EQ(said("priority: too high"), "--priority: too high");
   EXPECT_EQ(said("spec.no_such_field: x"), "spec.no_such_field: x");

@@ -60,8 +60,8 @@ TEST_F(DialledHostsTest, AHostThatComesIsInTheListUntilItHasLeft) {
   hosts->look_again("n7");
   loop.run();
   EXPECT_EQ(lists.back(), "n1:2 ");
-  EXPECT_THAT(said, HasSubstr("n7 has come, with 4 slots\n"));
-  EXPECT_THAT(said, HasSubstr("left: n7\nn7 has left"));
+  EXPECT_THAT(said, HasSubstr("n7 joined with 4 slots\n"));
+  EXPECT_THAT(said, HasSubstr("left: n7\nn7 left"));
 }
 
 TEST_F(DialledHostsTest, AHostWhoseAgentRunsStays) {

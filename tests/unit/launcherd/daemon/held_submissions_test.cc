@@ -74,7 +74,7 @@ TEST_F(HeldSubmissionsTest, WhoComesLaterWaitsAsLong) {
 TEST_F(HeldSubmissionsTest, WhoLeavesAnswersAll) {
   HeldSubmissions held = this->held(1h);
   take(held, 9);
-  held.refuse_all({base::Code::kUnavailable, "launcherd is being ended"});
+  held.refuse_all({base::Code::kUnavailable, "launcherd is shutting down"});
   ASSERT_EQ(refused_.size(), 1u);
   EXPECT_EQ(refused_.front().code(), base::Code::kUnavailable);
   EXPECT_EQ(held.size(), 0u);

@@ -196,21 +196,20 @@ TEST_F(JobManagerTest, HostsThatCannotBeAskedAreNamedAndCountAsOneSlot) {
   hosts_ = {{.name = "n1"}, {.name = "n2"}, {.name = "n3", .slots = 2}};
   has_changes_ = true;
   begin();
-  EXPECT_THAT(manager_->host_message("n1")->problem(), HasSubstr("being asked how many GPUs it has"));
+  EXPECT_THAT(manager_->host_message("n1")->problem(), HasSubstr("launcherd is asking it for its GPUs"));
   EXPECT_EQ(manager_->host_message("n3")->problem(), "");
   // Answered when both have been asked.
   const auto refused = submit(request_of(5));
   EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
   EXPECT_THAT(refused.status().message(), HasSubstr("n1..n3 together have 4"));
   EXPECT_THAT(refused.status().message(),
-              HasSubstr("n1 and n2 count each as one slot, since their GPUs are not known"));
-  EXPECT_THAT(lines_,
-              ::testing::IsSupersetOf(
-                  {HasSubstr("host n1: cannot be reached; jobs wait for it, and it is tried again; it counts as "
-                             "one slot, as its GPUs are not known"),
-                   HasSubstr("hosts without slots were asked for their GPUs: 4 slots in all")}));
+              HasSubstr("n1 and n2 count each as one slot, because their GPUs are unknown"));
+  EXPECT_THAT(lines_, ::testing::IsSupersetOf(
+                          {HasSubstr("host n1: cannot be reached; jobs wait for it, and launcherd tries it again; it "
+                                     "counts as one slot because its GPUs are unknown"),
+                           HasSubstr("all hosts without given slots have reported their GPUs: 4 slots in total")}));
   EXPECT_EQ(manager_->host_message("n1")->problem(),
-            "host n1: cannot be reached; it counts as one slot, as its GPUs are not known");
+            "host n1: cannot be reached; it counts as one slot because its GPUs are unknown");
   EXPECT_EQ(manager_->host_message("n1")->slots(), 1);
   EXPECT_EQ(manager_->hosts().total_slots(), 4);
   manager_->replace_hosts({{.name = "n1"}, {.name = "n2", .slots = 4}});  // it is down still
@@ -412,8 +411,7 @@ TEST_F(JobManagerTest, NobodyComesToAJobOfWhichNobodyKnowsWhatItHas) {
   const SlotHost& host = manager_->hosts().slots()[0];
   EXPECT_EQ(host.used, 1);
   EXPECT_TRUE(host.is_asked());
-  EXPECT_EQ(reason(waits->job_id()),
-            "waits until n1 has told what cores and GPUs it has: another job is being started there");
+  EXPECT_EQ(reason(waits->job_id()), "waits until n1 reports its cores and GPUs: another job is starting there");
 }
 
 // It may have been written by another launcherd than this one.

@@ -149,7 +149,7 @@ TEST_F(SettleShares, AShareThatCannotBeReplacedIsAnErrorAndStays) {
   const auto settled =
       settle_shares(need(2), placement, {{"n1", node_}, {"n2", node_}}, Settling::kBeforeLaunch, table_);
   EXPECT_EQ(settled.status().code(), base::Code::kFailedPrecondition);
-  EXPECT_THAT(settled.status().message(), ::testing::StartsWith("n1: its cores or GPUs are others than when"));
+  EXPECT_THAT(settled.status().message(), ::testing::StartsWith("n1: its cores or GPUs have changed since"));
   EXPECT_TRUE(use("n1").devices().contains("GPU-old"));
   EXPECT_TRUE(use("n2").shares().empty()) << "what was decided before it is given back";
 }
@@ -161,7 +161,7 @@ TEST_F(SettleShares, WhatOthersHaveMayBeWaitedFor) {
   const model::Placement placement = ranks_on({"n2"});
   const auto settled = settle_shares(need(1), placement, {{"n2", node_}}, Settling::kBeforeLaunch, table_);
   EXPECT_EQ(settled.status().code(), base::Code::kUnavailable);
-  EXPECT_EQ(settled.status().message(), "n2: 0 of 2 GPUs are free there: other jobs have them");
+  EXPECT_EQ(settled.status().message(), "n2: 0 of 2 GPUs are free there: other jobs use them");
   const JobNeed too_much = need(1, {.gpu_bind = model::GpuBind::kOne, .gpus_per_rank = 3});
   const auto refused = settle_shares(too_much, placement, {{"n2", node_}}, Settling::kBeforeLaunch, table_);
   EXPECT_EQ(refused.status().code(), base::Code::kInvalidArgument);

@@ -175,7 +175,7 @@ TEST(HostShare, PlacedRanksDoNotGetWhatOthersHave) {
   placed.places = {{.rank = 0, .host = "n1", .cpus = {2}, .gpus = {"GPU-2"}}};
   EXPECT_EQ(start(placed, hosts), (model::HostShare{.cpus = {2, 10}, .devices = {"GPU-2"}}));
   EXPECT_FALSE(start(placed, hosts));
-  EXPECT_THAT(why_not(placed, hosts), HasSubstr("GPU-2, which another job has"));
+  EXPECT_THAT(why_not(placed, hosts), HasSubstr("GPU-2, which another job uses"));
   std::set<std::string> others;
   for (int job = 0; job < 3; ++job) others.insert(start(need(1), hosts)->devices.at(0));
   EXPECT_EQ(others, (std::set<std::string>{"GPU-0", "GPU-1", "GPU-3"}));
@@ -195,7 +195,7 @@ TEST(HostShare, GpusThatRolesNameAreTheirs) {
     ASSERT_TRUE(share);
     EXPECT_THAT(share->devices, ElementsAre("GPU-0", "GPU-5", "GPU-6"));
     EXPECT_FALSE(start(with_role("6", pinning), hosts));
-    EXPECT_EQ(why_not(with_role("6", pinning), hosts), "n1: one of its roles names GPU-6, which another job has");
+    EXPECT_EQ(why_not(with_role("6", pinning), hosts), "n1: one of its roles names GPU-6, which another job uses");
     EXPECT_TRUE(start(with_role("7", pinning), hosts));
     EXPECT_EQ(hosts[0].use.devices().size(), 5u);
     for (int job = 0; job < 3; ++job) EXPECT_EQ(start(need(1, pinning), hosts)->devices.size(), 1u);
@@ -341,7 +341,7 @@ TEST(HostShare, ADepthIsNeverOfOtherJobsCores) {
 }
 
 TEST(HostShare, AJobThatNoHostCanEverRunIsToldSo) {
-  constexpr const char* kNever = "; no host that is there now could ever run it";
+  constexpr const char* kNever = "; none of the present hosts could ever run it";
   const JobNeed deep = need(1, {.bind_to = BindTo::kDepth, .depth = 32});
   std::vector<SlotHost> hosts = {host("n1", 4, node_of(4, 0)), host("n2", 4, node_of(4, 0))};
   EXPECT_THAT(why_not(deep, hosts), HasSubstr(kNever));
@@ -388,7 +388,7 @@ TEST(HostShare, WhatCanNeverBeHadIsRefused) {
   queue.add(id, 0, 0, *wanted);
   hosts = {host("n1", 4, node_of(8, 2))};
   EXPECT_THAT(queue.start(hosts), IsEmpty());
-  EXPECT_EQ(queue.reason(id, hosts), "needs 3 GPUs, 2 are free on n1; no host that is there now could ever run it");
+  EXPECT_EQ(queue.reason(id, hosts), "needs 3 GPUs, 2 are free on n1; none of the present hosts could ever run it");
   hosts = {host("n1", 4, node_of(8, 3))};
   EXPECT_EQ(queue.start(hosts).size(), 1u);
 }
@@ -401,7 +401,7 @@ TEST(HostShare, WhatNoHostHasIsWaitedForWhereMoreHostsMayCome) {
   std::vector<SlotHost> hosts = {host("n1", 4, node_of(8, 2))};
   const auto wanted = need_of(job, hosts, true);
   ASSERT_TRUE(wanted.ok()) << wanted.status();
-  EXPECT_EQ(why_not(*wanted, hosts), "needs 3 GPUs, 2 are free on n1; no host that is there now could ever run it");
+  EXPECT_EQ(why_not(*wanted, hosts), "needs 3 GPUs, 2 are free on n1; none of the present hosts could ever run it");
   job.pinning = {.gpu_order = model::GpuOrder::kList, .gpu_list = {7}};
   EXPECT_THAT(why_not(*need_of(job, hosts, true), hosts), HasSubstr("n1: --gpu-order names GPU 7"));
   // Who names his hosts is refused, as for want of slots.
@@ -429,7 +429,7 @@ TEST(HostShare, WhoAsksForGpusOrCoresIsStartedWhereTheyAreKnown) {
     queue.add(id, 0, 0, each);
     EXPECT_THAT(queue.start(hosts), IsEmpty());
     EXPECT_THAT(queue.reason(id, hosts),
-                ::testing::MatchesRegex("waits until n1 has told what (cores and )?GPUs it has"));
+                ::testing::MatchesRegex("waits until n1 reports its (cores and )?GPUs it has"));
     const auto asked = queue.hosts_to_ask(hosts);
     ASSERT_EQ(asked.size(), each.places.empty() ? 2u : 1u);
     EXPECT_EQ(asked[0].name, "n1");
@@ -438,7 +438,7 @@ TEST(HostShare, WhoAsksForGpusOrCoresIsStartedWhereTheyAreKnown) {
     hosts[0] = host("n1", 2, node_of(8, 2));
     if (each.request.oversubscribe) {
       EXPECT_THAT(queue.start(hosts), IsEmpty());
-      EXPECT_EQ(queue.reason(id, hosts), "waits until n2 has told what GPUs it has");
+      EXPECT_EQ(queue.reason(id, hosts), "waits until n2 reports its GPUs it has");
       hosts[1].is_down = true;  // it cannot be asked
     }
     if (!each.request.oversubscribe) {
@@ -482,7 +482,7 @@ TEST(HostShare, OneJobAtATimeFindsOutWhatAHostHas) {
   ASSERT_EQ(started.size(), 1u);
   EXPECT_FALSE(started[0].placement.hosts[0].share);
   EXPECT_EQ(queue.reason(*base::JobId::parse("bbbbbbbb"), hosts),
-            "waits until n1 has told what cores and GPUs it has: another job is being started there");
+            "waits until n1 reports its cores and GPUs: another job is starting there");
 }
 
 // One host of eight cores and four GPUs, which the list names twice.

@@ -76,7 +76,7 @@ TEST(JobQueue, TheHeadIsOvertakenOnlySoOften) {
     hosts[0].used = 1;  // the short ones have ended, the long one has not
   }
   EXPECT_EQ(overtakes, JobQueue::kMostOvertakes);
-  EXPECT_THAT(queue.reason(id(50), hosts), HasSubstr("kept for job aaaaaaaa"));
+  EXPECT_THAT(queue.reason(id(50), hosts), HasSubstr("reserved for job aaaaaaaa"));
   hosts[0].used = 0;
   EXPECT_THAT(names(queue.start(hosts)), ElementsAre("a"));
 }

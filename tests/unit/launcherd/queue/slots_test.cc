@@ -63,18 +63,18 @@ TEST(Slots, AHostThatIsAskedForItsGpusTakesNothing) {
   EXPECT_EQ(fitted(job_of(2), hosts), "n2:0,1");
   EXPECT_EQ(fitted(job_of(3), hosts), "none");  // may run when it is known
   EXPECT_EQ(why_not(*need_of(job_of(3), hosts), hosts),
-            "needs 3 slots, 2 are free on n1 and n2; n1 is being asked for GPUs");
+            "needs 3 slots, 2 are free on n1 and n2; n1 has not reported its GPUs yet");
   model::JobSpec placed = job_of(1);
   placed.places = {{.rank = 0, .host = "n1"}};
-  EXPECT_EQ(why_not(*need_of(placed, hosts), hosts), "needs 1 slot on n1, which is being asked for GPUs");
+  EXPECT_EQ(why_not(*need_of(placed, hosts), hosts), "needs 1 slot on n1, which has not reported its GPUs yet");
 }
 
 TEST(Slots, WhoIsRefusedReadsWhichHostsAreNotCounted) {
   std::vector<SlotHost> hosts = {asked("n1"), host("n2", 2)};
   const std::string text =
-      "spec.size: 4 slots are needed, and n1 and n2 together have 3 for this job: ask for fewer, "
-      "or set oversubscribe (--oversubscribe); n1 counts as one slot, since its GPUs are not known (muster hosts says "
-      "why)";
+      "spec.size: the job needs 4 slots, but n1 and n2 together have only 3 for it: ask for fewer, "
+      "or set oversubscribe (--oversubscribe); n1 counts as one slot, because its GPUs are unknown (muster hosts shows "
+      "the reason)";
   EXPECT_EQ(fitted(job_of(4), hosts), text);
   hosts[0].source = SlotSource::kUnknown;
   EXPECT_EQ(fitted(job_of(4), hosts), text);
@@ -97,7 +97,7 @@ TEST(Slots, HostsThatAreNamedAreTheOnlyOnes) {
   const std::vector<SlotHost> hosts = {host("n1", 4), host("n2", 4), host("n3", 4)};
   EXPECT_EQ(fitted(job_of(0, {{.name = "n2"}}), hosts), "n2:0,1,2,3");
   EXPECT_EQ(fitted(job_of(3, {{.name = "n3", .slots = 2}, {.name = "n1"}}), hosts), "n3:0,1 n1:2");
-  EXPECT_THAT(fitted(job_of(1, {{.name = "n9"}}), hosts), HasSubstr("n9 is none of launcherd's hosts"));
+  EXPECT_THAT(fitted(job_of(1, {{.name = "n9"}}), hosts), HasSubstr("n9 is not one of launcherd's hosts"));
 }
 
 TEST(Slots, RanksPerHostBoundsEveryHost) {
@@ -108,7 +108,7 @@ TEST(Slots, RanksPerHostBoundsEveryHost) {
   job.placement.np = 3;
   EXPECT_EQ(fitted(job, hosts), "n1:0,1 n2:2");
   job.placement.np = 5;
-  EXPECT_THAT(fitted(job, hosts), HasSubstr("5 slots are needed, and n1 and n2 together have 4 for this job"));
+  EXPECT_THAT(fitted(job, hosts), HasSubstr("the job needs 5 slots, but n1 and n2 together have only 4 for it"));
 }
 
 TEST(Slots, MoreThanThereIsIsRefused) {
@@ -176,8 +176,7 @@ TEST(Slots, WhoWasLetInAsksForTheSameWithAnotherList) {
   const model::JobSpec job =
       job_of(0, {{.name = "n1", .slots = 1}, {.name = "gone", .slots = 1}, {.name = "n1", .slots = 2}});
   const JobNeed need = need_of(job, 4);
-  EXPECT_EQ(why_not(need, std::vector{host("n1", 4)}),
-            "needs host gone, which launcherd's list does not have any more");
+  EXPECT_EQ(why_not(need, std::vector{host("n1", 4)}), "needs host gone, which is no longer in launcherd's list");
   EXPECT_EQ(shown(fit(need, std::vector{host("gone", 1), host("n1", 4)})), "n1:0,1,2 gone:3");
 }
 
