@@ -145,7 +145,7 @@ base::Status HubFlows::take(Flow* flow, const proto::OutputFrame& frame) {
   flow->job_->sink->frame(flow->agent, header.sequence);
   const int rank = static_cast<int>(header.rank);
   if (header.kind != OutputKind::kFinish && flow->running_.count(rank) == 0) {
-    return base::error(Code::kPermissionDenied, "output of rank {}, which is not (any more) one of this agent", rank);
+    return base::error(Code::kPermissionDenied, "output of rank {}, which does not run at this agent", rank);
   }
   Job* const job = flow->job_;
   job->is_flush_due = true;

@@ -124,7 +124,7 @@ base::Result<JournalParse> parse_journal_record(std::string_view bytes) {
   const std::size_t size = journal_record_size(header.length);
   if (bytes.size() < size) return JournalParse{false, {}, size};
   if (get_little_endian<std::uint32_t>(from + size - kJournalTrailerSize) != size) {
-    return base::Status(base::Code::kDataLoss, "the record that begins here has another end");
+    return base::Status(base::Code::kDataLoss, "the record that begins here has a different length at its end");
   }
   return JournalParse{true, {header, bytes.substr(kJournalHeaderSize, header.length)}, size};
 }

@@ -82,7 +82,7 @@ base::Result<std::optional<JournalRecord>> JournalReader::previous() {
   const auto parse = parse_journal_record(bytes);
   if (!parse.ok()) return damaged(parse.status());
   if (!parse->is_whole || parse->size != *size) {
-    return damaged({base::Code::kDataLoss, "the record that ends here has another size"});
+    return damaged({base::Code::kDataLoss, "the record that ends here has a different length at its beginning"});
   }
   position_ -= *size;
   return std::optional(parse->record);

@@ -81,8 +81,8 @@ base::Result<std::unique_ptr<JournalSink>> JournalSink::open(const std::string& 
   struct stat about {};
   if (fstat(fd.get(), &about) != 0) return base::errno_error(errno, "open " + path);
   if (!S_ISREG(about.st_mode)) {
-    return base::error(base::Code::kFailedPrecondition, "{} is no file: the output of a job cannot be kept there",
-                       path);
+    return base::error(base::Code::kFailedPrecondition,
+                       "{} is not a regular file: cannot store the output of a job there", path);
   }
   std::unique_ptr<JournalSink> sink(new JournalSink(path, std::move(fd), clock, std::move(on_flush)));
   MUSTER_RETURN_IF_ERROR(sink->read_past());
@@ -113,7 +113,7 @@ void JournalSink::set_apart(std::uint64_t begin, const base::Status& why) {
   const std::string apart = path_ + ".damaged";
   const auto moved = append_rest(fd_.get(), begin, apart);
   past_.damage = moved.ok() ? fmt::format("{}: {} bytes from there on were moved to {}", why.message(), *moved, apart)
-                            : fmt::format("{}: what follows is dropped, because it cannot be copied to {} ({})",
+                            : fmt::format("{}: the rest is dropped, because it cannot be copied to {} ({})",
                                           why.message(), apart, moved.status().message());
 }
 
@@ -202,7 +202,7 @@ base::Status JournalSink::append(JournalHeader header, std::string_view payload)
 
 base::Status JournalSink::once(base::Status failure) {
   if (std::exchange(has_told_failure_, true)) return base::ok_status();
-  return failure.with_context("the output of the job is not kept from here on, until there is room again");
+  return failure.with_context("the output of the job is not stored until the disk has room again");
 }
 
 // Writes or updates the record that says how many bytes of an agent are missing.

@@ -54,7 +54,7 @@ base::Status LogCursor::check_position() const {
   struct stat about {};
   if (fstat(fd_.get(), &about) != 0) return base::errno_error(errno, "read " + query_.path);
   if (query_.position <= static_cast<std::uint64_t>(about.st_size)) return base::ok_status();
-  return base::error(base::Code::kOutOfRange, "position {} lies behind the end of the job's output, {} bytes",
+  return base::error(base::Code::kOutOfRange, "position {} lies beyond the end of the job's output, which has {} bytes",
                      query_.position, about.st_size);
 }
 
@@ -191,7 +191,8 @@ base::Result<LogCursor::State> LogCursor::read(std::optional<std::uint64_t> read
     const auto record = ahead_->next(readable.value_or(JournalReader::kNoLimit));
     if (!record.ok() && !has_read_ && query_.position != 0 && record.status().code() == base::Code::kDataLoss) {
       return base::error(base::Code::kInvalidArgument,
-                         "position {} is none of the job's output: use one that a chunk has named", query_.position);
+                         "position {} is not the start of a record: use a position that a chunk has named",
+                         query_.position);
     }
     if (!record.ok() && page->chunks.empty()) return record.status();
     if (!record.ok()) break;  // return what comes before the damage; the next read reports the error

@@ -352,7 +352,7 @@ void OutputHub::Worker::drop_late() {
     if (!is_late && pending_.size() <= config_.max_pending) break;
     pending_.pop_front();
     close(oldest,
-          {Code::kDeadlineExceeded, is_late ? "said no Hello in time" : "too many connections without a Hello"});
+          {Code::kDeadlineExceeded, is_late ? "sent no Hello in time" : "too many connections without a Hello"});
   }
   if (is_accept_paused_ && idle_time_ >= accept_again_) {
     is_accept_paused_ = false;

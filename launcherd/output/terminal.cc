@@ -123,7 +123,7 @@ base::Status Terminal::write_some(std::string_view* text) {
   }
   if (errno == EAGAIN || errno == EINTR) return base::ok_status();
   if (errno == EPIPE || errno == ECONNRESET) {
-    return base::error(base::Code::kCancelled, "{}: nobody reads it any more", name_);
+    return base::error(base::Code::kCancelled, "{}: its reader has closed it", name_);
   }
   return base::errno_error(errno, fmt::format("write {}", name_));
 }
@@ -284,7 +284,7 @@ void NoticeWriter::run() {
       text = std::move(queue_.front());
       queue_.pop_front();
     } else if (left_out_ > 0) {
-      text = fmt::format("{}{} more lines were left out: the terminal took no more\n", prefix_, left_out_);
+      text = fmt::format("{}{} more lines were left out: the terminal was too slow\n", prefix_, left_out_);
       left_out_ = 0;
     } else {
       text = status_;

@@ -133,9 +133,8 @@ proto::EnvList rank_environment(const model::JobSpec& job, const model::RankEnvI
 
 std::string no_tiles_warning(const std::string& host) {
   return fmt::format(
-      "{}: --gpu-bind tile: the kernel shows no Intel GPU, so no rank is given one (--gpu-tiles 6x2 says what there "
-      "is, "
-      "--gpu-bind none that none is needed)",
+      "{}: --gpu-bind tile: the kernel shows no Intel GPU, so no rank gets one; describe the GPUs by --gpu-tiles 6x2, "
+      "or use --gpu-bind none if the ranks need none",
       host);
 }
 
@@ -209,7 +208,7 @@ base::Result<v1::NetworkInterface> choose_interface(const v1::Hello& hello, cons
   }
   const std::string wish = job.network ? "--network " + job.network->str()
                                        : "--network-interfaces " + base::join(job.network_interfaces, ",");
-  return base::error(base::Code::kNotFound, "none of its interfaces is in {}: it has {}", wish,
+  return base::error(base::Code::kNotFound, "no network interface of the host matches {}; it has {}", wish,
                      base::printable(base::join(has, ", ")));
 }
 
@@ -237,7 +236,7 @@ base::Result<std::string> choose_master_address(const std::vector<HostFacts>& fa
   }
   if (const auto any = first_routable(master.hello)) return *any;
   return base::error(base::Code::kUnavailable,
-                     "host {} has no network address but loopback, so the other hosts cannot reach rank 0: bring up an "
+                     "host {} has only a loopback address, so the other hosts cannot reach rank 0: bring up an "
                      "interface there, or list another host first",
                      master.hello.hostname());
 }

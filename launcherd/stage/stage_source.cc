@@ -43,7 +43,7 @@ struct FolderId {
 };
 
 Status refuse(const std::string& path) {
-  return error(Code::kPermissionDenied, "--stage: {} is launcherd's own state, with its keys: stage something else",
+  return error(Code::kPermissionDenied, "--stage: {} holds launcherd's state and keys: stage another folder",
                base::printable(path));
 }
 
@@ -80,7 +80,7 @@ class TreeScan {
 
  private:
   Status go_on() const {
-    return stop_ != nullptr && *stop_ ? error(Code::kCancelled, "--stage: given up") : base::ok_status();
+    return stop_ != nullptr && *stop_ ? error(Code::kCancelled, "--stage: cancelled") : base::ok_status();
   }
 
   Status add(const std::string& below, int depth) {
@@ -167,11 +167,12 @@ Result<std::string> read_piece(const std::string& path, StageSource::Link link, 
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) return cannot(errno, "look at", path);
   if (stamp_of(info) != stamp) {  // check after the read, so that what was read is certainly older
-    return error(Code::kFailedPrecondition, "--stage: {} was changed while it was copied: start again",
+    return error(Code::kFailedPrecondition, "--stage: {} changed while it was copied: start the job again",
                  base::printable(path));
   }
   if (done < size) {
-    return error(Code::kFailedPrecondition, "--stage: {} is shorter than its file system says", base::printable(path));
+    return error(Code::kFailedPrecondition, "--stage: {} is shorter than the file system reports",
+                 base::printable(path));
   }
   return piece;
 }

@@ -321,9 +321,9 @@ void Staging::tell_result() {
   const std::string& source = paths_[path_ - 1].source;
   const auto files = std::ranges::count(tree_.entries, v1::StageEntry::KIND_FILE, &v1::StageEntry::kind);
   if (names.empty()) {
-    events_.say(fmt::format("staged {}: the hosts see it as it is", base::printable(source)));
+    events_.say(fmt::format("staged {}: the hosts share it, so nothing was sent", base::printable(source)));
   } else if (sent_.empty()) {
-    events_.say(fmt::format("staged {}: {} files, all there already", base::printable(source), files));
+    events_.say(fmt::format("staged {}: {} files, all present already", base::printable(source), files));
   } else {
     constexpr std::size_t kNamed = 4;
     const std::size_t more = names.size() > kNamed ? names.size() - kNamed : 0;
@@ -348,8 +348,7 @@ void Staging::check_silence() {
     const std::chrono::seconds moving{place.unanswered.front().moving / limits_.slowest_disk};
     if (place.silent <= limits_.silence + moving) continue;
     fail(base::error(base::Code::kDeadlineExceeded,
-                     "{}: --stage: no answer for {} s about {}: does the disk there hang? Look at it, or leave the "
-                     "host out",
+                     "{}: --stage: no answer for {} s about {}: check that the disk there works, or leave the host out",
                      place.host.name, std::chrono::duration_cast<std::chrono::seconds>(place.silent).count(),
                      base::printable(directory_)));
   }

@@ -28,7 +28,7 @@ base::Status run(const Statement& statement) {
 
 base::Status check_length(const std::string& bytes, std::string_view what, const base::JobId& job) {
   if (bytes.size() <= kLongestBlob) return base::ok_status();
-  return base::error(Code::kInvalidArgument, "job {}: its {} has {} bytes, at most {} are stored", job.str(), what,
+  return base::error(Code::kInvalidArgument, "job {}: its {} has {} bytes, more than the limit of {}", job.str(), what,
                      bytes.size(), kLongestBlob);
 }
 
@@ -130,8 +130,7 @@ base::Status BatchWriter::check_free(const NewJob& job) {
     }
   }
   const auto same_id = find(job.id);
-  if (same_id.ok())
-    return base::error(Code::kAlreadyExists, "there is already a job {}: take another id", job.id.str());
+  if (same_id.ok()) return base::error(Code::kAlreadyExists, "job {} exists already: use another id", job.id.str());
   return same_id.status().code() == Code::kNotFound ? base::ok_status() : same_id.status();
 }
 
@@ -164,9 +163,11 @@ base::Result<BatchWriter::JobRow> BatchWriter::find(const base::JobId& id) {
   Execution query = statements_.find_job.start();
   query.bind(1, id.str());
   MUSTER_ASSIGN_OR_RETURN(const bool found, query.next());
-  if (!found) return base::error(Code::kNotFound, "there is no job {}", id.str());
+  if (!found) return base::error(Code::kNotFound, "unknown job {}", id.str());
   const auto state = model::job_state_of(query.integer(1));
-  if (!state) return base::error(Code::kDataLoss, "job {}: its stored state {} is none", id.str(), query.integer(1));
+  if (!state)
+    return base::error(Code::kDataLoss, "job {}: stored state {} is invalid; restore a copy of the job store", id.str(),
+                       query.integer(1));
   return JobRow{query.integer(0), *state, static_cast<std::uint64_t>(query.integer(2))};
 }
 
@@ -297,13 +298,13 @@ base::Status BatchWriter::apply(const ForgetHost& forget) {
   erase.bind(1, forget.name);
   MUSTER_RETURN_IF_ERROR(erase.run());
   if (database_.changed_rows() == 1) return base::ok_status();
-  return base::error(Code::kNotFound, "there is no host {}", base::printable(forget.name));
+  return base::error(Code::kNotFound, "unknown host {}", base::printable(forget.name));
 }
 
 base::Status BatchWriter::apply(const ForgetJob& forget) {
   MUSTER_ASSIGN_OR_RETURN(const JobRow job, find(forget.job));
   if (!model::is_final(job.state)) {
-    return base::error(Code::kFailedPrecondition, "job {} is {}: only a job that has ended is forgotten",
+    return base::error(Code::kFailedPrecondition, "job {} is {}: only jobs that have ended can be removed",
                        forget.job.str(), model::name_of(job.state));
   }
   Execution erase = statements_.delete_job.start();

@@ -22,7 +22,7 @@ base::Result<std::int64_t> parse_page_token(std::string_view token) {
     if (number && *number > 0 && page_token(*number) == token) return *number;
   }
   return base::error(base::Code::kInvalidArgument,
-                     "'{}' is no page token of this list: hand back the one that came with the page before",
+                     "'{}' is not a page token of this list: use the one that the previous page returned",
                      base::printable(token.substr(0, 64)));
 }
 

@@ -26,7 +26,8 @@ base::Status ReadThread::put(Question question) {
     const std::lock_guard lock(mutex_);
     if (waiting_.size() >= kMostQuestions) {
       return base::error(base::Code::kResourceExhausted,
-                         "{} questions to the job store wait already: ask again later, or less often", kMostQuestions);
+                         "{} queries of the job store are waiting already: ask again later, or less often",
+                         kMostQuestions);
     }
     waiting_.push_back(std::move(question));
   }

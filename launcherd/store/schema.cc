@@ -75,7 +75,8 @@ base::Status make_file(const std::string& path) {
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return base::errno_error(errno, fmt::format("look at {}", path));
   if (!S_ISREG(info.st_mode) || (info.st_mode & 077) != 0) {
-    return base::error(Code::kPermissionDenied, "{} must be a file that only its owner may read: chmod 600 it", path);
+    return base::error(Code::kPermissionDenied, "{} must be a file that only its owner may read: run chmod 600 on it",
+                       path);
   }
   return base::ok_status();
 }
@@ -99,14 +100,15 @@ base::Result<std::size_t> checked_version(Database& database, const std::string&
   MUSTER_ASSIGN_OR_RETURN(const long application, pragma(database, "application_id"));
   MUSTER_ASSIGN_OR_RETURN(const std::string tables, database.value_of("SELECT count(*) FROM sqlite_master"));
   if (application != kApplication && !(application == 0 && tables == "0")) {
-    return base::error(Code::kFailedPrecondition, "{} is a database of another program: name another --state DIR",
+    return base::error(Code::kFailedPrecondition, "{} is a database of another program: choose another --state DIR",
                        path);
   }
   MUSTER_ASSIGN_OR_RETURN(const long version, pragma(database, "user_version"));
   if (version > static_cast<long>(newest)) {
-    return base::error(Code::kFailedPrecondition,
-                       "{} was written by a newer launcherd (tables of version {}, this one knows {}): start that one",
-                       path, version, newest);
+    return base::error(
+        Code::kFailedPrecondition,
+        "{} was written by a newer launcherd (schema version {}; this launcherd supports {}): start the newer one",
+        path, version, newest);
   }
   MUSTER_RETURN_IF_ERROR(check_whole(database, path));
   return static_cast<std::size_t>(version);
@@ -122,7 +124,7 @@ base::Status migrate(Database& database, std::size_t version, std::span<const st
   if (!status.ok() && database.in_transaction()) {
     MUSTER_RETURN_IF_ERROR(database.run("ROLLBACK").with_context(status.message()));
   }
-  return status.with_context(fmt::format("bring the job store from version {} to {}", version, migrations.size()));
+  return status.with_context(fmt::format("upgrade the job store from version {} to {}", version, migrations.size()));
 }
 
 }  // namespace
@@ -139,9 +141,7 @@ base::Result<Database> open_store(const std::string& path, std::span<const std::
   MUSTER_ASSIGN_OR_RETURN(const std::string mode, database.value_of("PRAGMA journal_mode = WAL"));
   if (mode != "wal") {
     return base::error(Code::kFailedPrecondition,
-                       "{}: its file system cannot hold a write-ahead log: name a --state DIR "
-                       "on a local disk",
-                       path);
+                       "{}: its file system cannot hold a write-ahead log: choose a --state DIR on a local disk", path);
   }
   // FULL: a commit is on the disk before the caller gets its result. secure_delete: SQLite overwrites secrets of ended
   // jobs.

@@ -37,18 +37,17 @@ bool is_lack_of_room(int system_error) {
 base::Status disk_failure(int extended, int system_error, const std::string& path) {
   const int code = extended & 0xff;
   if (code == SQLITE_FULL) {
-    return base::error(Code::kResourceExhausted, "{}: its disk is full: make room there", path);
+    return base::error(Code::kResourceExhausted, "{}: disk full; free some space", path);
   }
   if (code == SQLITE_READONLY) {
-    return base::error(Code::kResourceExhausted, "{}: it cannot be written: make its directory and disk writable",
-                       path);
+    return base::error(Code::kResourceExhausted, "{}: not writable; make its directory and disk writable", path);
   }
   const char* const why = system_error != 0 ? std::strerror(system_error) : "no reason given";
   if (is_lack_of_room(system_error)) return base::error(Code::kResourceExhausted, "{}: write: {}", path, why);
   if (is_of_writing(extended)) {
-    return base::error(Code::kResourceExhausted, "{}: a write failed ({}): look at its disk", path, why);
+    return base::error(Code::kResourceExhausted, "{}: a write failed ({}); check its disk", path, why);
   }
-  return base::error(Code::kUnavailable, "{}: input or output failed ({}, code {}): look at its disk", path, why,
+  return base::error(Code::kUnavailable, "{}: input or output failed ({}, code {}); check its disk", path, why,
                      extended);
 }
 
@@ -65,7 +64,7 @@ base::Status status_of(sqlite3* handle, int result) {
       return disk_failure(handle != nullptr ? extended : result, handle != nullptr ? sqlite3_system_errno(handle) : 0,
                           path);
     case SQLITE_NOMEM:
-      return base::error(Code::kResourceExhausted, "{}: no memory", path);
+      return base::error(Code::kResourceExhausted, "{}: out of memory", path);
     case SQLITE_NOTADB:
     case SQLITE_CORRUPT:
       return base::error(
@@ -76,7 +75,7 @@ base::Status status_of(sqlite3* handle, int result) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
     case SQLITE_PROTOCOL:  // readers and writers blocked each other for too long
-      return base::error(Code::kUnavailable, "{} is locked by another process: end that", path);
+      return base::error(Code::kUnavailable, "{} is locked by another process; end that process", path);
     case SQLITE_TOOBIG:
       return base::error(Code::kInvalidArgument, "{}: a value is too long", path);
     case SQLITE_CONSTRAINT:

@@ -47,8 +47,7 @@ base::Status check_file_system(const std::string& path) {
   const auto shared = shared_file_system(static_cast<long>(info.f_type));
   if (!shared) return base::ok_status();
   return base::error(Code::kFailedPrecondition,
-                     "{} lies on {}, which other hosts can write: the state needs a disk of this host, name one by "
-                     "--state DIR",
+                     "{} is on {}, which other hosts can write: choose a directory on a local disk with --state DIR",
                      path, *shared);
 }
 
@@ -74,7 +73,8 @@ base::Result<std::string> default_state_directory(const base::Environment& envir
                c == '_';
       });
   if (!is_name) {
-    return base::error(Code::kInvalidArgument, "the host name '{}' names no directory: name one by --state DIR",
+    return base::error(Code::kInvalidArgument,
+                       "the host name '{}' cannot name a directory: choose one with --state DIR",
                        base::printable(host_name));
   }
   const auto state = environment.get("XDG_STATE_HOME");
@@ -82,7 +82,7 @@ base::Result<std::string> default_state_directory(const base::Environment& envir
   const auto home = environment.get("HOME");
   if (!home || !home->starts_with('/')) {
     return base::error(Code::kFailedPrecondition,
-                       "neither XDG_STATE_HOME nor HOME is an absolute path: name a directory by --state DIR");
+                       "neither XDG_STATE_HOME nor HOME is an absolute path: choose a directory with --state DIR");
   }
   return fmt::format("{}/.local/state/muster/{}", *home, host_name);
 }
@@ -95,7 +95,8 @@ std::optional<std::string_view> shared_file_system(long type) {
 
 base::Result<StateDirectory> StateDirectory::open(const std::string& path) {
   if (!path.starts_with('/')) {
-    return base::error(Code::kInvalidArgument, "the state directory '{}' is no absolute path", base::printable(path));
+    return base::error(Code::kInvalidArgument, "the state directory '{}' is not an absolute path",
+                       base::printable(path));
   }
   MUSTER_RETURN_IF_ERROR(make_parents(path));
   MUSTER_RETURN_IF_ERROR(base::make_private_directory(path));
@@ -105,7 +106,7 @@ base::Result<StateDirectory> StateDirectory::open(const std::string& path) {
   if (!lock.valid()) return base::errno_error(errno, fmt::format("open {}", name));
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return base::errno_error(errno, fmt::format("lock {}", name));
-    return base::error(Code::kAlreadyExists, "{} is in use by {}: end it, or name another directory by --state DIR",
+    return base::error(Code::kAlreadyExists, "{} is in use by {}: end it, or choose another directory with --state DIR",
                        path, holder_of(name));
   }
   MUSTER_RETURN_IF_ERROR(write_pid(lock.get(), name));

@@ -28,13 +28,14 @@ std::int64_t bounded(int limit) {
 }
 
 base::Status no_such_job(const base::JobId& id) {
-  return base::error(Code::kNotFound, "there is no job {}", id.str());
+  return base::error(Code::kNotFound, "unknown job {}", id.str());
 }
 
 // Parses an id from the file.
 base::Result<base::JobId> stored_id(const Execution& row, int column) {
   auto id = base::JobId::parse(row.bytes(column));
-  if (!id.ok()) return base::error(Code::kDataLoss, "the job store holds a job with a malformed id: restore a copy");
+  if (!id.ok())
+    return base::error(Code::kDataLoss, "the job store holds a job with a malformed id; restore a copy of the store");
   return id;
 }
 
@@ -46,8 +47,8 @@ base::Result<StoredJob> job_of(const Execution& row) {
   MUSTER_ASSIGN_OR_RETURN(base::JobId id, stored_id(row, 0));
   const auto state = model::job_state_of(row.integer(5));
   if (!state) {
-    return base::error(Code::kDataLoss, "job {}: its stored state {} is none: restore a copy of the job store",
-                       id.str(), row.integer(5));
+    return base::error(Code::kDataLoss, "job {}: stored state {} is invalid; restore a copy of the job store", id.str(),
+                       row.integer(5));
   }
   StoredJob job{.id = std::move(id)};
   job.number = row.integer(1);
@@ -79,7 +80,8 @@ base::Result<StoredEvent> event_of(const Execution& row) {
 base::Result<StoredRank> rank_of(const Execution& row) {
   const auto state = model::rank_state_of(row.integer(2));
   if (!state)
-    return base::error(Code::kDataLoss, "the stored state {} of a rank is none: restore a copy", row.integer(2));
+    return base::error(Code::kDataLoss, "stored rank state {} is invalid; restore a copy of the job store",
+                       row.integer(2));
   StoredRank rank;
   rank.attempt = static_cast<int>(row.integer(0));
   rank.rank = static_cast<int>(row.integer(1));
@@ -173,7 +175,7 @@ base::Result<StoredJob> StoreReader::job(const base::JobId& id) {
 }
 
 base::Result<base::JobId> StoreReader::job_by_prefix(std::string_view prefix) {
-  if (prefix.empty()) return base::error(Code::kInvalidArgument, "an empty name is no job: give some of its letters");
+  if (prefix.empty()) return base::error(Code::kInvalidArgument, "the job's id is empty: give its first letters");
   Execution query = statements_.prefix.start();
   query.bind(1, prefix);
   query.bind(2, std::string(prefix) + '\x7f');  // greater than all letters of ids
@@ -184,8 +186,9 @@ base::Result<base::JobId> StoreReader::job_by_prefix(std::string_view prefix) {
     found.push_back(query.bytes(0));
   }
   if (found.size() == 1) return base::JobId::parse(found.front());
-  if (found.empty()) return base::error(Code::kNotFound, "there is no job '{}'", base::printable(prefix.substr(0, 64)));
-  return base::error(Code::kInvalidArgument, "several jobs begin with '{}', as {} and {}: give more letters",
+  if (found.empty()) return base::error(Code::kNotFound, "unknown job '{}'", base::printable(prefix.substr(0, 64)));
+  return base::error(Code::kInvalidArgument,
+                     "the ids of several jobs begin with '{}', such as {} and {}: give more letters",
                      base::printable(prefix), found[0], found[1]);
 }
 
@@ -194,7 +197,7 @@ base::Result<base::JobId> StoreReader::job_of_request(std::string_view request_i
   query.bind(1, request_id);
   MUSTER_ASSIGN_OR_RETURN(const bool found, query.next());
   if (found) return stored_id(query, 0);
-  return base::error(Code::kNotFound, "there is no job of the request '{}'", base::printable(request_id.substr(0, 64)));
+  return base::error(Code::kNotFound, "no job has the request id '{}'", base::printable(request_id.substr(0, 64)));
 }
 
 base::Result<JobPage> StoreReader::jobs(Which which, int limit, std::string_view token) {

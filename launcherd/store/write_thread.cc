@@ -66,7 +66,7 @@ void WriteThread::put(std::vector<PendingBatch> batches) {
   for (PendingBatch& each : refused) {
     loop_.post([committed = std::move(each.committed)] {
       committed(base::error(Code::kResourceExhausted,
-                            "too much waits to be written into the job store: its disk is full or too slow"));
+                            "too many changes wait for the job store: its disk is full or too slow"));
     });
   }
 }

@@ -164,7 +164,7 @@ def test_ranks_of_one_job_accept_and_connect(hvdrun, names, where):
         assert done.stdout.count(f"turn={turn} there={ranks // 2} sum={sum(range(ranks))}") == ranks, done
 
 
-NO_SLOTS = "MPI_Comm_spawn failed: it asks for 1 ranks, and the job's hosts have 0 free slots: start the job with more"
+NO_SLOTS = "MPI_Comm_spawn failed: the request asks for 1 ranks, but the job's hosts have 0 free slots: start the job with more"
 
 
 def test_a_failed_spawn_is_told_as_the_end(hvdrun, program):
@@ -228,7 +228,7 @@ def test_a_spawned_rank_that_fails_ends_the_job(hvdrun, spawner, mode, code, end
 
 @pytest.mark.parametrize("mode, reason", [
     (["missing", "1"], "n1: cannot run '/no/such/program': no such file"),
-    (["too-many", "2"], "it asks for 2 ranks, and the job's hosts have 1 free slots"),
+    (["too-many", "2"], "the request asks for 2 ranks, but the job's hosts have 1 free slots"),
 ])
 def test_a_spawn_that_cannot_be_is_an_error_of_the_call(hvdrun, spawner, mode, reason):
     done = hvdrun(["-np", "1", "-H", "n1:2", spawner, *mode])

@@ -31,7 +31,7 @@ def test_a_folder_under_its_own_path(hvdrun, files, no_leftovers):
     assert len(set(re.findall(r">:(\w{32})", result.stdout))) == 1, result
     assert said(result) == ["staged /home/alice/in: 3 of 3 files, 6.0 MB in all, to /home/alice/in on n1, n2"]
     again = hvdrun(args)
-    assert said(again) == ["staged /home/alice/in: 3 files, all there already"], again
+    assert said(again) == ["staged /home/alice/in: 3 files, all present already"], again
     assert hvdrun(["--quiet", *args]).stderr == ""
 
 
@@ -54,7 +54,7 @@ def test_a_shared_home_is_the_source_itself(hvdrun, make_cluster, no_leftovers):
     shared.run("head", "alice", ["sh", "-c", MAKE], check=True)
     result = hvdrun(["--stage", "in", "--stage", "in:other", "-H", "n1,n2", "cat", "other/a"], on=shared)
     assert result.rc == 0 and result.stdout.count("one") == 2, result
-    assert said(result) == ["staged /home/alice/in: the hosts see it as it is",
+    assert said(result) == ["staged /home/alice/in: the hosts share it, so nothing was sent",
                             "staged /home/alice/in: 3 of 3 files, 3.0 MB in all, to /home/alice/other on n1"]
 
 
@@ -90,7 +90,7 @@ def test_a_read_only_folder_that_holds_it_all_is_right(hvdrun, cluster, files, n
         cluster.run("n2", "root", ["mount", "-o", "remount,ro", "/tmp/ro"], check=True)
         cluster.run("head", "alice", ["touch", "in/sub/big"], check=True)  # the same in it
         result = hvdrun(line)
-        assert result.rc == 0 and said(result) == ["staged /home/alice/in: 3 files, all there already"], result
+        assert result.rc == 0 and said(result) == ["staged /home/alice/in: 3 files, all present already"], result
         cluster.run("head", "alice", ["sh", "-c", "echo two > in/a"], check=True)
         result = hvdrun(line)
         assert result.rc == 125 and re.search(r"n2: --stage: .*/tmp/ro/in/a.*Read-only", result.stderr), result

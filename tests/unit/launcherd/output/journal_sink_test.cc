@@ -195,7 +195,7 @@ TEST_F(JournalSinkTest, GoesOnWhereADamageCannotBeSetApart) {
   const auto sink = open();
   ASSERT_TRUE(sink);
   EXPECT_EQ(sink->past().bytes, whole.size());
-  EXPECT_NE(sink->past().damage.find("what follows is dropped"), std::string::npos) << sink->past().damage;
+  EXPECT_NE(sink->past().damage.find("the rest is dropped"), std::string::npos) << sink->past().damage;
 }
 
 TEST_F(JournalSinkTest, OnlyAFileOfOursIsWritten) {

@@ -52,7 +52,7 @@ TEST(ChooseInterface, ByNameByNetworkOrBoth) {
   EXPECT_FALSE(choose_interface(facts.hello, job).ok());
   job.network = *base::IpNetwork::parse("192.168.0.0/16");
   EXPECT_EQ(choose_interface(facts.hello, job).status().message(),
-            "none of its interfaces is in --network 192.168.0.0/16: it has eth0 10.0.0.1, ib0 10.9.0.1");
+            "no network interface of the host matches --network 192.168.0.0/16: it has eth0 10.0.0.1, ib0 10.9.0.1");
 }
 
 TEST(MasterAddress, OneHostIsLoopback) {
@@ -403,9 +403,9 @@ TEST(LaunchPlan, TilesOfAHostWithoutAnyAreSaid) {
   auto facts = host("n1", {"10.0.0.1"});
   const LaunchPlan without = planned(plan(facts));
   EXPECT_FALSE(environment(without.hosts.at(0).ranks(1)).contains("ZE_AFFINITY_MASK"));
-  EXPECT_EQ(without.warnings,
-            std::vector<std::string>{"n1: --gpu-bind tile: the kernel shows no Intel GPU, so no rank is given one "
-                                     "(--gpu-tiles 6x2 says what there is, --gpu-bind none that none is needed)"});
+  EXPECT_EQ(without.warnings, std::vector<std::string>{
+                                  "n1: --gpu-bind tile: the kernel shows no Intel GPU, so no rank gets one; describe "
+                                  "the GPUs by --gpu-tiles 6x2, or use --gpu-bind none if the ranks need none"});
   job.pinning.gpus_per_rank = 1;
   EXPECT_EQ(plan(facts).status().message(),
             "n1: --gpus-per-rank 1: that host shows no GPU that ranks can use; muster doctor shows what it has");

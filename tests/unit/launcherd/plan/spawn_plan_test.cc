@@ -51,7 +51,7 @@ TEST(PlaceSpawned, RefusesMoreThanTheFreeSlots) {
   ASSERT_FALSE(placed.ok());
   EXPECT_EQ(placed.status().code(), base::Code::kResourceExhausted);
   EXPECT_EQ(placed.status().message(),
-            "it asks for 2 ranks, and the job's hosts have 1 free slots: start the job with more slots (as -H n1:8) or "
+            "it asks for 2 ranks, but the job's hosts have 1 free slots: start the job with more slots (as -H n1:8) or "
             "with --oversubscribe");
 }
 
@@ -74,9 +74,9 @@ TEST(PlaceSpawned, KeepsToTheHostsThatTheProgramAllows) {
   request.mutable_programs(0)->add_hosts("n2:2");
   EXPECT_EQ(hosts_of(request, hosts, false), (Hosts{1, 1}));
   request.mutable_programs(0)->set_ranks(4);
-  EXPECT_NE(refusal(request, hosts).find("have 3 free slots among those that it allows"), std::string::npos);
+  EXPECT_NE(refusal(request, hosts).find("have 3 free slots among those that the request allows"), std::string::npos);
   request.mutable_programs(0)->add_hosts("elsewhere");
-  EXPECT_EQ(refusal(request, hosts), "host elsewhere has no rank of this job: only hosts that have one can get more");
+  EXPECT_EQ(refusal(request, hosts), "host elsewhere runs no rank of this job: only hosts that run one can get more");
 }
 
 TEST(PlaceSpawned, LeavesOutHostsWhoseRanksHaveEnded) {

@@ -158,7 +158,7 @@ TEST_F(StagingTest, OnlyWhatHasChangedIsSentAgain) {
   EXPECT_EQ(fs::last_write_time(root_ / "d1/in/c"), fs::last_write_time(root_ / "src/c"));
   ASSERT_TRUE(stage({"d1"}, "src", "/in").ok());
   EXPECT_EQ(sent_[10], 0u);
-  EXPECT_THAT(said_, ElementsAre(HasSubstr("3 files, all there already")));
+  EXPECT_THAT(said_, ElementsAre(HasSubstr("3 files, all present already")));
 }
 
 TEST_F(StagingTest, AFileHasItsNameOrAnother) {
@@ -186,7 +186,7 @@ TEST_F(StagingTest, TheSourceItselfIsLeftAlone) {
   ASSERT_TRUE(stage({"", ""}, "src", "/src").ok());
   EXPECT_EQ(sent_[10] + sent_[11], 0u);
   EXPECT_EQ(content("src/a"), "one");
-  EXPECT_THAT(said_, ElementsAre(HasSubstr("the hosts see it as it is")));
+  EXPECT_THAT(said_, ElementsAre(HasSubstr("the hosts share it, so nothing was sent")));
   EXPECT_FALSE(has_marks("src"));
 }
 
@@ -205,7 +205,7 @@ TEST_F(StagingTest, AFileThatIsReplacedMeanwhileIsAnErrorAndNoMixture) {
     fs::last_write_time(root_ / "new", fs::last_write_time(root_ / "src/a"));
     fs::rename(root_ / "new", root_ / "src/a");
   };
-  EXPECT_THAT(stage({"d1"}, "src", "/in").message(), HasSubstr("src/a was changed while it was copied"));
+  EXPECT_THAT(stage({"d1"}, "src", "/in").message(), HasSubstr("src/a changed while it was copied"));
   EXPECT_FALSE(fs::exists(root_ / "d1/in/a"));
 }
 
@@ -213,7 +213,7 @@ TEST_F(StagingTest, AFileThatIsReplacedMeanwhileIsAnErrorAndNoMixture) {
 TEST_F(StagingTest, AFileThatIsShorterThanItsSizeIsAnError) {
   const char* const source = "/sys/devices/system/cpu/online";
   if (!fs::exists(source)) GTEST_SKIP() << "no " << source;
-  EXPECT_THAT(stage({"d1"}, source, "/in/x").message(), HasSubstr("is shorter than its file system says"));
+  EXPECT_THAT(stage({"d1"}, source, "/in/x").message(), HasSubstr("is shorter than the file system reports"));
   EXPECT_FALSE(fs::exists(root_ / "d1/in/x"));
 }
 
@@ -222,7 +222,7 @@ TEST_F(StagingTest, LaunchersKeysAreNoFilesOfAJob) {
   put("src/a", "one");
   fs::create_symlink("../state/keys/ca.pem", root_ / "src/key");
   for (const char* source : {"state", "state/keys", "state/keys/ca.pem", "", "src/key"}) {
-    EXPECT_THAT(stage({"d1"}, source, "/in").message(), HasSubstr("launcherd's own state")) << source;
+    EXPECT_THAT(stage({"d1"}, source, "/in").message(), HasSubstr("launcherd's state and keys")) << source;
   }
   EXPECT_EQ(sent_[10], 0u);
   EXPECT_TRUE(stage({"d1"}, "src", "/in").ok());  // with the link as it is
