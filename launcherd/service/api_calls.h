@@ -22,7 +22,7 @@
 namespace muster::launcherd::inline service {
 
 inline grpc::Status launcher_leaves() {
-  return {grpc::StatusCode::UNAVAILABLE, "the launcher leaves: its jobs are over, or it is being ended"};
+  return {grpc::StatusCode::UNAVAILABLE, "the launcher is shutting down: its jobs are over, or it was stopped"};
 }
 
 class ApiCalls : public std::enable_shared_from_this<ApiCalls> {

@@ -38,8 +38,8 @@ const std::string kKeyOption = "--tls-key";
 base::Result<std::string> read_pem(const std::string& what, const std::string& path) {
   if (path.empty()) {
     return base::error(base::Code::kInvalidArgument,
-                       "a launcher by TCP needs certificates, and {} is not set: --tls-cert, --tls-key and --tls-ca, "
-                       "or MUSTER_TLS_CERT, MUSTER_TLS_KEY and MUSTER_TLS_CA",
+                       "a launcher by TCP needs certificates, but {} is not set: give --tls-cert, --tls-key and "
+                       "--tls-ca, or MUSTER_TLS_CERT, MUSTER_TLS_KEY and MUSTER_TLS_CA",
                        what);
   }
   auto pem = what == kKeyOption ? read_private_key(path) : base::read_file(path);
@@ -99,7 +99,7 @@ base::Status ApiClient::State::connect(Patience patience) {
   if (!base::env_var("GRPC_VERBOSITY")) gpr_set_log_function([](gpr_log_func_args*) {});
   auto channel = address.path.empty() ? tcp_channel(address) : unix_channel(address, patience);
   if (!channel.ok() && !address.is_foreground_job && channel.status().code() == base::Code::kUnavailable) {
-    return end({grpc::StatusCode::UNAVAILABLE, "nobody listens there"});
+    return end({grpc::StatusCode::UNAVAILABLE, "connection refused"});
   }
   if (!channel.ok()) return channel.status();
   stub = v1::Launcher::NewStub(*channel);
@@ -110,7 +110,7 @@ base::Status ApiClient::State::begin(grpc::ClientContext* call, std::optional<Pa
   MUSTER_RETURN_IF_ERROR(connect(patience.value_or(kConnectPatience)));
   if (patience) call->set_deadline(std::chrono::system_clock::now() + *patience);
   const std::lock_guard lock(mutex);
-  if (is_cancelled) return {base::Code::kCancelled, "the question was taken back"};
+  if (is_cancelled) return {base::Code::kCancelled, "the request was cancelled"};
   under_way = call;
   return base::ok_status();
 }
@@ -125,13 +125,13 @@ base::Status ApiClient::State::end(const grpc::Status& status) {
   const std::string where = format_launcher_address(address);
   if (code == base::Code::kUnavailable) {
     stub.reset();
-    if (address.is_foreground_job) return base::error(code, "it has ended meanwhile");
+    if (address.is_foreground_job) return base::error(code, "the job has ended in the meantime");
     return base::error(code, "no launcherd answers at {} ({}): start one with launcherd --hostfile FILE", where,
                        status.error_message());
   }
   if (code == base::Code::kDeadlineExceeded) {
-    if (!address.is_foreground_job) return base::error(code, "the launcherd at {} has not answered in time", where);
-    return base::error(code, "its hvdrun has not answered in time: is it stopped (Ctrl-Z)?");
+    if (!address.is_foreground_job) return base::error(code, "the launcherd at {} did not answer in time", where);
+    return base::error(code, "its hvdrun did not answer in time: is it suspended (Ctrl-Z)?");
   }
   return {code, status.error_message()};
 }

@@ -5,7 +5,8 @@ namespace {
 
 base::Status not_served(std::string_view call) {
   return base::error(base::Code::kUnimplemented,
-                     "this launcher does not serve {}: launcherd does, a foreground hvdrun has its one job only", call);
+                     "this launcher does not serve {}: only launcherd does; a foreground hvdrun serves its own job",
+                     call);
 }
 
 }  // namespace

@@ -107,7 +107,8 @@ bool ApiServer::State::make_server() {
 base::Status ApiServer::State::open_port(const TlsListener& wanted, TlsPort& port) {
   auto listening = listen_tcp(wanted.address);
   if (!listening.ok()) {
-    return base::error(base::Code::kUnavailable, "cannot listen at {}: {}: is the address this host's and free?",
+    return base::error(base::Code::kUnavailable,
+                       "cannot listen at {}: {}: does this host have the address, and is the port free?",
                        wanted.address, listening.status().message());
   }
   ports.push_back(listening->port);
@@ -143,7 +144,7 @@ base::Status ApiServer::State::listen() {
     MUSTER_RETURN_IF_ERROR(open_port(wanted, tls[i]));
   }
   if (make_server()) return base::ok_status();
-  return base::error(base::Code::kInternal, "cannot serve at {}: gRPC does not take its certificates",
+  return base::error(base::Code::kInternal, "cannot serve at {}: gRPC rejects its certificates",
                      listeners.tls.front().address);
 }
 
@@ -183,7 +184,7 @@ ApiServer::~ApiServer() {
 
 base::Status ApiServer::replace_certificates(const std::vector<TlsListener>& tls) {
   if (tls.size() != state_->tls.size()) {
-    return base::error(base::Code::kInvalidArgument, "there are {} listeners by TCP, not {}", state_->tls.size(),
+    return base::error(base::Code::kInvalidArgument, "launcherd has {} TCP listeners, not {}", state_->tls.size(),
                        tls.size());
   }
   for (const TlsListener& each : tls) {

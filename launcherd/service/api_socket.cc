@@ -98,7 +98,7 @@ base::Result<ApiSocket> ApiSocket::open_for_daemon(const std::vector<std::string
 }
 
 base::Result<ApiSocket> ApiSocket::open_at(const std::string& path) {
-  if (!path.starts_with('/')) return base::error(base::Code::kInvalidArgument, "{} is no absolute path", path);
+  if (!path.starts_with('/')) return base::error(base::Code::kInvalidArgument, "{} is not an absolute path", path);
   base::Status failed;
   // A foreground job removes the directory when it ends as the last one, so try again.
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -171,9 +171,10 @@ base::Result<base::UniqueFd> connect_launcher(const std::string& path, std::chro
     return base::errno_error(errno, "limit the time of a connection");
   }
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) == 0) return fd;
-  if (errno == ENOENT || errno == ECONNREFUSED) return base::error(base::Code::kUnavailable, "it has ended meanwhile");
+  if (errno == ENOENT || errno == ECONNREFUSED)
+    return base::error(base::Code::kUnavailable, "the job has ended in the meantime");
   if (errno == EAGAIN)
-    return base::error(base::Code::kDeadlineExceeded, "its hvdrun has not answered in time: is it stopped (Ctrl-Z)?");
+    return base::error(base::Code::kDeadlineExceeded, "its hvdrun did not answer in time: is it suspended (Ctrl-Z)?");
   return base::errno_error(errno, fmt::format("connect to {}", path));
 }
 

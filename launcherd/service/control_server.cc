@@ -301,7 +301,7 @@ bool ControlServer::State::take(const std::shared_ptr<AgentStream>& stream, int 
 void ControlServer::State::hello(const std::shared_ptr<AgentStream>& stream, int known_agent, const v1::Hello& hello) {
   AgentSlot* const known = find(known_agent);
   if (known == nullptr || known->forgotten) {
-    stream->close({grpc::StatusCode::FAILED_PRECONDITION, "the launcher has given this agent up"});
+    stream->close({grpc::StatusCode::FAILED_PRECONDITION, "the launcher has removed this agent from its job"});
     return;
   }
   AgentSlot& slot = *known;
@@ -356,14 +356,14 @@ base::Status ControlServer::State::serve() {
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
   server = builder.BuildAndStart();
   if (server != nullptr) return base::ok_status();
-  return base::error(base::Code::kInternal, "the control server does not start: its certificate and key do not match");
+  return base::error(base::Code::kInternal, "cannot start the control server: its certificate and key do not match");
 }
 
 base::Status ControlServer::State::listen() {
   auto listening = base::listen_any(static_cast<std::uint16_t>(options.port), kControlBacklog);
   if (!listening.ok()) {
     if (options.port != 0) {
-      return base::error(base::Code::kUnavailable, "cannot listen for agents on TCP port {}: another program has it",
+      return base::error(base::Code::kUnavailable, "cannot listen for agents on TCP port {}: another program uses it",
                          options.port);
     }
     return base::error(base::Code::kUnavailable,

@@ -160,8 +160,9 @@ void FrontDoor::State::report(int problem) {
   if (reported && now - *reported < kReportPause) return;
   reported = now;
   if (!options.on_line) return;
-  options.on_line(fmt::format("{}: cannot accept a connection: {}; who connects waits: raise the limit (ulimit -n)",
-                              options.name, std::strerror(problem)));
+  options.on_line(
+      fmt::format("{}: cannot accept a connection: {}; new connections wait until you raise the limit (ulimit -n)",
+                  options.name, std::strerror(problem)));
 }
 
 void FrontDoor::State::track(base::UniqueFd duplicate, std::string peer) {

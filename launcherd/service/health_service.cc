@@ -27,7 +27,7 @@ grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* cont
     response->set_status(Response::SERVING);
     reactor->Finish(grpc::Status::OK);
   } else {
-    reactor->Finish({grpc::StatusCode::NOT_FOUND, "there is no such service here"});
+    reactor->Finish({grpc::StatusCode::NOT_FOUND, "unknown service"});
   }
   return reactor;
 }
@@ -44,7 +44,7 @@ grpc::ServerWriteReactor<HealthService::Response>* HealthService::Watch(grpc::Ca
   call->send(response_of(is_known(request->service()) ? Response::SERVING : Response::SERVICE_UNKNOWN));
   const std::lock_guard lock(mutex_);
   if (is_closed_) {
-    call->finish({grpc::StatusCode::UNAVAILABLE, "the launcher leaves"});
+    call->finish({grpc::StatusCode::UNAVAILABLE, "the launcher is shutting down"});
   } else {
     watchers_.insert(call);
   }
@@ -60,7 +60,7 @@ void HealthService::close() {
   }
   for (const auto& call : watchers) {
     call->send(response_of(Response::NOT_SERVING));
-    call->finish({grpc::StatusCode::UNAVAILABLE, "the launcher leaves"});
+    call->finish({grpc::StatusCode::UNAVAILABLE, "the launcher is shutting down"});
   }
 }
 

@@ -51,7 +51,7 @@ base::Result<RevokedCertificates> RevokedCertificates::read(const std::string& c
   if (crl_pem.empty()) return result;
   auto lists = pem_objects(crl_pem, ::PEM_read_bio_X509_CRL, ::X509_CRL_free);
   if (lists.objects.empty() || !lists.is_whole) {
-    return base::error(Code::kInvalidArgument, "the list of revoked certificates is not one in PEM");
+    return base::error(Code::kInvalidArgument, "the list of revoked certificates is not in PEM format");
   }
   const auto authorities = pem_objects(ca_pem, ::PEM_read_bio_X509, ::X509_free).objects;
   for (const auto& list : lists.objects) {
@@ -61,7 +61,7 @@ base::Result<RevokedCertificates> RevokedCertificates::read(const std::string& c
     }
     if (::X509_CRL_get_ext_by_NID(list.get(), NID_delta_crl, -1) >= 0) {
       return base::error(Code::kInvalidArgument,
-                         "the list of revoked certificates has only changes (a delta CRL): give a full one");
+                         "the list of revoked certificates holds only changes (a delta CRL): give a full list");
     }
   }
   result.lists_ = std::move(lists.objects);

@@ -37,7 +37,8 @@ class StreamCall final : public grpc::ServerWriteReactor<Answer>,
     queue_.push_back(std::move(answer));
     if (queue_.size() == 1) this->StartWrite(&queue_.front());
     if (queue_.size() > kMaxQueued) {
-      last_ = grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "the answers are not read: ask again from there on");
+      last_ = grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                           "the client reads too slowly: ask again from the last event it got");
       queue_.resize(1);  // keep the reply that is being written
     }
   }

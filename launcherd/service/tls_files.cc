@@ -56,8 +56,8 @@ base::Result<std::string> read_private_key(const std::string& path) {
     return base::error(Code::kPermissionDenied, "{} belongs to another user, who could change the key: chown it", path);
   }
   if ((info.st_mode & forbidden) != 0) {
-    return base::error(Code::kPermissionDenied, "{} is a private key that other users may read or write: chmod 600 it",
-                       path);
+    return base::error(Code::kPermissionDenied,
+                       "{} is a private key that other users may read or write: run chmod 600 on it", path);
   }
   // Read the checked file itself. Another file may have taken its name since.
   return base::read_file(fmt::format("/proc/self/fd/{}", fd.get()), kLongestKey);
@@ -69,10 +69,10 @@ base::Status check_tls_texts(const std::string& certificate, const std::string& 
   const CertificatePtr root = certificate_of(authority);
   const bool belongs = own != nullptr && own_key != nullptr && ::X509_check_private_key(own.get(), own_key.get()) == 1;
   ::ERR_clear_error();
-  if (own == nullptr) return {Code::kInvalidArgument, "the certificate is not one in PEM"};
-  if (own_key == nullptr) return {Code::kInvalidArgument, "the key is not a private key in PEM without a passphrase"};
-  if (!belongs) return {Code::kInvalidArgument, "the certificate and the key do not belong together"};
-  if (root == nullptr) return {Code::kInvalidArgument, "the authority is not a certificate in PEM"};
+  if (own == nullptr) return {Code::kInvalidArgument, "the certificate is not in PEM format"};
+  if (own_key == nullptr) return {Code::kInvalidArgument, "the key is not an unencrypted private key in PEM format"};
+  if (!belongs) return {Code::kInvalidArgument, "the certificate and the key do not match"};
+  if (root == nullptr) return {Code::kInvalidArgument, "the authority is not a certificate in PEM format"};
   return base::ok_status();
 }
 

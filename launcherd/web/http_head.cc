@@ -15,13 +15,13 @@ void set_limits(HttpParser& parser) {
 }
 
 std::optional<WebRefusal> refusal_of(const boost::system::error_code& failed) {
-  if (failed == http::error::header_limit) return WebRefusal{431, "the request's head is too long\n"};
-  if (failed == http::error::body_limit) return WebRefusal{413, "a request here has no body\n"};
+  if (failed == http::error::header_limit) return WebRefusal{431, "the header of the request is too long\n"};
+  if (failed == http::error::body_limit) return WebRefusal{413, "requests must not have a body\n"};
   const bool is_malformed = failed.category() == http::make_error_code(http::error::bad_method).category();
   if (!is_malformed || failed == http::error::end_of_stream || failed == http::error::partial_message) {
     return std::nullopt;
   }
-  return WebRefusal{400, "this is no HTTP request\n"};
+  return WebRefusal{400, "not a valid HTTP request\n"};
 }
 
 HttpRequest request_of(const HttpParser& parser) {

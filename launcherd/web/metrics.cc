@@ -81,15 +81,15 @@ void add_gpus(std::string& text, const v1::ListHostsResponse& hosts) {
     }
   };
   using Value = std::optional<std::int64_t>;
-  each_load("muster_gpu_busy_percent", "How busy a GPU is, where its driver tells it.",
+  each_load("muster_gpu_busy_percent", "How busy a GPU is, if its driver reports it.",
             [](const v1::GpuLoad& gpu) { return gpu.busy_unknown() ? Value() : Value(gpu.busy_percent()); });
   each_load(
-      "muster_gpu_memory_used_bytes", "Memory of a GPU that is in use, where its driver tells it.",
+      "muster_gpu_memory_used_bytes", "Used memory of a GPU, if its driver reports it.",
       [](const v1::GpuLoad& gpu) { return gpu.has_memory_used_mib() ? Value(gpu.memory_used_mib() * kMib) : Value(); });
   each_load("muster_gpu_processes",
-            "Processes that use a GPU, where its driver tells it: NVIDIA's compute, others draw as well.",
+            "Processes that use a GPU, if its driver reports them; for NVIDIA only compute processes.",
             [](const v1::GpuLoad& gpu) { return gpu.has_processes() ? Value(gpu.processes()) : Value(); });
-  begin(text, "muster_gpu_memory_bytes", "Memory of a GPU, where its driver tells it.");
+  begin(text, "muster_gpu_memory_bytes", "Memory of a GPU, if its driver reports it.");
   for (const v1::LauncherHost& host : hosts.hosts()) {
     for (const v1::Gpu& gpu : host.gpus()) {
       if (gpu.memory_mib() == 0) continue;
@@ -106,14 +106,14 @@ void add_loads(std::string& text, const v1::ListHostsResponse& hosts) {
     if (!host.load().has_cpu_percent()) continue;
     text += fmt::format("muster_host_cpu_percent{{host=\"{}\"}} {}\n", escaped(host.name()), host.load().cpu_percent());
   }
-  begin(text, "muster_host_memory_used_bytes", "Memory of the host that is in use.");
+  begin(text, "muster_host_memory_used_bytes", "Used memory of the host.");
   for (const v1::LauncherHost& host : hosts.hosts()) {
     if (!host.load().has_memory_used_mib()) continue;
     text += fmt::format("muster_host_memory_used_bytes{{host=\"{}\"}} {}\n", escaped(host.name()),
                         host.load().memory_used_mib() * kMib);
   }
   add_gpus(text, hosts);
-  begin(text, "muster_host_output_bytes_total", "What ranks on the host have written since the start of launcherd.",
+  begin(text, "muster_host_output_bytes_total", "Bytes of output from ranks on the host since launcherd started.",
         "counter");
   for (const v1::LauncherHost& host : hosts.hosts()) {
     text +=
@@ -137,21 +137,22 @@ void add_hosts(std::string& text, const v1::ListHostsResponse& hosts) {
   each("muster_host_slots", "Slots of the host.", [](const v1::LauncherHost& host) { return host.slots(); });
   each("muster_host_used_slots", "Slots that jobs use.",
        [](const v1::LauncherHost& host) { return host.used_slots(); });
-  each("muster_host_jobs", "Jobs that have ranks there.", [](const v1::LauncherHost& host) { return host.jobs(); });
-  each("muster_host_drained", "1: no new job gets the host.",
+  each("muster_host_jobs", "Jobs that have ranks on the host.",
+       [](const v1::LauncherHost& host) { return host.jobs(); });
+  each("muster_host_drained", "1 if no new job gets the host.",
        [](const v1::LauncherHost& host) { return host.drained() ? 1 : 0; });
-  each("muster_host_gpu_problem", "1: its GPUs may not be known as they are; muster hosts tells why.",
+  each("muster_host_gpu_problem", "1 if the host's GPUs may be unknown; muster hosts shows the reason.",
        [](const v1::LauncherHost& host) { return host.gpu_problem().empty() ? 0 : 1; });
   add_loads(text, hosts);
 }
 
 void add_counters(std::string& text, const JobCounters& counters) {
-  begin(text, "muster_jobs_submitted_total", "Jobs taken in since the start of launcherd.", "counter");
+  begin(text, "muster_jobs_submitted_total", "Jobs accepted since launcherd started.", "counter");
   text += fmt::format("muster_jobs_submitted_total {}\n", counters.submitted);
-  begin(text, "muster_jobs_ended_total", "Jobs that have ended since then.", "counter");
+  begin(text, "muster_jobs_ended_total", "Jobs that have ended since launcherd started.", "counter");
   text += fmt::format("muster_jobs_ended_total{{result=\"ok\"}} {}\n", counters.ended_well);
   text += fmt::format("muster_jobs_ended_total{{result=\"other\"}} {}\n", counters.ended_badly);
-  begin(text, "muster_rank_exits_total", "Ranks that have ended since then.", "counter");
+  begin(text, "muster_rank_exits_total", "Ranks that have ended since launcherd started.", "counter");
   text += fmt::format("muster_rank_exits_total{{result=\"ok\"}} {}\n", counters.rank_exits_ok);
   text += fmt::format("muster_rank_exits_total{{result=\"other\"}} {}\n", counters.rank_exits_failed);
 }
@@ -164,7 +165,7 @@ std::string format_metrics(const v1::Capabilities& launcher, const v1::ListHosts
   begin(text, "muster_launcherd_info", "Always 1.");
   text += fmt::format("muster_launcherd_info{{version=\"{}\",build=\"{}\"}} 1\n", escaped(launcher.version()),
                       escaped(launcher.build_id()));
-  begin(text, "muster_launcherd_start_time_seconds", "When it was started, since 1970.");
+  begin(text, "muster_launcherd_start_time_seconds", "Start time of launcherd in seconds since 1970.");
   text += fmt::format("muster_launcherd_start_time_seconds {}\n", launcher.started().seconds());
   add_jobs(text, jobs);
   add_hosts(text, hosts);

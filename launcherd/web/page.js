@@ -314,7 +314,7 @@ function addLine(rank, stream, text) {
 
 function missing(chunk) {
   if (!chunk.lost_host) return `${chunk.lost_bytes} bytes are missing here: the disk was full`;
-  return `${chunk.lost_bytes} bytes of ${chunk.lost_host} are missing here: launcherd's disk had taken them and lost them`;
+  return `${chunk.lost_bytes} bytes of ${chunk.lost_host} are missing here: launcherd's disk confirmed the write and lost it`;
 }
 
 // Overwrites the line from the cursor on, as a terminal does.

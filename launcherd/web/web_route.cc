@@ -29,7 +29,7 @@ base::Result<long> number_of(const WebTarget& target, const std::string& name, l
   if (!text) return standard;
   const auto number = base::parse_decimal(*text, max);
   if (number) return *number;
-  return base::error(base::Code::kInvalidArgument, "{}: a whole number up to {}, please", name, max);
+  return base::error(base::Code::kInvalidArgument, "{}: must be a whole number up to {}", name, max);
 }
 
 const PageFile* find_file(const std::vector<std::string>& path) {
@@ -80,23 +80,24 @@ base::Result<WebRoute> api_route(const WebTarget& target, const HttpRequest& req
     if (path.size() == 4 && path[3] == "events") return events_route(target, request);
     if (path.size() == 4 && path[3] == "logs") return logs_route(target, request);
   }
-  return base::Status(base::Code::kNotFound, "there is no such page");
+  return base::Status(base::Code::kNotFound, "page not found");
 }
 
 }  // namespace
 
 std::variant<WebRoute, WebRefusal, base::Status> find_route(const HttpRequest& request) {
   if (!is_local_host_header(request.host)) {
-    return WebRefusal{421, "this is served to this machine only: http://localhost or http://127.0.0.1\n"};
+    return WebRefusal{421,
+                      "launcherd serves this page to its own machine only: use http://localhost or http://127.0.0.1\n"};
   }
-  if (request.method != "GET") return WebRefusal{405, "GET only: nothing can be changed here\n"};
+  if (request.method != "GET") return WebRefusal{405, "only GET is allowed: these pages change nothing\n"};
   const auto target = parse_web_target(request.target);
-  if (!target) return WebRefusal{400, "this is no path of ours\n"};
+  if (!target) return WebRefusal{400, "invalid path\n"};
   if (const PageFile* const file = find_file(target->path)) return WebRoute{.page = Page::kFile, .file = file};
   const std::vector<std::string>& path = target->path;
   if (path == std::vector<std::string>{"healthz"}) return WebRoute{.page = Page::kHealth};
   if (path == std::vector<std::string>{"metrics"}) return WebRoute{.page = Page::kMetrics};
-  if (path.empty() || path[0] != "api") return base::Status(base::Code::kNotFound, "there is no such page");
+  if (path.empty() || path[0] != "api") return base::Status(base::Code::kNotFound, "page not found");
   auto route = api_route(*target, request);
   if (!route.ok()) return route.status();
   return *std::move(route);

@@ -29,7 +29,7 @@ base::Result<Endpoint> parse_endpoint(const std::string& text) {
     if (address.ok() && address->is_loopback()) return Endpoint{*address, static_cast<std::uint16_t>(*port)};
   }
   return base::error(base::Code::kInvalidArgument,
-                     "'{}' is no address of this machine for itself: write 127.0.0.1:7480; for others, use ssh -L",
+                     "'{}' is not a loopback address: write 127.0.0.1:7480; from other machines, use ssh -L",
                      base::printable(text));
 }
 
@@ -47,10 +47,10 @@ bool is_of_user(int socket_fd, uid_t uid) {
 void refuse_stranger(const HttpRequest&, const std::shared_ptr<HttpExchange>& exchange) {
   exchange->answer(
       403, "text/plain; charset=utf-8",
-      fmt::format("launcherd answers here only processes of its own user, uid {}, on its own machine. From "
-                  "another machine use ssh -L as that user; docs/operations.md tells how other programs get "
-                  "the metrics.\n",
-                  ::geteuid()));
+      fmt::format(
+          "launcherd serves these pages only to processes of its user, uid {}, on its own machine. From another "
+          "machine use ssh -L as that user; docs/operations.md explains how other programs get the metrics.\n",
+          ::geteuid()));
 }
 
 }  // namespace

@@ -133,11 +133,11 @@ def test_a_private_key_that_others_may_read_is_refused(launcherd, authority, tmp
     key.chmod(0o644)
     refused = launcherd(*arguments, waits=False)
     assert refused.process.wait(timeout=60) == 2
-    refused.line_with("server.key is a private key that other users may read or write: chmod 600 it")
+    refused.line_with("server.key is a private key that other users may read or write: run chmod 600 on it")
     asked = subprocess.run([conftest.BIN / "muster", "jobs", "--launcher", "localhost:1", "--tls-cert", certificate,
                             "--tls-key", key, "--tls-ca", authority.file("pem")], capture_output=True, text=True)
     assert asked.returncode != 0
-    assert "server.key is a private key that other users may read or write: chmod 600 it" in asked.stderr
+    assert "server.key is a private key that other users may read or write: run chmod 600 on it" in asked.stderr
     key.chmod(0o600)
     os.chown(key, 65534, -1)
     foreign = launcherd(*arguments, waits=False)
@@ -168,7 +168,7 @@ def test_certificates_are_read_again_at_a_hangup(launcherd, stubs, authority, tm
     assert (code(old), code(new)) == (grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE)
     clients.write_text("no certificate")
     daemon.process.send_signal(signal.SIGHUP)
-    daemon.line_with("the certificates stay as they are: the authority is not a certificate in PEM")
+    daemon.line_with("the certificates stay as they are: the authority is not a certificate in PEM format")
     assert code(old) == grpc.StatusCode.OK
     clients.write_bytes(following.file("pem").read_bytes())
     daemon.process.send_signal(signal.SIGHUP)
@@ -194,12 +194,12 @@ def test_a_revoked_certificate_is_refused(launcherd, stubs, authority, tmp_path)
     asked = subprocess.run([conftest.BIN / "muster", "jobs", "--launcher", f"localhost:{port}", "--tls-cert", first[0],
                             "--tls-key", first[1], "--tls-ca", authority.file("pem")], capture_output=True, text=True)
     assert asked.returncode != 0
-    assert "this certificate is revoked (launcherd's --client-crl): ask its authority for another one" in asked.stderr
+    assert "this certificate is revoked (launcherd's --client-crl): ask its certificate authority for a new one" in asked.stderr
     # A list that cannot be used changes nothing.
     whole = authority.revoke(second[0], out="next.pem").read_text()
     (tmp_path / "else").mkdir()
     foreign = Authority(tmp_path / "else", "other").revoke().read_text()
-    for text, reason in ((whole[:200], "is not one in PEM"), ("", "crl.pem is empty"),
+    for text, reason in ((whole[:200], "is not in PEM format"), ("", "crl.pem is empty"),
                          (foreign, "is not signed by an authority of --client-ca")):
         revoked.write_text(text)
         daemon.process.send_signal(signal.SIGHUP)

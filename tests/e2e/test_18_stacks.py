@@ -138,6 +138,6 @@ def test_a_job_that_is_suspended(cluster, job, no_leftovers):
     stat = f"/proc/{job.command.real_pid}/stat"
     testing.eventually(lambda: open(stat).read().split()[2] == "T", 20.0)
     result = stacks(cluster)
-    assert result.returncode == 1 and "has not answered in time: is it stopped (Ctrl-Z)?" in result.stderr, result
+    assert result.returncode == 1 and "did not answer in time: is it suspended (Ctrl-Z)?" in result.stderr, result
     job.signal(signal.SIGCONT)
     assert stacks(cluster).returncode == 0

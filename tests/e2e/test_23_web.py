@@ -83,7 +83,7 @@ def test_the_api_in_json(launcherd):
 def test_for_its_user_on_this_machine_alone(launcherd, cluster):
     for user in ("bob", "root"):
         status, text = get(launcherd, "/metrics", user=user)
-        assert status == "403" and "processes of its own user, uid " in text and "muster_" not in text, text
+        assert status == "403" and "processes of its user, uid " in text and "muster_" not in text, text
     assert get(launcherd, "/api/jobs", "evil.example")[0] == "421"
     assert get(launcherd, "/healthz")[0] == "200"
 

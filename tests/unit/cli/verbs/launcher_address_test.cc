@@ -39,7 +39,7 @@ TEST(LauncherAddressChoice, TheOptionBeforeTheVariable) {
 TEST(LauncherAddressChoice, AMistakeSaysWhoMadeIt) {
   const auto option = find_launcherd(said({"--launcher", "n1"}), environment({}));
   EXPECT_EQ(option.status().message(),
-            "--launcher: 'n1' is no address of a launcher: unix:/path, host:port, [v6]:port");
+            "--launcher: 'n1' is not a launcher address; write unix:/path, host:port or [v6]:port");
   const auto variable = find_launcherd(said({}), environment({{"MUSTER_LAUNCHER", "n1:x"}}));
   EXPECT_TRUE(variable.status().message().starts_with("MUSTER_LAUNCHER: 'n1:x'")) << variable.status();
 }

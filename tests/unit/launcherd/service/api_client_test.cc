@@ -155,7 +155,7 @@ TEST_F(ApiClientTest, NobodyIsThere) {
   EXPECT_NE(none.message().find("no launcherd answers at unix:" + root_.path()), std::string::npos) << none;
   EXPECT_NE(none.message().find("launcherd --hostfile"), std::string::npos) << none;
   EXPECT_EQ(ApiClient(foreground_address(root_ / "job.sock")).get_job({}, kPatience).status().message(),
-            "it has ended meanwhile");
+            "the job has ended in the meantime");
 }
 
 TEST(LauncherAddress, WhatIsOneAndWhatIsNot) {
