@@ -15,8 +15,8 @@ namespace muster::agent::inline io {
 
 struct LauncherLink {
   base::TlsStream stream;
-  std::uint64_t last_taken = 0;  // the launcher has all frames up to this one
-  std::string partial;           // the beginning of an answer whose rest has not arrived
+  std::uint64_t last_delivered = 0;  // the launcher has all frames up to this one
+  std::string partial;               // the beginning of an answer whose rest has not arrived
 };
 
 // Connects, shakes hands, checks that the peer is the launcher, sends Hello and reads Resume. Only the Resume shows

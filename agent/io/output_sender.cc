@@ -214,7 +214,7 @@ void OutputSender::Worker::on(Finish command) {
 
 void OutputSender::Worker::on(AttemptEnded command) {
   is_attempting_ = false;
-  base::Status status = command.link.ok() ? ring_.resume_after(command.link->last_taken) : command.link.status();
+  base::Status status = command.link.ok() ? ring_.resume_after(command.link->last_delivered) : command.link.status();
   if (status.ok()) {
     link_ = std::move(*command.link);
     wants_write_ = false;

@@ -153,12 +153,12 @@ void HostTable::count(const model::Placement& placement, int sign) {
   }
 }
 
-void HostTable::take_share(const std::string& name, const model::HostShare& share) {
+void HostTable::acquire_share(const std::string& name, const model::HostShare& share) {
   uses_[name].add(share);
   join_names(name);
 }
 
-void HostTable::give_share(const std::string& name, const model::HostShare& share) {
+void HostTable::release_share(const std::string& name, const model::HostShare& share) {
   uses_[name].remove(share);
   join_names(name);
 }

@@ -47,8 +47,8 @@ class HostTable {
   void take(const model::Placement& placement);
   void give(const model::Placement& placement);
   // Counts or releases one share of a job. Its placement was counted without it.
-  void take_share(const std::string& name, const model::HostShare& share);
-  void give_share(const std::string& name, const model::HostShare& share);
+  void acquire_share(const std::string& name, const model::HostShare& share);
+  void release_share(const std::string& name, const model::HostShare& share);
 
   // Stores what the host has and its identity, as its agent reports them (host_identity(); empty if not known). Returns
   // false if that was known.

@@ -20,16 +20,16 @@ class Taken {
   Taken& operator=(const Taken&) = delete;
   ~Taken() {
     for (auto each = changes_.rbegin(); each != changes_.rend(); ++each) {
-      if (each->now) table_.give_share(each->host, *each->now);
-      if (each->before) table_.take_share(each->host, *each->before);
+      if (each->now) table_.release_share(each->host, *each->now);
+      if (each->before) table_.acquire_share(each->host, *each->before);
     }
   }
   void give(const std::string& host, const model::HostShare& share) {
-    table_.give_share(host, share);
+    table_.release_share(host, share);
     changes_.push_back({host, share, std::nullopt});
   }
   void take(const std::string& host, const model::HostShare& share) {
-    table_.take_share(host, share);
+    table_.acquire_share(host, share);
     changes_.push_back({host, std::nullopt, share});
   }
   void keep() { changes_.clear(); }
@@ -57,7 +57,7 @@ base::Status why_none(const JobNeed& need, const KnownHost& known, const SlotHos
 
 }  // namespace
 
-std::optional<model::HostShare> share_that_runs(const ShareWish& wish, const model::NodeShape& node, int slots,
+std::optional<model::HostShare> share_that_runs(const ShareRequest& wish, const model::NodeShape& node, int slots,
                                                 std::span<const model::RankRequest> wishes) {
   const auto binding = model::bind_host(node, wishes, wish.pinning, wish.masks, nullptr);
   const auto all = model::devices_of_job(node, wish.pinning, wish.masks);
@@ -76,8 +76,8 @@ std::optional<model::HostShare> share_that_runs(const ShareWish& wish, const mod
   return share;
 }
 
-bool is_there_still(const model::HostShare& share, const ShareWish& wish, const model::NodeShape& node,
-                    std::span<const model::RankRequest> wishes) {
+bool still_exists(const model::HostShare& share, const ShareRequest& wish, const model::NodeShape& node,
+                  std::span<const model::RankRequest> wishes) {
   const auto binding = model::bind_host(node, wishes, wish.pinning, wish.masks, &share);
   const auto all = model::devices_of_job(node, wish.pinning, wish.masks);
   if (!binding.ok() || !all.ok()) return false;
@@ -98,7 +98,7 @@ base::Result<std::vector<SettledShare>> settle_shares(const JobNeed& need, const
     const std::optional<model::HostShare>& old = placed.share;
     const auto wishes = model::requests_on(need.places, need.share.role_masks, placed);
     const bool may_change = settling == Settling::kBeforeLaunch && !host->was_told;
-    if (old && (!may_change || is_there_still(*old, need.share, host->shape, wishes))) continue;
+    if (old && (!may_change || still_exists(*old, need.share, host->shape, wishes))) continue;
     const auto listed = table.find(host->name);
     if (!old && !listed.ok()) continue;  // no longer in the list, so no other job is placed there
     if (old) taken.give(host->name, *old);

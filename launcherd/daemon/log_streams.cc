@@ -38,7 +38,7 @@ void LogStreams::got(std::uint64_t cursor, base::Result<LogPage> page) {
     finish(cursor, base::ok_status());
     return;
   }
-  replies.when_taken([this, cursor, is_alive = std::weak_ptr<bool>(is_alive_)] {
+  replies.when_written([this, cursor, is_alive = std::weak_ptr<bool>(is_alive_)] {
     if (!is_alive.expired() && streams_.contains(cursor)) next(cursor);
   });
 }

@@ -242,10 +242,10 @@ std::shared_ptr<JobAgents> RunningJob::make_agents(PooledJob pooled, int attempt
     pooled.was_running = state_ != model::JobState::kStarting || !known_ranks_.empty();
     if (sink_->past().attempt == attempt) {
       pooled.with_past = [past = sink_->past()](ExpectedAgent expected) {
-        const auto last = past.last_taken.find(expected.agent);
-        if (last != past.last_taken.end()) expected.last_taken = last->second;
-        const auto taken = past.taken_bytes.find(expected.agent);
-        if (taken != past.taken_bytes.end()) expected.taken_bytes = taken->second;
+        const auto last = past.last_delivered.find(expected.agent);
+        if (last != past.last_delivered.end()) expected.last_delivered = last->second;
+        const auto taken = past.delivered_bytes.find(expected.agent);
+        if (taken != past.delivered_bytes.end()) expected.delivered_bytes = taken->second;
         const bool is_finished = past.finished_agents.contains(expected.agent);
         std::erase_if(expected.ranks, [&](int rank) { return is_finished || past.ended_ranks.contains(rank); });
         return expected;

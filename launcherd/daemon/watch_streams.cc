@@ -84,7 +84,7 @@ void WatchStreams::got(std::uint64_t number, const base::Result<Page>& page) {
     return;
   }
   watcher.is_behind = true;
-  watcher.replies.when_taken([this, number, is_alive = std::weak_ptr<bool>(is_alive_)] {
+  watcher.replies.when_written([this, number, is_alive = std::weak_ptr<bool>(is_alive_)] {
     if (is_alive.expired()) return;
     const auto again = watchers_.find(number);
     if (again == watchers_.end()) return;

@@ -43,7 +43,7 @@ void add_facts(const HostFindings& findings, const std::string& agent_link, std:
   checks.push_back(check_logind(facts.logind(), findings.host.user));
   checks.push_back(check_cores(facts.hello()));
   checks.push_back(check_gpus(facts));
-  if (tells_gpu_users(facts.hello())) checks.push_back(check_gpu_memory(facts));
+  if (reports_gpu_users(facts.hello())) checks.push_back(check_gpu_memory(facts));
   checks.push_back(check_nics(facts));
   checks.push_back(check_python(facts));
   checks.push_back(check_torch(facts));

@@ -159,7 +159,7 @@ class EnrolmentServer::Newcomer final : public PumpItem {
   base::Status decide() {
     MUSTER_ASSIGN_OR_RETURN(const proto::EnrolmentHello hello,
                             proto::decode_hello(std::string_view(text_).substr(proto::kEnrolmentHeader)));
-    auto seat = take_seat(hello);
+    auto seat = assign_seat(hello);
     is_taken_ = seat.ok();
     std::string text = seat.status().message();
     if (is_taken_) {
@@ -172,7 +172,7 @@ class EnrolmentServer::Newcomer final : public PumpItem {
     return base::ok_status();
   }
 
-  base::Result<EnrolmentSeats::Taken> take_seat(const proto::EnrolmentHello& hello) {
+  base::Result<EnrolmentSeats::Taken> assign_seat(const proto::EnrolmentHello& hello) {
     const State::Key key = state_->key_of(stream_->peer_identity());
     if (key.seats == nullptr)
       return base::error(base::Code::kNotFound, "an agent connected too late: all expected agents have enrolled");

@@ -1,5 +1,5 @@
 // EnrolmentWave: match_host finds the seat for an agent's names; the class keeps the seats.
-// Read match_host first, then take_seat and give_up.
+// Read match_host first, then assign_seat and give_up.
 #include "launcherd/enrol/enrolment_wave.h"
 
 #include <sys/socket.h>
@@ -81,7 +81,7 @@ EnrolmentWave::Ends EnrolmentWave::ends(std::size_t seat) const {
   return seats_[seat].ends;
 }
 
-base::Result<EnrolmentWave::Taken> EnrolmentWave::take_seat(const std::vector<std::string>& said, const Ends& ends) {
+base::Result<EnrolmentWave::Taken> EnrolmentWave::assign_seat(const std::vector<std::string>& said, const Ends& ends) {
   const auto host = match_host(names_, said, ends.host);
   const std::string from = ends.host ? " from " + ends.host->str() : "";
   const std::lock_guard lock(mutex_);

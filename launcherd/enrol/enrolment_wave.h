@@ -33,9 +33,9 @@ class EnrolmentWave final : public EnrolmentSeats {
   std::string reason(std::size_t seat) const;
 
   Ends ends(std::size_t seat) const;
-  base::Result<Taken> take_seat(const std::vector<std::string>& said, const Ends& ends);
+  base::Result<Taken> assign_seat(const std::vector<std::string>& said, const Ends& ends);
   base::Result<Taken> take(const proto::EnrolmentHello& hello, const Ends& ends) override {
-    return take_seat(hello.names, ends);
+    return assign_seat(hello.names, ends);
   }
   void give_back(Taken taken) override;
   void left(std::size_t) override {}  // nothing to do: the caller reads EOF from its end of the stream

@@ -55,8 +55,8 @@ void HubFlows::expect(const std::string& job, const ExpectedAgent& expected) {
   flow.identity = proto::output_identity(job, flow.agent);
   flow.running_.insert(expected.ranks.begin(), expected.ranks.end());
   flow.host_ = expected.host;
-  flow.last_taken = expected.last_taken;
-  flow.taken_bytes_ = expected.taken_bytes;
+  flow.last_delivered = expected.last_delivered;
+  flow.delivered_bytes_ = expected.delivered_bytes;
   flow.counters_ = expected.counters;
   flow.job_->flows[flow.agent] = number;
   flow_of_identity_[flow.identity] = number;
@@ -112,13 +112,13 @@ HubFlows::Flow* HubFlows::find(int flow) {
 
 // The frames up to this one are lost, because an earlier launcher had acknowledged them.
 base::Status HubFlows::take_gap(Flow* flow, const proto::OutputFrame& frame) {
-  const std::uint64_t bytes = std::max(proto::decode_gap_bytes(frame.payload), flow->taken_bytes_);
-  const std::uint64_t missing = bytes - std::exchange(flow->taken_bytes_, bytes);
-  flow->last_taken = frame.header.sequence;
+  const std::uint64_t bytes = std::max(proto::decode_gap_bytes(frame.payload), flow->delivered_bytes_);
+  const std::uint64_t missing = bytes - std::exchange(flow->delivered_bytes_, bytes);
+  flow->last_delivered = frame.header.sequence;
   flow->has_gap_ = true;
   if (missing == 0) return base::ok_status();
   flow->job_->is_flush_due = true;
-  flow->job_->sink->frame(flow->agent, flow->last_taken);
+  flow->job_->sink->frame(flow->agent, flow->last_delivered);
   return flow->job_->sink->lost(missing, flow->host_);
 }
 
@@ -132,16 +132,16 @@ base::Status HubFlows::take(Flow* flow, const proto::OutputFrame& frame) {
   if (header.kind == OutputKind::kHello || header.kind == OutputKind::kResume || header.kind == OutputKind::kAck) {
     return base::error(Code::kInvalidArgument, "unexpected frame of kind {}", static_cast<int>(header.kind));
   }
-  if (header.sequence <= flow->last_taken) return base::ok_status();  // sent again after a cut
+  if (header.sequence <= flow->last_delivered) return base::ok_status();  // sent again after a cut
   if (header.kind == OutputKind::kGap) {
     const base::Status taken = take_gap(flow, frame);
     if (!taken.ok() && flow->events->on_error) flow->events->on_error(taken);
     return base::ok_status();
   }
-  if (header.sequence != flow->last_taken + 1) {
-    return base::error(Code::kDataLoss, "frame {} came after frame {}", header.sequence, flow->last_taken);
+  if (header.sequence != flow->last_delivered + 1) {
+    return base::error(Code::kDataLoss, "frame {} came after frame {}", header.sequence, flow->last_delivered);
   }
-  flow->last_taken = header.sequence;
+  flow->last_delivered = header.sequence;
   flow->job_->sink->frame(flow->agent, header.sequence);
   const int rank = static_cast<int>(header.rank);
   if (header.kind != OutputKind::kFinish && flow->running_.count(rank) == 0) {
@@ -152,7 +152,7 @@ base::Status HubFlows::take(Flow* flow, const proto::OutputFrame& frame) {
   base::Status taken;
   if (header.kind == OutputKind::kData) {
     taken = job->sink->write(rank, header.stream, frame.payload, header.flags);
-    flow->taken_bytes_ += frame.payload.size();
+    flow->delivered_bytes_ += frame.payload.size();
     for (const auto& counter : flow->counters_) counter->fetch_add(frame.payload.size(), std::memory_order_relaxed);
   } else if (header.kind == OutputKind::kEnd) {
     taken = job->sink->end_rank(rank);

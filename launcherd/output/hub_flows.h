@@ -30,8 +30,8 @@ class HubFlows {
   struct Flow {
     int agent = 0;
     std::string identity;
-    std::uint64_t last_taken = 0;  // sequence of the last frame in the sink
-    std::uint64_t connection = 0;  // the connection's number; 0 if none
+    std::uint64_t last_delivered = 0;  // sequence of the last frame in the sink
+    std::uint64_t connection = 0;      // the connection's number; 0 if none
     // The events of the flow's job. Lives as long as the flow.
     const OutputHubEvents* events = nullptr;
 
@@ -39,9 +39,9 @@ class HubFlows {
     friend class HubFlows;
     Job* job_ = nullptr;
     std::string host_;
-    std::uint64_t taken_bytes_ = 0;  // bytes of Data frames up to last_taken
-    bool has_gap_ = false;           // true: frames were lost, so Ends may be missing
-    std::set<int> running_;          // ranks whose End has not come
+    std::uint64_t delivered_bytes_ = 0;  // bytes of Data frames up to last_delivered
+    bool has_gap_ = false;               // true: frames were lost, so Ends may be missing
+    std::set<int> running_;              // ranks whose End has not come
     bool is_complete_ = false;
     std::vector<std::shared_ptr<std::atomic<std::uint64_t>>> counters_;  // see ExpectedAgent::counters
   };

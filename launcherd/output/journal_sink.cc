@@ -58,12 +58,12 @@ void remember(const JournalRecord& record, JournalPast* past) {
   }
   const int agent = static_cast<int>(header.agent);
   if (header.sequence != 0) {
-    std::uint64_t& last = past->last_taken[agent];
+    std::uint64_t& last = past->last_delivered[agent];
     last = std::max(last, header.sequence);
   }
-  if (header.kind == JournalKind::kData) past->taken_bytes[agent] += record.payload.size();
+  if (header.kind == JournalKind::kData) past->delivered_bytes[agent] += record.payload.size();
   if (header.kind == JournalKind::kLost || header.kind == JournalKind::kGone) {
-    past->taken_bytes[agent] += decode_lost_bytes(record.payload);
+    past->delivered_bytes[agent] += decode_lost_bytes(record.payload);
   }
   if (header.kind == JournalKind::kGone) {
     past->gone[std::string(decode_gone_host(record.payload))] += decode_lost_bytes(record.payload);

@@ -32,9 +32,9 @@ namespace muster::launcherd::inline output {
 // The contents of the file's newest attempt at the time of opening.
 struct JournalPast {
   int attempt = 0;
-  std::map<int, std::uint64_t> last_taken;  // by agent: its last frame in the file
+  std::map<int, std::uint64_t> last_delivered;  // by agent: its last frame in the file
   // By agent: bytes of its ranks that the file contains or records as missing.
-  std::map<int, std::uint64_t> taken_bytes;
+  std::map<int, std::uint64_t> delivered_bytes;
   // By host: bytes that an earlier launcherd had written, and that are lost.
   std::map<std::string, std::uint64_t> gone;
   std::set<int> ended_ranks;

@@ -389,8 +389,8 @@ void OutputHub::Worker::watch(std::uint64_t id, HubConnection* connection) {
 base::Status OutputHub::Worker::acknowledge(HubConnection* connection) {
   const HubFlows::Flow* const flow = flows_.find(connection->flow);
   if (flow == nullptr || connection->has_unsent()) return base::ok_status();
-  if (flow->last_taken == connection->acknowledged) return base::ok_status();
-  return connection->send(OutputKind::kAck, flow->last_taken);
+  if (flow->last_delivered == connection->acknowledged) return base::ok_status();
+  return connection->send(OutputKind::kAck, flow->last_delivered);
 }
 
 void OutputHub::Worker::close(std::uint64_t id, const base::Status& why) {
@@ -435,7 +435,7 @@ base::Status OutputHub::Worker::on_hello(std::uint64_t id, HubConnection* connec
   close(older, {Code::kAborted, "replaced by a newer connection"});
   connection->flow = number;
   if (flow->events->on_connection) flow->events->on_connection(flow->agent, base::ok_status());
-  return connection->send(OutputKind::kResume, flow->last_taken);
+  return connection->send(OutputKind::kResume, flow->last_delivered);
 }
 
 base::Result<std::unique_ptr<OutputHub>> OutputHub::start(OutputHubConfig config, base::UniqueFd listening) {

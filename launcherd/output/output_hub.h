@@ -58,9 +58,9 @@ struct ExpectedAgent {
   std::vector<int> ranks;  // output of other ranks is refused
   std::string host = {};   // the agent's host, for messages
   // Only for jobs that an earlier launcher began: the sequence of the last frame in the sink.
-  std::uint64_t last_taken = 0;
+  std::uint64_t last_delivered = 0;
   // Only for such jobs: the bytes in the sink, plus the bytes that the sink records as missing.
-  std::uint64_t taken_bytes = 0;
+  std::uint64_t delivered_bytes = 0;
   // Each counter grows by the bytes that arrive from the agent's ranks.
   std::vector<std::shared_ptr<std::atomic<std::uint64_t>>> counters{};
 };
@@ -77,7 +77,7 @@ class OutputHub {
   // Forgets the job's agents. Blocks while a call of its sink or events is in progress.
   void remove_job(const std::string& job);
 
-  // Call it before the agent connects. A second call for the same agent sets new ranks and a new last_taken.
+  // Call it before the agent connects. A second call for the same agent sets new ranks and a new last_delivered.
   // INVALID_ARGUMENT if the secret has a forbidden length.
   base::Status expect_agent(const std::string& job, ExpectedAgent expected);
   // Adds ranks of an expected agent before they write. Does nothing if the agent's output is complete.

@@ -177,14 +177,14 @@ bool gives_gpus(const model::JobSpec& job) {
          std::ranges::any_of(job.places, [](const model::RankPlace& place) { return !place.gpus.empty(); });
 }
 
-bool tells_gpu_users(const v1::Hello& hello) {
+bool reports_gpu_users(const v1::Hello& hello) {
   return !hello.gpu_driver().empty() || std::ranges::any_of(hello.gpus(), [](const v1::Gpu& gpu) {
     return gpu.vendor() == v1::GPU_VENDOR_AMD || gpu.vendor() == v1::GPU_VENDOR_INTEL;
   });
 }
 
 bool may_wait_for_gpus(const v1::Hello& hello) {
-  return tells_gpu_users(hello) || !hello.gpu_problem().empty() || !hello.gpus().empty();
+  return reports_gpu_users(hello) || !hello.gpu_problem().empty() || !hello.gpus().empty();
 }
 
 bool is_network_chosen(const model::JobSpec& job) {

@@ -41,7 +41,7 @@ bool gives_gpus(const model::JobSpec& job);
 
 // True if a driver or the kernel reports there which processes use the GPUs. After its job, the agent then waits until
 // they have released the memory.
-bool tells_gpu_users(const v1::Hello& hello);
+bool reports_gpu_users(const v1::Hello& hello);
 // True if the agent may wait like that. It asks again later, even if nothing was reported when it started.
 bool may_wait_for_gpus(const v1::Hello& hello);
 

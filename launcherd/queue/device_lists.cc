@@ -4,7 +4,7 @@
 
 namespace muster::launcherd::inline queue {
 
-DeviceLists::ByHost& DeviceLists::of(const ShareWish& wish) {
+DeviceLists::ByHost& DeviceLists::of(const ShareRequest& wish) {
   const auto found = std::ranges::find_if(
       entries_, [&](const Entry& entry) { return entry.pinning == wish.pinning && entry.masks == wish.masks; });
   if (found != entries_.end()) return found->lists;

@@ -22,7 +22,7 @@ bool has_places(const JobNeed& need, std::span<const SlotHost> hosts, Room room)
   for (const auto& [name, count] : ranks_by_host(need)) {
     const SlotHost* const host = find_host(hosts, name);
     if (host == nullptr || !host->is_open()) return false;
-    if (room == Room::kFree && (host->is_asked() || waits_for_news(need, *host))) return false;
+    if (room == Room::kFree && (host->is_asked() || awaits_host_facts(need, *host))) return false;
     const int there = room == Room::kIdle ? host->slots : host->free();
     const bool is_all = need.request.oversubscribe && count > host->slots && (room == Room::kIdle || is_idle(*host));
     if (there < count && !is_all) return false;
@@ -83,7 +83,7 @@ std::optional<model::Placement> fit_slots(Offers& offers, Room room) {
   for (Offer& offer : offers.usable()) {
     if (left <= 0 && !takes_all) break;
     const SlotHost& host = *offer.host;
-    const bool is_awaited = room == Room::kFree && waits_for_news(need, host);
+    const bool is_awaited = room == Room::kFree && awaits_host_facts(need, host);
     if (takes_all && host.is_open() && (host.used > 0 || is_awaited)) return std::nullopt;
     const int there = offers.room(offer, room);
     if (there == 0) continue;

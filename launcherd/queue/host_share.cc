@@ -91,7 +91,7 @@ std::vector<int> cpus_of_slots(const NodeShape& node, const HostUse& use, int sl
 }
 
 // Sets the cores from which ranks without chosen cores get theirs.
-base::Status take_cores(const ShareWish& wish, const NodeShape& node, const HostUse& use, int slots, Wishes wishes,
+base::Status take_cores(const ShareRequest& wish, const NodeShape& node, const HostUse& use, int slots, Wishes wishes,
                         model::HostShare& share) {
   const BindTo bind_to = wish.pinning.bind_to;
   const auto ranks = static_cast<std::size_t>(std::ranges::count(wishes, false, &model::RankRequest::has_cpus));
@@ -129,7 +129,7 @@ void settle_cores(const NodeShape& node, const model::NodeBinding& binding, Bind
 }
 
 // Returns the GPUs that the user named, each once. INVALID_ARGUMENT: another job has one of them and does not share it.
-Result<std::vector<std::string>> named_devices(const ShareWish& wish, const NodeShape& node, const HostUse& use,
+Result<std::vector<std::string>> named_devices(const ShareRequest& wish, const NodeShape& node, const HostUse& use,
                                                const model::NodeBinding& binding, Wishes wishes, bool is_open) {
   std::vector<std::string> devices;
   for (std::size_t rank = 0; rank < wishes.size(); ++rank) {
@@ -206,11 +206,11 @@ void HostUse::remove(const model::HostShare& share) {
   content_ = std::move(changed);
 }
 
-bool is_open_share(const ShareWish& wish, std::size_t devices, int slots) {
+bool is_open_share(const ShareRequest& wish, std::size_t devices, int slots) {
   return wish.pinning.share_gpu || (!wish.asks_for_gpus() && std::cmp_less(devices, slots));
 }
 
-std::optional<std::vector<std::string>> devices_for(const ShareWish& wish, const NodeShape& node) {
+std::optional<std::vector<std::string>> devices_for(const ShareRequest& wish, const NodeShape& node) {
   auto all = model::devices_of_job(node, wish.pinning, wish.masks);
   if (!all.ok()) return std::nullopt;
   return *std::move(all);
@@ -230,7 +230,7 @@ DeviceCounts count_devices(const std::vector<std::string>& all, const NodeShape&
   return counts;
 }
 
-int ranks_for_gpus(const ShareWish& wish, const DeviceCounts& devices, int slots) {
+int ranks_for_gpus(const ShareRequest& wish, const DeviceCounts& devices, int slots) {
   if (devices.all == 0) return wish.pinning.gpus_per_rank > 0 ? 0 : kAnyRanks;
   const std::size_t each = model::gpus_for_each(wish.pinning);
   if (is_open_share(wish, devices.all, slots)) return devices.open >= each ? kAnyRanks : 0;
@@ -238,12 +238,12 @@ int ranks_for_gpus(const ShareWish& wish, const DeviceCounts& devices, int slots
   return static_cast<int>(devices.free / each);
 }
 
-int ranks_for_gpus(const ShareWish& wish, const std::vector<std::string>& all, const NodeShape& node,
+int ranks_for_gpus(const ShareRequest& wish, const std::vector<std::string>& all, const NodeShape& node,
                    const HostUse& use, int slots) {
   return ranks_for_gpus(wish, count_devices(all, node, use), slots);
 }
 
-Result<model::HostShare> share_of(const ShareWish& wish, const NodeShape& node, const HostUse& use, int slots,
+Result<model::HostShare> share_of(const ShareRequest& wish, const NodeShape& node, const HostUse& use, int slots,
                                   Wishes wishes) {
   model::HostShare share;
   MUSTER_RETURN_IF_ERROR(take_cores(wish, node, use, slots, wishes, share));

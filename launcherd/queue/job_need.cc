@@ -77,8 +77,8 @@ base::Status check_shares(const JobNeed& need, std::span<const SlotHost> hosts) 
 
 }  // namespace
 
-ShareWish share_wish(const model::JobSpec& job) {
-  ShareWish wish{.pinning = job.pinning};
+ShareRequest share_wish(const model::JobSpec& job) {
+  ShareRequest wish{.pinning = job.pinning};
   model::set_gpu_masks(model::exported_variables({}, job.environment, false), wish.masks);
   wish.role_masks = model::role_masks(job.roles, {});
   return wish;

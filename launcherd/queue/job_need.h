@@ -11,7 +11,7 @@
 
 namespace muster::launcherd::inline queue {
 
-ShareWish share_wish(const model::JobSpec& job);
+ShareRequest share_wish(const model::JobSpec& job);
 
 // Decides the number of ranks if the spec leaves that to the hosts. If `more_come`, more hosts may connect by
 // themselves. A job that names no host then waits for them, and why_not() reports what is missing.

@@ -94,8 +94,8 @@ std::vector<JobQueue::Start> JobQueue::start(std::vector<SlotHost>& hosts) {
       if (head->overtaken >= kMostOvertakes) keep_slots(need, open);
       continue;
     }
-    take_slots(*placement, hosts);
-    take_slots(*placement, open);
+    acquire_slots(*placement, hosts);
+    acquire_slots(*placement, open);
     if (head != nullptr && touches(*placement, kinds_.at(head->kind).need, hosts) &&
         ++head->overtaken >= kMostOvertakes) {
       keep_slots(kinds_.at(head->kind).need, open);
@@ -118,7 +118,7 @@ std::vector<model::HostSpec> JobQueue::hosts_to_ask(const std::vector<SlotHost>&
   for (const auto& [number, kind] : kinds_) {
     if (unknown.empty()) break;
     std::erase_if(unknown, [&, &need = kind.need](const SlotHost* host) {
-      if (!waits_for_news(need, *host)) return false;
+      if (!awaits_host_facts(need, *host)) return false;
       asked.push_back(host->host);
       return true;
     });

@@ -61,7 +61,7 @@ bool Offers::are_gpus_there() {
     if (need_.ranks() >= slots) return false;
   }
   are_gpus_there_ = std::ranges::any_of(offers_, [&](Offer& offer) {
-    if (waits_for_news(need_, *offer.host)) return true;
+    if (awaits_host_facts(need_, *offer.host)) return true;
     const auto& all = devices(offer);
     return all && !all->empty();
   });
@@ -71,7 +71,7 @@ bool Offers::are_gpus_there() {
 int Offers::room_for_gpus(Offer& offer, Room room) {
   const SlotHost& host = *offer.host;
   if (!need_.places.empty()) return kAnyRanks;
-  if (room == Room::kFree && (host.is_asked() || waits_for_news(need_, host))) return 0;
+  if (room == Room::kFree && (host.is_asked() || awaits_host_facts(need_, host))) return 0;
   if (host.shape == nullptr || need_.share.pinning.gpu_bind == model::GpuBind::kNone) return kAnyRanks;
   const auto& all = devices(offer);
   if (are_gpus_there() && (!all || all->empty())) return 0;

@@ -64,7 +64,7 @@ RoomBound::Devices* RoomBound::devices_of(const JobNeed& need) {
       Devices{.pinning = key, .masks = need.share.masks, .hosts = std::vector<HostDevices>(hosts_.size())});
 }
 
-const DeviceCounts& RoomBound::counts(const ShareWish& wish, Devices& devices, std::size_t index) {
+const DeviceCounts& RoomBound::counts(const ShareRequest& wish, Devices& devices, std::size_t index) {
   const SlotHost& host = hosts_[index];
   HostDevices& known = devices.hosts[index];
   if (known.is_known && known.use.is_same(host.use)) return known.counts;

@@ -56,7 +56,7 @@ class RoomBound {
   };
 
   Devices* devices_of(const JobNeed& need);
-  const DeviceCounts& counts(const ShareWish& wish, Devices& devices, std::size_t index);
+  const DeviceCounts& counts(const ShareRequest& wish, Devices& devices, std::size_t index);
   int most_by_depth(const model::Pinning& pinning, std::size_t index);
   void add(const JobNeed& need, const model::HostSpec* wanted, Devices* devices, std::size_t index, Sum& sum);
 

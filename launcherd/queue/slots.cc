@@ -31,7 +31,7 @@ bool JobNeed::is_like(const JobNeed& other) const {
   return places.empty() && other.places.empty() && key(*this) == key(other);
 }
 
-bool waits_for_news(const JobNeed& need, const SlotHost& host) {
+bool awaits_host_facts(const JobNeed& need, const SlotHost& host) {
   return need.share.is_choosy() && !host.is_known() && host.is_open() && may_use(need, host);
 }
 
@@ -55,14 +55,14 @@ bool may_use_by_any_name(const JobNeed& need, const SlotHost& host, std::span<co
          });
 }
 
-void take_slots(const model::Placement& placement, std::vector<SlotHost>& hosts) {
+void acquire_slots(const model::Placement& placement, std::vector<SlotHost>& hosts) {
   for_each_placed(placement, hosts, [&](SlotHost& host, const model::PlacedHost& placed, int slots) {
     host.used += slots;
     if (placed.share) for_names(host, hosts, [&](SlotHost& each) { each.use.add(*placed.share); });
   });
 }
 
-void give_slots(const model::Placement& placement, std::vector<SlotHost>& hosts) {
+void release_slots(const model::Placement& placement, std::vector<SlotHost>& hosts) {
   for_each_placed(placement, hosts, [&](SlotHost& host, const model::PlacedHost& placed, int slots) {
     host.used = std::max(0, host.used - slots);
     if (placed.share) for_names(host, hosts, [&](SlotHost& each) { each.use.remove(*placed.share); });

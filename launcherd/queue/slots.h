@@ -57,7 +57,7 @@ struct SlotHost {
 struct JobNeed {
   model::PlacementRequest request;  // np > 0; hosts has each name once, empty means any host
   std::vector<model::RankPlace> places;
-  ShareWish share{};
+  ShareRequest share{};
 
   int ranks() const { return request.np; }
   // nullptr if the job does not name the host.
@@ -70,12 +70,12 @@ bool may_use(const JobNeed& need, const SlotHost& host);
 // Returns whether the job may use the host under any of its names.
 bool may_use_by_any_name(const JobNeed& need, const SlotHost& host, std::span<const SlotHost> hosts);
 // Returns whether the job may start there only once it is known what the host has.
-bool waits_for_news(const JobNeed& need, const SlotHost& host);
+bool awaits_host_facts(const JobNeed& need, const SlotHost& host);
 // Returns the hosts as if nothing ran. Hosts that accept no jobs stay so.
 std::vector<SlotHost> when_idle(std::span<const SlotHost> hosts);
 
 // Counts the slots and shares of a placement as used, or releases them.
-void take_slots(const model::Placement& placement, std::vector<SlotHost>& hosts);
-void give_slots(const model::Placement& placement, std::vector<SlotHost>& hosts);
+void acquire_slots(const model::Placement& placement, std::vector<SlotHost>& hosts);
+void release_slots(const model::Placement& placement, std::vector<SlotHost>& hosts);
 
 }  // namespace muster::launcherd::queue

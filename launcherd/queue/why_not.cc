@@ -79,7 +79,7 @@ std::string missing_share(const JobNeed& need, std::span<const SlotHost> hosts, 
   if (asked != hosts.end()) {
     return fmt::format("waits until {} reports its cores and GPUs: another job is starting there", asked->host.name);
   }
-  const auto unknown = std::ranges::find_if(hosts, [&](const SlotHost& host) { return waits_for_news(need, host); });
+  const auto unknown = std::ranges::find_if(hosts, [&](const SlotHost& host) { return awaits_host_facts(need, host); });
   if (unknown != hosts.end()) {
     return fmt::format("waits until {} reports its {}", unknown->host.name,
                        need.share.pinning.bind_to == model::BindTo::kDepth ? "cores and GPUs" : "GPUs");
@@ -119,7 +119,7 @@ std::string why_not(const JobNeed& need, std::span<const SlotHost> hosts, Device
   Offers offers(need, hosts, known);
   const auto usable = offers.usable_hosts();
   if (offers.is_oversubscribing()) {
-    if (std::ranges::any_of(usable, [&](const SlotHost* host) { return waits_for_news(need, *host); })) {
+    if (std::ranges::any_of(usable, [&](const SlotHost* host) { return awaits_host_facts(need, *host); })) {
       return why_no_share(need, hosts, known);
     }
     return fmt::format("needs all slots of {} for its {} ranks{}", names(usable), need.ranks(), closed_remark(usable));

@@ -116,9 +116,9 @@ class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
   Replies<Answer> replies_of(std::shared_ptr<StreamCall<Answer>> call) {
     return {.send = [call](Answer answer) { call->send(std::move(answer)); },
             .done = [call](const base::Status& status) { call->finish(to_grpc(status)); },
-            .when_taken =
+            .when_written =
                 [call, weak = weak_from_this(), &loop = loop_](base::Loop::Task task) {
-                  call->when_taken([weak, &loop, task = std::move(task)] {
+                  call->when_written([weak, &loop, task = std::move(task)] {
                     loop.post([weak, task] {
                       const auto self = weak.lock();
                       if (self != nullptr && !self->is_closed_) task();

@@ -24,7 +24,7 @@ struct Replies {
   std::function<void(const base::Status&)> done;
   // Calls `task` once on the loop, when the transport has taken all that was sent. Send more only then, so that a
   // caller that does not read costs no memory. Never calls `task` if the caller has gone.
-  std::function<void(base::Loop::Task)> when_taken;
+  std::function<void(base::Loop::Task)> when_written;
 };
 
 // Called once if the caller goes before `done`. Empty means that nothing needs to be done.

@@ -44,7 +44,7 @@ class StreamCall final : public grpc::ServerWriteReactor<Answer>,
   }
 
   // Calls `task` once all that was sent is written: at once, or later on a gRPC thread. Never calls it after the end.
-  void when_taken(std::function<void()> task) {
+  void when_written(std::function<void()> task) {
     {
       const std::lock_guard lock(mutex_);
       if (finished_ || last_) return;

@@ -24,10 +24,10 @@ ReadThread::~ReadThread() {
 base::Status ReadThread::put(Question question) {
   {
     const std::lock_guard lock(mutex_);
-    if (waiting_.size() >= kMostQuestions) {
+    if (waiting_.size() >= kMaxQueries) {
       return base::error(base::Code::kResourceExhausted,
                          "{} queries of the job store are waiting already: ask again later, or less often",
-                         kMostQuestions);
+                         kMaxQueries);
     }
     waiting_.push_back(std::move(question));
   }

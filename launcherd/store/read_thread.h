@@ -26,10 +26,10 @@ class ReadThread {
   ReadThread(const ReadThread&) = delete;
   ReadThread& operator=(const ReadThread&) = delete;
 
-  // Any thread. RESOURCE_EXHAUSTED if kMostQuestions already wait.
+  // Any thread. RESOURCE_EXHAUSTED if kMaxQueries already wait.
   base::Status put(Question question);
 
-  static constexpr std::size_t kMostQuestions = 4096;
+  static constexpr std::size_t kMaxQueries = 4096;
 
  private:
   ReadThread(StoreReader reader, base::Loop& loop) : loop_(loop), reader_(std::move(reader)) {}

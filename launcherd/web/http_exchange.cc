@@ -74,7 +74,7 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
     write(fmt::format("id: {}\nevent: {}\ndata: {}\n\n", id, name, data));
   }
 
-  void when_taken(base::Loop::Task task) override {
+  void when_written(base::Loop::Task task) override {
     taken_.push_back(std::move(task));
     if (queue_.empty()) run_taken();
   }

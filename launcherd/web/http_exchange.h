@@ -33,7 +33,7 @@ class HttpExchange {
 
   virtual void send_event(std::string_view id, std::string_view name, std::string_view data) = 0;
   // Runs `task` on the loop once the kernel has all that was sent. Never runs it if the peer has gone.
-  virtual void when_taken(base::Loop::Task task) = 0;
+  virtual void when_written(base::Loop::Task task) = 0;
   virtual void end() = 0;  // ends the stream of events
   // Calls `gone` once if the peer goes before the end.
   virtual void on_gone(std::function<void()> gone) = 0;

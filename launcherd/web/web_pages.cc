@@ -114,7 +114,7 @@ Replies<Answer> event_replies(const Exchange& exchange, std::string name,
                 exchange->send_event("", "end", status.ok() ? "{}" : error_json(status));
                 exchange->end();
               },
-          .when_taken = [exchange](base::Loop::Task task) { exchange->when_taken(std::move(task)); }};
+          .when_written = [exchange](base::Loop::Task task) { exchange->when_written(std::move(task)); }};
 }
 
 }  // namespace

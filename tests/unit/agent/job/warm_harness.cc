@@ -302,7 +302,7 @@ void PlayedHub::serve(base::UniqueFd fd) {
     proto::OutputHeader answer{.kind = proto::OutputKind::kAck, .sequence = header.sequence};
     {
       const std::lock_guard lock(taken_.mutex);
-      std::uint64_t& last = taken_.last_taken[identity];
+      std::uint64_t& last = taken_.last_delivered[identity];
       if (header.kind == proto::OutputKind::kHello) {
         ++taken_.connections;
         answer = {.kind = proto::OutputKind::kResume, .sequence = last};

@@ -77,9 +77,9 @@ class PlayedLauncher {
 struct TakenOutput {
   std::mutex mutex;
   std::condition_variable changed;
-  std::map<std::string, std::uint64_t> last_taken;  // by identity
-  std::map<std::string, std::string> stdout_of;     // "<identity> <rank>"
-  std::map<std::string, int> finished;              // by identity
+  std::map<std::string, std::uint64_t> last_delivered;  // by identity
+  std::map<std::string, std::string> stdout_of;         // "<identity> <rank>"
+  std::map<std::string, int> finished;                  // by identity
   int connections = 0;
 
   bool wait_until(const std::function<bool()>& condition);  // called with the mutex held

@@ -62,8 +62,8 @@ class Job final : private JobObserver {
     spec.placement.hosts = {{.name = "localhost", .slots = ranks}};
     spec.placement.np = ranks;
     pooled.with_past = [past = sink_->past()](ExpectedAgent expected) {
-      const auto last = past.last_taken.find(expected.agent);
-      if (last != past.last_taken.end()) expected.last_taken = last->second;
+      const auto last = past.last_delivered.find(expected.agent);
+      if (last != past.last_delivered.end()) expected.last_delivered = last->second;
       std::erase_if(expected.ranks, [&](int rank) { return past.ended_ranks.contains(rank); });
       return expected;
     };

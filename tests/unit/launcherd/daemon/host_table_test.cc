@@ -36,10 +36,10 @@ TEST(HostTable, KeepsWhatJobsHaveOfAHostAlsoOverAnotherList) {
   EXPECT_FALSE(table.learn("n1", shape, "n1 net:1"));
   EXPECT_FALSE(table.slots()[0].is_asked());
   first.hosts[0].share = model::HostShare{.cpus = {0}, .devices = {"GPU-0"}};
-  table.take_share("n1", {.cpus = {1}});
-  table.give_share("n1", {.cpus = {1}});
+  table.acquire_share("n1", {.cpus = {1}});
+  table.release_share("n1", {.cpus = {1}});
   EXPECT_TRUE(table.slots()[0].use.cpus().empty());
-  table.take_share("n1", *first.hosts[0].share);
+  table.acquire_share("n1", *first.hosts[0].share);
   model::Placement second = ranks_on("n1", 1);
   second.hosts[0].share = model::HostShare{.cpus = {1}, .devices = {"GPU-1"}};
   table.take(second);
@@ -70,7 +70,7 @@ TEST(HostTable, NamesOfOneHostAreOneForWhatJobsHave) {
   EXPECT_NE(table.slots()[0].machine, table.slots()[2].machine);
   EXPECT_EQ(table.slots()[0].all_slots(), 5);
   EXPECT_EQ(table.slots()[2].all_slots(), 2);
-  table.take_share("n1", {.cpus = {1}, .devices = {"GPU-1"}});
+  table.acquire_share("n1", {.cpus = {1}, .devices = {"GPU-1"}});
   for (const int at : {0, 1}) {
     EXPECT_EQ(table.slots()[static_cast<std::size_t>(at)].use.cpus(), (std::vector<int>{0, 1})) << at;
     EXPECT_EQ(table.slots()[static_cast<std::size_t>(at)].use.devices().size(), 2u) << at;
@@ -89,7 +89,7 @@ TEST(HostTable, ANameThatIsAnotherHostNowHasItsOwnAgain) {
   HostTable table({{.name = "n1", .slots = 2}, {.name = "alias", .slots = 2}});
   table.learn("n1", {}, "n1 net:1");
   table.learn("alias", {}, "n1 net:1");
-  table.take_share("n1", {.devices = {"GPU-0"}});
+  table.acquire_share("n1", {.devices = {"GPU-0"}});
   EXPECT_FALSE(table.learn("alias", {}, "n1 net:1"));
   EXPECT_TRUE(table.learn("alias", {}, "n7 net:1"));
   EXPECT_TRUE(table.slots()[0].use.devices().contains("GPU-0"));

@@ -42,7 +42,7 @@ TEST(LateShare, RanksThatShareGpusLeaveThemOpen) {
 }
 
 TEST(LateShare, WhatCannotBeBoundAnyMoreIsNotCounted) {
-  ShareWish wish;
+  ShareRequest wish;
   wish.pinning.gpu_bind = model::GpuBind::kOne;
   wish.pinning.gpus_per_rank = 2;
   EXPECT_FALSE(share_that_runs(wish, host_of({"GPU-0"}), 4, kTwoRanks));
@@ -50,19 +50,19 @@ TEST(LateShare, WhatCannotBeBoundAnyMoreIsNotCounted) {
 
 TEST(LateShare, IsThereAsLongAsAllOfItsDevicesAre) {
   const model::HostShare share{.cpus = {0, 1}, .devices = {"GPU-0", "GPU-1"}};
-  EXPECT_TRUE(is_there_still(share, {}, host_of({"GPU-0", "GPU-1"}), kTwoRanks));
-  EXPECT_TRUE(is_there_still(share, {}, host_of({"GPU-1", "GPU-x", "GPU-0"}), kTwoRanks));
-  EXPECT_FALSE(is_there_still(share, {}, host_of({"GPU-0", "GPU-x"}), kTwoRanks));
-  EXPECT_FALSE(is_there_still(share, {}, host_of({"GPU-x", "GPU-y"}), kTwoRanks));
+  EXPECT_TRUE(still_exists(share, {}, host_of({"GPU-0", "GPU-1"}), kTwoRanks));
+  EXPECT_TRUE(still_exists(share, {}, host_of({"GPU-1", "GPU-x", "GPU-0"}), kTwoRanks));
+  EXPECT_FALSE(still_exists(share, {}, host_of({"GPU-0", "GPU-x"}), kTwoRanks));
+  EXPECT_FALSE(still_exists(share, {}, host_of({"GPU-x", "GPU-y"}), kTwoRanks));
 }
 
 TEST(LateShare, OfAHostThatHadNoGpusIsNotThereWhenItHasSome) {
   const model::HostShare share{.cpus = {0, 1}};
-  EXPECT_TRUE(is_there_still(share, {}, host_of({}), kTwoRanks));
-  EXPECT_FALSE(is_there_still(share, {}, host_of({"GPU-0", "GPU-1"}), kTwoRanks));
-  ShareWish none;
+  EXPECT_TRUE(still_exists(share, {}, host_of({}), kTwoRanks));
+  EXPECT_FALSE(still_exists(share, {}, host_of({"GPU-0", "GPU-1"}), kTwoRanks));
+  ShareRequest none;
   none.pinning.gpu_bind = model::GpuBind::kNone;
-  EXPECT_TRUE(is_there_still(share, none, host_of({"GPU-0", "GPU-1"}), kTwoRanks));
+  EXPECT_TRUE(still_exists(share, none, host_of({"GPU-0", "GPU-1"}), kTwoRanks));
 }
 
 JobNeed need(int np, const model::Pinning& pinning = {}) {
@@ -94,7 +94,7 @@ class SettleShares : public ::testing::Test {
 };
 
 TEST_F(SettleShares, AJobThatWasPlacedWithoutOneHasItsShareOfWhatIsFree) {
-  table_.take_share("n1", {.cpus = {0}, .devices = {"GPU-0"}});
+  table_.acquire_share("n1", {.cpus = {0}, .devices = {"GPU-0"}});
   const auto settled = settle_shares(need(1), ranks_on({"n1"}), {{"n1", node_}}, Settling::kHostKnown, table_);
   ASSERT_TRUE(settled.ok()) << settled.status();
   ASSERT_EQ(settled->size(), 1u);
@@ -145,7 +145,7 @@ TEST_F(SettleShares, AShareThatCannotBeReplacedIsAnErrorAndStays) {
   model::Placement placement = ranks_on({"n2", "n1"});
   placement.hosts[1].share = model::HostShare{.devices = {"GPU-old"}};
   table_.take(placement);
-  table_.take_share("n1", {.devices = {"GPU-0", "GPU-1"}});
+  table_.acquire_share("n1", {.devices = {"GPU-0", "GPU-1"}});
   const auto settled =
       settle_shares(need(2), placement, {{"n1", node_}, {"n2", node_}}, Settling::kBeforeLaunch, table_);
   EXPECT_EQ(settled.status().code(), base::Code::kFailedPrecondition);
@@ -157,7 +157,7 @@ TEST_F(SettleShares, AShareThatCannotBeReplacedIsAnErrorAndStays) {
 // On what a job was started before it was known, others are by another name.
 TEST_F(SettleShares, WhatOthersHaveMayBeWaitedFor) {
   table_.learn("n2", node_, "n1");
-  table_.take_share("n1", {.cpus = {0, 1}, .devices = {"GPU-0", "GPU-1"}});
+  table_.acquire_share("n1", {.cpus = {0, 1}, .devices = {"GPU-0", "GPU-1"}});
   const model::Placement placement = ranks_on({"n2"});
   const auto settled = settle_shares(need(1), placement, {{"n2", node_}}, Settling::kBeforeLaunch, table_);
   EXPECT_EQ(settled.status().code(), base::Code::kUnavailable);
@@ -167,7 +167,7 @@ TEST_F(SettleShares, WhatOthersHaveMayBeWaitedFor) {
   EXPECT_EQ(refused.status().code(), base::Code::kInvalidArgument);
   EXPECT_EQ(refused.status().message(), "n2: --gpus-per-rank 3: ranks may use only 2 GPUs on that host")
       << "not what is free now";
-  table_.give_share("n1", {.cpus = {0, 1}, .devices = {"GPU-0", "GPU-1"}});
+  table_.release_share("n1", {.cpus = {0, 1}, .devices = {"GPU-0", "GPU-1"}});
   EXPECT_TRUE(settle_shares(need(1), placement, {{"n2", node_}}, Settling::kBeforeLaunch, table_).ok());
   const auto never = settle_shares(need(2, {.gpu_bind = model::GpuBind::kOne, .gpus_per_rank = 3}), placement,
                                    {{"n2", node_}}, Settling::kBeforeLaunch, table_);
@@ -189,7 +189,7 @@ TEST_F(SettleShares, AHostThatIsNotInTheListAnyMoreHasNoShares) {
 // --bind-to list: who names cores has them, whoever else does; on a host that was not known when the job was placed,
 // too.
 TEST_F(SettleShares, CoresThatAreNamedAreHadOnAHostThatWasNotKnown) {
-  table_.take_share("n1", {.cpus = {0, 1}});
+  table_.acquire_share("n1", {.cpus = {0, 1}});
   const JobNeed named = need(1, {.bind_to = model::BindTo::kList, .cpu_lists = {{1}}});
   EXPECT_FALSE(named.share.is_choosy()) << "it is started there";
   const auto settled = settle_shares(named, ranks_on({"n1"}), {{"n1", node_}}, Settling::kHostKnown, table_);

@@ -53,7 +53,7 @@ TEST(EndOfJob, IsStoredHoweverLongItsReportIs) {
                                          end = status;
                                          rig.done();
                                        },
-                                   .when_taken = [](const base::Loop::Task& task) { task(); }});
+                                   .when_written = [](const base::Loop::Task& task) { task(); }});
   ASSERT_TRUE(rig.run_until(5));  // the calls above were four
   EXPECT_TRUE(end->ok()) << *end;
   ASSERT_EQ(events.size(), 2u);

@@ -39,7 +39,7 @@ struct Watcher {
   Replies<v1::Event> replies(StoreRig& rig) {
     return {.send = [this](const v1::Event& got) { seen.push_back(got.sequence()); },
             .done = [this, &rig](const base::Status& status) { end = status, rig.done(); },
-            .when_taken = [this, &rig](base::Loop::Task task) { on_taken = std::move(task), rig.done(); }};
+            .when_written = [this, &rig](base::Loop::Task task) { on_taken = std::move(task), rig.done(); }};
   }
   void take() { std::exchange(on_taken, nullptr)(); }
 };

@@ -265,13 +265,13 @@ TEST(EnrolmentWaveTest, ASeatThatStaysEmptyEndsItsStreamAndSaysWhy) {
 TEST(EnrolmentWaveTest, ASeatThatIsGivenBackMayBeTakenAnew) {
   const auto wave = EnrolmentWave::make({"n1"});
   ASSERT_TRUE(wave.ok()) << wave.status();
-  auto taken = (*wave)->take_seat({"n1"}, {});
+  auto taken = (*wave)->assign_seat({"n1"}, {});
   ASSERT_TRUE(taken.ok()) << taken.status();
   EXPECT_TRUE((*wave)->is_any_taken({0}));
-  EXPECT_FALSE((*wave)->take_seat({"n1"}, {}).ok());
+  EXPECT_FALSE((*wave)->assign_seat({"n1"}, {}).ok());
   (*wave)->give_back(*std::move(taken));
   EXPECT_FALSE((*wave)->is_complete());
-  EXPECT_TRUE((*wave)->take_seat({"n1"}, {}).ok());
+  EXPECT_TRUE((*wave)->assign_seat({"n1"}, {}).ok());
 }
 
 }  // namespace

@@ -54,8 +54,8 @@ class HubFlowsTest : public ::testing::Test {
   }
 
   // Agent 4 with ranks 7 and 8.
-  HubFlows::Flow* expect(std::uint64_t last_taken = 0) {
-    flows_.expect("job", {.agent = 4, .secret = {}, .ranks = {7, 8}, .last_taken = last_taken});
+  HubFlows::Flow* expect(std::uint64_t last_delivered = 0) {
+    flows_.expect("job", {.agent = 4, .secret = {}, .ranks = {7, 8}, .last_delivered = last_delivered});
     return flows_.find(flows_.of_agent("job", 4));
   }
   base::Status take(HubFlows::Flow* flow, std::uint64_t sequence, OutputKind kind, int rank,
@@ -80,7 +80,7 @@ TEST_F(HubFlowsTest, EachFrameIsTakenOnceAndInOrder) {
   EXPECT_TRUE(take(flow, 1, OutputKind::kData, 7, "a").ok());  // again, after a cut
   EXPECT_TRUE(take(flow, 2, OutputKind::kData, 8, "b").ok());
   EXPECT_EQ(take(flow, 4, OutputKind::kData, 8, "d").code(), Code::kDataLoss);
-  EXPECT_EQ(flow->last_taken, 2U);
+  EXPECT_EQ(flow->last_delivered, 2U);
   EXPECT_EQ(calls(), "write 7 a write 8 b ");
 }
 
@@ -101,9 +101,13 @@ class HubGapTest : public HubFlowsTest {
  protected:
   // Of a launcher that has three frames and 10 bytes.
   HubGapTest() {
-    flows_.expect(
-        "job",
-        {.agent = 4, .secret = {}, .ranks = {7, 8}, .host = "n4", .last_taken = 3, .taken_bytes = 10, .counters = {}});
+    flows_.expect("job", {.agent = 4,
+                          .secret = {},
+                          .ranks = {7, 8},
+                          .host = "n4",
+                          .last_delivered = 3,
+                          .delivered_bytes = 10,
+                          .counters = {}});
     flow_ = flows_.find(flows_.of_agent("job", 4));
   }
   base::Status gap(std::uint64_t sequence, std::uint64_t bytes) {
@@ -115,7 +119,7 @@ class HubGapTest : public HubFlowsTest {
 
 TEST_F(HubGapTest, SaysWhatIsLostAndGoesOnBehindIt) {
   EXPECT_TRUE(gap(9, 110).ok());
-  EXPECT_EQ(flow_->last_taken, 9U);
+  EXPECT_EQ(flow_->last_delivered, 9U);
   EXPECT_TRUE(gap(9, 110).ok());  // again, after a cut
   EXPECT_TRUE(take(flow_, 10, OutputKind::kData, 7, "abc").ok());
   EXPECT_TRUE(gap(12, 115).ok());  // of the 115 it has 113
@@ -126,7 +130,7 @@ TEST_F(HubGapTest, SaysWhatIsLostAndGoesOnBehindIt) {
 TEST_F(HubGapTest, AGapWithoutBytesIsPassedOver) {
   EXPECT_TRUE(gap(4, 10).ok());
   EXPECT_TRUE(gap(5, 2).ok());  // that cannot be: nothing is lost
-  EXPECT_EQ(flow_->last_taken, 5U);
+  EXPECT_EQ(flow_->last_delivered, 5U);
   EXPECT_EQ(calls(), "");
 }
 
@@ -178,7 +182,7 @@ TEST_F(HubFlowsTest, AnAgentOfAnotherLaunchersTimeGoesOnBehindItsLastFrame) {
   EXPECT_TRUE(take(flow, 9, OutputKind::kData, 7, "old").ok());
   EXPECT_TRUE(take(flow, 10, OutputKind::kData, 7, "new").ok());
   EXPECT_EQ(calls(), "write 7 new ");
-  flows_.expect("job", {.agent = 5, .secret = {}, .ranks = {}, .last_taken = 3});
+  flows_.expect("job", {.agent = 5, .secret = {}, .ranks = {}, .last_delivered = 3});
   flows_.settle(true);
   EXPECT_EQ(calls(), "flush complete 5 ");  // the sink had all of it
 }
@@ -190,7 +194,7 @@ TEST_F(HubFlowsTest, WhatIsErasedOrUnknownIsNotFound) {
   EXPECT_EQ(flows_.of_agent("job", 4), HubFlows::kNone);
   EXPECT_EQ(flows_.of_identity(proto::output_identity("job", 4)), HubFlows::kNone);
   flows_.remove_job("job");
-  flows_.expect("job", {.agent = 4, .secret = {}, .ranks = {7}, .last_taken = 0});
+  flows_.expect("job", {.agent = 4, .secret = {}, .ranks = {7}, .last_delivered = 0});
   EXPECT_TRUE(flows_.of_job("job").empty());
   EXPECT_EQ(flows_.find(HubFlows::kNone), nullptr);
 }

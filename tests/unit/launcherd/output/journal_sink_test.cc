@@ -99,7 +99,7 @@ TEST_F(JournalSinkTest, ARestartKnowsWhatIsThere) {
   ASSERT_TRUE(sink);
   const JournalPast& past = sink->past();
   EXPECT_EQ(past.attempt, 1);
-  EXPECT_EQ(past.last_taken, (std::map<int, std::uint64_t>{{2, 6}, {7, 1}}));
+  EXPECT_EQ(past.last_delivered, (std::map<int, std::uint64_t>{{2, 6}, {7, 1}}));
   EXPECT_EQ(past.ended_ranks, std::set<int>{5});
   EXPECT_EQ(past.finished_agents, std::set<int>{7});
   EXPECT_EQ(past.bytes, content().size());
@@ -124,8 +124,8 @@ TEST_F(JournalSinkTest, ARestartKnowsHowMuchIsThereAndWhatIsGone) {
   auto sink = open();
   ASSERT_TRUE(sink);
   const JournalPast& past = sink->past();
-  EXPECT_EQ(past.last_taken, (std::map<int, std::uint64_t>{{2, 8}, {3, 4}}));
-  EXPECT_EQ(past.taken_bytes, (std::map<int, std::uint64_t>{{2, 108}, {3, 5}}));
+  EXPECT_EQ(past.last_delivered, (std::map<int, std::uint64_t>{{2, 8}, {3, 4}}));
+  EXPECT_EQ(past.delivered_bytes, (std::map<int, std::uint64_t>{{2, 108}, {3, 5}}));
   EXPECT_EQ(past.gone, (std::map<std::string, std::uint64_t>{{"n2", 100}, {"n3", 5}}));
 }
 
@@ -144,7 +144,7 @@ TEST_F(JournalSinkTest, OfAFileCutAnywhereWholeRecordsStay) {
     std::size_t whole = 0;
     while (whole + 1 < ends.size() && ends[whole + 1] <= size) ++whole;
     ASSERT_EQ(sink->past().bytes, ends[whole]) << size;
-    const auto& last = sink->past().last_taken;
+    const auto& last = sink->past().last_delivered;
     ASSERT_EQ(last.empty() ? 0 : last.at(0), whole) << size;
     sink->frame(0, whole + 1);
     ASSERT_TRUE(sink->write(0, OutputStream::kStdout, "again\n", 0).ok());
@@ -174,7 +174,7 @@ TEST_F(JournalSinkTest, SetsApartWhatFollowsADamage) {
     const auto sink = open();
     ASSERT_TRUE(sink);
     EXPECT_EQ(sink->past().bytes, whole.size());
-    EXPECT_EQ(sink->past().last_taken.at(0), 4U);
+    EXPECT_EQ(sink->past().last_delivered.at(0), 4U);
     EXPECT_EQ(sink->past().damage, path_ + " is damaged at byte 46: no record of an output journal begins here: " +
                                        std::to_string(rest.size()) + " bytes from there on were moved to " + path_ +
                                        ".damaged");
@@ -259,7 +259,7 @@ TEST_F(JournalSinkTest, ARecordThatDoesNotFitIsCutOffAndCounted) {
   EXPECT_TRUE(sink->write(0, OutputStream::kStdout, "again\n", 0).ok());
   EXPECT_EQ(records().back().text, "again\n");
   sink.reset();
-  EXPECT_EQ(open()->past().last_taken.at(0), 4U);
+  EXPECT_EQ(open()->past().last_delivered.at(0), 4U);
 }
 
 TEST_F(JournalSinkTest, WhatIsLostWithoutRoomToSaySoIsSaidLater) {
@@ -322,8 +322,8 @@ TEST_F(JournalSinkTest, OnAFullDiskRanksStillEnd) {
     EXPECT_GT(lost_bytes(), 64U * 1024);
     const auto again = open();
     EXPECT_EQ(again->past().ended_ranks.size(), 100U);
-    EXPECT_EQ(again->past().last_taken.at(99), sequence);
-    EXPECT_EQ(again->past().last_taken.size(), 100U);
+    EXPECT_EQ(again->past().last_delivered.at(99), sequence);
+    EXPECT_EQ(again->past().last_delivered.size(), 100U);
   });
   other.join();
 }

@@ -108,13 +108,13 @@ TEST(OutputEnd, WhatALauncherHasLostIsToldAndTheRestIsSent) {
   ASSERT_TRUE(sink.wait_for("one\n"));
   rank.say("two two\n");
   ASSERT_TRUE(sink.wait_for("one\ntwo two\n"));
-  const auto expect_again = [&rig](std::uint64_t last_taken, std::uint64_t taken_bytes) {
+  const auto expect_again = [&rig](std::uint64_t last_delivered, std::uint64_t delivered_bytes) {
     const auto expected = rig.hub().expect_agent(Rig::kJob, {.agent = 0,
                                                              .secret = Rig::key(0).secret,
                                                              .ranks = {0},
                                                              .host = "n1",
-                                                             .last_taken = last_taken,
-                                                             .taken_bytes = taken_bytes});
+                                                             .last_delivered = last_delivered,
+                                                             .delivered_bytes = delivered_bytes});
     EXPECT_TRUE(expected.ok()) << expected;
   };
   expect_again(1, 4);

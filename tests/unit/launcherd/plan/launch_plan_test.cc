@@ -512,15 +512,15 @@ TEST(LaunchPlan, ParameterServersGetTheirVariables) {
 // The files of NVIDIA's driver do not tell who uses its GPUs.
 TEST(GpuUsers, AreToldByTheLibraryAndByOthersFiles) {
   v1::Hello hello;
-  EXPECT_FALSE(tells_gpu_users(hello));
+  EXPECT_FALSE(reports_gpu_users(hello));
   hello.add_gpus()->set_vendor(v1::GPU_VENDOR_NVIDIA);
-  EXPECT_FALSE(tells_gpu_users(hello));
+  EXPECT_FALSE(reports_gpu_users(hello));
   hello.set_gpu_driver("550.54.15");
-  EXPECT_TRUE(tells_gpu_users(hello));
+  EXPECT_TRUE(reports_gpu_users(hello));
   for (const v1::GpuVendor vendor : {v1::GPU_VENDOR_AMD, v1::GPU_VENDOR_INTEL}) {
     v1::Hello other;
     other.add_gpus()->set_vendor(vendor);
-    EXPECT_TRUE(tells_gpu_users(other));
+    EXPECT_TRUE(reports_gpu_users(other));
   }
 }
 

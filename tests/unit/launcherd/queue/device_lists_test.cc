@@ -35,7 +35,7 @@ TEST(DeviceLists, AreThoseOfAWish) {
   DeviceLists::ByHost* const of_one = &lists.of(need(1, 1).share);
   EXPECT_EQ(&lists.of(need(7, 1).share), of_one) << "how many ranks there are does not matter";
   EXPECT_NE(&lists.of(need(1, 2).share), of_one);
-  ShareWish masked = need(1, 1).share;
+  ShareRequest masked = need(1, 1).share;
   masked.masks.cuda = "0";
   EXPECT_NE(&lists.of(masked), of_one);
 }

@@ -55,7 +55,7 @@ JobNeed need(int np, const model::Pinning& pinning = {}) {
 std::optional<model::HostShare> start(const JobNeed& need, std::vector<SlotHost>& hosts) {
   const auto placement = fit(need, hosts);
   if (!placement) return std::nullopt;
-  take_slots(*placement, hosts);
+  acquire_slots(*placement, hosts);
   return placement->hosts.front().share;
 }
 
@@ -91,11 +91,11 @@ TEST(HostShare, WhoHasAllSlotsHasAllOfTheHost) {
 TEST(HostShare, WhatWasGivenBackIsTakenAgain) {
   std::vector<SlotHost> hosts = {host("n1", 2, node_of(4, 2))};
   const auto first = fit(need(1, kOne), hosts);
-  take_slots(*first, hosts);
+  acquire_slots(*first, hosts);
   const auto second = fit(need(1, kOne), hosts);
-  take_slots(*second, hosts);
+  acquire_slots(*second, hosts);
   EXPECT_NE(first->hosts[0].share->devices, second->hosts[0].share->devices);
-  give_slots(*first, hosts);
+  release_slots(*first, hosts);
   EXPECT_EQ(start(need(1, kOne), hosts), first->hosts[0].share);
 }
 
@@ -229,7 +229,7 @@ TEST(HostShare, WhoIsPlacedBesideOthersWaitsForTheGpusOfTheRest) {
   hosts[0].slots = 4;
   const auto two = fit(need(2), hosts);
   ASSERT_TRUE(two);
-  take_slots(*two, hosts);
+  acquire_slots(*two, hosts);
   hosts[0].used = 0;  // slots are not what is missing
   const std::vector<std::string>& others = two->hosts.front().share->devices;
   JobNeed placed = need(3);
@@ -241,7 +241,7 @@ TEST(HostShare, WhoIsPlacedBesideOthersWaitsForTheGpusOfTheRest) {
   ASSERT_EQ(placed.places[1].gpus.size(), 1u);
   EXPECT_FALSE(fit(placed, hosts));
   EXPECT_EQ(why_not(placed, hosts), "n1: 0 of 2 GPUs are free there");
-  give_slots(*two, hosts);
+  release_slots(*two, hosts);
   const auto started = fit(placed, hosts);
   ASSERT_TRUE(started);
   EXPECT_EQ(started->hosts.front().share->devices.size(), 3u);
@@ -464,7 +464,7 @@ TEST(HostShare, WhoNeverFitsOnOpenHostsHoldsNobodyUp) {
       queue.add(*base::JobId::parse("bbbbbbbb"), 0, job, need(1));
       const auto started = queue.start(hosts);
       ASSERT_EQ(started.size(), 1u) << job;
-      give_slots(started[0].placement, hosts);
+      release_slots(started[0].placement, hosts);
     }
     hosts[1].is_down = false;
     hosts[1] = host("n2", 1, node_of(1024, 8));
@@ -531,9 +531,9 @@ TEST(HostShare, AJobByTwoNamesOfAHostHasEachThingOnce) {
     EXPECT_EQ(gpus.size(), 4u);
     EXPECT_EQ(cpus.size(), 16u);
     EXPECT_EQ(placement->hosts[0].share->devices.size(), 2u);
-    take_slots(*placement, hosts);
+    acquire_slots(*placement, hosts);
     EXPECT_EQ(hosts[0].use.devices().size(), 4u);
-    give_slots(*placement, hosts);
+    release_slots(*placement, hosts);
     EXPECT_THAT(hosts[0].use.shares(), IsEmpty());
     EXPECT_THAT(hosts[1].use.shares(), IsEmpty());
   }
@@ -559,7 +559,7 @@ TEST(HostShare, WhoWaitsForAHostIsNotOvertakenForEverByItsOtherName) {
     queue.add(base::JobId::random(), 0, job, on("alias", need(1, kOne)));
     for (const JobQueue::Start& each : queue.start(hosts)) {
       ++overtakes;
-      give_slots(each.placement, hosts);
+      release_slots(each.placement, hosts);
     }
   }
   EXPECT_EQ(overtakes, JobQueue::kMostOvertakes);
@@ -583,12 +583,12 @@ TEST(HostShare, RandomLivesShareNothing) {
                                        .gpus_per_rank = pick(0, 2)});
       if (pick(0, 4) == 0) wish.share.pinning.gpu_bind = GpuBind::kNone;
       if (const auto placement = fit(wish, hosts)) {
-        take_slots(*placement, hosts);
+        acquire_slots(*placement, hosts);
         running.push_back(*placement);
       }
       if (!running.empty() && pick(0, 2) == 0) {
         const auto at = running.begin() + pick(0, static_cast<int>(running.size()) - 1);
-        give_slots(*at, hosts);
+        release_slots(*at, hosts);
         running.erase(at);
       }
       for (const SlotHost& each : hosts) {
@@ -606,7 +606,7 @@ TEST(HostShare, RandomLivesShareNothing) {
       }
     }
     while (!running.empty()) {
-      give_slots(running.back(), hosts);
+      release_slots(running.back(), hosts);
       running.pop_back();
     }
     for (const SlotHost& each : hosts) {

@@ -169,7 +169,7 @@ class Life {
   void end_one() {
     if (running_.empty()) return;
     const auto at = running_.begin() + pick(static_cast<int>(running_.size()));
-    give_slots(*at, hosts_);
+    release_slots(*at, hosts_);
     running_.erase(at);
   }
 
@@ -204,7 +204,7 @@ class Life {
     }
     std::vector<SlotHost> recounted = hosts_;
     for (SlotHost& each : recounted) each.used = 0;
-    for (const model::Placement& placement : running_) take_slots(placement, recounted);
+    for (const model::Placement& placement : running_) acquire_slots(placement, recounted);
     for (std::size_t i = 0; i < hosts_.size(); ++i) EXPECT_EQ(recounted[i].used, hosts_[i].used);
   }
 
@@ -241,7 +241,7 @@ TEST(JobQueue, ALargeJobIsNotStarvedBySmallOnes) {
       }
       if (!running.empty()) {
         const std::size_t at = random() % running.size();
-        give_slots(running[at], hosts);
+        release_slots(running[at], hosts);
         running.erase(running.begin() + static_cast<std::ptrdiff_t>(at));
       }
       for (JobQueue::Start& start : queue.start(hosts)) {

@@ -153,7 +153,7 @@ TEST(RoomBound, NeverRefusesWhatFits) {
       const bool may_fit = bound.may_fit(job);
       const auto placement = fit(job, hosts);
       EXPECT_TRUE(may_fit || !placement) << "seed " << seed << ", job " << number;
-      if (placement) take_slots(*placement, hosts);
+      if (placement) acquire_slots(*placement, hosts);
       fitted += placement ? 1 : 0;
       refused += may_fit ? 0 : 1;
     }
@@ -168,7 +168,7 @@ std::vector<int> plain_pass(const std::vector<JobNeed>& jobs, std::vector<SlotHo
   for (std::size_t number = 0; number < jobs.size(); ++number) {
     const auto placement = fit(jobs[number], hosts);
     if (!placement) continue;
-    take_slots(*placement, hosts);
+    acquire_slots(*placement, hosts);
     started.push_back(static_cast<int>(number));
   }
   return started;

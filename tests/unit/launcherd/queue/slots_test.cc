@@ -134,7 +134,7 @@ TEST(Slots, WhoOversubscribesTakesAllSlots) {
   EXPECT_EQ(fitted(job, {host("n1", 2), host("n2", 2)}), "n1:0,1,2 n2:3,4,5");
   EXPECT_EQ(fitted(job, {host("n1", 2, 1), host("n2", 2)}), "none");
   std::vector<SlotHost> hosts = {host("n1", 2), host("n2", 2)};
-  take_slots(*fit(*need_of(job, hosts), hosts), hosts);
+  acquire_slots(*fit(*need_of(job, hosts), hosts), hosts);
   EXPECT_EQ(hosts[0].used, 2);
   EXPECT_EQ(hosts[1].free(), 0);
   EXPECT_EQ(fitted(job, {host("n1", 4), host("n2", 4, 1)}), "n1:0,1,2,3 n2:4,5");  // it fits as it is
@@ -151,10 +151,10 @@ TEST(Slots, PlacedRanksRunWhereTheyWerePlaced) {
 TEST(Slots, WhatWasTakenComesBack) {
   std::vector<SlotHost> hosts = {host("n1", 4, 1), host("n2", 4)};
   const auto placement = *fit(*need_of(job_of(5), hosts), hosts);
-  take_slots(placement, hosts);
+  acquire_slots(placement, hosts);
   EXPECT_EQ(hosts[0].used, 4);
   EXPECT_EQ(hosts[1].used, 2);
-  give_slots(placement, hosts);
+  release_slots(placement, hosts);
   EXPECT_EQ(hosts[0].used, 1);
   EXPECT_EQ(hosts[1].used, 0);
 }
@@ -163,11 +163,11 @@ TEST(Slots, HostsAreFoundInAnyOrderAndUnknownOnesAreLeftOut) {
   std::vector<SlotHost> hosts = {host("n1", 4), host("n2", 4), host("n3", 4)};
   const auto placement =
       model::place_as_listed({{.name = "n3"}, {.name = "n9"}, {.name = "n1"}}, {0, 1, 2, 2, 2, 2, 2});
-  take_slots(placement, hosts);
+  acquire_slots(placement, hosts);
   EXPECT_EQ(hosts[0].used, 4);  // no more than it has
   EXPECT_EQ(hosts[1].used, 0);
   EXPECT_EQ(hosts[2].used, 1);
-  give_slots(placement, hosts);
+  release_slots(placement, hosts);
   for (const SlotHost& each : hosts) EXPECT_EQ(each.used, 0) << each.host.name;
 }
 

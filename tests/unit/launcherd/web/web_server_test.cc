@@ -63,7 +63,7 @@ class Handler final : public ApiHandler {
     chunk.set_data(std::string(100'000, 'x'));
     chunk.set_next_position(++sent);
     replies.send(chunk);
-    const auto next = replies.when_taken;
+    const auto next = replies.when_written;
     next([this, replies = std::move(replies)] { send_more(replies); });
   }
 };
