@@ -110,14 +110,14 @@ base::Status Daemon::Parts::open_dial_in(const base::Clock& clock, const DaemonO
     if (is_on) log(line);
   };
   accept.on_refused = options.on_line;
-  accept.on_come = [this](const std::string& host, int slots) {
+  accept.on_join = [this](const std::string& host, int slots) {
     post([this, host, slots] {
-      if (dialled != nullptr) dialled->come(host, slots);
+      if (dialled != nullptr) dialled->join(host, slots);
     });
   };
   accept.on_gone = [this](const std::string& host) {
     post([this, host] {
-      if (dialled != nullptr) dialled->look_again(host);
+      if (dialled != nullptr) dialled->recheck_later(host);
     });
   };
   MUSTER_ASSIGN_OR_RETURN(dial_in, DialIn::open(clock, std::move(accept)));
@@ -163,7 +163,7 @@ base::Status Daemon::Parts::open_pool(const base::Clock& clock, const DaemonOpti
   };
   pool_options.on_change = [this](const BootstrapTarget& host) {
     if (jobs != nullptr) jobs->agent_changed(host.name);
-    if (dialled != nullptr) dialled->look_again(host.name);
+    if (dialled != nullptr) dialled->recheck_later(host.name);
   };
   pool_options.when_stored = [this](base::Loop::Task task) {
     // Batches are committed in order, so an empty batch is stored after everything that was recorded before it.
@@ -192,14 +192,14 @@ base::Status Daemon::Parts::open_store(const base::Clock& clock, const DaemonOpt
   surroundings.pool = pool.get();
   surroundings.state_directory = directory.path();
   surroundings.jobs_directory = jobs_directory;
-  surroundings.more_hosts_come = dial_in != nullptr;
+  surroundings.more_hosts_may_join = dial_in != nullptr;
   surroundings.on_line = options.on_line;
   jobs = std::make_unique<JobManager>(std::move(surroundings), store.get(),
                                       HostTable(dialled != nullptr ? dialled->hosts() : options.hosts));
   jobs->on_change = [this](const base::JobId& id) { watches->changed(id); };
-  jobs->on_ended = [this, tell = options.on_job_ended](const base::JobId& id, base::WallTime forget_at) {
+  jobs->on_ended = [this, report = options.on_job_ended](const base::JobId& id, base::WallTime forget_at) {
     retention->add(id, forget_at);
-    if (tell) tell(id.str());
+    if (report) report(id.str());
   };
   MUSTER_ASSIGN_OR_RETURN(StoreReader reader, StoreReader::open(directory.database()));
   MUSTER_RETURN_IF_ERROR(jobs->load_blocking(reader));

@@ -199,12 +199,12 @@ Gone DaemonApi::stacks(const v1::StacksRequest& request, Replies<v1::ProcessStac
   const std::vector<int> ranks(request.ranks().begin(), request.ranks().end());
   return stream_of<v1::ProcessStack>(
       request.job(), std::move(replies), [this, ranks](const base::JobId& id, Replies<v1::ProcessStack> to) -> Gone {
-        const base::Status asked =
+        const base::Status started =
             parts_.jobs->stacks(id, ranks, to.send, [done = to.done] { done(base::ok_status()); });
-        if (asked.code() == Code::kNotFound) {
+        if (started.code() == Code::kNotFound) {
           refuse_ended(id, to.done);
-        } else if (!asked.ok()) {
-          to.done(asked);
+        } else if (!started.ok()) {
+          to.done(started);
         }
         return {};
       });

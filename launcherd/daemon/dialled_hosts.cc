@@ -18,7 +18,7 @@ base::Result<std::unique_ptr<DialledHosts>> DialledHosts::load(base::Loop& loop,
   std::unique_ptr<DialledHosts> hosts(new DialledHosts(loop, std::move(listed), std::move(options)));
   MUSTER_RETURN_IF_ERROR(hosts->read());
   // The host's agent may be about to reconnect, so only check later.
-  for (const auto& [name, host] : hosts->came_) hosts->look_again(name);
+  for (const auto& [name, host] : hosts->joined_) hosts->recheck_later(name);
   return hosts;
 }
 
@@ -34,14 +34,14 @@ base::Status DialledHosts::read() {
       return base::error(base::Code::kDataLoss, "{} is damaged: remove it; the agents that dialled in will join again",
                          options_.file);
     }
-    came_[std::string(words[0])].slots = static_cast<int>(*slots);
+    joined_[std::string(words[0])].slots = static_cast<int>(*slots);
   }
   return base::ok_status();
 }
 
 std::vector<model::HostSpec> DialledHosts::hosts() const {
   std::vector<model::HostSpec> hosts = listed_;
-  for (const auto& [name, host] : came_) {
+  for (const auto& [name, host] : joined_) {
     // Name it again, because clang before 16 cannot capture a structured binding.
     const bool is_listed = std::ranges::any_of(listed_, [&name = name](const auto& each) { return each.name == name; });
     if (!is_listed) hosts.push_back({.name = name, .slots = host.slots});
@@ -51,7 +51,7 @@ std::vector<model::HostSpec> DialledHosts::hosts() const {
 
 std::vector<std::string> DialledHosts::names() const {
   std::vector<std::string> names;
-  for (const auto& [name, host] : came_) names.push_back(name);
+  for (const auto& [name, host] : joined_) names.push_back(name);
   return names;
 }
 
@@ -60,10 +60,10 @@ void DialledHosts::replace_listed(std::vector<model::HostSpec> listed) {
   options_.on_hosts(hosts());
 }
 
-void DialledHosts::come(const std::string& name, int slots) {
-  const auto [at, is_new] = came_.try_emplace(name);
+void DialledHosts::join(const std::string& name, int slots) {
+  const auto [at, is_new] = joined_.try_emplace(name);
   Host& host = at->second;
-  host.look.cancel();
+  host.recheck.cancel();
   const bool is_other = is_new || host.slots != slots;
   host.slots = slots;
   if (is_new) {
@@ -72,19 +72,19 @@ void DialledHosts::come(const std::string& name, int slots) {
   if (is_other) changed();
 }
 
-void DialledHosts::look_again(const std::string& name) {
-  const auto found = came_.find(name);
-  if (found == came_.end() || found->second.look.armed()) return;
-  found->second.look = loop_.after(options_.patience, [this, name] { look(name); });
+void DialledHosts::recheck_later(const std::string& name) {
+  const auto found = joined_.find(name);
+  if (found == joined_.end() || found->second.recheck.armed()) return;
+  found->second.recheck = loop_.after(options_.patience, [this, name] { recheck(name); });
 }
 
 // Takes `host` by value: the timer that holds the name is destroyed with the entry.
-void DialledHosts::look(std::string name) {  // NOLINT(performance-unnecessary-value-param)
-  const auto found = came_.find(name);
-  if (found == came_.end()) return;
-  found->second.look.cancel();
+void DialledHosts::recheck(std::string name) {  // NOLINT(performance-unnecessary-value-param)
+  const auto found = joined_.find(name);
+  if (found == joined_.end()) return;
+  found->second.recheck.cancel();
   if (options_.is_here(name)) return;
-  came_.erase(found);
+  joined_.erase(found);
   options_.on_left(name);
   options_.on_line(fmt::format("{} left: its agent is no longer connected", name));
   changed();
@@ -92,7 +92,7 @@ void DialledHosts::look(std::string name) {  // NOLINT(performance-unnecessary-v
 
 void DialledHosts::changed() {
   std::string text;
-  for (const auto& [name, host] : came_) text += fmt::format("{} {}\n", name, host.slots);
+  for (const auto& [name, host] : joined_) text += fmt::format("{} {}\n", name, host.slots);
   if (const base::Status written = base::write_file_durably(options_.file, text, kOwnerOnly); !written.ok()) {
     options_.on_line(
         fmt::format("the list of joined hosts could not be stored, so the next launcherd will not know them: {}",

@@ -38,26 +38,26 @@ class DialledHosts {
   std::vector<std::string> names() const;      // of the hosts that connected by themselves
   void replace_listed(std::vector<model::HostSpec> listed);
 
-  void come(const std::string& host, int slots);
+  void join(const std::string& host, int slots);
   // Call it when the host's connection or agent has ended or changed. It checks after `patience` whether the host is
   // still here.
-  void look_again(const std::string& host);
+  void recheck_later(const std::string& host);
 
  private:
   struct Host {
     int slots = 1;
-    base::Timer look;
+    base::Timer recheck;
   };
   DialledHosts(base::Loop& loop, std::vector<model::HostSpec> listed, Options options)
       : loop_(loop), listed_(std::move(listed)), options_(std::move(options)) {}
   base::Status read();
-  void look(std::string host);
+  void recheck(std::string host);
   void changed();
 
   base::Loop& loop_;
   std::vector<model::HostSpec> listed_;
   const Options options_;
-  std::map<std::string, Host> came_;
+  std::map<std::string, Host> joined_;
 };
 
 }  // namespace muster::launcherd::daemon

@@ -14,13 +14,13 @@ bool HeldSubmissions::must_wait(const v1::SubmitRequest& request) const {
   return submission.ok() && depends_on_counts(submission->job, hosts_->slots());
 }
 
-void HeldSubmissions::take(const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply) {
+void HeldSubmissions::add(const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply) {
   if (!must_wait(request)) return admit_(request, std::move(reply));
   const std::uint64_t number = next_number_++;
   held_.emplace(number, Held{request, std::move(reply), loop_.after(patience_, [this, number] { admit(number); })});
 }
 
-void HeldSubmissions::look_again() {
+void HeldSubmissions::recheck() {
   std::vector<std::uint64_t> ready;
   for (const auto& [number, each] : held_) {
     if (!must_wait(each.request)) ready.push_back(number);

@@ -27,9 +27,9 @@ class HeldSubmissions {
       : loop_(loop), hosts_(hosts), admit_(std::move(admit)), patience_(patience) {}
 
   // Admits the submission, now or later.
-  void take(const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply);
+  void add(const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply);
   // Call it when the hosts have changed.
-  void look_again();
+  void recheck();
   void refuse_all(const base::Status& why);
   std::size_t size() const { return held_.size(); }
 

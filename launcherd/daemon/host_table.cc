@@ -132,11 +132,11 @@ bool HostTable::set_gpus(const std::string& name, int gpus) {
   return is_other;
 }
 
-void HostTable::take(const model::Placement& placement) {
+void HostTable::acquire(const model::Placement& placement) {
   count(placement, 1);
 }
 
-void HostTable::give(const model::Placement& placement) {
+void HostTable::release(const model::Placement& placement) {
   count(placement, -1);
 }
 

@@ -44,8 +44,8 @@ class HostTable {
   // Applies a stored drain or resume. A host that is not in the list is remembered in case it comes back.
   void apply(const StoredHost& host);
 
-  void take(const model::Placement& placement);
-  void give(const model::Placement& placement);
+  void acquire(const model::Placement& placement);
+  void release(const model::Placement& placement);
   // Counts or releases one share of a job. Its placement was counted without it.
   void acquire_share(const std::string& name, const model::HostShare& share);
   void release_share(const std::string& name, const model::HostShare& share);

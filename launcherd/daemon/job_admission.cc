@@ -79,7 +79,7 @@ struct JobAdmission::Candidate {
 base::Result<JobAdmission::Candidate> JobAdmission::check(const v1::SubmitRequest& request,
                                                           const std::vector<SlotHost>& hosts) const {
   MUSTER_ASSIGN_OR_RETURN(proto::Submission submission, proto::submission_of(request));
-  MUSTER_ASSIGN_OR_RETURN(JobNeed need, need_of(submission.job, hosts, more_come_));
+  MUSTER_ASSIGN_OR_RETURN(JobNeed need, need_of(submission.job, hosts, more_may_join_));
   MUSTER_RETURN_IF_ERROR(check_placement(need, submission.job, hosts));
   v1::StoredEnvironment environment;
   *environment.mutable_environment() = request.environment();

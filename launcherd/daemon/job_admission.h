@@ -29,9 +29,9 @@ class JobAdmission {
   };
   using OnAdmitted = std::function<void(Admitted)>;
 
-  // `store` and `clock` are borrowed and must outlive this object. `more_come` is that of need_of().
-  JobAdmission(JobStore* store, const base::Clock* clock, bool more_come)
-      : store_(store), clock_(clock), more_come_(more_come) {}
+  // `store` and `clock` are borrowed and must outlive this object. `more_may_join` is that of need_of().
+  JobAdmission(JobStore* store, const base::Clock* clock, bool more_may_join)
+      : store_(store), clock_(clock), more_may_join_(more_may_join) {}
   JobAdmission(const JobAdmission&) = delete;
   JobAdmission& operator=(const JobAdmission&) = delete;
 
@@ -52,7 +52,7 @@ class JobAdmission {
 
   JobStore* const store_;
   const base::Clock* const clock_;
-  const bool more_come_;
+  const bool more_may_join_;
   std::shared_ptr<bool> is_alive_ = std::make_shared<bool>(true);
 };
 

@@ -36,7 +36,7 @@ JobManager::JobManager(JobSurroundings surroundings, JobStore* store, HostTable 
     : surroundings_(std::move(surroundings)),
       loop_(*surroundings_.loop),
       store_(store),
-      admission_(store, surroundings_.clock, surroundings_.more_hosts_come),
+      admission_(store, surroundings_.clock, surroundings_.more_hosts_may_join),
       hosts_(std::move(hosts)),
       held_(loop_, &hosts_, [this](const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply) {
         admit(request, std::move(reply));
@@ -60,7 +60,7 @@ void JobManager::submit(const v1::SubmitRequest& request, Reply<v1::SubmitRespon
     reply(base::error(Code::kResourceExhausted, "{} jobs are open already: submit again later", jobs_.size()));
     return;
   }
-  held_.take(request, std::move(reply));
+  held_.add(request, std::move(reply));
 }
 
 void JobManager::admit(const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply) {
@@ -122,7 +122,7 @@ void JobManager::start_what_fits() {
 void JobManager::start(const JobQueue::Start& start) {
   OpenJob* const job = find(start.id);
   MUSTER_CHECK(job != nullptr && job->running == nullptr);
-  hosts_.take(start.placement);
+  hosts_.acquire(start.placement);
   const base::JobId id = start.id;
   model::Placement placement = start.placement;
   placement.roles = job->roles;
@@ -220,7 +220,7 @@ void JobManager::ended(const base::JobId& id) {
   OpenJob job = std::move(found->second);
   jobs_.erase(found);
   waiting_shares_.erase(id);
-  if (job.running != nullptr) hosts_.give(job.running->placement());
+  if (job.running != nullptr) hosts_.release(job.running->placement());
   job.running.reset();  // this ends the writer of the journal, too
   surroundings_.logs->journal_ended(journal_path(surroundings_, id));
   forget_soon(id, job.retention);

@@ -21,10 +21,10 @@
 #include "base/ids.h"
 #include "base/loop.h"
 #include "base/status.h"
+#include "launcherd/daemon/deferred_share.h"
 #include "launcherd/daemon/held_submissions.h"
 #include "launcherd/daemon/host_table.h"
 #include "launcherd/daemon/job_admission.h"
-#include "launcherd/daemon/late_share.h"
 #include "launcherd/daemon/running_job.h"
 #include "launcherd/queue/job_queue.h"
 #include "launcherd/service/api_handler.h"
@@ -88,10 +88,10 @@ class JobManager {
     int size = 0;
     std::chrono::seconds retention{};
     std::vector<model::RoleRanks> roles{};
-    JobNeed need{};               // only while it runs
-    bool has_late_share = false;  // a share was decided after its start was stored
-    bool has_run = false;         // it ran under an earlier launcherd, so its ranks may still run
-    bool has_ended = false;       // true while its end is being stored
+    JobNeed need{};                   // only while it runs
+    bool has_deferred_share = false;  // a share was decided after its start was stored
+    bool has_run = false;             // it ran under an earlier launcherd, so its ranks may still run
+    bool has_ended = false;           // true while its end is being stored
     base::Timer deadline{};
     base::Timer start_again{};              // retries a start that could not be stored
     std::unique_ptr<RunningJob> running{};  // nullptr until the job starts
@@ -103,7 +103,7 @@ class JobManager {
   base::Status load_job(StoreReader& reader, const StoredJob& stored);
   base::Status let_wait(StoreReader& reader, const StoredJob& stored, const v1::StoredSpec& spec);
   // Resumes a job that ran when the last launcherd ended. An error means that its ranks cannot be found again.
-  base::Status take_up(StoreReader& reader, const StoredJob& stored, const v1::StoredSpec& spec);
+  base::Status resume_running(StoreReader& reader, const StoredJob& stored, const v1::StoredSpec& spec);
   void give_up(const StoredJob& stored, const v1::StoredSpec& spec, const std::string& why);
   RunningJobOwner owner_of(const base::JobId& id);
   base::Timer deadline_timer(const base::JobId& id, std::optional<base::WallTime> deadline);
@@ -111,7 +111,7 @@ class JobManager {
   // The host's agent is up, so what the host has is known. Decides what its jobs may use of it.
   void learn_from_agent(const std::string& host, const BootstrapTarget& target);
   void learn(const std::string& host, const model::NodeShape& shape, const std::string& identity);
-  // Decides the job's shares that are due now (settle_shares() of late_share.h).
+  // Decides the job's shares that are due now (settle_shares() of deferred_share.h).
   base::Status settle(OpenJob& job, const std::vector<KnownHost>& hosts, Settling settling);
   // `done` runs when the disk has the shares. It runs later if other jobs use what this job needs.
   void settle_before_launch(const base::JobId& id, const std::vector<KnownHost>& hosts, ShareSettled done);

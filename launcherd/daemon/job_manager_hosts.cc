@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "launcherd/daemon/deferred_share.h"
 #include "launcherd/daemon/job_manager.h"
-#include "launcherd/daemon/late_share.h"
 #include "launcherd/plan/launch_plan.h"
 #include "model/gpu_binding.h"
 #include "proto/convert.h"
@@ -67,7 +67,7 @@ void JobManager::replace_hosts(const std::vector<model::HostSpec>& list) {
     if (state == v1::AGENT_STATE_UP) learn_from_agent(host.name, target);
   }
   ask_for_gpus();
-  held_.look_again();
+  held_.recheck();
   schedule();
 }
 
@@ -139,7 +139,7 @@ void JobManager::agent_changed(const std::string& name) {
         fmt::format("all hosts without given slots have reported their GPUs: {} slots in total", hosts_.total_slots()));
   }
   // Post, because a client that gets its reply may submit again.
-  loop_.post(while_alive([this] { held_.look_again(); }));
+  loop_.post(while_alive([this] { held_.recheck(); }));
 }
 
 void JobManager::learn_from_agent(const std::string& name, const BootstrapTarget& target) {
@@ -173,7 +173,7 @@ base::Status JobManager::settle(OpenJob& job, const std::vector<KnownHost>& host
                           settle_shares(job.need, job.running->placement(), hosts, settling, hosts_));
   for (const SettledShare& each : settled) job.running->set_share(each.host, each.share);
   if (settled.empty()) return base::ok_status();
-  job.has_late_share = true;
+  job.has_deferred_share = true;
   record(job.id, {job.running->recovery()}, {});
   return base::ok_status();
 }
@@ -196,7 +196,7 @@ void JobManager::settle_or_wait(const base::JobId& id, const std::vector<KnownHo
                          .try_again = [this, id, hosts, done = std::move(done)] { settle_or_wait(id, hosts, done); }});
     return;
   }
-  if (!settled.ok() || !(job->has_late_share || job->running->has_merged_hosts())) return done(settled);
+  if (!settled.ok() || !(job->has_deferred_share || job->running->has_merged_hosts())) return done(settled);
   // Batches are committed in order, so the decision is on the disk when this empty batch is.
   store_->record({}, while_alive([this, id, done = std::move(done)](const base::Status& status) {
                    if (is_open(id)) done(status);  // otherwise its runner is gone

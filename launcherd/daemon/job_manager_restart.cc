@@ -35,7 +35,7 @@ base::Status JobManager::load_job(StoreReader& reader, const StoredJob& stored) 
   if (loaded.ok() && stored.state == model::JobState::kQueued) {
     loaded = let_wait(reader, stored, *spec);
   } else if (loaded.ok()) {
-    loaded = take_up(reader, stored, *spec);
+    loaded = resume_running(reader, stored, *spec);
   }
   if (!loaded.ok()) give_up(stored, spec.ok() ? *spec : v1::StoredSpec(), loaded.message());
   return base::ok_status();
@@ -54,16 +54,16 @@ base::Status JobManager::let_wait(StoreReader& reader, const StoredJob& stored, 
   return base::ok_status();
 }
 
-base::Status JobManager::take_up(StoreReader& reader, const StoredJob& stored, const v1::StoredSpec& spec) {
-  BegunJob begun{.job = stored, .recovery = {}, .ranks = {}};
+base::Status JobManager::resume_running(StoreReader& reader, const StoredJob& stored, const v1::StoredSpec& spec) {
+  ResumedJob resumed{.job = stored, .recovery = {}, .ranks = {}};
   MUSTER_ASSIGN_OR_RETURN(const std::string bytes, reader.recovery(stored.id));
-  MUSTER_ASSIGN_OR_RETURN(begun.recovery, recovery_of(bytes));
+  MUSTER_ASSIGN_OR_RETURN(resumed.recovery, recovery_of(bytes));
   MUSTER_ASSIGN_OR_RETURN(const proto::Submission submission, stored_submission(reader, stored.id));
   for (int first = 0;;) {
-    MUSTER_ASSIGN_OR_RETURN(const auto page, reader.ranks(stored.id, begun.recovery.attempt, first, kLongestPage));
+    MUSTER_ASSIGN_OR_RETURN(const auto page, reader.ranks(stored.id, resumed.recovery.attempt, first, kLongestPage));
     if (page.empty()) break;
     first = page.back().rank + 1;
-    begun.ranks.insert(begun.ranks.end(), page.begin(), page.end());
+    resumed.ranks.insert(resumed.ranks.end(), page.begin(), page.end());
   }
   OpenJob& job =
       jobs_
@@ -71,9 +71,9 @@ base::Status JobManager::take_up(StoreReader& reader, const StoredJob& stored, c
           .first->second;
   job.deadline = deadline_timer(stored.id, submission.wishes.deadline);
   job.need = need_of(submission.job, spec.size());
-  job.has_run = stored.state != model::JobState::kStarting || !begun.ranks.empty();
-  hosts_.take(begun.recovery.placement);
-  job.running = std::make_unique<RunningJob>(surroundings_, std::move(begun), owner_of(stored.id));
+  job.has_run = stored.state != model::JobState::kStarting || !resumed.ranks.empty();
+  hosts_.acquire(resumed.recovery.placement);
+  job.running = std::make_unique<RunningJob>(surroundings_, std::move(resumed), owner_of(stored.id));
   job.running->start(submission.job, submission.wishes);
   return base::ok_status();
 }

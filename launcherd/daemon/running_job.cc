@@ -99,19 +99,19 @@ RunningJob::RunningJob(const JobSurroundings& surroundings, base::JobId id, mode
   }
 }
 
-RunningJob::RunningJob(const JobSurroundings& surroundings, BegunJob begun, RunningJobOwner owner)
-    : RunningJob(surroundings, begun.job.id, begun.recovery.placement, std::move(owner)) {
-  state_ = begun.job.state;
-  attempt_ = begun.recovery.attempt;
-  secret_ = begun.recovery.secret;
-  first_of_ = begun.recovery.first_of;
-  stop_cause_ = begun.recovery.stop;
-  stops_at_once_ = begun.recovery.stops_at_once;
+RunningJob::RunningJob(const JobSurroundings& surroundings, ResumedJob resumed, RunningJobOwner owner)
+    : RunningJob(surroundings, resumed.job.id, resumed.recovery.placement, std::move(owner)) {
+  state_ = resumed.job.state;
+  attempt_ = resumed.recovery.attempt;
+  secret_ = resumed.recovery.secret;
+  first_of_ = resumed.recovery.first_of;
+  stop_cause_ = resumed.recovery.stop;
+  stops_at_once_ = resumed.recovery.stops_at_once;
   if (stop_cause_ != StopCause::kNone) {
-    stop_reason_ = begun.recovery.stop_reason.empty() ? begun.job.reason : begun.recovery.stop_reason;
+    stop_reason_ = resumed.recovery.stop_reason.empty() ? resumed.job.reason : resumed.recovery.stop_reason;
   }
-  for (const StoredRank& rank : begun.ranks) known_ranks_.emplace(rank.rank, rank.state);
-  begun_ = std::move(begun);
+  for (const StoredRank& rank : resumed.ranks) known_ranks_.emplace(rank.rank, rank.state);
+  resumed_ = std::move(resumed);
 }
 
 RunningJob::~RunningJob() = default;
@@ -136,7 +136,7 @@ NewEvent RunningJob::starting(base::WallTime now) const {
 }
 
 void RunningJob::start(model::JobSpec job, const proto::LaunchRequests& wishes) {
-  if (!stop_reason_.empty() && !begun_) {
+  if (!stop_reason_.empty() && !resumed_) {
     start_failed(base::ok_status());
     return;
   }
@@ -176,7 +176,7 @@ base::Status RunningJob::open_output() {
   if (const std::string& damage = journal->past().damage; !damage.empty()) {
     surroundings_.on_line(fmt::format("job {}: {}", id_.str(), damage));
   }
-  sink_ = std::make_unique<LastingOutput>(
+  sink_ = std::make_unique<JournalOutput>(
       std::move(journal), [on_line = surroundings_.on_line, id = id_.str()](const base::Status& failure) {
         on_line(fmt::format("job {}: output is missing from its journal: {}", id, failure.message()));
       });
@@ -203,14 +203,14 @@ void RunningJob::make_job(model::JobSpec job, const proto::LaunchRequests& wishe
       answer(status.ok() ? base::Result<model::Placement>(placement_) : status);
     });
   };
-  if (begun_) {
+  if (resumed_) {
     options.resumes = true;
     options.resumed_stop = stop_cause_;
     options.resumed_at_once = stops_at_once_;
     options.resumed_first_of = first_of_;
-    if (job.timeout && begun_->job.started) {
+    if (job.timeout && resumed_->job.started) {
       const auto spent =
-          std::chrono::duration_cast<std::chrono::milliseconds>(surroundings_.clock->wall() - *begun_->job.started);
+          std::chrono::duration_cast<std::chrono::milliseconds>(surroundings_.clock->wall() - *resumed_->job.started);
       job.timeout = std::max(*job.timeout - spent, std::chrono::milliseconds(1));
     }
   }
@@ -237,7 +237,7 @@ void RunningJob::record_merges(const std::vector<KnownHost>& hosts) {
 std::shared_ptr<JobAgents> RunningJob::make_agents(PooledJob pooled, int attempt) const {
   pooled.attempt = attempt;
   pooled.secret = secret_;
-  if (begun_ && begun_->recovery.attempt == attempt) {
+  if (resumed_ && resumed_->recovery.attempt == attempt) {
     pooled.resumes = true;
     pooled.was_running = state_ != model::JobState::kStarting || !known_ranks_.empty();
     if (sink_->past().attempt == attempt) {
@@ -259,13 +259,13 @@ std::shared_ptr<JobAgents> RunningJob::make_agents(PooledJob pooled, int attempt
 
 void RunningJob::stop(StopCause cause, const std::string& reason) {
   const bool is_again = !stop_reason_.empty();
-  const bool is_news = !stops_at_once_;
+  const bool is_new_stop = !stops_at_once_;
   if (!is_again) {
     stop_reason_ = reason;
     stop_cause_ = cause;
   }
   stops_at_once_ = is_again;
-  if (is_news && !is_over_) owner_.record({recovery()});
+  if (is_new_stop && !is_over_) owner_.record({recovery()});
   if (job_ != nullptr && !is_over_) job_->stop(cause);
 }
 
@@ -337,7 +337,7 @@ void RunningJob::record_event(const model::JobEvent& event, std::optional<JobSte
 
 // Only for jobs resumed after a launcherd restart: their hosts send no second HostUp, so mark them as up here.
 void RunningJob::on_progress(int /*up*/, int /*total*/, const std::vector<std::string>& waiting) {
-  if (!begun_) return;
+  if (!resumed_) return;
   const std::unordered_set<std::string_view> missing(waiting.begin(), waiting.end());
   for (v1::HostStatus& host : hosts_) {
     if (host.up() || missing.contains(host.name())) continue;
@@ -396,7 +396,7 @@ struct RunningJob::Steps {
     running.record_event(event, {}, to ? std::optional(step_of(end, running.attempt_, *to)) : std::nullopt);
   }
   void operator()(const model::JobStopping& stopping) const {
-    if (running.begun_ && running.state_ == model::JobState::kStopping) return;  // an earlier launcherd has stored it
+    if (running.resumed_ && running.state_ == model::JobState::kStopping) return;  // an earlier launcherd has stored it
     const std::string& reason = running.stop_reason_.empty() ? stopping.reason : running.stop_reason_;
     running.record_event(model::JobStopping{reason}, running.step(model::JobTrigger::kStop, reason), {});
   }
@@ -405,7 +405,7 @@ struct RunningJob::Steps {
     running.secret_ = base::random_hex(kSecretBytes);
     running.first_of_.clear();
     running.known_ranks_.clear();
-    running.begun_.reset();
+    running.resumed_.reset();
     running.owner_.record({running.recovery()});
     for (v1::HostStatus& each : running.hosts_) each.set_up(false);
     running.bound_.clear();
@@ -433,8 +433,8 @@ std::string RunningJob::end_reason(const JobOutcome& outcome) const {
 }
 
 // Adds to the reason which output can no longer be read.
-std::string RunningJob::with_what_is_gone(std::string reason) const {
-  for (const auto& [host, bytes] : sink_->gone()) {
+std::string RunningJob::with_lost_output(std::string reason) const {
+  for (const auto& [host, bytes] : sink_->lost_bytes()) {
     if (!reason.empty()) reason += "; ";
     reason += fmt::format("{} bytes of the output of {} are lost: launcherd's disk confirmed the write and lost it",
                           bytes, host);
@@ -446,7 +446,7 @@ void RunningJob::on_finished(const JobOutcome& outcome) {
   const bool is_past_deadline = outcome.cause == StopCause::kTimeout && stop_cause_ == StopCause::kTimeout;
   const model::JobState state = is_past_deadline ? model::JobState::kKilled : final_state(outcome);
   const std::string reason = is_past_deadline ? stop_reason_ : end_reason(outcome);
-  end(state, with_what_is_gone(reason), ended_event(id_.str(), outcome));
+  end(state, with_lost_output(reason), ended_event(id_.str(), outcome));
 }
 
 void RunningJob::end(model::JobState state, const std::string& reason, const model::JobEnded& ended) {

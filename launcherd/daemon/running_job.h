@@ -20,7 +20,7 @@
 #include "base/loop.h"
 #include "base/status.h"
 #include "launcherd/agents/host_pool.h"
-#include "launcherd/daemon/lasting_output.h"
+#include "launcherd/daemon/journal_output.h"
 #include "launcherd/daemon/recovery.h"
 #include "launcherd/output/log_reader.h"
 #include "launcherd/run/restarting_job.h"
@@ -39,7 +39,7 @@ struct JobSurroundings {
   HostPool* pool = nullptr;
   std::string state_directory;                           // absolute; files from there are never staged
   std::string jobs_directory;                            // <state>/jobs; exists
-  bool more_hosts_come = false;                          // agents of more hosts may connect by themselves
+  bool more_hosts_may_join = false;                      // agents of more hosts may connect by themselves
   std::function<void(const std::string& line)> on_line;  // for launcherd's own log
 };
 
@@ -54,7 +54,7 @@ Batch end_without_ranks(const base::JobId& id, int attempt, model::JobState stat
                         const std::string& reason, base::WallTime now);
 
 // A job that an earlier launcherd began, as the store has it.
-struct BegunJob {
+struct ResumedJob {
   StoredJob job;
   Recovery recovery;
   std::vector<StoredRank> ranks;  // ranks of its newest attempt
@@ -73,7 +73,7 @@ struct RunningJobOwner {
 class RunningJob final : private JobObserver {
  public:
   RunningJob(const JobSurroundings& surroundings, base::JobId id, model::Placement placement, RunningJobOwner owner);
-  RunningJob(const JobSurroundings& surroundings, BegunJob begun, RunningJobOwner owner);
+  RunningJob(const JobSurroundings& surroundings, ResumedJob resumed, RunningJobOwner owner);
   ~RunningJob() override;
 
   // The event that changes its state to STARTING.
@@ -114,7 +114,7 @@ class RunningJob final : private JobObserver {
   std::optional<JobStep> step(model::JobTrigger trigger, const std::string& reason);
   void end(model::JobState state, const std::string& reason, const model::JobEnded& ended);
   std::string end_reason(const JobOutcome& outcome) const;
-  std::string with_what_is_gone(std::string reason) const;
+  std::string with_lost_output(std::string reason) const;
 
   void record_merges(const std::vector<KnownHost>& hosts);
 
@@ -139,8 +139,8 @@ class RunningJob final : private JobObserver {
   std::string secret_;         // secret of this attempt
   std::vector<int> first_of_;  // LaunchOptions::resumed_first_of of this attempt
   bool is_held_ = true;
-  std::optional<BegunJob> begun_;                            // set during an attempt that an earlier launcherd began
-  std::map<int, model::RankState> known_ranks_;              // what the store has of begun_'s ranks
+  std::optional<ResumedJob> resumed_;                        // set during an attempt that an earlier launcherd began
+  std::map<int, model::RankState> known_ranks_;              // what the store has of resumed_'s ranks
   std::vector<v1::HostStatus> hosts_;                        // in the order of placement_.hosts
   std::unordered_map<std::string, std::size_t> host_index_;  // by name
   std::vector<std::size_t> host_of_rank_;
@@ -150,7 +150,7 @@ class RunningJob final : private JobObserver {
   bool stops_at_once_ = false;  // a stop was requested twice
   bool is_over_ = false;
 
-  std::unique_ptr<LastingOutput> sink_;
+  std::unique_ptr<JournalOutput> sink_;
   std::unique_ptr<RestartingJob> job_;  // last member: its threads end before what they use
 };
 

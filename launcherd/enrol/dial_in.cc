@@ -73,10 +73,10 @@ base::Result<std::shared_ptr<DialIn>> DialIn::open(const base::Clock& clock, Dia
   if (!server.ok()) return server.status().with_context("--accept-agents");
   made->server_ = *std::move(server);
   // Runs after the reply was sent, so that orders to the host follow the reply.
-  const auto come = [agents = std::weak_ptr(made->agents_), on_come = settled.on_come](const std::string& host) {
-    if (const auto here = agents.lock()) on_come(host, here->slots(host));
+  const auto join = [agents = std::weak_ptr(made->agents_), on_join = settled.on_join](const std::string& host) {
+    if (const auto here = agents.lock()) on_join(host, here->slots(host));
   };
-  MUSTER_RETURN_IF_ERROR(made->server_->open(made->identity_, made->token_, made->agents_, come));
+  MUSTER_RETURN_IF_ERROR(made->server_->open(made->identity_, made->token_, made->agents_, join));
   MUSTER_RETURN_IF_ERROR(made->renew());
   return made;
 }

@@ -27,7 +27,7 @@ struct DialInOptions {
   std::function<void(const std::string& line)> on_note;     // connections without the key, for --verbose
   std::function<void(const std::string& line)> on_refused;  // agents that were refused
   // An agent has connected, and waits for its stream to be taken.
-  std::function<void(const std::string& host, int slots)> on_come;
+  std::function<void(const std::string& host, int slots)> on_join;
   std::function<void(const std::string& host)> on_gone;  // the connection of the host's agent has ended
 };
 

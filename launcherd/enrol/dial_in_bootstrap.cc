@@ -50,7 +50,7 @@ class DialInBootstrap final : public Bootstrap {
   base::Result<StartedAgent> start_there(const BootstrapTarget& target, const JoinSource& join,
                                          const Waiter& waiter) const {
     MUSTER_ASSIGN_OR_RETURN(auto arrived,
-                            options_.dial_in->agents().take_stream(target.name, waiter.deadline, is_cancelled_));
+                            options_.dial_in->agents().await_stream(target.name, waiter.deadline, is_cancelled_));
     MUSTER_RETURN_IF_ERROR(await_marker_line(arrived.stream.get(), options_.agent_id, target.name, waiter));
     const base::Result<std::string>& text = join.get();
     if (!text.ok()) return text.status();

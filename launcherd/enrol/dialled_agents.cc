@@ -10,7 +10,7 @@ namespace muster::launcherd::inline enrol {
 
 using base::Code;
 
-base::Result<EnrolmentSeats::Taken> DialledAgents::take(const proto::EnrolmentHello& hello, const Ends& ends) {
+base::Result<EnrolmentSeats::AssignedSeat> DialledAgents::assign(const proto::EnrolmentHello& hello, const Ends& ends) {
   const std::string& host = hello.names.front();
   MUSTER_ASSIGN_OR_RETURN(base::FdPair streams, base::make_socketpair(SOCK_STREAM));
   const std::lock_guard lock(mutex_);
@@ -29,12 +29,12 @@ base::Result<EnrolmentSeats::Taken> DialledAgents::take(const proto::EnrolmentHe
            .stream = std::move(streams.first),
            .ends = ends};
   known_.insert(host);
-  come_.notify_all();
-  return Taken{agent.seat, host, std::move(streams.second)};
+  arrived_.notify_all();
+  return AssignedSeat{agent.seat, host, std::move(streams.second)};
 }
 
-void DialledAgents::give_back(Taken taken) {
-  remove(taken.seat);
+void DialledAgents::release(AssignedSeat assigned) {
+  remove(assigned.seat);
 }
 
 void DialledAgents::left(std::size_t seat) {
@@ -80,14 +80,14 @@ int DialledAgents::slots(const std::string& host) const {
   return found != agents_.end() ? found->second.slots : 1;
 }
 
-base::Result<DialledAgents::Arrived> DialledAgents::take_stream(const std::string& host, base::MonotonicTime deadline,
-                                                                const std::atomic<bool>& is_cancelled) {
+base::Result<DialledAgents::Arrived> DialledAgents::await_stream(const std::string& host, base::MonotonicTime deadline,
+                                                                 const std::atomic<bool>& is_cancelled) {
   std::unique_lock lock(mutex_);
   const auto is_here = [&] {
     const auto found = agents_.find(host);
     return found != agents_.end() && found->second.stream.valid();
   };
-  if (!come_.wait_until(lock, deadline, [&] { return is_cancelled || is_here(); })) {
+  if (!arrived_.wait_until(lock, deadline, [&] { return is_cancelled || is_here(); })) {
     return base::error(
         Code::kDeadlineExceeded,
         "its agent is not connected: start muster-agent --join FILE there again, or find out why it ended");
@@ -99,7 +99,7 @@ base::Result<DialledAgents::Arrived> DialledAgents::take_stream(const std::strin
 
 void DialledAgents::wake() {
   const std::lock_guard lock(mutex_);
-  come_.notify_all();
+  arrived_.notify_all();
 }
 
 }  // namespace muster::launcherd::enrol

@@ -24,8 +24,8 @@ class DialledAgents final : public EnrolmentSeats {
   // Called if the connection of this host's agent has ended, or a new agent took its place. Any thread.
   explicit DialledAgents(std::function<void(const std::string& host)> on_gone) : on_gone_(std::move(on_gone)) {}
 
-  base::Result<Taken> take(const proto::EnrolmentHello& hello, const Ends& ends) override;
-  void give_back(Taken taken) override;
+  base::Result<AssignedSeat> assign(const proto::EnrolmentHello& hello, const Ends& ends) override;
+  void release(AssignedSeat assigned) override;
   void left(std::size_t seat) override;
 
   // Adds a host that connected to an earlier launcherd, so that is_known() is true for it.
@@ -37,8 +37,8 @@ class DialledAgents final : public EnrolmentSeats {
 
   // Blocks until the host's agent is connected. Errors: DEADLINE_EXCEEDED, or CANCELLED once `is_cancelled` is true.
   // The function checks `is_cancelled` at the start and after each wake().
-  base::Result<Arrived> take_stream(const std::string& host, base::MonotonicTime deadline,
-                                    const std::atomic<bool>& is_cancelled);
+  base::Result<Arrived> await_stream(const std::string& host, base::MonotonicTime deadline,
+                                     const std::atomic<bool>& is_cancelled);
   void wake();
 
  private:
@@ -53,7 +53,7 @@ class DialledAgents final : public EnrolmentSeats {
 
   const std::function<void(const std::string& host)> on_gone_;
   mutable std::mutex mutex_;
-  std::condition_variable come_;
+  std::condition_variable arrived_;
   std::map<std::string, Agent> agents_;  // by host; guarded by mutex_, like all members below
   std::set<std::string> known_;
   std::size_t next_seat_ = 0;

@@ -15,7 +15,7 @@ namespace muster::launcherd::inline enrol {
 
 class EnrolmentSeats {
  public:
-  struct Taken {
+  struct AssignedSeat {
     std::size_t seat = 0;
     std::string name;
     base::UniqueFd stream;
@@ -27,9 +27,9 @@ class EnrolmentSeats {
   virtual ~EnrolmentSeats() = default;
 
   // Returns the agent's end of its host's stream. The error says in one sentence why the agent gets none.
-  virtual base::Result<Taken> take(const proto::EnrolmentHello& hello, const Ends& ends) = 0;
+  virtual base::Result<AssignedSeat> assign(const proto::EnrolmentHello& hello, const Ends& ends) = 0;
   // Returns a seat whose agent did not get its reply. Another connection of that agent may take the seat.
-  virtual void give_back(Taken taken) = 0;
+  virtual void release(AssignedSeat assigned) = 0;
   // The agent got its reply, and its connection has since ended.
   virtual void left(std::size_t seat) = 0;
 };

@@ -65,7 +65,7 @@ class EnrolmentServer::Newcomer final : public PumpItem {
   ~Newcomer() override {
     leave_unproven();
     // The connection broke before the agent got its reply.
-    if (taken_) seats_->give_back(*std::move(taken_));
+    if (assigned_) seats_->release(*std::move(assigned_));
     if (seat_) seats_->left(*seat_);
   }
   Newcomer(const Newcomer&) = delete;
@@ -160,19 +160,19 @@ class EnrolmentServer::Newcomer final : public PumpItem {
     MUSTER_ASSIGN_OR_RETURN(const proto::EnrolmentHello hello,
                             proto::decode_hello(std::string_view(text_).substr(proto::kEnrolmentHeader)));
     auto seat = assign_seat(hello);
-    is_taken_ = seat.ok();
+    is_accepted_ = seat.ok();
     std::string text = seat.status().message();
-    if (is_taken_) {
-      taken_ = *std::move(seat);
-      text = taken_->name;
+    if (is_accepted_) {
+      assigned_ = *std::move(seat);
+      text = assigned_->name;
     } else if (state_->options.on_refused) {
       state_->options.on_refused(text);
     }
-    answer_ = proto::encode_answer({.is_taken = is_taken_, .text = std::move(text)});
+    answer_ = proto::encode_answer({.is_taken = is_accepted_, .text = std::move(text)});
     return base::ok_status();
   }
 
-  base::Result<EnrolmentSeats::Taken> assign_seat(const proto::EnrolmentHello& hello) {
+  base::Result<EnrolmentSeats::AssignedSeat> assign_seat(const proto::EnrolmentHello& hello) {
     const State::Key key = state_->key_of(stream_->peer_identity());
     if (key.seats == nullptr)
       return base::error(base::Code::kNotFound, "an agent connected too late: all expected agents have enrolled");
@@ -185,7 +185,7 @@ class EnrolmentServer::Newcomer final : public PumpItem {
     on_enrolled_ = key.on_enrolled;
     seats_ = key.seats;
     const auto own = base::local_address(stream_->fd());
-    return key.seats->take(hello, {peer_, own.ok() ? std::optional(*own) : std::nullopt});
+    return key.seats->assign(hello, {peer_, own.ok() ? std::optional(*own) : std::nullopt});
   }
 
   base::Result<bool> send_answer() {
@@ -195,16 +195,16 @@ class EnrolmentServer::Newcomer final : public PumpItem {
       if (moved.bytes == 0) return true;
       answer_.erase(0, moved.bytes);
     }
-    if (!is_taken_) {
+    if (!is_accepted_) {
       stream_->close_notify();
       return false;
     }
     leave_unproven();
     keep_alive();
-    const std::string host = taken_->name;
-    seat_ = taken_->seat;
-    pump_.emplace(std::move(*stream_), std::move(taken_->stream));
-    taken_.reset();
+    const std::string host = assigned_->name;
+    seat_ = assigned_->seat;
+    pump_.emplace(std::move(*stream_), std::move(assigned_->stream));
+    assigned_.reset();
     stream_.reset();
     if (on_enrolled_) on_enrolled_(host);
     return pump_->step();
@@ -234,10 +234,10 @@ class EnrolmentServer::Newcomer final : public PumpItem {
   std::size_t wanted_ = 0;
   std::string text_;
   std::string answer_;
-  bool is_taken_ = false;
+  bool is_accepted_ = false;
   std::shared_ptr<EnrolmentSeats> seats_;
-  std::optional<EnrolmentSeats::Taken> taken_;  // until the reply was sent
-  std::optional<std::size_t> seat_;             // set once the reply was sent
+  std::optional<EnrolmentSeats::AssignedSeat> assigned_;  // until the reply was sent
+  std::optional<std::size_t> seat_;                       // set once the reply was sent
   std::function<void(const std::string& host)> on_enrolled_;
 };
 

@@ -38,13 +38,14 @@ std::string listed(const std::vector<std::string>& names) {
 
 }  // namespace
 
-std::optional<std::size_t> match_host(const std::vector<std::string>& expected, const std::vector<std::string>& said,
+std::optional<std::size_t> match_host(const std::vector<std::string>& expected,
+                                      const std::vector<std::string>& agent_names,
                                       const std::optional<base::IpAddress>& peer) {
-  for (const std::string& name : said) {
+  for (const std::string& name : agent_names) {
     if (const auto host = only_one(expected, [&](const auto& each) { return base::lower(each) == base::lower(name); }))
       return host;
   }
-  for (const std::string& name : said) {
+  for (const std::string& name : agent_names) {
     if (const auto host = only_one(expected, [&](const auto& each) { return short_name(each) == short_name(name); })) {
       return host;
     }
@@ -81,42 +82,43 @@ EnrolmentWave::Ends EnrolmentWave::ends(std::size_t seat) const {
   return seats_[seat].ends;
 }
 
-base::Result<EnrolmentWave::Taken> EnrolmentWave::assign_seat(const std::vector<std::string>& said, const Ends& ends) {
-  const auto host = match_host(names_, said, ends.host);
+base::Result<EnrolmentWave::AssignedSeat> EnrolmentWave::assign_seat(const std::vector<std::string>& agent_names,
+                                                                     const Ends& ends) {
+  const auto host = match_host(names_, agent_names, ends.host);
   const std::string from = ends.host ? " from " + ends.host->str() : "";
   const std::lock_guard lock(mutex_);
   if (!host) {
     return base::error(base::Code::kNotFound,
                        "an agent{} names its host {}, but the launcher waits for other hosts ({}): name the hosts as "
                        "they call themselves, or give the agent --host NAME",
-                       from, listed(said), listed(missing()));
+                       from, listed(agent_names), listed(missing()));
   }
   Seat& seat = seats_[*host];
-  if (seat.is_taken) {
+  if (seat.is_occupied) {
     return base::error(base::Code::kAlreadyExists, "refused a second agent of host {}{}: one has enrolled already",
                        names_[*host], from);
   }
   if (!seat.reason.empty()) {
     return base::error(base::Code::kFailedPrecondition, "the agent of host {} connected too late", names_[*host]);
   }
-  seat.is_taken = true;
+  seat.is_occupied = true;
   seat.ends = ends;
-  return Taken{*host, names_[*host], std::move(seat.agents)};
+  return AssignedSeat{*host, names_[*host], std::move(seat.agents)};
 }
 
-void EnrolmentWave::give_back(Taken taken) {
+void EnrolmentWave::release(AssignedSeat assigned) {
   const std::lock_guard lock(mutex_);
-  Seat& seat = seats_[taken.seat];
-  seat.is_taken = false;
+  Seat& seat = seats_[assigned.seat];
+  seat.is_occupied = false;
   seat.ends = {};
-  seat.agents = std::move(taken.stream);
+  seat.agents = std::move(assigned.stream);
 }
 
 void EnrolmentWave::give_up(const std::vector<std::size_t>& seats, const std::string& why) {
   const std::lock_guard lock(mutex_);
   for (const std::size_t index : seats) {
     Seat& seat = seats_[index];
-    if (seat.is_taken || !seat.reason.empty()) continue;
+    if (seat.is_occupied || !seat.reason.empty()) continue;
     seat.reason = why;
     seat.agents.reset();
   }
@@ -130,12 +132,12 @@ void EnrolmentWave::give_up_all(const std::string& why) {
 
 bool EnrolmentWave::is_complete() const {
   const std::lock_guard lock(mutex_);
-  return std::ranges::all_of(seats_, [](const Seat& seat) { return seat.is_taken || !seat.reason.empty(); });
+  return std::ranges::all_of(seats_, [](const Seat& seat) { return seat.is_occupied || !seat.reason.empty(); });
 }
 
-bool EnrolmentWave::is_any_taken(const std::vector<std::size_t>& seats) const {
+bool EnrolmentWave::is_any_occupied(const std::vector<std::size_t>& seats) const {
   const std::lock_guard lock(mutex_);
-  return std::ranges::any_of(seats, [this](std::size_t seat) { return seats_[seat].is_taken; });
+  return std::ranges::any_of(seats, [this](std::size_t seat) { return seats_[seat].is_occupied; });
 }
 
 bool EnrolmentWave::are_given_up(const std::vector<std::size_t>& seats) const {
@@ -146,7 +148,7 @@ bool EnrolmentWave::are_given_up(const std::vector<std::size_t>& seats) const {
 std::vector<std::string> EnrolmentWave::missing() const {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < seats_.size(); ++i) {
-    if (!seats_[i].is_taken) names.push_back(names_[i]);
+    if (!seats_[i].is_occupied) names.push_back(names_[i]);
   }
   return names;
 }

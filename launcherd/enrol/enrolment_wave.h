@@ -16,10 +16,11 @@
 
 namespace muster::launcherd::inline enrol {
 
-// Finds the host among `expected` for an agent that calls itself by the names in `said` and connects from `peer`. It
-// compares whole names first. Then it compares the part before the first dot, if only one host has it. Then it
-// compares the address, if a host is named by address. Case is ignored. Pure.
-std::optional<std::size_t> match_host(const std::vector<std::string>& expected, const std::vector<std::string>& said,
+// Finds the host among `expected` for an agent that calls itself by the names in `agent_names` and connects from
+// `peer`. It compares whole names first. Then it compares the part before the first dot, if only one host has it. Then
+// it compares the address, if a host is named by address. Case is ignored. Pure.
+std::optional<std::size_t> match_host(const std::vector<std::string>& expected,
+                                      const std::vector<std::string>& agent_names,
                                       const std::optional<base::IpAddress>& peer);
 
 class EnrolmentWave final : public EnrolmentSeats {
@@ -33,11 +34,11 @@ class EnrolmentWave final : public EnrolmentSeats {
   std::string reason(std::size_t seat) const;
 
   Ends ends(std::size_t seat) const;
-  base::Result<Taken> assign_seat(const std::vector<std::string>& said, const Ends& ends);
-  base::Result<Taken> take(const proto::EnrolmentHello& hello, const Ends& ends) override {
+  base::Result<AssignedSeat> assign_seat(const std::vector<std::string>& agent_names, const Ends& ends);
+  base::Result<AssignedSeat> assign(const proto::EnrolmentHello& hello, const Ends& ends) override {
     return assign_seat(hello.names, ends);
   }
-  void give_back(Taken taken) override;
+  void release(AssignedSeat assigned) override;
   void left(std::size_t) override {}  // nothing to do: the caller reads EOF from its end of the stream
 
   // These seats, or all seats, stay empty if they are empty now.
@@ -45,14 +46,14 @@ class EnrolmentWave final : public EnrolmentSeats {
   void give_up_all(const std::string& why);
 
   bool is_complete() const;  // true once every seat was taken or given up
-  bool is_any_taken(const std::vector<std::size_t>& seats) const;
+  bool is_any_occupied(const std::vector<std::size_t>& seats) const;
   bool are_given_up(const std::vector<std::size_t>& seats) const;  // true if all these seats were given up
 
  private:
   struct Seat {
     base::UniqueFd ours;
     base::UniqueFd agents;
-    bool is_taken = false;
+    bool is_occupied = false;
     Ends ends;
     std::string reason;
   };

@@ -20,7 +20,7 @@ class DeviceLists {
   using ByHost = std::unordered_map<const model::NodeShape*, std::optional<std::vector<std::string>>>;
 
   // The reference is valid as long as this object.
-  ByHost& of(const ShareRequest& wish);
+  ByHost& of(const ShareRequest& request);
 
  private:
   struct Entry {

@@ -22,7 +22,7 @@ bool has_places(const JobNeed& need, std::span<const SlotHost> hosts, Room room)
   for (const auto& [name, count] : ranks_by_host(need)) {
     const SlotHost* const host = find_host(hosts, name);
     if (host == nullptr || !host->is_open()) return false;
-    if (room == Room::kFree && (host->is_asked() || awaits_host_facts(need, *host))) return false;
+    if (room == Room::kFree && (host->is_starting() || awaits_host_facts(need, *host))) return false;
     const int there = room == Room::kIdle ? host->slots : host->free();
     const bool is_all = need.request.oversubscribe && count > host->slots && (room == Room::kIdle || is_idle(*host));
     if (there < count && !is_all) return false;
@@ -112,7 +112,7 @@ class UseByNames {
 };
 
 // Gives the job its share of each known host. Returns the first host that cannot give it.
-std::optional<Misfit> give_shares(const JobNeed& need, std::span<const SlotHost> hosts, model::Placement& placement) {
+std::optional<Misfit> assign_shares(const JobNeed& need, std::span<const SlotHost> hosts, model::Placement& placement) {
   std::optional<Misfit> misfit;
   UseByNames use;
   for_each_placed(placement, hosts, [&](const SlotHost& host, model::PlacedHost& placed, int) {
@@ -181,20 +181,20 @@ bool has_idle_slots(const JobNeed& need, std::span<const SlotHost> hosts) {
 std::optional<Misfit> find_misfit(const JobNeed& need, std::span<const SlotHost> hosts, DeviceLists* known) {
   Offers offers(need, hosts, known);
   auto placement = fit_slots(offers, Room::kFreeSlots);
-  return placement ? give_shares(need, hosts, *placement) : std::nullopt;
+  return placement ? assign_shares(need, hosts, *placement) : std::nullopt;
 }
 
 std::optional<model::Placement> fit(const JobNeed& need, std::span<const SlotHost> hosts, DeviceLists* known) {
   Offers offers(need, hosts, known);
   auto placement = fit_slots(offers, Room::kFree);
-  auto misfit = placement ? give_shares(need, hosts, *placement) : std::nullopt;
+  auto misfit = placement ? assign_shares(need, hosts, *placement) : std::nullopt;
   if (!misfit) return placement;
   // Another host may have what this one lacks. A job that oversubscribes uses all its hosts, so it has no other.
   if (!need.places.empty() || offers.is_oversubscribing()) return std::nullopt;
   limit_to_shares(offers);
   while (true) {
     placement = fit_slots(offers, Room::kFree);
-    misfit = placement ? give_shares(need, hosts, *placement) : std::nullopt;
+    misfit = placement ? assign_shares(need, hosts, *placement) : std::nullopt;
     if (!misfit) return placement;
     std::ranges::find_if(offers.usable(), [&](const Offer& offer) {
       return offer.host->host.name == misfit->host;

@@ -25,7 +25,7 @@ using model::CoreShape;
 using model::NodeShape;
 using model::touches;
 using model::whole_cores;
-using Wishes = std::span<const model::RankRequest>;
+using RankRequests = std::span<const model::RankRequest>;
 
 // Counts the users of all devices that may be this device or a part of it.
 HostUse::Users users_of(const HostUse& use, const NodeShape& node, const std::string& id) {
@@ -91,10 +91,10 @@ std::vector<int> cpus_of_slots(const NodeShape& node, const HostUse& use, int sl
 }
 
 // Sets the cores from which ranks without chosen cores get theirs.
-base::Status take_cores(const ShareRequest& wish, const NodeShape& node, const HostUse& use, int slots, Wishes wishes,
-                        model::HostShare& share) {
-  const BindTo bind_to = wish.pinning.bind_to;
-  const auto ranks = static_cast<std::size_t>(std::ranges::count(wishes, false, &model::RankRequest::has_cpus));
+base::Status choose_cores(const ShareRequest& request, const NodeShape& node, const HostUse& use, int slots,
+                          RankRequests rank_requests, model::HostShare& share) {
+  const BindTo bind_to = request.pinning.bind_to;
+  const auto ranks = static_cast<std::size_t>(std::ranges::count(rank_requests, false, &model::RankRequest::has_cpus));
   if (bind_to == BindTo::kNone || bind_to == BindTo::kList || ranks == 0) return base::ok_status();
   const std::vector<CoreShape> free = free_cores(node, use, bind_to);
   // If the host reports no cores, the share has none and that is no error.
@@ -103,11 +103,11 @@ base::Status take_cores(const ShareRequest& wish, const NodeShape& node, const H
     share.cpus = all_cpus(free);
     return base::ok_status();
   }
-  if (std::cmp_less(model::usable_node(node, wish.pinning).cores.size(), slots)) {
+  if (std::cmp_less(model::usable_node(node, request.pinning).cores.size(), slots)) {
     share.is_crowded = true;
     return base::ok_status();
   }
-  const std::vector<int> of_slots = cpus_of_slots(node, use, slots, ranks, wish.pinning);
+  const std::vector<int> of_slots = cpus_of_slots(node, use, slots, ranks, request.pinning);
   std::vector<CoreShape> cores;
   std::ranges::copy_if(free, std::back_inserter(cores), [&](const CoreShape& core) { return touches(core, of_slots); });
   share.cpus = cores.empty() ? whole_cores(node, of_slots) : all_cpus(cores);
@@ -115,11 +115,11 @@ base::Status take_cores(const ShareRequest& wish, const NodeShape& node, const H
 }
 
 // Sets the share's final cores, once the cores of each rank are known.
-void settle_cores(const NodeShape& node, const model::NodeBinding& binding, BindTo bind_to, Wishes wishes,
+void settle_cores(const NodeShape& node, const model::NodeBinding& binding, BindTo bind_to, RankRequests rank_requests,
                   model::HostShare& share) {
   std::vector<int> bound;
-  for (std::size_t rank = 0; rank < wishes.size(); ++rank) {
-    if (!wishes[rank].has_cpus() && bind_to != BindTo::kDepth && bind_to != BindTo::kList) continue;
+  for (std::size_t rank = 0; rank < rank_requests.size(); ++rank) {
+    if (!rank_requests[rank].has_cpus() && bind_to != BindTo::kDepth && bind_to != BindTo::kList) continue;
     const std::vector<int>& cpus = binding.cores[rank].cpus;
     bound.insert(bound.end(), cpus.begin(), cpus.end());
   }
@@ -129,15 +129,16 @@ void settle_cores(const NodeShape& node, const model::NodeBinding& binding, Bind
 }
 
 // Returns the GPUs that the user named, each once. INVALID_ARGUMENT: another job has one of them and does not share it.
-Result<std::vector<std::string>> named_devices(const ShareRequest& wish, const NodeShape& node, const HostUse& use,
-                                               const model::NodeBinding& binding, Wishes wishes, bool is_open) {
+Result<std::vector<std::string>> named_devices(const ShareRequest& request, const NodeShape& node, const HostUse& use,
+                                               const model::NodeBinding& binding, RankRequests rank_requests,
+                                               bool is_open) {
   std::vector<std::string> devices;
-  for (std::size_t rank = 0; rank < wishes.size(); ++rank) {
-    const bool is_by_role = !wishes[rank].has_gpus();
-    if (is_by_role && wishes[rank].masks == nullptr) continue;
+  for (std::size_t rank = 0; rank < rank_requests.size(); ++rank) {
+    const bool is_by_role = !rank_requests[rank].has_gpus();
+    if (is_by_role && rank_requests[rank].masks == nullptr) continue;
     for (const std::string& id : binding.gpus[rank].devices) {
       const HostUse::Users users = users_of(use, node, id);
-      const bool may_share = is_by_role ? is_open : wish.pinning.share_gpu;
+      const bool may_share = is_by_role ? is_open : request.pinning.share_gpu;
       if (users.count > 0 && !(users.are_open && may_share)) {
         return error(Code::kInvalidArgument, "{} {}, which another job uses",
                      is_by_role ? "one of its roles names" : "its ranks are placed on", id);
@@ -159,8 +160,8 @@ std::vector<std::string> not_chosen(const std::vector<std::string>& all, const N
 }
 
 // Sets the devices from which ranks get theirs: at least `least` of `all`.
-base::Status take_devices(const NodeShape& node, const HostUse& use, const std::vector<std::string>& all,
-                          std::size_t least, model::HostShare& share) {
+base::Status choose_devices(const NodeShape& node, const HostUse& use, const std::vector<std::string>& all,
+                            std::size_t least, model::HostShare& share) {
   share.devices = free_of(all, use, node);
   if (share.devices.size() >= least) return base::ok_status();
   if (share.is_open) {
@@ -206,12 +207,12 @@ void HostUse::remove(const model::HostShare& share) {
   content_ = std::move(changed);
 }
 
-bool is_open_share(const ShareRequest& wish, std::size_t devices, int slots) {
-  return wish.pinning.share_gpu || (!wish.asks_for_gpus() && std::cmp_less(devices, slots));
+bool is_open_share(const ShareRequest& request, std::size_t devices, int slots) {
+  return request.pinning.share_gpu || (!request.asks_for_gpus() && std::cmp_less(devices, slots));
 }
 
-std::optional<std::vector<std::string>> devices_for(const ShareRequest& wish, const NodeShape& node) {
-  auto all = model::devices_of_job(node, wish.pinning, wish.masks);
+std::optional<std::vector<std::string>> devices_for(const ShareRequest& request, const NodeShape& node) {
+  auto all = model::devices_of_job(node, request.pinning, request.masks);
   if (!all.ok()) return std::nullopt;
   return *std::move(all);
 }
@@ -230,39 +231,41 @@ DeviceCounts count_devices(const std::vector<std::string>& all, const NodeShape&
   return counts;
 }
 
-int ranks_for_gpus(const ShareRequest& wish, const DeviceCounts& devices, int slots) {
-  if (devices.all == 0) return wish.pinning.gpus_per_rank > 0 ? 0 : kAnyRanks;
-  const std::size_t each = model::gpus_for_each(wish.pinning);
-  if (is_open_share(wish, devices.all, slots)) return devices.open >= each ? kAnyRanks : 0;
-  if (!wish.asks_for_gpus() && devices.free == devices.all) return kAnyRanks;
+int ranks_for_gpus(const ShareRequest& request, const DeviceCounts& devices, int slots) {
+  if (devices.all == 0) return request.pinning.gpus_per_rank > 0 ? 0 : kAnyRanks;
+  const std::size_t each = model::gpus_for_each(request.pinning);
+  if (is_open_share(request, devices.all, slots)) return devices.open >= each ? kAnyRanks : 0;
+  if (!request.asks_for_gpus() && devices.free == devices.all) return kAnyRanks;
   return static_cast<int>(devices.free / each);
 }
 
-int ranks_for_gpus(const ShareRequest& wish, const std::vector<std::string>& all, const NodeShape& node,
+int ranks_for_gpus(const ShareRequest& request, const std::vector<std::string>& all, const NodeShape& node,
                    const HostUse& use, int slots) {
-  return ranks_for_gpus(wish, count_devices(all, node, use), slots);
+  return ranks_for_gpus(request, count_devices(all, node, use), slots);
 }
 
-Result<model::HostShare> share_of(const ShareRequest& wish, const NodeShape& node, const HostUse& use, int slots,
-                                  Wishes wishes) {
+Result<model::HostShare> share_of(const ShareRequest& request, const NodeShape& node, const HostUse& use, int slots,
+                                  RankRequests rank_requests) {
   model::HostShare share;
-  MUSTER_RETURN_IF_ERROR(take_cores(wish, node, use, slots, wishes, share));
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> all, model::devices_of_job(node, wish.pinning, wish.masks));
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> chosen, model::chosen_devices(node, wishes, wish.masks));
+  MUSTER_RETURN_IF_ERROR(choose_cores(request, node, use, slots, rank_requests, share));
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                          model::devices_of_job(node, request.pinning, request.masks));
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> chosen,
+                          model::chosen_devices(node, rank_requests, request.masks));
   const std::vector<std::string> rest = not_chosen(all, node, chosen);
-  const std::vector<bool> dealt = model::are_dealt(node, wishes, wish.pinning, wish.masks);
+  const std::vector<bool> dealt = model::are_dealt(node, rank_requests, request.pinning, request.masks);
   const auto dealt_ranks = static_cast<std::size_t>(std::ranges::count(dealt, true));
-  const std::size_t least = std::min(dealt_ranks * model::gpus_for_each(wish.pinning), rest.size());
-  share.is_open = is_open_share(wish, all.size(), slots);
-  MUSTER_RETURN_IF_ERROR(take_devices(node, use, rest, least, share));
+  const std::size_t least = std::min(dealt_ranks * model::gpus_for_each(request.pinning), rest.size());
+  share.is_open = is_open_share(request, all.size(), slots);
+  MUSTER_RETURN_IF_ERROR(choose_devices(node, use, rest, least, share));
   MUSTER_ASSIGN_OR_RETURN(const model::NodeBinding binding,
-                          model::bind_host(node, wishes, wish.pinning, wish.masks, &share));
+                          model::bind_host(node, rank_requests, request.pinning, request.masks, &share));
   MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> named,
-                          named_devices(wish, node, use, binding, wishes, share.is_open));
+                          named_devices(request, node, use, binding, rank_requests, share.is_open));
   // A job without a number of GPUs gets as large a part of them as of the slots.
   const bool has_parts = std::ranges::any_of(all, [](const std::string& id) { return model::is_mig_name(id); });
   std::size_t most = least;
-  if (!wish.asks_for_gpus() && !has_parts) {
+  if (!request.asks_for_gpus() && !has_parts) {
     const auto of_slots = std::min(dealt_ranks, static_cast<std::size_t>(std::max(slots, 1)));
     most = std::max(most, all.size() * of_slots / static_cast<std::size_t>(std::max(slots, 1)));
   }
@@ -271,7 +274,7 @@ Result<model::HostShare> share_of(const ShareRequest& wish, const NodeShape& nod
   std::ranges::copy_if(named, std::back_inserter(share.devices), [dealt = share.devices](const std::string& id) {
     return std::ranges::find(dealt, id) == dealt.end();
   });
-  settle_cores(node, binding, wish.pinning.bind_to, wishes, share);
+  settle_cores(node, binding, request.pinning.bind_to, rank_requests, share);
   return share;
 }
 

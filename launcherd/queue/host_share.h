@@ -82,11 +82,11 @@ struct ShareRequest {
 };
 
 // Returns whether other jobs may use the same GPUs. `devices` is the number of GPUs that the job could get on the host.
-bool is_open_share(const ShareRequest& wish, std::size_t devices, int slots);
+bool is_open_share(const ShareRequest& request, std::size_t devices, int slots);
 
 // Returns the GPUs, tiles and parts of the host that the job could get. nullopt on an error, which the job's start
 // reports.
-std::optional<std::vector<std::string>> devices_for(const ShareRequest& wish, const model::NodeShape& node);
+std::optional<std::vector<std::string>> devices_for(const ShareRequest& request, const model::NodeShape& node);
 // Counts such devices, given what is in use.
 struct DeviceCounts {
   std::size_t all = 0;
@@ -97,8 +97,8 @@ struct DeviceCounts {
 DeviceCounts count_devices(const std::vector<std::string>& devices, const model::NodeShape& node, const HostUse& use);
 // Returns how many ranks of the job these devices can serve, given what is in use. kAnyRanks means no limit.
 inline constexpr int kAnyRanks = 1 << 30;
-int ranks_for_gpus(const ShareRequest& wish, const DeviceCounts& devices, int slots);
-int ranks_for_gpus(const ShareRequest& wish, const std::vector<std::string>& devices, const model::NodeShape& node,
+int ranks_for_gpus(const ShareRequest& request, const DeviceCounts& devices, int slots);
+int ranks_for_gpus(const ShareRequest& request, const std::vector<std::string>& devices, const model::NodeShape& node,
                    const HostUse& use, int slots);
 // Returns the number of devices that no job uses.
 int free_devices(const std::vector<std::string>& devices, const model::NodeShape& node, const HostUse& use);
@@ -106,7 +106,7 @@ int free_devices(const std::vector<std::string>& devices, const model::NodeShape
 // Decides a job's share of a host. `wishes` has one entry for each of its ranks there.
 // INVALID_ARGUMENT: impossible beside what is in use, or impossible at all if `use` is empty. The message is one
 // sentence without the host's name.
-base::Result<model::HostShare> share_of(const ShareRequest& wish, const model::NodeShape& node, const HostUse& use,
-                                        int slots, std::span<const model::RankRequest> wishes);
+base::Result<model::HostShare> share_of(const ShareRequest& request, const model::NodeShape& node, const HostUse& use,
+                                        int slots, std::span<const model::RankRequest> rank_requests);
 
 }  // namespace muster::launcherd::queue

@@ -77,21 +77,21 @@ base::Status check_shares(const JobNeed& need, std::span<const SlotHost> hosts) 
 
 }  // namespace
 
-ShareRequest share_wish(const model::JobSpec& job) {
-  ShareRequest wish{.pinning = job.pinning};
-  model::set_gpu_masks(model::exported_variables({}, job.environment, false), wish.masks);
-  wish.role_masks = model::role_masks(job.roles, {});
-  return wish;
+ShareRequest share_request(const model::JobSpec& job) {
+  ShareRequest request{.pinning = job.pinning};
+  model::set_gpu_masks(model::exported_variables({}, job.environment, false), request.masks);
+  request.role_masks = model::role_masks(job.roles, {});
+  return request;
 }
 
 JobNeed need_of(const model::JobSpec& job, int ranks) {
-  JobNeed need{.request = job.placement, .places = job.places, .share = share_wish(job)};
+  JobNeed need{.request = job.placement, .places = job.places, .share = share_request(job)};
   need.request.hosts = merged_hosts(job.placement.hosts);
   need.request.np = ranks;
   return need;
 }
 
-base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHost> hosts, bool more_come) {
+base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHost> hosts, bool more_may_join) {
   JobNeed need = need_of(job, job.placement.np);
   MUSTER_RETURN_IF_ERROR(check_hosts(need, hosts));
   const long ranks = job.placement.np > 0 ? job.placement.np : ranks_left_to_hosts(need, hosts);
@@ -101,7 +101,7 @@ base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHos
   }
   need.request.np = static_cast<int>(ranks);
   const std::vector<SlotHost> undrained = as_if_open(hosts);
-  const bool is_for_more = more_come && need.places.empty() && need.request.hosts.empty();
+  const bool is_for_more = more_may_join && need.places.empty() && need.request.hosts.empty();
   if (ranks > 0 && is_for_more) return need;
   if (ranks > 0) MUSTER_RETURN_IF_ERROR(check_shares(need, undrained));
   if (ranks > 0 && has_idle_slots(need, undrained)) return need;

@@ -11,13 +11,13 @@
 
 namespace muster::launcherd::inline queue {
 
-ShareRequest share_wish(const model::JobSpec& job);
+ShareRequest share_request(const model::JobSpec& job);
 
-// Decides the number of ranks if the spec leaves that to the hosts. If `more_come`, more hosts may connect by
+// Decides the number of ranks if the spec leaves that to the hosts. If `more_may_join`, more hosts may connect by
 // themselves. A job that names no host then waits for them, and why_not() reports what is missing.
 // INVALID_ARGUMENT: the job could never run here, even if all hosts were idle and none drained. A lack of GPUs or cores
 // counts only if all of its hosts are known.
-base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHost> hosts, bool more_come = false);
+base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHost> hosts, bool more_may_join = false);
 
 // For a job that was accepted with this number of ranks. If the list of hosts has changed since, the job waits for its
 // hosts.

@@ -91,13 +91,13 @@ std::vector<JobQueue::Start> JobQueue::start(std::vector<SlotHost>& hosts) {
       }
       if (!idle_room->may_fit(need) || !fit(need, idle, &devices)) continue;
       head = &entry;
-      if (head->overtaken >= kMostOvertakes) keep_slots(need, open);
+      if (head->overtakes >= kMostOvertakes) keep_slots(need, open);
       continue;
     }
     acquire_slots(*placement, hosts);
     acquire_slots(*placement, open);
     if (head != nullptr && touches(*placement, kinds_.at(head->kind).need, hosts) &&
-        ++head->overtaken >= kMostOvertakes) {
+        ++head->overtakes >= kMostOvertakes) {
       keep_slots(kinds_.at(head->kind).need, open);
     }
     started.push_back({entry.id, std::move(*placement), need});
@@ -114,16 +114,16 @@ std::vector<model::HostSpec> JobQueue::hosts_to_ask(const std::vector<SlotHost>&
   for (const SlotHost& host : hosts) {
     if (!host.is_known() && host.is_open()) unknown.push_back(&host);
   }
-  std::vector<model::HostSpec> asked;
+  std::vector<model::HostSpec> unreported;
   for (const auto& [number, kind] : kinds_) {
     if (unknown.empty()) break;
     std::erase_if(unknown, [&, &need = kind.need](const SlotHost* host) {
       if (!awaits_host_facts(need, *host)) return false;
-      asked.push_back(host->host);
+      unreported.push_back(host->host);
       return true;
     });
   }
-  return asked;
+  return unreported;
 }
 
 std::string JobQueue::reason(const base::JobId& id, const std::vector<SlotHost>& hosts) const {

@@ -57,7 +57,7 @@ class JobQueue {
   struct Entry {
     base::JobId id;
     int kind = 0;
-    int overtaken = 0;  // number of jobs that took slots which this job could use while it was the head
+    int overtakes = 0;  // number of jobs that took slots which this job could use while it was the head
   };
   // Jobs that ask for the same (JobNeed::is_like). If the first finds no place, none does, so the search runs once for
   // all of them.

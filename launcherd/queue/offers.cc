@@ -9,7 +9,7 @@
 namespace muster::launcherd::inline queue {
 namespace {
 
-bool looks_at_gpus(Room room) {
+bool counts_gpus(Room room) {
   return room == Room::kFree || room == Room::kIdle;
 }
 
@@ -42,7 +42,7 @@ const std::optional<std::vector<std::string>>& Offers::devices(const Offer& offe
 }
 
 // Returns how many of `slots` the job may take.
-int Offers::wished(const Offer& offer, int slots) const {
+int Offers::max_slots(const Offer& offer, int slots) const {
   int most = slots;
   if (offer.wanted != nullptr && offer.wanted->slots) most = std::min(most, *offer.wanted->slots);
   if (need_.request.ranks_per_node > 0) most = std::min(most, need_.request.ranks_per_node);
@@ -57,7 +57,7 @@ bool Offers::are_gpus_there() {
   if (!need_.share.asks_for_gpus() || !need_.places.empty()) return false;
   if (!need_.request.hosts.empty()) {
     long slots = 0;
-    for (const Offer& offer : offers_) slots += wished(offer, offer.host->slots);
+    for (const Offer& offer : offers_) slots += max_slots(offer, offer.host->slots);
     if (need_.ranks() >= slots) return false;
   }
   are_gpus_there_ = std::ranges::any_of(offers_, [&](Offer& offer) {
@@ -71,7 +71,7 @@ bool Offers::are_gpus_there() {
 int Offers::room_for_gpus(Offer& offer, Room room) {
   const SlotHost& host = *offer.host;
   if (!need_.places.empty()) return kAnyRanks;
-  if (room == Room::kFree && (host.is_asked() || awaits_host_facts(need_, host))) return 0;
+  if (room == Room::kFree && (host.is_starting() || awaits_host_facts(need_, host))) return 0;
   if (host.shape == nullptr || need_.share.pinning.gpu_bind == model::GpuBind::kNone) return kAnyRanks;
   const auto& all = devices(offer);
   if (are_gpus_there() && (!all || all->empty())) return 0;
@@ -85,9 +85,9 @@ int Offers::room_for_gpus(Offer& offer, Room room) {
 int Offers::room(Offer& offer, Room room) {
   const SlotHost& host = *offer.host;
   const bool is_idle = room == Room::kIdle || room == Room::kIdleSlots;
-  int most = wished(offer, !is_idle ? host.free() : host.is_open() ? host.slots : 0);
+  int most = max_slots(offer, !is_idle ? host.free() : host.is_open() ? host.slots : 0);
   if (room == Room::kFree) most = std::min(most, offer.most);
-  return most > 0 && looks_at_gpus(room) ? std::min(most, room_for_gpus(offer, room)) : most;
+  return most > 0 && counts_gpus(room) ? std::min(most, room_for_gpus(offer, room)) : most;
 }
 
 long Offers::total(Room room, long enough) {
@@ -96,7 +96,7 @@ long Offers::total(Room room, long enough) {
   for (Offer& offer : offers_) {
     if (total >= enough) break;
     int there = this->room(offer, room);
-    if (there > 0 && looks_at_gpus(room) && offer.host->machine != SlotHost::kOneName) {
+    if (there > 0 && counts_gpus(room) && offer.host->machine != SlotHost::kOneName) {
       int& most = left.try_emplace(offer.host->machine, room_for_gpus(offer, room)).first->second;
       there = std::min(there, most);
       most -= there;

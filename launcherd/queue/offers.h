@@ -48,7 +48,7 @@ class Offers {
 
  private:
   const std::optional<std::vector<std::string>>& devices(const Offer& offer);
-  int wished(const Offer& offer, int slots) const;
+  int max_slots(const Offer& offer, int slots) const;
   int room_for_gpus(Offer& offer, Room room);
   bool are_gpus_there();
 

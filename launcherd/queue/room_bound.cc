@@ -22,7 +22,7 @@ model::Pinning devices_key(const model::Pinning& pinning) {
 }
 
 // Returns how many of `slots` the job may take.
-int wished(const JobNeed& need, const model::HostSpec* wanted, int slots) {
+int max_slots(const JobNeed& need, const model::HostSpec* wanted, int slots) {
   if (wanted != nullptr && wanted->slots) slots = std::min(slots, *wanted->slots);
   return need.request.ranks_per_node > 0 ? std::min(slots, need.request.ranks_per_node) : slots;
 }
@@ -48,7 +48,7 @@ bool RoomBound::may_fit(const JobNeed& need) {
   }
   if (sum.with_gpus >= need.ranks()) return true;
   // If a host with GPUs exists, no rank of a job that asks for GPUs goes to a host without (Offers::are_gpus_there()).
-  const bool wants_all_slots = !need.request.hosts.empty() && need.ranks() >= sum.wished;
+  const bool wants_all_slots = !need.request.hosts.empty() && need.ranks() >= sum.max_slots;
   const bool leaves_others = need.share.asks_for_gpus() && !wants_all_slots && sum.are_gpus_there;
   return !leaves_others && sum.with_gpus + sum.without_gpus >= need.ranks();
 }
@@ -64,12 +64,12 @@ RoomBound::Devices* RoomBound::devices_of(const JobNeed& need) {
       Devices{.pinning = key, .masks = need.share.masks, .hosts = std::vector<HostDevices>(hosts_.size())});
 }
 
-const DeviceCounts& RoomBound::counts(const ShareRequest& wish, Devices& devices, std::size_t index) {
+const DeviceCounts& RoomBound::counts(const ShareRequest& request, Devices& devices, std::size_t index) {
   const SlotHost& host = hosts_[index];
   HostDevices& known = devices.hosts[index];
   if (known.is_known && known.use.is_same(host.use)) return known.counts;
   known = {.is_known = true, .use = host.use, .counts = {}};
-  const auto all = devices_for(wish, *host.shape);
+  const auto all = devices_for(request, *host.shape);
   known.counts = all ? count_devices(*all, *host.shape, host.use) : DeviceCounts{.is_error = true};
   return known.counts;
 }
@@ -95,7 +95,7 @@ int RoomBound::most_by_depth(const model::Pinning& pinning, std::size_t index) {
 
 void RoomBound::add(const JobNeed& need, const model::HostSpec* wanted, Devices* devices, std::size_t index, Sum& sum) {
   const SlotHost& host = hosts_[index];
-  if (wanted != nullptr) sum.wished += wished(need, wanted, host.slots);
+  if (wanted != nullptr) sum.max_slots += max_slots(need, wanted, host.slots);
   if (need.share.is_choosy() && !host.is_known() && host.is_open()) {
     sum.are_gpus_there = true;  // the host may have GPUs
     return;
@@ -104,8 +104,8 @@ void RoomBound::add(const JobNeed& need, const model::HostSpec* wanted, Devices*
       devices != nullptr && host.shape != nullptr ? &counts(need.share, *devices, index) : nullptr;
   const bool has_gpus = there != nullptr && there->all > 0;
   sum.are_gpus_there = sum.are_gpus_there || has_gpus;
-  int most = wished(need, wanted, host.free());
-  if (most <= 0 || host.is_asked()) return;
+  int most = max_slots(need, wanted, host.free());
+  if (most <= 0 || host.is_starting()) return;
   if (there != nullptr && there->is_error) return;  // share_of() would fail
   if (there != nullptr && need.share.role_masks.empty()) {
     most = std::min(most, ranks_for_gpus(need.share, *there, host.all_slots()));

@@ -51,12 +51,12 @@ class RoomBound {
   struct Sum {
     long with_gpus = 0;     // ranks on hosts that have GPUs for it or are not known yet
     long without_gpus = 0;  // ranks on the other hosts
-    long wished = 0;        // slots that it could take if nothing ran
+    long max_slots = 0;     // slots that it could take if nothing ran
     bool are_gpus_there = false;
   };
 
   Devices* devices_of(const JobNeed& need);
-  const DeviceCounts& counts(const ShareRequest& wish, Devices& devices, std::size_t index);
+  const DeviceCounts& counts(const ShareRequest& request, Devices& devices, std::size_t index);
   int most_by_depth(const model::Pinning& pinning, std::size_t index);
   void add(const JobNeed& need, const model::HostSpec* wanted, Devices* devices, std::size_t index, Sum& sum);
 

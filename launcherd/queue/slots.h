@@ -48,7 +48,7 @@ struct SlotHost {
   bool is_open() const { return !is_drained && !is_down && source != SlotSource::kAwaited; }
   bool is_known() const { return !is_shared || shape != nullptr; }
   // True while a job is being started there and what the host has is not known.
-  bool is_asked() const { return is_shared && shape == nullptr && used > 0; }
+  bool is_starting() const { return is_shared && shape == nullptr && used > 0; }
   int all_slots() const { return slots_of_names > 0 ? slots_of_names : slots; }
   int free() const { return !is_open() || used > slots ? 0 : slots - used; }
 };

@@ -30,16 +30,17 @@ std::string closed_remark(const std::vector<const SlotHost*>& hosts) {
   std::ranges::copy_if(hosts, std::back_inserter(drained), &SlotHost::is_drained);
   std::ranges::copy_if(hosts, std::back_inserter(down),
                        [](const SlotHost* host) { return host->is_down && !host->is_drained; });
-  std::vector<const SlotHost*> asked;
-  std::ranges::copy_if(hosts, std::back_inserter(asked), [](const SlotHost* host) {
+  std::vector<const SlotHost*> unreported;
+  std::ranges::copy_if(hosts, std::back_inserter(unreported), [](const SlotHost* host) {
     return host->source == SlotSource::kAwaited && !host->is_down && !host->is_drained;
   });
   std::string remark;
   if (!drained.empty()) remark += fmt::format("; {} {} drained", names(drained), drained.size() == 1 ? "is" : "are");
   if (!down.empty()) remark += fmt::format("; {} cannot be reached", names(down));
-  if (!asked.empty()) {
-    remark += fmt::format("; {} not reported {} GPUs yet", names(asked) + (asked.size() == 1 ? " has" : " have"),
-                          asked.size() == 1 ? "its" : "their");
+  if (!unreported.empty()) {
+    remark +=
+        fmt::format("; {} not reported {} GPUs yet", names(unreported) + (unreported.size() == 1 ? " has" : " have"),
+                    unreported.size() == 1 ? "its" : "their");
   }
   return remark;
 }
@@ -74,10 +75,11 @@ std::string why_no_places(const JobNeed& need, std::span<const SlotHost> hosts) 
 
 // Returns what a job waits for although it has enough slots.
 std::string missing_share(const JobNeed& need, std::span<const SlotHost> hosts, DeviceLists* known) {
-  const auto asked = std::ranges::find_if(
-      hosts, [&](const SlotHost& host) { return host.is_open() && may_use(need, host) && host.is_asked(); });
-  if (asked != hosts.end()) {
-    return fmt::format("waits until {} reports its cores and GPUs: another job is starting there", asked->host.name);
+  const auto unreported = std::ranges::find_if(
+      hosts, [&](const SlotHost& host) { return host.is_open() && may_use(need, host) && host.is_starting(); });
+  if (unreported != hosts.end()) {
+    return fmt::format("waits until {} reports its cores and GPUs: another job is starting there",
+                       unreported->host.name);
   }
   const auto unknown = std::ranges::find_if(hosts, [&](const SlotHost& host) { return awaits_host_facts(need, host); });
   if (unknown != hosts.end()) {

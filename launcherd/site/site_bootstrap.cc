@@ -74,7 +74,7 @@ void SiteBootstrap::cancel() {
   }
 }
 
-void SiteBootstrap::tell(const std::string& label, const std::string& line) const {
+void SiteBootstrap::report(const std::string& label, const std::string& line) const {
   // Most of these programs already begin their lines with their name.
   const std::string prefix = label + ": ";
   if (options_.on_stderr) options_.on_stderr(label, line.starts_with(prefix) ? line.substr(prefix.size()) : line);
@@ -142,7 +142,7 @@ base::Result<EnrolmentServer*> SiteBootstrap::server() {
     options.build_id = options_.agent_id;
     const std::string name(bootstrap_name(launcher_.by));
     options.on_note = [this, name](const std::string& line) { note(name, line); };
-    options.on_refused = [this, name](const std::string& line) { tell(name, line); };
+    options.on_refused = [this, name](const std::string& line) { report(name, line); };
     MUSTER_ASSIGN_OR_RETURN(server_, EnrolmentServer::start(pump_, std::move(options)));
   }
   return server_.get();
@@ -186,7 +186,7 @@ base::Status SiteBootstrap::try_to_launch(const std::shared_ptr<Wave>& wave) {
   if (wave->seats->is_complete()) return base::ok_status();
   if (launcher_.by == BootstrapBy::kManual) {
     for (const BootstrapTarget& target : wave->targets) {
-      tell(target.name, "start the agent there, as the same user: " + typed_command(target, agent));
+      report(target.name, "start the agent there, as the same user: " + typed_command(target, agent));
     }
     return base::ok_status();
   }
@@ -205,12 +205,12 @@ base::Status SiteBootstrap::start_command(const std::shared_ptr<Wave>& wave, con
   note(name, "starting: " + base::join(command.argv, " "));
   SiteRunEvents events;
   events.on_line = [this, name](const std::string& line) {
-    is_usual_remark(line) ? note(name, line) : tell(name, line);
+    is_usual_remark(line) ? note(name, line) : report(name, line);
   };
   events.on_end = [this, wave, command](int exit_status, const std::string& last_lines) {
     command_ended(wave, command, exit_status, last_lines);
   };
-  events.has_agents = [wave, hosts = command.hosts] { return wave->seats->is_any_taken(hosts); };
+  events.has_agents = [wave, hosts = command.hosts] { return wave->seats->is_any_occupied(hosts); };
   events.is_given_up = [wave, hosts = command.hosts] { return wave->seats->are_given_up(hosts); };
   return start_site_run(pump_, command.argv, variables_without(launcher_.by), std::move(events));
 }
@@ -240,7 +240,7 @@ void SiteBootstrap::seat_settled(const std::shared_ptr<Wave>& wave) {
   wave->host_file.remove();
 }
 
-base::Status SiteBootstrap::not_come(const Seat& seat, const base::Status& waited) {
+base::Status SiteBootstrap::fail_seat(const Seat& seat, const base::Status& waited) {
   const BootstrapTarget& target = seat.wave->targets[seat.index];
   FailureKind kind = FailureKind::kAgentFailed;
   std::string text = seat.wave->seats->reason(seat.index);
@@ -272,11 +272,11 @@ base::Result<StartedAgent> SiteBootstrap::await_agent(const Seat& seat, const Jo
   StartedAgent agent;
   agent.stream = seat.wave->seats->take_stream(seat.index);
   if (const base::Status there = await_marker_line(agent.stream.get(), options_.agent_id, name, waiter); !there.ok()) {
-    return not_come(seat, there);
+    return fail_seat(seat, there);
   }
   const base::Result<std::string>& text = join.get();
-  const base::Status told = text.ok() ? send_all(agent.stream.get(), *text, waiter) : text.status();
-  if (!told.ok()) return not_come(seat, told);
+  const base::Status sent = text.ok() ? send_all(agent.stream.get(), *text, waiter) : text.status();
+  if (!sent.ok()) return fail_seat(seat, sent);
   const EnrolmentWave::Ends ends = seat.wave->seats->ends(seat.index);
   agent.host_address = ends.host;
   if (ends.launcher) agent.launcher_addresses.push_back(*ends.launcher);

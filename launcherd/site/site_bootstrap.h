@@ -64,10 +64,10 @@ class SiteBootstrap final : public Bootstrap {
                      const std::string& last_lines);
   void seat_settled(const std::shared_ptr<Wave>& wave);
   base::Result<StartedAgent> await_agent(const Seat& seat, const JoinSource& join);
-  base::Status not_come(const Seat& seat, const base::Status& waited);
+  base::Status fail_seat(const Seat& seat, const base::Status& waited);
   base::Result<CommandResult> run_there(const BootstrapTarget& target, std::vector<std::string> args);
   std::string label(const SiteCommand& command, const std::vector<BootstrapTarget>& targets) const;
-  void tell(const std::string& label, const std::string& line) const;
+  void report(const std::string& label, const std::string& line) const;
   void note(const std::string& label, const std::string& line) const;
 
   const BootstrapOptions options_;

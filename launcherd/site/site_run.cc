@@ -20,8 +20,8 @@ class SiteRun final : public PumpItem {
   SiteRun(SpawnedChild child, SiteRunEvents events)
       : child_(std::move(child)),
         events_(std::move(events)),
-        output_([this](const std::string& line) { take(line); }),
-        errors_([this](const std::string& line) { take(line); }) {}
+        output_([this](const std::string& line) { on_line(line); }),
+        errors_([this](const std::string& line) { on_line(line); }) {}
 
   ~SiteRun() override {
     if (alone_at_) {
@@ -70,7 +70,7 @@ class SiteRun final : public PumpItem {
   }
 
  private:
-  void take(const std::string& line) {
+  void on_line(const std::string& line) {
     const std::string text = base::printable(base::trim(line));
     if (text.empty()) return;
     last_.push_back(text);

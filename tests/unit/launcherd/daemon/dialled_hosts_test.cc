@@ -51,13 +51,13 @@ class DialledHostsTest : public ::testing::Test {
 
 TEST_F(DialledHostsTest, AHostThatComesIsInTheListUntilItHasLeft) {
   const auto hosts = load({{.name = "n1", .slots = 2}});
-  hosts->come("n7", 4);
+  hosts->join("n7", 4);
   EXPECT_THAT(lists, ElementsAre("n1:2 n7:4 "));
-  hosts->come("n7", 4);  // again, after its agent has ended
+  hosts->join("n7", 4);  // again, after its agent has ended
   EXPECT_EQ(lists.size(), 1u);
-  hosts->come("n7", 3);
+  hosts->join("n7", 3);
   EXPECT_EQ(lists.back(), "n1:2 n7:3 ");
-  hosts->look_again("n7");
+  hosts->recheck_later("n7");
   loop.run();
   EXPECT_EQ(lists.back(), "n1:2 ");
   EXPECT_THAT(said, HasSubstr("n7 joined with 4 slots\n"));
@@ -66,24 +66,24 @@ TEST_F(DialledHostsTest, AHostThatComesIsInTheListUntilItHasLeft) {
 
 TEST_F(DialledHostsTest, AHostWhoseAgentRunsStays) {
   const auto hosts = load({});
-  hosts->come("n7", 4);
+  hosts->join("n7", 4);
   here.insert("n7");
-  hosts->look_again("n7");
+  hosts->recheck_later("n7");
   const base::Timer end = loop.after(50ms, [this] { loop.stop(); });
   loop.run();
   EXPECT_THAT(asked, ElementsAre("n7"));
   EXPECT_EQ(shown(hosts->hosts()), "n7:4 ");
   here.clear();  // and is looked at again when it is told to
-  hosts->look_again("n7");
+  hosts->recheck_later("n7");
   loop.run();
   EXPECT_EQ(shown(hosts->hosts()), "");
 }
 
 TEST_F(DialledHostsTest, WhoComesBackInTimeHasNotLeft) {
   const auto hosts = load({});
-  hosts->come("n7", 4);
-  hosts->look_again("n7");
-  hosts->come("n7", 4);
+  hosts->join("n7", 4);
+  hosts->recheck_later("n7");
+  hosts->join("n7", 4);
   const base::Timer end = loop.after(50ms, [this] { loop.stop(); });
   loop.run();
   EXPECT_THAT(asked, ElementsAre());
@@ -92,8 +92,8 @@ TEST_F(DialledHostsTest, WhoComesBackInTimeHasNotLeft) {
 TEST_F(DialledHostsTest, TheNextLauncherdKnowsThem) {
   {
     const auto before = load({});
-    before->come("n7", 4);
-    before->come("fd00::7", 2);
+    before->join("n7", 4);
+    before->join("fd00::7", 2);
   }
   const auto after = load({{.name = "n7", .slots = 1}});
   EXPECT_EQ(shown(after->hosts()), "n7:1 fd00::7:2 ") << "what the list says of a host counts";

@@ -25,9 +25,9 @@ class HeldSubmissionsTest : public ::testing::Test {
             },
             patience};
   }
-  void take(HeldSubmissions& held, int size) {
-    held.take(request_of(size),
-              [this](const base::Result<v1::SubmitResponse>& reply) { refused_.push_back(reply.status()); });
+  void add(HeldSubmissions& held, int size) {
+    held.add(request_of(size),
+             [this](const base::Result<v1::SubmitResponse>& reply) { refused_.push_back(reply.status()); });
   }
 
   base::Loop loop_;
@@ -38,23 +38,23 @@ class HeldSubmissionsTest : public ::testing::Test {
 
 TEST_F(HeldSubmissionsTest, WhatDependsOnACountWaitsForIt) {
   HeldSubmissions held = this->held(1h);
-  take(held, 4);
+  add(held, 4);
   EXPECT_EQ(admitted_, std::vector<int>{4});  // fits as it is known
-  take(held, 5);
-  take(held, 9);
+  add(held, 5);
+  add(held, 9);
   EXPECT_EQ(held.size(), 2u);
   hosts_.set_gpus("n2", 2);
-  held.look_again();
+  held.recheck();
   EXPECT_EQ(admitted_, (std::vector<int>{4, 5}));
   hosts_.set_gpus("n3", 2);
-  held.look_again();
+  held.recheck();
   EXPECT_EQ(admitted_, (std::vector<int>{4, 5, 9}));  // it will be refused, by what is known now
   EXPECT_EQ(held.size(), 0u);
 }
 
 TEST_F(HeldSubmissionsTest, NobodyWaitsForLong) {
   HeldSubmissions held = this->held(20ms);
-  take(held, 9);
+  add(held, 9);
   EXPECT_EQ(held.size(), 1u);
   loop_.run();
   EXPECT_EQ(admitted_, std::vector<int>{9});
@@ -62,8 +62,8 @@ TEST_F(HeldSubmissionsTest, NobodyWaitsForLong) {
 
 TEST_F(HeldSubmissionsTest, WhoComesLaterWaitsAsLong) {
   HeldSubmissions held = this->held(200ms);
-  take(held, 9);
-  const base::Timer later = loop_.after(100ms, [&] { take(held, 8); });
+  add(held, 9);
+  const base::Timer later = loop_.after(100ms, [&] { add(held, 8); });
   loop_.run();
   EXPECT_EQ(admitted_, std::vector<int>{9});
   ASSERT_EQ(held.size(), 1u);
@@ -73,7 +73,7 @@ TEST_F(HeldSubmissionsTest, WhoComesLaterWaitsAsLong) {
 
 TEST_F(HeldSubmissionsTest, WhoLeavesAnswersAll) {
   HeldSubmissions held = this->held(1h);
-  take(held, 9);
+  add(held, 9);
   held.refuse_all({base::Code::kUnavailable, "launcherd is shutting down"});
   ASSERT_EQ(refused_.size(), 1u);
   EXPECT_EQ(refused_.front().code(), base::Code::kUnavailable);

@@ -28,13 +28,13 @@ TEST(HostTable, KeepsWhatJobsHaveOfAHostAlsoOverAnotherList) {
   HostTable table({{.name = "n1", .slots = 4}});
   model::NodeShape shape;
   shape.cores = {{.cpus = {0}}, {.cpus = {1}}};
-  EXPECT_FALSE(table.slots()[0].is_asked());
+  EXPECT_FALSE(table.slots()[0].is_starting());
   model::Placement first = ranks_on("n1", 1);
-  table.take(first);
-  EXPECT_TRUE(table.slots()[0].is_asked());
+  table.acquire(first);
+  EXPECT_TRUE(table.slots()[0].is_starting());
   EXPECT_TRUE(table.learn("n1", shape, "n1 net:1"));
   EXPECT_FALSE(table.learn("n1", shape, "n1 net:1"));
-  EXPECT_FALSE(table.slots()[0].is_asked());
+  EXPECT_FALSE(table.slots()[0].is_starting());
   first.hosts[0].share = model::HostShare{.cpus = {0}, .devices = {"GPU-0"}};
   table.acquire_share("n1", {.cpus = {1}});
   table.release_share("n1", {.cpus = {1}});
@@ -42,14 +42,14 @@ TEST(HostTable, KeepsWhatJobsHaveOfAHostAlsoOverAnotherList) {
   table.acquire_share("n1", *first.hosts[0].share);
   model::Placement second = ranks_on("n1", 1);
   second.hosts[0].share = model::HostShare{.cpus = {1}, .devices = {"GPU-1"}};
-  table.take(second);
+  table.acquire(second);
   table.replace({{.name = "n1", .slots = 8}});
   EXPECT_EQ(table.slots()[0].use.cpus(), (std::vector<int>{0, 1}));
   EXPECT_EQ(table.slots()[0].use.devices().size(), 2u);
   EXPECT_EQ(*table.slots()[0].shape, shape);
-  table.give(first);
+  table.release(first);
   EXPECT_EQ(table.slots()[0].use.cpus(), std::vector<int>{1});
-  table.give(second);
+  table.release(second);
   EXPECT_TRUE(table.slots()[0].use.devices().empty());
 }
 
@@ -57,7 +57,7 @@ TEST(HostTable, NamesOfOneHostAreOneForWhatJobsHave) {
   HostTable table({{.name = "n1", .slots = 2}, {.name = "alias", .slots = 3}, {.name = "n2", .slots = 2}});
   model::Placement early = ranks_on("alias", 1);  // before it was known what that is
   early.hosts[0].share = model::HostShare{.cpus = {0}, .devices = {"GPU-0"}};
-  table.take(early);
+  table.acquire(early);
   model::NodeShape shape;
   shape.cores = {{.cpus = {0}}, {.cpus = {1}}};
   EXPECT_TRUE(table.learn("n1", shape, "n1 net:1"));
@@ -81,7 +81,7 @@ TEST(HostTable, NamesOfOneHostAreOneForWhatJobsHave) {
   EXPECT_TRUE(table.slots()[0].use.devices().contains("GPU-0")) << "the job is there still";
   EXPECT_EQ(table.slots()[0].all_slots(), 2);
   EXPECT_TRUE(table.other_names("n1").empty());
-  table.give(early);
+  table.release(early);
   EXPECT_FALSE(table.slots()[0].use.devices().contains("GPU-0"));
 }
 
@@ -162,7 +162,7 @@ TEST(HostTable, AHostThatCannotBeAskedCountsAsOneSlot) {
 TEST(HostTable, AnotherListKeepsWhatIsUsedAndDrained) {
   HostTable table({{.name = "n1", .slots = 4}, {.name = "n2", .slots = 4}});
   const model::Placement running = ranks_on("n1", 3);
-  table.take(running);
+  table.acquire(running);
   table.apply(*table.drained("n2", "fan", {}));
   table.replace({{.name = "n1", .slots = 2}});
   EXPECT_EQ(free_on(table, "n1"), 0);  // more is used than there is now
@@ -171,7 +171,7 @@ TEST(HostTable, AnotherListKeepsWhatIsUsedAndDrained) {
   EXPECT_EQ(free_on(table, "n2"), 0);
   EXPECT_EQ(table.message("n2")->reason(), "fan");
   EXPECT_EQ(table.message("n1")->jobs(), 1);
-  table.give(running);
+  table.release(running);
   EXPECT_EQ(free_on(table, "n1"), 8);
   EXPECT_EQ(table.message("n1")->jobs(), 0);
   table.apply(*table.resumed("n2", {}));
@@ -181,11 +181,11 @@ TEST(HostTable, AnotherListKeepsWhatIsUsedAndDrained) {
 TEST(HostTable, AJobThatOversubscribesGivesBackWhatItTook) {
   HostTable table({{.name = "n1", .slots = 2}});
   const model::Placement crowd = ranks_on("n1", 6);
-  table.take(crowd);
+  table.acquire(crowd);
   EXPECT_EQ(free_on(table, "n1"), 0);
   EXPECT_EQ(table.message("n1")->used_slots(), 2);
   table.replace({{.name = "n1", .slots = 3}});
-  table.give(crowd);
+  table.release(crowd);
   EXPECT_EQ(free_on(table, "n1"), 3);
 }
 

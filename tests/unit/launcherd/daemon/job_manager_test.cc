@@ -410,7 +410,7 @@ TEST_F(JobManagerTest, NobodyComesToAJobOfWhichNobodyKnowsWhatItHas) {
   begin();
   const SlotHost& host = manager_->hosts().slots()[0];
   EXPECT_EQ(host.used, 1);
-  EXPECT_TRUE(host.is_asked());
+  EXPECT_TRUE(host.is_starting());
   EXPECT_EQ(reason(waits->job_id()), "waits until n1 reports its cores and GPUs: another job is starting there");
 }
 

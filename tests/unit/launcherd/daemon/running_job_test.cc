@@ -97,13 +97,13 @@ TEST_F(StoppedJob, TheSecondStopIsStoredToo) {
 
 // What the store has of a job that is starting is why it starts.
 TEST_F(StoppedJob, TheNextLauncherdKnowsWhyItWasStopped) {
-  BegunJob begun{.job = {.id = job_id(kJob)}, .recovery = {}, .ranks = {}};
-  begun.job.state = model::JobState::kStarting;
-  begun.job.reason = "its hosts start it";
-  begun.recovery.placement = placement_;
-  begun.recovery.stop = StopCause::kTerminate;
-  begun.recovery.stop_reason = "killed";
-  RunningJob job(surroundings_, begun, owner());
+  ResumedJob resumed{.job = {.id = job_id(kJob)}, .recovery = {}, .ranks = {}};
+  resumed.job.state = model::JobState::kStarting;
+  resumed.job.reason = "its hosts start it";
+  resumed.recovery.placement = placement_;
+  resumed.recovery.stop = StopCause::kTerminate;
+  resumed.recovery.stop_reason = "killed";
+  RunningJob job(surroundings_, resumed, owner());
   job.start_failed(base::ok_status());
   EXPECT_EQ(job.state(), model::JobState::kKilled);
   const auto* const end = std::get_if<NewEvent>(&changes_.at(changes_.size() - 2));

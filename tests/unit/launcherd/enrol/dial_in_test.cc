@@ -57,7 +57,7 @@ class DialInTest : public ::testing::Test {
     options.at.join_file = directory / "join";
     options.build_id = kBuild;
     options.on_refused = [this](const std::string& line) { events.add("refused: " + line); };
-    options.on_come = [this](const std::string& host, int slots) {
+    options.on_join = [this](const std::string& host, int slots) {
       events.add(fmt::format("come: {} {}", host, slots));
     };
     options.on_gone = [this](const std::string& host) { events.add("gone: " + host); };
@@ -227,12 +227,12 @@ TEST(DialledAgents, AnotherProgramDoesNotTakeAHostsPlace) {
   std::string gone;
   DialledAgents agents([&gone](const std::string& host) { gone += host + " "; });
   const EnrolmentSeats::Ends ends{*base::IpAddress::parse("10.0.0.7"), {}};
-  auto first = agents.take({kBuild, {"n7"}, 2, "a1"}, ends);
+  auto first = agents.assign({kBuild, {"n7"}, 2, "a1"}, ends);
   ASSERT_TRUE(first.ok());
-  const auto other = agents.take({kBuild, {"n7"}, 2, "b2"}, ends);
+  const auto other = agents.assign({kBuild, {"n7"}, 2, "b2"}, ends);
   EXPECT_THAT(other.status().message(), HasSubstr("refused a second agent of host n7 from 10.0.0.7"));
   // The same one again: its old connection was cut without any output.
-  const auto second = agents.take({kBuild, {"n7"}, 3, "a1"}, ends);
+  const auto second = agents.assign({kBuild, {"n7"}, 3, "a1"}, ends);
   ASSERT_TRUE(second.ok());
   char byte = 0;
   EXPECT_EQ(::read(first->stream.get(), &byte, 1), 0) << "the old one has ended";

@@ -257,7 +257,7 @@ TEST(EnrolmentWaveTest, ASeatThatStaysEmptyEndsItsStreamAndSaysWhy) {
   (*wave)->give_up_all("srun failed");
   EXPECT_TRUE((*wave)->is_complete());
   EXPECT_TRUE((*wave)->are_given_up({0, 1}));
-  EXPECT_FALSE((*wave)->is_any_taken({0, 1}));
+  EXPECT_FALSE((*wave)->is_any_occupied({0, 1}));
   EXPECT_EQ(read_all(stream.get()), "");
   EXPECT_EQ((*wave)->reason(0), "srun failed");
 }
@@ -265,11 +265,11 @@ TEST(EnrolmentWaveTest, ASeatThatStaysEmptyEndsItsStreamAndSaysWhy) {
 TEST(EnrolmentWaveTest, ASeatThatIsGivenBackMayBeTakenAnew) {
   const auto wave = EnrolmentWave::make({"n1"});
   ASSERT_TRUE(wave.ok()) << wave.status();
-  auto taken = (*wave)->assign_seat({"n1"}, {});
-  ASSERT_TRUE(taken.ok()) << taken.status();
-  EXPECT_TRUE((*wave)->is_any_taken({0}));
+  auto seat = (*wave)->assign_seat({"n1"}, {});
+  ASSERT_TRUE(seat.ok()) << seat.status();
+  EXPECT_TRUE((*wave)->is_any_occupied({0}));
   EXPECT_FALSE((*wave)->assign_seat({"n1"}, {}).ok());
-  (*wave)->give_back(*std::move(taken));
+  (*wave)->release(*std::move(seat));
   EXPECT_FALSE((*wave)->is_complete());
   EXPECT_TRUE((*wave)->assign_seat({"n1"}, {}).ok());
 }

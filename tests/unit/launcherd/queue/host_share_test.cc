@@ -430,9 +430,9 @@ TEST(HostShare, WhoAsksForGpusOrCoresIsStartedWhereTheyAreKnown) {
     EXPECT_THAT(queue.start(hosts), IsEmpty());
     EXPECT_THAT(queue.reason(id, hosts),
                 ::testing::MatchesRegex("waits until n1 reports its (cores and )?GPUs it has"));
-    const auto asked = queue.hosts_to_ask(hosts);
-    ASSERT_EQ(asked.size(), each.places.empty() ? 2u : 1u);
-    EXPECT_EQ(asked[0].name, "n1");
+    const auto unreported = queue.hosts_to_ask(hosts);
+    ASSERT_EQ(unreported.size(), each.places.empty() ? 2u : 1u);
+    EXPECT_EQ(unreported[0].name, "n1");
     // Another job is not kept from it.
     EXPECT_TRUE(fit(need(1), hosts));
     hosts[0] = host("n1", 2, node_of(8, 2));

@@ -52,14 +52,14 @@ TEST(Slots, ADrainedHostTakesNothing) {
   EXPECT_EQ(fitted(job_of(5), hosts), "none");
 }
 
-SlotHost asked(const std::string& name) {
-  SlotHost asked = host(name, 1);
-  asked.source = SlotSource::kAwaited;
-  return asked;
+SlotHost unreported(const std::string& name) {
+  SlotHost unreported = host(name, 1);
+  unreported.source = SlotSource::kAwaited;
+  return unreported;
 }
 
 TEST(Slots, AHostThatIsAskedForItsGpusTakesNothing) {
-  const std::vector<SlotHost> hosts = {asked("n1"), host("n2", 2)};
+  const std::vector<SlotHost> hosts = {unreported("n1"), host("n2", 2)};
   EXPECT_EQ(fitted(job_of(2), hosts), "n2:0,1");
   EXPECT_EQ(fitted(job_of(3), hosts), "none");  // may run when it is known
   EXPECT_EQ(why_not(*need_of(job_of(3), hosts), hosts),
@@ -70,7 +70,7 @@ TEST(Slots, AHostThatIsAskedForItsGpusTakesNothing) {
 }
 
 TEST(Slots, WhoIsRefusedReadsWhichHostsAreNotCounted) {
-  std::vector<SlotHost> hosts = {asked("n1"), host("n2", 2)};
+  std::vector<SlotHost> hosts = {unreported("n1"), host("n2", 2)};
   const std::string text =
       "spec.size: the job needs 4 slots, but n1 and n2 together have only 3 for it: ask for fewer, "
       "or set oversubscribe (--oversubscribe); n1 counts as one slot, because its GPUs are unknown (muster hosts shows "
@@ -82,7 +82,7 @@ TEST(Slots, WhoIsRefusedReadsWhichHostsAreNotCounted) {
 }
 
 TEST(Slots, WhatDependsOnHostsThatAreAsked) {
-  const std::vector<SlotHost> hosts = {asked("n1"), host("n2", 2)};
+  const std::vector<SlotHost> hosts = {unreported("n1"), host("n2", 2)};
   EXPECT_FALSE(depends_on_counts(job_of(3), hosts));  // it may run in any case
   EXPECT_TRUE(depends_on_counts(job_of(4), hosts));
   EXPECT_FALSE(depends_on_counts(job_of(4, {{.name = "n2"}}), hosts));

@@ -1,11 +1,11 @@
-#include "launcherd/daemon/late_share.h"
+#include "launcherd/daemon/deferred_share.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "model/host_binding.h"
 
-namespace muster::launcherd::late_share_test {
+namespace muster::launcherd::deferred_share_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -118,7 +118,7 @@ TEST_F(SettleShares, RanksThatRunWithoutOneAreCountedWithWhatTheyHave) {
 TEST_F(SettleShares, WhoHasAShareKeepsIt) {
   model::Placement placement = ranks_on({"n1"});
   placement.hosts[0].share = model::HostShare{.cpus = {0}, .devices = {"GPU-0"}};
-  table_.take(placement);
+  table_.acquire(placement);
   for (const Settling settling : {Settling::kHostKnown, Settling::kBeforeLaunch}) {
     const auto settled = settle_shares(need(1), placement, {{"n1", node_}}, settling, table_);
     ASSERT_TRUE(settled.ok()) << settled.status();
@@ -129,7 +129,7 @@ TEST_F(SettleShares, WhoHasAShareKeepsIt) {
 TEST_F(SettleShares, AShareThatIsNotThereAnyMoreIsDecidedAnewBeforeTheLaunch) {
   model::Placement placement = ranks_on({"n1"});
   placement.hosts[0].share = model::HostShare{.cpus = {0}, .devices = {"GPU-old"}};
-  table_.take(placement);
+  table_.acquire(placement);
   EXPECT_TRUE(settle_shares(need(1), placement, {{"n1", node_}}, Settling::kHostKnown, table_)->empty());
   const auto settled = settle_shares(need(1), placement, {{"n1", node_}}, Settling::kBeforeLaunch, table_);
   ASSERT_TRUE(settled.ok()) << settled.status();
@@ -144,7 +144,7 @@ TEST_F(SettleShares, AShareThatIsNotThereAnyMoreIsDecidedAnewBeforeTheLaunch) {
 TEST_F(SettleShares, AShareThatCannotBeReplacedIsAnErrorAndStays) {
   model::Placement placement = ranks_on({"n2", "n1"});
   placement.hosts[1].share = model::HostShare{.devices = {"GPU-old"}};
-  table_.take(placement);
+  table_.acquire(placement);
   table_.acquire_share("n1", {.devices = {"GPU-0", "GPU-1"}});
   const auto settled =
       settle_shares(need(2), placement, {{"n1", node_}, {"n2", node_}}, Settling::kBeforeLaunch, table_);
@@ -202,4 +202,4 @@ TEST_F(SettleShares, CoresThatAreNamedAreHadOnAHostThatWasNotKnown) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd::late_share_test
+}  // namespace muster::launcherd::deferred_share_test

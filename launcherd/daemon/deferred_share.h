@@ -20,12 +20,12 @@ namespace muster::launcherd::inline daemon {
 // Returns the share of ranks that were started without one, as if the whole host were theirs. It only counts what they
 // use.
 // nullopt if they could not be bound to the host as it is now.
-std::optional<model::HostShare> share_that_runs(const ShareRequest& wish, const model::NodeShape& node, int slots,
-                                                std::span<const model::RankRequest> wishes);
+std::optional<model::HostShare> share_that_runs(const ShareRequest& request, const model::NodeShape& node, int slots,
+                                                std::span<const model::RankRequest> rank_requests);
 
 // Returns whether the ranks can start with this share on the host as it is now.
-bool still_exists(const model::HostShare& share, const ShareRequest& wish, const model::NodeShape& node,
-                  std::span<const model::RankRequest> wishes);
+bool still_exists(const model::HostShare& share, const ShareRequest& request, const model::NodeShape& node,
+                  std::span<const model::RankRequest> rank_requests);
 
 enum class Settling { kHostKnown, kBeforeLaunch };
 

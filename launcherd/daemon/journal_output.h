@@ -19,40 +19,40 @@
 
 namespace muster::launcherd::inline daemon {
 
-class LastingOutput final : public OutputSink {
+class JournalOutput final : public OutputSink {
  public:
   // `on_failure` is called on the writing thread.
-  LastingOutput(std::unique_ptr<JournalSink> journal, std::function<void(const base::Status&)> on_failure)
-      : journal_(std::move(journal)), on_failure_(std::move(on_failure)), gone_(journal_->past().gone) {}
+  JournalOutput(std::unique_ptr<JournalSink> journal, std::function<void(const base::Status&)> on_failure)
+      : journal_(std::move(journal)), on_failure_(std::move(on_failure)), lost_bytes_(journal_->past().gone) {}
 
   base::Status write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t flags) override {
-    return told(journal_->write(rank, stream, bytes, flags));
+    return report(journal_->write(rank, stream, bytes, flags));
   }
-  base::Status end_rank(int rank) override { return told(journal_->end_rank(rank)); }
+  base::Status end_rank(int rank) override { return report(journal_->end_rank(rank)); }
   void begin_attempt(int attempt) override { journal_->begin_attempt(attempt); }
   void frame(int agent, std::uint64_t sequence) override { journal_->frame(agent, sequence); }
   base::Status lost(std::uint64_t bytes, const std::string& host) override {
     {
       const std::lock_guard lock(mutex_);
-      gone_[host] += bytes;
+      lost_bytes_[host] += bytes;
     }
     on_failure_(base::error(base::Code::kDataLoss,
                             "{} bytes from {}: this machine's disk confirmed the write and lost it", bytes, host));
-    return told(journal_->lost(bytes, host));
+    return report(journal_->lost(bytes, host));
   }
-  base::Status end_agent(int agent) override { return told(journal_->end_agent(agent)); }
-  base::Status flush() override { return told(journal_->flush()); }
+  base::Status end_agent(int agent) override { return report(journal_->end_agent(agent)); }
+  base::Status flush() override { return report(journal_->flush()); }
 
   const JournalPast& past() const { return journal_->past(); }
   // For each host, the bytes of its ranks that the disk had stored and lost.
-  std::map<std::string, std::uint64_t> gone() const {
+  std::map<std::string, std::uint64_t> lost_bytes() const {
     const std::lock_guard lock(mutex_);
-    return gone_;
+    return lost_bytes_;
   }
 
  private:
   // Reports the failure instead of returning it. The journal reports each failure only once.
-  base::Status told(const base::Status& status) {
+  base::Status report(const base::Status& status) {
     if (!status.ok()) on_failure_(status);
     return base::ok_status();
   }
@@ -60,7 +60,7 @@ class LastingOutput final : public OutputSink {
   const std::unique_ptr<JournalSink> journal_;
   const std::function<void(const base::Status&)> on_failure_;
   mutable std::mutex mutex_;  // guards gone_
-  std::map<std::string, std::uint64_t> gone_;
+  std::map<std::string, std::uint64_t> lost_bytes_;
 };
 
 }  // namespace muster::launcherd::daemon

@@ -1,4 +1,4 @@
-#include "launcherd/daemon/late_share.h"
+#include "launcherd/daemon/deferred_share.h"
 
 #include <algorithm>
 #include <set>
@@ -10,25 +10,25 @@ namespace muster::launcherd::inline daemon {
 namespace {
 
 using base::Code;
-using Wishes = std::span<const model::RankRequest>;
+using RankRequests = std::span<const model::RankRequest>;
 
 // Undoes its changes of the table on destruction, unless keep() was called.
-class Taken {
+class ShareChanges {
  public:
-  explicit Taken(HostTable& table) : table_(table) {}
-  Taken(const Taken&) = delete;
-  Taken& operator=(const Taken&) = delete;
-  ~Taken() {
+  explicit ShareChanges(HostTable& table) : table_(table) {}
+  ShareChanges(const ShareChanges&) = delete;
+  ShareChanges& operator=(const ShareChanges&) = delete;
+  ~ShareChanges() {
     for (auto each = changes_.rbegin(); each != changes_.rend(); ++each) {
       if (each->now) table_.release_share(each->host, *each->now);
       if (each->before) table_.acquire_share(each->host, *each->before);
     }
   }
-  void give(const std::string& host, const model::HostShare& share) {
+  void release(const std::string& host, const model::HostShare& share) {
     table_.release_share(host, share);
     changes_.push_back({host, share, std::nullopt});
   }
-  void take(const std::string& host, const model::HostShare& share) {
+  void acquire(const std::string& host, const model::HostShare& share) {
     table_.acquire_share(host, share);
     changes_.push_back({host, std::nullopt, share});
   }
@@ -44,26 +44,26 @@ class Taken {
   std::vector<Change> changes_;
 };
 
-base::Status why_none(const JobNeed& need, const KnownHost& known, const SlotHost& host, Wishes wishes, bool had_one,
-                      const base::Status& why) {
+base::Status why_none(const JobNeed& need, const KnownHost& known, const SlotHost& host, RankRequests rank_requests,
+                      bool had_one, const base::Status& why) {
   if (had_one) {
     return base::error(Code::kFailedPrecondition, "its cores or GPUs have changed since the job was placed: {}",
                        why.message());
   }
-  const auto alone = share_of(need.share, known.shape, {}, host.all_slots(), wishes);
+  const auto alone = share_of(need.share, known.shape, {}, host.all_slots(), rank_requests);
   if (!alone.ok()) return alone.status();  // impossible even without other jobs
   return base::error(Code::kUnavailable, "{}: other jobs use them", why.message());
 }
 
 }  // namespace
 
-std::optional<model::HostShare> share_that_runs(const ShareRequest& wish, const model::NodeShape& node, int slots,
-                                                std::span<const model::RankRequest> wishes) {
-  const auto binding = model::bind_host(node, wishes, wish.pinning, wish.masks, nullptr);
-  const auto all = model::devices_of_job(node, wish.pinning, wish.masks);
+std::optional<model::HostShare> share_that_runs(const ShareRequest& request, const model::NodeShape& node, int slots,
+                                                std::span<const model::RankRequest> rank_requests) {
+  const auto binding = model::bind_host(node, rank_requests, request.pinning, request.masks, nullptr);
+  const auto all = model::devices_of_job(node, request.pinning, request.masks);
   if (!binding.ok() || !all.ok()) return std::nullopt;
   model::HostShare share;
-  share.is_open = is_open_share(wish, all->size(), slots);
+  share.is_open = is_open_share(request, all->size(), slots);
   std::vector<int> cpus;
   for (const model::RankBinding& rank : binding->cores) cpus.insert(cpus.end(), rank.cpus.begin(), rank.cpus.end());
   std::ranges::sort(cpus);
@@ -76,10 +76,10 @@ std::optional<model::HostShare> share_that_runs(const ShareRequest& wish, const 
   return share;
 }
 
-bool still_exists(const model::HostShare& share, const ShareRequest& wish, const model::NodeShape& node,
-                  std::span<const model::RankRequest> wishes) {
-  const auto binding = model::bind_host(node, wishes, wish.pinning, wish.masks, &share);
-  const auto all = model::devices_of_job(node, wish.pinning, wish.masks);
+bool still_exists(const model::HostShare& share, const ShareRequest& request, const model::NodeShape& node,
+                  std::span<const model::RankRequest> rank_requests) {
+  const auto binding = model::bind_host(node, rank_requests, request.pinning, request.masks, &share);
+  const auto all = model::devices_of_job(node, request.pinning, request.masks);
   if (!binding.ok() || !all.ok()) return false;
   std::set<std::string> there(all->begin(), all->end());
   for (const model::RankGpus& rank : binding->gpus) there.insert(rank.devices.begin(), rank.devices.end());
@@ -91,32 +91,33 @@ base::Result<std::vector<SettledShare>> settle_shares(const JobNeed& need, const
                                                       HostTable& table) {
   const bool has_ranks = std::ranges::any_of(known, &KnownHost::was_told);
   std::vector<SettledShare> settled;
-  Taken taken(table);
+  ShareChanges changes(table);
   for (const model::PlacedHost& placed : placement.hosts) {
     const auto host = std::ranges::find(known, placed.host.name, &KnownHost::name);
     if (host == known.end()) continue;
     const std::optional<model::HostShare>& old = placed.share;
-    const auto wishes = model::requests_on(need.places, need.share.role_masks, placed);
+    const auto rank_requests = model::requests_on(need.places, need.share.role_masks, placed);
     const bool may_change = settling == Settling::kBeforeLaunch && !host->was_told;
-    if (old && (!may_change || still_exists(*old, need.share, host->shape, wishes))) continue;
+    if (old && (!may_change || still_exists(*old, need.share, host->shape, rank_requests))) continue;
     const auto listed = table.find(host->name);
     if (!old && !listed.ok()) continue;  // no longer in the list, so no other job is placed there
-    if (old) taken.give(host->name, *old);
+    if (old) changes.release(host->name, *old);
     std::optional<model::HostShare> share;
     if (host->was_told) {
-      share = share_that_runs(need.share, host->shape, (*listed)->all_slots(), wishes);
+      share = share_that_runs(need.share, host->shape, (*listed)->all_slots(), rank_requests);
     } else if (listed.ok()) {
-      auto decided = share_of(need.share, host->shape, (*listed)->use, (*listed)->all_slots(), wishes);
+      auto decided = share_of(need.share, host->shape, (*listed)->use, (*listed)->all_slots(), rank_requests);
       if (!decided.ok() && (old || !has_ranks)) {
-        return why_none(need, *host, **listed, wishes, old.has_value(), decided.status()).with_context(host->name);
+        return why_none(need, *host, **listed, rank_requests, old.has_value(), decided.status())
+            .with_context(host->name);
       }
       if (decided.ok()) share = *std::move(decided);
     }
     if (!old && !share) continue;
-    if (share) taken.take(host->name, *share);
+    if (share) changes.acquire(host->name, *share);
     settled.push_back({host->name, share});
   }
-  taken.keep();
+  changes.keep();
   return settled;
 }
 
