@@ -76,7 +76,7 @@ std::string describe(const v1::GpuUser& user) {
 
 // Says for which GPUs or processes the agent cannot know the users. Empty if it knows all. The kernel shows the users
 // of Intel's GPUs only to themselves and to root, and only in their PID namespace.
-std::string untold(const v1::HostFacts& facts) {
+std::string unknown_users(const v1::HostFacts& facts) {
   std::string silent;
   bool is_own_only = false;
   for (const v1::UntoldGpu& gpu : facts.untold_gpus()) {
@@ -91,7 +91,7 @@ std::string untold(const v1::HostFacts& facts) {
 
 // The text if no user of a GPU is visible.
 std::string no_user(const v1::HostFacts& facts) {
-  const std::string rest = untold(facts);
+  const std::string rest = unknown_users(facts);
   const auto is_silent = [](const v1::UntoldGpu& gpu) { return !gpu.own_only(); };
   const auto silent = std::ranges::count_if(facts.untold_gpus(), is_silent);
   if (silent > 0 && silent == facts.hello().gpus_size()) return rest;
@@ -113,7 +113,7 @@ Check check_gpu_memory(const v1::HostFacts& facts) {
     if (i < kMostShown) seen += fmt::format("{}{}", i == 0 ? "" : "; ", describe(facts.gpu_users(i)));
   }
   if (facts.gpu_users_size() > kMostShown) seen += fmt::format("; {} more", facts.gpu_users_size() - kMostShown);
-  if (const std::string rest = untold(facts); !rest.empty()) seen += "; " + rest;
+  if (const std::string rest = unknown_users(facts); !rest.empty()) seen += "; " + rest;
   const char* const advice =
       has_ended    ? "the driver has not released the memory of an ended process, or the process runs outside this "
                      "container: run the driver's tool (nvidia-smi, rocm-smi) on the host itself"
@@ -132,8 +132,8 @@ Check check_gpus(const v1::HostFacts& facts) {
   for (const auto& [name, count] : models) seen += fmt::format("{}{} x {}", seen.empty() ? "" : ", ", count, name);
   if (!facts.hello().gpu_problem().empty()) {
     // The problem concerns one GPU or the library.
-    const bool is_told = !facts.hello().gpu_driver().empty();
-    const std::string what = !is_told       ? fmt::format("{} seen in the driver's files", facts.hello().gpus_size())
+    const bool has_driver = !facts.hello().gpu_driver().empty();
+    const std::string what = !has_driver    ? fmt::format("{} seen in the driver's files", facts.hello().gpus_size())
                              : seen.empty() ? std::string("none")
                                             : seen;
     return {"gpus", CheckState::kWarn, what + driver, base::printable(facts.hello().gpu_problem())};

@@ -65,13 +65,13 @@ class HostProbes::Core : public std::enable_shared_from_this<Core> {
     bool is_answered = false;
     bool is_done = false;
   };
-  using Take = void (Core::*)(std::size_t, const v1::ProbeAnswer&);
+  using Handler = void (Core::*)(std::size_t, const v1::ProbeAnswer&);
 
   base::Status open_listener();
   base::Result<std::string> make_join(std::size_t index) const;
   void bootstrapped(std::size_t index, base::Result<StartedAgent> started);
   std::optional<FailureKind> class_of_failure(const model::HostSpec& host);
-  void ask(std::size_t index, const v1::ProbeCommand& command, milliseconds timeout, Take take);
+  void ask(std::size_t index, const v1::ProbeCommand& command, milliseconds timeout, Handler handler);
   void ask_clock(std::size_t index);
   void took_clock(std::size_t index, const v1::ProbeAnswer& answer);
   void ask_facts(std::size_t index);
@@ -187,12 +187,12 @@ std::optional<FailureKind> HostProbes::Core::class_of_failure(const model::HostS
   return known == failures_.end() ? std::nullopt : std::optional(known->second);
 }
 
-void HostProbes::Core::ask(std::size_t index, const v1::ProbeCommand& command, milliseconds timeout, Take take) {
-  hosts_[index].link->ask(command, timeout, [this, index, take](base::Result<v1::ProbeAnswer> answer) {
+void HostProbes::Core::ask(std::size_t index, const v1::ProbeCommand& command, milliseconds timeout, Handler handler) {
+  hosts_[index].link->ask(command, timeout, [this, index, handler](base::Result<v1::ProbeAnswer> answer) {
     if (!answer.ok()) {
       fail(index, answer.status().with_context("host " + hosts_[index].findings.host.name));
     } else {
-      (this->*take)(index, *answer);
+      (this->*handler)(index, *answer);
     }
   });
 }

@@ -18,7 +18,7 @@ struct ProbeLink::State : std::enable_shared_from_this<ProbeLink::State> {
   void send();
   void finish(base::Result<v1::ProbeAnswer> answer);
   void finish_later(const base::Status& status);
-  base::Result<std::optional<v1::ProbeAnswer>> take();
+  base::Result<std::optional<v1::ProbeAnswer>> read_answer();
 
   base::Loop& loop;
   base::UniqueFd stream;
@@ -87,7 +87,7 @@ void ProbeLink::State::readable() {
     return;
   }
   frames.feed({buffer, static_cast<std::size_t>(n)});
-  auto answer = take();
+  auto answer = read_answer();
   if (!answer.ok()) {
     finish(answer.status());
   } else if (*answer) {
@@ -95,7 +95,7 @@ void ProbeLink::State::readable() {
   }
 }
 
-base::Result<std::optional<v1::ProbeAnswer>> ProbeLink::State::take() {
+base::Result<std::optional<v1::ProbeAnswer>> ProbeLink::State::read_answer() {
   MUSTER_ASSIGN_OR_RETURN(const auto body, frames.next());
   if (!body) return std::optional<v1::ProbeAnswer>();
   v1::ProbeAnswer answer;

@@ -111,7 +111,7 @@ HubFlows::Flow* HubFlows::find(int flow) {
 }
 
 // The frames up to this one are lost, because an earlier launcher had acknowledged them.
-base::Status HubFlows::take_gap(Flow* flow, const proto::OutputFrame& frame) {
+base::Status HubFlows::handle_gap(Flow* flow, const proto::OutputFrame& frame) {
   const std::uint64_t bytes = std::max(proto::decode_gap_bytes(frame.payload), flow->delivered_bytes_);
   const std::uint64_t missing = bytes - std::exchange(flow->delivered_bytes_, bytes);
   flow->last_delivered = frame.header.sequence;
@@ -127,15 +127,15 @@ void HubFlows::end_all(Flow* flow) {
   for (const int rank : std::exchange(flow->running_, {})) (void)flow->job_->sink->end_rank(rank);
 }
 
-base::Status HubFlows::take(Flow* flow, const proto::OutputFrame& frame) {
+base::Status HubFlows::handle(Flow* flow, const proto::OutputFrame& frame) {
   const proto::OutputHeader& header = frame.header;
   if (header.kind == OutputKind::kHello || header.kind == OutputKind::kResume || header.kind == OutputKind::kAck) {
     return base::error(Code::kInvalidArgument, "unexpected frame of kind {}", static_cast<int>(header.kind));
   }
   if (header.sequence <= flow->last_delivered) return base::ok_status();  // sent again after a cut
   if (header.kind == OutputKind::kGap) {
-    const base::Status taken = take_gap(flow, frame);
-    if (!taken.ok() && flow->events->on_error) flow->events->on_error(taken);
+    const base::Status handled = handle_gap(flow, frame);
+    if (!handled.ok() && flow->events->on_error) flow->events->on_error(handled);
     return base::ok_status();
   }
   if (header.sequence != flow->last_delivered + 1) {
@@ -149,20 +149,20 @@ base::Status HubFlows::take(Flow* flow, const proto::OutputFrame& frame) {
   }
   Job* const job = flow->job_;
   job->is_flush_due = true;
-  base::Status taken;
+  base::Status handled;
   if (header.kind == OutputKind::kData) {
-    taken = job->sink->write(rank, header.stream, frame.payload, header.flags);
+    handled = job->sink->write(rank, header.stream, frame.payload, header.flags);
     flow->delivered_bytes_ += frame.payload.size();
     for (const auto& counter : flow->counters_) counter->fetch_add(frame.payload.size(), std::memory_order_relaxed);
   } else if (header.kind == OutputKind::kEnd) {
-    taken = job->sink->end_rank(rank);
+    handled = job->sink->end_rank(rank);
     job->ended.push_back({rank, proto::decode_end_counts(frame.payload)});
     flow->running_.erase(rank);
   } else {
     if (flow->has_gap_) end_all(flow);
-    taken = job->sink->end_agent(flow->agent);
+    handled = job->sink->end_agent(flow->agent);
   }
-  if (!taken.ok() && job->events.on_error) job->events.on_error(taken);
+  if (!handled.ok() && job->events.on_error) job->events.on_error(handled);
   const bool is_complete = header.kind == OutputKind::kFinish || flow->running_.empty();
   if (is_complete && !std::exchange(flow->is_complete_, true)) job->completed.push_back(flow->agent);
   return base::ok_status();

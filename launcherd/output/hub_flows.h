@@ -71,7 +71,7 @@ class HubFlows {
   static bool knows(const Flow& flow, const proto::OutputFrame& frame);
   // Takes any frame except the first one of a connection. Ignores frames that it took before. An error means that the
   // agent broke the protocol; close its connection then.
-  base::Status take(Flow* flow, const proto::OutputFrame& frame);
+  base::Status handle(Flow* flow, const proto::OutputFrame& frame);
   // The agent sends no more. Reports that, unless all its output has come.
   static void cut(Flow* flow);
   // Call it after each turn. It flushes the sinks and reports what is due. `all` false: only for jobs of which
@@ -80,7 +80,7 @@ class HubFlows {
 
  private:
   void settle(Job* job);
-  static base::Status take_gap(Flow* flow, const proto::OutputFrame& frame);
+  static base::Status handle_gap(Flow* flow, const proto::OutputFrame& frame);
   static void end_all(Flow* flow);
 
   std::map<std::string, std::unique_ptr<Job>> jobs_;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::uint64_t kSetAsideStep = 4 << 20;  // fallocate reserves space in steps of this size
 // The sink notifies readers after this many bytes at the latest, even if the hub never rests.
-constexpr std::uint64_t kTellStep = 256 * 1024;
+constexpr std::uint64_t kPublishStep = 256 * 1024;
 
 // True if the file holds only zero bytes from `begin` on. Some file systems leave that after a power cut.
 base::Result<bool> is_zero_from(int fd, std::uint64_t begin) {
@@ -86,7 +86,7 @@ base::Result<std::unique_ptr<JournalSink>> JournalSink::open(const std::string& 
   }
   std::unique_ptr<JournalSink> sink(new JournalSink(path, std::move(fd), clock, std::move(on_flush)));
   MUSTER_RETURN_IF_ERROR(sink->read_past());
-  sink->told_ = sink->size_;
+  sink->published_ = sink->size_;
   if (sink->on_flush_) sink->on_flush_(sink->size_);
   return sink;
 }
@@ -123,7 +123,7 @@ JournalSink::~JournalSink() {
   // This also frees the reserved space. If it fails, a part of a record stays, which open() removes.
   (void)cut_off();
   lost_.clear();
-  tell_readers();
+  publish_size();
 }
 
 JournalHeader JournalSink::header(JournalKind kind, int rank) const {
@@ -201,7 +201,7 @@ base::Status JournalSink::append(JournalHeader header, std::string_view payload)
 }
 
 base::Status JournalSink::once(base::Status failure) {
-  if (std::exchange(has_told_failure_, true)) return base::ok_status();
+  if (std::exchange(has_reported_failure_, true)) return base::ok_status();
   return failure.with_context("the output of the job is not stored until the disk has room again");
 }
 
@@ -237,7 +237,7 @@ base::Status JournalSink::write(int rank, proto::OutputStream stream, std::strin
   if (status.ok()) status = append(record, bytes);
   if (status.ok()) {
     lost_.clear();
-    if (size_ - told_ >= kTellStep) tell_readers();
+    if (size_ - published_ >= kPublishStep) publish_size();
     return status;
   }
   Lost& lost = lost_[agent_];
@@ -283,15 +283,15 @@ void JournalSink::frame(int agent, std::uint64_t sequence) {
 }
 
 base::Status JournalSink::flush() {
-  tell_readers();
+  publish_size();
   return base::ok_status();
 }
 
 // Readers must not read beyond a record that may still change.
-void JournalSink::tell_readers() {
+void JournalSink::publish_size() {
   std::uint64_t readable = size_;
   for (const auto& [agent, lost] : lost_) readable = std::min(readable, lost.at.value_or(size_));
-  if (std::exchange(told_, readable) != readable && on_flush_) on_flush_(readable);
+  if (std::exchange(published_, readable) != readable && on_flush_) on_flush_(readable);
 }
 
 }  // namespace muster::launcherd::output

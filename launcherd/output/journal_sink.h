@@ -89,7 +89,7 @@ class JournalSink final : public OutputSink {
   base::Status put_lost(int agent, Lost* lost);
   base::Status settle_lost();
   base::Status once(base::Status failure);
-  void tell_readers();
+  void publish_size();
 
   const std::string path_;
   const base::UniqueFd fd_;
@@ -102,10 +102,10 @@ class JournalSink final : public OutputSink {
   std::uint64_t sequence_ = 0;
   std::uint64_t size_ = 0;       // size of all whole records
   std::uint64_t set_aside_ = 0;  // the disk has reserved space up to here
-  std::uint64_t told_ = 0;       // the last value passed to on_flush_
+  std::uint64_t published_ = 0;  // the last value passed to on_flush_
   bool can_set_aside_ = true;
   bool has_torn_end_ = false;  // true: bytes behind size_ could not be cut off yet
-  bool has_told_failure_ = false;
+  bool has_reported_failure_ = false;
   // By agent, since the disk has accepted no more. Their records still change.
   std::map<int, Lost> lost_;
 };

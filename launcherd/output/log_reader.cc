@@ -19,7 +19,7 @@ LogReader::~LogReader() {
     const std::lock_guard lock(mutex_);
     is_ending_ = true;
   }
-  news_.notify_one();
+  work_arrived_.notify_one();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -28,7 +28,7 @@ void LogReader::put(Command command) {
     const std::lock_guard lock(mutex_);
     commands_.push_back(std::move(command));
   }
-  news_.notify_one();
+  work_arrived_.notify_one();
 }
 
 std::uint64_t LogReader::open(Query query) {
@@ -55,7 +55,7 @@ void LogReader::journal_changed(const std::string& path, std::uint64_t readable)
     const std::lock_guard lock(mutex_);
     changed_[path] = readable;
   }
-  news_.notify_one();
+  work_arrived_.notify_one();
 }
 
 void LogReader::journal_ended(const std::string& path) {
@@ -63,19 +63,19 @@ void LogReader::journal_ended(const std::string& path) {
 }
 
 void LogReader::run() {
-  while (take_news()) {
+  while (handle_events()) {
     for (const std::uint64_t id : runnable()) serve(id, &readings_.at(id));
   }
 }
 
 // Waits for work. Returns false when the reader ends.
-bool LogReader::take_news() {
+bool LogReader::handle_events() {
   std::deque<Command> commands;
   std::map<std::string, std::uint64_t> changed;
   {
     const bool is_busy = !runnable().empty();
     std::unique_lock lock(mutex_);
-    news_.wait(lock, [&] { return is_busy || is_ending_ || !commands_.empty() || !changed_.empty(); });
+    work_arrived_.wait(lock, [&] { return is_busy || is_ending_ || !commands_.empty() || !changed_.empty(); });
     if (is_ending_) return false;
     commands.swap(commands_);
     changed.swap(changed_);
@@ -86,27 +86,27 @@ bool LogReader::take_news() {
     wake(path);
   }
   for (Command& command : commands) {
-    std::visit([this](auto& one) { take(std::move(one)); }, command);
+    std::visit([this](auto& one) { handle(std::move(one)); }, command);
   }
   return true;
 }
 
-void LogReader::take(Open command) {
+void LogReader::handle(Open command) {
   Reading& reading = readings_[command.cursor];
   reading.is_followed = command.query.follow;
   reading.cursor = std::make_unique<LogCursor>(std::move(command.query));
 }
 
-void LogReader::take(const Next& command) {
+void LogReader::handle(const Next& command) {
   const auto found = readings_.find(command.cursor);
-  if (found != readings_.end()) found->second.is_asked = true;
+  if (found != readings_.end()) found->second.is_requested = true;
 }
 
-void LogReader::take(const Close& command) {
+void LogReader::handle(const Close& command) {
   readings_.erase(command.cursor);
 }
 
-void LogReader::take(const Ended& command) {
+void LogReader::handle(const Ended& command) {
   readable_.erase(command.path);
   for (auto& [id, reading] : readings_) {
     if (reading.cursor->query().path == command.path) reading.is_followed = false;
@@ -123,7 +123,7 @@ void LogReader::wake(const std::string& path) {
 std::vector<std::uint64_t> LogReader::runnable() const {
   std::vector<std::uint64_t> ids;
   for (const auto& [id, reading] : readings_) {
-    if (reading.is_asked && !reading.is_dry) ids.push_back(id);
+    if (reading.is_requested && !reading.is_dry) ids.push_back(id);
   }
   return ids;
 }
@@ -139,7 +139,7 @@ void LogReader::serve(std::uint64_t id, Reading* reading) {
     if (reading->is_dry) return;
     page.is_end = true;
   }
-  reading->is_asked = false;
+  reading->is_requested = false;
   answer(id, state.ok() ? base::Result<LogPage>(std::move(page)) : base::Result<LogPage>(state.status()));
 }
 

@@ -76,20 +76,20 @@ class LogReader {
 
   struct Reading {  // a cursor, with its state on the reader's thread
     std::unique_ptr<LogCursor> cursor;
-    bool is_asked = false;     // next() waits for a page
-    bool is_dry = false;       // wait until the journal changes
-    bool is_followed = false;  // follows a journal that has not ended
+    bool is_requested = false;  // next() waits for a page
+    bool is_dry = false;        // wait until the journal changes
+    bool is_followed = false;   // follows a journal that has not ended
   };
 
   explicit LogReader(base::Loop& loop) : loop_(loop) {}
 
   void put(Command command);
   void run();
-  bool take_news();
-  void take(Open command);
-  void take(const Next& command);
-  void take(const Close& command);
-  void take(const Ended& command);
+  bool handle_events();
+  void handle(Open command);
+  void handle(const Next& command);
+  void handle(const Close& command);
+  void handle(const Ended& command);
   void wake(const std::string& path);
   std::vector<std::uint64_t> runnable() const;
   void serve(std::uint64_t id, Reading* reading);
@@ -106,7 +106,7 @@ class LogReader {
   std::map<std::string, std::uint64_t> readable_;  // for journals that are being written
 
   std::mutex mutex_;
-  std::condition_variable news_;
+  std::condition_variable work_arrived_;
   std::deque<Command> commands_;                  // guarded by mutex_, like the members below
   std::map<std::string, std::uint64_t> changed_;  // changes since the thread last looked
   bool is_ending_ = false;

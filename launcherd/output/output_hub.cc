@@ -87,7 +87,7 @@ class OutputHub::Worker {
 
  private:
   void run();
-  void take_commands();
+  void handle_commands();
   void on(AddJob command);
   void on(RemoveJob command);
   void on(ExpectAgent command);
@@ -106,8 +106,8 @@ class OutputHub::Worker {
   void watch(std::uint64_t id, HubConnection* connection);
   void close(std::uint64_t id, const base::Status& why);
   void drop_late();
-  void tell_cut();
-  void tell_stranger(const base::Status& status) const;
+  void report_cut();
+  void report_stranger(const base::Status& status) const;
 
   const OutputHubConfig config_;
   const std::shared_ptr<base::TlsKeyRing> keys_ = std::make_shared<base::TlsKeyRing>();
@@ -205,7 +205,7 @@ void OutputHub::Worker::run() {
     for (int i = 0; i < count; ++i) {
       const std::uint64_t id = ready[static_cast<std::size_t>(i)].data.u64;
       if (id == kWakeId) {
-        take_commands();
+        handle_commands();
       } else if (id == kListenId) {
         accept_connections();
       } else {
@@ -215,7 +215,7 @@ void OutputHub::Worker::run() {
     }
     for (const std::uint64_t id : hot) serve(id);
     drop_late();
-    tell_cut();
+    report_cut();
     flows_.settle(hot_.empty());
   }
 }
@@ -234,7 +234,7 @@ int OutputHub::Worker::timeout() const {
   return static_cast<int>(std::clamp<long>(left, 0, 60'000));
 }
 
-void OutputHub::Worker::take_commands() {
+void OutputHub::Worker::handle_commands() {
   std::vector<Command> commands;
   {
     const std::lock_guard lock(mutex_);
@@ -284,7 +284,7 @@ void OutputHub::Worker::on(const AgentEnded& command) {
 
 // Reads the connections of ended agents to their end at once. A connection without a Hello is closed after its
 // timeout.
-void OutputHub::Worker::tell_cut() {
+void OutputHub::Worker::report_cut() {
   std::erase_if(ended_, [this](const Ended& ended) {
     HubFlows::Flow* const flow = flows_.find(ended.flow);
     if (flow == nullptr) return true;
@@ -317,7 +317,7 @@ bool OutputHub::Worker::accept_connections() {
     if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return errno != EAGAIN;
     // Descriptors or memory ran out. Existing connections continue, and the listener is tried again after
     // kAcceptPause.
-    tell_stranger(base::errno_error(errno, "output hub: accept"));
+    report_stranger(base::errno_error(errno, "output hub: accept"));
     is_accept_paused_ = true;
     accept_again_ = idle_time_ + kAcceptPause;
     epoll_event none{};
@@ -399,14 +399,14 @@ void OutputHub::Worker::close(std::uint64_t id, const base::Status& why) {
   HubFlows::Flow* const flow = flows_.find(found->second->flow);
   connections_.erase(found);
   if (flow == nullptr) {
-    tell_stranger(why);
+    report_stranger(why);
     return;
   }
   if (flow->connection == id) flow->connection = 0;
   if (flow->events->on_connection) flow->events->on_connection(flow->agent, why);
 }
 
-void OutputHub::Worker::tell_stranger(const base::Status& status) const {
+void OutputHub::Worker::report_stranger(const base::Status& status) const {
   if (config_.on_stranger) config_.on_stranger(status);
 }
 
@@ -414,8 +414,8 @@ base::Status OutputHub::Worker::on_frame(std::uint64_t id, HubConnection* connec
   if (connection->flow < 0) return on_hello(id, connection, frame);
   HubFlows::Flow* const flow = flows_.find(connection->flow);
   if (flow == nullptr) return {Code::kCancelled, "the launcher no longer expects this agent"};
-  if (!flows_.knows(*flow, frame)) take_commands();  // its rank may be in a command that waits
-  return flows_.take(flow, frame);
+  if (!flows_.knows(*flow, frame)) handle_commands();  // its rank may be in a command that waits
+  return flows_.handle(flow, frame);
 }
 
 base::Status OutputHub::Worker::on_hello(std::uint64_t id, HubConnection* connection, const proto::OutputFrame& frame) {
@@ -423,7 +423,7 @@ base::Status OutputHub::Worker::on_hello(std::uint64_t id, HubConnection* connec
   const std::string identity = connection->peer_identity();
   int number = flows_.of_identity(identity);
   if (number == HubFlows::kNone) {
-    take_commands();  // the agent may be in a command that waits
+    handle_commands();  // the agent may be in a command that waits
     number = flows_.of_identity(identity);
   }
   HubFlows::Flow* const flow = flows_.find(number);

@@ -49,7 +49,7 @@ class StreamCall final : public grpc::ServerWriteReactor<Answer>,
       const std::lock_guard lock(mutex_);
       if (finished_ || last_) return;
       if (!queue_.empty()) {
-        taken_ = std::move(task);
+        on_written_ = std::move(task);
         return;
       }
     }
@@ -65,8 +65,8 @@ class StreamCall final : public grpc::ServerWriteReactor<Answer>,
   }
 
   void OnWriteDone(bool ok) override {
-    const std::function<void()> taken = written(ok);
-    if (taken) taken();
+    const std::function<void()> on_written = written(ok);
+    if (on_written) on_written();
   }
 
   void OnCancel() override { finish(grpc::Status::CANCELLED); }
@@ -90,7 +90,7 @@ class StreamCall final : public grpc::ServerWriteReactor<Answer>,
       return {};
     }
     finish_if_written();
-    return last_ ? nullptr : std::exchange(taken_, nullptr);
+    return last_ ? nullptr : std::exchange(on_written_, nullptr);
   }
 
   void finish_if_written() {
@@ -103,7 +103,7 @@ class StreamCall final : public grpc::ServerWriteReactor<Answer>,
   std::mutex mutex_;
   std::deque<Answer> queue_;  // the front is being written
   std::optional<grpc::Status> last_;
-  std::function<void()> taken_;
+  std::function<void()> on_written_;
   bool finished_ = false;
   std::shared_ptr<StreamCall> self_;
 };

@@ -90,7 +90,7 @@ void Staging::scanned(base::Result<StageTree> tree) {
   to_agents_ = 0;
   no_room_.clear();
   progress_ = loop_.every(limits_.period, [this] {
-    tell_progress();
+    report_progress();
     check_silence();
   });
   ask_all(Phase::kOpen, [this](v1::StageOrder& order, std::size_t index) {
@@ -198,7 +198,7 @@ void Staging::choose_places(const std::vector<std::string>& at_source) {
 }
 
 // Sends lists of entries, two ahead, so that the next one arrives while the host works on one.
-void Staging::tell_entries(Place& place) {
+void Staging::send_entries(Place& place) {
   constexpr std::size_t kListsAhead = 2;
   while (place.next_entry < tree_.entries.size() && place.unanswered.size() < kListsAhead) {
     v1::StageOrder list;
@@ -218,9 +218,9 @@ bool Staging::is_complete(const Place& place) const {
 
 void Staging::pump(std::size_t index) {
   Place& place = places_[index];
-  tell_entries(place);
+  send_entries(place);
   if (place.is_reading || phase_ != Phase::kCopy) return;
-  if (place.writing < 0 && !take_want(index)) {
+  if (place.writing < 0 && !begin_next_want(index)) {
     if (!place.is_reading) finish_copy();
     return;
   }
@@ -235,7 +235,7 @@ void Staging::pump(std::size_t index) {
 
 // Returns true if the place has a file to send. Returns false if it has none, or if the source's digest is still needed
 // to decide.
-bool Staging::take_want(std::size_t index) {
+bool Staging::begin_next_want(std::size_t index) {
   Place& place = places_[index];
   while (!place.wants.empty()) {
     const Want want = std::move(place.wants.front());
@@ -309,11 +309,11 @@ void Staging::finish_copy() {
       !std::ranges::all_of(places_, [this](const Place& place) { return is_complete(place); })) {
     return;
   }
-  tell_result();
+  report_result();
   ask_all(Phase::kClose, [](v1::StageOrder& order, std::size_t) { order.mutable_close(); });
 }
 
-void Staging::tell_result() {
+void Staging::report_result() {
   std::vector<std::string> names;
   for (const Place& place : places_) {
     if (place.gets_files) names.push_back(place.host.name);
@@ -334,7 +334,7 @@ void Staging::tell_result() {
   }
 }
 
-void Staging::tell_progress() {
+void Staging::report_progress() {
   if (phase_ != Phase::kCopy || sent_bytes_ == 0) return;
   const auto copies = static_cast<std::uint64_t>(std::ranges::count(places_, true, &Place::gets_files));
   events_.say(fmt::format("staging {}: {} of at most {} sent", base::printable(paths_[path_ - 1].source),

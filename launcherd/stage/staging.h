@@ -98,13 +98,13 @@ class Staging {
   void choose_places(const std::vector<std::string>& at_source);
   void pump(std::size_t index);
   void pump_waiting();
-  void tell_entries(Place& place);
-  bool take_want(std::size_t index);
+  void send_entries(Place& place);
+  bool begin_next_want(std::size_t index);
   void send_piece(std::size_t index);
   bool is_complete(const Place& place) const;
   void finish_copy();
-  void tell_result();
-  void tell_progress();
+  void report_result();
+  void report_progress();
   void fail(base::Status why);
   std::string source_path(int entry) const;
   StageSource::Link source_link() const;

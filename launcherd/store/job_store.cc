@@ -34,9 +34,9 @@ std::size_t bytes_of(const Batch& batch) {
 base::Result<std::unique_ptr<JobStore>> JobStore::open(const std::string& path, base::Loop& loop) {
   MUSTER_ASSIGN_OR_RETURN(Database database, open_store(path, store_migrations()));
   MUSTER_ASSIGN_OR_RETURN(BatchWriter batches, BatchWriter::create(std::move(database)));
-  MUSTER_ASSIGN_OR_RETURN(StoreReader questions, StoreReader::open(path));
+  MUSTER_ASSIGN_OR_RETURN(StoreReader queries, StoreReader::open(path));
   MUSTER_ASSIGN_OR_RETURN(auto writer, WriteThread::start(std::move(batches), loop));
-  MUSTER_ASSIGN_OR_RETURN(auto reader, ReadThread::start(std::move(questions), loop));
+  MUSTER_ASSIGN_OR_RETURN(auto reader, ReadThread::start(std::move(queries), loop));
   return std::unique_ptr<JobStore>(new JobStore(loop, std::move(writer), std::move(reader)));
 }
 
@@ -72,8 +72,8 @@ void JobStore::flush() {
   if (!turn_.empty()) writer_->put(std::exchange(turn_, {}));
 }
 
-void JobStore::ask(ReadThread::Question question, Committed refused) {
-  base::Status status = reader_->put(std::move(question));
+void JobStore::ask(ReadThread::Query query, Committed refused) {
+  base::Status status = reader_->put(std::move(query));
   if (status.ok()) return;
   loop_.post([refused = std::move(refused), status = std::move(status)] { refused(status); });
 }

@@ -51,10 +51,10 @@ class JobStore {
   // Runs `question` on the reading thread and `answer` on the loop. No answer is posted after the store's destruction.
   // The question must own what it captures. RESOURCE_EXHAUSTED if too many questions wait.
   template <typename T>
-  void read(std::function<base::Result<T>(StoreReader&)> question, std::function<void(base::Result<T>)> answer) {
+  void read(std::function<base::Result<T>(StoreReader&)> query, std::function<void(base::Result<T>)> answer) {
     ask(
-        [question = std::move(question), answer](StoreReader& reader) -> base::Loop::Task {
-          return [answer, result = question(reader)]() mutable { answer(std::move(result)); };
+        [query = std::move(query), answer](StoreReader& reader) -> base::Loop::Task {
+          return [answer, result = query(reader)]() mutable { answer(std::move(result)); };
         },
         [answer](base::Status status) { answer(std::move(status)); });
   }
@@ -64,7 +64,7 @@ class JobStore {
 
   void put(Batch batch, Committed committed, bool keep);
   void flush();
-  void ask(ReadThread::Question question, Committed refused);
+  void ask(ReadThread::Query query, Committed refused);
 
   base::Loop& loop_;
   std::vector<PendingBatch> turn_;  // batches of this turn of the loop

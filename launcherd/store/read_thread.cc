@@ -21,7 +21,7 @@ ReadThread::~ReadThread() {
   if (thread_.joinable()) thread_.join();
 }
 
-base::Status ReadThread::put(Question question) {
+base::Status ReadThread::put(Query query) {
   {
     const std::lock_guard lock(mutex_);
     if (waiting_.size() >= kMaxQueries) {
@@ -29,7 +29,7 @@ base::Status ReadThread::put(Question question) {
                          "{} queries of the job store are waiting already: ask again later, or less often",
                          kMaxQueries);
     }
-    waiting_.push_back(std::move(question));
+    waiting_.push_back(std::move(query));
   }
   changed_.notify_one();
   return base::ok_status();
@@ -37,15 +37,15 @@ base::Status ReadThread::put(Question question) {
 
 void ReadThread::run() {
   while (true) {
-    Question question;
+    Query query;
     {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [this] { return is_ending_ || !waiting_.empty(); });
       if (is_ending_) return;
-      question = std::move(waiting_.front());
+      query = std::move(waiting_.front());
       waiting_.pop_front();
     }
-    loop_.post(question(reader_));
+    loop_.post(query(reader_));
   }
 }
 

@@ -17,7 +17,7 @@ namespace muster::launcherd::inline store {
 class ReadThread {
  public:
   // Runs on the thread. Its result is posted to the loop.
-  using Question = std::function<base::Loop::Task(StoreReader&)>;
+  using Query = std::function<base::Loop::Task(StoreReader&)>;
 
   // The loop must outlive the thread.
   static base::Result<std::unique_ptr<ReadThread>> start(StoreReader reader, base::Loop& loop);
@@ -27,7 +27,7 @@ class ReadThread {
   ReadThread& operator=(const ReadThread&) = delete;
 
   // Any thread. RESOURCE_EXHAUSTED if kMaxQueries already wait.
-  base::Status put(Question question);
+  base::Status put(Query query);
 
   static constexpr std::size_t kMaxQueries = 4096;
 
@@ -41,7 +41,7 @@ class ReadThread {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Question> waiting_;  // guarded by mutex_, like the next member
+  std::deque<Query> waiting_;  // guarded by mutex_, like the next member
   bool is_ending_ = false;
 
   std::thread thread_;

@@ -75,8 +75,8 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
   }
 
   void when_written(base::Loop::Task task) override {
-    taken_.push_back(std::move(task));
-    if (queue_.empty()) run_taken();
+    on_written_.push_back(std::move(task));
+    if (queue_.empty()) run_when_written();
   }
 
   void end() override {
@@ -97,7 +97,7 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
     stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
     stream_.close();
     queue_.clear();
-    taken_.clear();
+    on_written_.clear();
     if (const auto gone = std::exchange(gone_, nullptr)) gone();
     if (const auto closed = std::exchange(on_closed_, nullptr)) closed();
   }
@@ -139,11 +139,11 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
     if (!queue_.empty()) return write_first();
     if (is_ending_) return close();
     stream_.expires_never();
-    run_taken();
+    run_when_written();
   }
 
-  void run_taken() {
-    for (const base::Loop::Task& task : std::exchange(taken_, {})) task();
+  void run_when_written() {
+    for (const base::Loop::Task& task : std::exchange(on_written_, {})) task();
   }
 
   beast::tcp_stream stream_;
@@ -153,7 +153,7 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
   beast::flat_buffer buffer_{kMaxHttpHead + 1024};
   HttpParser parser_;
   std::deque<std::string> queue_;  // the front is being written
-  std::vector<base::Loop::Task> taken_;
+  std::vector<base::Loop::Task> on_written_;
   bool is_ending_ = false;  // true: close once the queue is written
   bool is_closed_ = false;
 };

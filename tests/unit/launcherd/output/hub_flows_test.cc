@@ -60,7 +60,8 @@ class HubFlowsTest : public ::testing::Test {
   }
   base::Status take(HubFlows::Flow* flow, std::uint64_t sequence, OutputKind kind, int rank,
                     std::string_view payload = {}) {
-    return flows_.take(flow, {{.kind = kind, .rank = static_cast<std::uint32_t>(rank), .sequence = sequence}, payload});
+    return flows_.handle(flow,
+                         {{.kind = kind, .rank = static_cast<std::uint32_t>(rank), .sequence = sequence}, payload});
   }
   base::Status end(HubFlows::Flow* flow, std::uint64_t sequence, int rank) {
     const auto counts = proto::encode_end_counts({.stdout_bytes = 5, .stderr_bytes = 0});
