@@ -19,7 +19,7 @@ namespace {
 
 constexpr auto kNextAddressAfter = std::chrono::milliseconds(250);
 
-struct LookUp {
+struct Lookup {
   std::string name;
   CancelSource done;  // readable when the look-up has finished
   std::mutex mutex;
@@ -99,22 +99,22 @@ Failure resolve_host(const std::string& name, const Waiter& waiter, std::vector<
     addresses.push_back(*std::move(literal));
     return {};
   }
-  const auto look_up = std::make_shared<LookUp>();
-  look_up->name = name;
-  if (const base::Status there = look_up->done.status(); !there.ok()) {
+  const auto lookup = std::make_shared<Lookup>();
+  lookup->name = name;
+  if (const base::Status there = lookup->done.status(); !there.ok()) {
     return {.kind = FailureKind::kSshFailed, .detail = there.message()};
   }
-  auto thread = base::start_thread([look_up] { look_up->run(); });
+  auto thread = base::start_thread([lookup] { lookup->run(); });
   if (!thread.ok()) return {.kind = FailureKind::kSshFailed, .detail = thread.status().message()};
   thread->detach();  // getaddrinfo cannot be interrupted
-  const pollfd done{look_up->done.fd(), POLLIN, 0};
+  const pollfd done{lookup->done.fd(), POLLIN, 0};
   if (Failure failure = wait_failure(waiter.wait({&done, 1})); !failure.ok()) {
     if (failure.kind == FailureKind::kTimeout) failure.detail = "while its name was looked up";
     return failure;
   }
-  const std::lock_guard lock(look_up->mutex);
-  if (look_up->error != 0) return {.kind = FailureKind::kNameNotFound, .detail = ::gai_strerror(look_up->error)};
-  addresses = look_up->addresses;
+  const std::lock_guard lock(lookup->mutex);
+  if (lookup->error != 0) return {.kind = FailureKind::kNameNotFound, .detail = ::gai_strerror(lookup->error)};
+  addresses = lookup->addresses;
   return addresses.empty() ? Failure{.kind = FailureKind::kNameNotFound, .detail = "the name has no address"}
                            : Failure{};
 }

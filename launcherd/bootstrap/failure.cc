@@ -22,7 +22,7 @@ bool has(std::string_view text, std::initializer_list<std::string_view> words) {
 }
 
 // Formats what the host wrote as the end of a sentence: `; it printed "…"`.
-std::string said(const Failure& f) {
+std::string quoted_output(const Failure& f) {
   const std::string errors = quote_for_message(f.errors);
   const std::string printed = quote_for_message(f.printed);
   const bool is_noise = f.kind == FailureKind::kNoisyShell && !printed.empty();
@@ -107,25 +107,25 @@ base::Status agent_status(const Failure& f) {
       return error(
           Code::kResourceExhausted,
           "host {}: no space left for the agent in {}{}; free some, or choose another folder with --agent-dir DIR",
-          f.host, f.directory, said(f));
+          f.host, f.directory, quoted_output(f));
     case FailureKind::kReadOnly:
       return error(Code::kFailedPrecondition,
                    "host {}: {} is on a read-only file system{}; choose another folder with --agent-dir DIR", f.host,
-                   f.directory, said(f));
+                   f.directory, quoted_output(f));
     case FailureKind::kNoWrite:
       return error(Code::kPermissionDenied,
                    "host {}: cannot store the agent in {}{}; check the folder's permissions, or choose another one "
                    "with --agent-dir DIR",
-                   f.host, f.directory, said(f));
+                   f.host, f.directory, quoted_output(f));
     case FailureKind::kNoExec:
       return error(Code::kFailedPrecondition,
                    "host {}: cannot run programs in {} (file system mounted noexec?){}; choose another folder with "
                    "--agent-dir DIR",
-                   f.host, f.directory, said(f));
+                   f.host, f.directory, quoted_output(f));
     case FailureKind::kUnsafeFolder:
       return error(Code::kPermissionDenied,
                    "host {}: another user could replace the agent in {}{}; choose another folder with --agent-dir DIR",
-                   f.host, f.directory, said(f));
+                   f.host, f.directory, quoted_output(f));
     case FailureKind::kWrongArch:
       return error(Code::kFailedPrecondition,
                    "host {}: {}; build muster-agent for that architecture and start Muster from such a machine", f.host,
@@ -138,11 +138,11 @@ base::Status agent_status(const Failure& f) {
       return error(Code::kUnavailable,
                    "host {}: no agent answered; the login shell {}{}; for non-interactive shells, remove output and "
                    "exec from its start-up files, then try: ssh {} true",
-                   f.host, ended(f), said(f), login_name(f));
+                   f.host, ended(f), quoted_output(f), login_name(f));
     default:
       return error(Code::kUnavailable,
                    "host {}: the agent in {} {} before it answered{}{}; run there: {}/agent-* --version", f.host,
-                   f.directory, ended(f), said(f), f.detail.empty() ? "" : " (" + f.detail + ")", f.directory);
+                   f.directory, ended(f), quoted_output(f), f.detail.empty() ? "" : " (" + f.detail + ")", f.directory);
   }
 }
 
@@ -296,11 +296,11 @@ FailureKind classify_agent_end(int exit_status, std::string_view errors, std::st
   const bool is_denied = has(errors, {"ermission denied"});
   if (is_denied && (exit_status == 126 || exit_status == 1 || exit_status == 127)) return FailureKind::kNoExec;
   // csh exits with 1, fish with 127 or 125. Each shell has its own wording.
-  const bool says_missing =
+  const bool is_not_found =
       has(errors, {"No such file", "not found", "Command not found", "Unknown command", "does not exist"});
   if (exit_status == 127)
-    return says_missing || errors.empty() ? FailureKind::kAgentMissing : FailureKind::kAgentFailed;
-  if (says_missing && has(errors, {"agent-"})) return FailureKind::kAgentMissing;
+    return is_not_found || errors.empty() ? FailureKind::kAgentMissing : FailureKind::kAgentFailed;
+  if (is_not_found && has(errors, {"agent-"})) return FailureKind::kAgentMissing;
   if (exit_status == 126) return FailureKind::kNoExec;
   if (exit_status <= 0 || (!printed.empty() && errors.empty())) return FailureKind::kNoisyShell;
   return FailureKind::kAgentFailed;

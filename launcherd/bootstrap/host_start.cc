@@ -20,7 +20,7 @@ void note(const HostTask& task, const std::string& line) {
 
 // Reports a host key that was accepted without a question even without --verbose. The ssh program reports it on
 // stderr.
-void tell_new_host_key(const HostTask& task, std::string_view errors) {
+void report_new_host_key(const HostTask& task, std::string_view errors) {
   for (const std::string_view line : base::split(errors, '\n')) {
     if (is_new_host_key_line(line) && task.on_stderr) task.on_stderr(base::printable(base::trim(line)));
   }
@@ -178,12 +178,12 @@ class Starter {
 
 }  // namespace
 
-SendGate::Turn SendGate::enter(base::MonotonicTime looked_at, const Waiter& waiter) {
+SendGate::Turn SendGate::enter(base::MonotonicTime probed_at, const Waiter& waiter) {
   // A condition variable has no fd, so check the Waiter every 50 ms.
   constexpr auto kGlance = std::chrono::milliseconds(50);
   std::unique_lock lock(mutex_);
   for (;;) {
-    if (first_sent_at_) return looked_at < *first_sent_at_ ? Turn::kLookAgain : Turn::kSend;
+    if (first_sent_at_) return probed_at < *first_sent_at_ ? Turn::kProbeAgain : Turn::kSend;
     if (!is_first_under_way_) {
       is_first_under_way_ = true;
       return Turn::kSend;
@@ -206,7 +206,7 @@ Failure await_marker(RemoteProgram& program, const HostTask& task, const Waiter&
   std::string_view nothing;
   while (scanner.state() == MarkerScanner::State::kSearching) {
     if (program.has_ended()) {
-      tell_new_host_key(task, errors);
+      report_new_host_key(task, errors);
       return describe_end(program, scanner.noise(), errors);
     }
     std::string line;
@@ -227,7 +227,7 @@ Failure await_marker(RemoteProgram& program, const HostTask& task, const Waiter&
     default:
       break;
   }
-  tell_new_host_key(task, errors);
+  report_new_host_key(task, errors);
   const std::string others = without_ssh_warnings(errors);  // the lines below are views of `others`
   for (const std::string_view line : base::split(others, '\n')) {
     if (!base::trim(line).empty()) note(task, base::printable(base::trim(line)));
@@ -252,16 +252,16 @@ std::string output_after_marker(std::string_view output) {
 Failure start_on_host(HostLink& link, const HostTask& task, const AgentImage& image, SendGate& gate,
                       const Waiter& waiter, HostResult& result) {
   Starter starter(link, task, image, waiter, result);
-  auto looked_at = std::chrono::steady_clock::now();
+  auto probed_at = std::chrono::steady_clock::now();
   Failure failure = starter.try_cached();
   while (failure.kind == FailureKind::kAgentMissing) {
-    switch (gate.enter(looked_at, waiter)) {
+    switch (gate.enter(probed_at, waiter)) {
       case SendGate::Turn::kCancelled:
         failure = wait_failure(waiter.check());
         if (failure.kind == FailureKind::kTimeout) failure.detail = "while the agent was sent to another host first";
         break;
-      case SendGate::Turn::kLookAgain:
-        looked_at = std::chrono::steady_clock::now();
+      case SendGate::Turn::kProbeAgain:
+        probed_at = std::chrono::steady_clock::now();
         failure = starter.try_cached();
         break;
       case SendGate::Turn::kSend:

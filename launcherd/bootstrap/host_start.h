@@ -19,9 +19,9 @@ namespace muster::launcherd::inline bootstrap {
 // others wait. Those then probe again. Hosts that still lack it send it at the same time. Thread-safe.
 class SendGate {
  public:
-  enum class Turn { kSend, kLookAgain, kCancelled };
+  enum class Turn { kSend, kProbeAgain, kCancelled };
   // `looked_at` is the time at which the host was found to lack the agent. Call leave() after kSend.
-  Turn enter(base::MonotonicTime looked_at, const Waiter& waiter);
+  Turn enter(base::MonotonicTime probed_at, const Waiter& waiter);
   void leave(bool is_sent);
 
  private:

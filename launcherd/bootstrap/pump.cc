@@ -23,7 +23,7 @@ Pump::~Pump() {
   }
   wake_.cancel();
   if (thread_.joinable()) thread_.join();
-  take_new_items();
+  start_new_items();
   for (const auto& item : items_) item->ask_to_end();
 }
 
@@ -40,7 +40,7 @@ base::Status Pump::add(std::unique_ptr<PumpItem> item) {
   return base::ok_status();
 }
 
-void Pump::take_new_items() {
+void Pump::start_new_items() {
   const std::lock_guard lock(mutex_);
   for (auto& item : new_items_) items_.push_back(std::move(item));
   new_items_.clear();
@@ -50,7 +50,7 @@ void Pump::run() {
   ::pthread_setname_np(::pthread_self(), "boot-pump");
   std::vector<pollfd> fds;
   for (;;) {
-    take_new_items();
+    start_new_items();
     fds.assign(items_.size() * PumpItem::kFds + 1, pollfd{-1, 0, 0});
     std::optional<base::MonotonicTime> until;
     for (std::size_t i = 0; i < items_.size(); ++i) {

@@ -43,7 +43,7 @@ class Pump {
 
  private:
   void run();
-  void take_new_items();
+  void start_new_items();
 
   std::mutex mutex_;
   std::vector<std::unique_ptr<PumpItem>> new_items_;  // guarded by mutex_

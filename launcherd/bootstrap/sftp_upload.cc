@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kUploadPiece = 32 * 1024;
 constexpr std::size_t kWritesUnderWay = 64;
 constexpr std::size_t kLargestAnswer = 256 * 1024;
-constexpr auto kFirstWords = std::chrono::seconds(5);  // a forced command may never reply
+constexpr auto kFirstReply = std::chrono::seconds(5);  // a forced command may never reply
 constexpr std::uint32_t kFileMode = 0700;
 constexpr std::uint32_t kProtocol = 3;
 
@@ -85,7 +85,7 @@ class Session {
     if (Failure failure = receive(type, body); !failure.ok()) return failure;
     if (type != kStatus || body.size() < 4) return broken();
     status = get32(body, 0);
-    if (body.size() >= 8) last_words_ = body.substr(8, get32(body, 4));
+    if (body.size() >= 8) error_text_ = body.substr(8, get32(body, 4));
     return {};
   }
 
@@ -100,7 +100,7 @@ class Session {
   Failure broken() const {
     return {.kind = FailureKind::kNoWrite, .detail = "no SFTP", .printed = in_.substr(0, 4096)};
   }
-  const std::string& last_words() const { return last_words_; }
+  const std::string& error_text() const { return error_text_; }
 
  private:
   Failure move_bytes(const Waiter& waiter) {
@@ -123,7 +123,7 @@ class Session {
   std::size_t sent_ = 0;
   std::string in_;
   std::string errors_;
-  std::string last_words_;
+  std::string error_text_;
 };
 
 Failure make_directories(Session& session, const std::string& directory) {
@@ -185,13 +185,13 @@ Failure write_content(Session& session, const std::string& handle, std::string_v
     }
     if (Failure failure = session.expect_status(status); !failure.ok()) return failure;
     --under_way;
-    if (status != kStatusOk) return {.kind = FailureKind::kNoWrite, .errors = session.last_words()};
+    if (status != kStatusOk) return {.kind = FailureKind::kNoWrite, .errors = session.error_text()};
   }
   std::string body;
   put_string(body, handle);
   session.send(kClose, 4, body);
   if (Failure failure = session.expect_status(status); !failure.ok()) return failure;
-  return status == kStatusOk ? Failure{} : Failure{.kind = FailureKind::kNoWrite, .errors = session.last_words()};
+  return status == kStatusOk ? Failure{} : Failure{.kind = FailureKind::kNoWrite, .errors = session.error_text()};
 }
 
 }  // namespace
@@ -203,8 +203,8 @@ Failure sftp_upload(RemoteProgram& sftp, const std::string& directory, const std
   session.send(kInit, kProtocol, {});
   std::uint8_t type = 0;
   std::string body;
-  const Waiter first_words{waiter.cancel_fd, std::min(waiter.deadline, std::chrono::steady_clock::now() + kFirstWords)};
-  if (Failure failure = session.receive(type, body, first_words); !failure.ok()) return failure;
+  const Waiter first_reply{waiter.cancel_fd, std::min(waiter.deadline, std::chrono::steady_clock::now() + kFirstReply)};
+  if (Failure failure = session.receive(type, body, first_reply); !failure.ok()) return failure;
   if (type != kVersion) return session.broken();
   is_usable = true;
   std::string handle;

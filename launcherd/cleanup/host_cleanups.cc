@@ -93,9 +93,9 @@ void HostCleanups::start() {
 
 base::Result<v1::CleanupReport> parse_cleanup_report(const CommandResult& result) {
   if (result.exit_status != 0) {
-    const std::string said(base::trim(result.errors));
+    const std::string errors(base::trim(result.errors));
     return base::error(base::Code::kUnavailable, "muster-agent --cleanup failed there with exit code {}{}{}",
-                       result.exit_status, said.empty() ? "" : ": ", base::printable(said));
+                       result.exit_status, errors.empty() ? "" : ": ", base::printable(errors));
   }
   proto::FrameReader frames;
   frames.feed(result.output);

@@ -59,7 +59,7 @@ bool is_each_once(const Hosts& hosts) {
 }
 
 // Makes an allocation for schedulers that list a host once per chunk or task, if the job mentions any.
-Allocation once_unless_told(std::string scheduler, std::string source, Hosts hosts) {
+Allocation one_slot_by_default(std::string scheduler, std::string source, Hosts hosts) {
   const bool is_open = is_each_once(hosts);
   return {std::move(scheduler), std::move(source), std::move(hosts), is_open};
 }
@@ -67,7 +67,8 @@ Allocation once_unless_told(std::string scheduler, std::string source, Hosts hos
 Result<std::optional<Allocation>> from_file(std::string scheduler, std::string_view variable, std::string_view path) {
   auto hosts = read_hostfile(std::string(path));
   if (!hosts.ok()) return hosts.status().with_context(fmt::format("{} (-H names other hosts)", variable));
-  return std::optional(once_unless_told(std::move(scheduler), fmt::format("{} {}", variable, path), std::move(*hosts)));
+  return std::optional(
+      one_slot_by_default(std::move(scheduler), fmt::format("{} {}", variable, path), std::move(*hosts)));
 }
 
 // If jsrun starts programs, LSF's first host is that of the batch script, with one slot. It is no compute node.
@@ -78,11 +79,11 @@ void drop_lsf_launch_node(Hosts& hosts) {
 
 // Inside a Flux instance, returns the instance's own hosts.
 Result<std::optional<Allocation>> from_flux(const AskProgram& ask) {
-  const std::vector<std::string> question = {"flux", "getattr", "hostlist"};
-  const auto answer = ask(question);
+  const std::vector<std::string> command = {"flux", "getattr", "hostlist"};
+  const auto answer = ask(command);
   if (!answer.ok()) return answer.status().with_context("FLUX_URI (-H names other hosts)");
-  MUSTER_ASSIGN_OR_RETURN(Hosts hosts, model::parse_host_list(base::trim(*answer), base::join(question, " ")));
-  return std::optional(once_unless_told("Flux", base::join(question, " "), std::move(hosts)));
+  MUSTER_ASSIGN_OR_RETURN(Hosts hosts, model::parse_host_list(base::trim(*answer), base::join(command, " ")));
+  return std::optional(one_slot_by_default("Flux", base::join(command, " "), std::move(hosts)));
 }
 
 // Sums GPUs of "4", "a100:4" or "a100:2,v100:2". nullopt for none, or for other text.
@@ -195,7 +196,7 @@ Result<std::optional<Allocation>> find_allocation(const base::Environment& envir
   if (const auto ids = environment.get("COBALT_PARTNAME");
       ids && !ids->empty() && ids->find_first_not_of("0123456789,-") == std::string_view::npos) {
     MUSTER_ASSIGN_OR_RETURN(Hosts hosts, cobalt_hosts(*ids));
-    return std::optional(once_unless_told("Cobalt", "COBALT_PARTNAME", std::move(hosts)));
+    return std::optional(one_slot_by_default("Cobalt", "COBALT_PARTNAME", std::move(hosts)));
   }
   if (const auto path = environment.get("LSB_DJOB_HOSTFILE"); path && !path->empty()) {
     MUSTER_ASSIGN_OR_RETURN(auto allocation, from_file("LSF", "LSB_DJOB_HOSTFILE", *path));

@@ -29,7 +29,7 @@ Failure run_bounded(RemoteProgram& program, const Waiter& waiter, ProgramResult&
 
 }  // namespace
 
-std::string what_it_said(const ProgramResult& result) {
+std::string quoted_errors(const ProgramResult& result) {
   const std::string words = quote_for_message(result.errors);
   return words.empty() ? "" : "; it printed: " + words;
 }
@@ -47,7 +47,7 @@ base::Result<ProgramResult> ask_program(const std::string& name, const std::vect
     process.kill_group();
     const char* what = failure.kind == FailureKind::kTimeout ? "took too long and was killed" : "was interrupted";
     return error(failure.kind == FailureKind::kTimeout ? Code::kDeadlineExceeded : Code::kCancelled, "{} {}{}", name,
-                 what, what_it_said(result));
+                 what, quoted_errors(result));
   }
   if (result.output.size() > kMaxOutput) {
     process.kill_group();
@@ -55,10 +55,10 @@ base::Result<ProgramResult> ask_program(const std::string& name, const std::vect
   }
   if (result.exit_status > 128) {
     return error(Code::kUnavailable, "{} was ended by signal {}{}", name, result.exit_status - 128,
-                 what_it_said(result));
+                 quoted_errors(result));
   }
   if (result.exit_status != 0) {
-    return error(Code::kUnavailable, "{} ended with exit code {}{}", name, result.exit_status, what_it_said(result));
+    return error(Code::kUnavailable, "{} ended with exit code {}{}", name, result.exit_status, quoted_errors(result));
   }
   return result;
 }

@@ -22,7 +22,7 @@ base::Result<ProgramResult> ask_program(const std::string& name, const std::vect
                                         const Waiter& waiter);
 
 // Returns "; it said: …" for errors about an answer. Empty if the program wrote nothing to stderr.
-std::string what_it_said(const ProgramResult& result);
+std::string quoted_errors(const ProgramResult& result);
 
 // ask_program() without its time limit, for code that only reads answers.
 using AskProgram = std::function<base::Result<std::string>(const std::vector<std::string>& argv)>;

@@ -30,7 +30,7 @@ base::Result<std::vector<model::HostSpec>> discover_hosts(const std::string& scr
   MUSTER_ASSIGN_OR_RETURN(const ProgramResult result, ask_program(name, {"/bin/sh", "-c", script}, waiter));
   auto hosts = model::parse_hostfile(result.output, "output of " + name);
   if (!hosts.ok()) {
-    return base::error(hosts.status().code(), "{}{}", hosts.status().message(), what_it_said(result));
+    return base::error(hosts.status().code(), "{}{}", hosts.status().message(), quoted_errors(result));
   }
   return last_of_each(*std::move(hosts));
 }

@@ -20,9 +20,9 @@ using std::chrono::seconds;
 constexpr long kMostSeconds = 10L * 366 * 24 * 3600;
 constexpr long kLatest = 9'000'000'000;  // in the year 2255; clocks in nanoseconds end in 2262
 
-base::Status not_understood(const std::vector<std::string>& question, std::string_view answer) {
+base::Status not_understood(const std::vector<std::string>& command, std::string_view answer) {
   return error(Code::kUnavailable, "{} answered '{}', which is not a time: leave out --signal, or give --timeout",
-               base::join(question, " "), base::printable(answer.substr(0, 200)));
+               base::join(command, " "), base::printable(answer.substr(0, 200)));
 }
 
 // Parses seconds since 1970 from a variable.
@@ -32,12 +32,12 @@ End time_of(std::optional<std::string_view> value) {
 }
 
 Result<End> ask_slurm(const std::string& job, const AskProgram& ask, WallTime now) {
-  const std::vector<std::string> question = {"squeue", "-h", "-j", job, "-o", "%L"};
-  MUSTER_ASSIGN_OR_RETURN(const std::string answer, ask(question));
+  const std::vector<std::string> command = {"squeue", "-h", "-j", job, "-o", "%L"};
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer, ask(command));
   const std::string_view left = base::trim(answer);
   if (left == "UNLIMITED" || left == "NOT_SET" || left == "INVALID") return End();
   const auto time = parse_clock_time(left);
-  if (!time) return not_understood(question, left);
+  if (!time) return not_understood(command, left);
   return End(now + *time);
 }
 
@@ -64,12 +64,12 @@ std::optional<WallTime> parse_ctime(std::string_view text) {
 
 // Uses the start time, which is exact. PBS updates the time used only every few minutes.
 Result<End> ask_pbs(const std::string& job, const AskProgram& ask, WallTime now) {
-  const std::vector<std::string> question = {"qstat", "-f", job};
-  MUSTER_ASSIGN_OR_RETURN(const std::string answer, ask(question));
+  const std::vector<std::string> command = {"qstat", "-f", job};
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer, ask(command));
   const std::string_view limit = attribute(answer, "Resource_List.walltime");
   if (limit.empty()) return End();
   const auto whole = parse_clock_time(limit);
-  if (!whole) return not_understood(question, limit);
+  if (!whole) return not_understood(command, limit);
   if (const auto start = parse_ctime(attribute(answer, "stime"))) return End(*start + *whole);
   const auto used = parse_clock_time(attribute(answer, "resources_used.walltime"));
   return End(now + *whole - used.value_or(seconds(0)));
@@ -77,24 +77,24 @@ Result<End> ask_pbs(const std::string& job, const AskProgram& ask, WallTime now)
 
 // bjobs prints hours and minutes, and a letter for the source of the value: "1:29 L".
 Result<End> ask_lsf(const std::string& job, const AskProgram& ask, WallTime now) {
-  const std::vector<std::string> question = {"bjobs", "-noheader", "-o", "time_left", job};
-  MUSTER_ASSIGN_OR_RETURN(const std::string answer, ask(question));
+  const std::vector<std::string> command = {"bjobs", "-noheader", "-o", "time_left", job};
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer, ask(command));
   const std::string_view words = base::trim(answer);
   if (words == "-" || words.empty()) return End();
   std::string left(words.substr(0, words.find(' ')));
   if (base::split(left, ':').size() == 2) left += ":00";
   const auto time = parse_clock_time(left);
-  if (!time) return not_understood(question, words);
+  if (!time) return not_understood(command, words);
   return End(now + *time);
 }
 
 Result<End> ask_flux(const AskProgram& ask, WallTime now) {
-  const std::vector<std::string> question = {"flux", "job", "timeleft"};
-  MUSTER_ASSIGN_OR_RETURN(const std::string answer, ask(question));
+  const std::vector<std::string> command = {"flux", "job", "timeleft"};
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer, ask(command));
   const std::string_view left = base::trim(answer);
   if (left == "infinity") return End();
   const auto time = base::parse_decimal(left, kMostSeconds);
-  if (!time) return not_understood(question, left);
+  if (!time) return not_understood(command, left);
   return End(now + seconds(*time));
 }
 

@@ -17,7 +17,7 @@ namespace muster::launcherd::inline ssh {
 
 // A channel, with the state that libssh's callbacks recorded. Any call into libssh may receive packets, also of the
 // kind that the caller has just looked for. Received data stays buffered in libssh and makes no fd readable. So check
-// that has_news is false before you wait.
+// that has_activity is false before you wait.
 struct WatchedChannel {
   explicit WatchedChannel(ssh_channel channel);
   ~WatchedChannel();
@@ -25,7 +25,7 @@ struct WatchedChannel {
   WatchedChannel& operator=(const WatchedChannel&) = delete;
 
   const ssh_channel handle;
-  bool has_news = false;  // data, EOF or close has arrived
+  bool has_activity = false;  // data, EOF or close has arrived
   int exit_signal = 0;
 
  private:
@@ -98,11 +98,11 @@ WatchedChannel::WatchedChannel(ssh_channel channel) : handle(channel) {
   ssh_callbacks_init(&callbacks_);
   callbacks_.userdata = this;
   callbacks_.channel_data_function = [](ssh_session, ssh_channel, void*, std::uint32_t, int, void* self) {
-    static_cast<WatchedChannel*>(self)->has_news = true;
+    static_cast<WatchedChannel*>(self)->has_activity = true;
     return 0;  // no byte is consumed, so libssh keeps the data
   };
   callbacks_.channel_eof_function = [](ssh_session, ssh_channel, void* self) {
-    static_cast<WatchedChannel*>(self)->has_news = true;
+    static_cast<WatchedChannel*>(self)->has_activity = true;
   };
   callbacks_.channel_close_function = callbacks_.channel_eof_function;
   callbacks_.channel_exit_signal_function = [](ssh_session, ssh_channel, const char* name, int, const char*,
@@ -156,10 +156,10 @@ class LibsshStream final : public PumpItem {
     session_->rearm_quickack();
     if (fds[1].revents != 0) read_socket(fds[1].revents);
     do {
-      channel_->has_news = false;
+      channel_->has_activity = false;
       write_host();
       read_host();
-    } while ((channel_->has_news && !is_host_done_ && !is_output_held_) ||
+    } while ((channel_->has_activity && !is_host_done_ && !is_output_held_) ||
              may_write(*session_, channel_->handle, !is_host_done_ && !to_host_.empty()));
     write_socket();
     if (is_host_done_ && (from_host_.empty() || is_socket_gone_)) return false;
@@ -283,7 +283,7 @@ Failure LibsshProgram::start(Kind kind, const std::string& what, const Waiter& w
 // Moves bytes in both directions until it would have to wait.
 Failure LibsshProgram::move_bytes(std::string_view& input, std::string& errors) {
   do {
-    channel_->has_news = false;
+    channel_->has_activity = false;
     const int written = input.empty() ? 0 : write_channel(*session_, channel_->handle, input);
     if (written > 0) input.remove_prefix(static_cast<std::size_t>(written));
     const ReadEnd errors_end = read_channel(channel_->handle, 1, [&](std::string_view bytes) {
@@ -300,7 +300,7 @@ Failure LibsshProgram::move_bytes(std::string_view& input, std::string& errors) 
     } else if (end == ReadEnd::kLost || errors_end == ReadEnd::kLost || written < 0) {
       return session_->connection_failure();
     }
-  } while (channel_->has_news || may_write(*session_, channel_->handle, !input.empty()));
+  } while (channel_->has_activity || may_write(*session_, channel_->handle, !input.empty()));
   return {};
 }
 

@@ -207,9 +207,9 @@ TEST_P(HostStartTest, AServerThatAlwaysHangsUp) {
 TEST(SendGateTest, TheFirstSendsTheOthersLookAgain) {
   SendGate gate;
   const Waiter waiter{-1, std::chrono::steady_clock::now() + std::chrono::seconds(20)};
-  const auto looked_at = std::chrono::steady_clock::now();
-  ASSERT_EQ(gate.enter(looked_at, waiter), SendGate::Turn::kSend);
-  std::thread other([&] { EXPECT_EQ(gate.enter(looked_at, waiter), SendGate::Turn::kLookAgain); });
+  const auto probed_at = std::chrono::steady_clock::now();
+  ASSERT_EQ(gate.enter(probed_at, waiter), SendGate::Turn::kSend);
+  std::thread other([&] { EXPECT_EQ(gate.enter(probed_at, waiter), SendGate::Turn::kProbeAgain); });
   gate.leave(true);
   other.join();
   EXPECT_EQ(gate.enter(std::chrono::steady_clock::now(), waiter), SendGate::Turn::kSend);
@@ -219,13 +219,13 @@ TEST(SendGateTest, TheFirstSendsTheOthersLookAgain) {
 TEST(SendGateTest, AfterAFailureTheNextSends) {
   SendGate gate;
   const Waiter waiter{-1, std::chrono::steady_clock::now() + std::chrono::seconds(20)};
-  const auto looked_at = std::chrono::steady_clock::now();
-  ASSERT_EQ(gate.enter(looked_at, waiter), SendGate::Turn::kSend);
+  const auto probed_at = std::chrono::steady_clock::now();
+  ASSERT_EQ(gate.enter(probed_at, waiter), SendGate::Turn::kSend);
   gate.leave(false);
-  EXPECT_EQ(gate.enter(looked_at, waiter), SendGate::Turn::kSend);
+  EXPECT_EQ(gate.enter(probed_at, waiter), SendGate::Turn::kSend);
   CancelSource cancel;
   cancel.cancel();
-  EXPECT_EQ(gate.enter(looked_at, {cancel.fd(), waiter.deadline}), SendGate::Turn::kCancelled);
+  EXPECT_EQ(gate.enter(probed_at, {cancel.fd(), waiter.deadline}), SendGate::Turn::kCancelled);
 }
 
 TEST(OutputAfterMarkerTest, DropsWhatCameBefore) {
