@@ -20,7 +20,7 @@ namespace muster::launcherd::inline bootstrap {
 class SendGate {
  public:
   enum class Turn { kSend, kProbeAgain, kCancelled };
-  // `looked_at` is the time at which the host was found to lack the agent. Call leave() after kSend.
+  // `probed_at` is the time at which the host was found to lack the agent. Call leave() after kSend.
   Turn enter(base::MonotonicTime probed_at, const Waiter& waiter);
   void leave(bool is_sent);
 

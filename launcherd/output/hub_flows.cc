@@ -1,5 +1,5 @@
 // HubFlows: jobs, their flows, and the handling of each frame.
-// Read take() first, then settle(), then the functions that add and find flows.
+// Read handle() first, then settle(), then the functions that add and find flows.
 #include "launcherd/output/hub_flows.h"
 
 #include <algorithm>

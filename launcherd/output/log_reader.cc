@@ -1,5 +1,5 @@
 // LogReader: the loop's side queues commands; the thread's side (run) serves cursors in turns.
-// Read run and serve first, then take_news and the take functions, then the public functions.
+// Read run and serve first, then handle_events and the handle functions, then the public functions.
 #include "launcherd/output/log_reader.h"
 
 #include <utility>

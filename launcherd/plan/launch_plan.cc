@@ -206,9 +206,9 @@ base::Result<v1::NetworkInterface> choose_interface(const v1::Hello& hello, cons
       if (entry.name() == name && is_in_network(entry)) return entry;
     }
   }
-  const std::string wish = job.network ? "--network " + job.network->str()
-                                       : "--network-interfaces " + base::join(job.network_interfaces, ",");
-  return base::error(base::Code::kNotFound, "no network interface of the host matches {}; it has {}", wish,
+  const std::string criteria = job.network ? "--network " + job.network->str()
+                                           : "--network-interfaces " + base::join(job.network_interfaces, ",");
+  return base::error(base::Code::kNotFound, "no network interface of the host matches {}; it has {}", criteria,
                      base::printable(base::join(has, ", ")));
 }
 
@@ -313,8 +313,8 @@ base::Status Planner::add_host(std::size_t index) {
   const model::NodeShape node = proto::node_shape_of(fact.hello);
   model::GpuMasks masks;
   model::set_gpu_masks(exported, masks);
-  const std::vector<model::RankRequest> wishes = model::requests_on(job_.places, role_masks_, host);
-  auto binding = model::bind_host(node, wishes, job_.pinning, masks, host.share ? &*host.share : nullptr);
+  const std::vector<model::RankRequest> rank_requests = model::requests_on(job_.places, role_masks_, host);
+  auto binding = model::bind_host(node, rank_requests, job_.pinning, masks, host.share ? &*host.share : nullptr);
   if (!binding.ok()) return binding.status().with_context(host.host.name);
   warn(host, fact, *binding);
   v1::Launch launch = launch_of_host(index, exported, node);
@@ -323,7 +323,7 @@ base::Status Planner::add_host(std::size_t index) {
     const model::RankBinding& cores = binding->cores[k];
     const model::RankGpus& gpus = binding->gpus[k];
     input.rank = host.ranks[k];
-    *launch.add_ranks() = launch_of_rank(fact, input, cores, gpus, wishes[k].has_gpus());
+    *launch.add_ranks() = launch_of_rank(fact, input, cores, gpus, rank_requests[k].has_gpus());
     plan_.bindings[static_cast<std::size_t>(input.rank.rank)] = binding_of(host, input.rank, cores, gpus);
   }
   plan_.hosts.push_back(std::move(launch));

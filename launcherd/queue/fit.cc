@@ -135,8 +135,8 @@ std::pair<int, std::optional<model::HostShare>> most_with_share(const JobNeed& n
   int fewest = 0;  // so many have their share
   std::optional<model::HostShare> theirs;
   for (int ranks = most; fewest < most; ranks = most - (most - fewest) / 2) {
-    const std::vector<model::RankRequest> wishes(static_cast<std::size_t>(ranks));
-    auto share = share_of(need.share, *host.shape, use, host.all_slots(), wishes);
+    const std::vector<model::RankRequest> rank_requests(static_cast<std::size_t>(ranks));
+    auto share = share_of(need.share, *host.shape, use, host.all_slots(), rank_requests);
     if (share.ok()) {
       fewest = ranks;
       theirs = *std::move(share);

@@ -103,7 +103,7 @@ int ranks_for_gpus(const ShareRequest& request, const std::vector<std::string>& 
 // Returns the number of devices that no job uses.
 int free_devices(const std::vector<std::string>& devices, const model::NodeShape& node, const HostUse& use);
 
-// Decides a job's share of a host. `wishes` has one entry for each of its ranks there.
+// Decides a job's share of a host. `rank_requests` has one entry for each of its ranks there.
 // INVALID_ARGUMENT: impossible beside what is in use, or impossible at all if `use` is empty. The message is one
 // sentence without the host's name.
 base::Result<model::HostShare> share_of(const ShareRequest& request, const model::NodeShape& node, const HostUse& use,

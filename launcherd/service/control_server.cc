@@ -147,7 +147,7 @@ struct ControlServer::State : std::enable_shared_from_this<ControlServer::State>
 
   grpc::ServerBidiReactor<v1::AgentMessage, v1::LauncherMessage>* accept(grpc::CallbackServerContext* context);
   void arrived(const std::shared_ptr<AgentStream>& stream, int agent, v1::AgentMessage message);
-  bool take(const std::shared_ptr<AgentStream>& stream, int agent, const v1::AgentMessage& message);
+  bool handle(const std::shared_ptr<AgentStream>& stream, int agent, const v1::AgentMessage& message);
   void hello(const std::shared_ptr<AgentStream>& stream, int known_agent, const v1::Hello& hello);
   void give_up(const std::shared_ptr<AgentStream>& stream, int agent);
   void done(const std::shared_ptr<AgentStream>& stream, int agent);
@@ -268,11 +268,11 @@ void ControlServer::State::arrived(const std::shared_ptr<AgentStream>& stream, i
   if (!is_stream_of(agent, stream)) return;  // an older stream of an agent that has reconnected
   auto rest = std::move(*message.mutable_more());
   message.clear_more();
-  bool is_any_new = take(stream, agent, message);
+  bool is_any_new = handle(stream, agent, message);
   for (const v1::AgentMessage& next : rest) {
     // An earlier message may have ended this agent's stream or the launcher.
     if (owner == nullptr || !is_stream_of(agent, stream)) return;
-    is_any_new = take(stream, agent, next) || is_any_new;
+    is_any_new = handle(stream, agent, next) || is_any_new;
   }
   if (!is_any_new || owner == nullptr || !is_stream_of(agent, stream)) return;
   v1::LauncherMessage ack;
@@ -281,8 +281,8 @@ void ControlServer::State::arrived(const std::shared_ptr<AgentStream>& stream, i
 }
 
 // Handles one message. Returns true if it must be acknowledged. `stream` is the agent's current stream.
-bool ControlServer::State::take(const std::shared_ptr<AgentStream>& stream, int agent,
-                                const v1::AgentMessage& message) {
+bool ControlServer::State::handle(const std::shared_ptr<AgentStream>& stream, int agent,
+                                  const v1::AgentMessage& message) {
   AgentSlot& slot = *find(agent);
   slot.outgoing.acknowledged(message.ack());
   switch (slot.incoming.arrived(message.sequence())) {

@@ -1,5 +1,5 @@
 // SiteBootstrap: expect() makes a wave and launches it, start() claims a seat of it and waits for the agent.
-// Read expect and start first, then launch and try_to_launch, then await_agent and not_come.
+// Read expect and start first, then launch and try_to_launch, then await_agent and fail_seat.
 #include "launcherd/site/site_bootstrap.h"
 
 #include <algorithm>
