@@ -20,7 +20,7 @@ bool is_same_machine(std::string_view a, std::string_view b);
 
 class AgentImage {
  public:
-  // Reads only the ELF header. Errors: NOT_FOUND or INVALID_ARGUMENT if the file cannot be an agent.
+  // Reads only the ELF header. NOT_FOUND if the file does not exist. INVALID_ARGUMENT if it cannot be an agent.
   static base::Result<AgentImage> open(const std::string& path);
 
   const std::string& machine() const { return machine_; }
@@ -29,8 +29,8 @@ class AgentImage {
     std::string bytes;
     std::string sha256;  // lower-case hex
   };
-  // Reads and hashes the whole file. Call it only if a host lacks the agent. Any thread.
-  // The caller owns the result. Callers at the same time share one copy in memory.
+  // Reads and hashes the whole file, so call it only if a host lacks the agent. Any thread may call it.
+  // The caller owns the result. Calls at the same time share one copy in memory.
   base::Result<std::shared_ptr<const Content>> load() const;
 
  private:

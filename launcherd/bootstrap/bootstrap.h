@@ -4,10 +4,10 @@
 // Implementations:
 //   SshBootstrap    uses libssh, or the `ssh` program for features that libssh lacks
 //   LocalBootstrap  starts the agent on this host, without ssh
-//   SiteBootstrap   uses the program by which a site starts processes on its hosts, such as srun
-// make_bootstrap() returns a Bootstrap that chooses one per host. If the host's agent has dialled in, it uses that one
-// (BootstrapOptions::dial_in). Else it sends "localhost" to LocalBootstrap. It sends all other hosts to SiteBootstrap
-// if the options say so, else to SshBootstrap.
+//   SiteBootstrap   uses the site's own launcher, such as srun
+// make_bootstrap() returns a Bootstrap that chooses one of these for each host. If the host's agent has dialled in, it
+// uses that agent (BootstrapOptions::dial_in). Otherwise "localhost" goes to LocalBootstrap. All other hosts go to
+// SiteBootstrap if the options say so, else to SshBootstrap.
 //
 // Thread: any thread may call start, run and cancel. They never block on the network. The bootstrap calls `done`
 // exactly once per call, on one of its own threads. If it cannot start a thread, it calls `done` inside the call. So
@@ -21,15 +21,15 @@
 //       It first writes kAgentMarker + build id + '\n' to stdout. Then it speaks over stdin and stdout.
 //       EOF on stdin means that the launcher is gone.
 //   agent --install SHA256 PATH --stdio
-//       The launcher uses this after it sent the file, under a temporary name, to the directory of PATH.
-//       The agent checks that the SHA-256 of its own file is SHA256 (lower-case hex). Then it renames itself to
-//       PATH, replaces a file there, and continues with the remaining arguments. On failure it removes its
-//       temporary file, writes the reason to stderr and exits with a status other than 0.
+//       The launcher uses this form after it sent the file under a temporary name to the directory of PATH. The agent
+//       checks that the SHA-256 of its own file is SHA256 (lower-case hex). Then it renames itself to PATH, which may
+//       replace a file, and continues with the remaining arguments. On failure it removes its temporary file, writes
+//       the reason to stderr and exits with a status other than 0.
 //   agent --join FILE [--host NAME]
-//       This is like --stdio, but over a connection to the launcher that FILE names.
+//       Like --stdio, but over a connection to the launcher that FILE names.
 //   agent ARGS…
-//       run() uses this. The agent may write the marker line first. Then the output before that line is dropped,
-//       because a noisy login shell printed it.
+//       run() uses this form. The agent may write the marker line first. The launcher then drops the output before that
+//       line, because a noisy login shell printed it.
 //
 // Example:
 //   auto bootstrap = make_bootstrap(std::move(options));
@@ -59,7 +59,7 @@ inline constexpr std::string_view kAgentMarker = "MUSTER-AGENT 1 ";
 
 // One host, as the user named it.
 struct BootstrapTarget {
-  // A name [A-Za-z0-9_][A-Za-z0-9._-]*, or an address literal without brackets. Anything else is refused.
+  // A name [A-Za-z0-9_][A-Za-z0-9._-]*, or an address literal without brackets. Other names are refused.
   std::string name;
   std::string user = {};  // empty means the ssh configuration's user, else the current user
   int port = 0;           // 0 means BootstrapOptions::default_port, else the ssh configuration's port, else 22
@@ -67,7 +67,7 @@ struct BootstrapTarget {
 
 enum class SshBackend { kAuto, kLibssh, kSsh };
 
-// The means by which agents are started on other hosts.
+// How agents are started on other hosts.
 enum class BootstrapBy { kAuto, kSsh, kSrun, kAprun, kPals, kPbsdsh, kFlux, kJsrun, kManual, kCommand };
 
 enum class FailureKind;  // failure.h
@@ -75,10 +75,10 @@ enum class FailureKind;  // failure.h
 struct BootstrapOptions {
   BootstrapBy by = BootstrapBy::kSsh;  // the caller must replace kAuto before make_bootstrap()
   std::string command = {};            // only for kCommand: a template with {host} and {cmd}
-  // The hosts of the scheduler's allocation that contains this process, in its order, once for each slot or chunk.
+  // The hosts of the surrounding scheduler allocation, in its order. A host appears once per slot or chunk.
   std::vector<std::string> allocation = {};
   bool only_allocation = false;  // true: reach hosts outside the allocation by ssh
-  // Id of the PBS job that contains this process. Agents started over ssh join it by pbs_attach, if that exists.
+  // Id of the surrounding PBS job. Agents started over ssh join it by pbs_attach, if the host has that program.
   std::string pbs_job = {};
   std::shared_ptr<DialIn> dial_in = {};  // holds agents that connect by themselves; may be null
   SshBackend backend = SshBackend::kAuto;
@@ -101,9 +101,8 @@ struct BootstrapOptions {
   std::function<void(const std::string& host, const std::string& line)> on_stderr;
 };
 
-// The frame that an agent reads first from its stdin. The frame may become ready while the log-in is in progress. The
-// owner of the promise must fulfil it soon and must never abandon it. If it sets an error, the host fails with that
-// error.
+// The frame that an agent reads first from its stdin. It may become ready while the log-in is in progress. The owner of
+// the promise must fulfil it soon and must never abandon it. If the frame is an error, the host fails with that error.
 using JoinSource = std::shared_future<base::Result<std::string>>;
 JoinSource ready_join(base::Result<std::string> join);
 
@@ -138,14 +137,13 @@ class Bootstrap {
   virtual void start(const BootstrapTarget& target, JoinSource join,
                      std::function<void(base::Result<StartedAgent>)> done) = 0;
 
-  // Runs the agent with `args` until it ends. Sends the agent first if the host lacks it. Each argument is of the
-  // characters [A-Za-z0-9/._=:,@+-]. An exit status other than 0 is a result, not an error. start_timeout limits the
-  // whole call.
+  // Runs the agent with `args` until it ends, and sends the agent first if the host lacks it. Arguments may hold only
+  // [A-Za-z0-9/._=:,@+-]. An exit status other than 0 is a result, not an error. start_timeout limits the whole call.
   virtual void run(const BootstrapTarget& target, std::vector<std::string> args,
                    std::function<void(base::Result<CommandResult>)> done) = 0;
 
-  // Ends every start and run in flight, and all later ones, soon with CANCELLED. Agents that are already started live
-  // on. Idempotent.
+  // Ends all calls of start and run soon with CANCELLED, those in flight and all later ones. Agents that are already
+  // started live on. Idempotent.
   virtual void cancel() = 0;
 };
 

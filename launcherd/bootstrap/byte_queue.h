@@ -1,4 +1,4 @@
-// ByteQueue is a first-in-first-out queue of bytes in one contiguous piece of memory. The user must limit its size.
+// ByteQueue is a first-in-first-out queue of bytes in one contiguous piece of memory. The caller must limit its size.
 #pragma once
 
 #include <string>

@@ -20,14 +20,14 @@ namespace muster::launcherd::inline bootstrap {
 namespace {
 
 constexpr auto kChildTermGrace = std::chrono::milliseconds(2000);
-// Time between the last close of a process that is ending and its end.
+// A process that is ending gets this time between its last close and its end.
 constexpr auto kEndGrace = std::chrono::milliseconds(500);
 constexpr std::size_t kLongestLine = 4096;
 constexpr std::size_t kKeptErrors = 64 * 1024;
 
-// Watches a child after release(): it passes stderr to on_stderr and reaps the child. A child that lives on without a
-// stderr has detached itself, as launcherd's warm agents do. ChildWatch reaps such a child if it ends, but does not end
-// it.
+// Watches a child after release(): it passes stderr to on_stderr and reaps the child. A child that closes stderr but
+// lives on has detached itself, as launcherd's warm agents do. ChildWatch does not kill such a child. It only reaps the
+// child when it ends.
 class ChildWatch final : public PumpItem {
  public:
   ChildWatch(std::unique_ptr<ChildProcess> process, base::UniqueFd errors,

@@ -2,9 +2,9 @@
 // is a pipe. The child has its own session, so it has no terminal, no prompt and no Ctrl-C. It has default signal
 // handlers and inherits only its stdio.
 //
-// Owner: the owner of the object reaps the child: first ChildProgram, after release() a pump item. Destruction ends
-// the child by SIGTERM, and by SIGKILL 2 s later (kChildTermGrace). The pid is forgotten when the child is reaped. A
-// child that closes its stderr after release() has detached itself, and lives on.
+// Owner: ChildProgram owns the child; after release() an item of the pump does. The owner reaps the child. Destruction
+// ends the child by SIGTERM, and by SIGKILL 2 s later (kChildTermGrace). The owner forgets the pid when it reaps the
+// child. A child that closes its stderr after release() has detached itself and lives on.
 #pragma once
 
 #include <functional>
@@ -43,14 +43,14 @@ class ChildProcess {
   // Signals the child and every process it started that stays in its session and group. No effect after reaping.
   void terminate_group();
   void kill_group();
-  bool reap();  // false: the child still runs
+  bool reap();  // false if the child still runs
   // Waits up to 500 ms for the child to end, then calls forget().
   void let_go();
   void forget();  // lets the child live on; the process that inherits it reaps it
   int exit_status() const { return exit_status_; }
 
  private:
-  int pid_;  // 0: reaped
+  int pid_;  // 0 once the child is reaped
   base::UniqueFd pidfd_;
   int exit_status_ = -1;
 };
@@ -66,7 +66,7 @@ base::Result<SpawnedChild> spawn_child(const std::string& program, const std::ve
 
 class ChildProgram final : public RemoteProgram {
  public:
-  // `read_failure` turns the end of a child into a connection failure, for example ssh's exit status 255. May be
+  // `read_failure` turns the child's end into a connection failure, for example for ssh's exit status 255. May be
   // empty.
   ChildProgram(SpawnedChild child, Pump& pump, std::function<Failure(int, const std::string&)> read_failure);
 

@@ -74,7 +74,7 @@ Failure begin(const base::IpAddress& address, int port, std::vector<Attempt>& at
   return {};
 }
 
-// Removes failed attempts. Returns the connected socket; invalid if none has connected.
+// Removes failed attempts. Returns the connected socket, or an invalid one if no attempt has connected yet.
 base::UniqueFd collect(std::vector<Attempt>& attempts, int port, Failure& last) {
   for (auto it = attempts.begin(); it != attempts.end();) {
     pollfd fd{it->socket.get(), POLLOUT, 0};

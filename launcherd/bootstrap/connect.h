@@ -1,6 +1,5 @@
-// Connects to a named host by TCP. It resolves the name, then tries all its addresses. It starts the next one after
-// 250 ms, or as soon as one fails. The first address that connects wins. The calls block at most as long as the Waiter
-// allows.
+// Connects to a named host by TCP. It resolves the name, then tries all its addresses. It starts the next attempt after
+// 250 ms, or as soon as one fails. The first connection wins. Calls block at most as long as the Waiter allows.
 #pragma once
 
 #include <string>
@@ -17,7 +16,7 @@ namespace muster::launcherd::inline bootstrap {
 // thread. If the Waiter ends the wait, that thread is abandoned; it owns all that it uses.
 Failure resolve_host(const std::string& name, const Waiter& waiter, std::vector<base::IpAddress>& addresses);
 
-// The socket is non-blocking and close-on-exec. A failure carries the address that it is about.
+// The socket is non-blocking and close-on-exec. A failure names the address that failed.
 Failure connect_host(const std::string& name, int port, const Waiter& waiter, base::UniqueFd& socket);
 
 }  // namespace muster::launcherd::bootstrap

@@ -21,7 +21,7 @@ bool has(std::string_view text, std::initializer_list<std::string_view> words) {
   return false;
 }
 
-// Formats what the host wrote as the end of a sentence: `; it printed "…"`.
+// Formats the host's output as the end of a sentence: `: "…"`. Prefers stderr.
 std::string quoted_output(const Failure& f) {
   const std::string errors = quote_for_message(f.errors);
   const std::string printed = quote_for_message(f.printed);

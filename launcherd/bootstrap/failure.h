@@ -55,7 +55,7 @@ struct Failure {
 base::Status to_status(const Failure& failure);
 // Names the kind of failure in a few words: "refused", "host key changed", …
 std::string_view failure_words(FailureKind kind);
-// Converts the result of a Waiter: no failure, cancelled, or timeout.
+// Converts the result of a Waiter into no failure, kCancelled or kTimeout.
 Failure wait_failure(const base::Status& waited);
 
 // Classifies the `ssh` program's last error lines. Returns kSshFailed if it recognises nothing.
@@ -64,14 +64,14 @@ FailureKind classify_ssh_errors(std::string_view errors);
 bool is_closed_before_banner(std::string_view errors);
 FailureKind classify_errno(int errno_value);
 
-// Says why a remote command ended without writing the marker.
+// Finds out why a remote command ended without writing the marker.
 FailureKind classify_agent_end(int exit_status, std::string_view errors, std::string_view printed);
-// Says why the agent could not be stored, from the messages of head, mkdir and chmod.
+// Finds out why the agent could not be stored, from the messages of head, mkdir and chmod.
 FailureKind classify_store_errors(std::string_view errors);
 
 // True for the line by which ssh reports that it accepted a new host key.
 bool is_new_host_key_line(std::string_view line);
-// Returns `errors` without such lines.
+// Returns `errors` without the warnings that ssh itself prints.
 std::string without_ssh_warnings(std::string_view errors);
 
 // Returns the first 200 characters on one line, without control characters and escape sequences.

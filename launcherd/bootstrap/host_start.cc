@@ -18,8 +18,7 @@ void note(const HostTask& task, const std::string& line) {
   if (task.on_note) task.on_note(line);
 }
 
-// Reports a host key that was accepted without a question even without --verbose. The ssh program reports it on
-// stderr.
+// Reports a host key that ssh accepted without a question, even without --verbose. The ssh program prints it on stderr.
 void report_new_host_key(const HostTask& task, std::string_view errors) {
   for (const std::string_view line : base::split(errors, '\n')) {
     if (is_new_host_key_line(line) && task.on_stderr) task.on_stderr(base::printable(base::trim(line)));
@@ -36,7 +35,7 @@ Failure describe_end(const RemoteProgram& program, std::string printed, std::str
   return failure;
 }
 
-// Starter takes one host through the steps. It is a local variable of start_on_host.
+// Starter leads one host through the steps. It is a local variable of start_on_host.
 class Starter {
  public:
   Starter(HostLink& link, const HostTask& task, const AgentImage& image, const Waiter& waiter, HostResult& result)
@@ -62,7 +61,7 @@ class Starter {
     Failure failure = store_by_sftp((*content)->bytes, is_stored);
     if (is_stored) failure = launch(command);
     if (is_stored && failure.kind == FailureKind::kAgentMissing) remove_by_sftp();
-    // SFTP stored the file, but the shell does not find it: SFTP shows another directory tree than the login shell.
+    // SFTP stored the file, but the shell does not find it. SFTP shows another directory tree than the login shell.
     if (failure.kind == FailureKind::kAgentMissing || failure.kind == FailureKind::kNoWrite) {
       failure = store_by_program((*content)->bytes);
       if (failure.ok()) failure = launch(command);
@@ -122,7 +121,7 @@ class Starter {
     std::unique_ptr<RemoteProgram> sftp;
     bool is_usable = false;
     Failure failure = link_.subsystem("sftp", waiter_, sftp);
-    // The host has no such subsystem.
+    // The host has no SFTP subsystem.
     if (failure.kind == FailureKind::kSshFailed) failure.kind = FailureKind::kNoWrite;
     if (failure.ok()) {
       failure = sftp_upload(*sftp, sftp_path(task_.paths.directory), sftp_path(task_.paths.temporary), content, waiter_,
@@ -158,7 +157,7 @@ class Starter {
             .exit_status = stored.exit_status};
   }
 
-  // Best effort, also after a cancel. A failure leaves one file in the agent's directory.
+  // Best effort, also after a cancel. If it fails, one file stays in the agent's directory.
   void remove_temporary() {
     const Waiter clean_up{-1, std::chrono::steady_clock::now() + kCleanUpTime};
     std::unique_ptr<RemoteProgram> program;

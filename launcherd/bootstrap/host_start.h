@@ -15,12 +15,12 @@
 
 namespace muster::launcherd::inline bootstrap {
 
-// Makes hosts that share a file system send the agent only once. If several hosts lack it, one host sends it and the
-// others wait. Those then probe again. Hosts that still lack it send it at the same time. Thread-safe.
+// Lets hosts that share a file system send the agent only once. If several hosts lack it, one host sends it while the
+// others wait. The others then probe again. Those that still lack it send it at the same time. Thread-safe.
 class SendGate {
  public:
   enum class Turn { kSend, kProbeAgain, kCancelled };
-  // `probed_at` is the time at which the host was found to lack the agent. Call leave() after kSend.
+  // `probed_at` is when the launcher found that the host lacks the agent. Call leave() after kSend.
   Turn enter(base::MonotonicTime probed_at, const Waiter& waiter);
   void leave(bool is_sent);
 
@@ -50,11 +50,10 @@ struct HostResult {
 Failure start_on_host(HostLink& link, const HostTask& task, const AgentImage& image, SendGate& gate,
                       const Waiter& waiter, HostResult& result);
 
-// Reads until the marker of `agent_id`, or returns the reason why no marker came. Lines that come on stderr before it
-// go to on_note.
+// Reads until the marker of `agent_id`, or returns why no marker came. Earlier lines on stderr go to on_note.
 Failure await_marker(RemoteProgram& program, const HostTask& task, const Waiter& waiter);
 
-// Call it after the marker. It waits for the join frame and writes it. `stream` then is the program's stdin and
+// Call it after the marker. It waits for the join frame and writes it. `stream` then carries the program's stdin and
 // stdout.
 Failure hand_over(RemoteProgram& program, const HostTask& task, const Waiter& waiter, base::UniqueFd& stream);
 

@@ -31,8 +31,8 @@ class MarkerScanner {
 
   explicit MarkerScanner(std::string agent_id) : agent_id_(std::move(agent_id)) {}
 
-  // Returns how many of `bytes` are noise or marker line. That is all of them, unless the marker line ends within
-  // `bytes`. Does nothing and returns 0 once the state is not kSearching.
+  // Returns how many of `bytes` are noise or marker line. These are all bytes, unless the marker line ends within
+  // `bytes`. Returns 0 and does nothing once the state is not kSearching.
   std::size_t feed(std::string_view bytes);
 
   State state() const { return state_; }

@@ -64,8 +64,8 @@ void Pump::run() {
       timeout = static_cast<int>(std::clamp<std::chrono::milliseconds::rep>(left.count(), 0, 60'000));
     }
     if (::poll(fds.data(), fds.size(), timeout) < 0 && errno != EINTR) {
-      // The kernel has no memory for so many fds, or the limit of descriptors was lowered. Serve the items whose
-      // deadline is due meanwhile.
+      // The kernel has no memory for so many descriptors, or their limit was lowered. Meanwhile serve the items whose
+      // deadline is due.
       (void)::poll(&fds.back(), 1, std::min(timeout < 0 ? kPollAgainMs : timeout, kPollAgainMs));
     }
     if (fds.back().revents != 0) {

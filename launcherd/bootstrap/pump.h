@@ -1,5 +1,5 @@
-// Pump is one thread that serves all that a bootstrap started: libssh sessions, `ssh` processes and local agents. It
-// carries their bytes and watches for their end.
+// Pump is one thread that serves everything a bootstrap started: libssh sessions, `ssh` processes and local agents. It
+// carries their bytes and notices their end.
 // Thread: only the pump's thread serves an item, from add() until serve() returns false.
 //
 // Example:
@@ -26,10 +26,10 @@ class PumpItem {
   static constexpr std::size_t kFds = 3;
   virtual ~PumpItem() = default;
   virtual void prepare(std::span<pollfd, kFds> fds) = 0;      // sets what to wait for; fd -1 means nothing
-  virtual bool serve(std::span<const pollfd, kFds> fds) = 0;  // false: the item is done, and the pump destroys it
+  virtual bool serve(std::span<const pollfd, kFds> fds) = 0;  // false if the item is done; the pump then destroys it
   // The pump calls serve() at this time too.
   virtual std::optional<base::MonotonicTime> deadline() const { return std::nullopt; }
-  virtual void ask_to_end() {}  // the pump is being destroyed; start the shutdown that the destructor completes
+  virtual void ask_to_end() {}  // the pump is being destroyed: start a shutdown, which the destructor completes
 };
 
 class Pump {

@@ -32,14 +32,13 @@ std::string name_in(const std::string& directory, const std::string& path) {
   return path.substr(directory.size() + 1);
 }
 
-// Applies the rule of base/trusted_folder.h in sh. No other user may be able to replace the folder $p or a folder on
-// the way to it. The same holds for the program, which must be a plain file of this user in $p. The script stands in
-// single quotes of the login shell. It runs the program by its real path. `ls -ldn` prints the mode, the number of
-// links, the owner and the group.
+// Applies the rule of base/trusted_folder.h in sh. No other user may be able to replace the program, its folder $p, or
+// a folder on the way to $p. The program must be a plain file of this user in $p. The login shell sees the script in
+// single quotes. The script runs the program by its real path. `ls -ldn` prints mode, number of links, owner and group.
 //   $u our uid
 //   $p the folder without links
 //   $d the folder that is being checked
-//   $s the folder below $d if it belongs to another user
+//   $s the folder below $d if it belongs to another user, else empty
 std::string checking_the_folder(const std::string& directory, const std::string& program) {
   return fmt::format(
       "no() {{ echo \"{2} $1\" >&2; exit 126; }}; u=$(id -u); s=; "
@@ -63,8 +62,8 @@ std::string in_the_job(const RemotePaths& paths) {
                      paths.pbs_job);
 }
 
-// The login shell sees the command in single quotes, sh in double quotes. A host that does not belong to the PBS job
-// runs the program without pbs_attach. `then` holds the program's arguments.
+// The login shell sees the command in single quotes, sh sees it in double quotes. On a host outside the PBS job the
+// program runs without pbs_attach. `then` holds the program's arguments.
 std::string run_checked(const RemotePaths& paths, const std::string& program, const std::string& then) {
   if (paths.must_be_ours) {
     const std::string name = name_in(paths.directory, program);
@@ -133,7 +132,8 @@ std::string install_command(const RemotePaths& paths, std::string_view sha256, c
 }
 
 std::string receive_command(const RemotePaths& paths, std::size_t size) {
-  // `head -c` stops at the last byte, so the command does not need EOF to reach the host. `wc` detects a short file.
+  // `head -c` stops at the last byte, so the command works even if EOF never reaches the host. `wc` detects a short
+  // file.
   return fmt::format(
       "exec /bin/sh -c 'umask 077; mkdir -p {0} && head -c {2} > {1} && test {2} -eq `wc -c < {1}` && chmod 700 {1}'",
       paths.directory, paths.temporary, size);

@@ -16,12 +16,12 @@ struct RemotePaths {
   std::string directory;  // "~/.cache/muster" or absolute
   std::string agent;      // directory/agent-<id>-<arch>
   std::string temporary;  // directory/.agent-<id>-<arch>.<random>
-  // True for a directory that the user chose, because other users may be able to write to it (/tmp). Then the shell
-  // runs only a plain file of this user. No other user may be able to replace that file or a folder on the way to it.
-  // Else the shell prints kUnsafeFolderWords.
+  // True if the user chose the directory, because other users may be able to write to it (/tmp). The shell then runs
+  // only a plain file of this user. No other user may be able to replace that file or a folder on the way to it.
+  // Otherwise the shell prints kUnsafeFolderWords.
   bool must_be_ours = false;
-  // Id of the PBS job that contains this process. If pbs_attach exists, programs first join that job, so that PBS
-  // accounts and ends them.
+  // Id of the surrounding PBS job. Programs join that job by pbs_attach if the host has it, so that PBS accounts and
+  // ends them.
   std::string pbs_job = {};
 };
 
@@ -36,7 +36,7 @@ base::Result<RemotePaths> remote_paths(std::string_view agent_dir, std::string_v
 base::Status check_target_names(std::string_view name, std::string_view user);
 base::Status check_agent_args(const std::vector<std::string>& args);
 
-// The line that names an unsafe folder begins so. The exit status is then 126.
+// The line about an unsafe folder begins with these words. The exit status is then 126.
 inline constexpr std::string_view kUnsafeFolderWords = "muster: unsafe folder:";
 
 // `exec AGENT ARGS…`

@@ -14,7 +14,7 @@ Failure run_to_end(RemoteProgram& program, std::string_view input, std::size_t l
     // Check for a cancel even if there is always more to read.
     if (Failure failure = wait_failure(waiter.check()); !failure.ok()) return failure;
     if (Failure failure = program.exchange(input, result.output, result.errors, waiter); !failure.ok()) return failure;
-    // Read what exceeds the limit and drop it, so that the program can end.
+    // Read and drop the output above the limit, so that the program can end.
     if (result.output.size() > limit) result.output.resize(limit);
     if (result.errors.size() > limit) result.errors.resize(limit);
   }

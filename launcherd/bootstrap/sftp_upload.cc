@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kUploadPiece = 32 * 1024;
 constexpr std::size_t kWritesUnderWay = 64;
 constexpr std::size_t kLargestAnswer = 256 * 1024;
-constexpr auto kFirstReply = std::chrono::seconds(5);  // a forced command may never reply
+constexpr auto kFirstReply = std::chrono::seconds(5);  // a forced command on the host may never reply
 constexpr std::uint32_t kFileMode = 0700;
 constexpr std::uint32_t kProtocol = 3;
 
@@ -53,7 +53,7 @@ class Session {
  public:
   Session(RemoteProgram& sftp, const Waiter& waiter) : sftp_(sftp), waiter_(waiter) {}
 
-  // Queues a request. kInit has no id; its version takes that place.
+  // Queues a request. kInit has no id; its version takes the place of the id.
   void send(std::uint8_t type, std::uint32_t id, std::string_view body) {
     put32(out_, static_cast<std::uint32_t>(5 + body.size()));
     out_ += static_cast<char>(type);
@@ -61,7 +61,7 @@ class Session {
     out_.append(body);
   }
 
-  // Sends queued bytes until a whole reply has arrived. Sets `type`, and `body` without the id.
+  // Sends queued bytes until a whole reply has arrived. Sets `type`, and sets `body` to the rest after the id.
   Failure receive(std::uint8_t& type, std::string& body) { return receive(type, body, waiter_); }
   Failure receive(std::uint8_t& type, std::string& body, const Waiter& waiter) {
     for (;;) {
@@ -138,7 +138,7 @@ Failure make_directories(Session& session, const std::string& directory) {
     ++asked;
     if (slash == std::string::npos) break;
   }
-  // The host refuses a directory that exists, so ignore the status. A real problem shows when the file is opened.
+  // The host rejects a directory that exists, so ignore the status. A real problem shows when the file is opened.
   std::uint32_t status = 0;
   while (asked-- > 0) {
     if (Failure failure = session.expect_status(status); !failure.ok()) return failure;
@@ -222,7 +222,7 @@ void sftp_remove(RemoteProgram& sftp, const std::string& path, const Waiter& wai
   std::uint8_t type = 0;
   std::uint32_t status = 0;
   if (!session.receive(type, body).ok() || type != kVersion) return;
-  (void)session.expect_status(status);  // nothing could be done about an error
+  (void)session.expect_status(status);  // ignore an error, because the caller cannot repair it
 }
 
 }  // namespace muster::launcherd::bootstrap

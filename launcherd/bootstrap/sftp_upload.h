@@ -10,13 +10,13 @@
 
 namespace muster::launcherd::inline bootstrap {
 
-// Creates `directory` (mode 0700, with parents, relative to the home directory). Writes `content` to `path` (mode
-// 0700, must not exist). On failure a part of the file may remain. `is_usable` is false if the other side does not
-// speak SFTP (a noisy shell, no subsystem). The caller may then try another way.
+// Creates `directory` (mode 0700, with parents, relative to the home directory). Writes `content` to `path` (mode 0700,
+// must not exist). After a failure a part of the file may remain. `is_usable` is false if the host does not speak SFTP
+// (a noisy shell, no subsystem). The caller may then try another way.
 Failure sftp_upload(RemoteProgram& sftp, const std::string& directory, const std::string& path,
                     std::string_view content, const Waiter& waiter, bool& is_usable);
 
-// Removes a file that is of no use. Best effort: errors are ignored.
+// Removes a useless file. Best effort: errors are ignored.
 void sftp_remove(RemoteProgram& sftp, const std::string& path, const Waiter& waiter);
 
 }  // namespace muster::launcherd::bootstrap

@@ -1,5 +1,5 @@
-// A Waiter says how long a helper thread of the bootstrap may wait, and what ends the wait early. A plain value,
-// copied freely.
+// A Waiter says how long a helper thread of the bootstrap may wait, and what ends the wait early. It is a plain value
+// to copy freely.
 #pragma once
 
 #include <poll.h>
@@ -16,7 +16,7 @@ namespace muster::launcherd::inline bootstrap {
 struct Waiter {
   static constexpr int kLost = -2;  // no descriptor was available for a CancelSource
 
-  int cancel_fd = -1;  // readable for ever once cancelled; -1 if it cannot be cancelled
+  int cancel_fd = -1;  // stays readable once cancelled; -1 if it cannot be cancelled
   base::MonotonicTime deadline{};
 
   // Returns OK if one of `fds` has revents, or if `not_after` is reached. Else returns DEADLINE_EXCEEDED or CANCELLED.

@@ -1,5 +1,5 @@
 // WorkerPool runs the blocking part of a bootstrap on at most `max_threads` threads. It starts a thread when a task
-// comes; a thread ends when no task is left.
+// comes. A thread ends when no task is left.
 // Owner: the destructor joins the threads. The owner must first cancel the tasks through their Waiter, so that they
 // end soon.
 #pragma once

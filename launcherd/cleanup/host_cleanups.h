@@ -21,14 +21,14 @@ namespace muster::launcherd::inline cleanup {
 
 struct CleanupPlan {
   std::vector<model::HostSpec> hosts;  // each host once; at least one host
-  std::string job;                     // a job id, or with dry_run the beginning of one; empty means all jobs
+  std::string job;                     // a job id; with dry_run also its first letters; empty means all jobs
   bool dry_run = false;
-  std::string session_root;  // MUSTER_TMPDIR; empty means the hosts' own value
+  std::string session_root;  // MUSTER_TMPDIR; empty means each host's own value
 };
 
 struct CleanupEvents {
   std::function<void(const std::vector<std::string>& waiting)>
-      on_progress;  // hosts that have not answered; may be empty
+      on_progress;  // gets the hosts that have not answered; may be empty
   std::function<void(std::vector<v1::CleanupReport>)> on_done;
 };
 

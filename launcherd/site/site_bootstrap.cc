@@ -1,4 +1,4 @@
-// SiteBootstrap: expect() makes a wave and launches it, start() claims a seat of it and waits for the agent.
+// SiteBootstrap: expect() makes a wave and launches it. start() claims one of its seats and waits for the agent.
 // Read expect and start first, then launch and try_to_launch, then await_agent and fail_seat.
 #include "launcherd/site/site_bootstrap.h"
 
@@ -115,7 +115,8 @@ void SiteBootstrap::expect(const std::vector<BootstrapTarget>& targets) {
 
 base::Result<SiteBootstrap::Seat> SiteBootstrap::claim(const BootstrapTarget& target) {
   const std::lock_guard lock(mutex_);
-  const auto is_late = [](const base::Result<Seat>& seat) {  // expected, but not started before the deadline
+  // A seat is late if nobody started its agent before the deadline.
+  const auto is_late = [](const base::Result<Seat>& seat) {
     return seat.ok() && seat->wave->deadline <= std::chrono::steady_clock::now();
   };
   auto found = seats_.find(key_of(target));
@@ -182,7 +183,7 @@ base::Status SiteBootstrap::try_to_launch(const std::shared_ptr<Wave>& wave) {
   MUSTER_RETURN_IF_ERROR((Waiter{cancel_.fd(), base::MonotonicTime::max()}.check()));
   MUSTER_ASSIGN_OR_RETURN(EnrolmentServer * enrolment, server());
   MUSTER_ASSIGN_OR_RETURN(const SiteAgent agent, write_files(wave, enrolment->port()));
-  // Storing the agent may have used all the time.
+  // Storing the agent may have used up the time.
   if (wave->seats->is_complete()) return base::ok_status();
   if (launcher_.by == BootstrapBy::kManual) {
     for (const BootstrapTarget& target : wave->targets) {
@@ -226,7 +227,7 @@ void SiteBootstrap::command_ended(const std::shared_ptr<Wave>& wave, const SiteC
   seat_settled(wave);
 }
 
-// If no further agent can enrol, remove the wave's files.
+// Removes the wave's files once no further agent can enrol.
 void SiteBootstrap::seat_settled(const std::shared_ptr<Wave>& wave) {
   pump_.wake();
   if (!wave->seats->is_complete()) return;

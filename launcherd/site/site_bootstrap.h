@@ -1,9 +1,8 @@
-// SiteBootstrap starts agents without ssh. One of three starts them: the site's launcher (srun, aprun, mpiexec,
-// pbsdsh, flux, jsrun), a command of the user, or the user by hand. The agents then connect to us by a join file. All
-// hosts that are expected together are one wave. A wave has one join file and, if possible, one run of the site's
-// launcher.
-// Thread, owner: see bootstrap.h. One difference: a program whose agents outlive their streams is not ended. Warm
-// agents of launcherd outlive them while they have jobs.
+// SiteBootstrap starts agents without ssh: by the site's launcher (srun, aprun, mpiexec, pbsdsh, flux, jsrun), by a
+// command of the user, or by the user's hand. The agents then connect to us by a join file. All hosts that are expected
+// together form one wave. A wave has one join file and, if possible, one run of the site's launcher.
+// Thread, owner: see bootstrap.h, with one difference. A program whose agents outlive their streams is not ended,
+// because warm agents of launcherd outlive their streams while they have jobs.
 //
 // The agent program is stored in the agents' folder of this host. All hosts must share that folder.
 #pragma once
@@ -25,7 +24,7 @@
 
 namespace muster::launcherd::inline site {
 
-// The user to whom the agents belong.
+// The user who owns the agents.
 struct SiteUser {
   std::string home;
   std::string name;
@@ -78,7 +77,7 @@ class SiteBootstrap final : public Bootstrap {
   CancelSource cancel_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<Wave>> waves_;              // waves with unsettled seats; guarded by mutex_
-  std::multimap<std::string, base::Result<Seat>> seats_;  // by name, not yet claimed; guarded by mutex_
+  std::multimap<std::string, base::Result<Seat>> seats_;  // unclaimed seats by host name; guarded by mutex_
   std::unique_ptr<EnrolmentServer> server_;               // guarded by mutex_; created for the first wave
   Pump pump_;
   WorkerPool workers_;  // last, because its threads use all members above

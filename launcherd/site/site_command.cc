@@ -41,7 +41,7 @@ base::Status cannot(BootstrapBy by, const std::string& why) {
   return base::error(base::Code::kInvalidArgument, "--bootstrap {}: {}", bootstrap_name(by), why);
 }
 
-// Returns each node of the allocation once, in its order. flux numbers its brokers so.
+// Returns each node of the allocation once, in its order. flux numbers its brokers in this order.
 Words distinct(const Words& allocation) {
   Words nodes;
   std::set<std::string> seen;
@@ -63,7 +63,7 @@ base::Result<std::size_t> index_in(const SiteLauncher& launcher, const HostIndex
                                          nodes.empty() ? "none found" : base::join(nodes, ", ")));
 }
 
-// The step may use all that the job has on the node: --overlap and --mem=0. It requests no GPUs.
+// The step may use everything that the job has on the node: --overlap and --mem=0. It requests no GPUs.
 Words srun_words(const Targets& hosts, const SiteAgent& agent) {
   Words words = {"srun",
                  "--overlap",
@@ -308,7 +308,7 @@ std::vector<std::string> variables_without(BootstrapBy by) {
 }
 
 bool is_usual_remark(std::string_view line) {
-  // srun prints this although --cpu-bind=none asks only for what such a cluster does by default.
+  // srun prints this line although --cpu-bind=none asks only for what such a cluster does by default.
   return line.find("cluster configuration lacks support for cpu binding") != std::string_view::npos;
 }
 

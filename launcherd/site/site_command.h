@@ -19,15 +19,15 @@ std::string_view bootstrap_name(BootstrapBy by);  // as in --bootstrap; "command
 struct SiteAgent {
   std::string program;            // the same path on all hosts
   std::vector<std::string> args;  // {"--join", FILE} or {"--sweep", …}
-  // If set, the agents enrol by it. Agents that are started one by one then also get --host NAME.
+  // If set, the agents enrol by this file. Agents that are started one by one then also get --host NAME.
   std::string join_file = {};
-  // The file, one host a line, for launchers that read hosts from a file.
+  // Lists the hosts, one a line, for launchers that read hosts from a file.
   std::string host_file = {};
 };
 
 struct SiteLauncher {
   BootstrapBy by = BootstrapBy::kSrun;
-  std::vector<std::string> words = {};       // only for kCommand: the result of split_words() for the template
+  std::vector<std::string> words = {};       // the result of split_words() for the template; only for kCommand
   std::vector<std::string> allocation = {};  // as in BootstrapOptions
 };
 
@@ -36,15 +36,15 @@ struct SiteCommand {
   std::vector<std::size_t> hosts;  // indices of the hosts on which it starts agents
 };
 
-// Returns one command for all hosts, or one for each. Errors: INVALID_ARGUMENT if this launcher cannot start agents on
-// these hosts. The message says why.
+// Returns one command for all hosts, or one for each host. INVALID_ARGUMENT: this launcher cannot start agents on these
+// hosts; the message says why.
 base::Result<std::vector<SiteCommand>> site_commands(const SiteLauncher& launcher,
                                                      const std::vector<BootstrapTarget>& hosts, const SiteAgent& agent);
 bool needs_host_file(BootstrapBy by);
 
 // Finds the place of a host in a list of names. It compares whole names first. Then it compares the part before the
-// first dot, if only one name has it and neither is an address. For a name that occurs several times it returns the
-// first place.
+// first dot, if only one name has that part and neither is an address. It returns the first place of a name that occurs
+// several times.
 class HostIndex {
  public:
   explicit HostIndex(const std::vector<std::string>& names);
@@ -55,18 +55,18 @@ class HostIndex {
   std::map<std::string, std::optional<std::size_t>> short_places_;  // nullopt if several names share it
 };
 
-// Returns the command that a user types on a host by hand.
+// Returns the command for a user to type on a host.
 std::string typed_command(const BootstrapTarget& host, const SiteAgent& agent);
 
-// Returns variables of the batch job to unset. Otherwise they would change how many agents the launcher starts.
+// Returns the batch job's variables that must be unset. They would change how many agents the launcher starts.
 std::vector<std::string> variables_without(BootstrapBy by);
 
-// True for a line that such a program prints although our request is fine.
+// True for a line that such a launcher prints although our request is correct.
 bool is_usual_remark(std::string_view line);
 
-// Splits a template into words at blanks. The quotes '…' and "…" and the escape \ keep blanks, and are removed.
-// Nothing else is special.
-// Errors: INVALID_ARGUMENT if a quote is not closed, or if {host} or {cmd} is missing.
+// Splits a template into words at blanks. The quotes '…' and "…" and the escape \ keep blanks, and are removed. No
+// other character is special.
+// INVALID_ARGUMENT: a quote is not closed, or {host} or {cmd} is missing.
 base::Result<std::vector<std::string>> split_words(std::string_view text);
 
 }  // namespace muster::launcherd::site

@@ -33,7 +33,7 @@ class SiteRun final : public PumpItem {
       while (!has_group_ended() && wait_until(*kill_at_)) {
       }
     }
-    child_.process->kill_group();  // no effect if it was reaped
+    child_.process->kill_group();  // no effect if the process was reaped
     child_.process.reset();
   }
 
@@ -101,8 +101,8 @@ class SiteRun final : public PumpItem {
     kill_at_ = std::chrono::steady_clock::now() + kSiteTermGrace;
   }
 
-  // Remaining processes of the group hold its stdout or stderr open. The leader is not reaped yet, so the number of
-  // the group stays its own.
+  // Remaining processes of the group hold its stdout or stderr open. The leader is not reaped yet, so the kernel cannot
+  // reuse the group's number.
   bool has_group_ended() {
     pollfd end{child_.process->pidfd(), POLLIN, 0};
     has_leader_ended_ = ::poll(&end, 1, 0) > 0;
@@ -122,8 +122,8 @@ class SiteRun final : public PumpItem {
 
   SpawnedChild child_;
   const SiteRunEvents events_;
-  std::optional<base::MonotonicTime> alone_at_;  // when to let it live on
-  std::optional<base::MonotonicTime> kill_at_;   // when to kill it; set once it was asked to end
+  std::optional<base::MonotonicTime> alone_at_;  // when to let the process live on
+  std::optional<base::MonotonicTime> kill_at_;   // when to kill the process; set once it was asked to end
   bool has_leader_ended_ = false;
   std::deque<std::string> last_;
   LineSplitter output_;
@@ -135,7 +135,7 @@ class SiteRun final : public PumpItem {
 base::Status start_site_run(Pump& pump, const std::vector<std::string>& argv, const std::vector<std::string>& unset,
                             SiteRunEvents events) {
   MUSTER_ASSIGN_OR_RETURN(SpawnedChild child, spawn_child(argv.front(), argv, unset));
-  ::shutdown(child.stdio.get(), SHUT_WR);  // gives it EOF on stdin
+  ::shutdown(child.stdio.get(), SHUT_WR);  // the process reads EOF on stdin
   MUSTER_RETURN_IF_ERROR(base::set_nonblocking(child.stdio.get(), true));
   return pump.add(std::make_unique<SiteRun>(std::move(child), std::move(events)));
 }

@@ -1,5 +1,5 @@
-// Runs one process of a site's launcher while its agents live. Its lines go to the user. Its end is reported to the
-// code that waits for its agents.
+// Runs one process of a site's launcher while its agents live. It sends the process's lines to the user. It reports the
+// process's end to the code that waits for the agents.
 // Thread: it is an item of the pump, so all callbacks run on the pump's thread.
 #pragma once
 
@@ -15,16 +15,16 @@ struct SiteRunEvents {
   std::function<void(const std::string& line)> on_line;  // a line of its stdout or stderr
   // The process has ended. `last_lines` are its last lines, for a message.
   std::function<void(int exit_status, const std::string& last_lines)> on_end;
-  // True if some of its agents have enrolled. The process then ends by itself with them. Ending it earlier would end
+  // True if some of its agents have enrolled. The process then ends by itself with them. To end it earlier would end
   // them.
   std::function<bool()> has_agents;
-  // True if no agent has enrolled and none can still enrol. The process is then ended. Call Pump::wake() if the result
-  // may have changed.
+  // True if no agent has enrolled and none can enrol any longer. The pump then ends the process. Call Pump::wake() if
+  // the result may have changed.
   std::function<bool()> is_given_up;
 };
 
 // Starts `argv` in its own session, with an empty stdin and without the variables in `unset`.
-// When the pump ends, it ends the process and all that the process started. If the process has agents, it gets 3 s to
+// When the pump ends, it ends the process and everything that the process started. A process with agents gets 3 s to
 // end with them. After that it lives on as long as they do, because a warm agent of launcherd may have jobs to keep.
 base::Status start_site_run(Pump& pump, const std::vector<std::string>& argv, const std::vector<std::string>& unset,
                             SiteRunEvents events);

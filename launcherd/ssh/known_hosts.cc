@@ -28,7 +28,7 @@ std::string base64(std::string_view bytes) {
   return result;
 }
 
-// True unless the file lacks its last newline. A file that was edited by hand may lack it.
+// True unless the file lacks its last newline, as a file edited by hand may.
 bool ends_with_newline(int fd) {
   struct stat info {};
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size == 0) return true;

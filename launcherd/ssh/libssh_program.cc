@@ -15,9 +15,9 @@
 
 namespace muster::launcherd::inline ssh {
 
-// A channel, with the state that libssh's callbacks recorded. Any call into libssh may receive packets, also of the
-// kind that the caller has just looked for. Received data stays buffered in libssh and makes no fd readable. So check
-// that has_activity is false before you wait.
+// A channel, and the state that libssh's callbacks recorded. Any call into libssh may receive packets, also of the kind
+// that the caller has just checked for. libssh buffers received data, which makes no descriptor readable. So check that
+// has_activity is false before you wait.
 struct WatchedChannel {
   explicit WatchedChannel(ssh_channel channel);
   ~WatchedChannel();
@@ -99,7 +99,7 @@ WatchedChannel::WatchedChannel(ssh_channel channel) : handle(channel) {
   callbacks_.userdata = this;
   callbacks_.channel_data_function = [](ssh_session, ssh_channel, void*, std::uint32_t, int, void* self) {
     static_cast<WatchedChannel*>(self)->has_activity = true;
-    return 0;  // no byte is consumed, so libssh keeps the data
+    return 0;  // consumes no byte, so libssh keeps the data
   };
   callbacks_.channel_eof_function = [](ssh_session, ssh_channel, void* self) {
     static_cast<WatchedChannel*>(self)->has_activity = true;
@@ -136,7 +136,7 @@ class LibsshStream final : public PumpItem {
   ~LibsshStream() override { errors_.finish(); }
 
   void prepare(std::span<pollfd, kFds> fds) override {
-    // After the channel's EOF no useful data comes. libssh would leave such data in the socket, so do not wait for it.
+    // No useful data comes after the channel's EOF. libssh would leave such data in the socket, so do not wait for it.
     int host_events = is_host_silent_ ? 0 : POLLIN;
     if (session_->is_write_pending()) host_events |= POLLOUT;
     fds[0] = {is_host_silent_ ? -1 : session_->poll_fd(), static_cast<short>(host_events), 0};
@@ -178,7 +178,7 @@ class LibsshStream final : public PumpItem {
       if (count < 0 && (errno == EAGAIN || errno == EINTR)) break;
       has_socket_eof_ = true;
     }
-    // The stream's owner has closed both directions, so nothing reads further output. The agent gets a moment to end.
+    // The stream's owner has closed both directions, so nobody reads further output. The agent gets a moment to end.
     if ((revents & (POLLHUP | POLLERR)) != 0 && has_socket_eof_) lose_socket();
   }
 
@@ -192,7 +192,8 @@ class LibsshStream final : public PumpItem {
 
   void read_host() {
     if (is_host_done_) return;
-    // Read stderr first. If no stderr is buffered, libssh receives all that has arrived, even if stdout has no room.
+    // Read stderr first. If libssh has buffered no stderr, this call receives everything that has arrived, even if
+    // stdout has no room.
     const ReadEnd errors = read_channel(channel_->handle, 1, [this](std::string_view bytes) {
       errors_.add(bytes);
       return true;
@@ -217,7 +218,7 @@ class LibsshStream final : public PumpItem {
   void write_host() {
     if (is_host_done_) return;
     const int written = write_channel(*session_, channel_->handle, to_host_.front());
-    if (written < 0) return;  // closed or lost; the next read reports it, after the bytes that the host still sent
+    if (written < 0) return;  // closed or lost; the next read reports it after the host's last bytes
     to_host_.remove(static_cast<std::size_t>(written));
     if (has_socket_eof_ && to_host_.empty() && !is_eof_sent_) {
       is_eof_sent_ = true;
@@ -280,7 +281,7 @@ Failure LibsshProgram::start(Kind kind, const std::string& what, const Waiter& w
   return failure;
 }
 
-// Moves bytes in both directions until it would have to wait.
+// Moves bytes in both directions until it would block.
 Failure LibsshProgram::move_bytes(std::string_view& input, std::string& errors) {
   do {
     channel_->has_activity = false;

@@ -42,7 +42,7 @@ bool LibsshSession::is_write_pending() const {
 
 void LibsshSession::rearm_quickack() const {
   const int on = 1;
-  // TCP_QUICKACK only improves latency. A socket that does not support it (a test's socketpair) works as well.
+  // TCP_QUICKACK only improves latency. Ignore errors, because some sockets (a test's socketpair) do not support it.
   (void)::setsockopt(poll_fd_.get(), IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
 }
 

@@ -22,7 +22,7 @@ struct ssh_session_struct;
 namespace muster::launcherd::inline ssh {
 
 struct SshLogin {
-  std::string host;  // as known_hosts has it
+  std::string host;  // the name under which known_hosts lists the host
   int port = 22;
   std::string user;
   std::vector<std::string> identity_files;  // tried in this order; missing files are skipped
@@ -31,7 +31,7 @@ struct SshLogin {
   std::string global_known_hosts;
   bool accept_new_keys = true;
   bool hash_new_keys = false;
-  // Called if a key is accepted without a question. May be empty.
+  // Called if a key is accepted without asking the user. May be empty.
   std::function<void(const std::string& line)> on_new_host_key;
 };
 
@@ -53,7 +53,7 @@ class LibsshSession {
   void rearm_quickack() const;
   ssh_session_struct* get() const { return session_; }
 
-  // True if log_in() failed but the `ssh` program may succeed, because some keys have a form that libssh cannot use.
+  // True if log_in() failed but the `ssh` program may succeed, because libssh cannot use some of the keys.
   bool has_unusable_keys() const { return has_unusable_keys_; }
 
  private:

@@ -70,7 +70,7 @@ SshSurroundings SshSurroundings::of_this_user() {
   if (::getpwuid_r(::getuid(), &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr) {
     result.home = found->pw_dir;
     result.user = found->pw_name;
-  } else if (const char* home = ::getenv("HOME")) {  // for a uid without an entry, as in containers
+  } else if (const char* home = ::getenv("HOME")) {  // a uid may have no entry, as in containers
     result.home = home;
     if (const char* user = ::getenv("USER")) result.user = user;
   }
@@ -212,7 +212,7 @@ Failure SshBootstrap::start_once(const Plan& plan, const HostTask& task, const W
   if (failure.ok() || !may_ask_ssh || !plan.may_ask_ssh) return failure;
   if (task.on_note) task.on_note(fmt::format("trying the ssh program: {}", failure.detail));
   const Failure second = start_by_ssh(plan, task, waiter, outcome);
-  // For the same refusal our message says more than ssh's.
+  // For the same refusal our message explains more than ssh's.
   const bool is_same = second.kind == failure.kind || second.kind == FailureKind::kNoSsh;
   return is_same ? failure : second;
 }

@@ -1,5 +1,5 @@
 // SshBootstrap starts agents on other hosts. It chooses libssh or the `ssh` program for each host, logs in, and starts
-// the agent by host_start. While sshd is too busy it logs in again, after growing pauses with jitter.
+// the agent by host_start. While sshd is too busy it logs in again after growing pauses with jitter.
 // Thread, owner: see bootstrap.h.
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace muster::launcherd::inline ssh {
 
-// The ssh configuration that is used. Tests have their own.
+// The ssh configuration to use. Tests have their own.
 struct SshSurroundings {
   std::string home;
   std::string user;  // the local user
@@ -26,7 +26,7 @@ struct SshSurroundings {
   std::string known_hosts;         // default of UserKnownHostsFile
   std::string global_known_hosts;  // default of GlobalKnownHostsFile
   std::string ssh_program = "ssh";
-  std::vector<std::string> ssh_args;      // they come before all other arguments
+  std::vector<std::string> ssh_args;      // precede all other arguments
   static SshSurroundings of_this_user();  // reads the password database, as ssh does
 };
 
@@ -74,7 +74,7 @@ class SshBootstrap final : public Bootstrap {
   WorkerPool workers_;  // last, because its threads use all members above
 };
 
-// Says why libssh cannot serve a host with this configuration and these files. Empty means that it can. Reads files.
+// Returns why libssh cannot serve a host with this configuration and these files. Empty means that it can. Reads files.
 std::string why_ssh_is_needed(const SshHostConfig& config, const SshSurroundings& surroundings,
                               const std::vector<std::string>& identity_files);
 

@@ -103,7 +103,7 @@ bool matches_pattern(std::string_view text, std::string_view pattern) {
 }
 
 // Splits a line into words: `keyword value…` or `keyword=value`, with "double quotes". nullopt if a quote is not
-// closed, or if the line needs ssh's own rules.
+// closed, or if only ssh's own rules can parse the line.
 std::optional<std::vector<std::string>> words_of(std::string_view line) {
   std::vector<std::string> words;
   std::size_t i = 0;
@@ -124,7 +124,8 @@ std::optional<std::vector<std::string>> words_of(std::string_view line) {
       i = end + 1;
     } else {
       while (i < line.size() && !is_blank(line[i]) && !(words.empty() && line[i] == '=')) {
-        if (line[i] == '"' || line[i] == '\'' || line[i] == '\\') return std::nullopt;  // rare, so leave it to ssh
+        // Quotes inside a word are rare, so leave them to ssh.
+        if (line[i] == '"' || line[i] == '\'' || line[i] == '\\') return std::nullopt;
         word += line[i++];
       }
     }
@@ -174,7 +175,7 @@ class Reader {
 
   SshHostConfig finish() {
     if (config_.host_name.empty()) config_.host_name = query_.host;
-    // %r and %h mean the final user and host name, so expand them last.
+    // Expand %r and %h last, because they mean the final user and host name.
     for (auto* list : {&config_.identity_files, &config_.user_known_hosts, &config_.global_known_hosts}) {
       for (std::string& path : *list) path = expand_path(path);
     }

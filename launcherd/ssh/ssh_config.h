@@ -1,9 +1,9 @@
-// Reads what the ssh configuration says about one host, as far as the libssh back end supports it. It also finds
-// settings that need the `ssh` program. Pure: it reads files through SshConfigFiles.
+// Reads what the ssh configuration says about one host, as far as libssh can use it. It also finds settings that need
+// the `ssh` program. Pure: it reads files through SshConfigFiles.
 //
-// The reader is conservative. These set `needs_ssh`: an unknown keyword in a matching block, every Match line, and
-// every line that it cannot parse. A keyword is known if it is supported, or is in the lists of ssh_config.cc.
-// The order is as in OpenSSH. The first value wins. The user's file comes before the system's file. Include takes
+// The reader is conservative. It sets `needs_ssh` for an unknown keyword in a matching block, for every Match line, and
+// for every line that it cannot parse. A keyword is known if it is supported or stands in the lists of ssh_config.cc.
+// The order is that of OpenSSH: the first value wins, the user's file precedes the system's file, and Include takes
 // effect where it stands.
 #pragma once
 
@@ -23,7 +23,7 @@ struct SshConfigFiles {
 };
 
 struct SshConfigQuery {
-  std::string host;        // as the user wrote it, because Host patterns match this name
+  std::string host;        // as the user wrote it, because Host patterns match this spelling
   std::string user;        // empty if the user gave none
   std::string local_user;  // replaces %u
   std::string home;        // replaces ~ and %d

@@ -14,19 +14,19 @@ namespace muster::launcherd::inline ssh {
 struct SshProgramOptions {
   std::string program = "ssh";
   std::vector<std::string> extra_args;  // e.g. -F FILE
-  std::string host;                     // already checked: it never looks like an option
-  std::string user;                     // empty: ssh decides
-  int port = 0;                         // 0: ssh decides
+  std::string host;                     // checked already, so ssh cannot take it for an option
+  std::string user;                     // empty if ssh decides
+  int port = 0;                         // 0 if ssh decides
   std::string identity_file;
-  bool accept_new_keys = true;  // set it to false if the configuration has its own StrictHostKeyChecking
+  bool accept_new_keys = true;  // false if the configuration sets StrictHostKeyChecking itself
 };
 
 // Builds the argument vector. Pure.
 std::vector<std::string> ssh_command_line(const SshProgramOptions& options, int connect_timeout_s, bool is_subsystem,
                                           const std::string& what);
 
-// Turns ssh's exit status 255 and its stderr into a Failure. Returns no failure for other statuses, because they come
-// from the remote program.
+// Turns ssh's exit status 255 and its stderr into a Failure. Other statuses come from the remote program, so they are
+// no failure.
 Failure read_ssh_end(int exit_status, const std::string& errors);
 
 class SshProgramLink final : public HostLink {

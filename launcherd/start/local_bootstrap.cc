@@ -15,7 +15,7 @@ std::vector<std::string> command_line(const std::string& program, const std::vec
 }  // namespace
 
 base::Status LocalBootstrap::failed(const BootstrapTarget& target, Failure failure) const {
-  // The user's own program file is run, so it is neither missing nor sent.
+  // The launcher runs the user's own program file, so the file is neither missing nor sent.
   if (failure.kind == FailureKind::kAgentMissing || failure.kind == FailureKind::kNoisyShell) {
     failure.kind = FailureKind::kAgentFailed;
   }

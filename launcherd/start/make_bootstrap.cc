@@ -11,7 +11,7 @@
 namespace muster::launcherd::inline start {
 namespace {
 
-// True for "localhost" and loopback literals. If the user or port is given, the host is reached by a log-in.
+// True for "localhost" and loopback literals. If a user or port is given, the launcher logs in to reach the host.
 bool is_this_host(const BootstrapTarget& target) {
   if (!target.user.empty() || target.port != 0) return false;
   if (target.name == "localhost") return true;

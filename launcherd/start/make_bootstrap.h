@@ -1,4 +1,5 @@
-// Which way starts the agent of a host: this host's own, ssh, the site's launcher, or an agent that dials in.
+// Chooses how the agent of a host is started: on this host, by ssh, by the site's launcher, or by an agent that dials
+// in.
 #pragma once
 
 #include <memory>
@@ -7,8 +8,8 @@
 
 namespace muster::launcherd::inline start {
 
-// Errors: INVALID_ARGUMENT or NOT_FOUND if the options cannot work for any host. The agent file may be missing or not
-// an ELF program, or an id or directory may contain a forbidden character.
+// INVALID_ARGUMENT or NOT_FOUND: the options cannot work for any host. Examples: the agent file is missing or not an
+// ELF program, or an id or directory contains a forbidden character.
 base::Result<std::unique_ptr<Bootstrap>> make_bootstrap(BootstrapOptions options);
 
 }  // namespace muster::launcherd::start
