@@ -67,7 +67,7 @@ struct Daemon::Parts {
   Parts(base::Loop& loop_in, StateDirectory directory_in) : loop(loop_in), directory(std::move(directory_in)) {}
 
   base::Loop& loop;
-  // first member, because threads of the parts below use it until they end
+  // First member, because threads of the parts below use it until they end.
   const std::shared_ptr<char> alive = std::make_shared<char>();
   StateDirectory directory;
   std::vector<std::string> addresses;
@@ -234,7 +234,7 @@ base::Status Daemon::Parts::serve(const base::Clock& clock, const DaemonOptions&
 
 base::Result<std::unique_ptr<Daemon>> Daemon::open(base::Loop& loop, const base::Clock& clock, DaemonOptions options) {
   MUSTER_ASSIGN_OR_RETURN(StateDirectory directory, StateDirectory::open(options.state_directory));
-  // Open the listeners before anything is changed, because another launcherd with other state may listen there.
+  // Open the listeners before changing any file, because another launcherd with other state may listen there.
   MUSTER_ASSIGN_OR_RETURN(ApiListeners listeners, open_listeners(options));
   auto parts = std::make_unique<Parts>(loop, std::move(directory));
   MUSTER_RETURN_IF_ERROR(parts->open_store(clock, options));
@@ -269,7 +269,7 @@ base::Status Daemon::replace_certificates(const std::vector<TlsListener>& tls) {
 
 void Daemon::leave(base::Loop::Task done) {
   parts_->jobs->leave([this, done = std::move(done)] {
-    parts_->pool->let_go(done);  // jobs that continue are for the next launcherd
+    parts_->pool->let_go(done);  // the next launcherd resumes jobs that continue
   });
 }
 

@@ -26,14 +26,14 @@
 namespace muster::launcherd::inline daemon {
 
 struct DaemonOptions {
-  std::vector<model::HostSpec> hosts;  // at least one, unless agents connect by themselves
+  std::vector<model::HostSpec> hosts;  // at least one, unless agents may connect by themselves
   std::optional<AcceptAgents> accept_agents;
   // Absolute path. Empty means launcherd.sock in the first of socket_directories.
   std::string socket;
   std::vector<std::string> socket_directories;  // api_directories()
-  bool has_socket = true;                       // false means that it serves TCP only
+  bool has_socket = true;                       // false if it serves TCP only
   std::vector<TlsListener> tls;
-  std::string http;             // loopback address and port of the web page; empty means none
+  std::string http;             // loopback address and port of the web page; empty means no page
   std::string state_directory;  // absolute
   BootstrapOptions bootstrap;
   std::chrono::milliseconds idle_timeout{600'000};  // an agent without a job ends after this; 0 means never
@@ -43,14 +43,14 @@ struct DaemonOptions {
   std::string session_root;  // MUSTER_TMPDIR; empty means each host's own default
   bool verbose = false;
   std::function<void(const std::string&)> on_line;  // launcherd's own log; any thread
-  // called on the loop when the job's end is stored; may be empty
+  // Called on the loop when the job's end is stored. May be empty.
   std::function<void(const std::string& id)> on_job_ended;
 };
 
 class Daemon {
  public:
-  // Opens everything; it blocks while it creates its files. An error is one sentence. Examples: another launcherd uses
-  // the state directory or the socket, an address cannot be listened at, the store is damaged.
+  // Opens everything, and blocks while it creates its files. The error is one sentence. Examples: another launcherd
+  // uses the state directory or the socket, an address cannot be used for listening, the store is damaged.
   static base::Result<std::unique_ptr<Daemon>> open(base::Loop& loop, const base::Clock& clock, DaemonOptions options);
   ~Daemon();
 

@@ -1,4 +1,4 @@
-// All of DaemonApi.
+// The whole of DaemonApi.
 // Read it in this order: resolve and stream_of, which look a job up; then one function for each call.
 #include "launcherd/daemon/daemon_api.h"
 
@@ -96,7 +96,7 @@ void DaemonApi::list_jobs(const v1::ListJobsRequest& request, Reply<v1::ListJobs
                                            });
 }
 
-// Begins a stream once its job has been looked up. The client may leave before that.
+// Begins a stream after the job was looked up. The client may have left by then.
 template <typename Answer>
 Gone DaemonApi::stream_of(const std::string& job, Replies<Answer> replies,
                           std::function<Gone(const base::JobId&, Replies<Answer>)> begin) {

@@ -54,7 +54,7 @@ class DaemonApi final : public ApiHandler {
 
   // Finds a job by its id, or by a prefix that begins no other id. The job may have ended.
   void resolve(const std::string& job, Resolved resolved);
-  // Reports why nothing can be done to a job that is not open.
+  // Explains why a call has no effect on a job that is not open.
   void refuse_ended(const base::JobId& id, std::function<void(base::Status)> refuse);
   template <typename Answer>
   Gone stream_of(const std::string& job, Replies<Answer> replies,

@@ -51,7 +51,7 @@ base::Status why_none(const JobNeed& need, const KnownHost& known, const SlotHos
                        why.message());
   }
   const auto alone = share_of(need.share, known.shape, {}, host.all_slots(), rank_requests);
-  if (!alone.ok()) return alone.status();  // impossible even without other jobs
+  if (!alone.ok()) return alone.status();  // impossible even if no other job ran
   return base::error(Code::kUnavailable, "{}: other jobs use them", why.message());
 }
 
@@ -100,7 +100,7 @@ base::Result<std::vector<SettledShare>> settle_shares(const JobNeed& need, const
     const bool may_change = settling == Settling::kBeforeLaunch && !host->was_told;
     if (old && (!may_change || still_exists(*old, need.share, host->shape, rank_requests))) continue;
     const auto listed = table.find(host->name);
-    if (!old && !listed.ok()) continue;  // no longer in the list, so no other job is placed there
+    if (!old && !listed.ok()) continue;  // the host left the list, so no other job is placed there
     if (old) changes.release(host->name, *old);
     std::optional<model::HostShare> share;
     if (host->was_told) {

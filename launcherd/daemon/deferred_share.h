@@ -1,4 +1,4 @@
-// Decides a job's share of a host when the host's agent is up, which is after the job was placed.
+// Decides a job's share of a host after the job was placed, once the host's agent is up.
 //
 // Thread: loop thread. The functions are pure, except that settle_shares() counts shares in the given table.
 #pragma once
@@ -17,9 +17,8 @@
 
 namespace muster::launcherd::inline daemon {
 
-// Returns the share of ranks that were started without one, as if the whole host were theirs. It only counts what they
-// use.
-// nullopt if they could not be bound to the host as it is now.
+// Returns the share of ranks that started without one, as if the whole host were theirs. The share only counts what
+// these ranks use. nullopt if the ranks could not be bound to the host as it is now.
 std::optional<model::HostShare> share_that_runs(const ShareRequest& request, const model::NodeShape& node, int slots,
                                                 std::span<const model::RankRequest> rank_requests);
 
@@ -31,14 +30,14 @@ enum class Settling { kHostKnown, kBeforeLaunch };
 
 struct SettledShare {
   std::string host;
-  std::optional<model::HostShare> share;  // nullopt if the share was dropped: what its ranks use is no longer known
+  std::optional<model::HostShare> share;  // nullopt if the share was dropped, because nobody knows what its ranks use
 };
 
-// Decides the shares of a job that was placed before its hosts were fully known. It considers only hosts among `known`
-// that have no share. Before the launch it also considers hosts on which the share no longer exists.
+// Decides the shares of a job that was placed before its hosts were fully known. It considers the hosts in `known` that
+// have no share. Before the launch it also considers hosts whose share no longer exists.
 //
-// It counts the shares in `table`, which must have learnt about the hosts. If ranks of the job run already, a host
-// without a share is no error. Such a job must not end for the sake of other jobs.
+// It counts the shares in `table`, which must have learnt about the hosts first. If ranks of the job run already, a
+// host without a share is no error, because such a job must not end for the sake of other jobs.
 //
 // Errors change nothing; the message begins with the host. UNAVAILABLE: other jobs use the share, under another name of
 // the host. Other codes: the host can never provide this share.

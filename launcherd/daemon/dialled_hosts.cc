@@ -78,7 +78,7 @@ void DialledHosts::recheck_later(const std::string& name) {
   found->second.recheck = loop_.after(options_.patience, [this, name] { recheck(name); });
 }
 
-// Takes `host` by value: the timer that holds the name is destroyed with the entry.
+// Takes `host` by value, because the timer that holds the name is destroyed with the entry.
 void DialledHosts::recheck(std::string name) {  // NOLINT(performance-unnecessary-value-param)
   const auto found = joined_.find(name);
   if (found == joined_.end()) return;

@@ -1,6 +1,6 @@
-// The hosts of a launcherd: those of its list, and those whose agents have connected by themselves (--accept-agents).
-// The latter stay as long as their agent waits here or runs for the pool. A file keeps them for the next launcherd,
-// because jobs may continue there.
+// The hosts of a launcherd: those of its list, and those whose agents have connected by themselves (--accept-agents). A
+// dialled host stays as long as its agent waits here or runs for the pool. A file keeps these hosts for the next
+// launcherd, because jobs may continue there.
 //
 // Owner: Daemon.
 // Thread: loop thread only.
@@ -27,7 +27,7 @@ class DialledHosts {
     std::function<void(const std::vector<model::HostSpec>&)> on_hosts;  // called with the new list of all hosts
     std::function<void(const std::string& host)> on_left;
     std::function<void(const std::string&)> on_line;
-    // An agent that ends connects again. A host without an agent for this long has left.
+    // An agent that loses its connection connects again. A host without an agent for this long has left.
     std::chrono::milliseconds patience{30'000};
   };
   // DATA_LOSS: the file is corrupt.
@@ -35,7 +35,7 @@ class DialledHosts {
                                                           Options options);
 
   std::vector<model::HostSpec> hosts() const;  // those of the list first
-  std::vector<std::string> names() const;      // of the hosts that connected by themselves
+  std::vector<std::string> names() const;      // names of the hosts that connected by themselves
   void replace_listed(std::vector<model::HostSpec> listed);
 
   void join(const std::string& host, int slots);

@@ -1,5 +1,5 @@
-// Holds submissions that depend on slot counts which are not known yet, because hosts are being asked for their GPUs.
-// The client waits up to `patience`, instead of getting a decision on a number that is about to change.
+// Holds submissions while launcherd waits for hosts to report their GPUs, because the decision depends on the number of
+// slots. The client waits up to `patience` for its reply.
 //
 // Owner: JobManager.
 // Thread: loop thread only. Submissions that are held at its end get no reply.
@@ -21,7 +21,8 @@ class HeldSubmissions {
  public:
   using Admit = std::function<void(const v1::SubmitRequest&, Reply<v1::SubmitResponse>)>;
 
-  // `hosts` is borrowed. `patience` must be shorter than the timeout of clients. After it, what is known decides.
+  // `hosts` is borrowed. `patience` must be shorter than the timeout of clients. After `patience` the decision uses the
+  // slots that are known then.
   HeldSubmissions(base::Loop& loop, const HostTable* hosts, Admit admit,
                   std::chrono::milliseconds patience = std::chrono::seconds(10))
       : loop_(loop), hosts_(hosts), admit_(std::move(admit)), patience_(patience) {}

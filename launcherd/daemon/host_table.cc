@@ -1,4 +1,4 @@
-// All of HostTable.
+// The whole of HostTable.
 // Read it in this order: replace, count (used slots), learn and join_names (hosts with several names), set_gpus,
 // message_of.
 #include "launcherd/daemon/host_table.h"
@@ -86,7 +86,7 @@ void HostTable::join_names(const std::string& name) {
     for (const model::HostShare& share : uses_[each].shares()) use.add(share);
   }
   int slots = 0;
-  int gpus = 0;  // every name's agent counts the same GPUs
+  int gpus = 0;  // the maximum, because the agents of all names report the same GPUs
   for (const SlotHost* const host : listed) {
     if (host->source == SlotSource::kAgent) {
       gpus = std::max(gpus, host->slots);

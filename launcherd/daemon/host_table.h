@@ -1,8 +1,8 @@
 // The hosts of a launcherd: its list, how many of their slots are used, and which hosts are drained.
 //
-// If the list names a host once and without slots, the host has as many slots as its agent reports GPUs. A host may
-// have several names. Once its agents have shown that, its cores and GPUs are counted together. Slots and drains go by
-// name.
+// If the list names a host once and without slots, the host gets one slot per GPU that its agent reports. A host may
+// have several names. Once its agents have shown that, its cores and GPUs are counted together. Slots and drains belong
+// to a name.
 //
 // Owner: JobManager.
 // Thread: loop thread only; no I/O.
@@ -41,33 +41,33 @@ class HostTable {
   // Both return what must be stored, and change nothing. NOT_FOUND: the list has no such host.
   base::Result<StoredHost> drained(const std::string& name, const std::string& reason, base::WallTime now) const;
   base::Result<StoredHost> resumed(const std::string& name, base::WallTime now) const;
-  // Applies a stored drain or resume. A host that is not in the list is remembered in case it comes back.
+  // Applies a stored drain or resume. Remembers a host that is not in the list, because the host may come back.
   void apply(const StoredHost& host);
 
   void acquire(const model::Placement& placement);
   void release(const model::Placement& placement);
-  // Counts or releases one share of a job. Its placement was counted without it.
+  // Counts or releases one share of a job whose placement was counted without that share.
   void acquire_share(const std::string& name, const model::HostShare& share);
   void release_share(const std::string& name, const model::HostShare& share);
 
-  // Stores what the host has and its identity, as its agent reports them (host_identity(); empty if not known). Returns
-  // false if that was known.
+  // Stores the host's cores, GPUs and identity, as its agent reports them (host_identity(); empty if unknown). Returns
+  // false if all of this was known already.
   bool learn(const std::string& name, const model::NodeShape& shape, const std::string& identity);
   // Other names in this list for the same host.
   std::vector<std::string> other_names(const std::string& name) const;
 
-  // The host's agent cannot be started. No job is placed there until it can. If its slots are still to be counted, it
-  // gets one slot.
+  // The host's agent cannot be started. No job is placed there until the agent can be started again. If the agent's
+  // GPUs decide the slots, the host gets one slot.
   void set_down(const std::string& name, bool is_down);
 
   // Hosts whose agents must be asked for their GPUs and have neither answered nor failed.
   std::vector<model::HostSpec> awaited() const;
   int count_awaited() const;
-  // Stores the number of GPUs that the agent reports. Returns true if the host has other slots now, or accepts jobs
-  // now. Returns false for a host with slots in the list.
+  // Stores the number of GPUs that the agent reports. Returns true if the number of slots changes, or if the host
+  // starts to accept jobs. Returns false for a host with slots in the list.
   bool set_gpus(const std::string& name, int gpus);
 
-  // The host without what its agent reports.
+  // Returns the host without what its agent reports.
   base::Result<v1::LauncherHost> message(const std::string& name) const;
   v1::LauncherHost message_of(const SlotHost& host) const;
 
@@ -76,14 +76,14 @@ class HostTable {
   void count(const model::Placement& placement, int sign);
   void set_slots(SlotHost& host, int slots);
   bool identify(const std::string& name, const std::string& identity);
-  // For all names of this host: updates what jobs use of it, and how many slots it has.
+  // Updates, for all names of this host, what jobs use of the host and how many slots it has.
   void join_names(const std::string& name);
 
   std::vector<SlotHost> hosts_;
   std::unordered_map<std::string, std::size_t> index_;  // into hosts_, by name
   std::map<std::string, std::string> drains_;           // host: reason
   std::map<std::string, std::shared_ptr<const model::NodeShape>> shapes_;
-  std::map<std::string, HostUse> uses_;  // by the name that jobs use
+  std::map<std::string, HostUse> uses_;  // what jobs use of cores and GPUs, by the host name in their placement
   std::map<std::string, std::string> identities_;
   std::map<std::string, std::set<std::string>> names_;  // by identity; includes hosts that are no longer in the list
   std::map<std::string, int> used_;  // ranks by host name; includes hosts that are no longer in the list

@@ -1,4 +1,4 @@
-// All of JobAdmission.
+// The whole of JobAdmission.
 // Read it in this order: submit, check, store_new, stored_new, answer_again.
 #include "launcherd/daemon/job_admission.h"
 
@@ -35,11 +35,11 @@ base::Result<Known> read_known(StoreReader& reader, const std::string& request_i
 // Below both limits a placement always fits into the store, so it is not checked.
 constexpr int kManyRanks = 10'000;
 constexpr std::size_t kManyHosts = 1'000;
-// Bytes of a recovery record beside the placement: a secret, and the frame of an event.
+// Bytes of a recovery record in addition to the placement: a secret, and the frame of an event.
 constexpr std::size_t kBesidePlacement = 1024;
 
-// Checks that the placement can be stored. At the start of the job it becomes one record: the ranks' hosts, and what
-// they may use there.
+// Checks that the placement can be stored. When the job starts, one record holds the hosts of all ranks and what they
+// may use there.
 base::Status check_placement(const JobNeed& need, const model::JobSpec& job, std::vector<SlotHost> hosts) {
   const std::size_t most_hosts = std::min(static_cast<std::size_t>(need.ranks()), hosts.size());
   if (need.ranks() < kManyRanks && most_hosts < kManyHosts) return base::ok_status();
@@ -47,7 +47,7 @@ base::Status check_placement(const JobNeed& need, const model::JobSpec& job, std
     host.used = 0;
     host.is_drained = host.is_down = false;
     if (host.source == SlotSource::kAwaited) host.source = SlotSource::kUnknown;
-    if (!host.is_known()) host.is_shared = false;  // counts as known, because the job is placed there in any case
+    if (!host.is_known()) host.is_shared = false;  // treat it as known, because the job is placed there in any case
   }
   auto placement = fit(need, hosts);
   if (!placement) return base::ok_status();  // some of its hosts have not connected yet
@@ -143,11 +143,11 @@ void JobAdmission::stored_new(const std::shared_ptr<Candidate>& candidate, const
   reply(response_for(id));
 }
 
-// The request_id was used before. Replies with the same job, unless the requests differ. Values of variables are not
-// compared, because the store removes them when a job has ended.
+// The request_id was used before. Replies with the same job, unless the requests differ. The comparison leaves out
+// values of variables, because the store removes them when a job has ended.
 void JobAdmission::answer_again(std::shared_ptr<Candidate> candidate, Reply<v1::SubmitResponse> reply) {
   const std::string request_id = candidate->job.request.request_id();
-  if (request_id.empty()) {  // the random id itself was taken, which hardly ever happens
+  if (request_id.empty()) {  // the random id itself was used already, which hardly ever happens
     candidate->job.id = base::JobId::random();
     store_new(std::move(candidate), std::move(reply));
     return;

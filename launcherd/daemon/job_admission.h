@@ -1,8 +1,9 @@
-// Accepts submitted jobs. A job must be able to run on the known hosts. It is on the disk before the reply is sent. If
-// a request_id was used before, the reply names the job of the first request.
+// Accepts submitted jobs. A job must be able to run on the known hosts. The job is on the disk before the client gets
+// the reply. For a repeated request_id the reply names the job of the first request.
 //
 // Owner: JobManager.
-// Thread: loop thread only, construction and destruction too. Requests that are in the store at its end get no reply.
+// Thread: loop thread only, construction and destruction too. If it is destroyed, requests on their way into the store
+// get no reply.
 #pragma once
 
 #include <functional>

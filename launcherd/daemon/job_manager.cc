@@ -17,7 +17,7 @@ namespace {
 using base::Code;
 
 constexpr std::size_t kMostOpenJobs = 1'000'000;
-// Pause before a start that could not be stored is tried again.
+// Pause before the next try to store a start.
 constexpr std::chrono::seconds kRecordPause{1};
 
 // Returns whether the batch itself is wrong, so that no retry can store it (BatchWriter::commit).
@@ -145,7 +145,7 @@ void JobManager::record_start(const base::JobId& id) {
          });
 }
 
-// The start could not be stored, so in the store the job still waits.
+// Called if the start could not be stored, so that the job still waits in the store.
 void JobManager::start_not_recorded(const base::JobId& id, const base::Status& why) {
   OpenJob* const job = find(id);
   if (job == nullptr || job->running == nullptr) return;
@@ -164,7 +164,7 @@ void JobManager::launch(const base::JobId& id) {
 
 void JobManager::launched(const base::JobId& id, const base::Result<proto::Submission>& submission) {
   OpenJob* const job = find(id);
-  // Do not start a job while launcherd leaves, because nothing would stop it. The next launcherd finds it starting.
+  // Start no job while launcherd leaves, because nothing would stop it. The next launcherd finds the job starting.
   if (job == nullptr || job->running == nullptr || is_leaving_) return;
   if (!submission.ok()) {
     job->running->start_failed(submission.status());
@@ -213,7 +213,7 @@ void JobManager::end_waiting(const base::JobId& id, model::JobState state, int e
   schedule();
 }
 
-// The job's last record is stored or on its way to the store.
+// Called when the job's last record is stored or on its way to the store.
 void JobManager::ended(const base::JobId& id) {
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) return;
@@ -221,7 +221,7 @@ void JobManager::ended(const base::JobId& id) {
   jobs_.erase(found);
   waiting_shares_.erase(id);
   if (job.running != nullptr) hosts_.release(job.running->placement());
-  job.running.reset();  // this ends the writer of the journal, too
+  job.running.reset();  // also ends the writer of the journal
   surroundings_.logs->journal_ended(journal_path(surroundings_, id));
   forget_soon(id, job.retention);
   if (is_leaving_ && left_ && std::ranges::none_of(jobs_, [](const auto& each) {
@@ -307,8 +307,8 @@ void JobManager::leave(base::Loop::Task done) {
   const bool is_again = std::exchange(is_leaving_, true);
   bool is_any = false;
   for (auto& [id, job] : jobs_) {
-    // A job whose start is being stored runs nothing, and holds() is true for it. Do not wait for it: its disk may stay
-    // full.
+    // No rank runs while the start of a job is being stored, and holds() is true for it. Do not wait for such a job,
+    // because its disk may stay full.
     if (job.running == nullptr || job.running->holds()) continue;
     is_any = true;
     job.running->stop(StopCause::kTerminate, "launcherd was stopped");

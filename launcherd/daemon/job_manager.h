@@ -1,5 +1,5 @@
-// All jobs of a launcherd that have not ended. It queues them, starts them when slots are free, and stores what happens
-// to them. A reply to a client is sent only when the disk has what it confirms.
+// All jobs of a launcherd that have not ended. It queues them, starts them when slots are free, and stores their
+// events. A client gets its reply only when the disk holds what the reply confirms.
 //
 // job_manager.cc: jobs are submitted, start and end.
 // job_manager_restart.cc: jobs of the last launcherd.
@@ -36,7 +36,7 @@ namespace muster::launcherd::inline daemon {
 
 class JobManager {
  public:
-  // OnChange reports that something of the job was stored. OnEnded reports its end.
+  // OnChange reports that an event of the job was stored. OnEnded reports the job's end.
   using OnChange = std::function<void(const base::JobId&)>;
   using OnEnded = std::function<void(const base::JobId&, base::WallTime forget_at)>;
 
@@ -47,14 +47,14 @@ class JobManager {
   OnChange on_change;
   OnEnded on_ended;  // the job's records and output may be removed after `forget_at`
 
-  // Loads the open jobs and the drained hosts of the last launcherd; call it once, before the loop runs. It then asks
-  // the agents of hosts whose list entry has no slots how many GPUs they have.
+  // Loads the open jobs and the drained hosts of the last launcherd. Call it once, before the loop runs. Afterwards it
+  // asks the agents of hosts without slots in the list for their GPUs.
   base::Status load_blocking(StoreReader& reader);
 
   void submit(const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply);
 
   bool is_open(const base::JobId& id) const { return jobs_.contains(id); }
-  // Kills an open job. `done` runs when the stop has begun. For a waiting job it runs when its end is stored.
+  // Kills an open job. `done` runs when the stop has begun. For a waiting job `done` runs when the job's end is stored.
   // NOT_FOUND: the job is not open.
   void kill(const base::JobId& id, bool at_once, std::function<void(base::Status)> done);
   base::Status signal(const base::JobId& id, int signo);
@@ -71,13 +71,14 @@ class JobManager {
   // Replaces the list of hosts.
   void replace_hosts(const std::vector<model::HostSpec>& list);
 
-  // One host or all hosts, with the state of their agents.
+  // Both return hosts with the state of their agents: one host, or all of them.
   base::Result<v1::LauncherHost> host_message(const std::string& name) const;
   std::vector<v1::LauncherHost> host_messages() const;
-  // The pool reports that the agent of this host has changed.
+  // Call it when the pool reports that the agent of this host has changed.
   void agent_changed(const std::string& host);
 
-  // Starts no more jobs, and stops jobs that cannot outlive launcherd. `done` runs when none of those is left.
+  // Starts no more jobs, and stops the jobs that cannot outlive launcherd. `done` runs when the last of these has
+  // ended.
   void leave(base::Loop::Task done);
 
   const std::string& jobs_directory() const { return surroundings_.jobs_directory; }
@@ -90,7 +91,7 @@ class JobManager {
     std::vector<model::RoleRanks> roles{};
     JobNeed need{};                   // only while it runs
     bool has_deferred_share = false;  // a share was decided after its start was stored
-    bool has_run = false;             // it ran under an earlier launcherd, so its ranks may still run
+    bool has_run = false;             // it ran under an earlier launcherd, so ranks may still be running
     bool has_ended = false;           // true while its end is being stored
     base::Timer deadline{};
     base::Timer start_again{};              // retries a start that could not be stored
@@ -102,18 +103,18 @@ class JobManager {
   void enqueue(OpenJob job, int priority, std::uint64_t number, JobNeed need, std::optional<base::WallTime> deadline);
   base::Status load_job(StoreReader& reader, const StoredJob& stored);
   base::Status let_wait(StoreReader& reader, const StoredJob& stored, const v1::StoredSpec& spec);
-  // Resumes a job that ran when the last launcherd ended. An error means that its ranks cannot be found again.
+  // Resumes a job that ran when the last launcherd ended. An error means that the job's ranks cannot be found again.
   base::Status resume_running(StoreReader& reader, const StoredJob& stored, const v1::StoredSpec& spec);
   void give_up(const StoredJob& stored, const v1::StoredSpec& spec, const std::string& why);
   RunningJobOwner owner_of(const base::JobId& id);
   base::Timer deadline_timer(const base::JobId& id, std::optional<base::WallTime> deadline);
 
-  // The host's agent is up, so what the host has is known. Decides what its jobs may use of it.
+  // The host's agent is up, so it has reported its cores and GPUs. Decides what jobs may use there.
   void learn_from_agent(const std::string& host, const BootstrapTarget& target);
   void learn(const std::string& host, const model::NodeShape& shape, const std::string& identity);
   // Decides the job's shares that are due now (settle_shares() of deferred_share.h).
   base::Status settle(OpenJob& job, const std::vector<KnownHost>& hosts, Settling settling);
-  // `done` runs when the disk has the shares. It runs later if other jobs use what this job needs.
+  // `done` runs when the disk holds the shares. If other jobs use what this job needs, `done` runs later.
   void settle_before_launch(const base::JobId& id, const std::vector<KnownHost>& hosts, ShareSettled done);
   void settle_or_wait(const base::JobId& id, const std::vector<KnownHost>& hosts, ShareSettled done);
 
@@ -154,7 +155,7 @@ class JobManager {
   HeldSubmissions held_;
   JobQueue queue_;
   std::map<base::JobId, OpenJob> jobs_;
-  // Jobs whose hosts are up but whose share is still used by other jobs.
+  // A job whose hosts are up, but whose share other jobs still use.
   struct WaitingShare {
     std::string why;
     base::Loop::Task try_again;

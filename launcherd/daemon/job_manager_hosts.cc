@@ -19,7 +19,7 @@ BootstrapTarget target_of(const model::HostSpec& host) {
   return {.name = host.name, .user = host.user, .port = host.port};
 }
 
-// Returns the problem text of a host. `problem` is that of its agent.
+// Returns the problem text of a host. `problem` is the text about its agent.
 std::string problem_of(const SlotHost& host, const std::string& problem) {
   if (host.source == SlotSource::kAwaited)
     return "launcherd is asking it for its GPUs, one slot each; no job starts there before the answer";
@@ -63,7 +63,7 @@ void JobManager::replace_hosts(const std::vector<model::HostSpec>& list) {
     const BootstrapTarget target = target_of(host);
     const v1::AgentState state = surroundings_.pool->state(target);
     if (state == v1::AGENT_STATE_FAILED) hosts_.set_down(host.name, true);
-    // The table has not seen what the agent reported while the host was not in the list.
+    // While the host was not in the list, the table missed what the agent reported.
     if (state == v1::AGENT_STATE_UP) learn_from_agent(host.name, target);
   }
   ask_for_gpus();
@@ -71,7 +71,7 @@ void JobManager::replace_hosts(const std::vector<model::HostSpec>& list) {
   schedule();
 }
 
-// Asks through the hosts' agents, which the first job there would start anyway.
+// Starts the hosts' agents and asks them. The first job there would start the agents anyway.
 void JobManager::ask_for_gpus() {
   for (const model::HostSpec& host : hosts_.awaited()) ask(host);
 }
@@ -162,7 +162,8 @@ void JobManager::learn(const std::string& name, const model::NodeShape& shape, c
   for (auto& [id, job] : jobs_) {
     if (job.running == nullptr || job.running->is_over()) continue;
     const base::Status settled = settle(job, {{name, shape, job.has_run}}, Settling::kHostKnown);
-    // The share is decided again before the job starts. The job then waits, or its start reports the error.
+    // Only log an error. The share is decided again before the job starts, and then the job waits or its start reports
+    // the error.
     if (!settled.ok()) surroundings_.on_line(fmt::format("job {}: {}", id.str(), settled.message()));
   }
   schedule();
@@ -187,7 +188,7 @@ void JobManager::settle_before_launch(const base::JobId& id, const std::vector<K
 
 void JobManager::settle_or_wait(const base::JobId& id, const std::vector<KnownHost>& hosts, ShareSettled done) {
   OpenJob* const job = find(id);
-  // nothing waits for the answer any longer
+  // The job has ended meanwhile, so no code waits for the answer.
   if (job == nullptr || job->running == nullptr || job->running->is_over()) return;
   const base::Status settled = settle(*job, hosts, Settling::kBeforeLaunch);
   if (settled.code() == Code::kUnavailable) {
@@ -197,9 +198,9 @@ void JobManager::settle_or_wait(const base::JobId& id, const std::vector<KnownHo
     return;
   }
   if (!settled.ok() || !(job->has_deferred_share || job->running->has_merged_hosts())) return done(settled);
-  // Batches are committed in order, so the decision is on the disk when this empty batch is.
+  // Batches are committed in order, so the shares are on the disk when this empty batch is.
   store_->record({}, while_alive([this, id, done = std::move(done)](const base::Status& status) {
-                   if (is_open(id)) done(status);  // otherwise its runner is gone
+                   if (is_open(id)) done(status);  // if the job is closed, its runner is gone
                  }));
 }
 

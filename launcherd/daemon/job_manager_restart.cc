@@ -42,7 +42,7 @@ base::Status JobManager::load_job(StoreReader& reader, const StoredJob& stored) 
 }
 
 base::Status JobManager::let_wait(StoreReader& reader, const StoredJob& stored, const v1::StoredSpec& spec) {
-  // check the request by itself first, so that the error is about the job
+  // Check the request alone first, so that the error is about the job.
   MUSTER_RETURN_IF_ERROR(proto::submission_of(spec.request()).status());
   MUSTER_ASSIGN_OR_RETURN(const proto::Submission submission, stored_submission(reader, stored.id));
   JobNeed need = need_of(submission.job, spec.size());
@@ -78,7 +78,7 @@ base::Status JobManager::resume_running(StoreReader& reader, const StoredJob& st
   return base::ok_status();
 }
 
-// Ends a job that cannot continue or begin, because its records cannot be used.
+// Ends a job that cannot start or continue, because its records cannot be used.
 void JobManager::give_up(const StoredJob& stored, const v1::StoredSpec& spec, const std::string& why) {
   const auto submission = proto::submission_of(spec.request());
   OpenJob job{.id = stored.id, .size = spec.size(), .has_ended = true};

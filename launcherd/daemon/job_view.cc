@@ -1,4 +1,4 @@
-// All of job_view.h: stored jobs and ranks become messages.
+// The whole of job_view.h: turns stored jobs and ranks into messages.
 // Read it in this order: job_of, add_ranks, read_job, read_jobs.
 #include "launcherd/daemon/job_view.h"
 
@@ -30,7 +30,7 @@ void add_words(const google::protobuf::RepeatedPtrField<std::string>& words, v1:
 v1::Job job_of(const StoredJob& stored, const v1::StoredSpec& spec) {
   v1::Job job;
   job.set_id(stored.id.str());
-  job.set_state(static_cast<v1::JobState>(stored.state));  // the same numbers (model/job_state.h)
+  job.set_state(static_cast<v1::JobState>(stored.state));  // both enumerations use the same numbers (model/job_state.h)
   add_words(spec.request().spec().command(), job);
   if (job.command().empty()) {
     for (const v1::Role& role : spec.request().spec().roles()) {
@@ -100,8 +100,8 @@ base::Result<v1::StoredSpec> shown_spec(StoreReader& reader, const base::JobId& 
   return spec;
 }
 
-// Cuts the last ranks off if the answer would be too long. `bytes` is the size of the job without ranks. The client
-// asks again for the ranks that are missing.
+// Cuts off the last ranks if the answer would be too long. `bytes` is the size of the job without ranks. The client
+// asks again for the missing ranks.
 void cut_ranks(v1::Job& job, std::size_t bytes) {
   for (int i = 0; i < job.ranks_size(); ++i) {
     bytes += job.ranks(i).ByteSizeLong();

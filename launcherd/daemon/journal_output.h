@@ -1,9 +1,9 @@
-// The output of a job of launcherd, written to its journal. If the journal cannot store output, the output is missing,
-// the failure is reported once, and the job continues. Output that the disk had stored and lost is reported as well.
+// Writes the output of a job of launcherd to its journal. If the journal cannot store output, this class reports the
+// failure once, and the job continues without that output. It also reports output that the disk had confirmed and lost.
 //
 // Owner: RunningJob.
-// Thread: one thread at a time (OutputSink); gone() from any thread.
-// Errors: no write returns an error, so that the job continues.
+// Thread: one thread at a time (OutputSink). Any thread may call lost_bytes().
+// Errors: no write returns an error, because the job must continue.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ class JournalOutput final : public OutputSink {
   base::Status flush() override { return report(journal_->flush()); }
 
   const JournalPast& past() const { return journal_->past(); }
-  // For each host, the bytes of its ranks that the disk had stored and lost.
+  // Returns for each host how many bytes of its ranks the disk had confirmed and lost.
   std::map<std::string, std::uint64_t> lost_bytes() const {
     const std::lock_guard lock(mutex_);
     return lost_bytes_;
@@ -59,7 +59,7 @@ class JournalOutput final : public OutputSink {
 
   const std::unique_ptr<JournalSink> journal_;
   const std::function<void(const base::Status&)> on_failure_;
-  mutable std::mutex mutex_;  // guards gone_
+  mutable std::mutex mutex_;  // guards lost_bytes_
   std::map<std::string, std::uint64_t> lost_bytes_;
 };
 

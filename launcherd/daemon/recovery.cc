@@ -37,7 +37,7 @@ bool read_share(const v1::HostShare& from, std::optional<model::HostShare>& shar
   return true;
 }
 
-// Returns whether every entry is its own first, or names an earlier entry that is its own first.
+// Returns whether every entry refers to itself, or to an earlier entry that refers to itself.
 bool are_firsts(const google::protobuf::RepeatedField<std::int32_t>& first_of) {
   for (int i = 0; i < first_of.size(); ++i) {
     const int first = first_of.Get(i);

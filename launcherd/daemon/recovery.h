@@ -1,5 +1,5 @@
-// The record that launcherd stores about a running job, so that the next launcherd finds its ranks again. Its bytes are
-// a proto JobRecovery. The job store keeps them among its secrets (docs/adr/0011).
+// The record by which the next launcherd finds the ranks of a running job again. The bytes are a proto JobRecovery. The
+// job store keeps them among its secrets (docs/adr/0011).
 //
 // Thread: any. Pure functions.
 #pragma once
@@ -24,7 +24,7 @@ struct Recovery {
 };
 
 std::string recovery_bytes(const Recovery& recovery);
-// DATA_LOSS: the bytes are no valid recovery.
+// DATA_LOSS: the bytes are not a valid recovery.
 base::Result<Recovery> recovery_of(const std::string& bytes);
 
 }  // namespace muster::launcherd::daemon

@@ -12,7 +12,7 @@ namespace muster::launcherd::inline daemon {
 namespace {
 
 constexpr std::chrono::minutes kPeriod{1};
-// Jobs removed in one turn of the loop. The limit is needed because their files are removed on the loop.
+// Number of jobs removed in one turn of the loop. It is limited because the loop thread removes their files.
 constexpr int kMostOfATurn = 100;
 
 }  // namespace
@@ -64,7 +64,7 @@ void Retention::load() {
   load_page("");
   store_->read<Jobs>([directory = jobs_directory_](StoreReader& reader) { return find_unknown(reader, directory); },
                      [this, is_alive = std::weak_ptr<bool>(is_alive_)](base::Result<Jobs> unknown) {
-                       // Other components report an unreadable store.
+                       // Ignore the error, because other components report an unreadable store.
                        if (is_alive.expired() || !unknown.ok()) return;
                        unknown_ = *std::move(unknown);
                        forget_due();
@@ -74,7 +74,8 @@ void Retention::load() {
 void Retention::load_page(const std::string& token) {
   store_->read<Page>([token](StoreReader& reader) { return read_page(reader, token); },
                      [this, is_alive = std::weak_ptr<bool>(is_alive_)](base::Result<Page> page) {
-                       // Other components report an unreadable store. Jobs that are not found now are kept.
+                       // Ignore the error, because other components report an unreadable store. Jobs that are not found
+                       // now are kept.
                        if (is_alive.expired() || !page.ok()) return;
                        due_.merge(page->ended);
                        forget_due();

@@ -1,5 +1,5 @@
-// Removes ended jobs when their retention is over: their records in the store, and their output. At the start it also
-// removes the output of jobs without records. Such output is left if launcherd is killed between the two steps.
+// Removes ended jobs when their retention time is over: their records in the store, and their output. At the start it
+// also removes output without records, which stays behind if launcherd is killed between the two steps.
 //
 // Owner: Daemon.
 // Thread: loop thread only; the store reads on its own thread.
@@ -28,7 +28,7 @@ class Retention {
   void add(const base::JobId& job, base::WallTime forget_at);
   // Finds the jobs that ended under earlier launcherds, one page at a time.
   void load();
-  // Removes what is due. A timer calls it every minute.
+  // Removes jobs whose time has passed. A timer calls it every minute.
   void forget_due();
 
  private:

@@ -1,4 +1,4 @@
-// All of RunningJob, and functions that make the changes which end a job.
+// The whole of RunningJob, and functions that build the changes which end a job.
 // Read it in this order: start, open_output, make_job, make_agents, Steps (events become records), on_finished, end.
 #include "launcherd/daemon/running_job.h"
 
@@ -22,7 +22,7 @@ namespace muster::launcherd::inline daemon {
 namespace {
 
 constexpr std::size_t kSecretBytes = 32;
-// Limit of the bytes that bindings of ranks take in one answer (job_view.h has the limit of the rest).
+// Limit on the bytes of rank bindings in one answer. job_view.h has the limit for the rest.
 constexpr std::size_t kMostBindings = std::size_t{512} << 10;
 
 model::JobTrigger trigger_of(model::JobState final_state) {
@@ -148,7 +148,7 @@ void RunningJob::start(model::JobSpec job, const proto::LaunchRequests& wishes) 
   if (!failed.ok()) start_failed(failed);
 }
 
-// Ends a job of which nothing runs.
+// Ends a job that runs nothing yet.
 void RunningJob::start_failed(const base::Status& why) {
   model::JobEnded ended;
   ended.job_id = id_.str();
@@ -195,7 +195,7 @@ void RunningJob::make_job(model::JobSpec job, const proto::LaunchRequests& wishe
   options.attempt = attempt_;
   options.ends_at = wishes.deadline;
   options.never_staged = surroundings_.state_directory;
-  options.may_leave = false;  // the next job gets its slots as soon as it has ended
+  options.may_leave = false;  // the next job gets the slots as soon as this job has ended
   options.shares = [this](const std::vector<KnownHost>& hosts, ShareAnswer answer) {
     record_merges(hosts);
     if (!owner_.settle_shares) return answer(placement_);
@@ -220,7 +220,7 @@ void RunningJob::make_job(model::JobSpec job, const proto::LaunchRequests& wishe
       [this, pooled = std::move(pooled)](int attempt) { return make_agents(pooled, attempt); }, sink_.get(), observer);
 }
 
-// Stores which hosts are the same, before any rank starts. The next launcherd must know which agents have ranks.
+// Stores which names mean the same host, before any rank starts. The next launcherd must know which agents have ranks.
 void RunningJob::record_merges(const std::vector<KnownHost>& hosts) {
   if (has_merged_hosts() || std::ranges::all_of(hosts, &std::string::empty, &KnownHost::kept_as)) return;
   first_of_.resize(placement_.hosts.size());
@@ -251,7 +251,7 @@ std::shared_ptr<JobAgents> RunningJob::make_agents(PooledJob pooled, int attempt
         return expected;
       };
     } else {
-      sink_->begin_attempt(attempt);  // the disk has lost the record of this attempt's begin
+      sink_->begin_attempt(attempt);  // the disk has lost the record of the attempt's beginning
     }
   }
   return surroundings_.pool->agents_for(std::move(pooled));
@@ -310,12 +310,12 @@ void RunningJob::describe(v1::Job& job) const {
     proto::set_binding(bound_[number], *job.mutable_ranks(i));
     bytes += job.ranks(i).binding().ByteSizeLong();
     if (bytes <= kMostBindings || i == 0) continue;
-    // the client asks again, starting at the first rank that is missing
+    // The client asks again, starting at the first missing rank.
     job.mutable_ranks()->DeleteSubrange(i, job.ranks_size() - i);
   }
 }
 
-// Moves the state by the state table. nullopt if the state stays.
+// Moves the state by the state table. nullopt if the state does not change.
 std::optional<JobStep> RunningJob::step(model::JobTrigger trigger, const std::string& reason) {
   const auto moved = model::next_state(state_, trigger);
   if (!moved) return std::nullopt;
@@ -377,7 +377,7 @@ struct RunningJob::Steps {
     if (v1::HostStatus* const status = host(suspect.host)) status->set_suspect(suspect.suspect);
     running.record_event(event, {}, {});
   }
-  // Returns whether the store has this step already, from an earlier launcherd.
+  // Returns whether an earlier launcherd has stored this step already.
   bool is_known(int rank, bool is_end) const {
     const auto known = running.known_ranks_.find(rank);
     return known != running.known_ranks_.end() && (!is_end || model::is_final(known->second));
@@ -411,7 +411,7 @@ struct RunningJob::Steps {
     running.bound_.clear();
     running.record_event(event, running.step(model::JobTrigger::kRestart, restarting.reason), {});
   }
-  // This class creates these events itself.
+  // RunningJob creates these events itself.
   void operator()(const model::JobStarting&) const {}
   void operator()(const model::JobEnded&) const {}
   void operator()(const model::JobStateChanged&) const {}
@@ -432,7 +432,7 @@ std::string RunningJob::end_reason(const JobOutcome& outcome) const {
   return fmt::format("rank {} on {}: {}", root.rank, root.host, model::describe(root));
 }
 
-// Adds to the reason which output can no longer be read.
+// Appends which output is lost.
 std::string RunningJob::with_lost_output(std::string reason) const {
   for (const auto& [host, bytes] : sink_->lost_bytes()) {
     if (!reason.empty()) reason += "; ";
@@ -451,7 +451,7 @@ void RunningJob::on_finished(const JobOutcome& outcome) {
 
 void RunningJob::end(model::JobState state, const std::string& reason, const model::JobEnded& ended) {
   is_over_ = true;
-  // By the state table only a job that is stopping can end as killed, so store the stop first.
+  // The state table allows only a stopping job to end as killed, so store the stop first.
   if (!model::next_state(state_, trigger_of(state))) {
     record_event(model::JobStopping{reason}, step(model::JobTrigger::kStop, reason), {});
   }

@@ -1,9 +1,9 @@
-// One job of launcherd from the moment that it has slots. It owns the job's runner and output, and turns what the
-// runner reports into events for the store.
+// One job of launcherd, from the moment at which it has slots. It owns the job's runner and output, and turns the
+// runner's reports into events for the store.
 //
 // Owner: JobManager.
-// Thread: loop thread only. The job calls the owner's functions from within its own. The owner must not destroy the job
-// there; it posts instead.
+// Thread: loop thread only. It calls the owner's functions from within its own functions. The owner must not destroy it
+// there, but post the destruction.
 #pragma once
 
 #include <functional>
@@ -37,9 +37,9 @@ struct JobSurroundings {
   const base::Clock* clock = nullptr;
   LogReader* logs = nullptr;
   HostPool* pool = nullptr;
-  std::string state_directory;                           // absolute; files from there are never staged
+  std::string state_directory;                           // absolute; files below it are never staged
   std::string jobs_directory;                            // <state>/jobs; exists
-  bool more_hosts_may_join = false;                      // agents of more hosts may connect by themselves
+  bool more_hosts_may_join = false;                      // agents of further hosts may connect by themselves
   std::function<void(const std::string& line)> on_line;  // for launcherd's own log
 };
 
@@ -47,13 +47,13 @@ struct JobSurroundings {
 std::string job_directory(const JobSurroundings& surroundings, const base::JobId& id);
 std::string journal_path(const JobSurroundings& surroundings, const base::JobId& id);
 
-// The changes that end a job without a runner, or whose runner has finished: its last state, and JobEnded.
+// Returns the changes that end a job without a runner, or whose runner has finished: its last state, and JobEnded.
 Batch end_of_job(const base::JobId& id, int attempt, model::JobState state, const std::string& reason,
                  const model::JobEnded& ended, base::WallTime now);
 Batch end_without_ranks(const base::JobId& id, int attempt, model::JobState state, int exit_code,
                         const std::string& reason, base::WallTime now);
 
-// A job that an earlier launcherd began, as the store has it.
+// A stored job that an earlier launcherd began.
 struct ResumedJob {
   StoredJob job;
   Recovery recovery;
@@ -63,10 +63,10 @@ struct ResumedJob {
 using ShareSettled = std::function<void(const base::Status&)>;
 
 struct RunningJobOwner {
-  std::function<void(Batch)> record;  // stores what has happened
+  std::function<void(Batch)> record;  // stores events
   std::function<void()> on_ended;     // called after the last record
-  // Decides the job's shares of hosts, now that what they have is known. `done` runs when the disk has them. It may
-  // have to wait until other jobs end.
+  // Decides the job's shares of hosts that are now known. `done` runs when the disk has them, which may be only after
+  // other jobs end.
   std::function<void(const std::vector<KnownHost>&, ShareSettled done)> settle_shares{};
 };
 
@@ -76,34 +76,34 @@ class RunningJob final : private JobObserver {
   RunningJob(const JobSurroundings& surroundings, ResumedJob resumed, RunningJobOwner owner);
   ~RunningJob() override;
 
-  // The event that changes its state to STARTING.
+  // Returns the event that changes the job's state to STARTING.
   NewEvent starting(base::WallTime now) const;
   NewRecovery recovery() const;
-  // Starts the job once both are stored, or resumes a job that an earlier launcherd began. An error ends the job,
-  // perhaps within this call, and becomes the reason of its end.
+  // Call it once starting() and recovery() are stored. It starts the job, or resumes one that an earlier launcherd
+  // began. An error ends the job, perhaps within this call, and becomes the reason of its end.
   void start(model::JobSpec job, const proto::LaunchRequests& wishes);
   void start_failed(const base::Status& why);
-  // Call it instead if the start cannot be stored. The job then ends like a waiting one.
+  // Call it instead of start() if the start cannot be stored. The job then ends like a waiting one.
   void start_refused(const base::Status& why);
 
-  // Stops the job. `reason` is for example "killed" or "its deadline has passed". A second call kills at once. It may
-  // be called before start().
+  // Stops the job. `reason` is for example "killed" or "its deadline has passed". A second call kills at once. A call
+  // before start() is allowed.
   void stop(StopCause cause, const std::string& reason);
   base::Status signal_ranks(int signo);
   base::Status stacks(const std::vector<int>& ranks, std::function<void(v1::ProcessStack)> on_process,
                       base::Loop::Task done);
 
   const model::Placement& placement() const { return placement_; }
-  // Sets the job's share of a host that was not known when the job started. The next recovery() includes it.
+  // Sets the job's share of a host that was unknown when the job started. The next recovery() includes it.
   void set_share(const std::string& host, const std::optional<model::HostShare>& share);
-  // True if two of its hosts are the same host. recovery() includes that.
+  // True if two names of its hosts mean the same host. recovery() includes that.
   bool has_merged_hosts() const { return !first_of_.empty(); }
   // True if its ranks continue when launcherd ends.
   bool holds() const { return is_held_; }
   model::JobState state() const { return state_; }
-  // True after its last record and on_ended. Nothing of it changes from then on.
+  // True after the last record and on_ended. From then on nothing changes.
   bool is_over() const { return is_over_; }
-  // Adds what the store does not know: its hosts, and the hosts of ranks that wait.
+  // Adds what the store does not know: the job's hosts, and the hosts of waiting ranks.
   void describe(v1::Job& job) const;
 
  private:
@@ -128,7 +128,7 @@ class RunningJob final : private JobObserver {
   void on_event(const model::JobEvent& event) override;
 
   std::string host_of(int rank) const;  // empty if the job has no such rank
-  struct Steps;                         // applies an event; one function for each kind
+  struct Steps;                         // applies an event; it has one function for each kind
 
   const JobSurroundings& surroundings_;
   const base::JobId id_;
@@ -140,7 +140,7 @@ class RunningJob final : private JobObserver {
   std::vector<int> first_of_;  // LaunchOptions::resumed_first_of of this attempt
   bool is_held_ = true;
   std::optional<ResumedJob> resumed_;                        // set during an attempt that an earlier launcherd began
-  std::map<int, model::RankState> known_ranks_;              // what the store has of resumed_'s ranks
+  std::map<int, model::RankState> known_ranks_;              // what the store knows about resumed_'s ranks
   std::vector<v1::HostStatus> hosts_;                        // in the order of placement_.hosts
   std::unordered_map<std::string, std::size_t> host_index_;  // by name
   std::vector<std::size_t> host_of_rank_;
@@ -151,7 +151,7 @@ class RunningJob final : private JobObserver {
   bool is_over_ = false;
 
   std::unique_ptr<JournalOutput> sink_;
-  std::unique_ptr<RestartingJob> job_;  // last member: its threads end before what they use
+  std::unique_ptr<RestartingJob> job_;  // last member, because its threads use the others until they end
 };
 
 }  // namespace muster::launcherd::daemon

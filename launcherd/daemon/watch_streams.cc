@@ -34,7 +34,7 @@ void WatchStreams::changed(const base::JobId& job) {
   }
 }
 
-// Reads the state first, then the events. Everything that happened before the state was read is then among the events.
+// Reads the state before the events. So the events include everything that happened before the state was read.
 base::Result<WatchStreams::Page> WatchStreams::read_page(StoreReader& reader, const base::JobId& job,
                                                          std::uint64_t after) {
   MUSTER_ASSIGN_OR_RETURN(const StoredJob stored, reader.job(job));

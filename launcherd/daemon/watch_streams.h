@@ -1,5 +1,5 @@
 // Streams the events of jobs to clients that watch them. Each client gets the events of one job from the store, page by
-// page. It gets the next page when the transport has sent the last one, so a slow client uses no memory.
+// page. A client gets the next page when the transport has sent the last one, so a slow client uses no memory.
 //
 // Owner: Daemon.
 // Thread: loop thread only.
@@ -23,7 +23,7 @@ class WatchStreams {
 
   // Sends the events of `job` from number `from` until its last one. If no such job exists, `replies` gets NOT_FOUND.
   Gone watch(const base::JobId& job, std::uint64_t from, Replies<v1::Event> replies);
-  // Call it when something of the job was stored.
+  // Call it when an event of the job was stored.
   void changed(const base::JobId& job);
 
  private:
