@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/gate.h"
 #include "base/thread.h"
 
 namespace muster::base {
@@ -16,8 +17,8 @@ struct DiskThread::State {
   std::condition_variable over{};
   std::deque<Work> work{};
   std::shared_ptr<void> kept{};
-  std::shared_ptr<char> alive{};  // liveness token; expires with the DiskThread
-  Loop* loop = nullptr;           // valid until `stop`
+  Gate gate{};           // closed when the DiskThread is destroyed; guarded by mutex
+  Loop* loop = nullptr;  // valid until `stop`
   std::atomic<bool> stop = false;
   bool is_over = false;
 };
@@ -25,7 +26,6 @@ struct DiskThread::State {
 Result<std::unique_ptr<DiskThread>> DiskThread::start(Loop& loop, std::shared_ptr<void> kept) {
   auto state = std::make_shared<State>();
   state->kept = std::move(kept);
-  state->alive = std::make_shared<char>();
   state->loop = &loop;
   std::unique_ptr<DiskThread> disk(new DiskThread(state));
   auto thread = start_thread([state] { serve(*state); });
@@ -42,7 +42,7 @@ DiskThread::~DiskThread() {
   std::unique_lock lock(state_->mutex);
   state_->stop = true;
   state_->loop = nullptr;
-  state_->alive.reset();
+  state_->gate.close();
   state_->wake.notify_one();
   const bool is_over = state_->over.wait_for(lock, kPatience, [this] { return state_->is_over; });
   lock.unlock();
@@ -74,9 +74,7 @@ void DiskThread::serve(State& state) {
     work = nullptr;
     lock.lock();
     if (state.stop) break;
-    state.loop->post([alive = std::weak_ptr<char>(state.alive), task = std::move(task)] {
-      if (alive.lock()) task();
-    });
+    state.loop->post(state.gate.wrap(std::move(task)));
   }
   std::deque<Work> forgotten = std::exchange(state.work, {});
   std::shared_ptr<void> kept = std::exchange(state.kept, nullptr);
