@@ -186,9 +186,7 @@ void GpuRelease::begin(EndedProcesses ended, Done done) {
 // memory.
 void GpuRelease::look() {
   is_stale_ = reader_.is_asking();
-  reader_.ask([this, alive = std::weak_ptr<char>(alive_)](const base::Result<GpuReport>& report) {
-    if (alive.lock()) judge(report);
-  });
+  reader_.ask(gate_.wrap([this](const base::Result<GpuReport>& report) { judge(report); }));
 }
 
 void GpuRelease::judge(const base::Result<GpuReport>& report) {

@@ -18,7 +18,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -28,6 +27,7 @@
 #include "agent/gpus/given_gpus.h"
 #include "agent/gpus/gpu_names.h"
 #include "agent/gpus/reader.h"
+#include "base/gate.h"
 #include "base/loop.h"
 
 namespace muster::agent::inline gpus {
@@ -138,7 +138,7 @@ class GpuRelease {
   bool is_stale_ = false;         // the question under way began before this object asked
   base::Timer deadline_;
   base::Timer again_;
-  const std::shared_ptr<char> alive_ = std::make_shared<char>();
+  base::Gate gate_;
 };
 
 }  // namespace muster::agent::gpus

@@ -23,9 +23,9 @@ void JobGpus::launch(const std::vector<SpawnRequest>& requests) {
 // The question may run beside the ranks, because a rank needs much longer until it has its first memory.
 void JobGpus::look() {
   if (host_.seen) return learn(*host_.seen);
-  host_.reader->ask([this, alive = std::weak_ptr<char>(alive_)](const base::Result<gpus::GpuReport>& report) {
-    if (alive.lock() && report.ok()) learn(*report);
-  });
+  host_.reader->ask(gate_.wrap([this](const base::Result<gpus::GpuReport>& report) {
+    if (report.ok()) learn(*report);
+  }));
 }
 
 void JobGpus::learn(const gpus::GpuReport& report) {

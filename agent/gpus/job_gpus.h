@@ -18,6 +18,7 @@
 #include "agent/gpus/gpu_release.h"
 #include "agent/launch/spawn_request.h"
 #include "agent/process/warden_events.h"
+#include "base/gate.h"
 #include "base/loop.h"
 
 namespace muster::agent::inline gpus {
@@ -66,7 +67,7 @@ class JobGpus {
   std::map<pid_t, std::string> on_gpus_;
   std::optional<GpusBefore> before_;
   std::unique_ptr<GpuRelease> release_;  // set during the wait
-  const std::shared_ptr<char> alive_ = std::make_shared<char>();
+  base::Gate gate_;
 };
 
 }  // namespace muster::agent::gpus

@@ -42,14 +42,13 @@ void LoadReport::ask_gpus() {
   if (gpus_.reader == nullptr) return;
   if (has_failed_ && !gpus_.reader->question().files && ++passed_over_ < kFailedPeriods) return;
   passed_over_ = 0;
-  gpus_.reader->ask([this, alive = std::weak_ptr<char>(alive_)](const base::Result<gpus::GpuReport>& report) {
-    if (!alive.lock()) return;
+  gpus_.reader->ask(gate_.wrap([this](const base::Result<gpus::GpuReport>& report) {
     seen_.reset();
     if (report.ok()) seen_ = *report;
     has_failed_ = report.ok() ? report->driver.empty() : report.status().code() != base::Code::kDeadlineExceeded;
     if (gpus_.reader->question().nvidia)
       problem_ = base::valid_utf8(report.ok() ? report->problem : report.status().message());
-  });
+  }));
 }
 
 }  // namespace muster::agent::host

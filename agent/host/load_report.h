@@ -9,7 +9,6 @@
 
 #include <chrono>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,6 +16,7 @@
 
 #include "agent/gpus/reader.h"
 #include "agent/host/host_load.h"
+#include "base/gate.h"
 #include "base/loop.h"
 #include "model/node_shape.h"
 
@@ -61,7 +61,7 @@ class LoadReport {
   int passed_over_ = 0;  // periods without a question since it failed
   base::Timer timer_;
   std::optional<v1::HostLoad> told_;
-  const std::shared_ptr<char> alive_ = std::make_shared<char>();
+  base::Gate gate_;
 };
 
 }  // namespace muster::agent::host

@@ -35,27 +35,20 @@ bool PmiNames::take(int rank, const PmiCommand& command) {
 }
 
 void PmiNames::answer(int rank, const std::string& line) {
-  loop_.post([this, rank, line, alive = std::weak_ptr<char>(alive_)] {
-    if (alive.lock()) answer_(rank, line);
-  });
+  loop_.post(gate_.wrap([this, rank, line] { answer_(rank, line); }));
 }
 
 void PmiNames::get(const std::string& service, Found found) {
-  keys_.get(kNamesScope, key_of_service(service),
-            [this, found = std::move(found), alive = std::weak_ptr<char>(alive_)](auto value) {
-              if (!alive.lock()) return;
-              // Continue on the loop. The keys may not be called from within their own answer.
-              loop_.post([found, value = std::move(value), alive] {
-                if (alive.lock()) found(value);
-              });
-            });
+  keys_.get(kNamesScope, key_of_service(service), gate_.wrap([this, found = std::move(found)](auto value) {
+    // Continue on the loop. The keys may not be called from within their own answer.
+    loop_.post(gate_.wrap([found, value = std::move(value)] { found(value); }));
+  }));
 }
 
 std::function<void(base::Status)> PmiNames::answer_of_keys(int rank, const char* result) {
-  return [this, rank, result, alive = std::weak_ptr<char>(alive_)](const base::Status& status) {
-    if (!alive.lock()) return;
+  return gate_.wrap([this, rank, result](const base::Status& status) {
     answer(rank, status.ok() ? fmt::format("cmd={} rc=0 msg=success\n", result) : refusal(result, "not_stored"));
-  };
+  });
 }
 
 void PmiNames::publish(int rank, const std::string& service, const std::string& port) {

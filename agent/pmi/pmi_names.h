@@ -7,11 +7,11 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <string>
 #include <utility>
 
 #include "agent/pmi/pmi_line.h"
+#include "base/gate.h"
 #include "base/loop.h"
 #include "base/status.h"
 #include "rendezvous/horovod_keys.h"
@@ -42,7 +42,7 @@ class PmiNames {
   base::Loop& loop_;
   rendezvous::HorovodKeys& keys_;
   const Answer answer_;
-  const std::shared_ptr<char> alive_ = std::make_shared<char>();
+  base::Gate gate_;
 };
 
 }  // namespace muster::agent::pmi

@@ -44,23 +44,20 @@ Names::~Names() {
 
 // The keys may call back from within another put, where they may not be called. So continue on the loop.
 Names::Continue Names::later_value(const std::shared_ptr<Request>& request, Continue next) {
-  return
-      [this, request, next = std::move(next), alive = std::weak_ptr<char>(alive_)](base::Result<HorovodValue> value) {
-        if (!alive.lock()) return;
-        loop_.post([this, request, next, value = std::move(value), alive] {
-          if (alive.lock() && open_.contains(request->id)) next(value);
-        });
-      };
+  return gate_.wrap([this, request, next = std::move(next)](base::Result<HorovodValue> value) {
+    loop_.post(gate_.wrap([this, request, next, value = std::move(value)] {
+      if (open_.contains(request->id)) next(value);
+    }));
+  });
 }
 
 std::function<void(base::Status)> Names::later_done(const std::shared_ptr<Request>& request,
                                                     std::function<void(base::Status)> next) {
-  return [this, request, next = std::move(next), alive = std::weak_ptr<char>(alive_)](base::Status status) {
-    if (!alive.lock()) return;
-    loop_.post([this, request, next, status = std::move(status), alive] {
-      if (alive.lock() && open_.contains(request->id)) next(status);
-    });
-  };
+  return gate_.wrap([this, request, next = std::move(next)](base::Status status) {
+    loop_.post(gate_.wrap([this, request, next, status = std::move(status)] {
+      if (open_.contains(request->id)) next(status);
+    }));
+  });
 }
 
 void Names::finish(const std::shared_ptr<Request>& request, NameStatus status) {
@@ -68,9 +65,7 @@ void Names::finish(const std::shared_ptr<Request>& request, NameStatus status) {
   open_.erase(request->id);
   request->answer.id = request->id;
   request->answer.status = static_cast<int>(status);
-  loop_.post([this, request, alive = std::weak_ptr<char>(alive_)] {
-    if (alive.lock()) answer_(std::move(request->answer));
-  });
+  loop_.post(gate_.wrap([this, request] { answer_(std::move(request->answer)); }));
 }
 
 void Names::publish(const NamePublish& asked) {
@@ -112,10 +107,10 @@ void Names::look_up(const NameLookUp& asked) {
   if (asked.waits && asked.seconds > 0) {
     request->limit = loop_.after(std::chrono::seconds(asked.seconds), [this, weak = std::weak_ptr(request)] {
       // Post it: the answer destroys the timer that calls this.
-      loop_.post([this, weak, alive = std::weak_ptr<char>(alive_)] {
+      loop_.post(gate_.wrap([this, weak] {
         const auto late = weak.lock();
-        if (alive.lock() && late != nullptr && open_.contains(late->id)) finish(late, NameStatus::kMissing);
-      });
+        if (late != nullptr && open_.contains(late->id)) finish(late, NameStatus::kMissing);
+      }));
     });
   }
   look_up_next(request);

@@ -17,6 +17,7 @@
 #include <string>
 
 #include "agent/pmix/messages.h"
+#include "base/gate.h"
 #include "base/loop.h"
 #include "base/status.h"
 #include "rendezvous/horovod_keys.h"
@@ -61,7 +62,7 @@ class Names {
   const Answer answer_;
   std::map<std::uint64_t, std::shared_ptr<Request>> open_;
   std::map<int, std::set<std::string>> published_;  // names that ranks of this host have published, by rank
-  const std::shared_ptr<char> alive_ = std::make_shared<char>();
+  base::Gate gate_;
 };
 
 }  // namespace muster::agent::pmix

@@ -133,17 +133,13 @@ void Service::follow_wishes() {
 void Service::follow_wishes_of(int rank) {
   waits_.push_back(keys_.wait(kScope, wish_key(rank), [this, rank](const auto& wish) {
     if (!wish.ok()) return;
-    loop_.post([this, rank, alive = std::weak_ptr<char>(alive_)] {
-      if (alive.lock()) send(WantRankData{rank});
-    });
+    loop_.post(gate_.wrap([this, rank] { send(WantRankData{rank}); }));
   }));
 }
 
 void Service::add_world(const AddWorld& world) {
   const auto answer = [&](const std::string& error) {
-    loop_.post([this, first = world.first, error, alive = std::weak_ptr<char>(alive_)] {
-      if (alive.lock()) events_.on_world_added(first, error);
-    });
+    loop_.post(gate_.wrap([this, first = world.first, error] { events_.on_world_added(first, error); }));
   };
   if (world.placement.hosts.size() != job_.placement.hosts.size()) return answer("the lists of hosts differ");
   if (has_failed_) return answer("PMIx is not served here");
@@ -188,9 +184,7 @@ void Service::flush() {
   } else if (!writable_.armed()) {
     writable_ = loop_.on_writable(socket_->fd(), [this] {
       // Post it: the call may cancel the watch that calls this.
-      loop_.post([this, alive = std::weak_ptr<char>(alive_)] {
-        if (alive.lock()) flush();
-      });
+      loop_.post(gate_.wrap([this] { flush(); }));
     });
   }
 }
@@ -318,11 +312,11 @@ void Service::enter_next(const std::string& name) {
 
 void Service::on(const RankDataWanted& wanted) {
   keys_.put(kScope, wish_key(wanted.rank), rendezvous::make_horovod_value("1"),
-            [this, id = wanted.id, alive = std::weak_ptr<char>(alive_)](const base::Status& put) {
-              if (put.ok() || !alive.lock()) return;
+            gate_.wrap([this, id = wanted.id](const base::Status& put) {
+              if (put.ok()) return;
               events_.on_problem("Open MPI's ranks could not ask for each other: " + put.message());
               found(id, put);
-            });
+            }));
   waits_.push_back(
       keys_.wait(kScope, data_key(wanted.rank), [this, id = wanted.id](const auto& value) { found(id, value); }));
 }
@@ -331,9 +325,7 @@ void Service::on(const RankDataWanted& wanted) {
 void Service::found(std::uint64_t id, const base::Result<rendezvous::HorovodValue>& value) {
   RankDataFound answer{.id = id, .is_ok = value.ok() && (*value)->starts_with(kHas), .blob = {}};
   if (answer.is_ok) answer.blob = (*value)->substr(1);
-  loop_.post([this, answer = std::move(answer), alive = std::weak_ptr<char>(alive_)] {
-    if (alive.lock()) send(answer);
-  });
+  loop_.post(gate_.wrap([this, answer = std::move(answer)] { send(answer); }));
 }
 
 // A refusal is published, too, because the asking host waits for one or the other.
@@ -344,11 +336,11 @@ void Service::on(const RankData& data) {
 void Service::publish(int rank, std::string value) {
   const bool has_any = value.front() == kHas;
   keys_.put(kScope, data_key(rank), rendezvous::make_horovod_value(std::move(value)),
-            [this, rank, has_any, alive = std::weak_ptr<char>(alive_)](const base::Status& put) {
-              if (put.ok() || !alive.lock()) return;
+            gate_.wrap([this, rank, has_any](const base::Status& put) {
+              if (put.ok()) return;
               events_.on_problem("data that an Open MPI rank published was not delivered: " + put.message());
               if (has_any) publish(rank, std::string(1, kHasNone));
-            });
+            }));
 }
 
 void Service::on(const RankText& text) {

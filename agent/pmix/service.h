@@ -23,6 +23,7 @@
 #include "agent/pmix/names.h"
 #include "agent/process/message_socket.h"
 #include "base/env.h"
+#include "base/gate.h"
 #include "base/loop.h"
 #include "base/status.h"
 #include "rendezvous/checked_listener.h"
@@ -138,7 +139,7 @@ class Service {
   std::map<int, bool> is_open_;  // ranks that have connected; false if they have also finalized
   std::map<std::string, std::deque<FenceEntered>> fences_;  // by name; only the first of each queue is entered
   std::vector<rendezvous::HorovodKeys::WaitId> waits_;
-  const std::shared_ptr<char> alive_ = std::make_shared<char>();
+  base::Gate gate_;
 };
 
 }  // namespace muster::agent::pmix
