@@ -127,9 +127,7 @@ void HostFence::close(const std::shared_ptr<Fence>& fence, base::Result<Blobs> r
 }
 
 void HostFence::answer(std::function<void()> task) {
-  loop_.post([alive = std::weak_ptr<char>(alive_), task = std::move(task)] {
-    if (alive.lock()) task();
-  });
+  loop_.post(gate_.wrap(std::move(task)));
 }
 
 }  // namespace muster::rendezvous

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "base/gate.h"
 #include "base/loop.h"
 #include "base/status.h"
 #include "rendezvous/horovod_keys.h"
@@ -56,7 +57,7 @@ class HostFence {
   const int own_host_;
   std::map<std::string, std::uint64_t> entered_;  // by name, how often this host has entered
   std::map<std::string, std::shared_ptr<Fence>> open_;
-  const std::shared_ptr<char> alive_ = std::make_shared<char>();
+  base::Gate gate_;
 };
 
 }  // namespace muster::rendezvous
