@@ -239,9 +239,7 @@ void StageSource::run(const base::DiskThread::Work& work) {
   if (thread_ == nullptr) {
     auto thread = base::DiskThread::start(loop_);
     if (!thread.ok()) {
-      loop_.post([alive = std::weak_ptr<char>(alive_), task = work(false)] {
-        if (alive.lock()) task();
-      });
+      loop_.post(gate_.wrap(work(false)));
       return;
     }
     thread_ = std::move(*thread);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/disk_thread.h"
+#include "base/gate.h"
 #include "base/loop.h"
 #include "base/status.h"
 #include "proto/muster/v1/agent.pb.h"
@@ -72,8 +73,8 @@ class StageSource {
 
   base::Loop& loop_;
   const std::string never_staged_;
-  const std::shared_ptr<char> alive_ = std::make_shared<char>();
   std::unique_ptr<base::DiskThread> thread_;  // started by the first request
+  base::Gate gate_;
 };
 
 }  // namespace muster::launcherd::stage
