@@ -8,6 +8,7 @@
 #include <climits>
 
 #include "base/file.h"
+#include "base/gate.h"
 #include "base/strings.h"
 #include "launcherd/daemon/daemon_api.h"
 #include "launcherd/daemon/dialled_hosts.h"
@@ -68,7 +69,7 @@ struct Daemon::Parts {
 
   base::Loop& loop;
   // First member, because threads of the parts below use it until they end.
-  const std::shared_ptr<char> alive = std::make_shared<char>();
+  const base::Gate gate;
   StateDirectory directory;
   std::vector<std::string> addresses;
   std::unique_ptr<JobStore> store;
@@ -92,9 +93,7 @@ struct Daemon::Parts {
   // Posts a task to the loop; any thread may call it. The task does nothing once this object is destroyed.
   template <typename Task>
   void post(Task task) {
-    loop.post([weak = std::weak_ptr(alive), task = std::move(task)] {
-      if (weak.lock() != nullptr) task();
-    });
+    loop.post(gate.wrap(std::move(task)));
   }
   base::Status open_store(const base::Clock& clock, const DaemonOptions& options);
   base::Status serve(const base::Clock& clock, const DaemonOptions& options, ApiListeners listeners);

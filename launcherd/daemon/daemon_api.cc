@@ -40,9 +40,7 @@ void DaemonApi::resolve(const std::string& job, Resolved resolved) {
     return;
   }
   parts_.store->read<base::JobId>([job](StoreReader& reader) { return reader.job_by_prefix(job); },
-                                  [resolved, is_alive = std::weak_ptr<bool>(is_alive_)](base::Result<base::JobId> id) {
-                                    if (!is_alive.expired()) resolved(std::move(id));
-                                  });
+                                  gate_.wrap(resolved));
 }
 
 void DaemonApi::refuse_ended(const base::JobId& id, std::function<void(base::Status)> refuse) {
@@ -68,32 +66,30 @@ void DaemonApi::get_job(const v1::GetJobRequest& request, Reply<v1::Job> reply) 
       return;
     }
     parts_.store->read<v1::Job>([id = *id, request](StoreReader& reader) { return read_job(reader, id, request); },
-                                [this, reply, is_alive = std::weak_ptr<bool>(is_alive_)](base::Result<v1::Job> job) {
-                                  if (is_alive.expired()) return;
+                                gate_.wrap([this, reply](base::Result<v1::Job> job) {
                                   if (job.ok()) {
                                     parts_.jobs->describe(*job);
                                     job->set_launcher_host(parts_.capabilities.host());
                                     job->set_launcher_pid(parts_.capabilities.pid());
                                   }
                                   reply(std::move(job));
-                                });
+                                }));
   });
 }
 
 void DaemonApi::list_jobs(const v1::ListJobsRequest& request, Reply<v1::ListJobsResponse> reply) {
-  parts_.store->read<v1::ListJobsResponse>([request](StoreReader& reader) { return read_jobs(reader, request); },
-                                           [this, reply = std::move(reply), is_alive = std::weak_ptr<bool>(is_alive_)](
-                                               base::Result<v1::ListJobsResponse> page) {
-                                             if (is_alive.expired()) return;
-                                             if (page.ok()) {
-                                               parts_.jobs->describe(*page->mutable_jobs());
-                                               for (v1::Job& job : *page->mutable_jobs()) {
-                                                 job.set_launcher_host(parts_.capabilities.host());
-                                                 job.set_launcher_pid(parts_.capabilities.pid());
-                                               }
-                                             }
-                                             reply(std::move(page));
-                                           });
+  parts_.store->read<v1::ListJobsResponse>(
+      [request](StoreReader& reader) { return read_jobs(reader, request); },
+      gate_.wrap([this, reply = std::move(reply)](base::Result<v1::ListJobsResponse> page) {
+        if (page.ok()) {
+          parts_.jobs->describe(*page->mutable_jobs());
+          for (v1::Job& job : *page->mutable_jobs()) {
+            job.set_launcher_host(parts_.capabilities.host());
+            job.set_launcher_pid(parts_.capabilities.pid());
+          }
+        }
+        reply(std::move(page));
+      }));
 }
 
 // Begins a stream after the job was looked up. The client may have left by then.
@@ -142,16 +138,15 @@ Gone DaemonApi::logs(const v1::LogsRequest& request, Replies<v1::LogChunk> repli
           return parts_.logs->read(std::move(query), std::move(to));
         }
         auto gone = std::make_shared<Gone>([] {});
-        parts_.store->read<StoredJob>(
-            [id](StoreReader& reader) { return reader.job(id); },
-            [this, query, to, gone, is_alive = std::weak_ptr<bool>(is_alive_)](const base::Result<StoredJob>& job) {
-              if (is_alive.expired() || *gone == nullptr) return;
-              if (job.ok()) {
-                *gone = parts_.logs->read(query, to);
-              } else {
-                to.done(job.status());
-              }
-            });
+        parts_.store->read<StoredJob>([id](StoreReader& reader) { return reader.job(id); },
+                                      gate_.wrap([this, query, to, gone](const base::Result<StoredJob>& job) {
+                                        if (*gone == nullptr) return;
+                                        if (job.ok()) {
+                                          *gone = parts_.logs->read(query, to);
+                                        } else {
+                                          to.done(job.status());
+                                        }
+                                      }));
         return [gone] {
           if (*gone) std::exchange(*gone, nullptr)();
         };
@@ -239,9 +234,7 @@ Gone DaemonApi::cleanup(const v1::CleanupRequest& request, Replies<v1::CleanupRe
   events.on_done = [this, number, replies](std::vector<v1::CleanupReport> reports) {
     for (v1::CleanupReport& report : reports) replies.send(std::move(report));
     replies.done(base::ok_status());
-    parts_.loop->post([this, number, is_alive = std::weak_ptr<bool>(is_alive_)] {
-      if (!is_alive.expired()) cleanups_.erase(number);
-    });
+    parts_.loop->post(gate_.wrap([this, number] { cleanups_.erase(number); }));
   };
   running->hosts =
       std::make_unique<HostCleanups>(*parts_.loop, running->bootstrap.get(), std::move(*plan), std::move(events));

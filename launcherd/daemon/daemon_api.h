@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "base/gate.h"
 #include "launcherd/cleanup/host_cleanups.h"
 #include "launcherd/daemon/job_manager.h"
 #include "launcherd/daemon/log_streams.h"
@@ -64,7 +65,7 @@ class DaemonApi final : public ApiHandler {
   const Parts parts_;
   std::map<std::uint64_t, std::unique_ptr<RunningCleanup>> cleanups_;
   std::uint64_t next_cleanup_ = 1;
-  std::shared_ptr<bool> is_alive_ = std::make_shared<bool>(true);
+  base::Gate gate_;
 };
 
 }  // namespace muster::launcherd::daemon

@@ -122,10 +122,9 @@ void JobAdmission::store_new(std::shared_ptr<Candidate> candidate, Reply<v1::Sub
       NewEvent{.job = job.id,
                .time = now,
                .message = proto::stored_event(model::JobStateChanged{model::JobState::kQueued, reason}, now)}};
-  store_->append(std::move(batch),
-                 [this, is_alive = std::weak_ptr<bool>(is_alive_), candidate, reply](const base::Status& status) {
-                   if (!is_alive.expired()) stored_new(candidate, reply, status);
-                 });
+  store_->append(std::move(batch), gate_.wrap([this, candidate, reply](const base::Status& status) {
+    stored_new(candidate, reply, status);
+  }));
 }
 
 void JobAdmission::stored_new(const std::shared_ptr<Candidate>& candidate, const Reply<v1::SubmitResponse>& reply,
@@ -153,8 +152,7 @@ void JobAdmission::answer_again(std::shared_ptr<Candidate> candidate, Reply<v1::
     return;
   }
   store_->read<Known>([request_id](StoreReader& reader) { return read_known(reader, request_id); },
-                      [this, is_alive = std::weak_ptr<bool>(is_alive_), candidate, reply](base::Result<Known> known) {
-                        if (is_alive.expired()) return;
+                      gate_.wrap([this, candidate, reply](base::Result<Known> known) {
                         if (known.status().code() == Code::kNotFound) {
                           candidate->job.id = base::JobId::random();
                           store_new(candidate, reply);
@@ -171,7 +169,7 @@ void JobAdmission::answer_again(std::shared_ptr<Candidate> candidate, Reply<v1::
                           return;
                         }
                         reply(response_for(known->id));
-                      });
+                      }));
 }
 
 }  // namespace muster::launcherd::daemon

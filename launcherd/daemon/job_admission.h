@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/gate.h"
 #include "base/ids.h"
 #include "launcherd/queue/job_queue.h"
 #include "launcherd/service/api_handler.h"
@@ -54,7 +55,7 @@ class JobAdmission {
   JobStore* const store_;
   const base::Clock* const clock_;
   const bool more_may_join_;
-  std::shared_ptr<bool> is_alive_ = std::make_shared<bool>(true);
+  base::Gate gate_;
 };
 
 }  // namespace muster::launcherd::daemon

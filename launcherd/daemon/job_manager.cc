@@ -42,9 +42,7 @@ JobManager::JobManager(JobSurroundings surroundings, JobStore* store, HostTable 
         admit(request, std::move(reply));
       }) {}
 
-JobManager::~JobManager() {
-  is_alive_.reset();
-}
+JobManager::~JobManager() = default;
 
 JobManager::OpenJob* JobManager::find(const base::JobId& id) {
   const auto found = jobs_.find(id);
@@ -97,7 +95,7 @@ base::Timer JobManager::deadline_timer(const base::JobId& id, std::optional<base
 
 RunningJobOwner JobManager::owner_of(const base::JobId& id) {
   return {.record = [this, id](Batch batch) { record(id, std::move(batch), {}); },
-          .on_ended = [this, id] { loop_.post(while_alive([this, id] { ended(id); })); },
+          .on_ended = [this, id] { loop_.post(gate_.wrap([this, id] { ended(id); })); },
           .settle_shares = [this, id](const std::vector<KnownHost>& hosts,
                                       ShareSettled done) { settle_before_launch(id, hosts, std::move(done)); }};
 }
@@ -106,7 +104,7 @@ RunningJobOwner JobManager::owner_of(const base::JobId& id) {
 
 void JobManager::schedule() {
   if (std::exchange(is_scheduled_, true)) return;
-  loop_.post(while_alive([this] {
+  loop_.post(gate_.wrap([this] {
     is_scheduled_ = false;
     if (!is_leaving_) start_what_fits();
   }));
@@ -159,7 +157,7 @@ void JobManager::start_not_recorded(const base::JobId& id, const base::Status& w
 void JobManager::launch(const base::JobId& id) {
   store_->read<proto::Submission>(
       [id](StoreReader& reader) { return stored_submission(reader, id); },
-      while_alive([this, id](base::Result<proto::Submission> submission) { launched(id, submission); }));
+      gate_.wrap([this, id](base::Result<proto::Submission> submission) { launched(id, submission); }));
 }
 
 void JobManager::launched(const base::JobId& id, const base::Result<proto::Submission>& submission) {
@@ -251,14 +249,13 @@ void JobManager::count(const Batch& batch) {
 
 void JobManager::record(const base::JobId& id, Batch batch, std::function<void(const base::Status&)> stored) {
   count(batch);
-  store_->record(
-      std::move(batch), while_alive([this, id, stored = std::move(stored)](const base::Status& status) {
-        if (!status.ok()) {
-          surroundings_.on_line(fmt::format("job {}: an event could not be stored: {}", id.str(), status.message()));
-        }
-        if (stored) stored(status);
-        if (on_change) on_change(id);
-      }));
+  store_->record(std::move(batch), gate_.wrap([this, id, stored = std::move(stored)](const base::Status& status) {
+    if (!status.ok()) {
+      surroundings_.on_line(fmt::format("job {}: an event could not be stored: {}", id.str(), status.message()));
+    }
+    if (stored) stored(status);
+    if (on_change) on_change(id);
+  }));
 }
 
 base::Status JobManager::signal(const base::JobId& id, int signo) {

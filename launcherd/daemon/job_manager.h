@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/gate.h"
 #include "base/ids.h"
 #include "base/loop.h"
 #include "base/status.h"
@@ -139,13 +140,6 @@ class JobManager {
   void ask(const model::HostSpec& host);
   OpenJob* find(const base::JobId& id);
   void describe(v1::Job& job, JobQueue::Reasons& reasons) const;
-  // Wraps a callback. It does nothing once the manager is destroyed.
-  template <typename Function>
-  auto while_alive(Function function) {
-    return [is_alive = std::weak_ptr<bool>(is_alive_), function](auto&&... arguments) {
-      if (!is_alive.expired()) function(std::forward<decltype(arguments)>(arguments)...);
-    };
-  }
 
   const JobSurroundings surroundings_;
   base::Loop& loop_;
@@ -166,7 +160,7 @@ class JobManager {
   bool is_scheduled_ = false;
   bool is_leaving_ = false;
   base::Loop::Task left_;
-  std::shared_ptr<bool> is_alive_ = std::make_shared<bool>(true);
+  base::Gate gate_;
 };
 
 }  // namespace muster::launcherd::daemon

@@ -46,15 +46,15 @@ void JobManager::store_host(base::Result<StoredHost> host, Reply<v1::LauncherHos
     reply(host.status());
     return;
   }
-  store_->append({*host}, while_alive([this, host = *host, reply = std::move(reply)](const base::Status& status) {
-                   if (!status.ok()) {
-                     reply(status);
-                     return;
-                   }
-                   hosts_.apply(host);
-                   schedule();
-                   reply(host_message(host.name));
-                 }));
+  store_->append({*host}, gate_.wrap([this, host = *host, reply = std::move(reply)](const base::Status& status) {
+    if (!status.ok()) {
+      reply(status);
+      return;
+    }
+    hosts_.apply(host);
+    schedule();
+    reply(host_message(host.name));
+  }));
 }
 
 void JobManager::replace_hosts(const std::vector<model::HostSpec>& list) {
@@ -139,7 +139,7 @@ void JobManager::agent_changed(const std::string& name) {
         fmt::format("all hosts without given slots have reported their GPUs: {} slots in total", hosts_.total_slots()));
   }
   // Post, because a client that gets its reply may submit again.
-  loop_.post(while_alive([this] { held_.recheck(); }));
+  loop_.post(gate_.wrap([this] { held_.recheck(); }));
 }
 
 void JobManager::learn_from_agent(const std::string& name, const BootstrapTarget& target) {
@@ -199,9 +199,9 @@ void JobManager::settle_or_wait(const base::JobId& id, const std::vector<KnownHo
   }
   if (!settled.ok() || !(job->has_deferred_share || job->running->has_merged_hosts())) return done(settled);
   // Batches are committed in order, so the shares are on the disk when this empty batch is.
-  store_->record({}, while_alive([this, id, done = std::move(done)](const base::Status& status) {
-                   if (is_open(id)) done(status);  // if the job is closed, its runner is gone
-                 }));
+  store_->record({}, gate_.wrap([this, id, done = std::move(done)](const base::Status& status) {
+    if (is_open(id)) done(status);  // if the job is closed, its runner is gone
+  }));
 }
 
 }  // namespace muster::launcherd::daemon

@@ -16,9 +16,7 @@ Gone LogStreams::read(LogQuery query, Replies<v1::LogChunk> replies) {
   const std::uint64_t cursor = reader_->open(std::move(query));
   streams_.emplace(cursor, std::move(replies));
   next(cursor);
-  return [this, cursor, is_alive = std::weak_ptr<bool>(is_alive_)] {
-    if (!is_alive.expired()) finish(cursor, base::ok_status());
-  };
+  return gate_.wrap([this, cursor] { finish(cursor, base::ok_status()); });
 }
 
 void LogStreams::next(std::uint64_t cursor) {
@@ -38,9 +36,9 @@ void LogStreams::got(std::uint64_t cursor, base::Result<LogPage> page) {
     finish(cursor, base::ok_status());
     return;
   }
-  replies.when_written([this, cursor, is_alive = std::weak_ptr<bool>(is_alive_)] {
-    if (!is_alive.expired() && streams_.contains(cursor)) next(cursor);
-  });
+  replies.when_written(gate_.wrap([this, cursor] {
+    if (streams_.contains(cursor)) next(cursor);
+  }));
 }
 
 void LogStreams::finish(std::uint64_t cursor, const base::Status& status) {

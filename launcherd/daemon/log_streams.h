@@ -7,8 +7,8 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 
+#include "base/gate.h"
 #include "launcherd/output/log_reader.h"
 #include "launcherd/service/api_handler.h"
 
@@ -29,7 +29,7 @@ class LogStreams {
 
   LogReader* const reader_;
   std::map<std::uint64_t, Replies<v1::LogChunk>> streams_;  // by cursor
-  std::shared_ptr<bool> is_alive_ = std::make_shared<bool>(true);
+  base::Gate gate_;
 };
 
 // INVALID_ARGUMENT: a field is invalid; the message names it. The caller sets `follow`, because it knows whether the

@@ -63,24 +63,24 @@ base::Result<Retention::Jobs> Retention::find_unknown(StoreReader& reader, const
 void Retention::load() {
   load_page("");
   store_->read<Jobs>([directory = jobs_directory_](StoreReader& reader) { return find_unknown(reader, directory); },
-                     [this, is_alive = std::weak_ptr<bool>(is_alive_)](base::Result<Jobs> unknown) {
+                     gate_.wrap([this](base::Result<Jobs> unknown) {
                        // Ignore the error, because other components report an unreadable store.
-                       if (is_alive.expired() || !unknown.ok()) return;
+                       if (!unknown.ok()) return;
                        unknown_ = *std::move(unknown);
                        forget_due();
-                     });
+                     }));
 }
 
 void Retention::load_page(const std::string& token) {
   store_->read<Page>([token](StoreReader& reader) { return read_page(reader, token); },
-                     [this, is_alive = std::weak_ptr<bool>(is_alive_)](base::Result<Page> page) {
+                     gate_.wrap([this](base::Result<Page> page) {
                        // Ignore the error, because other components report an unreadable store. Jobs that are not found
                        // now are kept.
-                       if (is_alive.expired() || !page.ok()) return;
+                       if (!page.ok()) return;
                        due_.merge(page->ended);
                        forget_due();
                        if (!page->next.empty()) load_page(page->next);
-                     });
+                     }));
 }
 
 void Retention::forget_due() {
@@ -106,14 +106,13 @@ void Retention::remove_output(const base::JobId& job) {
 
 // Removes the records first. A job without output is still complete, but output without a job has no owner.
 void Retention::forget(const base::JobId& job) {
-  store_->append({ForgetJob{job}}, [this, job, is_alive = std::weak_ptr<bool>(is_alive_)](const base::Status& status) {
-    if (is_alive.expired()) return;
+  store_->append({ForgetJob{job}}, gate_.wrap([this, job](const base::Status& status) {
     if (!status.ok() && status.code() != base::Code::kNotFound) {
       add(job, clock_.wall() + kPeriod);  // try again later, because the disk may be full
       return;
     }
     remove_output(job);
-  });
+  }));
 }
 
 }  // namespace muster::launcherd::daemon

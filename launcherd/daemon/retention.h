@@ -7,11 +7,11 @@
 
 #include <functional>
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/gate.h"
 #include "base/ids.h"
 #include "base/loop.h"
 #include "launcherd/store/job_store.h"
@@ -50,7 +50,7 @@ class Retention {
   Jobs unknown_;  // jobs that have a folder but no records
   std::multimap<base::WallTime, base::JobId> due_;
   base::Timer timer_;
-  std::shared_ptr<bool> is_alive_ = std::make_shared<bool>(true);
+  base::Gate gate_;
 };
 
 }  // namespace muster::launcherd::daemon

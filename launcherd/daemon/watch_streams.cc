@@ -19,9 +19,7 @@ Gone WatchStreams::watch(const base::JobId& job, std::uint64_t from, Replies<v1:
   watchers_.emplace(number, Watcher{.job = job, .after = after, .replies = std::move(replies)});
   by_job_.emplace(job, number);
   go_on(number);
-  return [this, number, is_alive = std::weak_ptr<bool>(is_alive_)] {
-    if (!is_alive.expired()) finish(number, base::ok_status());
-  };
+  return gate_.wrap([this, number] { finish(number, base::ok_status()); });
 }
 
 void WatchStreams::changed(const base::JobId& job) {
@@ -52,9 +50,7 @@ void WatchStreams::go_on(std::uint64_t number) {
   watcher.is_behind = false;
   store_->read<Page>(
       [job = watcher.job, after = watcher.after](StoreReader& reader) { return read_page(reader, job, after); },
-      [this, number, is_alive = std::weak_ptr<bool>(is_alive_)](const base::Result<Page>& page) {
-        if (!is_alive.expired()) got(number, page);
-      });
+      gate_.wrap([this, number](const base::Result<Page>& page) { got(number, page); }));
 }
 
 void WatchStreams::got(std::uint64_t number, const base::Result<Page>& page) {
@@ -84,13 +80,12 @@ void WatchStreams::got(std::uint64_t number, const base::Result<Page>& page) {
     return;
   }
   watcher.is_behind = true;
-  watcher.replies.when_written([this, number, is_alive = std::weak_ptr<bool>(is_alive_)] {
-    if (is_alive.expired()) return;
+  watcher.replies.when_written(gate_.wrap([this, number] {
     const auto again = watchers_.find(number);
     if (again == watchers_.end()) return;
     again->second.is_busy = false;
     go_on(number);
-  });
+  }));
 }
 
 void WatchStreams::finish(std::uint64_t number, const base::Status& status) {

@@ -7,9 +7,9 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <vector>
 
+#include "base/gate.h"
 #include "base/ids.h"
 #include "launcherd/service/api_handler.h"
 #include "launcherd/store/job_store.h"
@@ -48,7 +48,7 @@ class WatchStreams {
   std::map<std::uint64_t, Watcher> watchers_;
   std::multimap<base::JobId, std::uint64_t> by_job_;
   std::uint64_t next_ = 1;
-  std::shared_ptr<bool> is_alive_ = std::make_shared<bool>(true);
+  base::Gate gate_;
 };
 
 }  // namespace muster::launcherd::daemon
