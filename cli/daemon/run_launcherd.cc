@@ -8,23 +8,20 @@
 #include <chrono>
 #include <climits>
 #include <memory>
-#include <system_error>
 #include <thread>
 
 #include "base/build_id.h"
-#include "base/descriptor_limit.h"
 #include "base/file.h"
 #include "base/loop.h"
-#include "base/print.h"
-#include "base/thread.h"
 #include "cli/daemon/launcherd_options.h"
 #include "cli/hosts/job_hosts.h"
+#include "cli/hosts/program_main.h"
 #include "cli/hosts/site_choice.h"
 #include "cli/hosts/standard_streams.h"
 #include "cli/hosts/surroundings.h"
 #include "cli/options/exit_codes.h"
 #include "cli/view/bootstrap_options.h"
-#include "cli/view/signals.h"
+#include "cli/view/launcher_process.h"
 #include "launcherd/daemon/daemon.h"
 #include "launcherd/output/terminal.h"
 #include "launcherd/service/api_socket.h"
@@ -42,12 +39,12 @@ constexpr std::size_t kLongestPem = std::size_t{1} << 20;
 // list may be empty, because hosts connect by themselves.
 base::Result<std::vector<model::HostSpec>> hosts_of(const ParsedLauncherd& parsed, const base::Environment& environment,
                                                     const std::string& directory) {
-  HvdrunOptions options = parsed.options;
-  MUSTER_ASSIGN_OR_RETURN(const HostSource source, find_hosts(options, environment, directory));
-  std::vector<model::HostSpec> hosts = std::move(options.job.placement.hosts);
+  JobRequest request = parsed.options.request;
+  MUSTER_ASSIGN_OR_RETURN(const HostSource source, find_hosts(request, environment, directory));
+  std::vector<model::HostSpec> hosts = std::move(request.job.placement.hosts);
   // hvdrun does the same: it asks hosts for their GPUs if the user, or a scheduler that counts no tasks, lists them
   // once.
-  settle_uncounted(options, source, hosts);
+  settle_uncounted(parsed.options.reach, source, hosts);
   if (hosts.empty() && !parsed.accept_agents) {
     const int processors = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     hosts.push_back({.name = "localhost", .slots = processors});
@@ -103,10 +100,11 @@ base::Result<launcherd::DaemonOptions> daemon_options(const ParsedLauncherd& par
   options.accept_agents = parsed.accept_agents;
   if (!parsed.join_file.empty()) options.accept_agents->join_file = absolute_path(parsed.join_file, directory);
   options.socket_directories = launcherd::api_directories(environment);
-  HvdrunOptions settled = parsed.options;
-  MUSTER_RETURN_IF_ERROR(settle_bootstrap(settled, environment).status());
-  options.bootstrap = bootstrap_options(settled, std::move(agent_path), notices);
-  options.verbose = parsed.options.launch.verbose;
+  options.verbose = parsed.options.output.verbose;
+  options.bootstrap = bootstrap_options(parsed.options.reach, std::move(agent_path), notices, options.verbose);
+  // --start-timeout is an option of jobs.
+  options.bootstrap.start_timeout = launcherd::BootstrapOptions().start_timeout;
+  MUSTER_RETURN_IF_ERROR(settle_bootstrap(options.bootstrap, environment).status());
   options.version = MUSTER_VERSION;
   options.build_id = base::build_id();
   options.session_root = environment.get("MUSTER_TMPDIR").value_or("");
@@ -136,7 +134,7 @@ void read_certificates_again(const ParsedLauncherd& parsed, const std::string& d
 // Handles SIGHUP.
 void read_files_again(const ParsedLauncherd& parsed, const base::Environment& environment, const std::string& directory,
                       launcherd::Daemon& daemon, launcherd::NoticeWriter& notices) {
-  const bool has_hosts = !parsed.options.hostfile.empty();
+  const bool has_hosts = !parsed.options.request.hostfile.empty();
   const bool has_certificates = !parsed.addresses.empty();
   if (has_certificates) read_certificates_again(parsed, directory, daemon, notices);
   if (has_hosts) read_hosts_again(parsed, environment, directory, daemon, notices);
@@ -147,14 +145,8 @@ void read_files_again(const ParsedLauncherd& parsed, const base::Environment& en
 int serve(const ParsedLauncherd& parsed, const base::Environment& environment) {
   const std::string directory = logical_working_directory(environment);
   base::Loop loop;  // declared first, because it must outlive all that wait on it or post to it
-  auto signals = Signals::block({SIGINT, SIGTERM, SIGHUP});
+  auto signals = prepare_launcher({SIGINT, SIGTERM, SIGHUP}, kLauncherdThreads);
   if (!signals.ok()) return fail_as("launcherd", kMusterFailed, signals.status().message());
-  ::signal(SIGPIPE, SIG_IGN);
-  hide_memory();
-  base::raise_descriptor_limit();  // each host needs at least one descriptor
-  if (const base::Status room = base::check_thread_room(kLauncherdThreads); !room.ok()) {
-    return fail_as("launcherd", kMusterFailed, room.message());
-  }
   const base::SystemClock clock;
   launcherd::Terminal terminal(STDERR_FILENO, "stderr");
   launcherd::NoticeWriter notices(&terminal, "launcherd: ");
@@ -180,18 +172,11 @@ int serve(const ParsedLauncherd& parsed, const base::Environment& environment) {
 }  // namespace
 
 int run_launcherd(const std::vector<std::string>& arguments) {
-  try {
-    const base::Environment environment = base::Environment::current();
+  return run_program("launcherd", [&](const base::Environment& environment) {
     const ParsedLauncherd parsed =
         parse_launcherd(arguments, environment, {.build_id = base::build_id()}, ::geteuid() == 0);
-    if (!parsed.exit_code) return serve(parsed, environment);
-    if (*parsed.exit_code == 0) return print_answer("launcherd", parsed.text);
-    (void)base::print_text(stderr, parsed.text);
-    return *parsed.exit_code;
-    // A constructor on this thread failed to start a thread.
-  } catch (const std::system_error& failure) {
-    return fail_as("launcherd", kMusterFailed, base::thread_failure(failure));
-  }
+    return parsed.exit_code ? print_reply("launcherd", *parsed.exit_code, parsed.text) : serve(parsed, environment);
+  });
 }
 
 }  // namespace muster::cli::daemon

@@ -18,7 +18,7 @@ namespace muster::cli::inline doctor {
 namespace {
 
 // Threads that the bootstrap needs at its start, and a reserve.
-constexpr int kAskingThreads = 12;
+constexpr int kHostQueryThreads = 12;
 
 }  // namespace
 
@@ -28,20 +28,18 @@ NoSigpipe::~NoSigpipe() {
   ::signal(SIGPIPE, before_);
 }
 
-HostQuery::HostQuery(const std::string& program)
-    : terminal(STDERR_FILENO, "stderr"), notices(&terminal, program + ": ") {}
+HostQuery::HostQuery(const std::string& program, bool verbose)
+    : terminal(STDERR_FILENO, "stderr"), notices(&terminal, program + ": "), verbose(verbose) {}
 
-base::Result<std::unique_ptr<launcherd::Bootstrap>> HostQuery::make_bootstrap(const HvdrunOptions& options,
+base::Result<std::unique_ptr<launcherd::Bootstrap>> HostQuery::make_bootstrap(const Reach& reach,
                                                                               const base::Environment& environment,
                                                                               OnFailure on_failure) {
   base::raise_descriptor_limit();  // each host needs at least one descriptor
-  MUSTER_RETURN_IF_ERROR(base::check_thread_room(kAskingThreads));
+  MUSTER_RETURN_IF_ERROR(base::check_thread_room(kHostQueryThreads));
   MUSTER_ASSIGN_OR_RETURN(const std::string agent_path, find_agent(environment));
-  HvdrunOptions settled = options;
-  MUSTER_ASSIGN_OR_RETURN(const std::string why, settle_bootstrap(settled, environment));
-  if (options.launch.verbose && !why.empty()) notices.line(why);
-  launcherd::BootstrapOptions bootstrap = bootstrap_options(settled, agent_path, notices);
-  bootstrap.start_timeout = options.job.start_timeout;
+  launcherd::BootstrapOptions bootstrap = bootstrap_options(reach, agent_path, notices, verbose);
+  MUSTER_ASSIGN_OR_RETURN(const std::string why, settle_bootstrap(bootstrap, environment));
+  if (verbose && !why.empty()) notices.line(why);
   bootstrap.on_failure = std::move(on_failure);
   return launcherd::make_bootstrap(std::move(bootstrap));
 }

@@ -2,8 +2,8 @@
 // Owner: declare the bootstrap last, so that its threads end before the objects that they call.
 // Example:
 //
-//   HostQuery query("muster doctor");
-//   MUSTER_ASSIGN_OR_RETURN(const auto bootstrap, query.make_bootstrap(options, environment, {}));
+//   HostQuery query("muster doctor", is_verbose);
+//   MUSTER_ASSIGN_OR_RETURN(const auto bootstrap, query.make_bootstrap(options.reach, environment, {}));
 //   …start what calls query.loop.stop() at its end; then
 //   query.run_blocking();
 #pragma once
@@ -15,7 +15,7 @@
 #include "base/env.h"
 #include "base/loop.h"
 #include "base/status.h"
-#include "cli/options/options.h"
+#include "cli/options/reach.h"
 #include "launcherd/bootstrap/bootstrap.h"
 #include "launcherd/output/terminal.h"
 
@@ -37,12 +37,12 @@ class NoSigpipe {
 struct HostQuery {
   using OnFailure = std::function<void(const launcherd::BootstrapTarget&, launcherd::FailureKind)>;
 
-  // `program` stands before each line on stderr.
-  explicit HostQuery(const std::string& program);
+  // `program` stands before each line on stderr. `verbose` is --verbose.
+  HostQuery(const std::string& program, bool verbose);
 
   // Makes a bootstrap that borrows `notices`. `on_failure` is as in BootstrapOptions. The error means that this machine
   // can ask no host: its agent program is missing, or it has no thread left.
-  base::Result<std::unique_ptr<launcherd::Bootstrap>> make_bootstrap(const HvdrunOptions& options,
+  base::Result<std::unique_ptr<launcherd::Bootstrap>> make_bootstrap(const Reach& reach,
                                                                      const base::Environment& environment,
                                                                      OnFailure on_failure);
 
@@ -53,6 +53,7 @@ struct HostQuery {
   base::Loop loop;
   launcherd::Terminal terminal;
   launcherd::NoticeWriter notices;
+  bool verbose;
 };
 
 }  // namespace muster::cli::doctor

@@ -15,21 +15,22 @@ using Findings = std::vector<launcherd::HostFindings>;
 
 }  // namespace
 
-base::Result<Findings> probe_hosts(const HvdrunOptions& options, const std::vector<model::HostSpec>& hosts,
-                                   const base::Environment& environment, const ProbeStyle& style) {
-  HostQuery query(style.program);
+base::Result<Findings> probe_hosts(const model::JobSpec& job, const Reach& reach,
+                                   const std::vector<model::HostSpec>& hosts, const base::Environment& environment,
+                                   const ProbeStyle& style) {
+  HostQuery query(style.program, style.verbose);
   std::unique_ptr<launcherd::HostProbes> probes;
   MUSTER_ASSIGN_OR_RETURN(
       const std::unique_ptr<launcherd::Bootstrap> bootstrap,
-      query.make_bootstrap(options, environment,
+      query.make_bootstrap(reach, environment,
                            [&probes](const launcherd::BootstrapTarget& target, launcherd::FailureKind kind) {
                              probes->failed(target, kind);
                            }));
   Findings found;
   launcherd::ProbePlan plan{.hosts = hosts,
-                            .job = options.job,
-                            .agent_link = options.launch.agent_link,
-                            .contain = options.launch.contain,
+                            .job = job,
+                            .agent_link = reach.agent_link,
+                            .contain = reach.contain,
                             .environment = environment,
                             .shape_only = style.shape_only};
   launcherd::ProbeEvents events;
@@ -58,10 +59,11 @@ std::vector<model::HostSpec> distinct_hosts(const std::vector<model::HostSpec>& 
   return distinct;
 }
 
-std::vector<base::Result<model::NodeShape>> probe_shapes(const HvdrunOptions& options,
+std::vector<base::Result<model::NodeShape>> probe_shapes(const model::JobSpec& job, const Reach& reach,
                                                          const std::vector<model::HostSpec>& hosts,
-                                                         const base::Environment& environment) {
-  const auto findings = probe_hosts(options, hosts, environment, {.program = "hvdrun", .shape_only = true});
+                                                         const base::Environment& environment, bool verbose) {
+  const auto findings =
+      probe_hosts(job, reach, hosts, environment, {.program = "hvdrun", .verbose = verbose, .shape_only = true});
   std::vector<base::Result<model::NodeShape>> shapes;
   if (!findings.ok()) return {findings.status()};
   for (const launcherd::HostFindings& each : *findings) {

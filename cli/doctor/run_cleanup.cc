@@ -1,11 +1,7 @@
 #include "cli/doctor/run_cleanup.h"
 
-#include <cstdio>
-#include <system_error>
-
 #include "base/build_id.h"
 #include "base/ids.h"
-#include "base/print.h"
 #include "base/strings.h"
 #include "base/thread.h"
 #include "cli/doctor/cleanup.h"
@@ -14,6 +10,7 @@
 #include "cli/doctor/host_query.h"
 #include "cli/doctor/probe_hosts.h"
 #include "cli/hosts/job_hosts.h"
+#include "cli/hosts/program_main.h"
 #include "cli/hosts/standard_streams.h"
 #include "cli/hosts/surroundings.h"
 #include "cli/options/exit_codes.h"
@@ -27,10 +24,10 @@ using Reports = std::vector<v1::CleanupReport>;
 
 base::Result<Reports> ask_hosts(const ParsedCleanup& parsed, launcherd::CleanupPlan plan,
                                 const base::Environment& environment) {
-  HostQuery query("muster cleanup");
+  HostQuery query("muster cleanup", parsed.options.output.verbose);
   std::unique_ptr<launcherd::HostCleanups> cleanups;
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<launcherd::Bootstrap> bootstrap,
-                          query.make_bootstrap(parsed.options, environment, {}));
+                          query.make_bootstrap(parsed.options.reach, environment, {}));
   Reports found;
   launcherd::CleanupEvents events;
   events.on_progress = [&query, total = plan.hosts.size()](const std::vector<std::string>& waiting) {
@@ -58,13 +55,13 @@ int show(const Reports& reports, const ParsedCleanup& parsed) {
 }
 
 int clean(ParsedCleanup parsed, const base::Environment& environment) {
-  HvdrunOptions& options = parsed.options;
+  JobRequest& request = parsed.options.request;
   // If the user names no hosts, use this host, even within a scheduler's allocation.
-  if (!options.job.placement.hosts.empty() || !options.hostfile.empty()) {
-    const auto note = choose_hosts(options, environment, logical_working_directory(environment));
+  if (!request.job.placement.hosts.empty() || !request.hostfile.empty()) {
+    const auto note = choose_hosts(request, environment, logical_working_directory(environment));
     if (!note.ok()) return fail_as("muster cleanup", kUsageError, note.status().message());
   }
-  launcherd::CleanupPlan plan{.hosts = distinct_hosts(options.job.placement.hosts),
+  launcherd::CleanupPlan plan{.hosts = distinct_hosts(request.job.placement.hosts),
                               .job = parsed.job,
                               .dry_run = parsed.dry_run,
                               .session_root = std::string(environment.get("MUSTER_TMPDIR").value_or(""))};
@@ -93,16 +90,11 @@ int clean(ParsedCleanup parsed, const base::Environment& environment) {
 }  // namespace
 
 int run_cleanup(const std::vector<std::string>& arguments) {
-  try {
-    const base::Environment environment = base::Environment::current();
+  return run_program("muster cleanup", [&](const base::Environment& environment) {
     ParsedCleanup parsed = parse_cleanup(arguments, environment, {.build_id = base::build_id()});
-    if (!parsed.exit_code) return clean(std::move(parsed), environment);
-    if (*parsed.exit_code == 0) return print_answer("muster cleanup", parsed.text);
-    (void)base::print_text(stderr, parsed.text);
-    return *parsed.exit_code;
-  } catch (const std::system_error& failure) {  // a constructor on this thread failed to start a thread
-    return fail_as("muster cleanup", kMusterFailed, base::thread_failure(failure));
-  }
+    if (parsed.exit_code) return print_reply("muster cleanup", *parsed.exit_code, parsed.text);
+    return clean(std::move(parsed), environment);
+  });
 }
 
 }  // namespace muster::cli::doctor

@@ -1,16 +1,14 @@
 #include "cli/doctor/run_doctor.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <system_error>
 
 #include "base/build_id.h"
 #include "base/print.h"
-#include "base/thread.h"
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/doctor_report.h"
 #include "cli/doctor/probe_hosts.h"
 #include "cli/hosts/job_hosts.h"
+#include "cli/hosts/program_main.h"
 #include "cli/hosts/standard_streams.h"
 #include "cli/hosts/surroundings.h"
 #include "cli/options/exit_codes.h"
@@ -24,13 +22,15 @@ constexpr int kFailures = 1;
 
 int examine(ParsedDoctor parsed, const base::Environment& environment) {
   HvdrunOptions& options = parsed.options;
-  const auto note = choose_hosts(options, environment, logical_working_directory(environment));
+  const bool verbose = options.output.verbose;
+  const auto note = choose_hosts(options.request, environment, logical_working_directory(environment));
   if (!note.ok()) return fail_as("muster doctor", kUsageError, note.status().message());
-  if (options.launch.verbose && !note->empty()) base::print_remark("muster doctor: {}\n", *note);
-  const auto hosts = distinct_hosts(options.job.placement.hosts);
-  const auto findings = probe_hosts(options, hosts, environment, {.program = "muster doctor"});
+  if (verbose && !note->empty()) base::print_remark("muster doctor: {}\n", *note);
+  const auto hosts = distinct_hosts(options.request.job.placement.hosts);
+  const auto findings = probe_hosts(options.request.job, options.reach, hosts, environment,
+                                    {.program = "muster doctor", .verbose = verbose});
   if (!findings.ok()) return fail_as("muster doctor", kMusterFailed, findings.status().message());
-  const auto diagnoses = launcherd::judge_hosts(*findings, options.launch.agent_link);
+  const auto diagnoses = launcherd::judge_hosts(*findings, options.reach.agent_link);
   std::string text;
   if (parsed.json) {
     for (const model::HostDiagnosis& diagnosis : diagnoses) text += proto::diagnosis_line(diagnosis);
@@ -47,16 +47,11 @@ int examine(ParsedDoctor parsed, const base::Environment& environment) {
 }  // namespace
 
 int run_doctor(const std::vector<std::string>& arguments) {
-  try {
-    const base::Environment environment = base::Environment::current();
+  return run_program("muster doctor", [&](const base::Environment& environment) {
     ParsedDoctor parsed = parse_doctor(arguments, environment, {.build_id = base::build_id()});
-    if (!parsed.exit_code) return examine(std::move(parsed), environment);
-    if (*parsed.exit_code == 0) return print_answer("muster doctor", parsed.text);
-    (void)base::print_text(stderr, parsed.text);
-    return *parsed.exit_code;
-  } catch (const std::system_error& failure) {  // a constructor on this thread failed to start a thread
-    return fail_as("muster doctor", kMusterFailed, base::thread_failure(failure));
-  }
+    if (parsed.exit_code) return print_reply("muster doctor", *parsed.exit_code, parsed.text);
+    return examine(std::move(parsed), environment);
+  });
 }
 
 }  // namespace muster::cli::doctor

@@ -7,21 +7,18 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
-#include <system_error>
 #include <thread>
 
 #include "base/build_id.h"
-#include "base/descriptor_limit.h"
 #include "base/file.h"
 #include "base/loop.h"
-#include "base/print.h"
 #include "base/strings.h"
-#include "base/thread.h"
 #include "cli/ensemble/ensemble.h"
 #include "cli/ensemble/ensemble_file.h"
 #include "cli/ensemble/ensemble_folder.h"
 #include "cli/ensemble/ensemble_run.h"
 #include "cli/hosts/job_hosts.h"
+#include "cli/hosts/program_main.h"
 #include "cli/hosts/site_choice.h"
 #include "cli/hosts/standard_streams.h"
 #include "cli/hosts/surroundings.h"
@@ -31,7 +28,7 @@
 #include "cli/verbs/submit.h"
 #include "cli/view/bootstrap_options.h"
 #include "cli/view/job_table.h"
-#include "cli/view/signals.h"
+#include "cli/view/launcher_process.h"
 #include "launcherd/daemon/daemon.h"
 #include "launcherd/output/terminal.h"
 #include "proto/message_json.h"
@@ -63,8 +60,9 @@ Result<Requests> make_requests(const Ensemble& ensemble, const base::Environment
     if (parsed.exit_code) {
       return base::error(base::Code::kInvalidArgument, "{}: job {}: {}", job.where, job.name, base::trim(parsed.text));
     }
-    parsed.options.job.environment.python_folders = python_folders();
-    auto request = make_submission(parsed.options, environment, directory);
+    JobRequest& of_job = parsed.options.request;
+    of_job.job.environment.python_folders = python_folders();
+    auto request = make_submission(of_job, parsed.options.reach.contain, environment, directory);
     if (!request.ok()) return request.status().with_context(fmt::format("{}: job {}", job.where, job.name));
     // Use a short lease: when this launcherd is gone, no other launcherd resumes its jobs or waits for a lost host.
     request->mutable_spec()->mutable_lease()->set_seconds(kAgentLease.count());
@@ -77,20 +75,21 @@ Result<Requests> make_requests(const Ensemble& ensemble, const base::Environment
 // Returns the hosts. Those without a number of slots get -N slots.
 Result<std::vector<model::HostSpec>> find_hosts(ParsedEnsemble& parsed, const base::Environment& environment,
                                                 const std::string& directory) {
-  HvdrunOptions& options = parsed.options;
-  const int slots = options.job.placement.ranks_per_node;
+  JobRequest& request = parsed.options.request;
+  OutputPlan& output = parsed.options.output;
+  const int slots = request.job.placement.ranks_per_node;
   const CheckHosts check = [&](const std::vector<model::HostSpec>& hosts) {
-    return check_health(options, hosts, environment);
+    return check_health(request.job, parsed.options.reach, hosts, environment, output.verbose);
   };
-  MUSTER_ASSIGN_OR_RETURN(const HostSource source, cli::find_hosts(options, environment, directory));
-  MUSTER_RETURN_IF_ERROR(leave_out_hosts(options, check));
-  std::vector<model::HostSpec> hosts = options.job.placement.hosts;
+  MUSTER_ASSIGN_OR_RETURN(const HostSource source, cli::find_hosts(request, environment, directory));
+  MUSTER_RETURN_IF_ERROR(leave_out_hosts(request, output.notes, check));
+  std::vector<model::HostSpec> hosts = request.job.placement.hosts;
   if (hosts.empty()) {
     const int processors = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     hosts.push_back({.name = "localhost", .slots = processors});
   }
   if (slots == 0) {
-    settle_uncounted(options, source, hosts);
+    settle_uncounted(parsed.options.reach, source, hosts);
     return hosts;
   }
   std::vector<model::HostSpec> distinct;
@@ -111,10 +110,9 @@ launcherd::DaemonOptions daemon_options(const ParsedEnsemble& parsed, std::vecto
   options.hosts = std::move(hosts);
   options.socket = folder + "/launcherd.sock";
   options.state_directory = folder + "/state";
-  options.bootstrap = bootstrap_options(parsed.options, std::move(agent_path), notices);
-  options.bootstrap.start_timeout = parsed.options.job.start_timeout;
+  options.verbose = parsed.options.output.verbose;
+  options.bootstrap = bootstrap_options(parsed.options.reach, std::move(agent_path), notices, options.verbose);
   options.agent_lease = kAgentLease;
-  options.verbose = parsed.options.launch.verbose;
   options.version = MUSTER_VERSION;
   options.build_id = base::build_id();
   options.session_root = environment.get("MUSTER_TMPDIR").value_or("");
@@ -172,14 +170,8 @@ int run_jobs_of(ParsedEnsemble parsed, Requests requests, const std::string& out
   auto hosts = find_hosts(parsed, environment, logical_working_directory(environment));
   if (!hosts.ok()) return fail_as("muster ensemble", placement_exit_code(hosts.status()), hosts.status().message());
   base::Loop loop;
-  auto signals = Signals::block({SIGINT, SIGTERM, SIGHUP});
+  auto signals = prepare_launcher({SIGINT, SIGTERM, SIGHUP}, kEnsembleThreads);
   if (!signals.ok()) return fail_as("muster ensemble", kMusterFailed, signals.status().message());
-  ::signal(SIGPIPE, SIG_IGN);
-  hide_memory();
-  base::raise_descriptor_limit();  // each host needs at least one descriptor
-  if (const base::Status room = base::check_thread_room(kEnsembleThreads); !room.ok()) {
-    return fail_as("muster ensemble", kMusterFailed, room.message());
-  }
   auto agent_path = find_agent(environment);
   if (!agent_path.ok()) return fail_as("muster ensemble", kMusterFailed, agent_path.status().message());
   auto folder = EnsembleFolder::make(environment);
@@ -188,8 +180,8 @@ int run_jobs_of(ParsedEnsemble parsed, Requests requests, const std::string& out
   const base::SystemClock clock;
   launcherd::Terminals terminals(STDOUT_FILENO, STDERR_FILENO);
   launcherd::NoticeWriter notices(terminals.err(), "muster ensemble: ");
-  for (const std::string& note : parsed.options.notes) notices.line(note);
-  if (const auto why = settle_bootstrap(parsed.options, environment); !why.ok()) {
+  for (const std::string& note : parsed.options.output.notes) notices.line(note);
+  if (const auto why = settle_bootstrap(parsed.options.reach.bootstrap, environment); !why.ok()) {
     return fail_as("muster ensemble", kUsageError, why.status().message());
   }
   launcherd::DaemonOptions options =
@@ -251,14 +243,9 @@ int list_jobs(const Ensemble& ensemble) {
 }  // namespace
 
 int run_ensemble(const std::string&, const std::vector<std::string>& arguments) {
-  try {
-    const base::Environment environment = base::Environment::current();
+  return run_program("muster ensemble", [&](const base::Environment& environment) {
     ParsedEnsemble parsed = parse_ensemble_line(arguments, environment, {.build_id = base::build_id()});
-    if (parsed.exit_code) {
-      if (*parsed.exit_code == 0) return print_answer("muster ensemble", parsed.text);
-      (void)base::print_text(stderr, parsed.text);
-      return *parsed.exit_code;
-    }
+    if (parsed.exit_code) return print_reply("muster ensemble", *parsed.exit_code, parsed.text);
     const std::string directory = logical_working_directory(environment);
     const auto ensemble = read_ensemble(absolute_path(parsed.file, directory));
     if (!ensemble.ok()) return fail_as("muster ensemble", kUsageError, ensemble.status().message());
@@ -270,10 +257,7 @@ int run_ensemble(const std::string&, const std::vector<std::string>& arguments) 
                                : !ensemble->output.empty() ? ensemble->output
                                                            : stem;
     return run_jobs_of(std::move(parsed), *std::move(requests), absolute_path(output, directory), environment);
-    // A constructor on this thread failed to start a thread.
-  } catch (const std::system_error& failure) {
-    return fail_as("muster ensemble", kMusterFailed, base::thread_failure(failure));
-  }
+  });
 }
 
 }  // namespace muster::cli::ensemble

@@ -92,7 +92,7 @@ Status read_hosts_of(const Setting& setting, std::vector<model::HostSpec>& into)
   return base::ok_status();
 }
 
-Status read_where(const Settings& settings, SettingReader& read, HvdrunOptions& options) {
+Status read_where(const Settings& settings, SettingReader& read, JobRequest& request) {
   std::string launcher = "ssh";
   read.word("launcher", launcher);
   MUSTER_RETURN_IF_ERROR(read.status());
@@ -101,21 +101,21 @@ Status read_where(const Settings& settings, SettingReader& read, HvdrunOptions& 
                  "--launcher {}: the hosts are those of -H or of the scheduler's job around; leave --launcher out",
                  launcher);
   }
-  std::vector<model::HostSpec>& hosts = options.job.placement.hosts;
+  std::vector<model::HostSpec>& hosts = request.job.placement.hosts;
   if (launcher == "local") {
     hosts = {{.name = "localhost"}};
     return base::ok_status();
   }
   read.custom("hostfile", [&](const Setting& setting) { return read_hosts_of(setting, hosts); });
   read.custom("server-hostfile",
-              [&](const Setting& setting) { return read_hosts_of(setting, options.dmlc->server_hosts); });
+              [&](const Setting& setting) { return read_hosts_of(setting, request.dmlc->server_hosts); });
   if (settings.find("server-hostfile") != nullptr && hosts.empty()) {
     return error(Code::kInvalidArgument, "--server-hostfile: name the hosts of the workers by -H as well");
   }
   return read.status();
 }
 
-Status read_own(const Settings& settings, HvdrunOptions& options) {
+Status read_own(const Settings& settings, JobRequest& request) {
   SettingReader read(settings);
   int workers = 0;
   int servers = -1;
@@ -126,15 +126,15 @@ Status read_own(const Settings& settings, HvdrunOptions& options) {
   if (servers == 0) {
     return error(Code::kUnimplemented, "-s 0: rabit's tracker, for jobs without servers, is not served");
   }
-  model::DmlcCounts& counts = options.dmlc.emplace().counts;
+  model::DmlcCounts& counts = request.dmlc.emplace().counts;
   counts.workers = workers;
   counts.servers = servers < 0 ? workers : servers;
-  options.job.runtime = model::Runtime::kMxnet;
-  options.job.placement.np = 0;
-  options.job.placement.ranks_per_node = 0;
-  MUSTER_RETURN_IF_ERROR(read_where(settings, read, options));
+  request.job.runtime = model::Runtime::kMxnet;
+  request.job.placement.np = 0;
+  request.job.placement.ranks_per_node = 0;
+  MUSTER_RETURN_IF_ERROR(read_where(settings, read, request));
   read.custom("env",
-              [&](const Setting& setting) { return add_variable(setting, true, options.job.environment.named); });
+              [&](const Setting& setting) { return add_variable(setting, true, request.job.environment.named); });
   read.custom("env-server",
               [&](const Setting& setting) { return add_variable(setting, false, counts.server_environment); });
   read.custom("env-worker",
@@ -144,14 +144,14 @@ Status read_own(const Settings& settings, HvdrunOptions& options) {
       return error(Code::kInvalidArgument, "{} takes an absolute path, not '{}'", setting.label,
                    base::printable(setting.value));
     }
-    options.job.stages.push_back({.source = ".", .destination = setting.value});
-    options.job.workdir = setting.value;
+    request.job.stages.push_back({.source = ".", .destination = setting.value});
+    request.job.workdir = setting.value;
     return base::ok_status();
   });
   bool is_p3 = false;
   read.toggle("p3", is_p3);
   if (is_p3) {
-    auto& named = options.job.environment.named;
+    auto& named = request.job.environment.named;
     named.insert(named.end(), {"DMLC_PS_VAN_TYPE=p3", "DMLC_PS_WATER_MARK=10"});
   }
   return read.status();
@@ -168,13 +168,13 @@ Result<ParsedHvdrun> read_line(DmlcLine line, const base::Environment& environme
   if (const Setting* setting = own.find("byteps-launch")) {
     return error(Code::kUnimplemented, "{}: {}", setting->label, setting->flag->answer_text);
   }
-  MUSTER_RETURN_IF_ERROR(read_own(own, parsed.options));
+  MUSTER_RETURN_IF_ERROR(read_own(own, parsed.options.request));
   if (line.command.empty() && parsed.options.dry_run.is_on) return parsed;
   if (line.command.empty()) {
     return error(Code::kInvalidArgument, "no command is given, as in muster dmlc -n 2 -H hosts \"python train.py\"");
   }
   // Run the command as one line in bash, because launch.py does so.
-  parsed.options.job.command = {"bash", "-c", base::join(line.command, " ")};
+  parsed.options.request.job.command = {"bash", "-c", base::join(line.command, " ")};
   return parsed;
 }
 

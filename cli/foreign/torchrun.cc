@@ -106,15 +106,15 @@ std::vector<Setting> variables_of(const base::Environment& environment) {
   return layer;
 }
 
-Status read_ranks_per_host(const Settings& settings, SettingReader& read, HvdrunOptions& options) {
+Status read_ranks_per_host(const Settings& settings, SettingReader& read, JobRequest& request) {
   using Of = DeviceCount::Of;
   const Setting* setting = settings.find("nproc-per-node");
   constexpr std::pair<std::string_view, Of> kWords[] = {
       {"gpu", Of::kGpus}, {"cpu", Of::kCpus}, {"auto", Of::kGpusElseCpus}};
   for (const auto& [word, of] : kWords) {
     if (setting == nullptr || setting->value != word) continue;
-    options.job.placement.ranks_per_node = 0;  // one rank for each slot
-    options.devices = DeviceCount{of, fmt::format("{} {}", setting->label, word)};
+    request.job.placement.ranks_per_node = 0;  // one rank for each slot
+    request.devices = DeviceCount{of, fmt::format("{} {}", setting->label, word)};
     return base::ok_status();
   }
   if (setting != nullptr && setting->value == "xpu") {
@@ -125,15 +125,15 @@ Status read_ranks_per_host(const Settings& settings, SettingReader& read, Hvdrun
     return error(Code::kInvalidArgument, "{} must be gpu, cpu, auto or a number, not '{}'", setting->label,
                  base::printable(setting->value));
   }
-  read.number("nproc-per-node", 1, model::kMaxSlotsPerHost, options.job.placement.ranks_per_node);
+  read.number("nproc-per-node", 1, model::kMaxSlotsPerHost, request.job.placement.ranks_per_node);
   return read.status();
 }
 
-Status read_ranks(const Settings& settings, SettingReader& read, HvdrunOptions& options) {
-  model::PlacementRequest& placement = options.job.placement;
+Status read_ranks(const Settings& settings, SettingReader& read, JobRequest& request) {
+  model::PlacementRequest& placement = request.job.placement;
   placement.np = 0;  // torchrun means N on every host, so ignore a configuration file's -np
   placement.ranks_per_node = 1;
-  MUSTER_RETURN_IF_ERROR(read_ranks_per_host(settings, read, options));
+  MUSTER_RETURN_IF_ERROR(read_ranks_per_host(settings, read, request));
   read.custom("nnodes", [&](const Setting& setting) -> Status {
     const auto parts = base::split(setting.value, ':');
     const auto min = base::parse_decimal(parts.front(), model::kMaxHosts);
@@ -142,14 +142,14 @@ Status read_ranks(const Settings& settings, SettingReader& read, HvdrunOptions& 
       return error(Code::kInvalidArgument, "{} must be a number of hosts, or MIN:MAX, not '{}'", setting.label,
                    base::printable(setting.value));
     }
-    options.nodes = NodeCount{static_cast<int>(*min), static_cast<int>(*max), setting.label};
+    request.nodes = NodeCount{static_cast<int>(*min), static_cast<int>(*max), setting.label};
     return base::ok_status();
   });
   bool is_standalone = false;
   read.toggle("standalone", is_standalone);
   MUSTER_RETURN_IF_ERROR(read.status());
   if (!is_standalone) return base::ok_status();
-  if (!placement.hosts.empty() || !options.hostfile.empty()) {
+  if (!placement.hosts.empty() || !request.hostfile.empty()) {
     return error(Code::kInvalidArgument, "--standalone means this host: leave -H and --hostfile out, or --standalone");
   }
   model::HostSpec localhost;
@@ -186,25 +186,24 @@ model::StreamMap without(const model::StreamMap& a, const model::StreamMap& b) {
 
 // Reads the words of --duplicate-stdout-filters and --duplicate-stderr-filters. Adds a note if there is no directory
 // for the files.
-void read_filters(const Settings& settings, HvdrunOptions& options) {
+void read_filters(const Settings& settings, model::JobSpec& job, std::vector<std::string>& notes) {
   constexpr std::array<const char*, 2> kNames = {"duplicate-stdout-filters", "duplicate-stderr-filters"};
   for (std::size_t i = 0; i < kNames.size(); ++i) {
     const Setting* const setting = settings.find(kNames[i]);
     if (setting == nullptr) continue;
-    if (options.job.log_dir.empty()) {
-      options.notes.push_back(setting->label + ": writes no file without --log-dir");
+    if (job.log_dir.empty()) {
+      notes.push_back(setting->label + ": writes no file without --log-dir");
       continue;
     }
     for (const std::string_view word : base::split(setting->value, ',')) {
-      if (!word.empty()) options.job.output.filters[i].emplace_back(word);
+      if (!word.empty()) job.output.filters[i].emplace_back(word);
     }
   }
 }
 
 // Reads the options on logs. torch writes the streams of --redirects and --tee to its log directory. torch 1.x, with
 // --logdir, writes all streams there. A stream that goes to no file stays on the console.
-Status read_logs(const Settings& settings, SettingReader& read, HvdrunOptions& options) {
-  model::JobSpec& job = options.job;
+Status read_logs(const Settings& settings, SettingReader& read, model::JobSpec& job, std::vector<std::string>& notes) {
   std::string directory;
   read.text("log-dir", directory);
   MUSTER_ASSIGN_OR_RETURN(const model::StreamMap redirects, read_streams(settings, "redirects"));
@@ -217,11 +216,11 @@ Status read_logs(const Settings& settings, SettingReader& read, HvdrunOptions& o
   }
   if (!job.output_dir.empty()) job.output.hidden = without(redirects, tee);
   job.log_dir = directory;
-  read_filters(settings, options);
+  read_filters(settings, job, notes);
   for (const char* name : {"redirects", "tee"}) {
     const bool some = !(std::string_view(name) == "tee" ? tee : redirects).is_empty();
     if (some && job.output_dir.empty()) {
-      options.notes.push_back(settings.find(name)->label + ": writes no file without --log-dir");
+      notes.push_back(settings.find(name)->label + ": writes no file without --log-dir");
     }
   }
   read.custom("local-ranks-filter", [&](const Setting& setting) -> Status {
@@ -233,13 +232,13 @@ Status read_logs(const Settings& settings, SettingReader& read, HvdrunOptions& o
   return read.status();
 }
 
-Status read_binding(SettingReader& read, HvdrunOptions& options) {
+Status read_binding(SettingReader& read, model::JobSpec& job) {
   std::string binding;
   read.word("numa-binding", binding);
   MUSTER_RETURN_IF_ERROR(read.status());
-  if (binding == "node") options.job.pinning.bind_to = model::BindTo::kNuma;
-  if (binding == "socket") options.job.pinning.bind_to = model::BindTo::kSocket;
-  if (binding == "exclusive") options.job.pinning.bind_to = model::BindTo::kShare;
+  if (binding == "node") job.pinning.bind_to = model::BindTo::kNuma;
+  if (binding == "socket") job.pinning.bind_to = model::BindTo::kSocket;
+  if (binding == "exclusive") job.pinning.bind_to = model::BindTo::kShare;
   if (binding == "core-complex") {
     return error(Code::kUnimplemented, "--numa-binding core-complex comes later: node, socket and exclusive are there");
   }
@@ -247,57 +246,60 @@ Status read_binding(SettingReader& read, HvdrunOptions& options) {
 }
 
 // --virtual-local-rank: a rank has LOCAL_RANK 0 and sees only its own GPU.
-Status read_virtual_rank(SettingReader& read, HvdrunOptions& options) {
+Status read_virtual_rank(SettingReader& read, model::JobSpec& job) {
   bool is_virtual = false;
   read.toggle("virtual-local-rank", is_virtual);
-  if (is_virtual) options.job.pinning.gpu_bind = model::GpuBind::kOne;
+  if (is_virtual) job.pinning.gpu_bind = model::GpuBind::kOne;
   return read.status();
 }
 
-void read_run_id(const Settings& settings, HvdrunOptions& options) {
+void read_run_id(const Settings& settings, model::JobSpec& job) {
   const Setting* const id = settings.find("rdzv-id");
-  if (id != nullptr) options.job.environment.named.push_back("TORCHELASTIC_RUN_ID=" + id->value);
+  if (id != nullptr) job.environment.named.push_back("TORCHELASTIC_RUN_ID=" + id->value);
 }
 
-Status read_shutdown_timeout(SettingReader& read, HvdrunOptions& options) {
+Status read_shutdown_timeout(SettingReader& read, model::JobSpec& job) {
   std::optional<long> seconds;
   read.number("shutdown-timeout", 0, 86'400, seconds);
-  if (seconds) options.job.kill_grace = std::chrono::seconds(*seconds);
+  if (seconds) job.kill_grace = std::chrono::seconds(*seconds);
   return read.status();
 }
 
-void note_without_effect(const Settings& settings, HvdrunOptions& options) {
+void note_without_effect(const Settings& settings, std::vector<std::string>& notes) {
   if (const Setting* const setting = settings.find("log-line-prefix-template")) {
-    options.notes.push_back(setting->label + ": has no effect: lines begin with [rank]<stdout>:");
+    notes.push_back(setting->label + ": has no effect: lines begin with [rank]<stdout>:");
   }
 }
 
-void note_unneeded(const Settings& settings, HvdrunOptions& options) {
+void note_unneeded(const Settings& settings, const JobRequest& request, std::vector<std::string>& notes) {
   std::string unneeded;
   for (const Setting& setting : settings.entries()) {
     if (setting.flag->group != FlagGroup::kTorchUnneeded && setting.flag->name != "nnodes") continue;
     unneeded += (unneeded.empty() ? "" : ", ") + setting.label;
   }
-  const bool only_nodes = options.nodes && unneeded == options.nodes->label;
+  const bool only_nodes = request.nodes && unneeded == request.nodes->label;
   if (unneeded.empty() || only_nodes) return;
-  options.notes.push_back(
+  notes.push_back(
       fmt::format("{}: not needed: this one command starts the ranks on all hosts and brings them together", unneeded));
 }
 
 Status read_torchs(const Settings& settings, HvdrunOptions& options) {
+  JobRequest& request = options.request;
+  model::JobSpec& job = request.job;
+  std::vector<std::string>& notes = options.output.notes;
   SettingReader read(settings);
-  MUSTER_RETURN_IF_ERROR(read_ranks(settings, read, options));
-  MUSTER_RETURN_IF_ERROR(read_logs(settings, read, options));
-  MUSTER_RETURN_IF_ERROR(read_binding(read, options));
-  MUSTER_RETURN_IF_ERROR(read_virtual_rank(read, options));
-  MUSTER_RETURN_IF_ERROR(read_shutdown_timeout(read, options));
-  read_run_id(settings, options);
-  read.number("max-restarts", 0, 1'000'000, options.job.max_restarts);
-  read.text("role", options.job.role);
-  options.job.torch_agent_store = true;  // torchrun's agent does so, too
+  MUSTER_RETURN_IF_ERROR(read_ranks(settings, read, request));
+  MUSTER_RETURN_IF_ERROR(read_logs(settings, read, job, notes));
+  MUSTER_RETURN_IF_ERROR(read_binding(read, job));
+  MUSTER_RETURN_IF_ERROR(read_virtual_rank(read, job));
+  MUSTER_RETURN_IF_ERROR(read_shutdown_timeout(read, job));
+  read_run_id(settings, job);
+  read.number("max-restarts", 0, 1'000'000, job.max_restarts);
+  read.text("role", job.role);
+  job.torch_agent_store = true;  // torchrun's agent does so, too
   MUSTER_RETURN_IF_ERROR(read.status());
-  note_unneeded(settings, options);
-  note_without_effect(settings, options);
+  note_unneeded(settings, request, notes);
+  note_without_effect(settings, notes);
   return base::ok_status();
 }
 
@@ -382,7 +384,7 @@ Result<ParsedHvdrun> read_line(TorchLine line, const base::Environment& environm
   MUSTER_RETURN_IF_ERROR(assume_template_node(ours, environment, parsed.options.dry_run));
   MUSTER_RETURN_IF_ERROR(read_torchs(torchs, parsed.options));
   if (parsed.options.dry_run.is_on && line.script.empty()) return parsed;
-  MUSTER_RETURN_IF_ERROR(make_command(line, torchs, environment, parsed.options.job));
+  MUSTER_RETURN_IF_ERROR(make_command(line, torchs, environment, parsed.options.request.job));
   return parsed;
 }
 

@@ -47,8 +47,8 @@ std::string name_of_gpu(const DryRank& rank) {
 
 // Returns the shape of this machine. It asks a local agent, which also knows GPUs. If none can be had, it asks the
 // kernel.
-model::NodeShape own_shape(const HvdrunOptions& options, const model::HostSpec& host, const AskShapes& ask) {
-  std::vector<base::Result<model::NodeShape>> answers = ask(options, {host});
+model::NodeShape own_shape(const model::JobSpec& job, const model::HostSpec& host, const AskShapes& ask) {
+  std::vector<base::Result<model::NodeShape>> answers = ask(job, {host});
   if (!answers.empty() && answers.front().ok()) return *std::move(answers.front());
   const std::string why = answers.empty() ? "nothing was said" : answers.front().status().message();
   base::print_remark("hvdrun: the GPUs of this machine are not known: {}\n", why);
@@ -61,7 +61,7 @@ std::vector<std::optional<model::NodeShape>> shapes_of(const model::Placement& p
   std::vector<std::optional<model::NodeShape>> shapes;
   for (const model::PlacedHost& host : placement.hosts) {
     std::optional<model::NodeShape> shape = options.dry_run.assumed_node;
-    if (!shape && model::is_localhost(host.host)) shape = own_shape(options, host.host, ask);
+    if (!shape && model::is_localhost(host.host)) shape = own_shape(options.request.job, host.host, ask);
     shapes.push_back(std::move(shape));
   }
   return shapes;
@@ -83,9 +83,9 @@ std::vector<std::optional<model::NodeShape>> asked_shapes(std::vector<base::Resu
 // Returns the shapes for options whose number of ranks depends on the hosts.
 std::vector<base::Result<model::NodeShape>> look(const HvdrunOptions& options,
                                                  const std::vector<model::HostSpec>& hosts, const AskShapes& ask) {
-  if (options.dry_run.probe) return ask(options, hosts);
+  if (options.dry_run.probe) return ask(options.request.job, hosts);
   if (options.dry_run.assumed_node) return {hosts.size(), *options.dry_run.assumed_node};
-  if (std::ranges::all_of(hosts, model::is_localhost)) return ask(options, hosts);
+  if (std::ranges::all_of(hosts, model::is_localhost)) return ask(options.request.job, hosts);
   return {base::error(base::Code::kInvalidArgument,
                       "--dry-run asks no host: add --probe, or --assume-node and what the hosts look like")};
 }
@@ -181,13 +181,13 @@ int run_dry(HvdrunOptions options, const base::Environment& environment, const A
     base::print_remark("hvdrun: {}\n", placed.status().message());
     return placement_exit_code(placed.status());
   }
-  for (const std::string& note : options.notes) base::print_remark("hvdrun: {}\n", note);
+  for (const std::string& note : options.output.notes) base::print_remark("hvdrun: {}\n", note);
   std::vector<model::HostSpec> hosts_there;
   for (const model::PlacedHost& host : placed->placement.hosts) hosts_there.push_back(host.host);
-  const auto shapes =
-      options.dry_run.probe ? asked_shapes(ask(options, hosts_there)) : shapes_of(placed->placement, options, ask);
+  const auto shapes = options.dry_run.probe ? asked_shapes(ask(options.request.job, hosts_there))
+                                            : shapes_of(placed->placement, options, ask);
   if (shapes.size() != placed->placement.hosts.size()) return kMusterFailed;
-  const auto hosts = plan_dry_run(placed->placement, shapes, options.job, environment);
+  const auto hosts = plan_dry_run(placed->placement, shapes, options.request.job, environment);
   if (!hosts.ok()) {
     base::print_remark("hvdrun: {}\n", hosts.status().message());
     return placement_exit_code(hosts.status());

@@ -27,15 +27,15 @@ base::Result<std::vector<std::string>> parse_env_file(std::string_view text, con
   return variables;
 }
 
-base::Status read_env_files(HvdrunOptions& options, const std::string& directory) {
+base::Status read_env_files(JobRequest& request, const std::string& directory) {
   std::vector<std::string> all;
-  for (const std::string& file : options.env_files) {
+  for (const std::string& file : request.env_files) {
     const auto text = base::read_file(absolute_path(file, directory), kMaxEnvFile);
     if (!text.ok()) return text.status().with_context("--env-file");
     MUSTER_ASSIGN_OR_RETURN(const auto variables, parse_env_file(*text, file));
     all.insert(all.end(), variables.begin(), variables.end());
   }
-  auto& named = options.job.environment.named;
+  auto& named = request.job.environment.named;
   named.insert(named.begin(), all.begin(), all.end());
   return base::ok_status();
 }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "cli/options/options.h"
+#include "cli/options/job_request.h"
 
 namespace muster::cli::inline hosts {
 
@@ -17,7 +17,7 @@ inline constexpr std::size_t kMaxEnvFile = 1u << 20;
 // Returns the values that --env would get for this file, in order. INVALID_ARGUMENT names `shown` and the line. Pure.
 base::Result<std::vector<std::string>> parse_env_file(std::string_view text, const std::string& shown);
 
-// Reads options.env_files into the job. Paths are relative to `directory`. Variables of --env win over those of files.
-base::Status read_env_files(HvdrunOptions& options, const std::string& directory);
+// Reads request.env_files into the job. Paths are relative to `directory`. Variables of --env win over those of files.
+base::Status read_env_files(JobRequest& request, const std::string& directory);
 
 }  // namespace muster::cli::hosts

@@ -119,23 +119,27 @@ base::Status count_slots(const DeviceCount& devices, const model::JobSpec& job, 
   return all_of(failures).with_context(devices.label);
 }
 
+bool may_use_ssh(const Reach& reach) {
+  using launcherd::BootstrapBy;
+  return reach.bootstrap.by == BootstrapBy::kAuto || reach.bootstrap.by == BootstrapBy::kSsh;
+}
+
 // True if slots must be counted as GPUs. This holds for hosts listed once and without slots, by the user or by a
 // scheduler that counts no tasks. No host is asked if one rank each is enough, which is horovodrun's rule, or if
 // another option gives the number on each host.
-bool counts_gpus(const HvdrunOptions& options) {
-  const model::PlacementRequest& request = options.job.placement;
-  using launcherd::BootstrapBy;
-  const bool has_ssh = options.bootstrap.by == BootstrapBy::kAuto || options.bootstrap.by == BootstrapBy::kSsh;
-  const bool is_said = !has_ssh || options.devices || request.ranks_per_node > 0 || !options.job.roles.empty() ||
-                       !options.elastic.discovery_script.empty() || (request.oversubscribe && request.np > 0);
-  if (is_said) return false;
+bool counts_gpus(const JobRequest& request, const Reach& reach) {
+  const model::PlacementRequest& placement = request.job.placement;
+  const bool is_fixed = !may_use_ssh(reach) || request.devices || placement.ranks_per_node > 0 ||
+                        !request.job.roles.empty() || !request.elastic.discovery_script.empty() ||
+                        (placement.oversubscribe && placement.np > 0);
+  if (is_fixed) return false;
   int slots = 0;
   bool is_open = false;
-  for (const model::HostSpec& host : request.hosts) {
+  for (const model::HostSpec& host : placement.hosts) {
     is_open = is_open || !host.slots;
     slots += host.slots.value_or(1);
   }
-  return is_open && (request.np == 0 || request.np > slots);
+  return is_open && (placement.np == 0 || placement.np > slots);
 }
 
 // Sets slots to the number of GPUs. A host that cannot be asked keeps its one slot; the result has a line for each.
@@ -189,17 +193,18 @@ base::Status fit_elastic(const ElasticOptions& elastic, const model::PlacementRe
 }
 
 // Makes up as many hosts as the requested ranks need; one host if no number of ranks was requested.
-std::vector<model::HostSpec> made_up_hosts(const HvdrunOptions& options, const base::Environment& environment) {
-  const model::PlacementRequest& request = options.job.placement;
-  const auto& node = options.dry_run.assumed_node;
+std::vector<model::HostSpec> made_up_hosts(const model::JobSpec& job, const DryRunOptions& dry_run,
+                                           const base::Environment& environment) {
+  const model::PlacementRequest& request = job.placement;
+  const auto& node = dry_run.assumed_node;
   const base::Result<int> counted =
-      node ? count_gpus(*node, options.job, environment, {.name = "made-up"}) : base::Result<int>(0);
+      node ? count_gpus(*node, job, environment, {.name = "made-up"}) : base::Result<int>(0);
   const int gpus = counted.ok() ? *counted : 0;
   const int on_each = request.ranks_per_node > 0 ? request.ranks_per_node : std::max(gpus, 1);
   const int needed = request.np > 0 ? (request.np - 1) / on_each + 1 : 1;
-  const int count = options.dry_run.host_count.value_or(needed);
+  const int count = dry_run.host_count.value_or(needed);
   std::vector<model::HostSpec> hosts;
-  for (std::string& name : job_templates::made_up_names({.names = *options.dry_run.host_pattern}, count)) {
+  for (std::string& name : job_templates::made_up_names({.names = *dry_run.host_pattern}, count)) {
     model::HostSpec& host = hosts.emplace_back();
     host.name = std::move(name);
     if (request.ranks_per_node == 0) host.slots = on_each;
@@ -208,33 +213,27 @@ std::vector<model::HostSpec> made_up_hosts(const HvdrunOptions& options, const b
 }
 
 // Fills the list from the first source that names hosts.
-base::Result<HostSource> list_hosts(HvdrunOptions& options, const base::Environment& environment,
+base::Result<HostSource> list_hosts(JobRequest& request, const base::Environment& environment,
                                     const std::string& directory) {
-  std::vector<model::HostSpec>& hosts = options.job.placement.hosts;
-  if (!options.hostfile.empty()) {
-    MUSTER_ASSIGN_OR_RETURN(hosts, launcherd::read_hostfile(absolute_path(options.hostfile, directory)));
+  std::vector<model::HostSpec>& hosts = request.job.placement.hosts;
+  if (!request.hostfile.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(hosts, launcherd::read_hostfile(absolute_path(request.hostfile, directory)));
     return HostSource{.may_be_counted = true};
   }
-  if (!options.elastic.discovery_script.empty()) {
+  if (!request.elastic.discovery_script.empty()) {
     // Hold signals, because the script runs in a session of its own: Ctrl-C would end only this process.
     MUSTER_ASSIGN_OR_RETURN(const HeldSignals signals, HeldSignals::open());
     const launcherd::Waiter waiter{.cancel_fd = signals.fd(),
                                    .deadline = std::chrono::steady_clock::now() + kDiscoveryLimit};
-    MUSTER_ASSIGN_OR_RETURN(hosts, launcherd::discover_hosts(options.elastic.discovery_script, waiter));
+    MUSTER_ASSIGN_OR_RETURN(hosts, launcherd::discover_hosts(request.elastic.discovery_script, waiter));
     for (model::HostSpec& host : hosts) {
-      if (!host.slots && options.elastic.slots_per_host) host.slots = static_cast<int>(*options.elastic.slots_per_host);
+      if (!host.slots && request.elastic.slots_per_host) host.slots = static_cast<int>(*request.elastic.slots_per_host);
     }
-    return HostSource{.note = fmt::format("hosts from {}", options.elastic.discovery_script)};
+    return HostSource{.note = fmt::format("hosts from {}", request.elastic.discovery_script)};
   }
   if (!hosts.empty()) return HostSource{.may_be_counted = true};
   MUSTER_ASSIGN_OR_RETURN(auto allocation, launcherd::find_allocation(environment, ask_scheduler));
-  if (!allocation && options.dry_run.host_pattern) {
-    hosts = made_up_hosts(options, environment);
-    options.notes.push_back(fmt::format("the names of the hosts are made up{}; -H names real ones",
-                                        options.dry_run.host_pattern->empty() ? "" : " in the site's manner"));
-    return HostSource{.may_be_counted = true};
-  }
-  if (!allocation) return HostSource();
+  if (!allocation) return HostSource{.is_missing = true};
   hosts = std::move(allocation->hosts);
   return HostSource{
       fmt::format("hosts from the {} allocation ({}); -H names others", allocation->scheduler, allocation->source),
@@ -265,33 +264,35 @@ base::Result<std::string> ask_scheduler_within(std::chrono::seconds limit, const
   return std::move(answer.output);
 }
 
-base::Result<HostSource> find_hosts(HvdrunOptions& options, const base::Environment& environment,
-                                    const std::string& directory) {
-  MUSTER_ASSIGN_OR_RETURN(HostSource source, list_hosts(options, environment, directory));
-  std::vector<model::HostSpec>& hosts = options.job.placement.hosts;
-  if (options.host_numbers) {
-    MUSTER_ASSIGN_OR_RETURN(hosts, pick_hosts(*options.host_numbers, hosts));
+base::Result<HostSource> find_hosts(JobRequest& request, const base::Environment& environment,
+                                    const std::string& directory, const MakeUpHosts& make_up) {
+  std::vector<model::HostSpec>& hosts = request.job.placement.hosts;
+  MUSTER_ASSIGN_OR_RETURN(HostSource source, list_hosts(request, environment, directory));
+  if (source.is_missing && make_up) {
+    hosts = make_up();
+    source = {.may_be_counted = true};
+  }
+  if (request.host_numbers) {
+    MUSTER_ASSIGN_OR_RETURN(hosts, pick_hosts(*request.host_numbers, hosts));
   }
   return source;
 }
 
-void settle_uncounted(const HvdrunOptions& options, const HostSource& source, std::vector<model::HostSpec>& hosts) {
-  using launcherd::BootstrapBy;
-  const bool has_ssh = options.bootstrap.by == BootstrapBy::kAuto || options.bootstrap.by == BootstrapBy::kSsh;
-  if (source.may_be_counted && has_ssh) return;
+void settle_uncounted(const Reach& reach, const HostSource& source, std::vector<model::HostSpec>& hosts) {
+  if (source.may_be_counted && may_use_ssh(reach)) return;
   for (model::HostSpec& host : hosts) host.slots = host.slots.value_or(1);
 }
 
-base::Result<std::string> choose_hosts(HvdrunOptions& options, const base::Environment& environment,
+base::Result<std::string> choose_hosts(JobRequest& request, const base::Environment& environment,
                                        const std::string& directory) {
-  MUSTER_ASSIGN_OR_RETURN(HostSource source, find_hosts(options, environment, directory));
+  MUSTER_ASSIGN_OR_RETURN(HostSource source, find_hosts(request, environment, directory));
   return std::move(source.note);
 }
 
-base::Status leave_out_hosts(HvdrunOptions& options, const CheckHosts& check) {
-  if (options.health_check == HealthCheck::kOff) return base::ok_status();
-  std::vector<model::HostSpec>& hosts = options.job.placement.hosts;
-  if (hosts.empty() && std::ranges::any_of(options.job.roles, [](const auto& role) { return !role.hosts.empty(); })) {
+base::Status leave_out_hosts(JobRequest& request, std::vector<std::string>& notes, const CheckHosts& check) {
+  if (request.health_check == HealthCheck::kOff) return base::ok_status();
+  std::vector<model::HostSpec>& hosts = request.job.placement.hosts;
+  if (hosts.empty() && std::ranges::any_of(request.job.roles, [](const auto& role) { return !role.hosts.empty(); })) {
     return base::error(base::Code::kInvalidArgument,
                        "--spare and --health-check choose among the hosts of all programs: name those by --hostfile");
   }
@@ -300,9 +301,9 @@ base::Status leave_out_hosts(HvdrunOptions& options, const CheckHosts& check) {
     MUSTER_ASSIGN_OR_RETURN(health, check(hosts));
   }
   if (hosts.empty()) hosts.push_back({.name = "localhost"});
-  MUSTER_ASSIGN_OR_RETURN(HostChoice choice, leave_spares_out(options.spares, health, hosts));
+  MUSTER_ASSIGN_OR_RETURN(HostChoice choice, leave_spares_out(request.spares, health, hosts));
   hosts = std::move(choice.hosts);
-  options.notes.insert(options.notes.end(), choice.notes.begin(), choice.notes.end());
+  notes.insert(notes.end(), choice.notes.begin(), choice.notes.end());
   return base::ok_status();
 }
 
@@ -324,31 +325,41 @@ int placement_exit_code(const base::Status& failure) {
 
 base::Result<PlacedJob> place_job(HvdrunOptions& options, const base::Environment& environment,
                                   const std::string& directory, const LookAtHosts& look, const CheckHosts& check) {
-  model::JobSpec& job = options.job;
+  JobRequest& request = options.request;
+  model::JobSpec& job = request.job;
+  std::vector<std::string>& notes = options.output.notes;
   settle_directories(job, directory);
-  MUSTER_RETURN_IF_ERROR(read_env_files(options, directory));
+  MUSTER_RETURN_IF_ERROR(read_env_files(request, directory));
   MUSTER_RETURN_IF_ERROR(check_stages(job));
   job.umask = current_umask();
+  MakeUpHosts make_up;
+  if (options.dry_run.host_pattern) {
+    make_up = [&] {
+      notes.push_back(fmt::format("the names of the hosts are made up{}; -H names real ones",
+                                  options.dry_run.host_pattern->empty() ? "" : " in the site's manner"));
+      return made_up_hosts(job, options.dry_run, environment);
+    };
+  }
   PlacedJob placed;
-  MUSTER_ASSIGN_OR_RETURN(HostSource source, find_hosts(options, environment, directory));
+  MUSTER_ASSIGN_OR_RETURN(HostSource source, find_hosts(request, environment, directory, make_up));
   placed.hosts_note = std::move(source.note);
-  MUSTER_RETURN_IF_ERROR(leave_out_hosts(options, check));
-  if (options.nodes) MUSTER_RETURN_IF_ERROR(limit_hosts(*options.nodes, job.placement.hosts, options.notes));
-  if (options.devices) {
-    MUSTER_RETURN_IF_ERROR(count_slots(*options.devices, job, environment, look, job.placement.hosts));
+  MUSTER_RETURN_IF_ERROR(leave_out_hosts(request, notes, check));
+  if (request.nodes) MUSTER_RETURN_IF_ERROR(limit_hosts(*request.nodes, job.placement.hosts, notes));
+  if (request.devices) {
+    MUSTER_RETURN_IF_ERROR(count_slots(*request.devices, job, environment, look, job.placement.hosts));
   }
   std::vector<std::string> not_counted;
-  if (look && source.may_be_counted && counts_gpus(options)) {
+  if (look && source.may_be_counted && counts_gpus(request, options.reach)) {
     not_counted = count_gpu_slots(job, environment, look, job.placement.hosts);
-    options.notes.insert(options.notes.end(), not_counted.begin(), not_counted.end());
+    notes.insert(notes.end(), not_counted.begin(), not_counted.end());
   }
-  MUSTER_RETURN_IF_ERROR(settle_dmlc(options, false));
+  MUSTER_RETURN_IF_ERROR(settle_dmlc(request, false));
   auto placement = model::place(job);
   if (!placement.ok() && !not_counted.empty()) {  // the hosts that were not counted may be the reason
     return placement.status().with_context(base::join(not_counted, "; "));
   }
   MUSTER_ASSIGN_OR_RETURN(placed.placement, std::move(placement));
-  MUSTER_RETURN_IF_ERROR(fit_elastic(options.elastic, job.placement, placed.placement));
+  MUSTER_RETURN_IF_ERROR(fit_elastic(request.elastic, job.placement, placed.placement));
   MUSTER_RETURN_IF_ERROR(model::check_input(job.input, placed.placement.size));
   return placed;
 }

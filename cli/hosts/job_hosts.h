@@ -18,18 +18,23 @@ struct HostSource {
   std::string note{};
   // True if no source gives the number of ranks for a host that is listed once.
   bool may_be_counted = false;
+  bool is_missing = false;  // no source names hosts, so the job runs on this host
 };
 
-// Fills job.placement.hosts. It stays empty if the job runs on this host. Paths are relative to `directory`.
-base::Result<HostSource> find_hosts(HvdrunOptions& options, const base::Environment& environment,
-                                    const std::string& directory);
+// Makes up hosts for a dry run.
+using MakeUpHosts = std::function<std::vector<model::HostSpec>()>;
+
+// Fills request.job.placement.hosts. If no source names hosts, `make_up` does. The list stays empty if the job runs on
+// this host. Paths are relative to `directory`.
+base::Result<HostSource> find_hosts(JobRequest& request, const base::Environment& environment,
+                                    const std::string& directory, const MakeUpHosts& make_up = {});
 
 // Prepares `hosts` for a launcherd. Hosts that launcherd asks for their GPUs stay without slots; all others get 1 slot.
 // launcherd can ask only hosts whose agents we start over ssh.
-void settle_uncounted(const HvdrunOptions& options, const HostSource& source, std::vector<model::HostSpec>& hosts);
+void settle_uncounted(const Reach& reach, const HostSource& source, std::vector<model::HostSpec>& hosts);
 
 // Does the same as find_hosts(), but returns only the note.
-base::Result<std::string> choose_hosts(HvdrunOptions& options, const base::Environment& environment,
+base::Result<std::string> choose_hosts(JobRequest& request, const base::Environment& environment,
                                        const std::string& directory);
 
 struct PlacedJob {
@@ -45,7 +50,7 @@ using LookAtHosts = std::function<std::vector<base::Result<model::NodeShape>>(co
 using CheckHosts = std::function<base::Result<std::vector<HostHealth>>(const std::vector<model::HostSpec>&)>;
 
 // --spare and --health-check: removes hosts from the list, and adds notes that tell which and why.
-base::Status leave_out_hosts(HvdrunOptions& options, const CheckHosts& check);
+base::Status leave_out_hosts(JobRequest& request, std::vector<std::string>& notes, const CheckHosts& check);
 
 // Runs a scheduler's program and returns its output. Ctrl-C ends it, and so does a minute, or `limit`.
 base::Result<std::string> ask_scheduler(const std::vector<std::string>& argv);
@@ -58,8 +63,8 @@ int placement_exit_code(const base::Status& failure);
 void settle_directories(model::JobSpec& job, const std::string& directory);
 
 // Fills in what the options leave open (directory, umask, hosts) and places the ranks.
-// Hosts are probed only in two cases. One: their devices count, for options.devices, or for hosts without slots if one
-// rank each is not enough. Two: options.health_check asks for it.
+// Hosts are probed only in two cases. One: their devices count, for request.devices, or for hosts without slots if one
+// rank each is not enough. Two: request.health_check asks for it.
 base::Result<PlacedJob> place_job(HvdrunOptions& options, const base::Environment& environment,
                                   const std::string& directory, const LookAtHosts& look, const CheckHosts& check = {});
 

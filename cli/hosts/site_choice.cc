@@ -38,8 +38,8 @@ SiteChoice choose_site_launcher(const base::Environment& environment,
   return {};
 }
 
-base::Result<std::string> settle_bootstrap(HvdrunOptions& options, const base::Environment& environment) {
-  launcherd::BootstrapOptions& bootstrap = options.bootstrap;
+base::Result<std::string> settle_bootstrap(launcherd::BootstrapOptions& bootstrap,
+                                           const base::Environment& environment) {
   bootstrap.pbs_job = environment.get("PBS_JOBID").value_or("");
   if (bootstrap.by == BootstrapBy::kSsh || bootstrap.by == BootstrapBy::kManual) return std::string();
   if (bootstrap.by == BootstrapBy::kCommand) {

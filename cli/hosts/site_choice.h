@@ -8,7 +8,7 @@
 
 #include "base/env.h"
 #include "base/status.h"
-#include "cli/options/options.h"
+#include "launcherd/bootstrap/bootstrap.h"
 #include "launcherd/hosts/allocation.h"
 
 namespace muster::cli::inline hosts {
@@ -23,8 +23,9 @@ SiteChoice choose_site_launcher(const base::Environment& environment,
                                 const std::optional<launcherd::Allocation>& allocation,
                                 const std::function<bool(const std::string& name)>& has_program);
 
-// Completes options.bootstrap. Returns a line for --verbose; empty if there is nothing to report. The error is a
-// mistake of the command line.
-base::Result<std::string> settle_bootstrap(HvdrunOptions& options, const base::Environment& environment);
+// Completes `bootstrap`. Returns a line for --verbose; empty if there is nothing to report. The error is a mistake of
+// the command line.
+base::Result<std::string> settle_bootstrap(launcherd::BootstrapOptions& bootstrap,
+                                           const base::Environment& environment);
 
 }  // namespace muster::cli::hosts

@@ -13,9 +13,9 @@ using base::Status;
 
 }  // namespace
 
-void read_dmlc(SettingReader& read, HvdrunOptions& options) {
+void read_dmlc(SettingReader& read, JobRequest& request) {
   for (const char* name : {"num-workers", "num-servers"}) {
-    if (options.job.runtime == model::Runtime::kMxnet) break;
+    if (request.job.runtime == model::Runtime::kMxnet) break;
     read.custom(name, [](const Setting& setting) {
       return error(Code::kInvalidArgument, "{} belongs to --runtime mxnet", setting.label);
     });
@@ -34,16 +34,16 @@ void read_dmlc(SettingReader& read, HvdrunOptions& options) {
     return error(Code::kInvalidArgument, "{}: --num-workers and --num-servers say how many ranks there are",
                  setting.label);
   });
-  options.dmlc.emplace().counts = {.workers = workers, .servers = servers > 0 ? servers : workers};
+  request.dmlc.emplace().counts = {.workers = workers, .servers = servers > 0 ? servers : workers};
 }
 
-Status settle_dmlc(HvdrunOptions& options, bool any_hosts) {
-  if (!options.dmlc) return base::ok_status();
-  model::JobSpec& job = options.job;
+Status settle_dmlc(JobRequest& request, bool any_hosts) {
+  if (!request.dmlc) return base::ok_status();
+  model::JobSpec& job = request.job;
   if (!job.roles.empty()) {
     return error(Code::kInvalidArgument, "--num-workers: scheduler, servers and workers run one command, not several");
   }
-  const DmlcOptions& dmlc = *options.dmlc;
+  const DmlcOptions& dmlc = *request.dmlc;
   job.roles = model::dmlc_roles(dmlc.counts);
   MUSTER_RETURN_IF_ERROR(model::check_roles(job.roles));
   job.is_dmlc = true;

@@ -2,18 +2,18 @@
 #pragma once
 
 #include "base/status.h"
-#include "cli/options/options.h"
+#include "cli/options/job_request.h"
 #include "cli/options/setting_reader.h"
 
 namespace muster::cli::inline options {
 
 // Reads --num-workers and --num-servers. Call it after --runtime is read. A number of ranks (-np) beside them is a
 // mistake.
-void read_dmlc(SettingReader& read, HvdrunOptions& options);
+void read_dmlc(SettingReader& read, JobRequest& request);
 
 // Makes the roles of the job. Call it once the hosts are known; other jobs stay unchanged.
 // Without hosts the job runs on this host. With `any_hosts` the list stays empty, and launcherd chooses the hosts.
 // INVALID_ARGUMENT if the command line names several programs. Errors of model::dmlc_places() are passed on.
-base::Status settle_dmlc(HvdrunOptions& options, bool any_hosts);
+base::Status settle_dmlc(JobRequest& request, bool any_hosts);
 
 }  // namespace muster::cli::options

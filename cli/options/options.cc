@@ -45,13 +45,13 @@ Status check_interface(const std::string& name) {
                base::printable(name));
 }
 
-void read_placement(SettingReader& read, HvdrunOptions& options) {
-  model::PlacementRequest& placement = options.job.placement;
+void read_placement(SettingReader& read, JobRequest& request) {
+  model::PlacementRequest& placement = request.job.placement;
   read.number("num-proc", 1, model::kMaxRanks, placement.np);
   read.number("ranks-per-node", 1, model::kMaxSlotsPerHost, placement.ranks_per_node);
   read.toggle("oversubscribe", placement.oversubscribe);
   read.choice("map-by", std::vector{model::MapBy::kSlot, model::MapBy::kNode}, placement.map_by);
-  read.text("hostfile", options.hostfile);
+  read.text("hostfile", request.hostfile);
   read.custom("hosts", [&](const Setting& setting) -> Status {
     auto hosts = model::parse_host_list(setting.value, setting.label);
     if (!hosts.ok()) return hosts.status();
@@ -59,13 +59,13 @@ void read_placement(SettingReader& read, HvdrunOptions& options) {
     return base::ok_status();
   });
   read.custom("nodes", [&](const Setting& setting) -> Status {
-    MUSTER_ASSIGN_OR_RETURN(options.host_numbers, parse_host_numbers(setting.value, setting.label));
+    MUSTER_ASSIGN_OR_RETURN(request.host_numbers, parse_host_numbers(setting.value, setting.label));
     return base::ok_status();
   });
   read.choice("health-check", std::vector{HealthCheck::kOff, HealthCheck::kQuick, HealthCheck::kFull},
-              options.health_check);
-  read.number("spare", 0, model::kMaxHosts, options.spares);
-  if (options.spares > 0 && options.health_check == HealthCheck::kOff) options.health_check = HealthCheck::kQuick;
+              request.health_check);
+  read.number("spare", 0, model::kMaxHosts, request.spares);
+  if (request.spares > 0 && request.health_check == HealthCheck::kOff) request.health_check = HealthCheck::kQuick;
 }
 
 void read_network(SettingReader& read, model::JobSpec& job) {
@@ -87,31 +87,33 @@ void read_network(SettingReader& read, model::JobSpec& job) {
   });
 }
 
-void read_reach(SettingReader& read, HvdrunOptions& options) {
+void read_reach(SettingReader& read, Reach& reach) {
   using launcherd::SshBackend;
-  read.number("ssh-port", 1, 65535, options.bootstrap.default_port);
-  read.text("ssh-identity-file", options.bootstrap.identity_file);
+  read.number("ssh-port", 1, 65535, reach.bootstrap.default_port);
+  read.text("ssh-identity-file", reach.bootstrap.identity_file);
   read.choice("ssh-backend", std::vector{SshBackend::kAuto, SshBackend::kLibssh, SshBackend::kSsh},
-              options.bootstrap.backend);
+              reach.bootstrap.backend);
   using launcherd::BootstrapBy;
-  options.bootstrap.by = BootstrapBy::kAuto;
+  reach.bootstrap.by = BootstrapBy::kAuto;
   read.choice(
       "bootstrap",
       std::vector{BootstrapBy::kAuto, BootstrapBy::kSsh, BootstrapBy::kSrun, BootstrapBy::kAprun, BootstrapBy::kPals,
                   BootstrapBy::kPbsdsh, BootstrapBy::kFlux, BootstrapBy::kJsrun, BootstrapBy::kManual},
-      options.bootstrap.by);
+      reach.bootstrap.by);
   read.custom("bootstrap-cmd", [&](const Setting& setting) -> Status {
     if (setting.value.empty()) return error(Code::kInvalidArgument, "{} is empty", setting.label);
-    if (options.bootstrap.by != BootstrapBy::kAuto) {
+    if (reach.bootstrap.by != BootstrapBy::kAuto) {
       return error(Code::kInvalidArgument, "{} and --bootstrap exclude each other: one of them starts the agents",
                    setting.label);
     }
-    options.bootstrap.by = BootstrapBy::kCommand;
-    options.bootstrap.command = setting.value;
+    reach.bootstrap.by = BootstrapBy::kCommand;
+    reach.bootstrap.command = setting.value;
     return base::ok_status();
   });
-  read.word("agent-link", options.launch.agent_link);
-  read.text("agent-dir", options.bootstrap.agent_dir);
+  read.word("agent-link", reach.agent_link);
+  read.word("contain", reach.contain);
+  read.text("launcher", reach.launcher);
+  read.text("agent-dir", reach.bootstrap.agent_dir);
 }
 
 void read_pinning(SettingReader& read, model::Pinning& pinning) {
@@ -175,8 +177,8 @@ Result<model::StagedPath> parse_stage(const Setting& setting) {
   return staged;
 }
 
-void read_program(SettingReader& read, HvdrunOptions& options) {
-  model::JobSpec& job = options.job;
+void read_program(SettingReader& read, JobRequest& request) {
+  model::JobSpec& job = request.job;
   // Put horovodrun's options first, so that a variable that the user names wins over them.
   job.environment.named = horovod_tuning(read);
   // NCCL accepts the whole list and uses the interfaces that a host has. Other libraries accept one interface. The
@@ -190,7 +192,7 @@ void read_program(SettingReader& read, HvdrunOptions& options) {
     return base::ok_status();
   });
   read.custom("env-file", [&](const Setting& setting) -> Status {
-    options.env_files.push_back(setting.value);
+    request.env_files.push_back(setting.value);
     return base::ok_status();
   });
   read.custom("stage", [&](const Setting& setting) -> Status {
@@ -220,14 +222,13 @@ void read_input(SettingReader& read, model::JobInput& input) {
   read.toggle("pty", input.pty);
 }
 
-void read_output(SettingReader& read, HvdrunOptions& options) {
-  read.text("output-filename", options.job.output_dir);
-  read.toggle("prefix-output-with-timestamp", options.job.prefix_timestamp);
-  read.toggle("verbose", options.launch.verbose);
-  read.toggle("report-bindings", options.reports_bindings);
-  read.toggle("quiet", options.quiet);
-  read.text("json-events", options.events_file);
-  read.text("launcher", options.launcher);
+void read_output(SettingReader& read, model::JobSpec& job, OutputPlan& output) {
+  read.text("output-filename", job.output_dir);
+  read.toggle("prefix-output-with-timestamp", job.prefix_timestamp);
+  read.toggle("verbose", output.verbose);
+  read.toggle("report-bindings", output.reports_bindings);
+  read.toggle("quiet", output.quiet);
+  read.text("json-events", output.events_file);
 }
 
 Result<model::EndSignal> parse_end_signal(const Setting& setting) {
@@ -241,8 +242,7 @@ Result<model::EndSignal> parse_end_signal(const Setting& setting) {
                base::printable(setting.value));
 }
 
-void read_life(SettingReader& read, HvdrunOptions& options) {
-  model::JobSpec& job = options.job;
+void read_life(SettingReader& read, model::JobSpec& job) {
   read.time("start-timeout", milliseconds(1), job.start_timeout);
   read.time("timeout", milliseconds(1), job.timeout);
   read.time("kill-grace", milliseconds(0), job.kill_grace);
@@ -250,7 +250,6 @@ void read_life(SettingReader& read, HvdrunOptions& options) {
     MUSTER_ASSIGN_OR_RETURN(job.end_signal, parse_end_signal(setting));
     return base::ok_status();
   });
-  read.word("contain", options.launch.contain);
   using model::Runtime;
   read.choice("runtime",
               std::vector{Runtime::kAuto, Runtime::kTorch, Runtime::kHorovod, Runtime::kMpi, Runtime::kMxnet,
@@ -455,11 +454,11 @@ Status apply_template(const TemplateWish& wish, const Settings& settings, const 
   MUSTER_RETURN_IF_ERROR(assume_template_node(settings, environment, options.dry_run));
   if (!wish.job_template) return base::ok_status();
   const auto& notes = wish.job_template->notes;
-  options.notes.insert(options.notes.end(), notes.begin(), notes.end());
+  options.output.notes.insert(options.output.notes.end(), notes.begin(), notes.end());
   std::string left_out = job_templates::left_out_note(*wish.job_template);
   std::string tile = tile_note(settings);
   for (std::string* note : {&left_out, &tile}) {
-    if (!note->empty() && !options.dry_run.is_on) options.notes.push_back(std::move(*note));
+    if (!note->empty() && !options.dry_run.is_on) options.output.notes.push_back(std::move(*note));
   }
   const bool is_asked = !options.dry_run.is_on || options.dry_run.probe || options.dry_run.assumed_node;
   return is_asked || !wish.job_template->node.is_known() ? base::ok_status()
@@ -475,12 +474,12 @@ Result<ParsedHvdrun> read_job(CommandLine line, const base::Environment& environ
   MUSTER_ASSIGN_OR_RETURN(parsed.options, read_options(settings));
   MUSTER_RETURN_IF_ERROR(apply_template(wish, settings, environment, parsed.options));
   if (is_on(settings, "print-config")) return answer(0, format_settings(settings, hvdrun_flags()));
-  if (is_on(settings, "check-build")) return answer(0, format_build(this_build(), parsed.options.launch.verbose));
-  MUSTER_RETURN_IF_ERROR(set_roles(std::move(roles), settings, parsed.options.job));
+  if (is_on(settings, "check-build")) return answer(0, format_build(this_build(), parsed.options.output.verbose));
+  MUSTER_RETURN_IF_ERROR(set_roles(std::move(roles), settings, parsed.options.request.job));
   // A dry run needs no command, because the placement does not depend on it.
   if (parsed.options.dry_run.is_on && line.command.empty()) return parsed;
   if (is_on(settings, "self-test")) MUSTER_RETURN_IF_ERROR(take_self_test(line, context.program_directory));
-  model::JobSpec& job = parsed.options.job;
+  model::JobSpec& job = parsed.options.request.job;
   if (job.roles.empty()) MUSTER_RETURN_IF_ERROR(take_command(line, job));
   const auto put_prefix = [&](std::vector<std::string>& command) {
     if (!command.empty()) command.insert(command.begin(), wish.plan.prefix.begin(), wish.plan.prefix.end());
@@ -510,25 +509,28 @@ Status assume_template_node(const Settings& settings, const base::Environment& e
 
 Result<HvdrunOptions> read_options(const Settings& settings) {
   HvdrunOptions options;
-  options.notes = settings.notes();
+  JobRequest& request = options.request;
+  model::JobSpec& job = request.job;
+  options.output.notes = settings.notes();
   SettingReader read(settings);
-  read_placement(read, options);
-  read_network(read, options.job);
-  read_reach(read, options);
-  read_program(read, options);
-  read_input(read, options.job.input);
-  read_output(read, options);
-  read_life(read, options);
-  read_dmlc(read, options);
+  read_placement(read, request);
+  read_network(read, job);
+  read_reach(read, options.reach);
+  read_program(read, request);
+  read_input(read, job.input);
+  read_output(read, job, options.output);
+  read_life(read, job);
+  read_dmlc(read, request);
   // Agents started by hand need longer, so raise the default start timeout.
-  const bool is_typed = options.bootstrap.by == launcherd::BootstrapBy::kManual;
-  if (is_typed && settings.find("start-timeout") == nullptr) options.job.start_timeout = std::chrono::minutes(10);
-  read_elastic(read, options.elastic);
+  const bool is_typed = options.reach.bootstrap.by == launcherd::BootstrapBy::kManual;
+  if (is_typed && settings.find("start-timeout") == nullptr) job.start_timeout = std::chrono::minutes(10);
+  options.reach.bootstrap.start_timeout = job.start_timeout;
+  read_elastic(read, request.elastic);
   check_controller(read);
   read_dry_run(read, options.dry_run);
   MUSTER_RETURN_IF_ERROR(read.status());
-  MUSTER_ASSIGN_OR_RETURN(options.label, read_label_format(settings));
-  MUSTER_RETURN_IF_ERROR(answer_unsupported(settings, options.notes));
+  MUSTER_ASSIGN_OR_RETURN(options.output.label, read_label_format(settings));
+  MUSTER_RETURN_IF_ERROR(answer_unsupported(settings, options.output.notes));
   return options;
 }
 

@@ -71,12 +71,12 @@ std::vector<HostHealth> health_of(const std::vector<HostFindings>& findings, con
   return health;
 }
 
-base::Result<std::vector<HostHealth>> check_health(const HvdrunOptions& options,
+base::Result<std::vector<HostHealth>> check_health(const model::JobSpec& job, const Reach& reach,
                                                    const std::vector<model::HostSpec>& hosts,
-                                                   const base::Environment& environment) {
-  MUSTER_ASSIGN_OR_RETURN(const auto findings,
-                          probe_hosts(options, distinct_hosts(hosts), environment, {.program = "hvdrun"}));
-  return health_of(findings, options.launch.agent_link, options.job.pinning.gpu_bind != model::GpuBind::kNone);
+                                                   const base::Environment& environment, bool verbose) {
+  MUSTER_ASSIGN_OR_RETURN(const auto findings, probe_hosts(job, reach, distinct_hosts(hosts), environment,
+                                                           {.program = "hvdrun", .verbose = verbose}));
+  return health_of(findings, reach.agent_link, job.pinning.gpu_bind != model::GpuBind::kNone);
 }
 
 }  // namespace muster::cli::run

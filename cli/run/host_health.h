@@ -6,8 +6,9 @@
 #include "base/env.h"
 #include "base/status.h"
 #include "cli/options/host_choice.h"
-#include "cli/options/options.h"
+#include "cli/options/reach.h"
 #include "launcherd/doctor/findings.h"
+#include "model/job_spec.h"
 
 namespace muster::cli::inline run {
 
@@ -21,9 +22,9 @@ namespace muster::cli::inline run {
 std::vector<HostHealth> health_of(const std::vector<launcherd::HostFindings>& findings, const std::string& agent_link,
                                   bool uses_gpus);
 
-// Asks all hosts at once. The error means that this machine can ask no host.
-base::Result<std::vector<HostHealth>> check_health(const HvdrunOptions& options,
+// Asks all hosts at once. The error means that this machine can ask no host. `verbose` is --verbose.
+base::Result<std::vector<HostHealth>> check_health(const model::JobSpec& job, const Reach& reach,
                                                    const std::vector<model::HostSpec>& hosts,
-                                                   const base::Environment& environment);
+                                                   const base::Environment& environment, bool verbose);
 
 }  // namespace muster::cli::run

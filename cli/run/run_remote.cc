@@ -31,10 +31,10 @@ int fail(const base::Status& status) {
   return is_usage ? kUsageError : kMusterFailed;
 }
 
-base::Result<launcherd::LauncherAddress> launcher_of(const HvdrunOptions& options,
+base::Result<launcherd::LauncherAddress> launcher_of(const std::string& launcher,
                                                      const base::Environment& environment) {
-  if (options.launcher == "auto") return need_launcherd(Settings(), environment);
-  return named_launcherd(options.launcher, "--launcher", Settings(), environment);
+  if (launcher == "auto") return need_launcherd(Settings(), environment);
+  return named_launcherd(launcher, "--launcher", Settings(), environment);
 }
 
 // --json-events: writes launcherd's own events, with launcherd's numbers and times. Used by one thread.
@@ -67,18 +67,19 @@ struct Order {
 
 base::Result<Order> make_order(HvdrunOptions& options, const base::Environment& environment,
                                const std::string& directory) {
-  MUSTER_RETURN_IF_ERROR(check_for_launcherd(options));
+  MUSTER_RETURN_IF_ERROR(check_for_launcherd(options.request, options.reach, options.output));
   Order order;
-  MUSTER_ASSIGN_OR_RETURN(order.launcher, launcher_of(options, environment));
-  MUSTER_ASSIGN_OR_RETURN(order.request, make_submission(options, environment, directory));
+  MUSTER_ASSIGN_OR_RETURN(order.launcher, launcher_of(options.reach.launcher, environment));
+  MUSTER_ASSIGN_OR_RETURN(order.request,
+                          make_submission(options.request, options.reach.contain, environment, directory));
   order.request.mutable_spec()->set_on_launcher_loss(v1::ON_LAUNCHER_LOSS_HOLD);
   return order;
 }
 
 // Makes the folder before the job runs, to check that files can be written. Only the running job knows their number.
-base::Status make_output_folder(const HvdrunOptions& options, const std::string& directory) {
-  if (options.job.output_dir.empty()) return base::ok_status();
-  const std::string folder = absolute_path(options.job.output_dir, directory);
+base::Status make_output_folder(const model::JobSpec& job, const std::string& directory) {
+  if (job.output_dir.empty()) return base::ok_status();
+  const std::string folder = absolute_path(job.output_dir, directory);
   MUSTER_RETURN_IF_ERROR(launcherd::FileSink::create(folder, 0).status());
   if (::access(folder.c_str(), W_OK | X_OK) == 0) return base::ok_status();
   return base::errno_error(errno, fmt::format("--output-filename: write to {}", folder));
@@ -99,28 +100,29 @@ int abandon(const FoundJob& job, const base::Status& why) {
 }
 
 // Opens one file for each rank. launcherd decides which rank runs where, so the placement has only a size.
-base::Result<std::unique_ptr<Outlets>> open_outlets(const HvdrunOptions& options, const FoundJob& job,
-                                                    const base::Clock& clock, const std::string& directory) {
+base::Result<std::unique_ptr<Outlets>> open_outlets(const model::JobSpec& spec, const model::LabelFormat& label,
+                                                    const FoundJob& job, const base::Clock& clock,
+                                                    const std::string& directory) {
   model::Placement placement;
-  if (!options.job.output_dir.empty()) {
+  if (!spec.output_dir.empty()) {
     launcherd::ApiClient client(job.launcher);
     MUSTER_ASSIGN_OR_RETURN(const v1::Job now, ask_job(client, job, kNoRanks));
     placement.size = now.size();
   }
-  return Outlets::open(clock, options.job, options.label, placement, absolute_path(options.job.output_dir, directory),
-                       absolute_path(options.job.log_dir, directory));
+  return Outlets::open(clock, spec, label, placement, absolute_path(spec.output_dir, directory),
+                       absolute_path(spec.log_dir, directory));
 }
 
-int follow(const HvdrunOptions& options, const FoundJob& job, EventLines& events, Signals& signals, base::Loop& loop,
-           const std::string& directory) {
+int follow(const model::JobSpec& spec, const OutputPlan& plan, const FoundJob& job, EventLines& events,
+           Signals& signals, base::Loop& loop, const std::string& directory) {
   ChunkClock clock;
-  auto outlets = open_outlets(options, job, clock, directory);
+  auto outlets = open_outlets(spec, plan.label, job, clock, directory);
   if (!outlets.ok()) return abandon(job, outlets.status());
   launcherd::NoticeWriter& notices = (*outlets)->notices();
-  for (const std::string& note : options.notes) {
-    if (!options.quiet) notices.line(note);
+  for (const std::string& note : plan.notes) {
+    if (!plan.quiet) notices.line(note);
   }
-  if (options.launch.verbose) {
+  if (plan.verbose) {
     notices.line(fmt::format("job {} of the launcherd at {}", job.id, format_launcher_address(job.launcher)));
   }
   LogOutput output((*outlets)->sink(), &clock, [&](const std::string& line) { notices.line(line); });
@@ -129,7 +131,7 @@ int follow(const HvdrunOptions& options, const FoundJob& job, EventLines& events
                         .request = {},
                         .owns_job = true,
                         .is_terminal = (*outlets)->is_terminal(),
-                        .quiet = options.quiet,
+                        .quiet = plan.quiet,
                         .on_event = [&](const v1::Event& event) { events.write(event, notices); }},
                        &output, notices, [&] { loop.stop(); });
   signals.watch(loop, [&](int signo) { attached.on_signal(signo); });
@@ -151,15 +153,15 @@ int run_remote(HvdrunOptions options, const base::Environment& environment) {
   auto order = make_order(options, environment, directory);
   if (!order.ok()) return fail(order.status());
   // Open all files before anything runs, so that a mistake is found early.
-  auto events = EventLines::open(absolute_path(options.events_file, directory));
-  const base::Status ready = events.ok() ? make_output_folder(options, directory) : events.status();
+  auto events = EventLines::open(absolute_path(options.output.events_file, directory));
+  const base::Status ready = events.ok() ? make_output_folder(options.request.job, directory) : events.status();
   if (!ready.ok()) {
     fail(ready);
     return kUsageError;
   }
   const auto id = submit_once(order->launcher, std::move(order->request));
   if (!id.ok()) return fail(id.status());
-  return follow(options, {*id, order->launcher}, *events, *signals, loop, directory);
+  return follow(options.request.job, options.output, {*id, order->launcher}, *events, *signals, loop, directory);
 }
 
 }  // namespace muster::cli::run

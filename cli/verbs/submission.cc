@@ -23,41 +23,41 @@ constexpr std::size_t kRequestIdBytes = 16;
 
 }  // namespace
 
-base::Status check_for_launcherd(HvdrunOptions& options) {
-  const model::JobInput& input = options.job.input;
+base::Status check_for_launcherd(const JobRequest& request, const Reach& reach, OutputPlan& output) {
+  const model::JobInput& input = request.job.input;
   if (input.pty || (input.to != model::InputTo::kNone && input.to != model::InputTo::kAuto)) {
     return base::error(base::Code::kInvalidArgument,
                        "{}: ranks of launcherd's jobs have no input; run without --launcher",
                        input.pty ? "--pty" : "--stdin");
   }
-  if (options.elastic.min_ranks || options.elastic.max_ranks) {
+  if (request.elastic.min_ranks || request.elastic.max_ranks) {
     return {base::Code::kInvalidArgument, "--min-np and --max-np: launcherd's jobs have a fixed size; say -np"};
   }
-  if (options.health_check != HealthCheck::kOff) {
+  if (request.health_check != HealthCheck::kOff) {
     return {base::Code::kInvalidArgument,
             "--spare and --health-check: launcherd knows how its hosts are by itself; leave them out, or run without "
             "--launcher"};
   }
-  if (options.host_numbers && options.hostfile.empty() && options.job.placement.hosts.empty()) {
+  if (request.host_numbers && request.hostfile.empty() && request.job.placement.hosts.empty()) {
     return base::error(base::Code::kInvalidArgument, "{} counts the hosts of a list: name them by -H or --hostfile",
-                       options.host_numbers->label);
+                       request.host_numbers->label);
   }
-  if (!options.job.stages.empty()) {
-    options.notes.emplace_back("--stage: the files are taken from launcherd's machine, under the same path");
+  if (!request.job.stages.empty()) {
+    output.notes.emplace_back("--stage: the files are taken from launcherd's machine, under the same path");
   }
-  if (!options.job.log_dir.empty()) {
-    options.notes.emplace_back("--log-dir: error.json of ranks that fail is not copied from hosts of launcherd's jobs");
+  if (!request.job.log_dir.empty()) {
+    output.notes.emplace_back("--log-dir: error.json of ranks that fail is not copied from hosts of launcherd's jobs");
   }
-  if (options.reports_bindings) {
-    options.notes.emplace_back("--report-bindings: muster status JOB shows what the ranks of launcherd's jobs have");
+  if (output.reports_bindings) {
+    output.notes.emplace_back("--report-bindings: muster status JOB shows what the ranks of launcherd's jobs have");
   }
   const launcherd::BootstrapOptions defaults;
-  const launcherd::BootstrapOptions& wanted = options.bootstrap;
+  const launcherd::BootstrapOptions& wanted = reach.bootstrap;
   if (wanted.backend != defaults.backend || wanted.identity_file != defaults.identity_file ||
       wanted.default_port != defaults.default_port || wanted.agent_dir != defaults.agent_dir ||
       (wanted.by != launcherd::BootstrapBy::kAuto && wanted.by != defaults.by) ||
-      options.launch.agent_link != launcherd::LaunchOptions().agent_link) {
-    options.notes.emplace_back(
+      reach.agent_link != Reach().agent_link) {
+    output.notes.emplace_back(
         "launcherd reaches its hosts with its own options; options about ssh and agents are ignored");
   }
   return base::ok_status();
@@ -79,31 +79,30 @@ base::Status settle_places(model::JobSpec& job) {
 
 }  // namespace
 
-base::Result<v1::SubmitRequest> make_submission(HvdrunOptions& options, const base::Environment& environment,
-                                                const std::string& directory) {
-  model::JobSpec& job = options.job;
+base::Result<v1::SubmitRequest> make_submission(JobRequest& request, const std::string& contain,
+                                                const base::Environment& environment, const std::string& directory) {
+  model::JobSpec& job = request.job;
   settle_directories(job, directory);
-  MUSTER_RETURN_IF_ERROR(read_env_files(options, directory));
+  MUSTER_RETURN_IF_ERROR(read_env_files(request, directory));
   job.umask = current_umask();
   // Without a list, launcherd chooses the hosts. The allocation of this shell is not launcherd's, so don't use it.
-  if (!options.hostfile.empty() || !options.elastic.discovery_script.empty() || options.host_numbers) {
-    MUSTER_RETURN_IF_ERROR(choose_hosts(options, environment, directory).status());
+  if (!request.hostfile.empty() || !request.elastic.discovery_script.empty() || request.host_numbers) {
+    MUSTER_RETURN_IF_ERROR(choose_hosts(request, environment, directory).status());
   }
-  MUSTER_RETURN_IF_ERROR(settle_dmlc(options, true));
+  MUSTER_RETURN_IF_ERROR(settle_dmlc(request, true));
   MUSTER_RETURN_IF_ERROR(settle_places(job));
-  v1::SubmitRequest request;
-  *request.mutable_spec() = proto::to_proto(job);
+  v1::SubmitRequest submit;
+  *submit.mutable_spec() = proto::to_proto(job);
   // Clear the lease: hvdrun's own lease is short, because its ranks end with it.
-  request.mutable_spec()->clear_lease();
-  request.mutable_spec()->set_contain(options.launch.contain);
-  proto::set_environment(model::exported_variables(environment, job.environment, false),
-                         *request.mutable_environment());
+  submit.mutable_spec()->clear_lease();
+  submit.mutable_spec()->set_contain(contain);
+  proto::set_environment(model::exported_variables(environment, job.environment, false), *submit.mutable_environment());
   for (const model::Role& role : job.roles) {
     const model::ExportPolicy own{.named = role.environment, .only_named = true};
     proto::set_environment(model::exported_variables(environment, own, false),
-                           *request.add_role_environment()->mutable_environment());
+                           *submit.add_role_environment()->mutable_environment());
   }
-  return request;
+  return submit;
 }
 
 base::Status in_words_of_options(const base::Status& refusal) {

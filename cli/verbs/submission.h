@@ -6,20 +6,22 @@
 
 #include "base/env.h"
 #include "base/status.h"
-#include "cli/options/options.h"
+#include "cli/options/job_request.h"
+#include "cli/options/output_plan.h"
+#include "cli/options/reach.h"
 #include "launcherd/service/launcher_address.h"
 #include "proto/muster/v1/launcher.pb.h"
 
 namespace muster::cli::inline verbs {
 
 // Checks for hvdrun's options that have no meaning with launcherd. INVALID_ARGUMENT if the job would miss something by
-// it. For the others, `options` gets a note.
-base::Status check_for_launcherd(HvdrunOptions& options);
+// it. For the others, `output` gets a note.
+base::Status check_for_launcherd(const JobRequest& request, const Reach& reach, OutputPlan& output);
 
-// Makes the request without name, priority and submit's other options. `directory` is the user's. The umask is that of
-// this process.
-base::Result<v1::SubmitRequest> make_submission(HvdrunOptions& options, const base::Environment& environment,
-                                                const std::string& directory);
+// Makes the request without name, priority and submit's other options. `contain` is --contain. `directory` is
+// the user's. The umask is that of this process.
+base::Result<v1::SubmitRequest> make_submission(JobRequest& request, const std::string& contain,
+                                                const base::Environment& environment, const std::string& directory);
 
 // Replaces the API field at the start of a refusal by the option that sets it: "spec.size: …" becomes "-np: …".
 base::Status in_words_of_options(const base::Status& refusal);

@@ -11,6 +11,7 @@
 #include "base/strings.h"
 #include "cli/help/help.h"
 #include "cli/hosts/dry_run.h"
+#include "cli/hosts/program_main.h"
 #include "cli/hosts/standard_streams.h"
 #include "cli/hosts/surroundings.h"
 #include "cli/options/config_file.h"
@@ -118,13 +119,13 @@ base::Result<ParsedSubmit> read_line(CommandLine line, const base::Environment& 
   MUSTER_ASSIGN_OR_RETURN(const Settings settings, gather_settings(of_hvdrun, environment, context.system_config,
                                                                    hvdrun_flags(), {}, NamedFile::kJob));
   MUSTER_ASSIGN_OR_RETURN(parsed.options, read_options(settings));
-  MUSTER_RETURN_IF_ERROR(set_roles(std::move(roles), settings, parsed.options.job));
+  MUSTER_RETURN_IF_ERROR(set_roles(std::move(roles), settings, parsed.options.request.job));
   for (const char* name : {"set", "hvdrun", "script", "dry-run", "json"}) {
     if (const Setting* setting = parsed.own.find(name)) {
       return error(Code::kInvalidArgument, "{} belongs to -t", setting->label);
     }
   }
-  model::JobSpec& job = parsed.options.job;
+  model::JobSpec& job = parsed.options.request.job;
   if (job.roles.empty() && (of_hvdrun.command.empty() || of_hvdrun.command.front().empty())) {
     return error(Code::kInvalidArgument,
                  "no command is given: add what to run, as in muster submit -np 4 python3 train.py");
@@ -171,15 +172,12 @@ int submit_words(const std::vector<std::string>& arguments, const job_templates:
   const base::Environment environment = base::Environment::current();
   ParsedSubmit parsed =
       parse_submit(arguments, environment, {.build_id = base::build_id()}, base::SystemClock().wall());
-  if (parsed.exit_code) {
-    if (*parsed.exit_code == 0) return print_answer("muster submit", parsed.text);
-    (void)base::print_text(stderr, parsed.text);
-    return *parsed.exit_code;
-  }
-  if (of_template != nullptr) take_demand(*of_template, parsed.options);
-  for (const std::string& note : parsed.options.notes) base::print_remark("muster submit: {}\n", note);
-  parsed.options.job.environment.python_folders = python_folders();
-  auto request = make_submission(parsed.options, environment, logical_working_directory(environment));
+  if (parsed.exit_code) return print_reply("muster submit", *parsed.exit_code, parsed.text);
+  if (of_template != nullptr) take_demand(*of_template, parsed.options.request);
+  for (const std::string& note : parsed.options.output.notes) base::print_remark("muster submit: {}\n", note);
+  parsed.options.request.job.environment.python_folders = python_folders();
+  auto request = make_submission(parsed.options.request, parsed.options.reach.contain, environment,
+                                 logical_working_directory(environment));
   if (!request.ok()) return fail(request.status());
   request->MergeFrom(parsed.own_request);
   const auto launcher = need_launcherd(parsed.own, environment);

@@ -15,14 +15,14 @@ std::optional<int> nodes_of(const job_templates::Values& values) {
 
 }  // namespace
 
-void take_demand(const job_templates::Values& values, HvdrunOptions& options) {
-  model::PlacementRequest& placement = options.job.placement;
-  const bool names_hosts = !placement.hosts.empty() || !options.hostfile.empty();
+void take_demand(const job_templates::Values& values, JobRequest& request) {
+  model::PlacementRequest& placement = request.job.placement;
+  const bool names_hosts = !placement.hosts.empty() || !request.hostfile.empty();
   if (const auto nodes = nodes_of(values); nodes && placement.np == 0 && !names_hosts) {
     placement.np = std::min(*nodes * std::max(placement.ranks_per_node, 1), model::kMaxRanks);
   }
   const auto time = job_templates::parse_walltime(values.get("time").value_or(""));
-  if (time.ok() && !options.job.timeout) options.job.timeout = *time;
+  if (time.ok() && !request.job.timeout) request.job.timeout = *time;
 }
 
 ParsedHvdrun parse_template_dry_run(const TemplateLine& line, const base::Environment& environment,

@@ -9,7 +9,7 @@ namespace muster::cli::inline verbs {
 
 // Turns the parameters nodes and time into the job's number of ranks and its time limit. A script would request them
 // from a scheduler by directives. The line's own options win (-np or hosts, --timeout).
-void take_demand(const job_templates::Values& values, HvdrunOptions& options);
+void take_demand(const job_templates::Values& values, JobRequest& request);
 
 // Reads the line as a line of `hvdrun --dry-run` that asks no host. Without hosts on the line it makes up as many as
 // nodes says. If the template does not describe the hosts, their processors and GPUs are unknown.

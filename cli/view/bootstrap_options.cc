@@ -6,12 +6,12 @@
 
 namespace muster::cli::inline view {
 
-launcherd::BootstrapOptions bootstrap_options(const HvdrunOptions& options, std::string agent_path,
-                                              launcherd::NoticeWriter& notices) {
-  launcherd::BootstrapOptions bootstrap = options.bootstrap;
+launcherd::BootstrapOptions bootstrap_options(const Reach& reach, std::string agent_path,
+                                              launcherd::NoticeWriter& notices, bool verbose) {
+  launcherd::BootstrapOptions bootstrap = reach.bootstrap;
   bootstrap.agent_path = std::move(agent_path);
   bootstrap.agent_id = base::build_id();
-  bootstrap.on_note = [&notices, verbose = options.launch.verbose](const std::string& host, const std::string& line) {
+  bootstrap.on_note = [&notices, verbose](const std::string& host, const std::string& line) {
     if (verbose) notices.line(host + ": " + line);
   };
   bootstrap.on_stderr = [&notices](const std::string& host, const std::string& line) {

@@ -3,15 +3,15 @@
 
 #include <string>
 
-#include "cli/options/options.h"
+#include "cli/options/reach.h"
 #include "launcherd/bootstrap/bootstrap.h"
 #include "launcherd/output/terminal.h"
 
 namespace muster::cli::inline view {
 
-// Returns `options.bootstrap` with this build's agent. `notices` gets the bootstrap's notes with --verbose, and always
-// what agents write to stderr. `notices` is borrowed and must outlive the bootstrap.
-launcherd::BootstrapOptions bootstrap_options(const HvdrunOptions& options, std::string agent_path,
-                                              launcherd::NoticeWriter& notices);
+// Returns `reach.bootstrap` with this build's agent. `notices` gets the bootstrap's notes if `verbose`, and always what
+// agents write to stderr. `notices` is borrowed and must outlive the bootstrap.
+launcherd::BootstrapOptions bootstrap_options(const Reach& reach, std::string agent_path,
+                                              launcherd::NoticeWriter& notices, bool verbose);
 
 }  // namespace muster::cli::view

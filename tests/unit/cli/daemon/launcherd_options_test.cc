@@ -41,7 +41,7 @@ TEST(LauncherdOptions, WhereItServes) {
   EXPECT_THAT(parsed.sockets, ElementsAre("/a/b.sock"));
   EXPECT_THAT(parsed.addresses, ElementsAre("[::1]:0", "0.0.0.0:7400"));
   EXPECT_EQ(parsed.tls_certificate, "c");
-  EXPECT_EQ(parsed.options.job.placement.hosts.at(0).slots, 4);
+  EXPECT_EQ(parsed.options.request.job.placement.hosts.at(0).slots, 4);
 }
 
 TEST(LauncherdOptions, ComeFromFilesAndVariablesToo) {
@@ -73,7 +73,7 @@ TEST(LauncherdOptions, ComeFromFilesAndVariablesToo) {
   EXPECT_EQ(parsed.http, "127.0.0.1:2");
   EXPECT_EQ(parsed.accept_agents.value().port, 7411);
   EXPECT_EQ(parsed.join_file, "/file/join");
-  EXPECT_EQ(parsed.options.job.placement.hosts.at(0).slots, 4);
+  EXPECT_EQ(parsed.options.request.job.placement.hosts.at(0).slots, 4);
   // The line's addresses replace the file's.
   EXPECT_THAT(parsed_of({"--listen", "unix:/line.sock", "--listen", "h:1"}).addresses, ElementsAre("h:1"));
   directory.write("c.yaml", "launcherd: {htp: x}\n");

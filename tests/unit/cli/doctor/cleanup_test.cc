@@ -20,11 +20,11 @@ ParsedCleanup parse_words(const Words& words) {
 TEST(Cleanup, TakesHostsAndItsOwnOptions) {
   const ParsedCleanup parsed = parse_words({"-H", "n1,al@n2", "--job", "abcd", "--dry-run", "--json", "-p", "2222"});
   ASSERT_FALSE(parsed.exit_code) << parsed.text;
-  EXPECT_EQ(parsed.options.job.placement.hosts.size(), 2U);
+  EXPECT_EQ(parsed.options.request.job.placement.hosts.size(), 2U);
   EXPECT_EQ(parsed.job, "abcd");
   EXPECT_TRUE(parsed.dry_run);
   EXPECT_TRUE(parsed.json);
-  EXPECT_EQ(parsed.options.bootstrap.default_port, 2222);
+  EXPECT_EQ(parsed.options.reach.bootstrap.default_port, 2222);
 }
 
 TEST(Cleanup, Mistakes) {

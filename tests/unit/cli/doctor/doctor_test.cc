@@ -27,16 +27,16 @@ TEST(Doctor, TakesHvdrunsHostAndSshOptions) {
   ASSERT_FALSE(parsed.exit_code) << parsed.text;
   EXPECT_TRUE(parsed.json);
   const HvdrunOptions& options = parsed.options;
-  ASSERT_EQ(options.job.placement.hosts.size(), 2u);
-  EXPECT_EQ(options.job.placement.hosts[1].user, "al");
-  EXPECT_EQ(options.bootstrap.default_port, 2222);
-  EXPECT_EQ(options.bootstrap.identity_file, "key");
-  EXPECT_EQ(options.bootstrap.agent_dir, "/opt/m");
-  EXPECT_EQ(options.bootstrap.backend, launcherd::SshBackend::kSsh);
-  EXPECT_EQ(options.launch.agent_link, "ssh");
-  EXPECT_EQ(options.launch.contain, "subreaper");
-  EXPECT_TRUE(options.launch.verbose);
-  EXPECT_EQ(options.job.start_timeout, std::chrono::seconds(5));
+  ASSERT_EQ(options.request.job.placement.hosts.size(), 2u);
+  EXPECT_EQ(options.request.job.placement.hosts[1].user, "al");
+  EXPECT_EQ(options.reach.bootstrap.default_port, 2222);
+  EXPECT_EQ(options.reach.bootstrap.identity_file, "key");
+  EXPECT_EQ(options.reach.bootstrap.agent_dir, "/opt/m");
+  EXPECT_EQ(options.reach.bootstrap.backend, launcherd::SshBackend::kSsh);
+  EXPECT_EQ(options.reach.agent_link, "ssh");
+  EXPECT_EQ(options.reach.contain, "subreaper");
+  EXPECT_TRUE(options.output.verbose);
+  EXPECT_EQ(options.request.job.start_timeout, std::chrono::seconds(5));
 }
 
 TEST(Doctor, SettingsAreThoseOfHvdrun) {
@@ -45,7 +45,7 @@ TEST(Doctor, SettingsAreThoseOfHvdrun) {
   environment.set("MUSTER_NUM_PROC", "3");
   const ParsedDoctor parsed = parse_words({}, environment);
   ASSERT_FALSE(parsed.exit_code) << parsed.text;
-  EXPECT_EQ(parsed.options.job.placement.hosts.at(0).name, "n7");
+  EXPECT_EQ(parsed.options.request.job.placement.hosts.at(0).name, "n7");
   EXPECT_FALSE(parsed.json);
 }
 

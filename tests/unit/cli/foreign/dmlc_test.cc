@@ -53,29 +53,29 @@ TEST_F(DmlcLine, IsTakenAsItIs) {
             "PYTHONPATH", "--env-server", "OMP_NUM_THREADS:3", "--env-worker", "A:http://x", "python cifar10_dist.py"});
   ASSERT_FALSE(parsed.exit_code) << parsed.text;
   const HvdrunOptions& options = parsed.options;
-  EXPECT_THAT(options.job.command, ElementsAre("bash", "-c", "python cifar10_dist.py"));
-  EXPECT_EQ(options.dmlc->counts.workers, 2);
-  EXPECT_EQ(options.dmlc->counts.servers, 1);
-  EXPECT_THAT(options.dmlc->counts.server_environment, ElementsAre("OMP_NUM_THREADS=3"));
-  EXPECT_THAT(options.dmlc->counts.worker_environment, ElementsAre("A=http://x"));
-  EXPECT_THAT(options.job.environment.named, ElementsAre("PYTHONPATH"));
-  ASSERT_EQ(options.job.placement.hosts.size(), 2u);
-  EXPECT_EQ(options.job.placement.hosts[1].port, 2222);
-  EXPECT_EQ(options.job.runtime, model::Runtime::kMxnet);
+  EXPECT_THAT(options.request.job.command, ElementsAre("bash", "-c", "python cifar10_dist.py"));
+  EXPECT_EQ(options.request.dmlc->counts.workers, 2);
+  EXPECT_EQ(options.request.dmlc->counts.servers, 1);
+  EXPECT_THAT(options.request.dmlc->counts.server_environment, ElementsAre("OMP_NUM_THREADS=3"));
+  EXPECT_THAT(options.request.dmlc->counts.worker_environment, ElementsAre("A=http://x"));
+  EXPECT_THAT(options.request.job.environment.named, ElementsAre("PYTHONPATH"));
+  ASSERT_EQ(options.request.job.placement.hosts.size(), 2u);
+  EXPECT_EQ(options.request.job.placement.hosts[1].port, 2222);
+  EXPECT_EQ(options.request.job.runtime, model::Runtime::kMxnet);
 }
 
 TEST_F(DmlcLine, ServersMayHaveHostsOfTheirOwn) {
   auto parsed = dmlc({"-n", "1", "-H", path_, "-SH", path_, "--timeout", "5", "python", "x.py", "-n", "3"});
   ASSERT_FALSE(parsed.exit_code) << parsed.text;
-  EXPECT_EQ(parsed.options.dmlc->server_hosts.size(), 2u);
-  EXPECT_EQ(parsed.options.job.timeout, std::chrono::seconds(5));
-  EXPECT_THAT(parsed.options.job.command, ElementsAre("bash", "-c", "python x.py -n 3"));
+  EXPECT_EQ(parsed.options.request.dmlc->server_hosts.size(), 2u);
+  EXPECT_EQ(parsed.options.request.job.timeout, std::chrono::seconds(5));
+  EXPECT_THAT(parsed.options.request.job.command, ElementsAre("bash", "-c", "python x.py -n 3"));
 }
 
 TEST_F(DmlcLine, BecomesRoles) {
   auto parsed = dmlc({"-n", "2", "-s", "1", "-H", path_, "x"});
-  ASSERT_TRUE(settle_dmlc(parsed.options, false).ok());
-  const model::JobSpec& job = parsed.options.job;
+  ASSERT_TRUE(settle_dmlc(parsed.options.request, false).ok());
+  const model::JobSpec& job = parsed.options.request.job;
   EXPECT_TRUE(job.is_dmlc);
   EXPECT_EQ(job.placement.np, 4);
   std::vector<std::string> hosts;
@@ -86,15 +86,16 @@ TEST_F(DmlcLine, BecomesRoles) {
 TEST_F(DmlcLine, P3AndLocal) {
   const auto parsed = dmlc({"-n", "2", "--launcher", "local", "--p3", "x"});
   ASSERT_FALSE(parsed.exit_code) << parsed.text;
-  EXPECT_EQ(parsed.options.job.placement.hosts[0].name, "localhost");
-  EXPECT_THAT(parsed.options.job.environment.named, ElementsAre("DMLC_PS_VAN_TYPE=p3", "DMLC_PS_WATER_MARK=10"));
+  EXPECT_EQ(parsed.options.request.job.placement.hosts[0].name, "localhost");
+  EXPECT_THAT(parsed.options.request.job.environment.named,
+              ElementsAre("DMLC_PS_VAN_TYPE=p3", "DMLC_PS_WATER_MARK=10"));
 }
 
 TEST_F(DmlcLine, SyncsTheCurrentDirectory) {
   const auto parsed = dmlc({"-n", "1", "-H", path_, "--sync-dst-dir", "/tmp/job", "x"});
   ASSERT_FALSE(parsed.exit_code) << parsed.text;
-  EXPECT_THAT(parsed.options.job.stages, ElementsAre(model::StagedPath{".", "/tmp/job"}));
-  EXPECT_EQ(parsed.options.job.workdir, "/tmp/job");
+  EXPECT_THAT(parsed.options.request.job.stages, ElementsAre(model::StagedPath{".", "/tmp/job"}));
+  EXPECT_EQ(parsed.options.request.job.workdir, "/tmp/job");
 }
 
 TEST_F(DmlcLine, Mistakes) {

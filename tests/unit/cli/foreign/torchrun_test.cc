@@ -25,7 +25,7 @@ ParsedHvdrun torch(const Words& words, const base::Environment& environment = {}
 // With INSERT for the program that asks the rank's torch how it spells --local-rank.
 std::string command_of(const ParsedHvdrun& parsed) {
   if (parsed.exit_code) return parsed.text;
-  Words command = parsed.options.job.command;
+  Words command = parsed.options.request.job.command;
   for (std::string& word : command) {
     if (word.starts_with("import importlib.util")) word = "INSERT";
   }
@@ -185,9 +185,9 @@ TEST(Torchrun, CommandIsPutTogetherAsTorchDoes) {
 TEST(Torchrun, OnlyTheLocalRankIsExpanded) {
   const ParsedHvdrun parsed = torch({"python", "-m", "torch.distributed.launch", "s.py", "{rank}"});
   ASSERT_FALSE(parsed.exit_code) << parsed.text;
-  ASSERT_THAT(parsed.options.job.expand, ElementsAre(3));
-  EXPECT_EQ(parsed.options.job.command[3], "{local_rank}");
-  EXPECT_THAT(torch({"s.py", "{rank}"}).options.job.expand, IsEmpty());
+  ASSERT_THAT(parsed.options.request.job.expand, ElementsAre(3));
+  EXPECT_EQ(parsed.options.request.job.command[3], "{local_rank}");
+  EXPECT_THAT(torch({"s.py", "{rank}"}).options.request.job.expand, IsEmpty());
 }
 
 TEST(Torchrun, AVirtualLocalRankIsZeroAndSeesItsOwnGpuAlone) {
@@ -195,12 +195,12 @@ TEST(Torchrun, AVirtualLocalRankIsZeroAndSeesItsOwnGpuAlone) {
     const ParsedHvdrun parsed = torch({spelling, "s.py", "a"});
     ASSERT_FALSE(parsed.exit_code) << parsed.text;
     EXPECT_EQ(command_of(parsed), "env LOCAL_RANK=0 python3 -u s.py a");
-    EXPECT_EQ(parsed.options.job.pinning.gpu_bind, model::GpuBind::kOne);
+    EXPECT_EQ(parsed.options.request.job.pinning.gpu_bind, model::GpuBind::kOne);
   }
   const ParsedHvdrun launch = torch({"--virtual-local-rank", "s.py"}, {}, "torch.distributed.launch");
   EXPECT_EQ(command_of(launch), "env LOCAL_RANK=0 python3 -c INSERT {local_rank} - 3 python3 -u s.py");
-  EXPECT_THAT(launch.options.job.expand, ElementsAre(5));
-  EXPECT_EQ(torch({"s.py"}).options.job.pinning.gpu_bind, model::GpuBind::kOrder);
+  EXPECT_THAT(launch.options.request.job.expand, ElementsAre(5));
+  EXPECT_EQ(torch({"s.py"}).options.request.job.pinning.gpu_bind, model::GpuBind::kOrder);
 }
 
 TEST(Torchrun, RefusesWithOneSentence) {
@@ -252,8 +252,8 @@ TEST(Torchrun, VariablesSetTorchsOptions) {
 
 TEST(Torchrun, RoleAndRestartsTravelWithTheJob) {
   const ParsedHvdrun parsed = torch({"--role=trainer", "--max-restarts=2", "s.py"});
-  EXPECT_EQ(parsed.options.job.role, "trainer");
-  EXPECT_EQ(parsed.options.job.max_restarts, 2);
+  EXPECT_EQ(parsed.options.request.job.role, "trainer");
+  EXPECT_EQ(parsed.options.request.job.max_restarts, 2);
 }
 
 TEST(Torchrun, HelpIsItsOwn) {
@@ -295,7 +295,7 @@ TEST_F(TorchrunHosts, HostsThatAreLeftOutAreNamed) {
     ParsedHvdrun parsed = torch(words);
     EXPECT_FALSE(parsed.exit_code) << parsed.text;
     EXPECT_TRUE(place_job(parsed.options, {}, "/", {}).ok());
-    return parsed.options.notes;
+    return parsed.options.output.notes;
   };
   EXPECT_THAT(notes({"--nnodes=1:2", "-H", "n1,n2,n3,n3", "s"}),
               ElementsAre("--nnodes takes 2 of 3 hosts: n3 is left out"));
@@ -362,7 +362,7 @@ TEST_F(TorchrunHosts, TutorialsBecomeOneCommand) {
   EXPECT_EQ(place(launch), "n1:4 n2:4");
   EXPECT_EQ(command_of(torch(launch)), "python3 -c INSERT {local_rank} _ 3 python3 -u train.py --lr 0.1");
   EXPECT_THAT(
-      torch(launch).options.notes,
+      torch(launch).options.output.notes,
       ElementsAre("--nnodes, --node_rank, --master_addr, --master_port: not needed: this one command starts the "
                   "ranks on all hosts and brings them together"));
 
@@ -370,7 +370,7 @@ TEST_F(TorchrunHosts, TutorialsBecomeOneCommand) {
       parse({"-np", "4", "-H", "n1:2,n2:2", "--expand", "python3", "main.py", "--dist-url",
              "tcp://{master_addr}:{master_port}", "--world-size", "{size}", "--rank", "{rank}"});
   ASSERT_FALSE(by_hand.exit_code) << by_hand.text;
-  EXPECT_EQ(by_hand.options.job.expand.size(), by_hand.options.job.command.size());
+  EXPECT_EQ(by_hand.options.request.job.expand.size(), by_hand.options.request.job.command.size());
 }
 
 }  // namespace

@@ -37,15 +37,15 @@ TEST(EnvFile, WhatEnvSaysGoesBefore) {
   const testing_support::TempDir directory;
   ASSERT_TRUE(base::write_file_atomically(directory / "a", "X=1\nY=1\n", 0600).ok());
   ASSERT_TRUE(base::write_file_atomically(directory / "b", "Y=2\n", 0600).ok());
-  HvdrunOptions options;
-  options.env_files = {"a", directory / "b"};
-  options.job.environment.named = {"X=3"};
-  ASSERT_TRUE(read_env_files(options, directory / "").ok());
-  EXPECT_THAT(options.job.environment.named, ElementsAre("X=1", "Y=1", "Y=2", "X=3"));
-  const auto sent = model::exported_variables({}, options.job.environment, false);
+  JobRequest request;
+  request.env_files = {"a", directory / "b"};
+  request.job.environment.named = {"X=3"};
+  ASSERT_TRUE(read_env_files(request, directory / "").ok());
+  EXPECT_THAT(request.job.environment.named, ElementsAre("X=1", "Y=1", "Y=2", "X=3"));
+  const auto sent = model::exported_variables({}, request.job.environment, false);
   EXPECT_THAT(sent, ElementsAre(testing::Pair("X", "3"), testing::Pair("Y", "2")));
-  options.env_files = {"none"};
-  EXPECT_THAT(read_env_files(options, directory / "").message(), HasSubstr("--env-file: "));
+  request.env_files = {"none"};
+  EXPECT_THAT(read_env_files(request, directory / "").message(), HasSubstr("--env-file: "));
 }
 
 }  // namespace

@@ -24,10 +24,10 @@ class ChooseHosts : public ::testing::Test {
   // The names of the chosen hosts and the line about them, or the error.
   std::string choose(const Words& words) const {
     ParsedHvdrun parsed = parse(words);
-    const auto note = choose_hosts(parsed.options, environment_, directory_.path());
+    const auto note = choose_hosts(parsed.options.request, environment_, directory_.path());
     if (!note.ok()) return note.status().message();
     std::string text;
-    for (const model::HostSpec& host : parsed.options.job.placement.hosts) text += host.name + " ";
+    for (const model::HostSpec& host : parsed.options.request.job.placement.hosts) text += host.name + " ";
     return text + *note;
   }
 
@@ -58,10 +58,10 @@ TEST_F(ChooseHosts, ALauncherdAsksForGpusWhereNobodyHasCountedAndItStartsTheAgen
   // The slots of the hosts; 0: to be asked.
   const auto slots = [&](const Words& words) {
     ParsedHvdrun parsed = parse(words);
-    const auto source = find_hosts(parsed.options, environment_, directory_.path());
+    const auto source = find_hosts(parsed.options.request, environment_, directory_.path());
     EXPECT_TRUE(source.ok()) << source.status();
-    std::vector<model::HostSpec>& hosts = parsed.options.job.placement.hosts;
-    settle_uncounted(parsed.options, *source, hosts);
+    std::vector<model::HostSpec>& hosts = parsed.options.request.job.placement.hosts;
+    settle_uncounted(parsed.options.reach, *source, hosts);
     std::vector<int> counted;
     for (const model::HostSpec& host : hosts) counted.push_back(host.slots.value_or(0));
     return counted;
@@ -155,7 +155,7 @@ TEST(GpuSlots, AHostThatCannotBeAskedIsNamed) {
   constexpr const char* kSaid = "n4: no route to it; n4 counts as one slot, as its GPUs are not known";
   ParsedHvdrun parsed = parse({"-H", "n1,n4", "p"});
   ASSERT_TRUE(place_job(parsed.options, {}, "/", look).ok());
-  EXPECT_EQ(parsed.options.notes, std::vector<std::string>{kSaid});
+  EXPECT_EQ(parsed.options.output.notes, std::vector<std::string>{kSaid});
   parsed = parse({"-H", "n1,n4", "-np", "3", "p"});
   const auto failed = place_job(parsed.options, {}, "/", look);
   EXPECT_EQ(failed.status().code(), base::Code::kResourceExhausted);

@@ -31,12 +31,12 @@ TEST(SiteChoiceTest, SrunInSlurmAprunOnACrayElseSsh) {
 }
 
 TEST(SiteChoiceTest, ABadTemplateIsAMistakeOfTheCommandLine) {
-  HvdrunOptions options;
-  options.bootstrap.by = BootstrapBy::kCommand;
-  options.bootstrap.command = "rsh {host}";
-  EXPECT_EQ(settle_bootstrap(options, {}).status().code(), base::Code::kInvalidArgument);
-  options.bootstrap.command = "rsh {host} {cmd}";
-  EXPECT_TRUE(settle_bootstrap(options, {}).ok());
+  launcherd::BootstrapOptions bootstrap;
+  bootstrap.by = BootstrapBy::kCommand;
+  bootstrap.command = "rsh {host}";
+  EXPECT_EQ(settle_bootstrap(bootstrap, {}).status().code(), base::Code::kInvalidArgument);
+  bootstrap.command = "rsh {host} {cmd}";
+  EXPECT_TRUE(settle_bootstrap(bootstrap, {}).ok());
 }
 
 }  // namespace

@@ -29,9 +29,9 @@ Table table_of(ParsedHvdrun parsed) {
   EXPECT_TRUE(placed.ok()) << placed.status();
   if (!placed.ok()) return {};
   const std::vector shapes(placed->placement.hosts.size(), parsed.options.dry_run.assumed_node);
-  const auto hosts = plan_dry_run(placed->placement, shapes, parsed.options.job, {});
+  const auto hosts = plan_dry_run(placed->placement, shapes, parsed.options.request.job, {});
   EXPECT_TRUE(hosts.ok()) << hosts.status();
-  return {hosts.ok() ? format_dry_run(*hosts) : "", parsed.options.notes};
+  return {hosts.ok() ? format_dry_run(*hosts) : "", parsed.options.output.notes};
 }
 
 Table table_of(const Words& words) {
@@ -103,25 +103,26 @@ TEST(TemplateDryRun, MoreRanksThanTilesAreToldTheFlag) {
   ParsedHvdrun parsed = parse({"--dry-run", "-t", "aurora", "-np", "102", "-N", "102", "true"});
   const auto placed = place_job(parsed.options, {}, "/", {});
   ASSERT_TRUE(placed.ok()) << placed.status();
-  const auto hosts = plan_dry_run(placed->placement, {parsed.options.dry_run.assumed_node}, parsed.options.job, {});
+  const auto hosts =
+      plan_dry_run(placed->placement, {parsed.options.dry_run.assumed_node}, parsed.options.request.job, {});
   EXPECT_THAT(hosts.status().message(), HasSubstr("102 ranks need 1 tile each, but ranks may use 12 tiles: use fewer "
                                                   "ranks, --share-gpu if several may share one, or --gpu-bind none"));
 }
 
-HvdrunOptions taken(const Words& words) {
+JobRequest taken(const Words& words) {
   const auto line = line_of(words);
   EXPECT_TRUE(line.ok()) << line.status();
   if (!line.ok()) return {};
   const auto job = hvdrun_words(*line);
   EXPECT_TRUE(job.ok()) << job.status();
   if (!job.ok()) return {};
-  HvdrunOptions options = parse(*job).options;
-  take_demand(line->values, options);
-  return options;
+  JobRequest request = parse(*job).options.request;
+  take_demand(line->values, request);
+  return request;
 }
 
 TEST(TemplateJob, NodesAndTimeBecomeRanksAndALimit) {
-  const HvdrunOptions polaris = taken({"-t", "polaris", "--nodes", "4", "--", "true"});
+  const JobRequest polaris = taken({"-t", "polaris", "--nodes", "4", "--", "true"});
   EXPECT_EQ(polaris.job.placement.np, 16);
   EXPECT_EQ(polaris.job.timeout, std::chrono::minutes(30));
   EXPECT_EQ(taken({"-t", "slurm-cpu", "--time", "90s", "true"}).job.timeout, std::chrono::seconds(90));
@@ -136,7 +137,7 @@ TEST(TemplateDryRun, AShapeMayGoBeforeTheTemplates) {
   const ParsedHvdrun parsed = parse({"--dry-run", "-t", "slurm-gpu", "--assume-node", "2x4+4"});
   ASSERT_FALSE(parsed.exit_code) << parsed.text;
   EXPECT_EQ(parsed.options.dry_run.assumed_node->cores.size(), 8U);
-  EXPECT_EQ(parsed.options.job.placement.ranks_per_node, 4);
+  EXPECT_EQ(parsed.options.request.job.placement.ranks_per_node, 4);
   EXPECT_THAT(parse({"--dry-run", "--assume-node", "ssh-lab"}).text,
               HasSubstr("the template ssh-lab does not describe a host"));
 }

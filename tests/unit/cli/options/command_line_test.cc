@@ -36,7 +36,7 @@ TEST(CommandLine, CommandBeginsAtTheFirstWordThatIsNoOption) {
   for (const Boundary& given : table) {
     const ParsedHvdrun parsed = parse(given.words);
     ASSERT_FALSE(parsed.exit_code) << base::join(given.words, " ") << ": " << parsed.text;
-    EXPECT_EQ(parsed.options.job.command, given.command);
+    EXPECT_EQ(parsed.options.request.job.command, given.command);
     EXPECT_EQ(show(parsed), given.shown);
   }
 }

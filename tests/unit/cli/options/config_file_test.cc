@@ -206,8 +206,9 @@ TEST_F(ConfigSources, OnlyANamedFileMayHaveUnknownKeys) {
   const std::string named = write("named.yaml", unknown);
   const ParsedHvdrun parsed = parse({"--config-file", named, "p"});
   ASSERT_FALSE(parsed.exit_code) << parsed.text;
-  EXPECT_THAT(parsed.options.notes, testing::ElementsAre(StartsWith(named + ":2:3: unknown key 'hide_timestamp'")));
-  EXPECT_THAT(parsed.options.job.environment.named, testing::ElementsAre("HOROVOD_LOG_LEVEL=INFO"));
+  EXPECT_THAT(parsed.options.output.notes,
+              testing::ElementsAre(StartsWith(named + ":2:3: unknown key 'hide_timestamp'")));
+  EXPECT_THAT(parsed.options.request.job.environment.named, testing::ElementsAre("HOROVOD_LOG_LEVEL=INFO"));
   write("system.yaml", unknown);
   EXPECT_THAT(parse({"p"}).text, HasSubstr("system.yaml:2:3: unknown key 'hide_timestamp'"));
 }
@@ -215,7 +216,7 @@ TEST_F(ConfigSources, OnlyANamedFileMayHaveUnknownKeys) {
 TEST_F(ConfigSources, HorovodsFileBecomesItsVariables) {
   const ParsedHvdrun parsed = parse({"--config-file", write("hvd.yaml", kHorovodsFile), "p"});
   ASSERT_FALSE(parsed.exit_code) << parsed.text;
-  EXPECT_EQ(base::join(parsed.options.job.environment.named, " "),
+  EXPECT_EQ(base::join(parsed.options.request.job.environment.named, " "),
             "HOROVOD_FUSION_THRESHOLD=33554432 HOROVOD_CYCLE_TIME=3.5 HOROVOD_CACHE_CAPACITY=2048 "
             "HOROVOD_HIERARCHICAL_ALLREDUCE=1 HOROVOD_HIERARCHICAL_ALLGATHER=0 HOROVOD_TORUS_ALLREDUCE=0 "
             "HOROVOD_AUTOTUNE=1 HOROVOD_AUTOTUNE_LOG=horovod_autotune_log.txt HOROVOD_AUTOTUNE_WARMUP_SAMPLES=5 "
@@ -226,7 +227,7 @@ TEST_F(ConfigSources, HorovodsFileBecomesItsVariables) {
             "HOROVOD_THREAD_AFFINITY=1 HOROVOD_GLOO_TIMEOUT_SECONDS=60 HOROVOD_LOG_LEVEL=INFO "
             "HOROVOD_LOG_HIDE_TIME=1");
   EXPECT_THAT(parse({"--config-file", write("hvd.yaml", kHorovodsFile), "--fusion-threshold-mb", "1", "p"})
-                  .options.job.environment.named.front(),
+                  .options.request.job.environment.named.front(),
               "HOROVOD_FUSION_THRESHOLD=1048576");
 }
 

@@ -51,7 +51,7 @@ TEST(Horovodrun, AbbreviationsAreReadLikeTheWholeOption) {
   EXPECT_EQ(show(parsed),
             "np=2 env=HOROVOD_FUSION_THRESHOLD=1048576 env=HOROVOD_CYCLE_TIME=3.5 "
             "env=HOROVOD_STALL_CHECK_DISABLE=1 verbose");
-  EXPECT_THAT(parsed.options.job.command, testing::ElementsAre("p", "--x"));
+  EXPECT_THAT(parsed.options.request.job.command, testing::ElementsAre("p", "--x"));
   EXPECT_THAT(horovodrun({"--timeline", "f", "p"}).text, HasSubstr("hvdrun: --timeline is ambiguous"));
   EXPECT_THAT(horovodrun({"--fusoin", "1", "p"}).text, HasSubstr("unknown option --fusoin"));
   EXPECT_THAT(horovodrun({"--no-stall=1", "p"}).text, HasSubstr("--no-stall-check takes no value"));

@@ -109,10 +109,11 @@ TEST(ParseHvdrun, VersionAndHelpWinOverTheRest) {
 TEST(ParseHvdrun, StartTimeoutComesFromTheEnvironmentUnlessGiven) {
   base::Environment environment;
   environment.set("HOROVOD_START_TIMEOUT", "77");
-  EXPECT_EQ(parse({"p"}, environment).options.job.start_timeout, std::chrono::seconds(77));
-  EXPECT_EQ(parse({"--start-timeout", "5", "p"}, environment).options.job.start_timeout, std::chrono::seconds(5));
+  EXPECT_EQ(parse({"p"}, environment).options.request.job.start_timeout, std::chrono::seconds(77));
+  EXPECT_EQ(parse({"--start-timeout", "5", "p"}, environment).options.request.job.start_timeout,
+            std::chrono::seconds(5));
   environment.set("HOROVOD_START_TIMEOUT", "");
-  EXPECT_EQ(parse({"p"}, environment).options.job.start_timeout, std::chrono::seconds(30));
+  EXPECT_EQ(parse({"p"}, environment).options.request.job.start_timeout, std::chrono::seconds(30));
   for (const char* bad : {"x", "0", "-1"}) {
     environment.set("HOROVOD_START_TIMEOUT", bad);
     const ParsedHvdrun parsed = parse({"p"}, environment);
@@ -133,38 +134,39 @@ TEST(ParseHvdrun, CheckBuildNeedsNoCommand) {
 TEST(ParseHvdrun, SelfTestBringsItsOwnCommand) {
   const ParsedHvdrun parsed = parse({"--self-test", "-np", "2"});
   EXPECT_FALSE(parsed.exit_code) << parsed.text;
-  EXPECT_THAT(parsed.options.job.command, ElementsAre(testing::EndsWith("/muster_perf"), "--self-test"));
+  EXPECT_THAT(parsed.options.request.job.command, ElementsAre(testing::EndsWith("/muster_perf"), "--self-test"));
   EXPECT_EQ(parse({"--self-test", "p"}).exit_code, 2);
 }
 
 TEST(ParseHvdrun, ExpandIsForEveryWordOfTheCommand) {
-  EXPECT_THAT(parse({"--expand", "a", "b"}).options.job.expand, ElementsAre(0, 1));
-  EXPECT_THAT(parse({"a", "{rank}"}).options.job.expand, ElementsAre());
+  EXPECT_THAT(parse({"--expand", "a", "b"}).options.request.job.expand, ElementsAre(0, 1));
+  EXPECT_THAT(parse({"a", "{rank}"}).options.request.job.expand, ElementsAre());
 }
 
 TEST(ParseHvdrun, InputIsForRank0UnlessSaidOtherwise) {
   using model::InputTo;
-  EXPECT_EQ(parse({"p"}).options.job.input, model::JobInput{});
-  EXPECT_EQ(parse({"--stdin", "auto", "p"}).options.job.input, model::JobInput{});
-  EXPECT_EQ(parse({"--stdin", "none", "p"}).options.job.input, model::JobInput{InputTo::kNone});
-  EXPECT_EQ(parse({"--stdin", "3", "p"}).options.job.input, (model::JobInput{InputTo::kRank, 3}));
-  EXPECT_EQ(parse({"--stdin", "all", "p"}).options.job.input, model::JobInput{InputTo::kAll});
-  EXPECT_EQ(parse({"--pty", "--stdin", "0", "p"}).options.job.input, (model::JobInput{InputTo::kRank, 0, true}));
+  EXPECT_EQ(parse({"p"}).options.request.job.input, model::JobInput{});
+  EXPECT_EQ(parse({"--stdin", "auto", "p"}).options.request.job.input, model::JobInput{});
+  EXPECT_EQ(parse({"--stdin", "none", "p"}).options.request.job.input, model::JobInput{InputTo::kNone});
+  EXPECT_EQ(parse({"--stdin", "3", "p"}).options.request.job.input, (model::JobInput{InputTo::kRank, 3}));
+  EXPECT_EQ(parse({"--stdin", "all", "p"}).options.request.job.input, model::JobInput{InputTo::kAll});
+  EXPECT_EQ(parse({"--pty", "--stdin", "0", "p"}).options.request.job.input,
+            (model::JobInput{InputTo::kRank, 0, true}));
   base::Environment environment;
   environment.set("MUSTER_STDIN", "none");
-  EXPECT_EQ(parse({"p"}, environment).options.job.input, model::JobInput{InputTo::kNone});
+  EXPECT_EQ(parse({"p"}, environment).options.request.job.input, model::JobInput{InputTo::kNone});
 }
 
 TEST(ParseHvdrun, ElasticOptionsAreAnsweredByOneLine) {
   const ParsedHvdrun parsed = parse({"-np", "4", "--min-np", "2", "--mpi-args", "x", "--reset-limit", "3", "p"});
   ASSERT_FALSE(parsed.exit_code) << parsed.text;
-  EXPECT_THAT(parsed.options.notes, ElementsAre(StartsWith("--min-np, --reset-limit: elastic jobs come later: "),
-                                                StartsWith("--mpi-args: ")));
+  EXPECT_THAT(parsed.options.output.notes, ElementsAre(StartsWith("--min-np, --reset-limit: elastic jobs come later: "),
+                                                       StartsWith("--mpi-args: ")));
 }
 
 TEST(ParseHvdrun, AVariableThatTheUserNamesWinsOverATuningOption) {
   const ParsedHvdrun parsed = parse({"-x", "HOROVOD_CYCLE_TIME=7", "--cycle-time-ms", "3", "p"});
-  EXPECT_THAT(parsed.options.job.environment.named,
+  EXPECT_THAT(parsed.options.request.job.environment.named,
               ElementsAre("HOROVOD_CYCLE_TIME=3.0", "HOROVOD_CYCLE_TIME=7"));  // the last of a name counts
 }
 

@@ -24,8 +24,8 @@ inline std::string show(const model::StreamMap& map) {
 
 // The values of an accepted command line that are not the defaults, in the order of the help.
 inline std::string show(const ParsedHvdrun& parsed) {
-  const model::JobSpec& job = parsed.options.job;
-  const auto& bootstrap = parsed.options.bootstrap;
+  const model::JobSpec& job = parsed.options.request.job;
+  const auto& bootstrap = parsed.options.reach.bootstrap;
   const HvdrunOptions plain;
   std::string text;
   const auto add = [&](const std::string& piece) { text += (text.empty() ? "" : " ") + piece; };
@@ -34,13 +34,14 @@ inline std::string show(const ParsedHvdrun& parsed) {
   if (job.placement.oversubscribe) add("oversubscribe");
   if (job.placement.map_by == model::MapBy::kNode) add("by_node");
   for (const auto& host : job.placement.hosts) add(fmt::format("host={}:{}", host.name, host.slots.value_or(-1)));
-  if (!parsed.options.hostfile.empty()) add("hostfile=" + parsed.options.hostfile);
-  if (parsed.options.host_numbers) {
-    for (const auto& [first, last] : parsed.options.host_numbers->ranges) add(fmt::format("nodes={}-{}", first, last));
+  if (!parsed.options.request.hostfile.empty()) add("hostfile=" + parsed.options.request.hostfile);
+  if (parsed.options.request.host_numbers) {
+    for (const auto& [first, last] : parsed.options.request.host_numbers->ranges)
+      add(fmt::format("nodes={}-{}", first, last));
   }
-  if (parsed.options.spares != 0) add(fmt::format("spare={}", parsed.options.spares));
-  if (parsed.options.health_check != HealthCheck::kOff) {
-    add(fmt::format("health={}", static_cast<int>(parsed.options.health_check)));
+  if (parsed.options.request.spares != 0) add(fmt::format("spare={}", parsed.options.request.spares));
+  if (parsed.options.request.health_check != HealthCheck::kOff) {
+    add(fmt::format("health={}", static_cast<int>(parsed.options.request.health_check)));
   }
   for (const auto& interface : job.network_interfaces) add("nic=" + interface);
   if (job.network) add("network=" + job.network->str());
@@ -50,11 +51,11 @@ inline std::string show(const ParsedHvdrun& parsed) {
   if (bootstrap.backend == launcherd::SshBackend::kSsh) add("backend=ssh");
   if (bootstrap.by != launcherd::BootstrapBy::kAuto) add(fmt::format("by={}", static_cast<int>(bootstrap.by)));
   if (!bootstrap.command.empty()) add("command=" + bootstrap.command);
-  if (parsed.options.launch.agent_link != "auto") add("link=" + parsed.options.launch.agent_link);
+  if (parsed.options.reach.agent_link != "auto") add("link=" + parsed.options.reach.agent_link);
   if (!bootstrap.agent_dir.empty() && bootstrap.agent_dir != "~/.cache/muster") add("agent_dir=" + bootstrap.agent_dir);
   for (const auto& named : job.environment.named) add("env=" + named);
   for (const auto& staged : job.stages) add(fmt::format("stage={}:{}", staged.source, staged.destination));
-  for (const auto& file : parsed.options.env_files) add("env_file=" + file);
+  for (const auto& file : parsed.options.request.env_files) add("env_file=" + file);
   if (job.environment.only_named) add("only_named");
   if (!job.workdir.empty()) add("wdir=" + job.workdir);
   if (!job.expand.empty()) add("expand");
@@ -81,35 +82,36 @@ inline std::string show(const ParsedHvdrun& parsed) {
   for (const auto& words : job.output.filters) {
     if (!words.empty()) add("filter=" + base::join(words, "|"));
   }
-  if (job.output.files != plain.job.output.files) add("files=" + show(job.output.files));
+  if (job.output.files != plain.request.job.output.files) add("files=" + show(job.output.files));
   if (!job.output.hidden.is_empty()) add("hidden=" + show(job.output.hidden));
   for (const int rank : job.output.shown_ranks.value_or(std::set<int>())) add(fmt::format("shown={}", rank));
-  const ElasticOptions& elastic = parsed.options.elastic;
+  const ElasticOptions& elastic = parsed.options.request.elastic;
   if (!elastic.discovery_script.empty()) add("discovery=" + elastic.discovery_script);
   if (elastic.min_ranks) add(fmt::format("min={}", *elastic.min_ranks));
   if (elastic.max_ranks) add(fmt::format("max={}", *elastic.max_ranks));
-  if (parsed.options.devices) add(fmt::format("devices={}", static_cast<int>(parsed.options.devices->of)));
+  if (parsed.options.request.devices)
+    add(fmt::format("devices={}", static_cast<int>(parsed.options.request.devices->of)));
   if (job.prefix_timestamp) add("timestamp");
   model::LabelFormat standard;
   if (job.prefix_timestamp) standard.add_time();
-  if (parsed.options.label != standard) add("label=" + parsed.options.label.label(3, "stdout", "noon"));
-  if (parsed.options.launch.verbose) add("verbose");
-  if (parsed.options.reports_bindings) add("bindings");
-  if (parsed.options.quiet) add("quiet");
-  if (!parsed.options.events_file.empty()) add("events=" + parsed.options.events_file);
-  if (!parsed.options.launcher.empty()) add("launcher=" + parsed.options.launcher);
-  if (job.start_timeout != plain.job.start_timeout) add(fmt::format("start={}ms", job.start_timeout.count()));
+  if (parsed.options.output.label != standard) add("label=" + parsed.options.output.label.label(3, "stdout", "noon"));
+  if (parsed.options.output.verbose) add("verbose");
+  if (parsed.options.output.reports_bindings) add("bindings");
+  if (parsed.options.output.quiet) add("quiet");
+  if (!parsed.options.output.events_file.empty()) add("events=" + parsed.options.output.events_file);
+  if (!parsed.options.reach.launcher.empty()) add("launcher=" + parsed.options.reach.launcher);
+  if (job.start_timeout != plain.request.job.start_timeout) add(fmt::format("start={}ms", job.start_timeout.count()));
   if (job.timeout) add(fmt::format("timeout={}ms", job.timeout->count()));
-  if (job.kill_grace != plain.job.kill_grace) add(fmt::format("grace={}ms", job.kill_grace.count()));
+  if (job.kill_grace != plain.request.job.kill_grace) add(fmt::format("grace={}ms", job.kill_grace.count()));
   if (job.end_signal) add(fmt::format("signal={}@{}ms", job.end_signal->signo, job.end_signal->ahead.count()));
   if (job.runtime != model::Runtime::kAuto) add(fmt::format("runtime={}", model::runtime_word(job.runtime)));
-  if (const auto& dmlc = parsed.options.dmlc) {
+  if (const auto& dmlc = parsed.options.request.dmlc) {
     add(fmt::format("workers={} servers={}", dmlc->counts.workers, dmlc->counts.servers));
   }
   if (job.on_exit == model::OnExit::kAnyKill) add("any-kill");
   if (job.on_exit == model::OnExit::kWait) add("wait");
-  if (parsed.options.launch.contain != "auto") add("contain=" + parsed.options.launch.contain);
-  for (const auto& note : parsed.options.notes) add("note=" + note.substr(0, note.find(':')));
+  if (parsed.options.reach.contain != "auto") add("contain=" + parsed.options.reach.contain);
+  for (const auto& note : parsed.options.output.notes) add("note=" + note.substr(0, note.find(':')));
   return text;
 }
 

@@ -36,21 +36,22 @@ std::string show(const std::vector<model::Role>& roles) {
 
 std::string shown(const Words& words) {
   const ParsedHvdrun parsed = parse(words);
-  return parsed.exit_code ? parsed.text : show(parsed.options.job.roles);
+  return parsed.exit_code ? parsed.text : show(parsed.options.request.job.roles);
 }
 
 TEST(Programs, EachHasItsOwnRanks) {
   EXPECT_EQ(shown({"-np", "1", "./a", "x", ":", "-np", "4", "./b", "-np", "7"}), "a np=1: ./a x | b np=4: ./b -np 7");
   EXPECT_EQ(shown({"-n", "1", "./a", ":", "-n4", "./b", ":", "-np=2", "./c"}),
             "a np=1: ./a | b np=4: ./b | c np=2: ./c");
-  EXPECT_EQ(parse({"-np", "1", "./a", ":", "-np", "4", "./b"}).options.job.placement.np, 5);
+  EXPECT_EQ(parse({"-np", "1", "./a", ":", "-np", "4", "./b"}).options.request.job.placement.np, 5);
 }
 
 TEST(Programs, FourOptionsAreTheirOwnTheOthersForAll) {
   EXPECT_EQ(shown({"--timeout", "5", "-x", "A=1", "-np", "1", "-H", "n1:2", "--wdir", "/d", "./a", ":", "-H", "n2,n3:2",
                    "-x", "B", "./b"}),
             "a np=1 host=n1:2 env=A=1 wdir=/d: ./a | b np=3 host=n2:-1 host=n3:2 env=B: ./b");
-  const auto job = parse({"--timeout", "5", "-x", "A=1", "-np", "1", "./a", ":", "-np", "1", "./b"}).options.job;
+  const auto job =
+      parse({"--timeout", "5", "-x", "A=1", "-np", "1", "./a", ":", "-np", "1", "./b"}).options.request.job;
   EXPECT_EQ(job.timeout, std::chrono::seconds(5));
   EXPECT_THAT(job.environment.named, IsEmpty());
   EXPECT_EQ(shown({"-np", "1", "./a", ":", "-np", "2", "--timeout", "5", "./b"}),
@@ -64,7 +65,7 @@ TEST(Programs, AColonIsAWordUnlessAnOptionFollows) {
                                                {"-np", "1", "--", "prog", ":", "-np", "1", "x"},
                                                {"-np", "1", "prog", ":", "-unknown", "x"}}) {
     EXPECT_EQ(shown(words), "");
-    EXPECT_THAT(parse(words).options.job.command, Not(IsEmpty()));
+    EXPECT_THAT(parse(words).options.request.job.command, Not(IsEmpty()));
   }
 }
 
@@ -81,7 +82,7 @@ TEST(Programs, NamesAreTheProgramsOnce) {
 }
 
 TEST(Programs, ExpandIsForAll) {
-  const auto job = parse({"--expand", "-np", "1", "./a", ":", "-np", "1", "./b"}).options.job;
+  const auto job = parse({"--expand", "-np", "1", "./a", ":", "-np", "1", "./b"}).options.request.job;
   EXPECT_TRUE(job.expands_roles);
   EXPECT_THAT(job.expand, IsEmpty());
 }
@@ -148,9 +149,9 @@ class JobFile : public ::testing::Test {
 TEST_F(JobFile, IsAConfigurationFileWithAJobInIt) {
   const auto parsed = parse({"--config-file", path_});
   ASSERT_FALSE(parsed.exit_code) << parsed.text;
-  EXPECT_THAT(parsed.options.job.roles, SizeIs(2));
-  EXPECT_EQ(parsed.options.job.placement.np, 5);
-  EXPECT_EQ(parsed.options.job.timeout, std::chrono::hours(2));
+  EXPECT_THAT(parsed.options.request.job.roles, SizeIs(2));
+  EXPECT_EQ(parsed.options.request.job.placement.np, 5);
+  EXPECT_EQ(parsed.options.request.job.timeout, std::chrono::hours(2));
 }
 
 TEST_F(JobFile, BringsItsOwnCommands) {

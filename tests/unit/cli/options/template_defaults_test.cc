@@ -44,7 +44,7 @@ TEST(TemplateDefaults, AreBelowWhatIsTyped) {
   EXPECT_EQ(show(parse({"-t", "slurm-gpu", "p"}, environment)).find("per_node=3"), 0U);
   const ParsedHvdrun torch = parse({"-t", "torch-ddp", "-x", "OMP_NUM_THREADS=7", "p"});
   EXPECT_THAT(
-      torch.options.job.environment.named,
+      torch.options.request.job.environment.named,
       ElementsAre("OMP_NUM_THREADS=1", "PYTHONUNBUFFERED=1", "TORCH_NCCL_ASYNC_ERROR_HANDLING=1", "OMP_NUM_THREADS=7"));
   EXPECT_THAT(parse({"-t", "none-such", "p"}).text, HasSubstr("hvdrun: -t: unknown template 'none-such'"));
 }
@@ -55,9 +55,9 @@ TEST(TemplateDefaults, WhatOnlyAScriptRunsIsSaid) {
   ASSERT_TRUE(written.ok()) << written;
   const ParsedHvdrun parsed = parse({"-t", path, "true"});
   ASSERT_FALSE(parsed.exit_code) << parsed.text;
-  EXPECT_THAT(parsed.options.notes,
+  EXPECT_THAT(parsed.options.output.notes,
               ElementsAre(HasSubstr("only its script runs these parts, which are ignored here: modules, pre.job (")));
-  EXPECT_THAT(parse({"--dry-run", "-t", path, "true"}).options.notes, ElementsAre());
+  EXPECT_THAT(parse({"--dry-run", "-t", path, "true"}).options.output.notes, ElementsAre());
 }
 
 TEST(TemplateDefaults, ATileThatTheTemplateChoosesIsSaid) {
@@ -68,7 +68,7 @@ TEST(TemplateDefaults, ATileThatTheTemplateChoosesIsSaid) {
     words.emplace_back("true");
     const ParsedHvdrun parsed = parse(words);
     EXPECT_FALSE(parsed.exit_code) << parsed.text;
-    return parsed.options.notes;
+    return parsed.options.output.notes;
   };
   const auto said = HasSubstr("template aurora: each rank sees its own tile alone, as device 0");
   EXPECT_THAT(notes({}), testing::Contains(said));
@@ -80,7 +80,7 @@ TEST(TemplateDefaults, ATileThatTheTemplateChoosesIsSaid) {
 TEST(TemplateDefaults, ParametersCanBeSet) {
   const ParsedHvdrun parsed = parse({"-t", "slurm-gpu", "--set", "ranks-per-node=2", "p"});
   ASSERT_FALSE(parsed.exit_code) << parsed.text;
-  EXPECT_EQ(parsed.options.job.placement.ranks_per_node, 2);
+  EXPECT_EQ(parsed.options.request.job.placement.ranks_per_node, 2);
   EXPECT_THAT(parse({"-t", "slurm-gpu", "--set", "ranks-per-nod=2", "p"}).text, HasSubstr("--set ranks-per-nod"));
   EXPECT_THAT(parse({"-t", "slurm-gpu", "--set", "nodes", "p"}).text, HasSubstr("--set takes NAME=VALUE, not 'nodes'"));
   EXPECT_THAT(parse({"--set", "a=b", "p"}).text, HasSubstr("--set belongs to -t"));
@@ -97,14 +97,14 @@ TEST(TemplateDefaults, TimesAreUnderstood) {
   ASSERT_TRUE(written.ok()) << written;
   const ParsedHvdrun parsed = parse({"-t", path, "true"});
   ASSERT_FALSE(parsed.exit_code) << parsed.text;
-  EXPECT_EQ(parsed.options.job.timeout, std::chrono::seconds(3599));
-  EXPECT_EQ(parsed.options.job.end_signal->ahead, std::chrono::seconds(3599));
+  EXPECT_EQ(parsed.options.request.job.timeout, std::chrono::seconds(3599));
+  EXPECT_EQ(parsed.options.request.job.end_signal->ahead, std::chrono::seconds(3599));
 }
 
 TEST(TemplateDefaults, RolesStandBeforeTheCommand) {
   const ParsedHvdrun parsed = parse({"-t", "mxnet-ps", "python3", "x.py"});
   ASSERT_FALSE(parsed.exit_code) << parsed.text;
-  const auto& command = parsed.options.job.command;
+  const auto& command = parsed.options.request.job.command;
   ASSERT_EQ(command.size(), 6U);
   EXPECT_EQ(command[0], "sh");
   EXPECT_EQ(command[3], "muster-role");

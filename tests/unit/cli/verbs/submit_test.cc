@@ -16,7 +16,7 @@ ParsedSubmit parse(const std::vector<std::string>& words, const base::Environmen
 v1::SubmitRequest request(const std::vector<std::string>& words, const base::Environment& environment = {}) {
   ParsedSubmit parsed = parse(words, environment);
   EXPECT_FALSE(parsed.exit_code) << parsed.text;
-  auto made = make_submission(parsed.options, environment, "/home/alice");
+  auto made = make_submission(parsed.options.request, parsed.options.reach.contain, environment, "/home/alice");
   EXPECT_TRUE(made.ok()) << made.status();
   made->MergeFrom(parsed.own_request);
   return *made;
@@ -91,13 +91,13 @@ TEST(Submit, MistakesAreOneSentence) {
 
 TEST(Submit, WhatAForegroundJobHasAndThisHasNot) {
   HvdrunOptions options;
-  EXPECT_TRUE(check_for_launcherd(options).ok());
-  EXPECT_TRUE(options.notes.empty());
-  options.bootstrap.identity_file = "/key";
-  EXPECT_TRUE(check_for_launcherd(options).ok());
-  EXPECT_EQ(options.notes.size(), 1U);
-  options.job.input.pty = true;
-  EXPECT_EQ(check_for_launcherd(options).code(), base::Code::kInvalidArgument);
+  EXPECT_TRUE(check_for_launcherd(options.request, options.reach, options.output).ok());
+  EXPECT_TRUE(options.output.notes.empty());
+  options.reach.bootstrap.identity_file = "/key";
+  EXPECT_TRUE(check_for_launcherd(options.request, options.reach, options.output).ok());
+  EXPECT_EQ(options.output.notes.size(), 1U);
+  options.request.job.input.pty = true;
+  EXPECT_EQ(check_for_launcherd(options.request, options.reach, options.output).code(), base::Code::kInvalidArgument);
 }
 
 TEST(Submit, RefusalsNameOptionsInsteadOfFields) {

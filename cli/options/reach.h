@@ -1,0 +1,20 @@
+// How hosts are reached, and how their agents hold the ranks.
+#pragma once
+
+#include <string>
+
+#include "launcherd/bootstrap/bootstrap.h"
+
+namespace muster::cli::inline options {
+
+struct Reach {
+  // by, command, backend, identity_file, default_port, agent_dir, start_timeout. settle_bootstrap() adds the
+  // allocation.
+  launcherd::BootstrapOptions bootstrap{};
+  std::string agent_link = "auto";  // auto | ssh | dial
+  std::string contain = "auto";     // auto | cgroup | pidns | subreaper
+  // --launcher: "auto", or the address of the launcherd that runs the job. Empty means that hvdrun runs it itself.
+  std::string launcher{};
+};
+
+}  // namespace muster::cli::options
