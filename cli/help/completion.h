@@ -30,6 +30,22 @@ std::string fish_completion(const CompletedProgram& program);
 // Returns the script for a shell by its name. nullopt for an unknown shell.
 std::optional<std::string> completion(std::string_view shell, const CompletedProgram& program);
 
+// What the scripts share:
+
+// What a shell does to complete a value. `choices` is a format string with one {} for the words.
+struct ValueActions {
+  std::string_view choices, file, directory, host, job_template, nothing;
+};
+std::string value_action(const Flag& flag, const ValueActions& actions);
+
+// Returns the spellings that need a value in the next word.
+std::vector<std::string> spellings_with_value(const Flag& flag);
+
+// Returns those spellings of all options that take this number of words as their value.
+std::string spellings_with_values(const FlagTable& table, int values, std::string_view separator);
+
+std::string verb_names(const CompletedProgram& program);
+
 // Returns the name of a shell function, such as "torch_distributed_launch" for "torch.distributed.launch".
 std::string function_name(std::string_view program, std::string_view verb);
 

@@ -7,22 +7,13 @@
 namespace muster::cli::inline help {
 namespace {
 
-// Returns the spellings that take a value, as a pattern of `case`.
-std::string pattern(const Flag& flag) {
-  std::vector<std::string> spellings;
-  for (const Spelling& spelling : flag.spellings) {
-    if (spelling.value.empty()) spellings.emplace_back(spelling.text);
-  }
-  return base::join(spellings, "|");
-}
-
-std::string patterns(const FlagTable& table, int values) {
-  std::vector<std::string> all;
-  for (const Flag& flag : table.flags()) {
-    if (flag.values == values && !pattern(flag).empty()) all.push_back(pattern(flag));
-  }
-  return base::join(all, "|");
-}
+// The options of compgen. Empty if the value is not completed.
+constexpr ValueActions kBashActions = {.choices = "-W '{}'",
+                                       .file = "-f",
+                                       .directory = "-d",
+                                       .host = "-A hostname",
+                                       .job_template = "-f -W \"$(muster templates --names 2>/dev/null)\"",
+                                       .nothing = ""};
 
 std::string all_spellings(const FlagTable& table) {
   std::vector<std::string> all;
@@ -32,42 +23,21 @@ std::string all_spellings(const FlagTable& table) {
   return base::join(all, " ");
 }
 
-std::string words_of(const Flag& flag) {
-  const std::vector<std::string> words(flag.choices.begin(), flag.choices.end());
-  return base::join(words, " ");
-}
-
-// Returns the options of compgen that complete the option's value. Empty if the value is not completed.
-std::string generator(const Flag& flag) {
-  if (!flag.choices.empty()) return fmt::format("-W '{}'", words_of(flag));
-  switch (flag.completes) {
-    case Completes::kFile:
-      return "-f";
-    case Completes::kDirectory:
-      return "-d";
-    case Completes::kHost:
-      return "-A hostname";
-    case Completes::kTemplate:
-      return "-f -W \"$(muster templates --names 2>/dev/null)\"";
-    case Completes::kNothing:
-      break;
-  }
-  return "";
-}
-
 std::string value_cases(const FlagTable& table) {
   std::string text;
   for (const Flag& flag : table.flags()) {
-    if (pattern(flag).empty() || generator(flag).empty()) continue;
-    text += fmt::format("      {}) COMPREPLY=($(compgen {} -- \"$word\")) ;;\n", pattern(flag), generator(flag));
+    const std::string spellings = base::join(spellings_with_value(flag), "|");
+    const std::string action = value_action(flag, kBashActions);
+    if (spellings.empty() || action.empty()) continue;
+    text += fmt::format("      {}) COMPREPLY=($(compgen {} -- \"$word\")) ;;\n", spellings, action);
   }
   return text;
 }
 
 // Returns a shell function. Its $1 is the index of the first word after the program (and its verb).
 std::string bash_options_function(const std::string& name, const FlagTable& table) {
-  const std::string one = patterns(table, 1);
-  const std::string two = patterns(table, 2);
+  const std::string one = spellings_with_values(table, 1, "|");
+  const std::string two = spellings_with_values(table, 2, "|");
   std::string text = fmt::format("{}() {{\n", name);
   text += "  local word=${COMP_WORDS[COMP_CWORD]} option= command= i=$1 values\n";
   text += "  while ((i < COMP_CWORD)); do\n";
@@ -103,12 +73,11 @@ std::string bash_options_function(const std::string& name, const FlagTable& tabl
 
 std::string bash_completion(const CompletedProgram& program) {
   std::string text = fmt::format("# bash completion for {}\n", program.name);
-  std::string verbs;
+  const std::string verbs = verb_names(program);
   std::string cases;
   for (const CompletedProgram::Verb& verb : program.verbs) {
     const std::string name = function_name(program.name, verb.name) + "_options";
     text += bash_options_function(name, *verb.table);
-    verbs += fmt::format("{}{}", verbs.empty() ? "" : " ", verb.name);
     cases += fmt::format("    {}) {} {} ;;\n", verb.name.empty() ? "*" : verb.name, name, verb.name.empty() ? 1 : 2);
   }
   text += fmt::format("{}() {{\n  COMPREPLY=()\n", function_name(program.name, ""));

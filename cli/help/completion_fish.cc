@@ -16,21 +16,18 @@ std::string fish_quoted(std::string_view text) {
   return result + "'";
 }
 
-std::string spellings_with(const FlagTable& table, int values) {
-  std::vector<std::string> all;
-  for (const Flag& flag : table.flags()) {
-    for (const Spelling& spelling : flag.spellings) {
-      if (flag.values == values && spelling.value.empty()) all.emplace_back(spelling.text);
-    }
-  }
-  return base::join(all, " ");
-}
+constexpr ValueActions kFishActions = {.choices = " -xa '{}'",
+                                       .file = " -rF",
+                                       .directory = " -xa '(__fish_complete_directories)'",
+                                       .host = " -xa '(__fish_print_hostnames)'",
+                                       .job_template = " -rFa '(muster templates --names 2>/dev/null)'",
+                                       .nothing = " -x"};
 
 // Returns a shell function that is true while the words before the cursor are options and their values. `skip` is the
 // number of words for the program and its verb.
 std::string state_function(const std::string& name, const FlagTable& table, std::size_t skip) {
-  const std::string one = spellings_with(table, 1);
-  const std::string two = spellings_with(table, 2);
+  const std::string one = spellings_with_values(table, 1, " ");
+  const std::string two = spellings_with_values(table, 2, " ");
   std::string text = fmt::format("function {}\n", name);
   text += "  set -l words (commandline -opc)\n";
   text += fmt::format("  set -l i {}\n", skip + 1);
@@ -49,33 +46,13 @@ std::string spelling_of(std::string_view text) {
   return text.size() == 2 ? fmt::format("-s {}", text.substr(1)) : fmt::format("-o {}", text.substr(1));
 }
 
-std::string value_of(const Flag& flag) {
-  if (!flag.choices.empty()) {
-    const std::vector<std::string> words(flag.choices.begin(), flag.choices.end());
-    return fmt::format(" -xa {}", fish_quoted(base::join(words, " ")));
-  }
-  switch (flag.completes) {
-    case Completes::kFile:
-      return " -rF";
-    case Completes::kDirectory:
-      return " -xa '(__fish_complete_directories)'";
-    case Completes::kHost:
-      return " -xa '(__fish_print_hostnames)'";
-    case Completes::kTemplate:
-      return " -rFa '(muster templates --names 2>/dev/null)'";
-    case Completes::kNothing:
-      break;
-  }
-  return " -x";
-}
-
 std::string options_of(std::string_view program, const std::string& condition, const FlagTable& table) {
   std::string text;
   for (const Flag& flag : table.flags()) {
     for (const Spelling& spelling : flag.spellings) {
       text +=
           fmt::format("complete -c {} -n {} {}{} -d {}\n", program, fish_quoted(condition), spelling_of(spelling.text),
-                      spelling.value.empty() ? value_of(flag) : "", fish_quoted(flag.help));
+                      spelling.value.empty() ? value_action(flag, kFishActions) : "", fish_quoted(flag.help));
     }
   }
   return text;

@@ -22,25 +22,12 @@ std::string escaped(std::string_view text) {
   return result;
 }
 
-std::string action(const Flag& flag) {
-  if (!flag.choices.empty()) {
-    const std::vector<std::string> words(flag.choices.begin(), flag.choices.end());
-    return fmt::format("({})", base::join(words, " "));
-  }
-  switch (flag.completes) {
-    case Completes::kFile:
-      return "_files";
-    case Completes::kDirectory:
-      return "_directories";
-    case Completes::kHost:
-      return "_hosts";
-    case Completes::kTemplate:
-      return "{compadd -- $(muster templates --names 2>/dev/null)}";
-    case Completes::kNothing:
-      break;
-  }
-  return " ";
-}
+constexpr ValueActions kZshActions = {.choices = "({})",
+                                      .file = "_files",
+                                      .directory = "_directories",
+                                      .host = "_hosts",
+                                      .job_template = "{compadd -- $(muster templates --names 2>/dev/null)}",
+                                      .nothing = " "};
 
 // Returns one specification for each spelling. The spellings of a flag exclude each other unless it may be repeated.
 std::string specifications(const Flag& flag) {
@@ -55,7 +42,7 @@ std::string specifications(const Flag& flag) {
     text +=
         fmt::format("    '{}{}{}[{}]", others, spelling.text, takes_value && is_long ? "=" : "", escaped(flag.help));
     for (int i = 0; takes_value && i < flag.values; ++i) {
-      text += fmt::format(":{}:{}", escaped(flag.value_name), action(flag));
+      text += fmt::format(":{}:{}", escaped(flag.value_name), value_action(flag, kZshActions));
     }
     text += "' \\\n";
   }
@@ -72,12 +59,11 @@ std::string zsh_options_function(const std::string& name, const FlagTable& table
 
 std::string zsh_completion(const CompletedProgram& program) {
   std::string text = fmt::format("#compdef {}\n", program.name);
-  std::string verbs;
+  const std::string verbs = verb_names(program);
   std::string cases;
   for (const CompletedProgram::Verb& verb : program.verbs) {
     const std::string name = function_name(program.name, verb.name) + "_options";
     text += zsh_options_function(name, *verb.table);
-    verbs += fmt::format("{}{}", verbs.empty() ? "" : " ", verb.name);
     cases += fmt::format("      {}) shift words; ((CURRENT--)); {} ;;\n", verb.name, name);
   }
   const std::string main = function_name(program.name, "");
