@@ -12,13 +12,12 @@
 #include <fmt/format.h>
 
 #include "base/strings.h"
+#include "cli/help/base_names.h"
 #include "cli/options/yaml_values.h"
 
 namespace muster::cli::inline ensemble {
 namespace {
 
-using base::Result;
-using base::Status;
 using base::YamlNode;
 using Words = std::vector<std::string>;
 using Values = std::vector<std::pair<std::string, std::string>>;  // the values of one combination, each with its key

@@ -17,6 +17,7 @@
 #include "cli/ensemble/ensemble_file.h"
 #include "cli/ensemble/ensemble_folder.h"
 #include "cli/ensemble/ensemble_run.h"
+#include "cli/help/base_names.h"
 #include "cli/hosts/job_hosts.h"
 #include "cli/hosts/program_main.h"
 #include "cli/hosts/site_choice.h"
@@ -36,7 +37,6 @@
 namespace muster::cli::inline ensemble {
 namespace {
 
-using base::Result;
 using Requests = std::vector<std::pair<std::string, v1::SubmitRequest>>;
 
 constexpr int kFailed = 1;

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/strings.h"
+#include "cli/help/base_names.h"
 #include "cli/help/help.h"
 #include "cli/options/command_line.h"
 #include "cli/options/config_file.h"
@@ -16,10 +17,6 @@
 namespace muster::cli::inline foreign {
 namespace {
 
-using base::Code;
-using base::error;
-using base::Result;
-using base::Status;
 using Words = std::vector<std::string>;
 
 constexpr std::size_t kMostHostBytes = std::size_t{1} << 24;

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/strings.h"
+#include "cli/help/base_names.h"
 #include "cli/help/help.h"
 #include "cli/options/command_line.h"
 #include "cli/options/config_file.h"
@@ -18,10 +19,6 @@
 namespace muster::cli::inline foreign {
 namespace {
 
-using base::Code;
-using base::error;
-using base::Result;
-using base::Status;
 using Words = std::vector<std::string>;
 
 constexpr std::string_view kLaunchModule = "torch.distributed.launch";

@@ -3,15 +3,11 @@
 #include <algorithm>
 
 #include "base/strings.h"
+#include "cli/help/base_names.h"
 #include "cli/options/horovodrun.h"
 
 namespace muster::cli::inline options {
 namespace {
-
-using base::Code;
-using base::error;
-using base::Result;
-using base::Status;
 
 Status unknown_option(std::string_view word, const FlagTable& table) {
   const auto nearest = table.nearest(word);

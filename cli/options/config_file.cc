@@ -8,15 +8,12 @@
 #include "base/file.h"
 #include "base/strings.h"
 #include "base/yaml.h"
+#include "cli/help/base_names.h"
 #include "cli/options/template_defaults.h"
 
 namespace muster::cli::inline options {
 namespace {
 
-using base::Code;
-using base::error;
-using base::Result;
-using base::Status;
 using base::YamlNode;
 
 class ConfigReader {

@@ -2,17 +2,10 @@
 
 #include <algorithm>
 
+#include "cli/help/base_names.h"
 #include "model/runtime.h"
 
 namespace muster::cli::inline options {
-namespace {
-
-using base::Code;
-using base::error;
-using base::Status;
-
-}  // namespace
-
 void read_dmlc(SettingReader& read, JobRequest& request) {
   for (const char* name : {"num-workers", "num-servers"}) {
     if (request.job.runtime == model::Runtime::kMxnet) break;

@@ -6,13 +6,10 @@
 #include <fmt/format.h>
 
 #include "base/strings.h"
+#include "cli/help/base_names.h"
 
 namespace muster::cli::inline options {
 namespace {
-
-using base::Code;
-using base::error;
-using base::Result;
 
 // Returns each name once, in order.
 std::vector<std::string> names_of(const std::vector<model::HostSpec>& hosts) {

@@ -9,14 +9,11 @@
 #include "base/cpu_set.h"
 #include "base/file.h"
 #include "base/strings.h"
+#include "cli/help/base_names.h"
 #include "model/pinning.h"
 
 namespace muster::cli::inline options {
 namespace {
-
-using base::Code;
-using base::error;
-using base::Result;
 
 constexpr long kMostSockets = 64;
 constexpr long kMostCores = 1024;

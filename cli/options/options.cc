@@ -9,6 +9,7 @@
 #include "base/cpu_set.h"
 #include "base/signal_name.h"
 #include "base/strings.h"
+#include "cli/help/base_names.h"
 #include "cli/help/completion.h"
 #include "cli/help/help.h"
 #include "cli/help/man_page.h"
@@ -30,10 +31,6 @@
 namespace muster::cli::inline options {
 namespace {
 
-using base::Code;
-using base::error;
-using base::Result;
-using base::Status;
 using std::chrono::milliseconds;
 
 Status check_interface(const std::string& name) {

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/strings.h"
+#include "cli/help/base_names.h"
 #include "cli/options/config_file.h"
 #include "cli/options/role_file.h"
 #include "cli/options/setting_reader.h"
@@ -15,10 +16,6 @@
 namespace muster::cli::inline options {
 namespace {
 
-using base::Code;
-using base::error;
-using base::Result;
-using base::Status;
 using Words = std::vector<std::string>;
 
 constexpr std::string_view kOwnOptions[] = {"num-proc", "hosts", "env", "wdir"};

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/strings.h"
+#include "cli/help/base_names.h"
 #include "cli/options/config_file.h"
 #include "cli/options/programs.h"
 #include "cli/options/setting_reader.h"
@@ -14,8 +15,6 @@
 namespace muster::cli::inline options {
 namespace {
 
-using base::Result;
-using base::Status;
 using base::YamlNode;
 
 class RoleReader {

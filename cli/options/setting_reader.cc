@@ -9,12 +9,9 @@
 #include <cmath>
 
 #include "base/strings.h"
+#include "cli/help/base_names.h"
 
 namespace muster::cli::inline options {
-
-using base::Code;
-using base::error;
-using base::Result;
 
 void SettingReader::fail(const Setting& setting, const std::string& problem) {
   status_ = error(Code::kInvalidArgument, "{} {}", setting.label, problem);

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "base/strings.h"
+#include "cli/help/base_names.h"
 #include "cli/options/command_line.h"
 #include "cli/options/hvdrun_flags.h"
 #include "cli/options/programs.h"
@@ -14,10 +15,6 @@
 namespace muster::cli::inline options {
 namespace {
 
-using base::Code;
-using base::error;
-using base::Result;
-using base::Status;
 using job_templates::Parameter;
 using job_templates::ParameterType;
 

@@ -5,13 +5,11 @@
 #include <fmt/format.h>
 
 #include "base/strings.h"
+#include "cli/help/base_names.h"
 #include "cli/options/setting_reader.h"
 
 namespace muster::cli::inline options {
 
-using base::Code;
-using base::error;
-using base::Status;
 using base::YamlNode;
 
 namespace {

@@ -9,12 +9,12 @@
 
 #include "base/env.h"
 #include "base/strings.h"
+#include "cli/help/base_names.h"
 #include "cli/verbs/launcher_address.h"
 
 namespace muster::cli::inline verbs {
 namespace {
 
-using base::Code;
 using launcherd::ApiClient;
 using launcherd::LauncherAddress;
 

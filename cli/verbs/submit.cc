@@ -9,6 +9,7 @@
 #include "base/build_id.h"
 #include "base/print.h"
 #include "base/strings.h"
+#include "cli/help/base_names.h"
 #include "cli/help/help.h"
 #include "cli/hosts/dry_run.h"
 #include "cli/hosts/program_main.h"
@@ -29,9 +30,6 @@
 namespace muster::cli::inline verbs {
 namespace {
 
-using base::Code;
-using base::error;
-using base::Status;
 using std::chrono::milliseconds;
 
 Status read_deadline(const Setting& setting, base::WallTime now, v1::JobSpec& spec) {

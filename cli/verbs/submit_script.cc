@@ -12,6 +12,7 @@
 #include "base/ids.h"
 #include "base/print.h"
 #include "base/strings.h"
+#include "cli/help/base_names.h"
 #include "cli/hosts/job_hosts.h"
 #include "cli/hosts/standard_streams.h"
 #include "cli/verbs/templates_verbs.h"
@@ -19,10 +20,6 @@
 namespace muster::cli::inline verbs {
 namespace {
 
-using base::Code;
-using base::error;
-using base::Result;
-using base::Status;
 using job_templates::Scheduler;
 
 // The limit is long because a busy server may take minutes. If its program is ended early, the job may exist all the

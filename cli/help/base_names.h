@@ -1,0 +1,13 @@
+// The names of base/status.h that most files of cli use.
+#pragma once
+
+#include "base/status.h"
+
+namespace muster::cli {
+
+using base::Code;
+using base::error;
+using base::Result;
+using base::Status;
+
+}  // namespace muster::cli
