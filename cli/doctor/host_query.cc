@@ -29,7 +29,7 @@ NoSigpipe::~NoSigpipe() {
 }
 
 HostQuery::HostQuery(const std::string& program, bool verbose)
-    : terminal(STDERR_FILENO, "stderr"), notices(&terminal, program + ": "), verbose(verbose) {}
+    : terminal(STDERR_FILENO, "stderr"), notices(&terminal, program + ": "), is_verbose(verbose) {}
 
 base::Result<std::unique_ptr<launcherd::Bootstrap>> HostQuery::make_bootstrap(const Reach& reach,
                                                                               const base::Environment& environment,
@@ -37,9 +37,9 @@ base::Result<std::unique_ptr<launcherd::Bootstrap>> HostQuery::make_bootstrap(co
   base::raise_descriptor_limit();  // each host needs at least one descriptor
   MUSTER_RETURN_IF_ERROR(base::check_thread_room(kHostQueryThreads));
   MUSTER_ASSIGN_OR_RETURN(const std::string agent_path, find_agent(environment));
-  launcherd::BootstrapOptions bootstrap = bootstrap_options(reach, agent_path, notices, verbose);
+  launcherd::BootstrapOptions bootstrap = bootstrap_options(reach, agent_path, notices, is_verbose);
   MUSTER_ASSIGN_OR_RETURN(const std::string why, settle_bootstrap(bootstrap, environment));
-  if (verbose && !why.empty()) notices.line(why);
+  if (is_verbose && !why.empty()) notices.line(why);
   bootstrap.on_failure = std::move(on_failure);
   return launcherd::make_bootstrap(std::move(bootstrap));
 }

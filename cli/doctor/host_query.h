@@ -53,7 +53,7 @@ struct HostQuery {
   base::Loop loop;
   launcherd::Terminal terminal;
   launcherd::NoticeWriter notices;
-  bool verbose;
+  bool is_verbose;
 };
 
 }  // namespace muster::cli::doctor
