@@ -3,7 +3,8 @@
 //   return model::kTimedOut;
 //   fmt::print("{}\n", model::exit_sentence(model::kTimedOut));
 //
-// docs/user-guide.md has the table for users; a test compares it. If a rank failed, its own code passes unchanged.
+// docs/guide/exit-codes.md has the table for users; a test compares it. If a rank failed, its own code passes
+// unchanged.
 #pragma once
 
 #include <csignal>

@@ -255,7 +255,7 @@ def window_program():
 
 
 def test_windows_between_hosts(hvdrun, window_program):
-    """As docs/user-guide.md says: over TCP, unless the program asks for MPI_THREAD_MULTIPLE."""
+    """As docs/guide/mpi.md says: over TCP, unless the program asks for MPI_THREAD_MULTIPLE."""
     for level in ("single", "serialized"):
         done = hvdrun([*TWO, window_program, level])
         assert done.rc == 0 and done.stdout.count("window ok") == 4, done

@@ -19,7 +19,7 @@ std::vector<int> codes() {
   return all;
 }
 
-// These numbers are a contract with users' scripts: see docs/user-guide.md.
+// These numbers are a contract with users' scripts: see docs/guide/exit-codes.md.
 TEST(ExitCodeTable, HasEachCodeOnceInOrder) {
   EXPECT_THAT(codes(), ElementsAre(0, 1, 2, 124, 125, 126, 127, 129, 130, 141, 143));
 }

@@ -25,7 +25,7 @@ TEST(HvdrunDoc, TakesExitCodesFromTheTable) {
 }
 
 TEST(HvdrunDoc, HasTheUserGuidesTableOfExitCodes) {
-  const auto guide = base::read_file("../../../docs/user-guide.md");
+  const auto guide = base::read_file("../../../docs/guide/exit-codes.md");
   ASSERT_TRUE(guide.ok()) << guide.status();
   std::string table = "| exit code | meaning |\n|---|---|\n";
   for (const ExitCode& code : hvdrun_doc().exit_codes) table += fmt::format("| {} | {} |\n", code.codes, code.meaning);
