@@ -2,9 +2,9 @@
 
     hvdrun -np 4 /usr/bin/python3 examples/ddp_digits.py [--epochs N]
 
-Every rank reads its shard of the training set; gradients are averaged over all ranks at each step. Rank 0 prints the
-mean training loss of each epoch and, at the end, the accuracy on images that nobody trained on. The same number of
-ranks gives the same result wherever they run.
+Every rank reads its shard of the training set. The ranks average their gradients at each step. Rank 0 prints the mean
+training loss of each epoch, and at the end the accuracy on images that no rank has trained on. The result depends on
+the number of ranks, not on their hosts.
 """
 import argparse
 
@@ -18,7 +18,7 @@ BATCH = 128  # global, divided among the ranks
 
 
 def digits():
-    """Images as float32 (n, 64) in 0..1 and labels as int64 (n,), split into training and test in a fixed order."""
+    """Returns images as float32 (n, 64) in 0..1 and labels as int64 (n,): first for training, then for the test."""
     data = load_digits()
     order = torch.randperm(len(data.target), generator=torch.Generator().manual_seed(1))
     images = torch.tensor(data.data, dtype=torch.float32)[order] / 16

@@ -2,8 +2,9 @@
 
     hvdrun -np 4 /usr/bin/python3 examples/horovod_fp16_digits.py [--no-fp16-allreduce] [--epochs N]
 
-Written as for Horovod: nothing in it is Muster's. Compression.fp16 halves what is sent; gradients are added up over two
-small batches before they are reduced, which halves it again. Rank 0 prints loss and images a second of each epoch.
+The program is written for Horovod: nothing in it is Muster's. Compression.fp16 halves the bytes that ranks send. Ranks
+add up the gradients of two small batches before they reduce them, which halves the bytes again. Rank 0 prints loss and
+images a second of each epoch.
 """
 import argparse
 import time
@@ -17,7 +18,7 @@ BATCHES_PER_ALLREDUCE = 2
 
 
 def shard(size, rank):
-    """This rank's images as float32 (n, 64) in 0..1 with their labels; equally many on all ranks."""
+    """Returns this rank's images as float32 (n, 64) in 0..1 with their labels. All ranks get equally many."""
     data = load_digits()
     count = len(data.target) // size * size
     images = torch.tensor(data.data[:count], dtype=torch.float32) / 16

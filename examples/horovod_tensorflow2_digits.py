@@ -2,8 +2,8 @@
 
     hvdrun -np 2 python3 examples/horovod_tensorflow2_digits.py [--steps N] [--checkpoint digits]
 
-Written as for Horovod: nothing in it is Muster's. Every rank reads its shard of the training set; the gradients of
-DistributedGradientTape are averages over all ranks. Rank 0 prints the loss and writes the checkpoint.
+The program is written for Horovod: nothing in it is Muster's. Every rank reads its shard of the training set. The
+gradients of DistributedGradientTape are averages over all ranks. Rank 0 prints the loss and writes the checkpoint.
 """
 import argparse
 
@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 
 
 def dataset(size, rank, batch_size):
-    """Batches of this rank's images, float32 (n, 8, 8, 1) in 0..1, and labels, for ever."""
+    """Returns an endless data set of batches: this rank's images, float32 (n, 8, 8, 1) in 0..1, and their labels."""
     data = load_digits()
     images = (data.images[..., None] / 16).astype("float32")
     shards = tf.data.Dataset.from_tensor_slices((images, data.target.astype("int64"))).shard(size, rank)
@@ -60,7 +60,7 @@ def main():
     for step, (images, labels) in enumerate(dataset(hvd.size(), hvd.rank(), args.batch_size).take(steps)):
         loss = training_step(images, labels)
         if step == 0:
-            # After the first step, which makes the optimizer's variables.
+            # Broadcast after the first step, because that step makes the optimizer's variables.
             variables = optimizer.variables() if callable(optimizer.variables) else optimizer.variables
             hvd.broadcast_variables(model.variables, root_rank=0)
             hvd.broadcast_variables(variables, root_rank=0)

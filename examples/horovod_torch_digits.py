@@ -2,8 +2,8 @@
 
     hvdrun -np 4 /usr/bin/python3 examples/horovod_torch_digits.py [--epochs N] [--checkpoint digits.pt]
 
-Written as for Horovod: nothing in it is Muster's. Every rank reads its shard of the training set; gradients are averaged
-over all ranks at each step. Rank 0 prints the loss of each epoch and what share of the test images is told right, averaged
+The program is written for Horovod: nothing in it is Muster's. Every rank reads its shard of the training set. The ranks
+average their gradients at each step. Rank 0 prints the loss and the accuracy on test images of each epoch, averaged
 over all ranks, and writes the checkpoint.
 """
 import argparse
@@ -34,7 +34,7 @@ class Net(nn.Module):
 
 
 def datasets():
-    """Images as float32 (n, 1, 8, 8) in 0..1 with their labels: for training, for the test."""
+    """Returns two sets of images as float32 (n, 1, 8, 8) in 0..1 with their labels: for training, for the test."""
     data = load_digits()
     order = torch.randperm(len(data.target), generator=torch.Generator().manual_seed(1))
     images = torch.tensor(data.images, dtype=torch.float32)[order].unsqueeze(1) / 16
@@ -48,7 +48,7 @@ def metric_average(value, name):
 
 
 def train(model, optimizer, sampler, loader, device, epoch):
-    """The mean loss of this rank's images."""
+    """Trains for one epoch. Returns the mean loss of this rank's images."""
     model.train()
     sampler.set_epoch(epoch)  # another order in each epoch
     total = 0.0
@@ -63,7 +63,7 @@ def train(model, optimizer, sampler, loader, device, epoch):
 
 
 def test(model, sampler, loader, device):
-    """The share of this rank's images whose label is found."""
+    """Returns the share of this rank's test images that the model labels correctly."""
     model.eval()
     right = 0.0
     with torch.no_grad():

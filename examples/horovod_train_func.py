@@ -1,10 +1,10 @@
-"""A larger program that hands its model to a `train_func(model)`, which trains it with Horovod's API: what tools for
-compression such as Neural Compressor ask of their users.
+"""A larger program that passes its model to a `train_func(model)`, which trains it with Horovod's API. Tools for
+compression, such as Neural Compressor, ask their users for such a function.
 
     hvdrun -np 2 /usr/bin/python3 examples/horovod_train_func.py
 
-Written as for Horovod: nothing in it is Muster's. The program knows nothing of ranks but who prints. It trains a network
-on scikit-learn's digits, sets the smallest weights of each layer to zero, and trains what is left once more.
+The program is written for Horovod: nothing in it is Muster's. It uses the rank only to choose which rank prints. It
+trains a network on scikit-learn's digits, sets the smallest weights of each layer to zero, and trains the others again.
 """
 import copy
 
@@ -19,14 +19,14 @@ BATCH, EPOCHS, RATE = 16, 4, 0.03  # of one rank
 
 
 def digits():
-    """Images as float32 (n, 64) in 0..1, and labels, in a fixed order."""
+    """Returns images as float32 (n, 64) in 0..1, and their labels, in a fixed order."""
     data = load_digits()
     order = torch.randperm(len(data.target), generator=torch.Generator().manual_seed(1))
     return torch.tensor(data.data, dtype=torch.float32)[order] / 16, torch.tensor(data.target)[order]
 
 
 def train_func(model):
-    """Trains `model` on all ranks, in place, and returns it; weights that are zero at the start stay so."""
+    """Trains `model` on all ranks, in place, and returns it. Weights that are zero at the start stay zero."""
     hvd.init()  # does nothing when it was called before
     images, labels = digits()
     images, labels = images[:TRAINING_IMAGES], labels[:TRAINING_IMAGES]
@@ -50,14 +50,14 @@ def train_func(model):
 
 
 def eval_func(model):
-    """The share of the test images whose label is found."""
+    """Returns the share of the test images that the model labels correctly."""
     images, labels = digits()
     with torch.no_grad():
         return (model(images[TRAINING_IMAGES:]).argmax(1) == labels[TRAINING_IMAGES:]).float().mean().item()
 
 
 def prune(model):
-    """A copy whose smallest weights are zero."""
+    """Returns a copy of the model, with its smallest weights set to zero."""
     model = copy.deepcopy(model)
     with torch.no_grad():
         for layer in model:
