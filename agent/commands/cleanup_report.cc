@@ -81,19 +81,19 @@ base::Result<CleanupOptions> parse_cleanup(const std::vector<std::string>& argum
     if (name == "--dry-run") {
       options.dry_run = true;
     } else if (name == "--job" && i + 1 < arguments.size()) {
-      options.look.job_prefix = arguments[++i];
-      if (!is_job_prefix(options.look.job_prefix)) {
+      options.scan.job_prefix = arguments[++i];
+      if (!is_job_prefix(options.scan.job_prefix)) {
         return base::error(base::Code::kInvalidArgument, "'{}' is not the prefix of a job id",
-                           base::printable(options.look.job_prefix));
+                           base::printable(options.scan.job_prefix));
       }
     } else if (name == "--session-root" && i + 1 < arguments.size()) {
-      options.look.session_root = arguments[++i];
+      options.scan.session_root = arguments[++i];
     } else {
       return base::error(base::Code::kInvalidArgument, "--cleanup: unknown argument '{}'", base::printable(name));
     }
   }
-  if (!options.dry_run && !options.look.job_prefix.empty()) {
-    MUSTER_RETURN_IF_ERROR(base::JobId::parse(options.look.job_prefix).status());
+  if (!options.dry_run && !options.scan.job_prefix.empty()) {
+    MUSTER_RETURN_IF_ERROR(base::JobId::parse(options.scan.job_prefix).status());
   }
   return options;
 }

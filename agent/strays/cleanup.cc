@@ -25,25 +25,25 @@ constexpr int kMaxScans = 4;  // number of searches after the first one
 constexpr milliseconds kCleanupKillBound{5000};
 constexpr int kCleanupMaxPollMs = 16;
 
-RemainsKind kind_of(TraceKind kind) {
+RemainsKind kind_of(StrayFileKind kind) {
   switch (kind) {
-    case TraceKind::kSocket:
+    case StrayFileKind::kSocket:
       return RemainsKind::kSocket;
-    case TraceKind::kCgroup:
+    case StrayFileKind::kCgroup:
       return RemainsKind::kCgroup;
-    case TraceKind::kSharedMemory:
+    case StrayFileKind::kSharedMemory:
       return RemainsKind::kSharedMemory;
   }
   return RemainsKind::kSocket;
 }
 
-std::string how_found(TraceKind kind) {
+std::string how_found(StrayFileKind kind) {
   switch (kind) {
-    case TraceKind::kSocket:
+    case StrayFileKind::kSocket:
       return "nobody listens";
-    case TraceKind::kCgroup:
+    case StrayFileKind::kCgroup:
       return "empty";
-    case TraceKind::kSharedMemory:
+    case StrayFileKind::kSharedMemory:
       return "name";
   }
   return "";
@@ -61,14 +61,14 @@ Remains remains_of(const Stray& stray) {
   return remains;
 }
 
-bool has(const std::vector<Trace>& traces, const Trace& wanted) {
+bool has(const std::vector<StrayFile>& files, const StrayFile& wanted) {
   return std::ranges::any_of(
-      traces, [&wanted](const Trace& trace) { return trace.kind == wanted.kind && trace.path == wanted.path; });
+      files, [&wanted](const StrayFile& file) { return file.kind == wanted.kind && file.path == wanted.path; });
 }
 
-bool is_dead(const HostScan& look, const std::string& job_id) {
-  const auto job = look.jobs.find(job_id);
-  return job != look.jobs.end() && job->second == JobState::kDead;
+bool is_dead(const HostScan& scan, const std::string& job_id) {
+  const auto job = scan.jobs.find(job_id);
+  return job != scan.jobs.end() && job->second == JobState::kDead;
 }
 
 // Jobs of which the second search sees remains that the first one did not. A lease has expired in between, or a
@@ -81,8 +81,8 @@ std::set<std::string> new_in(const HostScan& first, const HostScan& second) {
   for (const SeenSession& session : second.sessions) {
     if (!is_dead(first, session.job_id)) jobs.insert(session.job_id);
   }
-  for (const Trace& trace : second.traces) {
-    if (!has(first.traces, trace)) jobs.insert(trace.job_id);
+  for (const StrayFile& file : second.files) {
+    if (!has(first.files, file)) jobs.insert(file.job_id);
   }
   return jobs;
 }
@@ -100,13 +100,13 @@ class Cleaner {
   void remove_sessions();
   void remove_stray_files();
   void finish(RemainsKind kind, const std::string& path, const base::Status& removed);
-  void describe_others(const HostScan& look);
+  void describe_others(const HostScan& scan);
 
   const CleanupOptions& options_;
   CleanupReport report_;
   std::vector<SeenSession> sessions_;  // locked by us
   std::vector<Stray> strays_;
-  std::vector<Trace> traces_;
+  std::vector<StrayFile> files_;
 };
 
 // Takes as left over what both searches agree on.
@@ -122,13 +122,13 @@ void Cleaner::confirm(const HostScan& first, HostScan second) {
     report_.remains.push_back(std::move(remains));
     sessions_.push_back(std::move(session));
   }
-  for (Trace& trace : second.traces) {
-    if (!has(first.traces, trace)) continue;
-    Remains remains{.kind = kind_of(trace.kind), .job_id = trace.job_id, .name = trace.path};
-    remains.age = trace.age;
-    remains.found_by = how_found(trace.kind);
+  for (StrayFile& file : second.files) {
+    if (!has(first.files, file)) continue;
+    Remains remains{.kind = kind_of(file.kind), .job_id = file.job_id, .name = file.path};
+    remains.age = file.age;
+    remains.found_by = how_found(file.kind);
     report_.remains.push_back(std::move(remains));
-    traces_.push_back(std::move(trace));
+    files_.push_back(std::move(file));
   }
   add_new(strays_);
 }
@@ -148,7 +148,7 @@ base::Status Cleaner::kill_strays() {
   std::set<std::string> jobs;
   for (const Stray& stray : strays_) jobs.insert(stray.job_id);
   for (const SeenSession& session : sessions_) jobs.insert(session.job_id);
-  HostScanOptions again = options_.look;
+  HostScanOptions again = options_.scan;
   for (const SeenSession& session : sessions_) again.locked_by_us.push_back(session.found.path);
   const auto deadline = Clock::now() + kCleanupKillBound;
   int wait_ms = 1;
@@ -157,19 +157,19 @@ base::Status Cleaner::kill_strays() {
   for (int empty_scans = 0; empty_scans < 2 && Clock::now() < deadline;) {
     std::vector<base::UniqueFd> pidfds;
     for (const Stray& target : targets) pidfds.push_back(open_pidfd(target.info.pid));
-    MUSTER_ASSIGN_OR_RETURN(HostScan look, scan_host(again));
-    std::erase_if(look.strays, [&jobs](const Stray& stray) { return !jobs.contains(stray.job_id); });
+    MUSTER_ASSIGN_OR_RETURN(HostScan scan, scan_host(again));
+    std::erase_if(scan.strays, [&jobs](const Stray& stray) { return !jobs.contains(stray.job_id); });
     for (std::size_t i = 0; i < targets.size(); ++i) {
-      if (seen_twice({targets[i]}, look.strays).empty()) continue;
+      if (seen_twice({targets[i]}, scan.strays).empty()) continue;
       if (pidfds[i].valid()) {
         send_by_pidfd(pidfds[i].get(), SIGKILL);
       } else {
         signal_process(targets[i].info, SIGKILL);
       }
     }
-    add_new(look.strays);
-    empty_scans = look.strays.empty() ? empty_scans + 1 : 0;
-    targets = std::move(look.strays);
+    add_new(scan.strays);
+    empty_scans = scan.strays.empty() ? empty_scans + 1 : 0;
+    targets = std::move(scan.strays);
     ::poll(nullptr, 0, wait_ms);
     wait_ms = std::min(wait_ms * 2, kCleanupMaxPollMs);
   }
@@ -212,9 +212,9 @@ void Cleaner::remove_sessions() {
     base::Status removed = base::error(base::Code::kFailedPrecondition, "kept while a process of the job is left");
     if (!has_process) {
       for (const std::string& path : known_cgroups(session.found.path)) {
-        const Trace trace{.kind = TraceKind::kCgroup, .job_id = session.job_id, .path = path};
-        if (has(traces_, trace)) continue;  // it was empty before and is a trace of its own
-        if (const auto status = remove_stray_file(trace); !status.ok()) report_.problems.push_back(status.message());
+        const StrayFile file{.kind = StrayFileKind::kCgroup, .job_id = session.job_id, .path = path};
+        if (has(files_, file)) continue;  // it was empty before and is a file of its own
+        if (const auto status = remove_stray_file(file); !status.ok()) report_.problems.push_back(status.message());
       }
       removed = remove_session(session.found.path);
     }
@@ -224,35 +224,35 @@ void Cleaner::remove_sessions() {
 }
 
 void Cleaner::remove_stray_files() {
-  for (const Trace& trace : traces_) finish(kind_of(trace.kind), trace.path, remove_stray_file(trace));
+  for (const StrayFile& file : files_) finish(kind_of(file.kind), file.path, remove_stray_file(file));
   // This fails while a job is there, which is right.
-  for (const std::string& root : session_roots(options_.look.session_root)) ::rmdir(root.c_str());
+  for (const std::string& root : session_roots(options_.scan.session_root)) ::rmdir(root.c_str());
 }
 
-void Cleaner::describe_others(const HostScan& look) {
-  for (const auto& [job_id, state] : look.jobs) {
+void Cleaner::describe_others(const HostScan& scan) {
+  for (const auto& [job_id, state] : scan.jobs) {
     if (state == JobState::kLives) report_.alive_jobs.push_back(job_id);
-    const auto left = look.lease_left.find(job_id);
-    if (left != look.lease_left.end()) report_.waiting_jobs.push_back({job_id, left->second});
+    const auto left = scan.lease_left.find(job_id);
+    if (left != scan.lease_left.end()) report_.waiting_jobs.push_back({job_id, left->second});
   }
-  report_.problems = look.problems;
+  report_.problems = scan.problems;
 }
 
 base::Result<CleanupReport> Cleaner::run() {
-  if (!options_.dry_run) end_stopped_sessions(options_.look.session_root);
-  MUSTER_ASSIGN_OR_RETURN(HostScan first, scan_host(options_.look));
+  if (!options_.dry_run) end_stopped_sessions(options_.scan.session_root);
+  MUSTER_ASSIGN_OR_RETURN(HostScan first, scan_host(options_.scan));
   for (SeenSession& session : first.sessions) session.found.lock.reset();
-  if (first.strays.empty() && first.sessions.empty() && first.traces.empty()) {
+  if (first.strays.empty() && first.sessions.empty() && first.files.empty()) {
     describe_others(first);
     return std::move(report_);
   }
   HostScan second;
-  for (int looks = 1;; ++looks) {
+  for (int scans = 1;; ++scans) {
     ::poll(nullptr, 0, static_cast<int>(kCleanupScanPause.count()));
-    MUSTER_ASSIGN_OR_RETURN(second, scan_host(options_.look));
+    MUSTER_ASSIGN_OR_RETURN(second, scan_host(options_.scan));
     const std::set<std::string> unconfirmed = new_in(first, second);
     if (unconfirmed.empty()) break;
-    if (looks == kMaxScans) {
+    if (scans == kMaxScans) {
       for (const std::string& job_id : unconfirmed) report_.waiting_jobs.push_back({job_id, milliseconds(0)});
       break;
     }

@@ -11,13 +11,13 @@
 #include <string>
 #include <vector>
 
-#include "agent/strays/host_look.h"
+#include "agent/strays/host_scan.h"
 #include "base/status.h"
 
 namespace muster::agent::inline strays {
 
 struct CleanupOptions {
-  HostScanOptions look{};
+  HostScanOptions scan{};
   bool dry_run = false;  // find only; touch nothing
 };
 

@@ -1,5 +1,5 @@
 // Decides which processes of a host are strays. All searches that do not know which job is over use this rule. Pure:
-// host_look.h collects its input as plain values.
+// host_scan.h collects its input as plain values.
 //
 // Job: a job lives while a process holds the lock of one of its sessions. It also lives until the last lease written
 // in them has passed.

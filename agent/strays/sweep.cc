@@ -88,7 +88,7 @@ class Sweeper {
       : job_id_(std::move(job_id)), report_(report), spare_(ancestors(::getpid())) {}
 
   void kill_cgroup(const FoundSession& session);
-  base::Status kill_strays(const std::vector<FoundSession>& dead, bool look_twice);
+  base::Status kill_strays(const std::vector<FoundSession>& dead, bool search_twice);
 
  private:
   base::Result<std::vector<ProcessInfo>> find(const std::vector<FoundSession>& dead) const;
@@ -159,9 +159,9 @@ base::Result<std::vector<ProcessInfo>> Sweeper::find(const std::vector<FoundSess
   return found;
 }
 
-base::Status Sweeper::kill_strays(const std::vector<FoundSession>& dead, bool look_twice) {
+base::Status Sweeper::kill_strays(const std::vector<FoundSession>& dead, bool search_twice) {
   MUSTER_ASSIGN_OR_RETURN(std::vector<ProcessInfo> found, find(dead));
-  if (look_twice && !found.empty()) {
+  if (search_twice && !found.empty()) {
     ::poll(nullptr, 0, static_cast<int>(kSweepScanPause.count()));
     MUSTER_ASSIGN_OR_RETURN(const std::vector<ProcessInfo> again, find(dead));
     std::erase_if(found, [&again](const ProcessInfo& info) {

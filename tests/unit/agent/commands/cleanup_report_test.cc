@@ -16,8 +16,8 @@ TEST(CleanupReport, Options) {
   const auto parsed = parse_cleanup({"--dry-run", "--job", "abc", "--session-root", "/x"});
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_TRUE(parsed->dry_run);
-  EXPECT_EQ(parsed->look.job_prefix, "abc");
-  EXPECT_EQ(parsed->look.session_root, "/x");
+  EXPECT_EQ(parsed->scan.job_prefix, "abc");
+  EXPECT_EQ(parsed->scan.session_root, "/x");
   EXPECT_TRUE(parse_cleanup({"--job", "abcdefg2"}).ok());
   for (const Words& words : std::vector<Words>{
            {"--job", "abc"}, {"--job", "../x", "--dry-run"}, {"--job"}, {"--all"}, {"--job", "", "--dry-run"}}) {

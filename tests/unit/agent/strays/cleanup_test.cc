@@ -48,9 +48,9 @@ class CleanupTest : public ::testing::Test {
   }
   CleanupReport clean(bool dry_run, const std::string& job = "") {
     CleanupOptions options;
-    options.look.session_root = ground_.session_root();
-    options.look.shared_memory = shared_memory_;
-    options.look.job_prefix = job.empty() ? job_ : job;  // never what another test on this machine has left
+    options.scan.session_root = ground_.session_root();
+    options.scan.shared_memory = shared_memory_;
+    options.scan.job_prefix = job.empty() ? job_ : job;  // never what another test on this machine has left
     options.dry_run = dry_run;
     auto report = clean_up(options);
     EXPECT_TRUE(report.ok()) << report.status();

@@ -147,8 +147,8 @@ TEST_F(SweepTest, CleanupEndsAJobWhoseKeepersAreStopped) {
   StoppedKeepers keepers(options(), ground_.victim("sleeper"), 0ms);
   ASSERT_TRUE(keepers.are_stopped());
   CleanupOptions cleanup;
-  cleanup.look.session_root = ground_.session_root();
-  cleanup.look.job_prefix = job_;
+  cleanup.scan.session_root = ground_.session_root();
+  cleanup.scan.job_prefix = job_;
   cleanup.dry_run = true;
   ASSERT_TRUE(clean_up(cleanup).ok());
   EXPECT_TRUE(keepers.are_stopped()) << "a dry run touches nothing";

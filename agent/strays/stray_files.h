@@ -13,29 +13,29 @@
 
 namespace muster::agent::inline strays {
 
-enum class TraceKind { kSocket, kCgroup, kSharedMemory };
+enum class StrayFileKind { kSocket, kCgroup, kSharedMemory };
 
-struct Trace {
-  TraceKind kind{};
+struct StrayFile {
+  StrayFileKind kind{};
   std::string job_id;
   std::string path;
   std::chrono::seconds age{0};
 };
 
 // Sockets job-<id>.sock of our uid in these directories, at which no process listens.
-std::vector<Trace> find_abandoned_sockets(const std::vector<std::string>& directories);
+std::vector<StrayFile> find_abandoned_sockets(const std::vector<std::string>& directories);
 
 // Cgroups muster-<job>-<agent> of our uid without a process, anywhere below `root`. Reads at most 10,000 groups.
-std::vector<Trace> find_empty_cgroups(const std::string& root);
+std::vector<StrayFile> find_empty_cgroups(const std::string& root);
 
 // Files of our uid in `directory` that are named muster-<job> or muster-<job>-… .
-std::vector<Trace> find_shared_memory(const std::string& directory);
+std::vector<StrayFile> find_shared_memory(const std::string& directory);
 
 // The directory on which cgroup v2 is mounted. Empty if it is not mounted.
 std::string cgroup_root(const std::string& mountinfo);
 
 // Removes a trace that was judged to be left over. FAILED_PRECONDITION: a process listens at the socket by now, or
 // the cgroup has a process. Then the trace stays.
-base::Status remove_stray_file(const Trace& trace);
+base::Status remove_stray_file(const StrayFile& file);
 
 }  // namespace muster::agent::strays

@@ -1,7 +1,7 @@
 // One search of a host, in class HostScanner. Read HostScanner::run() first, which calls the steps in order.
 // Then read read_processes(), add_session() and find_stray_files(). stray_rule.cc decides which processes are strays.
 
-#include "agent/strays/host_look.h"
+#include "agent/strays/host_scan.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -60,10 +60,10 @@ class HostScanner {
   bool is_asked_for(const std::string& job_id) const { return job_id.starts_with(options_.job_prefix); }
 
   const HostScanOptions& options_;
-  HostScan look_;
+  HostScan scan_;
   HostSight sight_;
   std::vector<MarkedProcess> marked_;
-  std::set<std::string> looked_at_;  // paths of sessions
+  std::set<std::string> inspected_;  // paths of sessions
   std::vector<SeenSession> sessions_;
   std::map<std::string, std::vector<SessionSight>> by_job_;
 };
@@ -77,7 +77,7 @@ base::Status HostScanner::read_processes() {
   sight_.all_read = scan.is_complete;
   sight_.unreadable.insert(scan.unreadable.begin(), scan.unreadable.end());
   if (!scan.is_complete) {
-    look_.problems.push_back(fmt::format("the search of /proc took longer than {} s and was not completed",
+    scan_.problems.push_back(fmt::format("the search of /proc took longer than {} s and was not completed",
                                          std::chrono::duration_cast<seconds>(kScanTime).count()));
   }
   for (const ProcessInfo& info : sight_.table) {
@@ -85,7 +85,7 @@ base::Status HostScanner::read_processes() {
     // Other processes may be slow on a loaded host. Report only one that hangs in the kernel, because it may be a
     // stray.
     if (sight_.unreadable.contains(info.pid) && info.state == 'D') {
-      look_.problems.push_back(fmt::format("pid {} ({}) hangs in the kernel{}{}: its environment cannot be read",
+      scan_.problems.push_back(fmt::format("pid {} ({}) hangs in the kernel{}{}: its environment cannot be read",
                                            info.pid, info.command, wait_channel(info.pid).empty() ? "" : " in ",
                                            wait_channel(info.pid)));
     }
@@ -107,7 +107,7 @@ base::Status HostScanner::read_processes() {
 // Adds a session. A session that only a process can see, and not this one, counts only for the question whether its
 // job lives.
 void HostScanner::add_session(const std::string& job_id, const std::string& path, bool is_visible) {
-  if (!looked_at_.insert(path).second) return;
+  if (!inspected_.insert(path).second) return;
   const milliseconds age = age_of(path);
   const bool is_ours = std::ranges::find(options_.locked_by_us, path) != options_.locked_by_us.end();
   SeenSession seen{.job_id = job_id, .found = {}, .age = std::chrono::duration_cast<seconds>(age)};
@@ -117,16 +117,16 @@ void HostScanner::add_session(const std::string& job_id, const std::string& path
     sessions_.push_back(std::move(seen));
   } else if (is_young(age)) {
     by_job_[job_id].push_back({.is_locked = false, .lease_has_passed = false});
-    look_.lease_left[job_id] = std::max(look_.lease_left[job_id], kYoung);
+    scan_.lease_left[job_id] = std::max(scan_.lease_left[job_id], kYoung);
   } else if (auto found = inspect_session(path); found.ok()) {
     by_job_[job_id].push_back({.is_locked = found->is_alive, .lease_has_passed = found->lease_has_passed});
-    if (!found->lease_has_passed) look_.lease_left[job_id] = std::max(look_.lease_left[job_id], found->lease_left);
+    if (!found->lease_has_passed) scan_.lease_left[job_id] = std::max(scan_.lease_left[job_id], found->lease_left);
     seen.found = std::move(*found);
     if (is_visible) sessions_.push_back(std::move(seen));
   } else if (may_be_alive(found) && exists(path)) {
     // If the lock cannot be read, the session may be alive.
     by_job_[job_id].push_back({.is_locked = true, .lease_has_passed = false});
-    look_.problems.push_back(found.status().message());
+    scan_.problems.push_back(found.status().message());
   }
 }
 
@@ -134,9 +134,9 @@ void HostScanner::add_session(const std::string& job_id, const std::string& path
 // visible only to that process.
 void HostScanner::find_sessions() {
   const base::Status root = check_session_root(options_.session_root);
-  if (!root.ok()) look_.problems.push_back(root.message());
+  if (!root.ok()) scan_.problems.push_back(root.message());
   const auto listed = list_all_sessions(options_.session_root);
-  if (!listed.ok()) look_.problems.push_back(listed.status().message());
+  if (!listed.ok()) scan_.problems.push_back(listed.status().message());
   for (const std::string& path : listed.ok() ? *listed : std::vector<std::string>()) {
     add_session(job_of_session(path), path, true);
   }
@@ -175,7 +175,7 @@ void HostScanner::keep_dead_sessions() {
   for (SeenSession& session : sessions_) {
     if (sight_.jobs[session.job_id] != JobState::kDead || !is_asked_for(session.job_id)) continue;
     claim(session);
-    look_.sessions.push_back(std::move(session));
+    scan_.sessions.push_back(std::move(session));
   }
 }
 
@@ -184,24 +184,24 @@ void HostScanner::find_stray_files() {
   if (const auto runtime = base::env_var("XDG_RUNTIME_DIR"); runtime && runtime->starts_with('/')) {
     directories.push_back(*runtime + "/muster");
   }
-  look_.traces = find_abandoned_sockets(directories);
+  scan_.files = find_abandoned_sockets(directories);
   // A job may live under a root that we do not know. Then there are more wardens than locked sessions. In that case,
   // what has no session that we can see may belong to that job.
   const auto wardens = std::ranges::count_if(sight_.table, [this](const ProcessInfo& info) {
     return is_warden(info) && !info.is_dead() && sight_.own.contains(info.pid);
   });
   const auto living = std::ranges::count_if(sessions_, [](const SeenSession& each) { return each.found.is_alive; });
-  std::vector<Trace> others = find_shared_memory(options_.shared_memory);
+  std::vector<StrayFile> others = find_shared_memory(options_.shared_memory);
   const auto mountinfo = base::read_file("/proc/self/mountinfo");
   if (mountinfo.ok()) {
-    for (Trace& trace : find_empty_cgroups(cgroup_root(*mountinfo))) others.push_back(std::move(trace));
+    for (StrayFile& file : find_empty_cgroups(cgroup_root(*mountinfo))) others.push_back(std::move(file));
   }
-  for (Trace& trace : others) {
-    const auto job = sight_.jobs.find(trace.job_id);
+  for (StrayFile& file : others) {
+    const auto job = sight_.jobs.find(file.job_id);
     const bool is_left = job == sight_.jobs.end() ? wardens <= living : job->second == JobState::kDead;
-    if (is_left) look_.traces.push_back(std::move(trace));
+    if (is_left) scan_.files.push_back(std::move(file));
   }
-  std::erase_if(look_.traces, [this](const Trace& trace) { return !is_asked_for(trace.job_id); });
+  std::erase_if(scan_.files, [this](const StrayFile& file) { return !is_asked_for(file.job_id); });
 }
 
 base::Result<HostScan> HostScanner::run() {
@@ -210,16 +210,16 @@ base::Result<HostScan> HostScanner::run() {
   judge_jobs();
   find_stray_files();
   keep_dead_sessions();
-  look_.strays = find_strays(sight_);
-  std::erase_if(look_.strays, [this](const Stray& stray) { return !is_asked_for(stray.job_id); });
+  scan_.strays = find_strays(sight_);
+  std::erase_if(scan_.strays, [this](const Stray& stray) { return !is_asked_for(stray.job_id); });
   for (const auto& [job_id, state] : sight_.jobs) {
-    if (is_asked_for(job_id)) look_.jobs[job_id] = state;
+    if (is_asked_for(job_id)) scan_.jobs[job_id] = state;
   }
-  std::erase_if(look_.lease_left, [this](const auto& entry) {
-    const auto job = look_.jobs.find(entry.first);
-    return job == look_.jobs.end() || job->second != JobState::kLeaseRuns;
+  std::erase_if(scan_.lease_left, [this](const auto& entry) {
+    const auto job = scan_.jobs.find(entry.first);
+    return job == scan_.jobs.end() || job->second != JobState::kLeaseRuns;
   });
-  return std::move(look_);
+  return std::move(scan_);
 }
 
 }  // namespace

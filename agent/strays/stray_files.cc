@@ -1,4 +1,4 @@
-#include "agent/strays/traces.h"
+#include "agent/strays/stray_files.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -44,7 +44,7 @@ std::string job_in_name(const std::string& name) {
   return job.ok() ? job->str() : "";
 }
 
-void search_cgroups(const std::string& path, int depth, int& budget, std::vector<Trace>& found) {
+void search_cgroups(const std::string& path, int depth, int& budget, std::vector<StrayFile>& found) {
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(path.c_str()), ::closedir);
   if (!directory) return;
   while (const dirent* entry = ::readdir(directory.get())) {
@@ -59,7 +59,7 @@ void search_cgroups(const std::string& path, int depth, int& budget, std::vector
     }
     const auto age = age_of_own(below, S_IFDIR);
     const auto cgroup = Cgroup::open(below);
-    if (age && cgroup.ok() && !cgroup->is_populated()) found.push_back({TraceKind::kCgroup, job, below, *age});
+    if (age && cgroup.ok() && !cgroup->is_populated()) found.push_back({StrayFileKind::kCgroup, job, below, *age});
   }
 }
 
@@ -70,8 +70,8 @@ base::Status remove_file(const std::string& path) {
 
 }  // namespace
 
-std::vector<Trace> find_abandoned_sockets(const std::vector<std::string>& directories) {
-  std::vector<Trace> found;
+std::vector<StrayFile> find_abandoned_sockets(const std::vector<std::string>& directories) {
+  std::vector<StrayFile> found;
   for (const std::string& directory : directories) {
     if (!is_private_directory(directory)) continue;  // false also for a link, which another user may have made
     for (const std::string& name : base::entries_of(directory)) {
@@ -81,7 +81,7 @@ std::vector<Trace> find_abandoned_sockets(const std::vector<std::string>& direct
       const std::string path = fmt::format("{}/{}", directory, name);
       const auto age = age_of_own(path, S_IFSOCK);
       if (job.ok() && age && base::is_abandoned_socket(path)) {
-        found.push_back({TraceKind::kSocket, job->str(), path, *age});
+        found.push_back({StrayFileKind::kSocket, job->str(), path, *age});
       }
     }
   }
@@ -94,42 +94,42 @@ std::string cgroup_root(const std::string& mountinfo) {
   return root.ok() ? *root : "";
 }
 
-std::vector<Trace> find_empty_cgroups(const std::string& root) {
-  std::vector<Trace> found;
+std::vector<StrayFile> find_empty_cgroups(const std::string& root) {
+  std::vector<StrayFile> found;
   int budget = kMaxCgroups;
   if (!root.empty()) search_cgroups(root, 0, budget, found);
   return found;
 }
 
-std::vector<Trace> find_shared_memory(const std::string& directory) {
-  std::vector<Trace> found;
+std::vector<StrayFile> find_shared_memory(const std::string& directory) {
+  std::vector<StrayFile> found;
   for (const std::string& name : base::entries_of(directory)) {
     const std::string job = job_in_name(name);
     if (job.empty()) continue;
     const std::string path = fmt::format("{}/{}", directory, name);
-    if (const auto age = age_of_own(path, S_IFREG)) found.push_back({TraceKind::kSharedMemory, job, path, *age});
+    if (const auto age = age_of_own(path, S_IFREG)) found.push_back({StrayFileKind::kSharedMemory, job, path, *age});
   }
   return found;
 }
 
-base::Status remove_stray_file(const Trace& trace) {
-  switch (trace.kind) {
-    case TraceKind::kSocket:
-      if (!is_private_directory(trace.path.substr(0, trace.path.rfind('/')))) {
-        return base::error(base::Code::kFailedPrecondition, "{} is no longer in a directory of this user", trace.path);
+base::Status remove_stray_file(const StrayFile& file) {
+  switch (file.kind) {
+    case StrayFileKind::kSocket:
+      if (!is_private_directory(file.path.substr(0, file.path.rfind('/')))) {
+        return base::error(base::Code::kFailedPrecondition, "{} is no longer in a directory of this user", file.path);
       }
-      if (!base::is_abandoned_socket(trace.path)) {
-        return base::error(base::Code::kFailedPrecondition, "a process listens at {} now", trace.path);
+      if (!base::is_abandoned_socket(file.path)) {
+        return base::error(base::Code::kFailedPrecondition, "a process listens at {} now", file.path);
       }
-      return remove_file(trace.path);
-    case TraceKind::kSharedMemory:
-      return remove_file(trace.path);
-    case TraceKind::kCgroup: {
-      const auto cgroup = Cgroup::open(trace.path);
+      return remove_file(file.path);
+    case StrayFileKind::kSharedMemory:
+      return remove_file(file.path);
+    case StrayFileKind::kCgroup: {
+      const auto cgroup = Cgroup::open(file.path);
       if (!cgroup.ok() && cgroup.status().code() == base::Code::kNotFound) return base::ok_status();
       MUSTER_RETURN_IF_ERROR(cgroup.status());
       if (cgroup->is_populated()) {
-        return base::error(base::Code::kFailedPrecondition, "{} has processes now", trace.path);
+        return base::error(base::Code::kFailedPrecondition, "{} has processes now", file.path);
       }
       return cgroup->remove();
     }

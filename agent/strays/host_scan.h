@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "agent/proc/session_dir.h"
+#include "agent/strays/stray_files.h"
 #include "agent/strays/stray_rule.h"
-#include "agent/strays/traces.h"
 #include "base/status.h"
 
 namespace muster::agent::inline strays {
@@ -35,7 +35,7 @@ struct HostScan {
   std::map<std::string, std::chrono::milliseconds> lease_left;  // of jobs whose lease still runs
   std::vector<SeenSession> sessions;                            // of dead jobs
   std::vector<Stray> strays;
-  std::vector<Trace> traces;
+  std::vector<StrayFile> files;
   std::vector<std::string> problems;  // what could not be read; one sentence each
 };
 
