@@ -95,8 +95,8 @@ std::optional<DrmClient> parse_drm_client(std::string_view fdinfo) {
   }
   if (client.pci.empty() || !id) return std::nullopt;
   client.id = *id;
-  const auto told = std::ranges::find_if(amounts, [](const auto& amount) { return amount.has_value(); });
-  if (told != amounts.end()) client.memory = *told;
+  const auto known = std::ranges::find_if(amounts, [](const auto& amount) { return amount.has_value(); });
+  if (known != amounts.end()) client.memory = *known;
   return client;
 }
 

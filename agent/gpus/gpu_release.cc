@@ -1,6 +1,6 @@
 // The whole of GpuRelease, and the pure functions that compare reports. Read see(), held_memory() and grown_memory()
 // first.
-// Then read GpuRelease::begin(), look() and judge(), which repeat until nothing is held or the patience ends.
+// Then read GpuRelease::begin(), poll() and judge(), which repeat until nothing is held or the patience ends.
 
 #include "agent/gpus/gpu_release.h"
 
@@ -124,12 +124,12 @@ std::vector<HeldMemory> held_memory(const std::vector<SeenGpu>& seen, const Ende
   std::vector<HeldMemory> held;
   for (const SeenGpu& gpu : seen) {
     if (gpu.foreign_pids) continue;
-    const bool is_given = gpu.shows_dead && ended.gpus.has(gpu.name);
+    const bool is_assigned = gpu.shows_dead && ended.gpus.has(gpu.name);
     for (const GpuProcess& process : gpu.processes) {
       const auto known = ended.pids.find(process.pid);
       const bool is_of_job = known != ended.pids.end();
       const bool is_others = ended.before && ended.before->others.contains({gpu.name, process.pid});
-      if ((!is_of_job && (!is_given || is_others)) || !is_gone(process.pid)) continue;
+      if ((!is_of_job && (!is_assigned || is_others)) || !is_gone(process.pid)) continue;
       held.push_back({.gpu = gpu.name,
                       .pid = process.pid,
                       .bytes = process.memory,
@@ -179,36 +179,36 @@ void GpuRelease::begin(EndedProcesses ended, Done done) {
   held_.clear();
   // The deadline also ends the wait for a driver that does not answer.
   deadline_ = loop_.after(patience_, [this] { give_up(); });
-  look();
+  poll();
 }
 
 // If another caller's question is under way, its answer comes here, too. It may describe a time before the job had
 // memory.
-void GpuRelease::look() {
+void GpuRelease::poll() {
   is_stale_ = reader_.is_asking();
   reader_.ask(gate_.wrap([this](const base::Result<GpuReport>& report) { judge(report); }));
 }
 
 void GpuRelease::judge(const base::Result<GpuReport>& report) {
   if (!done_) return;  // the wait was given up
-  if (!report.ok()) return is_stale_ ? look() : finish({not_known(report.status().message())});
+  if (!report.ok()) return is_stale_ ? poll() : finish({not_known(report.status().message())});
   const std::vector<SeenGpu> seen = see(*report, known_);
   held_ = held_memory(seen, ended_, has_ended);
   GrownMemory grown = grown_memory(seen, ended_, has_ended);
   std::ranges::move(grown.held, std::back_inserter(held_));
   if (!held_.empty()) {
-    again_ = loop_.after(kReleasePollPeriod, [this] { look(); });
+    again_ = loop_.after(kReleasePollPeriod, [this] { poll(); });
     return;
   }
-  if (is_stale_) return look();
-  const std::string untold = grown.unknown.empty() ? why_untold(*report) : grown.unknown;
-  finish(untold.empty() ? std::vector<std::string>() : std::vector{not_known(untold)});
+  if (is_stale_) return poll();
+  const std::string problem = grown.unknown.empty() ? new_problem(*report) : grown.unknown;
+  finish(problem.empty() ? std::vector<std::string>() : std::vector{not_known(problem)});
 }
 
 // Why NVIDIA's library reports nothing about a GPU of the job. Empty if it does report, or if the user already knows.
-std::string GpuRelease::why_untold(const GpuReport& report) const {
+std::string GpuRelease::new_problem(const GpuReport& report) const {
   if (!reader_.question().nvidia || !ended_.gpus.has_any_of(GpuVendor::kNvidia)) return {};
-  if (report.problem.empty() || report.problem == told_) return {};
+  if (report.problem.empty() || report.problem == reported_) return {};
   return report.driver.empty() || has_lost_any(known_, ended_, see(report, known_)) ? report.problem : std::string();
 }
 

@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-#include "agent/gpus/given_gpus.h"
+#include "agent/gpus/assigned_gpus.h"
 #include "agent/gpus/gpu_names.h"
 #include "agent/gpus/reader.h"
 #include "base/gate.h"
@@ -106,11 +106,11 @@ class GpuRelease {
   // released.
   using Done = std::function<void(const std::vector<std::string>& sentences)>;
 
-  // The arguments that are references outlive this object. `told` is the problem of NVIDIA's library that the job's
+  // The arguments that are references outlive this object. `reported` is the problem of NVIDIA's library that the job's
   // user already knows. It is not reported again.
-  GpuRelease(base::Loop& loop, gpus::Reader& reader, const std::vector<model::GpuShape>& known, std::string told = {},
-             std::chrono::milliseconds patience = kReleasePatience)
-      : loop_(loop), reader_(reader), known_(known), told_(std::move(told)), patience_(patience) {}
+  GpuRelease(base::Loop& loop, gpus::Reader& reader, const std::vector<model::GpuShape>& known,
+             std::string reported = {}, std::chrono::milliseconds patience = kReleasePatience)
+      : loop_(loop), reader_(reader), known_(known), reported_(std::move(reported)), patience_(patience) {}
   GpuRelease(const GpuRelease&) = delete;
   GpuRelease& operator=(const GpuRelease&) = delete;
 
@@ -121,16 +121,16 @@ class GpuRelease {
   void learn_before(GpusBefore before) { ended_.before = std::move(before); }
 
  private:
-  void look();
+  void poll();
   void judge(const base::Result<gpus::GpuReport>& report);
-  std::string why_untold(const gpus::GpuReport& report) const;
+  std::string new_problem(const gpus::GpuReport& report) const;
   void give_up();
   void finish(std::vector<std::string> sentences);
 
   base::Loop& loop_;
   gpus::Reader& reader_;
   const std::vector<model::GpuShape>& known_;
-  const std::string told_;
+  const std::string reported_;
   const std::chrono::milliseconds patience_;
   EndedProcesses ended_;
   Done done_;

@@ -102,18 +102,18 @@ gpus::Question question_about(const v1::Hello& hello, bool has_nvidia_driver) {
 }
 
 NvidiaSurvey ask_nvidia_blocking(const base::Environment& login_environment) {
-  NvidiaSurvey look;
-  if (!gpus::has_nvidia_driver()) return look;
+  NvidiaSurvey survey;
+  if (!gpus::has_nvidia_driver()) return survey;
   std::optional<gpus::Helper> hung;
   auto report = gpus::survey_blocking(login_environment, kStartPatience, &hung);
-  look.report = report.ok() ? *std::move(report) : gpus::GpuReport{.problem = report.status().message()};
-  if (!hung) return look;
+  survey.report = report.ok() ? *std::move(report) : gpus::GpuReport{.problem = report.status().message()};
+  if (!hung) return survey;
   // A driver that hangs the library may also hang a reader of its files, so let another helper read them.
-  look.hung.push_back(*std::exchange(hung, std::nullopt));
+  survey.hung.push_back(*std::exchange(hung, std::nullopt));
   auto files = gpus::survey_blocking(login_environment, kFilesPatience, &hung, {.nvidia = false, .nvidia_files = true});
-  if (hung) look.hung.push_back(*std::move(hung));
-  look.report.nvidia_files = files.ok() ? std::move(files->nvidia_files) : std::vector<gpus::NvidiaFile>();
-  return look;
+  if (hung) survey.hung.push_back(*std::move(hung));
+  survey.report.nvidia_files = files.ok() ? std::move(files->nvidia_files) : std::vector<gpus::NvidiaFile>();
+  return survey;
 }
 
 }  // namespace muster::agent::gpus

@@ -15,13 +15,13 @@ void JobGpus::launch(const std::vector<SpawnRequest>& requests) {
     own.add(host_.known, masks_in(request.env));
     if (!own.is_any()) continue;
     with_gpus_.insert(request.rank);
-    given_.add(own);
+    assigned_.add(own);
   }
-  if (!with_gpus_.empty()) look();
+  if (!with_gpus_.empty()) poll();
 }
 
 // The question may run beside the ranks, because a rank needs much longer until it has its first memory.
-void JobGpus::look() {
+void JobGpus::poll() {
   if (host_.seen) return learn(*host_.seen);
   host_.reader->ask(gate_.wrap([this](const base::Result<gpus::GpuReport>& report) {
     if (report.ok()) learn(*report);
@@ -52,7 +52,7 @@ void JobGpus::ended(int rank, pid_t pid) {
 
 void JobGpus::await(const std::vector<Leftover>& leftovers, GpuRelease::Done done) {
   if (with_gpus_.empty()) return;
-  EndedProcesses ended{.pids = on_gpus_, .are_all_numbered = unnumbered_.empty(), .gpus = given_, .before = before_};
+  EndedProcesses ended{.pids = on_gpus_, .are_all_numbered = unnumbered_.empty(), .gpus = assigned_, .before = before_};
   for (const Leftover& leftover : leftovers) {
     ended.are_all_numbered = ended.are_all_numbered && !leftover.is_pid_inside;
     if (!leftover.is_pid_inside) ended.pids.emplace(leftover.pid, base::printable(leftover.command));

@@ -52,14 +52,14 @@ class JobGpus {
   void give_up() { release_.reset(); }
 
  private:
-  void look();
+  void poll();
   void learn(const gpus::GpuReport& report);
   bool was_before(pid_t pid) const;
 
   base::Loop& loop_;
   const HostGpus& host_;
   std::uint64_t launched_at_ = 0;  // in ticks since boot
-  AssignedGpus given_;
+  AssignedGpus assigned_;
   std::set<int> with_gpus_;  // ranks that were given GPUs
   // Those of with_gpus_ whose number outside of their PID namespace is not known.
   std::set<int> unnumbered_;

@@ -29,7 +29,7 @@ namespace {
 // Loads the library at the first question, and again after it has failed, because a driver can be loaded anew.
 class Surveyor {
  public:
-  GpuReport look(const Question& question) {
+  GpuReport answer(const Question& question) {
     GpuReport report = question.nvidia ? survey_nvidia() : GpuReport();
     report.foreign_pids =
         !report.driver.empty() && !does_driver_translate_pids(report.driver) && !is_in_host_namespace(question.root);
@@ -65,7 +65,7 @@ base::Status serve(MessageSocket& agent) {
     MUSTER_ASSIGN_OR_RETURN(const std::vector<SocketMessage> messages, agent.receive());
     for (const SocketMessage& message : messages) {
       MUSTER_ASSIGN_OR_RETURN(const Question question, decode_question(message.payload));
-      agent.send(encode(surveyor.look(question)));
+      agent.send(encode(surveyor.answer(question)));
     }
     if (agent.peer_gone()) return base::ok_status();
   }

@@ -51,10 +51,10 @@ std::vector<GpuProcess> by_pid(const Users& users) {
 
 // Reads the processes of the device itself, without its parts. False if the device does not report them.
 bool read_processes(NvmlApi& nvml, Device device, std::vector<GpuProcess>& processes) {
-  const auto told = nvml.processes(device);
-  if (!told.ok()) return false;
+  const auto listed = nvml.processes(device);
+  if (!listed.ok()) return false;
   Users users;
-  merge(*told, users);
+  merge(*listed, users);
   processes = by_pid(users);
   return true;
 }

@@ -1,4 +1,4 @@
-#include "agent/gpus/given_gpus.h"
+#include "agent/gpus/assigned_gpus.h"
 
 #include <algorithm>
 #include <optional>
@@ -88,12 +88,12 @@ bool AssignedGpus::has(const GpuName& name) const {
   if (name.index < 0) return false;
   if (!name.uuid.empty()) return gpus_.contains({.vendor = name.vendor, .index = name.index});
   return std::ranges::any_of(
-      gpus_, [&](const GpuName& given) { return given.vendor == name.vendor && given.index == name.index; });
+      gpus_, [&](const GpuName& assigned) { return assigned.vendor == name.vendor && assigned.index == name.index; });
 }
 
 bool AssignedGpus::has_any_of(GpuVendor vendor) const {
   return whole_.contains(vendor) ||
-         std::ranges::any_of(gpus_, [&](const GpuName& given) { return given.vendor == vendor; });
+         std::ranges::any_of(gpus_, [&](const GpuName& assigned) { return assigned.vendor == vendor; });
 }
 
 GpuMasks masks_in(const std::vector<std::string>& environment) {

@@ -1,8 +1,8 @@
-#include "agent/gpus/given_gpus.h"
+#include "agent/gpus/assigned_gpus.h"
 
 #include <gtest/gtest.h>
 
-namespace muster::agent::given_gpus_test {
+namespace muster::agent::assigned_gpus_test {
 namespace {
 
 using model::GpuMasks;
@@ -82,4 +82,4 @@ TEST(AssignedGpus, MasksOfAnEnvironment) {
 }
 
 }  // namespace
-}  // namespace muster::agent::given_gpus_test
+}  // namespace muster::agent::assigned_gpus_test
