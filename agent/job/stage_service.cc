@@ -90,11 +90,11 @@ class StageService::Work {
       }
       const int number = static_cast<int>(items_.size());
       const StageItem& item = items_.emplace_back(item_of(entry));
-      MUSTER_ASSIGN_OR_RETURN(const StageCheck look, folder_->look(item, stop_));
-      if (look.verdict == StageVerdict::kRight) continue;
+      MUSTER_ASSIGN_OR_RETURN(const StageCheck check, folder_->check(item, stop_));
+      if (check.verdict == StageVerdict::kRight) continue;
       v1::StageNeed& need = *answer.add_needs();
       need.set_entry(number);
-      need.set_digest(look.digest);
+      need.set_digest(check.digest);
     }
     return base::ok_status();
   }

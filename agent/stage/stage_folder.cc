@@ -1,4 +1,4 @@
-// The whole of StageFolder. Read open() and parent_of() first, then look(), which compares one item.
+// The whole of StageFolder. Read open() and parent_of() first, then check(), which compares one item.
 // Then read begin() and write(), which store one file, and sweep(), which removes files of killed stagings.
 
 #include "agent/stage/stage_folder.h"
@@ -78,7 +78,7 @@ Result<StageFolder> StageFolder::open(const std::string& directory, std::chrono:
   if (!is_path) return error(Code::kInvalidArgument, "'{}' is not an absolute path", base::printable(directory));
   MUSTER_ASSIGN_OR_RETURN(base::UniqueFd fd, base::open_folder_by_trusted_path(directory));
   struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) return base::errno_error(errno, "look at " + base::printable(directory));
+  if (::fstat(fd.get(), &info) != 0) return base::errno_error(errno, "inspect " + base::printable(directory));
   Status trust = base::check_trusted_folder(info, directory);
   return StageFolder(directory, std::move(fd), std::move(trust), abandoned);
 }
@@ -150,7 +150,7 @@ Result<base::UniqueFd> StageFolder::parent_of(const StageItem& item, bool make) 
 // source's mode. Only its owner can change that.
 Status StageFolder::close_to_others(int folder, const std::string& path) const {
   struct stat info {};
-  if (::fstat(folder, &info) != 0) return base::errno_error(errno, "look at " + base::printable(path));
+  if (::fstat(folder, &info) != 0) return base::errno_error(errno, "inspect " + base::printable(path));
   Status trusted = base::check_trusted_folder(info, directory_ + "/" + path);
   if (trusted.ok() || !base::is_trusted_owner(info.st_uid)) return trusted;
   return ::fchmod(folder, info.st_mode & 07777 & ~kOthersWrite) == 0 ? base::ok_status() : trusted;
@@ -169,7 +169,7 @@ Status StageFolder::make_folder(const StageItem& item) const {
                  base::printable(directory_), base::printable(item.path));
   }
   struct stat info {};
-  if (::fstat(made.get(), &info) != 0) return failed(errno, "look at", item);
+  if (::fstat(made.get(), &info) != 0) return failed(errno, "inspect", item);
   if (!base::is_trusted_owner(info.st_uid)) return base::check_trusted_folder(info, directory_ + "/" + item.path);
   if ((info.st_mode & kPermissions) == mode) return base::ok_status();
   return ::fchmod(made.get(), mode) == 0 ? base::ok_status() : failed(errno, "set the permissions of", item);
@@ -194,48 +194,48 @@ Status StageFolder::make_link(const StageItem& item) {
   return failed(problem, "make the link", item);
 }
 
-Result<StageCheck> StageFolder::look(const StageItem& item, const std::atomic<bool>* stop) {
-  StageCheck look;
+Result<StageCheck> StageFolder::check(const StageItem& item, const std::atomic<bool>* stop) {
+  StageCheck result;
   if (item.kind == StageItem::Kind::kFolder) {
     MUSTER_RETURN_IF_ERROR(make_folder(item));
-    return look;
+    return result;
   }
   if (item.kind == StageItem::Kind::kLink) {
     MUSTER_RETURN_IF_ERROR(make_link(item));
-    return look;
+    return result;
   }
   MUSTER_ASSIGN_OR_RETURN(const base::UniqueFd parent, parent_of(item, true));
   const std::string name(name_of(item.path));
   struct stat info {};
   if (::fstatat(parent.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
-    if (errno != ENOENT) return failed(errno, "look at", item);
-    look.verdict = StageVerdict::kContent;
-    return look;
+    if (errno != ENOENT) return failed(errno, "inspect", item);
+    result.verdict = StageVerdict::kContent;
+    return result;
   }
   if (S_ISDIR(info.st_mode)) {
     return error(Code::kFailedPrecondition,
                  "{}/{} is a folder on that host, but a file here: remove it, or stage elsewhere",
                  base::printable(directory_), base::printable(item.path));
   }
-  look.verdict = StageVerdict::kContent;
+  result.verdict = StageVerdict::kContent;
   // Trust size and time only if the file has a trusted owner. Any owner can change the content and keep size and
   // time.
-  if (!S_ISREG(info.st_mode) || !base::is_trusted_owner(info.st_uid)) return look;
-  if (static_cast<std::uint64_t>(info.st_size) != item.size) return look;
+  if (!S_ISREG(info.st_mode) || !base::is_trusted_owner(info.st_uid)) return result;
+  if (static_cast<std::uint64_t>(info.st_size) != item.size) return result;
   const base::UniqueFd file(::openat(parent.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  if (!file.valid()) return look;
+  if (!file.valid()) return result;
   if (mtime_of(info) == item.mtime_ns) {
     const bool is_same_mode = (info.st_mode & kPermissions) == (item.mode & kPermissions);
-    if (!is_same_mode && ::fchmod(file.get(), item.mode & kPermissions) != 0) return look;
-    look.verdict = StageVerdict::kRight;
-    return look;
+    if (!is_same_mode && ::fchmod(file.get(), item.mode & kPermissions) != 0) return result;
+    result.verdict = StageVerdict::kRight;
+    return result;
   }
   const auto digest = base::sha256_of_file(file.get(), stop);
   if (digest.status().code() == Code::kCancelled) return digest.status();
-  if (!digest.ok()) return look;
-  look.verdict = StageVerdict::kUncertain;
-  look.digest = *digest;
-  return look;
+  if (!digest.ok()) return result;
+  result.verdict = StageVerdict::kUncertain;
+  result.digest = *digest;
+  return result;
 }
 
 void StageFolder::drop_half() {
@@ -316,7 +316,7 @@ Status StageFolder::keep(const StageItem& item) {
   MUSTER_ASSIGN_OR_RETURN(const base::UniqueFd parent, parent_of(item, false));
   const std::string name(name_of(item.path));
   const base::UniqueFd file(::openat(parent.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  if (!file.valid()) return failed(errno, "look at", item);
+  if (!file.valid()) return failed(errno, "inspect", item);
   const bool is_done = set_time(file.get(), item.mtime_ns).ok() && ::fchmod(file.get(), item.mode & kPermissions) == 0;
   // The content is right. A read-only file system keeps its own time, which is fine.
   return is_done || errno == EROFS ? base::ok_status() : failed(errno, "set the time and permissions of", item);

@@ -77,7 +77,7 @@ class StageFolder {
 
   // Compares the item with what is in the folder. Folders and links are made at once. CANCELLED: `stop` became true
   // while a file was read.
-  base::Result<StageCheck> look(const StageItem& item, const std::atomic<bool>* stop = nullptr);
+  base::Result<StageCheck> check(const StageItem& item, const std::atomic<bool>* stop = nullptr);
   // Writes the next piece of a file's content, beginning with offset 0. With `last`, the file gets its final name.
   base::Status write(const StageItem& item, std::uint64_t offset, std::string_view piece, bool last);
   // The content turned out to be right. Sets only the file's time and permissions.

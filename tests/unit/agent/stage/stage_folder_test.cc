@@ -61,7 +61,7 @@ TEST_F(StageFolderTest, MakesItsFolderWithParents) {
 }
 
 TEST_F(StageFolderTest, AFileComesWholeWithTimeAndMode) {
-  ASSERT_EQ(folder_.look(file("a/b", 6))->verdict, StageVerdict::kContent);
+  ASSERT_EQ(folder_.check(file("a/b", 6))->verdict, StageVerdict::kContent);
   ASSERT_TRUE(folder_.write(file("a/b", 6), 0, "one", false).ok());
   EXPECT_FALSE(fs::exists(root_ / "x/y/a/b"));
   ASSERT_TRUE(folder_.write(file("a/b", 6), 3, "two", true).ok());
@@ -71,19 +71,19 @@ TEST_F(StageFolderTest, AFileComesWholeWithTimeAndMode) {
   EXPECT_EQ(info.st_mode & 0777, 0640u);
   EXPECT_EQ(info.st_mtim.tv_sec, 1'500'000'000);
   EXPECT_EQ(info.st_mtim.tv_nsec, 1);
-  EXPECT_EQ(folder_.look(file("a/b", 6))->verdict, StageVerdict::kRight);
+  EXPECT_EQ(folder_.check(file("a/b", 6))->verdict, StageVerdict::kRight);
   EXPECT_THAT(names(), ElementsAre("x", "x/y", "x/y/a", "x/y/a/b"));
 }
 
 TEST_F(StageFolderTest, AnotherTimeAsksForTheContentByItsDigest) {
   ASSERT_TRUE(folder_.write(file("b", 3), 0, "abc", true).ok());
   const StageItem later = file("b", 3, 7);
-  const auto look = folder_.look(later);
-  ASSERT_EQ(look->verdict, StageVerdict::kUncertain);
-  EXPECT_EQ(look->digest.substr(0, 4), "\xba\x78\x16\xbf");  // FIPS 180-2's first example
+  const auto check = folder_.check(later);
+  ASSERT_EQ(check->verdict, StageVerdict::kUncertain);
+  EXPECT_EQ(check->digest.substr(0, 4), "\xba\x78\x16\xbf");  // FIPS 180-2's first example
   ASSERT_TRUE(folder_.keep(later).ok());
-  EXPECT_EQ(folder_.look(later)->verdict, StageVerdict::kRight);
-  EXPECT_EQ(folder_.look(file("b", 4))->verdict, StageVerdict::kContent);
+  EXPECT_EQ(folder_.check(later)->verdict, StageVerdict::kRight);
+  EXPECT_EQ(folder_.check(file("b", 4))->verdict, StageVerdict::kContent);
 }
 
 TEST_F(StageFolderTest, AnOldFileStaysUntilTheNewOneIsWhole) {
@@ -99,7 +99,7 @@ TEST_F(StageFolderTest, TwoStagingsInOneFolderKeepTheirFilesApart) {
   StageFolder other = *StageFolder::open((root_ / "x/y").string());
   ASSERT_TRUE(folder_.write(file("m", 6), 0, "one", false).ok());
   ASSERT_TRUE(other.write(file("m", 6), 0, "ONE", false).ok());
-  ASSERT_TRUE(folder_.look(link("l", "m")).ok());  // beside the half, while it is written
+  ASSERT_TRUE(folder_.check(link("l", "m")).ok());  // beside the half, while it is written
   ASSERT_TRUE(folder_.write(file("m", 6), 3, "two", true).ok());
   EXPECT_EQ(content("x/y/m"), "onetwo");
   ASSERT_TRUE(other.write(file("m", 6), 3, "TWO", true).ok());
@@ -119,15 +119,15 @@ TEST_F(StageFolderTest, AbandonedHalvesAreSweptByAge) {
 TEST_F(StageFolderTest, AStopEndsTheReadingOfAFile) {
   ASSERT_TRUE(folder_.write(file("b", 3), 0, "abc", true).ok());
   const std::atomic<bool> stop = true;
-  EXPECT_EQ(folder_.look(file("b", 3, 7), &stop).status().code(), base::Code::kCancelled);
+  EXPECT_EQ(folder_.check(file("b", 3, 7), &stop).status().code(), base::Code::kCancelled);
 }
 
 TEST_F(StageFolderTest, PathsStayWithin) {
   for (const char* path : {"", "/etc/x", "../x", "a/../../x", "a//b", "./a", "a/.", "a/"}) {
     EXPECT_FALSE(is_inner_path(path)) << path;
-    EXPECT_FALSE(folder_.look(file(path, 1)).ok()) << path;
+    EXPECT_FALSE(folder_.check(file(path, 1)).ok()) << path;
     EXPECT_FALSE(folder_.write(file(path, 1), 0, "x", true).ok()) << path;
-    EXPECT_FALSE(folder_.look(folder(path)).ok()) << path;
+    EXPECT_FALSE(folder_.check(folder(path)).ok()) << path;
   }
   EXPECT_FALSE(is_inner_path(std::string_view("a\0b", 3)));
   EXPECT_FALSE(is_inner_path(std::string(256, 'x')));
@@ -136,26 +136,26 @@ TEST_F(StageFolderTest, PathsStayWithin) {
 
 TEST_F(StageFolderTest, LinksAreMadeAndNotFollowed) {
   fs::create_directories(root_ / "outside");
-  ASSERT_TRUE(folder_.look(link("out", (root_ / "outside").string())).ok());
+  ASSERT_TRUE(folder_.check(link("out", (root_ / "outside").string())).ok());
   EXPECT_EQ(fs::read_symlink(root_ / "x/y/out"), root_ / "outside");
-  const auto refused = folder_.look(file("out/x", 1));
+  const auto refused = folder_.check(file("out/x", 1));
   EXPECT_THAT(refused.status().message(), HasSubstr("out is not a folder on that host"));
-  EXPECT_THAT(folder_.look(folder("out")).status().message(), HasSubstr("is not a folder on that host"));
+  EXPECT_THAT(folder_.check(folder("out")).status().message(), HasSubstr("is not a folder on that host"));
   EXPECT_TRUE(fs::is_empty(root_ / "outside"));
   // A file takes the link's place, not that of what it leads to.
   std::ofstream(root_ / "outside/f") << "mine";
-  ASSERT_TRUE(folder_.look(link("f", (root_ / "outside/f").string())).ok());
-  ASSERT_EQ(folder_.look(file("f", 4))->verdict, StageVerdict::kContent);
+  ASSERT_TRUE(folder_.check(link("f", (root_ / "outside/f").string())).ok());
+  ASSERT_EQ(folder_.check(file("f", 4))->verdict, StageVerdict::kContent);
   ASSERT_TRUE(folder_.write(file("f", 4), 0, "this", true).ok());
   EXPECT_EQ(content("outside/f"), "mine");
   EXPECT_EQ(content("x/y/f"), "this");
-  ASSERT_TRUE(folder_.look(link("f", "elsewhere")).ok());
+  ASSERT_TRUE(folder_.check(link("f", "elsewhere")).ok());
   EXPECT_EQ(fs::read_symlink(root_ / "x/y/f"), "elsewhere");
 }
 
 TEST_F(StageFolderTest, AFolderIsNotReplacedByAFile) {
-  ASSERT_TRUE(folder_.look(folder("d")).ok());
-  EXPECT_THAT(folder_.look(file("d", 1)).status().message(), HasSubstr("is a folder on that host, but a file here"));
+  ASSERT_TRUE(folder_.check(folder("d")).ok());
+  EXPECT_THAT(folder_.check(file("d", 1)).status().message(), HasSubstr("is a folder on that host, but a file here"));
 }
 
 TEST_F(StageFolderTest, MarksAreSeenAndGo) {
@@ -206,11 +206,11 @@ class ForeignStageFolderTest : public StageFolderTest {
     auto opened = StageFolder::open(path);
     if (!opened.ok()) return opened.status();
     EXPECT_TRUE(opened->mark("m").ok()) << "it may be the source";
-    const base::Status looked = opened->look(file("f", 1)).status();
+    const base::Status checked = opened->check(file("f", 1)).status();
     const base::Status written = opened->write(file("f", 1), 0, "x", true);
-    EXPECT_EQ(looked.ok(), written.ok());
+    EXPECT_EQ(checked.ok(), written.ok());
     EXPECT_EQ(written.ok(), fs::exists(path + "/f"));
-    return looked;
+    return checked;
   }
 };
 
@@ -235,7 +235,7 @@ TEST_F(ForeignStageFolderTest, FoldersThatAreMadeAreWritableForTheirOwnerAlone) 
   const mode_t before = ::umask(0);
   StageItem open_folder = folder("d");
   open_folder.mode = 0777;
-  EXPECT_TRUE(folder_.look(open_folder).ok());
+  EXPECT_TRUE(folder_.check(open_folder).ok());
   EXPECT_TRUE(folder_.write(file("e/f", 1), 0, "x", true).ok());
   const std::string below = make("x/y/old", 02777);
   EXPECT_TRUE(folder_.write(file("old/f", 1), 0, "x", true).ok());
@@ -245,13 +245,13 @@ TEST_F(ForeignStageFolderTest, FoldersThatAreMadeAreWritableForTheirOwnerAlone) 
   EXPECT_EQ(mode_of(below), 02755u);
   make("x/y/bobs", 0755, kStranger);
   EXPECT_THAT(folder_.write(file("bobs/f", 1), 0, "x", true).message(), HasSubstr("belongs to uid 4242"));
-  EXPECT_THAT(folder_.look(folder("bobs")).status().message(), HasSubstr("belongs to uid 4242"));
+  EXPECT_THAT(folder_.check(folder("bobs")).status().message(), HasSubstr("belongs to uid 4242"));
 }
 
 TEST_F(ForeignStageFolderTest, AFileOfAnotherUserIsReplaced) {
   ASSERT_TRUE(folder_.write(file("b", 3), 0, "abc", true).ok());
   ASSERT_EQ(::chown((root_ / "x/y/b").c_str(), kStranger, 0), 0);
-  EXPECT_EQ(folder_.look(file("b", 3))->verdict, StageVerdict::kContent);
+  EXPECT_EQ(folder_.check(file("b", 3))->verdict, StageVerdict::kContent);
 }
 
 // A limit of file sizes stands in for a full disk (the real one: tests/e2e/test_42_stage.py): what write(2) says is
