@@ -50,7 +50,7 @@ bool is_far(std::int64_t before, std::int64_t now) {
 }
 
 // True if both describe the same GPU and have the same values set, whatever the values are.
-bool is_told_the_same(const v1::GpuLoad& before, const v1::GpuLoad& now) {
+bool has_same_values(const v1::GpuLoad& before, const v1::GpuLoad& now) {
   return before.vendor() == now.vendor() && before.index() == now.index() &&
          before.busy_unknown() == now.busy_unknown() && before.has_memory_used_mib() == now.has_memory_used_mib() &&
          before.has_processes() == now.has_processes();
@@ -95,7 +95,7 @@ bool is_noticeable(const v1::HostLoad& before, const v1::HostLoad& now) {
   if (is_far(before.memory_used_mib(), now.memory_used_mib())) return true;
   if (before.gpus_size() != now.gpus_size()) return true;
   for (int i = 0; i < now.gpus_size(); ++i) {
-    if (!is_told_the_same(before.gpus(i), now.gpus(i))) return true;
+    if (!has_same_values(before.gpus(i), now.gpus(i))) return true;
     if (std::abs(before.gpus(i).busy_percent() - now.gpus(i).busy_percent()) >= kNoticeablePercent) return true;
     if (is_far(before.gpus(i).memory_used_mib(), now.gpus(i).memory_used_mib())) return true;
     if (before.gpus(i).processes() != now.gpus(i).processes()) return true;

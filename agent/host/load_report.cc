@@ -11,7 +11,7 @@ LoadReport::LoadReport(base::Loop& loop, HostLoadReader reader, Send send, Gpus 
     : loop_(loop), reader_(std::move(reader)), send_(std::move(send)), period_(period), gpus_(std::move(gpus)) {}
 
 void LoadReport::begin() {
-  told_.reset();
+  last_sent_.reset();
   reader_.read();  // the first measured period begins here
   seen_.reset();
   problem_.reset();
@@ -29,8 +29,8 @@ void LoadReport::measure() {
   if (seen_) add_gpu_loads(gpus_.known, *seen_, load);
   if (problem_) load.set_gpu_problem(*problem_);
   ask_gpus();
-  if (told_ && !is_noticeable(*told_, load)) return;
-  told_ = load;
+  if (last_sent_ && !is_noticeable(*last_sent_, load)) return;
+  last_sent_ = load;
   v1::AgentMessage message;
   *message.mutable_host_load() = std::move(load);
   send_(std::move(message));

@@ -60,7 +60,7 @@ class LoadReport {
   bool has_failed_ = false;
   int passed_over_ = 0;  // periods without a question since it failed
   base::Timer timer_;
-  std::optional<v1::HostLoad> told_;
+  std::optional<v1::HostLoad> last_sent_;
   base::Gate gate_;
 };
 

@@ -1,5 +1,5 @@
 // The whole of FrameRing. Read find_room(), reserve() and commit() first, which add frames, then unsent().
-// Then read acknowledge() and drop(), which remove frames, then resume_after() and tell_gap().
+// Then read acknowledge() and drop(), which remove frames, then resume_after() and report_gap().
 
 #include "agent/io/frame_ring.h"
 
@@ -87,8 +87,8 @@ std::size_t FrameRing::size_of_first(std::uint64_t count) const {
 }
 
 base::Status FrameRing::acknowledge(std::uint64_t sequence) {
-  if (sequence >= taken_ && sequence < acknowledged_) {  // the launcher acknowledges a frame of ahead_
-    taken_ = sequence;
+  if (sequence >= received_ && sequence < acknowledged_) {  // the launcher acknowledges a frame of ahead_
+    received_ = sequence;
     return base::ok_status();
   }
   const std::uint64_t count = sequence - acknowledged_;  // a huge number if `sequence` goes back
@@ -100,7 +100,7 @@ base::Status FrameRing::acknowledge(std::uint64_t sequence) {
   const std::size_t sent = sent_ - size_of_first(count);
   drop(count);
   sent_ = sent;
-  taken_ = sequence;
+  received_ = sequence;
   return base::ok_status();
 }
 
@@ -109,8 +109,8 @@ base::Status FrameRing::resume_after(std::uint64_t sequence) {
   ahead_sent_ = 0;
   sent_ = 0;
   if (sequence < acknowledged_) {
-    taken_ = sequence;
-    tell_gap();
+    received_ = sequence;
+    report_gap();
     return base::ok_status();
   }
   const std::uint64_t count = sequence - acknowledged_;
@@ -120,14 +120,14 @@ base::Status FrameRing::resume_after(std::uint64_t sequence) {
                        acknowledged_, frames_);
   }
   drop(count);
-  taken_ = sequence;
+  received_ = sequence;
   return base::ok_status();
 }
 
 // Makes Finish anew. It carries nothing that could be lost, and no frame comes after it.
-void FrameRing::tell_gap() {
+void FrameRing::report_gap() {
   const std::uint64_t gone = acknowledged_ - (has_dropped_finish_ ? 1 : 0);
-  if (taken_ < gone) {
+  if (received_ < gone) {
     const auto bytes = proto::encode_gap_bytes(dropped_data_);
     ahead_ = proto::encode_output_frame({.kind = proto::OutputKind::kGap, .sequence = gone},
                                         std::string_view(bytes.data(), bytes.size()));

@@ -61,14 +61,14 @@ class FrameRing {
   std::size_t frame_size(std::size_t offset) const;
   std::size_t size_of_first(std::uint64_t count) const;
   void drop(std::uint64_t count);
-  void tell_gap();
+  void report_gap();
 
   const std::unique_ptr<RingMemory> memory_;
   std::deque<Run> runs_;            // runs of unacknowledged frames, oldest first; none is empty
   std::size_t frames_ = 0;          // number of frames in all runs
   std::uint64_t acknowledged_ = 0;  // the first frame in the ring has the next number
   // The number that the launcher acknowledged last. It is less than acknowledged_ if the launcher has lost frames.
-  std::uint64_t taken_ = 0;
+  std::uint64_t received_ = 0;
   std::uint64_t dropped_data_ = 0;  // payload bytes of Data frames up to acknowledged_
   bool has_dropped_finish_ = false;
   std::string ahead_;           // sent before the frames; it describes a gap

@@ -85,7 +85,7 @@ class OutputSender::Worker {
   void lose_link(const base::Status& why);
   void schedule_attempt();
   void run_timers();
-  void tell_any(bool was_any);
+  void report_any(bool was_any);
   void settle_finish();
   void end_finish(base::Status status);
   void wake_at(MonotonicTime time) { next_timer_ = std::min(next_timer_, time); }
@@ -94,7 +94,7 @@ class OutputSender::Worker {
   const OutputSenderEvents events_;
   FrameRing ring_;
   RankOutputs ranks_;
-  bool is_any_told_ = false;
+  bool is_any_reported_ = false;
 
   base::UniqueFd wake_;
   bool are_pipes_ready_ = false;
@@ -311,7 +311,7 @@ void OutputSender::Worker::read_answers() {
 }
 
 void OutputSender::Worker::run_timers() {
-  if (!ranks_.is_silent()) tell_any(true);
+  if (!ranks_.is_silent()) report_any(true);
   wake_at(ranks_.settle());
   settle_finish();
   const bool is_over = is_finished_ && !config_.outlives_launcher;
@@ -321,8 +321,8 @@ void OutputSender::Worker::run_timers() {
   connector_.attempt();
 }
 
-void OutputSender::Worker::tell_any(bool was_any) {
-  if (!config_.only_if_any || std::exchange(is_any_told_, true)) return;
+void OutputSender::Worker::report_any(bool was_any) {
+  if (!config_.only_if_any || std::exchange(is_any_reported_, true)) return;
   if (events_.on_any) events_.on_any(was_any);
 }
 
@@ -330,7 +330,7 @@ void OutputSender::Worker::settle_finish() {
   if (!finish_) return;
   if (ranks_.have_ended() && ranks_.is_silent()) {
     is_finished_ = true;
-    tell_any(false);
+    report_any(false);
     return end_finish(base::ok_status());
   }
   if (ranks_.have_ended() && ranks_.are_ends_framed() && !is_finish_framed_ && ring_.reserve(0) != nullptr) {

@@ -13,7 +13,7 @@
 namespace muster::agent::inline io {
 namespace {
 
-// How often to look at the terminal's mode, because the kernel does not report that it has changed.
+// How often to read the terminal's mode, because the kernel does not report that it has changed.
 constexpr std::chrono::milliseconds kModeCheck{200};
 
 }  // namespace

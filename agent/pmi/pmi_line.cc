@@ -14,7 +14,7 @@ base::Status no_pmi(std::string_view line) {
 }
 
 // Removes the next word from `rest`. A word without '=' gets an empty key.
-std::pair<std::string_view, std::string_view> take_word(std::string_view& rest) {
+std::pair<std::string_view, std::string_view> read_word(std::string_view& rest) {
   const std::size_t begin = std::min(rest.find_first_not_of(' '), rest.size());
   rest.remove_prefix(begin);
   const std::size_t equals = rest.find('=');
@@ -40,11 +40,11 @@ std::string_view PmiCommand::word(std::string_view key) const {
 
 base::Result<PmiCommand> parse_pmi_line(std::string_view line) {
   std::string_view rest = line;
-  const auto [first, name] = take_word(rest);
+  const auto [first, name] = read_word(rest);
   if ((first != "cmd" && first != "mcmd") || name.empty()) return no_pmi(line);
   PmiCommand command{.name = std::string(name), .words = {}};
   while (!rest.empty() && command.words.size() < kMostWords) {
-    const auto [key, value] = take_word(rest);
+    const auto [key, value] = read_word(rest);
     if (!key.empty()) command.words.emplace_back(key, value);
   }
   return command;

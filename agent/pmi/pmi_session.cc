@@ -79,7 +79,7 @@ void PmiSession::obey() {
 }
 
 void PmiSession::send(std::string_view lines) {
-  if (!is_open() || takes_nothing_ || lines.empty()) return;
+  if (!is_open() || is_write_closed_ || lines.empty()) return;
   unsent_.append(lines);
   flush();
   if (unsent_.size() > kMaxUnsent) {
@@ -95,8 +95,8 @@ void PmiSession::flush() {
       if (!writable_.armed()) writable_ = loop_.on_writable(socket_.get(), [this] { flush(); });
       return;
     }
-    takes_nothing_ = count < 0;  // the peer is gone; what it sent is still read
-    unsent_.erase(0, takes_nothing_ ? unsent_.size() : static_cast<std::size_t>(count));
+    is_write_closed_ = count < 0;  // the peer is gone; what it sent is still read
+    unsent_.erase(0, is_write_closed_ ? unsent_.size() : static_cast<std::size_t>(count));
   }
   writable_.cancel();
 }

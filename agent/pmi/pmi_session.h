@@ -52,7 +52,7 @@ class PmiSession {
   PmiReader reader_;
   pid_t sender_ = 0;
   std::string unsent_;
-  bool takes_nothing_ = false;
+  bool is_write_closed_ = false;
   base::Timer readable_;
   base::Timer writable_;
 };

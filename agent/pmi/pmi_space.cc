@@ -17,7 +17,7 @@ void add_text(std::string_view text, std::string& blob) {
   blob.append(text);
 }
 
-bool take_text(std::string_view& blob, std::string_view& text) {
+bool read_text(std::string_view& blob, std::string_view& text) {
   if (blob.size() < 4) return false;
   const auto size = base::get_little_endian<std::uint32_t>(blob.data());
   if (blob.size() - 4 < size) return false;
@@ -72,7 +72,7 @@ base::Status PmiSpace::merge(std::string_view blob) {
   while (!blob.empty()) {
     std::string_view key;
     std::string_view value;
-    if (!take_text(blob, key) || !take_text(blob, value) || !has_room_for(key, value)) {
+    if (!read_text(blob, key) || !read_text(blob, value) || !has_room_for(key, value)) {
       return base::error(base::Code::kInvalidArgument, "the data received from a host are not PMI values");
     }
     MUSTER_RETURN_IF_ERROR(store(key, value));

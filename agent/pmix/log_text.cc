@@ -14,7 +14,7 @@ bool is_text(char c) {
   return c == '\n' || c == '\t' || (byte >= 0x20 && byte != 0x7f);
 }
 
-std::optional<std::uint32_t> take_int(std::string_view& rest) {
+std::optional<std::uint32_t> read_int(std::string_view& rest) {
   if (rest.size() < kIntBytes) return std::nullopt;
   std::uint32_t value = 0;
   for (const char c : rest.substr(0, kIntBytes)) value = value << 8 | static_cast<unsigned char>(c);
@@ -22,14 +22,14 @@ std::optional<std::uint32_t> take_int(std::string_view& rest) {
   return value;
 }
 
-bool take_count(std::string_view& rest) {
-  const auto count = take_int(rest);
+bool read_count(std::string_view& rest) {
+  const auto count = read_int(rest);
   return count && *count == 1;
 }
 
-std::optional<std::string_view> take_string(std::string_view& rest) {
-  if (!take_count(rest)) return std::nullopt;
-  const auto size = take_int(rest);
+std::optional<std::string_view> read_string(std::string_view& rest) {
+  if (!read_count(rest)) return std::nullopt;
+  const auto size = read_int(rest);
   if (!size || *size == 0 || *size > rest.size()) return std::nullopt;
   const std::string_view text = rest.substr(0, *size - 1);  // without its NUL
   rest.remove_prefix(*size);
@@ -37,9 +37,9 @@ std::optional<std::string_view> take_string(std::string_view& rest) {
 }
 
 std::optional<std::string_view> help_text(std::string_view rest) {
-  if (!take_string(rest) || !take_string(rest) || !take_count(rest) || rest.empty()) return std::nullopt;
+  if (!read_string(rest) || !read_string(rest) || !read_count(rest) || rest.empty()) return std::nullopt;
   rest.remove_prefix(1);  // the flag: whether the text has an error header
-  return take_string(rest);
+  return read_string(rest);
 }
 
 std::string_view longest_run(std::string_view bytes) {

@@ -1,5 +1,5 @@
 // The whole of Service. Read listen(), accepted() and start_helper() first, then readable() and the on() functions.
-// The section on "wishes" (wish_key, follow_wishes) is how a host asks another host for a rank's data.
+// The section on "wishes" (request_key, follow_requests) is how a host asks another host for a rank's data.
 
 #include "agent/pmix/service.h"
 
@@ -20,7 +20,7 @@ namespace {
 constexpr int kBacklog = 4096;
 constexpr std::string_view kScope = "pmi";  // the scope of the keys; PMI uses it, too
 
-std::string wish_key(int rank) {
+std::string request_key(int rank) {
   return fmt::format("pmix/wish/{}", rank);
 }
 
@@ -120,19 +120,19 @@ base::Status Service::start_helper() {
   const std::string& name = job_.placement.hosts[static_cast<std::size_t>(job_.host)].name;
   send(BeginServer{job_.nspace, directory_, name, job_.host});
   send(job_.placement);
-  follow_wishes();
+  follow_requests();
   return base::ok_status();
 }
 
 // Waits for other hosts' requests for data of our ranks. Each rank is requested at most once.
-void Service::follow_wishes() {
+void Service::follow_requests() {
   if (job_.placement.hosts.size() < 2) return;
-  for (const int rank : own_) follow_wishes_of(rank);
+  for (const int rank : own_) follow_requests_of(rank);
 }
 
-void Service::follow_wishes_of(int rank) {
-  waits_.push_back(keys_.wait(kScope, wish_key(rank), [this, rank](const auto& wish) {
-    if (!wish.ok()) return;
+void Service::follow_requests_of(int rank) {
+  waits_.push_back(keys_.wait(kScope, request_key(rank), [this, rank](const auto& request) {
+    if (!request.ok()) return;
     loop_.post(gate_.wrap([this, rank] { send(WantRankData{rank}); }));
   }));
 }
@@ -153,7 +153,7 @@ void Service::add_world(const AddWorld& world) {
   worlds_.push_back(world);
   for (const int rank : world.placement.hosts[static_cast<std::size_t>(job_.host)].ranks) {
     own_.insert(world.first + rank);
-    if (job_.placement.hosts.size() > 1) follow_wishes_of(world.first + rank);
+    if (job_.placement.hosts.size() > 1) follow_requests_of(world.first + rank);
   }
   send(world);
 }
@@ -311,7 +311,7 @@ void Service::enter_next(const std::string& name) {
 }
 
 void Service::on(const RankDataWanted& wanted) {
-  keys_.put(kScope, wish_key(wanted.rank), rendezvous::make_horovod_value("1"),
+  keys_.put(kScope, request_key(wanted.rank), rendezvous::make_horovod_value("1"),
             gate_.wrap([this, id = wanted.id](const base::Status& put) {
               if (put.ok()) return;
               events_.on_problem("Open MPI's ranks could not ask for each other: " + put.message());

@@ -87,7 +87,7 @@ class Service {
   base::Status listen();
   void accepted(base::UniqueFd rank);
   base::Status start_helper();
-  void follow_wishes();
+  void follow_requests();
   void send(const Command& command, std::vector<base::UniqueFd> fds = {});
   void flush();
   void readable();
@@ -110,7 +110,7 @@ class Service {
 
   bool is_of_this_host(int rank) const;
   const AddWorld* world_of(int rank) const;  // null if the rank was not spawned
-  void follow_wishes_of(int rank);
+  void follow_requests_of(int rank);
   std::vector<int> open_ranks() const;
   void publish(int rank, std::string value);
   void found(std::uint64_t id, const base::Result<rendezvous::HorovodValue>& value);

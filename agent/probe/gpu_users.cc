@@ -32,17 +32,17 @@ v1::GpuUser user_of(const GpuName& gpu, const gpus::GpuProcess& process, bool is
   return user;
 }
 
-enum class Told { kNothing, kOwn, kAll };
+enum class Listed { kNothing, kOwn, kAll };
 
-std::map<GpuName, Told> who_tells(const gpus::GpuReport& report, const std::vector<model::GpuShape>& known) {
-  std::map<GpuName, Told> told;
+std::map<GpuName, Listed> listed_users(const gpus::GpuReport& report, const std::vector<model::GpuShape>& known) {
+  std::map<GpuName, Listed> listed;
   for (std::size_t i = 0; i < report.gpus.size(); ++i) {
     const gpus::NvidiaGpu& gpu = report.gpus[i];
-    told[name_of(gpu, i, known)] = gpu.knows_processes ? Told::kAll : Told::kNothing;
+    listed[name_of(gpu, i, known)] = gpu.knows_processes ? Listed::kAll : Listed::kNothing;
   }
   for (const gpus::FileGpu& gpu : report.others)
-    told[name_of(gpu, report.others, known)] = gpu.shows_all ? Told::kAll : Told::kOwn;
-  return told;
+    listed[name_of(gpu, report.others, known)] = gpu.shows_all ? Listed::kAll : Listed::kOwn;
+  return listed;
 }
 
 }  // namespace
@@ -59,17 +59,17 @@ std::vector<v1::GpuUser> find_gpu_users(const gpus::GpuReport& report, const v1:
 
 std::vector<v1::UntoldGpu> find_unreported_gpus(const gpus::GpuReport& report, const v1::Hello& hello) {
   const std::vector<model::GpuShape> known = proto::node_shape_of(hello).gpus;
-  const std::map<GpuName, Told> told = who_tells(report, known);
-  std::vector<v1::UntoldGpu> untold;
+  const std::map<GpuName, Listed> listed = listed_users(report, known);
+  std::vector<v1::UntoldGpu> unreported;
   for (const model::GpuShape& gpu : known) {
-    const auto found = told.find({.vendor = gpu.vendor, .index = gpu.index});
-    if (found != told.end() && found->second == Told::kAll) continue;
-    v1::UntoldGpu& entry = untold.emplace_back();
+    const auto found = listed.find({.vendor = gpu.vendor, .index = gpu.index});
+    if (found != listed.end() && found->second == Listed::kAll) continue;
+    v1::UntoldGpu& entry = unreported.emplace_back();
     entry.set_vendor(proto::to_proto(gpu.vendor));
     entry.set_index(gpu.index);
-    entry.set_own_only(found != told.end() && found->second == Told::kOwn);
+    entry.set_own_only(found != listed.end() && found->second == Listed::kOwn);
   }
-  return untold;
+  return unreported;
 }
 
 }  // namespace muster::agent::probe

@@ -96,8 +96,8 @@ base::Status Probe::serve() {
     v1::ProbeCommand command;
     MUSTER_ASSIGN_OR_RETURN(const bool got, proto::read_message_blocking(STDIN_FILENO, command));
     if (!got) return base::ok_status();
-    MUSTER_ASSIGN_OR_RETURN(const v1::ProbeAnswer said, answer(command));
-    MUSTER_ASSIGN_OR_RETURN(const std::string frame, proto::frame_message(said));
+    MUSTER_ASSIGN_OR_RETURN(const v1::ProbeAnswer reply, answer(command));
+    MUSTER_ASSIGN_OR_RETURN(const std::string frame, proto::frame_message(reply));
     MUSTER_RETURN_IF_ERROR(base::write_all_blocking(STDOUT_FILENO, frame.data(), frame.size()));
   }
 }
@@ -112,19 +112,19 @@ base::Result<bool> Probe::await_command() {
 }
 
 base::Result<v1::ProbeAnswer> Probe::answer(const v1::ProbeCommand& command) {
-  v1::ProbeAnswer said;
+  v1::ProbeAnswer reply;
   switch (command.body_case()) {
     case v1::ProbeCommand::kReadClock:
-      *said.mutable_clock() = read_clock();
-      return said;
+      *reply.mutable_clock() = read_clock();
+      return reply;
     case v1::ProbeCommand::kAskFacts: {
-      MUSTER_ASSIGN_OR_RETURN(*said.mutable_facts(), facts(command.ask_facts()));
-      return said;
+      MUSTER_ASSIGN_OR_RETURN(*reply.mutable_facts(), facts(command.ask_facts()));
+      return reply;
     }
     case v1::ProbeCommand::kReach:
-      *said.mutable_reached() =
+      *reply.mutable_reached() =
           reach(addresses_of(command.reach().addresses()), command.reach().port(), command.reach().timeout_ms());
-      return said;
+      return reply;
     default:
       return base::error(base::Code::kInvalidArgument,
                          "unknown command: the launcher and this agent may have different versions");

@@ -147,9 +147,9 @@ v1::PythonFact ask_python(Warden& warden, std::vector<std::string> environment, 
   }
   const auto answer = parse_python_answer(run.output());
   if (!answer) {
-    const std::string said = last_line(run.errors());
+    const std::string last_error = last_line(run.errors());
     fact.set_failure(base::valid_utf8(
-        fmt::format("python3 {}{}{}", how_it_ended(run.wait_status()), said.empty() ? "" : ": ", said)));
+        fmt::format("python3 {}{}{}", how_it_ended(run.wait_status()), last_error.empty() ? "" : ": ", last_error)));
     return fact;
   }
   fact.set_version(answer->version);

@@ -20,7 +20,7 @@ std::string real_path(const std::string& path) {
   return found != nullptr ? found.get() : path;
 }
 
-v1::SpaceFact look_at(const char* purpose, const std::string& path, const std::string& mounts) {
+v1::SpaceFact read_space(const char* purpose, const std::string& path, const std::string& mounts) {
   v1::SpaceFact fact;
   fact.set_purpose(purpose);
   fact.set_path(path);
@@ -45,9 +45,9 @@ v1::SpaceFact look_at(const char* purpose, const std::string& path, const std::s
 std::vector<v1::SpaceFact> read_spaces(const std::string& session_root, const std::string& home) {
   const auto mounts = base::read_file("/proc/self/mounts");
   const std::string table = mounts.ok() ? *mounts : "";
-  std::vector<v1::SpaceFact> facts = {look_at("session", session_root, table)};
-  if (!home.empty()) facts.push_back(look_at("home", home, table));
-  facts.push_back(look_at("shm", "/dev/shm", table));
+  std::vector<v1::SpaceFact> facts = {read_space("session", session_root, table)};
+  if (!home.empty()) facts.push_back(read_space("home", home, table));
+  facts.push_back(read_space("shm", "/dev/shm", table));
   return facts;
 }
 

@@ -15,7 +15,7 @@ namespace muster::agent::inline proc {
 namespace {
 
 constexpr const char* kDescendantNote = "descendants";
-constexpr std::chrono::milliseconds kFirstLook{500};
+constexpr std::chrono::milliseconds kFirstPollDelay{500};
 constexpr std::chrono::milliseconds kLongestPause{10'000};
 constexpr std::size_t kMostDescendants = 4096;
 
@@ -44,11 +44,11 @@ base::Result<DescendantNotes> DescendantNotes::create(const std::string& session
 }
 
 void DescendantNotes::begin(base::MonotonicTime now) {
-  pause_ = kFirstLook;
+  pause_ = kFirstPollDelay;
   next_ = now + pause_;
 }
 
-void DescendantNotes::look(base::MonotonicTime now) {
+void DescendantNotes::poll(base::MonotonicTime now) {
   if (now < next_) return;
   pause_ = std::min(pause_ * 2, kLongestPause);
   next_ = now + pause_;

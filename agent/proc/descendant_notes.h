@@ -31,9 +31,9 @@ class DescendantNotes {
 
   // A rank has started, so the next poll comes soon.
   void begin(base::MonotonicTime now);
-  base::MonotonicTime next_look() const { return next_; }
+  base::MonotonicTime next_poll() const { return next_; }
   // Polls if it is time. This costs some microseconds for each thread below this process.
-  void look(base::MonotonicTime now);
+  void poll(base::MonotonicTime now);
 
  private:
   explicit DescendantNotes(base::UniqueFd note) : note_(std::move(note)) {}

@@ -1,5 +1,5 @@
 // The environment scan's child. It runs in a copy of a process that may have threads. Read read_environments() first,
-// then look_at().
+// then scan_process().
 // It makes only these system calls, all raw: openat, newfstatat, read, write, close, close_range, getdents64,
 // getppid, prctl, exit_group.
 #include "agent/proc/environ_reader.h"
@@ -84,7 +84,7 @@ MUSTER_BARE std::size_t read_environ(EnvironReaderPlan* plan, const char* pid) {
   return size;
 }
 
-MUSTER_BARE void tell(EnvironReaderPlan* plan, ScanRecordKind kind, pid_t pid) {
+MUSTER_BARE void write_record(EnvironReaderPlan* plan, ScanRecordKind kind, pid_t pid) {
   plan->record.kind = kind;
   plan->record.pid = pid;
   const long n = raw_syscall(SYS_write, plan->output, raw_arg(&plan->record), sizeof plan->record);
@@ -105,9 +105,9 @@ MUSTER_BARE bool is_marker(const EnvironReaderPlan* plan, std::size_t at, std::s
   return fits && equals(plan->buffer + at, plan->marker, plan->marker_size);
 }
 
-MUSTER_BARE void look_at(EnvironReaderPlan* plan, const char* name, pid_t pid) {
+MUSTER_BARE void scan_process(EnvironReaderPlan* plan, const char* name, pid_t pid) {
   if (!is_ours(plan, name)) return;
-  *plan->looking_at = pid;
+  *plan->current_pid = pid;
   const std::size_t end = read_environ(plan, name);
   bool is_marked = false;
   plan->record.session_dir[0] = '\0';
@@ -128,7 +128,7 @@ MUSTER_BARE void look_at(EnvironReaderPlan* plan, const char* name, pid_t pid) {
     }
     at += size + 1;
   }
-  if (is_marked) tell(plan, ScanRecordKind::kMarked, pid);
+  if (is_marked) write_record(plan, ScanRecordKind::kMarked, pid);
   plan->record.session_dir[0] = '\0';
 }
 
@@ -160,11 +160,11 @@ MUSTER_BARE int read_environments(void* argument) {
     for (long at = 0; at < n;) {
       const auto* entry = reinterpret_cast<const KernelDirent*>(plan->names + at);
       const pid_t pid = parse_pid(entry->name);
-      if (pid > plan->after) look_at(plan, entry->name, pid);  // /proc lists pids in ascending order
+      if (pid > plan->after) scan_process(plan, entry->name, pid);  // /proc lists pids in ascending order
       at += entry->size;
     }
   }
-  if (directory >= 0) tell(plan, ScanRecordKind::kDone, 0);
+  if (directory >= 0) write_record(plan, ScanRecordKind::kDone, 0);
   while (true) raw_syscall(SYS_exit_group, 0);
 }
 

@@ -23,7 +23,7 @@ struct EnvironReaderPlan {
   std::size_t marker_size = 0;
   bool any_value = false;
   // In shared memory, so that the parent sees at which process the child hangs.
-  volatile pid_t* looking_at = nullptr;
+  volatile pid_t* current_pid = nullptr;
   uid_t uid = 0;     // processes of other users are not opened
   pid_t parent = 0;  // the child ends when this is no longer its parent
   pid_t after = 0;   // processes up to this pid were read before

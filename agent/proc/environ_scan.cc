@@ -41,7 +41,7 @@ class ScanBuffer {
   ScanBuffer(const ScanBuffer&) = delete;
   ScanBuffer& operator=(const ScanBuffer&) = delete;
   bool valid() const { return data_ != MAP_FAILED && shared_ != MAP_FAILED; }
-  volatile pid_t* looking_at() const { return static_cast<pid_t*>(shared_); }
+  volatile pid_t* current_pid() const { return static_cast<pid_t*>(shared_); }
   char* environ_part() const { return static_cast<char*>(data_); }
   char* name_part() const { return static_cast<char*>(data_) + kEnvironBytes; }
 
@@ -53,9 +53,9 @@ class ScanBuffer {
 enum class ReadEnd { kDone, kStuck, kOutOfTime, kFailed };
 
 // Reads the records of one child, until the child has finished or exceeds a limit.
-ReadEnd follow_child(int fd, pid_t child, const volatile pid_t* looking_at, const ScanLimits& limits,
+ReadEnd follow_child(int fd, pid_t child, const volatile pid_t* current_pid, const ScanLimits& limits,
                      Clock::time_point deadline, EnvironScan& scan) {
-  pid_t last_seen = *looking_at;
+  pid_t last_seen = *current_pid;
   while (true) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
     if (left.count() <= 0) return ReadEnd::kOutOfTime;
@@ -63,7 +63,7 @@ ReadEnd follow_child(int fd, pid_t child, const volatile pid_t* looking_at, cons
     const int ready = ::poll(&wanted, 1, static_cast<int>(std::min(left, limits.per_process).count()));
     if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0) {
-      const pid_t now_at = *looking_at;
+      const pid_t now_at = *current_pid;
       // A child that is ready to run is not stuck. It only has no processor at the moment.
       const auto info = read_process(child);
       const bool waits = !info || info->state != 'R';
@@ -101,7 +101,7 @@ base::Result<EnvironScan> scan_for(const std::string& marker, bool any_value, co
   if (!buffer.valid()) return base::errno_error(errno, "map a buffer for the scan");
   EnvironScan scan;
   EnvironReaderPlan plan;
-  plan.looking_at = buffer.looking_at();
+  plan.current_pid = buffer.current_pid();
   plan.uid = ::geteuid();
   plan.parent = ::getpid();
   plan.marker = marker.data();
@@ -117,10 +117,10 @@ base::Result<EnvironScan> scan_for(const std::string& marker, bool any_value, co
     plan.output = pipe.second.get();
     MUSTER_ASSIGN_OR_RETURN(const BareChild child, fork_bare(read_environments, &plan));
     pipe.second.reset();
-    const ReadEnd end = follow_child(pipe.first.get(), child.pid, plan.looking_at, limits, deadline, scan);
+    const ReadEnd end = follow_child(pipe.first.get(), child.pid, plan.current_pid, limits, deadline, scan);
     end_child(child);
     if (end == ReadEnd::kDone) return scan;
-    const pid_t hangs_at = *plan.looking_at;
+    const pid_t hangs_at = *plan.current_pid;
     if (end == ReadEnd::kFailed && hangs_at <= plan.after) {
       return base::error(base::Code::kUnavailable, "cannot read /proc");
     }

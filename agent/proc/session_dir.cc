@@ -350,9 +350,9 @@ base::Result<FoundSession> inspect_session(const std::string& path) {
   return found;
 }
 
-bool may_be_alive(const base::Result<FoundSession>& look) {
-  if (look.ok()) return look->is_alive;
-  return look.status().code() != base::Code::kNotFound && look.status().code() != base::Code::kFailedPrecondition;
+bool may_be_alive(const base::Result<FoundSession>& session) {
+  if (session.ok()) return session->is_alive;
+  return session.status().code() != base::Code::kNotFound && session.status().code() != base::Code::kFailedPrecondition;
 }
 
 bool may_be_living_session(const std::string& path, const std::string& job_id) {

@@ -77,7 +77,7 @@ std::string job_of_session(const std::string& path);
 // unknown whether agent or warden lives.
 base::Result<FoundSession> inspect_session(const std::string& path);
 // True unless the result of inspect_session() shows that agent and warden are gone.
-bool may_be_alive(const base::Result<FoundSession>& look);
+bool may_be_alive(const base::Result<FoundSession>& session);
 // The same for a session that a process of `job_id` names. False if no session of that job can have this path.
 bool may_be_living_session(const std::string& path, const std::string& job_id);
 // Removes the directory and the shared memory of the job's ranks (shared_memory_dir, mpich_memory.h). Removes

@@ -77,7 +77,7 @@ base::Result<std::vector<SocketMessage>> MessageSocket::receive() {
     if (!has_more) break;
   }
   std::vector<SocketMessage> messages;
-  MUSTER_RETURN_IF_ERROR(take_messages(messages));
+  MUSTER_RETURN_IF_ERROR(read_messages(messages));
   return messages;
 }
 
@@ -118,7 +118,7 @@ base::Result<bool> MessageSocket::receive_some() {
   return true;
 }
 
-base::Status MessageSocket::take_messages(std::vector<SocketMessage>& into) {
+base::Status MessageSocket::read_messages(std::vector<SocketMessage>& into) {
   std::size_t at = 0;
   while (incoming_.size() - at >= sizeof(Header)) {
     Header header;

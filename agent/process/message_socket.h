@@ -54,7 +54,7 @@ class MessageSocket {
   };
   base::Result<bool> send_some(Outgoing& message);
   base::Result<bool> receive_some();
-  base::Status take_messages(std::vector<SocketMessage>& into);
+  base::Status read_messages(std::vector<SocketMessage>& into);
 
   base::UniqueFd socket_;
   std::size_t max_payload_;

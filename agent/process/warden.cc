@@ -278,9 +278,9 @@ base::Status Warden::close() {
   if (state_->is_closed) return base::ok_status();
   if (!state_->is_gone) {
     begin_close();
-    const base::Status told = state_->flush();
+    const base::Status flushed = state_->flush();
     pollfd wanted{state_->socket.fd(), POLLOUT, 0};
-    while (told.ok() && state_->socket.wants_to_write() && ::poll(&wanted, 1, 1000) > 0) {
+    while (flushed.ok() && state_->socket.wants_to_write() && ::poll(&wanted, 1, 1000) > 0) {
       if (!state_->flush().ok()) break;
     }
   }

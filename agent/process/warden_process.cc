@@ -317,7 +317,7 @@ int WardenProcess::poll_timeout(Time now) const {
   const auto consider = [&next](Time time) { next = next ? std::min(*next, time) : time; };
   if (phase_ == Phase::kStopping) consider(ranks_.empty() ? std::min(deadline_, now + kTick) : deadline_);
   if (phase_ == Phase::kFinishing) consider(std::min(deadline_, now + kTick));
-  if (descendants_ != nullptr && !ranks_.empty()) consider(descendants_->next_look());
+  if (descendants_ != nullptr && !ranks_.empty()) consider(descendants_->next_poll());
   const auto lease = lease_.get();
   if (lease && lease != expired_lease_) consider(*lease + setup_.lease_margin);
   if (!next) return -1;
@@ -329,7 +329,7 @@ void WardenProcess::check_deadlines() {
   const Time now = now_time();
   check_agent(now);
   check_lease(now);
-  if (descendants_ != nullptr && !ranks_.empty()) descendants_->look(now);
+  if (descendants_ != nullptr && !ranks_.empty()) descendants_->poll(now);
   const bool is_over = (phase_ == Phase::kStopping && (now >= deadline_ || rank_groups_are_gone())) ||
                        (phase_ == Phase::kFinishing && (now >= deadline_ || container_->is_empty()));
   if (!is_over) return;

@@ -28,7 +28,7 @@ Queue& queue() {
   return one;
 }
 
-int take_next() {
+int accept_next() {
   Queue& all = queue();
   const std::lock_guard lock(all.mutex);
   ++all.rings;
@@ -84,7 +84,7 @@ int accept_next(int listening, int flags) {
   const long bell = ::syscall(SYS_accept4, listening, nullptr, nullptr, flags | SOCK_CLOEXEC);
   if (bell < 0) return -1;
   ::close(static_cast<int>(bell));
-  return take_next();
+  return accept_next();
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 //
 //   muster-pmix FD    FD is a socket to the agent; its messages are in agent/pmix/messages.h
 //
-// Read Helper::run() first, then Helper::tell() and the on() functions, one for each command of the agent.
+// Read Helper::run() first, then Helper::report() and the on() functions, one for each command of the agent.
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -66,8 +66,8 @@ class Helper {
   base::Status run() {
     while (true) {
       MUSTER_RETURN_IF_ERROR(agent_.flush());
-      const short wish = agent_.wants_to_write() ? POLLIN | POLLOUT : POLLIN;
-      pollfd events[] = {{agent_.fd(), wish, 0}, {tasks_.fd(), POLLIN, 0}};
+      const short events_wanted = agent_.wants_to_write() ? POLLIN | POLLOUT : POLLIN;
+      pollfd events[] = {{agent_.fd(), events_wanted, 0}, {tasks_.fd(), POLLIN, 0}};
       if (::poll(events, 2, -1) < 0 && errno != EINTR) return base::errno_error(errno, "wait for the agent");
       if (events[1].revents != 0) tasks_.run();
       if (events[0].revents == 0) continue;
@@ -81,7 +81,7 @@ class Helper {
   // Returns only when the event is written. The rank that waits for the answer may end right afterwards, and the
   // agent judges it by what it has read.
   // The agent always reads. run() notices if the agent is lost.
-  void tell(const Event& event) {
+  void report(const Event& event) {
     agent_.send(encode(event));
     while (agent_.flush().ok() && agent_.wants_to_write()) {
       pollfd room{agent_.fd(), POLLOUT, 0};
@@ -99,8 +99,8 @@ class Helper {
   base::Status on(const BeginServer& begin, Fds&) {
     auto server = Server::start(
         begin, [this](std::function<void()> task) { tasks_.post(std::move(task)); },
-        [this](const Event& event) { tell(event); });
-    tell(Ready{server.status().message(), server.ok() ? (*server)->version() : ""});
+        [this](const Event& event) { report(event); });
+    report(Ready{server.status().message(), server.ok() ? (*server)->version() : ""});
     if (server.ok()) server_ = std::move(*server);
     return base::ok_status();
   }
@@ -108,7 +108,7 @@ class Helper {
   base::Status on(const Placement& placement, Fds&) {
     if (!server_) return base::ok_status();
     const base::Status placed = server_->place(placement);
-    if (!placed.ok()) tell(Ready{placed.message(), server_->version()});
+    if (!placed.ok()) report(Ready{placed.message(), server_->version()});
     return base::ok_status();
   }
 
@@ -117,7 +117,7 @@ class Helper {
     for (base::UniqueFd& fd : fds) {
       if (!server_) continue;
       const base::Status served = server_->serve(std::move(fd));
-      if (!served.ok()) tell(Ready{served.message(), server_->version()});
+      if (!served.ok()) report(Ready{served.message(), server_->version()});
     }
     return base::ok_status();
   }
@@ -138,7 +138,7 @@ class Helper {
   }
 
   base::Status on(const AddWorld& world, Fds&) {
-    if (server_) tell(WorldAdded{world.first, server_->add(world).message()});
+    if (server_) report(WorldAdded{world.first, server_->add(world).message()});
     return base::ok_status();
   }
 

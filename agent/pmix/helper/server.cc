@@ -96,7 +96,7 @@ SpawnProgram program_of(const pmix_app_t& app) {
 }
 
 // Reads what MPI_Info says about the spawned processes: names of hosts, and the directory.
-void take_directives(const pmix_info_t* info, std::size_t count, SpawnProgram& program) {
+void read_directives(const pmix_info_t* info, std::size_t count, SpawnProgram& program) {
   for (std::size_t i = 0; i < count; ++i) {
     const std::string key = text_of_key(info[i].key);
     const pmix_value_t& value = info[i].value;
@@ -128,19 +128,19 @@ std::string digest(const std::string& text) {
 struct Server::Callbacks {
   // Reports to the agent. Callbacks that must answer do so after this, so the agent has the report before the rank
   // can end.
-  template <typename Told>
-  static void tell(const pmix_proc_t& proc, Told told) {
-    the_server->post_([proc, told]() mutable {
+  template <typename Report>
+  static void report(const pmix_proc_t& proc, Report report) {
+    the_server->post_([proc, report]() mutable {
       const auto number = the_server->number_of(proc);
       if (!number) return;
-      told.rank = *number;
-      the_server->send_(told);
+      report.rank = *number;
+      the_server->send_(report);
     });
   }
 
   static pmix_status_t connected(const pmix_proc_t* proc, void*, pmix_info_t*, std::size_t, pmix_op_cbfunc_t done,
                                  void* context) {
-    tell(*proc, RankConnected{});
+    report(*proc, RankConnected{});
     // libpmix passes null since 4.2.
     if (done == nullptr) return PMIX_OPERATION_SUCCEEDED;
     the_server->answer_later(done, context);
@@ -148,14 +148,14 @@ struct Server::Callbacks {
   }
 
   static pmix_status_t finalized(const pmix_proc_t* proc, void*, pmix_op_cbfunc_t done, void* context) {
-    tell(*proc, RankFinalized{});
+    report(*proc, RankFinalized{});
     the_server->answer_later(done, context);
     return PMIX_SUCCESS;
   }
 
   static pmix_status_t aborted(const pmix_proc_t* proc, void*, int status, const char*, pmix_proc_t*, std::size_t,
                                pmix_op_cbfunc_t done, void* context) {
-    tell(*proc, RankAborted{.rank = 0, .code = status});
+    report(*proc, RankAborted{.rank = 0, .code = status});
     the_server->answer_later(done, context);
     return PMIX_SUCCESS;
   }
@@ -197,8 +197,8 @@ struct Server::Callbacks {
     SpawnWanted asked{.rank = *number};
     for (std::size_t i = 0; i < count; ++i) {
       SpawnProgram program = program_of(apps[i]);
-      take_directives(info, info_count, program);
-      take_directives(apps[i].info, apps[i].ninfo, program);
+      read_directives(info, info_count, program);
+      read_directives(apps[i].info, apps[i].ninfo, program);
       asked.programs.push_back(std::move(program));
     }
     the_server->post_([asked = std::move(asked), done, context]() mutable {
@@ -306,7 +306,7 @@ struct Server::Callbacks {
         text += printable_text(value.data.string);
       }
     }
-    if (!text.empty()) tell(*client, RankText{.rank = 0, .text = std::move(text)});
+    if (!text.empty()) report(*client, RankText{.rank = 0, .text = std::move(text)});
     if (done != nullptr) the_server->answer_later(done, context);
   }
 
@@ -377,8 +377,8 @@ base::Result<std::uint16_t> Server::find_port() const {
   pmix_proc_t nobody{};
   begin_.nspace.copy(nobody.nspace, sizeof nobody.nspace - 1);
   char** environment = nullptr;
-  const pmix_status_t told = library_.setup_fork(&nobody, &environment);
-  if (told != PMIX_SUCCESS) return base::error(base::Code::kInternal, "it has no port: {}", text_of(told));
+  const pmix_status_t status = library_.setup_fork(&nobody, &environment);
+  if (status != PMIX_SUCCESS) return base::error(base::Code::kInternal, "it has no port: {}", text_of(status));
   for (char** entry = environment; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const auto begin = text.find("tcp4://127.");
