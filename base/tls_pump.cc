@@ -33,10 +33,10 @@ bool TlsPump::step() {
     has_more_ = to_remote();
     has_more_ = to_local() || has_more_;
   }
-  look_for_hang_up();
+  check_for_hang_up();
   if (is_remote_gone_) return !incoming_.empty() && !is_local_gone_;
-  if (is_local_gone_ && has_said_end_) return false;
-  return !(has_said_end_ && has_passed_end_);
+  if (is_local_gone_ && has_sent_end_) return false;
+  return !(has_sent_end_ && has_passed_end_);
 }
 
 bool TlsPump::to_remote() {
@@ -49,8 +49,8 @@ bool TlsPump::to_remote() {
     has_local_ended_ = count == 0 || (count < 0 && failure != EAGAIN && failure != EINTR);
   }
   if (outgoing_.empty()) {
-    if (!has_local_ended_ || has_said_end_) return false;
-    has_said_end_ = true;
+    if (!has_local_ended_ || has_sent_end_) return false;
+    has_sent_end_ = true;
     stream_.close_notify();
     return true;
   }
@@ -89,7 +89,7 @@ bool TlsPump::to_local() {
   return true;
 }
 
-void TlsPump::look_for_hang_up() {
+void TlsPump::check_for_hang_up() {
   if (!has_local_ended_ || is_local_gone_) return;
   pollfd local{local_.get(), 0, 0};
   is_local_gone_ = ::poll(&local, 1, 0) > 0 && (local.revents & (POLLHUP | POLLERR)) != 0;

@@ -36,7 +36,7 @@ class TlsPump {
   bool to_remote();
   bool to_local();
   void read_remote();
-  void look_for_hang_up();
+  void check_for_hang_up();
 
   TlsStream stream_;
   UniqueFd local_;
@@ -46,7 +46,7 @@ class TlsPump {
   bool is_local_gone_ = false;  // the reader has closed it
   bool has_remote_ended_ = false;
   bool is_remote_gone_ = false;
-  bool has_said_end_ = false;    // sent to the remote side
+  bool has_sent_end_ = false;    // sent to the remote side
   bool has_passed_end_ = false;  // passed to the local side
   bool wants_to_write_ = false;  // the connection accepts no more bytes now
   bool has_more_ = false;

@@ -71,12 +71,12 @@ class Walk {
     at_.reset(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!at_.valid()) return errno_error(errno, "open the folder /");
     shown_.clear();
-    return look_at_place();
+    return check_place();
   }
 
-  Status look_at_place() {
+  Status check_place() {
     struct stat info {};
-    if (::fstat(at_.get(), &info) != 0) return errno_error(errno, fmt::format("look at {}", printable(shown())));
+    if (::fstat(at_.get(), &info) != 0) return errno_error(errno, fmt::format("inspect {}", printable(shown())));
     is_for_everyone_ = (info.st_mode & kOthersWrite) != 0;
     if (!rule_.needs_sticky || !is_for_everyone_ || (info.st_mode & S_ISVTX) != 0) return ok_status();
     return error(Code::kPermissionDenied,
@@ -106,18 +106,18 @@ class Walk {
       }
     }
     struct stat info {};
-    if (::fstat(next.get(), &info) != 0) return errno_error(errno, fmt::format("look at {}", printable(path)));
+    if (::fstat(next.get(), &info) != 0) return errno_error(errno, fmt::format("inspect {}", printable(path)));
     if (name != "..") MUSTER_RETURN_IF_ERROR(check_place_of(info, path));
     at_ = std::move(next);
     shown_ = name == ".." ? shown_.substr(0, shown_.rfind('/')) : path;
-    return look_at_place();
+    return check_place();
   }
 
   Status follow(const std::string& name, const std::string& path) {
     const UniqueFd link(::openat(at_.get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     struct stat info {};
     if (!link.valid() || ::fstat(link.get(), &info) != 0) {
-      return errno_error(errno, fmt::format("look at {}", printable(path)));
+      return errno_error(errno, fmt::format("inspect {}", printable(path)));
     }
     if (!S_ISLNK(info.st_mode)) {
       return error(Code::kFailedPrecondition, "make the folder {}: something else has this name", printable(path));

@@ -62,7 +62,7 @@ class TreeBuilder final : public YAML::EventHandler {
     node.line = mark.line + 1;
     node.column = mark.column + 1;
     if (!stack_.empty() && expects_key()) {
-      take_key(mark, node);
+      read_key(mark, node);
     } else {
       put(std::move(node));
     }
@@ -70,7 +70,7 @@ class TreeBuilder final : public YAML::EventHandler {
 
   bool expects_key() const { return stack_.back().node.kind == YamlNode::Kind::kMap && !stack_.back().key; }
 
-  void take_key(const YAML::Mark& mark, const YamlNode& node) {
+  void read_key(const YAML::Mark& mark, const YamlNode& node) {
     Open& map = stack_.back();
     if (node.kind != YamlNode::Kind::kScalar) {
       fail(mark, "a key is missing");
