@@ -1,5 +1,5 @@
 // All of Mux: the frames of the channel and the thread that carries them.
-// Read run() and turn() first, then take_frame(); the read_ and write_ functions each serve one descriptor.
+// Read run() and turn() first, then handle_frame(); the read_ and write_ functions each serve one descriptor.
 #include "proto/channel_mux.h"
 
 #include <poll.h>
@@ -110,7 +110,7 @@ class Mux::Worker {
   base::Result<bool> turn();  // false after stop() or a clean end of the channel
   void add_poll_entries();
   base::Status read_channel();
-  base::Status take_frame(const MuxFrame& frame);
+  base::Status handle_frame(const MuxFrame& frame);
   void read_locals();
   void read_local(std::uint8_t index);
   void write_local(std::uint8_t index);
@@ -212,14 +212,14 @@ base::Status Mux::Worker::read_channel() {
   for (;;) {
     MUSTER_ASSIGN_OR_RETURN(const MuxParse parse, parse_mux_frame(rest, streams_.size()));
     if (!parse.is_complete) break;
-    MUSTER_RETURN_IF_ERROR(take_frame(parse.frame));
+    MUSTER_RETURN_IF_ERROR(handle_frame(parse.frame));
     rest.remove_prefix(parse.size);
   }
   received_.erase(0, received_.size() - rest.size());
   return base::ok_status();
 }
 
-base::Status Mux::Worker::take_frame(const MuxFrame& frame) {
+base::Status Mux::Worker::handle_frame(const MuxFrame& frame) {
   Stream& stream = streams_[frame.stream];
   switch (frame.kind) {
     case MuxKind::kData:

@@ -454,31 +454,31 @@ base::Result<model::JobSpec> job_spec_of(const v1::JobSpec& spec) {
 }
 
 base::Result<LaunchRequests> launch_requests_of(const v1::JobSpec& spec) {
-  LaunchRequests wishes;
+  LaunchRequests requests;
   std::string_view contain;
   MUSTER_RETURN_IF_ERROR(read_choice("spec.contain", spec.contain(), kContainments, contain));
-  wishes.contain = contain;
+  requests.contain = contain;
   if (!v1::OnLauncherLoss_IsValid(spec.on_launcher_loss())) {
     return bad("spec.on_launcher_loss", "unknown value {}", static_cast<int>(spec.on_launcher_loss()));
   }
-  wishes.hold = spec.on_launcher_loss() != v1::ON_LAUNCHER_LOSS_KILL;
+  requests.hold = spec.on_launcher_loss() != v1::ON_LAUNCHER_LOSS_KILL;
   if (spec.has_deadline()) {
     const Timestamp& time = spec.deadline();
     constexpr std::int64_t kYear2200 = 7'258'118'400;
     if (time.seconds() < 0 || time.seconds() > kYear2200 || time.nanos() < 0 || time.nanos() > 999'999'999) {
       return bad("spec.deadline", "must be between 1970 and 2200");
     }
-    wishes.deadline = base::WallTime(std::chrono::duration_cast<base::WallTime::duration>(
+    requests.deadline = base::WallTime(std::chrono::duration_cast<base::WallTime::duration>(
         std::chrono::seconds(time.seconds()) + std::chrono::nanoseconds(time.nanos())));
   }
-  return wishes;
+  return requests;
 }
 
 base::Result<Submission> submission_of(const v1::SubmitRequest& request) {
   if (!request.has_spec()) return bad("spec", "is missing");
   Submission submission;
   MUSTER_ASSIGN_OR_RETURN(submission.job, job_spec_of(request.spec()));
-  MUSTER_ASSIGN_OR_RETURN(submission.wishes, launch_requests_of(request.spec()));
+  MUSTER_ASSIGN_OR_RETURN(submission.requests, launch_requests_of(request.spec()));
   MUSTER_RETURN_IF_ERROR(check_people(request));
   MUSTER_RETURN_IF_ERROR(read_environment(request, submission.job));
   if (request.has_retention()) {

@@ -26,7 +26,7 @@ struct LaunchRequests {
 
 struct Submission {
   model::JobSpec job;  // its environment is exactly the request's variables
-  LaunchRequests wishes;
+  LaunchRequests requests;
   std::chrono::seconds retention{std::chrono::hours(24 * 7)};
 };
 

@@ -74,7 +74,7 @@ void JobManager::admitted(JobAdmission::Admitted job, std::uint64_t number) {
                .size = job.need.ranks(),
                .retention = job.submission.retention,
                .roles = model::role_ranks(job.submission.job.roles)};
-  enqueue(std::move(open), job.request.priority(), number, std::move(job.need), job.submission.wishes.deadline);
+  enqueue(std::move(open), job.request.priority(), number, std::move(job.need), job.submission.requests.deadline);
 }
 
 void JobManager::enqueue(OpenJob job, int priority, std::uint64_t number, JobNeed need,
@@ -168,7 +168,7 @@ void JobManager::launched(const base::JobId& id, const base::Result<proto::Submi
     job->running->start_failed(submission.status());
     return;
   }
-  job->running->start(submission->job, submission->wishes);
+  job->running->start(submission->job, submission->requests);
 }
 
 // ------------------------------------------------------------------------------------------------ end

@@ -50,7 +50,7 @@ base::Status JobManager::let_wait(StoreReader& reader, const StoredJob& stored, 
               .size = spec.size(),
               .retention = submission.retention,
               .roles = model::role_ranks(submission.job.roles)};
-  enqueue(std::move(job), stored.priority, next_number_++, std::move(need), submission.wishes.deadline);
+  enqueue(std::move(job), stored.priority, next_number_++, std::move(need), submission.requests.deadline);
   return base::ok_status();
 }
 
@@ -69,12 +69,12 @@ base::Status JobManager::resume_running(StoreReader& reader, const StoredJob& st
       jobs_
           .insert_or_assign(stored.id, OpenJob{.id = stored.id, .size = spec.size(), .retention = submission.retention})
           .first->second;
-  job.deadline = deadline_timer(stored.id, submission.wishes.deadline);
+  job.deadline = deadline_timer(stored.id, submission.requests.deadline);
   job.need = need_of(submission.job, spec.size());
   job.has_run = stored.state != model::JobState::kStarting || !resumed.ranks.empty();
   hosts_.acquire(resumed.recovery.placement);
   job.running = std::make_unique<RunningJob>(surroundings_, std::move(resumed), owner_of(stored.id));
-  job.running->start(submission.job, submission.wishes);
+  job.running->start(submission.job, submission.requests);
   return base::ok_status();
 }
 

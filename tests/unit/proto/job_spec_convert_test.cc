@@ -36,9 +36,9 @@ TEST(JobSpecConvert, WhatIsNotSaidHasItsDefault) {
   EXPECT_EQ(job.role, "default");
   EXPECT_TRUE(job.environment.only_named);
   EXPECT_EQ(submission->retention, std::chrono::hours(24 * 7));
-  EXPECT_EQ(submission->wishes.contain, "auto");
-  EXPECT_TRUE(submission->wishes.hold);
-  EXPECT_FALSE(submission->wishes.deadline.has_value());
+  EXPECT_EQ(submission->requests.contain, "auto");
+  EXPECT_TRUE(submission->requests.hold);
+  EXPECT_FALSE(submission->requests.deadline.has_value());
 }
 
 model::JobSpec full_job() {
@@ -127,11 +127,11 @@ TEST(JobSpecConvert, WishesAreRead) {
   spec.set_contain("pidns");
   spec.set_on_launcher_loss(v1::ON_LAUNCHER_LOSS_KILL);
   spec.mutable_deadline()->set_seconds(1'700'000'000);
-  const auto wishes = launch_requests_of(spec);
-  ASSERT_TRUE(wishes.ok()) << wishes.status();
-  EXPECT_EQ(wishes->contain, "pidns");
-  EXPECT_FALSE(wishes->hold);
-  EXPECT_EQ(wishes->deadline, base::WallTime(std::chrono::seconds(1'700'000'000)));
+  const auto requests = launch_requests_of(spec);
+  ASSERT_TRUE(requests.ok()) << requests.status();
+  EXPECT_EQ(requests->contain, "pidns");
+  EXPECT_FALSE(requests->hold);
+  EXPECT_EQ(requests->deadline, base::WallTime(std::chrono::seconds(1'700'000'000)));
 }
 
 struct Mistake {
