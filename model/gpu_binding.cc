@@ -1,5 +1,5 @@
 // Deals GPUs to ranks, near their cores, and makes the mask variables.
-// Read bind_node() at the end first, then dealt_order() with Dealer, then give_gpus() and mask_variables().
+// Read bind_node() at the end first, then dealt_order() with Dealer, then assign_gpus() and mask_variables().
 #include "model/gpu_binding.h"
 
 #include <algorithm>
@@ -152,8 +152,8 @@ std::vector<std::string> common_list(const std::vector<VisibleGpu>& dealt, std::
 
 // Gives local rank i the i-th group of `each` devices of `dealt`. The rank sees only its group, or with `sees_all` all
 // of them.
-void give_gpus(const std::vector<VisibleGpu>& dealt, const GpuChoice& choice, std::size_t each, bool sees_all,
-               const GpuMasks& masks, NodeBinding& binding) {
+void assign_gpus(const std::vector<VisibleGpu>& dealt, const GpuChoice& choice, std::size_t each, bool sees_all,
+                 const GpuMasks& masks, NodeBinding& binding) {
   const std::size_t ranks = binding.gpus.size();
   const std::size_t groups = dealt.size() / each;
   const bool by_index = std::ranges::any_of(dealt, is_by_index);
@@ -214,10 +214,10 @@ int count_gpus(const NodeShape& node, const GpuMasks& job_masks) {
   return most.ok() ? *most : 0;
 }
 
-base::Result<int> most_ranks(const NodeShape& given_node, const Pinning& given_pinning, const GpuMasks& job_masks) {
-  const NodeShape node = with_described_gpus(given_node, given_pinning);
+base::Result<int> most_ranks(const NodeShape& whole_node, const Pinning& job_pinning, const GpuMasks& job_masks) {
+  const NodeShape node = with_described_gpus(whole_node, job_pinning);
   const GpuMasks masks = masks_in_force(node, job_masks);
-  Pinning pinning = given_pinning;
+  Pinning pinning = job_pinning;
   pinning.share_gpu = false;  // each rank has its own
   // Ranks whose masks Muster does not set use GPUs, too.
   const auto is_intel = [](const GpuShape& gpu) { return gpu.vendor == GpuVendor::kIntel; };
@@ -265,23 +265,23 @@ std::vector<std::pair<std::string, std::string>> mask_variables(GpuVendor vendor
   return variables;
 }
 
-base::Result<std::vector<std::string>> devices_of_job(const NodeShape& given_node, const Pinning& pinning,
+base::Result<std::vector<std::string>> devices_of_job(const NodeShape& whole_node, const Pinning& pinning,
                                                       const GpuMasks& job_masks) {
   std::vector<std::string> ids;
   if (pinning.gpu_bind == GpuBind::kNone) return ids;
   // This is called often, so copy the node only if something is added.
   const std::optional<NodeShape> described =
-      pinning.gpus > 0 ? std::optional(with_described_gpus(given_node, pinning)) : std::nullopt;
-  const NodeShape& node = described ? *described : given_node;
+      pinning.gpus > 0 ? std::optional(with_described_gpus(whole_node, pinning)) : std::nullopt;
+  const NodeShape& node = described ? *described : whole_node;
   MUSTER_ASSIGN_OR_RETURN(const GpuChoice choice, choose_gpus(node, pinning, masks_in_force(node, job_masks)));
   for (const VisibleGpu& device : choice.list) ids.push_back(device_id(choice.vendor, device));
   return ids;
 }
 
-base::Result<NodeBinding> bind_node(const NodeShape& given_node, int local_size, const Pinning& pinning,
+base::Result<NodeBinding> bind_node(const NodeShape& whole_node, int local_size, const Pinning& pinning,
                                     const GpuMasks& job_masks, const std::set<std::string>* allowed,
                                     const std::vector<RankBinding>* cores) {
-  const NodeShape node = with_described_gpus(given_node, pinning);
+  const NodeShape node = with_described_gpus(whole_node, pinning);
   const GpuMasks masks = masks_in_force(node, job_masks);
   const auto ranks = static_cast<std::size_t>(std::max(local_size, 0));
   // Choose GPUs before cores. A site has as many CPU lists as GPUs. If there are too many ranks for both, the error
@@ -312,8 +312,8 @@ base::Result<NodeBinding> bind_node(const NodeShape& given_node, int local_size,
   const bool is_order = pinning.gpu_bind == GpuBind::kOrder;
   const bool is_parts = has_parts(choice.list);
   const bool is_nearest = pinning.gpu_order == GpuOrder::kNearest;
-  give_gpus(is_nearest ? dealt_order(node, choice.list, each, binding.cores) : choice.list, choice, each,
-            is_order && !is_parts, masks, binding);
+  assign_gpus(is_nearest ? dealt_order(node, choice.list, each, binding.cores) : choice.list, choice, each,
+              is_order && !is_parts, masks, binding);
   binding.remark = is_order && is_parts && ranks > 1 ? kPartsRemark : choice.remark;
   return binding;
 }

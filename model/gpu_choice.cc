@@ -31,19 +31,19 @@ std::string devices_word(std::size_t count, const char* noun) {
 
 // Such as "CUDA_VISIBLE_DEVICES is 'all'". Messages may show masks, because they hold no secrets as other variables may
 // (docs/adr/0026).
-std::string is_said(const char* name, const std::string& mask) {
+std::string mask_text(const char* name, const std::string& mask) {
   const std::string shown = base::printable(mask.substr(0, kMostShown));
   return fmt::format("{} is '{}{}'", name, shown, mask.size() > kMostShown ? "…" : "");
 }
 
 // How CUDA and ROCr express no device, and what Slurm sets for a step without GPUs.
-bool says_none(const std::string& mask) {
+bool means_none(const std::string& mask) {
   return mask.empty() || mask == "-1" || mask == "NoDevFiles";
 }
 
 void hide(const char* name, const std::string& mask, const std::string& of, GpuChoice& choice) {
-  choice.hidden_by = fmt::format("{}, which leaves none of {}", is_said(name, mask), of);
-  choice.is_meant = says_none(mask);
+  choice.hidden_by = fmt::format("{}, which leaves none of {}", mask_text(name, mask), of);
+  choice.is_meant = means_none(mask);
 }
 
 GpuChoice nvidia_choice(const NodeShape& node, const GpuMasks& masks) {
@@ -55,7 +55,7 @@ GpuChoice nvidia_choice(const NodeShape& node, const GpuMasks& masks) {
     choice.remark = fmt::format(
         "{}, and its GPUs differ: CUDA numbers them by speed, so ranks get the numbers in this order, whatever GPU is "
         "near (with CUDA_DEVICE_ORDER=PCI_BUS_ID the numbers are those of nvidia-smi)",
-        is_said("CUDA_VISIBLE_DEVICES", *masks.cuda));
+        mask_text("CUDA_VISIBLE_DEVICES", *masks.cuda));
   }
   if (!choice.list.empty()) return choice;
   const auto count = static_cast<std::size_t>(count_of(node, GpuVendor::kNvidia));
@@ -145,16 +145,16 @@ base::Status check_enough(std::size_t ranks, std::size_t devices, std::size_t ea
 
 // If ranks should have GPUs of their own, having none is an error, unless the host has none.
 base::Status check_none(const GpuChoice& choice, const Pinning& pinning) {
-  const std::string wish = pinning.gpus_per_rank > 0 ? fmt::format("--gpus-per-rank {}", pinning.gpus_per_rank)
-                                                     : std::string("--gpu-bind one");
+  const std::string option = pinning.gpus_per_rank > 0 ? fmt::format("--gpus-per-rank {}", pinning.gpus_per_rank)
+                                                       : std::string("--gpu-bind one");
   if (pinning.gpus_per_rank == 0 && (pinning.gpu_bind == GpuBind::kOrder || choice.hidden_by.empty())) {
     return base::ok_status();
   }
   if (choice.hidden_by.empty()) {
     return error(Code::kInvalidArgument,
-                 "{}: that host shows no GPU that ranks can use; muster doctor shows what it has", wish);
+                 "{}: that host shows no GPU that ranks can use; muster doctor shows what it has", option);
   }
-  return error(Code::kInvalidArgument, "{}: {} (--gpu-bind none if the ranks need none)", wish, choice.hidden_by);
+  return error(Code::kInvalidArgument, "{}: {} (--gpu-bind none if the ranks need none)", option, choice.hidden_by);
 }
 
 }  // namespace

@@ -133,21 +133,21 @@ struct Chosen {
   std::vector<std::size_t> without_gpus;   // only ranks to which GPUs are dealt
 };
 
-Result<Chosen> choose(const NodeShape& node, std::span<const RankRequest> wishes, const GpuMasks& masks) {
+Result<Chosen> choose(const NodeShape& node, std::span<const RankRequest> requests, const GpuMasks& masks) {
   Chosen chosen;
-  chosen.binding.cores.resize(wishes.size());
-  chosen.binding.gpus.resize(wishes.size());
-  const bool is_any_gpu = std::ranges::any_of(wishes, &RankRequest::has_gpus);
+  chosen.binding.cores.resize(requests.size());
+  chosen.binding.gpus.resize(requests.size());
+  const bool is_any_gpu = std::ranges::any_of(requests, &RankRequest::has_gpus);
   const std::vector<Device> devices = is_any_gpu ? all_devices(node, masks) : std::vector<Device>();
-  for (std::size_t rank = 0; rank < wishes.size(); ++rank) {
-    const RankPlace* const place = wishes[rank].place;
-    if (wishes[rank].has_cpus()) {
+  for (std::size_t rank = 0; rank < requests.size(); ++rank) {
+    const RankPlace* const place = requests[rank].place;
+    if (requests[rank].has_cpus()) {
       chosen.binding.cores[rank] = chosen_cores(node, place->cpus);
       chosen.cpus.insert(chosen.cpus.end(), place->cpus.begin(), place->cpus.end());
     } else {
       chosen.without_cores.push_back(rank);
     }
-    if (!wishes[rank].has_gpus()) continue;
+    if (!requests[rank].has_gpus()) continue;
     MUSTER_ASSIGN_OR_RETURN(chosen.binding.gpus[rank], chosen_gpus(node, *place, devices, masks_in_force(node, masks)));
     const auto& own = chosen.binding.gpus[rank].devices;
     chosen.devices.insert(chosen.devices.end(), own.begin(), own.end());
@@ -171,7 +171,7 @@ bool is_any_of(const NodeShape& node, const std::string& id, const std::vector<s
   return std::ranges::any_of(devices, [&](const std::string& other) { return may_be_same_device(node, id, other); });
 }
 
-void take_gpus(NodeBinding dealt, Chosen& chosen) {
+void add_dealt_gpus(NodeBinding dealt, Chosen& chosen) {
   for (std::size_t i = 0; i < chosen.without_gpus.size(); ++i) {
     chosen.binding.gpus[chosen.without_gpus[i]] = std::move(dealt.gpus[i]);
   }
@@ -198,14 +198,14 @@ base::Status deal_rest(const NodeShape& whole, const NodeShape& node, const Pinn
     for (std::size_t i = 0; i < chosen.without_cores.size(); ++i) {
       chosen.binding.cores[chosen.without_cores[i]] = std::move(dealt.cores[i]);
     }
-    if (is_together) take_gpus(std::move(dealt), chosen);
+    if (is_together) add_dealt_gpus(std::move(dealt), chosen);
   }
   if (is_together || chosen.without_gpus.empty()) return base::ok_status();
   std::vector<RankBinding> cores;
   for (const std::size_t rank : chosen.without_gpus) cores.push_back(chosen.binding.cores[rank]);
   MUSTER_ASSIGN_OR_RETURN(NodeBinding dealt,
                           bind_node(whole, static_cast<int>(cores.size()), pinning, masks, allowed, &cores));
-  take_gpus(std::move(dealt), chosen);
+  add_dealt_gpus(std::move(dealt), chosen);
   return base::ok_status();
 }
 
@@ -231,47 +231,47 @@ base::Status check_left(const NodeShape& node, const Pinning& pinning, const Gpu
 }  // namespace
 
 std::vector<RoleMasks> role_masks(const std::vector<Role>& roles, const base::Environment& launcher) {
-  std::vector<RoleMasks> said;
+  std::vector<RoleMasks> masks;
   int first = 0;
   for (const Role& role : roles) {
     RoleMasks own{.first = first, .count = role.np};
     first += role.np;
     set_gpu_masks(exported_variables(launcher, {.named = role.environment, .only_named = true}, false), own.masks);
-    if (own.masks != GpuMasks()) said.push_back(std::move(own));
+    if (own.masks != GpuMasks()) masks.push_back(std::move(own));
   }
-  return said;
+  return masks;
 }
 
 std::vector<RankRequest> requests_on(std::span<const RankPlace> places, std::span<const RoleMasks> roles,
                                      const PlacedHost& host) {
-  std::vector<RankRequest> wishes;
+  std::vector<RankRequest> requests;
   for (const PlacedRank& rank : host.ranks) {
-    RankRequest& wish = wishes.emplace_back();
+    RankRequest& request = requests.emplace_back();
     const auto number = static_cast<std::size_t>(rank.rank);
-    if (number < places.size()) wish.place = &places[number];
+    if (number < places.size()) request.place = &places[number];
     for (const RoleMasks& role : roles) {
-      if (rank.rank >= role.first && rank.rank < role.first + role.count) wish.masks = &role.masks;
+      if (rank.rank >= role.first && rank.rank < role.first + role.count) request.masks = &role.masks;
     }
   }
-  return wishes;
+  return requests;
 }
 
 namespace {
 
 // The GPUs that a rank sees because of its role's masks, whatever it is dealt. nullopt if its role sets none. AMD's HIP
 // masks count within what is dealt and say nothing of other GPUs. But they may leave no GPU.
-std::optional<RankGpus> gpus_of_role(const NodeShape& given_node, const Pinning& pinning, const GpuMasks& job_masks,
+std::optional<RankGpus> gpus_of_role(const NodeShape& whole_node, const Pinning& pinning, const GpuMasks& job_masks,
                                      const GpuMasks& role) {
-  const NodeShape node = with_described_gpus(given_node, pinning);
+  const NodeShape node = with_described_gpus(whole_node, pinning);
   GpuMasks masks = masks_in_force(node, job_masks);
   set_gpu_masks(gpu_mask_variables(role), masks);
   const auto choice = choose_gpus(node, {.gpu_bind = pinning.gpu_bind}, masks);
   if (!choice.ok()) return std::nullopt;
   const bool is_none = choice->list.empty() && (role.hip || role.cuda);
-  const bool is_said = choice->vendor == GpuVendor::kNvidia ? role.cuda.has_value()
-                       : choice->vendor == GpuVendor::kAmd  ? role.rocr.has_value() || is_none
-                                                            : role.ze.has_value();
-  if (!is_said) return std::nullopt;
+  const bool has_masks = choice->vendor == GpuVendor::kNvidia ? role.cuda.has_value()
+                         : choice->vendor == GpuVendor::kAmd  ? role.rocr.has_value() || is_none
+                                                              : role.ze.has_value();
+  if (!has_masks) return std::nullopt;
   RankGpus own;
   for (const VisibleGpu& device : choice->list) {
     own.devices.push_back(device_id(choice->vendor, device));
@@ -284,31 +284,31 @@ std::optional<RankGpus> gpus_of_role(const NodeShape& given_node, const Pinning&
 // For the masks of each role that has ranks here.
 using RoleGpus = std::map<const GpuMasks*, std::optional<RankGpus>>;
 
-RoleGpus gpus_of_roles(const NodeShape& node, std::span<const RankRequest> wishes, const Pinning& pinning,
+RoleGpus gpus_of_roles(const NodeShape& node, std::span<const RankRequest> requests, const Pinning& pinning,
                        const GpuMasks& masks) {
   RoleGpus roles;
   if (pinning.gpu_bind == GpuBind::kNone) return roles;
-  for (const RankRequest& wish : wishes) {
-    if (wish.masks == nullptr || roles.contains(wish.masks)) continue;
-    roles.emplace(wish.masks, gpus_of_role(node, pinning, masks, *wish.masks));
+  for (const RankRequest& request : requests) {
+    if (request.masks == nullptr || roles.contains(request.masks)) continue;
+    roles.emplace(request.masks, gpus_of_role(node, pinning, masks, *request.masks));
   }
   return roles;
 }
 
 // The GPUs that the rank has by its role's masks. nullptr if the role sets none or the rank's place was chosen.
-const RankGpus* said_gpus(const RoleGpus& roles, const RankRequest& wish) {
-  const auto found = roles.find(wish.masks);
-  return found == roles.end() || !found->second || wish.has_gpus() ? nullptr : &*found->second;
+const RankGpus* gpus_by_masks(const RoleGpus& roles, const RankRequest& request) {
+  const auto found = roles.find(request.masks);
+  return found == roles.end() || !found->second || request.has_gpus() ? nullptr : &*found->second;
 }
 
-std::vector<bool> are_dealt(std::span<const RankRequest> wishes, const RoleGpus& roles, GpuBind gpu_bind) {
-  std::vector<bool> dealt(wishes.size(), false);
+std::vector<bool> are_dealt(std::span<const RankRequest> requests, const RoleGpus& roles, GpuBind gpu_bind) {
+  std::vector<bool> dealt(requests.size(), false);
   bool is_any_later = false;
-  for (std::size_t rank = wishes.size(); rank-- > 0;) {
-    if (wishes[rank].has_gpus()) continue;
+  for (std::size_t rank = requests.size(); rank-- > 0;) {
+    if (requests[rank].has_gpus()) continue;
     // In the list that all ranks see, number local_rank is that rank's.
     const bool is_counted = gpu_bind == GpuBind::kOrder && is_any_later;
-    dealt[rank] = is_counted || said_gpus(roles, wishes[rank]) == nullptr;
+    dealt[rank] = is_counted || gpus_by_masks(roles, requests[rank]) == nullptr;
     is_any_later = is_any_later || dealt[rank];
   }
   return dealt;
@@ -331,19 +331,20 @@ NodeShape node_of_share(const NodeShape& node, const HostShare* share, const Pin
 }
 
 // Binds all ranks, without what ranks have by their roles' masks.
-Result<NodeBinding> bind_places(const NodeShape& given_node, std::span<const RankRequest> wishes, const RoleGpus& roles,
-                                const Pinning& given_pinning, const GpuMasks& masks, const HostShare* share) {
-  Pinning pinning = given_pinning;
+Result<NodeBinding> bind_places(const NodeShape& whole_node, std::span<const RankRequest> requests,
+                                const RoleGpus& roles, const Pinning& job_pinning, const GpuMasks& masks,
+                                const HostShare* share) {
+  Pinning pinning = job_pinning;
   const bool is_crowded = share != nullptr && share->is_crowded && pinning.bind_to == BindTo::kShare;
   if (is_crowded) pinning.bind_to = BindTo::kNone;
-  const NodeShape node = node_of_share(given_node, share, pinning);
-  MUSTER_ASSIGN_OR_RETURN(Chosen chosen, choose(given_node, wishes, masks));
-  const std::vector<bool> dealt = are_dealt(wishes, roles, pinning.gpu_bind);
+  const NodeShape node = node_of_share(whole_node, share, pinning);
+  MUSTER_ASSIGN_OR_RETURN(Chosen chosen, choose(whole_node, requests, masks));
+  const std::vector<bool> dealt = are_dealt(requests, roles, pinning.gpu_bind);
   std::vector<std::string> named;
-  for (std::size_t rank = 0; rank < wishes.size(); ++rank) {
+  for (std::size_t rank = 0; rank < requests.size(); ++rank) {
     if (dealt[rank]) chosen.without_gpus.push_back(rank);
-    const RankGpus* const said = said_gpus(roles, wishes[rank]);
-    if (said != nullptr) named.insert(named.end(), said->devices.begin(), said->devices.end());
+    const RankGpus* const by_masks = gpus_by_masks(roles, requests[rank]);
+    if (by_masks != nullptr) named.insert(named.end(), by_masks->devices.begin(), by_masks->devices.end());
   }
   const bool is_any_dealt = !chosen.without_gpus.empty();
   const bool is_limited = share != nullptr || !chosen.devices.empty() || !named.empty();
@@ -356,7 +357,7 @@ Result<NodeBinding> bind_places(const NodeShape& given_node, std::span<const Ran
   }
   std::erase_if(allowed, [&](const std::string& id) { return is_any_of(node, id, chosen.devices); });
   leave_to_roles(node, named, chosen.without_gpus.size(), pinning, allowed);
-  MUSTER_RETURN_IF_ERROR(deal_rest(given_node, node, pinning, masks, is_limited ? &allowed : nullptr, chosen));
+  MUSTER_RETURN_IF_ERROR(deal_rest(whole_node, node, pinning, masks, is_limited ? &allowed : nullptr, chosen));
   if (is_limited && is_any_dealt) {
     MUSTER_RETURN_IF_ERROR(check_left(node, pinning, masks, chosen.devices, allowed));
   }
@@ -369,24 +370,24 @@ Result<NodeBinding> bind_places(const NodeShape& given_node, std::span<const Ran
 
 }  // namespace
 
-std::vector<bool> are_dealt(const NodeShape& node, std::span<const RankRequest> wishes, const Pinning& pinning,
+std::vector<bool> are_dealt(const NodeShape& node, std::span<const RankRequest> requests, const Pinning& pinning,
                             const GpuMasks& masks) {
-  return are_dealt(wishes, gpus_of_roles(node, wishes, pinning, masks), pinning.gpu_bind);
+  return are_dealt(requests, gpus_of_roles(node, requests, pinning, masks), pinning.gpu_bind);
 }
 
-Result<std::vector<std::string>> chosen_devices(const NodeShape& node, std::span<const RankRequest> wishes,
+Result<std::vector<std::string>> chosen_devices(const NodeShape& node, std::span<const RankRequest> requests,
                                                 const GpuMasks& masks) {
-  if (std::ranges::none_of(wishes, &RankRequest::has_gpus)) return std::vector<std::string>();
-  MUSTER_ASSIGN_OR_RETURN(Chosen chosen, choose(node, wishes, masks));
+  if (std::ranges::none_of(requests, &RankRequest::has_gpus)) return std::vector<std::string>();
+  MUSTER_ASSIGN_OR_RETURN(Chosen chosen, choose(node, requests, masks));
   return std::move(chosen.devices);
 }
 
-Result<NodeBinding> bind_host(const NodeShape& node, std::span<const RankRequest> wishes, const Pinning& pinning,
+Result<NodeBinding> bind_host(const NodeShape& node, std::span<const RankRequest> requests, const Pinning& pinning,
                               const GpuMasks& masks, const HostShare* share) {
-  const RoleGpus roles = gpus_of_roles(node, wishes, pinning, masks);
-  MUSTER_ASSIGN_OR_RETURN(NodeBinding binding, bind_places(node, wishes, roles, pinning, masks, share));
-  for (std::size_t rank = 0; rank < wishes.size(); ++rank) {
-    if (const RankGpus* const own = said_gpus(roles, wishes[rank])) binding.gpus[rank] = *own;
+  const RoleGpus roles = gpus_of_roles(node, requests, pinning, masks);
+  MUSTER_ASSIGN_OR_RETURN(NodeBinding binding, bind_places(node, requests, roles, pinning, masks, share));
+  for (std::size_t rank = 0; rank < requests.size(); ++rank) {
+    if (const RankGpus* const own = gpus_by_masks(roles, requests[rank])) binding.gpus[rank] = *own;
   }
   return binding;
 }

@@ -46,18 +46,18 @@ std::vector<RankRequest> requests_on(std::span<const RankPlace> places, std::spa
                                      const PlacedHost& host);
 
 // All GPUs that were chosen for ranks, by device_id(). INVALID_ARGUMENT as from bind_host().
-base::Result<std::vector<std::string>> chosen_devices(const NodeShape& node, std::span<const RankRequest> wishes,
+base::Result<std::vector<std::string>> chosen_devices(const NodeShape& node, std::span<const RankRequest> requests,
                                                       const GpuMasks& masks);
 
 // For each rank, whether GPUs are dealt to it.
-std::vector<bool> are_dealt(const NodeShape& node, std::span<const RankRequest> wishes, const Pinning& pinning,
+std::vector<bool> are_dealt(const NodeShape& node, std::span<const RankRequest> requests, const Pinning& pinning,
                             const GpuMasks& masks);
 
 // `share` is nullptr for the whole host. Returns the errors of bind_node(), and two more.
 // INVALID_ARGUMENT if a chosen GPU does not exist, several parts have its name, or it is of another vendor than the
 // rank's others. Also if all GPUs are chosen, so that the other ranks would get no mask and see all of them.
 // FAILED_PRECONDITION if there are GPUs for the other ranks, but none is in the job's share.
-base::Result<NodeBinding> bind_host(const NodeShape& node, std::span<const RankRequest> wishes, const Pinning& pinning,
-                                    const GpuMasks& masks, const HostShare* share = nullptr);
+base::Result<NodeBinding> bind_host(const NodeShape& node, std::span<const RankRequest> requests,
+                                    const Pinning& pinning, const GpuMasks& masks, const HostShare* share = nullptr);
 
 }  // namespace muster::model

@@ -80,11 +80,11 @@ Result<std::vector<Candidate>> merge_hosts(const std::vector<HostSpec>& entries)
 // named.
 void resolve_slots(const PlacementRequest& request, std::vector<Candidate>& hosts) {
   for (Candidate& candidate : hosts) {
-    const int given = request.ranks_per_node > 0
-                          ? (candidate.has_explicit_slots() ? candidate.explicit_slots : request.ranks_per_node)
-                          : candidate.explicit_slots + candidate.bare_entries;
+    const int wanted = request.ranks_per_node > 0
+                           ? (candidate.has_explicit_slots() ? candidate.explicit_slots : request.ranks_per_node)
+                           : candidate.explicit_slots + candidate.bare_entries;
     const int most = candidate.host.max_slots.value_or(kMaxRanks);
-    candidate.slots = std::min(given, most);
+    candidate.slots = std::min(wanted, most);
     candidate.limit = request.oversubscribe ? most : candidate.slots;
     candidate.host.slots = candidate.has_explicit_slots() ? std::optional(candidate.explicit_slots) : std::nullopt;
   }

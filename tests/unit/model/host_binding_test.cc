@@ -30,7 +30,7 @@ GpuShape intel(int index) {
   return {.vendor = GpuVendor::kIntel, .index = index, .pci = fmt::format("0000:0{}:00.0", index), .tiles = 2};
 }
 
-std::vector<RankRequest> wishes(const std::vector<RankPlace>& places) {
+std::vector<RankRequest> requests(const std::vector<RankPlace>& places) {
   std::vector<RankRequest> all;
   for (const RankPlace& place : places) all.push_back({.place = &place});
   return all;
@@ -38,13 +38,13 @@ std::vector<RankRequest> wishes(const std::vector<RankPlace>& places) {
 
 NodeBinding bound(const NodeShape& node, const std::vector<RankPlace>& places, const Pinning& pinning = {},
                   const HostShare* share = nullptr) {
-  auto binding = bind_host(node, wishes(places), pinning, {}, share);
+  auto binding = bind_host(node, requests(places), pinning, {}, share);
   EXPECT_TRUE(binding.ok()) << binding.status();
   return binding.ok() ? *std::move(binding) : NodeBinding();
 }
 
 std::string refused(const NodeShape& node, const std::vector<RankPlace>& places, const Pinning& pinning = {}) {
-  const auto binding = bind_host(node, wishes(places), pinning, {});
+  const auto binding = bind_host(node, requests(places), pinning, {});
   return binding.ok() ? "" : binding.status().message();
 }
 
@@ -148,7 +148,7 @@ TEST(HostBinding, AnOrderOfAllGpusHoldsInAShare) {
 TEST(HostBinding, WhoIsLeftWithoutAGpuIsRefused) {
   const std::vector<RankPlace> places = {{.rank = 0, .gpus = {"GPU-0"}}, {.rank = 1, .gpus = {"GPU-1"}}, {.rank = 2}};
   const HostShare share{.devices = {"GPU-0", "GPU-1"}};
-  const auto binding = bind_host(four_gpus(), wishes(places), {}, {}, &share);
+  const auto binding = bind_host(four_gpus(), requests(places), {}, {}, &share);
   EXPECT_EQ(binding.status().code(), base::Code::kFailedPrecondition);
   EXPECT_THAT(binding.status().message(), HasSubstr("the job has none of the 4 GPUs there: other jobs have them"));
   const HostShare larger{.devices = {"GPU-0", "GPU-1", "GPU-3"}};
@@ -156,7 +156,7 @@ TEST(HostBinding, WhoIsLeftWithoutAGpuIsRefused) {
   EXPECT_EQ(seen(bound(four_gpus(), places, {.gpu_bind = GpuBind::kNone}, &share), 2), "") << "it wants none";
   // Nor where there is no share, and its own ranks have all.
   const std::vector<RankPlace> of_two = {{.rank = 0, .gpus = {"GPU-0", "GPU-1", "GPU-2", "GPU-3"}}, {.rank = 1}};
-  const auto alone = bind_host(four_gpus(), wishes(of_two), {}, {});
+  const auto alone = bind_host(four_gpus(), requests(of_two), {}, {});
   EXPECT_EQ(alone.status().code(), base::Code::kInvalidArgument);
   EXPECT_THAT(alone.status().message(), HasSubstr("placed on all 4 GPUs, so no GPU is left for the other ranks"));
 }
@@ -165,7 +165,7 @@ TEST(HostBinding, WhoNamesHisGpusHimselfIsNotLeftWithout) {
   const std::vector<RankPlace> places = {{.rank = 0, .gpus = {"GPU-0"}}, {.rank = 1}};
   const GpuMasks own{.cuda = "0"};
   const HostShare share{.devices = {"GPU-0"}};
-  std::vector<RankRequest> both = wishes(places);
+  std::vector<RankRequest> both = requests(places);
   both[1].masks = &own;
   const auto binding = bind_host(four_gpus(), both, {}, {}, &share);
   ASSERT_TRUE(binding.ok()) << binding.status();
@@ -177,7 +177,7 @@ TEST(HostBinding, WhatMayBeAChosenGpuIsNotDealt) {
   NodeShape node = four_gpus();
   node.gpus[0].model = "another";
   const std::vector<RankPlace> places = {{.rank = 0, .gpus = {"GPU-2"}}, {.rank = 1}};
-  const auto binding = bind_host(node, wishes(places), {}, {.cuda = "0,1"});
+  const auto binding = bind_host(node, requests(places), {}, {.cuda = "0,1"});
   EXPECT_EQ(binding.status().code(), base::Code::kInvalidArgument);
 }
 
@@ -205,7 +205,7 @@ TEST(HostBinding, ANameOfSeveralPartsIsRefused) {
                          .pci = i < 2 ? "0000:01:00.0" : "0000:02:00.0"});
   }
   for (const char* const name : {"GPU-a", "0000:02:00.0"}) {
-    const auto binding = bind_host(node, wishes({{.rank = 5, .gpus = {name}}}), {}, {});
+    const auto binding = bind_host(node, requests({{.rank = 5, .gpus = {name}}}), {}, {});
     EXPECT_EQ(binding.status().code(), base::Code::kInvalidArgument);
     EXPECT_EQ(binding.status().message(),
               fmt::format("rank 5 is placed on GPU {}, but 2 parts of a GPU have that name there and cannot be "
@@ -299,8 +299,8 @@ TEST(HostBinding, UnderOrderNumbersOfLaterRanksStay) {
 TEST(HostBinding, ARoleThatNamesItsGpusIsGivenNoVariables) {
   const GpuMasks own{.cuda = "1"};
   const RankPlace place{.rank = 0, .host = "n1", .cpus = {}, .gpus = {"GPU-3"}};
-  const std::vector<RankRequest> wishes = {{.masks = &own}, {.place = &place, .masks = &own}};
-  const auto binding = bind_host(four_gpus(), wishes, {.gpu_bind = GpuBind::kOne}, {});
+  const std::vector<RankRequest> requests = {{.masks = &own}, {.place = &place, .masks = &own}};
+  const auto binding = bind_host(four_gpus(), requests, {.gpu_bind = GpuBind::kOne}, {});
   ASSERT_TRUE(binding.ok()) << binding.status();
   EXPECT_EQ(seen(*binding, 0), "");
   EXPECT_EQ(binding->gpus[0].index, 1);
