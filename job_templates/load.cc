@@ -52,8 +52,8 @@ struct Candidates {
 std::string why_left_out(const std::string& name, const std::string& path, const Sources& sources) {
   if (!sources.owner) return "";
   struct stat info {};
-  const auto is_foreign = [&](int looked) {  // if stat fails, reading the file reports the error
-    return looked == 0 && info.st_uid != *sources.owner && info.st_uid != 0;
+  const auto is_foreign = [&](int stat_result) {  // if stat fails, reading the file reports the error
+    return stat_result == 0 && info.st_uid != *sources.owner && info.st_uid != 0;
   };
   // Ignore another user's link, even if it points to this user's file.
   const bool counts = !is_foreign(::lstat(path.c_str(), &info)) && !is_foreign(::stat(path.c_str(), &info));

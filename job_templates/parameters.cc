@@ -217,7 +217,8 @@ Result<std::vector<std::string>> parameters_in(const Text& text, const Template&
   return names;
 }
 
-Result<std::optional<std::vector<FilledPiece>>> fill_pieces(const Text& text, const Values& values, FillOptions wish) {
+Result<std::optional<std::vector<FilledPiece>>> fill_pieces(const Text& text, const Values& values,
+                                                            FillOptions options) {
   MUSTER_ASSIGN_OR_RETURN(const std::vector<Part> parts, cut(text));
   std::vector<FilledPiece> pieces;
   for (const Part& part : parts) {
@@ -229,17 +230,18 @@ Result<std::optional<std::vector<FilledPiece>>> fill_pieces(const Text& text, co
     }
     const auto value = values.get(part.text);
     if (!value) return std::optional<std::vector<FilledPiece>>();
-    std::string shown = show(*parameter, *value, part.format.empty() && wish.times_in_seconds ? "units" : part.format);
-    if (wish.use != nullptr) {
-      MUSTER_ASSIGN_OR_RETURN(shown, wish.use(part.text, shown));
+    std::string shown =
+        show(*parameter, *value, part.format.empty() && options.times_in_seconds ? "units" : part.format);
+    if (options.use != nullptr) {
+      MUSTER_ASSIGN_OR_RETURN(shown, options.use(part.text, shown));
     }
     pieces.push_back({std::move(shown), false});
   }
   return std::optional(std::move(pieces));
 }
 
-Result<std::optional<std::string>> fill(const Text& text, const Values& values, FillOptions wish) {
-  MUSTER_ASSIGN_OR_RETURN(const auto pieces, fill_pieces(text, values, wish));
+Result<std::optional<std::string>> fill(const Text& text, const Values& values, FillOptions options) {
+  MUSTER_ASSIGN_OR_RETURN(const auto pieces, fill_pieces(text, values, options));
   if (!pieces) return std::optional<std::string>();
   std::string result;
   for (const FilledPiece& piece : *pieces) result += piece.is_name ? fmt::format("{{{}}}", piece.text) : piece.text;

@@ -59,7 +59,7 @@ struct FillOptions {
 
 // The text with values in it; nullopt if it names a parameter without a value. Formats of times: {time:minutes}
 // (rounded up), {time:seconds}, {time:hm} as 1:30, else 1:30:00.
-base::Result<std::optional<std::string>> fill(const Text& text, const Values& values, FillOptions wish = {});
+base::Result<std::optional<std::string>> fill(const Text& text, const Values& values, FillOptions options = {});
 
 // Does the same as fill(), in pieces. A name in braces that is not a parameter is a piece of its own, so no value can
 // pose as one.
@@ -68,6 +68,6 @@ struct FilledPiece {
   bool is_name = false;
 };
 base::Result<std::optional<std::vector<FilledPiece>>> fill_pieces(const Text& text, const Values& values,
-                                                                  FillOptions wish = {});
+                                                                  FillOptions options = {});
 
 }  // namespace muster::job_templates

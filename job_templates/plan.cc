@@ -134,7 +134,7 @@ Status add_option(const NamedText& option, const Values& values, LaunchPlan& pla
   return base::ok_status();
 }
 
-bool says(const LaunchPlan& plan, std::string_view option) {
+bool sets(const LaunchPlan& plan, std::string_view option) {
   return std::ranges::find(plan.options, option, &LaunchOption::name) != plan.options.end();
 }
 
@@ -159,12 +159,12 @@ void leave_lists_out(const Values& values, LaunchPlan& plan) {
 // Adds options that follow from the node, unless the template sets them. gpu-tiles is needed because kernels do not
 // report the tiles of Intel's GPUs.
 void add_node_options(const NodeDescription& node, LaunchPlan& plan) {
-  if (!node.reserved_cores.empty() && !says(plan, "reserve-cores")) {
+  if (!node.reserved_cores.empty() && !sets(plan, "reserve-cores")) {
     std::string list;
     for (const int core : node.reserved_cores) list += fmt::format("{}{}", list.empty() ? "" : ",", core);
     plan.options.push_back({"reserve-cores", list, false, {}});
   }
-  if (node.gpu_maker == GpuMaker::kIntel && node.gpus > 0 && !says(plan, "gpu-tiles")) {
+  if (node.gpu_maker == GpuMaker::kIntel && node.gpus > 0 && !sets(plan, "gpu-tiles")) {
     plan.options.push_back({"gpu-tiles", fmt::format("{}x{}", node.gpus, node.gpu_tiles), false, {}});
   }
 }

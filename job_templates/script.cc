@@ -82,8 +82,8 @@ std::string assign(std::string_view name, const std::string& value) {
 
 class ScriptWriter {
  public:
-  ScriptWriter(const Values& values, const ScriptRequest& wish, LaunchPlan plan)
-      : values_(values), template_(values.of()), wish_(wish), plan_(std::move(plan)) {}
+  ScriptWriter(const Values& values, const ScriptRequest& request, LaunchPlan plan)
+      : values_(values), template_(values.of()), request_(request), plan_(std::move(plan)) {}
 
   Result<std::string> write() {
     text_ = fmt::format("#!{}\n", template_.shell);
@@ -114,7 +114,7 @@ class ScriptWriter {
           "# Cobalt runs this file itself, when the job starts: make it executable, and leave it as it is until "
           "then.\n";
     }
-    text_ += fmt::format("\nhvdrun={}\n", base::shell_quote(wish_.hvdrun));
+    text_ += fmt::format("\nhvdrun={}\n", base::shell_quote(request_.hvdrun));
   }
 
   void write_directory() {
@@ -158,11 +158,11 @@ class ScriptWriter {
 
   void write_run() {
     Words words = plan_.prefix;
-    words.insert(words.end(), wish_.command.begin(), wish_.command.end());
+    words.insert(words.end(), request_.command.begin(), request_.command.end());
     std::string run = "\"$hvdrun\" \\\n";
     for (const LaunchOption& option : plan_.options) run += fmt::format("  {} \\\n", joined(option.words()));
     for (const Words& option : env_options()) run += fmt::format("  {} \\\n", joined(option));
-    for (const Words& option : wish_.extra) run += fmt::format("  {} \\\n", joined(option));
+    for (const Words& option : request_.extra) run += fmt::format("  {} \\\n", joined(option));
     run += "  -- " + joined(words);
     text_ += "\n# The job.\n";
     if (template_.post.job.empty() && template_.post.node.empty()) {
@@ -181,7 +181,7 @@ class ScriptWriter {
 
   // hvdrun sends exported variables by itself, except those that it sends only if --env names them.
   std::vector<Words> env_options() const {
-    const bool only_named = std::ranges::find(wish_.extra, Words{"--env-none"}) != wish_.extra.end();
+    const bool only_named = std::ranges::find(request_.extra, Words{"--env-none"}) != request_.extra.end();
     std::vector<Words> options;
     for (const auto& [name, value] : plan_.environment) {
       const bool is_kept_back = model::is_never_exported(name, false);
@@ -210,13 +210,13 @@ class ScriptWriter {
     std::string text = "# shellcheck disable=SC2016  # what is in quotes is meant as it stands\n";
     text += "\"$hvdrun\" -N 1 --bind-to none --gpu-bind none \\\n";
     for (const LaunchOption& option : plan_.reach()) text += fmt::format("  {} \\\n", joined(option.words()));
-    for (const Words& option : wish_.reach) text += fmt::format("  {} \\\n", joined(option));
+    for (const Words& option : request_.reach) text += fmt::format("  {} \\\n", joined(option));
     return text + fmt::format("  -- sh -c {}", base::shell_quote(code));
   }
 
   const Values& values_;
   const Template& template_;
-  const ScriptRequest& wish_;
+  const ScriptRequest& request_;
   LaunchPlan plan_;
   std::string text_;
 };
@@ -237,11 +237,11 @@ Result<std::vector<std::string>> render_directives(const Values& values) {
   return lines;
 }
 
-Result<std::string> render_script(const Values& values, const ScriptRequest& wish) {
+Result<std::string> render_script(const Values& values, const ScriptRequest& request) {
   MUSTER_RETURN_IF_ERROR(values.check_complete());
   MUSTER_ASSIGN_OR_RETURN(LaunchPlan plan, plan_launch(values));
-  for (const std::string_view option : wish.left_out) plan.leave_out(option);
-  return ScriptWriter(values, wish, std::move(plan)).write();
+  for (const std::string_view option : request.left_out) plan.leave_out(option);
+  return ScriptWriter(values, request, std::move(plan)).write();
 }
 
 }  // namespace muster::job_templates

@@ -22,26 +22,26 @@ model::GpuVendor vendor_of(GpuMaker maker) {
 }  // namespace
 
 base::Result<model::NodeShape> node_shape(const Template& job_template) {
-  const NodeDescription& look = job_template.node;
-  if (!look.is_known()) {
+  const NodeDescription& node = job_template.node;
+  if (!node.is_known()) {
     return base::error(base::Code::kFailedPrecondition, "the template {} does not describe a host", job_template.name);
   }
   model::NodeShape shape;
-  const int all = look.sockets * look.cores;
-  const int per_numa = look.cores / look.numa;
+  const int all = node.sockets * node.cores;
+  const int per_numa = node.cores / node.numa;
   for (int core = 0; core < all; ++core) {
     model::CoreShape& entry = shape.cores.emplace_back();
-    entry.socket = core / look.cores;
+    entry.socket = core / node.cores;
     entry.numa = core / per_numa;
-    for (int thread = 0; thread < look.threads; ++thread) entry.cpus.push_back(core + thread * all);
+    for (int thread = 0; thread < node.threads; ++thread) entry.cpus.push_back(core + thread * all);
   }
-  for (int i = 0; i < look.gpus; ++i) {
+  for (int i = 0; i < node.gpus; ++i) {
     model::GpuShape& gpu = shape.gpus.emplace_back();
-    gpu.vendor = vendor_of(look.gpu_maker);
+    gpu.vendor = vendor_of(node.gpu_maker);
     gpu.index = i;
-    gpu.tiles = look.gpu_tiles;
-    if (look.gpu_cpus.empty()) continue;
-    gpu.cpus = look.gpu_cpus[static_cast<std::size_t>(i)];
+    gpu.tiles = node.gpu_tiles;
+    if (node.gpu_cpus.empty()) continue;
+    gpu.cpus = node.gpu_cpus[static_cast<std::size_t>(i)];
     const auto near = std::ranges::find_if(
         shape.cores, [&](const model::CoreShape& core) { return core.cpus.front() == gpu.cpus.front(); });
     if (near != shape.cores.end()) gpu.numa = near->numa;
