@@ -97,7 +97,7 @@ class HorovodLink::State : public std::enable_shared_from_this<State> {
                               if (self->is_closed_) return;
                               if (failed) return self->close(broken("read", failed));
                               self->in_end_ += size;
-                              self->take_frames();
+                              self->read_frames();
                             });
   }
 
@@ -105,7 +105,7 @@ class HorovodLink::State : public std::enable_shared_from_this<State> {
     return base::error(base::Code::kUnavailable, "Horovod link: {}: {}", what, failed.message());
   }
 
-  void take_frames() {
+  void read_frames() {
     std::string_view rest(in_.data(), in_end_);
     while (!is_closed_) {
       const auto parse = parse_horovod_frame(rest, limits_);

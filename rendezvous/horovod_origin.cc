@@ -81,14 +81,14 @@ base::Status HorovodOrigin::follow(Peer& peer, std::string_view scope) {
   }
   peer.link->send({.kind = HorovodFrameKind::kBegin, .scope = scope}, nullptr);
   const auto watch = store_.watch(scope, [this, &peer, name = std::string(scope)](const HorovodStore::Change& change) {
-    tell(peer, name, change);
+    send_change(peer, name, change);
   });
   peer.link->send({.kind = HorovodFrameKind::kSynced, .scope = scope}, nullptr);
   peer.follows.emplace(scope, watch);
   return base::ok_status();
 }
 
-void HorovodOrigin::tell(Peer& peer, std::string_view scope, const HorovodStore::Change& change) {
+void HorovodOrigin::send_change(Peer& peer, std::string_view scope, const HorovodStore::Change& change) {
   HorovodFrame frame{.scope = scope, .key = change.key};
   HorovodValue value = change.value;
   switch (change.kind) {

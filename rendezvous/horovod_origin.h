@@ -62,7 +62,7 @@ class HorovodOrigin {
   void closed(std::uint64_t id);
   base::Status on_frame(Peer& peer, const HorovodFrame& frame);
   base::Status follow(Peer& peer, std::string_view scope);
-  void tell(Peer& peer, std::string_view scope, const HorovodStore::Change& change);
+  void send_change(Peer& peer, std::string_view scope, const HorovodStore::Change& change);
 
   base::Loop& loop_;
   HorovodStore& store_;

@@ -21,7 +21,7 @@ void append_number(std::string* to, std::size_t number) {
 }
 
 // Takes a number of at most `max` from the front.
-std::optional<std::size_t> take_number(std::string_view* from, std::size_t max) {
+std::optional<std::size_t> read_number(std::string_view* from, std::size_t max) {
   std::size_t number = 0;
   for (unsigned shift = 0; shift < 35 && !from->empty(); shift += 7) {
     const auto byte = static_cast<unsigned char>(from->front());
@@ -99,10 +99,10 @@ base::Result<std::string> unpack_horovod_value(std::string_view packed, std::siz
   if (size > max_bytes) return malformed();
   std::string value(size, '\0');
   for (std::size_t at = 0; at < size;) {
-    const auto same = take_number(&packed, size - at);
+    const auto same = read_number(&packed, size - at);
     if (!same) return malformed();
     at = repeat(&value, at, *same);
-    const auto changed = take_number(&packed, std::min(size - at, packed.size()));
+    const auto changed = read_number(&packed, std::min(size - at, packed.size()));
     if (!changed || *changed > packed.size() || (*same == 0 && *changed == 0)) return malformed();
     for (std::size_t i = 0; i < *changed; ++i, ++at) value[at] = static_cast<char>(packed[i] ^ before(value, at));
     packed.remove_prefix(*changed);

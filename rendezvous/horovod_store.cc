@@ -36,7 +36,7 @@ base::Status HorovodStore::put(std::string_view scope, std::string_view key, Hor
     total_bytes_ += value->size();
     total_bytes_ -= old->size();
   }
-  tell(scope, {Change::Kind::kSet, key, std::move(value)});
+  notify(scope, {Change::Kind::kSet, key, std::move(value)});
   return base::ok_status();
 }
 
@@ -91,7 +91,7 @@ void HorovodStore::finish_planned(std::string_view scope, std::string_view key, 
   for (const auto& [name, value] : at->second.values) total_bytes_ -= scope.size() + name.size() + value->size();
   keys_ -= at->second.values.size();
   scopes_.erase(at);
-  tell(scope, {Change::Kind::kCleared, {}, nullptr});
+  notify(scope, {Change::Kind::kCleared, {}, nullptr});
 }
 
 // A rank that publishes again has not finished. A repeated request may have noted it after the scope was cleared.
@@ -110,7 +110,7 @@ void HorovodStore::erase(Scopes::iterator scope, std::string_view key) {
   --keys_;
   scope->second.values.erase(found);
   if (scope->second.values.empty()) scopes_.erase(scope);
-  tell(name, {Change::Kind::kErased, key, nullptr});
+  notify(name, {Change::Kind::kErased, key, nullptr});
 }
 
 HorovodStore::WatchId HorovodStore::watch(std::string_view scope, Watch watch) {
@@ -130,7 +130,7 @@ void HorovodStore::unwatch(std::string_view scope, WatchId id) {
   if (watches->second.empty()) watches_.erase(watches);
 }
 
-void HorovodStore::tell(std::string_view scope, const Change& change) const {
+void HorovodStore::notify(std::string_view scope, const Change& change) const {
   const auto watches = watches_.find(scope);
   if (watches == watches_.end()) return;
   for (const auto& [id, watch] : watches->second) watch(change);

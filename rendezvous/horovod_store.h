@@ -83,7 +83,7 @@ class HorovodStore {
   void finish_planned(std::string_view scope, std::string_view key, std::size_t finishers);
   void withdraw_finish(std::string_view name, Scope& scope, std::string_view key) const;
   void erase(Scopes::iterator scope, std::string_view key);
-  void tell(std::string_view scope, const Change& change) const;
+  void notify(std::string_view scope, const Change& change) const;
 
   const HorovodPlan plan_;
   const StoreLimits limits_;

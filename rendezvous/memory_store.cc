@@ -173,14 +173,14 @@ void MemoryStore::wake(std::string_view key, Wake how_many) {
   if (entry == waiting_for_.end()) return;
   std::vector<std::function<void()>> due;  // called last, because they may use the store
   std::vector<WaitId>& ids = entry->second;
-  std::size_t told = 0;
-  while (told < ids.size() && (how_many == Wake::kAll || due.empty())) {
-    const auto waiter = waiters_.find(ids[told++]);
+  std::size_t notified = 0;
+  while (notified < ids.size() && (how_many == Wake::kAll || due.empty())) {
+    const auto waiter = waiters_.find(ids[notified++]);
     if (--waiter->second.missing > 0) continue;
     due.push_back(std::move(waiter->second.ready));
     waiters_.erase(waiter);
   }
-  ids.erase(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(told));
+  ids.erase(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(notified));
   if (ids.empty()) waiting_for_.erase(entry);
   for (const auto& ready : due) ready();
 }

@@ -98,25 +98,25 @@ TorchRequestParser::Field TorchRequestParser::next_field() const {
 
 base::Result<bool> TorchRequestParser::parse(std::string_view bytes) {
   for (Field field = next_field(); field != Field::kEnd; field = next_field()) {
-    MUSTER_ASSIGN_OR_RETURN(const bool is_taken, take_field(field, bytes));
-    if (!is_taken) return false;
+    MUSTER_ASSIGN_OR_RETURN(const bool is_read, read_field(field, bytes));
+    if (!is_read) return false;
   }
   return true;
 }
 
-base::Result<bool> TorchRequestParser::take_field(Field field, std::string_view bytes) {
+base::Result<bool> TorchRequestParser::read_field(Field field, std::string_view bytes) {
   switch (field) {
     case Field::kKey:
-      return take_text(limits_.max_key_bytes, "key", bytes);
+      return read_text(limits_.max_key_bytes, "key", bytes);
     case Field::kValue:
-      return take_text(limits_.max_value_bytes, "value", bytes);
+      return read_text(limits_.max_value_bytes, "value", bytes);
     case Field::kInt64:
-      return take_number<std::int64_t>(bytes);
+      return read_number<std::int64_t>(bytes);
     case Field::kUint32:
-      return take_number<std::uint32_t>(bytes);
+      return read_number<std::uint32_t>(bytes);
     case Field::kKeys:
     case Field::kPairs:
-      return take_count(field, bytes);
+      return read_count(field, bytes);
     case Field::kEnd:
       break;
   }
@@ -124,7 +124,7 @@ base::Result<bool> TorchRequestParser::take_field(Field field, std::string_view 
 }
 
 template <typename T>
-bool TorchRequestParser::take_number(std::string_view bytes) {
+bool TorchRequestParser::read_number(std::string_view bytes) {
   T value;
   if (bytes.size() - position_ < sizeof value) return false;
   std::memcpy(&value, bytes.data() + position_, sizeof value);
@@ -140,7 +140,7 @@ base::Status TorchRequestParser::check_size(std::uint64_t more) const {
   return base::error(Code::kInvalidArgument, "a request is longer than {} bytes", limits_.max_request_bytes);
 }
 
-base::Result<bool> TorchRequestParser::take_text(std::uint64_t limit, std::string_view what, std::string_view bytes) {
+base::Result<bool> TorchRequestParser::read_text(std::uint64_t limit, std::string_view what, std::string_view bytes) {
   std::uint64_t size = 0;
   if (bytes.size() - position_ < sizeof size) return false;
   std::memcpy(&size, bytes.data() + position_, sizeof size);
@@ -158,7 +158,7 @@ base::Result<bool> TorchRequestParser::take_text(std::uint64_t limit, std::strin
   return true;
 }
 
-base::Result<bool> TorchRequestParser::take_count(Field field, std::string_view bytes) {
+base::Result<bool> TorchRequestParser::read_count(Field field, std::string_view bytes) {
   std::uint64_t count = 0;  // for pairs it is signed, but a negative count is too large, too
   if (bytes.size() - position_ < sizeof count) return false;
   std::memcpy(&count, bytes.data() + position_, sizeof count);

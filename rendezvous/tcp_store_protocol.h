@@ -109,11 +109,11 @@ class TorchRequestParser {
 
   static Field field_of(TorchOp op, std::size_t index);
   Field next_field() const;
-  base::Result<bool> take_field(Field field, std::string_view bytes);
-  base::Result<bool> take_text(std::uint64_t limit, std::string_view what, std::string_view bytes);
-  base::Result<bool> take_count(Field field, std::string_view bytes);
+  base::Result<bool> read_field(Field field, std::string_view bytes);
+  base::Result<bool> read_text(std::uint64_t limit, std::string_view what, std::string_view bytes);
+  base::Result<bool> read_count(Field field, std::string_view bytes);
   template <typename T>
-  bool take_number(std::string_view bytes);
+  bool read_number(std::string_view bytes);
   base::Status check_size(std::uint64_t more) const;
 
   TorchRequestLimits limits_;

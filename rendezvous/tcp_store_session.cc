@@ -313,12 +313,13 @@ base::Status TcpStoreSession::change(std::string_view key, const Apply& apply) {
   if (!before && !after) return base::ok_status();
   const std::uint8_t event = !before ? kTorchKeyCreated : after ? kTorchKeyUpdated : kTorchKeyDeleted;
   for (TcpStoreSession* watcher : hub_->watchers_.find(std::string(key))->second) {
-    watcher->tell(event, key, before.value_or(""), after.value_or(""));
+    watcher->notify(event, key, before.value_or(""), after.value_or(""));
   }
   return base::ok_status();
 }
 
-void TcpStoreSession::tell(std::uint8_t event, std::string_view key, std::string_view before, std::string_view after) {
+void TcpStoreSession::notify(std::uint8_t event, std::string_view key, std::string_view before,
+                             std::string_view after) {
   const std::size_t unread = output_.size() - sent_;
   if (failure_.ok()) failure_ = check_reply(unread + key.size() + before.size() + after.size());
   if (failure_.ok()) {

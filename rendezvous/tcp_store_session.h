@@ -114,7 +114,7 @@ class TcpStoreSession {
 
   template <typename Apply>
   base::Status change(std::string_view key, const Apply& apply);
-  void tell(std::uint8_t event, std::string_view key, std::string_view before, std::string_view after);
+  void notify(std::uint8_t event, std::string_view key, std::string_view before, std::string_view after);
 
   template <typename T>
   base::Status reply(T number);
