@@ -1,4 +1,4 @@
-// The build that this program is of. A launcher and its agents must be of the same build.
+// The id of this program's build. A launcher and its agents must be of the same build.
 #pragma once
 
 #include <string_view>

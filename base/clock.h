@@ -10,7 +10,7 @@ using MonotonicTime = std::chrono::steady_clock::time_point;
 using WallTime = std::chrono::system_clock::time_point;
 using Duration = std::chrono::steady_clock::duration;
 
-// CLOCK_MONOTONIC, for code whose time no test has to move. Thread-safe.
+// CLOCK_MONOTONIC, for code whose tests need not move the time. Thread-safe.
 inline MonotonicTime monotonic_now() {
   return std::chrono::steady_clock::now();
 }
@@ -28,7 +28,7 @@ class SystemClock final : public Clock {
   WallTime wall() const override { return std::chrono::system_clock::now(); }
 };
 
-// For tests; only one thread may use it.
+// A clock for tests. Only one thread may use it.
 class FakeClock final : public Clock {
  public:
   MonotonicTime now() const override { return now_; }

@@ -1,5 +1,4 @@
-// The number of file descriptors that this process may have (the soft RLIMIT_NOFILE), and whether some are free.
-// Thread: any.
+// How many file descriptors this process may have (the soft RLIMIT_NOFILE), and whether some are free. Thread: any.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +14,9 @@ std::size_t descriptor_limit();
 // the limit is below 512.
 std::size_t spare_descriptors();
 
-// Whether one more descriptor can be opened while `spare` stay free. `fd` is any open descriptor. It is duplicated for
-// a moment, because the kernel returns the lowest free number and does not report how many are free.
+// Returns true if one more descriptor can be opened while `spare` stay free. `fd` is any open descriptor, which this
+// function duplicates for a moment. The kernel gives the duplicate the lowest free number; it does not report how many
+// are free.
 bool has_spare_descriptors(int fd, std::size_t spare);
 
 }  // namespace muster::base

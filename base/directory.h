@@ -6,7 +6,7 @@
 
 namespace muster::base {
 
-// The names in it, sorted; empty if the directory does not exist or cannot be read.
+// Returns the names in the directory, sorted. Empty if it does not exist or cannot be read.
 std::vector<std::string> entries_of(const std::string& directory);
 
 }  // namespace muster::base

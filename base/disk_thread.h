@@ -1,5 +1,5 @@
-// A thread for work that waits for disks. It does one piece of work after the other. What a piece returns runs on the
-// loop.
+// A thread for work that waits for disks. It does one piece of work after the other. Each piece returns a function,
+// which then runs on the loop.
 //
 // Thread: the loop thread only, except that the work reads `stop`.
 //

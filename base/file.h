@@ -11,8 +11,8 @@ namespace muster::base {
 // Reads at most `limit` bytes. RESOURCE_EXHAUSTED for a larger file, which is never cut. It works for /proc files.
 Result<std::string> read_file(const std::string& path, std::size_t limit = 16u << 20);
 
-// Writes a temporary file beside `path` and renames it over `path`. So readers see the old or the new content, never a
-// part.
+// Writes a temporary file beside `path` and renames it over `path`. So a reader sees the whole old or the whole new
+// content.
 Status write_file_atomically(const std::string& path, std::string_view content, unsigned mode = 0600);
 
 // Like write_file_atomically(), but returns only when the content is on the disk. After a crash of the machine, the old

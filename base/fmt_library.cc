@@ -1,6 +1,6 @@
-// Compiles once what fmt's headers declare. With FMT_HEADER_ONLY every file would compile it again, which takes longer
-// than the file itself. Debian's library is shared. The agent is static, and libmuster is loaded into users' programs,
-// so both bring their own.
+// Compiles once the functions that fmt's headers declare. With FMT_HEADER_ONLY every file would compile them again,
+// which takes longer than the file itself. Debian has fmt only as a shared library. The agent is static, and libmuster
+// is loaded into users' programs, so both bring their own.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

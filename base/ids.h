@@ -1,5 +1,5 @@
-// Names of jobs: 8 random characters of [a-z2-7]. They are never digits alone, because a shell or a parser could then
-// read a name as a number.
+// Ids of jobs: 8 random characters of [a-z2-7]. An id always has a letter, so that no shell or parser reads it as a
+// number.
 #pragma once
 
 #include <compare>

@@ -37,7 +37,7 @@ struct TimerState : std::enable_shared_from_this<TimerState> {
       if (failed || self == nullptr) return;
       if (self->repeat) {
         self->timer.expires_at(self->timer.expiry() + self->period);
-        // After a stop of the whole process (SIGSTOP), run one tick and not all missed ones.
+        // After the whole process was stopped (SIGSTOP), run one tick instead of all missed ones.
         if (self->timer.expiry() < std::chrono::steady_clock::now()) self->timer.expires_after(self->period);
         self->arm();
       }

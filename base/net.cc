@@ -174,7 +174,7 @@ std::uint16_t port_to_keep() {
 
 namespace {
 
-// For a process that needs its former port: the earlier process's connections may linger there.
+// Serves a process that needs its former port, on which connections of the earlier process may linger.
 void allow_reuse(const UniqueFd& fd, std::uint16_t port) {
   const int on = port != 0 ? 1 : 0;
   (void)::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);

@@ -67,16 +67,16 @@ Result<std::uint16_t> local_port(int socket_fd);
 // Listens on all addresses. The socket is non-blocking, close-on-exec, with TCP_NODELAY. It is dual-stack on [::], or
 // IPv4 only if the host has no IPv6. Port 0 picks a free port.
 Result<UniqueFd> listen_any(std::uint16_t port, int backlog);
-// A random port outside the range that connections of this host get. For a listener that ends and later needs the same
-// port again. The port may be in use.
+// Returns a random port outside the range that the kernel gives to connections. A listener that ends and later needs
+// its port again uses such a port. The port may be in use.
 std::uint16_t port_to_keep();
-// The same on one address of this host.
+// Like listen_any(), but on one address of this host.
 Result<UniqueFd> listen_on(const IpAddress& address, std::uint16_t port, int backlog);
 
 // nullopt if `path` is longer than a Unix socket's address can be.
 std::optional<sockaddr_un> unix_address(const std::string& path);
 
-// Whether `path` is a socket without a listener, so that a connection to it is refused.
+// Returns true if `path` is a socket without a listener, so that a connection to it is refused.
 bool is_abandoned_socket(const std::string& path);
 
 // AF_INET if the kernel does not report it.

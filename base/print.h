@@ -1,5 +1,5 @@
-// Writes text to the standard streams. Use it instead of fmt::print(), which throws if a stream does not take the text
-// (closed, a full disk, a pipe without a reader) and does not report what is lost at exit.
+// Writes text to the standard streams. Use it instead of fmt::print(). That function throws if a stream refuses the
+// text (closed, a full disk, a pipe without a reader), and does not report text that is lost at exit.
 #pragma once
 
 #include <cstdio>
@@ -10,7 +10,7 @@
 
 namespace muster::base {
 
-// Writes and flushes the text. False, with errno set, if the stream did not take all of it.
+// Writes and flushes the text. Returns false, with errno set, if the stream refused a part of the text.
 bool print_text(std::FILE* stream, std::string_view text);
 
 // A remark on stderr. If stderr fails, the remark is lost.

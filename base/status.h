@@ -119,8 +119,8 @@ class [[nodiscard]] Result {
   if (!result.ok()) return result.status();                            \
   declaration = std::move(result).value()
 
-// For our own invariants: if the condition is false, reports the place and aborts. If the outside world misbehaves,
-// return a Status instead.
+// Checks one of our own invariants: if the condition is false, reports the place and aborts. If the outside world
+// misbehaves, return a Status instead.
 #define MUSTER_CHECK(condition)                                                                \
   do {                                                                                         \
     if (!(condition)) {                                                                        \

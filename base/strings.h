@@ -17,11 +17,11 @@ bool starts_with_any(std::string_view text, std::span<const std::string_view> pr
 // Parses a whole decimal number without sign or blanks, at most `max`; nullopt otherwise.
 std::optional<long> parse_decimal(std::string_view text, long max);
 
-// Parses "0-3,8" as 0, 1, 2, 3, 8: sorted, each once. "" gives an empty list. nullopt if it is no such list or has a
-// number above `max`.
+// Parses "0-3,8" as 0, 1, 2, 3, 8: sorted, each once. "" gives an empty list. nullopt if the text is not such a list or
+// has a number above `max`.
 std::optional<std::vector<int>> parse_number_list(std::string_view text, int max);
 
-// Quotes the word if a POSIX shell would change it, so that `sh -c` yields the same word.
+// Quotes the word if a POSIX shell would change it. Then `sh -c` yields the same word.
 std::string shell_quote(std::string_view word);
 
 // The word of `words` with the smallest edit distance to `word`. nullopt if that distance exceeds a third of its
@@ -35,8 +35,8 @@ std::string valid_utf8(std::string_view text);
 std::string lower(std::string_view text);
 bool is_utf8(std::string_view text);
 
-// Writes bytes on which a terminal would act (control characters) as \xNN. For text of hosts and programs in our own
-// messages.
+// Writes bytes on which a terminal would act (control characters) as \xNN. Use it for text of hosts and programs in our
+// own messages.
 std::string printable(std::string_view text);
 
 }  // namespace muster::base

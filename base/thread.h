@@ -10,14 +10,15 @@
 
 namespace muster::base {
 
-// RESOURCE_EXHAUSTED if the system allows no thread; `body` is not called then. Otherwise the caller must join it.
+// Runs `body` on a new thread, which the caller must join. RESOURCE_EXHAUSTED if the system allows no thread; then
+// nothing calls `body`.
 Result<std::thread> start_thread(std::function<void()> body);
 
 // Starts `count` threads at once and ends them again. Call it before gRPC, which hangs if it cannot start one of its
 // threads. RESOURCE_EXHAUSTED if fewer are allowed.
 Status check_thread_room(int count);
 
-// The message of such an error, for main(), which catches what constructors on its thread have thrown.
+// Returns the message for a failure to start a thread. main() uses it for errors that constructors on its thread threw.
 std::string thread_failure(const std::system_error& failure);
 
 }  // namespace muster::base

@@ -163,7 +163,8 @@ SSL_SESSION* make_session(SSL* ssl, const std::string& secret) {
   return done ? session.release() : nullptr;
 }
 
-// They live as long as the SSL_CTX, to which every stream holds a reference.
+// Returns the index of an SSL_CTX's keys. The keys live as long as the SSL_CTX, to which every stream holds a
+// reference.
 int keys_index() {
   static const int kIndex = SSL_CTX_get_ex_new_index(
       0, nullptr, nullptr, nullptr,
@@ -175,8 +176,8 @@ const TlsKeyRing& keys_of(SSL* ssl) {
   return **static_cast<const Keys*>(SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), keys_index()));
 }
 
-// Index of an SSL's identity, whose key the handshake uses. The SSL has its own copy, because the key may be removed at
-// any time.
+// Returns the index of an SSL's identity, whose key the handshake uses. The SSL has its own copy, because the key may
+// be removed at any time.
 int identity_index() {
   static const int kIndex = SSL_get_ex_new_index(
       0, nullptr, nullptr, nullptr,

@@ -28,7 +28,7 @@ class TlsKeyRing {
 
   // Replaces an older key of this identity. INVALID_ARGUMENT if a length is not allowed.
   Status add(TlsKey key);
-  // Connections that have used the key stay open.
+  // Removes the key. Connections that have used it stay open.
   void remove(std::string_view identity);
 
   std::optional<std::string> secret_of(std::string_view identity) const;

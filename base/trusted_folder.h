@@ -18,9 +18,9 @@ namespace muster::base {
 bool is_trusted_owner(uid_t owner);
 
 // OK if the folder belongs to the effective user or root, and no other user may write into it.
-// The user's private group may write. That is a group whose gid equals the uid and is the process's own group. Where
-// useradd makes such groups, umask 002 and so mode 775 are the default (pam_umask, `usergroups`). Other groups have
-// other members.
+// The user's private group may write: a group whose gid equals the uid and is the process's own group. Where useradd
+// makes such groups, the default is umask 002 and so mode 775 (pam_umask, `usergroups`). Any other group may have other
+// members, so it may not write.
 Status check_trusted_folder(const struct stat& info, const std::string& shown);
 
 // The same check, for a folder in which the caller uses only plain files that belong to the effective user. All users

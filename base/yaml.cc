@@ -51,7 +51,7 @@ class TreeBuilder final : public YAML::EventHandler {
   struct Open {
     YamlNode node;
     std::optional<YamlNode::Key> key;
-    std::map<std::string, int> lines;  // of the keys so far
+    std::map<std::string, int> lines;  // the line of each key so far
   };
 
   void add(const YAML::Mark& mark, YamlNode::Kind kind, const std::string& text) {
