@@ -193,7 +193,7 @@ int join_and_serve(const std::vector<std::string>& arguments) {
 
 int run_sweep(const std::vector<std::string>& arguments) {
   SweepOptions options;
-  options.owner_says_dead = true;  // only the job's own launcher has a reason to call this
+  options.is_known_dead = true;  // only the job's own launcher has a reason to call this
   for (std::size_t i = 1; i + 1 < arguments.size(); ++i) {
     if (arguments[i] == "--session-root") options.session_root = arguments[i + 1];
   }

@@ -75,7 +75,7 @@ struct WarmJobs::Job {
 
   const std::string id;
   const v1::OpenJob order;
-  std::optional<WardenBirth> birth;  // set until the warden is there
+  std::optional<PendingWarden> birth;  // set until the warden is there
   base::Timer birth_watch;
   // Messages that wait for the warden or, once this job is closing, for its end.
   std::deque<v1::LauncherMessage> waiting;

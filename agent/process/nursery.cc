@@ -14,13 +14,13 @@
 
 namespace muster::agent::inline process {
 
-base::Result<std::optional<Warden>> WardenBirth::take() {
+base::Result<std::optional<Warden>> PendingWarden::take() {
   MUSTER_ASSIGN_OR_RETURN(auto messages, socket_.receive());
   if (messages.empty()) {
     if (!socket_.peer_gone()) return std::optional<Warden>();
     return base::error(base::Code::kUnavailable, "the process that makes the job's warden has ended");
   }
-  MUSTER_ASSIGN_OR_RETURN(WardenParts parts, decode_birth(std::move(messages.front())));
+  MUSTER_ASSIGN_OR_RETURN(WardenParts parts, decode_warden_parts(std::move(messages.front())));
   MUSTER_ASSIGN_OR_RETURN(Warden warden, Warden::adopt(options_, std::move(parts)));
   // Close it only now. This ends the midwife, and the warden becomes a child that this process knows.
   socket_.close();
@@ -46,14 +46,14 @@ Nursery::~Nursery() {
   ::waitpid(pid_, nullptr, 0);  // the nursery ends at once
 }
 
-base::Result<WardenBirth> Nursery::ask(const WardenOptions& options) {
+base::Result<PendingWarden> Nursery::ask(const WardenOptions& options) {
   MUSTER_ASSIGN_OR_RETURN(base::FdPair answer, base::make_socketpair(SOCK_STREAM | SOCK_NONBLOCK));
   std::vector<base::UniqueFd> fds;
   fds.push_back(std::move(answer.second));
   socket_.send(encode(options), std::move(fds));
   const base::Status sent = socket_.flush();
   if (!sent.ok()) return base::error(base::Code::kUnavailable, "the nursery of wardens (pid {}) has ended", pid_);
-  return WardenBirth(options, std::move(answer.first));
+  return PendingWarden(options, std::move(answer.first));
 }
 
 }  // namespace muster::agent::process

@@ -14,7 +14,7 @@
 //
 // Example:
 //   MUSTER_ASSIGN_OR_RETURN(Nursery nursery, Nursery::start());
-//   MUSTER_ASSIGN_OR_RETURN(WardenBirth birth, nursery.ask({.job_id = job, .agent_id = "0"}));
+//   MUSTER_ASSIGN_OR_RETURN(PendingWarden birth, nursery.ask({.job_id = job, .agent_id = "0"}));
 //   poll(birth.fd()); MUSTER_ASSIGN_OR_RETURN(std::optional<Warden> warden, birth.take());
 #pragma once
 
@@ -29,9 +29,9 @@ namespace muster::agent::inline process {
 
 // A warden that is being made. If this is destroyed before take() has returned the warden, everything made so far
 // ends by itself.
-class WardenBirth {
+class PendingWarden {
  public:
-  WardenBirth(WardenOptions options, base::UniqueFd answer)
+  PendingWarden(WardenOptions options, base::UniqueFd answer)
       : options_(std::move(options)), socket_(std::move(answer)) {}
 
   int fd() const { return socket_.fd(); }  // readable when take() has a result
@@ -53,7 +53,7 @@ class Nursery {
   Nursery& operator=(Nursery&&) = delete;
 
   // UNAVAILABLE: the nursery has ended.
-  base::Result<WardenBirth> ask(const WardenOptions& options);
+  base::Result<PendingWarden> ask(const WardenOptions& options);
 
   int fd() const { return socket_.fd(); }  // readable only when the nursery has ended; it never sends anything
   pid_t pid() const { return pid_; }

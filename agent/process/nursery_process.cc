@@ -1,6 +1,5 @@
-// The nursery process: NurseryProcess is its loop, run_midwife() is one child of it. Encoding and decoding are at the
-// end.
-// Read NurseryProcess::run() and begin() first, then run_midwife().
+// The nursery process: NurseryProcess is its loop, run_warden_maker() is one child of it. Encoding and decoding are at
+// the end. Read NurseryProcess::run() and begin() first, then run_warden_maker().
 
 #include "agent/process/nursery_process.h"
 
@@ -18,7 +17,7 @@
 namespace muster::agent::inline process {
 namespace {
 
-constexpr std::size_t kBirthFds = 4;  // the warden's socket, <session>/alive, the lease's page and its eventfd
+constexpr std::size_t kWardenPartFds = 4;  // the warden's socket, <session>/alive, the lease's page and its eventfd
 
 bool flush_blocking(MessageSocket& socket) {
   while (true) {
@@ -31,7 +30,7 @@ bool flush_blocking(MessageSocket& socket) {
 
 // Runs in a child of the nursery: makes one warden, hands it over, and waits until the agent has it. If the agent has
 // ended, it takes nothing, and the warden notices that by itself.
-[[noreturn]] void run_midwife(const std::string& payload, base::UniqueFd answer, const WardenOwner& owner) {
+[[noreturn]] void run_warden_maker(const std::string& payload, base::UniqueFd answer, const WardenOwner& owner) {
   ::prctl(PR_SET_NAME, "muster-midwife");
   ::signal(SIGCHLD, SIG_DFL);
   MessageSocket socket(std::move(answer));
@@ -40,7 +39,7 @@ bool flush_blocking(MessageSocket& socket) {
     MUSTER_ASSIGN_OR_RETURN(const WardenOptions options, decode_warden_options(payload));
     return make_warden(options, owner);
   };
-  SocketMessage message = encode_birth(make());
+  SocketMessage message = encode_warden_parts(make());
   socket.send(std::move(message.payload), std::move(message.fds));
   if (!flush_blocking(socket)) ::_exit(1);
   pollfd wanted{socket.fd(), POLLIN, 0};  // the only event that can come is the end of the socket
@@ -86,12 +85,12 @@ class NurseryProcess {
     const pid_t pid = ::fork();
     if (pid == 0) {
       socket_.close();
-      run_midwife(message.payload, std::move(message.fds.front()), owner_);
+      run_warden_maker(message.payload, std::move(message.fds.front()), owner_);
     }
     if (pid > 0) return;
     const base::Status failed = base::errno_error(errno, "fork the warden");
     MessageSocket answer(std::move(message.fds.front()));
-    SocketMessage refusal = encode_birth(failed);
+    SocketMessage refusal = encode_warden_parts(failed);
     answer.send(std::move(refusal.payload));
     // Ignore errors: they mean that the agent has ended. An empty socket takes this much without waiting.
     (void)answer.flush();
@@ -132,7 +131,7 @@ base::Result<WardenOptions> decode_warden_options(const std::string& payload) {
   return options;
 }
 
-SocketMessage encode_birth(base::Result<WardenParts> made) {
+SocketMessage encode_warden_parts(base::Result<WardenParts> made) {
   WireWriter writer;
   SocketMessage message;
   writer.number(made.ok());
@@ -151,7 +150,7 @@ SocketMessage encode_birth(base::Result<WardenParts> made) {
   return message;
 }
 
-base::Result<WardenParts> decode_birth(SocketMessage message) {
+base::Result<WardenParts> decode_warden_parts(SocketMessage message) {
   const base::Status malformed = base::error(base::Code::kInternal, "the nursery's answer was not a warden");
   WireReader reader(message.payload);
   bool is_ok = false;
@@ -164,7 +163,7 @@ base::Result<WardenParts> decode_birth(SocketMessage message) {
   }
   std::string path;
   std::string ready_bytes;
-  if (!reader.text(path) || !reader.text(ready_bytes) || !reader.at_end() || message.fds.size() != kBirthFds) {
+  if (!reader.text(path) || !reader.text(ready_bytes) || !reader.at_end() || message.fds.size() != kWardenPartFds) {
     return malformed;
   }
   MUSTER_ASSIGN_OR_RETURN(WardenReady ready, decode_ready(ready_bytes));

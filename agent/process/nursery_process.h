@@ -23,7 +23,7 @@ std::string encode(const WardenOptions& options);
 base::Result<WardenOptions> decode_warden_options(const std::string& payload);
 
 // The answer: the parts of a warden, or the reason why none could be made.
-SocketMessage encode_birth(base::Result<WardenParts> made);
-base::Result<WardenParts> decode_birth(SocketMessage message);
+SocketMessage encode_warden_parts(base::Result<WardenParts> made);
+base::Result<WardenParts> decode_warden_parts(SocketMessage message);
 
 }  // namespace muster::agent::process

@@ -41,7 +41,7 @@ base::Result<std::vector<FoundSession>> lock_dead_sessions(const std::string& jo
     while (true) {
       auto session = inspect_session(path);
       if (!session.ok() && !may_be_alive(session)) break;  // the session was removed in between, or is not ours
-      const bool is_free = session.ok() && !session->is_alive && (options.owner_says_dead || session->lease_has_passed);
+      const bool is_free = session.ok() && !session->is_alive && (options.is_known_dead || session->lease_has_passed);
       if (is_free) {
         dead.push_back(std::move(*session));
         break;
@@ -198,7 +198,7 @@ base::Result<SweepReport> sweep(const std::string& job_id, const SweepOptions& o
   MUSTER_ASSIGN_OR_RETURN(const std::vector<FoundSession> dead, lock_dead_sessions(job_id, options, report));
   Sweeper sweeper(job_id, report);
   for (const FoundSession& session : dead) sweeper.kill_cgroup(session);
-  MUSTER_RETURN_IF_ERROR(sweeper.kill_strays(dead, !options.owner_says_dead));
+  MUSTER_RETURN_IF_ERROR(sweeper.kill_strays(dead, !options.is_known_dead));
   for (const FoundSession& session : dead) {
     MUSTER_RETURN_IF_ERROR(remove_session(session.path));
     report.removed.push_back(session.path);

@@ -3,7 +3,7 @@
 // A process is a stray only if it is of our uid and its environment contains exactly MUSTER_JOB_ID=<job>. Also, no
 // process may hold the lock on its session's `alive`, and the lease written there must have passed. All this must be
 // seen twice, 2 s apart.
-// If the job's own launcher asks, it knows that the job is over (owner_says_dead). Then a free lock is enough.
+// If the job's own launcher asks, it knows that the job is over (is_known_dead). Then a free lock is enough.
 // The caller, its ancestors, and all living agents and wardens are never candidates.
 #pragma once
 
@@ -20,7 +20,7 @@ namespace muster::agent::inline strays {
 struct SweepOptions {
   std::string session_root = {};  // empty means ${MUSTER_TMPDIR:-/tmp}
   // True if the job's own launcher asks. Then neither wait for the lease nor search twice.
-  bool owner_says_dead = false;
+  bool is_known_dead = false;
   std::chrono::milliseconds wait_for_lock{2000};  // agent or warden may be cleaning up at this moment
 };
 

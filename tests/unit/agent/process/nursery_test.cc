@@ -27,7 +27,7 @@ using testing::read_until;
 using testing::request;
 using testing::Seen;
 
-base::Result<Warden> wait_for(WardenBirth& birth) {
+base::Result<Warden> wait_for(PendingWarden& birth) {
   while (true) {
     pollfd wanted{birth.fd(), POLLIN, 0};
     if (::poll(&wanted, 1, 20'000) <= 0) return base::error(base::Code::kDeadlineExceeded, "no warden came");
@@ -37,7 +37,7 @@ base::Result<Warden> wait_for(WardenBirth& birth) {
 }
 
 base::Result<Warden> make(Nursery& nursery, const WardenOptions& options) {
-  MUSTER_ASSIGN_OR_RETURN(WardenBirth birth, nursery.ask(options));
+  MUSTER_ASSIGN_OR_RETURN(PendingWarden birth, nursery.ask(options));
   return wait_for(birth);
 }
 

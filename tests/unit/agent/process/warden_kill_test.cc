@@ -123,7 +123,7 @@ TEST_P(KillTest, NothingIsLeft) {
     }
     if (GetParam().target == Target::kBoth) {
       as_agent(uid_, [&] {
-        const auto report = sweep(job, {.session_root = ground_.session_root(), .owner_says_dead = true});
+        const auto report = sweep(job, {.session_root = ground_.session_root(), .is_known_dead = true});
         ASSERT_TRUE(report.ok()) << report.status();
         EXPECT_TRUE(report->alive.empty());
         EXPECT_TRUE(report->stuck.empty());
@@ -165,7 +165,7 @@ TEST_P(BothKilledTest, NothingIsLeftOfADaemonWithoutEnvironmentThatTheWardenHasS
   }
   EXPECT_EQ(agent.wait(), SIGKILL);
   as_agent(uid_, [&] {
-    const auto report = sweep(job, {.session_root = ground_.session_root(), .owner_says_dead = true});
+    const auto report = sweep(job, {.session_root = ground_.session_root(), .is_known_dead = true});
     ASSERT_TRUE(report.ok()) << report.status();
   });
   EXPECT_EQ(left_after(job, testing::gone_within()), 0U);

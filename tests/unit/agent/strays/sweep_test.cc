@@ -36,8 +36,8 @@ class SweepTest : public ::testing::Test {
   static bool lives(pid_t pid) { return Strays::lives(pid); }
   WardenOptions options() const { return {.job_id = job_, .agent_id = "0", .session_root = ground_.session_root()}; }
 
-  SweepReport sweep_now(bool owner_says_dead) const {
-    SweepOptions options{.session_root = ground_.session_root(), .owner_says_dead = owner_says_dead};
+  SweepReport sweep_now(bool is_known_dead) const {
+    SweepOptions options{.session_root = ground_.session_root(), .is_known_dead = is_known_dead};
     options.wait_for_lock = 50ms;
     auto report = sweep(job_, options);
     EXPECT_TRUE(report.ok()) << report.status();
@@ -235,7 +235,7 @@ TEST(SweepInside, Runs) {
   if (job == nullptr) GTEST_SKIP() << "only within TheCallersAncestorsAreNeverCandidates";
   const pid_t pid = ::fork();
   if (pid == 0) {
-    const auto report = sweep(job, {.session_root = "/tmp", .owner_says_dead = true});
+    const auto report = sweep(job, {.session_root = "/tmp", .is_known_dead = true});
     ::_exit(report.ok() && report->killed.empty() ? 0 : 1);
   }
   int status = -1;
