@@ -71,8 +71,8 @@ bool is_dead(const HostScan& scan, const std::string& job_id) {
   return job != scan.jobs.end() && job->second == JobState::kDead;
 }
 
-// Jobs of which the second search sees remains that the first one did not. A lease has expired in between, or a
-// process has started.
+// Returns the jobs of which the second search found strays that the first one did not. A lease has expired in between,
+// or a process has started.
 std::set<std::string> new_in(const HostScan& first, const HostScan& second) {
   std::set<std::string> jobs;
   for (const Stray& stray : second.strays) {
@@ -109,7 +109,7 @@ class Cleaner {
   std::vector<StrayFile> files_;
 };
 
-// Takes as left over what both searches agree on.
+// Keeps as strays only what both searches found.
 void Cleaner::confirm(const HostScan& first, HostScan second) {
   strays_ = seen_twice(first.strays, second.strays);
   for (SeenSession& session : second.sessions) {
@@ -213,7 +213,7 @@ void Cleaner::remove_sessions() {
     if (!has_process) {
       for (const std::string& path : known_cgroups(session.found.path)) {
         const StrayFile file{.kind = StrayFileKind::kCgroup, .job_id = session.job_id, .path = path};
-        if (has(files_, file)) continue;  // it was empty before and is a file of its own
+        if (has(files_, file)) continue;  // it was empty before, so remove_stray_files() removes it
         if (const auto status = remove_stray_file(file); !status.ok()) report_.problems.push_back(status.message());
       }
       removed = remove_session(session.found.path);
@@ -225,7 +225,7 @@ void Cleaner::remove_sessions() {
 
 void Cleaner::remove_stray_files() {
   for (const StrayFile& file : files_) finish(kind_of(file.kind), file.path, remove_stray_file(file));
-  // This fails while a job is there, which is right.
+  // Remove an empty root. This fails while a session is in it, which is right.
   for (const std::string& root : session_roots(options_.scan.session_root)) ::rmdir(root.c_str());
 }
 

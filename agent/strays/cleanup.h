@@ -1,8 +1,8 @@
 // Ends everything that dead jobs of our uid have left on this host, whichever jobs they are: `muster-agent
 // --cleanup`.
 //
-// The rule is in stray_rule.h. It must hold in two searches 2 s apart. If only the later search sees something, there
-// is another search.
+// stray_rule.h has the rule. It must hold in two searches 2 s apart. If only the later search finds something, another
+// search follows.
 // Each process is pinned by a pidfd. Its start time and environment are read once more before it is killed.
 // Nothing of a living job is touched, not even something that only has its name.
 #pragma once
@@ -18,7 +18,7 @@ namespace muster::agent::inline strays {
 
 struct CleanupOptions {
   HostScanOptions scan{};
-  bool dry_run = false;  // find only; touch nothing
+  bool dry_run = false;  // only find strays; touch nothing
 };
 
 enum class RemainsKind { kProcess, kSession, kSocket, kCgroup, kSharedMemory };

@@ -31,12 +31,12 @@ milliseconds age_of(const std::string& session_path) {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
   struct stat info {};
-  ::lstat(session_path.c_str(), &info);  // if the session is gone by now, nothing reads it either
+  ::lstat(session_path.c_str(), &info);  // if the session is gone by now, the age does not matter
   return milliseconds((now.tv_sec - info.st_mtim.tv_sec) * 1000 + (now.tv_nsec - info.st_mtim.tv_nsec) / 1'000'000);
 }
 
 bool is_young(milliseconds age) {
-  return age > -kYoung && age < kYoung;  // a time far in the future says nothing
+  return age > -kYoung && age < kYoung;  // a time far in the future means a wrong clock
 }
 
 bool exists(const std::string& path) {
@@ -104,8 +104,8 @@ base::Status HostScanner::read_processes() {
   return base::ok_status();
 }
 
-// Adds a session. A session that only a process can see, and not this one, counts only for the question whether its
-// job lives.
+// Adds a session. `is_visible` is false if only another process can see its directory. Such a session only shows
+// whether its job lives.
 void HostScanner::add_session(const std::string& job_id, const std::string& path, bool is_visible) {
   if (!inspected_.insert(path).second) return;
   const milliseconds age = age_of(path);
@@ -185,8 +185,8 @@ void HostScanner::find_stray_files() {
     directories.push_back(*runtime + "/muster");
   }
   scan_.files = find_abandoned_sockets(directories);
-  // A job may live under a root that we do not know. Then there are more wardens than locked sessions. In that case,
-  // what has no session that we can see may belong to that job.
+  // A job may live under a root that we do not know. Then there are more wardens than locked sessions. In that case, a
+  // file without a session that we can see may belong to that job.
   const auto wardens = std::ranges::count_if(sight_.table, [this](const ProcessInfo& info) {
     return is_warden(info) && !info.is_dead() && sight_.own.contains(info.pid);
   });

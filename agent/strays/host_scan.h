@@ -1,5 +1,5 @@
-// Searches a host once for everything that jobs of our uid have left there, whichever jobs they are. It finds
-// sessions with their locks and leases, processes, and traces.
+// Searches a host once for everything that jobs of our uid have left there, whichever jobs they are. It finds sessions
+// with their locks and leases, processes, and stray files.
 //
 // Thread: single-threaded. Calls block, bounded by some seconds.
 #pragma once

@@ -34,8 +34,8 @@ std::vector<StrayFile> find_shared_memory(const std::string& directory);
 // The directory on which cgroup v2 is mounted. Empty if it is not mounted.
 std::string cgroup_root(const std::string& mountinfo);
 
-// Removes a trace that was judged to be left over. FAILED_PRECONDITION: a process listens at the socket by now, or
-// the cgroup has a process. Then the trace stays.
+// Removes a file that was judged to be a stray. FAILED_PRECONDITION: a process now listens at the socket, or the cgroup
+// now has a process. Then the file stays.
 base::Status remove_stray_file(const StrayFile& file);
 
 }  // namespace muster::agent::strays

@@ -21,8 +21,8 @@ std::set<pid_t> find_keepers(const std::vector<ProcessInfo>& table) {
     keepers.insert(info.pid);
     if (info.parent > 1) keepers.insert(info.parent);
   }
-  // A warden without its agent is a child of pid 1 or of the user's subreaper. The other children of those have no
-  // part in any warden.
+  // A warden without its agent is a child of pid 1 or of the user's subreaper. The other children of these two do not
+  // belong to a warden.
   for (const ProcessInfo& info : table) {
     if (info.command == "systemd" || info.command == "init") keepers.erase(info.pid);
   }

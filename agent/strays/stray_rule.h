@@ -1,4 +1,4 @@
-// Decides which processes of a host are strays. All searches that do not know which job is over use this rule. Pure:
+// Decides which processes of a host are strays. Every search that does not know which job is over uses this rule. Pure:
 // host_scan.h collects its input as plain values.
 //
 // Job: a job lives while a process holds the lock of one of its sessions. It also lives until the last lease written

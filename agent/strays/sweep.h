@@ -25,7 +25,7 @@ struct SweepOptions {
 };
 
 struct SweepReport {
-  // Session directories whose agent or warden lives, as far as this can be found out. Nothing of theirs was touched.
+  // Session directories whose agent or warden lives or may live. Nothing of theirs was touched.
   std::vector<std::string> alive;
   std::vector<ProcessInfo> continued;  // agents and wardens that were stopped
   std::vector<std::string> removed;    // session directories and cgroups
