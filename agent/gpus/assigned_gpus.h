@@ -20,8 +20,8 @@ class AssignedGpus {
   void add(const AssignedGpus& more);
 
   bool is_any() const { return !whole_.empty() || !gpus_.empty(); }
-  // True for a GPU of the set and for a part of a GPU that was given undivided. Also true for a divided GPU of which
-  // a part was given.
+  // Returns true for a GPU of the set, and for a part of a GPU that is in the set as a whole. Also true for a divided
+  // GPU of which a part is in the set.
   bool has(const GpuName& name) const;
   bool has_any_of(model::GpuVendor vendor) const;
 

@@ -77,7 +77,7 @@ std::string not_known(const std::string& why) {
   return fmt::format("unknown whether the GPUs have released the job's memory: {}", why);
 }
 
-// True if a GPU that the job was given is missing in the report.
+// Returns true if the report lacks a GPU on which the job had memory.
 bool has_lost_any(const std::vector<GpuShape>& known, const EndedProcesses& ended, const std::vector<SeenGpu>& seen) {
   return std::ranges::any_of(known, [&](const GpuShape& gpu) {
     const GpuName name{.vendor = gpu.vendor, .index = gpu.index};
@@ -147,7 +147,7 @@ GrownMemory grown_memory(const std::vector<SeenGpu>& seen, const EndedProcesses&
     if (why.empty() || !ended.gpus.has(gpu.name)) continue;
     const auto before = used_before(gpu.name, ended.before);
     if (!gpu.used || !before) {
-      // Report nothing about a driver that never says it, because that would be reported for every job.
+      // If a driver never lists ended processes, do not report that, because the report would come with every job.
       if (gpu.shows_dead) grown.unknown = why;
       continue;
     }
@@ -182,8 +182,8 @@ void GpuRelease::begin(EndedProcesses ended, Done done) {
   poll();
 }
 
-// If another caller's question is under way, its answer comes here, too. It may describe a time before the job had
-// memory.
+// If another caller's query is under way, its answer comes here, too. That answer may describe a time before the job
+// had memory.
 void GpuRelease::poll() {
   is_stale_ = reader_.is_asking();
   reader_.ask(gate_.wrap([this](const base::Result<GpuReport>& report) { judge(report); }));

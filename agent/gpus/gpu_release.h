@@ -70,7 +70,7 @@ struct EndedProcesses {
 // Memory that an ended process of the job still has, or may have.
 struct HeldMemory {
   GpuName gpu{};
-  // 0 if it is not known. Then `bytes` more than before the job are in use.
+  // 0 if the process is unknown. Then `bytes` more than before the job are in use.
   pid_t pid = 0;
   std::optional<std::uint64_t> bytes{};
   std::string whose{};  // like "rank 5"; empty if it was neither a rank nor a leftover
@@ -79,15 +79,15 @@ struct HeldMemory {
   bool operator==(const HeldMemory&) const = default;
 };
 
-// Memory of ended processes that a GPU still lists. A number that lives again belongs to another process and is left
-// out. Pure but for `is_gone`.
+// Memory of ended processes that a GPU still lists. If a process with such a number lives, it is another process and is
+// left out. Pure but for `is_gone`.
 std::vector<HeldMemory> held_memory(const std::vector<SeenGpu>& seen, const EndedProcesses& ended,
                                     const std::function<bool(pid_t)>& is_gone);
 
 // Growth on GPUs of the job for which numbers cannot be used: more than kSlack more is in use than before.
 struct GrownMemory {
   std::vector<HeldMemory> held{};
-  // Why nothing is known about some GPU. Empty if all is known, or if the driver never reports it.
+  // Why the growth on some GPU is unknown. Empty if it is known, or if the driver never reports it.
   std::string unknown{};
 };
 // Memory that drivers take for themselves grows and shrinks, so ignore changes up to this.
@@ -106,8 +106,8 @@ class GpuRelease {
   // released.
   using Done = std::function<void(const std::vector<std::string>& sentences)>;
 
-  // The arguments that are references outlive this object. `reported` is the problem of NVIDIA's library that the job's
-  // user already knows. It is not reported again.
+  // The arguments that are references outlive this object. `reported` is a problem of NVIDIA's library that was
+  // reported to the job's user before. It is not reported again.
   GpuRelease(base::Loop& loop, gpus::Reader& reader, const std::vector<model::GpuShape>& known,
              std::string reported = {}, std::chrono::milliseconds patience = kReleasePatience)
       : loop_(loop), reader_(reader), known_(known), reported_(std::move(reported)), patience_(patience) {}
@@ -116,8 +116,7 @@ class GpuRelease {
 
   // The loop calls `done`, once.
   void begin(EndedProcesses ended, Done done);
-  // Supplies the state before the job if begin() had none yet. Call it before the
-  // first report at the latest.
+  // Supplies the state before the job if begin() had none yet. Call it before the first report arrives.
   void learn_before(GpusBefore before) { ended_.before = std::move(before); }
 
  private:
@@ -135,7 +134,7 @@ class GpuRelease {
   EndedProcesses ended_;
   Done done_;
   std::vector<HeldMemory> held_;  // at the last report
-  bool is_stale_ = false;         // the question under way began before this object asked
+  bool is_stale_ = false;         // the query under way began before this object asked
   base::Timer deadline_;
   base::Timer again_;
   base::Gate gate_;

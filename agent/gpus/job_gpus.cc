@@ -20,7 +20,7 @@ void JobGpus::launch(const std::vector<SpawnRequest>& requests) {
   if (!with_gpus_.empty()) poll();
 }
 
-// The question may run beside the ranks, because a rank needs much longer until it has its first memory.
+// The query may run beside the ranks, because a rank needs much longer until it has its first GPU memory.
 void JobGpus::poll() {
   if (host_.seen) return learn(*host_.seen);
   host_.reader->ask(gate_.wrap([this](const base::Result<gpus::GpuReport>& report) {
@@ -33,7 +33,7 @@ void JobGpus::learn(const gpus::GpuReport& report) {
   if (release_) release_->learn_before(*before_);
 }
 
-// A process that is gone counts as an old one only until a rank has ended. After that it may be the child of a rank.
+// An ended process counts as older than the job only until a rank has ended. After that it may be the child of a rank.
 bool JobGpus::was_before(pid_t pid) const {
   const auto process = read_process(pid);
   return process ? process->start_time < launched_at_ : on_gpus_.empty();

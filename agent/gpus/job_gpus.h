@@ -1,5 +1,5 @@
-// The GPUs that a job's ranks were given on this host, from the launch to the wait for their memory after the job. It
-// does nothing if there is no Reader, or if no rank was given a GPU.
+// The GPUs that a job's ranks use on this host, from the launch to the wait for their memory after the job. It does
+// nothing if there is no Reader, or if no rank has a GPU.
 //
 // Owner: the job's session.
 // Thread: the loop thread only.
@@ -27,7 +27,7 @@ namespace muster::agent::inline gpus {
 struct HostGpus {
   gpus::Reader* reader = nullptr;        // nullptr if there are no GPUs to ask about
   std::vector<model::GpuShape> known{};  // the host's GPUs at the agent's start
-  std::string problem{};                 // of NVIDIA's library at that time; the job's user gets this sentence
+  std::string problem{};  // the problem of NVIDIA's library at that time: one sentence for the job's user
   // The state just before the agent's only job. nullopt means that each job must ask again.
   std::optional<gpus::GpuReport> seen{};
 };
@@ -45,8 +45,8 @@ class JobGpus {
   // `pid` is 0 for a rank that has never run.
   void ended(int rank, pid_t pid);
 
-  // All ranks have ended, and `leftovers` were killed. If there is memory to wait for, the loop calls `done`, unless
-  // give_up() is called before. Do not call give_up() from within `done`.
+  // Call it when all ranks have ended and `leftovers` were killed. The loop calls `done` when the memory is released,
+  // unless give_up() is called before. Do not call give_up() from within `done`.
   void await(const std::vector<Leftover>& leftovers, GpuRelease::Done done);
   bool is_waiting() const { return release_ != nullptr; }
   void give_up() { release_.reset(); }
@@ -60,7 +60,7 @@ class JobGpus {
   const HostGpus& host_;
   std::uint64_t launched_at_ = 0;  // in ticks since boot
   AssignedGpus assigned_;
-  std::set<int> with_gpus_;  // ranks that were given GPUs
+  std::set<int> with_gpus_;  // ranks that have GPUs
   // Those of with_gpus_ whose number outside of their PID namespace is not known.
   std::set<int> unnumbered_;
   // Those of with_gpus_ that have ended, with the name of each for the user.

@@ -1,4 +1,4 @@
-// Whether the process numbers that a GPU's driver reports are those of this process's PID namespace. Plain functions.
+// Finds out whether a GPU's driver reports process numbers of this process's PID namespace. Plain functions.
 #pragma once
 
 #include <string>

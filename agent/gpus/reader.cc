@@ -51,7 +51,7 @@ void Reader::readable() {
   if (*report) finish(**std::move(report));
 }
 
-// Any process may have ended the helper since its last answer. That says nothing about the GPUs, so try once more.
+// Any process may have ended the helper since its last answer. That has nothing to do with the GPUs, so try once more.
 void Reader::failed(const base::Status& why) {
   if (why.code() != base::Code::kUnavailable || !std::exchange(may_try_again_, false)) return finish(why);
   watch_.cancel();

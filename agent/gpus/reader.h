@@ -1,8 +1,8 @@
 // Asks what the host's GPUs are doing, without blocking. It starts the helper at the first question and keeps it
 // until no question has come for kIdlePatience.
 //
-// It gives up a helper that does not answer, or whose NVIDIA library fails. If the helper has ended since its last
-// answer, it starts a new one for the same question.
+// It kills a helper that does not answer, or whose NVIDIA library fails. If the helper has ended since its last answer,
+// it starts a new one for the same query.
 // After kMostTimeouts timeouts in a row it asks at most once in kRetryPause, and only when all killed helpers have
 // ended. A killed helper that has not ended shows that the driver still hangs.
 //

@@ -69,7 +69,7 @@ class NvmlLibrary final : public NvmlApi {
   explicit NvmlLibrary(const Functions& functions) : functions_(functions) {}
   NvmlLibrary(const NvmlLibrary&) = delete;
   NvmlLibrary& operator=(const NvmlLibrary&) = delete;
-  // The library file stays loaded, because such libraries have threads and exit handlers of their own.
+  // Do not unload the library, because it may have threads and exit handlers of its own.
   ~NvmlLibrary() override {
     if (is_started_ && functions_.shutdown != nullptr) functions_.shutdown();
   }
