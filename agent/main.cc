@@ -52,7 +52,7 @@ int fail(const base::Status& status) {
 void protect_process() {
   ::prctl(PR_SET_DUMPABLE, 0);
   ::signal(SIGPIPE, SIG_IGN);
-  ::signal(SIGXFSZ, SIG_IGN);  // then a file that may not grow is an error of its write
+  ::signal(SIGXFSZ, SIG_IGN);  // then a write beyond the file size limit fails with an error
 }
 
 // Removes variables that would change this process itself. The ranks still get them, because the environment was read
@@ -127,8 +127,8 @@ base::Status detach() {
   return base::ok_status();
 }
 
-// Exits without destructors. Everything that matters is closed. The clean-up of OpenSSL and gRPC would cost a tenth
-// of a short job's CPU time, and gRPC's has no time limit of ours.
+// Exits without destructors. Everything that matters is closed. The clean-up of OpenSSL and gRPC would cost a tenth of
+// a short job's CPU time, and we cannot limit the time of gRPC's.
 [[noreturn]] void leave(int status) {
   std::fflush(nullptr);
   ::_exit(status);

@@ -1,6 +1,6 @@
 // `muster-agent --cleanup [--job J] [--dry-run] [--session-root DIR]`: runs agent/strays/cleanup.h and reports the
 // result to a launcher.
-// J is a whole job id; with --dry-run its beginning is enough.
+// J is a whole job id; with --dry-run a prefix is enough.
 //
 // Output: the marker line, then a frame (proto/frame.h) with a v1::CleanupReport, on stdout. Together they are
 // shorter than the output that a bootstrap keeps of a command.

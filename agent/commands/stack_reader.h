@@ -2,8 +2,7 @@
 // One such run is a reading.
 // A reading that exceeds its patience is killed. Threads that it has left stopped are continued.
 //
-// Thread: the loop thread only. There is one reading at a time; other questions wait. The destructor ends the
-// reading.
+// Thread: the loop thread only. There is one reading at a time; other requests wait. The destructor ends the reading.
 #pragma once
 
 #include <sys/types.h>
@@ -32,7 +31,7 @@ class StackReader {
     std::chrono::milliseconds patience{8'000};
   };
 
-  // `send` gets each answer to a question. The last one has `done` set.
+  // `send` gets each answer to a request. The last one has `done` set.
   StackReader(base::Loop& loop, std::function<void(v1::StackAnswer)> send) : StackReader(loop, std::move(send), {}) {}
   StackReader(base::Loop& loop, std::function<void(v1::StackAnswer)> send, Options options);
   ~StackReader();

@@ -1,5 +1,5 @@
-// Reports to a launcher that asks for it how busy this host is (HostLoad in agent.proto): once, and then whenever it
-// has changed.
+// Reports how busy this host is to a launcher that wants it (HostLoad in agent.proto): once, and then after each
+// change.
 // It measures only while a launcher listens. The values of the GPUs are one period old, because it does not wait for
 // muster-gpus.
 //
@@ -39,9 +39,9 @@ class LoadReport {
   LoadReport(base::Loop& loop, HostLoadReader reader, Send send, Gpus gpus,
              std::chrono::milliseconds period = kLoadPeriod);
 
-  // A stream is up whose launcher wants reports. It knows nothing yet.
+  // Call it when a stream is up whose launcher wants reports. That launcher has no report yet.
   void begin();
-  // No launcher listens any longer.
+  // Call it when that stream has ended.
   void end();
 
  private:
@@ -56,7 +56,7 @@ class LoadReport {
   std::optional<gpus::GpuReport> seen_;  // the last answer
   // The problem of NVIDIA's library in the last answer, or the reason why there was no answer.
   std::optional<std::string> problem_;
-  // The library has failed. Timeouts do not count here, because the reader counts them.
+  // True if the library has failed. Timeouts do not count here, because the reader counts them.
   bool has_failed_ = false;
   int passed_over_ = 0;  // periods without a question since it failed
   base::Timer timer_;

@@ -124,7 +124,7 @@ base::Status FrameRing::resume_after(std::uint64_t sequence) {
   return base::ok_status();
 }
 
-// Makes Finish anew. It carries nothing that could be lost, and no frame comes after it.
+// Also makes a dropped Finish anew. Finish has no content that could be lost, and no frame comes after it.
 void FrameRing::report_gap() {
   const std::uint64_t gone = acknowledged_ - (has_dropped_finish_ ? 1 : 0);
   if (received_ < gone) {

@@ -8,8 +8,9 @@
 // Layout: frames lie one behind the other in a few runs. If a run meets another run or the end of the memory, a new
 // run begins wherever there is room. The memory grows only if there is no room. A frame's header contains its length.
 //
-// Loss: a launcher that has lost acknowledged frames resumes at a lower number. Then a Gap (proto/output_frame.h)
-// goes ahead of the first frame that is left. If Finish was among the lost frames, it is sent again, too.
+// Loss: a launcher that has lost acknowledged frames resumes at a lower number. The ring then sends a Gap
+// (proto/output_frame.h) before the first frame that is left. If Finish was among the lost frames, the ring sends it
+// again, too.
 #pragma once
 
 #include <cstddef>

@@ -15,7 +15,7 @@ namespace muster::agent::inline io {
 
 struct LauncherLink {
   base::TlsStream stream;
-  std::uint64_t last_delivered = 0;  // the launcher has all frames up to this one
+  std::uint64_t last_delivered = 0;  // the launcher has received all frames up to this one
   std::string partial;               // the beginning of an answer whose rest has not arrived
 };
 

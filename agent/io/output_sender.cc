@@ -166,7 +166,8 @@ void OutputSender::Worker::stop() {
 }
 
 void OutputSender::Worker::run() {
-  // Other threads handle the signals of the process. SIGPIPE of a cut connection shows as an error of write.
+  // Block all signals, because other threads handle those of the process. A cut connection then shows as an error of
+  // write instead of SIGPIPE.
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);

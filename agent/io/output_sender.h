@@ -4,8 +4,8 @@
 //
 // Lines: a line is sent when its '\n' or '\r' has arrived. An unfinished line is sent when its pipe was empty for 1
 // s, or when it exceeds 1 MiB. Bytes of terminals are sent at once.
-// Limits: frames stay in a bounded ring until the launcher has taken them: 4 MiB, plus a file on request. While the
-// ring is full, pipes are not read and ranks block. Nothing is dropped, and nothing grows.
+// Limits: frames stay in a bounded ring until the launcher has acknowledged them: 4 MiB, plus a file on request. While
+// the ring is full, pipes are not read and ranks block. Nothing is dropped, and memory does not grow.
 //
 // Owner: the job's session.
 // Thread: it runs its own thread, and a second one while it connects. Methods may be called from any thread.
@@ -17,7 +17,7 @@
 //   sender.add_rank(3, std::move(stdout_read_end), std::move(stderr_read_end));
 //   ... the rank was reaped ...
 //   sender.rank_exited(3);          // -> on_stderr_tail soon, on_ended when all its output is in the ring
-//   sender.finish(deadline, done);  // after the last rank: done(ok) when the launcher took everything
+//   sender.finish(deadline, done);  // after the last rank: done(ok) when the launcher has everything
 #pragma once
 
 #include <cstdint>
@@ -44,10 +44,10 @@ struct OutputSenderConfig {
   bool only_if_any = false;
   std::size_t ring_bytes = std::size_t{4} << 20;  // limit of unacknowledged frames; at least 2.5 MiB
   // Size limit of a file in `spool_directory`, used when ring_bytes are full. It serves jobs that go on while no
-  // launcher takes their output. 0 means no file.
+  // launcher receives their output. 0 means no file.
   std::size_t spool_bytes = 0;
-  // Another launcher may come after this one, and may have lost what this one acknowledged. So keep the connection,
-  // and reconnect, even after all was taken.
+  // If true, keep the connection and reconnect, even after everything was acknowledged. Another launcher may come after
+  // this one, and may have lost what this one acknowledged.
   bool outlives_launcher = false;
   std::string spool_directory = {};
   base::Duration attempt_timeout = std::chrono::seconds(10);  // for connect, handshake and first answer
@@ -65,10 +65,11 @@ struct RankOutputEnd {
 };
 
 struct OutputSenderEvents {
-  // The last stderr lines of a rank. Called within drain_after_exit of rank_exited(), even while the launcher takes
-  // nothing.
+  // Reports the last stderr lines of a rank. Called within drain_after_exit of rank_exited(), even while the launcher
+  // receives nothing.
   std::function<void(int rank, std::string stderr_tail)> on_stderr_tail;
-  // All output of the rank is read and framed, but not yet acknowledged. Comes late if the launcher blocks.
+  // Called when all output of the rank is read and framed. The launcher need not have acknowledged it. Called late if
+  // the launcher blocks.
   std::function<void(RankOutputEnd)> on_ended;
   // Called once, and only with only_if_any. True as soon as there is output. False after finish(), if all ranks have
   // ended without output.
@@ -87,14 +88,14 @@ class OutputSender {
   OutputSender(const OutputSender&) = delete;
   OutputSender& operator=(const OutputSender&) = delete;
 
-  // Takes the read ends of the rank's pipes. An invalid fd means a stream without bytes. If there are few ranks, this
-  // enlarges stdout's pipe. The same rank may be added again after it ended (next attempt), but not before.
+  // Adds a rank and owns the read ends of its pipes. An invalid fd means a stream without bytes. If there are few
+  // ranks, this enlarges stdout's pipe. The same rank may be added again after it ended (next attempt), but not before.
   // StreamKind::kTerminal: bytes do not wait for the end of a line.
   enum class StreamKind { kLines, kTerminal };
   void add_rank(int rank, base::UniqueFd stdout_fd, base::UniqueFd stderr_fd, StreamKind kind = StreamKind::kLines);
 
-  // The process was reaped. The sender reads its pipes to EOF. If a detached child holds them open, it reads after
-  // drain_after_exit what is in them, and no more.
+  // Call it when the process was reaped. The sender reads its pipes to EOF. If a detached child holds them open, the
+  // sender waits for drain_after_exit, reads what is in them then, and no more.
   void rank_exited(int rank);
 
   // Declares that no rank will be added any longer. The sender waits for ranks that still run. It calls `done` once,

@@ -1,4 +1,4 @@
-// The way of a rank's stdin from the launcher into the rank's pipe or terminal. It writes what the rank takes and
+// Carries a rank's stdin from the launcher into the rank's pipe or terminal. It writes as much as the pipe accepts and
 // keeps the rest. The launcher's window bounds the rest (proto/input_window.h).
 //
 // Owner: RankInputs, which has one for each rank.
@@ -24,8 +24,8 @@ namespace muster::agent::inline io {
 class RankInput {
  public:
   enum class Kind { kPipe, kTerminal };
-  // `bytes` more of the pushed bytes have been written. `closed` comes once: no more input is taken, because nothing
-  // reads it or because more was pushed than the window allows. The callback must not destroy the RankInput.
+  // Reports that `bytes` more of the pushed bytes have been written. `closed` is true once, when input ends. Then
+  // nothing reads it, or more was pushed than the window allows. The callback must not destroy the RankInput.
   using OnTaken = std::function<void(std::size_t bytes, bool closed)>;
 
   // `fd` must be non-blocking.
@@ -35,8 +35,8 @@ class RankInput {
 
   void push(std::string_view bytes);
   // Ends the input after what was pushed. It closes a pipe; at a terminal it types the end-of-file character.
-  // It types that character again if a program switches between reading lines and reading keys. A character typed
-  // before the switch then no longer counts.
+  // It types that character again if a program switches between reading lines and reading keys, because the switch
+  // discards a character typed before.
   void end();
   // Sets the size of a terminal. The kernel sends SIGWINCH to its foreground processes.
   void resize(unsigned short rows, unsigned short columns);
@@ -51,7 +51,7 @@ class RankInput {
   const Kind kind_;
   const OnTaken on_taken_;
   std::string queue_;
-  std::size_t owed_ = 0;  // pushed bytes in queue_ that are not yet reported as taken
+  std::size_t owed_ = 0;  // pushed bytes in queue_ that are not yet reported as written
   char last_ = '\n';
   bool is_ending_ = false;
   bool ended_lines_ = false;  // whether the end was typed last in the mode for lines

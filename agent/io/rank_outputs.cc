@@ -24,7 +24,7 @@ constexpr std::size_t kSendSoon = 64 * 1024;  // send after this many bytes, whi
 constexpr std::size_t kSmallRound = 16 * 1024;
 constexpr auto kGather = std::chrono::milliseconds(2);
 constexpr std::size_t kTailPasses = 16;
-constexpr auto kBetweenReads = std::chrono::milliseconds(10);  // for a pipe that epoll did not take
+constexpr auto kBetweenReads = std::chrono::milliseconds(10);  // for a pipe that epoll refused
 
 // With few ranks, stdout pipes are deep. Many ranks must not use up their user's pipe pages, because new pipes would
 // then shrink to 8 KiB.
@@ -48,7 +48,7 @@ struct RankOutputs::Rank {
   RankPipe err;
   std::optional<MonotonicTime> exited;
   bool is_draining = false;  // from now on only what is already in the pipes is read
-  // Pipes that the epoll could not take (max_user_watches, no memory). settle() reads them.
+  // Pipes that epoll refused (max_user_watches, no memory). settle() reads them.
   std::vector<const RankPipe*> without_epoll{};
 };
 
@@ -78,7 +78,7 @@ void RankOutputs::exited(int number) {
   if (found == ranks_.end() || found->second->exited) return;
   Rank& rank = *found->second;
   rank.exited = base::monotonic_now();
-  // The dead process's last words are in the pipe by now. Read them now, so that the report need not wait.
+  // The dead process's last output is in the pipe by now. Read it now, so that the report need not wait.
   RankPipe::Step step = RankPipe::Step::kMoved;
   for (std::size_t i = 0; i < kTailPasses && step == RankPipe::Step::kMoved; ++i) {
     step = rank.err.read_step(ring_, &carry_, *rank.exited);

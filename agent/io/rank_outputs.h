@@ -36,7 +36,7 @@ class RankOutputs {
 
   // Reads each ready pipe once. Calls `send` whenever much has come, while it is still in the cache.
   void read_ready(const std::function<void()>& send);
-  // If the last round brought only few bytes: do not read before this time, so that more can arrive.
+  // Do not read before this time. It lies ahead if the last round brought only few bytes, so that more can arrive.
   base::MonotonicTime gathers_until() const { return gathers_until_; }
   // Does what depends on time: sends unfinished lines that have waited long enough, and reads what dead ranks left.
   // Returns when it must be called again. MonotonicTime::max() means that only events matter.
@@ -45,7 +45,7 @@ class RankOutputs {
   bool is_ring_full() const { return is_ring_full_; }
   void ring_has_room() { is_ring_full_ = false; }
 
-  // True if no rank has written anything and the launcher must not hear of that.
+  // Returns true if no rank has written anything and nothing must be sent to the launcher yet.
   bool is_silent() const { return config_->only_if_any && ring_->bytes_committed() == 0; }
   bool have_ended() const { return ranks_.empty(); }
   bool are_ends_framed() const { return silent_.empty(); }

@@ -1,5 +1,5 @@
 // The bytes under a FrameRing: one contiguous place that may grow but never moves. It is plain memory, or memory with
-// a bounded file behind it. The file holds output that must be kept while no launcher takes it.
+// a bounded file behind it. The file holds output that must be kept while no launcher receives it.
 //
 // Owner: the ring.
 // Thread: the ring's thread.

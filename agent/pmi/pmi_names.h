@@ -20,7 +20,7 @@ namespace muster::agent::inline pmi {
 
 class PmiNames {
  public:
-  // Sends a whole line to the rank. The loop calls it, never take() itself.
+  // Sends a whole line to the rank. It is called from the loop, never from within take().
   using Answer = std::function<void(int rank, const std::string& line)>;
 
   PmiNames(base::Loop& loop, rendezvous::HorovodKeys& keys, Answer answer)

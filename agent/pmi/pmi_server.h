@@ -4,7 +4,7 @@
 //
 // Owner: the job's session.
 // Thread: the loop thread only.
-// Events: what ranks report about their own end goes to PmiEvents. A handler must not destroy this object.
+// Events: PmiEvents receives the ranks' reports about their own end. A handler must not destroy this object.
 // Errors: a rank that breaks the protocol loses its socket.
 #pragma once
 

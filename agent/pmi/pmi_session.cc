@@ -95,7 +95,7 @@ void PmiSession::flush() {
       if (!writable_.armed()) writable_ = loop_.on_writable(socket_.get(), [this] { flush(); });
       return;
     }
-    is_write_closed_ = count < 0;  // the peer is gone; what it sent is still read
+    is_write_closed_ = count < 0;  // true if the peer is gone; its earlier commands are still read
     unsent_.erase(0, is_write_closed_ ? unsent_.size() : static_cast<std::size_t>(count));
   }
   writable_.cancel();

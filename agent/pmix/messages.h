@@ -63,7 +63,7 @@ struct FenceDone {
   std::string blob;
 };
 
-// Another host wants what this host's rank has published, as soon as the rank has published it. RankData answers it.
+// Another host wants the data of this host's rank, as soon as the rank has published them. RankData answers it.
 struct WantRankData {
   int rank = 0;
 };

@@ -1,5 +1,5 @@
 // The whole of Service. Read listen(), accepted() and start_helper() first, then readable() and the on() functions.
-// The section on "wishes" (request_key, follow_requests) is how a host asks another host for a rank's data.
+// With request_key() and follow_requests(), a host asks another host for a rank's data.
 
 #include "agent/pmix/service.h"
 
@@ -225,7 +225,7 @@ void Service::lost(const base::Status& why) {
 void Service::fail(const std::string& sentence) {
   if (std::exchange(has_failed_, true)) return;
   events_.on_problem(sentence);
-  // Later, because a callback of one of these may be what calls this.
+  // Do it later, because one of these objects may be calling this function.
   ending_ = loop_.after(base::Duration::zero(), [this] {
     ending_.cancel();
     watch_.cancel();
@@ -297,8 +297,7 @@ void Service::enter_next(const std::string& name) {
     same.pop_front();
     const bool has_more = !same.empty();
     send(done);
-    // Open MPI ignores this error, and the other hosts would wait for something that never comes. So report the ranks
-    // as lost.
+    // Report the ranks as lost, because Open MPI ignores this error, and the other hosts would wait for ever.
     if (!done.is_ok) {
       events_.on_lost(open_ranks(), "its Open MPI ranks could not exchange the data they need; they were ended");
     }
@@ -328,7 +327,7 @@ void Service::found(std::uint64_t id, const base::Result<rendezvous::HorovodValu
   loop_.post(gate_.wrap([this, answer = std::move(answer)] { send(answer); }));
 }
 
-// A refusal is published, too, because the asking host waits for one or the other.
+// Publish a refusal, too, because the asking host waits for one of the two.
 void Service::on(const RankData& data) {
   if (is_of_this_host(data.rank)) publish(data.rank, data.is_ok ? kHas + data.blob : std::string(1, kHasNone));
 }

@@ -32,8 +32,8 @@
 namespace muster::agent::pmix {
 
 struct ServiceJob {
-  std::string nspace;       // of this start of the job; unique among all jobs on all its hosts, past ones included
-  std::string session_dir;  // the job's directory on this host; what is left in it is removed with it
+  std::string nspace;       // the name of this start of the job; unique among all jobs on its hosts, past ones included
+  std::string session_dir;  // the job's directory on this host; it is removed with its content
   Placement placement;
   int host = 0;             // the index of this host in `placement`
   bool is_crowded = false;  // more ranks than processors
@@ -52,7 +52,7 @@ struct ServiceEvents {
   // Text for the rank's stderr; ends with a newline.
   std::function<void(int rank, const std::string& text)> on_text;
   std::function<void(const std::string& text)> on_problem;  // a sentence without the host's name
-  // Follows a problem. These ranks had connected and would wait for ever, or others would wait for them. `why` is a
+  // Called after on_problem: `ranks` had connected and would wait for ever, or others would wait for them. `why` is a
   // sentence about the host, without its name.
   std::function<void(const std::vector<int>& ranks, const std::string& why)> on_lost;
 };
@@ -72,8 +72,8 @@ class Service {
   // on_world_added() follows, but not from within this call.
   // In all calls and events, ranks are job-wide numbers.
   void add_world(const AddWorld& world);
-  // Answers an on_spawn(). An empty `nspace` gives the rank an error. Ranks that wait with it would then wait for
-  // ever, so the job ends if there are any.
+  // Answers an on_spawn(). If `nspace` is empty, the rank gets an error. Other ranks of its world would then
+  // wait for ever, so the job ends if there are any.
   void spawn_done(const SpawnWanted& wanted, const std::string& nspace);
   // True if no other rank shares the MPI_COMM_WORLD of `rank`.
   bool is_alone(int rank) const;

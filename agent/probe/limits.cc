@@ -45,7 +45,7 @@ std::vector<v1::LimitFact> read_limits() {
   std::vector<v1::LimitFact> facts;
   for (const Row& row : {Row{"nofile", RLIMIT_NOFILE}, {"memlock", RLIMIT_MEMLOCK}, {"nproc", RLIMIT_NPROC}}) {
     struct rlimit limit {};
-    // Fails only for a resource that this kernel does not know.
+    // The call fails only for a resource that this kernel does not know.
     if (::getrlimit(row.resource, &limit) != 0) continue;
     v1::LimitFact& fact = facts.emplace_back();
     fact.set_name(row.name);

@@ -1,5 +1,4 @@
-// Reads what systemd-logind does with a user's processes and shared memory when he logs out: logind.conf(5) and its
-// drop-ins.
+// Reads what systemd-logind does with a user's processes and shared memory at logout: logind.conf(5) and its drop-ins.
 #pragma once
 
 #include <string>

@@ -104,7 +104,7 @@ SplitPath split_path(const std::string& path) {
   return {slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1)};
 }
 
-// The directory above sessions belongs to us alone, so no other user can exchange what is opened below its
+// Opens the directory above sessions. It belongs to us alone, so no other user can replace entries below its
 // descriptor.
 base::Result<base::UniqueFd> open_parent_of_session(const SplitPath& path) {
   return open_own_directory(AT_FDCWD, path.parent, path.parent, Privacy::kClosedToOthers);
@@ -136,7 +136,7 @@ std::vector<std::string> other_session_roots(const std::string& usual) {
   return found;
 }
 
-// Any user can take the usual name in /tmp. Then use a random name, which no other user can have taken before.
+// If another user has taken the usual name in /tmp, use a random name, which no other user can have taken before.
 base::Result<std::string> make_session_root(const std::string& root) {
   std::string usual = session_root(root);
   const base::Status made = base::make_private_directory(usual);

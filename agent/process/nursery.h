@@ -2,10 +2,11 @@
 // starts a second thread of its own.
 // The agent cannot make wardens itself: after a fork, a process with threads may only exec.
 //
-// For each warden the nursery forks a child, the midwife. The midwife makes session directory, lease and warden, as
-// Warden::start does. It hands their descriptors to the agent and ends when the agent has taken them.
+// For each warden the nursery forks a child, the maker (its process name is muster-midwife). The maker makes session
+// directory, lease and warden, as Warden::start does. It hands their descriptors to the agent and ends when the agent
+// has received them.
 // The warden is then a child of the agent, which is the next subreaper above.
-// So several wardens can be made at the same time. A midwife that hangs or crashes harms no other.
+// So several wardens can be made at the same time. A maker that hangs or crashes harms no other.
 //
 // Owner: the agent's main; one per process.
 // Thread: the loop thread only, except for start(), which comes before any other thread. Only start() and the
@@ -14,8 +15,8 @@
 //
 // Example:
 //   MUSTER_ASSIGN_OR_RETURN(Nursery nursery, Nursery::start());
-//   MUSTER_ASSIGN_OR_RETURN(PendingWarden birth, nursery.ask({.job_id = job, .agent_id = "0"}));
-//   poll(birth.fd()); MUSTER_ASSIGN_OR_RETURN(std::optional<Warden> warden, birth.take());
+// MUSTER_ASSIGN_OR_RETURN(PendingWarden pending, nursery.ask({.job_id = job, .agent_id = "0"}));
+// poll(pending.fd()); MUSTER_ASSIGN_OR_RETURN(std::optional<Warden> warden, pending.take());
 #pragma once
 
 #include <optional>
@@ -35,8 +36,8 @@ class PendingWarden {
       : options_(std::move(options)), socket_(std::move(answer)) {}
 
   int fd() const { return socket_.fd(); }  // readable when take() has a result
-  // nullopt if the warden is not ready yet. Errors: those of Warden::start, or that no process is left to make one.
-  // After an error nothing is left of the warden.
+  // nullopt if the warden is not ready yet. Errors are those of Warden::start. There is one more: the process that
+  // makes the warden has ended. After an error nothing is left of the warden.
   base::Result<std::optional<Warden>> take();
 
  private:

@@ -28,8 +28,8 @@ bool flush_blocking(MessageSocket& socket) {
   }
 }
 
-// Runs in a child of the nursery: makes one warden, hands it over, and waits until the agent has it. If the agent has
-// ended, it takes nothing, and the warden notices that by itself.
+// Runs in a child of the nursery, the maker: makes one warden, hands it over, and waits until the agent has it. If the
+// agent has ended, nothing receives the warden. The warden notices by itself that its agent has ended.
 [[noreturn]] void run_warden_maker(const std::string& payload, base::UniqueFd answer, const WardenOwner& owner) {
   ::prctl(PR_SET_NAME, "muster-midwife");
   ::signal(SIGCHLD, SIG_DFL);
@@ -72,7 +72,7 @@ class NurseryProcess {
     std::vector<int> kept{socket_.fd()};
     if (owner_.pidfd.valid()) kept.push_back(owner_.pidfd.get());
     MUSTER_RETURN_IF_ERROR(keep_only_descriptors(kept));
-    // Midwives report to the agent what it must know. The kernel reaps them.
+    // Makers report to the agent by themselves, so ignore their ends. The kernel then reaps them.
     ::signal(SIGCHLD, SIG_IGN);
     sigset_t all;
     ::sigfillset(&all);
@@ -92,7 +92,7 @@ class NurseryProcess {
     MessageSocket answer(std::move(message.fds.front()));
     SocketMessage refusal = encode_warden_parts(failed);
     answer.send(std::move(refusal.payload));
-    // Ignore errors: they mean that the agent has ended. An empty socket takes this much without waiting.
+    // Ignore errors: they mean that the agent has ended. An empty socket accepts this much without waiting.
     (void)answer.flush();
   }
 

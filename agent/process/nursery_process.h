@@ -1,4 +1,4 @@
-// The nursery process itself: the loop that Nursery::start forks, its children (the midwives), and the messages
+// The nursery process itself: the loop that Nursery::start forks, its children (the makers), and the messages
 // between agent and nursery.
 //
 // Thread: single-threaded, with all signals blocked. It leaves by _exit and never returns.

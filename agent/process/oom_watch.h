@@ -1,4 +1,4 @@
-// Finds out whether the kernel killed a rank because memory ran out.
+// Finds out if the kernel killed a rank because memory ran out.
 //
 // Owner: the warden process.
 // Thread: single-threaded.
@@ -24,7 +24,7 @@
 namespace muster::agent::inline process {
 
 enum class OomVerdict {
-  kNo,  // also if this machine does not tell
+  kNo,  // also if this machine does not report it
   // The kernel has meanwhile killed some process of this machine because memory ran out.
   kPerhaps,
   kYes,

@@ -32,7 +32,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLeaveBound{4000};
 constexpr milliseconds kCleanUpBound{3000};
-// Time that the warden gets to kill a hung agent first, where it can.
+// The warden gets this time to kill a hung agent first, if it can.
 constexpr milliseconds kWardenFirst{500};
 
 // True while a process that another process forked for us is not our child yet. It becomes our child when its parent
@@ -187,7 +187,7 @@ base::Result<std::vector<WardenEvent>> Warden::read_events() {
     state_->note(event);
     events.push_back(std::move(event));
   }
-  // Return what came before the end of the stream. The next call returns the error.
+  // Return the events that came before the end of the stream. The next call returns the error.
   if (events.empty() && (state_->socket.peer_gone() || !flushed.ok())) {
     state_->is_gone = true;
     return state_->gone();

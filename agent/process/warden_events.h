@@ -15,8 +15,8 @@
 namespace muster::agent::inline process {
 
 enum class ContainLevel {
-  // Root gets cgroup and PID namespace, as far as the machine allows. Other users get a cgroup if it is delegated,
-  // else subreaper.
+  // Root gets a cgroup and a PID namespace, as far as the machine allows them. Other users get a cgroup if one is
+  // delegated to them, else the subreaper alone.
   kAuto,
   // This level and the next ones: exactly this level, or start() fails with the reason.
   kCgroup,
@@ -67,14 +67,14 @@ struct RankExited {
   // True if we sent a terminating signal before the rank ended. For a rank that ended by SIGKILL: true if we sent
   // that SIGKILL.
   bool signalled_by_us = false;
-  bool oom_killed = false;   // false also if this machine does not tell
+  bool oom_killed = false;   // false also if this machine does not report it
   base::MonotonicTime at{};  // when it was reaped
   // The rank ended by a foreign SIGKILL, while the kernel killed some process here because memory ran out.
   bool oom_suspected = false;
 };
 
 struct Leftover {
-  // The agent's number of it, if that is known. Otherwise the number inside the PID namespace.
+  // The process's number as the agent sees it, if that is known. Otherwise its number inside the PID namespace.
   pid_t pid = 0;
   std::string command;
   std::string why;             // how it was found: "descendant", "cgroup", "pid namespace" or "environment"

@@ -276,7 +276,8 @@ void WardenProcess::handle(const PauseCommand& command) {
 void WardenProcess::handle(const LeaveCommand&) {
   if (!container_->is_empty()) kill_everything(*container_, kKillBound, [this](const auto&) { reap(); });
   if (container_->cgroup()) container_->cgroup()->remove_blocking();
-  // The agent removes it again and reports what was in the way. But the agent may be killed before that.
+  // Remove the session now, because the agent may be killed before it removes the session. An agent that lives tries
+  // again and reports what was in the way.
   ::_exit(session_.remove().ok() ? 0 : 1);
 }
 
@@ -291,8 +292,8 @@ void WardenProcess::reap() {
     const auto rank = ranks_.find(pid);
     if (rank == ranks_.end()) continue;  // an adopted orphan
     const bool is_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-    // Even during a stop, a SIGKILL that we have not sent came from the kernel or another process. News of such a
-    // rank's end may reach its peers and stop the whole job before the rank can be reaped.
+    // Even during a stop, a SIGKILL that we have not sent came from the kernel or another process. The peers of such a
+    // rank may fail first and stop the whole job before the rank can be reaped.
     const bool is_ours = is_killed ? rank->second.is_killed_by_us : rank->second.is_signalled_by_us;
     const OomVerdict oom = is_killed && !is_ours ? oom_->judge(rank->second.pid) : OomVerdict::kNo;
     send(RankExited{rank_numbers_[pid], rank->second.pid, pid, status, is_ours, oom == OomVerdict::kYes, now_time(),
@@ -338,8 +339,8 @@ void WardenProcess::check_deadlines() {
   phase_ = Phase::kServing;
 }
 
-// After the end of its lease, the agent can only end its job and leave. It gets more time while it does so, but not
-// without a limit.
+// After the end of its lease, the agent can only end its job and leave. While it does so it gets more time, up to a
+// limit.
 void WardenProcess::wait_on_for_agent() {
   if (agent_deadline_) agent_deadline_ = now_time() + 2 * setup_.agent_patience;
 }
@@ -403,8 +404,8 @@ JobEmpty WardenProcess::empty_the_job() {
   return empty;
 }
 
-// Notes the members' pids as the agent sees them, while they live. Later the kernel cannot tell. 0 if this kernel
-// does not tell.
+// Notes the members' pids as the agent sees them, while the members live. The kernel does not report them later. 0 if
+// this kernel never reports them.
 void WardenProcess::note_outside(const std::vector<Member>& members, std::map<pid_t, pid_t>& outside) const {
   if (!setup_.use_pidns) return;
   for (const Member& member : members) {

@@ -24,7 +24,7 @@
 
 namespace muster::agent::inline process {
 
-// The agent's input for its warden, complete before the fork.
+// The agent's settings for its warden, complete before the fork.
 struct WardenSetup {
   std::string job_id;
   std::string agent_id;
@@ -32,8 +32,8 @@ struct WardenSetup {
   std::chrono::milliseconds agent_patience{};
   bool use_pidns = false;  // this process is init of a new PID namespace and has a mount namespace
   bool use_cgroup = false;
-  bool require_cgroup = false;  // otherwise it goes on without a cgroup
-  std::string note;             // why a better level was given up before
+  bool require_cgroup = false;  // if false, the warden also serves without a cgroup
+  std::string note;             // why a better level failed before
   pid_t agent_pid = 0;
   base::UniqueFd agent_pidfd;  // invalid on old kernels; the socket's EOF shows the agent's end, too
   base::UniqueFd host_proc;    // /proc of the agent's namespace

@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::size_t kMaxFunction = 300;
 
-// Tells libdw that there are no separate debug symbols. Otherwise it would search for them over the network. The
-// unwind tables are in the file itself.
+// Makes libdw use no separate debug symbols. Otherwise it would search for them over the network. The unwind tables are
+// in the file itself.
 int find_no_symbols(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word, char**) {
   return -1;
 }

@@ -10,8 +10,8 @@
 // files are random, so each finished file comes from one staging.
 //
 // Trust: programs run from this folder, so no other user may be able to write into it (base/trusted_folder.h). A
-// folder that breaks this rule is still opened and marked, because it may be the source itself. But look, write and
-// keep then return PERMISSION_DENIED.
+// folder that breaks this rule is still opened and marked, because it may be the source itself. But check(), write()
+// and keep() then return PERMISSION_DENIED.
 // Only the owner can write to folders that are made below it, whatever the mode of the source is.
 #pragma once
 
@@ -80,7 +80,7 @@ class StageFolder {
   base::Result<StageCheck> check(const StageItem& item, const std::atomic<bool>* stop = nullptr);
   // Writes the next piece of a file's content, beginning with offset 0. With `last`, the file gets its final name.
   base::Status write(const StageItem& item, std::uint64_t offset, std::string_view piece, bool last);
-  // The content turned out to be right. Sets only the file's time and permissions.
+  // Call it if the content turned out to be right. Sets only the file's time and permissions.
   base::Status keep(const StageItem& item);
 
  private:

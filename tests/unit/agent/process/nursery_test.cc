@@ -27,18 +27,18 @@ using testing::read_until;
 using testing::request;
 using testing::Seen;
 
-base::Result<Warden> wait_for(PendingWarden& birth) {
+base::Result<Warden> wait_for(PendingWarden& pending) {
   while (true) {
-    pollfd wanted{birth.fd(), POLLIN, 0};
+    pollfd wanted{pending.fd(), POLLIN, 0};
     if (::poll(&wanted, 1, 20'000) <= 0) return base::error(base::Code::kDeadlineExceeded, "no warden came");
-    MUSTER_ASSIGN_OR_RETURN(std::optional<Warden> warden, birth.take());
+    MUSTER_ASSIGN_OR_RETURN(std::optional<Warden> warden, pending.take());
     if (warden) return std::move(*warden);
   }
 }
 
 base::Result<Warden> make(Nursery& nursery, const WardenOptions& options) {
-  MUSTER_ASSIGN_OR_RETURN(PendingWarden birth, nursery.ask(options));
-  return wait_for(birth);
+  MUSTER_ASSIGN_OR_RETURN(PendingWarden pending, nursery.ask(options));
+  return wait_for(pending);
 }
 
 bool has_other_children_than(pid_t nursery) {
@@ -83,7 +83,7 @@ TEST_P(NurseryLevelTest, AWardenOfTheNurseryIsAWarden) {
         << warden->containment().note;
     Seen seen;
     start_sleeper(*warden, sleeper, job_, seen);
-    // It is our child as soon as the midwife has gone.
+    // It is our child as soon as the maker has gone.
     EXPECT_TRUE(eventually(5s, [&] {
       const auto info = read_process(warden->pid());
       return info && info->parent == ::getpid();
@@ -110,11 +110,11 @@ TEST_F(NurseryTest, SeveralAtATimeAreSeparate) {
   as_agent(::getuid(), [&] {
     auto nursery = Nursery::start();
     ASSERT_TRUE(nursery.ok()) << nursery.status();
-    auto first_birth = nursery->ask(options(ContainLevel::kSubreaper, job_));
-    auto second_birth = nursery->ask(options(ContainLevel::kSubreaper, other));
-    ASSERT_TRUE(first_birth.ok() && second_birth.ok());
-    auto second = wait_for(*second_birth);
-    auto first = wait_for(*first_birth);
+    auto first_pending = nursery->ask(options(ContainLevel::kSubreaper, job_));
+    auto second_pending = nursery->ask(options(ContainLevel::kSubreaper, other));
+    ASSERT_TRUE(first_pending.ok() && second_pending.ok());
+    auto second = wait_for(*second_pending);
+    auto first = wait_for(*first_pending);
     ASSERT_TRUE(first.ok() && second.ok()) << first.status() << second.status();
     Seen of_first;
     Seen of_second;
