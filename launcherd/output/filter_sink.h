@@ -1,8 +1,8 @@
-// FilterSink writes lines that contain one of some words to a file, one file per stream for all ranks. It implements
-// torchrun's --duplicate-stdout-filters and --duplicate-stderr-filters.
+// FilterSink copies lines that contain one of the given words to a file. Each stream has one file for all ranks. It
+// implements torchrun's --duplicate-stdout-filters and --duplicate-stderr-filters.
 //
-// It writes each line whole, with its label on the console. It searches and writes a line of more than 64 KiB in
-// pieces of that size.
+// It writes each line whole, with the label that the line has on the console. It searches and writes a line of more
+// than 64 KiB in pieces of that size.
 // Owner, thread and errors: as in output_sink.h.
 #pragma once
 
@@ -38,7 +38,7 @@ class FilterSink final : public OutputSink {
 
  private:
   struct File {
-    base::UniqueFd fd;  // invalid if there are no words, or after a failed write
+    base::UniqueFd fd;  // invalid if the stream has no words, or after a failed write
     std::string path;
     std::vector<std::string> words;
   };

@@ -37,7 +37,7 @@ base::Status HubConnection::serve(ReadScratch* scratch,
     MUSTER_RETURN_IF_ERROR(on_frame(parse.frame));
     rest.remove_prefix(parse.size);
   }
-  // Free the memory if no partial frame is left, so that an idle connection uses none.
+  // Free the memory unless a partial frame is left, so that an idle connection uses none.
   if (rest.empty() && partial_.capacity() > 4096) {
     partial_ = std::string();
   } else {

@@ -28,8 +28,9 @@ class HubConnection {
   HubConnection(const base::TlsContext& tls, base::UniqueFd fd, base::MonotonicTime hello_deadline)
       : stream_(tls, std::move(fd)), hello_deadline_(hello_deadline) {}
 
-  // Serves one turn. Calls `on_frame` for each whole frame. An error of `on_frame` ends the turn and is returned. If
-  // has_more() is true afterwards, more data may be waiting. UNAVAILABLE if the peer closed or the connection was cut.
+  // Serves one turn. Calls `on_frame` for each whole frame. An error of `on_frame` ends the turn, and serve() returns
+  // it. Afterwards has_more() says whether more data may be waiting. UNAVAILABLE: the peer closed the connection, or it
+  // was cut.
   base::Status serve(ReadScratch* scratch, const std::function<base::Status(const proto::OutputFrame&)>& on_frame);
 
   // Queues a frame without payload (Resume, Ack). Writes as much as the socket accepts now.

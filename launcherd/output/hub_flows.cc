@@ -25,7 +25,7 @@ struct HubFlows::Job {
   OutputHubEvents events;
   std::map<int, int> flows;  // by agent
   bool is_flush_due = false;
-  std::vector<RankEnd> ended;  // to be reported after the next flush
+  std::vector<RankEnd> ended;  // ends to report after the next flush
   std::vector<int> completed;
   std::vector<int> cut;
 };
@@ -60,7 +60,7 @@ void HubFlows::expect(const std::string& job, const ExpectedAgent& expected) {
   flow.counters_ = expected.counters;
   flow.job_->flows[flow.agent] = number;
   flow_of_identity_[flow.identity] = number;
-  if (flow.running_.empty()) {  // an earlier launcher's agent: the sink already has all its output
+  if (flow.running_.empty()) {  // an agent of an earlier launcher whose output is complete
     flow.is_complete_ = true;
     flow.job_->completed.push_back(flow.agent);
   }
@@ -110,7 +110,7 @@ HubFlows::Flow* HubFlows::find(int flow) {
   return found == flows_.end() ? nullptr : &found->second;
 }
 
-// The frames up to this one are lost, because an earlier launcher had acknowledged them.
+// The frames up to this one are lost: an earlier launcher acknowledged them, so the agent has dropped them.
 base::Status HubFlows::handle_gap(Flow* flow, const proto::OutputFrame& frame) {
   const std::uint64_t bytes = std::max(proto::decode_gap_bytes(frame.payload), flow->delivered_bytes_);
   const std::uint64_t missing = bytes - std::exchange(flow->delivered_bytes_, bytes);
@@ -122,7 +122,7 @@ base::Status HubFlows::handle_gap(Flow* flow, const proto::OutputFrame& frame) {
   return flow->job_->sink->lost(missing, flow->host_);
 }
 
-// The agent has finished, so Ends that have not come are lost.
+// The agent has finished, so the Ends that have not arrived are lost.
 void HubFlows::end_all(Flow* flow) {
   for (const int rank : std::exchange(flow->running_, {})) (void)flow->job_->sink->end_rank(rank);
 }
@@ -132,7 +132,7 @@ base::Status HubFlows::handle(Flow* flow, const proto::OutputFrame& frame) {
   if (header.kind == OutputKind::kHello || header.kind == OutputKind::kResume || header.kind == OutputKind::kAck) {
     return base::error(Code::kInvalidArgument, "unexpected frame of kind {}", static_cast<int>(header.kind));
   }
-  if (header.sequence <= flow->last_delivered) return base::ok_status();  // sent again after a cut
+  if (header.sequence <= flow->last_delivered) return base::ok_status();  // sent again after the connection was cut
   if (header.kind == OutputKind::kGap) {
     const base::Status handled = handle_gap(flow, frame);
     if (!handled.ok() && flow->events->on_error) flow->events->on_error(handled);

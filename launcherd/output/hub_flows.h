@@ -1,6 +1,6 @@
-// HubFlows is the hub's record of jobs and their expected agents. For each agent it keeps how much output has come,
-// and which ranks still run. It passes frames to their job's sink, in order and exactly once per agent. It reports to
-// the job's owner what has ended.
+// HubFlows is the hub's record of jobs and their expected agents. For each agent it keeps how much output has arrived,
+// and which ranks still run. It passes frames to their job's sink, in order and exactly once per agent. It reports
+// ended ranks and agents to the job's owner.
 //
 // Owner, thread: the hub's thread owns and calls it. It knows connections only by their numbers.
 #pragma once
@@ -32,7 +32,7 @@ class HubFlows {
     std::string identity;
     std::uint64_t last_delivered = 0;  // sequence of the last frame in the sink
     std::uint64_t connection = 0;      // the connection's number; 0 if none
-    // The events of the flow's job. Lives as long as the flow.
+    // The events of the flow's job. They live as long as the flow.
     const OutputHubEvents* events = nullptr;
 
    private:
@@ -40,8 +40,8 @@ class HubFlows {
     Job* job_ = nullptr;
     std::string host_;
     std::uint64_t delivered_bytes_ = 0;  // bytes of Data frames up to last_delivered
-    bool has_gap_ = false;               // true: frames were lost, so Ends may be missing
-    std::set<int> running_;              // ranks whose End has not come
+    bool has_gap_ = false;               // true if frames were lost, so Ends may be missing
+    std::set<int> running_;              // ranks whose End has not arrived
     bool is_complete_ = false;
     std::vector<std::shared_ptr<std::atomic<std::uint64_t>>> counters_;  // see ExpectedAgent::counters
   };
@@ -53,7 +53,7 @@ class HubFlows {
   HubFlows& operator=(const HubFlows&) = delete;
 
   void add_job(const std::string& name, OutputSink* sink, OutputHubEvents events);
-  // Erase the job's flows first.
+  // Call it only after the job's flows are erased.
   void remove_job(const std::string& name);
 
   // Adds a flow. Does nothing if the job is unknown. Does not use `expected.secret`.
@@ -61,7 +61,7 @@ class HubFlows {
   void expect_ranks(int flow, const std::vector<int>& ranks);
   void erase(int flow);
 
-  // These return kNone if they find no flow.
+  // Both return kNone if they find no flow.
   int of_agent(const std::string& job, int agent) const;
   int of_identity(const std::string& identity) const;
   std::vector<int> of_job(const std::string& job) const;
@@ -69,13 +69,13 @@ class HubFlows {
 
   // Returns false for a frame of a rank that is not expected, or no longer expected.
   static bool knows(const Flow& flow, const proto::OutputFrame& frame);
-  // Takes any frame except the first one of a connection. Ignores frames that it took before. An error means that the
-  // agent broke the protocol; close its connection then.
+  // Handles any frame except the first one of a connection. Ignores frames that it has handled before. An error means
+  // that the agent broke the protocol, so close its connection.
   base::Status handle(Flow* flow, const proto::OutputFrame& frame);
-  // The agent sends no more. Reports that, unless all its output has come.
+  // Call it when the agent sends no more. Reports that, unless all of the agent's output has arrived.
   static void cut(Flow* flow);
-  // Call it after each turn. It flushes the sinks and reports what is due. `all` false: only for jobs of which
-  // something has ended.
+  // Call it after each turn. It flushes the sinks and reports the ends that are due. If `all` is false, it serves only
+  // jobs with new ends.
   void settle(bool all);
 
  private:

@@ -4,8 +4,9 @@
 // A journal is a sequence of records in the order of writing. The layout of a record, little endian:
 //   0 u32 magic   4 u32 length of the payload   8 u8 kind   9 u8 flags   10 u8 stream   11 u8 zero   12 u32 rank
 //   16 u32 agent   20 u32 FNV-1a of the other 36 bytes of this header   24 u64 sequence   32 i64 wall time, µs
-//   40 payload, followed by a u32 with the size of the whole record, so that a journal can be read backwards
-// `agent` and `sequence` name the frame (proto/output_frame.h) that the record comes from. Sequence 0 means no frame.
+//   40 payload, then a u32 with the size of the whole record, which allows reading a journal backwards
+// `agent` and `sequence` identify the frame (proto/output_frame.h) from which the record comes. Sequence 0 means no
+// frame.
 #pragma once
 
 #include <array>
@@ -30,16 +31,16 @@ enum class JournalKind : std::uint8_t {
   kData = 2,      // uses rank, stream and the flags of proto/output_frame.h; the payload is what the rank wrote
   kEndRank = 3,   // the rank writes no more
   kEndAgent = 4,  // no rank of this agent writes more
-  // The payload is a u64: how many bytes of the agent's ranks are missing near here, up to frame `sequence`.
+  // The payload is a u64: the number of missing bytes of the agent's ranks near here, up to frame `sequence`.
   kLost = 5,
-  // Like kLost, for bytes that were once in this file but are lost. The host's name follows the u64.
+  // Like kLost, but for bytes that were once in this file and are lost. The host's name follows the u64.
   kGone = 6,
 };
 
 struct JournalHeader {
   JournalKind kind = JournalKind::kData;
   std::uint8_t flags = 0;
-  proto::OutputStream stream = proto::OutputStream::kStdout;  // written as 0 for kinds without a stream
+  proto::OutputStream stream = proto::OutputStream::kStdout;  // 0 in the file for kinds without a stream
   std::uint32_t rank = 0;
   std::uint32_t agent = 0;
   std::uint32_t length = 0;
@@ -68,7 +69,7 @@ std::string_view decode_gone_host(std::string_view payload);  // `payload` is th
 struct JournalParse {
   bool is_whole = false;
   JournalRecord record;  // set only if is_whole
-  // The record's size if is_whole. Else the number of bytes that the record (or its header) needs in all.
+  // If is_whole, the record's size. Else the number of bytes that the whole record (or its header) needs.
   std::size_t size = 0;
 };
 

@@ -51,7 +51,7 @@ base::Result<std::optional<JournalRecord>> JournalReader::next(std::uint64_t lim
       position_ += parse->size;
       return std::optional(parse->record);
     }
-    if (asked_for >= parse->size) break;  // the file ends here at present
+    if (asked_for >= parse->size) break;  // the file ends here for now
     if (limit - position_ < parse->size) break;
     asked_for = std::max(kBlock, parse->size);
     MUSTER_RETURN_IF_ERROR(load(position_, std::min<std::uint64_t>(asked_for, limit - position_)));

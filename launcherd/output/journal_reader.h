@@ -1,6 +1,6 @@
-// JournalReader reads the records of a journal file one by one, from any record on, forwards or backwards.
-// Thread: one at a time. Reads block on the page cache. Owner: the caller owns the descriptor, which must outlive the
-// reader.
+// JournalReader reads the records of a journal file one by one, forwards or backwards, from any record on.
+// Thread: one at a time. Reads block on the page cache.
+// Owner: the caller owns the descriptor, which must outlive the reader.
 #pragma once
 
 #include <cstdint>

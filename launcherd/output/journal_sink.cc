@@ -21,7 +21,7 @@ constexpr std::uint64_t kSetAsideStep = 4 << 20;  // fallocate reserves space in
 // The sink notifies readers after this many bytes at the latest, even if the hub never rests.
 constexpr std::uint64_t kPublishStep = 256 * 1024;
 
-// True if the file holds only zero bytes from `begin` on. Some file systems leave that after a power cut.
+// True if the file holds only zero bytes from `begin` on. Some file systems leave such bytes after a power cut.
 base::Result<bool> is_zero_from(int fd, std::uint64_t begin) {
   std::array<char, 16 * 1024> block;
   for (;;) {
@@ -34,7 +34,7 @@ base::Result<bool> is_zero_from(int fd, std::uint64_t begin) {
   }
 }
 
-// Appends what the file holds from `begin` on to the file `to`. Returns the number of bytes.
+// Appends the file's bytes from `begin` on to the file `to`. Returns their number.
 base::Result<std::uint64_t> append_rest(int fd, std::uint64_t begin, const std::string& to) {
   const base::UniqueFd out(::open(to.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!out.valid()) return base::errno_error(errno, "open");
@@ -108,7 +108,7 @@ base::Status JournalSink::read_past() {
   return cut_off();
 }
 
-// Never fails, because the job continues whatever its journal has lost. Bytes that cannot be moved are dropped.
+// Never fails, because the job must continue without what its journal has lost. Drops bytes that cannot be moved.
 void JournalSink::set_apart(std::uint64_t begin, const base::Status& why) {
   const std::string apart = path_ + ".damaged";
   const auto moved = append_rest(fd_.get(), begin, apart);
@@ -120,7 +120,7 @@ void JournalSink::set_apart(std::uint64_t begin, const base::Status& why) {
 JournalSink::~JournalSink() {
   if (!is_open_) return;
   (void)settle_lost();
-  // This also frees the reserved space. If it fails, a part of a record stays, which open() removes.
+  // Also frees the reserved space. If it fails, an incomplete record stays, and open() removes it.
   (void)cut_off();
   lost_.clear();
   publish_size();
@@ -144,7 +144,7 @@ base::Status JournalSink::cut_off() {
   return base::ok_status();
 }
 
-// Returns 0, or the errno that says why there is no room for the file up to `end`.
+// Returns 0, or the errno that says why the file cannot grow up to `end`.
 int JournalSink::allocate(std::uint64_t end) {
   while (fallocate(fd_.get(), FALLOC_FL_KEEP_SIZE, static_cast<off_t>(size_), static_cast<off_t>(end - size_)) != 0) {
     if (errno != EINTR) return errno;
@@ -153,8 +153,8 @@ int JournalSink::allocate(std::uint64_t end) {
   return 0;
 }
 
-// Reserves space for `size` more bytes and for kReserve behind them. If the file system cannot reserve, assumes that
-// there is space.
+// Reserves space for `size` more bytes and for kReserve behind them. If the file system cannot reserve space, it
+// assumes that there is enough.
 base::Status JournalSink::set_aside(std::uint64_t size) {
   const std::uint64_t needed = size_ + size + kReserve;
   if (!can_set_aside_ || set_aside_ >= needed) return base::ok_status();
@@ -164,7 +164,7 @@ base::Status JournalSink::set_aside(std::uint64_t size) {
   return problem == 0 || !can_set_aside_ ? base::ok_status() : base::errno_error(problem, "write " + path_);
 }
 
-// Writes the whole record at offset `at`. After an error the file may hold a part of it.
+// Writes the whole record at offset `at`. After an error the file may hold the beginning of the record.
 base::Status JournalSink::put(const JournalHeader& header, std::string_view payload, std::uint64_t at) {
   auto front = encode_journal_header(header);
   auto back = encode_journal_trailer(header);
@@ -213,14 +213,14 @@ base::Status JournalSink::put_lost(int agent, Lost* lost) {
   const auto payload = encode_lost_bytes(lost->bytes);
   const std::string_view text(payload.data(), payload.size());
   record.length = static_cast<std::uint32_t>(text.size());
-  if (lost->at) return put(record, text, *lost->at);  // update in place, because readers do not read there yet
+  if (lost->at) return put(record, text, *lost->at);  // update it in place, because readers do not read there yet
   const std::uint64_t at = size_;
   MUSTER_RETURN_IF_ERROR(append(record, text));
   lost->at = at;
   return base::ok_status();
 }
 
-// Writes pending kLost records before lines are kept again.
+// Writes pending kLost records. Call it before the sink stores lines again.
 base::Status JournalSink::settle_lost() {
   for (auto& [agent, lost] : lost_) {
     if (!lost.at) MUSTER_RETURN_IF_ERROR(put_lost(agent, &lost));
@@ -252,7 +252,7 @@ base::Status JournalSink::end_rank(int rank) {
   return status.ok() ? status : once(std::move(status));
 }
 
-// If this record cannot be written either, its bytes count as missing too.
+// If this record cannot be written either, its bytes count as missing as well.
 base::Status JournalSink::lost(std::uint64_t bytes, const std::string& host) {
   base::Status status = append(header(JournalKind::kGone, 0), encode_gone(bytes, host));
   if (status.ok()) return status;

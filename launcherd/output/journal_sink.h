@@ -1,15 +1,15 @@
-// JournalSink writes a job's output under launcherd to one append-only file (journal_file.h). The file outlives
+// JournalSink writes the output of a job of launcherd to one append-only file (journal_file.h). The file outlives
 // launcherd.
 //
 // Thread: one at a time, as for every OutputSink.
-// Durability: bytes that write() has accepted are in the kernel. They survive a kill -9 of launcherd, so they may be
-// acknowledged to the agent. They may not survive a crash of the host, because nothing is synced. The agent knows how
-// many bytes such a crash lost (see OutputSink::lost).
-// Errors: if the disk accepts no more, ranks are not held back. The sink drops and counts the lines that come then. It
-// reports the first failure: RESOURCE_EXHAUSTED if the disk is full, else the disk's own code. For each agent a record
-// says how many bytes are missing and up to which frame. So readers can report the loss, and a restarted launcherd
-// requests the right frames. These records, and the ends of ranks and agents, use reserved space (kReserve). When
-// space is free again, the sink keeps lines again. It cuts off a partly written record at once.
+// Durability: the kernel has the bytes that write() accepted. They survive a kill -9 of launcherd, so the hub may
+// acknowledge them to the agent. They may be lost if the host crashes, because the sink does not sync. The agent knows
+// how many bytes such a crash lost (see OutputSink::lost).
+// Errors: if the disk accepts no more, the sink does not block ranks. It drops and counts the lines, and reports the
+// first failure: RESOURCE_EXHAUSTED if the disk is full, else the disk's own code. For each agent a record says how
+// many bytes are missing and up to which frame. So readers can report the loss, and a restarted launcherd requests the
+// right frames. These records, and the ends of ranks and agents, use reserved space (kReserve). Once space is free
+// again, the sink stores lines again. It cuts off an incomplete record at once.
 #pragma once
 
 #include <cstdint>
@@ -32,21 +32,21 @@ namespace muster::launcherd::inline output {
 // The contents of the file's newest attempt at the time of opening.
 struct JournalPast {
   int attempt = 0;
-  std::map<int, std::uint64_t> last_delivered;  // by agent: its last frame in the file
-  // By agent: bytes of its ranks that the file contains or records as missing.
+  std::map<int, std::uint64_t> last_delivered;  // last frame in the file, by agent
+  // Bytes of the agent's ranks that the file contains or records as missing, by agent.
   std::map<int, std::uint64_t> delivered_bytes;
-  // By host: bytes that an earlier launcherd had written, and that are lost.
+  // Bytes that an earlier launcherd had written and that are lost, by host.
   std::map<std::string, std::uint64_t> gone;
   std::set<int> ended_ranks;
   std::set<int> finished_agents;
   std::uint64_t bytes = 0;  // size of the whole file
-  // One sentence about invalid bytes that were moved away. Empty means that there were none.
+  // One sentence about invalid bytes that were moved away. Empty if the file had none.
   std::string damage;
 };
 
 class JournalSink final : public OutputSink {
  public:
-  // Tells readers that they may read the file up to byte `readable`. Called by open() and by flush(), on their thread.
+  // Reports to readers that they may read the file up to byte `readable`. open() and flush() call it on their thread.
   using OnFlush = std::function<void(std::uint64_t readable)>;
 
   // Creates the file (0600) or continues it. Removes a last record that a killed launcherd wrote only in part. If the
@@ -72,7 +72,7 @@ class JournalSink final : public OutputSink {
   struct Lost {
     std::uint64_t bytes = 0;          // bytes missing so far
     std::uint64_t sequence = 0;       // sequence of the last missing frame
-    std::optional<std::uint64_t> at;  // offset of the kLost record; nullopt until there was room for it
+    std::optional<std::uint64_t> at;  // offset of the kLost record; nullopt before there was room for it
   };
 
   JournalSink(std::string path, base::UniqueFd fd, const base::Clock* clock, OnFlush on_flush)
@@ -97,16 +97,16 @@ class JournalSink final : public OutputSink {
   const OnFlush on_flush_;
   JournalPast past_;
 
-  bool is_open_ = false;  // true: this object may write the file
+  bool is_open_ = false;  // true if this object may write the file
   int agent_ = 0;         // from frame()
   std::uint64_t sequence_ = 0;
   std::uint64_t size_ = 0;       // size of all whole records
   std::uint64_t set_aside_ = 0;  // the disk has reserved space up to here
   std::uint64_t published_ = 0;  // the last value passed to on_flush_
   bool can_set_aside_ = true;
-  bool has_torn_end_ = false;  // true: bytes behind size_ could not be cut off yet
+  bool has_torn_end_ = false;  // true while bytes behind size_ wait to be cut off
   bool has_reported_failure_ = false;
-  // By agent, since the disk has accepted no more. Their records still change.
+  // Losses by agent since the disk has accepted no more. Their records still change.
   std::map<int, Lost> lost_;
 };
 

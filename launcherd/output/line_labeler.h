@@ -2,8 +2,9 @@
 // Thread: only the thread that writes the console owns and calls it.
 //
 // A line ends with '\n', '\r' or "\r\n". An unfinished line stays open. If the same stream continues next, its text
-// follows without a label. If another stream comes first, '\n' closes the open line, and the rest of that line gets a
-// label again. So no line contains text of two streams.
+// A line ends with '\n', '\r' or "\r\n". An unfinished line stays open. If the same stream continues next, its text
+// follows without a label. If another stream comes first, '\n' closes the open line, and the rest of the first line
+// gets a new label. So no line mixes text of two streams.
 #pragma once
 
 #include <cstdint>
@@ -54,10 +55,10 @@ class LineLabeler {
   // Ends the stream: closes its line if that line is open.
   void end(int rank, proto::OutputStream stream, TextBuffer* out);
 
-  // Says how the text that went into an empty `out` joins the text before it.
+  // Says how the text in an `out` that was empty joins the text before it.
   Join join() const { return join_; }
 
-  // Returns the label of the open line, in case it must be written again. Empty at the start of a line.
+  // Returns the label of the open line, in case the caller must write it again. Empty at the start of a line.
   const std::string& open_label() const { return open_label_; }
 
  private:

@@ -1,4 +1,4 @@
-// LogCursor: find_start searches where to begin, read() and add() build pages from there.
+// LogCursor: find_start searches where to begin; read() and add() build pages from there.
 // Read read() first, then find_start, then find_end and step_back.
 #include "launcherd/output/log_cursor.h"
 
@@ -88,8 +88,8 @@ std::int64_t LogCursor::lines_of(const JournalRecord& record) {
   return std::count(record.payload.begin(), record.payload.end(), '\n') + (is_open ? 1 : 0);
 }
 
-// Finds where the last whole record ends. If the file is being written, `readable` is that place. Else it searches,
-// because the last record may be cut short. Returns false if the caller must call again.
+// Finds the end of the last whole record. If the file is being written, `readable` is that end. Otherwise it searches,
+// because the last record may be incomplete. Returns false if the caller must call again.
 base::Result<bool> LogCursor::find_end(std::optional<std::uint64_t> readable) {
   if (readable) {
     back_ = std::make_unique<JournalReader>(fd_.get(), query_.path, *readable);
@@ -195,7 +195,7 @@ base::Result<LogCursor::State> LogCursor::read(std::optional<std::uint64_t> read
                          query_.position);
     }
     if (!record.ok() && page->chunks.empty()) return record.status();
-    if (!record.ok()) break;  // return what comes before the damage; the next read reports the error
+    if (!record.ok()) break;  // return the chunks before the damage; the next read reports the error
     if (!record->has_value()) {
       state = State::kDry;
       break;

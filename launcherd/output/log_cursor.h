@@ -24,8 +24,9 @@ struct LogQuery {
   std::string path = {};
   std::set<int> ranks = {};                  // empty means all ranks
   std::uint64_t position = 0;                // LogChunk.next_position of an earlier page; 0 means the beginning
-  std::optional<base::WallTime> since = {};  // leave out older output
-  // Return only about the last `tail_lines` lines that exist now. 0 means all lines. Ignored if `position` is set.
+  std::optional<base::WallTime> since = {};  // leave out output that is older
+  // Return only about the last `tail_lines` lines that exist at the first read. 0 means all lines. Ignored if
+  // `position` is set.
   std::int64_t tail_lines = 0;
   bool follow = false;  // for LogReader: also return later output
 };
@@ -33,7 +34,7 @@ struct LogQuery {
 struct LogPage {
   std::vector<v1::LogChunk> chunks;  // kLogPage bytes of data, plus the rest of the last chunk (up to 1 MiB)
   std::uint64_t next_position = 0;
-  bool is_end = false;  // true: no more output will come
+  bool is_end = false;  // true if no more output will come
 };
 
 inline constexpr std::size_t kLogPage = 256 * 1024;
@@ -48,8 +49,7 @@ class LogCursor {
     kDry,    // nothing more before `readable` or the end of the file
   };
 
-  // If the file is still being written, `readable` says up to which byte it may be read. nullopt means that no process
-  // writes it.
+  // If the file is being written, `readable` says up to which byte to read. nullopt if no process writes the file.
   // Errors: INVALID_ARGUMENT and OUT_OF_RANGE if no page has named the position. DATA_LOSS with the path and the
   // offset. Errors of open and read. After an error the cursor cannot be used.
   base::Result<State> read(std::optional<std::uint64_t> readable, LogPage* page);

@@ -68,7 +68,7 @@ void LogReader::run() {
   }
 }
 
-// Waits for work. Returns false when the reader ends.
+// Waits for work and handles the queued commands. Returns false when the reader ends.
 bool LogReader::handle_events() {
   std::deque<Command> commands;
   std::map<std::string, std::uint64_t> changed;
@@ -152,7 +152,7 @@ void LogReader::answer(std::uint64_t id, base::Result<LogPage> page) {
 
 void LogReader::deliver(std::uint64_t id, base::Result<LogPage> page) {
   const auto found = waiting_.find(id);
-  if (found == waiting_.end()) return;  // closed meanwhile
+  if (found == waiting_.end()) return;  // the cursor was closed meanwhile
   const Done done = std::move(found->second);
   waiting_.erase(found);
   done(std::move(page));

@@ -41,21 +41,21 @@ class LogReader {
   LogReader(const LogReader&) = delete;
   LogReader& operator=(const LogReader&) = delete;
 
-  // Never fails: next() returns errors of the query or the file. A file that does not exist counts as empty. Set
-  // `follow` only for a job that has not ended; journal_ended() must follow later.
+  // Never fails, because next() returns errors of the query or the file. A missing file counts as empty. Set `follow`
+  // only for a job that has not ended, and call journal_ended() later.
   std::uint64_t open(Query query);
-  // Requests the next page, which has chunks or is_end. With `follow` the page comes once there is more output, or the
-  // journal has ended. Only one request per cursor at a time. After an error (see LogCursor::read) only close() is
+  // Requests the next page, which has chunks or is_end. With `follow` the page comes once more output exists or the
+  // journal has ended. Request only one page per cursor at a time. After an error (see LogCursor::read) only close() is
   // useful.
   void next(std::uint64_t cursor, Done done);
   // Closes the cursor. A callback that has not run yet never runs.
   void close(std::uint64_t cursor);
 
-  // Reports that the file may be read up to `readable` (see JournalSink::OnFlush). From now on the file counts as
+  // Reports that the file may be read up to `readable` (see JournalSink::OnFlush). From then on the file counts as
   // being written.
   void journal_changed(const std::string& path, std::uint64_t readable);
-  // Reports that the file's JournalSink is gone, so that no process writes the file. Followers get the rest and the
-  // end.
+  // Reports that the file's JournalSink is gone, so that no process writes the file. Followers get the remaining output
+  // and the end.
   void journal_ended(const std::string& path);
 
  private:
@@ -74,10 +74,10 @@ class LogReader {
   };
   using Command = std::variant<Open, Next, Close, Ended>;
 
-  struct Reading {  // a cursor, with its state on the reader's thread
+  struct Reading {  // a cursor and its state on the reader's thread
     std::unique_ptr<LogCursor> cursor;
     bool is_requested = false;  // next() waits for a page
-    bool is_dry = false;        // wait until the journal changes
+    bool is_dry = false;        // nothing to read until the journal changes
     bool is_followed = false;   // follows a journal that has not ended
   };
 
@@ -108,7 +108,7 @@ class LogReader {
   std::mutex mutex_;
   std::condition_variable work_arrived_;
   std::deque<Command> commands_;                  // guarded by mutex_, like the members below
-  std::map<std::string, std::uint64_t> changed_;  // changes since the thread last looked
+  std::map<std::string, std::uint64_t> changed_;  // changes that the thread has not seen yet
   bool is_ending_ = false;
 
   std::thread thread_;

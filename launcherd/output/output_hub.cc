@@ -37,8 +37,8 @@ using proto::OutputKind;
 constexpr std::uint64_t kWakeId = 0;
 constexpr std::uint64_t kListenId = 1;
 constexpr int kAcceptsPerTurn = 16;
-constexpr int kMostAcceptTurns = 256;  // more turns than the number of connections that can wait
-constexpr auto kAcceptPause = std::chrono::milliseconds(100);  // pause if descriptors run out, to avoid a busy loop
+constexpr int kMostAcceptTurns = 256;                          // exceeds the number of connections that can wait
+constexpr auto kAcceptPause = std::chrono::milliseconds(100);  // avoids a busy loop while descriptors run out
 
 struct AddJob {
   std::string job;
@@ -119,10 +119,10 @@ class OutputHub::Worker {
 
   HubFlows flows_;
   std::unordered_map<std::uint64_t, std::unique_ptr<HubConnection>> connections_;
-  // Ids of connections before Hello, oldest first. May hold ids that are gone or accepted.
+  // Ids of connections without a Hello, oldest first. May also hold ids of closed or accepted connections.
   std::deque<std::uint64_t> pending_;
-  // Flows whose agent is gone, until all that the agent sent is read. `before` is the number that the next connection
-  // had at that time.
+  // Flows whose agent is gone, until the hub has read everything that the agent sent. `before` is the number of the
+  // next connection at that time.
   struct Ended {
     int flow;
     std::uint64_t before;
@@ -130,7 +130,7 @@ class OutputHub::Worker {
   std::vector<Ended> ended_;
   std::vector<std::uint64_t> hot_;  // connections with more to read although their socket may be quiet
   std::uint64_t next_id_ = kListenId + 1;
-  // Runs only while the hub waits, so a blocked console does not make a connection late.
+  // This clock runs only while the hub waits. So a blocked console does not make a connection late.
   MonotonicTime idle_time_{};
   MonotonicTime accept_again_{};
   bool is_accept_paused_ = false;
@@ -188,7 +188,7 @@ void OutputHub::Worker::stop() {
 }
 
 void OutputHub::Worker::run() {
-  // Other threads handle the process's signals. A cut connection shows as an error of write, not as SIGPIPE.
+  // Block signals, because other threads handle them. A cut connection then shows as a write error, not as SIGPIPE.
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
@@ -273,8 +273,8 @@ void OutputHub::Worker::on(const ForgetAgent& command) {
   forget(flows_.of_agent(command.job, command.agent));
 }
 
-// The agent's output may still lie in a connection without a Hello, or in one that is not accepted yet. Connections
-// with later numbers are not from this agent.
+// A connection without a Hello, or one that is not accepted yet, may still hold output of the agent. Connections with
+// later numbers do not come from this agent.
 void OutputHub::Worker::on(const AgentEnded& command) {
   const int number = flows_.of_agent(command.job, command.agent);
   if (flows_.find(number) == nullptr) return;
@@ -306,7 +306,7 @@ void OutputHub::Worker::on(AddConnection command) {
   add(std::move(command.fd));
 }
 
-// Returns true if more connections may wait.
+// Returns true if more connections may be waiting.
 bool OutputHub::Worker::accept_connections() {
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
     base::UniqueFd fd(accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -315,8 +315,7 @@ bool OutputHub::Worker::accept_connections() {
       continue;
     }
     if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return errno != EAGAIN;
-    // Descriptors or memory ran out. Existing connections continue, and the listener is tried again after
-    // kAcceptPause.
+    // Descriptors or memory ran out. Existing connections continue. The hub tries to accept again after kAcceptPause.
     report_stranger(base::errno_error(errno, "output hub: accept"));
     is_accept_paused_ = true;
     accept_again_ = idle_time_ + kAcceptPause;
@@ -385,7 +384,7 @@ void OutputHub::Worker::watch(std::uint64_t id, HubConnection* connection) {
   epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection->fd(), &event);
 }
 
-// Sends at most one Ack a turn, and none while an earlier one is stuck.
+// Sends at most one Ack a turn, and none while an earlier one is not written.
 base::Status OutputHub::Worker::acknowledge(HubConnection* connection) {
   const HubFlows::Flow* const flow = flows_.find(connection->flow);
   if (flow == nullptr || connection->has_unsent()) return base::ok_status();
@@ -414,7 +413,7 @@ base::Status OutputHub::Worker::on_frame(std::uint64_t id, HubConnection* connec
   if (connection->flow < 0) return on_hello(id, connection, frame);
   HubFlows::Flow* const flow = flows_.find(connection->flow);
   if (flow == nullptr) return {Code::kCancelled, "the launcher no longer expects this agent"};
-  if (!flows_.knows(*flow, frame)) handle_commands();  // its rank may be in a command that waits
+  if (!flows_.knows(*flow, frame)) handle_commands();  // the rank may be in a command that waits
   return flows_.handle(flow, frame);
 }
 
@@ -458,7 +457,7 @@ void OutputHub::remove_job(const std::string& job) {
 }
 
 base::Status OutputHub::expect_agent(const std::string& job, ExpectedAgent expected) {
-  // Add the key at once, because the agent's handshake may begin before the hub's thread reads the command.
+  // Add the key at once, because the agent's handshake may begin before the hub's thread handles the command.
   MUSTER_RETURN_IF_ERROR(
       worker_->keys().add({proto::output_identity(job, expected.agent), std::exchange(expected.secret, {})}));
   worker_->post(ExpectAgent{job, std::move(expected)});

@@ -1,9 +1,9 @@
 // OutputSink is a destination for the output of ranks: console, files, a journal, or several of them.
 // Thread: one thread (the hub's) calls a sink.
 //
-// Errors: a sink reports a failed destination once, and then drops later output for it. So a full disk does not block
-// ranks while the job is being stopped. Callers act on two codes. CANCELLED means that stdout has no reader (EPIPE;
-// exit code 141). RESOURCE_EXHAUSTED means that the disk is full.
+// Errors: a sink reports a failed destination once, and drops later output for it. So a full disk does not block ranks
+// while the job is being stopped. Callers handle two codes. CANCELLED means that stdout has no reader (EPIPE; exit code
+// 141). RESOURCE_EXHAUSTED means that the disk is full.
 #pragma once
 
 #include <cstdint>
@@ -19,22 +19,22 @@ class OutputSink {
  public:
   virtual ~OutputSink() = default;
 
-  // Writes lines of one rank in order. Flags are as in proto/output_frame.h. May block (console), but returns when
-  // cancelled.
+  // Writes lines of one rank in order. Flags are as in proto/output_frame.h. May block (console), but returns when it
+  // is cancelled.
   virtual base::Status write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t flags) = 0;
-  // The rank sends no more. The sink finishes an unfinished line if the destination needs that.
+  // The rank sends no more. The sink completes an unfinished line if the destination needs that.
   virtual base::Status end_rank(int rank) = 0;
-  // A new attempt of the job begins, so agents restart their frame numbers. Only a sink that continues after a restart
-  // of its launcher needs this call and the next three.
+  // A new attempt of the job begins, so agents restart their frame numbers. Only sinks that continue after a restart of
+  // their launcher need this call and the next three.
   virtual void begin_attempt(int /*attempt*/) {}
   // The calls until the next frame() belong to this numbered frame of an agent. Each frame comes once, in order.
   virtual void frame(int /*agent*/, std::uint64_t /*sequence*/) {}
   // An earlier launcher accepted `bytes` of output of the ranks on `host`, in frames up to frame(). This sink lacks
-  // them, and no other copy exists.
+  // these bytes, and no other copy exists.
   virtual base::Status lost(std::uint64_t /*bytes*/, const std::string& /*host*/) { return base::ok_status(); }
   // No rank of the agent sends more.
   virtual base::Status end_agent(int /*agent*/) { return base::ok_status(); }
-  // Hands everything written so far to the destination. The hub calls it whenever it has no more work at once.
+  // Hands everything written so far to the destination. The hub calls it whenever it has no further work.
   virtual base::Status flush() = 0;
 };
 

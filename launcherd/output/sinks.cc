@@ -1,4 +1,4 @@
-// ConsoleSink, FileSink, TeeSink and SelectSink, in this order; each stands alone.
+// ConsoleSink, FileSink, TeeSink and SelectSink, in this order. Each stands alone.
 // Read ConsoleSink::Outlet first: it labels lines and buffers them.
 #include "launcherd/output/sinks.h"
 
@@ -20,7 +20,7 @@ base::Status first_of(base::Status first, base::Status second) {
   return first.ok() ? second : first;
 }
 
-// Returns 0, or the errno that says why not all bytes were written.
+// Returns 0, or the errno because of which some bytes were not written.
 int write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t size = ::write(fd, bytes.data(), bytes.size());
@@ -79,7 +79,7 @@ ConsoleSink::Outlet& ConsoleSink::outlet(proto::OutputStream stream) {
 
 base::Status ConsoleSink::write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t) {
   if (rank != raw_rank_) return outlet(stream).write(rank, stream, bytes);
-  MUSTER_RETURN_IF_ERROR(flush());  // write what other ranks printed before
+  MUSTER_RETURN_IF_ERROR(flush());  // write the earlier output of other ranks first
   return out_->write_bytes(bytes);
 }
 
@@ -118,7 +118,7 @@ base::Status FileSink::open_rank(int rank) {
 base::Status FileSink::write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t) {
   if (!files_.contains(rank)) MUSTER_RETURN_IF_ERROR(open_rank(rank));
   File& file = files_[rank][stream == proto::OutputStream::kStdout ? 0 : 1];
-  if (!file.fd.valid()) return base::ok_status();  // failed before; that was reported
+  if (!file.fd.valid()) return base::ok_status();  // it has failed before, and that was reported
   const int problem = write_all(file.fd.get(), bytes);
   if (problem == 0) return base::ok_status();
   file.fd.reset();

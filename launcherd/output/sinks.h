@@ -1,4 +1,4 @@
-// The sinks of hvdrun's output options: labelled console, per-rank files, both at once, and a choice of streams.
+// The sinks of hvdrun's output options: a labelled console, files per rank, both at once, and a choice of streams.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ struct ConsoleSinkOptions {
   int size = 1;  // number of ranks of the job
   // The rank whose bytes go to stdout unchanged and without labels. -1 means none.
   int raw_rank = -1;
-  model::LabelFormat label{};  // its time looks like `Sat Jun 20 17:05:53 2026`
+  model::LabelFormat label{};  // times look like `Sat Jun 20 17:05:53 2026`
 };
 
 // Writes `[rank]<stdout>:line` to one terminal and `[rank]<stderr>:line` to the other. The options may set another
@@ -44,15 +44,15 @@ class ConsoleSink final : public OutputSink {
 
   Terminal* const out_;
   const int raw_rank_;
-  std::array<std::unique_ptr<Outlet>, 2> outlets_;  // the second is empty if both go to one terminal
+  std::array<std::unique_ptr<Outlet>, 2> outlets_;  // the second one is empty if both streams go to one terminal
 };
 
-// Writes the exact bytes to directory/rank.NN/{stdout,stderr}. NN is padded to the width of the highest rank. A single
-// rank is rank.0.
+// Writes the exact bytes to directory/rank.NN/{stdout,stderr}. NN has as many digits as the highest rank. The folder of
+// a single rank is rank.0.
 class FileSink final : public OutputSink {
  public:
   // Creates the directories and truncates the files. The error names the path that failed. Files of spawned ranks
-  // (beyond `size`) are created when their first bytes come.
+  // (`size` and above) are created when their first bytes arrive.
   static base::Result<std::unique_ptr<FileSink>> create(const std::string& directory, int size);
 
   base::Status write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t flags) override;
@@ -89,7 +89,7 @@ class TeeSink final : public OutputSink {
   OutputSink* second_;
 };
 
-// Passes on only the chosen streams of each rank. Passes on all streams of ranks beyond the list. Does not own `next`.
+// Passes on only the chosen streams of each rank, and all streams of ranks beyond the list. Does not own `next`.
 class SelectSink final : public OutputSink {
  public:
   struct Streams {

@@ -21,8 +21,8 @@ namespace {
 
 constexpr std::string_view kEraseLine = "\r\033[K";
 constexpr std::size_t kMaxNotices = 1000;
-// Limits for a descriptor that we could not open again as non-blocking: what poll(2) promises to fit. Terminals
-// promise less than pipes.
+// Chunk sizes for a descriptor that could not be opened again as non-blocking. poll(2) promises that so many bytes fit.
+// Terminals promise less than pipes.
 constexpr std::size_t kPipeChunk = 4096;
 constexpr std::size_t kTtyChunk = 256;
 constexpr int kCancelPollMs = 100;
@@ -46,7 +46,8 @@ std::string_view cut_to_columns(std::string_view text, std::size_t columns) {
 
 }  // namespace
 
-// Holds the terminal. Threads get it in order of arrival, so that a flood of output cannot delay a notice for ever.
+// Holds the terminal. Threads get it in the order of their arrival, so that a flood of output cannot delay a notice for
+// ever.
 class Terminal::Turn {
  public:
   explicit Turn(Terminal* terminal) : terminal_(terminal) {
@@ -275,7 +276,7 @@ void NoticeWriter::run() {
     changed_.wait(lock, [this] { return is_stopping_ || !queue_.empty() || left_out_ > 0 || is_status_new_; });
     if (is_stopping_) return;
     std::string text;
-    // Erase a status that has ended before the next notice, so that it is not drawn again below the notice.
+    // If a status has ended, erase it before the next notice, so that it is not drawn again below the notice.
     const bool is_status_over = is_status_new_ && status_.empty();
     const bool is_notice = !is_status_over && (!queue_.empty() || left_out_ > 0);
     if (is_status_over) {
@@ -292,7 +293,7 @@ void NoticeWriter::run() {
     }
     is_writing_ = true;
     lock.unlock();
-    // If writing to stderr fails, no one can be told.
+    // Ignore an error of stderr, because no other place remains to report it.
     (void)(is_notice ? terminal_->write_notice(text) : terminal_->set_status(text));
     lock.lock();
     is_writing_ = false;

@@ -2,9 +2,9 @@
 // shows whole lines of ranks, the launcher's own notices, and a status line. The status line is erased before other
 // text and drawn again after it.
 //
-// Thread: any. Writers take turns in order of arrival.
-// Errors: cancel() ends a blocked write. After cancel() or a failed write all text is dropped. Writes wait without
-// O_NONBLOCK on the shared descriptor, because the caller's shell would see that flag.
+// Thread: any. Writers take turns in the order of their arrival.
+// Errors: cancel() ends a blocked write. After cancel() or a failed write the terminal drops all text. Writes wait
+// without O_NONBLOCK on the shared descriptor, because the caller's shell would see that flag.
 //
 // Example:
 //   Terminals terminals(1, 2);
@@ -41,25 +41,25 @@ class Terminal {
   Terminal& operator=(const Terminal&) = delete;
 
   // Writes text of ranks. `open_label` is the label of the line that the previous call left unfinished. A notice may
-  // have closed that line since. Then text that continues the line gets the label again, and a '\n' that closes it is
-  // left out. CANCELLED if the destination has no reader, or after cancel(). It is reported once; later calls drop the
-  // text and return ok.
+  // have closed that line since. If so, text that continues the line gets the label again, and a '\n' that closes the
+  // line is left out. CANCELLED: the destination has no reader, or cancel() was called. The error is reported once;
+  // later calls drop the text and return ok.
   base::Status write_output(std::string_view text, Join join, std::string_view open_label);
 
-  // Writes bytes of a rank that uses this terminal as its own. They are passed on unchanged.
+  // Writes bytes of a rank that uses this terminal as its own. The bytes are not changed.
   base::Status write_bytes(std::string_view bytes);
 
-  // Writes one line of the launcher, with its '\n'. It begins on its own line.
+  // Writes one line of the launcher, with its '\n', at the beginning of a line.
   base::Status write_notice(std::string_view line);
 
-  // Shows `text` below all other text until the next call. "" removes it. Cut to the terminal's width. No effect
-  // unless this is a terminal.
+  // Shows `text` below all other text until the next call. "" removes it. The text is cut to the terminal's width. No
+  // effect if the destination is not a terminal.
   base::Status set_status(std::string_view text);
 
-  // Any thread. Ends a blocked write. Nothing is written from now on.
+  // Any thread. Ends a blocked write. Nothing is written afterwards.
   void cancel();
 
-  // Any thread. Says whether the terminal is in raw mode. In raw mode our '\n' needs a '\r'.
+  // Any thread. Sets whether the terminal is in raw mode, where our '\n' needs a '\r'.
   void set_raw(bool is_raw) { is_raw_ = is_raw && is_tty_; }
 
   bool is_tty() const { return is_tty_; }
@@ -78,7 +78,7 @@ class Terminal {
 
   const int fd_;
   const std::string name_;
-  // The same pipe or terminal, opened again with O_NONBLOCK. Invalid if that is impossible.
+  // The same pipe or terminal, opened again with O_NONBLOCK. Invalid if that was impossible.
   base::UniqueFd own_fd_;
   // An eventfd that stays readable after cancel(). Invalid if no descriptor was left.
   base::UniqueFd cancel_fd_;
@@ -95,10 +95,10 @@ class Terminal {
   std::uint64_t next_ticket_ = 0;
   std::uint64_t serving_ = 0;
 
-  bool is_mid_line_ = false;  // true: the last byte was not '\n'
-  // True if the line is unfinished, its text came from write_output, and nothing followed.
+  bool is_mid_line_ = false;  // true if the last byte was not '\n'
+  // True if the line is unfinished, write_output wrote it, and nothing followed.
   bool is_output_open_ = false;
-  // True if the line is unfinished, and its text came from write_bytes.
+  // True if the line is unfinished and write_bytes wrote it.
   bool are_bytes_open_ = false;
   bool is_failed_ = false;
   std::string status_;

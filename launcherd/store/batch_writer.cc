@@ -16,7 +16,7 @@ std::int64_t micros(base::WallTime time) {
   return std::chrono::duration_cast<std::chrono::microseconds>(time.time_since_epoch()).count();
 }
 
-// These errors end the whole transaction. All other errors come from one batch.
+// True for errors that end the whole transaction. All other errors come from a single batch.
 bool is_trouble_of_all(const base::Status& status) {
   return status.code() == Code::kResourceExhausted || status.code() == Code::kUnavailable ||
          status.code() == Code::kDataLoss || status.code() == Code::kInternal;

@@ -1,5 +1,5 @@
-// BatchWriter writes batches into the job store. One transaction holds many batches; each is written whole or not at
-// all.
+// BatchWriter writes batches into the job store. One transaction holds many batches. Each batch is written whole or not
+// at all.
 // Thread: one.
 #pragma once
 
@@ -19,10 +19,10 @@ class BatchWriter {
 
   // Returns one status per batch, in order. An invalid batch (see below) does not affect the others. If the disk cannot
   // store them, all batches fail with the disk's status, and none is stored. One exception: if the disk fails during a
-  // commit (UNAVAILABLE), a crash right after it may bring the batches back.
+  // commit (UNAVAILABLE) and a crash follows, the batches may be stored after all.
   //
   // Errors of an invalid batch:
-  //   ALREADY_EXISTS       the id or request id is taken
+  //   ALREADY_EXISTS       the id or request id is used already
   //   NOT_FOUND            the job is unknown
   //   FAILED_PRECONDITION  the job's state does not allow the step, or a job to forget has not ended
   //   INVALID_ARGUMENT     a value is too long
@@ -30,7 +30,7 @@ class BatchWriter {
 
   // True if secrets of an ended job may still be in the write-ahead log.
   bool has_secrets_in_log() const { return has_secrets_in_log_; }
-  // Empties the log. After an error, or if a reader blocks it, the log stays as it is: try again later.
+  // Empties the log. After an error, or if a reader blocks it, the log stays as it is, so try again later.
   base::Status wipe_log();
 
  private:
@@ -68,7 +68,7 @@ class BatchWriter {
   base::Status move_rank(const RankStep& step, const base::JobId& id, const JobRow& job);
   base::Status drop_secrets(std::int64_t number);
 
-  Database database_;  // before its statements, so that it is destroyed after them
+  Database database_;  // precedes its statements, so that it is destroyed after them
   Statements statements_;
   bool has_secrets_in_log_ = false;
 };

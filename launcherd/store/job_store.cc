@@ -62,7 +62,7 @@ void JobStore::put(Batch batch, Committed committed, bool keep) {
   const std::size_t bytes = bytes_of(batch);
   turn_.push_back({std::move(batch), std::move(committed), keep, bytes});
   if (turn_.size() > 1) return;
-  // Later batches of this turn of the loop are committed with this one.
+  // Commit the later batches of this turn of the loop together with this one.
   loop_.post([this, is_alive = is_alive_] {
     if (*is_alive) flush();
   });

@@ -4,9 +4,9 @@
 //
 // Thread: created, used and destroyed on the loop thread. Owner: the loop and the StateDirectory must outlive the
 // store.
-// Batches of one turn of the loop are committed together, in the order of the calls. An OK status means that the batch
-// is on the disk.
-// Errors: after an error the batch has no effect, and the store tries later batches again.
+// Batches of one turn of the loop are committed together, in the order of the calls. OK means that the batch is on the
+// disk.
+// Errors: after an error the batch has no effect. The store still tries later batches.
 //
 // Example:
 //   MUSTER_ASSIGN_OR_RETURN(const auto store, JobStore::open(directory.database(), loop));
@@ -33,23 +33,23 @@ class JobStore {
  public:
   using Committed = std::function<void(base::Status)>;
 
-  // Blocks: creates, checks and migrates the file. Errors are those of schema.h. Create a separate StoreReader for
-  // questions before the loop runs, such as which jobs to recover.
+  // Blocks: creates, checks and migrates the file. Errors are those of schema.h. To query the store before the loop
+  // runs, for example for jobs to recover, create a separate StoreReader.
   static base::Result<std::unique_ptr<JobStore>> open(const std::string& path, base::Loop& loop);
-  // Blocks until all batches are written or refused. Their callbacks are posted.
+  // Blocks until all batches are written or refused. Posts their callbacks.
   ~JobStore();
   JobStore(const JobStore&) = delete;
   JobStore& operator=(const JobStore&) = delete;
 
-  // Errors are those of BatchWriter::commit. RESOURCE_EXHAUSTED also if too much waits. Never calls back before it
-  // returns.
+  // Errors are those of BatchWriter::commit. RESOURCE_EXHAUSTED also if too many changes wait. Never calls back before
+  // it returns.
   void append(Batch batch, Committed committed);
-  // Like append(), for changes that have happened and so cannot be refused. While the disk is full the batch waits in
+  // Like append(), for changes that have happened and so cannot be refused. While the disk is full, the batch waits in
   // memory. RESOURCE_EXHAUSTED if all such batches need more than WriteThread::kMostKeptBytes.
   void record(Batch batch, Committed committed);
 
-  // Runs `question` on the reading thread and `answer` on the loop. No answer is posted after the store's destruction.
-  // The question must own what it captures. RESOURCE_EXHAUSTED if too many questions wait.
+  // Runs `query` on the reading thread and `answer` on the loop. No answer is posted after the store's destruction. The
+  // query must own what it captures. RESOURCE_EXHAUSTED if too many queries wait.
   template <typename T>
   void read(std::function<base::Result<T>(StoreReader&)> query, std::function<void(base::Result<T>)> answer) {
     ask(

@@ -1,4 +1,4 @@
-// A page token says where the next page of a list begins. Clients send it back, so it may contain anything.
+// A page token says where the next page of a list begins. Clients send it back, so it may contain arbitrary bytes.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,11 @@
 
 namespace muster::launcherd::inline store {
 
-// The page continues with jobs below this number (> 0).
+// The next page continues with jobs below this number (> 0).
 std::string page_token(std::int64_t number);
 
-// Empty means the first page, with the highest number. INVALID_ARGUMENT if `token` does not come from page_token().
+// An empty token means the first page, which has the highest numbers. INVALID_ARGUMENT: `token` does not come from
+// page_token().
 base::Result<std::int64_t> parse_page_token(std::string_view token);
 
 }  // namespace muster::launcherd::store

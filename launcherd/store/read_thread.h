@@ -1,4 +1,4 @@
-// ReadThread reads the job store for the loop on its own thread, one question after the other.
+// ReadThread runs queries of the job store on its own thread, one after the other.
 #pragma once
 
 #include <condition_variable>
@@ -16,17 +16,17 @@ namespace muster::launcherd::inline store {
 
 class ReadThread {
  public:
-  // Runs on the thread. Its result is posted to the loop.
+  // Runs on the thread. The task that it returns is posted to the loop.
   using Query = std::function<base::Loop::Task(StoreReader&)>;
 
   // The loop must outlive the thread.
   static base::Result<std::unique_ptr<ReadThread>> start(StoreReader reader, base::Loop& loop);
-  // Finishes the question in progress. Waiting questions never run, and nothing is posted for them.
+  // Finishes the query in progress. Waiting queries never run, and nothing is posted for them.
   ~ReadThread();
   ReadThread(const ReadThread&) = delete;
   ReadThread& operator=(const ReadThread&) = delete;
 
-  // Any thread. RESOURCE_EXHAUSTED if kMaxQueries already wait.
+  // Any thread. RESOURCE_EXHAUSTED if kMaxQueries are waiting already.
   base::Status put(Query query);
 
   static constexpr std::size_t kMaxQueries = 4096;

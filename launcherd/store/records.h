@@ -1,7 +1,7 @@
-// The values that go into the job store and come out of it. Plain values. The store does not interpret the bytes of
-// specs, events and recovery.
+// The values that go into the job store and come out of it. They are plain values. The store does not interpret the
+// bytes of specs, events and recoveries.
 //
-// Values of environment variables are stored only in NewJob::environment. No result of a query for views contains them
+// Values of environment variables are stored only in NewJob::environment. No query for views returns them
 // (docs/adr/0011).
 // Every field has an initialiser, so that designated initialisers may omit it.
 #pragma once
@@ -25,7 +25,7 @@ constexpr std::size_t kLongestBlob = std::size_t{4} << 20;
 // A new job. Its state is QUEUED.
 struct NewJob {
   base::JobId id;
-  // Chosen by the submitter, so that a repeated Submit creates no second job. Empty means none.
+  // The submitter chooses it, so that a repeated Submit creates no second job. Empty means none.
   std::string request_id{};
   std::string name{};
   int priority = 0;
@@ -35,7 +35,7 @@ struct NewJob {
   std::string environment{};  // secret; deleted when the job is final
 };
 
-// The state into which an event brings its job. Checked against model/job_state.h.
+// The state into which an event brings its job. The store checks it against model/job_state.h.
 struct JobStep {
   model::JobState to{};
   std::string reason{};
@@ -71,7 +71,8 @@ struct NewReason {
   std::string reason{};
 };
 
-// A later launcherd finds this job's agents by it. Replaces the earlier value. Secret; deleted when the job is final.
+// The record by which a later launcherd finds this job's agents. It replaces the earlier one. Secret; deleted when the
+// job is final.
 struct NewRecovery {
   base::JobId job;
   std::string content{};
@@ -100,7 +101,7 @@ using Batch = std::vector<Change>;
 
 struct StoredJob {
   base::JobId id;
-  std::int64_t number = 0;  // in order of submission; never used again
+  std::int64_t number = 0;  // in order of submission; never reused
   std::string request_id{};
   std::string name{};
   int priority = 0;
@@ -109,7 +110,7 @@ struct StoredJob {
   int attempt = 0;
   std::optional<int> exit_code{};
   base::WallTime submitted{};
-  std::optional<base::WallTime> started{};  // when it last got slots
+  std::optional<base::WallTime> started{};  // when it last got slots; nullopt before
   std::optional<base::WallTime> ended{};
   std::uint64_t last_sequence = 0;
 };
@@ -130,7 +131,7 @@ struct StoredEvent {
   std::int64_t position = 0;   // among the events of all jobs
   std::uint64_t sequence = 0;  // 1, 2, 3, … within the job
   base::WallTime time{};
-  std::optional<model::JobState> job_state{};  // the state into which this event brought the job
+  std::optional<model::JobState> job_state{};  // the job's state after this event; nullopt if unchanged
   std::string message{};
 };
 

@@ -45,7 +45,7 @@ class Execution {
   void bind_blob(int index, std::string_view bytes);
   void bind(int index, std::optional<std::int64_t> value);  // nullopt means NULL, as for an unbound parameter
 
-  base::Result<bool> next();  // true: a row is available
+  base::Result<bool> next();  // true if a row is available
   base::Status run();         // runs to the end; skips rows
 
   // Columns of the current row, counted from 0.
@@ -88,10 +88,10 @@ class Database {
   std::int64_t last_row() const;                               // row number of the last insert
   std::int64_t changed_rows() const;                           // number of rows that the last statement changed
   bool in_transaction() const;
-  // Writes the write-ahead log into the file and empties it. Returns false if a reader uses it: try later. Does not
-  // wait.
+  // Writes the write-ahead log into the file and empties the log. Does not wait. Returns false if a reader uses the
+  // log; try later.
   base::Result<bool> empty_log();
-  // Says whether closing may write the log into the file. Set it to false while the file is only inspected.
+  // Sets whether closing may write the log into the file. Use false while the file is only inspected.
   void write_back_on_close(bool on);
 
  private:

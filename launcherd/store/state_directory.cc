@@ -23,8 +23,8 @@ struct SharedFileSystem {
   std::string_view name;
 };
 
-// Type numbers from linux/magic.h, or else from statfs(2) or the file system's sources. FUSE is not listed, because a
-// FUSE file system may be local.
+// Type numbers from linux/magic.h, or else from statfs(2) or the file system's sources. FUSE is missing, because a FUSE
+// file system may be local.
 constexpr SharedFileSystem kShared[] = {{NFS_SUPER_MAGIC, "NFS"}, {SMB_SUPER_MAGIC, "SMB"},  {0xFF534D42, "CIFS"},
                                         {0xFE534D42, "SMB2"},     {AFS_SUPER_MAGIC, "AFS"},  {V9FS_MAGIC, "9P"},
                                         {0x00C36400, "Ceph"},     {0x0BD00BD0, "Lustre"},    {0x47504653, "GPFS"},
@@ -51,7 +51,7 @@ base::Status check_file_system(const std::string& path) {
                      path, *shared);
 }
 
-// Returns the pid that the holder wrote. Only for messages.
+// Returns the name of the lock's holder, with the pid that it wrote. Only for messages.
 std::string holder_of(const std::string& lock) {
   const auto content = base::read_file(lock, 64);
   const auto pid = content.ok() ? base::parse_decimal(base::trim(*content), 1L << 30) : std::nullopt;

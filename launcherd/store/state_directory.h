@@ -16,15 +16,15 @@ namespace muster::launcherd::inline store {
 // absolute path. INVALID_ARGUMENT if the host name cannot be a directory name.
 base::Result<std::string> default_state_directory(const base::Environment& environment, std::string_view host_name);
 
-// Returns the name of a file system type (statfs's f_type) that several hosts can share. There, locks and shared
-// memory of one host have no effect on another. nullopt if it is local, or not known to be shared.
+// Returns the name of a file system type (statfs's f_type) that several hosts can share. On such a file system, locks
+// and shared memory of one host have no effect on another. nullopt if the type is local, or not known to be shared.
 std::optional<std::string_view> shared_file_system(long type);
 
 class StateDirectory {
  public:
   // Creates `path` with its missing parents (0700). Holds its lock until destruction.
-  // Errors: PERMISSION_DENIED if other users have access. FAILED_PRECONDITION if it lies on a shared file system.
-  // ALREADY_EXISTS if another launcherd uses it.
+  // PERMISSION_DENIED: other users have access. FAILED_PRECONDITION: it lies on a shared file system. ALREADY_EXISTS:
+  // another launcherd uses it.
   static base::Result<StateDirectory> open(const std::string& path);
 
   const std::string& path() const { return path_; }

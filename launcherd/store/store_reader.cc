@@ -1,4 +1,4 @@
-// StoreReader: prepared queries, conversion of rows into values, then one function per question.
+// StoreReader: prepared statements, conversion of rows into values, then one function per query.
 // Read StoreReader::jobs and events first, then job_of and the collect functions.
 #include "launcherd/store/store_reader.h"
 
@@ -31,7 +31,7 @@ base::Status no_such_job(const base::JobId& id) {
   return base::error(Code::kNotFound, "unknown job {}", id.str());
 }
 
-// Parses an id from the file.
+// Parses an id that the file stores.
 base::Result<base::JobId> stored_id(const Execution& row, int column) {
   auto id = base::JobId::parse(row.bytes(column));
   if (!id.ok())
@@ -204,7 +204,7 @@ base::Result<JobPage> StoreReader::jobs(Which which, int limit, std::string_view
   MUSTER_ASSIGN_OR_RETURN(const std::int64_t below, parse_page_token(token));
   Execution query = (which == Which::kAll ? statements_.all_jobs : statements_.open_jobs).start();
   query.bind(1, below);
-  query.bind(2, bounded(limit) + 1);  // one more row shows whether there is a next page
+  query.bind(2, bounded(limit) + 1);  // one row more shows whether a next page exists
   MUSTER_ASSIGN_OR_RETURN(std::vector<StoredJob> found, collect<StoredJob>(query, job_of));
   JobPage page{.jobs = std::move(found), .next = {}};
   if (static_cast<std::int64_t>(page.jobs.size()) <= bounded(limit)) return page;

@@ -1,8 +1,8 @@
-// StoreReader answers questions about the job store, on its own read-only connection. It sees what was committed
-// before, even while others write.
+// StoreReader queries the job store on its own read-only connection. It sees everything committed before, even while
+// another thread writes.
 // Thread: one; blocking.
-// Errors: NOT_FOUND if the job is unknown. DATA_LOSS if the file holds invalid data. `limit` bounds lists; it is 1 to
-// kLongestPage, and more counts as kLongestPage.
+// NOT_FOUND: the job is unknown. DATA_LOSS: the file holds invalid data. `limit` is the longest result; values outside
+// 1 to kLongestPage are clamped.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 namespace muster::launcherd::inline store {
 
 constexpr int kLongestPage = 1000;
-// A page of events ends once its messages exceed this size, so it is at most one event longer.
+// A page of events ends once its messages exceed this size. So it is at most one event longer.
 constexpr std::size_t kPageBytes = std::size_t{1} << 20;
 
 class StoreReader {
@@ -31,7 +31,8 @@ class StoreReader {
   // Returns the only job whose id begins with `prefix`. INVALID_ARGUMENT if several do; the message names some.
   base::Result<base::JobId> job_by_prefix(std::string_view prefix);
   base::Result<base::JobId> job_of_request(std::string_view request_id);
-  // Returns the newest jobs first. A job that is submitted between two pages is on no later page. No job comes twice.
+  // Returns the newest jobs first. A job that is submitted between two pages appears on no later page. No job appears
+  // twice.
   base::Result<JobPage> jobs(Which which, int limit, std::string_view page_token);
   // Returns the oldest jobs first, with a number above `after`.
   base::Result<std::vector<StoredJob>> open_jobs(std::int64_t after, int limit);
@@ -47,7 +48,7 @@ class StoreReader {
   base::Result<std::vector<StoredHost>> hosts();  // by name
 
   base::Result<std::string> spec(const base::JobId& id);
-  // Return secrets; use them only to start and recover jobs. Empty if none exist or the job has ended.
+  // Both return secrets, so use them only to start and recover jobs. Empty if none exist or the job has ended.
   base::Result<std::string> environment(const base::JobId& id);
   base::Result<std::string> recovery(const base::JobId& id);
 
@@ -64,7 +65,7 @@ class StoreReader {
   base::Result<std::int64_t> number_of(const base::JobId& id);
   base::Result<std::string> content(const Statement& statement, const base::JobId& id);
 
-  Database database_;  // before its statements, so that it is destroyed after them
+  Database database_;  // precedes its statements, so that it is destroyed after them
   Statements statements_;
 };
 

@@ -14,12 +14,12 @@ namespace {
 
 using base::Code;
 
-// Pauses before kept batches are tried again: the first one, and the longest after repeated failures.
+// Pauses between tries of kept batches: the first pause, and the longest one after repeated failures.
 constexpr std::chrono::milliseconds kFirstPause{500};
 constexpr std::chrono::milliseconds kLongestPause{4000};
-// Emptying the log waits for the disk, so do it once for several jobs that end.
+// Emptying the log waits for the disk, so several jobs that end share one pass.
 constexpr std::chrono::milliseconds kWipePause{2000};
-// The limit of batches per transaction, so that the first of many gets its result soon.
+// Limit on batches per transaction, so that the first of many gets its result soon.
 constexpr std::size_t kMostBatches = 512;
 
 // True if a later try of the batch may succeed.
@@ -71,7 +71,7 @@ void WriteThread::put(std::vector<PendingBatch> batches) {
   }
 }
 
-// Waits until there is work. Returns false for the last round.
+// Waits for work. Returns false in the last round.
 bool WriteThread::gather(std::vector<PendingBatch>& fresh) {
   std::unique_lock lock(mutex_);
   const auto is_due = [this] { return is_ending_ || !waiting_.empty(); };
@@ -112,7 +112,7 @@ std::vector<base::Status> WriteThread::write(const std::vector<PendingBatch>& ro
   std::vector<base::Status> results = writer_.commit(batches);
   if (batches.size() < 2 || !is_broken(results.front())) return results;
   for (std::size_t i = 0; i < batches.size(); ++i) {
-    // After a batch that must be tried again write no later batch, so that batches stay in order.
+    // If an earlier batch must be tried again, write no later batch, so that batches stay in order.
     const bool waits = i > 0 && is_passing(results[i - 1]);
     results[i] = waits ? results[i - 1] : writer_.commit({&batches[i], 1}).front();
   }
@@ -146,7 +146,7 @@ void WriteThread::put_off(const base::Status& why, std::chrono::milliseconds pau
   retry_at_ = base::monotonic_now() + pause;
 }
 
-// Handles batches that come while the store cannot be written.
+// Handles batches that arrive while the store cannot be written.
 void WriteThread::hold(std::vector<PendingBatch> fresh) {
   for (PendingBatch& each : fresh) {
     if (each.keep) {

@@ -1,11 +1,11 @@
 // WriteThread writes into the job store on its own thread. It takes all waiting batches, commits them as one
 // transaction, and posts each result to the loop. During a commit the next batches gather, so the disk sets the pace.
 //
-// A batch with `keep` records what has happened, so it cannot be refused. If the store cannot be written, the batch
-// waits in memory. That is so if the disk is full or fails, or if another process has the lock. The thread tries it
-// again, in order, with growing pauses. While kept batches wait, the thread refuses other batches.
+// A batch with `keep` records what has happened, so it cannot be refused. It waits in memory while the store cannot be
+// written: the disk is full or fails, or another process has the lock. The thread tries it again, in order, with
+// growing pauses. While kept batches wait, the thread refuses other batches.
 //
-// The write-ahead log may hold secrets of jobs that have ended. So the thread empties it when it has no other work.
+// The write-ahead log may hold secrets of ended jobs. So the thread empties the log when it has no other work.
 //
 // If a batch breaks a transaction (INTERNAL, DATA_LOSS), the thread tries each batch alone, so that the others
 // survive.
@@ -30,7 +30,7 @@ namespace muster::launcherd::inline store {
 struct PendingBatch {
   Batch batch;
   std::function<void(base::Status)> committed;  // called on the loop
-  bool keep = false;                            // true: wait until the store can be written
+  bool keep = false;                            // true if the batch must wait until the store can be written
   std::size_t bytes = 0;                        // approximate size in memory
 };
 
@@ -43,7 +43,7 @@ class WriteThread {
   WriteThread(const WriteThread&) = delete;
   WriteThread& operator=(const WriteThread&) = delete;
 
-  // Any thread. If more than kMostBytes wait in memory, a batch gets RESOURCE_EXHAUSTED. For kept batches the limit is
+  // Any thread. A batch gets RESOURCE_EXHAUSTED if more than kMostBytes wait in memory. For kept batches the limit is
   // kMostKeptBytes.
   void put(std::vector<PendingBatch> batches);
 
@@ -66,7 +66,7 @@ class WriteThread {
   base::Loop& loop_;
   BatchWriter writer_;                 // used by the thread only, like the next five members
   std::deque<PendingBatch> kept_;      // batches that could not be written yet
-  base::Status trouble_;               // why they could not be written
+  base::Status trouble_;               // why kept_ could not be written
   std::chrono::milliseconds pause_{};  // time between the last two tries
   base::MonotonicTime retry_at_{};     // when to try the kept batches again
   base::MonotonicTime wipe_at_{};      // when to remove secrets from the log
