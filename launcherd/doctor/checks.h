@@ -1,5 +1,5 @@
-// The rows of `muster doctor`. A check says what a fact about a host means for jobs there, and what to do about it.
-// Pure functions. Thresholds stand in the .cc files, each with its reason.
+// The rows of `muster doctor`. A check explains what a fact about a host means for jobs there, and what to do about it.
+// Pure functions. The .cc files hold the thresholds and their reasons.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace muster::launcherd::inline doctor {
 
 // checks_reach.cc: whether hosts and launcher reach each other.
 model::Check check_name(const HostFindings& findings);
-// FAIL means that no other check was possible. check_name reports failed name look-ups.
+// FAIL means that no other check was possible. check_name() reports names that cannot be resolved.
 model::Check check_ssh(const HostFindings& findings);
 model::Check check_back_connection(const v1::HostFacts& facts, const std::string& agent_link);
 model::Check check_link(const v1::HostFacts& facts, const std::string& agent_link, bool is_local);
@@ -32,7 +32,7 @@ model::Check check_logind(const v1::LogindFact& logind, const std::string& user)
 // checks_programs.cc: what ranks find on the host.
 model::Check check_cores(const v1::Hello& hello);
 model::Check check_gpus(const v1::HostFacts& facts);
-// Only for hosts whose driver reports which processes use its GPUs.
+// Only for hosts whose driver reports which processes use their GPUs.
 model::Check check_gpu_memory(const v1::HostFacts& facts);
 model::Check check_nics(const v1::HostFacts& facts);
 model::Check check_python(const v1::HostFacts& facts);

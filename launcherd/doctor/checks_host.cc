@@ -26,8 +26,8 @@ struct LimitRow {
 };
 
 constexpr auto kLimits = std::to_array<LimitRow>({
-    // A rank needs one connection per peer and some files. A thousand allows only small jobs; a hundred starts
-    // nothing.
+    // A rank needs one connection per peer and some files. A thousand descriptors suffice only for small jobs, and a
+    // hundred for none.
     {"nofile", "NOFILE", 128, 4096, "sockets and files of a rank",
      "raise the hard limit: '* hard nofile 65536' in /etc/security/limits.conf, then log in again (also search the "
      "shell's start-up files for ulimit)"},
@@ -63,11 +63,11 @@ struct SpaceRow {
 };
 
 constexpr auto kSpaces = std::to_array<SpaceRow>({
-    // Holds a job's locks, sockets and notes, and spooled output.
+    // Holds locks, sockets, notes and spooled output of jobs.
     {"session", "disk", kMiB, 256 * kMiB, "free some space, or choose another directory with MUSTER_TMPDIR"},
-    // Holds the agent (14 MB). The agent may be there already, or --agent-dir may name another place.
+    // Holds the agent (14 MB). The agent may be there already, or --agent-dir may choose another folder.
     {"home", "home", 0, 32 * kMiB, "free some space for the agent, or choose another directory with --agent-dir"},
-    // torch's DataLoader and NCCL exchange data through it.
+    // torch's DataLoader and NCCL exchange data through this file system.
     {"shm", "/dev/shm", kMiB, 512 * kMiB,
      "free some space (ls -l /dev/shm), or mount it larger: mount -o remount,size=50% /dev/shm (docker run "
      "--shm-size)"},
@@ -107,7 +107,7 @@ Check check_limit(const v1::LimitFact& limit, bool locks_memory) {
   check.seen = is_one ? limit_number(row->name, limit.hard())
                       : fmt::format("{}, raised to {} for ranks", limit_number(row->name, limit.soft()),
                                     limit_number(row->name, limit.hard()));
-  // No process raises this limit, so the soft limit counts.
+  // The agent does not raise this limit, so the soft limit counts.
   if (limit.name() == "nproc" && !is_one) {
     check.seen = fmt::format("{} (hard {})", limit_number(row->name, limit.soft()), limit_number("", limit.hard()));
   }
@@ -136,7 +136,7 @@ Check check_space(const v1::SpaceFact& space) {
     check.advice = advice;
     return check;
   };
-  // The home is not needed once the agent is stored. It must be, because the host answered.
+  // The host answered, so the agent is stored already. The home folder is then no longer needed.
   const CheckState worst = is_home ? CheckState::kWarn : CheckState::kFail;
   if (!space.failure().empty()) {
     return bad(worst, space.failure(), is_home ? "create the home directory of this user" : "create this directory");

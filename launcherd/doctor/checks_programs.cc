@@ -74,8 +74,8 @@ std::string describe(const v1::GpuUser& user) {
   return fmt::format("{}: {} of pid {} ({})", text_of(user.vendor(), user.gpu(), user.part()), what, user.pid(), who);
 }
 
-// Says for which GPUs or processes the agent cannot know the users. Empty if it knows all. The kernel shows the users
-// of Intel's GPUs only to themselves and to root, and only in their PID namespace.
+// Lists the GPUs and processes whose users the agent cannot know. Empty if it knows all of them. The kernel shows the
+// users of Intel's GPUs only to themselves and to root, and only in their PID namespace.
 std::string unknown_users(const v1::HostFacts& facts) {
   std::string silent;
   bool is_own_only = false;
@@ -89,7 +89,7 @@ std::string unknown_users(const v1::HostFacts& facts) {
   return silent + (silent.empty() ? "" : "; ") + "processes of other users or outside the container are not visible";
 }
 
-// The text if no user of a GPU is visible.
+// The text for a host where no user of a GPU is visible.
 std::string no_user(const v1::HostFacts& facts) {
   const std::string rest = unknown_users(facts);
   const auto is_silent = [](const v1::UntoldGpu& gpu) { return !gpu.own_only(); };
@@ -131,7 +131,7 @@ Check check_gpus(const v1::HostFacts& facts) {
   std::string seen;
   for (const auto& [name, count] : models) seen += fmt::format("{}{} x {}", seen.empty() ? "" : ", ", count, name);
   if (!facts.hello().gpu_problem().empty()) {
-    // The problem concerns one GPU or the library.
+    // With a driver the problem concerns one GPU, else it concerns the library.
     const bool has_driver = !facts.hello().gpu_driver().empty();
     const std::string what = !has_driver    ? fmt::format("{} seen in the driver's files", facts.hello().gpus_size())
                              : seen.empty() ? std::string("none")

@@ -10,8 +10,8 @@ using model::Check;
 using model::CheckState;
 using std::chrono::duration;
 
-// Skew of clocks, in seconds. People compare time stamps of lines and files from different hosts. Certificates and
-// make(1) tolerate half a day.
+// Limits on the skew of clocks, in seconds. Users compare time stamps of lines and files from different hosts.
+// Certificates and make(1) tolerate half a day.
 constexpr double kSkewWarn = 1.0;
 constexpr double kSkewFail = 12 * 3600.0;
 
@@ -20,7 +20,7 @@ struct Sentence {
   std::string advice;
 };
 
-// Splits a message of the bootstrap: "host NAME: what is wrong; what to do". Only the first part may contain text of
+// Splits a message of the bootstrap: "host NAME: what is wrong; what to do". Only the first part may contain text from
 // the host.
 Sentence cut(const std::string& message) {
   const std::size_t name = message.starts_with("host ") ? message.find(": ") : std::string::npos;

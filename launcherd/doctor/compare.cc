@@ -56,8 +56,8 @@ void add(Difference& difference, const std::string& value, std::size_t host) {
   }
 }
 
-// Compares the earliest clock with the latest, which covers every pair of hosts. Subtracts what the measurement may be
-// wrong by.
+// Compares the earliest clock with the latest, which covers every pair of hosts. Subtracts the possible error of the
+// measurement.
 std::optional<Difference> compare_clocks(const std::vector<HostFindings>& findings) {
   Difference difference{"clock", "the hosts' clocks are more than 1 s apart: set them by NTP (chronyc makestep)", {}};
   double most = -1e300;

@@ -11,11 +11,11 @@ namespace muster::launcherd::inline doctor {
 struct Difference {
   std::string name;  // "python", "cores", …
   std::string advice;
-  // Each value comes with the indices of the hosts that have it.
+  // Each value, with the indices of the hosts that have it.
   std::vector<std::pair<std::string, std::vector<std::size_t>>> values;
 };
 
-// Hosts that did not answer are ignored.
+// Ignores hosts that did not answer.
 std::vector<Difference> compare_hosts(const std::vector<HostFindings>& findings);
 
 }  // namespace muster::launcherd::doctor

@@ -1,5 +1,5 @@
-// HostFindings is what the launcher found out about one host, before the checks judge it. Plain values. Text is
-// unchanged, as the host sent it.
+// HostFindings holds what the launcher found out about one host, before the checks judge it. Plain values. The host's
+// text is unchanged.
 #pragma once
 
 #include <chrono>
@@ -14,13 +14,13 @@
 
 namespace muster::launcherd::inline doctor {
 
-// The host's clock minus ours, measured in the fastest of several round trips. The error is at most `uncertainty`.
+// The host's clock minus ours, measured in the fastest of several round trips. Its error is at most `uncertainty`.
 struct ClockSample {
   std::chrono::nanoseconds offset{};
   std::chrono::nanoseconds uncertainty{};
 };
 
-// Says whether this host reaches rank 0's address in a job on all of these hosts.
+// Whether this host reaches the address of rank 0 in a job on all of these hosts.
 struct PeerFinding {
   std::string host;     // the host of rank 0
   std::string address;  // empty if no address was found; `failure` then says why
@@ -29,11 +29,11 @@ struct PeerFinding {
 
 struct HostFindings {
   model::HostSpec host;
-  bool is_local = false;  // true: started without ssh
+  bool is_local = false;  // true if the agent was started without ssh
 
-  // Not OK if the host was not asked or did not answer; one sentence. Earlier results are then still set.
+  // Not OK if the agent was not asked or did not answer; one sentence. Earlier results are then still set.
   base::Status status;
-  std::optional<FailureKind> failure;  // the kind of failure, if the agent did not start
+  std::optional<FailureKind> failure;  // set if the agent did not start
 
   std::string backend;  // "libssh", "ssh", "local"
   bool agent_sent = false;
@@ -42,7 +42,7 @@ struct HostFindings {
   std::optional<base::IpAddress> host_address;      // the host's address on that connection
   std::optional<ClockSample> clock;
   std::optional<v1::HostFacts> facts;
-  std::optional<PeerFinding> peer;  // nullopt for the first host, or if there is only one
+  std::optional<PeerFinding> peer;  // nullopt for the first host, and for a single host
 };
 
 }  // namespace muster::launcherd::doctor

@@ -1,4 +1,5 @@
-// HostProbes::Core: starts an agent per host, and asks it for clock, facts and whether it reaches the first host.
+// HostProbes::Core starts an agent per host, and asks it for its clock, its facts, and whether it reaches the first
+// host.
 // Read start first, then ask_clock, ask_facts and ask_peers in the order of a probe, then fail and finish_if_done.
 #include "launcherd/doctor/host_probes.h"
 
@@ -93,8 +94,8 @@ class HostProbes::Core : public std::enable_shared_from_this<Core> {
   base::UniqueFd listener_;  // accepts the hosts' connections back
   std::uint16_t port_ = 0;
   base::Timer accepting_;
-  bool is_dropped_ = false;   // true: the owner has destroyed the HostProbes
-  bool is_finished_ = false;  // on_done was called
+  bool is_dropped_ = false;   // true if the owner has destroyed the HostProbes
+  bool is_finished_ = false;  // true if on_done was called
   std::mutex mutex_;
   std::vector<std::pair<TargetKey, FailureKind>> failures_;  // guarded by mutex_
 };
@@ -113,8 +114,7 @@ base::Status HostProbes::Core::start() {
     hosts_[i].started_at = std::chrono::steady_clock::now();
     bootstrap_->start(target_of(hosts_[i].findings.host), ready_join(make_join(i)),
                       [weak = weak_from_this(), &loop = loop_, i](base::Result<StartedAgent> started) {
-                        // StartedAgent is move-only but std::function needs copies, so share it on the way to the
-                        // loop.
+                        // StartedAgent is move-only but std::function needs copies, so share it on the way to the loop.
                         auto shared = std::make_shared<base::Result<StartedAgent>>(std::move(started));
                         loop.post([weak, i, shared] {
                           const auto core = weak.lock();
@@ -129,7 +129,7 @@ base::Status HostProbes::Core::start() {
 base::Status HostProbes::Core::open_listener() {
   MUSTER_ASSIGN_OR_RETURN(listener_, base::listen_any(0, kListenBacklog));
   MUSTER_ASSIGN_OR_RETURN(port_, base::local_port(listener_.get()));
-  // A host that connects has learned all it needs, so close the connection.
+  // The connection alone shows the host that it reaches us, so close it at once.
   accepting_ = loop_.on_readable(listener_.get(), [this] {
     const base::UniqueFd visitor(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   });
@@ -200,7 +200,7 @@ void HostProbes::Core::ask(std::size_t index, const v1::ProbeCommand& command, m
 void HostProbes::Core::ask_clock(std::size_t index) {
   v1::ProbeCommand command;
   command.mutable_read_clock();
-  // Each call of this function takes one reading. Its answer starts the next one.
+  // Each call takes one reading. The answer to it starts the next one.
   const auto before = std::chrono::system_clock::now();
   hosts_[index].link->ask(command, kClockTime, [this, index, before](base::Result<v1::ProbeAnswer> answer) {
     if (!answer.ok()) return fail(index, answer.status().with_context("host " + hosts_[index].findings.host.name));

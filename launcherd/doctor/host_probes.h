@@ -1,5 +1,5 @@
 // HostProbes collects facts about all hosts at the same time. It starts an agent on each host, as for a job. The agent
-// only inspects the host and runs no rank (AgentJoin.probe). Then each other host tries to reach the first host, as
+// only inspects the host and runs no rank (AgentJoin.probe). Then every other host tries to reach the first host, as
 // ranks do.
 //
 // Thread: the loop thread only, except failed(), which any thread may call.
@@ -27,16 +27,16 @@ namespace muster::launcherd::inline doctor {
 
 struct ProbePlan {
   std::vector<model::HostSpec> hosts;  // each host once
-  model::JobSpec job;                  // networks and environment, as for a job
+  model::JobSpec job;                  // networks and environment, as in a job
   std::string agent_link = "auto";
   std::string contain = "auto";
   base::Environment environment{};  // the launcher's environment
-  bool shape_only = false;          // true: collect only cores, GPUs and interfaces
+  bool shape_only = false;          // true to collect only cores, GPUs and interfaces
 };
 
 struct ProbeEvents {
   std::function<void(const std::vector<std::string>& waiting)>
-      on_progress;                                         // hosts that have not answered; may be empty
+      on_progress;                                         // gets the hosts that have not answered; may be empty
   std::function<void(std::vector<HostFindings>)> on_done;  // in the order of the plan's hosts
 };
 

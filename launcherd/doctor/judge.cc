@@ -15,7 +15,7 @@ using model::CheckState;
 
 constexpr std::size_t kMostText = 400;  // bytes of a cell
 
-// Cleans a cell's text, which comes from hosts. The result is one line, without control sequences, of at most
+// Cleans the text of a cell, which may come from a host. The result is one line without control sequences, of at most
 // kMostText bytes plus "...".
 std::string cell(const std::string& text) {
   std::string clean = base::printable(base::valid_utf8(text.substr(0, kMostText)));
@@ -49,7 +49,7 @@ void add_facts(const HostFindings& findings, const std::string& agent_link, std:
   checks.push_back(check_torch(facts));
 }
 
-// Marks two names of one host, because a job merges their ranks.
+// Marks names that mean the same host, because a job merges their ranks.
 void mark_same_hosts(const std::vector<HostFindings>& findings, std::vector<model::HostDiagnosis>& diagnoses) {
   std::vector<std::size_t> answering;
   std::vector<HostFacts> facts;

@@ -9,8 +9,9 @@
 
 namespace muster::launcherd::inline doctor {
 
-// Runs all checks in the order of the table, and adds differences between hosts. Text of hosts is made printable and
-// cut. Returns one diagnosis per host, in their order. `agent_link` is the requested value (auto, ssh, dial).
+// Runs all checks in the order of the table, and adds differences between hosts. Makes the hosts' text printable and
+// cuts it. Returns one diagnosis per host, in the order of `findings`. `agent_link` is the requested value (auto, ssh,
+// dial).
 std::vector<model::HostDiagnosis> judge_hosts(const std::vector<HostFindings>& findings, const std::string& agent_link);
 
 // Does the same for one host, without differences.

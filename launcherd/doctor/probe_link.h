@@ -19,13 +19,14 @@ class ProbeLink {
  public:
   using Done = std::function<void(base::Result<v1::ProbeAnswer>)>;
 
-  // `stream` is as the bootstrap returned it: behind the marker, with the join already written.
+  // `stream` is as the bootstrap returned it: after the marker, with the join frame already written.
   ProbeLink(base::Loop& loop, base::UniqueFd stream);
   ~ProbeLink();
 
-  // Sends one command at a time. Calls `done` once, from the loop, with the reply or an error.
-  // Errors: DEADLINE_EXCEEDED. UNAVAILABLE if the agent has ended. INVALID_ARGUMENT if the reply is malformed.
-  // RESOURCE_EXHAUSTED if the command is too long. After an error the link cannot be used. `done` may destroy it.
+  // Sends one command at a time. Calls `done` once, from the loop, with the reply or an error. `done` may destroy the
+  // link. After an error the link cannot be used.
+  // DEADLINE_EXCEEDED: no reply in time. UNAVAILABLE: the agent has ended. INVALID_ARGUMENT: the reply is malformed.
+  // RESOURCE_EXHAUSTED: the command is too long.
   void ask(const v1::ProbeCommand& command, base::Duration timeout, Done done);
 
  private:

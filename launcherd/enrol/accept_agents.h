@@ -1,4 +1,4 @@
-// The user's settings for where agents connect to launcherd by themselves (see dial_in.h). A plain value.
+// The user's settings for agents that connect to launcherd by themselves (see dial_in.h). A plain value.
 #pragma once
 
 #include <cstdint>

@@ -24,7 +24,7 @@ constexpr std::chrono::hours kValid{30 * 24};
 constexpr unsigned kOwnerOnly = 0600;
 constexpr std::chrono::seconds kSilence{60};
 
-// Users who may rename files in the folder could restore an old join file that its owner has removed.
+// A user who may rename files in the folder could restore an old join file that its owner has removed.
 base::Status check_folder_of(const std::string& join_file) {
   std::error_code failed;
   const std::string folder = std::filesystem::absolute(join_file, failed).parent_path().string();
@@ -35,8 +35,8 @@ base::Status check_folder_of(const std::string& join_file) {
 
 }  // namespace
 
-// Reads the key of an earlier launcherd, so that its agents can reconnect. Refuses a file that another user wrote:
-// that user would know the token, and could add hosts.
+// Reads the key of an earlier launcherd, so that its agents can reconnect. Refuses a file that another user wrote,
+// because that user would know the token and could add hosts.
 base::Status DialIn::read_key() {
   MUSTER_RETURN_IF_ERROR(check_folder_of(options_.at.join_file).with_context("--join-file"));
   auto text = base::read_own_file(options_.at.join_file, proto::kMaxJoinFile);
@@ -72,7 +72,7 @@ base::Result<std::shared_ptr<DialIn>> DialIn::open(const base::Clock& clock, Dia
   auto server = EnrolmentServer::start(made->pump_, std::move(enrolment));
   if (!server.ok()) return server.status().with_context("--accept-agents");
   made->server_ = *std::move(server);
-  // Runs after the reply was sent, so that orders to the host follow the reply.
+  // Runs after the agent got its reply, so that commands to the host follow the reply.
   const auto join = [agents = std::weak_ptr(made->agents_), on_join = settled.on_join](const std::string& host) {
     if (const auto here = agents.lock()) on_join(host, here->slots(host));
   };

@@ -2,8 +2,8 @@
 // join file stays the same when launcherd restarts.
 // Thread: any.
 //
-// Security: whoever can read the join file can add a host to launcherd's list. That host then receives this user's
-// jobs. So the file is for its owner only (0600), like the owner's ssh keys.
+// Security: a user who can read the join file can add a host to launcherd's list. That host then receives jobs of
+// launcherd's user. So only the file's owner may read it (0600), like the owner's ssh keys.
 #pragma once
 
 #include <functional>
@@ -26,7 +26,7 @@ struct DialInOptions {
   // Threads of this object call the functions below.
   std::function<void(const std::string& line)> on_note;     // connections without the key, for --verbose
   std::function<void(const std::string& line)> on_refused;  // agents that were refused
-  // An agent has connected, and waits for its stream to be taken.
+  // An agent has connected, and its stream waits for a caller.
   std::function<void(const std::string& host, int slots)> on_join;
   std::function<void(const std::string& host)> on_gone;  // the connection of the host's agent has ended
 };
@@ -34,7 +34,7 @@ struct DialInOptions {
 class DialIn {
  public:
   // Errors:
-  //   UNAVAILABLE        the port is taken
+  //   UNAVAILABLE        another program uses the port
   //   DATA_LOSS          the join file is damaged
   //   PERMISSION_DENIED  the join file belongs to another user or is open to others, or other users may replace
   //                      files in its folder
@@ -42,7 +42,7 @@ class DialIn {
 
   DialledAgents& agents() { return *agents_; }
   const std::string& join_file() const { return options_.at.join_file; }
-  // Makes the join file valid for 30 days from now, with this host's current addresses.
+  // Extends the join file's life to 30 days from now, and lists this host's current addresses in it.
   base::Status renew();
 
  private:
@@ -58,7 +58,7 @@ class DialIn {
   Pump pump_;  // last, because its thread uses all members above
 };
 
-// Returns a bootstrap that uses the agents which have connected to options.dial_in. Thread, owner: see bootstrap.h.
+// Returns a bootstrap that uses the agents which have dialled in at options.dial_in. Thread, owner: see bootstrap.h.
 std::unique_ptr<Bootstrap> make_dial_in_bootstrap(const BootstrapOptions& options);
 
 }  // namespace muster::launcherd::enrol

@@ -1,5 +1,5 @@
 // EnrolmentSeats decides which agents may enrol by one join file, and for which host. EnrolmentServer
-// (enrolment_server.h) calls it, then carries the connection's bytes to and from the returned stream. Thread-safe.
+// (enrolment_server.h) calls it, and then carries bytes between the connection and the returned stream. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -26,11 +26,11 @@ class EnrolmentSeats {
   };
   virtual ~EnrolmentSeats() = default;
 
-  // Returns the agent's end of its host's stream. The error says in one sentence why the agent gets none.
+  // Returns the agent's end of its host's stream. The error is one sentence that says why the agent gets no seat.
   virtual base::Result<AssignedSeat> assign(const proto::EnrolmentHello& hello, const Ends& ends) = 0;
-  // Returns a seat whose agent did not get its reply. Another connection of that agent may take the seat.
+  // Frees a seat whose agent did not get its reply. Another connection of that agent may get the seat.
   virtual void release(AssignedSeat assigned) = 0;
-  // The agent got its reply, and its connection has since ended.
+  // Call it when an agent that got its reply has lost its connection.
   virtual void left(std::size_t seat) = 0;
 };
 

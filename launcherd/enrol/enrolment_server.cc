@@ -1,4 +1,5 @@
-// EnrolmentServer: Listener accepts connections, Newcomer takes one from the TLS handshake to the end of its agent.
+// EnrolmentServer: Listener accepts connections. Newcomer serves one of them from the TLS handshake to the end of its
+// agent.
 // Read Newcomer::serve and talk first, then decide and send_answer, then Listener.
 #include "launcherd/enrol/enrolment_server.h"
 
@@ -22,7 +23,7 @@ namespace {
 
 constexpr int kBacklog = 1024;
 constexpr int kAcceptsATurn = 64;
-constexpr int kMostNotes = 20;  // limit, so that a port scan does not fill a terminal
+constexpr int kMostNotes = 20;  // limits notes, so that a port scan does not fill a terminal
 constexpr auto kPauseWithoutDescriptors = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -64,7 +65,7 @@ class EnrolmentServer::Newcomer final : public PumpItem {
   }
   ~Newcomer() override {
     leave_unproven();
-    // The connection broke before the agent got its reply.
+    // The connection broke before the agent got its reply, so free the seat.
     if (assigned_) seats_->release(*std::move(assigned_));
     if (seat_) seats_->left(*seat_);
   }
@@ -94,7 +95,7 @@ class EnrolmentServer::Newcomer final : public PumpItem {
       return false;
     }
     const auto goes_on = talk();
-    // An agent connects to all our addresses at once, and drops the slower connections.
+    // An agent connects to all our addresses at once and drops the slower connections, so do not report these.
     const bool is_usual = phase_ == Phase::kHandshake && goes_on.status().code() == base::Code::kUnavailable;
     if (!goes_on.ok() && !is_usual) state_->note(fmt::format("{}: {}", who(), goes_on.status().message()));
     return goes_on.ok() && *goes_on;
@@ -210,7 +211,7 @@ class EnrolmentServer::Newcomer final : public PumpItem {
     return pump_->step();
   }
 
-  // Sets keepalive only if the options ask for it. Else the lease decides whether a silent host is lost.
+  // Sets keepalive only if the options ask for it. Otherwise the lease decides when a silent host is lost.
   void keep_alive() const {
     const int on = 1;
     (void)::setsockopt(stream_->fd(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);

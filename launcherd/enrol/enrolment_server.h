@@ -1,10 +1,10 @@
-// EnrolmentServer is the port at which agents enrol that a site's launcher started or that dial in. The agent proves
-// by TLS 1.3 that it has a join file's key. Then it sends its host's names. Then the connection carries that host's
-// stream (enrolment_seats.h).
+// EnrolmentServer is the port at which agents enrol: those that a site's launcher started, and those that dial in. The
+// agent proves by TLS 1.3 that it has a join file's key. Then it sends its host's names. Then the connection carries
+// that host's stream (enrolment_seats.h).
 // Thread: all work runs on the pump's thread until the pump ends.
 //
-// A peer without the key does not get past the handshake. Only --verbose reports it. The number and the time of
-// unproven connections are limited. Above the limit the oldest one is closed.
+// A peer without the key fails in the handshake, and only --verbose reports it. The server limits the number and the
+// time of unproven connections. Above the limit it closes the oldest one.
 #pragma once
 
 #include <functional>
@@ -23,24 +23,24 @@ struct EnrolmentOptions {
   std::uint16_t port = 0;                  // 0 means any free port
   std::size_t max_unproven = 512;
   std::chrono::milliseconds proof_time{10'000};
-  // End a connection whose peer is silent for so long. 0 means the system's default.
+  // End a connection whose peer is silent for this long. 0 means the system's default.
   std::chrono::seconds keep_alive{0};
   std::function<void(const std::string& line)> on_note;  // peers without the key, for --verbose; on the pump's thread
-  // Peers that had the key but were refused; on the pump's thread.
+  // Reports peers that had the key but were refused; on the pump's thread.
   std::function<void(const std::string& line)> on_refused;
 };
 
 class EnrolmentServer {
  public:
-  // `pump` is borrowed. Errors: UNAVAILABLE if the port is taken.
+  // `pump` is borrowed. UNAVAILABLE: another program uses the port.
   static base::Result<std::unique_ptr<EnrolmentServer>> start(Pump& pump, EnrolmentOptions options);
 
   std::uint16_t port() const { return port_; }
 
-  // Any thread. From now on agents with this join file's key can take these seats. `on_enrolled` runs after each.
+  // Any thread. From now on agents with this join file's key can get these seats. `on_enrolled` runs after each agent.
   base::Status open(const std::string& identity, const std::string& token, std::shared_ptr<EnrolmentSeats> seats,
                     std::function<void(const std::string& host)> on_enrolled);
-  // No further agent can enrol by this key. Enrolled agents stay connected.
+  // Afterwards no agent can enrol by this key. Enrolled agents stay connected.
   void close(const std::string& identity);
 
  private:

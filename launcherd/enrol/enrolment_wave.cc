@@ -17,7 +17,7 @@ std::string short_name(std::string_view name) {
   return base::lower(name.substr(0, name.find('.')));
 }
 
-// Returns the only one of `expected` that fits. nullopt if none or several fit.
+// Returns the only entry of `expected` that fits. nullopt if no entry or several entries fit.
 template <typename Fits>
 std::optional<std::size_t> only_one(const std::vector<std::string>& expected, Fits fits) {
   std::optional<std::size_t> found;

@@ -1,5 +1,5 @@
 // EnrolmentWave is a set of hosts whose agents must enrol by one join file. Each host is a seat with a stream to its
-// agent. The caller has one end from the beginning. The agent that names that host gets the other end. Thread-safe.
+// agent. The caller has one end from the beginning. The agent of that host gets the other end. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -16,9 +16,9 @@
 
 namespace muster::launcherd::inline enrol {
 
-// Finds the host among `expected` for an agent that calls itself by the names in `agent_names` and connects from
-// `peer`. It compares whole names first. Then it compares the part before the first dot, if only one host has it. Then
-// it compares the address, if a host is named by address. Case is ignored. Pure.
+// Finds the host among `expected` for an agent that calls itself by `agent_names` and connects from `peer`. It compares
+// whole names first. Then it compares the part before the first dot, if only one host has that part. Then it compares
+// addresses, if a host is named by its address. Case is ignored. Pure.
 std::optional<std::size_t> match_host(const std::vector<std::string>& expected,
                                       const std::vector<std::string>& agent_names,
                                       const std::optional<base::IpAddress>& peer);
@@ -28,9 +28,9 @@ class EnrolmentWave final : public EnrolmentSeats {
   // RESOURCE_EXHAUSTED if no descriptors are left.
   static base::Result<std::shared_ptr<EnrolmentWave>> make(std::vector<std::string> names);
 
-  // Returns the caller's end of a seat; works once. It reads EOF if the seat stays empty or its agent is gone.
+  // Returns the caller's end of a seat; works once. It reads EOF if the seat stays empty or the agent is gone.
   base::UniqueFd take_stream(std::size_t seat);
-  // Says why a seat stays empty. Empty means that it was taken, or may still be taken.
+  // Returns why a seat stays empty. Empty if the seat is occupied or may still be assigned.
   std::string reason(std::size_t seat) const;
 
   Ends ends(std::size_t seat) const;
@@ -39,13 +39,13 @@ class EnrolmentWave final : public EnrolmentSeats {
     return assign_seat(hello.names, ends);
   }
   void release(AssignedSeat assigned) override;
-  void left(std::size_t) override {}  // nothing to do: the caller reads EOF from its end of the stream
+  void left(std::size_t) override {}  // nothing to do, because the caller reads EOF from its end of the stream
 
-  // These seats, or all seats, stay empty if they are empty now.
+  // These seats, or all seats, stay empty unless they are occupied already.
   void give_up(const std::vector<std::size_t>& seats, const std::string& why);
   void give_up_all(const std::string& why);
 
-  bool is_complete() const;  // true once every seat was taken or given up
+  bool is_complete() const;  // true once every seat is occupied or given up
   bool is_any_occupied(const std::vector<std::size_t>& seats) const;
   bool are_given_up(const std::vector<std::size_t>& seats) const;  // true if all these seats were given up
 

@@ -21,7 +21,7 @@ constexpr std::string_view kJoinPrefix = "join-";
 constexpr std::string_view kHostsSuffix = ".hosts";
 constexpr std::chrono::hours kHostsAge{1};
 
-// Programs run from this folder, so no other user may be able to replace them or the folder.
+// Hosts run programs from this folder, so no other user may be able to replace the folder or the programs.
 base::Status make_agent_folder(const std::string& path) {
   MUSTER_ASSIGN_OR_RETURN(const base::UniqueFd folder,
                           base::open_folder_by_trusted_path(path, {.made_mode = 0700, .needs_sticky = true}));
@@ -39,7 +39,7 @@ bool is_same_program(const std::string& path, std::string_view bytes) {
   return content.ok() && *content == bytes;
 }
 
-// True for a list of hosts whose join file is gone, and which is older than kHostsAge. No program reads it then.
+// True for a list of hosts that is older than kHostsAge and whose join file is gone. No program reads such a list.
 bool is_left_over(const std::string& path, const struct stat& info, base::WallTime now) {
   const std::string join_file = path.substr(0, path.size() - kHostsSuffix.size());
   return ::access(join_file.c_str(), F_OK) != 0 &&
@@ -78,7 +78,7 @@ base::Result<OwnedFile> OwnedFile::write(const std::string& path, std::string_vi
   if (!fd.valid()) return base::errno_error(errno, fmt::format("create {}", path));
   OwnedFile file;
   file.path_ = path;
-  // The file is closed on return. Network file systems show all of it to other hosts only after the close.
+  // Closes the file on return. Network file systems show the whole file to other hosts only after the close.
   MUSTER_RETURN_IF_ERROR(base::write_all_blocking(fd.get(), content.data(), content.size()).with_context(path));
   return file;
 }

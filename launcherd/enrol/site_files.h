@@ -1,5 +1,4 @@
-// Files that a site's launcher reads on a file system that all hosts share. They are the agent program and a wave's
-// join file.
+// Files that a site's launcher reads on a file system that all hosts share: the agent program, and a wave's join file.
 #pragma once
 
 #include <string>
@@ -31,13 +30,13 @@ class OwnedFile {
 // Returns the path of `agent_dir` on this host. `agent_dir` is as in BootstrapOptions; `home` replaces "~".
 base::Result<std::string> site_directory(const std::string& agent_dir, const std::string& home);
 
-// Puts the agent into `directory` if it is missing there, and returns its path. Accepts an existing file only if this
-// user owns it. Also removes expired join files there, which killed launchers left.
-// Errors: PERMISSION_DENIED if another user could replace the agent (base/trusted_folder.h).
+// Stores the agent in `directory` if it is missing there, and returns its path. Accepts an existing file only if this
+// user owns it. Also removes expired join files that killed launchers left there.
+// PERMISSION_DENIED: another user could replace the agent (base/trusted_folder.h).
 base::Result<std::string> place_agent(const std::string& directory, const std::string& agent_id,
                                       const AgentImage& image);
 
-// Return what a join file contains: this user's variables, and the launcher's addresses.
+// Return the contents of a join file: this user's variables, and the launcher's addresses.
 std::vector<std::pair<std::string, std::string>> join_variables(const std::string& home, const std::string& user);
 base::Result<std::vector<base::IpAddress>> join_addresses();
 

@@ -58,7 +58,7 @@ bool is_each_once(const Hosts& hosts) {
                              [&](const HostSpec& host) { return !host.slots && names.insert(host.name).second; });
 }
 
-// Makes an allocation for schedulers that list a host once per chunk or task, if the job mentions any.
+// Makes an allocation for schedulers that list a host once per chunk or task, if the job mentions these at all.
 Allocation one_slot_by_default(std::string scheduler, std::string source, Hosts hosts) {
   const bool is_open = is_each_once(hosts);
   return {std::move(scheduler), std::move(source), std::move(hosts), is_open};
@@ -71,7 +71,7 @@ Result<std::optional<Allocation>> from_file(std::string scheduler, std::string_v
       one_slot_by_default(std::move(scheduler), fmt::format("{} {}", variable, path), std::move(*hosts)));
 }
 
-// If jsrun starts programs, LSF's first host is that of the batch script, with one slot. It is no compute node.
+// If jsrun starts programs, LSF lists the host of the batch script first, with one slot. That host is no compute node.
 void drop_lsf_launch_node(Hosts& hosts) {
   if (hosts.size() < 2 || hosts[0].name == hosts[1].name) return;
   if (hosts[0].name.starts_with("batch") || hosts[0].name.starts_with("login")) hosts.erase(hosts.begin());
@@ -86,7 +86,7 @@ Result<std::optional<Allocation>> from_flux(const AskProgram& ask) {
   return std::optional(one_slot_by_default("Flux", base::join(command, " "), std::move(hosts)));
 }
 
-// Sums GPUs of "4", "a100:4" or "a100:2,v100:2". nullopt for none, or for other text.
+// Sums the GPUs of "4", "a100:4" or "a100:2,v100:2". nullopt for an empty or other text.
 std::optional<long> slurm_gpus(std::string_view text) {
   long sum = 0;
   for (const std::string_view kind : base::split(text, ',')) {
@@ -97,18 +97,18 @@ std::optional<long> slurm_gpus(std::string_view text) {
   return sum > 0 && sum <= model::kMaxSlotsPerHost ? std::optional(sum) : std::nullopt;
 }
 
-// A job that does not mention tasks gets one rank per GPU, although Slurm then counts one task per node.
+// A job that does not mention tasks gets one rank per GPU. Slurm itself would count one task per node.
 Result<std::optional<Allocation>> from_slurm(const base::Environment& environment, std::string_view list) {
   const std::string variable = "SLURM_JOB_NODELIST";
   MUSTER_ASSIGN_OR_RETURN(const Hosts nodes, slurm_hosts(list, ""));
   const bool has_tasks = environment.get("SLURM_NTASKS") || environment.get("SLURM_NTASKS_PER_NODE");
-  // The number that the job requested on every node.
+  // The number of GPUs that the job requested on every node.
   const auto of_each = slurm_gpus(environment.get("SLURM_GPUS_PER_NODE").value_or(""));
   if (!has_tasks && of_each) {
     MUSTER_ASSIGN_OR_RETURN(Hosts hosts, slurm_hosts(list, fmt::format("{}(x{})", *of_each, nodes.size())));
     return std::optional(Allocation{"Slurm", variable, std::move(hosts)});
   }
-  // The number on this script's node. Other nodes may have more or fewer.
+  // The number of GPUs on the script's node. Other nodes may have more or fewer.
   const auto here = slurm_gpus(environment.get("SLURM_GPUS_ON_NODE").value_or(""));
   const auto own = std::ranges::find(nodes, environment.get("SLURMD_NODENAME").value_or(""), &HostSpec::name);
   if (!has_tasks && here) {
@@ -182,7 +182,7 @@ Result<Hosts> lsf_hosts(std::string_view hosts_and_slots) {
 }
 
 Result<std::optional<Allocation>> find_allocation(const base::Environment& environment, const AskProgram& ask) {
-  // A list in the environment itself is always current. A node file may belong to an earlier job.
+  // A list in the environment itself is always current, so prefer it. A node file may belong to an earlier job.
   if (const auto list = environment.get("SLURM_JOB_NODELIST"); list && !list->empty()) {
     return from_slurm(environment, *list);
   }
@@ -192,7 +192,7 @@ Result<std::optional<Allocation>> find_allocation(const base::Environment& envir
   if (const auto path = environment.get("COBALT_NODEFILE"); path && !path->empty()) {
     return from_file("Cobalt", "COBALT_NODEFILE", *path);
   }
-  // On a Cray the job script runs on a service node, and the nodes are numbers.
+  // On a Cray the job script runs on a service node, and the list gives node numbers.
   if (const auto ids = environment.get("COBALT_PARTNAME");
       ids && !ids->empty() && ids->find_first_not_of("0123456789,-") == std::string_view::npos) {
     MUSTER_ASSIGN_OR_RETURN(Hosts hosts, cobalt_hosts(*ids));

@@ -1,11 +1,10 @@
-// Finds the hosts that a scheduler has given to the job that contains this process. Slurm, PBS, Cobalt and LSF
-// describe them in the environment; Flux must be asked. Reads only the node file that the environment names. Does no
-// name look-ups.
+// Finds the hosts of the surrounding scheduler allocation. Slurm, PBS, Cobalt and LSF describe them in the environment;
+// Flux must be asked. Reads only the node file that the environment names. Resolves no names.
 // Thread: calls block as long as the file system does, and for Flux until it answers.
 //
-// If a scheduler counts tasks or chunks of a node, the node is listed once for each. place() takes repeated names as
-// slots; -N overrides them. If the job does not mention tasks, a host that is listed once may have GPUs that were not
-// counted.
+// If a scheduler counts tasks or chunks of a node, it lists the node once for each of them. place() takes repeated
+// names as slots; -N overrides them. If the job does not mention tasks, a host that is listed once may have more slots
+// by its GPUs.
 #pragma once
 
 #include <optional>
@@ -24,7 +23,7 @@ struct Allocation {
   std::string scheduler;  // "Slurm", "PBS", "Cobalt", "LSF", "Flux"
   std::string source;     // "SLURM_JOB_NODELIST", "PBS_NODEFILE /var/spool/…"
   std::vector<model::HostSpec> hosts;
-  // True if some host is listed once, and the scheduler does not say how many ranks it may run.
+  // True if some host is listed once and the scheduler does not say how many ranks that host may run.
   bool has_uncounted = false;
 };
 

@@ -12,8 +12,8 @@
 
 namespace muster::launcherd::inline hosts {
 
-// Runs argv[0], which is searched in PATH, with an empty stdin. Returns what it printed. Every error begins with
-// `name`, and says how the program ended and what it wrote to stderr.
+// Runs argv[0], which is searched in PATH, with an empty stdin. Returns its output. Every error begins with `name`, and
+// contains how the program ended and what it wrote to stderr.
 // Errors:
 //   DEADLINE_EXCEEDED, CANCELLED  the waiter ended the call; the program and its process group are killed
 //   RESOURCE_EXHAUSTED            the program printed more than 1 MiB
@@ -21,10 +21,10 @@ namespace muster::launcherd::inline hosts {
 base::Result<ProgramResult> ask_program(const std::string& name, const std::vector<std::string>& argv,
                                         const Waiter& waiter);
 
-// Returns "; it said: …" for errors about an answer. Empty if the program wrote nothing to stderr.
+// Returns "; it printed: …" for errors about an answer. Empty if the program wrote nothing to stderr.
 std::string quoted_errors(const ProgramResult& result);
 
-// ask_program() without its time limit, for code that only reads answers.
+// ask_program() with a fixed time limit, for code that needs only the answer.
 using AskProgram = std::function<base::Result<std::string>(const std::vector<std::string>& argv)>;
 
 }  // namespace muster::launcherd::hosts

@@ -9,7 +9,7 @@
 namespace muster::launcherd::inline hosts {
 namespace {
 
-// If a host is named again, its last line counts, as for horovodrun.
+// Returns each host once. If a host appears again, its last line counts, as for horovodrun.
 std::vector<model::HostSpec> last_of_each(std::vector<model::HostSpec> hosts) {
   std::vector<model::HostSpec> result;
   for (model::HostSpec& host : hosts) {

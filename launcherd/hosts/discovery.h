@@ -12,8 +12,8 @@
 namespace muster::launcherd::inline hosts {
 
 // `script` is a shell command, as for horovodrun; its stdin is empty. Each line of its output is a host or host:slots,
-// as in a hostfile. Errors in the output are reported with line and column. Errors of the program say how it ended,
-// and what it wrote to stderr. When the waiter's time ends, the script is ended with its process group.
+// as in a hostfile. Errors in the output contain line and column. Errors of the program contain how it ended and what
+// it wrote to stderr. When the waiter's time ends, the script and its process group are killed.
 base::Result<std::vector<model::HostSpec>> discover_hosts(const std::string& script, const Waiter& waiter);
 
 }  // namespace muster::launcherd::hosts

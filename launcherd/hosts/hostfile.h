@@ -1,4 +1,4 @@
-// Reads a hostfile from disk as a whole. model/host_spec.h parses it. No name look-ups, no state.
+// Reads a whole hostfile from disk. model/host_spec.h parses it. Resolves no names, keeps no state.
 // Thread: any. The call blocks as long as the file system does.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace muster::launcherd::inline hosts {
 
-// More than kMaxHosts long lines need. A larger file is not a list of hosts.
+// kMaxHosts long lines need less than this. A larger file is not a list of hosts.
 inline constexpr std::size_t kMaxHostfileBytes = 16u << 20;
 
 // The error names the file, and the line and column if known. `path` may be a pipe: --hostfile <(scontrol …)

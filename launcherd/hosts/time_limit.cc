@@ -41,7 +41,7 @@ Result<End> ask_slurm(const std::string& job, const AskProgram& ask, WallTime no
   return End(now + *time);
 }
 
-// Returns "value" of "name = value" in the output of qstat -f. Empty if it is missing.
+// Returns "value" of a line "name = value" in the output of qstat -f. Empty if the line is missing.
 std::string_view attribute(std::string_view answer, std::string_view name) {
   for (const std::string_view line : base::split(answer, '\n')) {
     const std::string_view trimmed = base::trim(line);
@@ -62,7 +62,7 @@ std::optional<WallTime> parse_ctime(std::string_view text) {
   return time == -1 ? std::nullopt : std::optional(std::chrono::system_clock::from_time_t(time));
 }
 
-// Uses the start time, which is exact. PBS updates the time used only every few minutes.
+// Adds the limit to the start time, which is exact. PBS updates the used time only every few minutes.
 Result<End> ask_pbs(const std::string& job, const AskProgram& ask, WallTime now) {
   const std::vector<std::string> command = {"qstat", "-f", job};
   MUSTER_ASSIGN_OR_RETURN(const std::string answer, ask(command));

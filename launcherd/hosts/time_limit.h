@@ -1,4 +1,4 @@
-// Finds out when the scheduler will end the job that contains this process.
+// Finds out when the scheduler will end the surrounding job.
 #pragma once
 
 #include <chrono>
@@ -12,9 +12,9 @@
 
 namespace muster::launcherd::inline hosts {
 
-// nullopt if this process is in no scheduler's job, or if that job has no limit. Reads the environment if it tells
-// (SLURM_JOB_END_TIME, COBALT_ENDTIME). Else asks the scheduler: squeue, qstat (PBS), bjobs, flux. The error contains
-// the question and the answer. Blocks as `ask` does.
+// nullopt if this process is in no scheduler's job, or if that job has no limit. Reads the environment if it holds the
+// time (SLURM_JOB_END_TIME, COBALT_ENDTIME). Otherwise asks the scheduler: squeue, qstat (PBS), bjobs, flux. The error
+// contains the command and its answer. Blocks as long as `ask`.
 base::Result<std::optional<base::WallTime>> allocation_end(const base::Environment& environment, const AskProgram& ask,
                                                            base::WallTime now);
 

@@ -1,4 +1,4 @@
-// All of launch_plan.h: choice of addresses, and the plan for each host and rank.
+// The whole of launch_plan.h: choice of addresses, and the plan for each host and rank.
 // Read it in this order: choose_interface, choose_master_address, then Planner (add_host, launch_of_rank), plan_launch.
 #include "launcherd/plan/launch_plan.h"
 
@@ -17,22 +17,21 @@
 namespace muster::launcherd::inline plan {
 namespace {
 
-// Returns the interface that the host's ranks use. It is the user's choice, or else the interface towards rank 0's
-// host.
+// Returns the interface that the host's ranks use: the user's choice, or else the interface towards rank 0's host.
 std::string rank_interface(const HostFacts& fact, const model::JobSpec& job) {
   if (!is_network_chosen(job)) return fact.prepared.interface();
   const auto chosen = choose_interface(fact.hello, job);
   return chosen.ok() ? chosen->name() : fact.prepared.interface();
 }
 
-// Returns the address by which the other hosts reach this host's ranks.
+// Returns the address at which other hosts reach this host's ranks.
 std::string rank_address(const HostFacts& fact, const model::JobSpec& job) {
   if (!is_network_chosen(job)) return fact.prepared.address();
   const auto chosen = choose_interface(fact.hello, job);
   return chosen.ok() ? chosen->address() : fact.prepared.address();
 }
 
-// Returns for each rank the address and port by which other ranks reach it, for TF_CONFIG. Empty for other runtimes.
+// Returns for each rank the address and port at which other ranks reach it, for TF_CONFIG. Empty for other runtimes.
 std::vector<std::string> tensorflow_workers(const model::JobSpec& job, const model::Placement& placement,
                                             const std::vector<HostFacts>& facts) {
   std::vector<std::string> workers;
@@ -87,7 +86,7 @@ void set_command(const model::JobSpec& job, const model::Role* role, const model
   }
 }
 
-// Sets the rank's place in its role. Returns the variables that the user set for the role alone.
+// Sets the rank's place in its role. Returns the variables that the user set for this role alone.
 base::Environment set_role(const model::JobSpec& job, const base::Environment& launcher_environment,
                            model::RankEnvInput& input) {
   base::Environment variables;
@@ -114,8 +113,8 @@ void set_input(const model::JobSpec& job, const std::vector<int>& readers, std::
   variable.set_value(std::string(*terminal));
 }
 
-// Returns the variables that are added to the job's. The role's own come first, then those that identify the rank. GPUs
-// that the role itself names stay, unless the user placed the rank on others.
+// Returns the variables to add to the job's. The role's own variables come first, then those that identify the rank.
+// GPUs that the role itself names stay, unless the user placed the rank on others.
 proto::EnvList rank_environment(const model::JobSpec& job, const model::RankEnvInput& input, const HostFacts& fact,
                                 const base::Environment& of_job, const base::Environment& of_role,
                                 const proto::EnvList& gpus, bool is_placed) {
@@ -138,10 +137,10 @@ std::string no_tiles_warning(const std::string& host) {
       host);
 }
 
-// GPUs that NVIDIA's library does not report are taken from files, so some may be missing.
+// If NVIDIA's library reports no GPUs, the agent reads them from files, so some may be missing.
 std::string gpu_warning(const std::string& host, const v1::Hello& hello) {
   const std::string text = fmt::format("{}: {}", host, base::printable(hello.gpu_problem()));
-  if (!hello.gpu_driver().empty()) return text;  // the problem concerns one of the GPUs only
+  if (!hello.gpu_driver().empty()) return text;  // the problem concerns only one of the GPUs
   return text + "; its GPUs are known from files only (--gpu-bind none if the ranks need none)";
 }
 
@@ -220,7 +219,7 @@ base::Result<std::string> choose_master_address(const std::vector<HostFacts>& fa
   }
   if (facts.size() == 1) return std::string("127.0.0.1");
   if (master.local) {
-    // Use the address that this machine has on the way to another host, because that host can reach it.
+    // Prefer this machine's address on the way to another host, because that host can reach it.
     for (const HostFacts& other : facts) {
       if (other.local) continue;
       for (const base::IpAddress& address : other.launcher_addresses) {
@@ -229,7 +228,7 @@ base::Result<std::string> choose_master_address(const std::vector<HostFacts>& fa
       if (has_address(master.hello, other.hello.ssh_client_address())) return other.hello.ssh_client_address();
     }
   } else {
-    // Use the address at which sshd was reached, because it is known to work from outside.
+    // Prefer the address at which sshd was reached, because other machines can reach it.
     const std::string& reached = master.hello.ssh_server_address();
     if (!reached.empty() && has_address(master.hello, reached)) return reached;
     if (master.host_address && has_address(master.hello, master.host_address->str())) return master.host_address->str();
@@ -242,8 +241,8 @@ base::Result<std::string> choose_master_address(const std::vector<HostFacts>& fa
 }
 
 std::string host_identity(const v1::Hello& hello) {
-  // All three are needed. Copies of a machine have the same name, and the first namespace has the same number on many
-  // kernels.
+  // The identity needs all three parts. Copies of a machine have the same name, and the first network namespace has the
+  // same number on many kernels.
   return fmt::format("{} net:{} {}", hello.hostname(), hello.netns_inode(), first_routable(hello).value_or(""));
 }
 
@@ -277,7 +276,7 @@ class Planner {
     for (const auto& [name, value] : model::exported_variables(launcher_environment, job.environment, false)) {
       user_set_.set(name, value);
     }
-    // The type of the launcher's terminal, unless the user sets TERM.
+    // TERM is the type of the launcher's terminal, unless the user sets it.
     if (!user_set_.get("TERM")) terminal_ = launcher_environment.get("TERM");
     plan_.bindings.resize(static_cast<std::size_t>(placement.size));
   }
@@ -364,7 +363,7 @@ void Planner::warn(const model::PlacedHost& host, const HostFacts& fact, const m
   }
 }
 
-// Returns the input that is the same for all ranks of the host.
+// Returns the input values that all ranks of the host share.
 model::RankEnvInput Planner::input_of_host(const model::PlacedHost& host, const HostFacts& fact) const {
   model::RankEnvInput input;
   input.job_id = attempt_.job_id;

@@ -20,10 +20,10 @@ namespace muster::launcherd::inline plan {
 // The facts about one host that is up.
 struct HostFacts {
   v1::Hello hello;
-  bool local = false;                               // started without ssh
+  bool local = false;                               // true if started without ssh
   std::vector<base::IpAddress> launcher_addresses;  // this machine's addresses on the way to the host, best first
   std::optional<base::IpAddress> host_address;      // the host's address on that way
-  v1::Prepared prepared;                            // filled after Prepare
+  v1::Prepared prepared;                            // set after Prepare
 };
 
 // True if one of the host's interfaces has the address.
@@ -31,45 +31,44 @@ bool has_address(const v1::Hello& hello, const std::string& address);
 
 // True if the user chose the networks or interfaces that the ranks use.
 bool is_network_chosen(const model::JobSpec& job);
-// Returns the host's first interface that the user's choice allows. Interfaces that the user named are tried in his
-// order.
+// Returns the host's first interface that the user's choice allows, in the order of the user's names.
 // NOT_FOUND: no interface is allowed. The message is one sentence without the host's name.
 base::Result<v1::NetworkInterface> choose_interface(const v1::Hello& hello, const model::JobSpec& job);
 
-// True if the job's ranks may get GPUs. Then it matters what the hosts know about their GPUs.
+// True if the job's ranks may get GPUs. Only then do the hosts' GPUs matter.
 bool gives_gpus(const model::JobSpec& job);
 
-// True if a driver or the kernel reports there which processes use the GPUs. After its job, the agent then waits until
-// they have released the memory.
+// True if a driver or the kernel of the host reports which processes use the GPUs. The agent then waits after its job
+// until these processes have released the memory.
 bool reports_gpu_users(const v1::Hello& hello);
-// True if the agent may wait like that. It asks again later, even if nothing was reported when it started.
+// True if the agent may wait for GPU memory. The agent checks again later, even if it reported no users at its start.
 bool may_wait_for_gpus(const v1::Hello& hello);
 
-// Returns the address by which the other hosts reach the host of rank 0 (facts[0]). With one host it is loopback,
+// Returns the address at which the other hosts reach the host of rank 0 (facts[0]). With one host this is loopback,
 // unless the user chose a network.
-// UNAVAILABLE: that host has no address but loopback.
+// UNAVAILABLE: the host has only a loopback address.
 base::Result<std::string> choose_master_address(const std::vector<HostFacts>& facts, const model::JobSpec& job);
 
-// Returns a text that identifies a host. It is the same for all names and all users of the host. It contains the host
+// Returns a text that identifies a host. All names and all users of a host get the same text. It contains the host
 // name, the network namespace and the first address.
 std::string host_identity(const v1::Hello& hello);
 
-// Finds entries that are one host with the same uid. Returns for each entry the index of the first entry of the same
-// host. An entry without an equal gets its own index.
+// Finds entries that mean the same host with the same uid. Returns for each entry the index of the first such entry. A
+// host with one entry gets its own index.
 std::vector<int> find_same_hosts(const std::vector<HostFacts>& facts);
 
 // One start of one job.
 struct Attempt {
   std::string job_id;
-  int number = 0;  // 0: the first
-  // The ranks are a part of a job, so they also communicate with ranks on other hosts than theirs.
+  int number = 0;  // 0 for the first attempt
+  // True if the ranks are a part of a job and also communicate with ranks on other hosts.
   bool has_peers_elsewhere = false;
 };
 
 struct LaunchPlan {
   std::vector<v1::Launch> hosts;           // in the order of the placement
   std::vector<model::BoundRank> bindings;  // by rank
-  std::vector<std::string> warnings;       // what the user may not have intended
+  std::vector<std::string> warnings;       // settings that the user may not have intended
 };
 
 // Plans the start for every host of `placement`: the launcher's variables, each rank's own variables, cores, GPUs and

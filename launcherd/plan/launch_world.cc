@@ -7,8 +7,8 @@ namespace muster::launcherd::inline plan {
 namespace {
 
 // Returns whether the ranks get PALS's file and variables, which Cray's MPI programs need. Cray's library uses
-// PMI_CONTROL_PORT whenever it is set, so other programs must not get it. Scripts ask by PALS_RANKID which launcher
-// started them. CRAY_MPICH_DIR is set by Cray's module for users who compile with its MPI.
+// PMI_CONTROL_PORT whenever it is set, so other programs must not get it. Scripts detect their launcher by PALS_RANKID.
+// Cray's module sets CRAY_MPICH_DIR for users who compile with its MPI.
 bool serves_pals(const model::JobSpec& job, const base::Environment& user_set) {
   if (job.runtime == model::Runtime::kMpi) return true;
   return job.runtime == model::Runtime::kAuto && user_set.get("CRAY_MPICH_DIR").has_value();

@@ -1,4 +1,4 @@
-// Describes to MPI libraries which rank runs on which host: the World of a Launch.
+// Tells MPI libraries which rank runs on which host: the World of a Launch.
 //
 // Thread: any; pure functions.
 #pragma once
@@ -13,9 +13,8 @@
 
 namespace muster::launcherd::inline plan {
 
-// Sets the World in each of `hosts`; PMI, PMIx and PALS are served from it. If the job's ranks use none of them, it
-// sets none. `hosts` are those of `placement`, and already have their ranks' cores. `user_set` is the job's
-// environment.
+// Sets the World in each of `hosts`. Agents serve PMI, PMIx and PALS from it. Sets none if the job's ranks use none of
+// these. `hosts` are those of `placement`, with the cores of their ranks set. `user_set` is the job's environment.
 void set_world(const model::JobSpec& job, const model::Placement& placement, const std::string& name,
                const base::Environment& user_set, std::vector<v1::Launch>& hosts);
 

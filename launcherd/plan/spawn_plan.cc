@@ -1,4 +1,4 @@
-// All of spawn_plan.h: the placement of spawned ranks, and their messages.
+// The whole of spawn_plan.h: the placement of spawned ranks, and the messages to their hosts.
 // Read it in this order: place_spawned, place_program, plan_spawned, world_of.
 #include "launcherd/plan/spawn_plan.h"
 
@@ -29,7 +29,7 @@ base::Result<int> count_ranks(const v1::SpawnRequest& request) {
   return static_cast<int>(count);
 }
 
-// Returns the host name of a word of an MPI_Info: "n1:2" means n1. The request and the free slots decide how many ranks
+// Returns the host name in a word of an MPI_Info: "n1:2" means n1. The request and the free slots decide how many ranks
 // go there.
 std::string_view host_name(std::string_view word) {
   const auto colon = word.rfind(':');
@@ -65,7 +65,7 @@ int room_of(const SpawnHost& host) {
   return host.most == 0 ? std::numeric_limits<int>::max() : host.most - host.running;
 }
 
-// Appends the hosts of one program's ranks, ascending, and counts these ranks as running.
+// Appends the hosts of one program's ranks in ascending order, and counts these ranks as running.
 base::Status place_program(const v1::SpawnProgram& program, bool oversubscribe, std::vector<SpawnHost>& hosts,
                            std::vector<int>& host_of) {
   MUSTER_ASSIGN_OR_RETURN(const std::vector<int> allowed, allowed_hosts(program, hosts));
@@ -102,7 +102,7 @@ base::Status place_program(const v1::SpawnProgram& program, bool oversubscribe, 
   return base::ok_status();
 }
 
-// The placement of the new ranks alone. `hosts` maps each of its hosts to the index in the job's placement.
+// The placement of the new ranks alone. `hosts` maps each of its hosts to the host's index in the job's placement.
 struct OwnPlacement {
   model::Placement placement;
   std::vector<int> hosts;
@@ -119,7 +119,7 @@ OwnPlacement own_placement(const model::Placement& job, const std::vector<int>& 
   return own;
 }
 
-// Returns the job's spec without what only the ranks of the job itself get.
+// Returns the job's spec without the settings that apply only to the ranks of the job itself.
 model::JobSpec own_job(const model::JobSpec& job) {
   model::JobSpec own;
   own.command = job.command;
@@ -157,8 +157,8 @@ v1::LaunchRank rank_of_program(const v1::SpawnProgram& program, int first, const
   return rank;
 }
 
-// Returns the World of the new ranks, which counts them from 0. It includes all hosts of the job: ranks on hosts
-// without new ranks may communicate with these.
+// Returns the World of the new ranks, which counts them from 0. It includes all hosts of the job, because the new ranks
+// may communicate with ranks on all of them.
 std::string world_of(const model::Placement& job, const v1::SpawnRequest& request, const SpawnedRanks& ranks) {
   v1::World world;
   world.set_name(ranks.name);

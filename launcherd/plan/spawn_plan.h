@@ -1,4 +1,4 @@
-// Decides on which hosts spawned ranks run (MPI_Comm_spawn), and what these hosts are sent.
+// Decides on which hosts spawned ranks run (MPI_Comm_spawn), and what the agents of these hosts receive.
 //
 // Thread: any; pure functions.
 #pragma once
@@ -18,25 +18,25 @@ struct SpawnHost {
   std::string name;
   int slots = 0;
   int running = 0;        // ranks that run there
-  int most = 0;           // limit of ranks; 0 means no limit
-  bool is_usable = true;  // true if ranks of the job run there, so that its agent can start more
+  int most = 0;           // limit on ranks; 0 means no limit
+  bool is_usable = true;  // true if ranks of the job run there, so that the host's agent can start more
 };
 
-// Returns for each new rank the index of its host, ascending. It fills host after host in the order of `hosts`, each up
-// to its slots. With `oversubscribe` it then spreads the remaining ranks, one a host in turn.
+// Returns for each new rank the index of its host, in ascending order. Fills host after host in the order of `hosts`,
+// each up to its slots. With `oversubscribe` it then spreads the remaining ranks one by one over the hosts.
 // RESOURCE_EXHAUSTED: not enough free slots.
-// INVALID_ARGUMENT: the request has no program, no ranks or too many, or names a host that the job does not have.
+// INVALID_ARGUMENT: the request has no program, no ranks or too many, or names a host without ranks of the job.
 base::Result<std::vector<int>> place_spawned(const v1::SpawnRequest& request, const std::vector<SpawnHost>& hosts,
                                              bool oversubscribe);
 
-// Ranks that a rank of the job has spawned. Their numbers within the job begin at `first`.
+// Ranks that a rank of the job has spawned. `first` is the number of the first of them within the job.
 struct SpawnedRanks {
   std::string name;  // World.name
   int first = 0;
   std::vector<int> host_of;  // from place_spawned(): indexes into the job's placement
 };
 
-// Returns for each host of `placement` what it is sent, even if it gets no new ranks. `facts` describe these hosts. The
+// Returns the message for each host of `placement`, also for hosts without new ranks. `facts` describe these hosts. The
 // new ranks form a job of their own, so MUSTER_RANK counts from 0. They are bound to no cores and no GPUs.
 base::Result<std::vector<v1::AddWorld>> plan_spawned(const model::JobSpec& job, const model::Placement& placement,
                                                      const std::vector<HostFacts>& facts, const Attempt& attempt,

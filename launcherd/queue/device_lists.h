@@ -1,6 +1,6 @@
 // The GPUs that jobs could get on hosts. Each list is looked up once for all jobs with the same request.
 //
-// Owner: one pass over many jobs. The hosts' shapes must not change while it lives; what is in use may.
+// Owner: one pass over many jobs. The hosts' shapes must not change while it lives. The use of the devices may change.
 // Thread: one thread.
 #pragma once
 

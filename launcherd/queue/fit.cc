@@ -1,5 +1,5 @@
-// All of fit.h: the placement of one job on the hosts.
-// Read it in this order: fit at the end, fit_slots, fit_places, give_shares, limit_to_shares.
+// The whole of fit.h: the placement of one job on the hosts.
+// Read it in this order: fit at the end, fit_slots, fit_places, assign_shares, limit_to_shares.
 #include "launcherd/queue/fit.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ bool is_idle(const SlotHost& host) {
   return host.is_open() && host.used == 0;
 }
 
-// Returns whether every host has the slots for the ranks that are placed on it.
+// Returns whether every host has enough slots for the ranks that the job places on it.
 bool has_places(const JobNeed& need, std::span<const SlotHost> hosts, Room room) {
   for (const auto& [name, count] : ranks_by_host(need)) {
     const SlotHost* const host = find_host(hosts, name);
@@ -43,7 +43,7 @@ bool has_idle_slots(Offers& offers, Room room) {
   return need.request.ranks_per_node == 0 || need.request.ranks_per_node * usable >= need.ranks();
 }
 
-// The job's user and port for a host take precedence over those of the list.
+// The job's user and port for a host override those of the list.
 model::HostSpec named(const Offer& offer, int slots) {
   model::HostSpec spec = offer.host->host;
   if (offer.wanted != nullptr) {
@@ -88,7 +88,7 @@ std::optional<model::Placement> fit_slots(Offers& offers, Room room) {
     const int there = offers.room(offer, room);
     if (there == 0) continue;
     request.hosts.push_back(named(offer, there));
-    left -= request.map_by == model::MapBy::kNode ? 1 : there;  // by node, each host in turn first gets one rank
+    left -= request.map_by == model::MapBy::kNode ? 1 : there;  // by node, each host in turn gets one rank first
     if (takes_all && need.request.ranks_per_node > 0) request.hosts.back().max_slots = need.request.ranks_per_node;
   }
   auto placement = model::place(request);
@@ -96,7 +96,7 @@ std::optional<model::Placement> fit_slots(Offers& offers, Room room) {
   return std::move(*placement);
 }
 
-// Counts what jobs use of hosts, including what one job is being given. All names of a host share one use.
+// Counts what jobs use of the hosts, and what the current job gets. All names of a host share one use.
 class UseByNames {
  public:
   const HostUse& of(const SlotHost& host) const {
@@ -111,7 +111,7 @@ class UseByNames {
   std::map<int, HostUse> uses_;
 };
 
-// Gives the job its share of each known host. Returns the first host that cannot give it.
+// Assigns the job its share of each known host. Returns the first host that cannot provide it.
 std::optional<Misfit> assign_shares(const JobNeed& need, std::span<const SlotHost> hosts, model::Placement& placement) {
   std::optional<Misfit> misfit;
   UseByNames use;
@@ -129,10 +129,10 @@ std::optional<Misfit> assign_shares(const JobNeed& need, std::span<const SlotHos
   return misfit;
 }
 
-// Returns how many ranks, `most` at most, can have their share on the host, and that share.
+// Returns the largest number of ranks, up to `most`, that can have their share on the host, with that share.
 std::pair<int, std::optional<model::HostShare>> most_with_share(const JobNeed& need, const SlotHost& host,
                                                                 const HostUse& use, int most) {
-  int fewest = 0;  // so many have their share
+  int fewest = 0;  // this many ranks have their share
   std::optional<model::HostShare> theirs;
   for (int ranks = most; fewest < most; ranks = most - (most - fewest) / 2) {
     const std::vector<model::RankRequest> rank_requests(static_cast<std::size_t>(ranks));
@@ -189,7 +189,8 @@ std::optional<model::Placement> fit(const JobNeed& need, std::span<const SlotHos
   auto placement = fit_slots(offers, Room::kFree);
   auto misfit = placement ? assign_shares(need, hosts, *placement) : std::nullopt;
   if (!misfit) return placement;
-  // Another host may have what this one lacks. A job that oversubscribes uses all its hosts, so it has no other.
+  // Another host may provide what this one lacks. A job that oversubscribes uses all its hosts, so no other host is
+  // left.
   if (!need.places.empty() || offers.is_oversubscribing()) return std::nullopt;
   limit_to_shares(offers);
   while (true) {

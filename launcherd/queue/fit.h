@@ -15,7 +15,7 @@
 namespace muster::launcherd::inline queue {
 
 // Returns the job's placement if it can start now, with its shares of the known hosts. nullopt if too little is free.
-// `known` is shared by a pass over many jobs (launcherd/queue/device_lists.h).
+// One pass over many jobs shares `known` (launcherd/queue/device_lists.h).
 std::optional<model::Placement> fit(const JobNeed& need, std::span<const SlotHost> hosts, DeviceLists* known = nullptr);
 
 // Returns whether the hosts would have slots for the job if nothing else ran, as far as they are known.

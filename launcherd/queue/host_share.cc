@@ -1,5 +1,5 @@
-// All of HostUse, and the decision which cores and GPUs of a host a job gets.
-// Read it in this order: share_of at the end, take_cores, take_devices, named_devices, settle_cores.
+// The whole of HostUse, and the decision which cores and GPUs of a host a job gets.
+// Read it in this order: share_of at the end, choose_cores, choose_devices, named_devices, settle_cores.
 #include "launcherd/queue/host_share.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ std::vector<std::string> free_of(const std::vector<std::string>& all, const Host
   return free;
 }
 
-// Returns devices that are free or shared by other jobs, the least used first.
+// Returns devices that are free or that other jobs share, the least used first.
 std::vector<std::string> open_of(const std::vector<std::string>& all, const HostUse& use, const NodeShape& node) {
   std::vector<std::string> open;
   std::ranges::copy_if(all, std::back_inserter(open),
@@ -61,7 +61,7 @@ std::vector<int> all_cpus(const std::vector<CoreShape>& cores) {
   return cpus;
 }
 
-// Returns cores that no other job has. If there are none, returns all cores, except with --bind-to depth.
+// Returns the cores that no other job uses. If none are left, returns all cores, except with --bind-to depth.
 std::vector<CoreShape> free_cores(const NodeShape& node, const HostUse& use, BindTo bind_to) {
   std::vector<CoreShape> cores;
   std::ranges::copy_if(node.cores, std::back_inserter(cores),
@@ -69,7 +69,7 @@ std::vector<CoreShape> free_cores(const NodeShape& node, const HostUse& use, Bin
   return cores.empty() && bind_to != BindTo::kDepth ? node.cores : cores;
 }
 
-// Returns the CPUs of the least used of the slots' equal shares, one share for each rank.
+// Divides the CPUs into equal shares, one per slot. Returns the CPUs of the least used shares, one share per rank.
 std::vector<int> cpus_of_slots(const NodeShape& node, const HostUse& use, int slots, std::size_t ranks,
                                const model::Pinning& pinning) {
   const std::vector<model::RankBinding> shares =
@@ -90,14 +90,14 @@ std::vector<int> cpus_of_slots(const NodeShape& node, const HostUse& use, int sl
   return cpus;
 }
 
-// Sets the cores from which ranks without chosen cores get theirs.
+// Sets the cores for the ranks whose cores the user did not choose.
 base::Status choose_cores(const ShareRequest& request, const NodeShape& node, const HostUse& use, int slots,
                           RankRequests rank_requests, model::HostShare& share) {
   const BindTo bind_to = request.pinning.bind_to;
   const auto ranks = static_cast<std::size_t>(std::ranges::count(rank_requests, false, &model::RankRequest::has_cpus));
   if (bind_to == BindTo::kNone || bind_to == BindTo::kList || ranks == 0) return base::ok_status();
   const std::vector<CoreShape> free = free_cores(node, use, bind_to);
-  // If the host reports no cores, the share has none and that is no error.
+  // A host that reports no cores gives a share without cores, which is no error.
   if (free.empty() && !node.cores.empty()) return error(Code::kInvalidArgument, "no core is free there");
   if (bind_to == BindTo::kDepth || std::cmp_greater_equal(ranks, slots)) {
     share.cpus = all_cpus(free);
@@ -128,7 +128,8 @@ void settle_cores(const NodeShape& node, const model::NodeBinding& binding, Bind
   share.cpus = whole_cores(node, bound);
 }
 
-// Returns the GPUs that the user named, each once. INVALID_ARGUMENT: another job has one of them and does not share it.
+// Returns the GPUs that the user named, each once. INVALID_ARGUMENT: another job uses one of them and does not share
+// it.
 Result<std::vector<std::string>> named_devices(const ShareRequest& request, const NodeShape& node, const HostUse& use,
                                                const model::NodeBinding& binding, RankRequests rank_requests,
                                                bool is_open) {
@@ -159,7 +160,7 @@ std::vector<std::string> not_chosen(const std::vector<std::string>& all, const N
   return left;
 }
 
-// Sets the devices from which ranks get theirs: at least `least` of `all`.
+// Sets the devices for the ranks: at least `least` of `all`.
 base::Status choose_devices(const NodeShape& node, const HostUse& use, const std::vector<std::string>& all,
                             std::size_t least, model::HostShare& share) {
   share.devices = free_of(all, use, node);
@@ -262,7 +263,7 @@ Result<model::HostShare> share_of(const ShareRequest& request, const NodeShape& 
                           model::bind_host(node, rank_requests, request.pinning, request.masks, &share));
   MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> named,
                           named_devices(request, node, use, binding, rank_requests, share.is_open));
-  // A job without a number of GPUs gets as large a part of them as of the slots.
+  // A job that asks for no number of GPUs gets the same part of the GPUs as of the slots.
   const bool has_parts = std::ranges::any_of(all, [](const std::string& id) { return model::is_mig_name(id); });
   std::size_t most = least;
   if (!request.asks_for_gpus() && !has_parts) {

@@ -1,16 +1,16 @@
-// Decides which cores and GPUs of a host a job may use beside the other jobs there.
+// Decides which cores and GPUs of a host a job may use, next to other jobs there.
 //
 // A job of k ranks on a host of s slots gets k of s equal shares of the cores. It gets the GPUs that it asks for. If it
-// asks for no number, it gets k of s parts of the GPUs, and at least one GPU a rank while there are enough.
+// asks for no number, it gets k of s parts of the GPUs, and at least one GPU a rank while enough are free.
 //
-// Usually no other job has these cores and GPUs. The exceptions are:
-//   - Cores that users name (--bind-to list, places) are granted even if another job has them.
-//   - If other jobs have left no core, a job gets all cores, or those of its slots, except with --bind-to depth.
-//   - If no GPU is free, jobs with --share-gpu share GPUs.
-//   - Jobs that ask for no GPUs share them likewise, on a host with more slots than GPUs.
+// Usually no other job uses these cores and GPUs. The exceptions are:
+//    - Cores that users name (--bind-to list, places) are granted even if another job uses them.
+//    - If other jobs have left no core, a job gets all cores, or those of its slots, except with --bind-to depth.
+//    - If no GPU is free, jobs with --share-gpu share GPUs.
+//    - Jobs that ask for no GPUs also share them, on a host with more slots than GPUs.
 //
-// A job waits for GPUs that its user names (places, masks of roles). A GPU is not free if another job may have it under
-// another name, for example a number of CUDA's own.
+// A job waits for GPUs that its user names (places, masks of roles). A GPU is not free if another job may use it under
+// another name, for example under CUDA's own number.
 //
 // Thread: any. Plain values and pure functions.
 #pragma once
@@ -38,7 +38,7 @@ class HostUse {
  public:
   struct Users {
     int count = 0;
-    bool are_open = true;  // true if all of them share it
+    bool are_open = true;  // true if all its users share it
   };
   const std::vector<int>& cpus() const { return content().cpus; }                    // sorted
   const std::map<std::string, Users>& devices() const { return content().devices; }  // by device_id()
@@ -48,7 +48,7 @@ class HostUse {
   bool is_same(const HostUse& other) const { return content_ == other.content_; }
 
   void add(const model::HostShare& share);
-  void remove(const model::HostShare& share);  // removes one that was added
+  void remove(const model::HostShare& share);  // `share` was added before
 
  private:
   struct Content {
@@ -74,20 +74,20 @@ struct ShareRequest {
     return pinning.gpu_bind == model::GpuBind::kOne || pinning.gpu_bind == model::GpuBind::kTile ||
            (pinning.gpu_bind != model::GpuBind::kNone && pinning.gpus_per_rank > 0);
   }
-  // True if not every host can satisfy it. The job starts only on hosts that are known to do so.
+  // True if some host may be unable to satisfy it. The job starts only on hosts that are known to do so.
   bool is_choosy() const {
     return asks_for_gpus() || pinning.bind_to == model::BindTo::kDepth ||
            (pinning.gpu_bind != model::GpuBind::kNone && pinning.gpu_order == model::GpuOrder::kList);
   }
 };
 
-// Returns whether other jobs may use the same GPUs. `devices` is the number of GPUs that the job could get on the host.
+// Returns whether other jobs may use the same GPUs. `devices` is the number of GPUs that the job could get there.
 bool is_open_share(const ShareRequest& request, std::size_t devices, int slots);
 
-// Returns the GPUs, tiles and parts of the host that the job could get. nullopt on an error, which the job's start
-// reports.
+// Returns the GPUs, tiles and parts of the host that the job could get. nullopt on an error. The start of the job
+// reports it.
 std::optional<std::vector<std::string>> devices_for(const ShareRequest& request, const model::NodeShape& node);
-// Counts such devices, given what is in use.
+// Counts of such devices, given what other jobs use.
 struct DeviceCounts {
   std::size_t all = 0;
   std::size_t free = 0;   // no job uses them
@@ -95,7 +95,7 @@ struct DeviceCounts {
   bool is_error = false;  // devices_for() returned nullopt
 };
 DeviceCounts count_devices(const std::vector<std::string>& devices, const model::NodeShape& node, const HostUse& use);
-// Returns how many ranks of the job these devices can serve, given what is in use. kAnyRanks means no limit.
+// Returns how many ranks of the job these devices can serve, given what other jobs use. kAnyRanks means no limit.
 inline constexpr int kAnyRanks = 1 << 30;
 int ranks_for_gpus(const ShareRequest& request, const DeviceCounts& devices, int slots);
 int ranks_for_gpus(const ShareRequest& request, const std::vector<std::string>& devices, const model::NodeShape& node,
@@ -104,8 +104,8 @@ int ranks_for_gpus(const ShareRequest& request, const std::vector<std::string>& 
 int free_devices(const std::vector<std::string>& devices, const model::NodeShape& node, const HostUse& use);
 
 // Decides a job's share of a host. `rank_requests` has one entry for each of its ranks there.
-// INVALID_ARGUMENT: impossible beside what is in use, or impossible at all if `use` is empty. The message is one
-// sentence without the host's name.
+// INVALID_ARGUMENT: the host cannot provide the share next to other jobs; with an empty `use` it never can. The message
+// is one sentence without the host's name.
 base::Result<model::HostShare> share_of(const ShareRequest& request, const model::NodeShape& node, const HostUse& use,
                                         int slots, std::span<const model::RankRequest> rank_requests);
 

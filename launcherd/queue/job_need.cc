@@ -54,7 +54,7 @@ long ranks_left_to_hosts(const JobNeed& need, std::span<const SlotHost> hosts) {
   return slots;
 }
 
-// Returns the hosts as if all accepted jobs, with the slots that are known.
+// Returns the hosts as if all of them accepted jobs, with the slots that are known.
 std::vector<SlotHost> as_if_open(std::span<const SlotHost> hosts) {
   std::vector<SlotHost> open(hosts.begin(), hosts.end());
   for (SlotHost& host : open) {
@@ -64,7 +64,7 @@ std::vector<SlotHost> as_if_open(std::span<const SlotHost> hosts) {
   return open;
 }
 
-// INVALID_ARGUMENT: the slots suffice, but the GPUs or cores never will. `hosts` come from as_if_open().
+// INVALID_ARGUMENT: the slots suffice, but the GPUs or cores never will. `hosts` must come from as_if_open().
 base::Status check_shares(const JobNeed& need, std::span<const SlotHost> hosts) {
   const bool are_known =
       std::ranges::all_of(hosts, [&](const SlotHost& host) { return !may_use(need, host) || host.shape != nullptr; });

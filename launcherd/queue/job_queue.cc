@@ -1,4 +1,4 @@
-// All of JobQueue, and the reasons that users see.
+// The whole of JobQueue, and the reasons that users see.
 // Read it in this order: add, start, keep_slots, hosts_to_ask; then Reasons.
 #include "launcherd/queue/job_queue.h"
 
@@ -18,7 +18,7 @@ long free_slots(const std::vector<SlotHost>& hosts) {
                          [](long sum, const SlotHost& host) { return sum + host.free(); });
 }
 
-// Counts all free slots of hosts that `need` may use as taken, so that other jobs leave them to it.
+// Counts all free slots of the hosts that `need` may use as used, which reserves them for that job.
 void keep_slots(const JobNeed& need, std::vector<SlotHost>& hosts) {
   for (SlotHost& host : hosts) {
     if (may_use_by_any_name(need, host, hosts)) host.used = host.slots;
@@ -68,7 +68,7 @@ std::set<std::pair<JobQueue::Key, int>> JobQueue::firsts() const {
 
 std::vector<JobQueue::Start> JobQueue::start(std::vector<SlotHost>& hosts) {
   std::vector<Start> started;
-  std::vector<SlotHost> open = hosts;  // without the slots that are kept for the head
+  std::vector<SlotHost> open = hosts;  // without the slots that are reserved for the head
   Entry* head = nullptr;
   RoomBound room(open);
   std::vector<SlotHost> idle;
@@ -83,7 +83,7 @@ std::vector<JobQueue::Start> JobQueue::start(std::vector<SlotHost>& hosts) {
     // Jobs that oversubscribe may have more ranks than slots.
     const bool is_hopeless = need.ranks() > free && !need.request.oversubscribe;
     auto placement = is_hopeless || !room.may_fit(need) ? std::nullopt : fit(need, open, &devices);
-    if (!placement) {  // no other job of its kind fits either, because the room only shrinks from here on
+    if (!placement) {  // no other job of its kind fits either, because the room only shrinks
       if (head != nullptr) continue;
       if (!idle_room) {
         idle = when_idle(hosts);

@@ -1,11 +1,11 @@
-// The jobs that wait for slots. It decides which of them start: by priority, then by number, with backfill.
+// The jobs that wait for slots. The queue decides which of them start: by priority, then by number, with backfill.
 //
 // The head is the first waiting job that would start if nothing ran on the hosts that accept jobs now. Later jobs may
-// start on free slots, even on slots that the head could use. They may overtake it only kMostOvertakes times. After
-// that, the free slots of all hosts that the head may use are kept for it until it starts.
+// start on free slots, even on slots that the head could use. They may overtake the head only kMostOvertakes times.
+// After that, the queue reserves the free slots of all hosts that the head may use until the head starts.
 //
-// So every job that could run does start. It only waits for the jobs before it, and for running jobs to end. Jobs of a
-// higher priority that arrive later go before it.
+// So every job that could run does start. It waits only for earlier jobs and for the ends of running jobs. Later jobs
+// of a higher priority go before it.
 //
 // Owner: JobManager.
 // Thread: one thread. A plain value without I/O.
@@ -35,16 +35,16 @@ class JobQueue {
     JobNeed need;
   };
 
-  // Adds a job. `number` is its place in the order of submission; no two jobs have the same.
+  // Adds a job. `number` is its place in the order of submission; no two jobs have the same number.
   void add(const base::JobId& id, int priority, std::uint64_t number, JobNeed need);
-  // Removes a job. Returns false if it does not wait here.
+  // Removes a job. Returns false if the queue does not hold it.
   bool remove(const base::JobId& id);
   std::size_t size() const { return entries_.size(); }
 
   // Removes and returns the jobs that start now, in order. Counts their slots as used in `hosts`.
   std::vector<Start> start(std::vector<SlotHost>& hosts);
 
-  // Returns hosts that must be asked what they have before a waiting job can start there.
+  // Returns the hosts whose facts a waiting job needs before it can start there.
   std::vector<model::HostSpec> hosts_to_ask(const std::vector<SlotHost>& hosts) const;
 
   // Explains to users why jobs wait. One Reasons object serves many jobs with one pass over the hosts. It borrows the
@@ -57,10 +57,10 @@ class JobQueue {
   struct Entry {
     base::JobId id;
     int kind = 0;
-    int overtakes = 0;  // number of jobs that took slots which this job could use while it was the head
+    int overtakes = 0;  // how many jobs took slots which this job could use while it was the head
   };
-  // Jobs that ask for the same (JobNeed::is_like). If the first finds no place, none does, so the search runs once for
-  // all of them.
+  // Jobs with equal needs (JobNeed::is_like). If the first of them finds no place, the others find none either, so the
+  // search runs once for all.
   struct Kind {
     JobNeed need;
     std::set<Key> waiting;  // never empty
@@ -82,7 +82,7 @@ class JobQueue::Reasons {
   std::string of(const base::JobId& id);
 
  private:
-  // Why jobs of the kind do not start. Empty if they would fit.
+  // Returns why jobs of the kind do not start. Empty if they would fit.
   const std::string& of_kind(int kind);
   const Entry* head();
 

@@ -41,7 +41,7 @@ const std::optional<std::vector<std::string>>& Offers::devices(const Offer& offe
   return entry->second;
 }
 
-// Returns how many of `slots` the job may take.
+// Returns how many of `slots` the job may use.
 int Offers::max_slots(const Offer& offer, int slots) const {
   int most = slots;
   if (offer.wanted != nullptr && offer.wanted->slots) most = std::min(most, *offer.wanted->slots);
@@ -50,7 +50,7 @@ int Offers::max_slots(const Offer& offer, int slots) const {
 }
 
 // Returns whether some host has GPUs, or may have them, for a job that asks for GPUs. If so, no rank goes to a host
-// without. A job that names hosts and needs all their slots wants the hosts without GPUs, too.
+// without GPUs. Exception: a job that names hosts and needs all their slots also uses the hosts without GPUs.
 bool Offers::are_gpus_there() {
   if (are_gpus_there_) return *are_gpus_there_;
   are_gpus_there_ = false;
@@ -75,7 +75,7 @@ int Offers::room_for_gpus(Offer& offer, Room room) {
   if (host.shape == nullptr || need_.share.pinning.gpu_bind == model::GpuBind::kNone) return kAnyRanks;
   const auto& all = devices(offer);
   if (are_gpus_there() && (!all || all->empty())) return 0;
-  if (!need_.share.role_masks.empty()) return kAnyRanks;  // not all of its ranks need GPUs, so its share decides
+  if (!need_.share.role_masks.empty()) return kAnyRanks;  // some of its ranks may need no GPU, so its share decides
   static const HostUse kNothing;
   return all ? ranks_for_gpus(need_.share, *all, *host.shape, room == Room::kIdle ? kNothing : host.use,
                               host.all_slots())
@@ -92,7 +92,7 @@ int Offers::room(Offer& offer, Room room) {
 
 long Offers::total(Room room, long enough) {
   long total = 0;
-  std::map<int, int> left;  // for hosts with several names: ranks for which the GPUs still suffice
+  std::map<int, int> left;  // for hosts with several names: how many more ranks their GPUs can serve
   for (Offer& offer : offers_) {
     if (total >= enough) break;
     int there = this->room(offer, room);

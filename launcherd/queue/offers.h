@@ -16,7 +16,7 @@
 
 namespace muster::launcherd::inline queue {
 
-// The kind of count. kFree considers what is in use, kIdle assumes that nothing is. The ...Slots variants ignore GPUs.
+// The kind of count. kFree subtracts what jobs use, kIdle assumes that no job runs. The ...Slots variants ignore GPUs.
 enum class Room { kFree, kIdle, kFreeSlots, kIdleSlots };
 
 // A host that the job may use.
@@ -28,7 +28,7 @@ struct Offer {
 
 class Offers {
  public:
-  // `known` is shared by a pass over many jobs. nullptr if this is the only job.
+  // One pass over many jobs shares `known`. nullptr if this is the only job.
   Offers(const JobNeed& need, std::span<const SlotHost> hosts, DeviceLists* known);
   Offers(const Offers&) = delete;
   Offers& operator=(const Offers&) = delete;
@@ -43,7 +43,7 @@ class Offers {
   long total(Room room, long enough = std::numeric_limits<long>::max());
   // True if the job oversubscribes and has more ranks than its hosts have slots. It then takes all slots.
   bool is_oversubscribing();
-  // The number of GPUs that the job could get and that no job uses, on all hosts that accept jobs.
+  // Returns the number of unused GPUs that the job could get, on all hosts that accept jobs.
   int free_gpus();
 
  private:

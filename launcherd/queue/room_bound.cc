@@ -7,7 +7,7 @@
 namespace muster::launcherd::inline queue {
 namespace {
 
-// Keeps what decides which GPUs a job could get. The number of GPUs a rank and the cores do not matter for that.
+// Keeps the settings that decide which GPUs a job could get. The cores and the number of GPUs a rank do not matter.
 model::Pinning devices_key(const model::Pinning& pinning) {
   static const model::Pinning kDefault;
   model::Pinning key = pinning;
@@ -21,7 +21,7 @@ model::Pinning devices_key(const model::Pinning& pinning) {
   return key;
 }
 
-// Returns how many of `slots` the job may take.
+// Returns how many of `slots` the job may use.
 int max_slots(const JobNeed& need, const model::HostSpec* wanted, int slots) {
   if (wanted != nullptr && wanted->slots) slots = std::min(slots, *wanted->slots);
   return need.request.ranks_per_node > 0 ? std::min(slots, need.request.ranks_per_node) : slots;
@@ -35,7 +35,7 @@ RoomBound::RoomBound(std::span<const SlotHost> hosts) : hosts_(hosts) {
 }
 
 bool RoomBound::may_fit(const JobNeed& need) {
-  // Such a job may take more than the slots, or names the hosts of its ranks itself.
+  // A job that oversubscribes may use more than the slots. A job with places names the hosts of its ranks itself.
   if (need.request.oversubscribe || !need.places.empty()) return true;
   Devices* const devices = devices_of(need);
   Sum sum;
@@ -74,8 +74,7 @@ const DeviceCounts& RoomBound::counts(const ShareRequest& request, Devices& devi
   return known.counts;
 }
 
-// Returns how many ranks --bind-to depth allows. Every rank needs its own threads on one socket, on cores that no other
-// job has.
+// Returns how many ranks --bind-to depth allows. Every rank needs its own threads on one socket, on unused cores.
 int RoomBound::most_by_depth(const model::Pinning& pinning, std::size_t index) {
   const SlotHost& host = hosts_[index];
   if (host.shape->cores.empty()) return kAnyRanks;

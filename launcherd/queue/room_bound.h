@@ -1,4 +1,4 @@
-// Computes an upper bound of the ranks that a job could have on a list of hosts now. If may_fit() returns false, fit()
+// Computes an upper bound on the ranks that a job could have on a list of hosts now. If may_fit() returns false, fit()
 // would find no place. It costs a fraction of fit(), and most jobs of a long queue have no room.
 //
 // Owner: one pass over many jobs. It borrows the hosts. Their slots, use and state may change while it lives; their
@@ -26,7 +26,7 @@ class RoomBound {
   RoomBound(const RoomBound&) = delete;
   RoomBound& operator=(const RoomBound&) = delete;
 
-  // Returns false if fit() would find no place for the job. If true, ask fit(), which checks more.
+  // Returns false if fit() would find no place for the job. If it returns true, call fit(), which checks more.
   bool may_fit(const JobNeed& need);
 
  private:
@@ -36,7 +36,7 @@ class RoomBound {
     HostUse use;
     DeviceCounts counts;
   };
-  // Jobs that could get the same GPUs, even if they ask for different numbers.
+  // For jobs that could get the same GPUs, even if they ask for different numbers.
   struct Devices {
     model::Pinning pinning;
     model::GpuMasks masks;
@@ -45,13 +45,13 @@ class RoomBound {
   struct HostThreads {
     bool is_known = false;
     HostUse use;
-    std::map<int, int> free_by_socket;  // number of hardware threads on cores that no job has
+    std::map<int, int> free_by_socket;  // number of hardware threads on unused cores
   };
   // Sums for one job while its hosts are visited.
   struct Sum {
-    long with_gpus = 0;     // ranks on hosts that have GPUs for it or are not known yet
+    long with_gpus = 0;     // ranks on hosts that have GPUs for the job or are not known yet
     long without_gpus = 0;  // ranks on the other hosts
-    long max_slots = 0;     // slots that it could take if nothing ran
+    long max_slots = 0;     // slots that the job could use if nothing ran
     bool are_gpus_there = false;
   };
 

@@ -1,10 +1,10 @@
-// The slots of launcherd's hosts, and which of them a job takes. host_share.h decides on cores and GPUs.
+// The slots of launcherd's hosts, and which of them a job uses. host_share.h decides about cores and GPUs.
 //
-// A job takes one slot a rank. With oversubscribe it may have more ranks than its hosts have slots. It then takes all
+// A job uses one slot a rank. With oversubscribe it may have more ranks than its hosts have slots. It then uses all
 // slots of the hosts that it may use, and starts when all of them are free.
 //
-// A host's cores and GPUs are known once an agent has been there. Until then one job at a time starts on it, without a
-// share. Jobs that ask for GPUs or for a binding to depth wait.
+// A host's cores and GPUs are known once its agent has reported them. Until then one job at a time starts on the host,
+// without a share. Jobs that ask for GPUs or for a binding to depth wait.
 //
 // Thread: any. Plain values and pure functions.
 #pragma once
@@ -25,8 +25,8 @@ namespace muster::launcherd::inline queue {
 // The source of a host's number of slots.
 enum class SlotSource {
   kList,     // its entry in the list
-  kAwaited,  // its agent is being asked for its GPUs; the host takes no job until then
-  kUnknown,  // its agent could not be asked, so it has one slot
+  kAwaited,  // its agent has not reported its GPUs yet; the host takes no job until then
+  kUnknown,  // its agent did not report its GPUs, so it has one slot
   kAgent,    // its agent's number of GPUs, or one if it has none
 };
 
@@ -35,19 +35,19 @@ struct SlotHost {
   int slots = 0;
   int used = 0;
   SlotSource source = SlotSource::kList;
-  bool is_drained = false;                          // accepts no new job
-  bool is_down = false;                             // cannot be reached, so accepts no new job
-  bool is_shared = false;                           // what jobs use of it is counted
-  std::shared_ptr<const model::NodeShape> shape{};  // nullptr if not known yet
+  bool is_drained = false;                          // true if it accepts no new job
+  bool is_down = false;                             // true if it cannot be reached, so it accepts no new job
+  bool is_shared = false;                           // true if launcherd counts what jobs use of its cores and GPUs
+  std::shared_ptr<const model::NodeShape> shape{};  // nullptr while unknown
   HostUse use{};                                    // what jobs use under all names of the host
-  // If the list has several names for the host, they share one number.
+  // If the list has several names for the host, all of them have the same `machine`.
   static constexpr int kOneName = -1;
   int machine = kOneName;
   int slots_of_names = 0;  // slots of all its names together; 0 means `slots`
 
   bool is_open() const { return !is_drained && !is_down && source != SlotSource::kAwaited; }
   bool is_known() const { return !is_shared || shape != nullptr; }
-  // True while a job is being started there and what the host has is not known.
+  // True while a job starts there and the host's cores and GPUs are still unknown.
   bool is_starting() const { return is_shared && shape == nullptr && used > 0; }
   int all_slots() const { return slots_of_names > 0 ? slots_of_names : slots; }
   int free() const { return !is_open() || used > slots ? 0 : slots - used; }
@@ -62,16 +62,16 @@ struct JobNeed {
   int ranks() const { return request.np; }
   // nullptr if the job does not name the host.
   const model::HostSpec* wanted(const std::string& host) const;
-  // True if both ask for the same. If one finds no place, the other finds none either.
+  // True if both request the same. If one of them finds no place, the other finds none either.
   bool is_like(const JobNeed& other) const;
 };
 
 bool may_use(const JobNeed& need, const SlotHost& host);
 // Returns whether the job may use the host under any of its names.
 bool may_use_by_any_name(const JobNeed& need, const SlotHost& host, std::span<const SlotHost> hosts);
-// Returns whether the job may start there only once it is known what the host has.
+// Returns whether the job may start on the host only after the host's agent has reported its cores and GPUs.
 bool awaits_host_facts(const JobNeed& need, const SlotHost& host);
-// Returns the hosts as if nothing ran. Hosts that accept no jobs stay so.
+// Returns the hosts as if no job ran. Hosts that accept no jobs still accept none.
 std::vector<SlotHost> when_idle(std::span<const SlotHost> hosts);
 
 // Counts the slots and shares of a placement as used, or releases them.

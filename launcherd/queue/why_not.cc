@@ -45,7 +45,7 @@ std::string closed_remark(const std::vector<const SlotHost*>& hosts) {
   return remark;
 }
 
-// Names hosts whose slots are not known. The refused job may have fitted on them.
+// Names hosts whose slots are unknown. The refused job might have fitted on them.
 std::string uncounted_remark(const std::vector<const SlotHost*>& hosts) {
   std::vector<const SlotHost*> uncounted;
   std::ranges::copy_if(hosts, std::back_inserter(uncounted), [](const SlotHost* host) {
@@ -73,7 +73,7 @@ std::string why_no_places(const JobNeed& need, std::span<const SlotHost> hosts) 
   return "";
 }
 
-// Returns what a job waits for although it has enough slots.
+// Returns what a job waits for although enough slots are free.
 std::string missing_share(const JobNeed& need, std::span<const SlotHost> hosts, DeviceLists* known) {
   const auto unreported = std::ranges::find_if(
       hosts, [&](const SlotHost& host) { return host.is_open() && may_use(need, host) && host.is_starting(); });
@@ -100,7 +100,7 @@ std::string missing_share(const JobNeed& need, std::span<const SlotHost> hosts, 
   return misfit ? fmt::format("{}: {}", misfit->host, misfit->why.message()) : "waits for its turn";
 }
 
-// The list of hosts may still grow, so the job waits. The text also reports if no host in the list could ever run it.
+// More hosts may join, so the job waits. The text also says if no host in the present list could ever run the job.
 std::string why_no_share(const JobNeed& need, std::span<const SlotHost> hosts, DeviceLists* known) {
   const std::string why = missing_share(need, hosts, known);
   return never_fits(need, hosts) ? why + "; none of the present hosts could ever run it" : why;

@@ -1,4 +1,4 @@
-// All of StageSource, and the functions that list and read a source.
+// The whole of StageSource, and the functions that list and read a source.
 // Read it in this order: scan_stage_source, TreeScan, read_piece, then StageSource.
 #include "launcherd/stage/stage_source.h"
 
@@ -52,7 +52,7 @@ class TreeScan {
   TreeScan(StageTree& tree, const FolderId& refused, const std::atomic<bool>* stop)
       : tree_(tree), refused_(refused), stop_(stop) {}
 
-  // Lists one folder. `prefix` is put before its names, for example "a/b/". It is empty at the root.
+  // Lists one folder. `prefix` precedes its names, for example "a/b/". It is empty at the root.
   Status list(const std::string& prefix, int depth) {
     const std::string path = tree_.root + "/" + prefix;
     if (depth > kDeepest) return error(Code::kResourceExhausted, "--stage: {} is too deep", base::printable(path));
@@ -88,7 +88,7 @@ class TreeScan {
     const std::string path = tree_.root + "/" + below;
     struct stat info {};
     if (::lstat(path.c_str(), &info) != 0) {
-      return errno == ENOENT ? base::ok_status() : cannot(errno, "look at", path);  // it was removed meanwhile
+      return errno == ENOENT ? base::ok_status() : cannot(errno, "look at", path);  // the entry was removed meanwhile
     }
     if (tree_.entries.size() >= proto::kMostStageEntries) {
       return error(Code::kResourceExhausted, "--stage: {} holds more than {} files", base::printable(tree_.root),
@@ -166,7 +166,7 @@ Result<std::string> read_piece(const std::string& path, StageSource::Link link, 
   }
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) return cannot(errno, "look at", path);
-  if (stamp_of(info) != stamp) {  // check after the read, so that what was read is certainly older
+  if (stamp_of(info) != stamp) {  // check after the read, to notice a change during the read
     return error(Code::kFailedPrecondition, "--stage: {} changed while it was copied: start the job again",
                  base::printable(path));
   }
@@ -234,7 +234,7 @@ StageSource::StageSource(base::Loop& loop, std::string never_staged)
 
 StageSource::~StageSource() = default;
 
-// Runs work on the thread. If no thread can be started, the loop does the work. That is slow but correct.
+// Runs work on the thread. If no thread can be started, the loop does the work, which is slow but correct.
 void StageSource::run(const base::DiskThread::Work& work) {
   if (thread_ == nullptr) {
     auto thread = base::DiskThread::start(loop_);

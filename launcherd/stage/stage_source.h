@@ -1,8 +1,8 @@
-// Reads what is staged on the launcher's machine: the list of files, their pieces and their digests.
+// Reads the staged files on the launcher's machine: their list, their pieces and their digests.
 //
 // Owner: Staging.
 // Thread: loop thread only. A thread of its own reads, one request after the other. Answers come on the loop.
-// Destruction: soon, even during a read, unless the file system hangs (base/disk_thread.h).
+// Destruction: it returns soon, even during a read, unless the file system hangs (base/disk_thread.h).
 #pragma once
 
 #include <atomic>
@@ -29,17 +29,17 @@ struct StageTree {
   std::uint64_t bytes = 0;              // sum of all files
 };
 
-// Lists a source. It blocks. It leaves out sockets, devices and the marks of stagings (kStageMark). A source that is a
-// link to a file keeps the link's name and place, and the file is read. `stop` is checked before each entry.
+// Lists a source. It blocks. It leaves out sockets, devices and the marks of stagings (kStageMark). If the source is a
+// link to a file, the link keeps its name and place, and the file is read. `stop` is checked before each entry.
 // Errors name the path. PERMISSION_DENIED: the source lies in the folder `never_staged`, or contains it. CANCELLED:
 // `stop` was set.
 base::Result<StageTree> scan_stage_source(const std::string& source, const std::string& never_staged = "",
                                           const std::atomic<bool>* stop = nullptr);
 
-// Returns the folder on the hosts that the agents open for `destination`. `name` receives the file's name there.
+// Returns the folder that the agents open on the hosts for `destination`. `name` receives the file's name there.
 std::string stage_directory(const std::string& destination, const StageTree& tree, std::string& name);
 
-inline constexpr const char* kStageMark = ".muster-stage.";  // prefix of Muster's own files there
+inline constexpr const char* kStageMark = ".muster-stage.";  // prefix of Muster's own files in that folder
 
 class StageSource {
  public:
@@ -55,7 +55,8 @@ class StageSource {
   // How to treat a link at the end of a path. The source itself may be a link and is followed. A link below it means
   // that the file was replaced.
   enum class Link { kFollow, kRefuse };
-  // Identifies the file as it was listed. A changed or replaced file no longer matches what the hosts were sent.
+  // Identifies a file as it was listed. If the file changes or is replaced, it no longer matches the list that the
+  // hosts got.
   struct Stamp {
     std::uint64_t inode = 0;
     std::uint64_t size = 0;

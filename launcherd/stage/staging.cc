@@ -1,4 +1,4 @@
-// All of Staging.
+// The whole of Staging.
 // Read it in this order: next_path, scanned, answered, count_down, choose_places, pump, send_piece, finish_copy.
 #include "launcherd/stage/staging.h"
 
@@ -105,7 +105,7 @@ void Staging::ask_all(Phase phase, const std::function<void(v1::StageOrder&, std
   for (std::size_t i = 0; i < places_.size(); ++i) {
     v1::StageOrder asked;
     fill(asked, i);
-    // the last order is answered when all these bytes are on the disk
+    // The host answers the last order when all these bytes are on its disk.
     order(places_[i], std::move(asked), 0, sent_bytes_);
   }
 }
@@ -140,7 +140,7 @@ void Staging::answered(int agent, const v1::StageAnswer& answer) {
     const auto sees = [&](std::size_t i) {
       return std::ranges::find(answer.marks(), mark_of(i)) != answer.marks().end();
     };
-    // If the folder is read-only for a host, it has no mark of its own. It may then see the mark of a later host.
+    // If the folder is read-only on a host, that host has no mark of its own. It may then see the mark of a later host.
     const std::size_t end = sees(index) ? index : places_.size();
     for (std::size_t i = 0; i < end; ++i) {
       if (!sees(i)) continue;
@@ -160,7 +160,7 @@ void Staging::answered(int agent, const v1::StageAnswer& answer) {
   pump_waiting();
 }
 
-// Continues with places that waited for room, each as far as there is room now.
+// Continues with places that waited for room, each as far as the room allows now.
 void Staging::pump_waiting() {
   while (!no_room_.empty() && to_agents_ < proto::kStageWindows && phase_ == Phase::kCopy) {
     const std::size_t index = no_room_.front();
@@ -197,7 +197,7 @@ void Staging::choose_places(const std::vector<std::string>& at_source) {
   finish_copy();
 }
 
-// Sends lists of entries, two ahead, so that the next one arrives while the host works on one.
+// Sends lists of entries. It sends two ahead, so that the next one arrives while the host works on one.
 void Staging::send_entries(Place& place) {
   constexpr std::size_t kListsAhead = 2;
   while (place.next_entry < tree_.entries.size() && place.unanswered.size() < kListsAhead) {
@@ -233,8 +233,8 @@ void Staging::pump(std::size_t index) {
   }
 }
 
-// Returns true if the place has a file to send. Returns false if it has none, or if the source's digest is still needed
-// to decide.
+// Returns true if the place has a file to send. Returns false if it has none, or if the decision needs the digest of
+// the source's file first.
 bool Staging::begin_next_want(std::size_t index) {
   Place& place = places_[index];
   while (!place.wants.empty()) {

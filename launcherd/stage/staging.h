@@ -1,16 +1,16 @@
-// Copies files to the hosts of a job before it starts (--stage). Each file system gets them once, and only what has
-// changed.
+// Copies files to the hosts of a job before the job starts (--stage). Each file system gets the files once, and only
+// those that have changed.
 //
 // It handles one path after the other:
-//   1. The source is listed.
+//   1. It lists the source.
 //   2. Every agent opens its folder and leaves a mark in it.
 //   3. Every agent reports which marks it sees. Hosts that see each other's marks share a file system.
 //   4. The first host of each file system gets the files.
 //
-// If the launcher's machine sees a mark in the source, the folder is the source itself and gets no files.
+// If the launcher's machine sees a mark in the source, the folder is the source itself, so it gets no files.
 //
-// If a host does not answer for too long, the staging fails, because its disk hangs. The limit grows with the bytes
-// that the host must read or write for the answer.
+// If a host does not answer in time, the staging fails, because the host's disk hangs. The limit grows with the bytes
+// that the host must read or write before it answers.
 //
 // Owner: JobRunner's core.
 // Thread: loop thread only.
@@ -34,10 +34,10 @@
 namespace muster::launcherd::inline stage {
 
 struct StagingLimits {
-  // time between two lines of progress, and between two checks for silent hosts
+  // Time between two lines of progress, and between two checks for silent hosts.
   std::chrono::milliseconds period{5'000};
   std::chrono::milliseconds silence{60'000};  // limit for an answer, plus the time that its bytes take
-  std::uint64_t slowest_disk = 10'000'000;    // bytes a second that every disk is assumed to move
+  std::uint64_t slowest_disk = 10'000'000;    // bytes a second that every disk can move at least
 };
 
 class Staging {
@@ -48,14 +48,14 @@ class Staging {
   };
   struct Events {
     std::function<void(int agent, v1::LauncherMessage message)> send;
-    std::function<void(const std::string& line)> say;  // reports progress and what was copied
-    // The last call, made once: ok, or a sentence that names host and path. The owner must not destroy the object
+    std::function<void(const std::string& line)> say;  // reports progress, and what was copied
+    // Called once, as the last call: ok, or a sentence that names host and path. The owner must not destroy the object
     // within it.
     std::function<void(base::Status)> done;
   };
 
-  // `hosts` must not be empty. `token` is random and part of the marks' names. `never_staged` is a folder that no host
-  // may get.
+  // `hosts` must not be empty. `token` is random and part of the marks' names. `never_staged` is a folder that must not
+  // be staged.
   Staging(base::Loop& loop, std::vector<model::StagedPath> paths, const std::vector<Host>& hosts, std::string token,
           const std::string& never_staged, Events events, StagingLimits limits = {});
 
@@ -66,7 +66,7 @@ class Staging {
   enum class Phase { kScan, kOpen, kMarks, kCopy, kClose, kOver };
   struct Want {
     int entry = 0;
-    std::string digest;  // digest of the host's file; empty if it has none
+    std::string digest;  // digest of the host's file; empty if the host has no file
   };
   struct Unanswered {
     std::uint64_t id = 0;
@@ -77,16 +77,16 @@ class Staging {
     Host host{};
     std::deque<Unanswered> unanswered{};
     std::size_t in_flight = 0;
-    // time since its last answer or since it owes one; does not grow while the launcher is stopped
+    // Time since the host's last answer, or since it owes an answer. Does not grow while the launcher is stopped.
     std::chrono::milliseconds silent{};
     std::size_t first_seen = 0;  // index of the first host whose mark is in this folder
     bool gets_files = false;
-    std::size_t next_entry = 0;  // next entry to list to the host
+    std::size_t next_entry = 0;  // next entry in the list for the host
     std::deque<Want> wants{};
     int writing = -1;  // the entry that is being sent; -1 if none
     std::uint64_t offset = 0;
     bool is_reading = false;      // a read of the source is under way
-    bool waits_for_room = false;  // it is in no_room_
+    bool waits_for_room = false;  // true while it is in no_room_
   };
 
   void next_path();
@@ -123,13 +123,13 @@ class Staging {
   StageTree tree_;
   std::string directory_;     // the folder on the hosts
   std::string file_path_;     // only if the source is a file
-  bool is_own_name_ = false;  // the file has the same name on the hosts
+  bool is_own_name_ = false;  // true if the file has the same name on the hosts
   std::size_t waiting_ = 0;   // number of hosts whose answers are missing
   std::uint64_t next_id_ = 1;
   std::map<int, std::string> digests_;  // digests of the source's files, by entry
-  std::set<int> sent_;                  // entries of which bytes were sent
+  std::set<int> sent_;                  // entries of which some bytes were sent
   std::uint64_t sent_bytes_ = 0;
-  std::size_t to_agents_ = 0;          // bytes for all hosts that are being read, or were sent and not answered
+  std::size_t to_agents_ = 0;          // bytes for all hosts that are being read, or were sent and not yet answered
   std::deque<std::size_t> no_room_{};  // indexes of waiting places, by order of arrival
   base::Timer progress_;
 };
