@@ -27,7 +27,7 @@ inline grpc::Status launcher_leaves() {
 
 class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
  public:
-  // Each call that its role allows is reported to `on_allowed` by its peer, on gRPC's threads.
+  // Reports the peer of each allowed call to `on_allowed`, on gRPC's threads.
   ApiCalls(base::Loop& loop, ApiHandler* handler, std::function<void(const std::string& peer)> on_allowed)
       : loop_(loop), handler_(handler), on_allowed_(std::move(on_allowed)) {}
 
@@ -77,19 +77,19 @@ class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
       *number = self->next_++;
       self->streams_[*number].finish = [call](const grpc::Status& status) { call->finish(status); };
       Gone gone = (self->handler_->*serve)(request, self->template replies_of<Answer>(call));
-      // The end of the call is also posted, so ended() cannot have run yet.
+      // The end of the call is posted as well, so ended() cannot have run yet.
       self->streams_[*number].gone = std::move(gone);
     });
     return call.get();
   }
 
-  // Applies to calls from now on, also to those on open connections. Any thread.
+  // Applies to all later calls, also on connections that are already open. Any thread.
   void set_revoked(RevokedCertificates revoked) {
     const std::lock_guard lock(mutex_);
     revoked_ = std::make_shared<const RevokedCertificates>(std::move(revoked));
   }
 
-  // From now on calls get UNAVAILABLE, also those that wait for the loop. Open streams end with UNAVAILABLE.
+  // All later calls get UNAVAILABLE, and so do calls that wait for the loop. Open streams end with UNAVAILABLE.
   void close() {
     is_closed_ = true;
     std::map<std::uint64_t, std::function<void()>> late;
@@ -106,7 +106,7 @@ class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
   }
 
  private:
-  // An open stream: how to end it, and what to call when its caller has gone.
+  // An open stream: how to end it, and what to call when its caller leaves.
   struct Open {
     std::function<void(const grpc::Status&)> finish;
     Gone gone;
@@ -132,7 +132,7 @@ class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
     return revoked_;
   }
 
-  // Registers a call that waits for its turn on the loop. Any thread. `refuse` is called if the turn never comes.
+  // Registers a call that waits for its turn on the loop. Any thread. If the turn never comes, it calls `refuse`.
   std::uint64_t await_turn(std::function<void()> refuse) {
     {
       const std::lock_guard lock(mutex_);

@@ -28,9 +28,9 @@ template <typename Request, typename Answer>
 using StreamMethod = std::unique_ptr<grpc::ClientReaderInterface<Answer>> (Stub::*)(grpc::ClientContext*,
                                                                                     const Request&);
 
-// Time to connect, for calls that then have no time limit.
+// Limit on connecting, for calls that have no time limit afterwards.
 constexpr std::chrono::seconds kConnectPatience{20};
-// Limit of one message. Senders cut pages of jobs and ranks to less, so only lists of hosts come near it.
+// Limit on one message. Launchers cut pages of jobs and ranks to less, so only lists of hosts come near it.
 constexpr int kMaxMessage = 16 << 20;
 
 const std::string kKeyOption = "--tls-key";
@@ -95,7 +95,7 @@ struct ApiClient::State {
 
 base::Status ApiClient::State::connect(Patience patience) {
   if (stub != nullptr) return base::ok_status();
-  // gRPC's own log adds nothing to the status, so drop it. GRPC_VERBOSITY brings it back.
+  // Drop gRPC's own log, because it adds nothing to the status. GRPC_VERBOSITY brings it back.
   if (!base::env_var("GRPC_VERBOSITY")) gpr_set_log_function([](gpr_log_func_args*) {});
   auto channel = address.path.empty() ? tcp_channel(address) : unix_channel(address, patience);
   if (!channel.ok() && !address.is_foreground_job && channel.status().code() == base::Code::kUnavailable) {

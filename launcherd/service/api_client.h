@@ -1,8 +1,8 @@
 // ApiClient calls a launcher: launcherd, or the hvdrun of a foreground job.
 //
 // Thread: one at a time, except for cancel(). Every call blocks, at most for its `patience`. The first call connects.
-// The next call connects again after the launcher could not be reached (UNAVAILABLE).
-// Errors: the launcher's own sentences, or a sentence that says why it cannot be reached.
+// If the launcher was UNAVAILABLE, the next call connects again.
+// Errors: the launcher's own sentences, or a sentence that says why the launcher cannot be reached.
 //
 // Example:
 //   ApiClient client(foreground_address(path));
@@ -22,7 +22,7 @@ namespace muster::launcherd::inline service {
 class ApiClient {
  public:
   using Patience = std::chrono::seconds;
-  // Returns false to stop; the call then ends with OK.
+  // Return false to stop. The call then ends with OK.
   template <typename Answer>
   using OnAnswer = std::function<bool(const Answer&)>;
 
@@ -40,7 +40,7 @@ class ApiClient {
   base::Result<v1::LauncherHost> resume_host(const v1::ResumeHostRequest& request, Patience patience);
   base::Result<v1::Capabilities> capabilities(Patience patience);
 
-  // These three have no time limit. They return once the launcher has sent everything.
+  // watch() and the next two calls have no time limit. They return once the launcher has sent everything.
   base::Status watch(const v1::WatchRequest& request, const OnAnswer<v1::Event>& on_event);
   base::Status logs(const v1::LogsRequest& request, const OnAnswer<v1::LogChunk>& on_chunk);
   base::Status cleanup(const v1::CleanupRequest& request, const OnAnswer<v1::CleanupReport>& on_report);

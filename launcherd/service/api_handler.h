@@ -1,8 +1,8 @@
 // ApiHandler implements the calls of launcher.proto, one function per call. launcherd and hvdrun each have their own
 // implementation. The default of each function replies UNIMPLEMENTED.
 //
-// Thread: the loop thread only. Each Reply is called exactly once on the loop thread, during the call or later. The
-// same holds for Replies::done.
+// Thread: the loop thread only. Call each Reply and each Replies::done exactly once on the loop thread, during the call
+// or later.
 #pragma once
 
 #include <functional>
@@ -17,17 +17,17 @@ namespace muster::launcherd::inline service {
 template <typename Answer>
 using Reply = std::function<void(base::Result<Answer>)>;
 
-// Sends several replies and then the end. All functions do nothing if the caller has gone.
+// Sends several replies and then the end. The functions have no effect once the caller has left.
 template <typename Answer>
 struct Replies {
   std::function<void(Answer)> send;
   std::function<void(const base::Status&)> done;
-  // Calls `task` once on the loop, when the transport has taken all that was sent. Send more only then, so that a
-  // caller that does not read costs no memory. Never calls `task` if the caller has gone.
+  // Calls `task` once on the loop, when everything sent so far is written. Send more only then, so that a caller that
+  // does not read costs no memory. Never calls `task` if the caller has left.
   std::function<void(base::Loop::Task)> when_written;
 };
 
-// Called once if the caller goes before `done`. Empty means that nothing needs to be done.
+// Called once if the caller leaves before `done`. May be empty.
 using Gone = std::function<void()>;
 
 class ApiHandler {

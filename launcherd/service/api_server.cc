@@ -22,12 +22,12 @@ namespace muster::launcherd::inline service {
 namespace {
 
 constexpr int kMaxRequestBytes = 4 << 20;
-// Time for replies that are on their way when the launcher shuts down.
+// Replies that are on their way at shutdown get this time.
 constexpr std::chrono::milliseconds kLastAnswers{200};
-// Without a free descriptor a waiting connection stays readable. Try again after this pause.
+// Without a free descriptor a waiting connection stays readable, so the server tries again only after this pause.
 constexpr std::chrono::milliseconds kAcceptPause{100};
 
-// All ports share one list: a revoked certificate is revoked at every port.
+// All ports share one list, because a revoked certificate is revoked at every port.
 base::Result<RevokedCertificates> revoked_of(const std::vector<TlsListener>& tls) {
   std::string lists;
   std::string authorities;
@@ -80,15 +80,15 @@ void ApiServer::State::accept_one(std::size_t index) {
     watches[index] = loop.after(kAcceptPause, [this, index] { watch(index); });
     return;
   }
-  // Close other peers without a reply. A peer that only probed whether we live has already gone.
+  // Close other peers without a reply. Also handles a peer that only probed whether we live, and has left.
   if (!fd.valid() || !is_own_peer(fd.get()) || !make_server()) return;
   grpc::AddInsecureChannelFromFd(server.get(), fd.release());
 }
 
 bool ApiServer::State::make_server() {
   if (server != nullptr) return true;
-  // The library registers reflection for all servers of the process when it is loaded. This call makes the linker load
-  // it.
+  // The reflection library registers itself for all servers of the process when it is loaded. This call makes the
+  // linker include it.
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   service = std::make_unique<ApiService>(*calls);
   grpc::ServerBuilder builder;

@@ -1,6 +1,6 @@
 // ApiServer serves launcher.proto, gRPC's health service and server reflection. It serves processes of its own user on
-// Unix sockets. It serves holders of a certificate of the right authority by TCP. With Unix sockets only, it creates
-// the gRPC server when the first client connects. So a job without clients costs only a listening socket.
+// Unix sockets, and holders of an accepted certificate by TCP. With Unix sockets only, it creates the gRPC server when
+// the first client connects. So a job without clients costs only a listening socket.
 //
 // Thread: created, used and destroyed on the loop thread. gRPC's threads only translate and post.
 #pragma once
@@ -17,8 +17,8 @@
 
 namespace muster::launcherd::inline service {
 
-// All fields except `address` are PEM texts. Peers need a certificate of `client_ca`. The certificate also says what
-// they may do (docs/operations.md).
+// All fields except `address` are PEM texts. Peers need a certificate of `client_ca`. That certificate also names the
+// peer's roles (docs/operations.md).
 struct TlsListener {
   std::string address;  // "host:port", "[v6]:port"; port 0 picks one
   std::string certificate;
@@ -40,12 +40,12 @@ class ApiServer {
   static base::Result<std::unique_ptr<ApiServer>> start(base::Loop& loop, ApiListeners listeners, ApiHandler* handler);
   ~ApiServer();
 
-  // Replaces the certificates of the TCP listeners, in their order. Addresses stay. New certificates apply to
-  // connections from now on, new revocation lists to all calls from now on.
-  // Errors: INVALID_ARGUMENT if a certificate is invalid or their number differs. Nothing changes then.
+  // Replaces the certificates of the TCP listeners, in the order of the listeners. Addresses stay. New certificates
+  // apply to later connections, new revocation lists to all later calls.
+  // INVALID_ARGUMENT: a certificate is invalid, or their number differs. Nothing changes then.
   base::Status replace_certificates(const std::vector<TlsListener>& tls);
 
-  // The ports of the TCP listeners, in their order.
+  // Returns the ports of the TCP listeners, in their order.
   const std::vector<int>& tls_ports() const;
 
  private:

@@ -31,15 +31,15 @@ void remove_if_empty(const std::string& directory) {
   ::rmdir(directory.c_str());  // fails while another job uses the directory, as intended
 }
 
-// Renames the socket to `path` only once it listens. Otherwise a probe could take it for the socket of a killed
-// launcher. Returns ALREADY_EXISTS if the name is taken.
+// Renames the socket to `path` only once it listens. Otherwise a probe could mistake it for the socket of a killed
+// launcher. ALREADY_EXISTS: the name is used.
 base::Result<base::UniqueFd> listen_at(const std::string& path) {
   const std::string not_yet = fmt::format("{}.{}{}", path, ::getpid(), kNotYet);
   const auto address = base::unix_address(not_yet);
   if (!address) return base::error(base::Code::kInvalidArgument, "{} is too long for a socket's name", path);
   base::UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return base::errno_error(errno, "open a Unix socket");
-  ::unlink(not_yet.c_str());  // left by a killed process that had our pid
+  ::unlink(not_yet.c_str());  // a killed process with our pid may have left it
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0) {
     return base::errno_error(errno, fmt::format("listen at {}", path));
   }
@@ -74,7 +74,7 @@ base::Result<ApiSocket> ApiSocket::open(const std::vector<std::string>& director
   base::Status failed;
   for (const std::string& directory : directories) {
     const std::string path = fmt::format("{}/{}{}{}", directory, kPrefix, job_id, kSuffix);
-    // Another job removes the directory when it ends as the last one, so try again.
+    // The last foreground job to end removes the directory, so try again.
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
       failed = base::make_private_directory(directory);
       if (!failed.ok()) break;
@@ -100,7 +100,7 @@ base::Result<ApiSocket> ApiSocket::open_for_daemon(const std::vector<std::string
 base::Result<ApiSocket> ApiSocket::open_at(const std::string& path) {
   if (!path.starts_with('/')) return base::error(base::Code::kInvalidArgument, "{} is not an absolute path", path);
   base::Status failed;
-  // A foreground job removes the directory when it ends as the last one, so try again.
+  // The last foreground job to end removes the directory, so try again.
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     MUSTER_RETURN_IF_ERROR(base::make_private_directory(path.substr(0, path.rfind('/'))));
     auto fd = listen_at(path);
@@ -165,7 +165,7 @@ base::Result<base::UniqueFd> connect_launcher(const std::string& path, std::chro
   base::UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return base::errno_error(errno, "open a Unix socket");
   const timeval time{.tv_sec = patience.count(), .tv_usec = 0};
-  // A blocking connect() of a Unix socket waits while the queue is full. A non-blocking one fails, and not with
+  // A blocking connect() of a Unix socket waits while the queue is full. A non-blocking one would fail, and not with
   // EINPROGRESS.
   if (::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time) != 0) {
     return base::errno_error(errno, "limit the time of a connection");

@@ -1,5 +1,5 @@
-// ApiSocket manages the Unix sockets of launchers. They lie in a directory that only the user may enter. Each
-// foreground job has a socket "job-<id>.sock", launcherd has "launcherd.sock".
+// ApiSocket manages the Unix sockets of launchers, in a directory that only the user may enter. Each foreground job has
+// a socket "job-<id>.sock"; launcherd has "launcherd.sock".
 // Thread: calls block as long as the file system does.
 #pragma once
 
@@ -23,11 +23,10 @@ std::vector<std::string> api_directories(const base::Environment& environment);
 class ApiSocket {
  public:
   static base::Result<ApiSocket> open(const std::vector<std::string>& directories, const std::string& job_id);
-  // Opens launcherd's socket in the first directory that can be created. ALREADY_EXISTS if another launcherd listens
+  // Opens launcherd's socket in the first directory that can be created. ALREADY_EXISTS: another launcherd listens
   // there.
   static base::Result<ApiSocket> open_for_daemon(const std::vector<std::string>& directories);
-  // Opens a socket at an absolute path. Creates its directory and the parents if they are missing. Errors are as
-  // before.
+  // Opens a socket at an absolute path. Creates missing directories. Errors are those of open_for_daemon().
   static base::Result<ApiSocket> open_at(const std::string& path);
   ~ApiSocket();
   ApiSocket(ApiSocket&& other) noexcept;
@@ -48,15 +47,15 @@ struct FoundLauncher {
   std::string path;
 };
 
-// Returns the jobs whose launcher lives, ordered by id. Removes sockets that killed launchers left.
+// Returns the jobs whose launcher is alive, ordered by id. Removes sockets that killed launchers left.
 std::vector<FoundLauncher> find_launchers(const std::vector<std::string>& directories);
 
 inline constexpr std::string_view kDaemonSocket = "launcherd.sock";
 // Returns launcherd's socket in its default place. nullopt if no launcherd listens there.
 std::optional<std::string> find_daemon(const std::vector<std::string>& directories);
 
-// Connects to one of these sockets; the connection blocks. UNAVAILABLE if the launcher has ended. DEADLINE_EXCEEDED if
-// it accepts no connection in time.
+// Connects to one of these sockets; the connection blocks. UNAVAILABLE: the launcher has ended. DEADLINE_EXCEEDED: it
+// accepts no connection in time.
 base::Result<base::UniqueFd> connect_launcher(const std::string& path, std::chrono::seconds patience);
 
 // True if the process at the other end of a connected Unix socket belongs to our user.

@@ -42,7 +42,7 @@ std::optional<Role> highest_role(const grpc::AuthContext& auth) {
 }
 
 bool is_revoked(const grpc::AuthContext& auth, const RevokedCertificates& revoked) {
-  // The chain is what the caller sent. It includes the caller's own certificate.
+  // Use the chain that the caller sent. It includes the caller's own certificate.
   for (const char* const property : {GRPC_X509_PEM_CERT_PROPERTY_NAME, GRPC_X509_PEM_CERT_CHAIN_PROPERTY_NAME}) {
     for (const grpc::string_ref& pem : auth.FindPropertyValues(property)) {
       if (revoked.has_one_of(std::string(pem.data(), pem.size()))) return true;
@@ -55,7 +55,7 @@ bool is_revoked(const grpc::AuthContext& auth, const RevokedCertificates& revoke
 
 base::Status check_role(const grpc::ServerContextBase& context, Role needed, const RevokedCertificates& revoked) {
   const auto auth = context.auth_context();
-  // Unix sockets accept only our own user (api_server.cc).
+  // Allow the call, because Unix sockets accept only our own user (api_server.cc).
   if (auth == nullptr || !is_by_tls(*auth)) return base::ok_status();
   if (is_revoked(*auth, revoked)) {
     return base::error(

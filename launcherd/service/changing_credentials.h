@@ -19,7 +19,7 @@ namespace muster::launcherd::inline service {
 
 class ChangingCredentials final : public grpc::ServerCredentials {
  public:
-  // Peers must have a certificate of one of the authorities in `ca_pem`.
+  // Peers must have a certificate from one of the authorities in `ca_pem`.
   ChangingCredentials(std::string ca_pem, base::TlsIdentity own);
   ~ChangingCredentials() override;
   ChangingCredentials(const ChangingCredentials&) = delete;
@@ -27,7 +27,7 @@ class ChangingCredentials final : public grpc::ServerCredentials {
 
   void change(std::string ca_pem, base::TlsIdentity own);
 
-  // Not used: this server authenticates calls by certificate and token.
+  // No effect, because this server authenticates calls by certificate and token.
   void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}
 
  private:
@@ -37,7 +37,7 @@ class ChangingCredentials final : public grpc::ServerCredentials {
   std::mutex mutex_;
   std::string ca_pem_;  // guarded by mutex_, like the next two members
   base::TlsIdentity own_;
-  bool is_changed_ = true;  // true if changed since gRPC last asked
+  bool is_changed_ = true;  // true if the credentials changed since gRPC last fetched them
   grpc_server_credentials* const credentials_;
 };
 

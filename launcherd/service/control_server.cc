@@ -1,5 +1,6 @@
-// ControlServer: AgentStream is one gRPC stream. State holds the agents and their numbers. They meet on the loop.
-// Read State::accept first, then on_message and take, then AgentStream.
+// ControlServer: AgentStream is one gRPC stream. State holds the agents and their numbers. A stream calls State on the
+// loop.
+// Read State::accept first, then on_message and handle, then AgentStream.
 #include "launcherd/service/control_server.h"
 
 #include <grpcpp/grpcpp.h>
@@ -30,8 +31,8 @@ constexpr int kControlBacklog = 4096;
 // Limit on the bytes of an agent's messages that the loop has not handled yet. Above it the server stops reading from
 // the agent, and TCP holds the agent back.
 constexpr std::size_t kMostUnhandled = std::size_t{8} << 20;
-constexpr std::size_t kMessageOverhead = 512;  // approximate memory of a message beside its bytes
-// Number of successive streams that end at an unreadable message. The next stream would end so as well.
+constexpr std::size_t kMessageOverhead = 512;  // approximate memory of a message in addition to its bytes
+// After this many successive streams that end at an unreadable message, the next one would end in the same way.
 constexpr std::uint32_t kMostUnreadable = 5;
 
 // The server sends no keepalive. An agent that dials in has its own keepalive, and replaces its stream. An agent over
@@ -88,7 +89,8 @@ class AgentStream final : public grpc::ServerBidiReactor<v1::AgentMessage, v1::L
     v1::AgentMessage message = std::move(incoming_);
     incoming_.Clear();
     {
-      // Post under the lock, because handled() may start the next read, whose message must come after this one.
+      // Post under the lock, because handled() may start the next read. The message of that read must be posted after
+      // this one.
       const std::lock_guard lock(mutex_);
       unhandled_ += bytes;
       is_held_back_ = unhandled_ > kMostUnhandled;
@@ -127,14 +129,14 @@ class AgentStream final : public grpc::ServerBidiReactor<v1::AgentMessage, v1::L
   std::deque<v1::LauncherMessage> queue_;  // the front is being written
   bool finished_ = false;
   std::size_t unhandled_ = 0;  // bytes
-  bool is_held_back_ = false;  // true: no read is in progress
+  bool is_held_back_ = false;  // true if no read is in progress
   std::shared_ptr<AgentStream> self_;
 };
 
 struct AgentSlot {
   std::string token;
   int hello_index = 0;
-  std::shared_ptr<AgentStream> stream;  // null while cut
+  std::shared_ptr<AgentStream> stream;  // null while the connection is cut
   proto::ReplayQueue<v1::LauncherMessage> outgoing;
   proto::ReplayQueue<v1::AgentMessage> incoming;
   bool known = false;  // true once a Hello was accepted
@@ -189,7 +191,7 @@ struct ControlServer::State : std::enable_shared_from_this<ControlServer::State>
 
 namespace {
 
-// A peer without a certificate came through the agent's own ssh channel (mux connection).
+// Returns whether the peer may be an agent. A peer without a certificate came through an agent's own ssh channel.
 bool may_be_agent(const grpc::AuthContext& auth, const std::string& job_id) {
   if (!auth.IsPeerAuthenticated()) return true;
   const std::string expected = proto::agent_uri(job_id);
@@ -214,7 +216,7 @@ grpc::ServerBidiReactor<v1::AgentMessage, v1::LauncherMessage>* ControlServer::S
   auto holder = std::make_shared<std::weak_ptr<AgentStream>>();
   StreamEvents events;
   events.on_message = [this, holder, allowed, refused](v1::AgentMessage message, std::size_t bytes) {
-    if (refused) return;  // its Hello may arrive before the refusal is sent
+    if (refused) return;  // the agent's Hello may arrive before the refusal is sent
     loop.post(
         [state = weak_from_this(), stream = holder->lock(), allowed, bytes, message = std::move(message)]() mutable {
           if (const auto self = state.lock()) self->arrived(stream, allowed, std::move(message));
@@ -265,7 +267,7 @@ void ControlServer::State::arrived(const std::shared_ptr<AgentStream>& stream, i
     hello(stream, agent, message.hello());
     return;
   }
-  if (!is_stream_of(agent, stream)) return;  // an older stream of an agent that has reconnected
+  if (!is_stream_of(agent, stream)) return;  // ignore an older stream of an agent that has reconnected
   auto rest = std::move(*message.mutable_more());
   message.clear_more();
   bool is_any_new = handle(stream, agent, message);
@@ -315,7 +317,7 @@ void ControlServer::State::hello(const std::shared_ptr<AgentStream>& stream, int
   }
   if (slot.stream != nullptr) slot.stream->close(grpc::Status::CANCELLED);
   slot.stream = stream;
-  // Numbers from another launcher's time do not match our queue.
+  // If another launcher instance sent these numbers, they do not match our queue.
   if (hello.launcher_instance() == options.launcher_instance) slot.outgoing.acknowledged(hello.resume_from());
   v1::LauncherMessage welcome;
   welcome.mutable_welcome()->set_launcher_instance(options.launcher_instance);
@@ -328,7 +330,8 @@ void ControlServer::State::hello(const std::shared_ptr<AgentStream>& stream, int
   if (owner->on_hello) owner->on_hello(known_agent, hello, resumed);
 }
 
-// Orders the agent to end what it runs. The unreadable message is not sent again, so the agent can read this order.
+// Orders the agent to end everything that it runs. The server does not send the unreadable message again, so that the
+// agent can read this order.
 void ControlServer::State::give_up(const std::shared_ptr<AgentStream>& stream, int agent) {
   v1::LauncherMessage leave;
   leave.mutable_leave();
@@ -347,7 +350,7 @@ void ControlServer::State::done(const std::shared_ptr<AgentStream>& stream, int 
 
 ControlServer::ControlServer() = default;
 
-// gRPC does not listen. It gets connections that the front door accepted.
+// gRPC does not listen itself. It gets connections that the front door accepted.
 base::Status ControlServer::State::serve() {
   grpc::ServerBuilder builder;
   set_channel_arguments(builder);
@@ -392,7 +395,7 @@ base::Result<std::unique_ptr<ControlServer>> ControlServer::start(base::Loop& lo
   state->credentials = std::make_shared<ChangingCredentials>(
       state->options.ca_pem, base::TlsIdentity{state->options.certificate_pem, state->options.key_pem});
   for (const KnownAgent& agent : state->options.agents) state->add(agent.token, agent.hello_index);
-  // Open the door first, because gRPC calls this object as soon as it serves.
+  // Open the door first, because gRPC uses it as soon as it serves.
   MUSTER_RETURN_IF_ERROR(state->listen());
   MUSTER_RETURN_IF_ERROR(state->serve());
   result->state_ = std::move(state);

@@ -1,14 +1,14 @@
-// ControlServer is the launcher's end of the control channels. It is one gRPC server with one bidirectional stream per
-// agent. After a cut it resumes the stream, so that no message is lost or handled twice. Connections come through a
-// FrontDoor, which limits unauthenticated peers.
+// ControlServer is the launcher's end of the control channels: one gRPC server with one bidirectional stream per agent.
+// After a cut it resumes the stream, so that no message is lost or handled twice. Connections come through a FrontDoor,
+// which limits unauthenticated peers.
 //
 // Owner: the job layer.
 // Thread: created, used and destroyed on the loop thread. The loop must still exist (not necessarily run) when the
 // server is destroyed. gRPC's threads only translate and post. Callbacks run on the loop thread.
 //
-// Security: the server accepts a stream only from an added agent. The agent must show its token and a certificate of
-// this launcher's CA that names the role and this job. On a connection through the agent's own ssh channel
-// (add_connection) the token alone suffices.
+// Security: the server accepts a stream only from an agent that was added. The agent must show its token and a
+// certificate of this launcher's CA that names the role and this job. On a connection through the agent's own ssh
+// channel (add_connection) the token alone suffices.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@
 
 namespace muster::launcherd::inline service {
 
-// An agent that an earlier launcher has numbered.
+// An agent that keeps its number from an earlier launcher.
 struct KnownAgent {
   std::string token;
   int hello_index = 0;
@@ -40,10 +40,10 @@ struct ControlServerOptions {
   std::string key_pem;
   int port = 0;                         // 0 means any free port
   std::vector<KnownAgent> agents = {};  // agents that may connect from the start; they get the numbers 0, 1, 2, …
-  bool wants_load = false;              // true: agents report the load of their hosts
-  // Receives a line, at most once a minute, if descriptors run out. Runs on the loop. Empty means not reported.
+  bool wants_load = false;              // true if agents must report the load of their hosts
+  // Receives a line, at most once a minute, if descriptors run out. Runs on the loop. May be empty.
   std::function<void(const std::string& line)> on_line = {};
-  // Receives gRPC's error log lines, at most one a minute. Runs on gRPC's threads. Empty means dropped.
+  // Receives gRPC's error log lines, at most one a minute. Runs on gRPC's threads. If empty, the lines are dropped.
   std::function<void(const std::string& line)> on_grpc_error = {};
 };
 
@@ -53,10 +53,10 @@ class ControlServer {
   std::function<void(int agent, const v1::Hello&, bool resumed)> on_hello;
   // Receives every message except Hello, exactly once and in order. Pong is included.
   std::function<void(int agent, const v1::AgentMessage&)> on_message;
-  // The stream ended; the agent may come back.
+  // The stream ended. The agent may come back.
   std::function<void(int agent)> on_cut;
-  // Called instead of on_hello if each stream of the agent ends at a message that one side cannot read. The server has
-  // ordered the agent to end what it runs. The owner must now call forget().
+  // Called instead of on_hello if every stream of the agent ends at a message that one side cannot read. The server has
+  // ordered the agent to end what it runs. The owner must call forget().
   std::function<void(int agent)> on_unreadable;
 
   static base::Result<std::unique_ptr<ControlServer>> start(base::Loop& loop, ControlServerOptions options);
@@ -67,18 +67,18 @@ class ControlServer {
   int add_agent(const std::string& token);
   // Adds a connected socket (the end of a mux stream) on which the agent speaks gRPC without TLS.
   base::Status add_connection(base::UniqueFd fd);
-  // Sends a numbered message. The server keeps it until the agent acknowledges it, and sends it again after a cut.
+  // Sends a numbered message. The server keeps it until the agent acknowledges it, and resends it after a cut.
   void send(int agent, v1::LauncherMessage message);
   // Sends a message without a number, such as Ping. It is dropped while the agent has no stream.
   void send_unnumbered(int agent, v1::LauncherMessage message);
-  // Applies to handshakes from now on; open streams stay. `ca_pem` may hold several authorities.
+  // Applies to later handshakes; open streams stay. `ca_pem` may hold several authorities.
   void set_keys(const std::string& ca_pem, const base::TlsIdentity& own);
   // Ends the agent's stream. The agent then reconnects.
   void cut(int agent);
-  // Forgets the agent. Later streams of it are refused, and messages to it are dropped. Once its stream has ended, all
-  // its state is freed. Its number is never used again.
+  // Forgets the agent: refuses its later streams and drops messages to it. Once its stream has ended, all its state is
+  // freed. Its number is never used again.
   void forget(int agent);
-  // Number of agents for which the server keeps state.
+  // Returns the number of agents for which the server keeps state.
   std::size_t agents() const;
 
  private:

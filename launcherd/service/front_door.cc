@@ -29,17 +29,17 @@ namespace {
 
 namespace asio = boost::asio;
 
-constexpr int kAcceptsPerTurn = 64;                   // after that many, other tasks of the loop run
-constexpr std::chrono::milliseconds kDoorPause{100};  // pause if no descriptor is free
-constexpr std::chrono::seconds kYoung{2};             // younger connections are not closed if descriptors run out
+constexpr int kAcceptsPerTurn = 64;                   // afterwards other tasks of the loop run
+constexpr std::chrono::milliseconds kDoorPause{100};  // pause while no descriptor is free
+constexpr std::chrono::seconds kYoung{2};             // younger connections stay open if descriptors run out
 constexpr std::chrono::minutes kReportPause{1};       // time between two reports that descriptors ran out
 constexpr std::size_t kMostUnproven = 1024;
 constexpr std::size_t kFewestUnproven = 16;
-// Unproven connections may use one in so many descriptors.
+// Unproven connections may use one descriptor out of this many.
 constexpr std::size_t kShareOfDescriptors = 8;
 constexpr long kMostPort = 65'535;
 
-// Returns the key by which a peer is known here: its address without a scope, and its port.
+// Returns the key for a peer: its address without a scope, and its port.
 std::string peer_key(std::string_view address, long port) {
   return fmt::format("{} {}", address.substr(0, address.find('%')), port);
 }
@@ -96,8 +96,8 @@ struct FrontDoor::State : std::enable_shared_from_this<State> {
   void erase(std::uint64_t id);
 
   base::Loop& loop;
-  // asio waits on the listening socket itself. So no new descriptor is needed to end a pause; a new watch of the loop
-  // would need one.
+  // asio waits on the listening socket itself. A new watch of the loop would need a new descriptor, which may be
+  // missing at the end of a pause.
   asio::posix::stream_descriptor listening;
   const OnAccepted on_accepted;
   const FrontDoorOptions options;
@@ -133,7 +133,7 @@ void FrontDoor::State::accept_some() {
       break;
     } else if (is_out_of_descriptors(errno)) {
       return pause(errno);
-    }  // else that connection failed before it was accepted
+    }  // otherwise the connection failed before it was accepted
   }
   arm();
 }
@@ -141,14 +141,13 @@ void FrontDoor::State::accept_some() {
 void FrontDoor::State::admit(base::UniqueFd fd, const sockaddr_storage& peer) {
   auto key = peer_key(peer);
   if (!key) return;  // neither IPv4 nor IPv6
-  // Without a duplicate this class cannot close the connection early. gRPC's own limit then ends it if it stays
-  // silent.
+  // Without a duplicate this class cannot close the connection early. gRPC's own limit then ends a silent connection.
   base::UniqueFd duplicate(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
   if (duplicate.valid()) track(std::move(duplicate), std::move(*key));
   on_accepted(std::move(fd));
 }
 
-// A socket from which accept() fails stays readable, so waiting for it would spin.
+// If accept() fails, the socket stays readable, so waiting for it would spin.
 void FrontDoor::State::pause(int problem) {
   close_older_than(std::chrono::steady_clock::now() - kYoung);
   report(problem);
@@ -190,7 +189,7 @@ void FrontDoor::State::close_older_than(base::MonotonicTime limit) {
   }
 }
 
-// gRPC has closed connections whose handshake took too long. The remaining old ones have shown their certificate.
+// gRPC has closed the connections whose handshake took too long. The remaining old ones have shown their certificate.
 void FrontDoor::State::drop_proven_by_time() {
   const base::MonotonicTime now = std::chrono::steady_clock::now();
   expiry.cancel();

@@ -1,6 +1,6 @@
 // Redirects gRPC's own log. gRPC has one log function per process, so this is process-wide. Thread: any.
 //
-// gRPC's errors go to the launcher's log, at most one line a minute. Each line says how many errors were left out. All
+// gRPC's errors go to the launcher's log, at most one line a minute, with the number of errors that were left out. All
 // other levels are dropped, because gRPC logs a line about each unauthenticated peer. If GRPC_VERBOSITY is set, gRPC
 // writes to stderr as usual.
 #pragma once
@@ -15,8 +15,8 @@
 
 namespace muster::launcherd::inline service {
 
-// While the object lives, errors go to `on_error`, from gRPC's threads. No call comes after its destruction. If
-// several objects live, the newest one gets the errors. Without an object gRPC's log is dropped.
+// While the object lives, `on_error` gets the errors, on gRPC's threads. It gets none after the destruction. If several
+// objects live, the newest one gets the errors. Without an object gRPC's log is dropped.
 class GrpcErrors {
  public:
   using OnError = std::function<void(const std::string& line)>;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kDomain = "muster";
 
-// Returns the field that begins the message: "spec.size" of "spec.size: 0 ranks …". Empty if it begins with none.
+// Returns the field at the beginning of the message: "spec.size" of "spec.size: 0 ranks …". Empty if there is no field.
 std::string_view field_of(std::string_view message) {
   const std::string_view name = message.substr(0, message.find(": "));
   const bool is_name = name.size() < message.size() && !name.empty() &&

@@ -21,7 +21,7 @@ class HealthService final : public grpc::health::v1::Health::CallbackService {
                                   Response* response) override;
   grpc::ServerWriteReactor<Response>* Watch(grpc::CallbackServerContext* context, const Request* request) override;
 
-  // Tells all watchers that the launcher no longer serves, and ends their calls.
+  // Reports to all watchers that the launcher no longer serves, and ends their calls.
   void close();
 
  private:

@@ -1,4 +1,4 @@
-// Counts what became of jobs since this launcher started, for /metrics. Plain values.
+// Counts jobs and ranks by result since this launcher started, for /metrics. Plain values.
 #pragma once
 
 #include <cstdint>

@@ -8,9 +8,9 @@
 
 namespace muster::launcherd::inline service {
 
-// Names of PEM files, which are read when a connection is made. Only for TCP addresses.
+// Names of PEM files, which are read for each connection. Only for TCP addresses.
 struct TlsFiles {
-  std::string certificate;  // the client's; launcherd reads the client's role from it
+  std::string certificate;  // the client's certificate; launcherd reads the client's role from it
   std::string key;
   std::string authority;  // the authority that signed launcherd's certificate
 };
@@ -19,12 +19,12 @@ struct LauncherAddress {
   std::string path{};      // path of a Unix socket; empty means TCP
   std::string endpoint{};  // host:port
   TlsFiles tls{};
-  bool is_foreground_job = false;  // an hvdrun's own socket, so requests need not name the job
+  bool is_foreground_job = false;  // true for the socket of one hvdrun, where requests need not name the job
 };
 
 LauncherAddress foreground_address(const std::string& path);
 
-// INVALID_ARGUMENT if `text` is no address; the message describes valid ones.
+// INVALID_ARGUMENT: `text` is not an address. The message describes valid ones.
 base::Result<LauncherAddress> parse_launcher_address(std::string_view text);
 
 // Returns the address as a user types it.

@@ -14,7 +14,7 @@ namespace {
 using base::Code;
 using Certificate = std::shared_ptr<X509>;
 
-// All objects of one kind in `pem`. `is_whole` is true if the text ended after the last one without a damaged one.
+// Returns all objects of one kind in `pem`. `is_whole` is true if no damaged object follows the last one.
 template <typename Object>
 struct PemObjects {
   std::vector<std::shared_ptr<Object>> objects;

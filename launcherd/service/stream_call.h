@@ -25,7 +25,7 @@ class StreamCall final : public grpc::ServerWriteReactor<Answer>,
  public:
   static constexpr std::size_t kMaxQueued = 250'000;
 
-  // `gone` is called once on a gRPC thread, when the caller has left or the call is over.
+  // Calls `gone` once on a gRPC thread, when the caller has left or the call is over.
   explicit StreamCall(std::function<void()> gone) : gone_(std::move(gone)) {}
 
   void begin() { self_ = this->shared_from_this(); }
@@ -43,7 +43,8 @@ class StreamCall final : public grpc::ServerWriteReactor<Answer>,
     }
   }
 
-  // Calls `task` once all that was sent is written: at once, or later on a gRPC thread. Never calls it after the end.
+  // Calls `task` once everything sent so far is written: at once, or later on a gRPC thread. Never calls it after the
+  // end.
   void when_written(std::function<void()> task) {
     {
       const std::lock_guard lock(mutex_);

@@ -71,7 +71,7 @@ base::Result<TcpListener> listen_tcp(const std::string& address) {
   for (const base::IpAddress& each : addresses) {
     auto fd = listen_at_one(each, static_cast<std::uint16_t>(listener.port));
     if (!fd.ok()) {
-      failed = fd.status();  // a name may have an address that this host does not have
+      failed = fd.status();  // a name may have an address that another host has
       continue;
     }
     MUSTER_ASSIGN_OR_RETURN(listener.port, base::local_port(fd->get()));

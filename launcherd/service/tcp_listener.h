@@ -1,7 +1,7 @@
-// Opens listening TCP sockets for an address as users write it: "host:port", "10.0.0.1:7400", "[::]:0".
+// Opens listening TCP sockets for an address as users type it: "host:port", "10.0.0.1:7400", "[::]:0".
 //
-// A name is opened on each of its addresses that this host has, at the same port. 0.0.0.0 and [::] mean all addresses
-// of both families. The call blocks while the name is resolved.
+// A name is opened on each of its addresses that belongs to this host, at the same port. 0.0.0.0 and [::] mean all
+// addresses of both families. The call blocks while it resolves the name.
 #pragma once
 
 #include <string>
@@ -17,8 +17,8 @@ struct TcpListener {
   int port = 0;                         // the port that the kernel chose for port 0
 };
 
-// Errors: INVALID_ARGUMENT if `address` is no address. UNAVAILABLE and others if the name is unknown or the port is
-// taken.
+// INVALID_ARGUMENT: `address` is malformed. UNAVAILABLE and other codes: the name is unknown, or another program uses
+// the port.
 base::Result<TcpListener> listen_tcp(const std::string& address);
 
 }  // namespace muster::launcherd::service

@@ -36,7 +36,7 @@ CertificatePtr certificate_of(const std::string& pem) {
   return {::PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr), &::X509_free};
 }
 
-// Never asks for a passphrase. A key that needs one is refused.
+// Never asks for a passphrase. Rejects a key that needs one.
 KeyPtr key_of(const std::string& pem) {
   const BioPtr bio = bio_of(pem);
   char none[] = "";
@@ -59,7 +59,7 @@ base::Result<std::string> read_private_key(const std::string& path) {
     return base::error(Code::kPermissionDenied,
                        "{} is a private key that other users may read or write: run chmod 600 on it", path);
   }
-  // Read the checked file itself. Another file may have taken its name since.
+  // Read the checked file itself, because another file may have its name by now.
   return base::read_file(fmt::format("/proc/self/fd/{}", fd.get()), kLongestKey);
 }
 

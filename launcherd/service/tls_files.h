@@ -8,12 +8,12 @@
 
 namespace muster::launcherd::inline service {
 
-// Returns a private key in PEM. Errors: PERMISSION_DENIED in these cases. The file belongs to another user, except
-// root. Others may read or write it. Its group may write it, or may read it although root does not own it.
+// Returns a private key in PEM. PERMISSION_DENIED in three cases. The file belongs to another user who is not root.
+// Other users may read or write it. Its group may write it, or may read it although root does not own it.
 base::Result<std::string> read_private_key(const std::string& path);
 
-// Errors: INVALID_ARGUMENT if `certificate` and `key` are not PEM of a certificate and its key. Also if `authority`
-// holds no certificate.
+// INVALID_ARGUMENT: `certificate` and `key` are not the PEM of a certificate and its key, or `authority` holds no
+// certificate.
 base::Status check_tls_texts(const std::string& certificate, const std::string& key, const std::string& authority);
 
 }  // namespace muster::launcherd::service

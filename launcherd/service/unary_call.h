@@ -1,7 +1,7 @@
 // UnaryCall is one call with one reply of a gRPC callback service. Private to this folder.
 //
-// Owner: gRPC owns the call until OnDone. `self_` holds that ownership. `reply` belongs to gRPC, and is used only
-// until the call has ended.
+// Owner: gRPC owns the call until OnDone. `self_` holds that ownership. `reply` belongs to gRPC and is valid until the
+// call has ended.
 // Thread: any thread may call answer(). It does nothing after the end.
 #pragma once
 

@@ -31,7 +31,7 @@ namespace http = beast::http;
 constexpr std::chrono::seconds kHeadLimit{10};
 constexpr std::chrono::seconds kWriteLimit{60};
 
-// Headers of every reply. The browser must not cache it or guess its type. The page must run nothing from elsewhere.
+// Headers of every reply. The browser must not cache the reply, guess its type, or run anything from elsewhere.
 constexpr std::string_view kAlways =
     "Cache-Control: no-store\r\n"
     "Connection: close\r\n"
@@ -112,7 +112,7 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
     close();
   }
 
-  // Waits for the peer's end. The peer sends nothing more that is of use.
+  // Waits until the peer closes. The peer sends no further useful bytes.
   void watch_peer() {
     stream_.socket().async_wait(asio::ip::tcp::socket::wait_read,
                                 [self = shared_from_this()](const boost::system::error_code&) { self->close(); });
@@ -154,7 +154,7 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
   HttpParser parser_;
   std::deque<std::string> queue_;  // the front is being written
   std::vector<base::Loop::Task> on_written_;
-  bool is_ending_ = false;  // true: close once the queue is written
+  bool is_ending_ = false;  // true if the connection closes once the queue is written
   bool is_closed_ = false;
 };
 

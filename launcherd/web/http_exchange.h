@@ -4,7 +4,7 @@
 //
 // Thread: the loop thread only.
 // Owner: the session owns itself until its connection is closed. The code that replies holds a shared_ptr.
-// Limits: the request's head has 10 s and 8 KiB. A write that the peer does not read has 60 s.
+// Limits: the peer must send the request's header, of at most 8 KiB, within 10 s. It must read each write within 60 s.
 #pragma once
 
 #include <functional>
@@ -21,27 +21,27 @@ struct HttpRequest {
   std::string method;
   std::string target;         // as the browser sent it: "/api/jobs?all=1"
   std::string host;           // from the Host header
-  std::string last_event_id;  // set if the browser continues a stream
+  std::string last_event_id;  // set if the browser continues an earlier stream
 };
 
 class HttpExchange {
  public:
   virtual ~HttpExchange() = default;
-  // Call exactly one of these two, once.
+  // Call exactly one of answer() and begin_events(), once.
   virtual void answer(int status, std::string_view content_type, std::string body) = 0;
   virtual void begin_events() = 0;
 
   virtual void send_event(std::string_view id, std::string_view name, std::string_view data) = 0;
-  // Runs `task` on the loop once the kernel has all that was sent. Never runs it if the peer has gone.
+  // Runs `task` on the loop once the kernel has everything sent so far. Never runs it if the peer has left.
   virtual void when_written(base::Loop::Task task) = 0;
   virtual void end() = 0;  // ends the stream of events
-  // Calls `gone` once if the peer goes before the end.
+  // Calls `gone` once if the peer leaves before the end.
   virtual void on_gone(std::function<void()> gone) = 0;
 };
 
 using OnHttpRequest = std::function<void(const HttpRequest&, const std::shared_ptr<HttpExchange>&)>;
 
-// Reads a request from a connected TCP socket. Calls `on_closed` once, when the connection is gone. The returned
+// Reads a request from a connected TCP socket. Calls `on_closed` once, when the connection is closed. The returned
 // function closes the connection.
 std::function<void()> serve_http(base::Loop& loop, base::UniqueFd peer, OnHttpRequest on_request,
                                  std::function<void()> on_closed);

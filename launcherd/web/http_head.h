@@ -1,5 +1,4 @@
-// Sets Beast's limits for a request and converts its result. For this folder, and for the fuzzer, which has no
-// sockets.
+// Sets Beast's limits for a request and converts Beast's result. The fuzzer uses it too, without sockets.
 #pragma once
 
 #include <boost/beast/http/empty_body.hpp>
@@ -16,10 +15,11 @@ inline constexpr std::uint32_t kMaxHttpHead = 8 * 1024;
 
 using HttpParser = boost::beast::http::request_parser<boost::beast::http::empty_body>;
 
-// Call it before reading. It limits the head to kMaxHttpHead bytes and the body to none.
+// Call it before reading. It limits the header to kMaxHttpHead bytes and allows no body.
 void set_limits(HttpParser& parser);
 
-// Returns the reply to a failed read. nullopt means no reply, because the peer has gone or sent half a request.
+// Returns the reply to a failed read. nullopt means no reply, because the peer has left or sent only a part of a
+// request.
 std::optional<WebRefusal> refusal_of(const boost::system::error_code& failed);
 
 // Converts the result of a finished parser.

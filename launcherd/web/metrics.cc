@@ -65,7 +65,7 @@ std::string_view vendor_word(v1::GpuVendor vendor) {
   return vendor == v1::GPU_VENDOR_AMD ? "amd" : vendor == v1::GPU_VENDOR_INTEL ? "intel" : "nvidia";
 }
 
-// `gpu` is the GPU's number among those of its vendor.
+// `gpu` is the number of the GPU among those of its vendor.
 std::string gpu_labels(const v1::LauncherHost& host, v1::GpuVendor vendor, int index) {
   return fmt::format("{{host=\"{}\",vendor=\"{}\",gpu=\"{}\"}}", escaped(host.name()), vendor_word(vendor), index);
 }

@@ -8,7 +8,7 @@
 
 namespace muster::launcherd::inline web {
 
-// `jobs` holds the jobs that have not ended.
+// `jobs` must hold the jobs that have not ended.
 std::string format_metrics(const v1::Capabilities& launcher, const v1::ListHostsResponse& hosts,
                            const v1::ListJobsResponse& jobs, const JobCounters& counters);
 

@@ -92,15 +92,15 @@ Reply<Answer> json_reply(const Exchange& exchange) {
   };
 }
 
-// Returns a message as it stands in an event, without its newline.
+// Returns a message as one line of an event's data.
 std::string event_data(const google::protobuf::Message& message) {
   std::string line = proto::message_line(message);
   while (!line.empty() && line.back() == '\n') line.pop_back();
   return line;
 }
 
-// Sends the replies of a streaming call as events called `name`. `id_of` returns where a browser continues after a
-// reconnect.
+// Sends the replies of a streaming call as events called `name`. `id_of` returns the position from which a browser
+// continues after a reconnect.
 template <typename Answer>
 Replies<Answer> event_replies(const Exchange& exchange, std::string name,
                               std::function<std::uint64_t(const Answer&)> id_of) {

@@ -7,8 +7,8 @@
 //   /api/jobs/ID                    v1.Job
 //   /api/jobs/ID/events?from=N      server-sent v1.Event, until the job has ended
 //   /api/jobs/ID/logs?tail=N&rank=R server-sent v1.LogChunk (data in base64), until the job has ended
-// The content is that of the calls of launcher.proto. An error is {"code", "message"} with an HTTP status. No request
-// can change anything.
+// The content is that of the calls of launcher.proto. An error is {"code", "message"} with an HTTP status. All requests
+// are read-only.
 //
 // Thread: the loop thread only. Owner: `handler` is borrowed.
 #pragma once

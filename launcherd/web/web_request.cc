@@ -17,7 +17,7 @@ std::optional<int> digit_of(char c) {
   return std::nullopt;
 }
 
-// Decodes escapes: %41 is A. nullopt if there is a bad escape or a control character.
+// Decodes escapes: %41 is A. nullopt if an escape is malformed or a control character appears.
 std::optional<std::string> decode(std::string_view text) {
   std::string decoded;
   for (std::size_t i = 0; i < text.size(); ++i) {

@@ -1,4 +1,4 @@
-// Parses the target of a request into the words of its path and its query. Decodes both and limits their size. Pure.
+// Parses the target of a request into the parts of its path and its query. Decodes both and limits their size. Pure.
 #pragma once
 
 #include <map>
@@ -11,14 +11,14 @@ namespace muster::launcherd::inline web {
 
 struct WebTarget {
   std::vector<std::string> path;             // "/api/jobs/k7" is {api, jobs, k7}; empty for "/"
-  std::map<std::string, std::string> query;  // for a repeated name the last value
+  std::map<std::string, std::string> query;  // the last value of a repeated name
 };
 
 // nullopt if `target` is invalid: no leading '/', bad escapes, control characters or too many parts.
 std::optional<WebTarget> parse_web_target(std::string_view target);
 
-// True if a Host header names this machine by a loopback name. A foreign page whose name was redirected to this
-// machine sends another name (DNS rebinding).
+// True if a Host header names this machine by a loopback name. If a foreign page's name was redirected to this machine
+// (DNS rebinding), the header holds that other name.
 bool is_local_host_header(std::string_view host);
 
 }  // namespace muster::launcherd::web

@@ -23,7 +23,7 @@ std::optional<std::string> query_of(const WebTarget& target, const std::string& 
   return found == target.query.end() ? std::nullopt : std::optional(found->second);
 }
 
-// Returns a number of the query, or `standard` if it is missing. The error names the argument.
+// Returns a number of the query, or `standard` if the query lacks it. The error names the argument.
 base::Result<long> number_of(const WebTarget& target, const std::string& name, long standard, long max) {
   const auto text = query_of(target, name);
   if (!text) return standard;

@@ -1,5 +1,5 @@
-// Finds the page that a request asks for, and checks its arguments. Pure. Hostile input is rejected here, before
-// launcherd does any work for it.
+// Finds the page for a request, and checks the request's arguments. Pure. It rejects hostile input before launcherd
+// works for it.
 #pragma once
 
 #include <cstdint>
@@ -22,19 +22,19 @@ struct WebRoute {
   bool all = false;                // for kJobs
   std::string page_token{};        // for kJobs
   int page_size = 0;               // for kJobs; 0 means the default of ListJobsRequest
-  // For kEvents the first sequence number, for kLogs a position. 0 means from the beginning.
+  // The first sequence number for kEvents, a position for kLogs. 0 means the beginning.
   std::uint64_t from = 0;
   std::int64_t tail_lines = 0;  // for kLogs; 0 means all lines
   std::optional<int> rank{};    // for kLogs; nullopt means all ranks
 };
 
-// Says how to refuse a request that launcherd does not serve.
+// The reply to a request that launcherd does not serve.
 struct WebRefusal {
   int http_status = 400;
   std::string_view text;
 };
 
-// The Status says that no such page exists, or that an argument is invalid.
+// The Status says that the page does not exist, or that an argument is invalid.
 std::variant<WebRoute, WebRefusal, base::Status> find_route(const HttpRequest& request);
 
 }  // namespace muster::launcherd::web

@@ -81,7 +81,7 @@ WebServer::~WebServer() {
 void WebServer::accept(base::UniqueFd peer) {
   const bool is_ours = is_of_user(peer.get(), ::geteuid());
   const bool is_full = is_ours ? open_.size() - strangers_ >= kMostConnections : strangers_ >= kMostStrangers;
-  if (is_full) return;  // this closes it; a browser tries again
+  if (is_full) return;  // closes the connection; a browser tries again
   if (!is_ours) ++strangers_;
   const std::uint64_t number = next_++;
   OnHttpRequest on_request = refuse_stranger;

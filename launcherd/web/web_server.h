@@ -1,6 +1,6 @@
-// WebServer is launcherd's HTTP port on a loopback address. It serves only processes of its own user. The kernel says
-// who owns the peer's socket, before a byte is read. Other users get 403 with the reason for every request. At most
-// kMostConnections of our user and kMostStrangers of other users are open.
+// WebServer is launcherd's HTTP port on a loopback address. It serves only processes of its own user. The kernel names
+// the owner of the peer's socket before a byte is read. Other users get 403 with the reason. At most kMostConnections
+// of our user and kMostStrangers of other users are open.
 // Thread: created and destroyed on the loop thread.
 #pragma once
 
@@ -23,8 +23,8 @@ class WebServer {
   static constexpr std::size_t kMostConnections = 128;
   static constexpr std::size_t kMostStrangers = 8;
 
-  // `address` is like "127.0.0.1:7480" or "[::1]:0"; port 0 means any free port. `handler` is borrowed. Errors:
-  // INVALID_ARGUMENT if it is no loopback address.
+  // `address` is like "127.0.0.1:7480" or "[::1]:0"; port 0 means any free port. `handler` is borrowed.
+  // INVALID_ARGUMENT: `address` is not a loopback address.
   static base::Result<std::unique_ptr<WebServer>> start(base::Loop& loop, const std::string& address,
                                                         ApiHandler* handler);
   ~WebServer();
