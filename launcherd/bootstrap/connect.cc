@@ -1,3 +1,5 @@
+// resolve_host() and connect_host(). Lookup resolves a name on its own thread; Attempt is one connection attempt.
+// Read connect_host at the end first, then resolve_host, then begin and collect.
 #include "launcherd/bootstrap/connect.h"
 
 #include <netdb.h>
