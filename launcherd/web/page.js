@@ -10,7 +10,7 @@ const byId = (id) => document.getElementById(id);
 
 // streams holds the streams of the chosen job, by rank and stream. changed holds lines that the next frame draws.
 const page = { hosts: new Map(), chosen: "", job: null, lines: [], streams: new Map(), changed: new Set(), sources: [],
-               isFrameAsked: false, endedPages: 1 };
+               isFrameRequested: false, endedPages: 1 };
 
 function element(tag, text, className) {
   const made = document.createElement(tag);
@@ -262,7 +262,7 @@ function textOf(event) {
     return word(change.state, "JOB_STATE_").toUpperCase() + (change.reason ? `: ${change.reason}` : "");
   }
   if (has("job_starting")) return `starts with ${event.job_starting.placement.size} ranks`;
-  if (has("host_up")) return `${event.host_up.host} is up by ${event.host_up.link}, ${event.host_up.containment}`;
+  if (has("host_up")) return `${event.host_up.host} is connected by ${event.host_up.link}, containment ${event.host_up.containment}`;
   if (has("rank_up")) return `rank ${event.rank_up.rank} runs, pid ${event.rank_up.pid}`;
   if (has("rank_ended")) {
     return `rank ${event.rank_ended.rank} on ${event.rank_ended.host}: ${describeEnd(event.rank_ended)}`;
@@ -280,17 +280,17 @@ function addEvent(event) {
   time.dateTime = event.time;
   line.append(time, element("span", textOf(event)));
   byId("events").append(line);
-  askForFrame();
+  requestFrame();
 }
 
 // ---- output
 
 // Draws new output once per frame, because a progress bar changes its line far more often.
-function askForFrame() {
-  if (page.isFrameAsked) return;
-  page.isFrameAsked = true;
+function requestFrame() {
+  if (page.isFrameRequested) return;
+  page.isFrameRequested = true;
   requestAnimationFrame(() => {
-    page.isFrameAsked = false;
+    page.isFrameRequested = false;
     page.changed.forEach(render);
     page.changed.clear();
     byId("events").scrollTop = byId("events").scrollHeight;
@@ -370,7 +370,7 @@ function addText(stream, text) {
 }
 
 function addChunk(chunk) {
-  askForFrame();
+  requestFrame();
   if (chunk.lost_bytes !== "0") addLine(-1, "stderr", missing(chunk));
   if (!chunk.data) return;
   const name = word(chunk.stream, "OUTPUT_STREAM_KIND_");
