@@ -77,7 +77,7 @@ struct BootstrapOptions {
   std::string command = {};            // only for kCommand: a template with {host} and {cmd}
   // The hosts of the surrounding scheduler allocation, in its order. A host appears once per slot or chunk.
   std::vector<std::string> allocation = {};
-  bool only_allocation = false;  // true: reach hosts outside the allocation by ssh
+  bool only_allocation = false;  // true to reach hosts outside the allocation by ssh
   // Id of the surrounding PBS job. Agents started over ssh join it by pbs_attach, if the host has that program.
   std::string pbs_job = {};
   std::shared_ptr<DialIn> dial_in = {};  // holds agents that connect by themselves; may be null
@@ -114,7 +114,7 @@ struct StartedAgent {
   // This machine's addresses on the connection, best first. Empty if unknown (the `ssh` program, local agents).
   std::vector<base::IpAddress> launcher_addresses;
   std::optional<base::IpAddress> host_address;  // the host's address on the connection; nullopt if unknown
-  bool agent_sent = false;                      // false: the host had the agent in its cache
+  bool agent_sent = false;                      // false if the host had the agent in its cache
   std::string backend;                          // "libssh", "ssh", "local", "srun", …
 };
 

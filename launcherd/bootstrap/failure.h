@@ -47,7 +47,7 @@ struct Failure {
   std::string errors = {};        // what the host wrote to stderr before the agent's marker
   int exit_status = -1;           // exit status of the agent or the shell; -1 if unknown
   std::string directory = {};     // the agent's directory on the host
-  bool is_before_banner = false;  // true: sshd may only be busy (MaxStartups), so try again
+  bool is_before_banner = false;  // true if sshd may only be busy (MaxStartups), so try again
 
   bool ok() const { return kind == FailureKind::kNone; }
 };

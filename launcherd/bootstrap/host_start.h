@@ -35,7 +35,7 @@ struct HostTask {
   std::string agent_id;
   RemotePaths paths;
   std::vector<std::string> args;  // {"--stdio"} for an agent that stays
-  bool is_run = false;            // true: run the program to its end and collect its output
+  bool is_run = false;            // true to run the program to its end and collect its output
   JoinSource join;                // only for an agent that stays
   std::function<void(const std::string& line)> on_note;
   std::function<void(const std::string& line)> on_stderr;

@@ -44,8 +44,8 @@ class ShareChanges {
   std::vector<Change> changes_;
 };
 
-base::Status why_none(const JobNeed& need, const KnownHost& known, const SlotHost& host, RankRequests rank_requests,
-                      bool had_one, const base::Status& why) {
+base::Status share_error(const JobNeed& need, const KnownHost& known, const SlotHost& host, RankRequests rank_requests,
+                         bool had_one, const base::Status& why) {
   if (had_one) {
     return base::error(Code::kFailedPrecondition, "its cores or GPUs have changed since the job was placed: {}",
                        why.message());
@@ -108,7 +108,7 @@ base::Result<std::vector<SettledShare>> settle_shares(const JobNeed& need, const
     } else if (listed.ok()) {
       auto decided = share_of(need.share, host->shape, (*listed)->use, (*listed)->all_slots(), rank_requests);
       if (!decided.ok() && (old || !has_ranks)) {
-        return why_none(need, *host, **listed, rank_requests, old.has_value(), decided.status())
+        return share_error(need, *host, **listed, rank_requests, old.has_value(), decided.status())
             .with_context(host->name);
       }
       if (decided.ok()) share = *std::move(decided);

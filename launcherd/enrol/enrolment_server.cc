@@ -91,14 +91,14 @@ class EnrolmentServer::Newcomer final : public PumpItem {
   bool serve(std::span<const pollfd, kFds> /*fds*/) override {
     if (pump_) return pump_->step();
     if (base::monotonic_now() >= deadline_) {
-      state_->note(fmt::format("{}: did not prove in time that it is an agent", who()));
+      state_->note(fmt::format("{}: did not prove in time that it is an agent", peer_text()));
       return false;
     }
-    const auto goes_on = talk();
+    const auto continues = talk();
     // An agent connects to all our addresses at once and drops the slower connections, so do not report these.
-    const bool is_usual = phase_ == Phase::kHandshake && goes_on.status().code() == base::Code::kUnavailable;
-    if (!goes_on.ok() && !is_usual) state_->note(fmt::format("{}: {}", who(), goes_on.status().message()));
-    return goes_on.ok() && *goes_on;
+    const bool is_usual = phase_ == Phase::kHandshake && continues.status().code() == base::Code::kUnavailable;
+    if (!continues.ok() && !is_usual) state_->note(fmt::format("{}: {}", peer_text(), continues.status().message()));
+    return continues.ok() && *continues;
   }
 
   void ask_to_end() override {
@@ -114,7 +114,7 @@ class EnrolmentServer::Newcomer final : public PumpItem {
     const auto address = base::peer_address(fd);
     return address.ok() ? std::optional(*address) : std::nullopt;
   }
-  std::string who() const { return peer_ ? "connection from " + peer_->str() : std::string("a connection"); }
+  std::string peer_text() const { return peer_ ? "connection from " + peer_->str() : std::string("a connection"); }
 
   void leave_unproven() {
     if (place_) state_->unproven.erase(*place_);

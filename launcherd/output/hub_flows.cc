@@ -71,7 +71,7 @@ void HubFlows::expect_ranks(int number, const std::vector<int>& ranks) {
   if (flow != nullptr && !flow->is_complete_) flow->running_.insert(ranks.begin(), ranks.end());
 }
 
-bool HubFlows::knows(const Flow& flow, const proto::OutputFrame& frame) {
+bool HubFlows::is_expected(const Flow& flow, const proto::OutputFrame& frame) {
   const OutputKind kind = frame.header.kind;
   if (kind != OutputKind::kData && kind != OutputKind::kEnd) return true;
   return flow.running_.contains(static_cast<int>(frame.header.rank));

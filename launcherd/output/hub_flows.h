@@ -68,7 +68,7 @@ class HubFlows {
   Flow* find(int flow);  // null if unknown
 
   // Returns false for a frame of a rank that is not expected, or no longer expected.
-  static bool knows(const Flow& flow, const proto::OutputFrame& frame);
+  static bool is_expected(const Flow& flow, const proto::OutputFrame& frame);
   // Handles any frame except the first one of a connection. Ignores frames that it has handled before. An error means
   // that the agent broke the protocol, so close its connection.
   base::Status handle(Flow* flow, const proto::OutputFrame& frame);

@@ -17,7 +17,7 @@
 namespace muster::launcherd::inline output {
 namespace {
 
-constexpr std::uint64_t kSetAsideStep = 4 << 20;  // fallocate reserves space in steps of this size
+constexpr std::uint64_t kReserveStep = 4 << 20;  // fallocate reserves space in steps of this size
 // The sink notifies readers after this many bytes at the latest, even if the hub never rests.
 constexpr std::uint64_t kPublishStep = 256 * 1024;
 
@@ -97,19 +97,19 @@ base::Status JournalSink::read_past() {
     const auto record = reader.next();
     if (!record.ok()) {
       const auto is_zero = is_zero_from(fd_.get(), reader.position());
-      if (!is_zero.ok() || !*is_zero) set_apart(reader.position(), record.status());
+      if (!is_zero.ok() || !*is_zero) move_damage(reader.position(), record.status());
       break;
     }
     if (!record->has_value()) break;
     remember(**record, &past_);
   }
-  size_ = past_.bytes = set_aside_ = reader.position();
+  size_ = past_.bytes = reserved_ = reader.position();
   is_open_ = true;
   return cut_off();
 }
 
 // Never fails, because the job must continue without what its journal has lost. Drops bytes that cannot be moved.
-void JournalSink::set_apart(std::uint64_t begin, const base::Status& why) {
+void JournalSink::move_damage(std::uint64_t begin, const base::Status& why) {
   const std::string apart = path_ + ".damaged";
   const auto moved = append_rest(fd_.get(), begin, apart);
   past_.damage = moved.ok() ? fmt::format("{}: {} bytes from there on were moved to {}", why.message(), *moved, apart)
@@ -140,7 +140,7 @@ JournalHeader JournalSink::header(JournalKind kind, int rank) const {
 base::Status JournalSink::cut_off() {
   has_torn_end_ = ftruncate(fd_.get(), static_cast<off_t>(size_)) != 0;
   if (has_torn_end_) return base::errno_error(errno, "truncate " + path_);
-  set_aside_ = size_;
+  reserved_ = size_;
   return base::ok_status();
 }
 
@@ -149,19 +149,19 @@ int JournalSink::allocate(std::uint64_t end) {
   while (fallocate(fd_.get(), FALLOC_FL_KEEP_SIZE, static_cast<off_t>(size_), static_cast<off_t>(end - size_)) != 0) {
     if (errno != EINTR) return errno;
   }
-  set_aside_ = end;
+  reserved_ = end;
   return 0;
 }
 
 // Reserves space for `size` more bytes and for kReserve behind them. If the file system cannot reserve space, it
 // assumes that there is enough.
-base::Status JournalSink::set_aside(std::uint64_t size) {
+base::Status JournalSink::reserve_space(std::uint64_t size) {
   const std::uint64_t needed = size_ + size + kReserve;
-  if (!can_set_aside_ || set_aside_ >= needed) return base::ok_status();
-  int problem = allocate(needed + kSetAsideStep);
+  if (!can_reserve_ || reserved_ >= needed) return base::ok_status();
+  int problem = allocate(needed + kReserveStep);
   if (problem != 0) problem = allocate(needed);
-  can_set_aside_ = problem != EOPNOTSUPP && problem != ENOSYS;
-  return problem == 0 || !can_set_aside_ ? base::ok_status() : base::errno_error(problem, "write " + path_);
+  can_reserve_ = problem != EOPNOTSUPP && problem != ENOSYS;
+  return problem == 0 || !can_reserve_ ? base::ok_status() : base::errno_error(problem, "write " + path_);
 }
 
 // Writes the whole record at offset `at`. After an error the file may hold the beginning of the record.
@@ -232,7 +232,7 @@ base::Status JournalSink::write(int rank, proto::OutputStream stream, std::strin
   JournalHeader record = header(JournalKind::kData, rank);
   record.stream = stream;
   record.flags = flags;
-  base::Status status = set_aside(journal_record_size(bytes.size()));
+  base::Status status = reserve_space(journal_record_size(bytes.size()));
   if (status.ok()) status = settle_lost();
   if (status.ok()) status = append(record, bytes);
   if (status.ok()) {
@@ -273,7 +273,7 @@ void JournalSink::begin_attempt(int attempt) {
   agent_ = 0;
   sequence_ = 0;
   lost_.clear();
-  (void)set_aside(0);  // fails on a full disk; the record below then uses the remaining room
+  (void)reserve_space(0);  // fails on a full disk; the record below then uses the remaining room
   (void)append(header(JournalKind::kAttempt, attempt), {});
 }
 

@@ -79,11 +79,11 @@ class JournalSink final : public OutputSink {
       : path_(std::move(path)), fd_(std::move(fd)), clock_(clock), on_flush_(std::move(on_flush)) {}
 
   base::Status read_past();
-  void set_apart(std::uint64_t begin, const base::Status& why);
+  void move_damage(std::uint64_t begin, const base::Status& why);
   JournalHeader header(JournalKind kind, int rank) const;
   base::Status append(JournalHeader header, std::string_view payload);
   base::Status put(const JournalHeader& header, std::string_view payload, std::uint64_t at);
-  base::Status set_aside(std::uint64_t size);
+  base::Status reserve_space(std::uint64_t size);
   int allocate(std::uint64_t end);
   base::Status cut_off();
   base::Status put_lost(int agent, Lost* lost);
@@ -101,9 +101,9 @@ class JournalSink final : public OutputSink {
   int agent_ = 0;         // from frame()
   std::uint64_t sequence_ = 0;
   std::uint64_t size_ = 0;       // size of all whole records
-  std::uint64_t set_aside_ = 0;  // the disk has reserved space up to here
+  std::uint64_t reserved_ = 0;   // the disk has reserved space up to here
   std::uint64_t published_ = 0;  // the last value passed to on_flush_
-  bool can_set_aside_ = true;
+  bool can_reserve_ = true;
   bool has_torn_end_ = false;  // true while bytes behind size_ wait to be cut off
   bool has_reported_failure_ = false;
   // Losses by agent since the disk has accepted no more. Their records still change.

@@ -413,7 +413,7 @@ base::Status OutputHub::Worker::on_frame(std::uint64_t id, HubConnection* connec
   if (connection->flow < 0) return on_hello(id, connection, frame);
   HubFlows::Flow* const flow = flows_.find(connection->flow);
   if (flow == nullptr) return {Code::kCancelled, "the launcher no longer expects this agent"};
-  if (!flows_.knows(*flow, frame)) handle_commands();  // the rank may be in a command that waits
+  if (!flows_.is_expected(*flow, frame)) handle_commands();  // the rank may be in a command that waits
   return flows_.handle(flow, frame);
 }
 

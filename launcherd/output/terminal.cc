@@ -88,7 +88,7 @@ void Terminal::cancel() {
 }
 
 // Reports only the first failure. From then on everything is dropped.
-base::Status Terminal::once(base::Status status) {
+base::Status Terminal::report_once(base::Status status) {
   if (status.ok()) return status;
   const bool was_failed = is_failed_;
   is_failed_ = true;
@@ -181,7 +181,7 @@ base::Status Terminal::write_output(std::string_view text, Join join, std::strin
   if (!text.empty()) is_mid_line_ = text.back() != '\n';
   is_output_open_ = is_mid_line_;
   if (status.ok()) status = show_status();
-  return once(std::move(status));
+  return report_once(std::move(status));
 }
 
 base::Status Terminal::write_bytes(std::string_view bytes) {
@@ -191,7 +191,7 @@ base::Status Terminal::write_bytes(std::string_view bytes) {
   if (status.ok()) status = write_all(bytes);
   is_mid_line_ = are_bytes_open_ = bytes.back() != '\n';
   is_output_open_ = false;
-  return once(std::move(status));
+  return report_once(std::move(status));
 }
 
 base::Status Terminal::write_notice(std::string_view line) {
@@ -202,7 +202,7 @@ base::Status Terminal::write_notice(std::string_view line) {
   if (status.ok()) status = write_lines(line);
   is_mid_line_ = is_output_open_ = are_bytes_open_ = false;
   if (status.ok()) status = show_status();
-  return once(std::move(status));
+  return report_once(std::move(status));
 }
 
 base::Status Terminal::set_status(std::string_view text) {
@@ -211,7 +211,7 @@ base::Status Terminal::set_status(std::string_view text) {
   base::Status status = hide_status();
   status_ = text;
   if (status.ok()) status = show_status();
-  return once(std::move(status));
+  return report_once(std::move(status));
 }
 
 Terminals::Terminals(int out_fd, int err_fd) : out_(out_fd, "stdout") {

@@ -74,7 +74,7 @@ class Terminal {
   std::string visible_status() const;
   base::Status hide_status();
   base::Status show_status();
-  base::Status once(base::Status status);
+  base::Status report_once(base::Status status);
 
   const int fd_;
   const std::string name_;

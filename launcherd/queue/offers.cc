@@ -51,21 +51,21 @@ int Offers::max_slots(const Offer& offer, int slots) const {
 
 // Returns whether some host has GPUs, or may have them, for a job that asks for GPUs. If so, no rank goes to a host
 // without GPUs. Exception: a job that names hosts and needs all their slots also uses the hosts without GPUs.
-bool Offers::are_gpus_there() {
-  if (are_gpus_there_) return *are_gpus_there_;
-  are_gpus_there_ = false;
+bool Offers::has_gpu_hosts() {
+  if (has_gpu_hosts_) return *has_gpu_hosts_;
+  has_gpu_hosts_ = false;
   if (!need_.share.asks_for_gpus() || !need_.places.empty()) return false;
   if (!need_.request.hosts.empty()) {
     long slots = 0;
     for (const Offer& offer : offers_) slots += max_slots(offer, offer.host->slots);
     if (need_.ranks() >= slots) return false;
   }
-  are_gpus_there_ = std::ranges::any_of(offers_, [&](Offer& offer) {
+  has_gpu_hosts_ = std::ranges::any_of(offers_, [&](Offer& offer) {
     if (awaits_host_facts(need_, *offer.host)) return true;
     const auto& all = devices(offer);
     return all && !all->empty();
   });
-  return *are_gpus_there_;
+  return *has_gpu_hosts_;
 }
 
 int Offers::room_for_gpus(Offer& offer, Room room) {
@@ -74,7 +74,7 @@ int Offers::room_for_gpus(Offer& offer, Room room) {
   if (room == Room::kFree && (host.is_starting() || awaits_host_facts(need_, host))) return 0;
   if (host.shape == nullptr || need_.share.pinning.gpu_bind == model::GpuBind::kNone) return kAnyRanks;
   const auto& all = devices(offer);
-  if (are_gpus_there() && (!all || all->empty())) return 0;
+  if (has_gpu_hosts() && (!all || all->empty())) return 0;
   if (!need_.share.role_masks.empty()) return kAnyRanks;  // some of its ranks may need no GPU, so its share decides
   static const HostUse kNothing;
   return all ? ranks_for_gpus(need_.share, *all, *host.shape, room == Room::kIdle ? kNothing : host.use,

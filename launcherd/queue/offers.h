@@ -50,14 +50,14 @@ class Offers {
   const std::optional<std::vector<std::string>>& devices(const Offer& offer);
   int max_slots(const Offer& offer, int slots) const;
   int room_for_gpus(Offer& offer, Room room);
-  bool are_gpus_there();
+  bool has_gpu_hosts();
 
   const JobNeed& need_;
   std::span<const SlotHost> hosts_;
   std::vector<Offer> offers_;
   DeviceLists own_;
   DeviceLists::ByHost* devices_;
-  std::optional<bool> are_gpus_there_;
+  std::optional<bool> has_gpu_hosts_;
 };
 
 }  // namespace muster::launcherd::queue

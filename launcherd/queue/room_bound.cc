@@ -47,9 +47,9 @@ bool RoomBound::may_fit(const JobNeed& need) {
     if (found != index_.end()) add(need, &wanted, devices, found->second, sum);
   }
   if (sum.with_gpus >= need.ranks()) return true;
-  // If a host with GPUs exists, no rank of a job that asks for GPUs goes to a host without (Offers::are_gpus_there()).
+  // If a host with GPUs exists, no rank of a job that asks for GPUs goes to a host without (Offers::has_gpu_hosts()).
   const bool wants_all_slots = !need.request.hosts.empty() && need.ranks() >= sum.max_slots;
-  const bool leaves_others = need.share.asks_for_gpus() && !wants_all_slots && sum.are_gpus_there;
+  const bool leaves_others = need.share.asks_for_gpus() && !wants_all_slots && sum.has_gpu_hosts;
   return !leaves_others && sum.with_gpus + sum.without_gpus >= need.ranks();
 }
 
@@ -96,13 +96,13 @@ void RoomBound::add(const JobNeed& need, const model::HostSpec* wanted, Devices*
   const SlotHost& host = hosts_[index];
   if (wanted != nullptr) sum.max_slots += max_slots(need, wanted, host.slots);
   if (need.share.is_choosy() && !host.is_known() && host.is_open()) {
-    sum.are_gpus_there = true;  // the host may have GPUs
+    sum.has_gpu_hosts = true;  // the host may have GPUs
     return;
   }
   const DeviceCounts* const there =
       devices != nullptr && host.shape != nullptr ? &counts(need.share, *devices, index) : nullptr;
   const bool has_gpus = there != nullptr && there->all > 0;
-  sum.are_gpus_there = sum.are_gpus_there || has_gpus;
+  sum.has_gpu_hosts = sum.has_gpu_hosts || has_gpus;
   int most = max_slots(need, wanted, host.free());
   if (most <= 0 || host.is_starting()) return;
   if (there != nullptr && there->is_error) return;  // share_of() would fail

@@ -52,7 +52,7 @@ class RoomBound {
     long with_gpus = 0;     // ranks on hosts that have GPUs for the job or are not known yet
     long without_gpus = 0;  // ranks on the other hosts
     long max_slots = 0;     // slots that the job could use if nothing ran
-    bool are_gpus_there = false;
+    bool has_gpu_hosts = false;
   };
 
   Devices* devices_of(const JobNeed& need);

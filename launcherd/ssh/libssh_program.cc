@@ -245,7 +245,7 @@ class LibsshStream final : public PumpItem {
   bool has_socket_eof_ = false;
   bool is_socket_gone_ = false;
   bool is_eof_sent_ = false;
-  bool is_output_held_ = true;   // true: libssh may have buffered output
+  bool is_output_held_ = true;   // true if libssh may have buffered output
   bool is_host_silent_ = false;  // the channel's EOF has arrived
   bool is_host_done_ = false;    // the channel's EOF and all data before it were read
   std::optional<base::MonotonicTime> close_at_;

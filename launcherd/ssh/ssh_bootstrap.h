@@ -49,7 +49,7 @@ class SshBootstrap final : public Bootstrap {
     SshLogin login;
     SshProgramOptions ssh;
     std::string needs_ssh;    // why libssh cannot be used; empty if it can
-    bool may_ask_ssh = true;  // true: try the `ssh` program after a refusal
+    bool may_ask_ssh = true;  // true to try the `ssh` program after a refusal
   };
   struct Outcome {
     HostResult result;

@@ -4,7 +4,7 @@
 // Thread: one thread at a time uses a connection and its statements.
 // Errors:
 //   RESOURCE_EXHAUSTED  the disk is full or read-only, or memory is short; a later try may work
-//   ALREADY_EXISTS      a unique value is taken
+//   ALREADY_EXISTS      a unique value exists already
 //   DATA_LOSS           the file is not a database, or is damaged
 //   UNAVAILABLE         the database is busy, or the disk failed
 //   INTERNAL            one of our statements has a bug

@@ -91,16 +91,16 @@ bool WriteThread::gather(std::vector<PendingBatch>& fresh) {
 void WriteThread::run() {
   while (true) {
     std::vector<PendingBatch> fresh;
-    const bool goes_on = gather(fresh);
+    const bool continues = gather(fresh);
     const bool is_idle = fresh.empty();
     if (kept_.empty()) {
       commit(std::move(fresh));
     } else {
       hold(std::move(fresh));
     }
-    if (!kept_.empty() && (!goes_on || std::chrono::steady_clock::now() >= retry_at_)) retry_kept();
+    if (!kept_.empty() && (!continues || std::chrono::steady_clock::now() >= retry_at_)) retry_kept();
     if (is_idle) wipe_if_due();
-    if (goes_on) continue;
+    if (continues) continue;
     for (PendingBatch& each : kept_) answer(each, trouble_);
     return;
   }
