@@ -38,7 +38,7 @@ int examine(ParsedDoctor parsed, const base::Environment& environment) {
     text = format_diagnoses(diagnoses);
   }
   if (const int failed = print_answer("muster doctor", text); failed != 0) return failed;
-  if (launcherd::is_nothing_known(*findings)) return kMusterFailed;
+  if (launcherd::no_host_answered(*findings)) return kMusterFailed;
   const bool has_failures = std::ranges::any_of(
       diagnoses, [](const model::HostDiagnosis& each) { return each.state() == model::CheckState::kFail; });
   return has_failures ? kFailures : 0;

@@ -98,7 +98,7 @@ std::vector<model::HostDiagnosis> judge_hosts(const std::vector<HostFindings>& f
   return diagnoses;
 }
 
-bool is_nothing_known(const std::vector<HostFindings>& findings) {
+bool no_host_answered(const std::vector<HostFindings>& findings) {
   return std::ranges::none_of(findings, [](const HostFindings& each) { return each.facts.has_value(); });
 }
 

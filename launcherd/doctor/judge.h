@@ -18,6 +18,6 @@ std::vector<model::HostDiagnosis> judge_hosts(const std::vector<HostFindings>& f
 model::HostDiagnosis judge_host(const HostFindings& findings, const std::string& agent_link);
 
 // True if no host answered, so that no host can be diagnosed.
-bool is_nothing_known(const std::vector<HostFindings>& findings);
+bool no_host_answered(const std::vector<HostFindings>& findings);
 
 }  // namespace muster::launcherd::doctor

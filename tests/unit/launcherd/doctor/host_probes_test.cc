@@ -190,7 +190,7 @@ TEST_F(HostProbesTest, HostsThatFailHoldUpNobody) {
 
 TEST_F(HostProbesTest, NobodyAnswers) {
   bootstrap_.hosts = {{"n1", {.fails = FailureKind::kRefused}}, {"n2", {.fails = FailureKind::kNameNotFound}}};
-  EXPECT_TRUE(is_nothing_known(probe({"n1", "n2"})));
+  EXPECT_TRUE(no_host_answered(probe({"n1", "n2"})));
 }
 
 TEST_F(HostProbesTest, ShapesAlone) {

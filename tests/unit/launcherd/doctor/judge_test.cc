@@ -65,8 +65,8 @@ TEST(Judge, AHostThatIsDownHasItsRowAndTheOthersTheirs) {
 }
 
 TEST(Judge, NothingIsKnownWhenNobodyAnswers) {
-  EXPECT_TRUE(is_nothing_known({down("n1"), down("n2")}));
-  EXPECT_FALSE(is_nothing_known({down("n1"), answering("n2")}));
+  EXPECT_TRUE(no_host_answered({down("n1"), down("n2")}));
+  EXPECT_FALSE(no_host_answered({down("n1"), answering("n2")}));
 }
 
 TEST(Judge, ADifferenceIsToldOfEveryHost) {
