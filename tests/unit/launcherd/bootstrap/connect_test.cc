@@ -22,7 +22,7 @@ TEST(ConnectTest, ResolvesLiteralsAndNames) {
 }
 
 TEST(ConnectTest, TriesEveryAddressOfAName) {
-  // localhost is ::1 and 127.0.0.1 on most machines, and only the latter listens.
+  // On most machines localhost is ::1 and 127.0.0.1. Only the latter listens here.
   const base::UniqueFd server(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const auto address = base::make_sockaddr(*base::IpAddress::parse("127.0.0.1"), 0);
   ASSERT_EQ(::bind(server.get(), address.get(), address.size), 0);

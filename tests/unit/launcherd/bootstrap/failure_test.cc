@@ -49,19 +49,19 @@ TEST(FailureTest, HowAgentsEnd) {
     const char* printed;
     FailureKind kind;
   } cases[] = {
-      // dash, bash, csh, fish: the file is missing
+      // dash, bash, csh and fish report that the file is missing.
       {127, "sh: 1: exec: /home/a/.cache/muster/agent-1-x86_64: not found", "", FailureKind::kAgentMissing},
       {127, "bash: line 1: /root/.cache/muster/agent-1-x86_64: No such file or directory", "",
        FailureKind::kAgentMissing},
       {1, "/home/a/.cache/muster/agent-1-x86_64: Command not found.", "", FailureKind::kAgentMissing},
       {127, "fish: Unknown command: /home/a/.cache/muster/agent-1-x86_64", "motd", FailureKind::kAgentMissing},
       {127, "", "", FailureKind::kAgentMissing},
-      // it may not be run
+      // The shell reports that it cannot run the file.
       {126, "bash: line 1: /x/agent-1-x86_64: Permission denied", "", FailureKind::kNoExec},
       {1, "/x/agent-1-x86_64: Permission denied.", "", FailureKind::kNoExec},
       {126, "bash: /x/agent-1-x86_64: cannot execute binary file: Exec format error", "", FailureKind::kWrongArch},
       {1, "agent-1-x86_64: Exec format error. Wrong Architecture.", "", FailureKind::kWrongArch},
-      // something else
+      // Other failures.
       {127, "agent: error while loading shared libraries: libx.so", "", FailureKind::kAgentFailed},
       {1, "muster-agent: cannot make its session directory", "", FailureKind::kAgentFailed},
       {139, "", "", FailureKind::kAgentFailed},

@@ -1,4 +1,4 @@
-// What can be odd on a host, against a real sshd: noisy shells, no SFTP, an agent that cannot be stored or run.
+// Tests odd hosts against a real sshd: noisy shells, no SFTP, and agents that cannot be stored or run.
 #include "launcherd/bootstrap/host_start.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ class HostStartTest : public ::testing::TestWithParam<SshBackend> {
  protected:
   void SetUp() override { ::unsetenv("SSH_AUTH_SOCK"); }
 
-  // False (and skipped) without an sshd.
+  // Returns false, and skips the test, if the machine has no sshd.
   bool has_sshd(const TestSshdOptions& options) {
     sshd_ = std::make_unique<TestSshd>(options);
     if (sshd_->why_not().empty()) return true;
@@ -56,7 +56,7 @@ class HostStartTest : public ::testing::TestWithParam<SshBackend> {
 INSTANTIATE_TEST_SUITE_P(Backends, HostStartTest, ::testing::Values(SshBackend::kLibssh, SshBackend::kSsh),
                          [](const auto& backend) { return backend.param == SshBackend::kSsh ? "Ssh" : "Libssh"; });
 
-// Breaks SFTP as well: its server is started by the same shell.
+// The noise breaks SFTP as well, because the same shell starts the SFTP server.
 TEST_P(HostStartTest, ANoisyShellIsSkipped) {
   if (!has_sshd({.bashrc = "echo 'Welcome to n1!'; printf 'no newline'; echo 'a warning' >&2\n"})) return;
   expect_started(start(), true);
@@ -100,7 +100,7 @@ TEST_P(HostStartTest, AShellThatNeverEnds) {
 }
 
 TEST_P(HostStartTest, NoRoomForTheAgent) {
-  // A limit on file sizes stands for a full disk: head's words differ, the way does not.
+  // A limit on file sizes stands for a full disk. Only the message of head differs.
   if (!has_sshd({.bashrc = "ulimit -f 8\n"})) return;
   const auto agent = start();
   EXPECT_EQ(agent.status().code(), base::Code::kResourceExhausted) << agent.status();
@@ -120,7 +120,7 @@ TEST_P(HostStartTest, AnotherDirectory) {
   const std::string directory = sshd_->directory() + "/scratch/x";
   expect_started(start(directory), true);
   expect_started(start(directory), false);
-  if (::getuid() == 0) {  // a file that someone else put there is not run but replaced
+  if (::getuid() == 0) {  // a file that another user put there is replaced, not run
     ASSERT_EQ(::chown((directory + "/agent-fake-build-x86_64").c_str(), 65534, 65534), 0);
     expect_started(start(directory), true);
   }

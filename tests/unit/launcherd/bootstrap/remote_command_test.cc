@@ -28,7 +28,7 @@ TEST(RemoteCommandTest, NothingInACheckEndsTheQuotesOfTheLoginShell) {
   EXPECT_EQ(std::ranges::count(command, '\''), 2);
   EXPECT_EQ(command.back(), '\'');
   EXPECT_EQ(command.find('\n'), std::string::npos);
-  // csh expands a ! in single quotes unless one of these follows it.
+  // csh expands a ! in single quotes unless one of these characters follows it.
   for (std::size_t at = command.find('!'); at != std::string::npos; at = command.find('!', at + 1)) {
     EXPECT_TRUE(command[at + 1] == ' ' || command[at + 1] == '=') << command.substr(at);
   }

@@ -73,7 +73,7 @@ TestSshd::TestSshd(const TestSshdOptions& options) {
     fail("/usr/sbin/sshd is not installed (openssh-server)");
     return;
   }
-  if (::getuid() == 0) ::mkdir("/run/sshd", 0755);  // sshd as root insists on it; a boot script usually makes it
+  if (::getuid() == 0) ::mkdir("/run/sshd", 0755);  // usually made by a boot script
   if (!make_files(options)) return;
   for (int attempt = 0; attempt < 5 && port_ == 0; ++attempt) {
     if (!listen()) port_ = 0;
@@ -91,7 +91,7 @@ bool TestSshd::make_files(const TestSshdOptions& options) {
   }
   write_file(directory_ / "server/authorized_keys", read_text(key() + ".pub"));
   write_file(home() + "/.bashrc", options.bashrc);
-  // Its own home is that of the password database.
+  // sshd's own home is that of the password database.
   const std::string sftp = directory_ / "server/sftp";
   write_file(sftp, "#!/bin/sh\ncd " + home() + " && exec /usr/lib/openssh/sftp-server\n");
   ::chmod(sftp.c_str(), 0700);
@@ -122,7 +122,7 @@ bool TestSshd::listen() {
   ::posix_spawn_file_actions_destroy(&actions);
   pipe->second.reset();
   if (rc != 0) return false;
-  // Ready when it says so; what it says later is read and dropped, so that it never blocks.
+  // sshd reports when it is ready. Later lines are read and dropped, so that sshd never blocks.
   std::string said;
   char c = 0;
   while (said.find("Server listening") == std::string::npos && ::read(pipe->first.get(), &c, 1) == 1) said += c;
@@ -154,7 +154,7 @@ BootstrapOptions TestSshd::options(SshBackend backend) const {
   options.identity_file = key();
   options.agent_path = fake_agent_path();
   options.agent_id = "fake-build";
-  options.start_timeout = std::chrono::seconds(60);  // a busy machine proves nothing
+  options.start_timeout = std::chrono::seconds(60);  // long, because a busy machine is no failure
   return options;
 }
 

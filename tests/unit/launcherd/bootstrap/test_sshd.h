@@ -1,5 +1,5 @@
-// A real sshd on 127.0.0.1, run as the current user with keys, home and configuration of its own in a temporary
-// directory, and a client side (SshSurroundings) that knows nothing of the machine's own ssh files.
+// A real sshd on 127.0.0.1. It runs as the current user, with its own keys, home and configuration in a temporary
+// directory. Its client side (SshSurroundings) ignores the machine's own ssh files.
 //
 //   TestSshd sshd({.extra_config = "MaxSessions 1"});
 //   if (!sshd.why_not().empty()) GTEST_SKIP() << sshd.why_not();
@@ -18,9 +18,9 @@
 namespace muster::launcherd {
 
 struct TestSshdOptions {
-  std::string extra_config = {};  // goes first: sshd takes the first value
-  std::string subsystem = {};     // instead of a sftp-server that starts in home()
-  std::string bashrc = {};        // of home()
+  std::string extra_config = {};  // precedes all other lines, because sshd takes the first value
+  std::string subsystem = {};     // replaces the sftp-server that starts in home()
+  std::string bashrc = {};        // content of .bashrc in home()
 };
 
 class TestSshd {
@@ -30,10 +30,10 @@ class TestSshd {
   TestSshd(const TestSshd&) = delete;
   TestSshd& operator=(const TestSshd&) = delete;
 
-  const std::string& why_not() const { return why_not_; }  // empty: it runs
+  const std::string& why_not() const { return why_not_; }  // why sshd does not run; empty if it runs
   int port() const { return port_; }
   const std::string& directory() const { return directory_.path(); }
-  std::string home() const { return directory_ / "home"; }  // $HOME of what it starts
+  std::string home() const { return directory_ / "home"; }  // $HOME of the programs that sshd starts
   std::string cached_agent() const { return home() + "/.cache/muster/agent-fake-build-x86_64"; }
   std::string known_hosts() const { return directory_ / "client/known_hosts"; }
   std::string client_config() const { return directory_ / "client/config"; }
@@ -57,19 +57,19 @@ class TestSshd {
 
 std::string fake_agent_path();
 
-// start() and run(), waited for.
+// Call start() or run() and wait for the result.
 base::Result<StartedAgent> start_agent(Bootstrap& bootstrap, const BootstrapTarget& target, std::string join = {});
 base::Result<CommandResult> run_agent(Bootstrap& bootstrap, const BootstrapTarget& target,
                                       std::vector<std::string> args);
 
-// What the fake agent says first, and that it echoes `text`.
+// Expects the fake agent's first line, and that the agent echoes `text`.
 void expect_echo(const StartedAgent& agent, const std::string& text);
 std::string read_up_to(int fd, std::size_t size);
 
 void write_file(const std::string& path, const std::string& content);
 std::string read_text(const std::string& path);
 
-// Open descriptors and children of this process: of which a test must leave no more than it found.
+// Counts open descriptors and children of this process. A test must leave no more than it found.
 struct OwnResources {
   std::size_t fds = 0;
   std::size_t children = 0;

@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Of as many cores as GPUs.
+// Returns a host with as many cores as GPUs.
 model::NodeShape host_of(const std::vector<std::string>& uuids) {
   model::NodeShape node;
   for (int i = 0; i < static_cast<int>(uuids.size()); ++i) {
@@ -102,7 +102,7 @@ TEST_F(SettleShares, AJobThatWasPlacedWithoutOneHasItsShareOfWhatIsFree) {
   EXPECT_EQ(use("n1").devices().size(), 2u);
 }
 
-// As a launcherd did that knew of no shares: its ranks are bound to all of the host.
+// An earlier launcherd knew no shares, so it bound the job's ranks to the whole host.
 TEST_F(SettleShares, RanksThatRunWithoutOneAreCountedWithWhatTheyHave) {
   const auto settled =
       settle_shares(need(2), ranks_on({"n1", "n2"}), {{.name = "n1", .shape = node_, .was_told = true}},
@@ -135,7 +135,7 @@ TEST_F(SettleShares, AShareThatIsNotThereAnyMoreIsDecidedAnewBeforeTheLaunch) {
   ASSERT_TRUE(settled.ok()) << settled.status();
   EXPECT_THAT(settled->at(0).share->devices, ElementsAre("GPU-0"));
   EXPECT_FALSE(use("n1").devices().contains("GPU-old"));
-  // Ranks that run have it, whatever the host says now.
+  // Running ranks keep their share, whatever the host reports now.
   EXPECT_TRUE(settle_shares(need(1), placement, {{.name = "n1", .shape = node_, .was_told = true}},
                             Settling::kBeforeLaunch, table_)
                   ->empty());
@@ -154,7 +154,7 @@ TEST_F(SettleShares, AShareThatCannotBeReplacedIsAnErrorAndStays) {
   EXPECT_TRUE(use("n2").shares().empty()) << "what was decided before it is given back";
 }
 
-// On what a job was started before it was known, others are by another name.
+// The job started on n2 before its identity was known. Other jobs use the same host by another name.
 TEST_F(SettleShares, WhatOthersHaveMayBeWaitedFor) {
   table_.learn("n2", node_, "n1");
   table_.acquire_share("n1", {.cpus = {0, 1}, .devices = {"GPU-0", "GPU-1"}});
@@ -186,8 +186,8 @@ TEST_F(SettleShares, AHostThatIsNotInTheListAnyMoreHasNoShares) {
   EXPECT_FALSE(without->front().share);
 }
 
-// --bind-to list: who names cores has them, whoever else does; on a host that was not known when the job was placed,
-// too.
+// --bind-to list: named cores are granted even if another job uses them, also on a host that was unknown at the job's
+// placement.
 TEST_F(SettleShares, CoresThatAreNamedAreHadOnAHostThatWasNotKnown) {
   table_.acquire_share("n1", {.cpus = {0, 1}});
   const JobNeed named = need(1, {.bind_to = model::BindTo::kList, .cpu_lists = {{1}}});

@@ -53,7 +53,7 @@ TEST_F(DialledHostsTest, AHostThatComesIsInTheListUntilItHasLeft) {
   const auto hosts = load({{.name = "n1", .slots = 2}});
   hosts->join("n7", 4);
   EXPECT_THAT(lists, ElementsAre("n1:2 n7:4 "));
-  hosts->join("n7", 4);  // again, after its agent has ended
+  hosts->join("n7", 4);  // again, after the agent has ended
   EXPECT_EQ(lists.size(), 1u);
   hosts->join("n7", 3);
   EXPECT_EQ(lists.back(), "n1:2 n7:3 ");
@@ -73,7 +73,7 @@ TEST_F(DialledHostsTest, AHostWhoseAgentRunsStays) {
   loop.run();
   EXPECT_THAT(asked, ElementsAre("n7"));
   EXPECT_EQ(shown(hosts->hosts()), "n7:4 ");
-  here.clear();  // and is looked at again when it is told to
+  here.clear();  // and is checked again when recheck_later() is called
   hosts->recheck_later("n7");
   loop.run();
   EXPECT_EQ(shown(hosts->hosts()), "");
@@ -99,7 +99,7 @@ TEST_F(DialledHostsTest, TheNextLauncherdKnowsThem) {
   EXPECT_EQ(shown(after->hosts()), "n7:1 fd00::7:2 ") << "what the list says of a host counts";
   EXPECT_THAT(after->names(), ElementsAre("fd00::7", "n7"));
   lists.clear();
-  loop.run();  // neither comes back
+  loop.run();  // neither host comes back
   EXPECT_EQ(lists.size(), 1u);
 }
 

@@ -39,7 +39,7 @@ class HeldSubmissionsTest : public ::testing::Test {
 TEST_F(HeldSubmissionsTest, WhatDependsOnACountWaitsForIt) {
   HeldSubmissions held = this->held(1h);
   add(held, 4);
-  EXPECT_EQ(admitted_, std::vector<int>{4});  // fits as it is known
+  EXPECT_EQ(admitted_, std::vector<int>{4});  // fits on the slots that are known
   add(held, 5);
   add(held, 9);
   EXPECT_EQ(held.size(), 2u);
@@ -48,7 +48,7 @@ TEST_F(HeldSubmissionsTest, WhatDependsOnACountWaitsForIt) {
   EXPECT_EQ(admitted_, (std::vector<int>{4, 5}));
   hosts_.set_gpus("n3", 2);
   held.recheck();
-  EXPECT_EQ(admitted_, (std::vector<int>{4, 5, 9}));  // it will be refused, by what is known now
+  EXPECT_EQ(admitted_, (std::vector<int>{4, 5, 9}));  // the manager refuses it by the slots that are known now
   EXPECT_EQ(held.size(), 0u);
 }
 

@@ -55,7 +55,7 @@ TEST(HostTable, KeepsWhatJobsHaveOfAHostAlsoOverAnotherList) {
 
 TEST(HostTable, NamesOfOneHostAreOneForWhatJobsHave) {
   HostTable table({{.name = "n1", .slots = 2}, {.name = "alias", .slots = 3}, {.name = "n2", .slots = 2}});
-  model::Placement early = ranks_on("alias", 1);  // before it was known what that is
+  model::Placement early = ranks_on("alias", 1);  // placed before the names were known to be one host
   early.hosts[0].share = model::HostShare{.cpus = {0}, .devices = {"GPU-0"}};
   table.acquire(early);
   model::NodeShape shape;
@@ -114,25 +114,25 @@ SlotSource source(const HostTable& table, const std::string& name) {
 TEST(HostTable, HostsWithoutSlotsHaveAsManyAsGpus) {
   HostTable table({{.name = "n1", .slots = 2}, {.name = "n2"}, {.name = "n3"}, {.name = "n3"}});
   EXPECT_EQ(source(table, "n1"), SlotSource::kList);
-  EXPECT_EQ(source(table, "n3"), SlotSource::kList);  // as a scheduler's file says slots
+  EXPECT_EQ(source(table, "n3"), SlotSource::kList);  // repeated entries, as in a scheduler's file, give slots
   EXPECT_EQ((*table.find("n3"))->slots, 2);
   ASSERT_EQ(table.awaited().size(), 1u);
   EXPECT_EQ(table.awaited().front().name, "n2");
-  EXPECT_EQ(free_on(table, "n2"), 0);  // no job starts on it until then
+  EXPECT_EQ(free_on(table, "n2"), 0);  // no job starts there before its GPUs are known
   EXPECT_TRUE(table.set_gpus("n2", 4));
   EXPECT_EQ(free_on(table, "n2"), 4);
   EXPECT_EQ((*table.find("n2"))->host.slots, 4);
   EXPECT_EQ(table.count_awaited(), 0);
   EXPECT_EQ(table.message("n2")->slots(), 4);
-  EXPECT_FALSE(table.set_gpus("n2", 4));  // nothing new
-  EXPECT_FALSE(table.set_gpus("n1", 8));  // the list says it
+  EXPECT_FALSE(table.set_gpus("n2", 4));  // no change
+  EXPECT_FALSE(table.set_gpus("n1", 8));  // the list gives the slots
   EXPECT_FALSE(table.set_gpus("n9", 8));
   EXPECT_EQ(table.total_slots(), 8);
 }
 
 TEST(HostTable, AHostWithoutGpusHasOneSlot) {
   HostTable table({{.name = "n1"}});
-  EXPECT_TRUE(table.set_gpus("n1", 0));  // it takes jobs now
+  EXPECT_TRUE(table.set_gpus("n1", 0));  // the host accepts jobs now
   EXPECT_EQ(free_on(table, "n1"), 1);
 }
 
@@ -155,7 +155,7 @@ TEST(HostTable, AHostThatCannotBeAskedCountsAsOneSlot) {
   EXPECT_EQ(free_on(table, "n1"), 0);
   table.set_down("n1", false);
   EXPECT_EQ(free_on(table, "n1"), 1);
-  EXPECT_TRUE(table.set_gpus("n1", 2));  // later than others
+  EXPECT_TRUE(table.set_gpus("n1", 2));  // its agent comes later than others
   EXPECT_EQ(free_on(table, "n1"), 2);
 }
 
@@ -165,7 +165,7 @@ TEST(HostTable, AnotherListKeepsWhatIsUsedAndDrained) {
   table.acquire(running);
   table.apply(*table.drained("n2", "fan", {}));
   table.replace({{.name = "n1", .slots = 2}});
-  EXPECT_EQ(free_on(table, "n1"), 0);  // more is used than there is now
+  EXPECT_EQ(free_on(table, "n1"), 0);  // jobs use more slots than the host has now
   table.replace({{.name = "n2", .slots = 4}, {.name = "n1", .slots = 8}});
   EXPECT_EQ(free_on(table, "n1"), 5);
   EXPECT_EQ(free_on(table, "n2"), 0);

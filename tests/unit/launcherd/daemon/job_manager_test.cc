@@ -1,5 +1,5 @@
-// The manager with a real store, and hosts on which no agent can be started: what is decided before ranks run. Jobs
-// that run are in tests/daemon.
+// Tests JobManager with a real store, and hosts on which no agent can be started: the decisions before ranks run.
+// tests/daemon tests running jobs.
 #include "launcherd/daemon/job_manager.h"
 
 #include <sys/socket.h>
@@ -45,7 +45,7 @@ std::vector<model::HostSpec> large_hosts() {
   return hosts;
 }
 
-// No host can be reached, but where agents are played.
+// Reaches no host, except through fake agents.
 class NoBootstrap final : public Bootstrap {
  public:
   void start(const BootstrapTarget& target, JoinSource source,
@@ -64,7 +64,7 @@ class NoBootstrap final : public Bootstrap {
   std::function<StartedAgent(const std::string& join)> play;
 };
 
-// Comes up, on a host of two cores, and does nothing of what it is told.
+// Reports a host of two cores, and ignores all other messages.
 class PlayedAgent {
  public:
   StartedAgent start(base::Loop& loop, const std::string& source) {
@@ -155,7 +155,7 @@ class JobManagerTest : public ::testing::Test {
     if (!answer) run_until(done_ + 1);
     return *answer;
   }
-  // Nothing starts any more.
+  // Drains all hosts, so that no further job starts.
   void drain_all() {
     for (const char* const name : {"n1", "n2"}) {
       manager_->drain(name, "test", [this](const base::Result<v1::LauncherHost>& host) {
@@ -190,7 +190,7 @@ class JobManagerTest : public ::testing::Test {
   int done_ = 0;
 };
 
-// Hosts without slots are asked for their GPUs; here, none can be.
+// The manager asks hosts without slots for their GPUs. Here it can ask none.
 TEST_F(JobManagerTest, HostsThatCannotBeAskedAreNamedAndCountAsOneSlot) {
   end();
   hosts_ = {{.name = "n1"}, {.name = "n2"}, {.name = "n3", .slots = 2}};
@@ -198,7 +198,7 @@ TEST_F(JobManagerTest, HostsThatCannotBeAskedAreNamedAndCountAsOneSlot) {
   begin();
   EXPECT_THAT(manager_->host_message("n1")->problem(), HasSubstr("launcherd is asking it for its GPUs"));
   EXPECT_EQ(manager_->host_message("n3")->problem(), "");
-  // Answered when both have been asked.
+  // The reply comes when both hosts have been asked.
   const auto refused = submit(request_of(5));
   EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
   EXPECT_THAT(refused.status().message(), HasSubstr("n1..n3 together have 4"));
@@ -212,7 +212,7 @@ TEST_F(JobManagerTest, HostsThatCannotBeAskedAreNamedAndCountAsOneSlot) {
             "host n1: cannot be reached; it counts as one slot because its GPUs are unknown");
   EXPECT_EQ(manager_->host_message("n1")->slots(), 1);
   EXPECT_EQ(manager_->hosts().total_slots(), 4);
-  manager_->replace_hosts({{.name = "n1"}, {.name = "n2", .slots = 4}});  // it is down still
+  manager_->replace_hosts({{.name = "n1"}, {.name = "n2", .slots = 4}});  // n1 is still down
   EXPECT_EQ(manager_->hosts().slots()[0].source, SlotSource::kUnknown);
   EXPECT_EQ(manager_->hosts().slots()[0].free(), 0);
   EXPECT_EQ(manager_->hosts().slots()[1].free(), 0);
@@ -221,7 +221,7 @@ TEST_F(JobManagerTest, HostsThatCannotBeAskedAreNamedAndCountAsOneSlot) {
 TEST_F(JobManagerTest, WhoLeavesAnswersSubmissionsThatWaitForACount) {
   end();
   hosts_ = {{.name = "n1"}};
-  begin();  // without changes: never counted
+  begin();  // begin() without changes: the GPUs were never counted
   std::optional<base::Status> refused;
   manager_->submit(request_of(4), [&](const base::Result<v1::SubmitResponse>& reply) { refused = reply.status(); });
   EXPECT_FALSE(refused.has_value());
@@ -261,7 +261,7 @@ TEST_F(JobManagerTest, WhatCanNeverRunIsRefused) {
   EXPECT_THAT(refused.status().message(), HasSubstr("n1 and n2 together have 4"));
 }
 
-// Where its ranks run is stored in one piece.
+// The store keeps the placement of a job in one piece.
 TEST_F(JobManagerTest, MoreRanksThanCanBeStoredAreRefused) {
   manager_->replace_hosts(large_hosts());
   const auto refused = submit(request_of(kTooManyRanks));
@@ -308,7 +308,7 @@ TEST_F(JobManagerTest, AStartThatCannotBeStoredEndsTheJob) {
   v1::StoredSpec spec;
   *spec.mutable_request() = request_of(kTooManyRanks);
   spec.set_size(kTooManyRanks);
-  NewJob job = testing_store::new_job("aaaaaaaa");  // of a launcherd that let it in
+  NewJob job = testing_store::new_job("aaaaaaaa");  // an earlier launcherd accepted it
   job.spec = spec.SerializeAsString();
   job.environment.clear();
   EXPECT_TRUE(rig_->append({job}).ok());
@@ -319,16 +319,16 @@ TEST_F(JobManagerTest, AStartThatCannotBeStoredEndsTheJob) {
   EXPECT_FALSE(manager_->is_open(testing_store::job_id("aaaaaaaa")));
   end();
   EXPECT_EQ(stored("aaaaaaaa").state, model::JobState::kFailed);
-  EXPECT_THAT(stored("aaaaaaaa").reason, HasSubstr("at most"));
+  EXPECT_THAT(stored("aaaaaaaa").reason, HasSubstr("more than the limit"));
 }
 
 TEST_F(JobManagerTest, AJobThatCannotStartFailsAndGivesItsSlotsBack) {
   const auto answer = submit(request_of(4));
   ASSERT_TRUE(answer.ok()) << answer.status();
   run_until(done_ + 1);
-  const auto again = submit(request_of(4));  // only after its end is this one started
+  const auto again = submit(request_of(4));  // it starts only after the end of the first job
   run_until(done_ + 1);
-  end();  // writes what is on its way
+  end();  // also writes pending changes
   EXPECT_EQ(stored(answer->job_id()).state, model::JobState::kFailed);
   EXPECT_EQ(stored(answer->job_id()).exit_code, 125);
   EXPECT_THAT(stored(answer->job_id()).reason, HasSubstr("cannot be reached"));
@@ -344,7 +344,7 @@ TEST_F(JobManagerTest, TheNextManagerKnowsWhatWaitsAndWhatIsDrained) {
   begin();
   EXPECT_TRUE(manager_->is_open(testing_store::job_id(waits->job_id())));
   EXPECT_THAT(reason(waits->job_id()), HasSubstr("drained"));
-  run_until(done_ + 1);  // the other one is given up
+  run_until(done_ + 1);  // the manager cannot resume the other job
   EXPECT_EQ(stored(runs->job_id()).state, model::JobState::kLost);
   EXPECT_EQ(stored(waits->job_id()).state, model::JobState::kQueued);
 }
@@ -366,11 +366,11 @@ TEST_F(JobManagerTest, TheNextManagerKnowsWhatRunningJobsHaveOfTheirHosts) {
   EXPECT_EQ(host.used, 1);
   EXPECT_TRUE(host.use.devices().contains("GPU-a"));
   EXPECT_EQ(host.use.cpus(), (std::vector<int>{0, 1}));
-  run_until(done_ + 1);  // no agent holds it
+  run_until(done_ + 1);  // no agent holds the job
   EXPECT_TRUE(manager_->hosts().slots()[0].use.devices().empty());
 }
 
-// What GPUs its hosts have must be known before it is started.
+// The job starts only when the GPUs of its hosts are known.
 TEST_F(JobManagerTest, TheAgentsOfItsHostsAreStartedForAJobThatAsksForGpus) {
   has_changes_ = true;
   v1::SubmitRequest request = request_of(1);
@@ -389,7 +389,7 @@ TEST_F(JobManagerTest, TheAgentsOfItsHostsAreStartedForAJobThatAsksForGpus) {
   EXPECT_THAT(reason(answer->job_id()), HasSubstr("n2 cannot be reached"));
 }
 
-// Of a launcherd that knew of no shares.
+// The job comes from a launcherd that knew no shares.
 TEST_F(JobManagerTest, NobodyComesToAJobOfWhichNobodyKnowsWhatItHas) {
   drain_all();
   const auto runs = submit(request_of(1));
@@ -414,7 +414,7 @@ TEST_F(JobManagerTest, NobodyComesToAJobOfWhichNobodyKnowsWhatItHas) {
   EXPECT_EQ(reason(waits->job_id()), "waits until n1 reports its cores and GPUs: another job is starting there");
 }
 
-// It may have been written by another launcherd than this one.
+// Another launcherd may have written it.
 TEST_F(JobManagerTest, AWaitingJobThatIsNotUnderstoodKeepsNobodyFromStarting) {
   drain_all();
   const auto good = submit(request_of(1));
@@ -444,7 +444,7 @@ TEST_F(JobManagerTest, AWaitingJobThatIsNotUnderstoodKeepsNobodyFromStarting) {
   EXPECT_EQ(list->jobs_size(), 3);
 }
 
-// The agent's Hello comes between the job's end and what the manager makes of it.
+// The agent's Hello arrives after the job's end, but before the manager handles that end.
 TEST_F(JobManagerTest, NothingIsStoredOfAJobAfterItsEnd) {
   PlayedAgent agent;
   bootstrap_.play = [&](const std::string& join) { return agent.start(rig_->loop(), join); };
@@ -459,7 +459,7 @@ TEST_F(JobManagerTest, NothingIsStoredOfAJobAfterItsEnd) {
                  [](const base::Status& status) { EXPECT_TRUE(status.ok()) << status; });
   manager_->agent_changed("n1");
   run_until(done_ + 1);
-  drain_all();  // by then all that was recorded before is stored, or was refused
+  drain_all();  // by then everything recorded before is stored or refused
   EXPECT_THAT(lines_, ::testing::Not(::testing::Contains(HasSubstr("could not be stored"))));
   EXPECT_EQ(stored(answer->job_id()).state, model::JobState::kKilled);
 }

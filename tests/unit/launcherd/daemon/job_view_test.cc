@@ -1,4 +1,4 @@
-// Jobs and their ranks in pages, from a real store.
+// Tests pages of jobs and their ranks, from a real store.
 #include "launcherd/daemon/job_view.h"
 
 #include <set>
@@ -14,7 +14,7 @@ using testing_store::job_id;
 using testing_store::new_job;
 
 constexpr int kJobs = 20;
-constexpr std::size_t kDefaultOfGrpc = std::size_t{4} << 20;  // for a message that is received
+constexpr std::size_t kDefaultOfGrpc = std::size_t{4} << 20;  // gRPC's limit for a received message
 
 class JobViewTest : public ::testing::Test {
  protected:
@@ -56,7 +56,7 @@ TEST_F(JobViewTest, APageOfJobsWithLongCommandsIsShort) {
   EXPECT_EQ(pages, kJobs / 2);
 }
 
-// As stores of older launcherds have them: with details of any length.
+// Stores of older launcherds hold details of any length.
 TEST_F(JobViewTest, APageOfRanksWithLongDetailsIsShort) {
   constexpr int kRanks = 8'000;
   add("aaaaaaaa", "true", kRanks);

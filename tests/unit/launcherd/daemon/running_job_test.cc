@@ -1,4 +1,4 @@
-// How the end of a job comes into a real store. Jobs that run are in tests/daemon.
+// Tests how the end of a job is stored. tests/daemon tests running jobs.
 #include "launcherd/daemon/running_job.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ using testing_store::StoreRig;
 
 constexpr const char* kJob = "aaaaaaaa";
 
-// As when a program is not found in a long PATH.
+// The end of a job whose program no rank finds, after a search of a long PATH.
 model::JobEnded end_of_many_ranks() {
   model::JobEnded ended;
   ended.job_id = kJob;
@@ -60,7 +60,7 @@ TEST(EndOfJob, IsStoredHoweverLongItsReportIs) {
   EXPECT_EQ(events.back().job_ended().exit_code(), 127);
 }
 
-// No agent and no store: what is handed to the owner.
+// Needs no agent and no store. Collects what the job sends to its owner.
 class StoppedJob : public ::testing::Test {
  protected:
   StoppedJob() { surroundings_.clock = &clock_; }
@@ -68,7 +68,7 @@ class StoppedJob : public ::testing::Test {
     return {.record = [this](const Batch& batch) { changes_.insert(changes_.end(), batch.begin(), batch.end()); },
             .on_ended = [] {}};
   }
-  // Of each that was recorded.
+  // Returns every recorded recovery.
   std::vector<Recovery> recoveries() const {
     std::vector<Recovery> all;
     for (const Change& change : changes_) {
@@ -95,7 +95,7 @@ TEST_F(StoppedJob, TheSecondStopIsStoredToo) {
   }
 }
 
-// What the store has of a job that is starting is why it starts.
+// The stored reason of a starting job is the reason of its start, not of its stop.
 TEST_F(StoppedJob, TheNextLauncherdKnowsWhyItWasStopped) {
   ResumedJob resumed{.job = {.id = job_id(kJob)}, .recovery = {}, .ranks = {}};
   resumed.job.state = model::JobState::kStarting;

@@ -1,4 +1,4 @@
-// Watchers of jobs in a real store, with a transport that takes what it is given when the test says so.
+// Tests watchers of jobs in a real store. Their transport writes data only when the test allows it.
 #include "launcherd/daemon/watch_streams.h"
 
 #include <numeric>
@@ -30,7 +30,7 @@ NewEvent last_event() {
   return ended;
 }
 
-// One who watches; what is sent is taken only when take() is called.
+// A client that watches. The transport writes its data only in take().
 struct Watcher {
   std::vector<std::uint64_t> seen;
   std::optional<base::Status> end;
@@ -60,7 +60,7 @@ class WatchStreamsTest : public ::testing::Test {
     for (int i = 0; i < count; ++i) batch.push_back(event("e"));
     EXPECT_TRUE(rig_.append(std::move(batch)).ok());
   }
-  // Runs the loop until the watcher has got a page or its end.
+  // Runs the loop until the watcher has received a page or its end.
   void wait() { ASSERT_TRUE(rig_.run_until(++waits_ + appended())); }
   int appended() const { return appends_; }
 
@@ -78,7 +78,7 @@ TEST_F(WatchStreamsTest, WhoDoesNotReadIsSentOnePage) {
   const Gone gone = streams_.watch(job_id(kJob), 0, watcher.replies(rig_));
   wait();
   EXPECT_EQ(watcher.seen, numbers(1, 256));
-  streams_.changed(job_id(kJob));  // also when there is news
+  streams_.changed(job_id(kJob));  // also if the job has new events
   EXPECT_TRUE(rig_.read<StoredJob>([](StoreReader& reader) { return reader.job(job_id(kJob)); }).ok());
   ++appends_;
   EXPECT_EQ(watcher.seen.size(), 256u);
@@ -143,7 +143,7 @@ TEST_F(WatchStreamsTest, WhoHasGoneIsSentNothing) {
   gone();
   EXPECT_TRUE(rig_.read<StoredJob>([](StoreReader& reader) { return reader.job(job_id(kJob)); }).ok());
   EXPECT_TRUE(watcher.seen.empty());
-  gone();  // again does nothing
+  gone();  // a second call has no effect
   streams_.changed(job_id(kJob));
 }
 

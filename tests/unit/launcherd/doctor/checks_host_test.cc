@@ -78,7 +78,7 @@ TEST(CheckSpace, Room) {
   EXPECT_EQ(check_space(space("session", 100 * kMiB)).state, CheckState::kWarn);
   EXPECT_THAT(check_space(space("session", 100 * kMiB)).advice, HasSubstr("MUSTER_TMPDIR"));
   EXPECT_EQ(check_space(space("session", 0)).state, CheckState::kFail);
-  EXPECT_EQ(check_space(space("home", 0)).state, CheckState::kWarn);  // the agent is there already
+  EXPECT_EQ(check_space(space("home", 0)).state, CheckState::kWarn);  // the agent is stored there already
   EXPECT_EQ(check_space(space("home", 40 * kMiB)).state, CheckState::kOk);
   EXPECT_EQ(check_space(space("shm", 64 * kMiB)).name, "/dev/shm");
   EXPECT_EQ(check_space(space("shm", 64 * kMiB)).state, CheckState::kWarn);

@@ -100,7 +100,7 @@ void add_untold(v1::HostFacts& facts, v1::GpuVendor vendor, int index, bool own_
   gpu.set_own_only(own_only);
 }
 
-// The kernel shows who uses Intel's to their users and to root.
+// The kernel shows the users of Intel's GPUs only to themselves and to root.
 TEST(CheckGpuMemory, OfIntelsTheOwnOnly) {
   v1::HostFacts facts;
   facts.mutable_hello()->add_gpus()->set_vendor(v1::GPU_VENDOR_INTEL);

@@ -41,7 +41,7 @@ struct SshRow {
   const char* advice;
 };
 
-// Every class has its word, what happened, and what to do; a host's own words stay out of the advice.
+// Each kind of failure has its words, a cause and an advice. Text from the host never appears in the advice.
 TEST(CheckSsh, EachClassOfFailure) {
   const std::vector<SshRow> rows = {
       {{.kind = FailureKind::kRefused, .address = "10.0.0.2 port 22"},

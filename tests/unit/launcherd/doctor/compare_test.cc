@@ -66,7 +66,7 @@ TEST(Compare, ClocksMoreThanASecondApart) {
   early.clock = ClockSample{.offset = -700ms, .uncertainty = 1ms};
   late.clock = ClockSample{.offset = 700ms, .uncertainty = 1ms};
   EXPECT_THAT(names(compare_hosts({early, late})), ElementsAre("clock"));
-  late.clock->uncertainty = 500ms;  // it may be nearer
+  late.clock->uncertainty = 500ms;  // the clocks may be closer than measured
   EXPECT_THAT(compare_hosts({early, late}), IsEmpty());
 }
 

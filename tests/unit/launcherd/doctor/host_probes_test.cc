@@ -1,4 +1,4 @@
-// The conversation with several hosts, played by threads that answer as agents do.
+// Tests the conversation with several hosts. Threads stand for the agents and answer like them.
 #include "launcherd/doctor/host_probes.h"
 
 #include <sys/socket.h>
@@ -22,9 +22,9 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using namespace std::chrono_literals;
 
-// How one host behaves.
+// Says how one host behaves.
 struct FakeHost {
-  std::optional<FailureKind> fails{};  // to start
+  std::optional<FailureKind> fails{};  // set if the host does not start
   bool ends_before_facts = false;
   std::chrono::seconds clock_offset{0};
   std::string reach_failure{};

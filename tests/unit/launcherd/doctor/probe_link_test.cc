@@ -84,7 +84,7 @@ TEST_F(ProbeLinkTest, AnAnswerInPieces) {
   EXPECT_EQ((*answer_)->clock().wall_ns(), 1'000'000);
 }
 
-// With the environment of the asker, which may be longer than a socket's buffer.
+// The command holds the environment of its sender, which may exceed a socket's buffer.
 TEST_F(ProbeLinkTest, ALongCommandIsSentInPieces) {
   ask_with_variable_of(900'000);
   v1::ProbeCommand asked;
@@ -104,7 +104,7 @@ TEST_F(ProbeLinkTest, ACommandThatIsTooLongIsAnError) {
   ASSERT_TRUE(answer_ && !answer_->ok());
   EXPECT_EQ(answer_->status().code(), base::Code::kResourceExhausted);
   EXPECT_NE(answer_->status().message().find("--env-none"), std::string::npos);
-  ask();  // the link is as it was
+  ask();  // the link still works
   v1::ProbeCommand asked;
   ASSERT_TRUE(*proto::read_message_blocking(agent_.get(), asked));
   say(reading(5));

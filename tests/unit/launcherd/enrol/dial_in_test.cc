@@ -1,4 +1,4 @@
-// Agents that come to a launcherd by themselves: real TLS connections on loopback, by the join file that it has made.
+// Tests agents that connect to a launcherd by themselves: real TLS connections on loopback, with launcherd's join file.
 #include "launcherd/enrol/dial_in.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ base::MonotonicTime soon() {
   return std::chrono::steady_clock::now() + std::chrono::seconds(20);
 }
 
-// What happened, one word a line, in order; any thread.
+// Records events in their order, one word a line. Any thread may use it.
 class Events {
  public:
   void add(const std::string& event) {
@@ -78,7 +78,7 @@ class DialInTest : public ::testing::Test {
     return file.ok() ? *file : proto::JoinFile();
   }
 
-  // The connection of an agent that has been taken, or not.
+  // Returns the connection of an agent after its reply. `is_taken` is the expected reply.
   base::TlsStream come(const std::string& host, int slots, bool is_taken = true) const {
     const proto::JoinFile file = join_file();
     auto context = base::TlsContext::client({file.identity, file.token});
@@ -111,7 +111,7 @@ class DialInTest : public ::testing::Test {
   std::unique_ptr<Bootstrap> bootstrap;
 };
 
-// Its writer knows the token, and could bring in a host of his own.
+// A user who wrote the file knows the token, and could add his own host.
 TEST_F(DialInTest, AJoinFileThatOthersCouldHaveWrittenIsRefused) {
   open();
   const std::string path = directory / "join";
@@ -181,7 +181,7 @@ TEST_F(DialInTest, AStartThatIsCancelledEnds) {
 TEST_F(DialInTest, WhatEnrolsAndIsNoAgentIsNotStarted) {
   open();
   { const base::TlsStream silent = come("n7", 1); }
-  // Its stream may be taken before its end is seen.
+  // A caller may take the stream before the server notices that the agent has ended.
   base::TlsStream other = come("n8", 1);
   const std::string marker = fmt::format("{}ffff\n", kAgentMarker);
   ASSERT_TRUE(other.write_all_blocking(marker.data(), marker.size(), soon(), -1).ok());
@@ -231,7 +231,7 @@ TEST(DialledAgents, AnotherProgramDoesNotTakeAHostsPlace) {
   ASSERT_TRUE(first.ok());
   const auto other = agents.assign({kBuild, {"n7"}, 2, "b2"}, ends);
   EXPECT_THAT(other.status().message(), HasSubstr("refused a second agent of host n7 from 10.0.0.7"));
-  // The same one again: its old connection was cut without any output.
+  // The same agent connects again, because its old connection was cut without notice.
   const auto second = agents.assign({kBuild, {"n7"}, 3, "a1"}, ends);
   ASSERT_TRUE(second.ok());
   char byte = 0;

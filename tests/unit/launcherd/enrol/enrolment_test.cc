@@ -1,4 +1,4 @@
-// Agents that enrol by the key of a join file, as the launcher sees them: real TLS connections on loopback.
+// Tests the launcher's side of agents that enrol by a join file's key: real TLS connections on loopback.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -42,7 +42,7 @@ std::string read_all(int fd) {
   return text;
 }
 
-// What the server said of strangers, and of those that it sent away.
+// Collects the server's lines about unproven peers and refused agents.
 class Said {
  public:
   void add(const std::string& line) {
@@ -145,7 +145,7 @@ TEST_F(EnrolmentTest, AProvenAgentIsItsHostsStreamBothWays) {
   std::string back(7, '\0');
   ASSERT_TRUE(agent.read_exactly_blocking(back.data(), 7, soon(), -1).ok());
   EXPECT_EQ(back, "from us");
-  // Its stdin has ended; what it still says arrives.
+  // The agent's stdin has ended, but its output still arrives.
   EXPECT_EQ(agent.read_exactly_blocking(back.data(), 1, soon(), -1).code(), base::Code::kUnavailable);
   ASSERT_TRUE(agent.write_all_blocking("last", 4, soon(), -1).ok());
   agent.close_notify();
@@ -213,10 +213,10 @@ TEST_F(EnrolmentTest, JunkAndSilenceCostNothing) {
   const base::UniqueFd silent = connect_to(server->port());
   const base::UniqueFd junk = connect_to(server->port());
   const std::string text(100'000, 'x');
-  (void)::send(junk.get(), text.data(), text.size(), MSG_NOSIGNAL);  // it may have been cut by then
+  (void)::send(junk.get(), text.data(), text.size(), MSG_NOSIGNAL);  // it may be closed by now
   EXPECT_EQ(read_all(silent.get()), "");
   notes.wait_for("did not prove in time");
-  base::TlsStream mute = stream(token);  // knows the key, and says an impossible size
+  base::TlsStream mute = stream(token);  // has the key, but announces an impossible size
   ASSERT_TRUE(mute.handshake_blocking(soon(), -1).ok());
   ASSERT_TRUE(mute.write_all_blocking("\xff\xff\xff\xff", 4, soon(), -1).ok());
   char byte = 0;
@@ -240,7 +240,7 @@ TEST(MatchHostTest, ByNameThenShortNameThenAddress) {
   const std::vector<std::string> hosts = {"n1.a.site", "n2", "n1.b.site", "10.0.0.7", "X3"};
   const auto peer = *base::IpAddress::parse("10.0.0.7");
   EXPECT_EQ(match_host(hosts, {"n1.b.site", "n1"}, std::nullopt), 2u);
-  EXPECT_EQ(match_host(hosts, {"n1"}, std::nullopt), std::nullopt);  // of two
+  EXPECT_EQ(match_host(hosts, {"n1"}, std::nullopt), std::nullopt);  // nullopt, because two hosts match
   EXPECT_EQ(match_host(hosts, {"n2.any.site"}, std::nullopt), 1u);
   EXPECT_EQ(match_host(hosts, {"x3"}, std::nullopt), 4u);
   EXPECT_EQ(match_host(hosts, {"other", "n2"}, std::nullopt), 1u);

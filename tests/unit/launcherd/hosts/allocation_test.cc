@@ -80,7 +80,7 @@ class FindAllocation : public ::testing::Test {
  protected:
   std::string write(const std::string& content) const { return directory_.write("nodes", content); }
 
-  // "Slurm (SLURM_JOB_NODELIST): n1 n2", "" outside, the message of an error.
+  // Returns "Slurm (SLURM_JOB_NODELIST): n1 n2", "" outside an allocation, or the message of an error.
   std::string find() const {
     const auto found = find_allocation(environment_, no_scheduler);
     if (!found.ok()) return found.status().message();
@@ -96,7 +96,7 @@ TEST_F(FindAllocation, NoneIsNoError) {
   environment_.set("PBS_NODEFILE", "");
   environment_.set("SLURM_JOB_NODELIST", "");
   environment_.set("SLURM_TASKS_PER_NODE", "2");
-  environment_.set("COBALT_PARTNAME", "MIR-00000-73FF7-16384");  // a Blue Gene's block: no hosts
+  environment_.set("COBALT_PARTNAME", "MIR-00000-73FF7-16384");  // a block of a Blue Gene names no hosts
   EXPECT_EQ(find(), "");
 }
 
@@ -111,7 +111,7 @@ TEST_F(FindAllocation, SlurmsGpusAreSlotsUnlessTasksWereAskedFor) {
   environment_.set("SLURM_TASKS_PER_NODE", "1(x2)");
   const auto is_open = [&] { return (*find_allocation(environment_, no_scheduler))->has_uncounted; };
   EXPECT_TRUE(is_open());
-  // What is on this node says nothing of the other one.
+  // The GPUs of this node do not determine those of the other node.
   environment_.set("SLURM_GPUS_ON_NODE", "4");
   EXPECT_EQ(find(), "Slurm (SLURM_JOB_NODELIST): n1 n2");
   EXPECT_TRUE(is_open());
@@ -142,7 +142,7 @@ TEST_F(FindAllocation, WhoseHostsNobodyHasCounted) {
   environment_.set("COBALT_NODEFILE", write("n1\nn2\n"));
   EXPECT_TRUE(is_open());
   environment_.unset("COBALT_NODEFILE");
-  environment_.set("LSB_DJOB_HOSTFILE", write("n1\nn2\n"));  // LSF's slots
+  environment_.set("LSB_DJOB_HOSTFILE", write("n1\nn2\n"));  // here LSF counts the slots
   EXPECT_FALSE(is_open());
   environment_.set("SLURM_JOB_NODELIST", "n[1-2]");
   environment_.set("SLURM_TASKS_PER_NODE", "2,1");
@@ -155,7 +155,7 @@ TEST_F(FindAllocation, PbsByItsFile) {
   EXPECT_EQ(find(), fmt::format("PBS (PBS_NODEFILE {}): n1.site n1.site n2.site n2.site", path));
   const auto found = find_allocation(environment_, no_scheduler);
   ASSERT_TRUE(found.ok() && *found);
-  // A name's repetitions are its slots, and -N counts instead of them.
+  // Repetitions of a name are its slots. -N overrides them.
   EXPECT_EQ(model::place({.hosts = (*found)->hosts})->size, 4);
   const auto placed = model::place({.hosts = (*found)->hosts, .ranks_per_node = 3});
   ASSERT_TRUE(placed.ok()) << placed.status();
@@ -173,7 +173,7 @@ TEST_F(FindAllocation, CobaltByItsFileOrItsNumbers) {
 TEST_F(FindAllocation, LsfByItsFileOrItsList) {
   environment_.set("LSB_MCPU_HOSTS", "n1 2 n2 1 ");
   EXPECT_EQ(find(), "LSF (LSB_MCPU_HOSTS): n1 n1 n2");
-  // Where the batch script runs on a node of its own.
+  // The batch script runs on its own node.
   environment_.set("LSB_MCPU_HOSTS", "batch2 1 a01n02 2 a01n03 2");
   EXPECT_EQ(find(), "LSF (LSB_MCPU_HOSTS): a01n02 a01n02 a01n03 a01n03");
   const std::string path = write("batch5\na01n02\na01n02\n");

@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// "name:slots" of each host, or the error.
+// Returns "name:slots" of each host, or the error.
 std::string discover(const std::string& script, milliseconds limit = std::chrono::seconds(30)) {
   const auto hosts = discover_hosts(script, {.deadline = std::chrono::steady_clock::now() + limit});
   if (!hosts.ok()) return hosts.status().message();
@@ -31,7 +31,7 @@ std::string discover(const std::string& script, milliseconds limit = std::chrono
 
 TEST(Discovery, AHostALineWithSlotsOrWithout) {
   EXPECT_EQ(discover("echo n1:4; echo; echo n2; echo '# down: n3'; echo noise >&2"), "n1:4 n2:-1 ");
-  EXPECT_EQ(discover("echo n1:2; cat"), "n1:2 ");  // whoever reads gets nothing
+  EXPECT_EQ(discover("echo n1:2; cat"), "n1:2 ");  // its stdin is empty
   EXPECT_EQ(discover("echo n1; echo n2; echo n1:3"), "n1:3 n2:-1 ");
 }
 
@@ -62,7 +62,7 @@ TEST(Discovery, NothingIsLeftOfOneThatTakesTooLong) {
   std::ifstream(directory / "pid") >> pid;
   ASSERT_GT(pid, 0);
   const base::UniqueFd sleeper(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (!sleeper.valid()) return;  // reaped by now
+  if (!sleeper.valid()) return;  // already reaped
   pollfd end{sleeper.get(), POLLIN, 0};
   EXPECT_EQ(::poll(&end, 1, 30'000), 1);
 }

@@ -17,7 +17,7 @@ const base::WallTime kNow = base::WallTime(seconds(1'800'000'000));
 
 class AllocationEnd : public ::testing::Test {
  protected:
-  // Seconds from now; "none", or the message of an error.
+  // Returns seconds from now, "none", or the message of an error.
   std::string end() {
     const auto found = allocation_end(
         environment_,

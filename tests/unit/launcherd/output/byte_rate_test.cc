@@ -11,7 +11,7 @@ TEST(ByteRate, OverTheLastTwoSeconds) {
   base::FakeClock clock;
   ByteRate rate;
   EXPECT_EQ(rate.per_second(), 0);
-  rate.sample(1'000, clock.now());  // where it begins says nothing
+  rate.sample(1'000, clock.now());  // the first value of the counter does not matter
   EXPECT_EQ(rate.per_second(), 0);
   clock.advance(500ms);
   rate.sample(9'000, clock.now());
@@ -19,7 +19,7 @@ TEST(ByteRate, OverTheLastTwoSeconds) {
   clock.advance(1'500ms);
   rate.sample(11'000, clock.now());
   EXPECT_EQ(rate.per_second(), 5'000);
-  clock.advance(4s);  // nobody asked for a while
+  clock.advance(4s);  // no sample for a while
   rate.sample(12'000, clock.now());
   EXPECT_EQ(rate.per_second(), 250);
   clock.advance(2s);

@@ -51,7 +51,7 @@ TEST_F(FilterSinkTest, FindsAWordInALineThatComesInPieces) {
   EXPECT_TRUE(sink->write(0, OutputStream::kStderr, "apple\n", 0).ok());
   EXPECT_TRUE(sink->end_rank(1).ok());
   EXPECT_EQ(text_of(logs_ + "/filtered_stdout.log"), "[0]<stdout>:an apple of 0\n[1]<stdout>:apple of 1\n");
-  EXPECT_NE(access((logs_ + "/filtered_stderr.log").c_str(), F_OK), 0);  // it has no words
+  EXPECT_NE(access((logs_ + "/filtered_stderr.log").c_str(), F_OK), 0);  // stderr has no words
 }
 
 TEST_F(FilterSinkTest, CutsALineThatIsTooLong) {
@@ -73,7 +73,7 @@ TEST_F(FilterSinkTest, ReportsAFullDiskOnce) {
 TEST(ErrorFiles, AreWrittenIntoTheRanksFolderAndRemoved) {
   const testing_support::TempDir dir;
   const std::string logs = dir.path() + "/logs";
-  EXPECT_TRUE(remove_error_files(logs, 11).ok());  // there are none
+  EXPECT_TRUE(remove_error_files(logs, 11).ok());  // no such files exist
   ASSERT_TRUE(write_error_file(logs, 3, 11, "{}").ok());
   ASSERT_TRUE(write_error_file(logs, 3, 11, "{\"message\": 1}").ok());
   EXPECT_EQ(text_of(logs + "/rank.03/error.json"), "{\"message\": 1}");

@@ -12,7 +12,7 @@ namespace {
 using base::Code;
 using proto::OutputKind;
 
-// What is called, in its order.
+// Records all calls in their order.
 class NotingSink final : public OutputSink {
  public:
   base::Status write(int rank, proto::OutputStream, std::string_view bytes, std::uint8_t) override {
@@ -53,7 +53,7 @@ class HubFlowsTest : public ::testing::Test {
     flows_.add_job("job", &sink_, std::move(events));
   }
 
-  // Agent 4 with ranks 7 and 8.
+  // Expects agent 4 with ranks 7 and 8.
   HubFlows::Flow* expect(std::uint64_t last_delivered = 0) {
     flows_.expect("job", {.agent = 4, .secret = {}, .ranks = {7, 8}, .last_delivered = last_delivered});
     return flows_.find(flows_.of_agent("job", 4));
@@ -78,7 +78,7 @@ TEST_F(HubFlowsTest, EachFrameIsTakenOnceAndInOrder) {
   ASSERT_NE(flow, nullptr);
   EXPECT_EQ(flows_.of_identity(proto::output_identity("job", 4)), flows_.of_agent("job", 4));
   EXPECT_TRUE(take(flow, 1, OutputKind::kData, 7, "a").ok());
-  EXPECT_TRUE(take(flow, 1, OutputKind::kData, 7, "a").ok());  // again, after a cut
+  EXPECT_TRUE(take(flow, 1, OutputKind::kData, 7, "a").ok());  // the agent sends it again after a cut
   EXPECT_TRUE(take(flow, 2, OutputKind::kData, 8, "b").ok());
   EXPECT_EQ(take(flow, 4, OutputKind::kData, 8, "d").code(), Code::kDataLoss);
   EXPECT_EQ(flow->last_delivered, 2U);
@@ -100,7 +100,7 @@ TEST_F(HubFlowsTest, ACutIsToldAfterWhatHasComeUnlessThatIsAll) {
 
 class HubGapTest : public HubFlowsTest {
  protected:
-  // Of a launcher that has three frames and 10 bytes.
+  // The launcher already has three frames and 10 bytes.
   HubGapTest() {
     flows_.expect("job", {.agent = 4,
                           .secret = {},
@@ -121,16 +121,16 @@ class HubGapTest : public HubFlowsTest {
 TEST_F(HubGapTest, SaysWhatIsLostAndGoesOnBehindIt) {
   EXPECT_TRUE(gap(9, 110).ok());
   EXPECT_EQ(flow_->last_delivered, 9U);
-  EXPECT_TRUE(gap(9, 110).ok());  // again, after a cut
+  EXPECT_TRUE(gap(9, 110).ok());  // sent again after a cut
   EXPECT_TRUE(take(flow_, 10, OutputKind::kData, 7, "abc").ok());
-  EXPECT_TRUE(gap(12, 115).ok());  // of the 115 it has 113
+  EXPECT_TRUE(gap(12, 115).ok());  // 113 of the 115 bytes are accounted for
   EXPECT_EQ(calls(), "lost 100 of n4 write 7 abc lost 2 of n4 ");
   EXPECT_EQ(take(flow_, 14, OutputKind::kData, 7, "d").code(), Code::kDataLoss);
 }
 
 TEST_F(HubGapTest, AGapWithoutBytesIsPassedOver) {
   EXPECT_TRUE(gap(4, 10).ok());
-  EXPECT_TRUE(gap(5, 2).ok());  // that cannot be: nothing is lost
+  EXPECT_TRUE(gap(5, 2).ok());  // impossible, so nothing is lost
   EXPECT_EQ(flow_->last_delivered, 5U);
   EXPECT_EQ(calls(), "");
 }
@@ -152,7 +152,7 @@ TEST_F(HubFlowsTest, TheOwnerHearsOfAnEndAfterTheFlush) {
   EXPECT_TRUE(take(flow, 4, OutputKind::kFinish, 0).ok());
   flows_.settle(true);
   flows_.settle(true);
-  EXPECT_EQ(calls(), "end 8 finish 4 flush ended 8 5 0 complete 4 ");  // complete once
+  EXPECT_EQ(calls(), "end 8 finish 4 flush ended 8 5 0 complete 4 ");  // reports completion once
 }
 
 TEST_F(HubFlowsTest, WhatOnlyWroteIsFlushedWhenNothingMoreComes) {
@@ -185,7 +185,7 @@ TEST_F(HubFlowsTest, AnAgentOfAnotherLaunchersTimeGoesOnBehindItsLastFrame) {
   EXPECT_EQ(calls(), "write 7 new ");
   flows_.expect("job", {.agent = 5, .secret = {}, .ranks = {}, .last_delivered = 3});
   flows_.settle(true);
-  EXPECT_EQ(calls(), "flush complete 5 ");  // the sink had all of it
+  EXPECT_EQ(calls(), "flush complete 5 ");  // the sink had all its output
 }
 
 TEST_F(HubFlowsTest, WhatIsErasedOrUnknownIsNotFound) {

@@ -59,7 +59,7 @@ TEST(JournalFile, APartAsksForMore) {
 TEST(JournalFile, AnyChangedByteOfAHeaderIsSeen) {
   const std::string bytes = encode_journal_record(data_header(), "hello");
   for (std::size_t at = 0; at < bytes.size(); ++at) {
-    if (at >= kJournalHeaderSize && at < kJournalHeaderSize + 5) continue;  // the payload is not checked
+    if (at >= kJournalHeaderSize && at < kJournalHeaderSize + 5) continue;  // the checksum does not cover the payload
     std::string changed = bytes;
     changed[at] = static_cast<char>(changed[at] ^ 0x10);
     const auto parse = parse_journal_record(changed);
@@ -69,7 +69,7 @@ TEST(JournalFile, AnyChangedByteOfAHeaderIsSeen) {
 
 TEST(JournalFile, WhatNobodyWritesIsRefused) {
   JournalHeader header = data_header();
-  header.length = 0;  // Data has at least a byte
+  header.length = 0;  // Data has at least one byte
   auto bytes = encode_journal_header(header);
   EXPECT_FALSE(parse_journal_record({bytes.data(), bytes.size()}).ok());
   header.length = static_cast<std::uint32_t>(proto::kMaxOutputPayload) + 1;
@@ -82,7 +82,7 @@ TEST(JournalFile, WhatNobodyWritesIsRefused) {
   header.flags = 4;
   EXPECT_FALSE(parse_journal_record(encode_journal_record(header, "x")).ok());
   header = data_header();
-  header.kind = JournalKind::kEndRank;  // has flags
+  header.kind = JournalKind::kEndRank;  // this kind has no flags
   EXPECT_FALSE(parse_journal_record(encode_journal_record(header, "")).ok());
   header.flags = 0;
   EXPECT_TRUE(parse_journal_record(encode_journal_record(header, "")).ok());

@@ -19,7 +19,7 @@ class JournalReaderTest : public testing_journal::JournalTest {
   base::UniqueFd fd_;
 };
 
-// Records of every size about the reader's block, and the longest one.
+// Returns payloads of all sizes around the reader's block, and the longest one.
 std::vector<std::string> payloads() {
   std::vector<std::string> found;
   for (const std::size_t size : {1, 100, 262'000, 262'144, 5, 262'145, 1 << 20, 7}) {

@@ -1,4 +1,4 @@
-// For tests of journals: a folder of their own, records made by hand, and what a file holds.
+// Helpers for tests of journals: a folder of their own, handmade records, and the content of a file.
 #pragma once
 
 #include <string>

@@ -62,7 +62,7 @@ TEST_F(JournalSinkTest, KeepsWhatCameInItsOrder) {
   EXPECT_TRUE(sink->write(1, OutputStream::kStdout, "out\n", 0).ok());
   sink->frame(4, 1);
   EXPECT_TRUE(sink->write(9, OutputStream::kStderr, "er", proto::kPartial).ok());
-  // In the file before anything is flushed: an acknowledged frame survives a kill -9.
+  // The records are in the file before any flush, so an acknowledged frame survives a kill -9.
   EXPECT_EQ(records().size(), 3U);
   sink->frame(0, 2);
   EXPECT_TRUE(sink->end_rank(1).ok());
@@ -129,7 +129,7 @@ TEST_F(JournalSinkTest, ARestartKnowsHowMuchIsThereAndWhatIsGone) {
   EXPECT_EQ(past.gone, (std::map<std::string, std::uint64_t>{{"n2", 100}, {"n3", 5}}));
 }
 
-// Killed while it writes: the file ends anywhere in a record. Whole frames stay, and the next one follows them.
+// A killed writer leaves a file that ends anywhere in a record. Whole frames stay, and the next one follows them.
 TEST_F(JournalSinkTest, OfAFileCutAnywhereWholeRecordsStay) {
   std::string file;
   std::vector<std::size_t> ends{0};
@@ -164,7 +164,7 @@ TEST_F(JournalSinkTest, ATailOfZerosIsNoDamage) {
   EXPECT_FALSE(std::filesystem::exists(path_ + ".damaged"));
 }
 
-// The job writes on behind its last whole record; nothing is destroyed.
+// The job continues after its last whole record. No byte is destroyed.
 TEST_F(JournalSinkTest, SetsApartWhatFollowsADamage) {
   const std::string whole = testing_journal::data_record(0, "x\n", 4);
   std::string rest = testing_journal::data_record(0, "y\n", 5) + testing_journal::data_record(0, "z\n", 6);
@@ -185,7 +185,7 @@ TEST_F(JournalSinkTest, SetsApartWhatFollowsADamage) {
   EXPECT_EQ(records().size(), 2U);
   write_file(whole + std::string(50, '\0') + "!");
   EXPECT_EQ(open()->past().bytes, whole.size());
-  EXPECT_EQ(dir_.read("output.damaged"), rest + std::string(50, '\0') + "!");  // of both
+  EXPECT_EQ(dir_.read("output.damaged"), rest + std::string(50, '\0') + "!");  // bytes of both damages
 }
 
 TEST_F(JournalSinkTest, GoesOnWhereADamageCannotBeSetApart) {
@@ -213,9 +213,9 @@ TEST_F(JournalSinkTest, ReadersAreToldHowFarTheyMayRead) {
   EXPECT_TRUE(sink->write(0, OutputStream::kStdout, "x\n", 0).ok());
   EXPECT_EQ(told.size(), 1U);
   EXPECT_TRUE(sink->flush().ok());
-  EXPECT_TRUE(sink->flush().ok());  // nothing new
+  EXPECT_TRUE(sink->flush().ok());  // no new output
   EXPECT_EQ(told, (std::vector<std::uint64_t>{0, journal_record_size(2)}));
-  // A hub that never rests does not flush.
+  // A hub without rest does not flush.
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(sink->write(0, OutputStream::kStdout, std::string(100'000, 'x'), 0).ok());
   EXPECT_EQ(told.size(), 3U);
   sink->frame(0, 9);
@@ -224,7 +224,7 @@ TEST_F(JournalSinkTest, ReadersAreToldHowFarTheyMayRead) {
   EXPECT_EQ(told.back(), content().size());
 }
 
-// Lets files grow to `size` bytes, for as long as it lives.
+// Limits files to `size` bytes while it lives.
 class FileLimit {
  public:
   explicit FileLimit(rlim_t size) {
@@ -246,12 +246,12 @@ TEST_F(JournalSinkTest, ARecordThatDoesNotFitIsCutOffAndCounted) {
   sink->frame(0, 1);
   ASSERT_TRUE(sink->write(0, OutputStream::kStdout, "kept\n", 0).ok());
   {
-    const FileLimit limit(content().size() + 100);  // some of the next record, all of the one that says so
+    const FileLimit limit(content().size() + 100);  // room for the record of the loss
     sink->frame(0, 2);
     const base::Status status = sink->write(0, OutputStream::kStdout, std::string(1000, 'x'), 0);
     EXPECT_EQ(status.code(), base::Code::kResourceExhausted) << status;
     sink->frame(0, 3);
-    EXPECT_TRUE(sink->write(0, OutputStream::kStdout, std::string(500, 'x'), 0).ok());  // told once
+    EXPECT_TRUE(sink->write(0, OutputStream::kStdout, std::string(500, 'x'), 0).ok());  // reported only once
   }
   EXPECT_EQ(lost_bytes(), 1500U);
   EXPECT_EQ(records().size(), 2U);
@@ -283,10 +283,10 @@ TEST_F(JournalSinkTest, WhatIsLostWithoutRoomToSaySoIsSaidLater) {
   EXPECT_EQ(readable, content().size());
 }
 
-// A disk that is full to the last byte: what was set aside takes the ends of ranks and what is to be said.
+// On a disk that is full to the last byte, the reserved space holds the ends of ranks and the records of losses.
 TEST_F(JournalSinkTest, OnAFullDiskRanksStillEnd) {
   if (geteuid() != 0) GTEST_SKIP() << "mounting a small disk needs root";
-  std::thread other([this] {  // its mounts are of this thread alone
+  std::thread other([this] {  // its mounts affect only this thread
     if (unshare(CLONE_FS | CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
         mount("tmpfs", dir_.path().c_str(), "tmpfs", 0, "size=8m") != 0) {
       std::puts("this host mounts nothing for us");
@@ -305,7 +305,7 @@ TEST_F(JournalSinkTest, OnAFullDiskRanksStillEnd) {
     EXPECT_EQ(status.code(), base::Code::kResourceExhausted) << status;
     EXPECT_NE(status.message().find(path_), std::string::npos) << status;
     const std::uint64_t sequence_of_data = sequence;
-    // 100 agents lose lines in turns, and each of their ranks ends.
+    // 100 agents lose lines in turns, and all their ranks end.
     for (int agent = 0; agent < 100; ++agent) {
       for (int i = 0; i < 10; ++i) {
         sink->frame(agent, ++sequence);
@@ -315,7 +315,7 @@ TEST_F(JournalSinkTest, OnAFullDiskRanksStillEnd) {
       EXPECT_TRUE(sink->end_rank(agent).ok());
     }
     EXPECT_TRUE(sink->flush().ok());
-    EXPECT_LT(told.back(), content().size());  // not where records still change
+    EXPECT_LT(told.back(), content().size());  // excludes records that may still change
     sink.reset();
     EXPECT_EQ(told.back(), content().size());
     EXPECT_EQ(lost_bytes() + kept_bytes(), sequence_of_data * 64 * 1024 + 100 * 10 * 1000);

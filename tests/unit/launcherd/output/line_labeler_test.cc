@@ -126,7 +126,7 @@ TEST(LineLabeler, TimestampsAreLocalAsctime) {
   labeler.append(3, OutputStream::kStdout, "a\nb\n", time, 1 << 20, &out);
   EXPECT_EQ(out.view(), "Sat Jun 20 17:05:53 2026[3]<stdout>:a\nSat Jun 20 17:05:53 2026[3]<stdout>:b\n");
   out.clear();
-  // Days below 10 are padded with a blank, as asctime does.
+  // asctime pads days below 10 with a blank, and so does the label.
   labeler.append(3, OutputStream::kStderr, "c\n", time - std::chrono::hours(24 * 12), 1 << 20, &out);
   EXPECT_EQ(out.view(), "Mon Jun  8 17:05:53 2026[3]<stderr>:c\n");
 }

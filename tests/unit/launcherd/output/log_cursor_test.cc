@@ -10,11 +10,11 @@ using proto::OutputStream;
 class LogCursorTest : public testing_journal::JournalTest {
  protected:
   struct Read {
-    std::string text;  // of all chunks
+    std::string text;  // text of all chunks
     std::vector<v1::LogChunk> chunks;
     base::Status status;
   };
-  // Until the cursor is dry or fails.
+  // Reads until the cursor is dry or fails.
   Read read(LogQuery query, std::optional<std::uint64_t> readable = std::nullopt) {
     query.path = path_;
     LogCursor cursor(std::move(query));
@@ -30,7 +30,7 @@ class LogCursorTest : public testing_journal::JournalTest {
       if (!state.ok() || *state == LogCursor::State::kDry) return all;
     }
   }
-  // "r: text" with the ranks 0 to 2 in turns, a second apart, ten lines.
+  // Writes ten lines "r: text" of ranks 0 to 2 in turns, one second apart.
   void write_ten() {
     auto sink = open();
     sink->begin_attempt(0);
@@ -95,7 +95,7 @@ TEST_F(LogCursorTest, TheLastLinesOfARecordAndOfAnOpenLine) {
   EXPECT_EQ(read({.tail_lines = 3}).text, "d\nef\n");
   EXPECT_EQ(read({.tail_lines = 5}).text, "b\nc\nd\nef\n");
   EXPECT_TRUE(sink->write(0, OutputStream::kStdout, " and on\n", proto::kContinuation).ok());
-  // A line in two pieces is one.
+  // A line in two pieces counts as one.
   EXPECT_EQ(read({.ranks = {0}, .tail_lines = 1}).text, " and on\n");
   EXPECT_EQ(read({.ranks = {0}, .tail_lines = 2}).text, "d\ne and on\n");
 }
@@ -143,7 +143,7 @@ TEST_F(LogCursorTest, DamageCostsOnlyWhatComesAfterIt) {
   EXPECT_EQ(read({.tail_lines = 3}).text, "7\n8\n9\n");
 }
 
-// A launcherd was killed, and nobody continued the job: a file that ends anywhere.
+// The file of a killed launcherd may end anywhere, and nobody continued the job.
 TEST_F(LogCursorTest, OfAFileCutAnywhereWholeRecordsAreRead) {
   write_ten();
   const std::string file = content();
@@ -189,7 +189,7 @@ TEST_F(LogCursorTest, SaysWhatIsMissing) {
   JournalHeader header;
   header.kind = JournalKind::kLost;
   write_file(testing_journal::data_record(0, "x\n") + encode_journal_record(header, {payload.data(), payload.size()}));
-  const Read all = read({.ranks = {1}});  // whoever asks: it may be theirs
+  const Read all = read({.ranks = {1}});  // every reader gets the loss, because any rank may be affected
   ASSERT_EQ(all.chunks.size(), 1U);
   EXPECT_EQ(all.chunks[0].lost_bytes(), 4711U);
   EXPECT_EQ(all.chunks[0].lost_host(), "");

@@ -30,7 +30,7 @@ class LogReaderTest : public testing_journal::JournalTest {
     return [this](std::uint64_t readable) { reader_->journal_changed(path_, readable); };
   }
 
-  // Everything that one cursor gets, until the end or an error.
+  // Collects everything that one cursor gets, until the end or an error.
   struct Follower {
     std::uint64_t cursor = 0;
     std::string text;
@@ -88,7 +88,7 @@ TEST_F(LogReaderTest, TwoFollowWhileAnotherThreadWrites) {
   constexpr int kLines = 20'000;
   Follower all;
   Follower one;
-  follow(&all, {.follow = true});  // before there is a file
+  follow(&all, {.follow = true});  // before the file exists
   follow(&one, {.ranks = {1}, .follow = true});
   auto writer = base::start_thread([this] {
     auto sink = open(tell());
@@ -122,7 +122,7 @@ TEST_F(LogReaderTest, AFollowerGoesOnFromWhereItWasCut) {
   EXPECT_TRUE(sink->write(0, OutputStream::kStdout, "one\n", 0).ok());
   EXPECT_TRUE(sink->flush().ok());
   run_until([&] { return first.text == "one\n"; });
-  reader_->close(first.cursor);  // its next() waits: it is not answered
+  reader_->close(first.cursor);  // its next() waits, and never gets an answer
   EXPECT_TRUE(sink->write(0, OutputStream::kStdout, "two\n", 0).ok());
   sink.reset();
   Follower second;

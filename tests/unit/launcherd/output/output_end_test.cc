@@ -1,4 +1,5 @@
-// What reaches the launcher when a line, a rank or the sender ends: in time, and whoever holds the pipes.
+// Tests what the launcher receives, and when, if a line, a rank or the sender ends while another process holds the
+// pipes.
 #include <poll.h>
 #include <unistd.h>
 
@@ -63,7 +64,7 @@ TEST(OutputEnd, AChildThatFloodsThePipeForEverDoesNotHoldUpTheEnd) {
   flood.join();  // EPIPE ended it
 }
 
-// What a launcher has of an agent.
+// Keeps what a launcher has received from an agent.
 class KeepingSink final : public launcherd::OutputSink {
  public:
   base::Status write(int, OutputStream, std::string_view bytes, std::uint8_t) override {
@@ -91,13 +92,13 @@ class KeepingSink final : public launcherd::OutputSink {
   }
 
  private:
-  std::string text_;  // of the hub's thread
-  std::mutex mutex_;  // guards the rest
+  std::string text_;  // used by the hub's thread only
+  std::mutex mutex_;  // guards the members below
   std::string flushed_;
   std::condition_variable changed_;
 };
 
-// The next launcher has less than what this one has acknowledged.
+// The next launcher has less than its predecessor acknowledged.
 TEST(OutputEnd, WhatALauncherHasLostIsToldAndTheRestIsSent) {
   KeepingSink sink;
   Rig rig(&sink);
@@ -124,11 +125,11 @@ TEST(OutputEnd, WhatALauncherHasLostIsToldAndTheRestIsSent) {
   rank.sender.rank_exited(0);
   EXPECT_TRUE(rank.sender.flush_and_close_blocking(in_seconds(20)).ok());
   ASSERT_TRUE(sink.wait_for("one\ntwo two\n<8 of n1>three\n<finished>"));
-  expect_again(0, 0);  // after the end of it all
+  expect_again(0, 0);  // after the end of all output
   ASSERT_TRUE(sink.wait_for("one\ntwo two\n<8 of n1>three\n<finished><18 of n1><finished>"));
 }
 
-// A sink that takes nothing until it is told to.
+// A sink that accepts nothing before the test allows it.
 class StuckSink final : public launcherd::OutputSink {
  public:
   base::Status write(int, OutputStream, std::string_view, std::uint8_t) override {
@@ -155,7 +156,7 @@ TEST(OutputEnd, LastWordsAreKnownWhileTheConsoleIsBlocked) {
   Rig rig(&sink);
   OneRank rank(&rig, rig.sender_config(0));
   ASSERT_TRUE(rig.log.wait([&] { return !rig.log.links.empty(); }));
-  // Fill everything on the way until the pipe itself takes no more.
+  // Fill all buffers on the way until the pipe itself is full.
   ASSERT_TRUE(base::set_nonblocking(rank.out.second.get(), true).ok());
   const std::string block(4096, '\n');
   pollfd writable{rank.out.second.get(), POLLOUT, 0};
@@ -174,7 +175,7 @@ TEST(OutputEnd, LastWordsAreKnownWhileTheConsoleIsBlocked) {
   EXPECT_TRUE(rig.log.wait([&] { return rig.log.tails.count(0) == 1; }, 5));
   EXPECT_TRUE(rig.log.tails[0].ends_with("fatal: it broke\n")) << rig.log.tails[0];
   EXPECT_EQ(std::count(rig.log.tails[0].begin(), rig.log.tails[0].end(), '\n'), 20);
-  EXPECT_TRUE(rig.log.sent.empty());  // its output is not all framed: that waits for the console
+  EXPECT_TRUE(rig.log.sent.empty());  // not all its output is framed, because that waits for the console
   sink.open();
   EXPECT_TRUE(rank.sender.flush_and_close_blocking(in_seconds(60)).ok());
   EXPECT_TRUE(rig.log.wait([&] { return rig.log.ended.count(0) == 1; }));
@@ -189,7 +190,7 @@ TEST(OutputEnd, AnAgentThatIsGoneIsCutUnlessItHasSentAll) {
     rank.say("one\n");
     ASSERT_TRUE(sink.wait_for("one\n"));
     EXPECT_TRUE(rig.log.cut.empty());
-  }  // its rank had not ended
+  }  // the rank had not ended
   rig.hub().agent_ended(Rig::kJob, 0);
   EXPECT_TRUE(rig.log.wait([&] { return rig.log.cut == std::set<int>{0}; }));
   EXPECT_TRUE(rig.log.complete.empty());
@@ -201,20 +202,20 @@ TEST(OutputEnd, AnAgentThatIsGoneIsCutUnlessItHasSentAll) {
   ASSERT_TRUE(rank.sender.flush_and_close_blocking(in_seconds(20)).ok());
   rig.hub().agent_ended(Rig::kJob, 0);
   rig.expect(1, {1});
-  rig.hub().agent_ended(Rig::kJob, 1);  // which has never come; what is told of it is told after the other
+  rig.hub().agent_ended(Rig::kJob, 1);  // it never connected; its report follows that of the other agent
   EXPECT_TRUE(rig.log.wait([&] { return rig.log.cut.contains(1); }));
   EXPECT_EQ(rig.log.cut, (std::set<int>{0, 1}));
   EXPECT_EQ(rig.log.complete, std::set<int>{0});
 }
 
-// Somebody on the network always connects and says nothing.
+// On any network some peer connects and sends nothing.
 TEST(OutputEnd, WhoComesLaterIsNotTakenForAnAgentThatIsGone) {
   KeepingSink sink;
   Rig rig(&sink);
   base::UniqueFd earlier = connect_to(rig.port());
   rig.expect(1, {1});
   rig.hub().agent_ended(Rig::kJob, 1);
-  // Answered after what came before it, and the second time in a later turn, at whose beginning all of that is told.
+  // The hub answers after all earlier commands. The second answer comes in a later turn, which first reports all ends.
   for (int turn = 0; turn < 2; ++turn) {
     rig.hub().add_job("ijklmnop", &sink, {});
     rig.hub().remove_job("ijklmnop");
@@ -229,7 +230,7 @@ TEST(OutputEnd, WhoComesLaterIsNotTakenForAnAgentThatIsGone) {
 TEST(OutputEnd, StopTellsWhoeverWaits) {
   DigestSink sink;
   Rig rig(&sink);
-  agent::OutputSender sender(rig.sender_config(0), {});  // never expected: no connection succeeds
+  agent::OutputSender sender(rig.sender_config(0), {});  // not expected, so no connection succeeds
   base::Status status;
   std::thread waiter([&] { status = sender.flush_and_close_blocking(in_seconds(3600)); });
   sender.stop();

@@ -1,4 +1,4 @@
-// Sender, TLS, hub and sinks together, over real pipes and TCP on 127.0.0.1.
+// Tests sender, TLS, hub and sinks together, over real pipes and TCP on 127.0.0.1.
 #include <malloc.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -24,13 +24,13 @@ using testing_support::TempDir;
 
 constexpr int kLines = kSanitized ? 4000 : 100'000;
 
-// `agents` senders with `ranks` writer threads each; returns what the writers wrote, by rank.
+// Runs `agents` senders with `ranks` writer threads each. Returns what the writers wrote, by rank.
 struct Fleet {
   Fleet(Rig* rig, int agents, int ranks, std::uint16_t port = 0) {
     for (int a = 0; a < agents; ++a) {
       std::vector<int> numbers;
       agent::OutputSenderConfig config = rig->sender_config(a, port);
-      config.partial_line_after = std::chrono::minutes(10);  // a stalled machine is no reason to cut lines here
+      config.partial_line_after = std::chrono::minutes(10);  // so long that a stalled machine cuts no lines
       senders.push_back(std::make_unique<agent::OutputSender>(config, rig->log.sender_events()));
       for (int r = 0; r < ranks; ++r) numbers.push_back(a * ranks + r);
       rig->expect(a, numbers);
@@ -66,7 +66,7 @@ struct Fleet {
   std::map<int, Digest> written;
 };
 
-// Takes a console apart again: text of each rank without labels. The lines it cannot explain are counted.
+// Splits a console into the text of each rank without labels. Counts the lines that it cannot explain.
 class ConsoleParser {
  public:
   void add(std::string_view text) {
@@ -100,7 +100,7 @@ class ConsoleParser {
   std::string rest_;
 };
 
-// Reads a pipe on a thread of its own, the first `slow_bytes` at about 5 MB/s.
+// Reads a pipe on its own thread, and the first `slow_bytes` at about 5 MB/s.
 class ConsoleReader {
  public:
   ConsoleReader(base::UniqueFd fd, std::size_t slow_bytes) : fd_(std::move(fd)), slow_bytes_(slow_bytes) {
@@ -119,7 +119,7 @@ class ConsoleReader {
     for (;;) {
       if (total < slow_bytes_) {
         due += std::chrono::milliseconds(13);
-        std::this_thread::sleep_until(due);  // the pace is what is tested, not an order of events
+        std::this_thread::sleep_until(due);  // the test is about this pace, not about an order of events
       }
       const ssize_t got = read(fd_.get(), buffer.data(), buffer.size());
       if (got <= 0) break;
@@ -153,7 +153,7 @@ long peak_kib() {
   return -1;
 }
 
-// Peaks count from now on, without what earlier tests of this process have freed. Returns what it has now.
+// Restarts the measurement of the peak, without memory that earlier tests have freed. Returns the current value.
 long begin_peak_kib() {
   ::malloc_trim(0);
   std::ofstream("/proc/self/clear_refs") << "5";
@@ -183,7 +183,7 @@ TEST(OutputPath, SixteenRanksReachConsoleAndFilesUnharmedWithASlowConsole) {
     EXPECT_TRUE(rig->log.wait([&] { return rig->log.complete.size() == 4; }));
     rig->hub().stop();
     console.second.reset();
-    terminals.reset();  // it holds the pipe, too: the reader waits for the last writer
+    terminals.reset();  // it holds the pipe, too, and the reader waits for the last writer
     for (std::thread& writer : fleet.writers) writer.join();
     fleet.writers.clear();
     for (const auto& [rank, digest] : fleet.written) {
@@ -196,7 +196,7 @@ TEST(OutputPath, SixteenRanksReachConsoleAndFilesUnharmedWithASlowConsole) {
     for (const auto& [rank, digest] : fleet.written) EXPECT_EQ(parser.ranks[rank], with_newline(digest)) << rank;
   }
   EXPECT_TRUE(rig->log.errors.empty());
-  if (!kSanitized) {  // launcher and four agents in one process
+  if (!kSanitized) {  // the launcher and four agents share this process
     EXPECT_LT(peak_kib(), 64 * 1024);
   }
 }
@@ -237,7 +237,7 @@ TEST(OutputPath, ManyUnfinishedLinesStayWithinMemory) {
   }
   EXPECT_EQ(sink.broken(), 0);
   if (!kSanitized) {
-    EXPECT_LT(peak_kib() - before, 52 * 1024);  // a process with nothing else in it has 12 MiB
+    EXPECT_LT(peak_kib() - before, 52 * 1024);  // an empty process uses 12 MiB
   }
 }
 
@@ -298,7 +298,7 @@ TEST(OutputPath, AFullDiskIsReportedOnceAndBlocksNobody) {
   ASSERT_EQ(mkdir(disk.c_str(), 0700), 0);
   const bool is_mounted = mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=256k") == 0;
   auto files = must(FileSink::create(disk, 1));
-  if (!is_mounted) {  // an ordinary user: the device that is always full
+  if (!is_mounted) {  // an ordinary user takes the device that is always full
     ASSERT_EQ(unlink((disk + "/rank.0/stdout").c_str()), 0);
     ASSERT_EQ(symlink("/dev/full", (disk + "/rank.0/stdout").c_str()), 0);
     files = must(FileSink::create(disk, 1));
@@ -322,7 +322,7 @@ TEST(OutputPath, AFullDiskIsReportedOnceAndBlocksNobody) {
   }
 }
 
-// As many pipes as there are ranks.
+// Raises the limit so that every rank can have its pipes.
 void raise_descriptor_limit() {
   rlimit limit{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -330,7 +330,7 @@ void raise_descriptor_limit() {
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
-// An agent whose ranks all write at once: a hundred lines each in turn. Adds what each has written to `written`.
+// One agent whose ranks write at the same time, a hundred lines each in turn. Adds what each has written to `written`.
 void write_lines(agent::OutputSender& sender, int first_rank, std::vector<base::UniqueFd> pipes, int lines,
                  std::map<int, Digest>& written) {
   constexpr int kAtOnce = 100;
@@ -349,10 +349,10 @@ void write_lines(agent::OutputSender& sender, int first_rank, std::vector<base::
   }
 }
 
-// Last: the heap that it leaves would count against the tests that measure memory.
+// Last test, because the heap that it leaves would count against the tests that measure memory.
 TEST(OutputPath, AThousandRanksWithTenThousandLinesEach) {
   constexpr int kAgents = 8;
-  constexpr int kRanks = 125;  // of each
+  constexpr int kRanks = 125;  // ranks per agent
   constexpr int kLinesEach = kSanitized ? 200 : 10'000;
   raise_descriptor_limit();
   base::FdPair console = must(base::make_pipe());
@@ -367,7 +367,7 @@ TEST(OutputPath, AThousandRanksWithTenThousandLinesEach) {
   std::vector<std::thread> writers;
   for (int a = 0; a < kAgents; ++a) {
     agent::OutputSenderConfig config = rig->sender_config(a);
-    config.partial_line_after = std::chrono::minutes(10);  // a stalled machine is no reason to cut lines here
+    config.partial_line_after = std::chrono::minutes(10);  // so long that a stalled machine cuts no lines
     senders.push_back(std::make_unique<agent::OutputSender>(config, rig->log.sender_events()));
     std::vector<int> numbers;
     for (int rank = a * kRanks; rank < (a + 1) * kRanks; ++rank) numbers.push_back(rank);

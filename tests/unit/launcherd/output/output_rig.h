@@ -1,5 +1,5 @@
-// For tests of the whole output path: an authority, a hub on 127.0.0.1, senders, rank pipes with known content, and a
-// relay that cuts connections after a number of bytes.
+// Helpers for tests of the whole output path: an authority, a hub on 127.0.0.1, senders, rank pipes with known content,
+// and a relay that cuts connections after a number of bytes.
 #pragma once
 
 #include <netinet/in.h>
@@ -56,7 +56,7 @@ inline base::UniqueFd connect_to(std::uint16_t port) {
   return fd;
 }
 
-// FNV-1a over a stream of bytes, and their number: enough to see any loss, doubling or reordering.
+// The FNV-1a hash of a stream of bytes, and their number. It detects any loss, doubling or reordering.
 struct Digest {
   std::uint64_t hash = 1469598103934665603ULL;
   std::uint64_t bytes = 0;
@@ -70,12 +70,12 @@ inline std::ostream& operator<<(std::ostream& out, const Digest& digest) {
   return out << digest.bytes << " bytes, hash " << digest.hash;
 }
 
-// What a rank writes: mostly lines of 1 to 200 bytes, some of 64 KiB, bars, binary bytes, no final newline.
+// The output of a rank: mostly lines of 1 to 200 bytes, some of 64 KiB, progress bars, binary bytes, no final newline.
 class Content {
  public:
   Content(unsigned seed, int lines) : random_(seed), lines_(lines) {}
 
-  // False at the end.
+  // Returns false at the end.
   bool next(std::string* line) {
     if (at_ == lines_) return false;
     ++at_;
@@ -96,7 +96,7 @@ class Content {
   int at_ = 0;
 };
 
-// Writes Content into a pipe, in pieces whose borders have nothing to do with lines.
+// Writes Content into a pipe, in pieces that do not match the lines.
 inline Digest write_content(int fd, unsigned seed, int lines) {
   Content content(seed, lines);
   std::mt19937 random(seed + 1);
@@ -121,7 +121,7 @@ inline Digest write_content(int fd, unsigned seed, int lines) {
   return digest;
 }
 
-// A sink that remembers a digest per rank and stream, and can be asked what it got.
+// A sink that keeps a digest per rank and stream. Tests can query it.
 class DigestSink final : public launcherd::OutputSink {
  public:
   base::Status write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t flags) override {
@@ -214,7 +214,8 @@ class EventLog {
   std::condition_variable changed_;
 };
 
-// Passes connections on to `port`, and cuts each after its number of bytes (0: never); bytes under way are lost.
+// Forwards connections to `port`, and cuts each one after its number of bytes (0 means never). Bytes in flight are
+// lost.
 class Relay {
  public:
   Relay(std::uint16_t port, std::vector<std::size_t> cuts) : to_(port), cuts_(std::move(cuts)) {
@@ -230,7 +231,7 @@ class Relay {
   int cuts_done() const { return cuts_done_; }
 
  private:
-  // False: stop.
+  // Returns false if the relay must stop.
   bool wait(int a, int b) {
     pollfd fds[3] = {{stop_.get(), POLLIN, 0}, {a, POLLIN, 0}, {b, POLLIN, 0}};
     poll(fds, 3, -1);
@@ -263,7 +264,7 @@ class Relay {
         if (send(target, buffer.data(), static_cast<std::size_t>(got), MSG_NOSIGNAL) != got) return;
       }
     }
-    eventfd_write(stop_.get(), 1);  // seen by run(), too
+    eventfd_write(stop_.get(), 1);  // also wakes run()
   }
 
   const std::uint16_t to_;
@@ -275,11 +276,11 @@ class Relay {
   std::thread thread_;
 };
 
-// Hub and authority of one job; makes senders.
+// Owns the hub and the authority of one job, and makes senders.
 class Rig {
  public:
   explicit Rig(launcherd::OutputSink* sink, launcherd::OutputHubConfig config = {}) {
-    // A launcher ignores it; here a rank may also outlive its reader.
+    // A launcher ignores the signal. Here a rank may outlive its reader as well.
     signal(SIGPIPE, SIG_IGN);
     base::UniqueFd listening = must(base::listen_any(0, 64));
     port_ = must(base::local_port(listening.get()));
@@ -317,7 +318,7 @@ class Rig {
   std::unique_ptr<launcherd::OutputHub> hub_;
 };
 
-// One sender with one rank whose pipe ends the test holds.
+// One sender with one rank. The test holds the ends of the rank's pipes.
 struct OneRank {
   explicit OneRank(Rig* rig, agent::OutputSenderConfig config) : sender(std::move(config), rig->log.sender_events()) {
     out = must(base::make_pipe());

@@ -1,4 +1,4 @@
-// Who is let in on the output path, at both of its ends, and that strangers delay nobody.
+// Tests authentication at both ends of the output path, and that unauthenticated peers delay no agent.
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -42,7 +42,7 @@ TEST(OutputTrust, WrongKeysAndRanksAreRefused) {
                         [](const auto& one) { return one.first >= 0; });
   }));
 
-  // Its own identity, but another agent's rank: nothing of it reaches the sink.
+  // The agent has its own identity but sends output of another agent's rank. None of it may reach the sink.
   OneRank rank(&rig, rig.sender_config(0));
   base::FdPair stolen = must(base::make_pipe());
   rank.sender.add_rank(1, std::move(stolen.first), base::UniqueFd());
@@ -55,14 +55,14 @@ TEST(OutputTrust, WrongKeysAndRanksAreRefused) {
 }
 
 TEST(OutputTrust, AgentsRefuseALauncherThatIsNone) {
-  // Another agent of the same job listens where the launcher should.
+  // Another agent of the same job listens in place of the launcher.
   base::UniqueFd listening = must(base::listen_any(0, 4));
   const std::uint16_t port = must(base::local_port(listening.get()));
   ASSERT_TRUE(base::set_nonblocking(listening.get(), false).ok());
   std::thread impostor([&] {
     base::TlsStream stream(must(base::TlsContext::server({Rig::key(1)})),
                            base::UniqueFd(accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC)));
-    EXPECT_FALSE(stream.handshake_blocking(in_seconds(10), -1).ok());  // and so no Hello
+    EXPECT_FALSE(stream.handshake_blocking(in_seconds(10), -1).ok());  // so no Hello is sent
   });
   DigestSink sink;
   Rig rig(&sink);
@@ -93,7 +93,7 @@ TEST(OutputTrust, JunkAndSilenceOnThePortDelayNobody) {
   OneRank rank(&rig, rig.sender_config(0));
   rank.say("hello\n");
   EXPECT_TRUE(sink.wait_for(0, OutputStream::kStdout, "hello\n", 5));
-  // All strangers are turned away, the silent ones in time.
+  // The hub closes all unauthenticated peers, and the silent ones in time.
   for (const base::UniqueFd& stranger : strangers) {
     pollfd closed{stranger.get(), POLLIN, 0};
     char buffer[256];

@@ -100,7 +100,7 @@ TEST_F(FileSinkTest, TeeGivesBothEverythingAlthoughOneFails) {
   for (const bool is_bad_first : {true, false}) {
     TeeSink tee(is_bad_first ? bad->get() : good->get(), is_bad_first ? good->get() : bad->get());
     const base::Status status = tee.write(0, OutputStream::kStdout, "x\n", 0);
-    EXPECT_EQ(status.code(), is_bad_first ? base::Code::kResourceExhausted : base::Code::kOk);  // once
+    EXPECT_EQ(status.code(), is_bad_first ? base::Code::kResourceExhausted : base::Code::kOk);  // reported once
     EXPECT_TRUE(tee.end_rank(0).ok());
     EXPECT_TRUE(tee.flush().ok());
   }
@@ -131,7 +131,7 @@ TEST_F(ConsoleSinkTest, StdoutAndStderrGoTheirWays) {
   ConsoleSink sink(terminals.out(), terminals.err(), &clock_, {.size = 2});
   EXPECT_TRUE(sink.write(0, OutputStream::kStdout, "out\n", 0).ok());
   EXPECT_TRUE(sink.write(1, OutputStream::kStderr, "err", proto::kPartial).ok());
-  EXPECT_EQ(text(out_), "");  // not before flush()
+  EXPECT_EQ(text(out_), "");  // nothing before flush()
   EXPECT_TRUE(sink.flush().ok());
   EXPECT_EQ(text(out_), "[0]<stdout>:out\n");
   EXPECT_EQ(text(err_), "[1]<stderr>:err");
@@ -167,7 +167,7 @@ TEST_F(ConsoleSinkTest, TheRankWithATerminalIsShownAsItIs) {
   ConsoleSink sink(terminals.out(), terminals.err(), &clock_, {.size = 2, .raw_rank = 0});
   EXPECT_TRUE(sink.write(1, OutputStream::kStdout, "before\n", 0).ok());
   EXPECT_TRUE(sink.write(0, OutputStream::kStdout, "\x1b[1m>>> ", proto::kPartial).ok());
-  EXPECT_EQ(text(out_), "[1]<stdout>:before\n\x1b[1m>>> ");  // at once
+  EXPECT_EQ(text(out_), "[1]<stdout>:before\n\x1b[1m>>> ");  // written at once
   EXPECT_TRUE(sink.end_rank(0).ok());
   EXPECT_TRUE(sink.write(1, OutputStream::kStdout, "after\n", 0).ok());
   EXPECT_TRUE(sink.flush().ok());

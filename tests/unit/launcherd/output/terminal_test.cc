@@ -25,8 +25,8 @@ base::MonotonicTime in_seconds(int seconds) {
   return std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
 }
 
-// What comes out of a pty's master, up to `end`: the kernel carries it over in a thread of its own, so one read may
-// find a part of what was written before it.
+// Reads a pty's master up to `end`. The kernel moves the bytes in its own thread, so one read may return only a part of
+// an earlier write.
 std::string read_until(int master, std::string_view end) {
   std::string found;
   char byte = 0;
@@ -43,7 +43,7 @@ class TerminalTest : public ::testing::Test {
     ASSERT_TRUE(pair.ok());
     pipe_ = std::move(*pair);
   }
-  // What lies in the pipe now.
+  // Returns the bytes that the pipe holds now.
   std::string text() {
     std::string found(1 << 16, '\0');
     pollfd readable{pipe_.first.get(), POLLIN, 0};
@@ -148,7 +148,7 @@ TEST(Terminal, AClosedDescriptorIsAnError) {
   EXPECT_TRUE(terminal.write_notice("x\n").ok());
 }
 
-// Writes what nobody takes.
+// Writes while no process reads.
 void check_cancel_ends_a_write(Terminal& terminal) {
   std::promise<base::Status> done;
   std::thread writer([&] { done.set_value(terminal.write_output(std::string(8 << 20, 'x'), Join::kFresh, "")); });
@@ -163,14 +163,14 @@ void check_cancel_ends_a_write(Terminal& terminal) {
   }
 }
 
-// A write that nobody takes, ended by cancel(): for a pipe, a socket, and a pipe that cannot be opened again.
+// cancel() ends a write that no process reads: to a pipe, to a socket, and to a pipe that cannot be opened again.
 TEST_F(TerminalTest, CancelEndsABlockedWrite) {
   auto sockets = base::make_socketpair(SOCK_STREAM);
   ASSERT_TRUE(sockets.ok());
   for (const int fd : {pipe_.second.get(), sockets->second.get()}) {
     Terminal terminal(fd, "stdout");
     check_cancel_ends_a_write(terminal);
-    // The descriptor that others share was never made non-blocking.
+    // The shared descriptor never became non-blocking.
     EXPECT_EQ(fcntl(fd, F_GETFL) & O_NONBLOCK, 0);
   }
 }
@@ -283,7 +283,7 @@ TEST_F(TerminalTest, AStuckTerminalNeverBlocksTheCallerAndWhatIsLeftOutIsCounted
   EXPECT_TRUE(notices.flush_blocking(in_seconds(20)));
   reader.join();
   EXPECT_NE(all.find("line 999\n"), std::string::npos);
-  // One line may be with the writer already, 1,000 wait.
+  // The writer may hold one line already, and 1,000 lines wait.
   EXPECT_TRUE(all.find("499 more lines were left out") != std::string::npos ||
               all.find("500 more lines were left out") != std::string::npos);
 }
@@ -295,10 +295,10 @@ TEST_F(TerminalTest, DestructionDoesNotWaitForAStuckTerminal) {
     notices.line(std::string(8 << 20, 'x'));
     EXPECT_FALSE(notices.flush_blocking(std::chrono::steady_clock::now() + std::chrono::milliseconds(20)));
   }
-  EXPECT_TRUE(terminal.write_notice("dropped\n").ok());  // said once already, by the notice that was cut off
+  EXPECT_TRUE(terminal.write_notice("dropped\n").ok());  // the notice that was cut off has reported the error already
 }
 
-// Output in a flood and notices at the same time on one pipe: every line is whole.
+// Notices and a flood of output go to one pipe at the same time. Every line is whole.
 TEST_F(TerminalTest, NoticesAndAFloodOfOutputShareOnePipe) {
   Terminal terminal(pipe_.second.get(), "stdout");
   constexpr int kNotices = 200;

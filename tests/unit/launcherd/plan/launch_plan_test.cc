@@ -41,7 +41,7 @@ TEST(ChooseInterface, ByNameByNetworkOrBoth) {
   fast->set_address("10.9.0.1");
   model::JobSpec job;
   EXPECT_FALSE(is_network_chosen(job));
-  job.network_interfaces = {"hsn0", "ib0", "eth0"};  // hsn0 is another host's
+  job.network_interfaces = {"hsn0", "ib0", "eth0"};  // hsn0 belongs to another host
   EXPECT_TRUE(is_network_chosen(job));
   EXPECT_EQ(choose_interface(facts.hello, job)->address(), "10.9.0.1");
   EXPECT_EQ(*choose_master_address({facts, host("n2", {"10.0.0.2"})}, job), "10.9.0.1");
@@ -66,7 +66,8 @@ TEST(MasterAddress, WhereSshdWasReached) {
 }
 
 TEST(MasterAddress, TranslatedAddressIsNotUsed) {
-  // Reached as 203.0.113.5 through a port forward: not an address of the host, so its own one counts.
+  // A port forward hides the host behind 203.0.113.5. That is not an address of the host, so the host's own address
+  // counts.
   auto first = host("n1", {"10.0.0.1"});
   first.hello.set_ssh_server_address("172.17.0.2");
   first.host_address = *base::IpAddress::parse("203.0.113.5");
@@ -271,7 +272,7 @@ TEST(LaunchPlan, WordsAreExpandedForEachRankWhereAsked) {
   EXPECT_EQ(plain.hosts.at(1).ranks(0).command_size(), 0);
 }
 
-// The job's ranks on a host of two sockets, GPU 0 at the second.
+// Plans the job's ranks on a host of two sockets, with GPU 0 at the second one.
 LaunchPlan plan_with_gpus(const model::JobSpec& job, int ranks) {
   auto facts = host("n1", {"10.0.0.1"});
   facts.hello.mutable_cores(2)->set_socket(1);
@@ -318,7 +319,7 @@ TEST(LaunchPlan, AMaskThatLeavesNoGpuIsSaid) {
                                      "a GPU (--gpu-bind none if the ranks need none)"});
 }
 
-// Numbers of this host's GPUs mean others elsewhere.
+// Numbers of this host's GPUs mean other GPUs on other hosts.
 TEST(LaunchPlan, MasksOfTheLaunchersShellStayThere) {
   model::JobSpec job;
   job.command = {"./a"};
@@ -363,7 +364,7 @@ TEST(LaunchPlan, PlacedRanksHaveWhatWasChosenForThem) {
   for (int rank = 0; rank < 3; ++rank) {
     job.places.push_back({.rank = rank, .host = "n1", .cpus = {rank}, .gpus = {fmt::format("GPU-{}", rank % 2)}});
   }
-  const LaunchPlan plan = plan_with_gpus(job, 3);  // more ranks than GPUs: none is dealt
+  const LaunchPlan plan = plan_with_gpus(job, 3);  // more ranks than GPUs, so none is assigned
   EXPECT_EQ(visible(plan, 2), "GPU-0");
   EXPECT_EQ(plan.hosts.at(0).ranks(2).cpus(0), 2);
   EXPECT_EQ(environment(plan.hosts.at(0).ranks(2)).at("OMP_NUM_THREADS"), "1");
@@ -390,7 +391,7 @@ TEST(LaunchPlan, WhatIsNotKnownOfGpusIsSaidWhereTheyMatter) {
   EXPECT_EQ(warnings(), std::vector<std::string>{"n1: GPU 1 cannot be used: it is lost"});
 }
 
-// A site's template says `tile` of all jobs, also of those on its hosts without GPUs.
+// A site's template uses `tile` for all jobs, also on hosts without GPUs.
 TEST(LaunchPlan, TilesOfAHostWithoutAnyAreSaid) {
   model::JobSpec job;
   job.command = {"./a"};
@@ -467,7 +468,7 @@ TEST(LaunchPlan, RolesHaveTheirOwnCommandDirectoryAndVariables) {
   EXPECT_EQ(first.command(1), "{rank}");
   EXPECT_EQ(first.workdir(), "");
   EXPECT_EQ(environment(first).at("COLOUR"), "red");
-  EXPECT_EQ(environment(first).at("RANK"), "0");  // who it is, nobody says but Muster
+  EXPECT_EQ(environment(first).at("RANK"), "0");  // only Muster sets it
   EXPECT_EQ(environment(first).at("ROLE_NAME"), "a");
   const v1::LaunchRank& last = plans[1].ranks(0);
   EXPECT_EQ(last.command(0), "./b");
@@ -502,14 +503,14 @@ TEST(LaunchPlan, ParameterServersGetTheirVariables) {
   EXPECT_EQ(worker.at("DMLC_PS_ROOT_URI"), "10.0.0.1");
   EXPECT_EQ(worker.at("DMLC_PS_ROOT_PORT"), "4242");
   EXPECT_EQ(worker.at("DMLC_NODE_HOST"), "10.0.0.2");
-  EXPECT_EQ(plans[1].ranks(0).command_size(), 0);  // the job's
+  EXPECT_EQ(plans[1].ranks(0).command_size(), 0);  // empty means the job's command
   EXPECT_EQ(environment(plans[0].ranks(0)).at("DMLC_ROLE"), "scheduler");
   job.network = *base::IpNetwork::parse("10.0.0.0/24");
   const auto chosen = planned(plan_launch(job, *model::place(job), facts, {"abcdefgh"}, "10.0.0.1", {})).hosts;
   EXPECT_EQ(environment(chosen[0].ranks(0)).at("DMLC_NODE_HOST"), "10.0.0.1");
 }
 
-// The files of NVIDIA's driver do not tell who uses its GPUs.
+// The files of NVIDIA's driver do not show who uses the GPUs.
 TEST(GpuUsers, AreToldByTheLibraryAndByOthersFiles) {
   v1::Hello hello;
   EXPECT_FALSE(reports_gpu_users(hello));
@@ -524,7 +525,7 @@ TEST(GpuUsers, AreToldByTheLibraryAndByOthersFiles) {
   }
 }
 
-// The agent asks a library again that has failed at its start.
+// The agent queries a library again that failed at the agent's start.
 TEST(GpuUsers, AreWaitedForAlsoWhereNobodyHasToldOfThem) {
   v1::Hello hello;
   EXPECT_FALSE(may_wait_for_gpus(hello));

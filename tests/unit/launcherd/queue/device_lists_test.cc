@@ -40,7 +40,7 @@ TEST(DeviceLists, AreThoseOfAWish) {
   EXPECT_NE(&lists.of(masked), of_one);
 }
 
-// Jobs of one wish and different sizes look at each host's GPUs once.
+// Jobs with the same request and different sizes share one look-up per host.
 TEST(DeviceLists, WhatOneJobHasLookedUpTheNextDoesNot) {
   const std::vector<SlotHost> hosts = two_hosts();
   DeviceLists lists;
@@ -48,7 +48,7 @@ TEST(DeviceLists, WhatOneJobHasLookedUpTheNextDoesNot) {
   DeviceLists::ByHost& known = lists.of(need(3, 1).share);
   ASSERT_EQ(known.size(), 2u);
   EXPECT_THAT(known.at(hosts[1].shape.get()), ::testing::Optional(::testing::ElementsAre("GPU-0", "GPU-1")));
-  // Whoever looked again would not find what is written here.
+  // A second look-up would restore what this loop removes.
   for (auto& [shape, devices] : known) devices->pop_back();
   EXPECT_FALSE(fit(need(3, 1), hosts, &lists));
   EXPECT_EQ(why_not(need(3, 1), hosts, &lists), "needs 3 GPUs, 2 are free on n1 and n2");

@@ -1,4 +1,4 @@
-// Jobs beside each other on one host: what each has, and who waits.
+// Tests jobs that share a host: what each of them gets, and which of them wait.
 #include "launcherd/queue/host_share.h"
 
 #include <algorithm>
@@ -51,7 +51,7 @@ JobNeed need(int np, const model::Pinning& pinning = {}) {
   return need;
 }
 
-// As a job that starts now has it, and takes it.
+// Starts the job now if it fits, and returns its share.
 std::optional<model::HostShare> start(const JobNeed& need, std::vector<SlotHost>& hosts) {
   const auto placement = fit(need, hosts);
   if (!placement) return std::nullopt;
@@ -72,7 +72,7 @@ TEST(HostShare, JobsOfOneRankHaveEachItsOwn) {
       ASSERT_TRUE(share) << job;
       ASSERT_EQ(share->devices.size(), 1u);
       gpus.insert(share->devices.front());
-      EXPECT_EQ(share->cpus.size(), 4u);  // two cores of two threads
+      EXPECT_EQ(share->cpus.size(), 4u);  // two cores with two threads each
       cpus.insert(share->cpus.begin(), share->cpus.end());
     }
     EXPECT_EQ(gpus.size(), 4u);
@@ -122,7 +122,7 @@ TEST(HostShare, ThoseThatWantItShare) {
   EXPECT_FALSE(start(need(1, kOne), hosts)) << "it wants its own";
 }
 
-// More slots than GPUs: the host is meant for more jobs than it has GPUs, and these have not asked for any.
+// The host has more slots than GPUs, so it is meant for more jobs than GPUs. These jobs have not asked for GPUs.
 TEST(HostShare, WhoHasNotAskedSharesWhereThereAreMoreSlotsThanGpus) {
   std::vector<SlotHost> hosts = {host("n1", 8, node_of(8, 2))};
   std::map<std::string, int> users;
@@ -181,7 +181,7 @@ TEST(HostShare, PlacedRanksDoNotGetWhatOthersHave) {
   EXPECT_EQ(others, (std::set<std::string>{"GPU-0", "GPU-1", "GPU-3"}));
 }
 
-// A job of a rank that is dealt GPUs and one whose role names them.
+// A job with a rank that gets assigned GPUs, and a rank whose role names them.
 JobNeed with_role(const std::string& mask, const model::Pinning& pinning) {
   JobNeed both = need(2, pinning);
   both.share.role_masks = {{.first = 1, .count = 1, .masks = {.cuda = mask}}};
@@ -203,7 +203,7 @@ TEST(HostShare, GpusThatRolesNameAreTheirs) {
   }
 }
 
-// Parameter servers beside workers: as many GPUs as workers are enough.
+// Parameter servers run next to workers. As many GPUs as workers suffice.
 TEST(HostShare, ARoleThatHidesGpusWaitsForNone) {
   JobNeed job = need(4, kOne);
   job.share.role_masks = {{.first = 0, .count = 2, .masks = {.cuda = ""}}};
@@ -230,7 +230,7 @@ TEST(HostShare, WhoIsPlacedBesideOthersWaitsForTheGpusOfTheRest) {
   const auto two = fit(need(2), hosts);
   ASSERT_TRUE(two);
   acquire_slots(*two, hosts);
-  hosts[0].used = 0;  // slots are not what is missing
+  hosts[0].used = 0;  // slots are not the limit here
   const std::vector<std::string>& others = two->hosts.front().share->devices;
   JobNeed placed = need(3);
   placed.places = {{.rank = 0, .host = "n1", .gpus = {}}, {.rank = 1, .host = "n1"}, {.rank = 2, .host = "n1"}};
@@ -247,7 +247,7 @@ TEST(HostShare, WhoIsPlacedBesideOthersWaitsForTheGpusOfTheRest) {
   EXPECT_EQ(started->hosts.front().share->devices.size(), 3u);
 }
 
-// The models differ, so numbers of a mask are CUDA's own, and may be any GPU there.
+// The models differ, so the numbers of a mask are CUDA's own and may mean any GPU there.
 TEST(HostShare, OneGpuUnderTwoNamesIsNotTwoJobs) {
   model::NodeShape node = node_of(8, 2);
   node.gpus[0].model = "another";
@@ -262,12 +262,12 @@ TEST(HostShare, OneGpuUnderTwoNamesIsNotTwoJobs) {
     EXPECT_FALSE(fit(second, hosts));
     EXPECT_EQ(why_not(second, hosts), "needs 1 GPU, 0 are free on n1");
   }
-  // Who wants that shares it.
+  // A job with share_gpu shares that GPU.
   std::vector<SlotHost> hosts = {host("n1", 2, node)};
   numbered.share.pinning.share_gpu = true;
   ASSERT_TRUE(start(numbered, hosts));
   EXPECT_TRUE(fit(need(1, {.gpu_bind = GpuBind::kOne, .share_gpu = true}), hosts));
-  // What was placed on a GPU when no UUID was known.
+  // A job was placed on a GPU before any UUID was known.
   model::NodeShape unknown = node_of(8, 2);
   for (model::GpuShape& gpu : unknown.gpus) gpu.uuid.clear();
   hosts = {host("n1", 2, unknown)};
@@ -298,7 +298,7 @@ TEST(HostShare, AnotherHostIsTakenWhereOneHasNotTheGpus) {
   EXPECT_EQ(fit(need(1, {.bind_to = BindTo::kDepth, .depth = 8}), cores)->hosts.front().host.name, "n2");
 }
 
-// --oversubscribe says what is allowed: where there are slots enough it changes nothing.
+// --oversubscribe only allows more ranks than slots. With enough slots it changes nothing.
 TEST(HostShare, WhoMayOversubscribeAndNeedNotIsPlacedAsOthersAre) {
   const std::vector<SlotHost> hosts = {host("n1", 4, node_of(4, 0)), host("n2", 4, node_of(16, 0))};
   model::JobSpec job;
@@ -310,7 +310,7 @@ TEST(HostShare, WhoMayOversubscribeAndNeedNotIsPlacedAsOthersAre) {
   const auto placement = fit(*wanted, hosts);
   ASSERT_TRUE(placement);
   EXPECT_EQ(placement->hosts.front().host.name, "n2");
-  job.placement.np = 9;  // of eight slots: all of them, and n1 is one of its hosts
+  job.placement.np = 9;  // more than the eight slots: uses all of them, and n1 is one of the job's hosts
   EXPECT_FALSE(need_of(job, hosts).ok());
 }
 
@@ -321,10 +321,10 @@ TEST(HostShare, GpusThatAreAskedForAreNotLookedForOnHostsWithout) {
   EXPECT_EQ(why_not(need(1, kOne), hosts), "needs 1 GPU, 0 are free on n1 and n2");
   hosts[1].is_drained = true;
   EXPECT_FALSE(fit(need(1, kOne), hosts));
-  // Where no host has any, none is given.
+  // If no host has a GPU, the job gets none.
   const std::vector<SlotHost> without = {host("n1", 2, node_of(8, 0)), host("n2", 2, node_of(8, 0))};
   EXPECT_TRUE(fit(need(3, kOne), without));
-  // All slots of named hosts are all of their GPUs, and those without any.
+  // All slots of the named hosts include all GPUs, and hosts without GPUs.
   const std::vector<SlotHost> named = {host("n1", 1, node_of(8, 0)), host("n2", 2, node_of(8, 2))};
   JobNeed all = need(3, kOne);
   all.request.hosts = {{.name = "n1"}, {.name = "n2"}};
@@ -345,11 +345,11 @@ TEST(HostShare, AJobThatNoHostCanEverRunIsToldSo) {
   const JobNeed deep = need(1, {.bind_to = BindTo::kDepth, .depth = 32});
   std::vector<SlotHost> hosts = {host("n1", 4, node_of(4, 0)), host("n2", 4, node_of(4, 0))};
   EXPECT_THAT(why_not(deep, hosts), HasSubstr(kNever));
-  // What is in use comes back.
+  // Resources in use become free again.
   const JobNeed half = need(1, {.bind_to = BindTo::kDepth, .depth = 4});
   while (start(half, hosts)) continue;
   EXPECT_THAT(why_not(half, hosts), Not(HasSubstr(kNever)));
-  // So may a host that nobody has asked yet.
+  // A host that has not reported yet may fit as well.
   hosts[1].shape = nullptr;
   EXPECT_THAT(why_not(deep, hosts), Not(HasSubstr(kNever)));
 }
@@ -364,7 +364,7 @@ TEST(HostShare, AnyNumberOfHostsMayNotDo) {
   const auto wanted = need_of(job, hosts);
   ASSERT_TRUE(wanted.ok()) << wanted.status();
   EXPECT_EQ(fit(*wanted, hosts)->hosts.front().host.name, "large");
-  // Of each host as many ranks as it has cores for.
+  // Each host gets as many ranks as its cores allow.
   EXPECT_EQ(fit(need(4, {.bind_to = BindTo::kDepth, .depth = 4}),
                 std::vector<SlotHost>{host("n1", 8, node_of(4, 0)), host("n2", 8, node_of(4, 0))})
                 ->hosts.size(),
@@ -379,10 +379,10 @@ TEST(HostShare, WhatCanNeverBeHadIsRefused) {
   const auto refused = need_of(job, hosts);
   EXPECT_EQ(refused.status().code(), base::Code::kInvalidArgument);
   EXPECT_THAT(refused.status().message(), HasSubstr("n1: 3 ranks need 1 GPU each, but ranks may use 2 GPUs"));
-  hosts[0].shape = nullptr;  // it may have them
+  hosts[0].shape = nullptr;  // the host may have them
   const auto wanted = need_of(job, hosts);
   ASSERT_TRUE(wanted.ok()) << wanted.status();
-  // Who was let in waits, also for a host that has lost its GPUs for a while.
+  // An accepted job waits, even if a host has lost its GPUs for a while.
   JobQueue queue;
   const base::JobId id = *base::JobId::parse("aaaaaaaa");
   queue.add(id, 0, 0, *wanted);
@@ -393,7 +393,7 @@ TEST(HostShare, WhatCanNeverBeHadIsRefused) {
   EXPECT_EQ(queue.start(hosts).size(), 1u);
 }
 
-// Another host with more GPUs may come by itself: the reason says what is missing on those that are there.
+// Another host with more GPUs may join. The reason says what the present hosts lack.
 TEST(HostShare, WhatNoHostHasIsWaitedForWhereMoreHostsMayCome) {
   model::JobSpec job;
   job.placement.np = 1;
@@ -404,7 +404,7 @@ TEST(HostShare, WhatNoHostHasIsWaitedForWhereMoreHostsMayCome) {
   EXPECT_EQ(why_not(*wanted, hosts), "needs 3 GPUs, 2 are free on n1; none of the present hosts could ever run it");
   job.pinning = {.gpu_order = model::GpuOrder::kList, .gpu_list = {7}};
   EXPECT_THAT(why_not(*need_of(job, hosts, true), hosts), HasSubstr("n1: --gpu-order names GPU 7"));
-  // Who names his hosts is refused, as for want of slots.
+  // A job that names its hosts is refused, as it is for lack of slots.
   job.placement.hosts = {{.name = "n1"}};
   const auto refused = need_of(job, hosts, true);
   EXPECT_EQ(refused.status().code(), base::Code::kInvalidArgument);
@@ -428,18 +428,17 @@ TEST(HostShare, WhoAsksForGpusOrCoresIsStartedWhereTheyAreKnown) {
     EXPECT_THAT(queue.hosts_to_ask(hosts), IsEmpty());
     queue.add(id, 0, 0, each);
     EXPECT_THAT(queue.start(hosts), IsEmpty());
-    EXPECT_THAT(queue.reason(id, hosts),
-                ::testing::MatchesRegex("waits until n1 reports its (cores and )?GPUs it has"));
+    EXPECT_THAT(queue.reason(id, hosts), ::testing::MatchesRegex("waits until n1 reports its (cores and )?GPUs"));
     const auto unreported = queue.hosts_to_ask(hosts);
     ASSERT_EQ(unreported.size(), each.places.empty() ? 2u : 1u);
     EXPECT_EQ(unreported[0].name, "n1");
-    // Another job is not kept from it.
+    // Another job may still use the host.
     EXPECT_TRUE(fit(need(1), hosts));
     hosts[0] = host("n1", 2, node_of(8, 2));
     if (each.request.oversubscribe) {
       EXPECT_THAT(queue.start(hosts), IsEmpty());
-      EXPECT_EQ(queue.reason(id, hosts), "waits until n2 reports its GPUs it has");
-      hosts[1].is_down = true;  // it cannot be asked
+      EXPECT_EQ(queue.reason(id, hosts), "waits until n2 reports its GPUs");
+      hosts[1].is_down = true;  // launcherd cannot ask it
     }
     if (!each.request.oversubscribe) {
       const auto started = queue.start(hosts);
@@ -450,7 +449,7 @@ TEST(HostShare, WhoAsksForGpusOrCoresIsStartedWhereTheyAreKnown) {
   }
 }
 
-// It has not its cores or GPUs on any host that is open: nothing is kept for it.
+// No open host has the job's cores or GPUs, so the queue reserves nothing for it.
 TEST(HostShare, WhoNeverFitsOnOpenHostsHoldsNobodyUp) {
   const model::Pinning deep{.bind_to = BindTo::kDepth, .depth = 500};
   const model::Pinning seventh{.gpu_order = model::GpuOrder::kList, .gpu_list = {7}};
@@ -485,7 +484,7 @@ TEST(HostShare, OneJobAtATimeFindsOutWhatAHostHas) {
             "waits until n1 reports its cores and GPUs: another job is starting there");
 }
 
-// One host of eight cores and four GPUs, which the list names twice.
+// One host of eight cores and four GPUs that the list names twice.
 std::vector<SlotHost> two_names() {
   std::vector<SlotHost> hosts = {host("n1", 2, node_of(8, 4)), host("alias", 2, node_of(8, 4))};
   for (SlotHost& each : hosts) {
@@ -548,7 +547,7 @@ TEST(HostShare, WhatIsNotFreeByOneNameIsNotByTheOther) {
   EXPECT_TRUE(start(on("alias", need(1, kOne)), hosts));
 }
 
-// Jobs that come by the other name would keep its GPUs from it for ever.
+// Otherwise jobs by the other name would use its GPUs for ever.
 TEST(HostShare, WhoWaitsForAHostIsNotOvertakenForEverByItsOtherName) {
   std::vector<SlotHost> hosts = two_names();
   JobQueue queue;
@@ -565,7 +564,7 @@ TEST(HostShare, WhoWaitsForAHostIsNotOvertakenForEverByItsOtherName) {
   EXPECT_EQ(overtakes, JobQueue::kMostOvertakes);
 }
 
-// Jobs of all kinds come and go: no device and no core is ever two jobs' that did not want that.
+// Random jobs of all kinds start and end. Two jobs never share a device or a core unless both allow it.
 TEST(HostShare, RandomLivesShareNothing) {
   for (unsigned seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(seed);

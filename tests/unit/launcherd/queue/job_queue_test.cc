@@ -1,4 +1,4 @@
-// The queue by example, and by random lives of many jobs.
+// Tests the queue by examples, and by many random jobs.
 #include "launcherd/queue/job_queue.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ JobNeed need(int np, std::vector<std::string> hosts = {}) {
   return need;
 }
 
-// 0 -> "aaaaaaaa".
+// Returns "aaaaaaaa" for 0.
 base::JobId id(int number) {
   std::string text(8, 'a');
   for (std::size_t i = text.size(); i-- > 0; number /= 26) text[i] = static_cast<char>('a' + number % 26);
@@ -73,7 +73,7 @@ TEST(JobQueue, TheHeadIsOvertakenOnlySoOften) {
     queue.add(id(static_cast<int>(next)), 0, next, need(1, {"n1"}));
     ++next;
     overtakes += static_cast<int>(queue.start(hosts).size());
-    hosts[0].used = 1;  // the short ones have ended, the long one has not
+    hosts[0].used = 1;  // the short jobs have ended, the long one has not
   }
   EXPECT_EQ(overtakes, JobQueue::kMostOvertakes);
   EXPECT_THAT(queue.reason(id(50), hosts), HasSubstr("reserved for job aaaaaaaa"));
@@ -116,7 +116,7 @@ TEST(JobQueue, WhatIsRemovedDoesNotStart) {
   EXPECT_EQ(queue.reason(id(0), hosts), "");
 }
 
-// Random jobs come, start and end; hosts are drained and resumed.
+// Random jobs arrive, start and end; hosts are drained and resumed.
 class Life {
  public:
   explicit Life(unsigned seed) : random_(seed) {
@@ -133,7 +133,7 @@ class Life {
     pass();
   }
 
-  // Nothing comes any more and nothing is drained: every job starts.
+  // No job arrives any more and no host is drained. Every job must start.
   void run_dry() {
     for (SlotHost& each : hosts_) each.is_drained = false;
     for (int i = 0; i < 100'000 && (queue_.size() > 0 || !running_.empty()); ++i) {
@@ -186,7 +186,7 @@ class Life {
     check_slots(before);
   }
 
-  // Of jobs that ask for the same, none goes before one that goes first.
+  // Among jobs that ask for the same, none may overtake an earlier one.
   void check_order(const Waiting& started, const std::vector<SlotHost>& before) const {
     for (const Waiting& other : waiting_) {
       const bool is_ahead = std::pair(-other.priority, other.number) < std::pair(-started.priority, started.number);
@@ -225,7 +225,7 @@ TEST(JobQueue, RandomLivesKeepTheRules) {
   }
 }
 
-// Short jobs never stop coming; the large one starts all the same.
+// Short jobs never stop arriving, but the large one still starts.
 TEST(JobQueue, ALargeJobIsNotStarvedBySmallOnes) {
   for (unsigned seed = 1; seed <= 20; ++seed) {
     std::mt19937 random(seed);
@@ -235,7 +235,7 @@ TEST(JobQueue, ALargeJobIsNotStarvedBySmallOnes) {
     int next = 1;
     bool has_large_started = false;
     for (int turn = 0; turn < 500 && !has_large_started; ++turn) {
-      if (turn == 10) queue.add(id(0), 0, 10'000'000, need(8));  // behind those that are there, before those to come
+      if (turn == 10) queue.add(id(0), 0, 10'000'000, need(8));  // after the present jobs, before the later ones
       for (int i = 0; i < 3; ++i, ++next) {
         queue.add(id(next), 0, static_cast<std::uint64_t>(turn < 10 ? next : 10'000'000 + next), need(1));
       }

@@ -79,7 +79,7 @@ TEST(RoomBound, LeavesHostsWithoutGpusOutForAJobThatAsksForSome) {
   EXPECT_TRUE(bound.may_fit(one));
 }
 
-// Hosts, jobs and what runs, of many kinds.
+// Makes random hosts, jobs and running jobs.
 class Random {
  public:
   explicit Random(unsigned seed) : random_(seed) {}
@@ -140,7 +140,7 @@ class Random {
   std::mt19937 random_;
 };
 
-// The rule on which the queue relies, while jobs start and take what is there.
+// Checks the rule on which the queue relies, while jobs start and use the slots.
 TEST(RoomBound, NeverRefusesWhatFits) {
   int fitted = 0;
   int refused = 0;
@@ -162,7 +162,7 @@ TEST(RoomBound, NeverRefusesWhatFits) {
   EXPECT_GT(refused, 500);
 }
 
-// The queue's rules by fit() alone: what each of the jobs that wait gets, in their order.
+// Applies the queue's rules by fit() alone: returns the result for each waiting job, in order.
 std::vector<int> plain_pass(const std::vector<JobNeed>& jobs, std::vector<SlotHost> hosts) {
   std::vector<int> started;
   for (std::size_t number = 0; number < jobs.size(); ++number) {
@@ -180,7 +180,7 @@ TEST(RoomBound, ThePassDecidesAsWithoutIt) {
     std::vector<SlotHost> hosts = random.hosts();
     std::vector<JobNeed> jobs;
     JobQueue queue;
-    for (int number = 0; number < JobQueue::kMostOvertakes; ++number) {  // so that nothing is kept for the first
+    for (int number = 0; number < JobQueue::kMostOvertakes; ++number) {  // nothing is reserved for the first
       jobs.push_back(random.job(hosts));
       queue.add(*base::JobId::parse(fmt::format("aaaaaaa{}", static_cast<char>('a' + number))), 0,
                 static_cast<std::uint64_t>(number), jobs.back());

@@ -43,7 +43,7 @@ TEST(Slots, RanksFillWhatIsFree) {
   const std::vector<SlotHost> hosts = {host("n1", 4, 3), host("n2", 4, 4), host("n3", 4)};
   EXPECT_EQ(fitted(job_of(3), hosts), "n1:0 n3:1,2");
   EXPECT_EQ(fitted(job_of(6), hosts), "none");
-  EXPECT_EQ(fitted(job_of(0), hosts), "n1:0");  // nothing said: one rank
+  EXPECT_EQ(fitted(job_of(0), hosts), "n1:0");  // without a number the job gets one rank
 }
 
 TEST(Slots, ADrainedHostTakesNothing) {
@@ -61,7 +61,7 @@ SlotHost unreported(const std::string& name) {
 TEST(Slots, AHostThatIsAskedForItsGpusTakesNothing) {
   const std::vector<SlotHost> hosts = {unreported("n1"), host("n2", 2)};
   EXPECT_EQ(fitted(job_of(2), hosts), "n2:0,1");
-  EXPECT_EQ(fitted(job_of(3), hosts), "none");  // may run when it is known
+  EXPECT_EQ(fitted(job_of(3), hosts), "none");  // it may run once the host is known
   EXPECT_EQ(why_not(*need_of(job_of(3), hosts), hosts),
             "needs 3 slots, 2 are free on n1 and n2; n1 has not reported its GPUs yet");
   model::JobSpec placed = job_of(1);
@@ -78,12 +78,12 @@ TEST(Slots, WhoIsRefusedReadsWhichHostsAreNotCounted) {
   EXPECT_EQ(fitted(job_of(4), hosts), text);
   hosts[0].source = SlotSource::kUnknown;
   EXPECT_EQ(fitted(job_of(4), hosts), text);
-  EXPECT_EQ(fitted(job_of(3), hosts), "n1:0 n2:1,2");  // as one slot
+  EXPECT_EQ(fitted(job_of(3), hosts), "n1:0 n2:1,2");  // an unknown host counts as one slot
 }
 
 TEST(Slots, WhatDependsOnHostsThatAreAsked) {
   const std::vector<SlotHost> hosts = {unreported("n1"), host("n2", 2)};
-  EXPECT_FALSE(depends_on_counts(job_of(3), hosts));  // it may run in any case
+  EXPECT_FALSE(depends_on_counts(job_of(3), hosts));  // it can run in any case
   EXPECT_TRUE(depends_on_counts(job_of(4), hosts));
   EXPECT_FALSE(depends_on_counts(job_of(4, {{.name = "n2"}}), hosts));
   EXPECT_FALSE(depends_on_counts(job_of(4, {{.name = "n9"}}), hosts));  // refused in any case
@@ -137,7 +137,7 @@ TEST(Slots, WhoOversubscribesTakesAllSlots) {
   acquire_slots(*fit(*need_of(job, hosts), hosts), hosts);
   EXPECT_EQ(hosts[0].used, 2);
   EXPECT_EQ(hosts[1].free(), 0);
-  EXPECT_EQ(fitted(job, {host("n1", 4), host("n2", 4, 1)}), "n1:0,1,2,3 n2:4,5");  // it fits as it is
+  EXPECT_EQ(fitted(job, {host("n1", 4), host("n2", 4, 1)}), "n1:0,1,2,3 n2:4,5");  // it fits without oversubscription
 }
 
 TEST(Slots, PlacedRanksRunWhereTheyWerePlaced) {
@@ -164,14 +164,14 @@ TEST(Slots, HostsAreFoundInAnyOrderAndUnknownOnesAreLeftOut) {
   const auto placement =
       model::place_as_listed({{.name = "n3"}, {.name = "n9"}, {.name = "n1"}}, {0, 1, 2, 2, 2, 2, 2});
   acquire_slots(placement, hosts);
-  EXPECT_EQ(hosts[0].used, 4);  // no more than it has
+  EXPECT_EQ(hosts[0].used, 4);  // at most the slots of the host
   EXPECT_EQ(hosts[1].used, 0);
   EXPECT_EQ(hosts[2].used, 1);
   release_slots(placement, hosts);
   for (const SlotHost& each : hosts) EXPECT_EQ(each.used, 0) << each.host.name;
 }
 
-// Its list may name a host that is not there any more, and one twice.
+// The job's list may name a host that launcherd no longer has, and repeat a name.
 TEST(Slots, WhoWasLetInAsksForTheSameWithAnotherList) {
   const model::JobSpec job =
       job_of(0, {{.name = "n1", .slots = 1}, {.name = "gone", .slots = 1}, {.name = "n1", .slots = 2}});

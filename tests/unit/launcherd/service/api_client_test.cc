@@ -1,5 +1,5 @@
-// The client of launcherd against a server of this test: over TLS with client certificates, and what it says of one
-// that is not there, belongs to nobody, or is asked no more.
+// Tests the client of launcherd against a server in this test: TLS with client certificates, and the errors if the
+// launcher is missing, belongs to another user, or must not be called any longer.
 #include "launcherd/service/api_client.h"
 
 #include <grpcpp/grpcpp.h>
@@ -38,7 +38,7 @@ class Service final : public v1::Launcher::Service {
       writer->Write(chunk);
     }
     sent.set_value();
-    while (request->follow() && writer->Write(chunk)) continue;  // until nobody reads any more
+    while (request->follow() && writer->Write(chunk)) continue;  // until the client stops reading
     return grpc::Status::OK;
   }
 
@@ -110,7 +110,7 @@ TEST_F(ApiClientTest, WithoutCertificatesNothingIsSent) {
   EXPECT_NE(unreadable.message().find("--tls-cert"), std::string::npos) << unreadable;
 }
 
-// Else gRPC would send what no launcher can read, and say nothing of use.
+// Otherwise gRPC would send a message that no launcher can read, and report nothing useful.
 TEST_F(ApiClientTest, TextThatIsNoUtf8IsRefusedByName) {
   ApiClient client(address(authority_));
   v1::SubmitRequest request;

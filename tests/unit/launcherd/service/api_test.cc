@@ -1,4 +1,4 @@
-// The socket of a foreground job and what is asked over it.
+// Tests the socket of a foreground job and the calls over it.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -90,12 +90,12 @@ TEST_F(ApiTest, OneLauncherdListensAtASocket) {
     const auto first = ApiSocket::open_for_daemon({root_ / "no/parent", directory()});
     ASSERT_TRUE(first.ok()) << first.status();
     EXPECT_EQ(first->path(), directory() + "/launcherd.sock");
-    EXPECT_TRUE(find_launchers({directory()}).empty());  // those are of jobs
+    EXPECT_TRUE(find_launchers({directory()}).empty());  // these sockets belong to jobs
     const auto second = ApiSocket::open_for_daemon({directory(), root_ / "second"});
     EXPECT_EQ(second.status().code(), base::Code::kAlreadyExists);
     EXPECT_EQ(ApiSocket::open_at(first->path()).status().code(), base::Code::kAlreadyExists);
     const ApiSocket job = open("aaaaaaaa");
-    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory()), {}), 2);  // nothing half made
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory()), {}), 2);  // no incomplete file is left
   }
   EXPECT_FALSE(std::filesystem::exists(directory()));
 }
@@ -135,7 +135,7 @@ TEST_F(ApiTest, WhoEndsMeanwhileAndWhoAcceptsNobodyAreToldApart) {
   EXPECT_EQ(connect_launcher(path, kPatience).status().code(), base::Code::kUnavailable);
 }
 
-// Answers as it is told to.
+// Answers as the test configures it.
 class Handler final : public ApiHandler {
  public:
   void get_job(const v1::GetJobRequest& request, Reply<v1::Job> reply) override {
@@ -179,7 +179,7 @@ class Handler final : public ApiHandler {
   std::atomic<bool> killed_at_once = false;
 };
 
-// A served job on a thread of its own.
+// A served job on its own thread.
 class Served {
  public:
   explicit Served(ApiSocket socket) : path_(socket.path()) {
@@ -237,7 +237,7 @@ TEST_F(ApiTest, AnswersOfOneMessage) {
   const auto got = client.get_job(first_rank(7), kPatience);
   ASSERT_TRUE(got.ok()) << got.status().message();
   EXPECT_EQ(got->attempt(), 7);
-  EXPECT_EQ(got->name(), "caf\xef\xbf\xbd");  // whatever the handler has put there
+  EXPECT_EQ(got->name(), "caf\xef\xbf\xbd");  // the handler put an invalid byte there
   v1::KillRequest at_once;
   at_once.set_at_once(true);
   EXPECT_TRUE(client.kill(at_once, kPatience).ok());
@@ -282,10 +282,10 @@ TEST_F(ApiTest, WhatALauncherDoesNotServeIsSaid) {
   EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::UNIMPLEMENTED);
 }
 
-// A caller that comes while no descriptor is free is served when there is one again.
+// A caller that connects while no descriptor is free is served once a descriptor is free.
 TEST_F(ApiTest, ACallerWaitsForAFreeDescriptor) {
   Served job(open("aaaaaaaa"));
-  ASSERT_TRUE(ask(job.path()).get_job({}, kPatience).ok());  // what gRPC opens once is open
+  ASSERT_TRUE(ask(job.path()).get_job({}, kPatience).ok());  // opens everything that gRPC opens only once
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   base::UniqueFd caller(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -297,7 +297,7 @@ TEST_F(ApiTest, ACallerWaitsForAFreeDescriptor) {
     EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
     for (int fd = ::dup(0); fd >= 0; fd = ::dup(0)) taken.emplace_back(fd);
     EXPECT_EQ(::connect(caller.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address), 0);
-    // After the socket was found readable, and could not be accepted from.
+    // Runs after the socket was readable and accept() failed.
     job.loop().post([&] { job.loop().post([&] { has_turned.set_value(); }); });
   });
   has_turned.get_future().wait();
@@ -332,7 +332,7 @@ TEST_F(ApiTest, TheEndOfTheJobEndsWhatIsAsked) {
   EXPECT_EQ(watched.get().code(), base::Code::kUnavailable);
 }
 
-// Calls that the loop has not looked at when it ends.
+// Calls that the loop has not handled when it ends.
 TEST_F(ApiTest, QuestionsThatComeTooLateEnd) {
   Served job(open("aaaaaaaa"));
   std::vector<ApiClient> connected;
@@ -357,7 +357,7 @@ TEST_F(ApiTest, QuestionsThatComeTooLateEnd) {
     late.push_back(
         std::async(std::launch::async, [&] { return watching.watch({}, [](const v1::Event&) { return true; }); }));
   }
-  // Time enough for them to be taken up.
+  // This is enough time to accept them.
   EXPECT_EQ(connected.back().get_job({}, ApiClient::Patience(1)).status().code(), base::Code::kDeadlineExceeded);
   go_on.set_value();
   job.end();

@@ -1,4 +1,4 @@
-// Both ends of the control channel against each other: over TLS on loopback and over a socket pair, with cuts.
+// Tests both ends of the control channel together: over TLS on loopback and over a socket pair, with cuts.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -122,7 +122,7 @@ TEST_F(Fixture, OverASocketPairTheTokenDecides) {
   EXPECT_EQ(greeted, 1);
 }
 
-// Those of the launcher before dial all the time, also while the server is being started.
+// Agents of the previous launcher dial all the time, also while the server starts.
 TEST_F(Fixture, KnownAgentsAreTakenFromTheFirstMoment) {
   const auto identity = ca->issue("launcherd", {"DNS:launcherd"});
   ASSERT_TRUE(identity.ok());
@@ -146,13 +146,13 @@ TEST_F(Fixture, KnownAgentsAreTakenFromTheFirstMoment) {
   EXPECT_EQ(greeted, (std::vector<int>{1, 4}));
 }
 
-// A launcher that runs for months gives many up.
+// A launcher that runs for months removes many agents.
 TEST_F(Fixture, NothingIsKeptOfForgottenAgents) {
   for (int i = 0; i < 10'000; ++i) server->forget(server->add_agent("gone-" + std::to_string(i)));
   EXPECT_EQ(server->agents(), 2U);
   EXPECT_EQ(server->add_agent("next"), 10'002);
   server->forget(10'002);
-  server->send(10'002, signal_message(1));  // whoever says goodbye to all need not know which is left
+  server->send(10'002, signal_message(1));  // a caller that stops all agents need not know which ones are left
   server->on_hello = [&](int agent, const v1::Hello&, bool) { server->forget(agent); };
   server->on_cut = [&](int agent) {
     EXPECT_EQ(agent, 0);
@@ -208,12 +208,12 @@ TEST_F(Fixture, ForeignAuthorityIsRefused) {
   server->on_hello = [](int, const v1::Hello&, bool) { ADD_FAILURE() << "a foreign certificate was let in"; };
   auto client = agent::ControlClient::start(loop, std::move(options), hello(0));
   client->on_message = [](const v1::LauncherMessage&) { ADD_FAILURE() << "a foreign certificate was answered"; };
-  // It is refused in the handshake and tries again until it is given up: nothing may come of two seconds of that.
+  // The handshake refuses the agent, which tries again until it is removed. Nothing may happen within two seconds.
   const base::Timer enough = loop.after(seconds(2), [&] { loop.stop(); });
   loop.run();
 }
 
-// As when one authority follows another: the stream stays, and the next one needs the new keys.
+// A new authority replaces the old one. The stream stays, and the next connection needs the new keys.
 TEST_F(Fixture, RenewedKeysAreForTheNextConnection) {
   auto next = base::CertificateAuthority::create();
   ASSERT_TRUE(next.ok());
@@ -222,7 +222,7 @@ TEST_F(Fixture, RenewedKeysAreForTheNextConnection) {
   ASSERT_TRUE(own.ok() && agents.ok());
   bool is_back = false;
   server->on_hello = [&](int agent, const v1::Hello&, bool resumed) {
-    EXPECT_EQ(agent, 0);  // the other one has the old keys
+    EXPECT_EQ(agent, 0);  // the other agent has the old keys
     if (!resumed) {
       server->set_keys(ca->ca_pem() + next->ca_pem(), *ca->issue("launcherd", {"DNS:launcherd"}));
       return server->send(0, signal_message(1));
@@ -242,7 +242,7 @@ TEST_F(Fixture, RenewedKeysAreForTheNextConnection) {
     renewal.set_certificate_pem(agents->cert_pem);
     renewal.set_key_pem(agents->key_pem);
     client->renew(renewal);
-    server->set_keys(next->ca_pem(), *own);  // the old authority is gone
+    server->set_keys(next->ca_pem(), *own);  // the old authority is no longer valid
     late = agent::ControlClient::start(loop, client_options(1), hello(1));
     server->cut(0);
     server->send(0, signal_message(2));
@@ -252,7 +252,7 @@ TEST_F(Fixture, RenewedKeysAreForTheNextConnection) {
   EXPECT_EQ(signals, (std::vector<int>{1, 2}));
 }
 
-// The stream dies again and again in the middle of traffic; each message must still be handled once, in order.
+// The stream breaks again and again in the middle of traffic. Each message must still be handled once, in order.
 TEST_F(Fixture, CutsLoseAndDoubleNothing) {
   constexpr int kMessages = 300;
   std::vector<int> at_server;
@@ -286,7 +286,7 @@ TEST_F(Fixture, CutsLoseAndDoubleNothing) {
   EXPECT_GE(cuts, 1);
 }
 
-// One odd byte of a program's output would else keep everything after it from ever arriving.
+// Otherwise one odd byte of a program's output would block everything after it.
 TEST_F(Fixture, TextThatIsNoUtf8ArrivesMended) {
   std::string at_server;
   std::string at_client;
@@ -313,9 +313,9 @@ TEST_F(Fixture, TextThatIsNoUtf8ArrivesMended) {
   EXPECT_EQ(at_server, "9 KiB, cut in \xef\xbf\xbd");
 }
 
-// Or a host at 10 Gbit/s fills the launcher's memory while the loop has other things to do.
+// Otherwise a host at 10 Gbit/s fills the launcher's memory while the loop is busy.
 TEST_F(Fixture, AnAgentThatSendsMoreThanIsHandledIsHeldBack) {
-  constexpr int kMessages = 64;  // of 1 MiB: beyond what may wait, and what TCP takes
+  constexpr int kMessages = 64;  // of 1 MiB: exceeds the limit on waiting messages, and TCP's buffers
   const auto options = client_options(0);
   grpc::SslCredentialsOptions tls;
   tls.pem_root_certs = options.ca_pem;
@@ -338,7 +338,7 @@ TEST_F(Fixture, AnAgentThatSendsMoreThanIsHandledIsHeldBack) {
     return count;
   });
   server->on_hello = [&](int, const v1::Hello&, bool) {
-    // The loop stands still meanwhile.
+    // The loop does not run meanwhile.
     EXPECT_EQ(written.wait_for(seconds(2)), std::future_status::timeout) << "all was taken into memory";
   };
   int arrived = 0;
@@ -350,12 +350,12 @@ TEST_F(Fixture, AnAgentThatSendsMoreThanIsHandledIsHeldBack) {
   EXPECT_EQ(written.get(), kMessages);
 }
 
-// A launcher of the test's own, over a socket pair, to which agent 0 has said hello.
+// A fake launcher over a socket pair. Agent 0 has sent Hello.
 class PlayedLauncher final : public v1::AgentControl::Service {
  public:
   using Stream = grpc::ServerReaderWriter<v1::LauncherMessage, v1::AgentMessage>;
 
-  // `speak` runs on a thread of gRPC, after the Welcome; the stream ends when it returns.
+  // `speak` runs on a gRPC thread after the Welcome. The stream ends when `speak` returns.
   PlayedLauncher(base::UniqueFd socket, std::function<void(Stream&)> speak) : speak_(std::move(speak)) {
     grpc::ServerBuilder builder;
     builder.RegisterService(this);
@@ -380,7 +380,7 @@ class PlayedLauncher final : public v1::AgentControl::Service {
 };
 
 struct PlayedLauncherFixture : ::testing::Test {
-  static constexpr int kMessages = 64;  // of 1 MiB: beyond what may wait, and what a socket takes
+  static constexpr int kMessages = 64;  // of 1 MiB: exceeds the limit on waiting messages, and a socket's buffers
 
   void start(std::function<void(PlayedLauncher::Stream&)> speak) {
     auto pair = base::make_socketpair(SOCK_STREAM);
@@ -395,7 +395,7 @@ struct PlayedLauncherFixture : ::testing::Test {
     });
   }
 
-  // How many were written.
+  // Returns how many messages were written.
   static int write_all(PlayedLauncher::Stream& stream, std::size_t bytes) {
     v1::LauncherMessage message;
     message.mutable_stop_ranks()->set_reason(std::string(bytes, 'x'));
@@ -420,7 +420,7 @@ TEST_F(PlayedLauncherFixture, ALauncherThatSaysMoreThanIsHandledIsHeldBack) {
   });
   int arrived = 0;
   client->on_message = [&](const v1::LauncherMessage& message) {
-    // The loop stands still meanwhile.
+    // The loop does not run meanwhile.
     if (message.has_welcome()) {
       EXPECT_EQ(all_written.wait_for(seconds(2)), std::future_status::timeout) << "all was taken into memory";
     }
@@ -432,7 +432,8 @@ TEST_F(PlayedLauncherFixture, ALauncherThatSaysMoreThanIsHandledIsHeldBack) {
   client.reset();
 }
 
-// It asks and asks, and reads no answer: what it is owed stays bounded. When it reads, all come.
+// The launcher sends many requests and reads no reply. The agent limits the waiting replies, and sends all once the
+// launcher reads.
 TEST_F(PlayedLauncherFixture, OfALauncherThatDoesNotReadNoMoreIsTaken) {
   std::promise<void> may_read;
   start([&](PlayedLauncher::Stream& stream) {
@@ -462,7 +463,7 @@ TEST_F(PlayedLauncherFixture, OfALauncherThatDoesNotReadNoMoreIsTaken) {
   read_now();
 }
 
-// The end of a stream is found by reading, which rests while the launcher takes nothing.
+// Only a read finds the end of a stream, and the agent does not read while the launcher accepts nothing.
 TEST_F(PlayedLauncherFixture, TheEndOfALauncherThatDoesNotReadIsNoticed) {
   start([&](PlayedLauncher::Stream& stream) { (void)write_all(stream, std::size_t{1} << 20); });
   int asked = 0;
@@ -481,7 +482,7 @@ TEST_F(PlayedLauncherFixture, TheEndOfALauncherThatDoesNotReadIsNoticed) {
   client.reset();
 }
 
-// Words and variables of all ranks of a host; gRPC's own limit is 4 MiB.
+// A launch holds commands and variables of all ranks of a host. gRPC's own limit is 4 MiB.
 TEST_F(Fixture, ALaunchMayBeLong) {
   constexpr int kRanks = 64;
   const std::string word(std::size_t{400} << 10, 'x');
@@ -502,7 +503,7 @@ TEST_F(Fixture, ALaunchMayBeLong) {
   EXPECT_EQ(ranks, kRanks);
 }
 
-// One that the server takes no message of this size from, however often it is sent.
+// The server never accepts a message of this size from this agent, however often the agent sends it.
 struct UnreadableFixture : Fixture {
   void run(agent::ControlClientOptions options) {
     int hellos = 0;

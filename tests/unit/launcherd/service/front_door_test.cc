@@ -1,4 +1,5 @@
-// The control port under silent strangers and without descriptors: a real ControlServer, and agents that dial it.
+// Tests the control port with silent unauthenticated peers and without descriptors: a real ControlServer and its
+// agents.
 #include "launcherd/service/front_door.h"
 
 #include <poll.h>
@@ -19,7 +20,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// This process may have `soft` descriptors, for as long as it lives.
+// Limits this process to `soft` descriptors while it lives.
 class DescriptorLimit {
  public:
   explicit DescriptorLimit(rlim_t soft) {
@@ -86,7 +87,7 @@ class FrontDoorTest : public ::testing::Test {
     return base::make_sockaddr(*base::IpAddress::parse("127.0.0.1"), static_cast<std::uint16_t>(server_->port()));
   }
 
-  // Connected, and silent.
+  // Opens connections and stays silent.
   std::vector<base::UniqueFd> strangers(int count) const {
     const base::SockAddr at = address();
     std::vector<base::UniqueFd> made;
@@ -97,7 +98,7 @@ class FrontDoorTest : public ::testing::Test {
     return made;
   }
 
-  // The other end has closed it. Waits for that if `is_expected`.
+  // Returns whether the other end has closed it. Waits for that if `is_expected`.
   static bool is_closed(const base::UniqueFd& fd, bool is_expected) {
     pollfd readable{.fd = fd.get(), .events = POLLIN, .revents = 0};
     return ::poll(&readable, 1, is_expected ? 30'000 : 0) == 1;
@@ -113,7 +114,7 @@ class FrontDoorTest : public ::testing::Test {
 };
 
 TEST_F(FrontDoorTest, SilentStrangersDelayNoAgent) {
-  const DescriptorLimit limit(1024);  // so 128 strangers and the one agent
+  const DescriptorLimit limit(1024);  // allows 128 unproven peers and the one agent
   const auto many = strangers(200);
   const auto agent = start_agent();
   const base::MonotonicTime begin = base::monotonic_now();
@@ -134,7 +135,7 @@ TEST_F(FrontDoorTest, StrangersDoNotCutAnAgent) {
   v1::AgentMessage message;
   message.mutable_notice()->set_text("still here");
   bool is_sent = false;
-  // Once the oldest stranger has given way, all connections that are older have been looked at.
+  // Once the server has closed the oldest peer, it has checked all older connections.
   const base::Timer look = loop_.every(std::chrono::milliseconds(5), [&] {
     if (!is_sent && is_closed(many.front(), false)) agent->send(message);
     is_sent = is_sent || is_closed(many.front(), false);
@@ -154,11 +155,11 @@ TEST_F(FrontDoorTest, ASilentStrangerIsClosedInTime) {
   EXPECT_TRUE(is_closed(one.front(), false));
 }
 
-// gRPC's own listener would be deaf from here on.
+// From here on gRPC's own listener would accept nothing.
 TEST_F(FrontDoorTest, HearsAgainWhenDescriptorsAreFree) {
   {
     const auto first = start_agent();
-    loop_.run();  // what gRPC opens once is open
+    loop_.run();  // opens everything that gRPC opens only once
     ASSERT_EQ(hellos_, 1);
   }
   const base::UniqueFd stranger(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -168,12 +169,12 @@ TEST_F(FrontDoorTest, HearsAgainWhenDescriptorsAreFree) {
     std::vector<base::UniqueFd> taken;
     for (int fd = ::dup(0); fd >= 0; fd = ::dup(0)) taken.emplace_back(fd);
     ASSERT_EQ(::connect(stranger.get(), at.get(), at.size), 0);
-    loop_.run();  // until it is reported
+    loop_.run();  // until the report
     ASSERT_EQ(lines_.size(), 1U);
     EXPECT_NE(lines_.front().find("the control port: cannot accept a connection: Too many open files"),
               std::string::npos)
         << lines_.front();
-    // Further tries are not reported, and do not end the pause.
+    // The server does not report further tries, and they do not end the pause.
     const base::Timer enough = loop_.after(std::chrono::milliseconds(500), [this] { loop_.stop(); });
     loop_.run();
     EXPECT_EQ(lines_.size(), 1U);

@@ -23,7 +23,7 @@ base::MonotonicTime time_of_test{};
 
 class GrpcLogTest : public ::testing::Test {
  protected:
-  // Until then gRPC logs nothing.
+  // gRPC logs nothing before this call.
   void SetUp() override { ::grpc_init(); }
   void TearDown() override { ::grpc_shutdown(); }
 

@@ -76,7 +76,7 @@ class SiteBootstrapTest : public ::testing::Test {
   std::string lines;
 };
 
-// Of a FIFO whose writers are the programs under test.
+// Reads a line from a FIFO that the programs under test write.
 std::string read_line(int fd) {
   std::string line;
   for (char c = 0; ::read(fd, &c, 1) == 1 && c != '\n';) line += c;
@@ -87,7 +87,7 @@ base::MonotonicTime soon() {
   return std::chrono::steady_clock::now() + std::chrono::seconds(20);
 }
 
-// What an agent of `host` does first, by the only join file in `directory`.
+// Does what an agent of `host` does first, with the only join file in `directory`.
 base::TlsStream enrol(const std::string& directory, const std::string& host) {
   base::Result<proto::JoinFile> file = base::error(base::Code::kNotFound, "no join file");
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
@@ -123,7 +123,7 @@ TEST_F(SiteBootstrapTest, AProgramOfAGivenUpWaveIsEndedWithWhatItStarted) {
   bootstrap->cancel();
   EXPECT_EQ(messages.get()[0], "host n1: cancelled");
   pollfd end{reader.get(), POLLIN, 0};
-  EXPECT_EQ(::poll(&end, 1, 20'000), 1);  // nobody holds the other end any more, while the bootstrap lives
+  EXPECT_EQ(::poll(&end, 1, 20'000), 1);  // no process holds the other end while the bootstrap lives
   EXPECT_EQ(read_line(reader.get()), "");
 }
 
@@ -137,7 +137,7 @@ TEST_F(SiteBootstrapTest, AProgramWithAnAgentOutlivesUs) {
   const base::TlsStream agent = enrol(directory / "agents", "n1");
   EXPECT_EQ(messages.get()[0], "started");
   bootstrap.reset();
-  EXPECT_EQ(::waitpid(program, nullptr, WNOHANG), 0);  // it runs on
+  EXPECT_EQ(::waitpid(program, nullptr, WNOHANG), 0);  // the program still runs
   EXPECT_EQ(::kill(program, SIGKILL), 0);
   EXPECT_EQ(::waitpid(program, nullptr, 0), program);
 }

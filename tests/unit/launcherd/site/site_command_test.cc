@@ -14,7 +14,7 @@ const SiteAgent kAgent = {
     .program = "/h/agent-1", .args = {"--join", "/h/join-1"}, .join_file = "/h/join-1", .host_file = "/h/join-1.hosts"};
 const SiteAgent kSweep = {.program = "/h/agent-1", .args = {"--sweep", "abcd2345"}, .host_file = "/h/hosts"};
 
-// The commands, one a line, with the indices of their hosts in front.
+// Shows the commands, one a line, each after the indices of its hosts.
 std::string show(const base::Result<std::vector<SiteCommand>>& commands) {
   if (!commands.ok()) return commands.status().message();
   std::string text;
@@ -69,7 +69,7 @@ TEST(HostIndexTest, ByTheWholeNameThenByAShortOneOfOneHostNeverByAPartOfAnAddres
   EXPECT_EQ(index.find("10.0.0.3"), std::nullopt);
   EXPECT_EQ(index.find("10"), std::nullopt);
   EXPECT_EQ(index.find("n1.b"), 4u);
-  EXPECT_EQ(index.find("n1"), std::nullopt);  // of two
+  EXPECT_EQ(index.find("n1"), std::nullopt);  // nullopt, because two names match
   EXPECT_EQ(index.find("n2"), 5u);
   EXPECT_EQ(index.find("n2.other"), 5u);
   EXPECT_EQ(of(BootstrapBy::kPbsdsh, {"10.0.0.1", "10.0.0.2"}, {"10.0.0.1", "10.0.0.2"}),

@@ -1,4 +1,4 @@
-// What a login shell makes of the command that starts an agent in a folder of the user's choice.
+// Tests how a login shell runs the command that starts an agent in a folder of the user's choice.
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -49,7 +49,7 @@ class AgentFolderTest : public ::testing::Test {
     ended.exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     return ended;
   }
-  // Of an agent that lies in `folder`.
+  // Starts the agent that lies in `folder`.
   Ended start_in(const std::string& folder) const {
     const RemotePaths paths = paths_in(folder);
     put_agent(paths.agent);

@@ -32,7 +32,7 @@ TEST_F(KnownHostsTest, CompletesALastLineWithoutNewline) {
 }
 
 TEST_F(KnownHostsTest, HashesTheName) {
-  // A short name may turn up in the base64 of a hash by chance.
+  // Use a long name, because a short one may appear in the base64 of a hash by chance.
   ASSERT_TRUE(add_known_host(path(), "secret.host.name ssh-ed25519 AAAA\n", true).ok());
   EXPECT_TRUE(content().starts_with("|1|")) << content();
   EXPECT_EQ(content().find("secret.host"), std::string::npos);

@@ -1,4 +1,4 @@
-// SshBootstrap against a real sshd.
+// Tests SshBootstrap against a real sshd.
 #include "launcherd/ssh/ssh_bootstrap.h"
 
 #include <gmock/gmock.h>
@@ -50,7 +50,7 @@ TEST_P(SshBootstrapTest, SendsTheAgentOnceThenFindsIt) {
     EXPECT_EQ(second->backend, GetParam() == SshBackend::kSsh ? "ssh" : "libssh");
     EXPECT_EQ(read_up_to(second->stream.get(), 6), "ready\n");
     ::shutdown(second->stream.get(), SHUT_WR);
-    EXPECT_EQ(read_up_to(second->stream.get(), 1), "");  // the agent saw EOF and ended
+    EXPECT_EQ(read_up_to(second->stream.get(), 1), "");  // the agent read EOF and ended
   }
   EXPECT_LE(own_resources(), before);
   EXPECT_EQ(sftp_failures, 0);
@@ -112,7 +112,7 @@ TEST_P(SshBootstrapTest, PassesTheAgentsStderrOnByLines) {
     lines += line + "\n";
   };
   options.on_stderr = add;
-  options.on_note = add;  // what came before the marker was read
+  options.on_note = add;  // notes before the marker
   auto bootstrap = make(options);
   auto agent = start_agent(*bootstrap, sshd_.target());
   ASSERT_TRUE(agent.ok()) << agent.status();
@@ -192,7 +192,7 @@ TEST_P(SshBootstrapTest, ANameNeverBecomesAnOption) {
   EXPECT_EQ(start_agent(*bootstrap, {.name = "n1", .user = "-l"}).status().code(), base::Code::kInvalidArgument);
 }
 
-// Accepts connections and never says a word.
+// Accepts connections and never sends a byte.
 class SilentServer {
  public:
   SilentServer() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -274,8 +274,8 @@ TEST(SshBootstrapAutoTest, ChoosesByConfiguration) {
   EXPECT_EQ(backend_with("Host other\n  ProxyJump gate\n"), "libssh");
 }
 
-// What the own poll loop is for: a quarter of the ssh program's time on a quiet machine. Compared with each other,
-// since no machine that runs tests is quiet.
+// Checks the purpose of our own poll loop: it takes a quarter of the ssh program's time on a quiet machine. The test
+// compares both, because a machine that runs tests is not quiet.
 TEST(SshBootstrapAutoTest, LibsshLogsInFasterThanTheSshProgram) {
   ::unsetenv("SSH_AUTH_SOCK");
   TestSshd sshd;

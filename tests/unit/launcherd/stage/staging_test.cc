@@ -1,5 +1,5 @@
-// Both ends of staging in one process: the launcher's state machine and its reader, and the agents' services, each of
-// which has a folder that stands for its host's disk.
+// Tests both ends of staging in one process: the launcher's state machine and its reader, and the agents' services.
+// Each agent's folder stands for its host's disk.
 #include "launcherd/stage/staging.h"
 
 #include <unistd.h>
@@ -42,7 +42,7 @@ class StagingTest : public ::testing::Test {
     return text.str();
   }
 
-  // `disks`: of each host the folder that is its "/"; the same one twice is a shared file system.
+  // `disks` gives for each host the folder that is its "/". A repeated folder is a shared file system.
   base::Status stage(const std::vector<std::string>& disks, const std::string& source, const std::string& destination) {
     sent_.clear();
     said_.clear();
@@ -96,9 +96,9 @@ class StagingTest : public ::testing::Test {
   base::Loop loop_;
   std::map<int, std::size_t> sent_;  // bytes of content, by agent
   std::vector<std::string> said_;
-  std::function<void(const v1::StageData&)> on_data_;  // before an agent gets it
-  int hung_agent_ = -1;                                // whose disk takes nothing and answers nothing
-  base::Duration late_ = base::Duration::zero();       // content gets to a host so much later
+  std::function<void(const v1::StageData&)> on_data_;  // called before an agent gets the data
+  int hung_agent_ = -1;                                // the agent whose disk hangs; -1 if none
+  base::Duration late_ = base::Duration::zero();       // delay of content on its way to a host
   std::vector<base::Timer> later_;
   StagingLimits limits_;
 };
@@ -135,9 +135,9 @@ TEST_F(StagingTest, AHostWhoseDiskHangsIsNamed) {
   EXPECT_THAT(status.message(), AllOf(StartsWith("n2: --stage: no answer for"), HasSubstr("/data/in")));
 }
 
-// A large file takes its time.
+// A large file takes a long time.
 TEST_F(StagingTest, ASilentHostGetsTheTimeThatItsDiskNeeds) {
-  put("src/a", std::string(60, 'x'));  // so a minute
+  put("src/a", std::string(60, 'x'));  // allows one minute
   limits_ = {.period = std::chrono::milliseconds(20), .silence = std::chrono::seconds(2), .slowest_disk = 1};
   late_ = std::chrono::seconds(3);
   const base::Status status = stage({"d1"}, "src", "/data/in");
@@ -209,7 +209,7 @@ TEST_F(StagingTest, AFileThatIsReplacedMeanwhileIsAnErrorAndNoMixture) {
   EXPECT_FALSE(fs::exists(root_ / "d1/in/a"));
 }
 
-// As files of the kernel, whose sizes say nothing.
+// Some files of the kernel report no useful size.
 TEST_F(StagingTest, AFileThatIsShorterThanItsSizeIsAnError) {
   const char* const source = "/sys/devices/system/cpu/online";
   if (!fs::exists(source)) GTEST_SKIP() << "no " << source;
@@ -225,10 +225,10 @@ TEST_F(StagingTest, LaunchersKeysAreNoFilesOfAJob) {
     EXPECT_THAT(stage({"d1"}, source, "/in").message(), HasSubstr("launcherd's state and keys")) << source;
   }
   EXPECT_EQ(sent_[10], 0u);
-  EXPECT_TRUE(stage({"d1"}, "src", "/in").ok());  // with the link as it is
+  EXPECT_TRUE(stage({"d1"}, "src", "/in").ok());  // the link is kept as it is
 }
 
-// More than there may be on their way to all of them together.
+// The data for all hosts exceeds what may be on the way at once.
 TEST_F(StagingTest, ManyHostsShareTheRoomThereIs) {
   constexpr std::size_t kSize = 800'000;
   put("src/a", std::string(kSize, 'x'));

@@ -69,7 +69,7 @@ TEST(LocalBootstrapTest, SaysWhyAProgramIsNoAgent) {
   LocalBootstrap cat(options_for("/bin/cat"));
   const auto agent = start_agent(cat, kHere);
   EXPECT_THAT(agent.status().message(), HasSubstr("ended with exit status 1 before it answered"));
-  EXPECT_THAT(agent.status().message(), HasSubstr("--stdio"));  // in cat's own words
+  EXPECT_THAT(agent.status().message(), HasSubstr("--stdio"));  // the message of cat itself
 }
 
 TEST(LocalBootstrapTest, CancelEndsAProgramThatSaysNothing) {

@@ -29,7 +29,7 @@ class BatchWriterTest : public ::testing::Test {
   Code put(const Batch& batch) { return commit(writer_, batch).code(); }
   JobState state(const std::string& id) { return reader_.job(job_id(id))->state; }
 
-  // A job that has come to `to` by the shortest way.
+  // Brings a job to the state `to` by the shortest way.
   void bring(const std::string& id, JobState to) {
     Batch batch = {new_job(id)};
     if (to != JobState::kQueued) batch.emplace_back(step(id, JobState::kStarting));
@@ -47,14 +47,14 @@ class BatchWriterTest : public ::testing::Test {
 
 TEST_F(BatchWriterTest, ABatchIsThereAsAWholeOrNotAtAll) {
   ASSERT_EQ(put({new_job("aaaaaaaa"), plain_event("aaaaaaaa", "one")}), Code::kOk);
-  // The third change is wrong: the first two are not there either.
+  // The third change is invalid, so the first two are not stored either.
   EXPECT_EQ(put({new_job("bbbbbbbb"), plain_event("aaaaaaaa", "two"), plain_event("cccccccc", "no such job")}),
             Code::kNotFound);
   EXPECT_EQ(reader_.job(job_id("bbbbbbbb")).status().code(), Code::kNotFound);
   const auto events = reader_.events(job_id("aaaaaaaa"), 0, 10);
   ASSERT_TRUE(events.ok());
   ASSERT_EQ(events->size(), 1u);
-  // What comes next has the number that it would have had.
+  // The next event gets the number that the lost event would have had.
   ASSERT_EQ(put({plain_event("aaaaaaaa", "three")}), Code::kOk);
   EXPECT_EQ(reader_.events(job_id("aaaaaaaa"), 1, 10)->at(0).sequence, 2u);
 }
@@ -79,11 +79,11 @@ TEST_F(BatchWriterTest, ARequestMakesOneJob) {
   EXPECT_EQ(status.code(), Code::kAlreadyExists);
   EXPECT_THAT(status.message(), HasSubstr("aaaaaaaa"));
   EXPECT_EQ(reader_.job_of_request("request 1")->str(), "aaaaaaaa");
-  EXPECT_EQ(put({new_job("aaaaaaaa", "request 2")}), Code::kAlreadyExists);  // nor does an id
-  EXPECT_EQ(put({new_job("cccccccc"), new_job("dddddddd")}), Code::kOk);     // jobs without a request are no repeats
+  EXPECT_EQ(put({new_job("aaaaaaaa", "request 2")}), Code::kAlreadyExists);  // an id is unique, too
+  EXPECT_EQ(put({new_job("cccccccc"), new_job("dddddddd")}), Code::kOk);     // jobs without a request id are no repeats
 }
 
-// The table of model/job_state.h decides, for every pair of states.
+// The table of model/job_state.h decides for every pair of states.
 TEST_F(BatchWriterTest, OnlyStepsOfTheTableAreTaken) {
   for (const JobState from : model::all_job_states()) {
     for (const JobState to : model::all_job_states()) {
@@ -130,10 +130,10 @@ TEST_F(BatchWriterTest, RanksGoTheirWayOncePerAttempt) {
   };
   ASSERT_EQ(put({new_job("aaaaaaaa"), rank_event(0, 0, RankState::kRunning), rank_event(0, 1, RankState::kRunning)}),
             Code::kOk);
-  EXPECT_EQ(put({rank_event(0, 2, RankState::kSucceeded)}), Code::kFailedPrecondition);  // it never ran
+  EXPECT_EQ(put({rank_event(0, 2, RankState::kSucceeded)}), Code::kFailedPrecondition);  // the rank never ran
   ASSERT_EQ(put({rank_event(0, 1, RankState::kFailed)}), Code::kOk);
-  EXPECT_EQ(put({rank_event(0, 1, RankState::kStopped)}), Code::kFailedPrecondition);  // it has ended
-  ASSERT_EQ(put({rank_event(1, 1, RankState::kRunning)}), Code::kOk);                  // the next attempt is another
+  EXPECT_EQ(put({rank_event(0, 1, RankState::kStopped)}), Code::kFailedPrecondition);  // the rank has ended
+  ASSERT_EQ(put({rank_event(1, 1, RankState::kRunning)}), Code::kOk);  // the next attempt has its own ranks
   const auto first = reader_.ranks(job_id("aaaaaaaa"), 0, 0, 10);
   ASSERT_TRUE(first.ok());
   ASSERT_EQ(first->size(), 2u);
@@ -223,7 +223,7 @@ std::string content_of(const std::string& path) {
   return all.str();
 }
 
-// While launcherd runs, too: frames of the write-ahead log hold them until it is emptied.
+// Frames of the write-ahead log hold the secrets until the log is emptied, also while launcherd runs.
 TEST(StoreSecrets, EmptyingTheLogRemovesThemWhileTheStoreIsOpen) {
   const TempDir temp;
   const std::string path = temp / "jobs.sqlite";
@@ -247,7 +247,7 @@ TEST(StoreSecrets, EmptyingTheLogRemovesThemWhileTheStoreIsOpen) {
   EXPECT_EQ(content_of(path).find(secret), std::string::npos);
 }
 
-// Not in the file either: secure_delete overwrites what a job's end deletes, and the log is written back at the end.
+// The file does not hold them either: secure_delete overwrites them at a job's end, and closing writes the log back.
 TEST(StoreSecrets, NoViewHoldsThemAndTheFileForgetsThem) {
   const TempDir temp;
   const std::string path = temp / "jobs.sqlite";
@@ -257,11 +257,11 @@ TEST(StoreSecrets, NoViewHoldsThemAndTheFileForgetsThem) {
     ASSERT_TRUE(commit(writer, {new_job("aaaaaaaa", "request"), step("aaaaaaaa", JobState::kStarting)}).ok());
     auto reader = StoreReader::open(path);
     ASSERT_TRUE(reader.ok());
-    EXPECT_EQ(*reader->environment(job_id("aaaaaaaa")), secret);  // it is there, for the launch alone
+    EXPECT_EQ(*reader->environment(job_id("aaaaaaaa")), secret);  // only the launch reads it
   }
   auto look = launcherd::Database::open(path, launcherd::Database::Access::kRead);
   ASSERT_TRUE(look.ok());
-  // Every text and blob of every table but `environments`.
+  // Checks every text and blob of all tables but `environments`.
   for (const char* const columns :
        {"jobs: id || coalesce(request_id, '') || name || reason", "specs: content", "recoveries: content",
         "ranks: host || detail", "hosts: name || reason", "events: message", "sqlite_master: coalesce(sql, '')"}) {
@@ -275,7 +275,7 @@ TEST(StoreSecrets, NoViewHoldsThemAndTheFileForgetsThem) {
   }
   EXPECT_EQ(*look->value_of("SELECT count(*) FROM environments WHERE instr(content, CAST('SECRET' AS BLOB))"), "1");
   look = base::error(Code::kCancelled, "closed");
-  ASSERT_NE(content_of(path).find(secret), std::string::npos);  // the search below can find it
+  ASSERT_NE(content_of(path).find(secret), std::string::npos);  // proves that the search below can find it
   {
     launcherd::BatchWriter writer = open_writer(path);
     ASSERT_TRUE(commit(writer, {step("aaaaaaaa", JobState::kFailed)}).ok());

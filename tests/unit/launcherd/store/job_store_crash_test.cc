@@ -1,4 +1,4 @@
-// kill -9 of a process that writes, at random moments, again and again on one store.
+// Kills a writing process by kill -9 at random moments, again and again on one store.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ using launcherd::StoredEvent;
 using launcherd::StoreReader;
 
 constexpr int kKills = 50;
-constexpr int kUnderWay = 8;  // batches at once
+constexpr int kUnderWay = 8;  // number of batches in flight
 
 // Batch `n` adds one event to each of two jobs, and a job of its own.
 Batch numbered_batch(std::int64_t n) {
@@ -30,8 +30,8 @@ Batch numbered_batch(std::int64_t n) {
           plain_event("bbbbbbbb", text)};
 }
 
-// Appends batches from number `next` on, writes the number of each to `acknowledged` when it was answered. Child
-// process.
+// Appends batches from number `next` on. Writes the number of each committed batch to `acknowledged`. Runs in the
+// child.
 [[noreturn]] void append_until_killed(const std::string& path, std::int64_t next, int acknowledged) {
   base::Loop loop;
   const auto directory = StateDirectory::open(path);
@@ -53,8 +53,8 @@ Batch numbered_batch(std::int64_t n) {
 
 class JobStoreCrash : public ::testing::Test {
  protected:
-  // Runs a child until `acks` batches were answered and `more` has passed, kills it, and returns the highest number
-  // that was answered.
+  // Runs a child until `acks` batches are committed and `more` has passed. Kills it, and returns the highest committed
+  // number.
   std::int64_t run_and_kill(std::int64_t next, int acks, std::chrono::microseconds more) {
     auto pipe = base::make_pipe();
     EXPECT_TRUE(pipe.ok());
@@ -72,7 +72,7 @@ class JobStoreCrash : public ::testing::Test {
     };
     for (int i = 0; i < acks && read_one(); ++i) {
     }
-    const auto moment = std::chrono::steady_clock::now() + more;  // anywhere in a commit, so not at an event
+    const auto moment = std::chrono::steady_clock::now() + more;  // any moment of a commit, so do not wait for an event
     while (std::chrono::steady_clock::now() < moment) {
     }
     ::kill(child, SIGKILL);
@@ -84,7 +84,8 @@ class JobStoreCrash : public ::testing::Test {
     return highest;
   }
 
-  // The numbers of the events of `id` after `from` are `from`, `from` + 1, …; how many events there are in all.
+  // Checks that the numbers of the events of `id` after `from` are `from`, `from` + 1, …. Returns how many events exist
+  // in all.
   std::int64_t check_events(StoreReader& reader, const char* id, std::int64_t from) {
     while (true) {
       const auto page = reader.events(job_id(id), static_cast<std::uint64_t>(from), 1000);
@@ -107,7 +108,7 @@ TEST_F(JobStoreCrash, NothingAnsweredIsLostAndNoBatchIsHalf) {
     ASSERT_TRUE(commit(writer, {new_job("aaaaaaaa"), new_job("bbbbbbbb")}).ok());
   }
   std::int64_t count = 0;
-  std::int64_t beyond = 0;  // batches that were on the disk, but not answered yet
+  std::int64_t beyond = 0;  // batches on the disk whose result was not reported yet
   for (int kill = 0; kill < kKills && !HasFailure(); ++kill) {
     const int acks = std::uniform_int_distribution(0, 40)(random);
     const std::chrono::microseconds more(std::uniform_int_distribution(0, 3000)(random));

@@ -1,4 +1,4 @@
-// A disk that is full, and then is not.
+// Tests a disk that is full, and later is not.
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -16,9 +16,9 @@ namespace {
 using launcherd::StoreReader;
 using ::testing::HasSubstr;
 
-constexpr std::size_t kLong = 256 * 1024;  // fits in no gap of a full disk
+constexpr std::size_t kLong = 256 * 1024;  // fits into no gap of a full disk
 
-// A file system of its own of 4 MiB.
+// A file system of 4 MiB.
 class SmallDisk {
  public:
   SmallDisk() : path_(temp_ / "disk") {
@@ -66,10 +66,10 @@ TEST(JobStoreDisk, SubmissionsAreRefusedAndNothingAnsweredIsLost) {
     EXPECT_EQ(refused.code(), Code::kResourceExhausted) << refused;
     EXPECT_THAT(refused.message(), HasSubstr("jobs.sqlite"));
     const auto job = rig.read<launcherd::StoredJob>([](StoreReader& reader) { return reader.job(job_id("aaaaaaaa")); });
-    ASSERT_TRUE(job.ok()) << job.status();  // what runs goes on and can be seen
+    ASSERT_TRUE(job.ok()) << job.status();  // running jobs continue and can be read
     EXPECT_EQ(job->last_sequence, 1u);
     disk.make_room();
-    EXPECT_TRUE(rig.append({large}).ok());  // the same request: nothing of the first is left
+    EXPECT_TRUE(rig.append({large}).ok());  // the same request: the store kept nothing of the first try
     EXPECT_TRUE(rig.append({plain_event("aaaaaaaa", "two")}).ok());
   }
   auto reader = StoreReader::open(path);
@@ -102,7 +102,7 @@ TEST(JobStoreDisk, WhatHasHappenedWaitsForRoomInItsOrder) {
   ASSERT_TRUE(rig.run_until(2));  // the first append and the refusal
   EXPECT_EQ(refused, 1);
   EXPECT_TRUE(written.empty());
-  record("short", step("aaaaaaaa", JobState::kRunning));  // would fit, but comes after
+  record("short", step("aaaaaaaa", JobState::kRunning));  // would fit, but must stay behind
   EXPECT_EQ(rig.append({new_job("cccccccc")}).code(), Code::kResourceExhausted);
   EXPECT_TRUE(written.empty());
   disk.make_room();
@@ -143,7 +143,7 @@ TEST(JobStoreDisk, AFullDiskAtTheStartIsSaid) {
   ASSERT_FALSE(rig.status().ok());
   EXPECT_EQ(rig.status().code(), Code::kResourceExhausted) << rig.status();
   disk.make_room();
-  EXPECT_TRUE(StoreRig(disk.path("jobs.sqlite")).status().ok());  // and leaves nothing that is in the way
+  EXPECT_TRUE(StoreRig(disk.path("jobs.sqlite")).status().ok());  // and leaves no file behind that disturbs
 }
 
 }  // namespace

@@ -96,11 +96,11 @@ TEST_F(JobStoreTest, TooMuchThatWaitsIsRefused) {
   ASSERT_TRUE(rig.run_until(count));
   EXPECT_GE(refused, 4);
   EXPECT_LT(refused, count);
-  EXPECT_TRUE(rig.append({new_job("bbbbbbbb")}).ok());  // and goes on
+  EXPECT_TRUE(rig.append({new_job("bbbbbbbb")}).ok());  // the store still works
 }
 
-// A watcher on a connection of its own sees each event once and in order, and each batch whole, while others write.
-// What has happened is not refused because much waits: it must not be lost.
+// A watcher on its own connection sees each event once and in order, and each batch whole, while others write.
+// Records of past events are accepted even if many batches wait, because they must not be lost.
 TEST_F(JobStoreTest, WhatHasHappenedIsTakenWhenMuchWaits) {
   StoreRig rig(path());
   NewJob job = new_job("aaaaaaaa");
@@ -125,7 +125,7 @@ TEST_F(JobStoreTest, WhatHasHappenedIsTakenWhenMuchWaits) {
   EXPECT_TRUE(recorded.ok()) << recorded;
 }
 
-// The log is emptied by itself when a job has ended.
+// The store empties the log by itself when a job has ended.
 TEST_F(JobStoreTest, TheEndOfAJobEmptiesTheLog) {
   StoreRig rig(path());
   ASSERT_TRUE(rig.append({new_job("aaaaaaaa"), step("aaaaaaaa", JobState::kStarting)}).ok());
@@ -161,7 +161,7 @@ TEST_F(JobStoreTest, WatchersReadWhileItWrites) {
           position = event.position;
           ++seen;
         }
-        // Two events a batch: the last of all is never the first of a batch.
+        // Each batch holds two events, so the last event is never the first of a batch.
         const auto a = reader->job(job_id("aaaaaaaa"));
         const auto b = reader->job(job_id("bbbbbbbb"));
         if (!a.ok() || !b.ok() || a->last_sequence > b->last_sequence) ++faults;

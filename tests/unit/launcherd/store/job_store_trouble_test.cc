@@ -1,5 +1,5 @@
-// A store that cannot be written for a while, not because its disk is full: another process has the lock, or the disk
-// fails. Nothing that has happened is lost.
+// Tests a store that cannot be written for a while, although its disk is not full: another process has the lock, or the
+// disk fails. No past event may be lost.
 #include <sqlite3.h>
 
 #include <atomic>
@@ -17,8 +17,8 @@ using launcherd::Database;
 using launcherd::StoredJob;
 using launcherd::StoreReader;
 
-// SQLite's file system, which fails to lock a write-ahead log while `fails` is set. Used by connections that are opened
-// while it lives.
+// Replaces SQLite's file system by one that fails to lock a write-ahead log while `fails` is set. Connections that open
+// during its life use it.
 class FailingDisk {
  public:
   FailingDisk() : own_(*sqlite3_vfs_find(nullptr)) {
@@ -41,7 +41,7 @@ class FailingDisk {
   }
 
  private:
-  // Followed by the file of the real one.
+  // The file of the real file system follows it in memory.
   struct File {
     sqlite3_file base;
     sqlite3_io_methods methods;
@@ -101,7 +101,7 @@ class JobStoreTrouble : public ::testing::Test {
  protected:
   std::string path() const { return temp_ / "jobs.sqlite"; }
 
-  // Records the end of a job, which fails at first: an append of the same turn says so. `mend` ends the trouble.
+  // Records the end of a job. That fails at first, which an append of the same turn reports. `mend` ends the trouble.
   void check_that_the_end_is_kept(StoreRig& rig, const std::function<void()>& mend) {
     base::Status recorded = base::error(Code::kUnknown, "not yet");
     base::Status appended;
@@ -113,7 +113,7 @@ class JobStoreTrouble : public ::testing::Test {
       appended = std::move(status);
       rig.done();
     });
-    ASSERT_TRUE(rig.run_until(2));  // one was before
+    ASSERT_TRUE(rig.run_until(2));  // one callback came before
     EXPECT_EQ(appended.code(), Code::kUnavailable) << appended;
     EXPECT_EQ(recorded.code(), Code::kUnknown) << "it waits";
     EXPECT_EQ(rig.append({new_job("cccccccc")}).code(), Code::kUnavailable) << "what may be refused is, meanwhile";
@@ -147,14 +147,14 @@ TEST_F(JobStoreTrouble, AnEndWaitsWhileTheDiskFails) {
   check_that_the_end_is_kept(rig, [] { FailingDisk::fails() = false; });
 }
 
-// A batch that breaks the transaction in which it is costs no other one.
+// A batch that breaks its transaction must not affect the others.
 TEST_F(JobStoreTrouble, ABrokenBatchLeavesTheOthersAlone) {
   StoreRig rig(path());
   ASSERT_TRUE(rig.append({new_job("aaaaaaaa"), step("aaaaaaaa", JobState::kStarting)}).ok());
   ASSERT_TRUE(rig.append({new_job("bbbbbbbb"), step("bbbbbbbb", JobState::kStarting)}).ok());
   auto other = Database::open(path(), Database::Access::kWrite);
   ASSERT_TRUE(other.ok()) << other.status();
-  ASSERT_TRUE(other->run("UPDATE jobs SET state = 99 WHERE id = 'bbbbbbbb'").ok());  // a damaged row
+  ASSERT_TRUE(other->run("UPDATE jobs SET state = 99 WHERE id = 'bbbbbbbb'").ok());  // damages a row
   std::vector<Code> answers(3, Code::kUnknown);
   int place = 0;
   for (const char* const id : {"aaaaaaaa", "bbbbbbbb", "aaaaaaaa"}) {

@@ -25,7 +25,7 @@ TEST(PageToken, AnythingElseIsRefused) {
   }
   const auto longest = parse_page_token(std::string(1 << 20, '\n'));
   ASSERT_FALSE(longest.ok());
-  EXPECT_LT(longest.status().message().size(), 500u);  // it is not handed back whole
+  EXPECT_LT(longest.status().message().size(), 500u);  // the message does not repeat the whole token
 }
 
 }  // namespace

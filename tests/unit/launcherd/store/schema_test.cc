@@ -53,7 +53,7 @@ class StoreSchema : public ::testing::Test {
   TempDir temp_;
 };
 
-// Whatever the umask is: SQLite gives the log and its index the mode of the file.
+// SQLite gives the log and its index the mode of the file, whatever the umask is.
 TEST_F(StoreSchema, AllFilesAreTheirOwnersAlone) {
   const mode_t before = ::umask(0);
   launcherd::BatchWriter writer = open_writer(path());
@@ -76,7 +76,7 @@ TEST_F(StoreSchema, AFileOfVersion1OpensWithALaterSchema) {
     EXPECT_EQ(*database->value_of("SELECT id || site FROM jobs"), "abcdefghhere");
     EXPECT_EQ(*database->value_of("SELECT message FROM events"), "one");
   }
-  EXPECT_TRUE(status_of(later).ok());  // a second time there is nothing to do
+  EXPECT_TRUE(status_of(later).ok());  // a second call finds nothing to migrate
   const base::Status older = status_of(store_migrations());
   EXPECT_EQ(older.code(), Code::kFailedPrecondition);
   EXPECT_THAT(older.message(), HasSubstr("newer launcherd"));

@@ -32,7 +32,7 @@ TEST(StateDirectory, DefaultIsBelowTheUsersStateAndHasTheHostsName) {
   EXPECT_EQ(default_state_directory(environment, "n1").status().code(), Code::kFailedPrecondition);
   environment.set("HOME", "/home/u");
   EXPECT_EQ(*default_state_directory(environment, "n1.site"), "/home/u/.local/state/muster/n1.site");
-  environment.set("XDG_STATE_HOME", "relative");  // to be ignored, says the XDG specification
+  environment.set("XDG_STATE_HOME", "relative");  // the XDG specification says to ignore it
   EXPECT_EQ(*default_state_directory(environment, "n1"), "/home/u/.local/state/muster/n1");
   environment.set("XDG_STATE_HOME", "/state");
   EXPECT_EQ(*default_state_directory(environment, "n1"), "/state/muster/n1");
@@ -72,10 +72,10 @@ TEST(StateDirectory, ASecondLauncherIsRefusedAndToldWhoHoldsIt) {
     EXPECT_EQ(second.status().code(), Code::kAlreadyExists);
     EXPECT_THAT(second.status().message(), HasSubstr(fmt::format("launcherd with pid {}:", ::getpid())));
   }
-  EXPECT_TRUE(StateDirectory::open(temp.path()).ok());  // and free again
+  EXPECT_TRUE(StateDirectory::open(temp.path()).ok());  // the lock is free again
 }
 
-// The kernel lets go of the lock, whatever a killed launcherd has left in the file.
+// The kernel releases the lock of a killed launcherd, whatever the lock file contains.
 TEST(StateDirectory, AKilledLauncherHoldsNothing) {
   const TempDir temp;
   auto pipe = base::make_pipe();

@@ -44,7 +44,7 @@ TEST_F(StoreReaderTest, PagesAreStableWhileJobsComeAndGo) {
   const auto first = reader_.jobs(Which::kAll, 2, "");
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_THAT(ids(first->jobs), ElementsAre("dddddddd", "cccccccc"));
-  // A new job comes before the first page; one of the next page ends and is forgotten.
+  // A new job arrives before the first page. A job of the next page ends and is removed.
   Batch batch = {new_job("eeeeeeee")};
   end(batch, "bbbbbbbb", 5);
   batch.emplace_back(launcherd::ForgetJob{job_id("bbbbbbbb")});
@@ -61,7 +61,7 @@ TEST_F(StoreReaderTest, AFullLastPageHasNoNext) {
   const auto page = reader_.jobs(Which::kAll, 2, "");
   EXPECT_EQ(page->jobs.size(), 2u);
   EXPECT_EQ(page->next, "");
-  EXPECT_EQ(reader_.jobs(Which::kAll, -5, "")->jobs.size(), 1u);  // a limit is at least one
+  EXPECT_EQ(reader_.jobs(Which::kAll, -5, "")->jobs.size(), 1u);  // the limit is at least one
 }
 
 TEST_F(StoreReaderTest, OpenJobsAreThoseThatARestartMustLookAfter) {
@@ -144,7 +144,7 @@ TEST_F(StoreReaderTest, APageOfLongEventsIsShort) {
   EXPECT_EQ(reader_.all_events(0, 1000)->size(), 4u);
 }
 
-// Bytes that somebody else wrote into the file are an error, never a crash.
+// Foreign bytes in the file are an error, never a crash.
 TEST_F(StoreReaderTest, StatesThatAreNoneAreDataLoss) {
   put({new_job("aaaaaaaa")});
   auto database = launcherd::Database::open(temp_ / "jobs.sqlite", launcherd::Database::Access::kWrite);

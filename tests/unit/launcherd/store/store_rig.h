@@ -1,5 +1,4 @@
-// What the tests of the job store share: jobs with given names, and a loop that is run
-// until something was answered.
+// Helpers for tests of the job store: jobs with given names, and a loop that runs until calls were answered.
 #pragma once
 
 #include <chrono>
@@ -70,7 +69,7 @@ inline base::Status commit(launcherd::BatchWriter& writer, const Batch& batch) {
   return writer.commit({&only, 1}).front();
 }
 
-// A store, its loop and a limit of time; what is called back is collected.
+// A store, its loop and a time limit. It collects all results.
 class StoreRig {
  public:
   explicit StoreRig(const std::string& path) {
@@ -83,7 +82,7 @@ class StoreRig {
   launcherd::JobStore& store() { return *store_; }
   base::Loop& loop() { return loop_; }
 
-  // Runs the loop until `count` calls of done() have come; false: not within a minute.
+  // Runs the loop until done() was called `count` times. Returns false after a minute.
   bool run_until(int count) {
     wanted_ = count;
     if (done_ >= wanted_) return true;

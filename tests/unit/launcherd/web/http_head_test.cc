@@ -11,7 +11,8 @@ namespace {
 
 namespace http = boost::beast::http;
 
-// The status that is answered to these bytes, which end there; 200: it is a request; 0: nothing is answered.
+// Returns the status of the reply to these bytes, after which the peer stops. 200 means a valid request, 0 means no
+// reply.
 int answered(const std::string& bytes, HttpRequest* request = nullptr) {
   HttpParser parser;
   set_limits(parser);

@@ -25,7 +25,7 @@ TEST(Metrics, AreInTheTextFormat) {
   gpu.set_busy_percent(7);
   gpu.set_memory_used_mib(3);
   gpu.set_processes(2);
-  v1::GpuLoad& other = *host.mutable_load()->add_gpus();  // numbered anew for each vendor
+  v1::GpuLoad& other = *host.mutable_load()->add_gpus();  // each vendor has its own numbers
   other.set_vendor(v1::GPU_VENDOR_AMD);
   other.set_index(3);
   other.set_busy_unknown(true);
@@ -35,7 +35,7 @@ TEST(Metrics, AreInTheTextFormat) {
   host.add_gpus()->set_vendor(v1::GPU_VENDOR_AMD);
   host.set_gpu_problem("GPU 4 cannot be used");
   host.set_output_bytes(12'345);
-  hosts.add_hosts()->set_name("n2");  // whose agent has told nothing
+  hosts.add_hosts()->set_name("n2");  // its agent has reported nothing
   v1::ListJobsResponse jobs;
   v1::Job& running = *jobs.add_jobs();
   running.set_state(v1::JOB_STATE_RUNNING);

@@ -12,7 +12,7 @@ TEST(WebRequest, PathsAndQueries) {
   EXPECT_EQ(parse_web_target("/api/jobs/k7")->path, (Words{"api", "jobs", "k7"}));
   EXPECT_EQ(parse_web_target("//api//jobs/")->path, (Words{"api", "jobs"}));
   EXPECT_EQ(parse_web_target("/a%20b/%C3%A9")->path, (Words{"a b", "é"}));
-  EXPECT_EQ(parse_web_target("/a%2fb")->path, (Words{"a/b"}));  // a word, not two
+  EXPECT_EQ(parse_web_target("/a%2fb")->path, (Words{"a/b"}));  // one word, not two
   const auto target = parse_web_target("/api/jobs?all=1&name=%41%3d&empty=&flag&all=2&");
   ASSERT_TRUE(target);
   EXPECT_EQ(target->query,

@@ -1,4 +1,4 @@
-// The HTTP port over real sockets: what is served, what is refused, streams, and peers that misbehave.
+// Tests the HTTP port over real sockets: replies, refusals, streams, and peers that misbehave.
 #include "launcherd/web/web_server.h"
 
 #include <netinet/in.h>
@@ -48,7 +48,7 @@ class Handler final : public ApiHandler {
     replies.done(base::ok_status());
     return {};
   }
-  // For ever, as fast as it is read.
+  // Sends for ever, as fast as the peer reads.
   Gone logs(const v1::LogsRequest&, Replies<v1::LogChunk> replies) override {
     send_more(std::move(replies));
     return [this] { gone.set_value(); };
@@ -95,10 +95,10 @@ class WebServerTest : public ::testing::Test {
     ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     return fd;
   }
-  // All that the server says to these bytes, which are all that it gets.
+  // Sends these bytes and nothing else. Returns the whole reply.
   std::string say(const std::string& bytes) const {
     const base::UniqueFd fd = connected();
-    (void)::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);  // it may have answered and closed already
+    (void)::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);  // it may be closed by now
     ::shutdown(fd.get(), SHUT_WR);
     std::string answer;
     char block[4096];
@@ -146,7 +146,7 @@ TEST_F(WebServerTest, AnswersAreThoseOfTheApi) {
   EXPECT_EQ(status(get("/etc/passwd")), 404);
 }
 
-// A stream is read until its last event: the browser that ends its own side first has gone.
+// Reads a stream until its last event. A browser that ends its own side first has left.
 std::string stream_of(const base::UniqueFd& fd, const std::string& request) {
   EXPECT_TRUE(base::write_all_blocking(fd.get(), request.data(), request.size()).ok());
   std::string answer;
@@ -177,15 +177,15 @@ TEST_F(WebServerTest, WhoStopsReadingCostsNoMemoryAndWhoGoesIsTold) {
     ASSERT_GT(now, 0);
     got += static_cast<std::size_t>(now);
   }
-  EXPECT_EQ(body(get("/healthz")), "ok\n");  // beside a stream that nobody reads
+  EXPECT_EQ(body(get("/healthz")), "ok\n");  // while another stream is not read
   fd.reset();
   EXPECT_EQ(handler_.gone.get_future().wait_for(std::chrono::seconds(30)), std::future_status::ready);
-  EXPECT_LT(handler_.sent, 1000U);  // what the sockets hold, not all there is
+  EXPECT_LT(handler_.sent, 1000U);  // only as much as the sockets hold
 }
 
 TEST_F(WebServerTest, OnlyThisMachineAndOnlyGet) {
   EXPECT_EQ(status(get("/", "", "evil.example")), 421);
-  EXPECT_EQ(status(say("GET / HTTP/1.0\r\n\r\n")), 421);  // no Host at all
+  EXPECT_EQ(status(say("GET / HTTP/1.0\r\n\r\n")), 421);  // no Host header at all
   EXPECT_EQ(status(say("DELETE /api/jobs/k7 HTTP/1.1\r\nHost: localhost\r\n\r\n")), 405);
   EXPECT_EQ(status(say("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello")), 413);
   EXPECT_EQ(WebServer::start(loop_, "0.0.0.0:0", &handler_).status().code(), base::Code::kInvalidArgument);
