@@ -1,0 +1,166 @@
+#include "launcherd/agents/pooled_host_phase.h"
+
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "base/file.h"
+
+namespace muster::launcherd::pooled_host_phase_test {
+namespace {
+
+using Phase = PooledHostPhase;
+using Event = PooledHostEvent;
+using Action = PooledHostAction;
+using Steps = std::map<Event, std::pair<Phase, Action>>;
+
+// Every pair, written down a second time: a change of the table is either meant or found here. An event that a phase
+// does not list has no meaning in it.
+const std::map<Phase, Steps> kExpected = {
+    {Phase::kAbsent,
+     {{Event::kRemember, {Phase::kAwaited, Action::kNone}}, {Event::kStart, {Phase::kStarting, Action::kBootstrap}}}},
+    {Phase::kStarting,
+     {{Event::kLaunch, {Phase::kJoining, Action::kAwaitReport}},
+      {Event::kFailStart, {Phase::kFailed, Action::kRetryLater}},
+      {Event::kHello, {Phase::kConnected, Action::kOpenJobs}},
+      {Event::kUnreadable, {Phase::kAbsent, Action::kDropAgent}},
+      {Event::kEndLauncher, {Phase::kUnwanted, Action::kNone}}}},
+    {Phase::kJoining,
+     {{Event::kFailStart, {Phase::kFailed, Action::kRetryLater}},
+      {Event::kLoseLogin, {Phase::kJoining, Action::kAwaitLastReport}},
+      {Event::kHello, {Phase::kConnected, Action::kOpenJobs}},
+      {Event::kUnreadable, {Phase::kAbsent, Action::kDropAgent}},
+      {Event::kEndLauncher, {Phase::kUnwanted, Action::kNone}}}},
+    {Phase::kAwaited,
+     {{Event::kHello, {Phase::kConnected, Action::kOpenJobs}},
+      {Event::kFindAlive, {Phase::kAwaited, Action::kAwaitReturn}},
+      {Event::kFindGone, {Phase::kAbsent, Action::kLoseAgent}},
+      {Event::kUnreadable, {Phase::kAbsent, Action::kDropAgent}}}},
+    {Phase::kConnected,
+     {{Event::kFailStart, {Phase::kFailed, Action::kRetryLater}},
+      {Event::kReturn, {Phase::kConnected, Action::kContinueJobs}},
+      {Event::kSilence, {Phase::kSilent, Action::kShow}},
+      {Event::kCut, {Phase::kCut, Action::kSuspendJobs}},
+      {Event::kUnreadable, {Phase::kAbsent, Action::kDropAgent}},
+      {Event::kEndLauncher, {Phase::kDismissed, Action::kDismiss}}}},
+    {Phase::kSilent,
+     {{Event::kFailStart, {Phase::kFailed, Action::kRetryLater}},
+      {Event::kReturn, {Phase::kConnected, Action::kContinueJobs}},
+      {Event::kHear, {Phase::kConnected, Action::kShow}},
+      {Event::kCut, {Phase::kCut, Action::kSuspendJobs}},
+      {Event::kUnreadable, {Phase::kAbsent, Action::kDropAgent}},
+      {Event::kEndLauncher, {Phase::kDismissed, Action::kDismiss}}}},
+    {Phase::kCut,
+     {{Event::kFailStart, {Phase::kFailed, Action::kRetryLater}},
+      {Event::kReturn, {Phase::kConnected, Action::kContinueJobs}},
+      {Event::kFindAlive, {Phase::kCut, Action::kAwaitReturn}},
+      {Event::kFindGone, {Phase::kAbsent, Action::kLoseAgent}},
+      {Event::kUnreadable, {Phase::kAbsent, Action::kDropAgent}}}},
+    {Phase::kFailed, {{Event::kStart, {Phase::kStarting, Action::kBootstrap}}}},
+    {Phase::kUnwanted,
+     {{Event::kFailStart, {Phase::kFailed, Action::kRetryLater}},
+      {Event::kLoseLogin, {Phase::kUnwanted, Action::kAwaitLastReport}},
+      {Event::kHello, {Phase::kDismissed, Action::kDismiss}},
+      {Event::kUnreadable, {Phase::kAbsent, Action::kDropAgent}}}},
+    {Phase::kDismissed,
+     {{Event::kFailStart, {Phase::kFailed, Action::kRetryLater}},
+      {Event::kReturn, {Phase::kDismissed, Action::kDismiss}},
+      {Event::kStored, {Phase::kDismissed, Action::kDismiss}},
+      {Event::kCut, {Phase::kAbsent, Action::kLoseAgent}},
+      {Event::kUnreadable, {Phase::kAbsent, Action::kDropAgent}}}},
+};
+
+template <typename Check>
+void for_each_pair(Check check) {
+  for (const Phase from : all_pooled_host_phases()) {
+    for (const Event event : all_pooled_host_events()) {
+      SCOPED_TRACE(fmt::format("{}, {}", name_of(from), name_of(event)));
+      check(from, event, next_step(from, event));
+    }
+  }
+}
+
+std::set<Phase> reachable(Phase from) {
+  std::set<Phase> seen = {from};
+  for (std::size_t before = 0; before != seen.size();) {
+    before = seen.size();
+    for (const Phase phase : std::set(seen)) {
+      for (const Event event : all_pooled_host_events()) {
+        if (const auto step = next_step(phase, event)) seen.insert(step->to);
+      }
+    }
+  }
+  return seen;
+}
+
+TEST(PooledHostPhase, HasTheExpectedStepForEveryPair) {
+  ASSERT_EQ(kExpected.size(), all_pooled_host_phases().size());
+  for_each_pair([](Phase from, Event event, const std::optional<PooledHostStep>& step) {
+    const auto expected = kExpected.at(from).find(event);
+    ASSERT_EQ(step.has_value(), expected != kExpected.at(from).end());
+    if (!step) return;
+    EXPECT_EQ(step->to, expected->second.first);
+    EXPECT_EQ(step->action, expected->second.second);
+  });
+}
+
+TEST(PooledHostPhase, IsReachedFromTheFirstPhaseAndLeadsBackToIt) {
+  EXPECT_EQ(reachable(Phase::kAbsent).size(), all_pooled_host_phases().size());
+  for (const Phase phase : all_pooled_host_phases()) {
+    EXPECT_TRUE(reachable(phase).contains(Phase::kAbsent)) << name_of(phase);
+  }
+}
+
+TEST(PooledHostPhase, NumbersOfPhasesAndEventsMatchTheirPositions) {
+  for (std::size_t i = 0; i < all_pooled_host_phases().size(); ++i) {
+    EXPECT_EQ(static_cast<std::size_t>(all_pooled_host_phases()[i]), i);
+  }
+  for (std::size_t i = 0; i < all_pooled_host_events().size(); ++i) {
+    EXPECT_EQ(static_cast<std::size_t>(all_pooled_host_events()[i]), i);
+  }
+  EXPECT_EQ(name_of(Phase::kDismissed), "dismissed");
+  EXPECT_EQ(name_of(Event::kStored), "stored");
+}
+
+// A stream needs an agent that has joined.
+TEST(PooledHostPhase, FactsOfPhasesDoNotContradict) {
+  for (const Phase phase : all_pooled_host_phases()) {
+    EXPECT_TRUE(!has_stream(phase) || has_joined(phase)) << name_of(phase);
+    EXPECT_TRUE(!has_joined(phase) || has_agent(phase)) << name_of(phase);
+    EXPECT_TRUE(!must_end(phase) || has_agent(phase)) << name_of(phase);
+  }
+}
+
+TEST(PooledHostPhase, ActionsFitThePhasesThatTheyLeadTo) {
+  for_each_pair([](Phase from, Event event, const std::optional<PooledHostStep>& step) {
+    EXPECT_EQ(event == Event::kUnreadable && has_agent(from), step && step->action == Action::kDropAgent);
+    if (!step) return;
+    const bool loses = has_agent(from) && !has_agent(step->to);
+    EXPECT_EQ(loses, step->action == Action::kLoseAgent || step->action == Action::kDropAgent ||
+                         step->action == Action::kRetryLater);
+    if (step->action == Action::kOpenJobs || step->action == Action::kContinueJobs) {
+      EXPECT_TRUE(has_stream(step->to));
+    }
+    EXPECT_EQ(step->action == Action::kDismiss, step->to == Phase::kDismissed);
+  });
+}
+
+// To mend the page, copy the text that the failure shows.
+TEST(PooledHostPhase, DesignShowsTheTable) {
+  const auto page = base::read_file(MUSTER_SOURCE_DIR "/docs/design.md");
+  ASSERT_TRUE(page.ok()) << page.status();
+  const std::string begin = "<!-- pool phases: generated -->\n";
+  const std::size_t from = page->find(begin);
+  ASSERT_NE(from, std::string::npos);
+  const std::size_t to = page->find("<!-- end -->", from);
+  ASSERT_NE(to, std::string::npos);
+  EXPECT_EQ(page->substr(from + begin.size(), to - from - begin.size()),
+            fmt::format("```mermaid\n{}```\n", pooled_host_diagram()));
+}
+
+}  // namespace
+}  // namespace muster::launcherd::pooled_host_phase_test
