@@ -17,7 +17,7 @@ base::Result<LinkChoice> parse_link_line(std::string_view line) {
   constexpr std::string_view kSsh = "MUSTER-LINK ssh ";
   if (line == kDial) return LinkChoice{};
   if (line.starts_with(kSsh)) return LinkChoice{true, base::printable(line.substr(kSsh.size()))};
-  return base::error(base::Code::kInvalidArgument, "the agent said '{}' where it names its link",
+  return base::error(base::Code::kInvalidArgument, "the agent sent '{}' instead of a link line",
                      base::printable(line.substr(0, 100)));
 }
 

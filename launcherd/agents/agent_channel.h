@@ -26,7 +26,7 @@ class AgentChannel {
   struct Events {
     // The agent has chosen its link. Over ssh, the two sockets are the launcher's ends of control and output.
     std::function<void(LinkChoice, base::UniqueFd control, base::UniqueFd output)> on_link;
-    // The agent or its connection is gone, or the agent wrote something that is no link line.
+    // The agent or its connection is gone, or the agent has sent something else than a link line.
     std::function<void(base::Status)> on_gone;
   };
 

@@ -1,12 +1,10 @@
-// The part of HostPool's core for its services, its state file, and agents that are up, cut and lost. HostPool is at
-// the end.
-// Read it in this order: start, load_state, open_services, said_hello, was_cut, look, agent_lost, let_go.
+// HostPool's core, which moves hosts from phase to phase, and HostPool at the end.
+// Read it in this order: start, route_events, apply, act, the actions, probe, let_go.
 #include "launcherd/agents/host_pool.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "base/file.h"
 #include "base/ids.h"
 #include "base/net.h"
 #include "launcherd/agents/pool_core.h"
@@ -18,127 +16,120 @@ namespace {
 constexpr int kPoolListenBacklog = 1024;
 constexpr int kPortTries = 20;
 constexpr std::chrono::milliseconds kPoolPingPeriod{500};
-constexpr std::chrono::milliseconds kPoolSuspectAfter{1'500};
+constexpr std::chrono::milliseconds kPoolSilentAfter{1'500};
 // A cut agent that lives dials again within milliseconds. After this time, probe its host.
-constexpr std::chrono::milliseconds kLookAfter{300};
+constexpr std::chrono::milliseconds kProbeAfter{300};
 // An agent of the last launcherd waits up to 1 s between two attempts to dial. If it has no job, only wait for it:
 // nothing on its host shows whether it lives.
 constexpr std::chrono::milliseconds kAwaitFor{3'000};
 constexpr std::chrono::milliseconds kAwaitForEach{10};  // for each awaited agent, because all of them connect at once
 constexpr std::chrono::milliseconds kDismissal{2'000};
-constexpr int kQuickLooks = 5;
-constexpr std::chrono::milliseconds kSlowLook{2'000};
+constexpr int kQuickProbes = 5;
+constexpr std::chrono::milliseconds kSlowProbe{2'000};
 
-std::string key_of(const BootstrapTarget& target) {
-  return fmt::format("{}@{}:{}", target.user, target.name, target.port);
+v1::AgentState state_of(PooledHostPhase phase) {
+  switch (phase) {
+    case PooledHostPhase::kAbsent:
+      return v1::AGENT_STATE_NONE;
+    case PooledHostPhase::kStarting:
+    case PooledHostPhase::kJoining:
+    case PooledHostPhase::kUnwanted:
+      return v1::AGENT_STATE_STARTING;
+    case PooledHostPhase::kAwaited:
+    case PooledHostPhase::kSilent:
+    case PooledHostPhase::kCut:
+      return v1::AGENT_STATE_SUSPECT;
+    case PooledHostPhase::kConnected:
+    case PooledHostPhase::kDismissed:
+      return v1::AGENT_STATE_UP;
+    case PooledHostPhase::kFailed:
+      return v1::AGENT_STATE_FAILED;
+  }
+  return v1::AGENT_STATE_NONE;
 }
 
 }  // namespace
 
 HostPool::Core::Core(base::Loop& loop, const base::Clock& clock, HostPoolOptions options, Bootstrap* bootstrap)
-    : loop_(loop), clock_(clock), options_(std::move(options)), bootstrap_(bootstrap), instance_(base::random_hex(8)) {}
-
-HostPool::Core::~Core() = default;
+    : parts_(loop, clock, std::move(options), bootstrap),
+      starts_(parts_),
+      sessions_(parts_),
+      keys_(parts_),
+      instance_(base::random_hex(8)) {
+  parts_.apply = [this](PoolHost& host, PooledHostEvent event, const std::string& why) { apply(host, event, why); };
+}
 
 base::Status HostPool::Core::start() {
-  MUSTER_RETURN_IF_ERROR(load_state());
-  MUSTER_RETURN_IF_ERROR(open_services());
+  MUSTER_RETURN_IF_ERROR(parts_.file.load(parts_.clock.wall()));
+  MUSTER_RETURN_IF_ERROR(open_ports());
+  route_events();
   await_agents();
-  MUSTER_RETURN_IF_ERROR(save_state());
-  tick_timer_ = loop_.every(kPoolPingPeriod, [this] { tick(); });
-  return base::ok_status();
-}
-
-base::Status HostPool::Core::load_state() {
-  const auto content = base::read_file(options_.state_file);
-  if (content.ok()) {
-    if (state_.ParseFromString(*content) && !state_.id().empty()) {
-      auto keys = LinkKeys::load(state_);
-      // If the certificates have expired, make new ones. No agent has a link with expired ones, nor had one for a lease
-      // or longer.
-      if (keys.ok() && keys->is_over(clock_.wall())) return make_keys();
-      if (keys.ok()) {
-        keys_ = *std::move(keys);
-        return base::ok_status();
-      }
-    }
-    return base::error(
-        base::Code::kDataLoss,
-        "{} is not the list of agents that launcherd wrote: remove it (agents that still run then end by "
-        "themselves), and start again",
-        options_.state_file);
-  }
-  if (content.status().code() != base::Code::kNotFound) return content.status();
-  state_.set_id(base::JobId::random().str());
-  return make_keys();
-}
-
-base::Status HostPool::Core::make_keys() {
-  MUSTER_ASSIGN_OR_RETURN(keys_, LinkKeys::create(state_.id()));
+  MUSTER_RETURN_IF_ERROR(parts_.file.save());
+  tick_timer_ = parts_.loop.every(kPoolPingPeriod, [this] { tick(); });
   return base::ok_status();
 }
 
 // Opens the ports that agents know. For a new pool it opens ports that a later launcherd can open again.
 base::Status HostPool::Core::open_ports() {
-  const bool is_new = state_.control_port() == 0;
+  v1::PoolState& state = parts_.file.state();
+  const LinkKeys& keys = parts_.file.keys();
+  const bool is_new = state.control_port() == 0;
   std::vector<KnownAgent> agents;  // agents dial all the time, so the server must know them before it listens
-  for (const v1::PoolAgent& agent : state_.agents()) agents.push_back({agent.token(), agent.number()});
+  for (const v1::PoolAgent& agent : state.agents()) agents.push_back({agent.token(), agent.number()});
   base::Status status;
   for (int tries = 0; tries < (is_new ? kPortTries : 1); ++tries) {
-    const int control_port = is_new ? base::port_to_keep() : state_.control_port();
-    const int output_port = is_new ? base::port_to_keep() : state_.output_port();
+    const int control_port = is_new ? base::port_to_keep() : state.control_port();
+    const int output_port = is_new ? base::port_to_keep() : state.output_port();
     auto listening = base::listen_any(static_cast<std::uint16_t>(output_port), kPoolListenBacklog);
-    auto control = ControlServer::start(loop_, {.job_id = state_.id(),
-                                                .launcher_instance = instance_,
-                                                .ca_pem = keys_->trusted_pem(),
-                                                .certificate_pem = keys_->own().cert_pem,
-                                                .key_pem = keys_->own().key_pem,
-                                                .port = control_port,
-                                                .agents = agents,
-                                                .wants_load = true,
-                                                .on_line = options_.on_line,
-                                                .on_grpc_error = options_.on_line});
+    auto control = ControlServer::start(parts_.loop, {.job_id = state.id(),
+                                                      .launcher_instance = instance_,
+                                                      .ca_pem = keys.trusted_pem(),
+                                                      .certificate_pem = keys.own().cert_pem,
+                                                      .key_pem = keys.own().key_pem,
+                                                      .port = control_port,
+                                                      .agents = agents,
+                                                      .wants_load = true,
+                                                      .on_line = parts_.options.on_line,
+                                                      .on_grpc_error = parts_.options.on_line});
     status = listening.ok() ? control.status() : listening.status();
     if (!status.ok()) continue;
-    state_.set_control_port(control_port);
-    state_.set_output_port(output_port);
-    control_ = std::move(*control);
+    state.set_control_port(control_port);
+    state.set_output_port(output_port);
+    parts_.control = std::move(*control);
     MUSTER_ASSIGN_OR_RETURN(hub_, OutputHub::start({}, std::move(*listening)));
     return base::ok_status();
   }
   return base::error(base::Code::kUnavailable,
-                     "{}: agents of the launcherd before would come there; end what uses it, or remove {} (what its "
-                     "agents still run then ends by itself)",
-                     status.message(), options_.state_file);
+                     "{}: agents of the last launcherd connect to these ports; end the program that uses them, or "
+                     "remove {} (what its agents still run then ends by itself)",
+                     status.message(), parts_.file.path());
 }
 
-base::Status HostPool::Core::open_services() {
-  MUSTER_RETURN_IF_ERROR(open_ports());
-  control_->on_hello = [this](int number, const v1::Hello& hello, bool resumed) {
-    if (PoolHost* const host = host_numbered(number)) said_hello(*host, hello, resumed);
+void HostPool::Core::route_events() {
+  parts_.control->on_hello = [this](int number, const v1::Hello& hello, bool resumed) {
+    if (PoolHost* const host = parts_.roster.numbered(number)) on_hello(*host, hello, resumed);
   };
-  control_->on_message = [this](int number, const v1::AgentMessage& message) {
-    PoolHost* const host = host_numbered(number);
-    if (host == nullptr) return;
-    host->last_heard = clock_.now();
-    if (std::exchange(host->is_suspect, false)) changed(*host);
-    said(*host, message);
+  parts_.control->on_message = [this](int number, const v1::AgentMessage& message) {
+    if (PoolHost* const host = parts_.roster.numbered(number)) on_message(*host, message);
   };
-  control_->on_cut = [this](int number) {
-    if (PoolHost* const host = host_numbered(number)) was_cut(*host);
+  parts_.control->on_cut = [this](int number) {
+    PoolHost* const host = parts_.roster.numbered(number);
+    // The reason is for a dismissed agent, which is gone now. Other agents may come back.
+    if (host != nullptr) apply(*host, PooledHostEvent::kCut, "launcherd dismissed it");
   };
-  control_->on_unreadable = [this](int number) {
-    if (PoolHost* const host = host_numbered(number)) give_up(*host);
+  parts_.control->on_unreadable = [this](int number) {
+    if (PoolHost* const host = parts_.roster.numbered(number)) apply(*host, PooledHostEvent::kUnreadable);
   };
-  return base::ok_status();
 }
 
 void HostPool::Core::await_agents() {
-  for (const v1::PoolAgent& agent : state_.agents()) {
-    PoolHost& host = host_at({.name = agent.name(), .user = agent.user(), .port = agent.port()});
-    number_agent(host, agent.token(), static_cast<int>(by_number_.size()), agent.number());
-    host.phase = PoolHost::Phase::kAwaited;
-    host.last_heard = clock_.now();
+  v1::PoolState& state = parts_.file.state();
+  int number = 0;  // as the control server numbers known agents
+  for (const v1::PoolAgent& agent : state.agents()) {
+    PoolHost& host = parts_.roster.at({.name = agent.name(), .user = agent.user(), .port = agent.port()});
+    parts_.roster.add_agent(host, agent.token(), number++, agent.number());
+    apply(host, PooledHostEvent::kRemember);
+    host.last_heard = parts_.clock.now();
     if (const auto address = base::IpAddress::parse(agent.host_address()); address.ok()) {
       host.up.host_address = *address;
     }
@@ -147,299 +138,228 @@ void HostPool::Core::await_agents() {
         host.up.launcher_addresses.push_back(*address);
       }
     }
-    look_later(host, kAwaitFor + kAwaitForEach * state_.agents_size());
+    probe_later(host, kAwaitFor + kAwaitForEach * state.agents_size());
   }
-  state_.clear_agents();
+  state.clear_agents();
 }
 
-base::Status HostPool::Core::save_state() {
-  is_save_due_ = false;
-  v1::PoolState state = state_;
-  keys_->store(state);
-  for (const auto& [key, host] : hosts_) {
-    if (host->number < 0) continue;
-    v1::PoolAgent& agent = *state.add_agents();
-    agent.set_user(host->target.user);
-    agent.set_name(host->target.name);
-    agent.set_port(host->target.port);
-    agent.set_token(host->token);
-    agent.set_number(host->hello_number);
-    if (host->up.host_address) agent.set_host_address(host->up.host_address->str());
-    for (const base::IpAddress& address : host->up.launcher_addresses) agent.add_launcher_addresses(address.str());
+void HostPool::Core::apply(PoolHost& host, PooledHostEvent event, const std::string& why) {
+  const auto step = next_step(host.phase, event);
+  if (!step) return;
+  const bool had_to_end = must_end(host.phase);
+  host.phase = step->to;
+  host.phase_gate.reset();
+  if (host.phase != PooledHostPhase::kUnwanted) host.timer.cancel();
+  act(host, step->action, why);
+  if (had_to_end && !must_any_end()) report_end();
+}
+
+void HostPool::Core::act(PoolHost& host, PooledHostAction action, const std::string& why) {
+  switch (action) {
+    case PooledHostAction::kNone:
+      return;
+    case PooledHostAction::kShow:
+      return parts_.report_change(host);
+    case PooledHostAction::kBootstrap:
+      return starts_.start(host);
+    case PooledHostAction::kAwaitReport:
+      return starts_.await_report(host);
+    case PooledHostAction::kAwaitLastReport:
+      return starts_.await_last_report(host, why);
+    case PooledHostAction::kRetryLater:
+      return start_failed(host, why);
+    case PooledHostAction::kAwaitReturn:
+      return probe_later(host, ++host.probes < kQuickProbes ? base::Duration(kProbeAfter) : base::Duration(kSlowProbe));
+    case PooledHostAction::kOpenJobs:
+      return agent_up(host);
+    case PooledHostAction::kContinueJobs:
+      parts_.note(fmt::format("{}: the control connection is back", host.target.name));
+      return sessions_.stream(host, true);
+    case PooledHostAction::kSuspendJobs:
+      host.cut_at = parts_.clock.now();
+      sessions_.stream(host, false);
+      probe_later(host, kProbeAfter);
+      return parts_.report_change(host);
+    case PooledHostAction::kLoseAgent:
+      return lose_agent(host, why);
+    case PooledHostAction::kDropAgent:
+      return drop_agent(host);
+    case PooledHostAction::kDismiss:
+      return dismiss(host);
   }
-  return base::write_file_durably(options_.state_file, state.SerializeAsString());
 }
 
-// Saves once for all changes of this turn of the loop, because the file lists every agent.
-void HostPool::Core::save_soon() {
-  if (std::exchange(is_save_due_, true)) return;
-  loop_.post([weak = weak_from_this()] {
-    const auto self = weak.lock();
-    if (self == nullptr || !std::exchange(self->is_save_due_, false)) return;
-    if (const base::Status saved = self->save_state(); !saved.ok()) self->note(saved.message());
-  });
+void HostPool::Core::on_hello(PoolHost& host, const v1::Hello& hello, bool resumed) {
+  host.last_heard = parts_.clock.now();
+  host.probes = 0;
+  if (!resumed) host.up.hello = hello;
+  apply(host, resumed ? PooledHostEvent::kReturn : PooledHostEvent::kHello);
 }
 
-PoolHost& HostPool::Core::host_at(const BootstrapTarget& target) {
-  std::unique_ptr<PoolHost>& host = hosts_[key_of(target)];
-  if (host == nullptr) {
-    host = std::make_unique<PoolHost>();
-    host->target = target;
-  }
-  return *host;
+void HostPool::Core::on_message(PoolHost& host, const v1::AgentMessage& message) {
+  host.last_heard = parts_.clock.now();
+  apply(host, PooledHostEvent::kHear);
+  sessions_.message(host, message);
 }
 
-PoolHost* HostPool::Core::host_numbered(int number) const {
-  const auto found = by_number_.find(number);
-  // the host has another agent since then
-  if (found == by_number_.end() || found->second->number != number) return nullptr;
-  return found->second;
-}
-
-void HostPool::Core::number_agent(PoolHost& host, const std::string& token, int number, int hello_number) {
-  host.token = token;
-  host.number = number;
-  host.hello_number = hello_number;
-  MUSTER_CHECK(by_number_.emplace(number, &host).second);
+void HostPool::Core::agent_up(PoolHost& host) {
+  host.is_requested = false;
+  host.failures = 0;
+  host.problem.clear();
+  host.up.link = "dial";
+  parts_.note(fmt::format("{}: agent up, holding {} jobs", host.target.name, host.up.hello.held_jobs_size()));
+  keys_.offer(host);
+  sessions_.resume(host);
+  parts_.report_change(host);
 }
 
 void HostPool::Core::forget_agent(PoolHost& host) {
-  control_->forget(host.number);
-  by_number_.erase(std::exchange(host.number, -1));
-}
-
-void HostPool::Core::said_hello(PoolHost& host, const v1::Hello& hello, bool resumed) {
-  host.last_heard = clock_.now();
-  host.has_stream = true;
-  host.is_suspect = false;
-  host.looks = 0;
-  host.look_timer.cancel();
-  if (host.is_dismissed) {
-    if (host.unstored.empty()) dismiss(host);
-    return;
-  }
-  if (resumed) {
-    note(fmt::format("{}: the control connection is back", host.target.name));
-    for (auto& [job, session] : host.sessions) session.owner->pool_stream(session.agent, true);
-    return;
-  }
-  host.phase = PoolHost::Phase::kUp;
-  host.is_asked = false;
-  host.failures = 0;
-  host.problem.clear();
-  host.up.hello = hello;
-  host.up.link = "dial";
-  note(fmt::format("{}: agent up, holding {} jobs", host.target.name, hello.held_jobs_size()));
-  offer_keys(host);
-  take_up_sessions(host, hello);
-  changed(host);
-}
-
-void HostPool::Core::was_cut(PoolHost& host) {
-  host.has_stream = false;
-  host.cut_at = clock_.now();
-  if (std::exchange(host.is_dismissed, false)) {
-    agent_lost(host, "it was dismissed");
-    if (!is_any_dismissed()) tell_gone();
-    return;
-  }
-  for (auto& [job, session] : host.sessions) session.owner->pool_stream(session.agent, false);
-  look_later(host, kLookAfter);
-  changed(host);
-}
-
-// Gives up an agent that has sent, or was sent, an unreadable message. This message blocks all later ones, of all jobs.
-void HostPool::Core::give_up(PoolHost& host) {
-  const bool was_dismissed = std::exchange(host.is_dismissed, false);
-  const auto sessions = std::exchange(host.sessions, {});
-  agent_lost(host, "a message on its control connection cannot be read, also when it is sent again; it was given up");
-  for (const auto& [job, session] : sessions) session.owner->pool_unreadable(session.agent);
-  if (was_dismissed && !is_any_dismissed()) tell_gone();
-}
-
-void HostPool::Core::look_later(PoolHost& host, base::Duration after) {
-  host.look_timer = loop_.after(after, [this, &host] { look(host); });
-}
-
-// Probes whether an agent without a stream lives. On its host the lock of a job that it holds shows that.
-void HostPool::Core::look(PoolHost& host) {
-  if (host.has_stream || host.is_looked_at || host.number < 0) return;
-  const auto held = std::ranges::find_if(host.sessions, [](const auto& entry) {
-    return entry.second.resumes || entry.second.phase == PoolSession::Phase::kOpen ||
-           entry.second.phase == PoolSession::Phase::kRecalling;
-  });
-  if (held == host.sessions.end()) {
-    const base::Duration patience = host.cut_at + kAwaitFor - clock_.now();
-    if (patience > base::Duration::zero()) return look_later(host, patience);
-    return agent_lost(host, "its connection was closed");
-  }
-  host.is_looked_at = true;
-  sweep(host.target, held->first, [this, &host](const base::Result<CommandResult>& result) {
-    host.is_looked_at = false;
-    looked(host, result);
-  });
-}
-
-void HostPool::Core::looked(PoolHost& host, const base::Result<CommandResult>& result) {
-  if (host.has_stream || host.number < 0) return;
-  if (result.ok() && result->exit_status == 0) {
-    agent_lost(host, "it was looked for, and nothing of it lives");
-    return;
-  }
-  look_later(host, ++host.looks < kQuickLooks ? base::Duration(kLookAfter) : base::Duration(kSlowLook));
-}
-
-void HostPool::Core::agent_lost(PoolHost& host, const std::string& why) {
-  forget_agent(host);
-  host.look_timer.cancel();
+  if (host.number >= 0) parts_.control->forget(parts_.roster.remove_agent(host));
   host.link.reset();
-  host.has_stream = false;
-  host.phase = PoolHost::Phase::kNone;
+}
+
+void HostPool::Core::start_failed(PoolHost& host, const std::string& message) {
+  forget_agent(host);
+  host.problem = message;
+  if (parts_.is_ending) return;
+  starts_.retry_later(host);
+  sessions_.fail(host, message);
+  parts_.report_change(host);
+}
+
+void HostPool::Core::lose_agent(PoolHost& host, const std::string& why) {
+  forget_agent(host);
   host.load.reset();
   host.unstored.clear();
   host.closing.clear();
-  note(fmt::format("{}: the agent is gone: {}", host.target.name, why));
-  save_soon();
-  lose_sessions(host, why);
-  if (host.is_asked && host.number < 0) start_agent(host);
-  changed(host);
+  parts_.note(fmt::format("{}: the agent is gone: {}", host.target.name, why));
+  parts_.save_soon();
+  sessions_.lose(host, why);
+  if (host.is_requested) apply(host, PooledHostEvent::kStart);  // ignored if a job has started one
+  parts_.report_change(host);
 }
 
-void HostPool::Core::let_go(base::Loop::Task done) {
-  lets_go_ = true;
-  bootstrap_->cancel();
-  for (const auto& [key, host] : hosts_) {
-    host->retry_timer.cancel();
-    const bool is_coming = host->phase == PoolHost::Phase::kStarting || host->phase == PoolHost::Phase::kJoining;
-    if (!host->sessions.empty() || !(host->has_stream || is_coming)) continue;
-    host->is_dismissed = true;
-    if (host->has_stream && host->unstored.empty()) dismiss(*host);
-  }
-  gone_ = std::move(done);
-  gone_timer_ = loop_.after(kDismissal, [this] { tell_gone(); });
-  if (is_any_dismissed()) return;
-  loop_.post([weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->tell_gone();
-  });
+// An unreadable message blocks all later ones, of all jobs.
+void HostPool::Core::drop_agent(PoolHost& host) {
+  const auto sessions = std::exchange(host.sessions, {});
+  lose_agent(host,
+             "a message on its control connection is unreadable, even when it is sent again, so launcherd dropped the "
+             "agent");
+  for (const auto& [job, session] : sessions) session.owner->pool_unreadable(session.agent);
 }
 
 void HostPool::Core::dismiss(PoolHost& host) {
+  if (!host.unstored.empty()) return;
   v1::LauncherMessage message;
   message.mutable_leave();
-  control_->send(host.number, std::move(message));
+  parts_.control->send(host.number, std::move(message));
 }
 
-bool HostPool::Core::is_any_dismissed() const {
-  return std::ranges::any_of(hosts_, [](const auto& entry) { return entry.second->is_dismissed; });
+void HostPool::Core::probe_later(PoolHost& host, base::Duration after) {
+  host.timer = parts_.loop.after(after, [this, &host] { probe(host); });
 }
 
-void HostPool::Core::tell_gone() {
-  gone_timer_.cancel();
-  if (is_save_due_) {
-    if (const base::Status saved = save_state(); !saved.ok()) note(saved.message());
+// Probes whether an agent without a stream lives. The lock of a job that the agent holds shows that on its host.
+void HostPool::Core::probe(PoolHost& host) {
+  const auto held = std::ranges::find_if(
+      host.sessions, [](const auto& entry) { return entry.second.resumes || entry.second.is_held(); });
+  if (held == host.sessions.end()) {
+    const base::Duration patience = host.cut_at + kAwaitFor - parts_.clock.now();
+    if (patience > base::Duration::zero()) return probe_later(host, patience);
+    return apply(host, PooledHostEvent::kFindGone, "its connection was closed");
   }
-  if (gone_) std::exchange(gone_, nullptr)();
+  sessions_.sweep(
+      host.target, held->first,
+      host.phase_gate.wrap([this, &host](const base::Result<CommandResult>& result) { probed(host, result); }));
+}
+
+void HostPool::Core::probed(PoolHost& host, const base::Result<CommandResult>& result) {
+  if (result.ok() && result->exit_status == 0) {
+    return apply(host, PooledHostEvent::kFindGone, "launcherd searched the host and found no process of the agent");
+  }
+  apply(host, PooledHostEvent::kFindAlive);
+}
+
+void HostPool::Core::ask(const AgentHost& requested) {
+  PoolHost& host = parts_.roster.at(requested.target);
+  if (has_joined(host.phase)) return parts_.report_change(host);
+  host.is_local = requested.is_local;
+  host.is_requested = true;
+  // A failed agent is retried by a timer. An awaited agent connects or is found gone.
+  if (host.phase == PooledHostPhase::kAbsent) apply(host, PooledHostEvent::kStart);
+}
+
+void HostPool::Core::let_go(base::Loop::Task done) {
+  parts_.is_ending = true;
+  parts_.bootstrap->cancel();
+  for (const auto& [key, host] : parts_.roster) {
+    if (host->phase == PooledHostPhase::kFailed) host->timer.cancel();
+    if (host->sessions.empty()) apply(*host, PooledHostEvent::kEndLauncher);
+  }
+  ended_ = std::move(done);
+  end_timer_ = parts_.loop.after(kDismissal, [this] { report_end(); });
+  if (!must_any_end()) parts_.loop.post(gate_.wrap([this] { report_end(); }));
+}
+
+bool HostPool::Core::must_any_end() const {
+  return std::ranges::any_of(parts_.roster, [](const auto& entry) { return must_end(entry.second->phase); });
+}
+
+void HostPool::Core::report_end() {
+  end_timer_.cancel();
+  if (const base::Status saved = parts_.file.save_if_due(); !saved.ok()) parts_.note(saved.message());
+  if (ended_) std::exchange(ended_, nullptr)();
 }
 
 void HostPool::Core::tick() {
-  const base::MonotonicTime now = clock_.now();
-  sample_output(now);
-  renew_keys(now);
-  ping_turns_.next(hosts_.size());
-  const base::Duration suspect_after = kPoolSuspectAfter + kPoolPingPeriod * (ping_turns_.count() - 1);
+  const base::MonotonicTime now = parts_.clock.now();
+  meters_.sample(parts_.roster, now);
+  keys_.renew(now);
+  ping_turns_.next(parts_.roster.size());
+  const base::Duration silent_after = kPoolSilentAfter + kPoolPingPeriod * (ping_turns_.count() - 1);
   std::size_t index = 0;
-  for (const auto& [key, host] : hosts_) {
+  for (const auto& [key, host] : parts_.roster) {
     const bool is_due = ping_turns_.is_due(index++);
-    if (!host->has_stream) continue;
+    if (!has_stream(host->phase)) continue;
     if (is_due) {
       v1::LauncherMessage message;
       message.mutable_ping()->set_launcher_ns(
           std::chrono::duration_cast<std::chrono::nanoseconds>(now.time_since_epoch()).count());
-      control_->send_unnumbered(host->number, std::move(message));
+      parts_.control->send_unnumbered(host->number, std::move(message));
     }
-    if (now - host->last_heard > suspect_after && !std::exchange(host->is_suspect, true)) changed(*host);
+    if (now - host->last_heard > silent_after) apply(*host, PooledHostEvent::kSilence);
   }
-}
-
-void HostPool::Core::sample_output(base::MonotonicTime now) {
-  for (const auto& [key, host] : hosts_) host->output->sample(now);
-  std::erase_if(job_meters_, [](const auto& entry) { return entry.second.expired(); });
-  for (const auto& [job, weak] : job_meters_) {
-    if (const auto meter = weak.lock()) meter->sample(now);
-  }
-}
-
-std::shared_ptr<OutputMeter> HostPool::Core::job_meter(const std::string& job) {
-  std::weak_ptr<OutputMeter>& known = job_meters_[job];
-  auto meter = known.lock();  // an attempt of the job that is just ending may have one
-  if (meter == nullptr) {
-    meter = std::make_shared<OutputMeter>();
-    meter->sample(clock_.now());
-    known = meter;
-  }
-  return meter;
-}
-
-std::optional<std::int64_t> HostPool::Core::output_rate(const std::string& job) const {
-  const auto found = job_meters_.find(job);
-  const auto meter = found == job_meters_.end() ? nullptr : found->second.lock();
-  if (meter == nullptr) return std::nullopt;
-  return meter->rate.per_second();
-}
-
-void HostPool::Core::changed(const PoolHost& host) {
-  if (options_.on_change) options_.on_change(host.target);
-}
-
-void HostPool::Core::note(const std::string& line) {
-  if (options_.on_note) options_.on_note(line);
 }
 
 PoolHostView HostPool::Core::view(const BootstrapTarget& target) const {
   PoolHostView view;
-  const auto found = hosts_.find(key_of(target));
-  if (found == hosts_.end()) return view;
-  const PoolHost& host = *found->second;
-  view.hello = host.up.hello;
-  view.problem = host.problem;
-  view.jobs = static_cast<int>(host.sessions.size() + host.closing.size());
-  view.output_bytes = host.output->bytes.load(std::memory_order_relaxed);
-  if (host.phase == PoolHost::Phase::kUp) {
-    view.load = host.load;
-    view.output_rate = host.output->rate.per_second();
+  const PoolHost* const host = parts_.roster.find(target);
+  if (host == nullptr) return view;
+  view.hello = host->up.hello;
+  view.problem = host->problem;
+  view.jobs = static_cast<int>(host->sessions.size() + host->closing.size());
+  view.output_bytes = host->output->bytes.load(std::memory_order_relaxed);
+  if (has_joined(host->phase)) {
+    view.load = host->load;
+    view.output_rate = host->output->rate.per_second();
   }
-  view.state = state(target);
+  view.state = state_of(host->phase);
   return view;
 }
 
 v1::AgentState HostPool::Core::state(const BootstrapTarget& target) const {
-  const auto found = hosts_.find(key_of(target));
-  if (found == hosts_.end()) return v1::AGENT_STATE_NONE;
-  const PoolHost& host = *found->second;
-  switch (host.phase) {
-    case PoolHost::Phase::kNone:
-      break;
-    case PoolHost::Phase::kStarting:
-    case PoolHost::Phase::kJoining:
-      return v1::AGENT_STATE_STARTING;
-    case PoolHost::Phase::kAwaited:
-      return v1::AGENT_STATE_SUSPECT;
-    case PoolHost::Phase::kUp:
-      return host.has_stream && !host.is_suspect ? v1::AGENT_STATE_UP : v1::AGENT_STATE_SUSPECT;
-    case PoolHost::Phase::kFailed:
-      return v1::AGENT_STATE_FAILED;
-  }
-  return v1::AGENT_STATE_NONE;
+  const PoolHost* const host = parts_.roster.find(target);
+  return host == nullptr ? v1::AGENT_STATE_NONE : state_of(host->phase);
 }
 
 base::Result<std::unique_ptr<HostPool>> HostPool::start(base::Loop& loop, const base::Clock& clock,
                                                         HostPoolOptions options, Bootstrap* bootstrap) {
-  auto core = std::make_shared<Core>(loop, clock, std::move(options), bootstrap);
+  auto core = std::make_unique<Core>(loop, clock, std::move(options), bootstrap);
   MUSTER_RETURN_IF_ERROR(core->start());
   return std::unique_ptr<HostPool>(new HostPool(std::move(core)));
 }
 
-HostPool::HostPool(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+HostPool::HostPool(std::unique_ptr<Core> core) : core_(std::move(core)) {}
 HostPool::~HostPool() = default;
 
 std::shared_ptr<JobAgents> HostPool::agents_for(PooledJob job) {
@@ -463,7 +383,7 @@ v1::AgentState HostPool::state(const BootstrapTarget& target) const {
 }
 
 void HostPool::forget_other_jobs() {
-  core_->forget_other_jobs();
+  core_->sessions().forget_others();
 }
 
 void HostPool::let_go(base::Loop::Task done) {

@@ -5,7 +5,7 @@
 //
 // `state_file` (proto PoolState; secret, mode 0600) holds the authority, the ports and the tokens. The pool writes it
 // before it starts an agent. Agents reconnect to the same ports by themselves. If an agent does not, the bootstrap
-// searches its host. The agent counts as gone only if nothing of it lives there.
+// searches its host. The agent counts as gone only if no process of it runs there.
 //
 // Agents must be able to connect to this machine. If one cannot, its start fails: jobs that outlive a launcherd cannot
 // depend on a log-in of that launcherd.
@@ -39,7 +39,7 @@ struct HostPoolOptions {
   bool verbose = false;
   std::function<void(const std::string& line)> on_note;   // for --verbose; may be empty
   std::function<void(const std::string& line)> on_line;   // for launcherd's log; any thread; may be empty
-  std::function<void(const BootstrapTarget&)> on_change;  // this host's agent has changed its state; may be empty
+  std::function<void(const BootstrapTarget&)> on_change;  // the agent of this host has another state; may be empty
   // Runs the task on the loop once everything that jobs have recorded so far is on the disk. Only then may an agent
   // forget a job that has ended. Empty means that nothing is recorded.
   std::function<void(base::Loop::Task)> when_stored;
@@ -79,7 +79,8 @@ class HostPool {
 
   std::shared_ptr<JobAgents> agents_for(PooledJob job);
 
-  // Starts the host's agent if there is none, as for a job. `on_change` reports when it is up or cannot be started.
+  // Starts an agent on the host, as for a job, unless the host has one. `on_change` reports when the agent is up or
+  // cannot be started.
   void ask(const AgentHost& host);
 
   // Returns AGENT_STATE_NONE for a host that no job has requested yet.
@@ -102,8 +103,8 @@ class HostPool {
   class Core;
 
  private:
-  explicit HostPool(std::shared_ptr<Core> core);
-  std::shared_ptr<Core> core_;
+  explicit HostPool(std::unique_ptr<Core> core);
+  std::unique_ptr<Core> core_;
 };
 
 }  // namespace muster::launcherd::agents

@@ -27,10 +27,9 @@ struct AgentUp {
   std::vector<base::IpAddress> launcher_addresses;  // this machine's addresses on the way to the host, best first
   std::optional<base::IpAddress> host_address;      // the host's address on that way
   std::string link;                                 // "dial" or "ssh"
-  // Only for jobs resumed after a launcherd restart: all that the agent has sent since about the job, in order.
+  // Only for jobs resumed after a launcherd restart: all messages that the agent has sent about the job, in order.
   std::vector<v1::AgentMessage> history;
-  // true if an earlier launcherd sent the agent its ranks.
-  bool has_launched = false;
+  bool has_launched = false;  // an earlier launcherd has sent the agent its ranks
 };
 
 class AgentListener {
@@ -45,8 +44,8 @@ class AgentListener {
   virtual void agent_stream(int agent, bool is_there) = 0;  // the control stream was cut, or is back
   // The agent has ended. Its ranks have ended with it, or a sweep will find them.
   virtual void agent_gone(int agent, const base::Status& status) = 0;
-  // The agent lives, but one of the two ends cannot read the other's messages. The agent was sent the order to end its
-  // ranks.
+  // The agent lives, but the agent or the launcher cannot read the other's messages. The launcher has ordered the agent
+  // to end its ranks.
   virtual void agent_unreadable(int agent) = 0;
   virtual void output_complete(int agent) = 0;  // all output of its ranks is in the sink
   virtual void output_cut(int agent) = 0;       // after output_ends(), if output is missing
@@ -65,10 +64,9 @@ class JobAgents {
  public:
   virtual ~JobAgents() = default;
 
-  // Starts the agents; call it once. Fails only if the launcher itself cannot work, for example without a free port or
-  // a key.
+  // Starts the agents. Call it once. Fails only if the launcher itself cannot work, for example without a free port.
   virtual base::Status start(std::vector<AgentHost> hosts, OutputSink* sink, AgentListener* listener) = 0;
-  // Gives up the agents that are not up.
+  // Ends the starts of agents that are not up yet.
   virtual void cancel_start() = 0;
 
   // Sends a numbered message. It arrives once and in order, even after a cut.
@@ -79,14 +77,14 @@ class JobAgents {
   virtual void expect_output(int agent, const std::vector<int>& ranks) = 0;
   // Accepts output of more ranks. Call it before they start. Agents whose jobs never get more ranks ignore the call.
   virtual void expect_more_output(int /*agent*/, const std::vector<int>& /*ranks*/) {}
-  // The agent has ended after its ranks. Output that it has sent is still read. output_complete() or output_cut()
-  // follows. Neither follows if the host does not end its connection.
+  // Call it when the agent has ended after its ranks. Output that the agent has sent is still read. output_complete()
+  // or output_cut() follows, but neither does while the host keeps the connection open.
   virtual void output_ends(int agent) = 0;
   // The job no longer needs the agent: sends Leave.
   virtual void leave(int agent) = 0;
-  // Gives up the agent. Its messages are ignored from now on. It ends what it still runs when it notices.
+  // Stops using the agent: its messages are ignored from now on. The agent notices that, and ends what it still runs.
   virtual void drop(int agent) = 0;
-  // Searches the host for processes that a dead agent has left of the job, and ends them.
+  // Finds and ends the processes of the job that a dead agent has left on the host.
   virtual void sweep(int agent, std::function<void(base::Result<CommandResult>)> done) = 0;
 };
 

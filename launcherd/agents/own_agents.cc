@@ -1,5 +1,6 @@
 // All of OwnAgents, and two functions that the pool's agents share with it.
-// Read it in this order: start, open_services, make_join, bootstrapped, linked, said_hello; then what jobs call.
+// Read it in this order: start, open_services, make_join, bootstrapped, linked, on_hello; then the functions that jobs
+// call.
 #include "launcherd/agents/own_agents.h"
 
 #include <future>
@@ -82,7 +83,7 @@ base::Result<std::vector<std::string>> OwnAgents::open_services(OutputSink* sink
                                                self.listener_->note(line);
                                              })}));
   for (const Host& host : hosts_) control_->add_agent(host.token);
-  control_->on_hello = [this](int agent, const v1::Hello& hello, bool resumed) { said_hello(agent, hello, resumed); };
+  control_->on_hello = [this](int agent, const v1::Hello& hello, bool resumed) { on_hello(agent, hello, resumed); };
   control_->on_message = [this](int agent, const v1::AgentMessage& message) { listener_->agent_said(agent, message); };
   control_->on_cut = [this](int agent) { listener_->agent_stream(agent, false); };
   control_->on_unreadable = [this](int agent) { listener_->agent_unreadable(agent); };
@@ -179,7 +180,7 @@ void OwnAgents::linked(int agent, const LinkChoice& choice, base::UniqueFd contr
   host.output_over_ssh = std::move(output);
 }
 
-void OwnAgents::said_hello(int agent, const v1::Hello& hello, bool resumed) {
+void OwnAgents::on_hello(int agent, const v1::Hello& hello, bool resumed) {
   Host& host = at(agent);
   if (host.is_dropped) return;
   listener_->agent_stream(agent, true);

@@ -1,7 +1,7 @@
 // The agents of hvdrun: started for one job, and ended with it.
 //
-// It creates the job's certificates, control server and output hub, and starts an agent on every host by the bootstrap.
-// It then watches each agent's log-in connection, because the agent ends when that does.
+// OwnAgents creates the job's certificates, control server and output hub, and starts an agent on every host by the
+// bootstrap. Then it watches each agent's log-in connection, because an agent ends with that connection.
 //
 // Owner: a shared_ptr, because threads of the bootstrap and of the hub post to it.
 // Thread: loop thread only.
@@ -27,18 +27,17 @@ struct OwnAgentsOptions {
   std::string agent_link = "auto";  // auto | ssh | dial
   std::string contain = "auto";     // auto | cgroup | pidns | subreaper
   std::chrono::milliseconds lease{15'000};
-  // Time until an agent that cannot connect back uses its log-in connection. With agent_link "dial" it gives up then.
+  // An agent that cannot connect back within this time uses its log-in connection. With agent_link "dial" it ends.
   std::chrono::milliseconds dial_timeout{1'000};
   std::string session_root;  // Empty means each host's own default.
   bool verbose = false;
   bool without_gpus = false;  // no rank of the job gets a GPU
 };
 
-// Adds addresses at which agents on other hosts may reach this launcher. The address that their sshd saw is not among
-// them.
+// Adds addresses at which the agent may reach this launcher. The address that the agent's sshd saw is not among them.
 void add_launcher_addresses(bool is_local, v1::AgentJoin& join);
 
-// Arguments for `muster-agent` to search for what a dead agent has left of a job.
+// Arguments with which `muster-agent` finds and ends the processes that a dead agent has left of a job.
 std::vector<std::string> sweep_arguments(const std::string& job_id, const std::string& session_root);
 
 class OwnAgents final : public JobAgents, public std::enable_shared_from_this<OwnAgents> {
@@ -75,7 +74,7 @@ class OwnAgents final : public JobAgents, public std::enable_shared_from_this<Ow
   void start_agent(int agent, JoinSource join);
   void bootstrapped(int agent, base::Result<StartedAgent> started);
   void linked(int agent, const LinkChoice& choice, base::UniqueFd control, base::UniqueFd output);
-  void said_hello(int agent, const v1::Hello& hello, bool resumed);
+  void on_hello(int agent, const v1::Hello& hello, bool resumed);
   void report_up(int agent, const v1::Hello& hello);
   Host& at(int agent) { return hosts_[static_cast<std::size_t>(agent)]; }
   // Wraps `function` for another thread. It then runs on the loop, and only while this object lives.

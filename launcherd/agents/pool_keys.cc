@@ -1,8 +1,7 @@
-// The part of HostPool's core that renews the certificates of the pool and its agents while both run (link_keys.h).
-#include <algorithm>
-#include <utility>
+#include "launcherd/agents/pool_keys.h"
 
-#include "launcherd/agents/pool_core.h"
+#include <algorithm>
+#include <chrono>
 
 namespace muster::launcherd::inline agents {
 namespace {
@@ -11,43 +10,45 @@ constexpr std::chrono::minutes kKeysPause{1};
 
 }  // namespace
 
-void HostPool::Core::renew_keys(base::MonotonicTime now) {
-  const base::WallTime wall = clock_.wall();
-  const bool is_due =
-      keys_->is_offer_due(wall) || keys_->is_change_due(wall) || (keys_->is_offering() && all_have_next());
-  if (!is_due || lets_go_ || now < keys_again_) return;
-  const LinkKeys before = *keys_;
-  const bool is_offer = !keys_->is_offering();
-  base::Status status = is_offer ? keys_->offer() : keys_->change();
-  if (status.ok()) status = save_state();  // before agents get them, because the next launcherd must trust them too
+void PoolKeys::renew(base::MonotonicTime now) {
+  LinkKeys& keys = parts_.file.keys();
+  const base::WallTime wall = parts_.clock.wall();
+  const bool is_due = keys.is_offer_due(wall) || keys.is_change_due(wall) || (keys.is_offering() && all_have_next());
+  if (!is_due || parts_.is_ending || now < again_) return;
+  const LinkKeys before = keys;
+  const bool is_offer = !keys.is_offering();
+  base::Status status = is_offer ? keys.offer() : keys.change();
+  // Save before agents get the keys, because the next launcherd must trust them too.
+  if (status.ok()) status = parts_.file.save();
   if (!status.ok()) {
-    *keys_ = before;
-    keys_again_ = now + kKeysPause;
-    note(fmt::format("the certificates of agents are not renewed yet: {}", status.message()));
+    keys = before;
+    again_ = now + kKeysPause;
+    parts_.note(fmt::format("the certificates of agents are not renewed yet: {}", status.message()));
     return;
   }
-  control_->set_keys(keys_->trusted_pem(), keys_->own());
-  note(is_offer ? "the certificates of agents are being renewed" : "the certificates of agents are renewed");
-  for (const auto& [key, host] : hosts_) {
+  parts_.control->set_keys(keys.trusted_pem(), keys.own());
+  parts_.note(is_offer ? "the certificates of agents are being renewed" : "the certificates of agents are renewed");
+  for (const auto& [key, host] : parts_.roster) {
     if (is_offer) host->has_next_keys = false;
-    if (is_offer && host->phase == PoolHost::Phase::kUp) offer_keys(*host);
-    changed(*host);
+    if (is_offer && has_joined(host->phase)) offer(*host);
+    parts_.report_change(*host);
   }
 }
 
 // Considers only hosts that have an agent, or will have one soon.
-bool HostPool::Core::all_have_next() const {
-  return std::ranges::all_of(hosts_,
+bool PoolKeys::all_have_next() const {
+  return std::ranges::all_of(parts_.roster,
                              [](const auto& entry) { return entry.second->number < 0 || entry.second->has_next_keys; });
 }
 
-void HostPool::Core::offer_keys(PoolHost& host) {
-  if (!keys_->is_offering() || host.has_next_keys) return;
+void PoolKeys::offer(PoolHost& host) {
+  const LinkKeys& keys = parts_.file.keys();
+  if (!keys.is_offering() || host.has_next_keys) return;
   v1::LauncherMessage message;
-  message.mutable_renewal()->set_ca_pem(keys_->trusted_pem());
-  message.mutable_renewal()->set_certificate_pem(keys_->agents().cert_pem);
-  message.mutable_renewal()->set_key_pem(keys_->agents().key_pem);
-  control_->send(host.number, std::move(message));
+  message.mutable_renewal()->set_ca_pem(keys.trusted_pem());
+  message.mutable_renewal()->set_certificate_pem(keys.agents().cert_pem);
+  message.mutable_renewal()->set_key_pem(keys.agents().key_pem);
+  parts_.control->send(host.number, std::move(message));
 }
 
 }  // namespace muster::launcherd::agents

@@ -1,12 +1,13 @@
-// The part of HostPool's core that starts agents: it lists them in the state file, runs the bootstrap, and retries
-// failures.
-// Read it in this order: ask, start_agent, start_announced, bootstrap, bootstrapped, start_failed.
+// PoolStarts: starts agents.
+// Read it in this order: start, start_announced, bootstrap, bootstrapped, watch_login.
+#include "launcherd/agents/pool_starts.h"
+
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "base/ids.h"
 #include "launcherd/agents/own_agents.h"
-#include "launcherd/agents/pool_core.h"
 #include "proto/frame.h"
 
 namespace muster::launcherd::inline agents {
@@ -29,113 +30,93 @@ std::chrono::seconds pause_after(int failures) {
 
 }  // namespace
 
-base::Result<std::string> HostPool::Core::make_join(PoolHost& host) {
+base::Result<std::string> PoolStarts::make_join(PoolHost& host) const {
+  const HostPoolOptions& options = parts_.options;
+  const LinkKeys& keys = parts_.file.keys();
   v1::AgentJoin join;
   join.set_warm(true);
-  join.set_job_id(state_.id());
+  join.set_job_id(parts_.file.state().id());
   join.set_agent_index(host.hello_number);
   add_launcher_addresses(host.is_local, join);
-  join.set_control_port(control_->port());
-  join.set_output_port(state_.output_port());
-  join.set_ca_pem(keys_->trusted_pem());
-  join.set_certificate_pem(keys_->agents().cert_pem);
-  join.set_key_pem(keys_->agents().key_pem);
-  host.has_next_keys = keys_->is_offering();
+  join.set_control_port(parts_.control->port());
+  join.set_output_port(parts_.file.state().output_port());
+  join.set_ca_pem(keys.trusted_pem());
+  join.set_certificate_pem(keys.agents().cert_pem);
+  join.set_key_pem(keys.agents().key_pem);
+  host.has_next_keys = keys.is_offering();
   join.set_token(host.token);
   join.set_link("dial");
-  join.set_lease_ms(options_.lease.count());
-  join.set_idle_timeout_ms(options_.idle_timeout.count());
+  join.set_lease_ms(options.lease.count());
+  join.set_idle_timeout_ms(options.idle_timeout.count());
   join.set_contain("auto");
-  join.set_session_root(options_.session_root);
+  join.set_session_root(options.session_root);
   join.set_dial_timeout_ms(kPoolDialTimeout.count());
-  join.set_verbose(options_.verbose);
+  join.set_verbose(options.verbose);
   join.set_host_name(host.target.name);
   return proto::frame_message(join);
 }
 
-void HostPool::Core::ask(const AgentHost& wanted) {
-  PoolHost& host = host_at(wanted.target);
-  if (host.phase == PoolHost::Phase::kUp) return changed(host);
-  host.is_local = wanted.is_local;
-  host.is_asked = true;
-  // A failed agent is retried by a timer. An awaited agent connects or is found gone.
-  if (host.phase == PoolHost::Phase::kNone) start_agent(host);
-}
-
-void HostPool::Core::start_agent(PoolHost& host) {
-  host.retry_timer.cancel();
+void PoolStarts::start(PoolHost& host) {
   const std::string token = base::random_hex(32);
-  const int number = control_->add_agent(token);
-  number_agent(host, token, number, number);
+  const int number = parts_.control->add_agent(token);
+  parts_.roster.add_agent(host, token, number, number);
   host.has_dialled = false;
-  host.phase = PoolHost::Phase::kStarting;
   announced_.push_back(host.number);
-  changed(host);
-  if (announced_.size() > 1) return;
-  loop_.post([weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->start_announced();
-  });
+  parts_.report_change(host);
+  if (announced_.size() == 1) parts_.loop.post(gate_.wrap([this] { start_announced(); }));
 }
 
 // Saves the state file, then starts the announced agents. The next launcherd must know all agents that may connect to
 // it.
-void HostPool::Core::start_announced() {
+void PoolStarts::start_announced() {
   const std::vector<int> numbers = std::exchange(announced_, {});
-  const base::Status saved = lets_go_ ? base::error(base::Code::kCancelled, "launcherd was ended") : save_state();
+  const base::Status saved =
+      parts_.is_ending ? base::error(base::Code::kCancelled, "launcherd is ending") : parts_.file.save();
   // Hosts that failed before start one by one, because a host that breaks its wave would break it again.
   std::vector<BootstrapTarget> together;
   for (const int number : numbers) {
-    const PoolHost* const host = host_numbered(number);
+    const PoolHost* const host = parts_.roster.numbered(number);
     if (saved.ok() && host != nullptr && host->failures == 0) together.push_back(host->target);
   }
-  bootstrap_->expect(together);
+  parts_.bootstrap->expect(together);
   for (const int number : numbers) {
-    PoolHost* const host = host_numbered(number);
+    PoolHost* const host = parts_.roster.numbered(number);
     if (host == nullptr) continue;
     if (saved.ok()) {
       bootstrap(*host);
     } else {
-      start_failed(*host, saved.message());
+      parts_.apply(*host, PooledHostEvent::kFailStart, saved.message());
     }
   }
 }
 
-void HostPool::Core::bootstrap(PoolHost& host) {
+void PoolStarts::bootstrap(PoolHost& host) {
   auto join = make_join(host);
-  if (!join.ok()) {
-    start_failed(host, join.status().message());
-    return;
-  }
-  bootstrap_->start(
-      host.target, ready_join(std::move(*join)),
-      [&loop = loop_, weak = weak_from_this(), &host, number = host.number](base::Result<StartedAgent> started) {
-        // StartedAgent is move-only but std::function must be copyable, so share it on its way to the loop.
-        auto shared = std::make_shared<base::Result<StartedAgent>>(std::move(started));
-        loop.post([weak, &host, number, shared] {
-          if (const auto self = weak.lock()) self->bootstrapped(host, number, std::move(*shared));
-        });
-      });
+  if (!join.ok()) return parts_.apply(host, PooledHostEvent::kFailStart, join.status().message());
+  // StartedAgent is move-only but std::function must be copyable, so share it on its way to the loop.
+  using Shared = std::shared_ptr<base::Result<StartedAgent>>;
+  const auto done = gate_.wrap(
+      [this, &host, number = host.number](const Shared& started) { bootstrapped(host, number, std::move(*started)); });
+  parts_.bootstrap->start(host.target, ready_join(std::move(*join)),
+                          [&loop = parts_.loop, done](base::Result<StartedAgent> started) {
+                            auto shared = std::make_shared<base::Result<StartedAgent>>(std::move(started));
+                            loop.post([done, shared] { done(shared); });
+                          });
 }
 
-void HostPool::Core::bootstrapped(PoolHost& host, int number, base::Result<StartedAgent> started) {
+void PoolStarts::bootstrapped(PoolHost& host, int number, base::Result<StartedAgent> started) {
   if (host.number != number) return;  // another agent was started there since
-  if (!started.ok()) {
-    start_failed(host, started.status().message());
-    return;
-  }
+  if (!started.ok()) return parts_.apply(host, PooledHostEvent::kFailStart, started.status().message());
   host.up.launcher_addresses = started->launcher_addresses;
   host.up.host_address = started->host_address;
-  save_soon();  // the next launcherd needs the addresses, because it does not log in
-  note(fmt::format("{}: agent started by {}{}", host.target.name, started->backend,
-                   started->agent_sent ? ", sent to its cache first" : ", found in its cache"));
-  if (host.phase == PoolHost::Phase::kStarting) {
-    host.phase = PoolHost::Phase::kJoining;
-    host.look_timer = loop_.after(kReportAfter, [this, &host] {
-      start_failed(host, fmt::format("{}: the agent was started but did not report: check whether the host can connect "
-                                     "to this one",
-                                     host.target.name));
-    });
-  }
+  parts_.save_soon();  // the next launcherd needs the addresses, because it does not log in
+  parts_.note(fmt::format("{}: agent started by {}{}", host.target.name, started->backend,
+                          started->agent_sent ? ", sent to its cache first" : ", found in its cache"));
+  parts_.apply(host, PooledHostEvent::kLaunch, {});
+  watch_login(host, number, std::move(started->stream));
+}
+
+void PoolStarts::watch_login(PoolHost& host, int number, base::UniqueFd stream) {
   AgentChannel::Events events;
   // An agent that has dialled no longer needs its log-in. Either on_link or on_gone may come first.
   events.on_link = [&host, number](const LinkChoice&, base::UniqueFd, base::UniqueFd) {
@@ -144,35 +125,36 @@ void HostPool::Core::bootstrapped(PoolHost& host, int number, base::Result<Start
   events.on_gone = [this, &host, number](const base::Status& status) {
     if (host.number != number) return;
     // The link is still inside this call, so destroy it afterwards.
-    loop_.post([weak = weak_from_this(), &host, number] {
-      if (weak.lock() != nullptr && host.number == number) host.link.reset();
-    });
+    parts_.loop.post(gate_.wrap([&host, number] {
+      if (host.number == number) host.link.reset();
+    }));
     // An agent that has dialled leaves its log-in, and its TLS handshake may still be under way.
-    if (host.phase == PoolHost::Phase::kJoining && !host.has_stream && !host.has_dialled) {
-      host.look_timer = loop_.after(kAfterLogin, [this, &host, text = status.message()] {
-        start_failed(host, fmt::format("{}: the agent started and ended before it reported ({}): see its messages in "
-                                       "launcherd's log",
-                                       host.target.name, text));
-      });
-    }
+    if (!host.has_dialled) parts_.apply(host, PooledHostEvent::kLoseLogin, status.message());
   };
-  host.link = std::make_unique<AgentChannel>(loop_, std::move(started->stream), std::move(events));
+  host.link = std::make_unique<AgentChannel>(parts_.loop, std::move(stream), std::move(events));
 }
 
-void HostPool::Core::start_failed(PoolHost& host, const std::string& message) {
-  if (host.number >= 0) forget_agent(host);
-  host.look_timer.cancel();
-  host.link.reset();
-  host.phase = PoolHost::Phase::kFailed;
-  host.problem = message;
-  if (lets_go_) {
-    host.is_dismissed = false;
-    if (!is_any_dismissed()) tell_gone();
-    return;
-  }
-  host.retry_timer = loop_.after(pause_after(host.failures++), [this, &host] { start_agent(host); });
-  fail_sessions(host, message);
-  changed(host);
+void PoolStarts::await_report(PoolHost& host) {
+  host.timer = parts_.loop.after(kReportAfter, [this, &host] {
+    parts_.apply(host, PooledHostEvent::kFailStart,
+                 fmt::format("{}: the agent was started but did not report; check whether the host can connect to this "
+                             "one",
+                             host.target.name));
+  });
+}
+
+void PoolStarts::await_last_report(PoolHost& host, const std::string& why) {
+  host.timer = parts_.loop.after(kAfterLogin, [this, &host, why] {
+    parts_.apply(host, PooledHostEvent::kFailStart,
+                 fmt::format("{}: the agent started and ended before it reported ({}); see its messages in launcherd's "
+                             "log",
+                             host.target.name, why));
+  });
+}
+
+void PoolStarts::retry_later(PoolHost& host) {
+  host.timer = parts_.loop.after(pause_after(host.failures++),
+                                 [this, &host] { parts_.apply(host, PooledHostEvent::kStart, {}); });
 }
 
 }  // namespace muster::launcherd::agents

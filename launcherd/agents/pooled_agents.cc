@@ -10,7 +10,7 @@ namespace muster::launcherd::inline agents {
 PooledAgents::PooledAgents(HostPool::Core& pool, PooledJob job) : pool_(pool), job_(std::move(job)) {}
 
 PooledAgents::~PooledAgents() {
-  for (const AgentHost& host : hosts_) pool_.detach(host.target, job_.job_id);
+  for (const AgentHost& host : hosts_) pool_.sessions().detach(host.target, job_.job_id);
   if (listener_ != nullptr) pool_.hub().remove_job(job_.job_id);
 }
 
@@ -47,7 +47,7 @@ base::Status PooledAgents::start(std::vector<AgentHost> hosts, OutputSink* sink,
     session.open.set_hold(job_.hold);
     session.open.set_output_token(output_secret(session.agent));
     session.open.set_output_port(pool_.output_port());
-    pool_.attach(hosts_[i], job_.job_id, std::move(session));
+    pool_.sessions().attach(hosts_[i], job_.job_id, std::move(session));
   }
   return base::ok_status();
 }
@@ -57,11 +57,11 @@ std::string PooledAgents::output_secret(int agent) const {
 }
 
 void PooledAgents::send(int agent, v1::LauncherMessage message) {
-  pool_.send(at(agent).target, job_.job_id, std::move(message), true);
+  pool_.sessions().send(at(agent).target, job_.job_id, std::move(message), true);
 }
 
 void PooledAgents::send_unnumbered(int agent, v1::LauncherMessage message) {
-  pool_.send(at(agent).target, job_.job_id, std::move(message), false);
+  pool_.sessions().send(at(agent).target, job_.job_id, std::move(message), false);
 }
 
 void PooledAgents::expect_output(int agent, const std::vector<int>& ranks) {
@@ -77,19 +77,19 @@ void PooledAgents::output_ends(int agent) {
 }
 
 void PooledAgents::leave(int agent) {
-  pool_.detach(at(agent).target, job_.job_id);
+  pool_.sessions().detach(at(agent).target, job_.job_id);
 }
 
 void PooledAgents::drop(int agent) {
-  pool_.detach(at(agent).target, job_.job_id);
+  pool_.sessions().detach(at(agent).target, job_.job_id);
   pool_.hub().forget_agent(job_.job_id, agent);
 }
 
 void PooledAgents::sweep(int agent, std::function<void(base::Result<CommandResult>)> done) {
-  pool_.sweep(at(agent).target, job_.job_id,
-              [weak = weak_from_this(), done = std::move(done)](const base::Result<CommandResult>& result) {
-                if (weak.lock() != nullptr) done(result);
-              });
+  pool_.sessions().sweep(at(agent).target, job_.job_id,
+                         [weak = weak_from_this(), done = std::move(done)](const base::Result<CommandResult>& result) {
+                           if (weak.lock() != nullptr) done(result);
+                         });
 }
 
 void PooledAgents::pool_failed(int agent, const std::string& message) {
@@ -108,7 +108,7 @@ void PooledAgents::pool_up(int agent, AgentUp up) {
   listener_->agent_up(agent, std::move(up));
 }
 
-void PooledAgents::pool_said(int agent, const v1::AgentMessage& message) {
+void PooledAgents::pool_message(int agent, const v1::AgentMessage& message) {
   listener_->agent_said(agent, message);
 }
 

@@ -36,7 +36,7 @@ class PooledAgents final : public JobAgents, public std::enable_shared_from_this
   void pool_gone(int agent, const std::string& why);
   void pool_unreadable(int agent);
   void pool_up(int agent, AgentUp up);
-  void pool_said(int agent, const v1::AgentMessage& message);
+  void pool_message(int agent, const v1::AgentMessage& message);
   void pool_stream(int agent, bool is_there);
 
  private:

@@ -195,7 +195,7 @@ TEST_F(PoolStartsTest, OneWhoseMessagesCannotBeReadIsGivenUp) {
     agent_->send(std::move(message));
   };
   start_job();
-  run_until_noted("it was given up");
+  run_until_noted("so launcherd dropped the agent");
   // The job is told, once; it is not moved to another agent as one that was lost before it had opened it.
   EXPECT_THAT(unreadable_, ElementsAre(0));
   EXPECT_THAT(failures_, IsEmpty());
@@ -322,8 +322,8 @@ TEST_F(PoolStartsTest, OneThatDiesWithAJobThatIsOverThereIsToldAsGone) {
   run_until_noted("no such note");  // until the job is over there
   bootstrap_.has_died = true;
   agent_.reset();
-  run_until_noted("it was looked for, and nothing of it lives");
-  EXPECT_THAT(gone_, ElementsAre(HasSubstr("it was looked for, and nothing of it lives")));
+  run_until_noted("launcherd searched the host and found no process of the agent");
+  EXPECT_THAT(gone_, ElementsAre(HasSubstr("launcherd searched the host and found no process of the agent")));
   EXPECT_EQ(pool_->view({.name = "n1"}).jobs, 0);
   EXPECT_EQ(bootstrap_.starts, 1) << "nobody wants another one";
   // The next one has nothing to do with that job.
@@ -353,7 +353,7 @@ TEST_F(PoolStartsTest, JobThatItsAgentHasClosedIsReportedAsGone) {
   };
   start_job();
   run_until_noted("no such note");
-  EXPECT_THAT(gone_, ElementsAre(HasSubstr("it has ended the job there by itself")));
+  EXPECT_THAT(gone_, ElementsAre(HasSubstr("the agent ended the job by itself")));
   EXPECT_EQ(pool_->view({.name = "n1"}).jobs, 0);
   EXPECT_EQ(pool_->state({.name = "n1"}), v1::AGENT_STATE_UP);
 }

@@ -1,0 +1,74 @@
+// What the pool knows of one host: its agent, and the jobs on it. Private to this folder.
+//
+// Owner: PoolRoster (pool_roster.h), which never removes a host. So callbacks may hold references to it.
+// Thread: loop thread only.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/gate.h"
+#include "base/loop.h"
+#include "launcherd/agents/agent_channel.h"
+#include "launcherd/agents/job_agents.h"
+#include "launcherd/agents/output_meter.h"
+#include "launcherd/agents/pooled_host_phase.h"
+#include "proto/muster/v1/agent.pb.h"
+
+namespace muster::launcherd::inline agents {
+
+class PooledAgents;
+
+// One job on one host.
+struct PoolSession {
+  enum class Phase {
+    kWaiting,    // waits for the agent, or for the end of the job's last attempt
+    kOpening,    // OpenJob was sent
+    kRecalling,  // the agent holds the job and repeats what it has sent about it
+    kOpen,
+  };
+  bool is_held() const { return phase == Phase::kOpen || phase == Phase::kRecalling; }
+
+  PooledAgents* owner = nullptr;
+  int agent = 0;  // the host's index in the job
+  v1::OpenJob open;
+  bool resumes = false;
+  bool was_running = false;
+  Phase phase = Phase::kWaiting;
+  bool has_launched = false;  // from Hello; only in kRecalling
+  v1::JobOpened opened;
+  std::vector<v1::AgentMessage> history;
+  int starts = 0;  // agents that were lost before they opened the job
+};
+
+struct PoolHost {
+  BootstrapTarget target;
+  bool is_local = false;
+  PooledHostPhase phase = PooledHostPhase::kAbsent;  // only HostPool::Core::apply() changes it
+  int number = -1;                                   // its number at the control server; -1 if it has no agent
+  int hello_number = -1;                             // the number in its join; differs after a restart of launcherd
+  std::string token;
+  AgentUp up;  // what the last agent that was up reported
+  std::string problem;
+  std::unique_ptr<AgentChannel> link;  // exists until the agent has dialled
+  bool has_dialled = false;            // the agent has reported over `link` that it dials
+  bool is_requested = false;           // requested without a job; cleared when the agent is up
+  bool has_next_keys = false;          // the agent has the next authority's certificate, if there is one
+  int probes = 0;                      // probes in a row that did not find it gone
+  int failures = 0;                    // starts in a row that failed
+  base::MonotonicTime last_heard{};
+  base::MonotonicTime cut_at{};      // when its last stream was cut
+  std::optional<v1::HostLoad> load;  // the last report of its agent
+  std::shared_ptr<OutputMeter> output = std::make_shared<OutputMeter>();
+  std::map<std::string, PoolSession> sessions;  // by job
+  std::set<std::string> closing;                // jobs whose Leave was sent or will be sent
+  std::set<std::string> unstored;               // those of `closing` whose end is not on the disk yet
+  base::Timer timer;                            // the timer of its phase
+  base::Gate phase_gate;                        // closes when its phase ends
+};
+
+}  // namespace muster::launcherd::agents
