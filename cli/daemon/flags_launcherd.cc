@@ -15,36 +15,38 @@ constexpr auto kLauncherdFlagsOfHvdrun =
 std::vector<FlagRow> launcherd_settings() {
   return {
       option("listen", {"--listen"}, "ADDR",
-             "Where to serve: unix:PATH, or HOST:PORT with TLS; repeats add up. Without it: launcherd.sock in "
+             "Address to serve: unix:PATH, or HOST:PORT with TLS. Repeatable. Default: launcherd.sock in "
              "$XDG_RUNTIME_DIR/muster, else in /tmp/muster-<uid>.")
           .key("launcherd.listen")
           .repeats(Repeat::kAddsUp),
       option("tls-cert", {"--tls-cert"}, "FILE", "launcherd's certificate for HOST:PORT, with its chain (PEM).")
           .key("launcherd.tls_cert")
           .completes(Completes::kFile),
-      option("tls-key", {"--tls-key"}, "FILE", "Its key (PEM).").key("launcherd.tls_key").completes(Completes::kFile),
+      option("tls-key", {"--tls-key"}, "FILE", "The key of --tls-cert (PEM).")
+          .key("launcherd.tls_key")
+          .completes(Completes::kFile),
       option("client-ca", {"--client-ca"}, "FILE",
-             "Who by TCP shows a certificate of this authority is heard; its URI muster://role/watch, submit or admin "
-             "says what it may do (PEM).")
+             "The authority for clients by TCP (PEM): only clients with a certificate of it are served. The "
+             "certificate's URI muster://role/watch, submit or admin says what its client may do.")
           .key("launcherd.client_ca")
           .completes(Completes::kFile),
       option("client-crl", {"--client-crl"}, "FILE",
-             "Certificates that --client-ca has revoked (PEM): who shows one of them is refused.")
+             "Certificates that --client-ca has revoked (PEM). Clients with one of them are refused.")
           .key("launcherd.client_crl")
           .completes(Completes::kFile),
       option("state", {"--state"}, "DIR",
-             "Where jobs are kept, on a disk of this host; default "
-             "${XDG_STATE_HOME:-~/.local/state}/muster/<hostname>.")
+             "Folder for jobs, on a disk of this host; default ${XDG_STATE_HOME:-~/.local/state}/muster/<hostname>.")
           .key("launcherd.state")
           .completes(Completes::kDirectory),
       option("http", {"--http"}, "ADDR",
              "Serve a page, its JSON and /metrics at 127.0.0.1:PORT, to processes of this user.")
           .key("launcherd.http"),
       option("accept-agents", {"--accept-agents"}, "[ADDR:]PORT",
-             "Hosts come by themselves, too: who starts muster-agent --join FILE there adds that host. 0: any port.")
+             "Also accept hosts that connect by themselves: muster-agent --join FILE adds the host on which it runs. "
+             "PORT 0: any free port.")
           .key("launcherd.accept_agents"),
       option("join-file", {"--join-file"}, "FILE",
-             "The file for --accept-agents, on a disk that those hosts see, for your eyes only; default: join in the "
+             "The file for muster-agent --join, on a disk that those hosts see; keep it secret. Default: join in the "
              "state directory.")
           .key("launcherd.join_file")
           .completes(Completes::kFile),

@@ -24,7 +24,7 @@ base::Status read_listen(const Setting& option, ParsedLauncherd& parsed) {
   if (value.starts_with(kUnix)) {
     std::string path = value.substr(kUnix.size());
     if (!path.starts_with('/')) return bad(option, "the path after unix: must begin with /");
-    if (!parsed.sockets.empty()) return bad(option, "one Unix socket is enough: every program of yours reaches it");
+    if (!parsed.sockets.empty()) return bad(option, "give one Unix socket only: all your programs can reach it");
     parsed.sockets.push_back(std::move(path));
     return base::ok_status();
   }
@@ -90,26 +90,24 @@ base::Status check(const ParsedLauncherd& parsed, bool is_root) {
   const bool has_all = !parsed.tls_certificate.empty() && !parsed.tls_key.empty() && !parsed.client_ca.empty();
   const bool has_any = !parsed.tls_certificate.empty() || !parsed.tls_key.empty() || !parsed.client_ca.empty();
   if (!parsed.addresses.empty() && !has_all) {
-    return base::error(
-        base::Code::kInvalidArgument,
-        "--listen {} needs --tls-cert, --tls-key and --client-ca: by TCP only who shows a certificate is "
-        "heard (docs/operations.md)",
-        parsed.addresses.front());
+    return base::error(base::Code::kInvalidArgument,
+                       "--listen {} needs --tls-cert, --tls-key and --client-ca: clients by TCP must have a "
+                       "certificate (docs/operations.md)",
+                       parsed.addresses.front());
   }
   if (parsed.addresses.empty() && has_any) {
-    return base::error(base::Code::kInvalidArgument,
-                       "--tls-cert, --tls-key and --client-ca are for --listen HOST:PORT, which is not there");
+    return base::error(base::Code::kInvalidArgument, "--tls-cert, --tls-key and --client-ca need --listen HOST:PORT");
   }
   if (parsed.addresses.empty() && !parsed.client_crl.empty()) {
-    return base::error(base::Code::kInvalidArgument, "--client-crl is for --listen HOST:PORT, which is not there");
+    return base::error(base::Code::kInvalidArgument, "--client-crl needs --listen HOST:PORT");
   }
   if (!parsed.join_file.empty() && !parsed.accept_agents) {
-    return base::error(base::Code::kInvalidArgument, "--join-file is for --accept-agents, which is not there");
+    return base::error(base::Code::kInvalidArgument, "--join-file needs --accept-agents");
   }
   if (!parsed.addresses.empty() && is_root && !parsed.is_root_accepted) {
     return base::error(base::Code::kInvalidArgument,
-                       "as root every job that comes by TCP runs as root: start launcherd as another user, or add "
-                       "--i-know-jobs-run-as-root");
+                       "launcherd runs as root, so jobs submitted by TCP would run as root: start it as another user, "
+                       "or add --i-know-jobs-run-as-root");
   }
   return base::ok_status();
 }
@@ -124,7 +122,7 @@ ParsedLauncherd parse_launcherd(const std::vector<std::string>& arguments, const
       .take = [&parsed](const GivenOption& option) { return take(option, parsed); },
       .advice =
           [](const std::vector<std::string>&) {
-            return std::string("hosts are named by -H or --hostfile; jobs come by muster submit");
+            return std::string("name hosts by -H or --hostfile; submit jobs by muster submit");
           },
       .settable = &launcherd_settable_flags(),
       .read = [&parsed](const Settings& settings) { return read_own(settings, parsed); },

@@ -116,7 +116,7 @@ void read_hosts_again(const ParsedLauncherd& parsed, const base::Environment& en
                       launcherd::Daemon& daemon, launcherd::NoticeWriter& notices) {
   const auto hosts = hosts_of(parsed, environment, directory);
   if (!hosts.ok()) {
-    notices.line("the hosts stay as they are: " + hosts.status().message());
+    notices.line("the hosts were not changed: " + hosts.status().message());
     return;
   }
   daemon.replace_hosts(*hosts);
@@ -127,8 +127,8 @@ void read_certificates_again(const ParsedLauncherd& parsed, const std::string& d
                              launcherd::NoticeWriter& notices) {
   const auto listeners = tls_listeners(parsed, directory);
   base::Status status = listeners.ok() ? daemon.replace_certificates(*listeners) : listeners.status();
-  notices.line(status.ok() ? "certificates were read again: connections from now on need them"
-                           : "the certificates stay as they are: " + status.message());
+  notices.line(status.ok() ? "certificates were read again; new connections must use them"
+                           : "the certificates were not changed: " + status.message());
 }
 
 // Handles SIGHUP.
@@ -139,7 +139,8 @@ void read_files_again(const ParsedLauncherd& parsed, const base::Environment& en
   if (has_certificates) read_certificates_again(parsed, directory, daemon, notices);
   if (has_hosts) read_hosts_again(parsed, environment, directory, daemon, notices);
   if (has_hosts || has_certificates) return;
-  notices.line("SIGHUP reads the hostfile and the certificates of --listen again, and neither is given");
+  notices.line(
+      "SIGHUP changed nothing: it reads --hostfile and the certificates of --listen again, and launcherd has neither");
 }
 
 int serve(const ParsedLauncherd& parsed, const base::Environment& environment) {

@@ -85,11 +85,12 @@ class EnsembleReader {
       Words values;
       if (value.kind == YamlNode::Kind::kScalar) {
         const auto range = range_of(value.text);
-        if (!range) return values_.fail(value, "a sweep takes a list of values, or a range of numbers such as 0-9");
+        if (!range)
+          return values_.fail(value, "a key of sweep takes a list of values, or a range of numbers such as 0-9");
         values = *range;
       } else {
         MUSTER_RETURN_IF_ERROR(values_.words(value, "sweep." + node.keys[i].text, values));
-        if (values.empty()) return values_.fail(value, "a sweep takes at least one value");
+        if (values.empty()) return values_.fail(value, "a key of sweep takes at least one value");
       }
       draft.sweep.emplace_back(node.keys[i].text, std::move(values));
     }
@@ -144,13 +145,14 @@ class EnsembleReader {
     const bool is_clean = !job.name.empty() && job.name.find_first_not_of(kNameCharacters) == std::string::npos &&
                           job.name.size() <= kLongestName && job.name.front() != '.' && job.name.front() != '-';
     if (!is_clean) {
-      return values_.fail(
-          at, fmt::format("'{}' cannot name a job: letters, digits and ._=,+- make a name, at most {} of them",
-                          base::printable(job.name.substr(0, kLongestName)), kLongestName));
+      return values_.fail(at,
+                          fmt::format("'{}' cannot name a job: use only letters, digits and ._=,+-, at most {} of them",
+                                      base::printable(job.name.substr(0, kLongestName)), kLongestName));
     }
     if (!names_.insert(job.name).second) {
-      return values_.fail(at, fmt::format("there are two jobs {}: put a key of the sweep into the name, as {}-{{seed}}",
-                                          job.name, job.name));
+      return values_.fail(
+          at, fmt::format("two jobs are named {}: put a key of the sweep into the name, as in {}-{{seed}}", job.name,
+                          job.name));
     }
     if (jobs.size() >= kMostEnsembleJobs) return values_.fail(at, fmt::format("more than {} jobs", kMostEnsembleJobs));
     job.arguments = {"--name", job.name, "--on-launcher-loss", "kill"};

@@ -126,7 +126,7 @@ std::string end_line(const EnsembleEnd& end) {
   if (end.job.exit_code() != 0 && !end.job.reason().empty()) {
     line += ": " + base::printable(end.job.reason());
   }
-  if (!end.output_problem.empty()) line += "; its output is not whole: " + base::printable(end.output_problem);
+  if (!end.output_problem.empty()) line += "; its output is incomplete: " + base::printable(end.output_problem);
   return line;
 }
 
@@ -198,7 +198,7 @@ int run_jobs_of(ParsedEnsemble parsed, Requests requests, const std::string& out
     notices.line(
         fmt::format("{} {}; {}", requests.size(), requests.size() == 1 ? "job" : "jobs", (*daemon)->description()));
     signals->watch(loop, [&](int which) {
-      if (signo == 0) notices.line("stopping all jobs; once more ends them at once");
+      if (signo == 0) notices.line("stopping all jobs; another signal ends them at once");
       signo = which;
       run.cancel();
       (*daemon)->leave([&loop] { loop.stop(); });
@@ -224,7 +224,7 @@ int run_jobs_of(ParsedEnsemble parsed, Requests requests, const std::string& out
   if (signo == 0 && !tally.outcome.ok() && !tally.is_stdout_closed) notices.line(tally.outcome.message());
   if (!parsed.json && signo == 0 && tally.outcome.ok()) {
     notices.line(
-        fmt::format("{} of {} jobs ended well; output in {}", requests.size() - tally.failed, requests.size(), output));
+        fmt::format("{} of {} jobs succeeded; output in {}", requests.size() - tally.failed, requests.size(), output));
   }
   if (!notices.flush_blocking(clock.now() + kLastWords)) terminals.cancel();
   return exit_code_of(tally, signo);

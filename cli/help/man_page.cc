@@ -112,7 +112,7 @@ std::string man_page(const CommandDoc& doc) {
   }
   if (std::ranges::find(doc.table->flags(), "config-file", &Flag::name) == doc.table->flags().end()) return text;
   text += ".SH FILES\n.TP\n/etc/muster/config.yaml\n.TQ\n~/.config/muster/config.yaml\n";
-  return text + plain("Settings; --config-file names another file, --print-config shows what holds.") + "\n";
+  return text + plain("Settings. --config-file names another file; --print-config shows the values in effect.") + "\n";
 }
 
 }  // namespace muster::cli::help

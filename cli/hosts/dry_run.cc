@@ -50,8 +50,8 @@ std::string name_of_gpu(const DryRank& rank) {
 model::NodeShape own_shape(const model::JobSpec& job, const model::HostSpec& host, const AskShapes& ask) {
   std::vector<base::Result<model::NodeShape>> answers = ask(job, {host});
   if (!answers.empty() && answers.front().ok()) return *std::move(answers.front());
-  const std::string why = answers.empty() ? "nothing was said" : answers.front().status().message();
-  base::print_remark("hvdrun: the GPUs of this machine are not known: {}\n", why);
+  const std::string why = answers.empty() ? "no answer" : answers.front().status().message();
+  base::print_remark("hvdrun: the GPUs of this machine are unknown: {}\n", why);
   return read_node_shape("/sys/devices/system/cpu", base::allowed_cpus());
 }
 
@@ -87,7 +87,7 @@ std::vector<base::Result<model::NodeShape>> look(const HvdrunOptions& options,
   if (options.dry_run.assumed_node) return {hosts.size(), *options.dry_run.assumed_node};
   if (std::ranges::all_of(hosts, model::is_localhost)) return ask(options.request.job, hosts);
   return {base::error(base::Code::kInvalidArgument,
-                      "--dry-run asks no host: add --probe, or --assume-node and what the hosts look like")};
+                      "--dry-run asks no host: add --probe, or --assume-node with the shape of the hosts")};
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ base::Status limit_hosts(const NodeCount& nodes, std::vector<model::HostSpec>& h
   const std::size_t known = hosts.empty() ? 1 : kept.size();  // an empty list means this host
   if (known < static_cast<std::size_t>(nodes.min)) {
     return base::error(base::Code::kInvalidArgument,
-                       "{} asks for {} hosts, and {} known: name them by -H n1,n2 or --hostfile", nodes.label,
+                       "{} needs {} hosts, but only {} known: name more by -H n1,n2 or --hostfile", nodes.label,
                        nodes.min, known == 1 ? "one is" : fmt::format("{} are", known));
   }
   if (!left_out.empty()) {
@@ -82,7 +82,7 @@ base::Result<int> count_devices(const DeviceCount& devices, const std::string& h
   if (devices.of == Of::kGpus && !counted.ok()) return counted.status().with_context(host);
   const int gpus = counted.ok() ? *counted : 0;
   if (devices.of == Of::kGpus && gpus == 0) {
-    return base::error(base::Code::kFailedPrecondition, "no GPU is seen on {}: --nproc-per-node cpu, or a number",
+    return base::error(base::Code::kFailedPrecondition, "{} has no visible GPU: give --nproc-per-node cpu, or a number",
                        host);
   }
   if (devices.of == Of::kGpus || (devices.of == Of::kGpusElseCpus && gpus > 0)) return gpus;
@@ -165,8 +165,8 @@ std::vector<std::string> count_gpu_slots(const model::JobSpec& job, const base::
   }
   for (std::size_t i = 0; i < open.size(); ++i) {
     if (!shapes[i].ok()) {
-      notes.push_back(fmt::format("{}; {} counts as one slot, as its GPUs are not known", shapes[i].status().message(),
-                                  asked[i].name));
+      notes.push_back(fmt::format("{}; {} counts as one slot, because its GPUs are unknown",
+                                  shapes[i].status().message(), asked[i].name));
       continue;
     }
     // If the GPUs cannot be bound as the job asks, keep one slot; the launch reports the error.
@@ -186,7 +186,7 @@ base::Status fit_elastic(const ElasticOptions& elastic, const model::PlacementRe
   }
   if (elastic.min_ranks && placement.size < *elastic.min_ranks) {
     return base::error(base::Code::kInvalidArgument,
-                       "--min-np asks for {} ranks, and there are {}: name more hosts or slots", *elastic.min_ranks,
+                       "--min-np needs {} ranks, but the job has {}: name more hosts or slots", *elastic.min_ranks,
                        placement.size);
   }
   return base::ok_status();

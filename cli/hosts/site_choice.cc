@@ -27,13 +27,13 @@ SiteChoice choose_site_launcher(const base::Environment& environment,
   if (!allocation) return {};
   if (allocation->scheduler == "Slurm" && environment.get("SLURM_JOB_ID")) {
     if (has_program("srun")) {
-      return {BootstrapBy::kSrun, "agents on the allocation's hosts are started by srun; --bootstrap ssh for ssh"};
+      return {BootstrapBy::kSrun, "srun starts the agents on the allocation's hosts; --bootstrap ssh uses ssh instead"};
     }
-    return {BootstrapBy::kSsh, "agents are started by ssh: this is a Slurm job, but srun is not on the PATH"};
+    return {BootstrapBy::kSsh, "ssh starts the agents: this is a Slurm job, but srun is not on the PATH"};
   }
   const bool is_alps = allocation->scheduler == "Cobalt" && allocation->source.starts_with("COBALT_PARTNAME");
   if (is_alps && has_program("aprun")) {
-    return {BootstrapBy::kAprun, "agents on the allocation's hosts are started by aprun; --bootstrap ssh for ssh"};
+    return {BootstrapBy::kAprun, "aprun starts the agents on the allocation's hosts; --bootstrap ssh uses ssh instead"};
   }
   return {};
 }
@@ -59,7 +59,7 @@ base::Result<std::string> settle_bootstrap(launcherd::BootstrapOptions& bootstra
   if (!is_auto) return std::string();
   if (!problem.empty()) {
     bootstrap.by = BootstrapBy::kSsh;
-    return "agents are started by ssh, since the allocation is not known: " + problem;
+    return "ssh starts the agents, because the allocation is unknown: " + problem;
   }
   const SiteChoice choice = choose_site_launcher(
       environment, allocation, [&](const std::string& program) { return is_on_path(environment, program); });

@@ -122,7 +122,7 @@ class ConfigReader {
     known.erase("");
     const std::string where = path.empty() ? "" : fmt::format(" in {}", path.substr(0, path.size() - 1));
     const auto nearest = base::nearest_word(key.text, std::vector<std::string>(known.begin(), known.end()));
-    const std::string hint = !elsewhere.empty() ? fmt::format("; there is {}", elsewhere)
+    const std::string hint = !elsewhere.empty() ? fmt::format("; write {}", elsewhere)
                              : nearest          ? fmt::format("; did you mean {}?", *nearest)
                                                 : "";
     return fail(key, fmt::format("unknown key '{}'{}{}", base::printable(key.text), where, hint));

@@ -19,12 +19,12 @@ void read_dmlc(SettingReader& read, JobRequest& request) {
   read.number("num-servers", 1, model::kMaxRanks, servers);
   if (workers == 0) {
     read.custom("num-servers", [](const Setting& setting) {
-      return error(Code::kInvalidArgument, "{}: for how many workers? Say it with --num-workers N", setting.label);
+      return error(Code::kInvalidArgument, "{}: the number of workers is missing: add --num-workers N", setting.label);
     });
     return;
   }
   read.custom("num-proc", [](const Setting& setting) {
-    return error(Code::kInvalidArgument, "{}: --num-workers and --num-servers say how many ranks there are",
+    return error(Code::kInvalidArgument, "{}: --num-workers and --num-servers set the number of ranks: leave it out",
                  setting.label);
   });
   request.dmlc.emplace().counts = {.workers = workers, .servers = servers > 0 ? servers : workers};

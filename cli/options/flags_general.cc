@@ -9,19 +9,18 @@ void add_general_flags(std::vector<Flag>& flags) {
       FlagGroup::kGeneral,
       {
           option("config-file", {"--config-file"}, "FILE",
-                 "Settings from a YAML file: horovodrun's keys, and ours under muster:. Before it are read "
-                 "/etc/muster/config.yaml and ~/.config/muster/config.yaml.")
+                 "Read settings from this YAML file: horovodrun's keys, and Muster's under muster:. "
+                 "/etc/muster/config.yaml and ~/.config/muster/config.yaml are read before it.")
               .completes(Completes::kFile)
               .command_line_only()
               .environment("MUSTER_CONFIG_FILE"),
-          option(
-              "launcher", {"--launcher"}, "ADDR",
-              "Give the job to this launcherd and follow it here: its hosts are warm, and what it promises others is "
-              "kept. unix:/path, host:port, or auto for the one of this user on this host.")
+          option("launcher", {"--launcher"}, "ADDR",
+                 "Submit the job to this launcherd and follow it here. Its agents already run, and it keeps its "
+                 "promises to other jobs. ADDR is unix:/path, host:port, or auto for your launcherd on this host.")
               .command_line_only(),
           option("template", {"-t", "--template"}, "NAME|FILE",
-                 "What a job template says of hvdrun's options and of variables, below all that is typed; muster "
-                 "templates lists them.")
+                 "Take options and variables from this job template; what you type wins. muster templates lists the "
+                 "templates.")
               .any_value()
               .completes(Completes::kTemplate)
               .command_line_only(),
@@ -29,17 +28,16 @@ void add_general_flags(std::vector<Flag>& flags) {
               .any_value()
               .repeats(Repeat::kAddsUp)
               .command_line_only(),
-          toggle("print-config", {{"--print-config", "true"}},
-                 "Print every setting with its value and where that comes from.")
+          toggle("print-config", {{"--print-config", "true"}}, "Print every setting with its value and its origin.")
               .command_line_only(),
-          toggle(
-              "dry-run", {{"--dry-run", "true"}},
-              "Print who would run where, with which cores, and start nothing; no host is contacted without --probe.")
+          toggle("dry-run", {{"--dry-run", "true"}},
+                 "Print which rank would run where, with which cores and GPUs, and start nothing. No host is contacted "
+                 "without --probe.")
               .command_line_only(),
-          toggle("json", {{"--json", "true"}}, "With --dry-run: as JSON.").command_line_only(),
+          toggle("json", {{"--json", "true"}}, "With --dry-run: print JSON.").command_line_only(),
           option("assume-node", {"--assume-node"}, "SHAPE|TEMPLATE",
-                 "With --dry-run: what the hosts look like, as 2x32x2+4 for two sockets of 32 cores of two "
-                 "threads, and four GPUs; or a job template, which also says how ranks are pinned there.")
+                 "With --dry-run: the shape of the hosts, such as 2x32x2+4: two sockets with 32 cores of two threads "
+                 "each, and four GPUs. Or a job template, which also sets how ranks are pinned.")
               .any_value()
               .completes(Completes::kTemplate)
               .command_line_only(),
@@ -47,8 +45,8 @@ void add_general_flags(std::vector<Flag>& flags) {
                  "With --dry-run: log in to the hosts and ask them for their cores and GPUs.")
               .command_line_only(),
           toggle("self-test", {{"--self-test", "true"}},
-                 "Run a short allreduce on the hosts instead of a command (muster_perf, which lies beside hvdrun), and "
-                 "name slow ranks; exit code 1 if there is one.")
+                 "Run a short allreduce on the hosts instead of a command, and name slow ranks; exit code 1 if a rank "
+                 "is slow. The program is muster_perf beside hvdrun.")
               .command_line_only(),
           toggle("check-build", {{"-cb", "true"}, {"--check-build", "true"}},
                  "Print which controllers and libraries this build has.")

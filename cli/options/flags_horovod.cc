@@ -10,12 +10,12 @@ using enum FlagGroup;
 
 constexpr std::string_view kNoMpirun = "has no effect: hvdrun starts the ranks itself, without mpirun";
 constexpr std::string_view kElasticLater =
-    "elastic jobs come later: this job keeps the ranks and hosts that it starts with";
+    "elastic jobs are not supported yet: this job keeps the ranks and hosts that it starts with";
 
 std::vector<FlagRow> parameter_rows() {
   return {
       option("fusion-threshold-mb", {"--fusion-threshold-mb"}, "N",
-             "Most tensor data that is fused into one operation, in MiB; 0 turns fusion off.")
+             "Largest amount of tensor data to fuse into one operation, in MiB; 0 turns fusion off.")
           .key("params.fusion_threshold_mb"),
       option("cycle-time-ms", {"--cycle-time-ms"}, "X", "Milliseconds between two rounds of fusion.")
           .key("params.cycle_time_ms"),
@@ -36,16 +36,17 @@ std::vector<FlagRow> parameter_rows() {
 std::vector<FlagRow> autotune_rows() {
   return {
       toggle("autotune", {{"--autotune", "true"}, {"--no-autotune", "false"}},
-             "Let Horovod search for good parameters; those that are given stay as they are.")
+             "Let Horovod search for good parameters; those that you give stay unchanged.")
           .key("autotune.enabled"),
-      option("autotune-log-file", {"--autotune-log-file"}, "FILE", "Where the search is logged.")
+      option("autotune-log-file", {"--autotune-log-file"}, "FILE", "The file to which the search is logged.")
           .key("autotune.log_file")
           .completes(Completes::kFile),
       option("autotune-warmup-samples", {"--autotune-warmup-samples"}, "N", "Samples dropped at the beginning.")
           .key("autotune.warmup_samples"),
       option("autotune-steps-per-sample", {"--autotune-steps-per-sample"}, "N", "Steps in one sample.")
           .key("autotune.steps_per_sample"),
-      option("autotune-bayes-opt-max-samples", {"--autotune-bayes-opt-max-samples"}, "N", "Most samples of one search.")
+      option("autotune-bayes-opt-max-samples", {"--autotune-bayes-opt-max-samples"}, "N",
+             "Largest number of samples in one search.")
           .key("autotune.bayes_opt_max_samples"),
       option("autotune-gaussian-process-noise", {"--autotune-gaussian-process-noise"}, "X",
              "Noise of the samples, from 0 to 1.")
@@ -56,7 +57,7 @@ std::vector<FlagRow> autotune_rows() {
 std::vector<FlagRow> report_rows() {
   return {
       option("timeline-filename", {"--timeline-filename"}, "FILE",
-             "Where rank 0 writes Horovod's timeline; DYNAMIC: started and stopped by the program.")
+             "Where rank 0 writes Horovod's timeline. DYNAMIC: the program starts and stops it.")
           .key("timeline.filename")
           .completes(Completes::kFile),
       toggle("timeline-mark-cycles", {{"--timeline-mark-cycles", "true"}, {"--no-timeline-mark-cycles", "false"}},
@@ -78,7 +79,7 @@ std::vector<FlagRow> report_rows() {
               {"--no-log-hide-timestamp", "true"},
               {"--log-without-timestamp", "false"},
               {"--log-hide-timestamp", "false"}},
-             "The time in Horovod's log lines.")
+             "Show the time in Horovod's log lines.")
           .key("logging.with_timestamp"),
   };
 }
@@ -92,41 +93,42 @@ std::vector<FlagRow> library_rows() {
           .key("controller")
           .standard("gloo"),
       option("horovod", {"--horovod"}, "auto|muster|installed",
-             "Whose Horovod Python's ranks import. auto, the default: the installed one, and Muster's without any."),
+             "Which Horovod the ranks' Python imports. auto (the default): the installed one, else Muster's."),
       toggle("mpi-threads-disable", {{"--mpi-threads-disable", "true"}, {"--no-mpi-threads-disable", "false"}},
              "Initialise MPI without threads.")
           .key("library_options.mpi_threads_disable"),
-      option("mpi-args", {"--mpi-args"}, "ARGS", "Accepted for horovodrun's sake.").note(kNoMpirun),
-      option("binding-args", {"--binding-args"}, "ARGS", "Accepted for horovodrun's sake; see --bind-to.")
+      option("mpi-args", {"--mpi-args"}, "ARGS", "Accepted for compatibility with horovodrun.").note(kNoMpirun),
+      option("binding-args", {"--binding-args"}, "ARGS", "Accepted for compatibility with horovodrun; see --bind-to.")
           .note(kNoMpirun),
       toggle("tcp", {{"--tcp", "true"}, {"--no-tcp", "false"}}, "TCP only: NCCL does not use InfiniBand."),
       option("num-nccl-streams", {"--num-nccl-streams"}, "N", "CUDA streams for NCCL.")
           .key("library_options.num_nccl_streams"),
       option("thread-affinity", {"--thread-affinity"}, "N", "Core of Horovod's background thread.")
           .key("library_options.thread_affinity"),
-      option("gloo-timeout-seconds", {"--gloo-timeout-seconds"}, "N", "Patience of Gloo's operations.")
+      option("gloo-timeout-seconds", {"--gloo-timeout-seconds"}, "N", "Seconds after which an operation of Gloo fails.")
           .key("library_options.gloo_timeout_seconds"),
       toggle("disable-cache", {{"--disable-cache", "true"}, {"--no-disable-cache", "false"}},
-             "Check the hosts anew; hvdrun always does."),
+             "Check the hosts again; hvdrun always does."),
   };
 }
 
 std::vector<FlagRow> elastic_rows() {
   return {
       option("host-discovery-script", {"--host-discovery-script"}, "SCRIPT",
-             "A command that prints host or host:slots, a line each; it is asked once.")
+             "A command that prints host or host:slots on each line; hvdrun runs it once.")
           .completes(Completes::kFile)
           .exclusive("hosts")
           .note(kElasticLater),
       option("min-num-proc", {"--min-np", "--min-num-proc"}, "N", "Fewest ranks with which the job starts.")
           .note(kElasticLater),
-      option("max-num-proc", {"--max-np", "--max-num-proc"}, "N", "Most ranks that are started, without -np.")
+      option("max-num-proc", {"--max-np", "--max-num-proc"}, "N", "Largest number of ranks to start, without -np.")
           .note(kElasticLater),
-      option("slots-per-host", {"--slots-per-host"}, "N", "Slots of discovered hosts that are named without.")
+      option("slots-per-host", {"--slots-per-host"}, "N", "Slots of discovered hosts that have no number of slots.")
           .note(kElasticLater),
       option("elastic-timeout", {"--elastic-timeout"}, "N", "Seconds to find the fewest ranks again after a change.")
           .note(kElasticLater),
-      option("reset-limit", {"--reset-limit"}, "N", "Most changes before the job is given up.").note(kElasticLater),
+      option("reset-limit", {"--reset-limit"}, "N", "Largest number of changes before the job fails.")
+          .note(kElasticLater),
       option("blacklist-cooldown-range", {"--blacklist-cooldown-range"}, "MIN MAX",
              "Seconds for which a failed host is left alone.")
           .words(2)

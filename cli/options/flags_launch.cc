@@ -14,10 +14,12 @@ std::vector<FlagRow> rank_rows() {
       option("num-proc", {"-np", "-n", "--num-proc"}, "N",
              "Number of ranks. Without it: -N on every host, or all slots of the hosts."),
       option("ranks-per-node", {"-N", "--ranks-per-node", "--ppn", "--npernode", "-ppn", "-npernode"}, "N",
-             "Slots of hosts that are listed without a number of slots; without -np, ranks on every host."),
+             "Number of slots for hosts listed without one. Without -np: the number of ranks on every host."),
       option("num-workers", {"--num-workers"}, "N",
-             "With --runtime mxnet: workers of MXNet's parameter server; they go round the hosts, after the servers."),
-      option("num-servers", {"--num-servers"}, "N", "With --num-workers: its servers (default: as many as workers)."),
+             "With --runtime mxnet: number of workers of MXNet's parameter server. They are dealt to the hosts in "
+             "turn, after the servers."),
+      option("num-servers", {"--num-servers"}, "N",
+             "With --num-workers: number of servers (default: as many as workers)."),
       toggle("oversubscribe", {{"--oversubscribe", "true"}, {"--no-oversubscribe", "false"}},
              "Allow more ranks than slots."),
       option("map-by", {"--map-by"}, "slot|node",
@@ -38,21 +40,21 @@ std::vector<FlagRow> host_rows() {
           .completes(Completes::kFile)
           .exclusive("hosts"),
       option("nodes", {"--nodes"}, "LIST",
-             "Of the hosts only these, counted from 0 in their order: 0-3,5. Several jobs share an allocation so.")
+             "Use only these hosts of the list, numbered from 0: 0-3,5. So several jobs can share an allocation.")
           .list(','),
       option("spare", {"--spare"}, "N",
-             "Look at all hosts first and leave N out: those that are down or not well, else the last ones.")
+             "Check all hosts first and leave N out: hosts that are down or unhealthy, else the last ones.")
           .standard("0"),
       option("health-check", {"--health-check"}, "off|quick|full",
-             "Look at all hosts before the job: quick as muster doctor does, full with a self-test of libmuster too. "
-             "--spare means quick.")
+             "Check all hosts before the job. quick: the checks of muster doctor. full: also a self-test of libmuster. "
+             "--spare implies quick.")
           .standard("off"),
       option("network-interfaces", {"--network-interfaces", "--network-interface"}, "A,B",
              "Network interfaces for the ranks, the preferred one first. Repeatable.")
           .list(',')
           .repeats(Repeat::kAddsUp),
       option("network", {"--network"}, "CIDR",
-             "The network in which the ranks talk, as 10.1.0.0/16: each host uses its interface there."),
+             "The network over which the ranks communicate, such as 10.1.0.0/16: each host uses its interface there."),
   };
 }
 
@@ -66,12 +68,12 @@ std::vector<FlagRow> ssh_rows() {
           .standard("auto"),
       option("bootstrap", {"--bootstrap"}, "auto|ssh|srun|aprun|pals|pbsdsh|flux|jsrun|manual",
              "What starts the agents on the hosts. auto: srun or aprun on the hosts of their allocation, else ssh. "
-             "manual: you, by the command that is shown.")
+             "manual: you run the command that hvdrun shows.")
           .standard("auto"),
       option("bootstrap-cmd", {"--bootstrap-cmd"}, "TEMPLATE",
-             "The agents are started by this command, once a host, as 'rsh {host} {cmd}'; no shell reads it."),
+             "Start the agents by this command, once for each host, such as 'rsh {host} {cmd}'. No shell reads it."),
       option("agent-link", {"--agent-link"}, "auto|ssh|dial",
-             "How the hosts' agents talk to hvdrun: through ssh, or by an own connection. auto: own, else ssh.")
+             "How agents connect to hvdrun: through ssh, or by a connection of their own (dial). auto: dial, else ssh.")
           .standard("auto"),
       option("agent-dir", {"--agent-dir"}, "DIR", "Where the agent program is kept on the hosts.")
           .standard("~/.cache/muster"),
@@ -84,16 +86,15 @@ std::vector<FlagRow> program_rows() {
              "Send this variable to the ranks, even one that is not sent by default. Repeatable.")
           .repeats(Repeat::kAddsUpOverAll),
       option("env-file", {"--env-file"}, "FILE",
-             "Send the variables of this file to the ranks: NAME=VALUE a line, as docker's, and as DeepSpeed's "
-             "~/.deepspeed_env. --env goes before it. Repeatable.")
+             "Send the variables of this file to the ranks. A line is NAME=VALUE, as in env files of docker and in "
+             "DeepSpeed's ~/.deepspeed_env. --env wins over it. Repeatable.")
           .completes(Completes::kFile)
           .repeats(Repeat::kAddsUp),
       toggle("env-none", {{"--env-none", "true"}, {"--no-env-none", "false"}},
              "Send only the variables that --env names."),
-      option(
-          "stage", {"--stage"}, "SRC[:DST]",
-          "Put this file or folder on the hosts before the start: what has changed of it, once for each file system. "
-          "DST: where, if not under its own path. Repeatable.")
+      option("stage", {"--stage"}, "SRC[:DST]",
+             "Copy this file or folder to the hosts before the start. Only what changed is sent, once for each file "
+             "system. DST: its path there (default: the same path). Repeatable.")
           .repeats(Repeat::kAddsUpOverAll)
           .completes(Completes::kFile),
       option("wdir", {"--wdir"}, "DIR", "Working directory of the ranks (default: the current one).")
@@ -105,65 +106,63 @@ std::vector<FlagRow> program_rows() {
              "A resource limit of the ranks, as nofile=4096 or core=unlimited. Repeatable.")
           .repeats(Repeat::kAddsUpOverAll),
       option("stdin", {"--stdin"}, "RANK|auto|all|none",
-             "Who gets hvdrun's input; the others read /dev/null. auto: rank 0, if stdin is a pipe or the terminal in "
-             "whose foreground hvdrun runs.")
+             "Which rank gets hvdrun's input; the others read /dev/null. auto: rank 0, if stdin is a pipe, or a "
+             "terminal with hvdrun in its foreground.")
           .any_value()
           .standard("auto"),
-      toggle("pty", {{"--pty", "true"}},
-             "Run rank 0 on a terminal of its own: its keys come from hvdrun's, its output is shown as it is.")
+      toggle(
+          "pty", {{"--pty", "true"}},
+          "Run rank 0 on a terminal of its own. It gets the keys typed at hvdrun, and its output is shown unchanged.")
           .command_line_only(),
   };
 }
 
 std::vector<FlagRow> pinning_rows() {
   return {
-      option(
-          "bind-to", {"--bind-to"}, "share|none|core|numa|socket|depth|list:CPUS:…",
-          "The cores that a rank may use: its equal share of the host's, all, the core, NUMA node or socket where its "
-          "share begins, --depth hardware threads, or those listed for its local rank, as list:0-7:8-15.")
+      option("bind-to", {"--bind-to"}, "share|none|core|numa|socket|depth|list:CPUS:…",
+             "The cores that a rank may use. share: an equal share of the host's cores. none: all. core, numa, socket: "
+             "the core, NUMA node or socket where its share begins. depth: --depth hardware threads. list: those "
+             "listed for its local rank, such as list:0-7:8-15.")
           .offers({"share", "none", "core", "numa", "socket", "depth"})
           .standard("share"),
+      option("depth", {"--depth"}, "N",
+             "Number of hardware threads for each rank, like aprun -d and PALS; implies --bind-to depth. No rank gets "
+             "threads of two sockets."),
+      option("hyperthreads", {"--hyperthreads"}, "J",
+             "Use J hardware threads of each core, like aprun -j. Without it, --depth takes the first thread of every "
+             "core before any second one."),
       option(
-          "depth", {"--depth"}, "N",
-          "Hardware threads of a rank, as under aprun -d and PALS; means --bind-to depth. No rank has threads of two "
-          "sockets."),
-      option(
-          "hyperthreads", {"--hyperthreads"}, "J",
-          "Use J hardware threads of each core, as aprun -j. Without it a --depth takes the first threads of all cores "
-          "before second ones."),
-      option("reserve-cores", {"--reserve-cores"}, "LIST",
-             "Cores that no rank gets, with all their threads, by the number of the first one, as 0,52."),
+          "reserve-cores", {"--reserve-cores"}, "LIST",
+          "Cores that no rank gets, with all their threads, such as 0,52. A core has the number of its first thread."),
       option("gpu-bind", {"--gpu-bind"}, "order|one|tile|none",
-             "The GPUs that a rank sees: all, in an order in which number local_rank is its own; that one alone, as "
-             "number "
-             "0; one tile of an Intel GPU; or whatever its environment says.")
+             "The GPUs that a rank sees. order: all, ordered so that number local_rank is its own. one: only its own, "
+             "as number 0. tile: one tile of an Intel GPU. none: what its environment says.")
           .standard("order"),
       option("gpu-order", {"--gpu-order"}, "nearest|reverse|round-robin|3,2,…",
-             "Which GPU is that of local rank 0, 1, …: the nearest, the last one first, the first one first, or as "
-             "listed by number.")
+             "Which GPU belongs to local rank 0, 1, …: the nearest one; with reverse the last GPU first; with "
+             "round-robin the first GPU first; or the listed numbers.")
           .offers({"nearest", "reverse", "round-robin"})
           .standard("nearest"),
       option("gpus-per-rank", {"--gpus-per-rank"}, "N",
-             "GPUs that each rank has as its own. All ranks of a host see one list, in which those of local rank i of "
-             "R are "
-             "numbers i, i+R, …; with --gpu-bind one it sees its own alone. Too few for the ranks is an error."),
+             "Number of GPUs for each rank. All ranks of a host see the same list; local rank i of R owns numbers i, "
+             "i+R, … of it. With --gpu-bind one a rank sees only its own GPUs. Too few GPUs are an error."),
       toggle("share-gpu", {{"--share-gpu", "true"}, {"--no-share-gpu", "false"}},
-             "Several ranks may be given the same GPU, where GPUs are fewer; for --gpu-bind one and --gpus-per-rank."),
+             "Let several ranks share a GPU if a host has too few GPUs; for --gpu-bind one and --gpus-per-rank."),
       option("gpu-tiles", {"--gpu-tiles"}, "GPUSxTILES",
-             "Intel GPUs of a host and tiles of each, as 6x2, where its kernel does not show them."),
+             "Number of Intel GPUs of a host and of tiles on each, such as 6x2, for hosts whose kernel does not show "
+             "them."),
   };
 }
 
 std::vector<FlagRow> container_rows() {
   return {
-      option(
-          "container", {"--container"}, "IMAGE",
-          "Run the ranks inside this image, by apptainer or singularity on their hosts: with their GPUs, the working "
-          "directory and Muster's library and Python."),
+      option("container", {"--container"}, "IMAGE",
+             "Run the ranks inside this image, by apptainer or singularity on their hosts. Their GPUs, the working "
+             "directory, and Muster's library and Python package are available there."),
       option("container-args", {"--container-args"}, "WORDS",
-             "More options of its exec, as '--cleanenv --bind /data'."),
+             "More options for its exec command, such as '--cleanenv --bind /data'."),
       option("container-program", {"--container-program"}, "NAME|PATH",
-             "Instead of apptainer, else singularity, on the hosts' PATH.")
+             "The container program (default: apptainer, else singularity, on the hosts' PATH).")
           .any_value(),
   };
 }
@@ -180,16 +179,16 @@ std::vector<FlagRow> output_rows() {
              "Put the time before each line of the ranks."),
       label_row(),
       option("json-events", {"--json-events"}, "FILE",
-             "Write what happens to a file, one JSON object (muster.v1.Event) a line.")
+             "Write the job's events to a file, one JSON object (muster.v1.Event) on each line.")
           .completes(Completes::kFile),
       toggle("report-bindings",
              {{"-report-bindings", "true"}, {"--report-bindings", "true"}, {"--no-report-bindings", "false"}},
-             "Say of each rank which cores and GPUs it has been given."),
+             "Print which cores and GPUs each rank got."),
       toggle("verbose", {{"--verbose", "true"}, {"--no-verbose", "false"}},
-             "Say what happens on each host, and show the table of ranks.")
+             "Print what happens on each host, and the table of ranks.")
           .exclusive("verbosity"),
       toggle("quiet", {{"--quiet", "true"}, {"--no-quiet", "false"}},
-             "No progress, no remarks, no last line of a job that ended well; failures are told.")
+             "Print no progress, no remarks, and no last line for a job that succeeded. Failures are printed.")
           .exclusive("verbosity"),
   };
 }
@@ -197,18 +196,18 @@ std::vector<FlagRow> output_rows() {
 std::vector<FlagRow> life_rows() {
   return {
       option("start-timeout", {"--start-timeout"}, "TIME",
-             "Give up if the hosts are not all up within this time, or no rank starts for so long.")
+             "Fail if not all hosts are up within this time, or if no rank starts for this long.")
           .standard("30s")
           .environment("HOROVOD_START_TIMEOUT"),
       option("timeout", {"--timeout"}, "TIME", "Stop the job after this time; the exit code is then 124."),
       option("signal", {"--signal"}, "NAME@TIME",
-             "Send this signal to all ranks so long before the job's time is over, as USR1@120 or USR1@5m: before "
-             "--timeout, or the end of the scheduler's job if that is sooner."),
+             "Send this signal to all ranks this long before the job's time ends, such as USR1@120 or USR1@5m. The "
+             "time ends at --timeout, or with the scheduler's job if that is sooner."),
       option("kill-grace", {"--kill-grace"}, "TIME", "Time between SIGTERM and SIGKILL when the job is stopped.")
           .standard("5s"),
       option("runtime", {"--runtime"}, "auto|torch|horovod|mpi|mxnet|jax|tensorflow|none",
-             "For which programs the ranks get an environment and are served. auto: all at once, but TensorFlow's "
-             "TF_CONFIG.")
+             "The kind of program whose environment and services the ranks get. auto: all kinds at once, except "
+             "TensorFlow's TF_CONFIG.")
           .standard("auto"),
       option("on-exit", {"--on-exit"}, "nonzero-kill|any-kill|wait",
              "What ends the job: a rank that fails, any rank that ends, or only the end of all ranks "
@@ -216,7 +215,7 @@ std::vector<FlagRow> life_rows() {
           .says({"--keep-going", "wait"})
           .standard("nonzero-kill"),
       option("contain", {"--contain"}, "auto|cgroup|pidns|subreaper",
-             "How ranks and all that they start are held together; pidns needs root.")
+             "How ranks and all processes that they start are kept together; pidns needs root.")
           .standard("auto"),
   };
 }

@@ -43,8 +43,8 @@ Result<HostNumbers> parse_host_numbers(std::string_view text, std::string_view l
     const auto last =
         dash == std::string_view::npos ? first : base::parse_decimal(range.substr(dash + 1), model::kMaxHosts - 1);
     if (!first || !last || *last < *first) {
-      return error(Code::kInvalidArgument, "{}: '{}' is no list of host numbers: write them as 0-3,5, from 0", label,
-                   base::printable(text));
+      return error(Code::kInvalidArgument, "{}: '{}' is not a list of host numbers: write it as 0-3,5, counting from 0",
+                   label, base::printable(text));
     }
     numbers.ranges.emplace_back(static_cast<int>(*first), static_cast<int>(*last));
   }
@@ -56,10 +56,11 @@ Result<std::vector<model::HostSpec>> pick_hosts(const HostNumbers& numbers, cons
   std::set<std::string> wanted;
   for (const auto& [first, last] : numbers.ranges) {
     if (static_cast<std::size_t>(last) >= names.size()) {
-      return error(Code::kInvalidArgument, "{}: there is no host {}, {}: name them by -H or run inside an allocation",
-                   numbers.label, last,
-                   names.empty() ? "and no list of hosts"
-                                 : fmt::format("the {} are numbered from 0 to {}", names.size(), names.size() - 1));
+      return error(
+          Code::kInvalidArgument, "{}: no host has the number {}: {}; name hosts by -H, or run inside an allocation",
+          numbers.label, last,
+          names.empty() ? "no hosts are listed"
+                        : fmt::format("the {} hosts are numbered from 0 to {}", names.size(), names.size() - 1));
     }
     for (int number = first; number <= last; ++number) wanted.insert(names[static_cast<std::size_t>(number)]);
   }
@@ -84,12 +85,12 @@ Result<HostChoice> leave_spares_out(int spares, const std::vector<HostHealth>& h
     } else if (taken.size() < needed) {
       taken.insert(name);
     } else {
-      choice.notes.push_back(fmt::format("{} stays spare", name));
+      choice.notes.push_back(fmt::format("{} is spare", name));
     }
   }
   if (taken.size() < needed) {
-    return error(Code::kUnavailable, "{} of the {} hosts that are needed are well; {}; muster doctor tells more",
-                 taken.size(), needed, base::join(problems, "; "));
+    return error(Code::kUnavailable, "{} of the {} needed hosts are healthy; {}; see muster doctor", taken.size(),
+                 needed, base::join(problems, "; "));
   }
   choice.hosts = entries_of(taken, hosts);
   return choice;

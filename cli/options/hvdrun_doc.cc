@@ -48,24 +48,24 @@ const CommandDoc& hvdrun_doc() {
                  {FlagGroup::kOutput, "Output"},
                  {FlagGroup::kLife, "Start, end and failure"},
                  {FlagGroup::kTuning, "Tuning Horovod"},
-                 {FlagGroup::kElastic, "Elastic jobs (come later)"},
+                 {FlagGroup::kElastic, "Elastic jobs (not supported yet)"},
                  {FlagGroup::kGeneral, "General"}},
       .table = &hvdrun_flags(),
       .notes =
-          "TIME is a number and a unit: 30, 30s, 5m, 1.5h, 500ms. Options end at the first word that is not one of "
-          "them, or at --; from there on everything is the command, unchanged.\n\n"
-          "Inside a Slurm, PBS or Cobalt job the hosts are those of the job, unless -H or --hostfile names others.",
+          "TIME is a number and a unit: 30, 30s, 5m, 1.5h, 500ms. Options end at the first word that is not an option, "
+          "or at --; the rest is the command, unchanged.\n\nInside a Slurm, PBS or Cobalt job the hosts are those of "
+          "the job, unless -H or --hostfile names others.",
       .examples = {{"hvdrun -np 4 ./my_program", "four ranks on this host"},
                    {"hvdrun -np 16 -H n1:4,n2:4,n3:4,n4:4 python3 train.py", ""},
                    {"hvdrun -N 4 -H 'gpu[01-16]' python3 train.py --epochs 3", "four ranks on each of 16 hosts"},
                    {"hvdrun -np 8 --hostfile hosts -p 2222 -i key --output-filename logs python3 train.py", ""},
                    {"hvdrun -np 8 -H n1:4,n2:4 -x NCCL_DEBUG=INFO --timeout 2h -- python3 train.py", ""},
-                   {"hvdrun -np 8 -H n1:4,n2:4 --dry-run", "who would run where"},
+                   {"hvdrun -np 8 -H n1:4,n2:4 --dry-run", "which rank would run where"},
                    {"hvdrun --dry-run --assume-node polaris -np 8 -N 4", "the same at a site, by its job template"},
-                   {"hvdrun -t polaris python3 train.py", "in a job of the site: pinned as its template says"},
+                   {"hvdrun -t polaris python3 train.py", "inside a job of the site, pinned as its template says"},
                    {"hvdrun -np 1 -H n1 ./server : -np 4 -H n2:2,n3:2 ./worker", "two programs as one job"},
                    {"hvdrun --runtime mxnet --num-workers 2 --num-servers 2 -H n1,n2 python3 train.py", ""},
-                   {"hvdrun --stage train -np 8 -H n1:4,n2:4 ./train/run", "the folder train is brought to the hosts"},
+                   {"hvdrun --stage train -np 8 -H n1:4,n2:4 ./train/run", "the folder train is copied to the hosts"},
                    {"hvdrun -np 4 --expand ./sim --seed {rank}", "a rank's number as an argument"}},
       .exit_codes = exit_codes_of_a_job(),
   };

@@ -6,9 +6,8 @@ namespace muster::cli::inline options {
 
 FlagRow label_row() {
   return option("label-format", {"--label-format"}, "TEXT|none",
-                "What stands before each line of the ranks, with {rank}, {stream} and {time} in it, as '{rank}: '. "
-                "none, or "
-                "--no-label: nothing.")
+                "Text before each line of the ranks; it may contain {rank}, {stream} and {time}, as in '{rank}: '. "
+                "none, or --no-label: no text.")
       .any_value()
       .says({"--no-label", "none"})
       .standard("[{rank}]<{stream}>:");

@@ -235,7 +235,7 @@ Result<model::EndSignal> parse_end_signal(const Setting& setting) {
                                              : parse_duration(std::string_view(setting.value).substr(at + 1));
   if (signo && ahead.ok()) return model::EndSignal{*signo, *ahead};
   return error(Code::kInvalidArgument,
-               "{} takes a signal and how long before the end, as USR1@120 or TERM@5m, not '{}'", setting.label,
+               "{} takes a signal and the time before the end, such as USR1@120 or TERM@5m, not '{}'", setting.label,
                base::printable(setting.value));
 }
 
@@ -286,7 +286,7 @@ void check_controller(SettingReader& read) {
   if (controller.empty() || controller == "gloo") return;
   read.custom("controller", [&](const Setting& setting) {
     return error(Code::kUnimplemented,
-                 "{}: Horovod's controller {} comes later in hvdrun; the same program runs with --gloo", setting.label,
+                 "{}: hvdrun does not support Horovod's controller {} yet; run the program with --gloo", setting.label,
                  controller);
   });
 }
@@ -307,7 +307,7 @@ void read_dry_run(SettingReader& read, DryRunOptions& dry_run) {
   if (dry_run.probe && assumed != nullptr) {
     read.custom("assume-node", [](const Setting& setting) {
       return error(Code::kInvalidArgument,
-                   "{} and --probe exclude each other: say what the hosts look like, or ask them", setting.label);
+                   "{} and --probe exclude each other: give the shape of the hosts, or ask them", setting.label);
     });
   }
   for (const char* name : {"json", "assume-node", "probe"}) {
@@ -357,7 +357,7 @@ ParsedHvdrun answer_alone(const GivenOption& option, const ParseContext& context
 Status take_command(CommandLine& line, model::JobSpec& job) {
   if (line.command.empty()) {
     return error(Code::kInvalidArgument,
-                 "no command is given: say what to run, as in hvdrun -np 4 python3 train.py; hvdrun --help tells more");
+                 "no command is given: add the program to run, as in hvdrun -np 4 python3 train.py; see hvdrun --help");
   }
   if (line.command.front().empty()) return error(Code::kInvalidArgument, "the command is an empty word");
   job.command = std::move(line.command);
@@ -440,8 +440,8 @@ std::string tile_note(const Settings& settings) {
   const Setting* const bind = settings.find("gpu-bind");
   if (bind == nullptr || bind->value != "tile" || !bind->origin.starts_with("template ")) return {};
   return fmt::format(
-      "{}: each rank sees its own tile alone, as device 0, and set_device(local_rank) fails from local "
-      "rank 1 on (--gpu-bind tile if that is meant)",
+      "{}: each rank sees only its own tile, as device 0, so set_device(local_rank) fails from local rank 1 on; if you "
+      "want that, give --gpu-bind tile",
       bind->origin);
 }
 

@@ -99,7 +99,7 @@ Result<model::Role> role_of(Program program, std::set<std::string>& taken) {
   read.text("wdir", role.workdir);
   MUSTER_RETURN_IF_ERROR(read.status());
   if (role.np == 0 && role.hosts.empty()) {
-    return error(Code::kInvalidArgument, "how many ranks of {}? Say -np N before it, as in -np 1 ./a : -np 4 ./b",
+    return error(Code::kInvalidArgument, "{} has no number of ranks: put -np N before it, as in -np 1 ./a : -np 4 ./b",
                  base::printable(program.command.front()));
   }
   if (role.np == 0) role.np = slots_of(role.hosts);
@@ -134,7 +134,7 @@ Result<std::vector<model::Role>> take_programs(CommandLine& line, const base::En
   MUSTER_ASSIGN_OR_RETURN(std::vector<model::Role> of_file, read_role_file(*file));
   if (of_file.empty()) return roles;
   if (!roles.empty() || !line.command.empty()) {
-    return error(Code::kInvalidArgument, "{} has roles, which say what to run: leave the command out", *file);
+    return error(Code::kInvalidArgument, "{} has roles with commands of their own: leave the command out", *file);
   }
   return of_file;
 }

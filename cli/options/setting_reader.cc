@@ -78,7 +78,7 @@ void SettingReader::time(std::string_view name, std::chrono::milliseconds min,
   if (!value.ok()) {
     status_ = value.status().with_context(setting->label);
   } else if (*value < min) {
-    fail(*setting, fmt::format("must be more than no time at all, not '{}'", setting->value));
+    fail(*setting, fmt::format("must be more than 0, not '{}'", setting->value));
   } else {
     into = *value;
   }

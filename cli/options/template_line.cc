@@ -113,7 +113,7 @@ std::vector<FlagRow> with_template_rows(std::vector<FlagRow> rows) {
                      .completes(Completes::kTemplate)
                      .command_line_only());
   rows.push_back(
-      option("set", {"--set"}, "NAME=VALUE", "A parameter of the template; --NAME VALUE says the same. Repeatable.")
+      option("set", {"--set"}, "NAME=VALUE", "A parameter of the template; --NAME VALUE does the same. Repeatable.")
           .repeats(Repeat::kAddsUp)
           .command_line_only());
   rows.push_back(

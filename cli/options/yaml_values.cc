@@ -39,7 +39,7 @@ Status YamlValues::keys(const YamlNode& map, std::string_view what, const Words&
       return error(
           Code::kInvalidArgument, "{}: unknown key '{}' in {}; {}", place(key.line, key.column),
           base::printable(key.text), what,
-          nearest ? fmt::format("did you mean {}?", *nearest) : fmt::format("there are {}", base::join(known, ", ")));
+          nearest ? fmt::format("did you mean {}?", *nearest) : fmt::format("use one of: {}", base::join(known, ", ")));
     }
     MUSTER_RETURN_IF_ERROR(read(key.text, map.items[i]));
   }

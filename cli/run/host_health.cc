@@ -63,7 +63,7 @@ std::vector<HostHealth> health_of(const std::vector<HostFindings>& findings, con
     } else if (!each.status.ok()) {
       entry.problem = base::printable(each.status.message());
     } else if (each.facts && each.facts->hello().gpus_size() < gpus) {
-      entry.problem = fmt::format("gpus: {}, most of the hosts have {}", each.facts->hello().gpus_size(), gpus);
+      entry.problem = fmt::format("gpus: {}, but most hosts have {}", each.facts->hello().gpus_size(), gpus);
     } else if (is_problem_rare && has_gpu_problem(each)) {
       entry.problem = fmt::format("gpus: {}", base::printable(each.facts->hello().gpu_problem()));
     }

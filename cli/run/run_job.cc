@@ -95,7 +95,7 @@ void on_signal(int signo, launcherd::RestartingJob& runner, StdinReader& input, 
       runner.suspend(false, nullptr);
       break;
     default:
-      if (++*interrupts == 1) notices.line("stopping all ranks; once more ends them at once");
+      if (++*interrupts == 1) notices.line("stopping all ranks; another signal ends them at once");
       runner.stop(cause_of(signo));
       break;
   }

@@ -93,8 +93,8 @@ int abandon(const FoundJob& job, const base::Status& why) {
   // FAILED_PRECONDITION means that the job has ended already.
   const bool is_ended = killed.ok() || killed.code() == base::Code::kFailedPrecondition;
   const std::string fate =
-      is_ended ? "was ended" : fmt::format("may still run ({}): muster kill {}", killed.message(), job.id);
-  base::print_remark("hvdrun: {}; job {}, which had been submitted, {}\n", base::printable(why.message()), job.id,
+      is_ended ? "was ended" : fmt::format("may still run ({}): end it by muster kill {}", killed.message(), job.id);
+  base::print_remark("hvdrun: {}; the submitted job {} {}\n", base::printable(why.message()), job.id,
                      base::printable(fate));
   return kMusterFailed;
 }

@@ -224,7 +224,7 @@ void AttachedJob::on_signal(int signo) {
     });
   }
   if (attachment_.owns_job) {
-    if (stops_ == 0) notices_.line("stopping all ranks; once more ends them at once");
+    if (stops_ == 0) notices_.line("stopping all ranks; another signal ends them at once");
     return stop_job(signo);
   }
   leave(model::signal_exit_code(signo),

@@ -168,7 +168,7 @@ def test_certificates_are_read_again_at_a_hangup(launcherd, stubs, authority, tm
     assert (code(old), code(new)) == (grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE)
     clients.write_text("no certificate")
     daemon.process.send_signal(signal.SIGHUP)
-    daemon.line_with("the certificates stay as they are: the authority is not a certificate in PEM format")
+    daemon.line_with("the certificates were not changed: the authority is not a certificate in PEM format")
     assert code(old) == grpc.StatusCode.OK
     clients.write_bytes(following.file("pem").read_bytes())
     daemon.process.send_signal(signal.SIGHUP)
@@ -203,7 +203,7 @@ def test_a_revoked_certificate_is_refused(launcherd, stubs, authority, tmp_path)
                          (foreign, "is not signed by an authority of --client-ca")):
         revoked.write_text(text)
         daemon.process.send_signal(signal.SIGHUP)
-        assert reason in daemon.line_with("the certificates stay as they are: ")
+        assert reason in daemon.line_with("the certificates were not changed: ")
         assert codes() == [denied, ok, ok]
     revoked.write_text(whole)
     daemon.process.send_signal(signal.SIGHUP)

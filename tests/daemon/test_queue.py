@@ -121,4 +121,4 @@ def test_the_hostfile_is_read_again(launcherd, tmp_path):
     assert api.wait(api.submit(["true"], size=2)).exit_code == 0
     hostfile.write_text("-oBad\n")
     daemon.process.send_signal(1)
-    daemon.line_with("the hosts stay as they are")
+    daemon.line_with("the hosts were not changed")

@@ -33,7 +33,7 @@ def test_a_file_that_fails_later_ends_the_job_and_names_it(launcherd, tmp_path):
     (tmp_path / "out/rank.0").touch()
     result = hvdrun(daemon, "--output-filename", tmp_path / "out", "-np", "1", "sleep", "1000")
     assert result.returncode == 125, result
-    job = re.search(r"job (\w{8}), which had been submitted, was ended", result.stderr).group(1)
+    job = re.search(r"the submitted job (\w{8}) was ended", result.stderr).group(1)
     api = daemon.client()
     api.wait(job)
     assert api.state(job) == "KILLED"

@@ -170,7 +170,7 @@ def test_interrupt_while_a_failed_attempt_is_ended(hvdrun, cluster, no_leftovers
                                                       "sh", "-c", program])
         job.out.wait_for("told", timeout=TRAINING)
         job.signal(2)
-        job.err.wait_for("once more ends them at once", timeout=TRAINING)
+        job.err.wait_for("another signal ends them at once", timeout=TRAINING)
         # `<>` does not wait for a reader: a second SIGTERM may have ended rank 0's read.
         cluster.run("n1", "alice", ["sh", "-c", "echo yes 1<>/home/alice/over"], check=True)
         result = job.end(TRAINING)
@@ -235,6 +235,6 @@ def test_a_rank_for_each_cpu(hvdrun, cluster, no_leftovers):
     assert sorted(line.split(":")[1] for line in result.stdout.splitlines()) == sorted([str(cpus)] * cpus + ["1"]), result
     result = muster(hvdrun, "torchrun", "--no-python", "-H", "n1,n2", "--nproc-per-node", "gpu", "true")
     if not pathlib.Path("/proc/driver/nvidia/gpus").exists() and not pathlib.Path("/sys/class/kfd").exists():
-        assert result.rc == 2 and "no GPU is seen on n1: " in result.stderr and "n2" in result.stderr, result
+        assert result.rc == 2 and "n1 has no visible GPU: " in result.stderr and "n2" in result.stderr, result
     asked = muster(hvdrun, *args, "--dry-run", "true")
     assert asked.rc == 2 and "--dry-run asks no host: add --probe, or --assume-node" in asked.stderr, asked

@@ -42,7 +42,7 @@ def test_two_steps_side_by_side(hvdrun, cluster, no_leftovers):
 
 def test_a_number_too_high_is_told(hvdrun):
     result = hvdrun(["-H", "n1,n2", "--nodes", "1-2", "true"])
-    assert result.rc == 2 and "there is no host 2, the 2 are numbered from 0 to 1" in result.stderr, result
+    assert result.rc == 2 and "no host has the number 2: the 2 hosts are numbered from 0 to 1" in result.stderr, result
 
 
 # --- spare hosts
@@ -64,7 +64,7 @@ def test_too_few_are_well(hvdrun, cluster, no_leftovers):
     cluster.kill_host("n2")
     result = hvdrun(["-H", "n1,n2", "--health-check", "quick", "--start-timeout", "5", *SAY_HOST], timeout=90)
     assert result.rc == 125 and result.stdout == "", result
-    assert "1 of the 2 hosts that are needed are well; n2: " in result.stderr, result
+    assert "1 of the 2 needed hosts are healthy; n2: " in result.stderr, result
 
 
 def test_a_full_health_check_computes_on_the_hosts(hvdrun, no_leftovers):
@@ -117,7 +117,7 @@ def test_an_ensemble_runs_all_and_keeps_their_output(muster, hvdrun, cluster, fo
     (here / "sweep.yaml").write_text(SWEEP)
     result = hvdrun.finish(muster("ensemble", "-H", "n1:2,n2:2", "--output", f"{there}/out", f"{there}/sweep.yaml"))
     assert result.rc == 1, result
-    assert "muster ensemble: 8 of 10 jobs ended well" in result.stderr, result
+    assert "muster ensemble: 8 of 10 jobs succeeded" in result.stderr, result
     assert re.search(r"lr-0.01-3 failed with exit code 1: rank \d on n\d: exit code 1\n", result.stderr), result
     assert sorted(each.name for each in (here / "out").iterdir()) == sorted(
         f"lr-{lr}-{seed}" for lr in ("0.1", "0.01") for seed in range(5))

@@ -78,7 +78,7 @@ def test_slots_are_gpus(hvdrun, nvml, no_leftovers):
     assert len(seen(hvdrun(["-H", "n1:1,n2", *SHOW]))) == 3  # explicit slots win
     assert len(seen(hvdrun(["-H", "n1,n3", *SHOW]))) == 3  # n3 has none: one
     result = hvdrun(["-H", "n1,nowhere", *SHOW])
-    assert result.rc == 125 and "nowhere counts as one slot, as its GPUs are not known" in result.stderr, result
+    assert result.rc == 125 and "nowhere counts as one slot, because its GPUs are unknown" in result.stderr, result
     assert seen(hvdrun(["-H", "n1,n2", "--gpus-per-rank", "2", "--gpu-bind", "one", *SHOW])) == {
         0: "0 GPU-n1-0,GPU-n1-1", 1: "0 GPU-n2-0,GPU-n2-1"}
 

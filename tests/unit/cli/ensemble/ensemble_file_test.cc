@@ -59,10 +59,10 @@ TEST(EnsembleFile, MistakesNameTheirPlace) {
       {"jobs:\n  - {name: a, command: p -x}\n", "e.yaml:2:24: command takes a list of words"},
       {"jobs:\n  - {name: ../a, command: [p]}\n", "'../a' cannot name a job"},
       {"jobs:\n  - {name: a/b, command: [p]}\n", "cannot name a job"},
-      {"jobs:\n  - {name: a, command: [p], sweep: {s: x}}\n", "a sweep takes a list of values"},
+      {"jobs:\n  - {name: a, command: [p], sweep: {s: x}}\n", "a key of sweep takes a list of values"},
       {"jobs:\n  - {name: a, command: [p], sweep: {s: []}}\n", "at least one value"},
-      {"jobs:\n  - {name: a, command: [p], sweep: {s: 0-1}}\n", "there are two jobs a: put a key of the sweep"},
-      {"jobs:\n  - {name: 'a{s}', command: [p], sweep: {s: 0-100000}}\n", "a sweep takes a list of values"},
+      {"jobs:\n  - {name: a, command: [p], sweep: {s: 0-1}}\n", "two jobs are named a: put a key of the sweep"},
+      {"jobs:\n  - {name: 'a{s}', command: [p], sweep: {s: 0-100000}}\n", "a key of sweep takes a list of values"},
       {"jobs:\n  - {name: 'a{s}-{t}', command: [p], sweep: {s: 1-400, t: 1-400}}\n", "more than 100000 jobs"},
       {"defaults: {name: a}\n", "unknown key 'name' in defaults"},
   };

@@ -121,9 +121,10 @@ TEST_F(DmlcLine, Mistakes) {
 
 TEST(DmlcOptions, BelongToTheRuntime) {
   EXPECT_THAT(parse({"--num-workers", "2", "x"}).text, HasSubstr("--num-workers belongs to --runtime mxnet"));
-  EXPECT_THAT(parse({"--runtime", "mxnet", "--num-servers", "2", "x"}).text, HasSubstr("for how many workers?"));
+  EXPECT_THAT(parse({"--runtime", "mxnet", "--num-servers", "2", "x"}).text,
+              HasSubstr("the number of workers is missing: add --num-workers N"));
   EXPECT_THAT(parse({"--runtime", "mxnet", "--num-workers", "2", "-np", "3", "x"}).text,
-              HasSubstr("-np: --num-workers and --num-servers say how many ranks there are"));
+              HasSubstr("-np: --num-workers and --num-servers set the number of ranks"));
 }
 
 }  // namespace

@@ -332,14 +332,14 @@ TEST_F(TorchrunHosts, DevicesAreThoseOfEachHost) {
   EXPECT_EQ(place({"--nproc_per_node=gpu", "--gpus-per-rank", "3", "-H", "n1", "s"}, look_at),
             "--nproc_per_node gpu: n1: --gpus-per-rank 3: ranks may use only 2 GPUs on that host");
   EXPECT_EQ(place({"--nproc_per_node=gpu", "-H", "n1,n2", "s"}, look_at),
-            "--nproc_per_node gpu: no GPU is seen on n2: --nproc-per-node cpu, or a number");
+            "--nproc_per_node gpu: n2 has no visible GPU: give --nproc-per-node cpu, or a number");
   EXPECT_EQ(place({"--nproc_per_node=gpu", "-H", "down,n1,n2", "s"}, look_at),
-            "--nproc_per_node gpu: host down is down; no GPU is seen on n2: --nproc-per-node cpu, or a number");
+            "--nproc_per_node gpu: host down is down; n2 has no visible GPU: give --nproc-per-node cpu, or a number");
   EXPECT_EQ(place({"--nproc_per_node=gpu", "-H", "down", "s"}, look_at), "--nproc_per_node gpu: host down is down");
 }
 
 TEST_F(TorchrunHosts, TooFewHostsAreAnError) {
-  EXPECT_THAT(place({"--nnodes=2", "s"}), HasSubstr("--nnodes asks for 2 hosts, and one is known: name them by -H"));
+  EXPECT_THAT(place({"--nnodes=2", "s"}), HasSubstr("--nnodes needs 2 hosts, but only one is known: name more by -H"));
   EXPECT_THAT(place({"--nnodes=4:8", "-H", "n1,n2,n3", "s"}), HasSubstr("asks for 4 hosts, and 3 are known"));
   EXPECT_THAT(place({"--nnodes=2", "--standalone", "s"}), HasSubstr("asks for 2 hosts"));
 }

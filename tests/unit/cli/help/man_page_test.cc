@@ -31,7 +31,7 @@ TEST(ManPage, TellsSpellingsDefaultKeyAndVariable) {
   EXPECT_THAT(
       man_page(hvdrun_doc()),
       HasSubstr(".TP\n\\fB\\-\\-start\\-timeout\\fR \\fITIME\\fR\n"
-                "Give up if the hosts are not all up within this time, or no rank starts for so long.\nDefault: 30s.\n"
+                "Fail if not all hosts are up within this time, or if no rank starts for this long.\nDefault: 30s.\n"
                 "Configuration: muster.start_timeout; variable: MUSTER_START_TIMEOUT.\n"));
 }
 

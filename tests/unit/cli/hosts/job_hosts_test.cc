@@ -86,7 +86,7 @@ TEST_F(ChooseHosts, ElasticLimitsHoldAtTheStart) {
   EXPECT_EQ(size({"-np", "3", "--min-np", "2", "--max-np", "4"}), "3");
   EXPECT_EQ(size({"--min-np", "2", "--max-np", "4"}), "4");
   EXPECT_EQ(size({"--max-np", "8"}), "5");
-  EXPECT_EQ(size({"--min-np", "6"}), "--min-np asks for 6 ranks, and there are 5: name more hosts or slots");
+  EXPECT_EQ(size({"--min-np", "6"}), "--min-np needs 6 ranks, but the job has 5: name more hosts or slots");
 }
 
 // n1 has two GPUs, n2 four, n3 none, n4 cannot be asked. `asked`: whose shapes were asked for.
@@ -152,7 +152,7 @@ TEST(GpuSlots, AHostThatCannotBeAskedIsNamed) {
     shapes.back() = base::error(base::Code::kUnavailable, "n4: no route to it");
     return shapes;
   };
-  constexpr const char* kSaid = "n4: no route to it; n4 counts as one slot, as its GPUs are not known";
+  constexpr const char* kSaid = "n4: no route to it; n4 counts as one slot, because its GPUs are unknown";
   ParsedHvdrun parsed = parse({"-H", "n1,n4", "p"});
   ASSERT_TRUE(place_job(parsed.options, {}, "/", look).ok());
   EXPECT_EQ(parsed.options.output.notes, std::vector<std::string>{kSaid});

@@ -35,11 +35,11 @@ TEST(HostNumbers, PickInTheListsOrder) {
 
 TEST(HostNumbers, Mistakes) {
   for (const char* bad : {"", "a", "1-", "-1", "2-1", "1,,2", "0-3:2"}) {
-    EXPECT_THAT(picked(bad, "a"), HasSubstr("is no list of host numbers")) << bad;
+    EXPECT_THAT(picked(bad, "a"), HasSubstr("is not a list of host numbers")) << bad;
   }
-  EXPECT_THAT(picked("0-3", "a,b"), HasSubstr("there is no host 3, the 2 are numbered from 0 to 1"));
+  EXPECT_THAT(picked("0-3", "a,b"), HasSubstr("no host has the number 3: the 2 hosts are numbered from 0 to 1"));
   const auto none = pick_hosts(*parse_host_numbers("0", "--nodes"), {});
-  EXPECT_THAT(none.status().message(), HasSubstr("no list of hosts"));
+  EXPECT_THAT(none.status().message(), HasSubstr("no hosts are listed"));
 }
 
 TEST(Spares, TheLastOnesWhereAllAreWell) {
@@ -47,7 +47,7 @@ TEST(Spares, TheLastOnesWhereAllAreWell) {
   ASSERT_TRUE(choice.ok()) << choice.status();
   EXPECT_EQ(names(choice->hosts), "a b");
   EXPECT_EQ(choice->hosts[0].slots, 2);
-  EXPECT_THAT(choice->notes, ElementsAre("c stays spare"));
+  EXPECT_THAT(choice->notes, ElementsAre("c is spare"));
 }
 
 TEST(Spares, ReplaceWhatIsNotWell) {
@@ -61,8 +61,7 @@ TEST(Spares, TooFewAreWell) {
   const auto choice = leave_spares_out(1, {{"a", "down"}, {"c", "full"}}, hosts("a,b,c"));
   ASSERT_FALSE(choice.ok());
   EXPECT_EQ(choice.status().code(), base::Code::kUnavailable);
-  EXPECT_EQ(choice.status().message(),
-            "1 of the 2 hosts that are needed are well; a: down; c: full; muster doctor tells more");
+  EXPECT_EQ(choice.status().message(), "1 of the 2 needed hosts are healthy; a: down; c: full; see muster doctor");
 }
 
 TEST(Spares, AHealthCheckAloneNeedsAll) {

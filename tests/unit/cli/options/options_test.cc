@@ -36,17 +36,17 @@ TEST(ParseHvdrun, RefusesWithOneSentence) {
       {{"--ppn", "x", "p"}, "--ppn must be a number from 1"},
       {{"-p", "0", "p"}, "-p must be a number from 1 to 65535"},
       {{"-p", "65536", "p"}, "not '65536'"},
-      {{"--signal", "USR1", "p"}, "--signal takes a signal and how long before the end, as USR1@120 or TERM@5m"},
+      {{"--signal", "USR1", "p"}, "--signal takes a signal and the time before the end, such as USR1@120 or TERM@5m"},
       {{"--signal", "USR9@1", "p"}, "not 'USR9@1'"},
       {{"--signal", "0@1", "p"}, "not '0@1'"},
       {{"--signal", "USR1@", "p"}, "not 'USR1@'"},
       {{"--signal", "USR1@-1", "p"}, "not 'USR1@-1'"},
-      {{"--nodes", "3-1", "p"}, "--nodes: '3-1' is no list of host numbers: write them as 0-3,5, from 0"},
+      {{"--nodes", "3-1", "p"}, "--nodes: '3-1' is not a list of host numbers: write it as 0-3,5, counting from 0"},
       {{"--spare", "-1", "p"}, "--spare must be a number from 0"},
       {{"--health-check", "on", "p"}, "--health-check must be one of off, quick, full"},
       {{"--timeout", "-3", "p"}, "--timeout: '-3' is not a time: write it as 30, 30s, 5m, 1.5h or 500ms"},
-      {{"--timeout", "0", "p"}, "--timeout must be more than no time at all"},
-      {{"--start-timeout", "0s", "p"}, "--start-timeout must be more than no time"},
+      {{"--timeout", "0", "p"}, "--timeout must be more than 0"},
+      {{"--start-timeout", "0s", "p"}, "--start-timeout must be more than 0"},
       {{"--kill-grace", "soon", "p"}, "--kill-grace: 'soon' is not a time"},
       {{"-H", "a", "--hostfile", "f", "p"}, "-H and --hostfile exclude each other"},
       {{"--hostfile", "f", "-H", "a", "p"}, "--hostfile and -H exclude each other"},
@@ -72,8 +72,8 @@ TEST(ParseHvdrun, RefusesWithOneSentence) {
       {{"--blacklist-cooldown-range", "0", "5", "p"}, "--blacklist-cooldown-range takes two numbers"},
       {{"--blacklist-cooldown-range", "6", "5", "p"}, "the lower one first, from 1 to 3600 seconds, not '6 5'"},
       {{"--min-np", "0", "p"}, "--min-np must be a number from 1"},
-      {{"--mpi", "p"}, "--mpi: Horovod's controller mpi comes later in hvdrun; the same program runs with --gloo"},
-      {{"--jsrun", "p"}, "--jsrun: Horovod's controller jsrun comes later"},
+      {{"--mpi", "p"}, "--mpi: hvdrun does not support Horovod's controller mpi yet; run the program with --gloo"},
+      {{"--jsrun", "p"}, "--jsrun: hvdrun does not support Horovod's controller jsrun yet"},
       {{"--host-discovery-script", "s", "-H", "a", "p"}, "exclude each other"},
       {{"--verbose", "--quiet", "p"}, "--verbose and --quiet exclude each other"},
       {{"--bind-to", "gpu", "p"},
@@ -160,8 +160,9 @@ TEST(ParseHvdrun, InputIsForRank0UnlessSaidOtherwise) {
 TEST(ParseHvdrun, ElasticOptionsAreAnsweredByOneLine) {
   const ParsedHvdrun parsed = parse({"-np", "4", "--min-np", "2", "--mpi-args", "x", "--reset-limit", "3", "p"});
   ASSERT_FALSE(parsed.exit_code) << parsed.text;
-  EXPECT_THAT(parsed.options.output.notes, ElementsAre(StartsWith("--min-np, --reset-limit: elastic jobs come later: "),
-                                                       StartsWith("--mpi-args: ")));
+  EXPECT_THAT(parsed.options.output.notes,
+              ElementsAre(StartsWith("--min-np, --reset-limit: elastic jobs are not supported yet: "),
+                          StartsWith("--mpi-args: ")));
 }
 
 TEST(ParseHvdrun, AVariableThatTheUserNamesWinsOverATuningOption) {

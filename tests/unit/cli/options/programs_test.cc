@@ -70,7 +70,7 @@ TEST(Programs, AColonIsAWordUnlessAnOptionFollows) {
 }
 
 TEST(Programs, Mistakes) {
-  EXPECT_THAT(shown({"./a", ":", "-np", "4", "./b"}), HasSubstr("how many ranks of ./a? Say -np N before it"));
+  EXPECT_THAT(shown({"./a", ":", "-np", "4", "./b"}), HasSubstr("./a has no number of ranks: put -np N before it"));
   EXPECT_THAT(shown({"-np", "1", "./a", ":", "-np", "4"}), HasSubstr("a program is missing beside the ':'"));
   EXPECT_THAT(shown({"-np", "1", "./a", ":", "-np", "0", "./b"}), HasSubstr("-np must be a number from 1"));
   EXPECT_THAT(shown({"-np", "1", "./a", ":", "-x", "=", "-np", "1", "./b"}), HasSubstr("is not the name of an"));
@@ -155,7 +155,7 @@ TEST_F(JobFile, IsAConfigurationFileWithAJobInIt) {
 }
 
 TEST_F(JobFile, BringsItsOwnCommands) {
-  EXPECT_THAT(parse({"--config-file", path_, "./a"}).text, HasSubstr("has roles, which say what to run"));
+  EXPECT_THAT(parse({"--config-file", path_, "./a"}).text, HasSubstr("has roles with commands of their own"));
   EXPECT_THAT(parse({"--config-file", path_, "-np", "3"}).text, HasSubstr("-np: each of the job's programs has"));
 }
 

@@ -70,7 +70,7 @@ TEST(TemplateDefaults, ATileThatTheTemplateChoosesIsSaid) {
     EXPECT_FALSE(parsed.exit_code) << parsed.text;
     return parsed.options.output.notes;
   };
-  const auto said = HasSubstr("template aurora: each rank sees its own tile alone, as device 0");
+  const auto said = HasSubstr("template aurora: each rank sees only its own tile, as device 0");
   EXPECT_THAT(notes({}), testing::Contains(said));
   EXPECT_THAT(notes({"--gpu-bind", "tile"}), testing::Not(testing::Contains(said)));
   EXPECT_THAT(notes({"--gpu-bind", "none"}), testing::Not(testing::Contains(said)));

@@ -83,8 +83,8 @@ TEST(HostHealth, WhatProgramsNeedIsTheirs) {
 
 TEST(HostHealth, FewerGpusThanMostAreTooFew) {
   EXPECT_THAT(problems({well("n1", 4), well("n2", 3), well("n3", 4)}),
-              ElementsAre(IsEmpty(), "gpus: 3, most of the hosts have 4", IsEmpty()));
-  EXPECT_THAT(problems({well("n1", 4), well("n2", 3)}), ElementsAre(IsEmpty(), HasSubstr("most of the hosts have 4")));
+              ElementsAre(IsEmpty(), "gpus: 3, but most hosts have 4", IsEmpty()));
+  EXPECT_THAT(problems({well("n1", 4), well("n2", 3)}), ElementsAre(IsEmpty(), HasSubstr("but most hosts have 4")));
   EXPECT_THAT(problems({well("n1", 0), well("n2", 0), well("n3", 4)}), ElementsAre(IsEmpty(), IsEmpty(), IsEmpty()));
 }
 
