@@ -12,7 +12,7 @@ namespace {
 
 // Converts a character beyond ASCII to roff's name, such as "\\[u2026]". Removes it from the beginning of `text`, which
 // is UTF-8.
-std::string take_wide(std::string_view& text) {
+std::string read_wide(std::string_view& text) {
   const auto lead = static_cast<unsigned char>(text.front());
   const std::size_t size = std::min<std::size_t>(lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2, text.size());
   unsigned code = lead & (0xffU >> (size + 1));
@@ -28,7 +28,7 @@ std::string plain(std::string_view text) {
   while (!text.empty()) {
     const char c = text.front();
     if (static_cast<unsigned char>(c) >= 0x80) {
-      result += take_wide(text);
+      result += read_wide(text);
       continue;
     }
     if ((c == '.' || c == '\'') && (result.empty() || result.back() == '\n')) result += "\\&";

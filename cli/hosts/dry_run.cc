@@ -81,8 +81,9 @@ std::vector<std::optional<model::NodeShape>> asked_shapes(std::vector<base::Resu
 }
 
 // Returns the shapes for options whose number of ranks depends on the hosts.
-std::vector<base::Result<model::NodeShape>> look(const HvdrunOptions& options,
-                                                 const std::vector<model::HostSpec>& hosts, const AskShapes& ask) {
+std::vector<base::Result<model::NodeShape>> assumed_or_probed(const HvdrunOptions& options,
+                                                              const std::vector<model::HostSpec>& hosts,
+                                                              const AskShapes& ask) {
   if (options.dry_run.probe) return ask(options.request.job, hosts);
   if (options.dry_run.assumed_node) return {hosts.size(), *options.dry_run.assumed_node};
   if (std::ranges::all_of(hosts, model::is_localhost)) return ask(options.request.job, hosts);
@@ -175,8 +176,9 @@ std::string dry_run_json(const model::Placement& placement, const std::vector<Dr
 }
 
 int run_dry(HvdrunOptions options, const base::Environment& environment, const AskShapes& ask) {
-  const auto placed = place_job(options, environment, logical_working_directory(environment),
-                                [&](const std::vector<model::HostSpec>& hosts) { return look(options, hosts, ask); });
+  const auto placed =
+      place_job(options, environment, logical_working_directory(environment),
+                [&](const std::vector<model::HostSpec>& hosts) { return assumed_or_probed(options, hosts, ask); });
   if (!placed.ok()) {
     base::print_remark("hvdrun: {}\n", placed.status().message());
     return placement_exit_code(placed.status());

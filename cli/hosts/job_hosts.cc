@@ -94,7 +94,7 @@ base::Result<int> count_devices(const DeviceCount& devices, const std::string& h
 // Sets the slots of hosts that have no explicit ones. An empty list means this host. A host that is listed twice counts
 // once. The error names all hosts that cannot be counted.
 base::Status count_slots(const DeviceCount& devices, const model::JobSpec& job, const base::Environment& environment,
-                         const LookAtHosts& look, std::vector<model::HostSpec>& hosts) {
+                         const LookAtHosts& probe, std::vector<model::HostSpec>& hosts) {
   if (hosts.empty()) hosts.push_back({.name = "localhost"});
   std::vector<model::HostSpec> unknown;
   std::erase_if(hosts, [&](const model::HostSpec& host) {
@@ -104,7 +104,7 @@ base::Status count_slots(const DeviceCount& devices, const model::JobSpec& job, 
     return is_again;
   });
   if (unknown.empty()) return base::ok_status();
-  const auto shapes = look(unknown);
+  const auto shapes = probe(unknown);
   std::vector<base::Status> failures;
   auto host = hosts.begin();
   for (const base::Result<model::NodeShape>& shape : shapes) {
@@ -144,7 +144,7 @@ bool counts_gpus(const JobRequest& request, const Reach& reach) {
 
 // Sets slots to the number of GPUs. A host that cannot be asked keeps its one slot; the result has a line for each.
 std::vector<std::string> count_gpu_slots(const model::JobSpec& job, const base::Environment& environment,
-                                         const LookAtHosts& look, std::vector<model::HostSpec>& hosts) {
+                                         const LookAtHosts& probe, std::vector<model::HostSpec>& hosts) {
   std::vector<std::string> notes;
   std::vector<model::HostSpec*> open;
   std::vector<model::HostSpec> asked;
@@ -155,7 +155,7 @@ std::vector<std::string> count_gpu_slots(const model::JobSpec& job, const base::
     asked.push_back(host);
   }
   if (asked.empty()) return notes;
-  const auto shapes = look(asked);
+  const auto shapes = probe(asked);
   if (shapes.size() != asked.size()) {  // no host could be asked
     for (const auto& shape : shapes) {
       if (!shape.ok())
@@ -324,7 +324,7 @@ int placement_exit_code(const base::Status& failure) {
 }
 
 base::Result<PlacedJob> place_job(HvdrunOptions& options, const base::Environment& environment,
-                                  const std::string& directory, const LookAtHosts& look, const CheckHosts& check) {
+                                  const std::string& directory, const LookAtHosts& probe, const CheckHosts& check) {
   JobRequest& request = options.request;
   model::JobSpec& job = request.job;
   std::vector<std::string>& notes = options.output.notes;
@@ -346,11 +346,11 @@ base::Result<PlacedJob> place_job(HvdrunOptions& options, const base::Environmen
   MUSTER_RETURN_IF_ERROR(leave_out_hosts(request, notes, check));
   if (request.nodes) MUSTER_RETURN_IF_ERROR(limit_hosts(*request.nodes, job.placement.hosts, notes));
   if (request.devices) {
-    MUSTER_RETURN_IF_ERROR(count_slots(*request.devices, job, environment, look, job.placement.hosts));
+    MUSTER_RETURN_IF_ERROR(count_slots(*request.devices, job, environment, probe, job.placement.hosts));
   }
   std::vector<std::string> not_counted;
-  if (look && source.may_be_counted && counts_gpus(request, options.reach)) {
-    not_counted = count_gpu_slots(job, environment, look, job.placement.hosts);
+  if (probe && source.may_be_counted && counts_gpus(request, options.reach)) {
+    not_counted = count_gpu_slots(job, environment, probe, job.placement.hosts);
     notes.insert(notes.end(), not_counted.begin(), not_counted.end());
   }
   MUSTER_RETURN_IF_ERROR(settle_dmlc(request, false));

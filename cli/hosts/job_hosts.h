@@ -66,6 +66,6 @@ void settle_directories(model::JobSpec& job, const std::string& directory);
 // Hosts are probed only in two cases. One: their devices count, for request.devices, or for hosts without slots if one
 // rank each is not enough. Two: request.health_check asks for it.
 base::Result<PlacedJob> place_job(HvdrunOptions& options, const base::Environment& environment,
-                                  const std::string& directory, const LookAtHosts& look, const CheckHosts& check = {});
+                                  const std::string& directory, const LookAtHosts& probe, const CheckHosts& check = {});
 
 }  // namespace muster::cli::hosts

@@ -60,7 +60,7 @@ Status check_contradiction(const CommandLine& line, const FlagTable::Match& now,
 }
 
 // Reads the option at `words[at]` and its values. Returns the index after them.
-Result<std::size_t> take_option(const std::vector<std::string>& words, std::size_t at, const FlagTable& table,
+Result<std::size_t> read_option(const std::vector<std::string>& words, std::size_t at, const FlagTable& table,
                                 Abbreviations abbreviations, CommandLine& line) {
   Result<OptionWord> read = read_option(words[at], table);
   if (!read.ok() && abbreviations == Abbreviations::kHorovodruns) read = read_abbreviation(words[at], table);
@@ -102,7 +102,7 @@ Result<CommandLine> split_command_line(const std::vector<std::string>& words, co
   CommandLine line;
   std::size_t at = 0;
   while (at < words.size() && words[at].size() > 1 && words[at].front() == '-' && words[at] != "--") {
-    MUSTER_ASSIGN_OR_RETURN(at, take_option(words, at, table, abbreviations, line));
+    MUSTER_ASSIGN_OR_RETURN(at, read_option(words, at, table, abbreviations, line));
     if (line.is_answered) return line;
   }
   line.is_verbatim = at < words.size() && words[at] == "--";

@@ -115,12 +115,12 @@ void read_reach(SettingReader& read, Reach& reach) {
 
 void read_pinning(SettingReader& read, model::Pinning& pinning) {
   const auto word = [&](std::string_view name, auto parse) {
-    bool is_said = false;
+    bool is_set = false;
     read.custom(name, [&](const Setting& setting) -> Status {
-      is_said = true;
+      is_set = true;
       return parse(setting.value, pinning).with_context(setting.label);
     });
-    return is_said;
+    return is_set;
   };
   const bool is_bound = word("bind-to", model::parse_bind_to);
   read.custom("depth", [&](const Setting& setting) -> Status {
@@ -354,7 +354,7 @@ ParsedHvdrun answer_alone(const GivenOption& option, const ParseContext& context
                        base::printable(option.value)));
 }
 
-Status take_command(CommandLine& line, model::JobSpec& job) {
+Status read_command(CommandLine& line, model::JobSpec& job) {
   if (line.command.empty()) {
     return error(Code::kInvalidArgument,
                  "no command is given: add the program to run, as in hvdrun -np 4 python3 train.py; see hvdrun --help");
@@ -365,7 +365,7 @@ Status take_command(CommandLine& line, model::JobSpec& job) {
 }
 
 // --self-test: runs muster_perf, which lies in the same directory as this program.
-Status take_self_test(CommandLine& line, const std::string& directory) {
+Status read_self_test(CommandLine& line, const std::string& directory) {
   if (!line.command.empty()) {
     return error(Code::kInvalidArgument, "--self-test brings its own command: leave out '{}'",
                  base::printable(line.command.front()));
@@ -394,7 +394,7 @@ Result<job_templates::Template> named_template(const GivenOption& option, const 
 }
 
 // Returns the last option `name` on the line. nullptr if the line has none.
-const GivenOption* given(const CommandLine& line, std::string_view name) {
+const GivenOption* last_option(const CommandLine& line, std::string_view name) {
   const GivenOption* found = nullptr;
   for (const GivenOption& option : line.options) {
     if (option.flag->name == name) found = &option;
@@ -403,32 +403,32 @@ const GivenOption* given(const CommandLine& line, std::string_view name) {
 }
 
 // The template named by -t, or else by --assume-node, with what follows from it.
-struct TemplateWish {
+struct ChosenTemplate {
   std::optional<job_templates::Template> job_template;
   job_templates::LaunchPlan plan;
   std::vector<Setting> defaults;
 };
 
-Result<TemplateWish> read_template_wish(const CommandLine& line, const base::Environment& environment) {
-  TemplateWish wish;
-  const GivenOption* option = given(line, "template");
-  const GivenOption* set = given(line, "set");
+Result<ChosenTemplate> read_chosen_template(const CommandLine& line, const base::Environment& environment) {
+  ChosenTemplate chosen;
+  const GivenOption* option = last_option(line, "template");
+  const GivenOption* set = last_option(line, "set");
   if (option == nullptr && set != nullptr) {
     return error(Code::kInvalidArgument, "{} belongs to -t", set->spelling);
   }
-  if (option == nullptr) option = given(line, "assume-node");
-  if (option == nullptr || (option->flag->name == "assume-node" && is_node_shape(option->value))) return wish;
-  MUSTER_ASSIGN_OR_RETURN(wish.job_template, named_template(*option, environment));
-  job_templates::Values values(*wish.job_template);
+  if (option == nullptr) option = last_option(line, "assume-node");
+  if (option == nullptr || (option->flag->name == "assume-node" && is_node_shape(option->value))) return chosen;
+  MUSTER_ASSIGN_OR_RETURN(chosen.job_template, named_template(*option, environment));
+  job_templates::Values values(*chosen.job_template);
   for (const GivenOption& each : line.options) {
     if (each.flag->name == "set") MUSTER_RETURN_IF_ERROR(set_parameter(each.value, values));
   }
-  MUSTER_ASSIGN_OR_RETURN(wish.plan, job_templates::plan_launch(values));
-  MUSTER_ASSIGN_OR_RETURN(wish.defaults, settings_of(wish.plan, "template " + wish.job_template->name));
-  return wish;
+  MUSTER_ASSIGN_OR_RETURN(chosen.plan, job_templates::plan_launch(values));
+  MUSTER_ASSIGN_OR_RETURN(chosen.defaults, settings_of(chosen.plan, "template " + chosen.job_template->name));
+  return chosen;
 }
 
-Status take_node(const job_templates::Template& job_template, DryRunOptions& dry_run) {
+Status assume_node(const job_templates::Template& job_template, DryRunOptions& dry_run) {
   MUSTER_ASSIGN_OR_RETURN(dry_run.assumed_node, job_templates::node_shape(job_template));
   dry_run.host_pattern = job_template.node.names;
   return base::ok_status();
@@ -446,40 +446,40 @@ std::string tile_note(const Settings& settings) {
 }
 
 // Applies all of a template that is not an option: its notes, and its node as the shape of hosts that are not asked.
-Status apply_template(const TemplateWish& wish, const Settings& settings, const base::Environment& environment,
+Status apply_template(const ChosenTemplate& chosen, const Settings& settings, const base::Environment& environment,
                       HvdrunOptions& options) {
   MUSTER_RETURN_IF_ERROR(assume_template_node(settings, environment, options.dry_run));
-  if (!wish.job_template) return base::ok_status();
-  const auto& notes = wish.job_template->notes;
+  if (!chosen.job_template) return base::ok_status();
+  const auto& notes = chosen.job_template->notes;
   options.output.notes.insert(options.output.notes.end(), notes.begin(), notes.end());
-  std::string left_out = job_templates::left_out_note(*wish.job_template);
+  std::string left_out = job_templates::left_out_note(*chosen.job_template);
   std::string tile = tile_note(settings);
   for (std::string* note : {&left_out, &tile}) {
     if (!note->empty() && !options.dry_run.is_on) options.output.notes.push_back(std::move(*note));
   }
   const bool is_asked = !options.dry_run.is_on || options.dry_run.probe || options.dry_run.assumed_node;
-  return is_asked || !wish.job_template->node.is_known() ? base::ok_status()
-                                                         : take_node(*wish.job_template, options.dry_run);
+  return is_asked || !chosen.job_template->node.is_known() ? base::ok_status()
+                                                           : assume_node(*chosen.job_template, options.dry_run);
 }
 
 Result<ParsedHvdrun> read_job(CommandLine line, const base::Environment& environment, const ParseContext& context) {
-  MUSTER_ASSIGN_OR_RETURN(const TemplateWish wish, read_template_wish(line, environment));
+  MUSTER_ASSIGN_OR_RETURN(const ChosenTemplate chosen, read_chosen_template(line, environment));
   MUSTER_ASSIGN_OR_RETURN(auto roles, take_programs(line, environment, hvdrun_flags()));
   MUSTER_ASSIGN_OR_RETURN(const Settings settings, gather_settings(line, environment, context.system_config,
-                                                                   hvdrun_flags(), wish.defaults, NamedFile::kJob));
+                                                                   hvdrun_flags(), chosen.defaults, NamedFile::kJob));
   ParsedHvdrun parsed;
   MUSTER_ASSIGN_OR_RETURN(parsed.options, read_options(settings));
-  MUSTER_RETURN_IF_ERROR(apply_template(wish, settings, environment, parsed.options));
+  MUSTER_RETURN_IF_ERROR(apply_template(chosen, settings, environment, parsed.options));
   if (is_on(settings, "print-config")) return answer(0, format_settings(settings, hvdrun_flags()));
   if (is_on(settings, "check-build")) return answer(0, format_build(this_build(), parsed.options.output.verbose));
   MUSTER_RETURN_IF_ERROR(set_roles(std::move(roles), settings, parsed.options.request.job));
   // A dry run needs no command, because the placement does not depend on it.
   if (parsed.options.dry_run.is_on && line.command.empty()) return parsed;
-  if (is_on(settings, "self-test")) MUSTER_RETURN_IF_ERROR(take_self_test(line, context.program_directory));
+  if (is_on(settings, "self-test")) MUSTER_RETURN_IF_ERROR(read_self_test(line, context.program_directory));
   model::JobSpec& job = parsed.options.request.job;
-  if (job.roles.empty()) MUSTER_RETURN_IF_ERROR(take_command(line, job));
+  if (job.roles.empty()) MUSTER_RETURN_IF_ERROR(read_command(line, job));
   const auto put_prefix = [&](std::vector<std::string>& command) {
-    if (!command.empty()) command.insert(command.begin(), wish.plan.prefix.begin(), wish.plan.prefix.end());
+    if (!command.empty()) command.insert(command.begin(), chosen.plan.prefix.begin(), chosen.plan.prefix.end());
   };
   put_prefix(job.command);
   for (model::Role& role : job.roles) put_prefix(role.command);
@@ -501,7 +501,7 @@ Status assume_template_node(const Settings& settings, const base::Environment& e
   if (setting == nullptr || is_node_shape(setting->value)) return base::ok_status();
   MUSTER_ASSIGN_OR_RETURN(const auto found,
                           named_template({setting->flag, setting->label, setting->value}, environment));
-  return take_node(found, dry_run);
+  return assume_node(found, dry_run);
 }
 
 Result<HvdrunOptions> read_options(const Settings& settings) {

@@ -1,5 +1,5 @@
 // This file builds the flag table of a template's command line (TableMaker), and reads the line with it.
-// Read from the end: read_template_line(), then TableMaker and take_extra(); hvdrun_words() stands alone.
+// Read from the end: read_template_line(), then TableMaker and add_extra(); hvdrun_words() stands alone.
 #include "cli/options/template_line.h"
 
 #include <algorithm>
@@ -19,8 +19,8 @@ using job_templates::Parameter;
 using job_templates::ParameterType;
 
 // The groups of hvdrun's options that a script may contain.
-constexpr FlagGroup kTaken[] = {FlagGroup::kRanks,  FlagGroup::kHosts, FlagGroup::kSsh,   FlagGroup::kProgram,
-                                FlagGroup::kOutput, FlagGroup::kLife,  FlagGroup::kTuning};
+constexpr FlagGroup kJobGroups[] = {FlagGroup::kRanks,  FlagGroup::kHosts, FlagGroup::kSsh,   FlagGroup::kProgram,
+                                    FlagGroup::kOutput, FlagGroup::kLife,  FlagGroup::kTuning};
 
 bool has_spelling(const std::vector<Flag>& flags, std::string_view text) {
   return std::ranges::any_of(flags, [&](const Flag& flag) {
@@ -62,7 +62,7 @@ class TableMaker {
 
   void add_hvdrun() {
     for (const Flag& flag : hvdrun_flags().flags()) {
-      if (std::ranges::find(kTaken, flag.group) != std::end(kTaken)) add(flag);
+      if (std::ranges::find(kJobGroups, flag.group) != std::end(kJobGroups)) add(flag);
     }
   }
 
@@ -84,26 +84,26 @@ class TableMaker {
   std::shared_ptr<std::deque<std::string>> names_ = std::make_shared<std::deque<std::string>>();
 };
 
-void take_extra(const GivenOption& option, job_templates::ScriptRequest& wish) {
+void add_extra(const ParsedOption& option, job_templates::ScriptRequest& script) {
   std::vector<std::string> words = {option.spelling};
   const auto spelling = hvdrun_flags().find(option.spelling);
   if (spelling && spelling->spelling->value.empty()) words.push_back(option.value);
   const FlagGroup group = option.flag->group;
-  if (group == FlagGroup::kHosts || group == FlagGroup::kSsh) wish.reach.push_back(words);
-  wish.extra.push_back(std::move(words));
+  if (group == FlagGroup::kHosts || group == FlagGroup::kSsh) script.reach.push_back(words);
+  script.extra.push_back(std::move(words));
   const auto overruled = job_templates::overruled_by(option.flag->name, option.value);
-  wish.left_out.insert(wish.left_out.end(), overruled.begin(), overruled.end());
+  script.left_out.insert(script.left_out.end(), overruled.begin(), overruled.end());
 }
 
 }  // namespace
 
-Status set_parameter(std::string_view said, job_templates::Values& values) {
-  const auto equals = said.find('=');
+Status set_parameter(std::string_view assignment, job_templates::Values& values) {
+  const auto equals = assignment.find('=');
   if (equals == std::string_view::npos || equals == 0) {
-    return error(Code::kInvalidArgument, "--set takes NAME=VALUE, not '{}'", base::printable(said));
+    return error(Code::kInvalidArgument, "--set takes NAME=VALUE, not '{}'", base::printable(assignment));
   }
-  const std::string_view name = said.substr(0, equals);
-  return values.set(name, said.substr(equals + 1), fmt::format("--set {}", base::printable(name)));
+  const std::string_view name = assignment.substr(0, equals);
+  return values.set(name, assignment.substr(equals + 1), fmt::format("--set {}", base::printable(name)));
 }
 
 std::vector<FlagRow> with_template_rows(std::vector<FlagRow> rows) {
@@ -159,7 +159,7 @@ Result<TemplateLine> read_template_line(const std::vector<std::string>& argument
   }
   line.wants_help = words.is_answered;
   CommandLine of_verb;
-  for (const GivenOption& option : words.options) {
+  for (const ParsedOption& option : words.options) {
     if (option.flag->group == FlagGroup::kTorch) {
       MUSTER_RETURN_IF_ERROR(line.values.set(option.flag->name, option.value, option.spelling));
     } else if (option.flag->name == "set") {
@@ -167,28 +167,28 @@ Result<TemplateLine> read_template_line(const std::vector<std::string>& argument
     } else if (std::ranges::find(own, option.flag->name, &Flag::name) != own.end()) {
       of_verb.options.push_back(option);
     } else {
-      take_extra(option, line.wish);
+      add_extra(option, line.script);
     }
   }
   MUSTER_RETURN_IF_ERROR(line.own.add_layer(settings_of(of_verb)));
-  line.wish.command = std::move(words.command);
+  line.script.command = std::move(words.command);
   return line;
 }
 
 Result<std::vector<std::string>> hvdrun_words(const TemplateLine& line,
                                               const std::function<bool(std::string_view option)>& takes) {
   MUSTER_ASSIGN_OR_RETURN(job_templates::LaunchPlan plan, job_templates::plan_launch(line.values));
-  for (const std::string_view option : line.wish.left_out) plan.leave_out(option);
+  for (const std::string_view option : line.script.left_out) plan.leave_out(option);
   std::vector<std::string> words;
   const auto add = [&](const std::vector<std::string>& more) { words.insert(words.end(), more.begin(), more.end()); };
   for (const job_templates::LaunchOption& option : plan.options) {
     if (!takes || takes(option.name)) add(option.words());
   }
   for (const auto& [name, value] : plan.environment) add({"--env", fmt::format("{}={}", name, value)});
-  for (const std::vector<std::string>& option : line.wish.extra) add(option);
+  for (const std::vector<std::string>& option : line.script.extra) add(option);
   add({"--"});
   add(plan.prefix);
-  add(line.wish.command);
+  add(line.script.command);
   return words;
 }
 

@@ -22,7 +22,7 @@ namespace muster::cli::inline options {
 struct TemplateLine {
   std::unique_ptr<job_templates::Template> job_template;  // never null
   job_templates::Values values;                           // the values of job_template's parameters
-  job_templates::ScriptRequest wish;                      // only extra, reach, left_out and command are set
+  job_templates::ScriptRequest script;                    // only extra, reach, left_out and command are set
   Settings own;                                           // the verb's options
   bool wants_help = false;
 
@@ -35,7 +35,7 @@ struct TemplateLine {
 std::vector<FlagRow> with_template_rows(std::vector<FlagRow> rows);
 
 // Sets the parameter of the template that --set names. `said` is the value of --set: NAME=VALUE.
-base::Status set_parameter(std::string_view said, job_templates::Values& values);
+base::Status set_parameter(std::string_view assignment, job_templates::Values& values);
 
 // Returns the value of -t among the options before the command. nullopt if -t is not given.
 // `table` tells how many values the verb's other options have. An unknown option counts as a parameter with one value.

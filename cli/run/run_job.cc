@@ -222,13 +222,13 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
   // Find the hosts before signals are blocked, so that Ctrl-C ends any program that is asked for them.
   const std::string directory = logical_working_directory(environment);
   const bool verbose = options.output.verbose;
-  const LookAtHosts look = [&](const std::vector<model::HostSpec>& hosts) {
+  const LookAtHosts probe = [&](const std::vector<model::HostSpec>& hosts) {
     return probe_shapes(options.request.job, options.reach, hosts, environment, verbose);
   };
   const CheckHosts check = [&](const std::vector<model::HostSpec>& hosts) {
     return check_health(options.request.job, options.reach, hosts, environment, verbose);
   };
-  auto placed = place_job(options, environment, directory, look, check);
+  auto placed = place_job(options, environment, directory, probe, check);
   if (!placed.ok()) return fail_as("hvdrun", placement_exit_code(placed.status()), placed.status().message());
   const auto bootstrap_note = settle_bootstrap(options.reach.bootstrap, environment);
   if (!bootstrap_note.ok()) return fail_as("hvdrun", kUsageError, bootstrap_note.status().message());

@@ -11,17 +11,17 @@ namespace muster::cli::inline verbs {
 
 base::Result<std::string> script_of(const std::string& verb, TemplateLine& line) {
   for (const std::string& note : line.job_template->notes) base::print_remark("muster {}: {}\n", verb, note);
-  if (line.wish.command.empty() || line.wish.command.front().empty()) {
+  if (line.script.command.empty() || line.wish.command.front().empty()) {
     return base::error(base::Code::kInvalidArgument,
                        "no command is given: add what to run after the options, as in -- python3 train.py");
   }
   if (const Setting* hvdrun = line.own.find("hvdrun")) {
-    line.wish.hvdrun = hvdrun->value;
+    line.script.hvdrun = hvdrun->value;
   } else {
     MUSTER_ASSIGN_OR_RETURN(const std::string directory, program_directory());
-    line.wish.hvdrun = directory + "/hvdrun";
+    line.script.hvdrun = directory + "/hvdrun";
   }
-  return job_templates::render_script(line.values, line.wish);
+  return job_templates::render_script(line.values, line.script);
 }
 
 int run_render(const std::string& verb, const std::vector<std::string>& arguments) {

@@ -49,8 +49,8 @@ TEST(TemplateLine, ParametersAreOptions) {
   EXPECT_EQ(line->values.get("nodes"), "4");
   EXPECT_EQ(line->values.get("time"), "30m");
   EXPECT_EQ(line->values.get("queue"), "gpu");
-  EXPECT_THAT(line->wish.command, ElementsAre("./app", "-t"));
-  EXPECT_TRUE(line->wish.extra.empty());
+  EXPECT_THAT(line->script.command, ElementsAre("./app", "-t"));
+  EXPECT_TRUE(line->script.extra.empty());
 }
 
 TEST(TemplateLine, OtherSpellingsOfHvdrunAreTheParametersToo) {
@@ -101,7 +101,7 @@ TEST(TemplateLine, OnlyOptionsNameATemplate) {
 TEST(TemplateLine, TellsWhichOptionsReachHosts) {
   const auto line = read({"-t", "slurm-cpu", "-np", "3", "-p", "2222", "--spare=1", "--timeout", "5s", "true"});
   ASSERT_TRUE(line.ok()) << line.status();
-  EXPECT_THAT(line->wish.reach, ElementsAre(ElementsAre("-p", "2222"), ElementsAre("--spare", "1")));
+  EXPECT_THAT(line->script.reach, ElementsAre(ElementsAre("-p", "2222"), ElementsAre("--spare", "1")));
 }
 
 }  // namespace
