@@ -72,14 +72,14 @@ base::Status read_own(const Settings& settings, ParsedLauncherd& parsed) {
 }
 
 // Reads options that only the command line can set. Returns false if this is none of them.
-base::Result<bool> take(const GivenOption& option, ParsedLauncherd& parsed) {
+base::Result<bool> take(const ParsedOption& option, ParsedLauncherd& parsed) {
   if (option.flag->name != "i-know-jobs-run-as-root") return false;
   parsed.is_root_accepted = true;
   return true;
 }
 
 // Returns the answer to --version, --man and --completion SHELL.
-std::string answer_text(const GivenOption& option, std::string_view build_id) {
+std::string answer_text(const ParsedOption& option, std::string_view build_id) {
   if (option.flag->name == "version") return version_text("launcherd", build_id);
   if (option.flag->name == "man") return man_page(launcherd_doc());
   return completion(option.value, {.name = "launcherd", .verbs = {{"", &launcherd_flags()}}}).value_or("");
@@ -119,14 +119,14 @@ ParsedLauncherd parse_launcherd(const std::vector<std::string>& arguments, const
   ParsedLauncherd parsed;
   const HostVerb verb{
       .doc = launcherd_doc(),
-      .take = [&parsed](const GivenOption& option) { return take(option, parsed); },
+      .take = [&parsed](const ParsedOption& option) { return take(option, parsed); },
       .advice =
           [](const std::vector<std::string>&) {
             return std::string("name hosts by -H or --hostfile; submit jobs by muster submit");
           },
       .settable = &launcherd_settable_flags(),
       .read = [&parsed](const Settings& settings) { return read_own(settings, parsed); },
-      .answer = [&context](const GivenOption& option) { return answer_text(option, context.build_id); }};
+      .answer = [&context](const ParsedOption& option) { return answer_text(option, context.build_id); }};
   static_cast<HostVerbLine&>(parsed) = read_host_verb(verb, arguments, environment, context);
   if (parsed.exit_code) return parsed;
   if (const base::Status wrong = check(parsed, is_root); !wrong.ok()) {

@@ -8,7 +8,7 @@ namespace {
 constexpr std::size_t kJobIdLength = 8;
 constexpr std::string_view kJobIdLetters = "abcdefghijklmnopqrstuvwxyz234567";
 
-base::Status read_job(const GivenOption& option, std::string& job) {
+base::Status read_job(const ParsedOption& option, std::string& job) {
   if (option.value.empty() || option.value.size() > kJobIdLength ||
       option.value.find_first_not_of(kJobIdLetters) != std::string::npos) {
     return base::error(base::Code::kInvalidArgument, "{} must be a job id or its beginning, not '{}'", option.spelling,
@@ -18,7 +18,7 @@ base::Status read_job(const GivenOption& option, std::string& job) {
   return base::ok_status();
 }
 
-base::Result<bool> take(const GivenOption& option, ParsedCleanup& parsed) {
+base::Result<bool> take(const ParsedOption& option, ParsedCleanup& parsed) {
   if (option.flag->name == "json") {
     parsed.json = true;
   } else if (option.flag->name == "dry-run") {
@@ -37,7 +37,7 @@ ParsedCleanup parse_cleanup(const std::vector<std::string>& arguments, const bas
                             const ParseContext& context) {
   ParsedCleanup parsed;
   const HostVerb verb{.doc = cleanup_doc(),
-                      .take = [&parsed](const GivenOption& option) { return take(option, parsed); },
+                      .take = [&parsed](const ParsedOption& option) { return take(option, parsed); },
                       .advice =
                           [](const std::vector<std::string>&) {
                             return std::string("hosts are named by -H or --hostfile, a job by --job");

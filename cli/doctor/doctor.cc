@@ -8,7 +8,7 @@ ParsedDoctor parse_doctor(const std::vector<std::string>& arguments, const base:
                           const ParseContext& context) {
   ParsedDoctor parsed;
   const HostVerb verb{.doc = doctor_doc(),
-                      .take = [&parsed](const GivenOption& option) -> base::Result<bool> {
+                      .take = [&parsed](const ParsedOption& option) -> base::Result<bool> {
                         if (option.flag->name != "json") return false;
                         parsed.json = true;
                         return true;

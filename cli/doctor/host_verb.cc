@@ -21,7 +21,7 @@ base::Result<HvdrunOptions> read_line(const HostVerb& verb, CommandLine line, co
   }
   const FlagTable& settable = verb.settable != nullptr ? *verb.settable : hvdrun_flags();
   CommandLine given;
-  for (GivenOption& option : line.options) {
+  for (ParsedOption& option : line.options) {
     MUSTER_ASSIGN_OR_RETURN(const bool is_taken, verb.take(option));
     if (is_taken) continue;
     option.flag = &settable.named(option.flag->name);
@@ -49,7 +49,7 @@ HostVerbLine read_host_verb(const HostVerb& verb, const std::vector<std::string>
                             const base::Environment& environment, const ParseContext& context) {
   auto line = split_command_line(arguments, *verb.doc.table);
   if (line.ok() && line->is_answered) {
-    const GivenOption& option = line->options.back();
+    const ParsedOption& option = line->options.back();
     std::string text = option.flag->name == "help" ? help_text(verb.doc) : verb.answer(option);
     return {.exit_code = 0, .text = std::move(text), .options = {}};
   }

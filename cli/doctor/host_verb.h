@@ -24,7 +24,7 @@ FlagTable host_verb_flags(std::span<const std::string_view> of_hvdrun, std::vect
 struct HostVerb {
   const CommandDoc& doc;  // its name stands before mistakes; its table splits the line
   // Reads the option if it is the verb's own. Returns false if it is not.
-  std::function<base::Result<bool>(const GivenOption& option)> take;
+  std::function<base::Result<bool>(const ParsedOption& option)> take;
   // Returns a sentence on how to name hosts, for a user who typed these words.
   std::function<std::string(const std::vector<std::string>& words)> advice;
   // Reads the words after the options. Empty if the verb takes no words.
@@ -34,7 +34,7 @@ struct HostVerb {
   // Reads the verb's own options from files, variables and the line. May be empty.
   std::function<base::Status(const Settings& settings)> read = {};
   // Returns the answer to an option, other than --help, that stands alone. Empty if the verb has no such option.
-  std::function<std::string(const GivenOption& option)> answer = {};
+  std::function<std::string(const ParsedOption& option)> answer = {};
 };
 
 struct HostVerbLine {

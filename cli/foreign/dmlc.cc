@@ -41,11 +41,11 @@ struct DmlcLine {
 };
 
 void sort_options(const CommandLine& line, DmlcLine& into) {
-  for (const GivenOption& option : line.options) {
+  for (const ParsedOption& option : line.options) {
     if (is_of_dmlc(*option.flag)) {
       into.own.push_back({option.flag, option.value, option.spelling, option.spelling});
     } else if (option.flag->name != "help") {
-      GivenOption ours = option;
+      ParsedOption ours = option;
       ours.flag = &hvdrun_flags().named(option.flag->name);
       into.ours.options.push_back(std::move(ours));
     }

@@ -62,9 +62,9 @@ bool is_hvdruns(const Flag& flag) {
 }
 
 void sort_options(const CommandLine& line, TorchLine& into) {
-  for (const GivenOption& option : line.options) {
+  for (const ParsedOption& option : line.options) {
     if (is_hvdruns(*option.flag)) {
-      GivenOption ours = option;
+      ParsedOption ours = option;
       ours.flag = &hvdrun_flags().named(option.flag->name);
       into.ours.options.push_back(std::move(ours));
       continue;

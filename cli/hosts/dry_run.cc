@@ -47,7 +47,7 @@ std::string name_of_gpu(const DryRank& rank) {
 
 // Returns the shape of this machine. It asks a local agent, which also knows GPUs. If none can be had, it asks the
 // kernel.
-model::NodeShape own_shape(const model::JobSpec& job, const model::HostSpec& host, const AskShapes& ask) {
+model::NodeShape own_shape(const model::JobSpec& job, const model::HostSpec& host, const ProbeJobHosts& ask) {
   std::vector<base::Result<model::NodeShape>> answers = ask(job, {host});
   if (!answers.empty() && answers.front().ok()) return *std::move(answers.front());
   const std::string why = answers.empty() ? "no answer" : answers.front().status().message();
@@ -57,7 +57,7 @@ model::NodeShape own_shape(const model::JobSpec& job, const model::HostSpec& hos
 
 // Returns the shape that the user gave for all hosts. Without one, only this host's shape is known.
 std::vector<std::optional<model::NodeShape>> shapes_of(const model::Placement& placement, const HvdrunOptions& options,
-                                                       const AskShapes& ask) {
+                                                       const ProbeJobHosts& ask) {
   std::vector<std::optional<model::NodeShape>> shapes;
   for (const model::PlacedHost& host : placement.hosts) {
     std::optional<model::NodeShape> shape = options.dry_run.assumed_node;
@@ -83,7 +83,7 @@ std::vector<std::optional<model::NodeShape>> asked_shapes(std::vector<base::Resu
 // Returns the shapes for options whose number of ranks depends on the hosts.
 std::vector<base::Result<model::NodeShape>> assumed_or_probed(const HvdrunOptions& options,
                                                               const std::vector<model::HostSpec>& hosts,
-                                                              const AskShapes& ask) {
+                                                              const ProbeJobHosts& ask) {
   if (options.dry_run.probe) return ask(options.request.job, hosts);
   if (options.dry_run.assumed_node) return {hosts.size(), *options.dry_run.assumed_node};
   if (std::ranges::all_of(hosts, model::is_localhost)) return ask(options.request.job, hosts);
@@ -175,7 +175,7 @@ std::string dry_run_json(const model::Placement& placement, const std::vector<Dr
   return text + "]}\n";
 }
 
-int run_dry(HvdrunOptions options, const base::Environment& environment, const AskShapes& ask) {
+int run_dry(HvdrunOptions options, const base::Environment& environment, const ProbeJobHosts& ask) {
   const auto placed =
       place_job(options, environment, logical_working_directory(environment),
                 [&](const std::vector<model::HostSpec>& hosts) { return assumed_or_probed(options, hosts, ask); });

@@ -47,11 +47,11 @@ std::string format_dry_run(const std::vector<DryHost>& hosts, const model::Place
 std::string dry_run_json(const model::Placement& placement, const std::vector<DryHost>& hosts);
 
 // Returns for each host its shape, or why it cannot be asked. A single error means that no host can be asked.
-using AskShapes = std::function<std::vector<base::Result<model::NodeShape>>(const model::JobSpec& job,
-                                                                            const std::vector<model::HostSpec>& hosts)>;
+using ProbeJobHosts = std::function<std::vector<base::Result<model::NodeShape>>(
+    const model::JobSpec& job, const std::vector<model::HostSpec>& hosts)>;
 
 // Prints the plan of these options on stdout and returns the exit code. `ask` describes this machine; with --probe it
 // describes all hosts.
-int run_dry(HvdrunOptions options, const base::Environment& environment, const AskShapes& ask);
+int run_dry(HvdrunOptions options, const base::Environment& environment, const ProbeJobHosts& ask);
 
 }  // namespace muster::cli::hosts

@@ -94,7 +94,7 @@ base::Result<int> count_devices(const DeviceCount& devices, const std::string& h
 // Sets the slots of hosts that have no explicit ones. An empty list means this host. A host that is listed twice counts
 // once. The error names all hosts that cannot be counted.
 base::Status count_slots(const DeviceCount& devices, const model::JobSpec& job, const base::Environment& environment,
-                         const LookAtHosts& probe, std::vector<model::HostSpec>& hosts) {
+                         const ProbeShapes& probe, std::vector<model::HostSpec>& hosts) {
   if (hosts.empty()) hosts.push_back({.name = "localhost"});
   std::vector<model::HostSpec> unknown;
   std::erase_if(hosts, [&](const model::HostSpec& host) {
@@ -144,7 +144,7 @@ bool counts_gpus(const JobRequest& request, const Reach& reach) {
 
 // Sets slots to the number of GPUs. A host that cannot be asked keeps its one slot; the result has a line for each.
 std::vector<std::string> count_gpu_slots(const model::JobSpec& job, const base::Environment& environment,
-                                         const LookAtHosts& probe, std::vector<model::HostSpec>& hosts) {
+                                         const ProbeShapes& probe, std::vector<model::HostSpec>& hosts) {
   std::vector<std::string> notes;
   std::vector<model::HostSpec*> open;
   std::vector<model::HostSpec> asked;
@@ -324,7 +324,7 @@ int placement_exit_code(const base::Status& failure) {
 }
 
 base::Result<PlacedJob> place_job(HvdrunOptions& options, const base::Environment& environment,
-                                  const std::string& directory, const LookAtHosts& probe, const CheckHosts& check) {
+                                  const std::string& directory, const ProbeShapes& probe, const CheckHosts& check) {
   JobRequest& request = options.request;
   model::JobSpec& job = request.job;
   std::vector<std::string>& notes = options.output.notes;

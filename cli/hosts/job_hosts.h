@@ -43,7 +43,7 @@ struct PlacedJob {
 };
 
 // Returns the shape of each host, one result each. May start agents there.
-using LookAtHosts = std::function<std::vector<base::Result<model::NodeShape>>(const std::vector<model::HostSpec>&)>;
+using ProbeShapes = std::function<std::vector<base::Result<model::NodeShape>>(const std::vector<model::HostSpec>&)>;
 
 // Returns the health of the hosts. May start agents there. If the function is empty, no host is checked and all count
 // as healthy.
@@ -66,6 +66,6 @@ void settle_directories(model::JobSpec& job, const std::string& directory);
 // Hosts are probed only in two cases. One: their devices count, for request.devices, or for hosts without slots if one
 // rank each is not enough. Two: request.health_check asks for it.
 base::Result<PlacedJob> place_job(HvdrunOptions& options, const base::Environment& environment,
-                                  const std::string& directory, const LookAtHosts& probe, const CheckHosts& check = {});
+                                  const std::string& directory, const ProbeShapes& probe, const CheckHosts& check = {});
 
 }  // namespace muster::cli::hosts

@@ -49,7 +49,7 @@ Result<OptionWord> read_abbreviation(const std::string& word, const FlagTable& t
 
 // Refuses two spellings of one option that set different values, such as --gloo and --mpi.
 Status check_contradiction(const CommandLine& line, const FlagTable::Match& now, const FlagTable& table) {
-  for (const GivenOption& before : line.options) {
+  for (const ParsedOption& before : line.options) {
     const auto earlier = table.find(before.spelling);
     if (before.flag == now.flag && earlier && !earlier->spelling->value.empty() &&
         earlier->spelling->value != now.spelling->value) {

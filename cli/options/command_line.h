@@ -12,16 +12,16 @@
 
 namespace muster::cli::inline options {
 
-struct GivenOption {
+struct ParsedOption {
   const Flag* flag = nullptr;
   std::string spelling;  // as typed
   std::string value;     // several words are joined by a space
 };
 
 struct CommandLine {
-  std::vector<GivenOption> options;  // in order
-  std::vector<std::string> command;  // empty if none was given
-  bool is_verbatim = false;          // true if "--" stood before the command
+  std::vector<ParsedOption> options;  // in order
+  std::vector<std::string> command;   // empty if none was given
+  bool is_verbatim = false;           // true if "--" stood before the command
   // True if the last of `options` stands alone, like --help. Nothing after it was read.
   bool is_answered = false;
 };

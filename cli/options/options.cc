@@ -343,7 +343,7 @@ ParsedHvdrun mistake(const Status& status) {
   return answer(2, fmt::format("hvdrun: {}\n", status.message()));
 }
 
-ParsedHvdrun answer_alone(const GivenOption& option, const ParseContext& context) {
+ParsedHvdrun answer_alone(const ParsedOption& option, const ParseContext& context) {
   const std::string_view name = option.flag->name;
   if (name == "help") return answer(0, help_text(hvdrun_doc()));
   if (name == "version") return answer(0, version_text("hvdrun", context.build_id));
@@ -385,7 +385,7 @@ bool is_on(const Settings& settings, std::string_view name) {
   return setting != nullptr && parse_toggle(setting->value).value_or(false);
 }
 
-Result<job_templates::Template> named_template(const GivenOption& option, const base::Environment& environment) {
+Result<job_templates::Template> named_template(const ParsedOption& option, const base::Environment& environment) {
   auto found = find_template(option.value, environment);
   if (found.ok()) return found;
   const bool is_node = option.flag->name == "assume-node";
@@ -394,9 +394,9 @@ Result<job_templates::Template> named_template(const GivenOption& option, const 
 }
 
 // Returns the last option `name` on the line. nullptr if the line has none.
-const GivenOption* last_option(const CommandLine& line, std::string_view name) {
-  const GivenOption* found = nullptr;
-  for (const GivenOption& option : line.options) {
+const ParsedOption* last_option(const CommandLine& line, std::string_view name) {
+  const ParsedOption* found = nullptr;
+  for (const ParsedOption& option : line.options) {
     if (option.flag->name == name) found = &option;
   }
   return found;
@@ -411,8 +411,8 @@ struct ChosenTemplate {
 
 Result<ChosenTemplate> read_chosen_template(const CommandLine& line, const base::Environment& environment) {
   ChosenTemplate chosen;
-  const GivenOption* option = last_option(line, "template");
-  const GivenOption* set = last_option(line, "set");
+  const ParsedOption* option = last_option(line, "template");
+  const ParsedOption* set = last_option(line, "set");
   if (option == nullptr && set != nullptr) {
     return error(Code::kInvalidArgument, "{} belongs to -t", set->spelling);
   }
@@ -420,7 +420,7 @@ Result<ChosenTemplate> read_chosen_template(const CommandLine& line, const base:
   if (option == nullptr || (option->flag->name == "assume-node" && is_node_shape(option->value))) return chosen;
   MUSTER_ASSIGN_OR_RETURN(chosen.job_template, named_template(*option, environment));
   job_templates::Values values(*chosen.job_template);
-  for (const GivenOption& each : line.options) {
+  for (const ParsedOption& each : line.options) {
     if (each.flag->name == "set") MUSTER_RETURN_IF_ERROR(set_parameter(each.value, values));
   }
   MUSTER_ASSIGN_OR_RETURN(chosen.plan, job_templates::plan_launch(values));
@@ -464,7 +464,7 @@ Status apply_template(const ChosenTemplate& chosen, const Settings& settings, co
 
 Result<ParsedHvdrun> read_job(CommandLine line, const base::Environment& environment, const ParseContext& context) {
   MUSTER_ASSIGN_OR_RETURN(const ChosenTemplate chosen, read_chosen_template(line, environment));
-  MUSTER_ASSIGN_OR_RETURN(auto roles, take_programs(line, environment, hvdrun_flags()));
+  MUSTER_ASSIGN_OR_RETURN(auto roles, read_programs(line, environment, hvdrun_flags()));
   MUSTER_ASSIGN_OR_RETURN(const Settings settings, gather_settings(line, environment, context.system_config,
                                                                    hvdrun_flags(), chosen.defaults, NamedFile::kJob));
   ParsedHvdrun parsed;

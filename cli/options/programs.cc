@@ -1,5 +1,5 @@
 // This file cuts a command line at its ":" words and makes a role of each program.
-// Read from the end: take_programs(), then cut_programs() and role_of().
+// Read from the end: read_programs(), then cut_programs() and role_of().
 #include "cli/options/programs.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using Words = std::vector<std::string>;
 
 constexpr std::string_view kOwnOptions[] = {"num-proc", "hosts", "env", "wdir"};
 
-bool is_of_one_program(const GivenOption& option) {
+bool is_of_one_program(const ParsedOption& option) {
   return std::ranges::find(kOwnOptions, option.flag->name) != std::end(kOwnOptions);
 }
 
@@ -33,7 +33,7 @@ std::size_t find_next(const Words& command, const FlagTable& table) {
 }
 
 struct Program {
-  std::vector<GivenOption> options;
+  std::vector<ParsedOption> options;
   Words command;
 };
 
@@ -49,7 +49,7 @@ Result<std::vector<Program>> cut_programs(CommandLine& line, const FlagTable& ta
   line.command.clear();
   while (!rest.empty()) {
     MUSTER_ASSIGN_OR_RETURN(CommandLine part, split_command_line(rest, table));
-    for (const GivenOption& option : part.options) {
+    for (const ParsedOption& option : part.options) {
       if (is_of_one_program(option)) continue;
       return error(Code::kInvalidArgument, "{} is for all programs of the line: put it before the first command",
                    option.spelling);
@@ -120,7 +120,7 @@ bool has_programs(const CommandLine& line, const FlagTable& table) {
   return !line.is_verbatim && find_next(line.command, table) != line.command.size();
 }
 
-Result<std::vector<model::Role>> take_programs(CommandLine& line, const base::Environment& environment,
+Result<std::vector<model::Role>> read_programs(CommandLine& line, const base::Environment& environment,
                                                const FlagTable& table) {
   MUSTER_ASSIGN_OR_RETURN(std::vector<Program> programs, cut_programs(line, table));
   std::vector<model::Role> roles;

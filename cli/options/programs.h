@@ -18,7 +18,7 @@ namespace muster::cli::inline options {
 // program.
 // If `line` has one program only, reads the configuration file that the line or the environment names, and returns the
 // file's roles. If the file has none, returns an empty list and leaves `line` unchanged.
-base::Result<std::vector<model::Role>> take_programs(CommandLine& line, const base::Environment& environment,
+base::Result<std::vector<model::Role>> read_programs(CommandLine& line, const base::Environment& environment,
                                                      const FlagTable& table);
 
 // True if the line has a second program.

@@ -56,7 +56,7 @@ std::vector<const Setting*> Settings::all(std::string_view name) const {
 
 std::vector<Setting> settings_of(const CommandLine& line) {
   std::vector<Setting> layer;
-  for (const GivenOption& option : line.options) {
+  for (const ParsedOption& option : line.options) {
     layer.push_back({option.flag, option.value, option.spelling, option.spelling});
   }
   return layer;

@@ -222,7 +222,7 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
   // Find the hosts before signals are blocked, so that Ctrl-C ends any program that is asked for them.
   const std::string directory = logical_working_directory(environment);
   const bool verbose = options.output.verbose;
-  const LookAtHosts probe = [&](const std::vector<model::HostSpec>& hosts) {
+  const ProbeShapes probe = [&](const std::vector<model::HostSpec>& hosts) {
     return probe_shapes(options.request.job, options.reach, hosts, environment, verbose);
   };
   const CheckHosts check = [&](const std::vector<model::HostSpec>& hosts) {
@@ -245,8 +245,8 @@ int run_command(const std::function<ParsedHvdrun(const base::Environment&)>& par
     HvdrunOptions& options = parsed.options;
     options.request.job.environment.python_folders = python_folders();
     if (options.dry_run.is_on) {
-      const AskShapes ask = [&, reach = options.reach, verbose = options.output.verbose](
-                                const model::JobSpec& job, const std::vector<model::HostSpec>& hosts) {
+      const ProbeJobHosts ask = [&, reach = options.reach, verbose = options.output.verbose](
+                                    const model::JobSpec& job, const std::vector<model::HostSpec>& hosts) {
         return probe_shapes(job, reach, hosts, environment, verbose);
       };
       return run_dry(std::move(options), environment, ask);

@@ -101,7 +101,7 @@ base::Result<ParsedSubmit> read_line(CommandLine line, const base::Environment& 
   ParsedSubmit parsed;
   CommandLine of_hvdrun;
   CommandLine own;
-  for (GivenOption& option : line.options) {
+  for (ParsedOption& option : line.options) {
     const auto shared = hvdrun_flags().find(option.spelling);
     const bool is_shared =
         shared && shared->flag->name == option.flag->name && option.flag->group != FlagGroup::kGeneral;
@@ -111,7 +111,7 @@ base::Result<ParsedSubmit> read_line(CommandLine line, const base::Environment& 
   }
   of_hvdrun.command = std::move(line.command);
   of_hvdrun.is_verbatim = line.is_verbatim;
-  MUSTER_ASSIGN_OR_RETURN(auto roles, take_programs(of_hvdrun, environment, hvdrun_flags()));
+  MUSTER_ASSIGN_OR_RETURN(auto roles, read_programs(of_hvdrun, environment, hvdrun_flags()));
   MUSTER_RETURN_IF_ERROR(parsed.own.add_layer(settings_of(own)));
   MUSTER_RETURN_IF_ERROR(read_own(parsed.own, now, parsed.own_request));
   MUSTER_ASSIGN_OR_RETURN(const Settings settings, gather_settings(of_hvdrun, environment, context.system_config,

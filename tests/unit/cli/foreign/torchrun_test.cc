@@ -268,7 +268,7 @@ TEST(Torchrun, HelpIsItsOwn) {
 class TorchrunHosts : public ::testing::Test {
  protected:
   // Names of the hosts and ranks on each, or the error.
-  static std::string place(const Words& words, const LookAtHosts& look = {},
+  static std::string place(const Words& words, const ProbeShapes& look = {},
                            const base::Environment& environment = {}) {
     ParsedHvdrun parsed = torch(words);
     if (parsed.exit_code) return parsed.text;

@@ -91,7 +91,7 @@ TEST_F(ChooseHosts, ElasticLimitsHoldAtTheStart) {
 
 // n1 has two GPUs, n2 four, n3 none, n4 cannot be asked. `asked`: whose shapes were asked for.
 std::string slots_of(const Words& words, std::string* asked = nullptr, const base::Environment& environment = {}) {
-  const LookAtHosts look = [&](const std::vector<model::HostSpec>& hosts) {
+  const ProbeShapes look = [&](const std::vector<model::HostSpec>& hosts) {
     std::vector<base::Result<model::NodeShape>> shapes;
     for (const model::HostSpec& host : hosts) {
       if (asked != nullptr) *asked += host.name + " ";
@@ -147,7 +147,7 @@ TEST(GpuSlots, OfAllocationsThatCountNoTasks) {
 }
 
 TEST(GpuSlots, AHostThatCannotBeAskedIsNamed) {
-  const LookAtHosts look = [](const std::vector<model::HostSpec>& hosts) {
+  const ProbeShapes look = [](const std::vector<model::HostSpec>& hosts) {
     std::vector<base::Result<model::NodeShape>> shapes(hosts.size(), model::NodeShape());
     shapes.back() = base::error(base::Code::kUnavailable, "n4: no route to it");
     return shapes;

@@ -83,7 +83,7 @@ TEST(CommandLine, OptionsKeepTheirOrderAndSpelling) {
       split_command_line({"-np=2", "--gloo", "-x", "A", "--blacklist-cooldown-range", "1", "2", "p"}, hvdrun_flags());
   ASSERT_TRUE(line.ok()) << line.status();
   std::vector<std::string> shown;
-  for (const GivenOption& option : line->options) {
+  for (const ParsedOption& option : line->options) {
     shown.push_back(fmt::format("{} {}={}", option.spelling, option.flag->name, option.value));
   }
   EXPECT_EQ(base::join(shown, "; "),
