@@ -102,7 +102,7 @@ base::Result<launcherd::DaemonOptions> daemon_options(const ParsedLauncherd& par
   options.socket_directories = launcherd::api_directories(environment);
   options.verbose = parsed.options.output.verbose;
   options.bootstrap = bootstrap_options(parsed.options.reach, std::move(agent_path), notices, options.verbose);
-  // --start-timeout is an option of jobs.
+  // Keep the default time for starting agents, because --start-timeout is an option of jobs.
   options.bootstrap.start_timeout = launcherd::BootstrapOptions().start_timeout;
   MUSTER_RETURN_IF_ERROR(settle_bootstrap(options.bootstrap, environment).status());
   options.version = MUSTER_VERSION;

@@ -1,4 +1,5 @@
-// The folder of the launcherd of a `muster ensemble`. It holds launcherd's state and socket, on a disk of this host.
+// The folder that `muster ensemble` makes for its launcherd. It holds launcherd's state and socket, on a disk of this
+// host.
 #pragma once
 
 #include <memory>
@@ -25,7 +26,7 @@ class EnsembleFolder {
   EnsembleFolder(std::string path, base::UniqueFd lock) : path_(std::move(path)), lock_(std::move(lock)) {}
 
   const std::string path_;
-  const base::UniqueFd lock_;  // a lock on the folder itself; while it is held, its ensemble lives
+  const base::UniqueFd lock_;  // a lock on the folder; its ensemble runs while the lock is held
 };
 
 }  // namespace muster::cli::ensemble

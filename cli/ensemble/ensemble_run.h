@@ -37,7 +37,7 @@ class EnsembleRun {
   // answer.
   base::Status run_blocking(const std::vector<std::pair<std::string, v1::SubmitRequest>>& jobs);
 
-  // Call it when the job of launcherd with this id has ended.
+  // Call it when the job with this id has ended.
   void ended(const std::string& id);
   void cancel();
 

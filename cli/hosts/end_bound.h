@@ -1,7 +1,5 @@
-// Ends this process if its last steps take too long. The destructors of gRPC and libssh have no time limit of ours, and
-// the job's last line is printed by then.
-// Thread: any. The destructor removes the bound.
-// Example:
+// Ends this process if its last steps take too long. Muster cannot limit the time of destructors of gRPC and libssh.
+// The job's last line is already printed when they run. Thread: any. The destructor removes the bound. Example:
 //
 //   EndBound end;               // before what it bounds
 //   … loop.run();

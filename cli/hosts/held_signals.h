@@ -8,8 +8,8 @@
 
 namespace muster::cli::inline hosts {
 
-// From open() to destruction, SIGHUP, SIGINT and SIGTERM of this thread wait. fd() is readable once one has come. On
-// destruction they take effect. Call open() before other threads exist.
+// From open() to destruction, SIGHUP, SIGINT and SIGTERM stay pending for this thread. fd() is readable once one is
+// pending. Destruction delivers them. Call open() before other threads exist.
 class HeldSignals {
  public:
   static base::Result<HeldSignals> open();

@@ -67,7 +67,7 @@ base::Status all_of(const std::vector<base::Status>& failures) {
   return {failures.front().code(), base::join(messages, "; ")};
 }
 
-// Returns how many ranks a host of this shape has GPUs for, if they are bound as the job asks.
+// Returns the number of ranks for which a host of this shape has GPUs, if they are bound as the job asks.
 base::Result<int> count_gpus(const model::NodeShape& shape, const model::JobSpec& job,
                              const base::Environment& environment, const model::HostSpec& host) {
   model::GpuMasks masks;

@@ -30,7 +30,7 @@ base::Result<HostSource> find_hosts(JobRequest& request, const base::Environment
                                     const std::string& directory, const MakeUpHosts& make_up = {});
 
 // Prepares `hosts` for a launcherd. Hosts that launcherd asks for their GPUs stay without slots; all others get 1 slot.
-// launcherd can ask only hosts whose agents we start over ssh.
+// launcherd can ask a host only if ssh starts the agent there.
 void settle_uncounted(const Reach& reach, const HostSource& source, std::vector<model::HostSpec>& hosts);
 
 // Does the same as find_hosts(), but returns only the note.
@@ -49,7 +49,7 @@ using ProbeShapes = std::function<std::vector<base::Result<model::NodeShape>>(co
 // as healthy.
 using CheckHosts = std::function<base::Result<std::vector<HostHealth>>(const std::vector<model::HostSpec>&)>;
 
-// --spare and --health-check: removes hosts from the list, and adds notes that tell which and why.
+// --spare and --health-check: removes hosts from the list, and adds a note with the reason for each.
 base::Status leave_out_hosts(JobRequest& request, std::vector<std::string>& notes, const CheckHosts& check);
 
 // Runs a scheduler's program and returns its output. Ctrl-C ends it, and so does a minute, or `limit`.

@@ -1,5 +1,5 @@
-// Chooses how agents get to the hosts: as the user says, or as the scheduler's allocation around this process suggests.
-// Reads the allocation's node file and looks for programs on the PATH.
+// Chooses what starts the agents on the hosts: the user's choice, or what suits the scheduler's allocation around this
+// process. Reads the allocation's node file and searches the PATH for programs.
 #pragma once
 
 #include <functional>

@@ -29,7 +29,8 @@ std::vector<std::string> python_folders();
 // Finds the agent: beside the running program, or at MUSTER_AGENT_PATH.
 base::Result<std::string> find_agent(const base::Environment& environment);
 
-// Keeps this process's memory out of core files and from other processes of this user. It holds keys and environments.
+// Keeps this process's memory out of core files and from other processes of this user, because it
+// holds keys and environments.
 void hide_memory();
 
 }  // namespace muster::cli::hosts

@@ -7,8 +7,7 @@
 
 namespace muster::cli::inline options {
 
-// Reads --num-workers and --num-servers. Call it after --runtime is read. A number of ranks (-np) beside them is a
-// mistake.
+// Reads --num-workers and --num-servers. Call it after --runtime is read. -np beside them is an error.
 void read_dmlc(SettingReader& read, JobRequest& request);
 
 // Makes the roles of the job. Call it once the hosts are known; other jobs stay unchanged.

@@ -16,7 +16,7 @@ namespace muster::cli::inline options {
 bool is_horovodrun(std::string_view argv0);
 
 // Completes an abbreviation: returns the long option of horovodrun 0.28.1 that begins with `word`. For example,
-// "--cycle" becomes "--cycle-time-ms". nullopt if no option begins so. hvdrun's own options do not count, so they
+// "--cycle" becomes "--cycle-time-ms". nullopt if no option begins with it. hvdrun's own options do not count, so they
 // cannot make an abbreviation ambiguous.
 // INVALID_ARGUMENT if several options begin with `word`, even if they are two spellings of one option. argparse refuses
 // these, too. The message names them.

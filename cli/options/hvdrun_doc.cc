@@ -15,7 +15,7 @@ constexpr GroupTitle kRunGroups[] = {
     {FlagGroup::kProgram, "The program"}, {FlagGroup::kOutput, "Output"}, {FlagGroup::kLife, "Start, end and failure"},
     {FlagGroup::kGeneral, "General"}};
 
-// hvdrun never returns kNotAnswered: it is the verbs' own code.
+// Skip kNotAnswered, because only muster's verbs return it.
 std::vector<ExitCode> exit_codes_of_a_job() {
   std::vector<ExitCode> codes;
   for (const auto& [cause, sentence] : model::kExitCodes) {

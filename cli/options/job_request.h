@@ -1,5 +1,5 @@
-// What a job is and which hosts it takes, as the user requested it. Says nothing about how hosts are reached
-// (cli/options/reach.h) or what is printed (cli/options/output_plan.h).
+// Holds what a job is and which hosts it takes, as the user requested it. How hosts are reached is in
+// cli/options/reach.h; what is printed is in cli/options/output_plan.h.
 #pragma once
 
 #include <optional>
@@ -26,7 +26,7 @@ struct DeviceCount {
   std::string label;  // the text with which errors begin
 };
 
-// horovodrun's options for elastic jobs. A job of Muster keeps its hosts, so it follows them only as far as it can.
+// horovodrun's options for elastic jobs. A job of Muster keeps its hosts, so these options matter only at its start.
 struct ElasticOptions {
   std::string discovery_script;  // a script that prints the hosts; empty if none
   std::optional<long> slots_per_host;
@@ -49,7 +49,7 @@ struct JobRequest {
   model::JobSpec job{};
   std::vector<std::string> env_files{};       // --env-file: paths that the caller must read, in order
   std::string hostfile{};                     // path that the caller must read; empty if none
-  std::optional<HostNumbers> host_numbers{};  // --nodes: use only these of the hosts
+  std::optional<HostNumbers> host_numbers{};  // --nodes: use only these hosts
   int spares = 0;                             // --spare: the number of hosts to leave out
   HealthCheck health_check = HealthCheck::kOff;
   std::optional<NodeCount> nodes{};  // surplus hosts are left out; too few are an error

@@ -402,7 +402,7 @@ const ParsedOption* last_option(const CommandLine& line, std::string_view name) 
   return found;
 }
 
-// The template named by -t, or else by --assume-node, with what follows from it.
+// The template that -t names, or else --assume-node, with its plan and its defaults.
 struct ChosenTemplate {
   std::optional<job_templates::Template> job_template;
   job_templates::LaunchPlan plan;
@@ -445,7 +445,8 @@ std::string tile_note(const Settings& settings) {
       bind->origin);
 }
 
-// Applies all of a template that is not an option: its notes, and its node as the shape of hosts that are not asked.
+// Applies the parts of a template that are not options: its notes, and its node, which is the shape of hosts that are
+// not probed.
 Status apply_template(const ChosenTemplate& chosen, const Settings& settings, const base::Environment& environment,
                       HvdrunOptions& options) {
   MUSTER_RETURN_IF_ERROR(assume_template_node(settings, environment, options.dry_run));

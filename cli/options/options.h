@@ -1,6 +1,5 @@
-// Reads hvdrun's command line, environment and configuration into a job and the way to reach its hosts. It does not
-// resolve hosts. It reads the configuration and job files (cli/options/config_file.h), a template's files, and no
-// other.
+// Reads hvdrun's command line, environment and configuration into HvdrunOptions. It reads configuration and job files
+// (cli/options/config_file.h) and a template's files. It reads no other files and resolves no host names.
 // If an option is given twice, the last value counts, as with horovodrun. Values of --env add up.
 // Example:
 //

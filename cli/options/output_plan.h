@@ -1,5 +1,5 @@
-// What hvdrun prints about a job, and where its events go. The ranks' own files are part of the job: output_dir and
-// log_dir of model/job_spec.h.
+// Holds what hvdrun prints about a job, and where its events go. The files of the ranks' output belong to the job:
+// output_dir and log_dir of model/job_spec.h.
 #pragma once
 
 #include <string>

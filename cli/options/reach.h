@@ -1,4 +1,4 @@
-// How hosts are reached, and how their agents hold the ranks.
+// Holds how hosts are reached, and how their agents contain the ranks.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 namespace muster::cli::inline options {
 
 struct Reach {
-  // by, command, backend, identity_file, default_port, agent_dir, start_timeout. settle_bootstrap() adds the
-  // allocation.
+  // The options set by, command, backend, identity_file, default_port, agent_dir and start_timeout. settle_bootstrap()
+  // adds the allocation.
   launcherd::BootstrapOptions bootstrap{};
   std::string agent_link = "auto";  // auto | ssh | dial
   std::string contain = "auto";     // auto | cgroup | pidns | subreaper

@@ -34,7 +34,7 @@ struct TemplateLine {
 // Adds the rows of -t (--template), --set and --hvdrun.
 std::vector<FlagRow> with_template_rows(std::vector<FlagRow> rows);
 
-// Sets the parameter of the template that --set names. `said` is the value of --set: NAME=VALUE.
+// Sets the parameter of the template that --set names. `assignment` is NAME=VALUE.
 base::Status set_parameter(std::string_view assignment, job_templates::Values& values);
 
 // Returns the value of -t among the options before the command. nullopt if -t is not given.

@@ -1,4 +1,4 @@
-// --health-check and --spare: checks before the job starts which hosts are not fit for it.
+// --health-check and --spare: finds the hosts that are unfit for a job, before the job starts.
 #pragma once
 
 #include <vector>

@@ -10,9 +10,9 @@
 
 namespace muster::cli::inline run {
 
-// Makes the options of the self-test from nothing. It takes from `tested` how hosts are reached, and of the job only
-// what the ranks need to start and communicate as the job's ranks do. A new option therefore changes the self-test only
-// if this function names it. `directory` is that of muster_perf. Pure.
+// Makes the options of the self-test from nothing. It takes from `tested` how hosts are reached, and the parts of the
+// job that its ranks need to start and communicate. A new option changes the self-test only if this function names it.
+// `directory` holds muster_perf. Pure.
 HvdrunOptions self_test_options(const HvdrunOptions& tested, const model::Placement& placement,
                                 const std::string& directory);
 
