@@ -58,8 +58,8 @@ int clean(ParsedCleanup parsed, const base::Environment& environment) {
   JobRequest& request = parsed.options.request;
   // If the user names no hosts, use this host, even within a scheduler's allocation.
   if (!request.job.placement.hosts.empty() || !request.hostfile.empty()) {
-    const auto note = choose_hosts(request, environment, logical_working_directory(environment));
-    if (!note.ok()) return fail_as("muster cleanup", kUsageError, note.status().message());
+    const auto source = find_hosts(request, environment, logical_working_directory(environment));
+    if (!source.ok()) return fail_as("muster cleanup", kUsageError, source.status().message());
   }
   launcherd::CleanupPlan plan{.hosts = distinct_hosts(request.job.placement.hosts),
                               .job = parsed.job,

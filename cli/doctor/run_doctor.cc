@@ -23,9 +23,9 @@ constexpr int kFailures = 1;
 int examine(ParsedDoctor parsed, const base::Environment& environment) {
   HvdrunOptions& options = parsed.options;
   const bool verbose = options.output.verbose;
-  const auto note = choose_hosts(options.request, environment, logical_working_directory(environment));
-  if (!note.ok()) return fail_as("muster doctor", kUsageError, note.status().message());
-  if (verbose && !note->empty()) base::print_remark("muster doctor: {}\n", *note);
+  const auto source = find_hosts(options.request, environment, logical_working_directory(environment));
+  if (!source.ok()) return fail_as("muster doctor", kUsageError, source.status().message());
+  if (verbose && !source->note.empty()) base::print_remark("muster doctor: {}\n", source->note);
   const auto hosts = distinct_hosts(options.request.job.placement.hosts);
   const auto findings = probe_hosts(options.request.job, options.reach, hosts, environment,
                                     {.program = "muster doctor", .verbose = verbose});

@@ -283,12 +283,6 @@ void settle_uncounted(const Reach& reach, const HostSource& source, std::vector<
   for (model::HostSpec& host : hosts) host.slots = host.slots.value_or(1);
 }
 
-base::Result<std::string> choose_hosts(JobRequest& request, const base::Environment& environment,
-                                       const std::string& directory) {
-  MUSTER_ASSIGN_OR_RETURN(HostSource source, find_hosts(request, environment, directory));
-  return std::move(source.note);
-}
-
 base::Status leave_out_hosts(JobRequest& request, std::vector<std::string>& notes, const CheckHosts& check) {
   if (request.health_check == HealthCheck::kOff) return base::ok_status();
   std::vector<model::HostSpec>& hosts = request.job.placement.hosts;

@@ -33,10 +33,6 @@ base::Result<HostSource> find_hosts(JobRequest& request, const base::Environment
 // launcherd can ask a host only if ssh starts the agent there.
 void settle_uncounted(const Reach& reach, const HostSource& source, std::vector<model::HostSpec>& hosts);
 
-// Does the same as find_hosts(), but returns only the note.
-base::Result<std::string> choose_hosts(JobRequest& request, const base::Environment& environment,
-                                       const std::string& directory);
-
 struct PlacedJob {
   model::Placement placement;
   std::string hosts_note;  // HostSource::note of the hosts

@@ -87,7 +87,7 @@ base::Result<v1::SubmitRequest> make_submission(JobRequest& request, const std::
   job.umask = current_umask();
   // Without a list, launcherd chooses the hosts. The allocation of this shell is not launcherd's, so don't use it.
   if (!request.hostfile.empty() || !request.elastic.discovery_script.empty() || request.host_numbers) {
-    MUSTER_RETURN_IF_ERROR(choose_hosts(request, environment, directory).status());
+    MUSTER_RETURN_IF_ERROR(find_hosts(request, environment, directory).status());
   }
   MUSTER_RETURN_IF_ERROR(settle_dmlc(request, true));
   MUSTER_RETURN_IF_ERROR(settle_places(job));

@@ -24,11 +24,11 @@ class ChooseHosts : public ::testing::Test {
   // The names of the chosen hosts and the line about them, or the error.
   std::string choose(const Words& words) const {
     ParsedHvdrun parsed = parse(words);
-    const auto note = choose_hosts(parsed.options.request, environment_, directory_.path());
-    if (!note.ok()) return note.status().message();
+    const auto source = find_hosts(parsed.options.request, environment_, directory_.path());
+    if (!source.ok()) return source.status().message();
     std::string text;
     for (const model::HostSpec& host : parsed.options.request.job.placement.hosts) text += host.name + " ";
-    return text + *note;
+    return text + source->note;
   }
 
   testing_support::TempDir directory_;
