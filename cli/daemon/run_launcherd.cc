@@ -44,7 +44,7 @@ base::Result<std::vector<model::HostSpec>> hosts_of(const ParsedLauncherd& parse
   std::vector<model::HostSpec> hosts = std::move(request.job.placement.hosts);
   // hvdrun does the same: it asks hosts for their GPUs if the user, or a scheduler that counts no tasks, lists them
   // once.
-  settle_uncounted(parsed.options.reach, source, hosts);
+  set_default_slots(parsed.options.reach, source, hosts);
   if (hosts.empty() && !parsed.accept_agents) {
     const int processors = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     hosts.push_back({.name = "localhost", .slots = processors});
@@ -166,7 +166,7 @@ int serve(const ParsedLauncherd& parsed, const base::Environment& environment) {
     notices.line((*daemon)->description());
     loop.run();
   }
-  if (!notices.flush_blocking(clock.now() + kLastWords)) terminal.cancel();
+  if (!notices.flush_blocking(clock.now() + kFlushTimeout)) terminal.cancel();
   return 0;
 }
 

@@ -47,7 +47,7 @@ base::Result<std::unique_ptr<launcherd::Bootstrap>> HostQuery::make_bootstrap(co
 void HostQuery::run_blocking() {
   loop.run();
   notices.status("");
-  if (!notices.flush_blocking(std::chrono::steady_clock::now() + kLastWords)) terminal.cancel();
+  if (!notices.flush_blocking(std::chrono::steady_clock::now() + kFlushTimeout)) terminal.cancel();
 }
 
 }  // namespace muster::cli::doctor

@@ -89,7 +89,7 @@ Result<std::vector<model::HostSpec>> find_hosts(ParsedEnsemble& parsed, const ba
     hosts.push_back({.name = "localhost", .slots = processors});
   }
   if (slots == 0) {
-    settle_uncounted(parsed.options.reach, source, hosts);
+    set_default_slots(parsed.options.reach, source, hosts);
     return hosts;
   }
   std::vector<model::HostSpec> distinct;
@@ -226,7 +226,7 @@ int run_jobs_of(ParsedEnsemble parsed, Requests requests, const std::string& out
     notices.line(
         fmt::format("{} of {} jobs succeeded; output in {}", requests.size() - tally.failed, requests.size(), output));
   }
-  if (!notices.flush_blocking(clock.now() + kLastWords)) terminals.cancel();
+  if (!notices.flush_blocking(clock.now() + kFlushTimeout)) terminals.cancel();
   return exit_code_of(tally, signo);
 }
 

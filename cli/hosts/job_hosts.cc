@@ -278,7 +278,7 @@ base::Result<HostSource> find_hosts(JobRequest& request, const base::Environment
   return source;
 }
 
-void settle_uncounted(const Reach& reach, const HostSource& source, std::vector<model::HostSpec>& hosts) {
+void set_default_slots(const Reach& reach, const HostSource& source, std::vector<model::HostSpec>& hosts) {
   if (source.may_be_counted && may_use_ssh(reach)) return;
   for (model::HostSpec& host : hosts) host.slots = host.slots.value_or(1);
 }

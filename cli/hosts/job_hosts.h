@@ -31,7 +31,7 @@ base::Result<HostSource> find_hosts(JobRequest& request, const base::Environment
 
 // Prepares `hosts` for a launcherd. Hosts that launcherd asks for their GPUs stay without slots; all others get 1 slot.
 // launcherd can ask a host only if ssh starts the agent there.
-void settle_uncounted(const Reach& reach, const HostSource& source, std::vector<model::HostSpec>& hosts);
+void set_default_slots(const Reach& reach, const HostSource& source, std::vector<model::HostSpec>& hosts);
 
 struct PlacedJob {
   model::Placement placement;

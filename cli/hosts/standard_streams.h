@@ -7,7 +7,7 @@
 namespace muster::cli::inline hosts {
 
 // How long a program waits at its end for a terminal to take its last lines.
-inline constexpr std::chrono::seconds kLastWords{2};
+inline constexpr std::chrono::seconds kFlushTimeout{2};
 
 // Call it first in main(). If one of the three streams was closed (`>&-`), it starts the program again with /dev/null
 // in its place. Otherwise sockets and files would get their numbers, even those that libraries open before main().

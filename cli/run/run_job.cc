@@ -209,9 +209,9 @@ int run_placed(HvdrunOptions options, PlacedJob placed, const std::string& boots
   {
     const ForegroundApi api(loop, environment, launch.job_id, runner.get(), &record);
     loop.run();
-    end.arm(kLastWords + kEndTime, view.outcome()->exit_code);
+    end.arm(kFlushTimeout + kEndTime, view.outcome()->exit_code);
   }
-  (*outlets)->close(clock.now() + kLastWords);
+  (*outlets)->close(clock.now() + kFlushTimeout);
   runner.reset();
   return view.outcome()->exit_code;
 }

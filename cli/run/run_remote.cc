@@ -137,7 +137,7 @@ int follow(const model::JobSpec& spec, const OutputPlan& plan, const FoundJob& j
   signals.watch(loop, [&](int signo) { attached.on_signal(signo); });
   if (const base::Status started = attached.start(); !started.ok()) return abandon(job, started);
   loop.run();
-  (*outlets)->close(std::chrono::steady_clock::now() + kLastWords);
+  (*outlets)->close(std::chrono::steady_clock::now() + kFlushTimeout);
   return attached.exit_code();
 }
 

@@ -41,7 +41,7 @@ int attach(const VerbCall& call, const FoundJob& job, v1::LogsRequest request, c
     if (const base::Status started = attached.start(); !started.ok()) return call.fail(started);
     loop.run();
     exit_code = attached.exit_code();
-    if (!notices.flush_blocking(std::chrono::steady_clock::now() + kLastWords)) terminals.err()->cancel();
+    if (!notices.flush_blocking(std::chrono::steady_clock::now() + kFlushTimeout)) terminals.err()->cancel();
     // Cancel it, so that a console that no process reads cannot delay the end.
     terminals.out()->cancel();
   }

@@ -61,7 +61,7 @@ TEST_F(ChooseHosts, ALauncherdAsksForGpusWhereNobodyHasCountedAndItStartsTheAgen
     const auto source = find_hosts(parsed.options.request, environment_, directory_.path());
     EXPECT_TRUE(source.ok()) << source.status();
     std::vector<model::HostSpec>& hosts = parsed.options.request.job.placement.hosts;
-    settle_uncounted(parsed.options.reach, *source, hosts);
+    set_default_slots(parsed.options.reach, *source, hosts);
     std::vector<int> counted;
     for (const model::HostSpec& host : hosts) counted.push_back(host.slots.value_or(0));
     return counted;
