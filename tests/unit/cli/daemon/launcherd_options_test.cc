@@ -26,7 +26,7 @@ std::vector<std::string> with_tls(std::vector<std::string> words) {
   return words;
 }
 
-TEST(LauncherdOptions, WithoutAWordItIsASocketOfTheUser) {
+TEST(LauncherdOptions, ServesTheUsersSocketByDefault) {
   const ParsedLauncherd parsed = parse({});
   EXPECT_FALSE(parsed.exit_code.has_value()) << parsed.text;
   EXPECT_THAT(parsed.sockets, IsEmpty());
@@ -106,7 +106,7 @@ TEST(LauncherdOptions, Mistakes) {
   }
 }
 
-TEST(LauncherdOptions, RootHasToKnow) {
+TEST(LauncherdOptions, RefusesTcpAsRootUnlessAccepted) {
   EXPECT_THAT(parse(with_tls({"--listen", "h:1"}), true).text, HasSubstr("--i-know-jobs-run-as-root"));
   EXPECT_FALSE(parse(with_tls({"--listen", "h:1", "--i-know-jobs-run-as-root"}), true).exit_code.has_value());
   EXPECT_FALSE(parse({}, true).exit_code.has_value());

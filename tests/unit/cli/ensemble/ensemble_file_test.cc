@@ -42,12 +42,12 @@ TEST(EnsembleFile, ASweepIsEveryCombination) {
                           "--name lr-0.01-4 --on-launcher-loss kill --env SEED=4 -- p --lr=0.01 {rank} {4}"));
 }
 
-TEST(EnsembleFile, AValueIsNotReadAgain) {
+TEST(EnsembleFile, ReplacesEachKeyOnce) {
   EXPECT_THAT(lines_of("jobs:\n  - {name: 'n{a}', sweep: {a: ['1'], b: ['{a}']}, command: ['{b}']}\n"),
               ElementsAre("--name n1 --on-launcher-loss kill -- {a}"));
 }
 
-TEST(EnsembleFile, MistakesNameTheirPlace) {
+TEST(EnsembleFile, ReportsMistakesWithTheirPlaceInTheFile) {
   const std::vector<std::pair<std::string, std::string>> table = {
       {"", "e.yaml:1:1: the file must hold keys"},
       {"jobs: []\n", "e.yaml:1:7: jobs must be a list"},

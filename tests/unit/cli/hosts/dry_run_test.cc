@@ -42,7 +42,7 @@ TEST(DryRun, TableShowsPlaceCoresAndGpu) {
 )");
 }
 
-TEST(DryRun, WhatIsNotKnownOrNotBoundIsNotMadeUp) {
+TEST(DryRun, MarksUnknownAndUnboundCores) {
   const model::Placement placement = placed("n1:1,n2:3", 4);
   const auto node = parse_assumed_node("1x2+1");
   ASSERT_TRUE(node.ok());
@@ -58,7 +58,7 @@ TEST(DryRun, WhatIsNotKnownOrNotBoundIsNotMadeUp) {
   EXPECT_THAT(format_dry_run(planned(placement, {*node, *node}, unbound)), HasSubstr("0/2    0  all"));
 }
 
-TEST(DryRun, GpusAreThoseThatTheJobSeesThere) {
+TEST(DryRun, ShowsTheGpusThatTheJobSees) {
   const model::Placement placement = placed("n1:2", 2);
   auto node = *parse_assumed_node("2x4+4");
   std::ranges::swap(node.gpus[0].cpus, node.gpus[3].cpus);
@@ -92,7 +92,7 @@ TEST(DryRun, Json) {
             "\n");
 }
 
-TEST(DryRun, TilesAndWhatDoesNotFit) {
+TEST(DryRun, ShowsTilesAndRefusesTooManyRanks) {
   const model::Placement placement = placed("n1:3", 3);
   const auto node = parse_assumed_node("2x4x2+2x2");
   ASSERT_TRUE(node.ok());
@@ -112,7 +112,7 @@ TEST(DryRun, TilesAndWhatDoesNotFit) {
             "because no rank spans two sockets; use fewer ranks per host, or another --depth or --hyperthreads");
 }
 
-TEST(DryRun, WhatTheLaunchWouldSayOfGpusIsKept) {
+TEST(DryRun, KeepsTheRemarksOfTheLaunch) {
   const auto node = parse_assumed_node("1x4+2");
   ASSERT_TRUE(node.ok());
   model::JobSpec job;

@@ -18,14 +18,14 @@ TEST(EnvFile, ValuesAreTakenByteForByte) {
   EXPECT_THAT(*read, ElementsAre("A=b c", "B=\"q\"=1 ", "NAME", "C="));
 }
 
-TEST(EnvFile, AMistakeHasItsPlace) {
+TEST(EnvFile, ReportsMistakesWithTheirLine) {
   for (const char* const line : {"A\tB=c", "A B=c", "=x", "export A=b"}) {
     const auto read = parse_env_file("OK=1\n" + std::string(line), "lab.env");
     EXPECT_THAT(read.status().message(), HasSubstr("lab.env:2: ")) << line;
   }
 }
 
-TEST(EnvFile, BlanksBeforeANameAreNoneOfItAndANulIsAMistake) {
+TEST(EnvFile, SkipsBlanksBeforeANameAndRefusesNul) {
   const auto read = parse_env_file("  A=b\n\t# x\n", "lab.env");
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_THAT(*read, ElementsAre("A=b"));
@@ -33,7 +33,7 @@ TEST(EnvFile, BlanksBeforeANameAreNoneOfItAndANulIsAMistake) {
               HasSubstr("lab.env:1: a NUL byte"));
 }
 
-TEST(EnvFile, WhatEnvSaysGoesBefore) {
+TEST(EnvFile, LetsEnvWinOverFiles) {
   const testing_support::TempDir directory;
   ASSERT_TRUE(base::write_file_atomically(directory / "a", "X=1\nY=1\n", 0600).ok());
   ASSERT_TRUE(base::write_file_atomically(directory / "b", "Y=2\n", 0600).ok());

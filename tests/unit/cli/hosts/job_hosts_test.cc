@@ -41,12 +41,12 @@ TEST_F(ChooseHosts, WhatTheUserNamesWinsOverTheAllocation) {
   EXPECT_EQ(choose({"p"}), "s1 s2 hosts from the Slurm allocation (SLURM_JOB_NODELIST); -H names others");
 }
 
-TEST_F(ChooseHosts, OutsideOfAllocationsTheJobRunsHere) {
+TEST_F(ChooseHosts, UsesThisHostOutsideOfAllocations) {
   environment_.unset("SLURM_JOB_NODELIST");
   EXPECT_EQ(choose({"-np", "4", "p"}), "");
 }
 
-TEST_F(ChooseHosts, AScriptIsAskedOnce) {
+TEST_F(ChooseHosts, RunsADiscoveryScriptOnce) {
   const std::string asked = directory_.write("asked", "");
   const std::string script = "echo 1 >> " + asked + "; echo n1; echo n2:3";
   EXPECT_EQ(choose({"--host-discovery-script", script, "--slots-per-host", "2", "p"}), "n1 n2 hosts from " + script);
@@ -54,7 +54,7 @@ TEST_F(ChooseHosts, AScriptIsAskedOnce) {
   EXPECT_THAT(choose({"--host-discovery-script", "exit 4", "p"}), HasSubstr("exit 4 ended with exit code 4"));
 }
 
-TEST_F(ChooseHosts, ALauncherdAsksForGpusWhereNobodyHasCountedAndItStartsTheAgents) {
+TEST_F(ChooseHosts, LeavesUncountedHostsToLauncherdWhenSshStartsTheAgents) {
   // The slots of the hosts; 0: to be asked.
   const auto slots = [&](const Words& words) {
     ParsedHvdrun parsed = parse(words);
@@ -116,7 +116,7 @@ std::string slots_of(const Words& words, std::string* asked = nullptr, const bas
   return text;
 }
 
-TEST(GpuSlots, OfHostsWithoutSlots) {
+TEST(GpuSlots, AreCountedForHostsWithoutSlots) {
   EXPECT_EQ(slots_of({"-H", "n1,n2", "p"}), "n1:2 n2:4 ");
   EXPECT_EQ(slots_of({"-H", "n1,n3,n4", "p"}), "n1:2 n3:1 n4:1 ");
   EXPECT_EQ(slots_of({"-H", "n1,n2", "-np", "5", "p"}), "n1:2 n2:3 ");
@@ -130,7 +130,7 @@ TEST(GpuSlots, OfHostsWithoutSlots) {
   EXPECT_EQ(slots_of({"-H", "n1", "--gpu-bind", "one", "-x", "CUDA_VISIBLE_DEVICES=all", "p"}), "n1:1 ");  // told later
 }
 
-TEST(GpuSlots, OfAllocationsThatCountNoTasks) {
+TEST(GpuSlots, AreCountedForAllocationsThatCountNoTasks) {
   base::Environment environment;
   environment.set("SLURM_JOB_NODELIST", "n[1-3]");
   environment.set("SLURM_TASKS_PER_NODE", "1(x3)");
@@ -146,7 +146,7 @@ TEST(GpuSlots, OfAllocationsThatCountNoTasks) {
   EXPECT_EQ(slots_of({"p"}, nullptr, environment), "n1:1 n2:1 n3:1 ");
 }
 
-TEST(GpuSlots, AHostThatCannotBeAskedIsNamed) {
+TEST(GpuSlots, NameAHostThatCannotBeProbed) {
   const ProbeShapes look = [](const std::vector<model::HostSpec>& hosts) {
     std::vector<base::Result<model::NodeShape>> shapes(hosts.size(), model::NodeShape());
     shapes.back() = base::error(base::Code::kUnavailable, "n4: no route to it");
@@ -162,7 +162,7 @@ TEST(GpuSlots, AHostThatCannotBeAskedIsNamed) {
   EXPECT_EQ(failed.status().message().find(kSaid), 0u) << failed.status();
 }
 
-TEST(GpuSlots, NobodyIsAskedWhereTheyAreSaid) {
+TEST(GpuSlots, ProbeNoHostWhenTheNumberIsGiven) {
   const auto asked_by = [](const Words& words) {
     std::string asked;
     slots_of(words, &asked);
@@ -178,7 +178,7 @@ TEST(GpuSlots, NobodyIsAskedWhereTheyAreSaid) {
   EXPECT_EQ(asked_by({"-np", "4", "p"}), "");
 }
 
-TEST(PlacementExitCode, OfTheUserOrOfTheWorld) {
+TEST(PlacementExitCode, SeparatesMistakesOfTheUserFromFailures) {
   EXPECT_EQ(placement_exit_code(base::error(base::Code::kInvalidArgument, "x")), 2);
   EXPECT_EQ(placement_exit_code(base::error(base::Code::kUnavailable, "x")), 125);
 }

@@ -72,7 +72,7 @@ TEST(TemplateDryRun, GoldenTables) {
   }
 }
 
-TEST(TemplateDryRun, HostsThatNobodyHasNamedAreMadeUp) {
+TEST(TemplateDryRun, MakesUpHostsWhenNoneAreNamed) {
   const Table table = table_of({"--dry-run", "--assume-node", "polaris", "-np", "8", "-N", "4"});
   EXPECT_THAT(table.text, HasSubstr("x3006c0s1b0n0"));
   EXPECT_THAT(table.text, HasSubstr("x3006c0s2b0n0"));
@@ -82,7 +82,7 @@ TEST(TemplateDryRun, HostsThatNobodyHasNamedAreMadeUp) {
   EXPECT_THAT(named.notes, ElementsAre());
 }
 
-TEST(TemplateDryRun, HostsThatATemplateDoesNotDescribeAreUnknown) {
+TEST(TemplateDryRun, ShowsUnknownHostsWhenTheTemplateDescribesNone) {
   const Table table = submitted({"-t", "slurm-gpu", "--nodes", "2", "--", "true"});
   EXPECT_THAT(table.text, HasSubstr("     7  host2        3/4        1/2    -  -\n"));
   EXPECT_THAT(table.notes, Contains(HasSubstr("the names of the hosts are made up; -H names real ones")));
@@ -99,7 +99,7 @@ TEST(TemplateDryRun, AJobWithoutGpusMayHaveARankOnEveryCore) {
 }
 
 // What to say when it needs none.
-TEST(TemplateDryRun, MoreRanksThanTilesAreToldTheFlag) {
+TEST(TemplateDryRun, NamesTheFlagWhenRanksOutnumberTiles) {
   ParsedHvdrun parsed = parse({"--dry-run", "-t", "aurora", "-np", "102", "-N", "102", "true"});
   const auto placed = place_job(parsed.options, {}, "/", {});
   ASSERT_TRUE(placed.ok()) << placed.status();
@@ -133,7 +133,7 @@ TEST(TemplateJob, NodesAndTimeBecomeRanksAndALimit) {
   EXPECT_FALSE(taken({"-t", "ssh-lab", "true"}).job.timeout);
 }
 
-TEST(TemplateDryRun, AShapeMayGoBeforeTheTemplates) {
+TEST(TemplateDryRun, LetsAShapeWinOverTheTemplates) {
   const ParsedHvdrun parsed = parse({"--dry-run", "-t", "slurm-gpu", "--assume-node", "2x4+4"});
   ASSERT_FALSE(parsed.exit_code) << parsed.text;
   EXPECT_EQ(parsed.options.dry_run.assumed_node->cores.size(), 8U);

@@ -29,7 +29,7 @@ Available Tensor Operations:
   EXPECT_EQ(format_build({}, true), "\n" + format_build({}, false));
 }
 
-TEST(CheckBuild, SaysWhatServesHorovodsPrograms) {
+TEST(CheckBuild, ListsTheFrameworksThatMusterServes) {
   const std::string text = format_build(this_build(), false);
   const auto operations = text.find("Available Tensor Operations:");
   ASSERT_NE(operations, std::string::npos);

@@ -18,7 +18,7 @@ struct Boundary {
   std::string shown;
 };
 
-TEST(CommandLine, CommandBeginsAtTheFirstWordThatIsNoOption) {
+TEST(CommandLine, BeginsTheCommandAtTheFirstWordThatIsNoOption) {
   const std::vector<Boundary> table = {
       {{"-np", "2", "python3", "-u", "x.py", "-np", "3"}, {"python3", "-u", "x.py", "-np", "3"}, "np=2"},
       {{"-np", "2", "--", "-weird", "--help"}, {"-weird", "--help"}, "np=2"},
@@ -92,7 +92,7 @@ TEST(CommandLine, OptionsKeepTheirOrderAndSpelling) {
   EXPECT_EQ(line->command, Words{"p"});
 }
 
-TEST(CommandLine, WhatStandsAloneEndsTheReading) {
+TEST(CommandLine, StopsReadingAtAnOptionThatStandsAlone) {
   const auto line = split_command_line({"-np", "0", "--version", "--no-such"}, hvdrun_flags());
   ASSERT_TRUE(line.ok()) << line.status();
   EXPECT_TRUE(line->is_answered);

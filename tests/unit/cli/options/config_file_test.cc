@@ -74,7 +74,7 @@ TEST(ParseConfig, LeavesLaunchersSectionAlone) {
             "num-proc=4 (c.yaml:2)");
 }
 
-TEST(ParseConfig, ReadsOursUnderMuster) {
+TEST(ParseConfig, ReadsMustersKeysUnderMuster) {
   EXPECT_EQ(read("muster:\n  num_proc: 4\n  hosts: [n1:2, n2:2]\n  env: [A, B=1]\n  verbose: yes\n"
                  "  network_interfaces: [ib0, eth0]\n  blacklist_cooldown_range: [1, 5]\n"),
             "num-proc=4 (c.yaml:2), hosts=n1:2,n2:2 (c.yaml:3), env=A (c.yaml:4), env=B=1 (c.yaml:4), "
@@ -83,14 +83,14 @@ TEST(ParseConfig, ReadsOursUnderMuster) {
   EXPECT_EQ(read("muster:\n  hosts: n1:2,n2\n  env: A\n"), "hosts=n1:2,n2 (c.yaml:2), env=A (c.yaml:3)");
 }
 
-TEST(ParseConfig, NothingIsSetByNothing) {
+TEST(ParseConfig, SetsNothingForAnEmptyFile) {
   for (const char* text :
        {"", "# comment\n", "muster:\n", "params: ~\nmuster: {}\n", "muster:\n  timeout:\n", "muster:\n  hosts: []\n"}) {
     EXPECT_EQ(read(text), "") << text;
   }
 }
 
-TEST(ParseConfig, MistakesNameFileLineAndColumn) {
+TEST(ParseConfig, ReportsMistakesWithFileLineAndColumn) {
   const std::vector<std::pair<std::string, std::string>> table = {
       {"params:\n  fusion_treshold_mb: 1\n",
        "c.yaml:2:3: unknown key 'fusion_treshold_mb' in params; did you mean fusion_threshold_mb?"},
@@ -121,7 +121,7 @@ TEST(ParseConfig, MistakesNameFileLineAndColumn) {
   }
 }
 
-TEST(ParseConfig, IgnoresHorovodrunsUnknownKeysWithALineWhereThatIsAskedFor) {
+TEST(ParseConfig, IgnoresUnknownKeysOfHorovodrunWithANote) {
   const std::vector<std::pair<std::string, std::string>> table = {
       {"logging:\n  hide_timestamp: true\n", "c.yaml:2:3: unknown key 'hide_timestamp' in logging"},
       {"parms:\n  cache_capacity: 1\n", "c.yaml:1:1: unknown key 'parms'; did you mean params?"},
@@ -158,11 +158,11 @@ class ConfigSources : public ::testing::Test {
   base::Environment environment_;
 };
 
-TEST_F(ConfigSources, NoFileIsFine) {
+TEST_F(ConfigSources, NeedsNoFile) {
   EXPECT_EQ(cli::show(parse({"p"})), "");
 }
 
-TEST_F(ConfigSources, EachWinsOverTheOnesBefore) {
+TEST_F(ConfigSources, LetsLaterSourcesWin) {
   write("system.yaml", "muster: {num_proc: 1, timeout: 1s, kill_grace: 1s, wdir: /system, ranks_per_node: 1}");
   EXPECT_EQ(cli::show(parse({"p"})), "np=1 per_node=1 wdir=/system timeout=1000ms grace=1000ms");
   write(".config/muster/config.yaml", "muster: {num_proc: 2, timeout: 2s, kill_grace: 2s, wdir: /user}");
@@ -176,13 +176,13 @@ TEST_F(ConfigSources, EachWinsOverTheOnesBefore) {
             "np=5 per_node=1 wdir=/user timeout=4000ms grace=3000ms");
 }
 
-TEST_F(ConfigSources, TheVariableNamesAFileUnlessTheFlagDoes) {
+TEST_F(ConfigSources, ReadsTheFileOfTheVariableUnlessTheFlagNamesOne) {
   environment_.set("MUSTER_CONFIG_FILE", write("variable.yaml", "muster: {num_proc: 3}"));
   EXPECT_EQ(cli::show(parse({"p"})), "np=3");
   EXPECT_EQ(cli::show(parse({"--config-file", write("flag.yaml", "muster: {num_proc: 4}"), "p"})), "np=4");
 }
 
-TEST_F(ConfigSources, ANamedFileMustExistAndBeRight) {
+TEST_F(ConfigSources, RefusesANamedFileThatIsMissingOrWrong) {
   const ParsedHvdrun missing = parse({"--config-file", "/no/such/file", "p"});
   EXPECT_EQ(missing.exit_code, 2);
   EXPECT_THAT(missing.text, HasSubstr("the configuration cannot be read: open /no/such/file"));

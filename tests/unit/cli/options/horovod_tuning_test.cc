@@ -30,7 +30,7 @@ Result tune(const std::vector<std::pair<std::string_view, std::string>>& given) 
   return {base::join(variables, " "), read.status()};
 }
 
-TEST(HorovodTuning, NothingIsSaidOfWhatNobodyHasSet) {
+TEST(HorovodTuning, ExportsNothingForOptionsThatAreNotSet) {
   EXPECT_EQ(tune({}).variables, "");
 }
 
@@ -44,13 +44,13 @@ TEST(HorovodTuning, ConversionsAreHorovodruns) {
   }
 }
 
-TEST(HorovodTuning, AutotunesOwnOptionsCountWithAutotuneOnly) {
+TEST(HorovodTuning, ExportsAutotuneOptionsOnlyWithAutotune) {
   EXPECT_EQ(tune({{"autotune", "false"}, {"autotune-warmup-samples", "3"}}).variables, "");
   EXPECT_EQ(tune({{"autotune", "yes"}, {"autotune-gaussian-process-noise", "0.8"}}).variables,
             "HOROVOD_AUTOTUNE=1 HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE=0.8");
 }
 
-TEST(HorovodTuning, MistakesAreNamedAlsoWhereNothingWouldBeExported) {
+TEST(HorovodTuning, ReportsMistakesInOptionsThatAreNotExported) {
   const std::vector<std::pair<std::string_view, std::string>> mistakes = {
       {"fusion-threshold-mb", "-1"},
       {"fusion-threshold-mb", "8796093022208"},

@@ -42,7 +42,7 @@ TEST(HostNumbers, Mistakes) {
   EXPECT_THAT(none.status().message(), HasSubstr("no hosts are listed"));
 }
 
-TEST(Spares, TheLastOnesWhereAllAreWell) {
+TEST(Spares, AreTheLastHostsWhenAllAreHealthy) {
   const auto choice = leave_spares_out(1, {}, hosts("a:2,b:2,c:2"));
   ASSERT_TRUE(choice.ok()) << choice.status();
   EXPECT_EQ(names(choice->hosts), "a b");
@@ -50,14 +50,14 @@ TEST(Spares, TheLastOnesWhereAllAreWell) {
   EXPECT_THAT(choice->notes, ElementsAre("c is spare"));
 }
 
-TEST(Spares, ReplaceWhatIsNotWell) {
+TEST(Spares, ReplaceUnhealthyHosts) {
   const auto choice = leave_spares_out(1, {{"a", ""}, {"b", "ssh: no route"}, {"c", ""}}, hosts("a,b,c"));
   ASSERT_TRUE(choice.ok()) << choice.status();
   EXPECT_EQ(names(choice->hosts), "a c");
   EXPECT_THAT(choice->notes, ElementsAre("b is left out: ssh: no route"));
 }
 
-TEST(Spares, TooFewAreWell) {
+TEST(Spares, FailWhenTooFewHostsAreHealthy) {
   const auto choice = leave_spares_out(1, {{"a", "down"}, {"c", "full"}}, hosts("a,b,c"));
   ASSERT_FALSE(choice.ok());
   EXPECT_EQ(choice.status().code(), base::Code::kUnavailable);
@@ -69,7 +69,7 @@ TEST(Spares, AHealthCheckAloneNeedsAll) {
   EXPECT_FALSE(leave_spares_out(0, {{"a", "down"}}, hosts("a,b")).ok());
 }
 
-TEST(Spares, SomebodyMustBeLeft) {
+TEST(Spares, LeaveAtLeastOneHost) {
   EXPECT_THAT(leave_spares_out(2, {}, hosts("a,b")).status().message(), HasSubstr("--spare 2 leaves no host"));
   EXPECT_THAT(leave_spares_out(1, {}, hosts("a,a")).status().message(), HasSubstr("one is known"));
 }

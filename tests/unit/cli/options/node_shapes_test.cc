@@ -60,7 +60,7 @@ TEST_F(NodeShapeOfKernel, GroupsThreadsIntoCoresAndCoresIntoSockets) {
   EXPECT_EQ(read({1, 4, 5}), "0/0:4 1/1:1,5");  // only what is allowed
 }
 
-TEST_F(NodeShapeOfKernel, ACpuOfWhichNothingIsKnownIsACore) {
+TEST_F(NodeShapeOfKernel, CountsAnUnknownCpuAsACore) {
   add(0, 0, 0, 0);
   EXPECT_EQ(read({0, 1, 2}), "0/0:0 0/0:1 0/0:2");
   EXPECT_EQ(read({}), "");

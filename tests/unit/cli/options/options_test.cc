@@ -131,7 +131,7 @@ TEST(ParseHvdrun, CheckBuildNeedsNoCommand) {
   EXPECT_THAT(parse({"-cb", "--verbose"}).text, StartsWith("\nMuster v"));
 }
 
-TEST(ParseHvdrun, SelfTestBringsItsOwnCommand) {
+TEST(ParseHvdrun, SelfTestHasItsOwnCommand) {
   const ParsedHvdrun parsed = parse({"--self-test", "-np", "2"});
   EXPECT_FALSE(parsed.exit_code) << parsed.text;
   EXPECT_THAT(parsed.options.request.job.command, ElementsAre(testing::EndsWith("/muster_perf"), "--self-test"));
@@ -143,7 +143,7 @@ TEST(ParseHvdrun, ExpandIsForEveryWordOfTheCommand) {
   EXPECT_THAT(parse({"a", "{rank}"}).options.request.job.expand, ElementsAre());
 }
 
-TEST(ParseHvdrun, InputIsForRank0UnlessSaidOtherwise) {
+TEST(ParseHvdrun, SendsInputToRank0ByDefault) {
   using model::InputTo;
   EXPECT_EQ(parse({"p"}).options.request.job.input, model::JobInput{});
   EXPECT_EQ(parse({"--stdin", "auto", "p"}).options.request.job.input, model::JobInput{});
@@ -157,7 +157,7 @@ TEST(ParseHvdrun, InputIsForRank0UnlessSaidOtherwise) {
   EXPECT_EQ(parse({"p"}, environment).options.request.job.input, model::JobInput{InputTo::kNone});
 }
 
-TEST(ParseHvdrun, ElasticOptionsAreAnsweredByOneLine) {
+TEST(ParseHvdrun, AnswersElasticOptionsByOneNote) {
   const ParsedHvdrun parsed = parse({"-np", "4", "--min-np", "2", "--mpi-args", "x", "--reset-limit", "3", "p"});
   ASSERT_FALSE(parsed.exit_code) << parsed.text;
   EXPECT_THAT(parsed.options.output.notes,
@@ -165,7 +165,7 @@ TEST(ParseHvdrun, ElasticOptionsAreAnsweredByOneLine) {
                           StartsWith("--mpi-args: ")));
 }
 
-TEST(ParseHvdrun, AVariableThatTheUserNamesWinsOverATuningOption) {
+TEST(ParseHvdrun, LetsANamedVariableWinOverATuningOption) {
   const ParsedHvdrun parsed = parse({"-x", "HOROVOD_CYCLE_TIME=7", "--cycle-time-ms", "3", "p"});
   EXPECT_THAT(parsed.options.request.job.environment.named,
               ElementsAre("HOROVOD_CYCLE_TIME=3.0", "HOROVOD_CYCLE_TIME=7"));  // the last of a name counts

@@ -46,7 +46,7 @@ TEST(Programs, EachHasItsOwnRanks) {
   EXPECT_EQ(parse({"-np", "1", "./a", ":", "-np", "4", "./b"}).options.request.job.placement.np, 5);
 }
 
-TEST(Programs, FourOptionsAreTheirOwnTheOthersForAll) {
+TEST(Programs, AppliesFourOptionsToOneProgramAndTheOthersToAll) {
   EXPECT_EQ(shown({"--timeout", "5", "-x", "A=1", "-np", "1", "-H", "n1:2", "--wdir", "/d", "./a", ":", "-H", "n2,n3:2",
                    "-x", "B", "./b"}),
             "a np=1 host=n1:2 env=A=1 wdir=/d: ./a | b np=3 host=n2:-1 host=n3:2 env=B: ./b");
@@ -76,7 +76,7 @@ TEST(Programs, Mistakes) {
   EXPECT_THAT(shown({"-np", "1", "./a", ":", "-x", "=", "-np", "1", "./b"}), HasSubstr("is not the name of an"));
 }
 
-TEST(Programs, NamesAreTheProgramsOnce) {
+TEST(Programs, NamesRolesAfterTheirProgramsUniquely) {
   EXPECT_EQ(shown({"-np", "1", "/bin/my prog", ":", "-np", "1", "/bin/my prog", ":", "-np", "1", "..."}),
             "my-prog np=1: /bin/my prog | my-prog-2 np=1: /bin/my prog | program np=1: ...");
 }
@@ -113,7 +113,7 @@ TEST(RoleFile, IsRead) {
   EXPECT_THAT(*parse_roles("", "c.yaml"), IsEmpty());
 }
 
-TEST(RoleFile, MistakesSayWhere) {
+TEST(RoleFile, ReportsMistakesWithTheirPlace) {
   const std::pair<const char*, const char*> table[] = {
       {"roles: 3", "f:1:8: roles takes a list of at least one role"},
       {"roles: []", "f:1:8: roles takes a list"},

@@ -15,7 +15,7 @@ Settings one(std::string_view name, std::string value) {
   return settings;
 }
 
-TEST(SettingReader, LeavesAloneWhatNobodyHasSet) {
+TEST(SettingReader, LeavesTargetsOfUnsetOptionsUnchanged) {
   const Settings none;
   SettingReader read(none);
   int port = 7;

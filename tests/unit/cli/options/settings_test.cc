@@ -40,18 +40,18 @@ TEST(Settings, TheLastOfOneLayerCounts) {
   EXPECT_EQ(show(layered({{setting("num-proc", "2", "-np"), setting("num-proc", "4", "-n")}})), "num-proc=4 (-n)");
 }
 
-TEST(Settings, ALaterLayerReplacesWhatItsOwnExclude) {
+TEST(Settings, ReplacesEarlierOptionsThatALaterLayerExcludes) {
   EXPECT_EQ(show(layered({{setting("hosts", "a", "site")}, {setting("hostfile", "f", "flag")}})), "hostfile=f (flag)");
 }
 
-TEST(Settings, OneLayerMayNotContradictItself) {
+TEST(Settings, RefusesALayerThatContradictsItself) {
   Settings settings;
   const auto status = settings.add_layer({setting("hosts", "a", "-H"), setting("hostfile", "f", "--hostfile")});
   ASSERT_FALSE(status.ok());
   EXPECT_THAT(status.message(), HasSubstr("-H and --hostfile exclude each other"));
 }
 
-TEST(Settings, SomeAddUpWithinALayerAndSomeOverAll) {
+TEST(Settings, AddsUpWithinALayerOrOverAllLayers) {
   const Settings settings =
       layered({{setting("env", "A", "site"), setting("network-interfaces", "eth0", "site")},
                {setting("env", "B", "-x"), setting("env", "C", "-x"), setting("network-interfaces", "ib0", "flag"),

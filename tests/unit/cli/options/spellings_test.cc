@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(Spellings, EachIsReadAsWhatItSays) {
+TEST(Spellings, ReadsEachOneAsItsTableShows) {
   for (const auto* table : {&launch_table(), &horovod_table()}) {
     for (const Accepted& given : *table) {
       Words words = given.words;

@@ -36,7 +36,7 @@ TEST(TemplateDefaults, AllBuiltInTemplatesAreUnderstoodByHvdrun) {
   }
 }
 
-TEST(TemplateDefaults, AreBelowWhatIsTyped) {
+TEST(TemplateDefaults, LoseAgainstTypedOptions) {
   EXPECT_EQ(show(parse({"-t", "slurm-gpu", "p"})).find("per_node=4"), 0U);
   EXPECT_EQ(show(parse({"-N", "2", "-t", "slurm-gpu", "p"})).find("per_node=2"), 0U);
   base::Environment environment;
@@ -49,7 +49,7 @@ TEST(TemplateDefaults, AreBelowWhatIsTyped) {
   EXPECT_THAT(parse({"-t", "none-such", "p"}).text, HasSubstr("hvdrun: -t: unknown template 'none-such'"));
 }
 
-TEST(TemplateDefaults, WhatOnlyAScriptRunsIsSaid) {
+TEST(TemplateDefaults, AddANoteForWhatOnlyAScriptRuns) {
   const std::string path = ::testing::TempDir() + "muster_with_commands.yaml";
   const base::Status written = base::write_file_atomically(path, "modules: [a]\npre: {job: [b]}\n", 0644);
   ASSERT_TRUE(written.ok()) << written;
@@ -60,7 +60,7 @@ TEST(TemplateDefaults, WhatOnlyAScriptRunsIsSaid) {
   EXPECT_THAT(parse({"--dry-run", "-t", path, "true"}).options.output.notes, ElementsAre());
 }
 
-TEST(TemplateDefaults, ATileThatTheTemplateChoosesIsSaid) {
+TEST(TemplateDefaults, AddANoteForATileThatTheTemplateChooses) {
   const Words aurora = {"-t", "aurora", "--set", "project=p"};
   const auto notes = [&](const Words& more) {
     Words words = aurora;

@@ -53,12 +53,12 @@ TEST(TemplateLine, ParametersAreOptions) {
   EXPECT_TRUE(line->script.extra.empty());
 }
 
-TEST(TemplateLine, OtherSpellingsOfHvdrunAreTheParametersToo) {
+TEST(TemplateLine, GivesParametersHvdrunsOtherSpellings) {
   EXPECT_EQ(words_of({"-t", "ssh-lab", "-N", "3", "-H", "n1,n2", "./app"}),
             "--hosts n1,n2 --ranks-per-node 3 -- ./app");
 }
 
-TEST(TemplateLine, HvdrunsOwnOptionsGoOnAndWin) {
+TEST(TemplateLine, PassesHvdrunsOptionsOnAndLetsThemWin) {
   EXPECT_EQ(words_of({"-t", "slurm-gpu", "--bind-to", "core", "-x", "A=b", "--oversubscribe", "--timeout=2h", "./app"}),
             "--ranks-per-node 4 --bootstrap srun --bind-to core -x A=b --oversubscribe --timeout 2h -- ./app");
   EXPECT_EQ(words_of({"-t", "polaris", "--bind-to", "none", "true"}).find("--depth"), std::string::npos);
@@ -98,7 +98,7 @@ TEST(TemplateLine, OnlyOptionsNameATemplate) {
   EXPECT_EQ(named_template({"-t"}, table), std::nullopt);
 }
 
-TEST(TemplateLine, TellsWhichOptionsReachHosts) {
+TEST(TemplateLine, MarksTheOptionsThatReachHosts) {
   const auto line = read({"-t", "slurm-cpu", "-np", "3", "-p", "2222", "--spare=1", "--timeout", "5s", "true"});
   ASSERT_TRUE(line.ok()) << line.status();
   EXPECT_THAT(line->script.reach, ElementsAre(ElementsAre("-p", "2222"), ElementsAre("--spare", "1")));

@@ -53,17 +53,17 @@ HostFindings down(const std::string& name) {
   return findings;
 }
 
-TEST(HostHealth, AHostThatDoesNotAnswerIsNotWell) {
+TEST(HostHealth, ReportsAHostThatDoesNotAnswer) {
   EXPECT_THAT(problems({well("n1"), down("n2")}), ElementsAre(IsEmpty(), HasSubstr("connection refused")));
 }
 
-TEST(HostHealth, AClockThatIsOffIsEnough) {
+TEST(HostHealth, ReportsAClockThatIsOff) {
   HostFindings late = well("n2");
   late.clock = launcherd::ClockSample{.offset = std::chrono::seconds(-30), .uncertainty = {}};
   EXPECT_THAT(problems({well("n1"), late}), ElementsAre(IsEmpty(), HasSubstr("clock: ")));
 }
 
-TEST(HostHealth, NoRoomIsEnough) {
+TEST(HostHealth, ReportsAFullDisk) {
   HostFindings full = well("n2");
   v1::SpaceFact& space = *full.facts->add_spaces();
   space.set_purpose("session");
@@ -75,20 +75,20 @@ TEST(HostHealth, NoRoomIsEnough) {
   EXPECT_THAT(problems({well("n1"), full}), ElementsAre(IsEmpty(), HasSubstr("disk: ")));
 }
 
-TEST(HostHealth, WhatProgramsNeedIsTheirs) {
+TEST(HostHealth, IgnoresChecksOfPrograms) {
   HostFindings bare = well("n1");
   bare.facts->mutable_python()->set_failure("there is no python3");
   EXPECT_THAT(problems({bare}), ElementsAre(IsEmpty()));
 }
 
-TEST(HostHealth, FewerGpusThanMostAreTooFew) {
+TEST(HostHealth, ReportsFewerGpusThanMostHostsHave) {
   EXPECT_THAT(problems({well("n1", 4), well("n2", 3), well("n3", 4)}),
               ElementsAre(IsEmpty(), "gpus: 3, but most hosts have 4", IsEmpty()));
   EXPECT_THAT(problems({well("n1", 4), well("n2", 3)}), ElementsAre(IsEmpty(), HasSubstr("but most hosts have 4")));
   EXPECT_THAT(problems({well("n1", 0), well("n2", 0), well("n3", 4)}), ElementsAre(IsEmpty(), IsEmpty(), IsEmpty()));
 }
 
-TEST(HostHealth, ADriverThatDoesNotWorkIsEnoughWhereOthersDo) {
+TEST(HostHealth, ReportsABrokenDriverWhenOthersWork) {
   HostFindings broken = well("n2", 4);
   broken.facts->mutable_hello()->set_gpu_problem("Driver/library version mismatch");
   EXPECT_THAT(problems({well("n1", 4), broken}), ElementsAre(IsEmpty(), "gpus: Driver/library version mismatch"));
