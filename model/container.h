@@ -15,7 +15,7 @@ namespace muster::model {
 struct Container {
   std::string image;      // a path on the host, or any image name that the program accepts; empty means no container
   std::string program{};  // name or path; empty means apptainer, or else singularity
-  std::vector<std::string> args{};  // of `exec`, before the image
+  std::vector<std::string> args{};  // options of `exec`, before the image
 
   bool operator==(const Container&) const = default;
 };
@@ -24,11 +24,11 @@ struct Container {
 // INVALID_ARGUMENT if a quote is not closed.
 base::Result<std::vector<std::string>> split_words(std::string_view text);
 
-// The container as it runs on this host: with --nv or --rocm if the host has such GPUs.
+// Returns the container for this host: with --nv or --rocm if the host has such GPUs.
 Container on_host(Container container, const NodeShape& node);
 
-// argv of a rank that runs `command` in `workdir` of the container. `program` is absolute. `folders` are the host's,
-// bound under their own names.
+// Returns argv of a rank that runs `command` in `workdir` of the container. `program` is absolute. `folders` are
+// folders of the host, which are bound under their own names.
 std::vector<std::string> container_command(const Container& container, const std::string& program,
                                            const std::vector<std::string>& folders, const std::string& workdir,
                                            const std::vector<std::string>& command);

@@ -27,7 +27,7 @@ struct Socket {
   }
 };
 
-// In the order in which the node lists them.
+// Returns the sockets in the order in which the node lists them.
 std::vector<Socket> sockets_of(const NodeShape& node) {
   std::vector<Socket> sockets;
   for (const CoreShape& core : node.cores) {

@@ -25,10 +25,10 @@ NodeShape usable_node(const NodeShape& node, const Pinning& pinning);
 // cores, as with `aprun -d -j`. Without it, the first threads of all cores are dealt, then the second ones, as with
 // PALS's `--depth`.
 //
-// list: each rank gets the list of its local rank, unchanged.
+// list: each rank gets the CPU list for its local rank, unchanged.
 //
-// INVALID_ARGUMENT, one sentence without the host's name. The ranks do not fit, a list is missing or names an unusable
-// CPU, or all cores are reserved. A node without cores means that nothing is known of it; then only `list` binds.
+// INVALID_ARGUMENT, one sentence without the host's name: the ranks do not fit, a list is missing or names an unusable
+// CPU, or all cores are reserved. If the node has no cores, nothing is known about it, and only `list` binds.
 base::Result<std::vector<RankBinding>> bind_cpus(const NodeShape& node, int local_size, const Pinning& pinning);
 
 }  // namespace muster::model

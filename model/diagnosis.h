@@ -1,4 +1,4 @@
-// The diagnosis of a host: a row for each check, with its verdict. Plain values.
+// The diagnosis of a host: one row for each check, with its verdict. Plain values.
 #pragma once
 
 #include <algorithm>

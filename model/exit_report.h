@@ -13,7 +13,7 @@ namespace muster::model {
 enum class EndKind {
   kExited,       // by itself, with exit_code
   kSignalled,    // by a signal that Muster did not send
-  kStartFailed,  // never ran: exit_code 125, 126 or 127, `detail` says why
+  kStartFailed,  // never ran; exit_code is 125, 126 or 127, and `detail` has the reason
   kStopped,      // ended after Muster's TERM or KILL
   kHostLost,     // its host did not answer within the lease
 };
@@ -25,7 +25,8 @@ struct RankEnd {
   long pid_inside = 0;  // in the rank's own PID namespace; equal to pid without one
   EndKind kind = EndKind::kExited;
   int exit_code = 0;  // for kExited and kStartFailed
-  int signal = 0;     // for kSignalled and kStopped; 0 in kStopped if it exited by itself after the TERM, see exit_code
+  int signal =
+      0;  // for kSignalled and kStopped; 0 in kStopped if the rank exited by itself after the TERM, with exit_code
   bool out_of_memory = false;
   std::string detail;  // for kStartFailed, kHostLost, and kStopped before it ran: one sentence
   // For programs that use PMI or PMIx.
@@ -36,12 +37,12 @@ struct RankEnd {
   base::MonotonicTime
       at{};  // the launcher's monotonic clock: the agent's time, corrected by the stream's measured offset
 
-  // 128+signal for a signal; 1 for a failure with code 0.
+  // Returns 128+signal for a signal, and 1 for a failure with code 0.
   int status() const;
   bool failed() const;  // anything but a plain exit 0
 };
 
-// The status that a shell sees of a program that called MPI_Abort(code), but never 0.
+// Returns the status that a shell sees of a program that called MPI_Abort(code). It is never 0.
 int abort_status(int code);
 
 // Such as "called MPI_Abort(13)", "called MPI_Abort(1) after its MPI_Comm_spawn had failed", "ended without

@@ -1,5 +1,5 @@
-// --expand: replaces {rank}, {host} … in a rank's command, for programs that want their number as an argument and not
-// as a variable. Pure.
+// --expand: replaces {rank}, {host} … in a rank's command. It serves programs that read their number from an argument
+// instead of a variable. Pure.
 #pragma once
 
 #include <string>

@@ -176,7 +176,7 @@ void assign_gpus(const std::vector<VisibleGpu>& dealt, const GpuChoice& choice, 
   }
 }
 
-// For `order`, if the user has not requested GPUs for the ranks.
+// The remark for `order` if all GPUs are hidden and the user has not requested any.
 std::string none_remark(const GpuChoice& choice) {
   if (choice.hidden_by.empty() || choice.is_meant) return {};
   return choice.hidden_by + ": no rank gets a GPU (--gpu-bind none if the ranks need none)";
@@ -218,7 +218,7 @@ base::Result<int> most_ranks(const NodeShape& whole_node, const Pinning& job_pin
   const NodeShape node = with_described_gpus(whole_node, job_pinning);
   const GpuMasks masks = masks_in_force(node, job_masks);
   Pinning pinning = job_pinning;
-  pinning.share_gpu = false;  // each rank has its own
+  pinning.share_gpu = false;  // count GPUs as if each rank had its own
   // Ranks whose masks Muster does not set use GPUs, too.
   const auto is_intel = [](const GpuShape& gpu) { return gpu.vendor == GpuVendor::kIntel; };
   const bool is_left_alone =
@@ -254,7 +254,7 @@ std::vector<std::pair<std::string, std::string>> mask_variables(GpuVendor vendor
     if (by_index) return {{"CUDA_DEVICE_ORDER", kByBus}, {"CUDA_VISIBLE_DEVICES", list}};
     return {{"CUDA_VISIBLE_DEVICES", list}};
   }
-  // Masks that count within ROCr's were applied before, so let all devices pass here.
+  // The masks that count within ROCr's were applied before. So make them pass all devices here.
   std::vector<std::pair<std::string, std::string>> variables = {{"ROCR_VISIBLE_DEVICES", list}};
   std::vector<std::string> numbers;
   for (std::size_t i = 0; i < count; ++i) numbers.push_back(fmt::format("{}", i));

@@ -1,5 +1,5 @@
-// Which GPUs a rank sees and which cores it may use. Both are decided together, so that a rank's cores are near its
-// GPU. Pure.
+// Decides which GPUs a rank sees and which cores it may use. It decides both together, so that a rank's cores are near
+// its GPU. Pure.
 //
 // bind_cpus (model/cpu_binding.h) deals the host's cores. Then every rank gets the GPU nearest to its cores. As many
 // ranks as possible get one in their own NUMA node, then in their socket, then any. Among equal choices, the lower rank
@@ -32,8 +32,8 @@ namespace muster::model {
 
 struct RankGpus {
   std::optional<int> index;  // GpuShape::index of its GPU, or of the first one; nullopt if it has none or it is unknown
-  std::vector<int> indices;  // of all its GPUs that are known; for a part, of its GPU
-  std::optional<int> tile;   // in that GPU, if the rank has only this tile
+  std::vector<int> indices;  // GpuShape::index of all its known GPUs; for a part, of the GPU that contains it
+  std::optional<int> tile;   // the tile's number within that GPU, if the rank has only one tile
   std::vector<std::string> devices{};  // names of all its devices (model/device_id.h)
   // CUDA_VISIBLE_DEVICES and the like. Empty means that the rank's environment stays unchanged. For AMD, ROCr's mask
   // and the user's masks that count within it.
@@ -46,8 +46,8 @@ struct NodeBinding {
   std::vector<RankGpus> gpus;
   int visible_gpus =
       0;  // number of GPUs or tiles that were dealt; 0 if the host has none, a mask hides all, or for kNone
-  int dealt_ranks = 0;             // for bind_host(): the number of ranks to which they were dealt
-  std::vector<std::string> dealt;  // names of those (model/device_id.h), the ranks' own first
+  int dealt_ranks = 0;             // for bind_host(): the number of ranks to which devices were dealt
+  std::vector<std::string> dealt;  // names of the dealt devices (model/device_id.h), the ranks' own first
   std::string remark;  // one sentence for the user, without the host's name; empty if there is nothing to report
 };
 
@@ -55,13 +55,13 @@ struct NodeBinding {
 // without the host's name. Empty if there is nothing to report.
 std::string crowd_remark(int ranks, int gpus, const Pinning& pinning);
 
-// How many ranks a host without slots gets: as many as get GPUs of their own there, as bind_node() would deal them, and
-// cores. bind_node() accepts this number and every smaller one. If GPUs are not bound (kNone, and kOrder for Intel), it
+// Returns how many ranks a host without slots gets. These are as many as bind_node() can give cores and a GPU of their
+// own. bind_node() accepts this number and every smaller one. If GPUs are not bound (kNone, and kOrder for Intel), it
 // is the number of GPUs that ranks can see. 0 if they see none. INVALID_ARGUMENT if bind_node() refuses even one rank;
 // the message says why.
 base::Result<int> most_ranks(const NodeShape& node, const Pinning& pinning, const GpuMasks& job_masks);
 
-// The same for a job without any settings.
+// Like most_ranks(), for a job without any settings.
 int count_gpus(const NodeShape& node, const GpuMasks& job_masks);
 
 // The variables that make a process see the devices of `list`. With `by_index`, NVIDIA's entries are numbers in the

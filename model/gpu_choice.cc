@@ -19,7 +19,7 @@ namespace {
 using base::Code;
 using base::error;
 
-constexpr std::size_t kMostShown = 80;  // the most of a mask that a message shows
+constexpr std::size_t kMostShown = 80;  // messages show at most this much of a mask
 
 std::ptrdiff_t count_of(const NodeShape& node, GpuVendor vendor) {
   return std::ranges::count(node.gpus, vendor, &GpuShape::vendor);
@@ -36,7 +36,8 @@ std::string mask_text(const char* name, const std::string& mask) {
   return fmt::format("{} is '{}{}'", name, shown, mask.size() > kMostShown ? "…" : "");
 }
 
-// How CUDA and ROCr express no device, and what Slurm sets for a step without GPUs.
+// Returns true for a mask without devices: the forms of CUDA and ROCr, and the one that Slurm sets for a step without
+// GPUs.
 bool means_none(const std::string& mask) {
   return mask.empty() || mask == "-1" || mask == "NoDevFiles";
 }

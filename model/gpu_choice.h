@@ -1,5 +1,5 @@
-// Which of a host's GPUs its ranks can get: the vendor, what masks leave, the order of --gpu-order, and whether they
-// are enough. model/gpu_binding.h deals them to ranks. Pure.
+// Chooses the GPUs of a host that its ranks can get: by vendor, masks and --gpu-order. Also checks that they are
+// enough. model/gpu_binding.h deals them to ranks. Pure.
 #pragma once
 
 #include <cstddef>
@@ -16,17 +16,18 @@ namespace muster::model {
 struct GpuChoice {
   GpuVendor vendor = GpuVendor::kNvidia;
   std::vector<VisibleGpu> list{};  // in the order of --gpu-order
-  std::string hidden_by{};         // if the host has GPUs but the list is empty: the reason, half a sentence
-  bool is_meant = false;           // in that case: a mask asks for exactly that ("", "-1")
-  std::string remark{};            // what the user should know of a list that is not empty
+  std::string hidden_by{};         // the reason if the host has GPUs but the list is empty; a part of a sentence
+  bool is_meant = false;           // true if the list is empty because a mask requests no GPU ("", "-1")
+  std::string remark{};            // a remark for the user about a list that is not empty
 };
 
-// The masks for the job's ranks on the node. The job's own masks take precedence over those of the login there.
+// Returns the masks for the job's ranks on the node. The job's own masks take precedence over those of the host's
+// login.
 GpuMasks masks_in_force(const NodeShape& node, const GpuMasks& job_masks);
 
-// All devices that can be dealt. If a host has both, NVIDIA's GPUs are used and not AMD's, which are then probably the
-// processor's own. Intel's are used with `one` if there are no others, and with `tile`. Do not call it for kNone.
-// INVALID_ARGUMENT as from bind_node(). The result refers to `node`.
+// Returns all devices that can be dealt. If a host has GPUs of NVIDIA and AMD, NVIDIA's are used, because AMD's are
+// then probably part of the processor. Intel's are used with `one` if there are no others, and with `tile`. Do not call
+// it for kNone. INVALID_ARGUMENT as from bind_node(). The result refers to `node`.
 base::Result<GpuChoice> choose_gpus(const NodeShape& node, const Pinning& pinning, const GpuMasks& masks);
 
 // The devices of `all` that are dealt to `ranks` ranks, if they are enough. Empty if there are none. CUDA shows a

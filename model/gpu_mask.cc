@@ -84,8 +84,7 @@ std::vector<VisibleGpu> devices_of(const GpuShape& gpu) {
   return parts;
 }
 
-// For a word that is no UUID: what CUDA makes of its number. We know only that the GPU exists. Empty if it does
-// not.
+// Returns the device for a number in CUDA's own order. Only its existence is known. Empty if the number is too large.
 std::vector<VisibleGpu> unknown_number(const std::vector<const GpuShape*>& all, std::string_view word) {
   const auto number = leading_number(word);
   if (!number || static_cast<std::size_t>(*number) >= all.size()) return {};

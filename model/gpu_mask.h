@@ -1,4 +1,4 @@
-// The GPUs of a host that its user has left visible, by CUDA_VISIBLE_DEVICES and similar masks. Masks are read as CUDA,
+// Finds the GPUs of a host that remain visible under CUDA_VISIBLE_DEVICES and similar masks. Masks are read as CUDA,
 // ROCr and HIP read them. Pure.
 #pragma once
 
@@ -14,19 +14,20 @@ namespace muster::model {
 
 // Sets the masks that `variables` contains. Other members of `masks` stay unchanged.
 void set_gpu_masks(const std::vector<std::pair<std::string, std::string>>& variables, GpuMasks& masks);
-std::vector<std::pair<std::string, std::string>> gpu_mask_variables(const GpuMasks& masks);  // the reverse
+// The reverse of set_gpu_masks().
+std::vector<std::pair<std::string, std::string>> gpu_mask_variables(const GpuMasks& masks);
 
-bool is_mig_name(std::string_view name);  // whether it names a part of a GPU that NVIDIA's driver has divided
+bool is_mig_name(std::string_view name);  // true if it names a part of a GPU that NVIDIA's driver has divided
 
 // A GPU or a part of one, as a mask names it.
 struct VisibleGpu {
   std::string name;  // UUID, index, or the name of a MIG device
-  const GpuShape* gpu =
-      nullptr;                // of the node; nullptr: a MIG device or a number of CUDA's own, only the name is known
+  // The GPU of the node. nullptr if only the name is known: for a MIG device, or for a number in CUDA's own order.
+  const GpuShape* gpu = nullptr;
   std::optional<int> tile{};  // for Intel's (model/intel_gpus.h); nullopt means all of it
 };
 
-// How a mask counts: like GpuShape::index, or in a way that only the runtime knows.
+// The meaning of a mask's numbers: GpuShape::index, or an order that only the runtime knows.
 enum class MaskNumbers { kByBus, kUnknown };
 
 // CUDA puts the fastest GPU first unless CUDA_DEVICE_ORDER says otherwise. Equal GPUs are in the order of the bus.

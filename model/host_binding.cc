@@ -30,7 +30,8 @@ struct Device {
   VisibleGpu seen;
 };
 
-// A user who chooses GPUs goes by what the host has, not by what its login leaves visible.
+// Lists all devices of the host, also those that the login's masks hide. A user who chooses GPUs names them by the
+// whole host.
 std::vector<Device> all_devices(const NodeShape& node, const GpuMasks& masks) {
   std::vector<Device> devices;
   for (const GpuVendor vendor : {GpuVendor::kNvidia, GpuVendor::kAmd}) {
@@ -89,7 +90,7 @@ Result<const Device*> find_device(const NodeShape& node, const std::vector<Devic
 
 Result<RankGpus> chosen_gpus(const NodeShape& node, const RankPlace& place, const std::vector<Device>& devices,
                              GpuMasks masks) {
-  masks.ze.reset();  // ZE_AFFINITY_MASK and its order do not count here
+  masks.ze.reset();  // ZE_AFFINITY_MASK and its order do not apply to chosen GPUs
   RankGpus own;
   std::vector<std::string> names;
   std::optional<GpuVendor> vendor;
@@ -124,7 +125,7 @@ RankBinding chosen_cores(const NodeShape& node, const std::vector<int>& cpus) {
   return binding;
 }
 
-// The choices so far, and the ranks that still need cores or GPUs.
+// The bindings chosen so far, and the ranks that still need cores or GPUs.
 struct Chosen {
   NodeBinding binding;
   std::vector<int> cpus;  // sorted
@@ -156,7 +157,7 @@ Result<Chosen> choose(const NodeShape& node, std::span<const RankRequest> reques
   return chosen;
 }
 
-// The pinning with the lists of these local ranks.
+// Returns the pinning with only the CPU lists of these local ranks.
 Pinning pinning_of(const Pinning& pinning, const std::vector<std::size_t>& ranks) {
   Pinning own = pinning;
   if (pinning.bind_to != BindTo::kList) return own;
@@ -281,7 +282,7 @@ std::optional<RankGpus> gpus_of_role(const NodeShape& whole_node, const Pinning&
   return own;
 }
 
-// For the masks of each role that has ranks here.
+// The GPUs by the masks of each role that has ranks here.
 using RoleGpus = std::map<const GpuMasks*, std::optional<RankGpus>>;
 
 RoleGpus gpus_of_roles(const NodeShape& node, std::span<const RankRequest> requests, const Pinning& pinning,
@@ -330,7 +331,7 @@ NodeShape node_of_share(const NodeShape& node, const HostShare* share, const Pin
   return own.cores.empty() ? node : own;  // the host has changed since the share was made
 }
 
-// Binds all ranks, without what ranks have by their roles' masks.
+// Binds all ranks, except for the GPUs that ranks have by their roles' masks.
 Result<NodeBinding> bind_places(const NodeShape& whole_node, std::span<const RankRequest> requests,
                                 const RoleGpus& roles, const Pinning& job_pinning, const GpuMasks& masks,
                                 const HostShare* share) {

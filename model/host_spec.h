@@ -16,9 +16,9 @@ namespace muster::model {
 
 struct HostSpec {
   std::string name{};          // as written, without brackets for IPv6 literals
-  std::string user{};          // empty if not given
-  int port = 0;                // 0 if not given
-  std::optional<int> slots{};  // nullopt if not given; see PlacementRequest
+  std::string user{};          // empty if the user gave none
+  int port = 0;                // 0 if the user gave none
+  std::optional<int> slots{};  // nullopt if the user gave none; see PlacementRequest
   std::optional<int> max_slots{};
 
   bool operator==(const HostSpec&) const = default;

@@ -43,7 +43,7 @@ Result<bool> is_composite(const std::optional<std::string>& hierarchy) {
                base::printable(*hierarchy));
 }
 
-// Whether a word of a mask names the tile. nullopt if the word is invalid in a mask.
+// Returns true if a word of a mask names the tile. nullopt if the word is invalid in a mask.
 std::optional<bool> is_named(const Tile& tile, std::string_view word, bool composite) {
   const auto dot = word.find('.');
   const auto device = base::parse_decimal(word.substr(0, dot), kMostNumber);

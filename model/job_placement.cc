@@ -47,7 +47,7 @@ Result<std::size_t> index_of(const Pool& pool, const std::string& name) {
   return static_cast<std::size_t>(found - pool.hosts.begin());
 }
 
-// How many ranks of the role each host of the pool may get.
+// The number of the role's ranks that each host of the pool may get.
 struct RoomOfRole {
   std::vector<std::size_t> hosts;  // in the role's order
   std::vector<int> slots;          // indexed as hosts
@@ -101,7 +101,7 @@ int deal_in_blocks(const std::vector<std::size_t>& hosts, std::vector<int>& room
   return ranks;
 }
 
-// How many ranks a host accepts beyond its slots.
+// Returns how many ranks a host accepts beyond its slots.
 int room_above(const HostSpec& host, int used) {
   return std::max(host.max_slots.value_or(kMaxRanks) - used, 0);
 }

@@ -1,5 +1,5 @@
-// Which rank of a job runs where. model/placement.h does it for a job whose ranks are alike; this file adds chosen
-// places and roles. Pure.
+// Places the ranks of a job on hosts. model/placement.h does that for a job whose ranks are alike; this file adds
+// chosen places and roles. Pure.
 //
 // Roles are placed one after the other, onto the slots that earlier roles have left. A role that names hosts is placed
 // on those alone. The host of rank 0 comes first in the placement.
@@ -14,7 +14,7 @@ namespace muster::model {
 // Returns the errors of model::place(). An error of a role names the role.
 base::Result<Placement> place(const JobSpec& job);
 
-// The same as places, for callers that accept only these.
+// Converts a placement to places, for callers that accept only places.
 std::vector<RankPlace> places_of(const Placement& placement);
 
 // Replaces the host `from` by `to` everywhere in the job.

@@ -21,7 +21,7 @@
 namespace muster::model {
 
 enum class OnExit {
-  kNonzeroKill,  // a rank that fails ends the job, a rank that ends with 0 does not
+  kNonzeroKill,  // a rank that fails ends the job; a rank that ends with 0 does not
   kAnyKill,      // the first rank that ends, ends the job
   kWait,         // wait for all, whatever they return
 };
@@ -72,7 +72,7 @@ struct JobSpec {
   std::optional<EndSignal>
       end_signal;  // --signal; before `timeout`, or the end of the scheduler's job if that is sooner
   std::chrono::milliseconds lease{15'000};
-  int max_restarts = 0;          // of the whole job, after a rank has failed
+  int max_restarts = 0;          // restarts of the whole job after a rank has failed
   std::string role = "default";  // torchrun's role, for ROLE_NAME
   // The interfaces over which the ranks communicate, as the user chose them. Empty means the route to rank 0's host.
   // Names may differ from host to host: each host uses those that it has.

@@ -36,7 +36,7 @@ enum class JobTrigger {
   kRestart,    // all ranks have ended after a failure, and it may start again
   kEndWell,    // all ranks have ended, exit code 0
   kEndBadly,   // all ranks have ended with another exit code; for a queued job: it can never start
-  kEndKilled,  // all of it has ended after a request to end
+  kEndKilled,  // all ranks have ended after a request to end the job
   kLoseTrack,  // its hosts did not return within their leases, so its outcome is unknown
 };
 

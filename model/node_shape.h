@@ -16,7 +16,7 @@ struct CoreShape {
   bool operator==(const CoreShape&) const = default;
 };
 
-bool touches(const CoreShape& core, const std::vector<int>& sorted_cpus);  // whether the core has one of them
+bool touches(const CoreShape& core, const std::vector<int>& sorted_cpus);  // true if the core has one of these CPUs
 
 enum class GpuVendor { kNvidia, kAmd, kIntel };
 
@@ -32,8 +32,8 @@ struct GpuPart {
 // The facts that kernel and driver report of a GPU. Strings are empty and `numa` is -1 if they report nothing.
 struct GpuShape {
   GpuVendor vendor = GpuVendor::kNvidia;
-  int index = 0;       // in the driver's order: among its vendor's GPUs of this host, by PCI address (AMD: by KFD node)
-  std::string uuid{};  // "GPU-…", as the vendor's mask variable takes it
+  int index = 0;        // position among its vendor's GPUs of this host, by PCI address (AMD: by KFD node)
+  std::string uuid{};   // "GPU-…", as the vendor's mask variable takes it
   std::string model{};  // "NVIDIA H200"
   std::string pci{};    // "0000:1b:00.0"
   int numa = -1;        // in the numbering of CoreShape::numa
@@ -41,13 +41,13 @@ struct GpuShape {
       cpus{};           // sorted OS numbers of the near CPUs, allowed or not; empty if unknown or all are equally near
   int tiles = 1;        // for Intel's: the number of parts that count as devices
   long memory_mib = 0;  // 0 if unknown
-  bool is_divided = false;  // for NVIDIA's: programs can only use its parts, of which there may be none
+  bool is_divided = false;  // for NVIDIA's: programs can use only its parts; it may have none
   std::vector<GpuPart> parts{};
 
   bool operator==(const GpuShape&) const = default;
 };
 
-// Masks over a host's GPUs that its user has set, and how to read one of them; nullopt if not set.
+// The user's masks over a host's GPUs, and the variables that say how to read them. nullopt if not set.
 struct GpuMasks {
   std::optional<std::string> cuda{};          // CUDA_VISIBLE_DEVICES
   std::optional<std::string> cuda_order{};    // CUDA_DEVICE_ORDER
@@ -65,7 +65,7 @@ struct NodeShape {
   std::vector<CoreShape> cores;  // in hwloc's logical order, only allowed ones
   long memory_mib = 0;
   std::vector<GpuShape> gpus;  // by vendor, then index
-  GpuMasks gpu_masks;          // of the login there
+  GpuMasks gpu_masks;          // the masks of the host's login
 
   bool operator==(const NodeShape&) const = default;
 };
@@ -74,7 +74,7 @@ enum class BindTo { kShare, kNone, kCore, kNuma, kSocket, kDepth, kList };
 
 struct RankBinding {
   std::vector<int> cpus;   // sorted OS numbers; empty if not bound
-  int physical_cores = 0;  // of the share, for OMP_NUM_THREADS; 0 means do not set it
+  int physical_cores = 0;  // number of cores of the share, for OMP_NUM_THREADS; 0 means do not set it
 };
 
 // Returns one entry for each local rank. kShare gives equal shares of the allowed cores. No share crosses a socket

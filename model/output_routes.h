@@ -1,5 +1,5 @@
-// Which ranks' output goes to the console and to files, as the user asks with torchrun's --redirects, --tee,
-// --local-ranks-filter and --duplicate-stdout-filters. Plain values, pure functions.
+// Says which ranks' output goes to the console and to files: torchrun's --redirects, --tee, --local-ranks-filter and
+// --duplicate-stdout-filters. Plain values, pure functions.
 #pragma once
 
 #include <array>

@@ -19,14 +19,14 @@ enum class GpuBind {
 };
 
 enum class GpuOrder {
-  kNearest,     // to the rank's cores
+  kNearest,     // the GPU nearest to the rank's cores
   kReverse,     // local rank 0 gets the last one
   kRoundRobin,  // local rank 0 gets the first one; for tiles: the first tiles of all devices before any second one
   kList,        // as Pinning::gpu_list says
 };
 
-inline constexpr int kMostThreads = 64;  // of a core
-inline constexpr int kMostGpus = 1024;   // of a host
+inline constexpr int kMostThreads = 64;  // most threads of a core
+inline constexpr int kMostGpus = 1024;   // most GPUs of a host
 inline constexpr int kMostTiles = 16;    // of a GPU
 inline constexpr int kMostParts = 64;    // of a GPU
 
@@ -48,8 +48,8 @@ struct Pinning {
   bool operator==(const Pinning&) const = default;
 };
 
-// Each parser reads one word and sets what it says. INVALID_ARGUMENT, with one sentence that begins with the word. The
-// reverse functions return a word that parses to the same value.
+// Each parser reads one word and sets its meaning in `pinning`. INVALID_ARGUMENT, with one sentence that begins with
+// the word. The reverse functions return a word that parses to the same value.
 
 // "share", "none", "core", "numa", "socket", "depth", "list:0-7:8-15:0,2,4".
 base::Status parse_bind_to(std::string_view text, Pinning& pinning);

@@ -118,8 +118,8 @@ void deal_by_slot(std::vector<Candidate>& hosts, int np) {
   }
 }
 
-// The flag that makes room for `np` ranks. This is -N if no slots were given. Otherwise it is the host list with enough
-// slots, if it is short enough to type. Empty if max_slots or the list's length prevents that.
+// Returns the flag that makes room for `np` ranks. This is -N if the user gave no slots. Otherwise it is the host list
+// with enough slots, if it is short enough to type. Empty if max_slots or the list's length prevents that.
 std::string fitting_flag(std::vector<Candidate> hosts, int np) {
   constexpr std::size_t kListed = 8;
   const int count = static_cast<int>(hosts.size());

@@ -1,4 +1,4 @@
-// Which rank runs where: takes hosts and slots, and returns tables of ranks. Pure.
+// Places ranks on hosts: from hosts and slots it makes tables of ranks. Pure.
 //
 // Ranks fill the slots of each host in host order, as in horovodrun and Open MPI. local_rank is the index within the
 // host. cross_rank is the index of the host among the hosts that have a rank with this local_rank, in host order.
@@ -15,7 +15,8 @@
 
 namespace muster::model {
 
-inline constexpr int kMaxRanks = 1'000'000;  // of one job; keeps a typo such as -np 1000000000 from using up memory
+// The most ranks of one job. The limit keeps a typo such as -np 1000000000 from using up memory.
+inline constexpr int kMaxRanks = 1'000'000;
 
 struct PlacedRank {
   int rank = 0;
@@ -23,7 +24,7 @@ struct PlacedRank {
   int local_size = 0;
   int cross_rank = 0;
   int cross_size = 0;
-  int host_index = 0;  // into Placement::hosts; MUSTER_NODE_RANK and torch's GROUP_RANK
+  int host_index = 0;  // index into Placement::hosts; MUSTER_NODE_RANK and torch's GROUP_RANK
 
   bool operator==(const PlacedRank&) const = default;
 };
@@ -40,7 +41,7 @@ struct HostShare {
 
 struct PlacedHost {
   HostSpec host;
-  int slots = 0;                     // as resolved
+  int slots = 0;                     // the resolved number
   std::vector<PlacedRank> ranks;     // in rank order; never empty
   std::optional<HostShare> share{};  // nullopt if the job has the whole host, or if it is not decided yet
 };
@@ -73,16 +74,17 @@ struct PlacementRequest {
   MapBy map_by = MapBy::kSlot;
 };
 
-// The slots of a host are the explicit ones, summed over repeated entries. Without these, -N, or else one for each time
-// that it is named. After all slots are full, oversubscribed ranks go to the hosts in turn, never above max_slots. If
-// there are too few slots, the message has the table of hosts and slots and the exact flag that fixes it.
+// The slots of a host are the explicit ones, summed over repeated entries. A host without explicit slots has -N slots,
+// or else one for each time that it is named. After all slots are full, oversubscribed ranks go to the hosts in turn,
+// never above max_slots. If there are too few slots, the message has the table of hosts and slots and the exact flag
+// that fixes it.
 base::Result<Placement> place(const PlacementRequest& request);
 
-// The placement that the caller has decided. `host_of_rank` has an index into `hosts` for every rank, from rank 0 on.
-// Hosts without a rank are left out. The host of rank 0 comes first, the others in the order of their lowest ranks.
+// Makes the placement that the caller has decided. `host_of_rank` has an index into `hosts` for every rank, from rank 0
+// on. Hosts without a rank are left out. The host of rank 0 comes first, the others in the order of their lowest ranks.
 Placement place_as_listed(const std::vector<HostSpec>& hosts, const std::vector<std::size_t>& host_of_rank);
 
-// The result of place() for people (--verbose, --dry-run): one line for each rank.
+// Formats a placement for people (--verbose, --dry-run): one line for each rank.
 std::string format_placement(const Placement& placement);
 
 }  // namespace muster::model
