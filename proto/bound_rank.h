@@ -6,7 +6,7 @@
 
 namespace muster::proto {
 
-// Replaces the binding of `to`.
+// Replaces the binding in `to`.
 void set_binding(const model::BoundRank& from, v1::RankStatus& to);
 
 }  // namespace muster::proto

@@ -63,15 +63,15 @@ base::Result<MuxParse> parse_mux_frame(std::string_view bytes, std::size_t strea
 
 namespace {
 
-// Bytes that wait for the channel. The limit keeps the channel busy, yet control never waits behind much output.
+// Limit of the bytes that wait for the channel. It keeps the channel busy, yet control never waits behind much output.
 constexpr std::size_t kOutgoingLimit = 2 * (kMaxMuxPayload + kMuxHeaderSize);
 constexpr std::size_t kReadChunk = 64 * 1024;
 
 struct Stream {
   base::UniqueFd local;
   std::uint32_t credit = kMuxWindow;  // bytes that we may still send
-  std::uint32_t consumed = 0;         // bytes that the local end has taken and we have not granted again
-  std::string incoming;               // received and not yet taken by the local end; at most kMuxWindow
+  std::uint32_t consumed = 0;         // bytes that the local end has read and for which we have not granted new credit
+  std::string incoming;               // received bytes that the local end has not read; at most kMuxWindow
   std::size_t incoming_at = 0;
   bool is_read_done = false;   // the local end has no more data, and the peer knows
   bool is_write_done = false;  // the peer sends no more, or we have sent kReset

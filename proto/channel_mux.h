@@ -39,7 +39,7 @@ enum class MuxKind : std::uint8_t {
   kData = 1,
   kCredit = 2,
   kEof = 3,    // no more data of this stream in this direction
-  kReset = 4,  // the receiver of this stream has closed it: send no more
+  kReset = 4,  // the receiver of this stream has closed it, so send no more
 };
 
 struct MuxFrame {

@@ -16,14 +16,14 @@
 namespace muster::proto {
 
 inline constexpr std::size_t kEnrolmentHeader = 4;
-inline constexpr std::size_t kMaxEnrolment = 4096;  // of the text
+inline constexpr std::size_t kMaxEnrolment = 4096;  // size limit of the text
 inline constexpr std::size_t kMaxHostNames = 8;
 inline constexpr int kMaxEnrolledSlots = 100'000;
 
 struct EnrolmentHello {
   std::string build_id;
   std::vector<std::string> names;  // possible names of the host, the most certain first; 1 to 8
-  int slots = 0;                   // of the host, for a launcherd whose list lacks it; 0 if unknown
+  int slots = 0;                   // slots of the host, for a launcherd whose list lacks the host; 0 if unknown
   std::string instance = "0";      // the same in all connections of one process: 1 to 32 letters and digits
 };
 
@@ -40,7 +40,7 @@ base::Result<std::size_t> enrolment_size(std::string_view header);
 base::Result<EnrolmentHello> decode_hello(std::string_view text);
 base::Result<EnrolmentAnswer> decode_answer(std::string_view text);
 
-// [A-Za-z0-9_][A-Za-z0-9._-]*, at most 253, or an address literal.
+// Returns true for [A-Za-z0-9_][A-Za-z0-9._-]*, at most 253 characters, or an address literal.
 bool is_enrolment_name(std::string_view name);
 
 }  // namespace muster::proto

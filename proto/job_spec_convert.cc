@@ -92,7 +92,7 @@ Status check_text(std::string_view field, const std::string& text, std::size_t l
   return base::ok_status();
 }
 
-// Text for people: one line.
+// Refuses text for people that is not one printable line.
 Status check_line(std::string_view field, const std::string& text, std::size_t longest) {
   MUSTER_RETURN_IF_ERROR(check_text(field, text, longest));
   if (base::printable(text) != text) return bad(field, "it holds a control character");

@@ -30,15 +30,15 @@ struct Submission {
   std::chrono::seconds retention{std::chrono::hours(24 * 7)};
 };
 
-// The job without its environment. `placement.np` is 0 if the hosts decide the size.
+// Returns the job without its environment. `placement.np` is 0 if the hosts decide the size.
 base::Result<model::JobSpec> job_spec_of(const v1::JobSpec& spec);
 base::Result<LaunchRequests> launch_requests_of(const v1::JobSpec& spec);
 base::Result<Submission> submission_of(const v1::SubmitRequest& request);
 
-// Without environment, input and output, which v1::JobSpec lacks. Also drops each host's max_slots.
+// Converts a job without its environment, input and output, which v1::JobSpec lacks. Also drops each host's max_slots.
 v1::JobSpec to_proto(const model::JobSpec& job);
 
-// The request with the names of its variables, without their values. launcherd stores and compares this form.
+// Removes the values of variables and keeps their names. launcherd stores and compares this form.
 v1::SubmitRequest without_values(v1::SubmitRequest request);
 
 }  // namespace muster::proto

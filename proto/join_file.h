@@ -23,7 +23,7 @@ namespace muster::proto {
 inline constexpr std::size_t kMaxJoinFile = 16 * 1024;
 
 struct JoinFile {
-  std::vector<base::IpAddress> addresses;  // of the launcher, best first; 1 to 16
+  std::vector<base::IpAddress> addresses;  // addresses of the launcher, best first; 1 to 16
   std::uint16_t port = 0;
   std::string identity;      // the name of the key; public
   std::string token;         // the key; secret; 64 lower-case hexadecimal digits
