@@ -44,7 +44,7 @@ class HorovodKeys {
   virtual WaitId wait(std::string_view scope, std::string_view key, GetDone done) = 0;
   // Removes the wait without an answer. No effect if it was answered.
   virtual void cancel_wait(WaitId id) = 0;
-  // Says that rank `key` has finished with this scope, as HTTP's DELETE does. Ok even if the key never existed.
+  // Notes that rank `key` has finished with this scope, as HTTP's DELETE does. Ok even if the key never existed.
   virtual void finish(std::string_view scope, std::string_view key, Done done) = 0;
 };
 

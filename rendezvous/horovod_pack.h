@@ -7,8 +7,7 @@
 //
 // Format (ours): first the size of the value as u32, little endian. Then pairs follow until all bytes are described. A
 // pair has the number of bytes that equal those 136 before (zero before the first block). Then it has the number of
-// bytes that differ. Both are LEB128. The differing bytes follow, XORed with the bytes before.
-// before (before the first block: zero), how many then differ, both as LEB128, and those bytes XOR the ones before.
+// bytes that differ. Both are LEB128. The differing bytes follow, XORed with the bytes 136 positions before.
 #pragma once
 
 #include <cstddef>

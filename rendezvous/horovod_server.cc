@@ -78,7 +78,7 @@ class Session final : public std::enable_shared_from_this<Session> {
     read();
   }
 
-  // Ends the list's reference, so the caller must hold one.
+  // Drops the list's reference, so the caller must hold another one.
   void close() {
     if (std::exchange(is_closed_, true)) return;
     Failure ignored;  // closed either way
@@ -90,7 +90,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   base::MonotonicTime since() const { return since_; }
 
  private:
-  // Moves it to the end of the right list. With `is_serving`, no time limit runs.
+  // Moves the session to the end of the right list. With `is_serving`, no time limit runs.
   void enter(bool is_serving) {
     Sessions& from = is_serving_ ? shared_.serving : shared_.waiting;
     Sessions& to = is_serving ? shared_.serving : shared_.waiting;

@@ -31,8 +31,9 @@ namespace muster::rendezvous {
 struct HorovodServerLimits {
   HorovodRequestLimits request;
   std::size_t max_connections = 4096;      // at most half of the limit of descriptors
-  std::size_t max_body_bytes = 256 << 20;  // of all requests in progress together
-  // For a whole request to arrive, and for a reply to be taken. After it, the connection is closed.
+  std::size_t max_body_bytes = 256 << 20;  // limit for all requests in progress together
+  // Time limit for a whole request to arrive, and for the client to read a reply. When it ends, the connection is
+  // closed.
   base::Duration time_limit = std::chrono::seconds(30);
   CheckedListenerLimits listener;
 };
@@ -42,7 +43,7 @@ struct HorovodServerCounts {
   std::uint64_t refused = 0;     // answered with a status other than 200 and 404
   std::uint64_t expired = 0;     // connections closed at the time limit
   std::uint64_t made_room = 0;   // connections closed for newer ones
-  std::uint64_t sent_bytes = 0;  // of replies' heads and bodies
+  std::uint64_t sent_bytes = 0;  // bytes of replies' heads and bodies
   std::size_t connections = 0;   // open now
 };
 

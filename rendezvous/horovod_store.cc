@@ -94,7 +94,8 @@ void HorovodStore::finish_planned(std::string_view scope, std::string_view key, 
   notify(scope, {Change::Kind::kCleared, {}, nullptr});
 }
 
-// A rank that publishes again has not finished. A repeated request may have noted it after the scope was cleared.
+// Removes a rank that publishes again from the finishers. A repeated finish request may have added it after the scope
+// was cleared.
 void HorovodStore::withdraw_finish(std::string_view name, Scope& scope, std::string_view key) const {
   if (scope.finished.empty()) return;
   const auto planned = plan_.finishers.find(name);

@@ -3,9 +3,9 @@
 //
 // Protocol: it keeps what horovodrun's rendezvous server keeps (horovod 0.28.1, runner/http/http_server.py). One
 // difference: every scope counts its own finishers. In a scope of the plan, finish(rank) only notes that this rank no
-// longer needs it. When all ranks have said so, keys and finishers are cleared. Then the scope can be used again, such
-// as for shutdown and init in one generation. A rank that puts its key again has not finished. All other scopes are ad
-// hoc (process sets), and finish(key) removes that key.
+// longer needs the scope. When all its ranks have finished, keys and finishers are cleared. Then the scope can be used
+// again, such as for shutdown and init in one generation. A rank that puts its key again has not finished. All other
+// scopes are ad hoc (process sets), and finish(key) removes that key.
 //
 // Limits: StoreLimits.
 // Owner: the agent on rank 0's host; one store for each generation.
@@ -91,7 +91,7 @@ class HorovodStore {
   std::map<std::string, std::map<WatchId, Watch>, std::less<>> watches_;
   WatchId next_watch_ = 1;
   std::size_t keys_ = 0;
-  std::size_t total_bytes_ = 0;  // of scope names, keys and values; counts the scope's name once for each key
+  std::size_t total_bytes_ = 0;  // bytes of scope names, keys and values; counts the scope's name once for each key
 };
 
 // The store behind the HTTP server of the same host. The store must outlive it.

@@ -1,13 +1,14 @@
-// How a host's cache of Horovod keys (horovod_cache.h) reaches the store on rank 0's host. It is asynchronous, and
-// independent of how the two agents are connected; horovod_tcp_upstream.h is one carrier.
+// The interface by which a host's cache of Horovod keys (horovod_cache.h) reaches the store on rank 0's host. It is
+// asynchronous. It does not depend on the connection between the two agents; horovod_tcp_upstream.h implements it over
+// TCP.
 //
 // A cache follows whole scopes, because every rank of a scope reads all of its values. Each change of a followed scope
 // is one call of the listener, in the store's order. So there is one request for each scope and host, however many
 // ranks poll for however many keys.
 //
 // Order, on which caches rely: `done` of a put or finish is called after all earlier changes of followed scopes have
-// been reported. Earlier means that the store made them before it took that put or finish. Own puts are not reported;
-// they count as made when their `done` is called with ok.
+// been reported. Earlier means that the store made them before that put or finish. Own puts are not reported; they
+// count as made when their `done` is called with ok.
 //
 // Thread: the loop's, for all calls and callbacks.
 #pragma once
@@ -21,7 +22,7 @@
 
 namespace muster::rendezvous {
 
-// For one cache. A host needs one for each scope of its ranks and of their process sets.
+// Limit for one cache. A host follows each scope of its ranks and of their process sets.
 inline constexpr std::size_t kMaxFollowedScopes = 1 << 16;
 
 class HorovodUpstream {
@@ -38,8 +39,8 @@ class HorovodUpstream {
     virtual void on_set(std::string_view scope, std::string_view key, HorovodValue value) = 0;
     virtual void on_erased(std::string_view scope, std::string_view key) = 0;
     virtual void on_cleared(std::string_view scope) = 0;
-    // Rank 0's host is unreachable now. The upstream retries as long as it lives. After that, every followed scope
-    // begins anew, and unanswered requests are sent again.
+    // Called when rank 0's host becomes unreachable. The upstream retries as long as it lives. When it succeeds, every
+    // followed scope begins anew, and unanswered requests are sent again.
     virtual void on_lost() = 0;
   };
 

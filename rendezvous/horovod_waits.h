@@ -1,4 +1,5 @@
-// The waits for keys, for implementations of HorovodKeys. Their number is bounded, and callbacks may call back into it.
+// The waits for keys, for implementations of HorovodKeys. The number of waits is bounded. Callbacks may call this
+// object.
 //
 // Owner: the keys.
 // Thread: the loop's.
@@ -24,7 +25,7 @@ class HorovodWaits {
   void cancel(HorovodKeys::WaitId id);
   // Answers all waits for this key.
   void answer(std::string_view scope, std::string_view key, const HorovodValue& value);
-  // Fails all waits for keys of this scope, which will not come.
+  // Fails all waits for keys of this scope.
   void fail(std::string_view scope, const base::Status& why);
 
   std::size_t size() const { return waits_.size(); }

@@ -88,8 +88,8 @@ void HostFence::publish(const std::shared_ptr<Fence>& fence, std::string blob) {
 }
 
 void HostFence::collect(const std::shared_ptr<Fence>& fence, std::size_t index) {
-  // It is answered within the call, or later from inside another caller's put. So the callback must call no function of
-  // the keys.
+  // The keys call back within the call, or later from inside another caller's put. So the callback must call no
+  // function of the keys.
   const HorovodKeys::WaitId id =
       keys_.wait(kScope, key_of(fence->name, fence->number, fence->members[index]),
                  [this, open = std::weak_ptr<Fence>(fence), index](const base::Result<HorovodValue>& found) {

@@ -1,6 +1,6 @@
-// Hosts of a job meet. Each brings a blob of bytes and gets the blobs of all. The barriers and fences of PMI-1 and PMIx
-// use it. It uses the job's keys (horovod_keys.h, scope "pmi"), which every host follows. So it takes one round trip to
-// rank 0's host, and every blob is sent once to each host.
+// Lets hosts of a job meet. Each host brings a blob of bytes and gets the blobs of all. The barriers and fences of
+// PMI-1 and PMIx use it. It uses the job's keys (horovod_keys.h, scope "pmi"), which every host follows. So it takes
+// one round trip to rank 0's host, and every blob is sent once to each host.
 //
 // Fences of one name form a series: the nth call of one host meets the nth calls of the others. A name stands for one
 // set of members. The keys of a fence are removed by the next fence of its series.

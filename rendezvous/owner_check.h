@@ -1,7 +1,7 @@
 // Decides who may speak to a store whose protocol has no authentication. It decides by the owner of the peer's socket,
 // for each connection, before a byte is read.
 //
-// The check itself is injected, so that this room's servers know nothing of hosts and agents. For a peer on this host
+// The check itself is injected, so that this room's servers do not depend on hosts and agents. For a peer on this host
 // it uses the uid of the peer's socket. For a peer on another host of the job, it asks that host's agent.
 #pragma once
 

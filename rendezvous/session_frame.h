@@ -23,7 +23,7 @@ inline constexpr std::uint32_t kSessionVersion = 2;
 inline constexpr std::size_t kSessionSecretBytes = 32;
 inline constexpr std::size_t kMaxSessionKey = 4 << 10;
 inline constexpr std::size_t kMaxSessionValue = 8 << 20;
-inline constexpr std::size_t kMaxSessionText = 4 << 10;  // of an error, or of the reason why a rank ended
+inline constexpr std::size_t kMaxSessionText = 4 << 10;  // for an error, or for the reason why a rank ended
 inline constexpr std::size_t kMaxSessionFrame = 64 + kMaxSessionKey + kMaxSessionValue;  // without the length
 
 // From the rank: only as the first message of a connection.
@@ -74,16 +74,16 @@ struct SessionValue {
   std::string bytes;  // the value, or the error if `code` is not ok
   bool operator==(const SessionValue&) const = default;
 };
-// News: this rank has ended or left. Each is sent once, also to ranks that connect later.
+// To the rank: another rank has ended or left. Each end is sent once, also to ranks that connect later.
 struct SessionEnded {
   std::int32_t rank = 0;
   bool failed = false;
-  std::string cause;  // follows the rank's name, such as "was killed by signal 9 (SIGKILL)"
+  std::string cause;  // text for a message, after the rank's name, such as "was killed by signal 9 (SIGKILL)"
   bool operator==(const SessionEnded&) const = default;
 };
 
-// News, from version 2 on: the launcher has lost contact with the host of this rank, or has it again. The rank may
-// still run.
+// To the rank, from version 2 on: the launcher has lost contact with another rank's host, or has it again. That rank
+// may still run.
 struct SessionSilence {
   std::int32_t rank = 0;
   bool is_silent = false;

@@ -1,6 +1,6 @@
 // One end of a connection that carries session messages (session_frame.h). It holds a non-blocking stream socket,
-// partly received messages, and bytes that the socket has not taken yet. The caller polls it, with a loop or without.
-// It never waits and has no thread.
+// partly received messages, and bytes that the socket has not accepted yet. The caller polls it, with a loop or
+// without. It never waits and has no thread.
 //
 // Thread: read() may run on another thread than send() and flush(); each half on one thread at a time.
 // Errors: after an error the stream is unusable.
@@ -30,7 +30,7 @@ class SessionStream {
   // if the connection is broken. INVALID_ARGUMENT if the bytes break the protocol.
   base::Result<bool> read(const Take& take);
 
-  // Sends as much as the socket takes now. The rest waits for flush(), see wants_write(). RESOURCE_EXHAUSTED if too
+  // Sends as much as the socket accepts now. The rest waits for flush(), see wants_write(). RESOURCE_EXHAUSTED if too
   // much waits.
   base::Status send(const SessionMessage& message);
   base::Status flush();

@@ -1,5 +1,5 @@
-// How ranks find each other: a small key-value store with waits and queues. Keys and values are bytes. Limits keep a
-// client from filling the host's memory.
+// The interface of a small key-value store with waits and queues, by which ranks find each other. Keys and values are
+// bytes. Limits keep a client from filling the host's memory.
 //
 // Each generation (attempt) of a job gets a fresh Store, so that it never sees values of a failed one.
 // Thread: that of the owner's loop, for all calls and callbacks. A wait never blocks a thread.
@@ -18,7 +18,7 @@ namespace muster::rendezvous {
 
 struct StoreLimits {
   std::size_t max_key_bytes = 8 << 10;
-  std::size_t max_value_bytes = 8 << 20;  // of one write
+  std::size_t max_value_bytes = 8 << 20;  // limit for one write
   // Limit on a value after appends, as much as a TCPStore's reply can carry. torch's own store has no limit.
   std::size_t max_appended_bytes = std::size_t{256} << 20;
   std::size_t max_keys = 1 << 20;  // queue entries count as keys

@@ -91,7 +91,7 @@ class TorchRequestParser {
   // arrive. The connection is unusable then.
   base::Result<bool> parse(std::string_view bytes);
 
-  // The following describe a whole request, in the bytes that parse() got:
+  // The following functions describe a whole request, in the bytes that parse() got.
   TorchOp op() const { return op_; }
   std::size_t size() const { return position_; }            // includes the op code
   std::size_t text_count() const { return texts_.size(); }  // keys and values, in order
@@ -119,7 +119,7 @@ class TorchRequestParser {
   TorchRequestLimits limits_;
   TorchOp op_ = TorchOp::kPing;
   std::size_t position_ = 1;    // of the next field
-  std::size_t fields_ = 0;      // number of fields taken, without repeated ones
+  std::size_t fields_ = 0;      // number of fields read, without repeated ones
   std::uint64_t repeated_ = 0;  // keys and values still missing from a counted list
   bool is_pairs_ = false;
   std::vector<Text> texts_;

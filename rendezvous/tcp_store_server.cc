@@ -293,7 +293,7 @@ void TcpStoreServer::Impl::update_interest(Connection* connection) {
 void TcpStoreServer::Impl::fail(Connection* connection, const base::Status& status) {
   ++counters_.failed;
   report(connection->ends, status);
-  // Send replies to valid requests, as much as the socket takes.
+  // Send replies to valid requests, as much as the socket accepts.
   const std::string_view output = connection->session->output();
   if (!output.empty()) {
     [[maybe_unused]] const ssize_t sent =

@@ -35,7 +35,7 @@ struct TcpStoreServerConfig {
   CheckedListenerLimits listener = {};
   // With torch <= 2.0 each rank has two connections. The limit of descriptors, less a reserve, also applies.
   std::size_t max_connections = 40'000;
-  // Called when a connection was refused, or closed for what it sent: one sentence with the peer's address. May be
+  // Called when a connection was refused, or closed because of its bytes: one sentence with the peer's address. May be
   // empty.
   std::function<void(const base::Status&)> on_problem = {};
 };
@@ -43,7 +43,7 @@ struct TcpStoreServerConfig {
 struct TcpStoreCounters {
   std::uint64_t accepted = 0;  // allowed by the owner check
   std::uint64_t refused = 0;   // by the owner check or max_connections
-  std::uint64_t failed = 0;    // closed for what they sent, or for the memory they held
+  std::uint64_t failed = 0;    // closed because of their bytes, or of the memory that they held
   std::size_t open = 0;        // now
 };
 

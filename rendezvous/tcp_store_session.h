@@ -27,7 +27,7 @@ struct TcpStoreLimits {
   TorchRequestLimits request;
   std::size_t max_reply_bytes = std::size_t{256} << 20;  // of one reply (MULTI_GET, LIST_KEYS), and of unread events
   std::size_t unread_bytes = 1 << 20;                    // a client with this much unread output is not served
-  std::size_t max_waits = 16;                            // of one connection at a time; torch's clients have one
+  std::size_t max_waits = 16;                            // waits of one connection at a time; torch's clients have one
   std::size_t max_watches = 1024;                        // of one connection
   std::size_t max_total_bytes = std::size_t{1} << 30;    // of requests, replies and waits of all connections
 };
@@ -70,13 +70,14 @@ class TcpStoreSession {
   TcpStoreSession(const TcpStoreSession&) = delete;
   TcpStoreSession& operator=(const TcpStoreSession&) = delete;
 
-  // Takes the next bytes of the stream; call it only while wants_input(). INVALID_ARGUMENT if they break torch's
+  // Handles the next bytes of the stream; call it only while wants_input(). INVALID_ARGUMENT if they break torch's
   // protocol or its limits. RESOURCE_EXHAUSTED if they exceed our limits. Other codes are the Store's errors for which
   // the protocol has no reply. After an error the session serves no more; the rest of output() may still be sent.
   base::Status receive(std::string_view bytes);
 
   std::string_view output() const { return std::string_view(output_).substr(sent_); }
-  // Says that the first `size` bytes of output() were sent, and serves requests held back. Errors as in receive().
+  // Call it when the first `size` bytes of output() were sent. It then serves requests that were held back. Errors as
+  // in receive().
   base::Status consume_output(std::size_t size);
 
   bool wants_input() const { return failure_.ok() && !is_held_back_; }

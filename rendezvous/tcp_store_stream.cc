@@ -106,7 +106,7 @@ std::optional<TorchOp> TorchRequestStream::op_of(std::uint8_t code) {
   return torch_op(dialect_ == Dialect::kB ? TorchGeneration::kB : TorchGeneration::kA, code);
 }
 
-// Call it when a whole key has followed code 8.
+// Returns true if code 8 means B's APPEND. Call it when a whole key has followed code 8.
 bool TorchRequestStream::is_append() const {
   if (rest_.size() > parser_.size()) return true;
   return !peers_->has_silent(address_) || peers_->hint() == TorchGeneration::kB;

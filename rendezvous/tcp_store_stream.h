@@ -1,6 +1,6 @@
 // Finds the requests in the byte stream of one torch client, whatever its generation (tcp_store_protocol.h).
 //
-// C greets with VALIDATE. A and B send the same codes up to 6. The codes from 7 on tell them apart:
+// C greets with VALIDATE. A and B send the same codes up to 6. The codes from 7 on distinguish A and B:
 //   7      After other requests on the connection it is B's DELETE_KEY, because A sends WATCH_KEY only on a
 //          connection without other requests. If it is the first request, the hint decides.
 //   8      If bytes follow the key, it is B's APPEND, because A's client waits for the reply to DELETE_KEY. It is also
