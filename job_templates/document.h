@@ -49,7 +49,7 @@ base::Result<Piece> parse_document(std::string_view content, const std::string& 
 // key. Everything else replaces what lies below.
 Piece merge(Piece under, const Piece& over);
 
-// YAML that parses to the same tree.
+// Formats YAML that parses to the same tree.
 std::string format_document(const Piece& root);
 
 }  // namespace muster::job_templates

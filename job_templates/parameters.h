@@ -30,7 +30,7 @@ class Values {
   // Checks that every required parameter has a value. The error names all that have none.
   base::Status check_complete() const;
 
-  // The given value, else the default; nullopt if there is neither.
+  // Returns the user's value, else the default. nullopt if there is neither.
   std::optional<std::string> get(std::string_view name) const;
 
   bool is_given(std::string_view name) const { return given_.contains(std::string(name)); }
@@ -57,8 +57,8 @@ struct FillOptions {
   bool times_in_seconds = false;  // write times without a format as "5400s", for hvdrun, not as 1:30:00
 };
 
-// The text with values in it; nullopt if it names a parameter without a value. Formats of times: {time:minutes}
-// (rounded up), {time:seconds}, {time:hm} as 1:30, else 1:30:00.
+// Returns the text with its parameters replaced by values; nullopt if it names a parameter without a value. Formats of
+// times: {time:minutes} (rounded up), {time:seconds}, {time:hm} as 1:30, else 1:30:00.
 base::Result<std::optional<std::string>> fill(const Text& text, const Values& values, FillOptions options = {});
 
 // Does the same as fill(), in pieces. A name in braces that is not a parameter is a piece of its own, so no value can

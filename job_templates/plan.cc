@@ -20,7 +20,7 @@ constexpr std::string_view kReach[] = {"hosts",         "hostfile",          "sp
                                        "start-timeout", "network-interfaces"};
 constexpr long kMostRanks = 1'000'000;
 
-// Values that are known only in a rank.
+// A value that is known only in a rank.
 struct RankValue {
   std::string_view name;
   std::string_view shell;  // the rank's shell expands it
@@ -31,7 +31,7 @@ constexpr RankValue kRankValues[] = {{"rank", "$MUSTER_RANK"},
                                      {"master_addr", "$MASTER_ADDR"},
                                      {"master_port", "$MASTER_PORT"}};
 
-// Quotes all but the names, which the rank's shell expands.
+// Quotes everything except names, which the rank's shell expands.
 std::string quote_for_rank(const std::vector<FilledPiece>& pieces, long fixed_ranks) {
   std::string result;
   std::string literal;

@@ -27,13 +27,13 @@ struct LaunchPlan {
   std::vector<std::pair<std::string, std::string>> environment;
   std::vector<std::string> prefix;  // words before the command, which give each rank its role; empty without roles
 
-  // The options that say which hosts there are and how to reach them.
+  // Returns the options that choose the hosts and the way to reach them.
   std::vector<LaunchOption> reach() const;
   // Removes an option by its name, or kCpuLists.
   void leave_out(std::string_view option);
 };
 
-// Leaves out each option or variable that names a parameter without a value. Not all parameters need a value.
+// Makes the plan. It leaves out each option or variable that names a parameter without a value.
 base::Result<LaunchPlan> plan_launch(const Values& values);
 
 // A sentence for a job that runs without its script: the parts of the template that only the script runs. Empty if

@@ -1,5 +1,5 @@
-// The keys of a template and the values that each takes. One table serves the check of files, the search for the
-// nearest key, and the documentation: docs/templates.md has every row.
+// The keys of a template and their allowed values. One table serves the check of files, the search for the nearest key,
+// and the documentation: docs/templates.md has every row.
 //
 // Thread: any; constant data.
 #pragma once

@@ -44,7 +44,7 @@ bool names_variable(const Commands& commands, const std::string& variable) {
   });
 }
 
-// Whether flux batch would read a comment with this line as an option: "flux: -N 100", also behind other signs.
+// Returns true if flux batch would read a comment with this line as an option: "flux: -N 100", also behind other signs.
 bool is_for_flux(std::string_view line) {
   const auto is_word = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
   std::string start(std::ranges::find_if(line, is_word), line.end());
@@ -69,7 +69,7 @@ std::string joined(const Words& words) {
   return text;
 }
 
-// Tells shellcheck that quoted words with $ or ` are not meant to be expanded.
+// Returns a remark for shellcheck: quoted words with $ or ` must not be expanded.
 std::string quoting_remark(const Words& words) {
   const bool has_dollar =
       std::ranges::any_of(words, [](const std::string& word) { return word.find_first_of("$`") != std::string::npos; });

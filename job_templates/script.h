@@ -16,9 +16,10 @@ namespace muster::job_templates {
 struct ScriptRequest {
   std::string hvdrun = "hvdrun";                // the program
   std::vector<std::vector<std::string>> extra;  // more options of hvdrun, each with its value; they win
-  std::vector<std::vector<std::string>> reach;  // those of `extra` that say which hosts, and how to reach them
-  std::vector<std::string_view> left_out;       // options of the template that `extra` overrules
-  std::vector<std::string> command;             // never empty
+  std::vector<std::vector<std::string>>
+      reach;                               // those options of `extra` that choose the hosts and the way to reach them
+  std::vector<std::string_view> left_out;  // options of the template that `extra` overrules
+  std::vector<std::string> command;        // never empty
 };
 
 // The script ends with the command's exit code.

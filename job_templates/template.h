@@ -1,5 +1,5 @@
-// A job template as a value: what a site's job scripts have in common. load.h finds and reads templates. plan.h,
-// script.h and shape.h convert them.
+// A job template as a value. It holds the parts that a site's job scripts share. load.h finds and reads templates.
+// plan.h, script.h and shape.h convert them.
 //
 // Thread: any; plain values.
 #pragma once
@@ -54,7 +54,7 @@ struct Role {
 
 enum class GpuMaker { kNvidia, kAmd, kIntel };
 
-// A description of a host. Zero means that the template does not say.
+// A description of a host. Zero means that the template gives no number.
 struct NodeDescription {
   std::string names{};  // such as "nid{n:05}"
   int sockets = 0;
