@@ -25,7 +25,7 @@ Result<std::string> sha256_of_file(int fd, const std::atomic<bool>* stop) {
   }
   std::vector<char> piece(kPiece);
   for (off_t offset = 0;;) {
-    if (stop != nullptr && *stop) return error(Code::kCancelled, "given up");
+    if (stop != nullptr && *stop) return error(Code::kCancelled, "SHA-256: cancelled");
     const ssize_t count = ::pread(fd, piece.data(), piece.size(), offset);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return errno_error(errno, "read");
