@@ -104,7 +104,7 @@ base::Status TcpStoreServer::Impl::begin(Store* store) {
   int is_listening = 0;
   socklen_t size = sizeof is_listening;
   if (::getsockopt(listening_.get(), SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &size) != 0 || is_listening == 0) {
-    return base::error(Code::kInvalidArgument, "the TCPStore was given a descriptor that is no listening socket");
+    return base::error(Code::kInvalidArgument, "the descriptor for the TCPStore is not a listening socket");
   }
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_.valid()) return base::errno_error(errno, "create an epoll for the TCPStore");
