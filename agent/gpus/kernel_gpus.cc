@@ -1,3 +1,5 @@
+// Reads the GPUs of each vendor from the kernel's files. Read read_fields() first, then nvidia_gpus(), amd_gpus() and
+// intel_gpus(), one for each vendor, then memory_of().
 #include "agent/gpus/kernel_gpus.h"
 
 #include <algorithm>

@@ -99,7 +99,7 @@ base::Result<Spawner> Spawner::create(std::string job_id, base::UniqueFd notes, 
 }
 
 std::variant<Spawned, RankStartFailed> Spawner::spawn(const SpawnRequest& request, const Cgroup* cgroup) {
-  if (request.argv.empty()) return failure(request.rank, "exec", EINVAL, "no command was given");
+  if (request.argv.empty()) return failure(request.rank, "exec", EINVAL, "the command is empty");
   if (has_nul(request)) {
     return failure(request.rank, "exec", EINVAL, "an argument or environment value holds a NUL byte");
   }

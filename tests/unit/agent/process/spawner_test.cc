@@ -121,7 +121,7 @@ TEST_F(SpawnerTest, EveryFailureHasItsStepCodeAndSentence) {
        126,
        "cannot run './badscript': its interpreter '/nowhere/sh' (first line of the file) does not exist"},
       {{"./binary"}, "exec", 126, "cannot run './binary': it is neither a program nor a script"},
-      {{}, "exec", 125, "no command was given"},
+      {{}, "exec", 125, "the command is empty"},
       {{"true", std::string("a\0b", 3)}, "exec", 125, "an argument or environment value holds a NUL byte"}};
   const std::string before = children();
   for (const Row& row : table) {
