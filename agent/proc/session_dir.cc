@@ -87,7 +87,7 @@ base::Result<base::UniqueFd> open_own_directory(int at, const std::string& name,
       fd.valid() ? ::fstat(fd.get(), &info) == 0 : ::fstatat(at, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
   const bool is_open_to_others = privacy == Privacy::kClosedToOthers && (info.st_mode & 077) != 0;
   if (is_there && (!S_ISDIR(info.st_mode) || info.st_uid != ::geteuid() || is_open_to_others)) {
-    return base::error(base::Code::kFailedPrecondition, "{} is not a session directory of this user", shown);
+    return base::error(base::Code::kFailedPrecondition, "{} is not a private directory of this user", shown);
   }
   if (fd.valid()) return fd;
   return base::errno_error(problem, fmt::format("open the directory {}", shown));

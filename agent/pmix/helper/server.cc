@@ -128,13 +128,13 @@ std::string digest(const std::string& text) {
 struct Server::Callbacks {
   // Reports to the agent. Callbacks that must answer do so after this, so the agent has the report before the rank
   // can end.
-  template <typename Report>
-  static void report(const pmix_proc_t& proc, Report report) {
-    the_server->post_([proc, report]() mutable {
+  template <typename RankEvent>
+  static void report(const pmix_proc_t& proc, RankEvent event) {
+    the_server->post_([proc, event]() mutable {
       const auto number = the_server->number_of(proc);
       if (!number) return;
-      report.rank = *number;
-      the_server->send_(report);
+      event.rank = *number;
+      the_server->send_(event);
     });
   }
 
