@@ -25,8 +25,8 @@ struct RankEnd {
   long pid_inside = 0;  // in the rank's own PID namespace; equal to pid without one
   EndKind kind = EndKind::kExited;
   int exit_code = 0;  // for kExited and kStartFailed
-  int signal =
-      0;  // for kSignalled and kStopped; 0 in kStopped if the rank exited by itself after the TERM, with exit_code
+  // For kSignalled and kStopped. 0 in kStopped if the rank exited by itself after the TERM, with exit_code.
+  int signal = 0;
   bool out_of_memory = false;
   std::string detail;  // for kStartFailed, kHostLost, and kStopped before it ran: one sentence
   // For programs that use PMI or PMIx.
