@@ -123,11 +123,11 @@ bool TestSshd::listen() {
   pipe->second.reset();
   if (rc != 0) return false;
   // sshd reports when it is ready. Later lines are read and dropped, so that sshd never blocks.
-  std::string said;
+  std::string log_text;
   char c = 0;
-  while (said.find("Server listening") == std::string::npos && ::read(pipe->first.get(), &c, 1) == 1) said += c;
-  const bool is_up = said.find("Server listening") != std::string::npos;
-  write_file(directory_ / "sshd.log", said);
+  while (log_text.find("Server listening") == std::string::npos && ::read(pipe->first.get(), &c, 1) == 1) log_text += c;
+  const bool is_up = log_text.find("Server listening") != std::string::npos;
+  write_file(directory_ / "sshd.log", log_text);
   if (!is_up) {
     ::waitpid(pid_, nullptr, 0);
     pid_ = 0;

@@ -28,8 +28,8 @@ class DialledHostsTest : public ::testing::Test {
       lists.push_back(shown(hosts));
       loop.stop();
     };
-    options.on_left = [this](const std::string& host) { said += "left: " + host + "\n"; };
-    options.on_line = [this](const std::string& line) { said += line + "\n"; };
+    options.on_left = [this](const std::string& host) { lines += "left: " + host + "\n"; };
+    options.on_line = [this](const std::string& line) { lines += line + "\n"; };
     options.patience = 1ms;
     auto loaded = DialledHosts::load(loop, std::move(listed), std::move(options));
     EXPECT_TRUE(loaded.ok()) << loaded.status();
@@ -46,7 +46,7 @@ class DialledHostsTest : public ::testing::Test {
   std::set<std::string> here;
   std::vector<std::string> asked;
   std::vector<std::string> lists;
-  std::string said;
+  std::string lines;
 };
 
 TEST_F(DialledHostsTest, AHostThatComesIsInTheListUntilItHasLeft) {
@@ -60,8 +60,8 @@ TEST_F(DialledHostsTest, AHostThatComesIsInTheListUntilItHasLeft) {
   hosts->recheck_later("n7");
   loop.run();
   EXPECT_EQ(lists.back(), "n1:2 ");
-  EXPECT_THAT(said, HasSubstr("n7 joined with 4 slots\n"));
-  EXPECT_THAT(said, HasSubstr("left: n7\nn7 left"));
+  EXPECT_THAT(lines, HasSubstr("n7 joined with 4 slots\n"));
+  EXPECT_THAT(lines, HasSubstr("left: n7\nn7 left"));
 }
 
 TEST_F(DialledHostsTest, AHostWhoseAgentRunsStays) {

@@ -65,7 +65,7 @@ class NoBootstrap final : public Bootstrap {
 };
 
 // Reports a host of two cores, and ignores all other messages.
-class PlayedAgent {
+class FakeAgent {
  public:
   StartedAgent start(base::Loop& loop, const std::string& source) {
     v1::AgentJoin join;
@@ -446,7 +446,7 @@ TEST_F(JobManagerTest, AWaitingJobThatIsNotUnderstoodKeepsNobodyFromStarting) {
 
 // The agent's Hello arrives after the job's end, but before the manager handles that end.
 TEST_F(JobManagerTest, NothingIsStoredOfAJobAfterItsEnd) {
-  PlayedAgent agent;
+  FakeAgent agent;
   bootstrap_.play = [&](const std::string& join) { return agent.start(rig_->loop(), join); };
   const auto answer = submit(request_of(1));
   ASSERT_TRUE(answer.ok()) << answer.status();

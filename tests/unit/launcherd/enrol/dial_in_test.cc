@@ -79,7 +79,7 @@ class DialInTest : public ::testing::Test {
   }
 
   // Returns the connection of an agent after its reply. `is_taken` is the expected reply.
-  base::TlsStream come(const std::string& host, int slots, bool is_taken = true) const {
+  base::TlsStream connect_agent(const std::string& host, int slots, bool is_taken = true) const {
     const proto::JoinFile file = join_file();
     auto context = base::TlsContext::client({file.identity, file.token});
     base::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -144,7 +144,7 @@ TEST_F(DialInTest, AJoinFileThatOthersCouldHaveWrittenIsRefused) {
 TEST_F(DialInTest, AnAgentThatHasComeIsStartedByItsJoin) {
   open();
   EXPECT_FALSE(dial_in->agents().is_known("n7"));
-  base::TlsStream agent = come("n7", 4);
+  base::TlsStream agent = connect_agent("n7", 4);
   events.wait_for("come: n7 4");
   EXPECT_TRUE(dial_in->agents().is_waiting("n7"));
   const std::string marker = fmt::format("{}{}\n", kAgentMarker, kBuild);
@@ -160,11 +160,11 @@ TEST_F(DialInTest, AnAgentThatHasComeIsStartedByItsJoin) {
 
 TEST_F(DialInTest, AStartWaitsForAnAgentThatComesAgain) {
   open();
-  { const base::TlsStream first = come("n7", 4); }
+  { const base::TlsStream first = connect_agent("n7", 4); }
   events.wait_for("gone: n7");
   EXPECT_TRUE(dial_in->agents().is_known("n7"));
   auto started = start("n7");
-  base::TlsStream again = come("n7", 4);
+  base::TlsStream again = connect_agent("n7", 4);
   const std::string marker = fmt::format("{}{}\n", kAgentMarker, kBuild);
   ASSERT_TRUE(again.write_all_blocking(marker.data(), marker.size(), soon(), -1).ok());
   EXPECT_TRUE(started.get().ok());
@@ -180,9 +180,9 @@ TEST_F(DialInTest, AStartThatIsCancelledEnds) {
 
 TEST_F(DialInTest, WhatEnrolsAndIsNoAgentIsNotStarted) {
   open();
-  { const base::TlsStream silent = come("n7", 1); }
+  { const base::TlsStream silent = connect_agent("n7", 1); }
   // A caller may take the stream before the server notices that the agent has ended.
-  base::TlsStream other = come("n8", 1);
+  base::TlsStream other = connect_agent("n8", 1);
   const std::string marker = fmt::format("{}ffff\n", kAgentMarker);
   ASSERT_TRUE(other.write_all_blocking(marker.data(), marker.size(), soon(), -1).ok());
   const auto started = start("n8").get();
@@ -192,10 +192,10 @@ TEST_F(DialInTest, WhatEnrolsAndIsNoAgentIsNotStarted) {
 
 TEST_F(DialInTest, NothingElseIsRunThere) {
   open();
-  std::promise<base::Status> said;
+  std::promise<base::Status> result_status;
   bootstrap->run({.name = "n7"}, {"--sweep", "abcdefgh"},
-                 [&](base::Result<CommandResult> result) { said.set_value(result.status()); });
-  EXPECT_EQ(said.get_future().get().code(), base::Code::kUnimplemented);
+                 [&](base::Result<CommandResult> result) { result_status.set_value(result.status()); });
+  EXPECT_EQ(result_status.get_future().get().code(), base::Code::kUnimplemented);
 }
 
 TEST_F(DialInTest, TheKeyStaysForTheNextLauncherd) {
@@ -210,7 +210,7 @@ TEST_F(DialInTest, TheKeyStaysForTheNextLauncherd) {
   open();
   EXPECT_EQ(join_file().token, before.token);
   EXPECT_EQ(join_file().identity, before.identity);
-  const base::TlsStream agent = come("n7", 2);
+  const base::TlsStream agent = connect_agent("n7", 2);
   events.wait_for("come: n7 2");
 }
 

@@ -207,21 +207,21 @@ TEST_F(JournalSinkTest, OnlyAFileOfOursIsWritten) {
 }
 
 TEST_F(JournalSinkTest, ReadersAreToldHowFarTheyMayRead) {
-  std::vector<std::uint64_t> told;
-  auto sink = open([&](std::uint64_t readable) { told.push_back(readable); });
-  EXPECT_EQ(told, std::vector<std::uint64_t>{0});
+  std::vector<std::uint64_t> published;
+  auto sink = open([&](std::uint64_t readable) { published.push_back(readable); });
+  EXPECT_EQ(published, std::vector<std::uint64_t>{0});
   EXPECT_TRUE(sink->write(0, OutputStream::kStdout, "x\n", 0).ok());
-  EXPECT_EQ(told.size(), 1U);
+  EXPECT_EQ(published.size(), 1U);
   EXPECT_TRUE(sink->flush().ok());
   EXPECT_TRUE(sink->flush().ok());  // no new output
-  EXPECT_EQ(told, (std::vector<std::uint64_t>{0, journal_record_size(2)}));
+  EXPECT_EQ(published, (std::vector<std::uint64_t>{0, journal_record_size(2)}));
   // A hub without rest does not flush.
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(sink->write(0, OutputStream::kStdout, std::string(100'000, 'x'), 0).ok());
-  EXPECT_EQ(told.size(), 3U);
+  EXPECT_EQ(published.size(), 3U);
   sink->frame(0, 9);
   EXPECT_TRUE(sink->end_rank(0).ok());
   sink.reset();
-  EXPECT_EQ(told.back(), content().size());
+  EXPECT_EQ(published.back(), content().size());
 }
 
 // Limits files to `size` bytes while it lives.
@@ -292,8 +292,8 @@ TEST_F(JournalSinkTest, OnAFullDiskRanksStillEnd) {
       std::puts("this host mounts nothing for us");
       return;
     }
-    std::vector<std::uint64_t> told;
-    auto sink = open([&](std::uint64_t readable) { told.push_back(readable); });
+    std::vector<std::uint64_t> published;
+    auto sink = open([&](std::uint64_t readable) { published.push_back(readable); });
     ASSERT_TRUE(sink);
     std::uint64_t sequence = 0;
     base::Status status;
@@ -315,9 +315,9 @@ TEST_F(JournalSinkTest, OnAFullDiskRanksStillEnd) {
       EXPECT_TRUE(sink->end_rank(agent).ok());
     }
     EXPECT_TRUE(sink->flush().ok());
-    EXPECT_LT(told.back(), content().size());  // excludes records that may still change
+    EXPECT_LT(published.back(), content().size());  // excludes records that may still change
     sink.reset();
-    EXPECT_EQ(told.back(), content().size());
+    EXPECT_EQ(published.back(), content().size());
     EXPECT_EQ(lost_bytes() + kept_bytes(), sequence_of_data * 64 * 1024 + 100 * 10 * 1000);
     EXPECT_GT(lost_bytes(), 64U * 1024);
     const auto again = open();

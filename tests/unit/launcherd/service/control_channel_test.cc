@@ -136,9 +136,9 @@ TEST_F(Fixture, KnownAgentsAreTakenFromTheFirstMoment) {
   server = std::move(*started);
   EXPECT_EQ(server->add_agent("token-2"), 2);
   std::vector<int> greeted;
-  server->on_hello = [&](int agent, const v1::Hello& said, bool) {
+  server->on_hello = [&](int agent, const v1::Hello& hello, bool) {
     greeted.push_back(agent);
-    greeted.push_back(said.agent_index());
+    greeted.push_back(hello.agent_index());
     loop.stop();
   };
   const auto client = agent::ControlClient::start(loop, client_options(4), hello(4));
@@ -290,8 +290,8 @@ TEST_F(Fixture, CutsLoseAndDoubleNothing) {
 TEST_F(Fixture, TextThatIsNoUtf8ArrivesMended) {
   std::string at_server;
   std::string at_client;
-  server->on_hello = [&](int, const v1::Hello& said, bool) {
-    EXPECT_EQ(said.hostname(), "n\xef\xbf\xbd");
+  server->on_hello = [&](int, const v1::Hello& hello, bool) {
+    EXPECT_EQ(hello.hostname(), "n\xef\xbf\xbd");
     v1::LauncherMessage stop;
     stop.mutable_stop_ranks()->set_reason("caf\xe9");
     server->send(0, stop);
@@ -351,19 +351,19 @@ TEST_F(Fixture, AnAgentThatSendsMoreThanIsHandledIsHeldBack) {
 }
 
 // A fake launcher over a socket pair. Agent 0 has sent Hello.
-class PlayedLauncher final : public v1::AgentControl::Service {
+class FakeLauncher final : public v1::AgentControl::Service {
  public:
   using Stream = grpc::ServerReaderWriter<v1::LauncherMessage, v1::AgentMessage>;
 
   // `speak` runs on a gRPC thread after the Welcome. The stream ends when `speak` returns.
-  PlayedLauncher(base::UniqueFd socket, std::function<void(Stream&)> speak) : speak_(std::move(speak)) {
+  FakeLauncher(base::UniqueFd socket, std::function<void(Stream&)> speak) : speak_(std::move(speak)) {
     grpc::ServerBuilder builder;
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();
     EXPECT_TRUE(base::set_nonblocking(socket.get(), true).ok());
     grpc::AddInsecureChannelFromFd(server_.get(), socket.release());
   }
-  ~PlayedLauncher() override { server_->Shutdown(std::chrono::system_clock::now()); }
+  ~FakeLauncher() override { server_->Shutdown(std::chrono::system_clock::now()); }
 
   grpc::Status Attach(grpc::ServerContext*, Stream* stream) override {
     v1::AgentMessage greeting;
@@ -379,13 +379,13 @@ class PlayedLauncher final : public v1::AgentControl::Service {
   std::unique_ptr<grpc::Server> server_;
 };
 
-struct PlayedLauncherFixture : ::testing::Test {
+struct FakeLauncherFixture : ::testing::Test {
   static constexpr int kMessages = 64;  // of 1 MiB: exceeds the limit on waiting messages, and a socket's buffers
 
-  void start(std::function<void(PlayedLauncher::Stream&)> speak) {
+  void start(std::function<void(FakeLauncher::Stream&)> speak) {
     auto pair = base::make_socketpair(SOCK_STREAM);
     ASSERT_TRUE(pair.ok());
-    launcher = std::make_unique<PlayedLauncher>(std::move(pair->first), std::move(speak));
+    launcher = std::make_unique<FakeLauncher>(std::move(pair->first), std::move(speak));
     agent::ControlClientOptions options;
     options.fd = std::move(pair->second);
     client = agent::ControlClient::start(loop, std::move(options), Fixture::hello(0));
@@ -396,7 +396,7 @@ struct PlayedLauncherFixture : ::testing::Test {
   }
 
   // Returns how many messages were written.
-  static int write_all(PlayedLauncher::Stream& stream, std::size_t bytes) {
+  static int write_all(FakeLauncher::Stream& stream, std::size_t bytes) {
     v1::LauncherMessage message;
     message.mutable_stop_ranks()->set_reason(std::string(bytes, 'x'));
     int count = 0;
@@ -406,14 +406,14 @@ struct PlayedLauncherFixture : ::testing::Test {
 
   base::Loop loop;
   base::Timer deadline;
-  std::unique_ptr<PlayedLauncher> launcher;
+  std::unique_ptr<FakeLauncher> launcher;
   std::unique_ptr<agent::ControlClient> client;
 };
 
-TEST_F(PlayedLauncherFixture, ALauncherThatSaysMoreThanIsHandledIsHeldBack) {
+TEST_F(FakeLauncherFixture, ALauncherThatSaysMoreThanIsHandledIsHeldBack) {
   std::promise<int> written;
   std::future<int> all_written = written.get_future();
-  start([&](PlayedLauncher::Stream& stream) {
+  start([&](FakeLauncher::Stream& stream) {
     written.set_value(write_all(stream, std::size_t{1} << 20));
     v1::AgentMessage ignored;
     while (stream.Read(&ignored)) continue;
@@ -434,9 +434,9 @@ TEST_F(PlayedLauncherFixture, ALauncherThatSaysMoreThanIsHandledIsHeldBack) {
 
 // The launcher sends many requests and reads no reply. The agent limits the waiting replies, and sends all once the
 // launcher reads.
-TEST_F(PlayedLauncherFixture, OfALauncherThatDoesNotReadNoMoreIsTaken) {
+TEST_F(FakeLauncherFixture, OfALauncherThatDoesNotReadNoMoreIsTaken) {
   std::promise<void> may_read;
-  start([&](PlayedLauncher::Stream& stream) {
+  start([&](FakeLauncher::Stream& stream) {
     std::future<int> written = std::async(std::launch::async, [&] { return write_all(stream, 1 << 20); });
     may_read.get_future().wait();
     v1::AgentMessage ignored;
@@ -464,8 +464,8 @@ TEST_F(PlayedLauncherFixture, OfALauncherThatDoesNotReadNoMoreIsTaken) {
 }
 
 // Only a read finds the end of a stream, and the agent does not read while the launcher accepts nothing.
-TEST_F(PlayedLauncherFixture, TheEndOfALauncherThatDoesNotReadIsNoticed) {
-  start([&](PlayedLauncher::Stream& stream) { (void)write_all(stream, std::size_t{1} << 20); });
+TEST_F(FakeLauncherFixture, TheEndOfALauncherThatDoesNotReadIsNoticed) {
+  start([&](FakeLauncher::Stream& stream) { (void)write_all(stream, std::size_t{1} << 20); });
   int asked = 0;
   client->on_message = [&](const v1::LauncherMessage& message) {
     if (!message.has_stop_ranks()) return;

@@ -136,7 +136,7 @@ TEST_F(FrontDoorTest, StrangersDoNotCutAnAgent) {
   message.mutable_notice()->set_text("still here");
   bool is_sent = false;
   // Once the server has closed the oldest peer, it has checked all older connections.
-  const base::Timer look = loop_.every(std::chrono::milliseconds(5), [&] {
+  const base::Timer poll = loop_.every(std::chrono::milliseconds(5), [&] {
     if (!is_sent && is_closed(many.front(), false)) agent->send(message);
     is_sent = is_sent || is_closed(many.front(), false);
   });
@@ -148,7 +148,7 @@ TEST_F(FrontDoorTest, StrangersDoNotCutAnAgent) {
 
 TEST_F(FrontDoorTest, ASilentStrangerIsClosedInTime) {
   const auto one = strangers(1);
-  const base::Timer look = loop_.every(std::chrono::milliseconds(50), [&] {
+  const base::Timer poll = loop_.every(std::chrono::milliseconds(50), [&] {
     if (is_closed(one.front(), false)) loop_.stop();
   });
   loop_.run();

@@ -100,8 +100,8 @@ base::TlsStream enrol(const std::string& directory, const std::string& host) {
   EXPECT_EQ(::connect(fd.get(), to.get(), to.size), 0);
   base::TlsStream stream(*context, std::move(fd));
   EXPECT_TRUE(stream.handshake_blocking(soon(), -1).ok());
-  const std::string said = proto::encode_hello({.build_id = "fake-build", .names = {host}});
-  EXPECT_TRUE(stream.write_all_blocking(said.data(), said.size(), soon(), -1).ok());
+  const std::string hello = proto::encode_hello({.build_id = "fake-build", .names = {host}});
+  EXPECT_TRUE(stream.write_all_blocking(hello.data(), hello.size(), soon(), -1).ok());
   std::string header(proto::kEnrolmentHeader, '\0');
   EXPECT_TRUE(stream.read_exactly_blocking(header.data(), header.size(), soon(), -1).ok());
   const auto size = proto::enrolment_size(header);

@@ -45,7 +45,7 @@ class StagingTest : public ::testing::Test {
   // `disks` gives for each host the folder that is its "/". A repeated folder is a shared file system.
   base::Status stage(const std::vector<std::string>& disks, const std::string& source, const std::string& destination) {
     sent_.clear();
-    said_.clear();
+    lines_.clear();
     std::optional<base::Status> result;
     std::vector<Staging::Host> hosts;
     std::vector<std::unique_ptr<agent::StageService>> services;
@@ -73,7 +73,7 @@ class StagingTest : public ::testing::Test {
                   if (!order.has_data() || late_ == base::Duration::zero()) return services[index]->order(order);
                   later_.push_back(loop_.after(late_, [&services, index, order] { services[index]->order(order); }));
                 },
-            .say = [&](const std::string& line) { said_.push_back(line); },
+            .say = [&](const std::string& line) { lines_.push_back(line); },
             .done =
                 [&](base::Status status) {
                   result = std::move(status);
@@ -95,7 +95,7 @@ class StagingTest : public ::testing::Test {
   const fs::path root_ = fs::path(::testing::TempDir()) / ("muster-staging-" + std::to_string(::getpid()));
   base::Loop loop_;
   std::map<int, std::size_t> sent_;  // bytes of content, by agent
-  std::vector<std::string> said_;
+  std::vector<std::string> lines_;
   std::function<void(const v1::StageData&)> on_data_;  // called before an agent gets the data
   int hung_agent_ = -1;                                // the agent whose disk hangs; -1 if none
   base::Duration late_ = base::Duration::zero();       // delay of content on its way to a host
@@ -123,7 +123,7 @@ TEST_F(StagingTest, AFolderGoesToEveryDiskOnce) {
   EXPECT_EQ(sent_[10], big.size() + 3);
   EXPECT_EQ(sent_[11], big.size() + 3);
   EXPECT_EQ(sent_[12], 0u);
-  EXPECT_THAT(said_, ElementsAre(AllOf(HasSubstr("3 of 3 files"), HasSubstr("on n1, n2"))));
+  EXPECT_THAT(lines_, ElementsAre(AllOf(HasSubstr("3 of 3 files"), HasSubstr("on n1, n2"))));
 }
 
 TEST_F(StagingTest, AHostWhoseDiskHangsIsNamed) {
@@ -158,7 +158,7 @@ TEST_F(StagingTest, OnlyWhatHasChangedIsSentAgain) {
   EXPECT_EQ(fs::last_write_time(root_ / "d1/in/c"), fs::last_write_time(root_ / "src/c"));
   ASSERT_TRUE(stage({"d1"}, "src", "/in").ok());
   EXPECT_EQ(sent_[10], 0u);
-  EXPECT_THAT(said_, ElementsAre(HasSubstr("3 files, all present already")));
+  EXPECT_THAT(lines_, ElementsAre(HasSubstr("3 files, all present already")));
 }
 
 TEST_F(StagingTest, AFileHasItsNameOrAnother) {
@@ -186,7 +186,7 @@ TEST_F(StagingTest, TheSourceItselfIsLeftAlone) {
   ASSERT_TRUE(stage({"", ""}, "src", "/src").ok());
   EXPECT_EQ(sent_[10] + sent_[11], 0u);
   EXPECT_EQ(content("src/a"), "one");
-  EXPECT_THAT(said_, ElementsAre(HasSubstr("the hosts share it, so nothing was sent")));
+  EXPECT_THAT(lines_, ElementsAre(HasSubstr("the hosts share it, so nothing was sent")));
   EXPECT_FALSE(has_marks("src"));
 }
 
@@ -194,7 +194,7 @@ TEST_F(StagingTest, ManyFiles) {
   for (int i = 0; i < 1'000; ++i) put("src/" + std::to_string(i % 10) + "/" + std::to_string(i), std::to_string(i));
   ASSERT_TRUE(stage({"d1", "d2"}, "src", "/in").ok());
   EXPECT_EQ(content("d2/in/9/999"), "999");
-  EXPECT_THAT(said_, ElementsAre(HasSubstr("1000 of 1000 files")));
+  EXPECT_THAT(lines_, ElementsAre(HasSubstr("1000 of 1000 files")));
 }
 
 TEST_F(StagingTest, AFileThatIsReplacedMeanwhileIsAnErrorAndNoMixture) {

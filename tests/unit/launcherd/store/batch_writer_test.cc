@@ -235,9 +235,9 @@ TEST(StoreSecrets, EmptyingTheLogRemovesThemWhileTheStoreIsOpen) {
   ASSERT_NE(content_of(path + "-wal").find(secret), std::string::npos);
   ASSERT_TRUE(writer.has_secrets_in_log());
   {
-    auto look = launcherd::Database::open(path, launcherd::Database::Access::kRead);
-    ASSERT_TRUE(look.ok());
-    ASSERT_TRUE(look->run("BEGIN; SELECT count(*) FROM jobs").ok());
+    auto database = launcherd::Database::open(path, launcherd::Database::Access::kRead);
+    ASSERT_TRUE(database.ok());
+    ASSERT_TRUE(database->run("BEGIN; SELECT count(*) FROM jobs").ok());
     EXPECT_TRUE(writer.wipe_log().ok());
     EXPECT_TRUE(writer.has_secrets_in_log()) << "a reader needs the log";
   }
@@ -259,8 +259,8 @@ TEST(StoreSecrets, NoViewHoldsThemAndTheFileForgetsThem) {
     ASSERT_TRUE(reader.ok());
     EXPECT_EQ(*reader->environment(job_id("aaaaaaaa")), secret);  // only the launch reads it
   }
-  auto look = launcherd::Database::open(path, launcherd::Database::Access::kRead);
-  ASSERT_TRUE(look.ok());
+  auto database = launcherd::Database::open(path, launcherd::Database::Access::kRead);
+  ASSERT_TRUE(database.ok());
   // Checks every text and blob of all tables but `environments`.
   for (const char* const columns :
        {"jobs: id || coalesce(request_id, '') || name || reason", "specs: content", "recoveries: content",
@@ -268,13 +268,13 @@ TEST(StoreSecrets, NoViewHoldsThemAndTheFileForgetsThem) {
     const std::string text = columns;
     const std::size_t colon = text.find(':');
     const auto count =
-        look->value_of(fmt::format("SELECT count(*) FROM {} WHERE instr(CAST({} AS BLOB), CAST('{}' AS BLOB))",
-                                   text.substr(0, colon), text.substr(colon + 2), "SECRET"));
+        database->value_of(fmt::format("SELECT count(*) FROM {} WHERE instr(CAST({} AS BLOB), CAST('{}' AS BLOB))",
+                                       text.substr(0, colon), text.substr(colon + 2), "SECRET"));
     ASSERT_TRUE(count.ok()) << count.status();
     EXPECT_EQ(*count, "0") << columns;
   }
-  EXPECT_EQ(*look->value_of("SELECT count(*) FROM environments WHERE instr(content, CAST('SECRET' AS BLOB))"), "1");
-  look = base::error(Code::kCancelled, "closed");
+  EXPECT_EQ(*database->value_of("SELECT count(*) FROM environments WHERE instr(content, CAST('SECRET' AS BLOB))"), "1");
+  database = base::error(Code::kCancelled, "closed");
   ASSERT_NE(content_of(path).find(secret), std::string::npos);  // proves that the search below can find it
   {
     launcherd::BatchWriter writer = open_writer(path);

@@ -131,7 +131,7 @@ TEST_F(JobStoreTest, TheEndOfAJobEmptiesTheLog) {
   ASSERT_TRUE(rig.append({new_job("aaaaaaaa"), step("aaaaaaaa", JobState::kStarting)}).ok());
   ASSERT_GT(std::filesystem::file_size(path() + "-wal"), 0U);
   ASSERT_TRUE(rig.record({step("aaaaaaaa", JobState::kFailed)}).ok());
-  const base::Timer look = rig.loop().every(std::chrono::milliseconds(10), [&] {
+  const base::Timer poll = rig.loop().every(std::chrono::milliseconds(10), [&] {
     if (std::filesystem::file_size(path() + "-wal") == 0) rig.done();
   });
   EXPECT_TRUE(rig.run_until(3));
