@@ -136,8 +136,8 @@ base::Status agent_status(const Failure& f) {
                    f.detail, login_name(f), f.directory);
     case FailureKind::kNoisyShell:
       return error(Code::kUnavailable,
-                   "host {}: no agent answered; the login shell {}{}; for non-interactive shells, remove output and "
-                   "exec from its start-up files, then try: ssh {} true",
+                   "host {}: no agent answered; the login shell {}{}; remove output and exec from its start-up files "
+                   "for non-interactive shells, then try: ssh {} true",
                    f.host, ended(f), quoted_output(f), login_name(f));
     default:
       return error(Code::kUnavailable,
