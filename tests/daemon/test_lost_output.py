@@ -62,7 +62,7 @@ def test_a_journal_is_shorter_than_what_was_acknowledged(launcherd, tmp_path, le
     output, lost = api.output(job), lost_bytes(api, job)
     assert (output, lost) in [(b"three\n", {"localhost": 8}), (b"two\nthree\n", {"localhost": 4})]
     said = f"{lost['localhost']} bytes of the output of localhost are "
-    assert said + "lost: launcherd's disk had taken them and lost them" in ended.reason
+    assert said + "lost: launcherd's disk confirmed the write and lost it" in ended.reason
     shown = subprocess.run([conftest.BIN / "muster", "logs", job, "--launcher", f"unix:{daemon.socket}"],
                            capture_output=True, text=True, timeout=api.PATIENCE)
     assert re.search(said + "missing here", shown.stderr), shown

@@ -89,7 +89,7 @@ def test_tiles(hvdrun, no_leftovers):
     job = ["-np", "3", "-H", "n1:3", "--gpu-bind", "tile"]
     result = hvdrun([*job, *TILE])
     assert seen(result) == ["unset unset"] * 3, result
-    assert "n1: --gpu-bind tile: the kernel shows no Intel GPU, so no rank is given one" in result.stderr, result
+    assert "n1: --gpu-bind tile: the kernel shows no Intel GPU, so no rank gets one" in result.stderr, result
     job += ["--gpu-tiles", "2x2"]
     assert seen(hvdrun([*job, *TILE])) == ["0 1", "1 1", "2 1"]
     assert seen(hvdrun([*job, *TILE], env={"ZE_FLAT_DEVICE_HIERARCHY": "COMPOSITE"})) == ["0.0 1", "0.1 1", "1.0 1"]

@@ -51,7 +51,8 @@ TEST(PlaceSpawned, RefusesMoreThanTheFreeSlots) {
   ASSERT_FALSE(placed.ok());
   EXPECT_EQ(placed.status().code(), base::Code::kResourceExhausted);
   EXPECT_EQ(placed.status().message(),
-            "it asks for 2 ranks, but the job's hosts have 1 free slots: start the job with more slots (as -H n1:8) or "
+            "the request asks for 2 ranks, but the job's hosts have 1 free slots: start the job with more slots (as -H "
+            "n1:8) or "
             "with --oversubscribe");
 }
 

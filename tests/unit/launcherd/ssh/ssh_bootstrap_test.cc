@@ -145,7 +145,7 @@ TEST_P(SshBootstrapTest, RefusesAnUnknownKeyWhenStrict) {
   auto bootstrap = make(sshd_.options(GetParam()));
   const auto agent = start_agent(*bootstrap, sshd_.target());
   EXPECT_EQ(agent.status().code(), base::Code::kFailedPrecondition);
-  EXPECT_THAT(agent.status().message(), HasSubstr("host 127.0.0.1: its host key is not known"));
+  EXPECT_THAT(agent.status().message(), HasSubstr("host 127.0.0.1: its host key is unknown"));
   EXPECT_EQ(::access(sshd_.known_hosts().c_str(), F_OK), -1);
 }
 
