@@ -134,8 +134,8 @@ base::Status HubFlows::handle(Flow* flow, const proto::OutputFrame& frame) {
   }
   if (header.sequence <= flow->last_delivered) return base::ok_status();  // sent again after the connection was cut
   if (header.kind == OutputKind::kGap) {
-    const base::Status handled = handle_gap(flow, frame);
-    if (!handled.ok() && flow->events->on_error) flow->events->on_error(handled);
+    const base::Status status = handle_gap(flow, frame);
+    if (!status.ok() && flow->events->on_error) flow->events->on_error(status);
     return base::ok_status();
   }
   if (header.sequence != flow->last_delivered + 1) {
@@ -149,20 +149,20 @@ base::Status HubFlows::handle(Flow* flow, const proto::OutputFrame& frame) {
   }
   Job* const job = flow->job_;
   job->is_flush_due = true;
-  base::Status handled;
+  base::Status status;
   if (header.kind == OutputKind::kData) {
-    handled = job->sink->write(rank, header.stream, frame.payload, header.flags);
+    status = job->sink->write(rank, header.stream, frame.payload, header.flags);
     flow->delivered_bytes_ += frame.payload.size();
     for (const auto& counter : flow->counters_) counter->fetch_add(frame.payload.size(), std::memory_order_relaxed);
   } else if (header.kind == OutputKind::kEnd) {
-    handled = job->sink->end_rank(rank);
+    status = job->sink->end_rank(rank);
     job->ended.push_back({rank, proto::decode_end_counts(frame.payload)});
     flow->running_.erase(rank);
   } else {
     if (flow->has_gap_) end_all(flow);
-    handled = job->sink->end_agent(flow->agent);
+    status = job->sink->end_agent(flow->agent);
   }
-  if (!handled.ok() && job->events.on_error) job->events.on_error(handled);
+  if (!status.ok() && job->events.on_error) job->events.on_error(status);
   const bool is_complete = header.kind == OutputKind::kFinish || flow->running_.empty();
   if (is_complete && !std::exchange(flow->is_complete_, true)) job->completed.push_back(flow->agent);
   return base::ok_status();
