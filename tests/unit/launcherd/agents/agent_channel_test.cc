@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
-namespace muster::launcherd::host_link_test {
+namespace muster::launcherd::agent_channel_test {
 namespace {
 
-TEST(LinkLine, Forms) {
+TEST(LinkLine, ParsesBothForms) {
   EXPECT_FALSE(parse_link_line("MUSTER-LINK dial")->over_ssh);
   const auto ssh = parse_link_line("MUSTER-LINK ssh 10.0.0.1:99: no\x1b answer");
   ASSERT_TRUE(ssh.ok());
@@ -49,7 +49,7 @@ struct Link : ::testing::Test {
   base::Status gone;
 };
 
-TEST_F(Link, DialThenTheEndOfTheAgent) {
+TEST_F(Link, ReportsDialThenTheEndOfTheAgent) {
   say("MUSTER-LINK dial\n");
   loop.run();
   ASSERT_TRUE(chosen);
@@ -60,7 +60,7 @@ TEST_F(Link, DialThenTheEndOfTheAgent) {
   EXPECT_EQ(gone.code(), base::Code::kUnavailable);
 }
 
-TEST_F(Link, OverSshGivesTwoSockets) {
+TEST_F(Link, PassesTwoSocketsOverSsh) {
   say("MUSTER-LINK ssh as asked\n");
   loop.run();
   ASSERT_TRUE(chosen);
@@ -71,18 +71,18 @@ TEST_F(Link, OverSshGivesTwoSockets) {
   EXPECT_FALSE(gone.ok());
 }
 
-TEST_F(Link, NonsenseIsAnError) {
+TEST_F(Link, RefusesOtherLines) {
   say(std::string(2000, 'x'));
   loop.run();
   EXPECT_FALSE(chosen);
   EXPECT_EQ(gone.code(), base::Code::kInvalidArgument);
 }
 
-TEST_F(Link, AnAgentThatEndsWithoutAWord) {
+TEST_F(Link, ReportsAnAgentThatEndsWithoutALine) {
   agent.reset();
   loop.run();
   EXPECT_EQ(gone.code(), base::Code::kUnavailable);
 }
 
 }  // namespace
-}  // namespace muster::launcherd::host_link_test
+}  // namespace muster::launcherd::agent_channel_test

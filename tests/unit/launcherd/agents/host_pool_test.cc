@@ -1,5 +1,5 @@
-// Jobs on the warm agents of a pool, with the real agent program on this host: shared by jobs, killed, and found again
-// by the launcherd that comes next.
+// Jobs on the agents of a pool, with the real agent program on this host. Jobs share an agent, and the next launcherd
+// finds the agent again.
 #include "launcherd/agents/host_pool.h"
 
 #include <fcntl.h>
@@ -38,7 +38,7 @@ T must(base::Result<T> result) {
   return std::move(result).value();
 }
 
-// Whose calendar the test moves on.
+// The test moves its calendar.
 class ShiftedClock final : public base::Clock {
  public:
   base::MonotonicTime now() const override { return clock_.now(); }
@@ -77,10 +77,10 @@ class Job final : private JobObserver {
 
   void stop() { runner_->stop(StopCause::kTerminate); }
 
-  // Runs the loop until `is_true`, which is asked after everything that happens to the job.
+  // Runs the loop until `is_true`, which is called after each event of the job.
   void wait(const std::function<bool(const Job&)>& is_true) {
     const base::Timer watchdog = loop_.after(30s, [this] {
-      ADD_FAILURE() << "it did not come to that";
+      ADD_FAILURE() << "the condition did not become true";
       loop_.stop();
       is_late_ = true;
     });
@@ -101,7 +101,7 @@ class Job final : private JobObserver {
   std::optional<JobOutcome> outcome;
 
  private:
-  static void tell(const std::string& line) { std::fprintf(stderr, "job: %s\n", line.c_str()); }
+  static void log(const std::string& line) { std::fprintf(stderr, "job: %s\n", line.c_str()); }
   void changed() {
     if (std::exchange(waits_, false)) loop_.stop();
   }
@@ -111,15 +111,15 @@ class Job final : private JobObserver {
     changed();
   }
   void on_note(const std::string&) override {}
-  void on_warning(const std::string& line) override { tell(line); }
+  void on_warning(const std::string& line) override { log(line); }
   void on_root_cause(const model::RankEnd&) override {}
   void on_finished(const JobOutcome& ended) override {
     outcome = ended;
-    // Said in the log of a test that fails: which end, and of what.
-    for (const HostFailure& failure : ended.host_failures) tell(failure.host + ": " + failure.message);
-    for (const HostFailure& failure : ended.unclean) tell(failure.host + ": not clean: " + failure.message);
-    if (!ended.output_failure.empty()) tell(ended.output_failure);
-    told_ = loop_.after(base::Duration::zero(), [this] { changed(); });
+    // For the log of a test that fails.
+    for (const HostFailure& failure : ended.host_failures) log(failure.host + ": " + failure.message);
+    for (const HostFailure& failure : ended.unclean) log(failure.host + ": not clean: " + failure.message);
+    if (!ended.output_failure.empty()) log(ended.output_failure);
+    end_timer_ = loop_.after(base::Duration::zero(), [this] { changed(); });
   }
   void on_event(const model::JobEvent& event) override {
     if (const auto* up = std::get_if<model::RankUp>(&event)) pids.push_back(up->pid);
@@ -129,7 +129,7 @@ class Job final : private JobObserver {
   base::Loop& loop_;
   bool waits_ = false;
   bool is_late_ = false;
-  base::Timer told_;  // of the end, once its handler is over
+  base::Timer end_timer_;  // fires when the handler of the end has returned
   std::unique_ptr<JournalSink> sink_;
   std::unique_ptr<JobRunner> runner_;
 };
@@ -142,7 +142,7 @@ class HostPoolTest : public ::testing::Test {
     ASSERT_EQ(::mkfifo((directory / "gate").c_str(), 0600), 0);
     start_pool();
   }
-  // As one launcherd after the other: what the first leaves, the next finds.
+  // A second call stands for the next launcherd, which finds what the first one left.
   void start_pool() {
     BootstrapOptions bootstrap_options;
     bootstrap_options.agent_path = MUSTER_TEST_AGENT;
@@ -169,23 +169,23 @@ class HostPoolTest : public ::testing::Test {
   }
   void TearDown() override {
     jobs.clear();
-    // What the end of a job asks of its agent is on its way: until that is heard, the agent is none without a job.
-    base::Timer looking = loop.every(5ms, [this] {
+    // The agent may still be closing jobs. Until then it does not count as an agent without a job.
+    base::Timer poll = loop.every(5ms, [this] {
       if (agent_jobs() == 0) loop.stop();
     });
     loop.run();
-    looking.cancel();
+    poll.cancel();
     stop_pool();
   }
   int agent_jobs() const { return pool->view({.name = "localhost"}).jobs; }
 
-  // Of an id that no other run of these tests has: a sweep finds processes by it.
+  // The id is random, because a sweep finds processes of other test runs by it.
   static PooledJob new_job() { return {.job_id = base::JobId::random().str(), .secret = base::random_hex(16)}; }
   Job& start(PooledJob job, const std::string& script, int ranks = 2) {
     jobs.push_back(std::make_unique<Job>(loop, clock, *pool, directory / "", std::move(job), script, ranks));
     return *jobs.back();
   }
-  // Lets both readers of the gate go on.
+  // Releases both readers of the gate.
   void open_gate() {
     gate.reset(::open((directory / "gate").c_str(), O_RDWR | O_CLOEXEC));
     ASSERT_EQ(::write(gate.get(), "go\ngo\n", 6), 6);
@@ -207,7 +207,7 @@ class HostPoolTest : public ::testing::Test {
   std::vector<std::unique_ptr<Job>> jobs;
 };
 
-TEST_F(HostPoolTest, JobsShareAnAgent) {
+TEST_F(HostPoolTest, SharesAnAgentBetweenJobs) {
   const PooledJob first = new_job();
   const PooledJob third = new_job();
   EXPECT_EQ(start(first, "echo first").wait_for_end().exit_code, 0);
@@ -218,7 +218,7 @@ TEST_F(HostPoolTest, JobsShareAnAgent) {
   EXPECT_THAT(output_of(third.job_id), HasSubstr("third"));
 }
 
-TEST_F(HostPoolTest, AFailureOfOneJobTouchesNoOther) {
+TEST_F(HostPoolTest, KeepsOtherJobsWhenOneFails) {
   Job& other = start(new_job(), "read line < gate; echo done");
   other.wait([](const Job& job) { return job.is_running; });
   EXPECT_EQ(start(new_job(), "kill -9 $$").wait_for_end().exit_code, 128 + 9);
@@ -227,7 +227,7 @@ TEST_F(HostPoolTest, AFailureOfOneJobTouchesNoOther) {
   EXPECT_EQ(other.wait_for_end().exit_code, 0);
 }
 
-TEST_F(HostPoolTest, AJobGoesOnUnderTheNextLauncherd) {
+TEST_F(HostPoolTest, ResumesAJobUnderTheNextLauncherd) {
   PooledJob wanted = new_job();
   Job& before = start(wanted, "echo before; read line < gate; echo after");
   before.wait([](const Job& job) { return job.is_running; });
@@ -241,7 +241,7 @@ TEST_F(HostPoolTest, AJobGoesOnUnderTheNextLauncherd) {
   after.wait([](const Job& job) { return job.is_running; });
   EXPECT_EQ(after.pids, pids);
   open_gate();
-  EXPECT_EQ(after.wait_for_end().exit_code, 0);  // one that failed would end the other before it has spoken
+  EXPECT_EQ(after.wait_for_end().exit_code, 0);  // a failed rank would end the other one before it has written
   const std::string output = output_of(wanted.job_id);
   const auto count = [&](const std::string& word) {
     int n = 0;
@@ -252,7 +252,7 @@ TEST_F(HostPoolTest, AJobGoesOnUnderTheNextLauncherd) {
   EXPECT_EQ(count("after"), 2);
 }
 
-TEST_F(HostPoolTest, AJobThatEndedMeanwhileHasItsTrueEnd) {
+TEST_F(HostPoolTest, ReportsTheExitCodeOfAJobThatEndedWithoutLauncherd) {
   PooledJob wanted = new_job();
   Job& before = start(wanted, "read line < gate; echo late; exit 7", 1);
   before.wait([](const Job& job) { return job.is_running; });
@@ -269,9 +269,8 @@ TEST_F(HostPoolTest, AJobThatEndedMeanwhileHasItsTrueEnd) {
   EXPECT_THAT(output_of(wanted.job_id), HasSubstr("late"));
 }
 
-// The agent's certificate is followed by another one before it is over; the launcherd that comes then believes that
-// alone.
-TEST_F(HostPoolTest, CertificatesAreRenewedWhileAJobRuns) {
+// The agent gets a new certificate before the old one expires. The next launcherd trusts only the new one.
+TEST_F(HostPoolTest, RenewsCertificatesWhileAJobRuns) {
   const auto authority = [this] {
     v1::PoolState state;
     EXPECT_TRUE(state.ParseFromString(must(base::read_file(directory / "agents"))));
@@ -287,7 +286,7 @@ TEST_F(HostPoolTest, CertificatesAreRenewedWhileAJobRuns) {
   clock.shift = std::chrono::hours(24 * 21);
   awaited_note = "the certificates of agents are renewed";  // stops at once: the next tick may begin another renewal
   base::Timer watchdog = loop.after(30s, [&] {
-    ADD_FAILURE() << "the agent did not take another certificate: " << testing::PrintToString(notes);
+    ADD_FAILURE() << "the agents' certificates were not renewed: " << testing::PrintToString(notes);
     loop.stop();
   });
   loop.run();
@@ -307,7 +306,7 @@ TEST_F(HostPoolTest, CertificatesAreRenewedWhileAJobRuns) {
   EXPECT_EQ(after.wait_for_end().exit_code, 5);
 }
 
-TEST_F(HostPoolTest, AJobIsEndedByTheNextLauncherd) {
+TEST_F(HostPoolTest, StopsAJobUnderTheNextLauncherd) {
   PooledJob wanted = new_job();
   Job& before = start(wanted, "sleep 1000");
   before.wait([](const Job& job) { return job.is_running; });

@@ -1,5 +1,5 @@
-// A job of hvdrun's kind on this host, whose agent is killed when its rank has ended well and the console has not taken
-// what the rank wrote.
+// A job of hvdrun on this host. Its agent is killed when the rank has ended and the console has not taken the rank's
+// output.
 #include <signal.h>
 #include <unistd.h>
 
@@ -27,12 +27,12 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
-// Not more than an agent keeps for a launcher that takes nothing. Sockets may hold all of that, too: then nothing is
-// lost with the agent.
+// At most what an agent keeps for a launcher that takes nothing. Sockets may hold all of it, and then nothing is lost
+// with the agent.
 constexpr std::size_t kWritten = 4'000'000;
 constexpr int kTries = 100;
 
-// Nobody reads this console until the test does.
+// A console that is not read until the test calls read().
 class UnreadConsole final : public OutputSink {
  public:
   base::Status write(int, proto::OutputStream, std::string_view bytes, std::uint8_t) override {
@@ -76,8 +76,8 @@ pid_t agent_pid() {
 
 class KilledAgentJob final : private JobObserver {
  public:
-  // OwnAgents' events on their way to the job: when the host is empty its agent is killed, and when that is noticed the
-  // console is read.
+  // Forwards OwnAgents' events to the job. Kills the agent when its host is empty, and reads the console when the agent
+  // is gone.
   class Killer final : public JobAgents, private AgentListener {
    public:
     Killer(std::shared_ptr<JobAgents> agents, UnreadConsole& console) : agents_(std::move(agents)), console_(console) {}
@@ -155,7 +155,7 @@ class KilledAgentJob final : private JobObserver {
     });
     EXPECT_TRUE(runner.start().ok());
     loop_.run();
-    console_.read();  // whatever became of it
+    console_.read();  // also if the agent was not killed
     return outcome_ ? *outcome_ : outcome_.emplace();
   }
   bool was_killed() const { return killer_ != nullptr && killer_->was_killed; }
@@ -182,14 +182,14 @@ class KilledAgentJob final : private JobObserver {
   std::optional<JobOutcome> outcome_;
 };
 
-// Runs jobs of this script until one may have lost lines with its agent, which is for `check`; most do.
+// Runs jobs of this script until one may have lost lines with its agent, and calls `check` for it. Most jobs lose some.
 void lose_lines(const std::string& script, const std::function<void(const JobOutcome&)>& check) {
   ::signal(SIGPIPE, SIG_IGN);
   for (int tries = 0; tries < kTries; ++tries) {
     KilledAgentJob job;
     const JobOutcome& outcome = job.run(script);
     ASSERT_TRUE(job.was_killed());
-    EXPECT_GT(job.taken(), 0U);  // what had come is taken in
+    EXPECT_GT(job.taken(), 0U);  // the console got what had arrived
     EXPECT_TRUE(outcome.unclean.empty());
     if (!outcome.host_failures.empty()) return check(outcome);
     EXPECT_EQ(job.taken(), kWritten);
@@ -197,7 +197,7 @@ void lose_lines(const std::string& script, const std::function<void(const JobOut
   FAIL() << "no agent had lines left in " << kTries << " jobs";
 }
 
-TEST(KilledAgent, LinesThatMayBeMissingAreTold) {
+TEST(KilledAgent, ReportsLinesThatMayBeMissing) {
   lose_lines(fmt::format("yes 'a line' | head -c {}", kWritten), [](const JobOutcome& outcome) {
     EXPECT_EQ(outcome.exit_code, 125);
     EXPECT_EQ(outcome.cause, StopCause::kHostFailed);
@@ -209,7 +209,7 @@ TEST(KilledAgent, LinesThatMayBeMissingAreTold) {
   });
 }
 
-TEST(KilledAgent, ARankThatHasFailedStaysTheCause) {
+TEST(KilledAgent, KeepsAFailedRankAsTheCause) {
   lose_lines(fmt::format("yes 'a line' | head -c {}; exit 3", kWritten), [](const JobOutcome& outcome) {
     EXPECT_EQ(outcome.exit_code, 3);
     ASSERT_EQ(outcome.host_failures.size(), 1U);

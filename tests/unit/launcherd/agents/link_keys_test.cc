@@ -10,16 +10,16 @@ constexpr std::chrono::hours kDay{24};
 class LinkKeysTest : public ::testing::Test {
  protected:
   LinkKeysTest() : keys_(LinkKeys::create("abcdefgh").value()) {}
-  // `days` from now; nothing here takes one.
+  // The time `days` from now.
   static base::WallTime in(int days) { return std::chrono::system_clock::now() + kDay * days; }
   LinkKeys keys_;
 };
 
-TEST_F(LinkKeysTest, WhenWhatIsDue) {
+TEST_F(LinkKeysTest, OffersAndChangesInTime) {
   EXPECT_FALSE(keys_.is_offer_due(in(0)));
   EXPECT_FALSE(keys_.is_offer_due(in(19)));
   EXPECT_TRUE(keys_.is_offer_due(in(21)));
-  EXPECT_FALSE(keys_.is_change_due(in(29)));  // nothing is offered
+  EXPECT_FALSE(keys_.is_change_due(in(29)));  // there is no successor yet
   EXPECT_FALSE(keys_.is_over(in(29)));
   EXPECT_TRUE(keys_.is_over(in(31)));
   ASSERT_TRUE(keys_.offer().ok());
@@ -28,13 +28,13 @@ TEST_F(LinkKeysTest, WhenWhatIsDue) {
   EXPECT_TRUE(keys_.is_change_due(in(26)));
 }
 
-TEST_F(LinkKeysTest, OneFollowsTheOther) {
+TEST_F(LinkKeysTest, ReplacesAnAuthorityByItsSuccessor) {
   const std::string old = keys_.trusted_pem();
   const std::string old_own = keys_.own().cert_pem;
   const std::string old_agents = keys_.agents().cert_pem;
   ASSERT_TRUE(keys_.offer().ok());
   EXPECT_TRUE(keys_.trusted_pem().starts_with(old) && keys_.trusted_pem().size() > old.size());
-  EXPECT_EQ(keys_.own().cert_pem, old_own);  // agents that have not heard of it believe this one alone
+  EXPECT_EQ(keys_.own().cert_pem, old_own);  // agents without the next authority trust only this one
   EXPECT_NE(keys_.agents().cert_pem, old_agents);
   const std::string both = keys_.trusted_pem();
   const std::string agents = keys_.agents().cert_pem;
@@ -45,7 +45,7 @@ TEST_F(LinkKeysTest, OneFollowsTheOther) {
   EXPECT_EQ(keys_.agents().cert_pem, agents);
 }
 
-TEST_F(LinkKeysTest, AreStoredInEachState) {
+TEST_F(LinkKeysTest, StoresEachState) {
   const auto again = [](const LinkKeys& keys) {
     v1::PoolState state;
     state.set_id("abcdefgh");

@@ -1,4 +1,4 @@
-// Agents of one job, in the order in which a busy machine may report them. The agent is played.
+// Agents of one job, in the order in which a busy machine may report them. The agent is a fake.
 #include "launcherd/agents/own_agents.h"
 
 #include <sys/socket.h>
@@ -40,7 +40,7 @@ class HeldBootstrap final : public Bootstrap {
     stdio = std::move(pair->second);
     StartedAgent agent;
     agent.stream = std::move(pair->first);
-    agent.backend = "played";
+    agent.backend = "fake";
     done_(std::move(agent));
   }
 

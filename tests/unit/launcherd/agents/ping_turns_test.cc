@@ -24,25 +24,25 @@ std::vector<int> pings(std::size_t agents, int ticks, std::size_t& most_at_once)
   return counts;
 }
 
-TEST(PingTurns, UpToAThousandAreAllPinged) {
+TEST(PingTurns, PingsUpToAThousandAtEachTick) {
   std::size_t most = 0;
   EXPECT_EQ(pings(1'000, 3, most), std::vector<int>(1'000, 3));
   EXPECT_EQ(most, 1'000u);
 }
 
-TEST(PingTurns, MoreTakeTurnsAndNobodyIsLeftOut) {
+TEST(PingTurns, PingsEachOfMoreInTurn) {
   std::size_t most = 0;
   EXPECT_EQ(pings(9'500, 30, most), std::vector<int>(9'500, 3));
   EXPECT_LE(most, PingTurns::kMostAtOnce);
 }
 
-TEST(PingTurns, NobodyAtAll) {
+TEST(PingTurns, AcceptsNoAgents) {
   PingTurns turns;
   turns.next(0);
   EXPECT_EQ(turns.count(), 1);
 }
 
-TEST(PingTurns, FewerThanBeforeAreAllPinged) {
+TEST(PingTurns, PingsAllWhenFewerAreLeft) {
   PingTurns turns;
   for (int i = 0; i < 4; ++i) turns.next(5'000);
   turns.next(10);

@@ -1,5 +1,5 @@
-// How long the pool is patient with an agent: one that it has started and that has not reported, one that was cut. The
-// agents are played.
+// How the pool starts agents, and how long it waits for one that has not reported or was cut. The bootstrap and the
+// agents are fakes.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,8 +22,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using namespace std::chrono_literals;
 
-// Starts nothing: what an agent would have is left to the test.
-class PlayedBootstrap final : public Bootstrap {
+// Starts nothing. The test holds the agent's end of the log-in.
+class FakeBootstrap final : public Bootstrap {
  public:
   void start(const BootstrapTarget&, JoinSource source, std::function<void(base::Result<StartedAgent>)> done) override {
     ++starts;
@@ -35,20 +35,20 @@ class PlayedBootstrap final : public Bootstrap {
     stdio = std::move(pair->second);
     StartedAgent agent;
     agent.stream = std::move(pair->first);
-    agent.backend = "played";
+    agent.backend = "fake";
     done(std::move(agent));
     on_start();
   }
   void run(const BootstrapTarget&, std::vector<std::string>,
            std::function<void(base::Result<CommandResult>)> done) override {
-    if (!has_died) ADD_FAILURE() << "the agent holds no job: nothing is looked for";
+    if (!has_died) ADD_FAILURE() << "the agent holds no job, so nothing must be searched";
     done(CommandResult());
   }
   void cancel() override {}
 
   int starts = 0;
   bool fails = false;
-  bool has_died = false;  // nothing of the agent is found on its host
+  bool has_died = false;  // a search finds no process of the agent
   v1::AgentJoin join;
   base::UniqueFd stdio;  // the agent's end
   std::function<void()> on_start;
@@ -91,8 +91,8 @@ class PoolStartsTest : public ::testing::Test, private AgentListener {
     awaited_note_ = words;
     loop_.run();
   }
-  // As a warm agent does: it says that it has dialled, and leaves its log-in.
-  void say_dialled() {
+  // Does what an agent does that has dialled: reports it, and leaves its log-in.
+  void report_dialled() {
     constexpr std::string_view kLine = "MUSTER-LINK dial\n";
     ASSERT_EQ(::write(bootstrap_.stdio.get(), kLine.data(), kLine.size()), static_cast<ssize_t>(kLine.size()));
     bootstrap_.stdio.reset();
@@ -136,7 +136,7 @@ class PoolStartsTest : public ::testing::Test, private AgentListener {
   base::SystemClock clock_;
   base::Loop loop_;
   base::Timer deadline_;
-  PlayedBootstrap bootstrap_;
+  FakeBootstrap bootstrap_;
   testing_support::NoOutput sink_;
   std::string awaited_note_ = "no such note";
   std::vector<std::string> failures_;
@@ -150,10 +150,10 @@ class PoolStartsTest : public ::testing::Test, private AgentListener {
 };
 
 // A handshake can take many seconds when thousands come at once.
-TEST_F(PoolStartsTest, OneThatHasDialledMayBeBusyWithTheHandshake) {
+TEST_F(PoolStartsTest, WaitsForTheHandshakeOfAnAgentThatHasDialled) {
   base::Timer later;
   bootstrap_.on_start = [&] {
-    say_dialled();
+    report_dialled();
     later = loop_.after(3s, [this] { attach_agent(); });
   };
   start_job();
@@ -162,15 +162,15 @@ TEST_F(PoolStartsTest, OneThatHasDialledMayBeBusyWithTheHandshake) {
   EXPECT_EQ(bootstrap_.starts, 1);
 }
 
-TEST_F(PoolStartsTest, OneThatEndsBeforeItDialsHasFailed) {
+TEST_F(PoolStartsTest, FailsTheStartWhenTheAgentEndsBeforeItDials) {
   bootstrap_.on_start = [this] { bootstrap_.stdio.reset(); };
   start_job();
   run_until_noted("no such note");
   EXPECT_THAT(failures_, ElementsAre(HasSubstr("the agent started and ended before it reported")));
 }
 
-// A host that is down is tried for as long as launcherd runs.
-TEST_F(PoolStartsTest, NothingIsKeptOfAgentsThatDidNotStart) {
+// The pool retries a host that is down as long as launcherd runs.
+TEST_F(PoolStartsTest, ForgetsAgentsThatDidNotStart) {
   bootstrap_.fails = true;
   for (int i = 1; i <= 20; ++i) {
     start_job();
@@ -182,12 +182,12 @@ TEST_F(PoolStartsTest, NothingIsKeptOfAgentsThatDidNotStart) {
   EXPECT_EQ(failures_.size(), 20U);
 }
 
-// The server takes no message of this length from it, however often it is sent.
-TEST_F(PoolStartsTest, OneWhoseMessagesCannotBeReadIsGivenUp) {
+// The server refuses a message of this length, however often the agent sends it.
+TEST_F(PoolStartsTest, DropsAnAgentWhoseMessageIsUnreadable) {
   expects_unreadable_ = true;
   bool has_left = false;
   bootstrap_.on_start = [&] {
-    say_dialled();
+    report_dialled();
     attach_agent();
     agent_->on_message = [&](const v1::LauncherMessage& message) { has_left = has_left || message.has_leave(); };
     v1::AgentMessage message;
@@ -196,20 +196,20 @@ TEST_F(PoolStartsTest, OneWhoseMessagesCannotBeReadIsGivenUp) {
   };
   start_job();
   run_until_noted("so launcherd dropped the agent");
-  // The job is told, once; it is not moved to another agent as one that was lost before it had opened it.
+  // The job gets one report. It does not move to another agent, although the agent had not opened it.
   EXPECT_THAT(unreadable_, ElementsAre(0));
   EXPECT_THAT(failures_, IsEmpty());
   EXPECT_EQ(bootstrap_.starts, 1);
   EXPECT_EQ(pool_->agents(), 0U);
   EXPECT_EQ(pool_->state({.name = "n1"}), v1::AGENT_STATE_NONE);
-  const base::Timer looking = loop_.every(5ms, [&] {
+  const base::Timer poll = loop_.every(5ms, [&] {
     if (has_left) loop_.stop();
   });
   loop_.run();
-  EXPECT_TRUE(has_left);  // what it runs it ends
-  // The next job gets another one.
+  EXPECT_TRUE(has_left);  // so the agent ends what it runs
+  // The next job gets another agent.
   bootstrap_.on_start = [this] {
-    say_dialled();
+    report_dialled();
     attach_agent();
   };
   job_ = pool_->agents_for({.job_id = base::JobId::random().str(), .secret = base::random_hex(16)});
@@ -219,10 +219,10 @@ TEST_F(PoolStartsTest, OneWhoseMessagesCannotBeReadIsGivenUp) {
   EXPECT_THAT(unreadable_, ElementsAre(0));
 }
 
-// For what it says of itself: no job is there.
-TEST_F(PoolStartsTest, OneThatIsAskedIsStartedOnceAndTold) {
+// A view needs the facts about a host without a job.
+TEST_F(PoolStartsTest, StartsOneAgentForSeveralRequestsWithoutAJob) {
   bootstrap_.on_start = [this] {
-    say_dialled();
+    report_dialled();
     attach_agent();
   };
   pool_->ask({.target = {.name = "n1"}});
@@ -235,10 +235,10 @@ TEST_F(PoolStartsTest, OneThatIsAskedIsStartedOnceAndTold) {
   EXPECT_EQ(bootstrap_.starts, 1);
 }
 
-// The one of the launcherd before is waited for; then another is started, which no job has asked for.
-TEST_F(PoolStartsTest, OneThatIsAskedAndDoesNotComeBackIsStarted) {
+// The pool first waits for the agent of the last launcherd.
+TEST_F(PoolStartsTest, StartsARequestedAgentWhenTheLastOneDoesNotReturn) {
   bootstrap_.on_start = [this] {
-    say_dialled();
+    report_dialled();
     attach_agent();
   };
   pool_->ask({.target = {.name = "n1"}});
@@ -255,10 +255,10 @@ TEST_F(PoolStartsTest, OneThatIsAskedAndDoesNotComeBackIsStarted) {
   EXPECT_EQ(pool_->state({.name = "n1"}), v1::AGENT_STATE_UP);
 }
 
-// It dials again by itself; were it given up, what it is just opening would stand in the way of the next agent.
-TEST_F(PoolStartsTest, OneWithoutAJobIsAwaitedWhenItIsCut) {
+// The agent dials again by itself. Without this wait, what it is just opening would block the next agent.
+TEST_F(PoolStartsTest, WaitsForACutAgentWithoutAJob) {
   bootstrap_.on_start = [this] {
-    say_dialled();
+    report_dialled();
     attach_agent();
   };
   start_job();
@@ -270,17 +270,17 @@ TEST_F(PoolStartsTest, OneWithoutAJobIsAwaitedWhenItIsCut) {
   EXPECT_EQ(bootstrap_.starts, 1);
 }
 
-// Nobody waits for it when launcherd leaves.
-TEST_F(PoolStartsTest, OneThatIsGivenUpWhenItIsToEndIsGone) {
+// launcherd does not wait for such an agent when it ends.
+TEST_F(PoolStartsTest, EndsAtOnceWhenItDropsTheLastDismissedAgent) {
   bootstrap_.on_start = [this] {
-    say_dialled();
+    report_dialled();
     attach_agent();
   };
   pool_->ask({.target = {.name = "n1"}});
   run_until_noted("agent up");
-  bool was_told = false;
+  bool got_leave = false;
   agent_->on_message = [&](const v1::LauncherMessage& message) {
-    if (!message.has_leave() || std::exchange(was_told, true)) return;
+    if (!message.has_leave() || std::exchange(got_leave, true)) return;
     v1::AgentMessage long_one;
     long_one.mutable_notice()->set_text(std::string(std::size_t{5} << 20, 'x'));
     agent_->send(std::move(long_one));
@@ -293,18 +293,18 @@ TEST_F(PoolStartsTest, OneThatIsGivenUpWhenItIsToEndIsGone) {
   });
   awaited_note_ = "no such note";
   loop_.run();
-  EXPECT_TRUE(was_told);
+  EXPECT_TRUE(got_leave);
   EXPECT_EQ(answers, 1);
   EXPECT_EQ(pool_->agents(), 0U);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 2s) << "it was waited for";
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 2s) << "launcherd waited for the agent";
 }
 
-// As when it is killed after its ranks have ended: the job's runner knows what is missing.
-TEST_F(PoolStartsTest, OneThatDiesWithAJobThatIsOverThereIsToldAsGone) {
+// For example an agent that was killed after its ranks had ended: the job's runner knows what is missing.
+TEST_F(PoolStartsTest, ReportsAnAgentAsGoneThatDiesAfterItsJobHasEnded) {
   std::string job;
   std::vector<std::string> left;
   bootstrap_.on_start = [&] {
-    say_dialled();
+    report_dialled();
     attach_agent();
     agent_->on_message = [&](const v1::LauncherMessage& message) {
       if (message.has_leave()) left.push_back(message.job_id());
@@ -325,8 +325,8 @@ TEST_F(PoolStartsTest, OneThatDiesWithAJobThatIsOverThereIsToldAsGone) {
   run_until_noted("launcherd searched the host and found no process of the agent");
   EXPECT_THAT(gone_, ElementsAre(HasSubstr("launcherd searched the host and found no process of the agent")));
   EXPECT_EQ(pool_->view({.name = "n1"}).jobs, 0);
-  EXPECT_EQ(bootstrap_.starts, 1) << "nobody wants another one";
-  // The next one has nothing to do with that job.
+  EXPECT_EQ(bootstrap_.starts, 1) << "no job needs another agent";
+  // The next agent gets no order about that job.
   job_ = pool_->agents_for({.job_id = base::JobId::random().str(), .secret = base::random_hex(16)});
   start_job();
   run_until_noted("agent up");
@@ -334,12 +334,12 @@ TEST_F(PoolStartsTest, OneThatDiesWithAJobThatIsOverThereIsToldAsGone) {
   EXPECT_THAT(left, IsEmpty());
 }
 
-// The agent's lease was over before launcherd's. The agent is back, and its job is not.
-TEST_F(PoolStartsTest, JobThatItsAgentHasClosedIsReportedAsGone) {
+// The job's lease passed on the agent first. The agent is back, but without the job.
+TEST_F(PoolStartsTest, ReportsAJobAsGoneThatItsAgentHasClosed) {
   expects_gone_ = true;
   bool was_opened = false;
   bootstrap_.on_start = [&] {
-    say_dialled();
+    report_dialled();
     attach_agent();
     agent_->on_message = [&](const v1::LauncherMessage& message) {
       if (!message.has_open_job() || std::exchange(was_opened, true)) return;
