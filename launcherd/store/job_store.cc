@@ -41,10 +41,9 @@ base::Result<std::unique_ptr<JobStore>> JobStore::open(const std::string& path, 
 }
 
 JobStore::JobStore(base::Loop& loop, std::unique_ptr<WriteThread> writer, std::unique_ptr<ReadThread> reader)
-    : loop_(loop), writer_(std::move(writer)), reader_(std::move(reader)), is_alive_(std::make_shared<bool>(true)) {}
+    : loop_(loop), writer_(std::move(writer)), reader_(std::move(reader)) {}
 
 JobStore::~JobStore() {
-  *is_alive_ = false;
   flush();
   reader_.reset();  // first, because the last connection to close writes the log into the file
 }
@@ -63,9 +62,7 @@ void JobStore::put(Batch batch, Committed committed, bool keep) {
   turn_.push_back({std::move(batch), std::move(committed), keep, bytes});
   if (turn_.size() > 1) return;
   // Commit the later batches of this turn of the loop together with this one.
-  loop_.post([this, is_alive = is_alive_] {
-    if (*is_alive) flush();
-  });
+  loop_.post(gate_.wrap([this] { flush(); }));
 }
 
 void JobStore::flush() {
@@ -75,7 +72,7 @@ void JobStore::flush() {
 void JobStore::ask(ReadThread::Query query, Committed refused) {
   base::Status status = reader_->put(std::move(query));
   if (status.ok()) return;
-  loop_.post([refused = std::move(refused), status = std::move(status)] { refused(status); });
+  loop_.post(gate_.wrap([refused = std::move(refused), status = std::move(status)] { refused(status); }));
 }
 
 }  // namespace muster::launcherd::store

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/gate.h"
 #include "base/loop.h"
 #include "base/status.h"
 #include "launcherd/store/read_thread.h"
@@ -48,8 +49,8 @@ class JobStore {
   // memory. RESOURCE_EXHAUSTED if all such batches need more than WriteThread::kMostKeptBytes.
   void record(Batch batch, Committed committed);
 
-  // Runs `query` on the reading thread and `answer` on the loop. No answer is posted after the store's destruction. The
-  // query must own what it captures. RESOURCE_EXHAUSTED if too many queries wait.
+  // Runs `query` on the reading thread and `answer` on the loop. No answer runs after the store's destruction.
+  // The query must own what it captures. RESOURCE_EXHAUSTED if too many queries wait.
   template <typename T>
   void read(std::function<base::Result<T>(StoreReader&)> query, std::function<void(base::Result<T>)> answer) {
     ask(
@@ -70,7 +71,7 @@ class JobStore {
   std::vector<PendingBatch> turn_;  // batches of this turn of the loop
   std::unique_ptr<WriteThread> writer_;
   std::unique_ptr<ReadThread> reader_;
-  std::shared_ptr<bool> is_alive_;  // false once the store is destroyed, because posted tasks may outlive it
+  base::Gate gate_;
 };
 
 }  // namespace muster::launcherd::store

@@ -45,7 +45,7 @@ void ReadThread::run() {
       query = std::move(waiting_.front());
       waiting_.pop_front();
     }
-    loop_.post(query(reader_));
+    loop_.post(gate_.wrap(query(reader_)));
   }
 }
 

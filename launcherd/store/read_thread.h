@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/gate.h"
 #include "base/loop.h"
 #include "base/status.h"
 #include "launcherd/store/store_reader.h"
@@ -21,7 +22,7 @@ class ReadThread {
 
   // The loop must outlive the thread.
   static base::Result<std::unique_ptr<ReadThread>> start(StoreReader reader, base::Loop& loop);
-  // Finishes the query in progress. Waiting queries never run, and nothing is posted for them.
+  // Finishes the query in progress. Waiting queries never run. No answer runs afterwards, not even a posted one.
   ~ReadThread();
   ReadThread(const ReadThread&) = delete;
   ReadThread& operator=(const ReadThread&) = delete;
@@ -44,6 +45,7 @@ class ReadThread {
   std::deque<Query> waiting_;  // guarded by mutex_, like the next member
   bool is_ending_ = false;
 
+  base::Gate gate_;  // before the thread, which wraps answers in it
   std::thread thread_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <future>
 #include <set>
 #include <thread>
 
@@ -78,6 +79,47 @@ TEST_F(JobStoreTest, TheEndWritesWhatWaits) {
   auto reader = StoreReader::open(path());
   ASSERT_TRUE(reader.ok());
   EXPECT_EQ(reader->job(job_id("aaaaaaaa"))->last_sequence, 1u);
+}
+
+// The read thread finishes the question in progress, so its answer is posted while the store is being destroyed.
+TEST_F(JobStoreTest, DropsAnswersOfQuestionsWhenDestroyed) {
+  base::Loop loop;
+  auto store = JobStore::open(path(), loop);
+  ASSERT_TRUE(store.ok()) << store.status();
+  std::promise<void> begun;
+  std::promise<void> may_end;
+  (*store)->read<int>(
+      [&](StoreReader&) -> base::Result<int> {
+        begun.set_value();
+        may_end.get_future().wait();
+        return 1;
+      },
+      [](const base::Result<int>&) { ADD_FAILURE() << "answered after the end"; });
+  begun.get_future().wait();
+  may_end.set_value();
+  store->reset();
+  loop.post([&] { loop.stop(); });
+  loop.run();
+}
+
+TEST_F(JobStoreTest, DropsRefusalsOfQuestionsWhenDestroyed) {
+  base::Loop loop;
+  auto store = JobStore::open(path(), loop);
+  ASSERT_TRUE(store.ok()) << store.status();
+  std::promise<void> may_end;
+  const std::shared_future<void> end = may_end.get_future().share();
+  for (std::size_t i = 0; i < launcherd::ReadThread::kMostQuestions + 2; ++i) {
+    (*store)->read<int>(
+        [end](StoreReader&) -> base::Result<int> {
+          end.wait();
+          return 1;
+        },
+        [](const base::Result<int>&) { ADD_FAILURE() << "answered after the end"; });
+  }
+  may_end.set_value();
+  store->reset();
+  loop.post([&] { loop.stop(); });
+  loop.run();
 }
 
 TEST_F(JobStoreTest, TooMuchThatWaitsIsRefused) {
