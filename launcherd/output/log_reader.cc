@@ -145,9 +145,7 @@ void LogReader::serve(std::uint64_t id, Reading* reading) {
 
 void LogReader::answer(std::uint64_t id, base::Result<LogPage> page) {
   auto shared = std::make_shared<base::Result<LogPage>>(std::move(page));
-  loop_.post([self = std::weak_ptr(self_), id, shared] {
-    if (const auto alive = self.lock()) (*alive)->deliver(id, std::move(*shared));
-  });
+  loop_.post(gate_.wrap([this, id, shared] { deliver(id, std::move(*shared)); }));
 }
 
 void LogReader::deliver(std::uint64_t id, base::Result<LogPage> page) {

@@ -24,6 +24,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/gate.h"
 #include "base/loop.h"
 #include "base/status.h"
 #include "launcherd/output/log_cursor.h"
@@ -99,8 +100,7 @@ class LogReader {
   base::Loop& loop_;
   std::map<std::uint64_t, Done> waiting_;  // used by the loop only, like the next member
   std::uint64_t last_cursor_ = 0;
-  // Used by the loop only. Expired once the reader is destroyed.
-  std::shared_ptr<LogReader*> self_ = std::make_shared<LogReader*>(this);
+  base::Gate gate_;  // before the thread, which wraps answers in it
 
   std::map<std::uint64_t, Reading> readings_;      // used by the reader's thread only, like the next member
   std::map<std::string, std::uint64_t> readable_;  // for journals that are being written

@@ -69,12 +69,11 @@ WebServer::WebServer(base::Loop& loop, base::UniqueFd listening, std::string url
     : loop_(loop),
       url_(std::move(url)),
       pages_(handler),
-      self_(std::make_shared<WebServer*>(this)),
       listener_(loop, std::move(listening), allow_all, [this](base::UniqueFd peer) { accept(std::move(peer)); },
                 {.backlog = kBacklog}) {}
 
 WebServer::~WebServer() {
-  self_.reset();
+  gate_.close();
   for (const auto& [number, close] : std::exchange(open_, {})) close();
 }
 
@@ -86,17 +85,14 @@ void WebServer::accept(base::UniqueFd peer) {
   const std::uint64_t number = next_++;
   OnHttpRequest on_request = refuse_stranger;
   if (is_ours) {
-    on_request = [weak = std::weak_ptr(self_)](const HttpRequest& request,
-                                               const std::shared_ptr<HttpExchange>& exchange) {
-      if (const auto alive = weak.lock()) (*alive)->pages_.serve(request, exchange);
-    };
+    on_request = gate_.wrap([this](const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange) {
+      pages_.serve(request, exchange);
+    });
   }
-  const auto on_closed = [weak = std::weak_ptr(self_), number, is_ours] {
-    const auto alive = weak.lock();
-    if (!alive) return;
-    (*alive)->open_.erase(number);
-    if (!is_ours) --(*alive)->strangers_;
-  };
+  const auto on_closed = gate_.wrap([this, number, is_ours] {
+    open_.erase(number);
+    if (!is_ours) --strangers_;
+  });
   open_.emplace(number, nullptr);
   open_[number] = serve_http(loop_, std::move(peer), std::move(on_request), on_closed);
 }

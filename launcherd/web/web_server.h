@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "base/gate.h"
 #include "base/loop.h"
 #include "base/status.h"
 #include "launcherd/service/api_handler.h"
@@ -44,8 +45,8 @@ class WebServer {
   std::map<std::uint64_t, std::function<void()>> open_;  // functions that close each connection
   std::size_t strangers_ = 0;                            // connections of other users
   std::uint64_t next_ = 1;
-  std::shared_ptr<WebServer*> self_;  // expires when the server is destroyed
   rendezvous::CheckedListener listener_;
+  base::Gate gate_;
 };
 
 }  // namespace muster::launcherd::web
