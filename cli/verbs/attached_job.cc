@@ -81,7 +81,6 @@ AttachedJob::AttachedJob(base::Loop& loop, Attachment attachment, LogOutput* out
       output_(output),
       notices_(notices),
       finished_(std::move(finished)),
-      self_(std::make_shared<AttachedJob*>(this)),
       log_client_(attachment_.job.launcher),
       event_client_(attachment_.job.launcher) {}
 
@@ -112,9 +111,7 @@ void AttachedJob::read_output() {
         shown = output_->show(chunk);
         return shown.ok();
       });
-  loop_.post([self = std::weak_ptr(self_), status, shown] {
-    if (const auto alive = self.lock()) (*alive)->on_output_end(status, shown);
-  });
+  loop_.post(gate_.wrap([this, status, shown] { on_output_end(status, shown); }));
 }
 
 void AttachedJob::read_events() {
@@ -125,9 +122,7 @@ void AttachedJob::read_events() {
         if (attachment_.on_event) attachment_.on_event(event);
         return true;
       }));
-  loop_.post([self = std::weak_ptr(self_), ended] {
-    if (const auto alive = self.lock()) (*alive)->on_events_end(std::move(*ended));
-  });
+  loop_.post(gate_.wrap([this, ended] { on_events_end(std::move(*ended)); }));
 }
 
 // Shows the job's state on the status line until its ranks run.

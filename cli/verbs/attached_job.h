@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/gate.h"
 #include "base/loop.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
@@ -74,7 +75,7 @@ class AttachedJob {
   LogOutput* const output_;
   launcherd::NoticeWriter& notices_;
   const std::function<void()> finished_;
-  std::shared_ptr<AttachedJob*> self_;  // posted tasks hold it weakly; it expires with this object
+  base::Gate gate_;  // before the threads, which wrap tasks in it
 
   launcherd::ApiClient log_client_;
   launcherd::ApiClient event_client_;
