@@ -2,12 +2,21 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "agent/process/warden_events.h"
 #include "base/clock.h"
 #include "proto/muster/v1/agent.pb.h"
 
 namespace muster::agent::inline job {
+
+// Returns a message with this body, such as message_with(&v1::AgentMessage::mutable_stack_answer, answer).
+template <typename Body>
+v1::AgentMessage message_with(Body* (v1::AgentMessage::*field)(), Body body) {
+  v1::AgentMessage message;
+  *(message.*field)() = std::move(body);
+  return message;
+}
 
 v1::AgentMessage message_of(const RankStarted& started);
 v1::AgentMessage message_of(const RankStartFailed& failed, base::MonotonicTime now);

@@ -1,0 +1,90 @@
+// What this host serves to a job's ranks while they run: libmuster's socket, PMI-1, PMIx and PALS. It completes the
+// ranks' start requests with the variables by which ranks find these servers, and it judges how ranks end.
+//
+// Owner: the job's session.
+// Thread: the loop thread only.
+// Errors: a server that cannot be opened is reported to the user. Programs that do not need it still run.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/job/mpi_ends.h"
+#include "agent/job/rank_pals.h"
+#include "agent/job/rank_pmi.h"
+#include "agent/job/rank_pmix.h"
+#include "agent/job/session_socket.h"
+#include "agent/launch/spawn_request.h"
+#include "agent/process/warden_events.h"
+#include "base/loop.h"
+#include "base/status.h"
+#include "model/exit_report.h"
+#include "proto/muster/v1/agent.pb.h"
+#include "rendezvous/horovod_keys.h"
+
+namespace muster::agent::inline job {
+
+class RankServers {
+ public:
+  struct Events {
+    std::function<void(v1::AgentMessage)> send;           // to the launcher
+    std::function<void(const std::string&)> on_notice;    // a sentence for the user
+    std::function<void(const base::Status&)> on_problem;  // for the log: one sentence
+    std::function<pid_t(int rank)> pid_of;                // returns 0 if the rank does not run
+    std::function<void(int rank)> kill;                   // the rank called MPI_Abort and still runs
+    std::function<void(const std::string& why)> on_lost;  // see RankPmix::Events
+  };
+
+  // The facts about the session that the servers need. `keys` outlives the servers; nullptr if there are no keys.
+  struct Session {
+    const std::string& directory;
+    const std::string& secret;
+    rendezvous::HorovodKeys* keys;
+    bool verbose;
+  };
+
+  RankServers(base::Loop& loop, Events events);
+  RankServers(const RankServers&) = delete;
+  RankServers& operator=(const RankServers&) = delete;
+
+  // Call it before the ranks of `launch` are planned. An older launcher sends no secret. Its ranks then have no
+  // socket, which most programs do not need.
+  void open_socket(const v1::Launch& launch, const Session& session);
+  // Opens the other servers and completes the requests, which rank_requests() made from `launch`.
+  void open(const v1::Launch& launch, const Session& session, std::vector<SpawnRequest>& requests);
+  // The same for a world of spawned ranks.
+  void add_world(const v1::AddWorld& world, std::vector<SpawnRequest>& requests);
+  void spawn_answered(const v1::SpawnAnswer& answer) { pmix_.spawn_answered(answer); }
+
+  void started(RankStarted& started) { pmi_.started(started); }
+  // Completes the message of a rank that has been reaped by what the rank reported before.
+  void judge(v1::RankExited& exited);
+  void stderr_arrived(int rank, const std::string& tail) { pmix_.explain(rank, tail); }
+  // The job is being stopped. See MpiEnds.
+  void stopping() { ends_.stopping(); }
+
+  // libmuster's ranks hear of the end of a rank of this host, or of other hosts.
+  void rank_ended(const model::RankEnd& end);
+  void ranks_ended(const v1::RanksEnded& ended);
+  void set_silent(std::set<int> ranks) { socket_.set_silent(std::move(ranks)); }
+
+  // The pid of the PMIx helper, 0 if there is none.
+  pid_t helper() const { return pmix_.helper(); }
+  // Names of the variables by which ranks find these servers.
+  std::vector<std::string> variable_names() const;
+
+ private:
+  const Events events_;
+  SessionSocket socket_;
+  MpiEnds ends_;
+  RankPals pals_;
+  RankPmi pmi_;
+  RankPmix pmix_;
+};
+
+}  // namespace muster::agent::job

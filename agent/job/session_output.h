@@ -1,0 +1,61 @@
+// The output of a job's ranks on this host: one OutputSender, and what is still expected of it after ranks have ended.
+//
+// Owner: the job's session.
+// Thread: the loop thread only. The sender's thread posts to the loop.
+// The destructor ends the sender's threads.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "agent/io/output_sender.h"
+#include "agent/process/warden_events.h"
+#include "base/loop.h"
+#include "base/status.h"
+
+namespace muster::agent::inline job {
+
+class SessionOutput {
+ public:
+  struct Events {
+    std::function<void(int rank, const std::string& tail)> on_tail;  // the last stderr lines of a rank that ended
+    std::function<void()> on_change;                                 // has_all() may be true now
+  };
+
+  SessionOutput(base::Loop& loop, Events events) : loop_(loop), events_(std::move(events)) {}
+  SessionOutput(const SessionOutput&) = delete;
+  SessionOutput& operator=(const SessionOutput&) = delete;
+
+  // Call it once. Afterwards has_all() waits for ranks, and with `config.only_if_any` also for had_any().
+  base::Status start(OutputSenderConfig config);
+  // Ends the threads. Output that the launcher has not taken is dropped.
+  void stop() { sender_.reset(); }
+
+  void rank_started(RankStarted& started, bool has_terminal);  // takes its stdout_fd and stderr_fd
+  void rank_exited(int rank);
+  // No rank runs any longer.
+  void finish();
+
+  // True if no stderr tail is due, and if it is known whether there was output.
+  bool has_all() const { return tails_due_.empty() && !awaits_any_; }
+  bool had_any() const { return had_any_; }
+
+ private:
+  template <typename Task>
+  void post(Task task);
+
+  base::Loop& loop_;
+  const Events events_;
+  std::set<int> ranks_;      // ranks whose pipes the sender reads
+  std::set<int> tails_due_;  // those of ranks_ that have exited, and whose tail has not arrived
+  bool awaits_any_ = false;
+  bool had_any_ = false;
+  const std::shared_ptr<char> alive_ = std::make_shared<char>();
+  // Last, so that its thread ends before the members that its callbacks use.
+  std::unique_ptr<OutputSender> sender_;
+};
+
+}  // namespace muster::agent::job

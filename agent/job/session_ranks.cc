@@ -1,0 +1,158 @@
+// The whole of SessionRanks. Read launch() and spawn() first, then the on_event() functions and is_over().
+
+#include "agent/job/session_ranks.h"
+
+#include <csignal>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "agent/job/agent_messages.h"
+#include "agent/job/rank_containers.h"
+#include "agent/job/rank_requests.h"
+#include "base/clock.h"
+#include "model/exit_code.h"
+#include "proto/convert.h"
+
+namespace muster::agent::inline job {
+
+SessionRanks::SessionRanks(const SessionHost& host, Warden& warden, SessionStores& stores, SessionOutput& output,
+                           Events events)
+    : host_(host),
+      warden_(warden),
+      stores_(stores),
+      output_(output),
+      events_(std::move(events)),
+      spawn_watch_(host.loop, events_.on_notice),
+      servers_(host.loop, {.send = events_.send,
+                           .on_notice = events_.on_notice,
+                           .on_problem = events_.on_problem,
+                           .pid_of = [this](int rank) { return running_.pid_of(rank); },
+                           .kill = [this](int rank) { kill(rank); },
+                           .on_lost = events_.on_lost}),
+      inputs_(host.loop,
+              [this](v1::InputTaken taken) {
+                events_.send(message_with(&v1::AgentMessage::mutable_input_taken, std::move(taken)));
+              }),
+      gpus_(host.loop, host.gpus) {}
+
+void SessionRanks::notice_if_bad(const base::Status& status) const {
+  if (!status.ok()) events_.on_notice(status.message());
+}
+
+void SessionRanks::launch(const v1::Launch& launch, base::Status made) {
+  wants_error_files_ = launch.wants_error_files();
+  stores_.set_peers(launch);
+  if (made.ok()) made = stores_.serve_ranks(launch);
+  const RankServers::Session session{warden_.session_dir(), stores_.secret(), stores_.keys(), host_.verbose};
+  if (made.ok()) servers_.open_socket(launch, session);
+  running_.add(launch);
+  std::vector<SpawnRequest> requests = rank_requests(launch, host_.login_environment, stores_.variables());
+  gpus_.launch(requests);
+  servers_.open(launch, session, requests);
+  spawn(launch, std::move(requests), std::move(made));
+}
+
+void SessionRanks::add_world(const v1::AddWorld& world) {
+  running_.add_spawned(world.launch());
+  std::vector<SpawnRequest> requests = rank_requests(world.launch(), host_.login_environment, {});
+  servers_.add_world(world, requests);
+  spawn(world.launch(), std::move(requests), base::ok_status());
+}
+
+void SessionRanks::spawn(const v1::Launch& launch, std::vector<SpawnRequest> requests, base::Status made) {
+  std::vector<std::string> names = servers_.variable_names();
+  for (const auto& [name, value] : stores_.variables()) names.push_back(name);
+  const base::Status contained = put_in_containers(launch, names, requests);
+  if (made.ok()) made = contained;
+  spawn_watch_.expect(requests);
+  for (int i = 0; i < launch.ranks_size(); ++i) {
+    SpawnRequest& request = requests[static_cast<std::size_t>(i)];
+    inputs_.plan(launch.ranks(i), request);
+    const base::Status spawned = made.ok() ? warden_.spawn(request) : made;
+    if (spawned.ok()) continue;
+    RankStartFailed failed;
+    failed.rank = request.rank;
+    failed.message = spawned.message();
+    if (!contained.ok()) failed.exit_code = model::kNotFound;
+    on_event(failed);
+  }
+}
+
+void SessionRanks::signal_all(const v1::SignalRanks& order) {
+  if (order.once() && std::exchange(has_signalled_once_, true)) return;
+  notice_if_bad(warden_.signal(-1, order.signal()));
+}
+
+void SessionRanks::kill_spawned(const v1::KillRanks& order) {
+  for (const int rank : order.ranks()) {
+    if (running_.is_spawned(rank) && running_.is_running(rank)) kill(rank);
+  }
+}
+
+void SessionRanks::kill(int rank) {
+  notice_if_bad(warden_.signal(rank, SIGKILL));
+}
+
+void SessionRanks::on_event(RankStarted& started) {
+  running_.started(started.rank, started.pid);
+  gpus_.started(started, warden_.containment().pidns);
+  output_.rank_started(started, inputs_.has_terminal(started.rank));
+  inputs_.started(started);
+  servers_.started(started);
+  events_.send(message_of(started));
+  was_tried(started.rank);
+}
+
+void SessionRanks::was_tried(int rank) {
+  if (!spawn_watch_.tried(rank)) return;
+  v1::AgentMessage message;
+  message.mutable_launched();
+  events_.send(std::move(message));
+}
+
+void SessionRanks::on_event(RankStartFailed& failed) {
+  const v1::AgentMessage message = message_of(failed, base::monotonic_now());
+  if (!running_.is_spawned(failed.rank)) servers_.rank_ended(proto::rank_end_of(message.rank_start_failed()));
+  events_.send(message);
+  was_tried(failed.rank);
+  is_over(failed.rank);
+}
+
+void SessionRanks::on_event(RankExited& exited) {
+  v1::AgentMessage message = message_of(exited);
+  servers_.judge(*message.mutable_rank_exited());
+  if (!running_.is_spawned(exited.rank)) servers_.rank_ended(proto::rank_end_of(message.rank_exited()));
+  const TorchError error = torch_errors_.ended(warden_.session_dir(), message.rank_exited());
+  if (!error.line.empty()) events_.on_notice(error.line);
+  if (wants_error_files_ && !error.content.empty()) events_.send(error_file_message(exited.rank, error.content));
+  events_.send(message);
+  if (exited.oom_suspected) {
+    events_.on_notice(
+        fmt::format("rank {} was ended by a SIGKILL that Muster has not sent. The kernel has killed processes of this "
+                    "machine for want of memory meanwhile, perhaps this one: look at its log (dmesg)",
+                    exited.rank));
+  }
+  output_.rank_exited(exited.rank);
+  is_over(exited.rank);
+}
+
+void SessionRanks::lose_all() {
+  for (const int rank : std::set<int>(running_.running())) {
+    RankStartFailed failed;
+    failed.rank = rank;
+    failed.message = "it was lost with the warden, which was killed";
+    on_event(failed);
+  }
+}
+
+void SessionRanks::is_over(int rank) {
+  inputs_.over(rank);
+  gpus_.ended(rank, running_.over(rank));
+  if (!running_.are_all_over()) return;
+  output_.finish();
+  events_.on_all_over();
+}
+
+}  // namespace muster::agent::job

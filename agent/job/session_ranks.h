@@ -1,0 +1,88 @@
+// The ranks of a job on this host: starts them through the warden, gives them their servers, input and output, and
+// reports to the launcher how they start and end.
+//
+// Owner: the job's session.
+// Thread: the loop thread only.
+// Errors: a rank that cannot start is reported as RankStartFailed. Everything else becomes a notice for the user.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "agent/gpus/job_gpus.h"
+#include "agent/job/rank_inputs.h"
+#include "agent/job/rank_servers.h"
+#include "agent/job/running_ranks.h"
+#include "agent/job/session_host.h"
+#include "agent/job/session_output.h"
+#include "agent/job/session_stores.h"
+#include "agent/job/spawn_watch.h"
+#include "agent/job/torch_errors.h"
+#include "agent/process/warden.h"
+#include "base/status.h"
+#include "proto/muster/v1/agent.pb.h"
+
+namespace muster::agent::inline job {
+
+class SessionRanks {
+ public:
+  struct Events {
+    std::function<void(v1::AgentMessage)> send;           // to the launcher
+    std::function<void(const std::string&)> on_notice;    // a sentence for the user
+    std::function<void(const base::Status&)> on_problem;  // for the log: one sentence
+    std::function<void()> on_all_over;                    // each rank has ended or could not start
+    std::function<void(const std::string& why)> on_lost;  // see RankPmix::Events
+  };
+
+  // All arguments outlive this object.
+  SessionRanks(const SessionHost& host, Warden& warden, SessionStores& stores, SessionOutput& output, Events events);
+  SessionRanks(const SessionRanks&) = delete;
+  SessionRanks& operator=(const SessionRanks&) = delete;
+
+  // Starts the ranks of Launch. If `made` is an error, each of them is reported as one that could not start.
+  void launch(const v1::Launch& launch, base::Status made);
+  // Starts the ranks of a world that other ranks have spawned.
+  void add_world(const v1::AddWorld& world);
+
+  void on_event(RankStarted& started);
+  void on_event(RankStartFailed& failed);
+  void on_event(RankExited& exited);
+  // The warden can no longer report how the running ranks end.
+  void lose_all();
+
+  void signal_all(const v1::SignalRanks& order);
+  void kill_spawned(const v1::KillRanks& order);
+
+  bool are_all_over() const { return running_.are_all_over(); }
+  const std::map<int, pid_t>& pids() const { return running_.pids(); }
+  JobGpus& gpus() { return gpus_; }
+  RankInputs& inputs() { return inputs_; }
+  RankServers& servers() { return servers_; }
+  const RankServers& servers() const { return servers_; }
+
+ private:
+  void spawn(const v1::Launch& launch, std::vector<SpawnRequest> requests, base::Status made);
+  void was_tried(int rank);
+  void is_over(int rank);
+  void kill(int rank);
+  void notice_if_bad(const base::Status& status) const;
+
+  const SessionHost& host_;
+  Warden& warden_;
+  SessionStores& stores_;
+  SessionOutput& output_;
+  const Events events_;
+  RunningRanks running_;
+  SpawnWatch spawn_watch_;
+  RankServers servers_;
+  RankInputs inputs_;
+  TorchErrors torch_errors_;
+  JobGpus gpus_;
+  bool wants_error_files_ = false;   // the launcher copies what torch_errors_ finds
+  bool has_signalled_once_ = false;  // see SignalRanks.once
+};
+
+}  // namespace muster::agent::job

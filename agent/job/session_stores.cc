@@ -1,0 +1,74 @@
+#include "agent/job/session_stores.h"
+
+#include <fmt/format.h>
+
+#include "agent/host/host_facts.h"
+#include "base/descriptor_limit.h"
+
+namespace muster::agent::inline job {
+
+SessionStores::SessionStores(base::Loop& loop, const std::set<base::IpAddress>& own, Events events)
+    : events_(std::move(events)),
+      owner_peers_(loop, PeerOwners::is_ours),
+      owners_(own, events_.ask_launcher),
+      stores_(loop, owners_.check(),
+              {.on_problem = events_.on_problem, .on_unreachable = events_.on_notice, .on_starved = [this] {
+                 events_.on_notice(
+                     fmt::format("the agent has no file descriptors left (its limit is {}): new connections to the "
+                                 "job's stores wait; raise the limit of open files on this host (ulimit -Hn)",
+                                 base::descriptor_limit()));
+               }}) {}
+
+v1::Prepared SessionStores::prepare(const v1::Prepare& prepare) {
+  v1::Prepared answer;
+  auto route = find_route(prepare.master_address());
+  if (!route.ok()) {
+    answer.set_error(fmt::format("cannot reach rank 0's host at {} ({}): check the network between the hosts",
+                                 prepare.master_address(), route.status().message()));
+    return answer;
+  }
+  answer = *route;
+  secret_ = prepare.session_secret();
+  answer.set_session_secret(secret_);
+  base::Status prepared = stores_.open(prepare, answer);
+  if (prepared.ok()) prepared = reserve_master_port(prepare, answer);
+  if (prepared.ok()) prepared = reserve_more_ports(prepare, answer);
+  open_owner_port(prepare, answer);
+  if (!prepared.ok()) answer.set_error(prepared.message());
+  return answer;
+}
+
+base::Status SessionStores::reserve_master_port(const v1::Prepare& prepare, v1::Prepared& answer) {
+  if (!prepare.hold_master_port() || prepare.serve_torch()) return base::ok_status();
+  MUSTER_ASSIGN_OR_RETURN(master_port_, hold_port());
+  MUSTER_ASSIGN_OR_RETURN(const std::uint16_t port, base::local_port(master_port_.get()));
+  answer.set_master_port(port);
+  return base::ok_status();
+}
+
+base::Status SessionStores::reserve_more_ports(const v1::Prepare& prepare, v1::Prepared& answer) {
+  for (int i = 0; i < prepare.hold_ports(); ++i) {
+    MUSTER_ASSIGN_OR_RETURN(base::UniqueFd held, hold_port());
+    MUSTER_ASSIGN_OR_RETURN(const std::uint16_t port, base::local_port(held.get()));
+    answer.add_held_ports(port);
+    more_ports_.push_back(std::move(held));
+  }
+  return base::ok_status();
+}
+
+// If the port cannot be opened, only the launcher can answer questions about peers on other hosts. A job of one host
+// has no such peers.
+void SessionStores::open_owner_port(const v1::Prepare& prepare, v1::Prepared& answer) {
+  const auto master = base::IpAddress::parse(prepare.master_address());
+  if (secret_.empty() || !master.ok() || master->is_loopback()) return;
+  const auto port = owner_peers_.open(secret_);
+  if (!port.ok()) return events_.on_problem(port.status());
+  answer.set_owner_port(*port);
+}
+
+void SessionStores::set_peers(const v1::Launch& launch) {
+  owner_peers_.set_peers(launch);
+  owners_.ask_others(owner_peers_);
+}
+
+}  // namespace muster::agent::job

@@ -1,0 +1,97 @@
+#include "agent/job/session_end.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "agent/gpus/killed_helpers.h"
+#include "tests/unit/agent/job/fake_warden.h"
+
+namespace muster::agent::session_end_test {
+namespace {
+
+using testing::run_until;
+
+// The GPUs are those of an emulation of NVIDIA's library, as in job_gpus_test.cc.
+class SessionEndTest : public ::testing::Test {
+ protected:
+  SessionEndTest() {
+    std::filesystem::copy(MUSTER_SCRIPTED_NVML, dir_.path() + "/libnvidia-ml.so.1");
+    login_.set("LD_LIBRARY_PATH", dir_.path());
+    host_.reader = &reader_;
+    host_.known = {{.index = 0, .uuid = "GPU-a"}};
+    host_.seen = gpus::GpuReport{.driver = "550", .gpus = {{.uuid = "GPU-a"}}};
+  }
+
+  // A rank that had a GPU has ended, and the driver does not release its memory.
+  void hold_memory() {
+    const pid_t pid = ::fork();
+    if (pid == 0) ::_exit(0);
+    ::waitpid(pid, nullptr, 0);
+    dir_.write("script", fmt::format("driver 550\ngpu 0000:1b:00.0 GPU-a 100 0 5 H100\nprocess {} 100\n", pid));
+    SpawnRequest request;
+    request.env = {"CUDA_VISIBLE_DEVICES=0"};
+    gpus_.launch({request});
+    gpus_.ended(0, pid);
+  }
+
+  const testing_support::TempDir dir_;
+  base::Environment login_;
+  base::Loop loop_;
+  gpus::KilledHelpers killed_{loop_};
+  gpus::Reader reader_{loop_, login_, killed_};
+  HostGpus host_;
+  JobGpus gpus_{loop_, host_};
+  SessionOutput output_{loop_, {.on_tail = [](int, const std::string&) {}, .on_change = [] {}}};
+  int changes_ = 0;
+  SessionEnd end_{loop_, gpus_, output_, {.on_notice = [](const std::string&) {}, .on_change = [this] { ++changes_; }}};
+};
+
+TEST_F(SessionEndTest, HasAllWithAMessageIfNothingIsExpected) {
+  EXPECT_FALSE(end_.has_all());
+  v1::HostEmpty message;
+  message.set_failure("first");
+  end_.job_is_empty(message, {});
+  EXPECT_TRUE(end_.has_all());
+  message.set_failure("second");
+  end_.job_is_empty(message, {});
+  EXPECT_EQ(end_.message().failure(), "second");
+}
+
+TEST_F(SessionEndTest, WaitsForOutput) {
+  OutputSenderConfig config;
+  config.only_if_any = true;
+  config.connect = [](base::MonotonicTime, int) -> base::Result<base::UniqueFd> {
+    return base::error(base::Code::kUnavailable, "no launcher");
+  };
+  ASSERT_TRUE(output_.start(std::move(config)).ok());
+  end_.job_is_empty({}, {});
+  EXPECT_FALSE(end_.has_all());
+  output_.finish();
+  EXPECT_TRUE(run_until(loop_, [this] { return end_.has_all(); }));
+}
+
+TEST_F(SessionEndTest, WaitsForGpusUntilGivenUp) {
+  hold_memory();
+  end_.job_is_empty({}, {});
+  EXPECT_FALSE(end_.has_all());
+  end_.give_up_gpus();
+  EXPECT_FALSE(end_.has_all()) << "only from the loop, because the wait may call it";
+  EXPECT_TRUE(run_until(loop_, [this] { return end_.has_all(); }));
+  EXPECT_EQ(changes_, 1);
+}
+
+TEST_F(SessionEndTest, DoesNotBeginAWaitThatWasGivenUp) {
+  hold_memory();
+  end_.give_up_gpus();
+  end_.job_is_empty({}, {});
+  EXPECT_TRUE(end_.has_all());
+  EXPECT_EQ(changes_, 0);
+}
+
+}  // namespace
+}  // namespace muster::agent::session_end_test
