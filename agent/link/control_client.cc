@@ -33,7 +33,7 @@ constexpr milliseconds kReopenDelay{200};
 constexpr milliseconds kSoon{5'000};
 // Time limits from a dial to the Welcome. If thousands of agents dial at once, the launcher needs seconds for their
 // handshakes.
-// An attempt that gives up wastes the launcher's work for it, so each attempt waits longer than the last.
+// If an attempt gives up, the launcher's work for it is lost. So each attempt waits longer than the last.
 constexpr milliseconds kFirstPatience{1'000};
 constexpr milliseconds kLongestPatience{20'000};
 // The time allowed between the end of the launcher's messages and the stream's status. Normally they come together;
@@ -41,8 +41,8 @@ constexpr milliseconds kLongestPatience{20'000};
 constexpr milliseconds kStatusGrace{500};
 constexpr std::size_t kMaxJoined = 64 * 1024;  // bytes of messages that are joined into one
 // Limits of the launcher's messages that the loop has not handled, and of our messages that the launcher has not
-// taken. Beyond either limit the client reads nothing, so the launcher gets no answers to ask more, and TCP slows it
-// down.
+// read. Beyond either limit the client reads nothing. The launcher then gets no answers and asks for nothing more, and
+// TCP slows it down.
 constexpr std::size_t kMostUnhandled = std::size_t{8} << 20;
 constexpr std::size_t kMostUnwritten = std::size_t{8} << 20;
 constexpr std::size_t kMessageOverhead = 512;  // roughly what a message takes in memory besides its bytes
@@ -52,7 +52,7 @@ grpc::ChannelArguments channel_arguments() {
   // The server's certificate is checked by CA and name, never by address, so that any interface may be used.
   arguments.SetSslTargetNameOverride("launcherd");
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  // gRPC redials soon after a refusal. If there is no answer, this client gives up, not gRPC.
+  // gRPC dials again soon after a refusal. If there is no answer, this client ends the attempt, and not gRPC.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2 * kLongestPatience.count());
@@ -83,11 +83,11 @@ std::shared_ptr<grpc::Channel> make_channel(ControlClientOptions& options) {
   return grpc::CreateCustomChannel(scheme + options.endpoint, grpc::SslCredentials(tls), arguments);
 }
 
-// True if gRPC gave the peer up because it was silent. gRPC gives every end of a transport the same code, so this
-// function searches its text.
+// True if gRPC closed the transport because the peer was silent. gRPC uses one code for all ends of a transport, so
+// this function searches the text of the error.
 bool is_silence(const std::string& reason) {
-  const auto says = [&reason](std::string_view words) { return reason.find(words) != std::string::npos; };
-  return says("keepalive") || says("ping timeout") || says("timed out") || says("unreachable");
+  const auto contains = [&reason](std::string_view words) { return reason.find(words) != std::string::npos; };
+  return contains("keepalive") || contains("ping timeout") || contains("timed out") || contains("unreachable");
 }
 
 }  // namespace
@@ -144,7 +144,7 @@ class LauncherStream final : public grpc::ClientBidiReactor<v1::AgentMessage, v1
     joins_ = true;
   }
 
-  // The last message that the launcher has, according to its messages without a body.
+  // The number of the last message that the launcher has acknowledged by messages without a body.
   std::uint64_t acknowledged() const { return acknowledged_; }
 
   void close() {
@@ -154,7 +154,7 @@ class LauncherStream final : public grpc::ClientBidiReactor<v1::AgentMessage, v1
 
   void OnReadDone(bool ok) override {
     if (!ok) {
-      // Without TryCancel(), which would overtake the status that says why the launcher has ended.
+      // Do not call TryCancel() here. It would overtake the status that says why the launcher has ended.
       stop_writing();
       events_.on_read_end();
       return;
@@ -163,7 +163,7 @@ class LauncherStream final : public grpc::ClientBidiReactor<v1::AgentMessage, v1
       // Post under the lock. handled() may start the next read, whose message must be posted after this one.
       const std::lock_guard lock(mutex_);
       if (incoming_.body_case() == v1::LauncherMessage::BODY_NOT_SET) {
-        // Nothing waits for it, so do not post it.
+        // The message is only an acknowledgement, so the loop need not handle it.
         acknowledged_ = std::max(acknowledged_.load(), incoming_.ack());
       } else {
         const std::size_t bytes = size_of(incoming_);
@@ -196,9 +196,9 @@ class LauncherStream final : public grpc::ClientBidiReactor<v1::AgentMessage, v1
     read_on();
   }
 
-  // Hand the stream over to the loop instead of releasing it here. It may be the last owner of its channel, and the
-  // last channel waits for the end of gRPC's callback threads.
-  // This is such a thread, so it would wait for itself. gRPC 1.51 then frees memory that the thread still uses.
+  // Hand the stream over to the loop instead of releasing it here. The stream may be the last owner of its channel, and
+  // the destructor of the last channel waits for the end of gRPC's callback threads.
+  // This function runs on such a thread, which would wait for itself. gRPC 1.51 then frees memory that it still uses.
   void OnDone(const grpc::Status& status) override {
     const auto on_done = events_.on_done;  // a copy, because `events_` may be gone before the call returns
     on_done(std::move(self_), status);
@@ -293,10 +293,10 @@ struct ControlClient::State : std::enable_shared_from_this<ControlClient::State>
   std::shared_ptr<LauncherStream> stream;
   OutgoingMessages outgoing;
   proto::ReplayQueue<v1::LauncherMessage> incoming;
-  bool welcome = false;                 // the Welcome has come on this stream
+  bool welcome = false;                 // the Welcome has arrived on this stream
   std::optional<std::string> instance;  // of the last Welcome
   base::MonotonicTime welcomed_at{};
-  std::uint64_t progress = 0;    // handled() at that Welcome
+  std::uint64_t progress = 0;    // handled() at the last Welcome
   std::uint32_t unreadable = 0;  // Hello.unreadable
   // An acknowledgement of what has arrived must be sent, unless another message carries it.
   bool owes_ack = false;
@@ -311,7 +311,7 @@ struct ControlClient::State : std::enable_shared_from_this<ControlClient::State>
   int live_streams = 0;  // number of reactors that gRPC still owns
 };
 
-// Gives the stream up and opens another one on a new connection.
+// Drops the stream and opens another one on a new connection.
 void ControlClient::State::dial_again() {
   const auto last = std::exchange(stream, nullptr);  // clear it first, so that its end does not count as a cut
   no_status.cancel();
@@ -379,7 +379,7 @@ void ControlClient::State::welcomed(const v1::LauncherMessage& message) {
   const std::string& now = message.welcome().launcher_instance();
   const bool is_another = instance && *instance != now;
   instance = now;
-  // Only now is it known what the launcher has. Sending earlier would send messages twice.
+  // Only now does the client know which messages the launcher has. Earlier it would send some of them twice.
   welcome = true;
   welcomed_at = std::chrono::steady_clock::now();
   give_up.cancel();
@@ -440,16 +440,15 @@ void ControlClient::State::done(const LauncherStream* from, const grpc::Status& 
   stream = nullptr;
   give_up.cancel();
   no_status.cancel();
-  // Decide whether the stream ended because a message could not be read. A cut connection nearly always gives
-  // UNAVAILABLE.
-  // Other codes come from the reader of a message: OK from the launcher, CANCELLED from this client, or gRPC's code
-  // for an exceeded limit. The message in question comes right after Welcome.
+  // Decide whether the stream ended because one side could not read a message. A cut connection nearly always gives
+  // UNAVAILABLE. The reader of a message gives other codes: OK from the launcher, CANCELLED from this client, or gRPC's
+  // code for an exceeded limit. The unreadable message comes right after Welcome.
   const bool lives = was_welcome && status.error_code() != grpc::StatusCode::UNAVAILABLE;
   const bool is_soon = std::chrono::steady_clock::now() - welcomed_at < kSoon;
   const bool is_unreadable = lives && is_soon && handled() == progress && (!status.ok() || !outgoing.pending().empty());
   if (was_welcome) unreadable = is_unreadable ? unreadable + 1 : 0;
   if (owner->on_cut) owner->on_cut({status.error_message(), !is_silence(status.error_message())});
-  // A channel through ssh cannot be made again. If it still works, it carries another stream.
+  // A channel through ssh cannot be opened again. If it still works, it carries the next stream.
   if (!over_mux || lives) {
     reopen = loop.after(kReopenDelay, [this] { open(); });
   }
@@ -501,7 +500,7 @@ void ControlClient::State::send(v1::AgentMessage message) {
 
 void ControlClient::send(v1::AgentMessage message) {
   state_->loop.assert_inside();
-  for (v1::AgentMessage& notice : state_->outgoing.take_left_out()) state_->send(std::move(notice));
+  for (v1::AgentMessage& notice : state_->outgoing.take_drop_notices()) state_->send(std::move(notice));
   state_->send(std::move(message));
 }
 

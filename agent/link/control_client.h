@@ -1,10 +1,10 @@
 // The agent's end of the control channel: one gRPC stream to the launcher. After a cut it opens a new stream. No
 // message is lost or handled twice.
 //
-// Limits: everything that waits is bounded. If the launcher does not read, or sends more than the loop handles, the
-// client stops reading until that changes. Then the launcher's pings get no answer, and the lease decides.
-// Answers to the launcher's questions are always kept. Notices are left out while too much is not acknowledged
-// (outgoing_messages.h). Unnumbered messages are dropped while too much is not written.
+// Limits: all queues are bounded. If the launcher does not read, or sends more than the loop handles, the client stops
+// reading until that changes. Meanwhile the launcher's pings get no answer, and the lease decides.
+// The client keeps all answers to the launcher's questions. It drops Notices while too much is not acknowledged
+// (outgoing_messages.h), and unnumbered messages while too much is not written.
 //
 // Owner: the agent.
 // Thread: create, use and destroy it on the loop thread. Callbacks run there, too.
@@ -46,9 +46,9 @@ class ControlClient {
   std::function<void(const StreamEnd& end)> on_cut;
   // Called before each Hello is sent. It fills in what is true at that moment.
   std::function<void(v1::Hello&)> on_hello;
-  // Another launcher than before has answered and knows nothing. The client forgets what was not acknowledged, and
-  // numbers begin anew. This is called before on_message gets the new launcher's Welcome. Messages sent from here are
-  // the first that this launcher gets.
+  // Another launcher than before has answered, and knows nothing of this agent. The client forgets all messages that
+  // were not acknowledged, and numbers begin again. The call comes before on_message gets the new launcher's Welcome.
+  // Messages that are sent from within the call are the first that the new launcher gets.
   std::function<void()> on_new_launcher;
 
   // `hello` is sent first on every stream, with resume_from and launcher_instance filled in.

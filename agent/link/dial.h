@@ -18,7 +18,8 @@ struct Dialled {
 };
 
 // Connects to `port` on all addresses at once. Dials silent addresses again each second. The first answer wins.
-// CANCELLED: `cancel_fd` became readable (-1 if there is none). Other errors name every address and the reason.
+// CANCELLED: `cancel_fd` became readable; -1 means that no descriptor can cancel. Other errors name every address and
+// the reason.
 base::Result<Dialled> dial_first(const std::vector<base::IpAddress>& addresses, std::uint16_t port,
                                  base::MonotonicTime deadline, int cancel_fd);
 

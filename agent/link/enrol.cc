@@ -40,9 +40,9 @@ using base::Code;
 
 constexpr std::chrono::seconds kDialTime{10};
 constexpr std::chrono::seconds kTalkTime{20};
-// A shorter limit when there are more addresses, because something else may listen at one of them and send nothing.
+// This limit holds if there are several addresses. At one of them a foreign process may listen and send nothing.
 constexpr std::chrono::seconds kHandshakeTimeOfMany{5};
-// Try again, because the launcher may have more newcomers at a time than it keeps.
+// The agent tries again, because the launcher may have refused it only for too many newcomers at a time.
 constexpr int kTries = 4;
 constexpr std::chrono::milliseconds kFirstPause{100};
 constexpr std::chrono::milliseconds kLongestPause{5'000};
@@ -51,20 +51,20 @@ constexpr int kFailed = 1;
 
 base::Status check_owner(int fd, const std::string& path) {
   struct stat info {};
-  if (::fstat(fd, &info) != 0) return base::errno_error(errno, fmt::format("look at {}", path));
+  if (::fstat(fd, &info) != 0) return base::errno_error(errno, fmt::format("read the attributes of {}", path));
   if (!S_ISREG(info.st_mode)) {
-    return base::error(Code::kInvalidArgument, "--join {}: this is no regular file", path);
+    return base::error(Code::kInvalidArgument, "--join {}: no regular file", path);
   }
   if (info.st_uid != ::geteuid() || (info.st_mode & 077) != 0) {
     return base::error(Code::kPermissionDenied,
-                       "--join {}: it belongs to uid {} with mode {:04o}, but must be ours (uid {}) with mode 0600",
-                       path, info.st_uid, info.st_mode & 07777, ::geteuid());
+                       "--join {}: owned by uid {} with mode {:04o}; it must be ours (uid {}) with mode 0600", path,
+                       info.st_uid, info.st_mode & 07777, ::geteuid());
   }
   return base::ok_status();
 }
 
 base::Result<proto::JoinFile> read_join_file(const std::string& path) {
-  // O_NONBLOCK, because opening a FIFO of that name would block.
+  // Without O_NONBLOCK, opening a FIFO of that name would block.
   const base::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd.valid()) return base::errno_error(errno, fmt::format("--join: open {}", path));
   MUSTER_RETURN_IF_ERROR(check_owner(fd.get(), path));
@@ -84,7 +84,7 @@ base::Result<proto::JoinFile> read_join_file(const std::string& path) {
   if (file->expires <= now) {
     return base::error(
         Code::kFailedPrecondition,
-        "--join {}: it has expired at {}, and it is {} here: start the job again, or set this host's clock", path,
+        "--join {}: expired at {}, and this host's clock shows {}; start the job again, or set this host's clock", path,
         base::format_rfc3339(file->expires), base::format_rfc3339(now));
   }
   return file;
@@ -95,7 +95,7 @@ base::Result<proto::JoinFile> read_join_file(const std::string& path) {
 void drop_task_variables() {
   const base::Environment own = base::Environment::current();
   for (const auto& [name, value] : own.entries()) {
-    // srun sets the second one for its own step, and not for the job.
+    // srun sets SLURM_NTASKS_PER_NODE for its own step, and not for the job.
     const bool is_ours = name == "MUSTER_JOIN" || name == "SLURM_NTASKS_PER_NODE";
     if (is_ours || model::is_rank_variable(name)) ::unsetenv(name.c_str());
   }
@@ -103,9 +103,10 @@ void drop_task_variables() {
 
 void set_user_variables(const proto::JoinFile& file) {
   for (const auto& [name, value] : file.variables) ::setenv(name.c_str(), value.c_str(), 0);
-  // A log-in begins in the home folder. The folder that the site's launcher chose may be one that must be unmounted.
+  // Start in the home folder, as a log-in does. The folder that the site's launcher chose may be unmounted later.
   const auto home = base::env_var("HOME");
-  if ((!home || ::chdir(home->c_str()) != 0) && ::chdir("/") != 0) base::print_remark("muster-agent: no folder /\n");
+  if ((!home || ::chdir(home->c_str()) != 0) && ::chdir("/") != 0)
+    base::print_remark("muster-agent: cannot change to the folder /\n");
 }
 
 std::string own_hostname() {
@@ -125,16 +126,17 @@ base::Result<proto::EnrolmentAnswer> introduce(base::TlsStream& stream, const pr
   return proto::decode_answer(text);
 }
 
-// Tries one address. If the launcher does not answer there, removes the address from `addresses`. A bridge of
-// containers, for instance, has the same address on many hosts.
+// Connects by the first of `addresses` that answers. If the launcher does not listen there, removes that address. For
+// example, a bridge of containers has the same address on many hosts.
 base::Result<base::TlsStream> connect(std::vector<base::IpAddress>& addresses, std::uint16_t port,
                                       const base::TlsContext& context, const proto::EnrolmentHello& hello) {
   auto dialled = dial_first(addresses, port, std::chrono::steady_clock::now() + kDialTime, -1);
   if (!dialled.ok()) {
-    return base::error(Code::kNotFound,
-                       "cannot connect to the launcher ({}): it has ended, or a firewall is between: open its ports to "
-                       "this host",
-                       dialled.status().message());
+    return base::error(
+        Code::kNotFound,
+        "cannot connect to the launcher ({}): it has ended, or a firewall blocks its ports; open them to "
+        "this host",
+        dialled.status().message());
   }
   const std::string endpoint = base::format_endpoint(dialled->address, port);
   // Do not set a keep-alive of seconds. The lease decides whether the other end still lives.
@@ -143,12 +145,13 @@ base::Result<base::TlsStream> connect(std::vector<base::IpAddress>& addresses, s
   const base::Status shaken = stream.handshake_blocking(std::chrono::steady_clock::now() + time, -1);
   if (shaken.code() == Code::kDeadlineExceeded) {
     std::erase(addresses, dialled->address);
-    return shaken.with_context(fmt::format("what listens at {} says nothing", endpoint));
+    return shaken.with_context(fmt::format("the process that listens at {} does not answer", endpoint));
   }
   const auto answer = shaken.ok() ? introduce(stream, hello) : base::Result<proto::EnrolmentAnswer>(shaken);
   if (!answer.ok() && answer.status().code() == Code::kUnauthenticated) {
     std::erase(addresses, dialled->address);
-    return base::error(Code::kUnauthenticated, "what listens at {} does not know this join file ({}): it is an old one",
+    return base::error(Code::kUnauthenticated,
+                       "the process that listens at {} does not know this join file ({}): the file is an old one",
                        endpoint, answer.status().message());
   }
   if (!answer.ok()) return answer.status().with_context("the launcher at " + endpoint);
@@ -176,7 +179,7 @@ int carry(base::TlsStream connection, base::UniqueFd local, pid_t child) {
       pump.prepare(fds[0], fds[1]);
       MUSTER_CHECK(::poll(fds, 2, pump.has_more() ? 0 : -1) >= 0 || errno == EINTR);
     }
-  }  // now the child reads the end of its stdin
+  }  // the pump is destroyed, so the child now reads the end of its stdin
   int status = 0;
   while (::waitpid(child, &status, 0) < 0) {
     if (errno != EINTR) return kFailed;
@@ -203,7 +206,7 @@ base::Result<EnrolOptions> parse_enrol_arguments(const std::vector<std::string>&
   const std::size_t words = 2u + (options.host.empty() ? 0u : 2u) + (options.slots == 0 ? 0u : 2u);
   const bool is_clean = arguments.size() == words && !options.join_file.empty();
   if (!is_clean || (!options.host.empty() && !proto::is_enrolment_name(options.host))) {
-    return base::error(Code::kInvalidArgument, "say muster-agent --join FILE [--host NAME] [--slots N]");
+    return base::error(Code::kInvalidArgument, "usage: muster-agent --join FILE [--host NAME] [--slots N]");
   }
   return options;
 }
@@ -229,7 +232,8 @@ base::Result<base::TlsStream> enrol(const EnrolOptions& options) {
                                     .slots = options.slots == 0 && file.stays ? slots_here() : options.slots,
                                     .instance = options.instance};
   if (hello.names.empty()) {
-    return base::error(Code::kFailedPrecondition, "this host has no name: give the launcher's by --host NAME");
+    return base::error(Code::kFailedPrecondition,
+                       "this host has no usable name; give the launcher's name for it by --host NAME");
   }
   drop_task_variables();
   set_user_variables(file);
@@ -242,8 +246,8 @@ base::Result<base::TlsStream> enrol(const EnrolOptions& options) {
     auto stream = connect(file.addresses, file.port, *context, hello);
     if (stream.ok()) return stream;
     if (file.addresses.size() < known && !file.addresses.empty()) continue;
-    // The connection was cut before the launcher had proved itself. It may have had too many newcomers at a time, so
-    // wait and try again.
+    // The connection was cut before the launcher proved its identity. The launcher may have had too many newcomers at a
+    // time, so wait and try again.
     if (stream.status().code() != Code::kUnavailable || i >= kTries) return stream;
     (void)::poll(nullptr, 0, static_cast<int>(pause.count()));
   }
@@ -255,21 +259,21 @@ bool wants_to_stay(const EnrolOptions& options) {
 }
 
 int serve_always(const EnrolOptions& options, const std::function<int()>& serve, std::chrono::milliseconds patience) {
-  // The child ends when this process, its carrier, ends, because a user who ends the carrier wants the host back. That
-  // holds even if the agent has left its connection. The child itself must not enrol again.
+  // The child ends when this process, its carrier, ends, even if the agent has left its connection. A user who ends the
+  // carrier wants the host back. The child itself must not enrol again.
   const auto serve_and_end = [&serve, carrier = ::getpid()]() -> int {
     if (::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || ::getppid() != carrier) ::_exit(kFailed);
     ::_exit(serve());
   };
   const base::SystemClock clock;
-  auto give_up_at = clock.now();  // a launcher that is not there at the start is not waited for
+  auto give_up_at = clock.now();  // if the first attempt fails, do not wait for a launcher
   auto pause = kFirstPause;
   for (;;) {
     auto connection = enrol(options);
     if (connection.ok()) {
       const auto begun = clock.now();
       if (serve_behind(*std::move(connection), serve_and_end) == kFailed)
-        base::print_remark("muster-agent: coming again\n");
+        base::print_remark("muster-agent: enrolling again\n");
       give_up_at = clock.now() + patience;
       // If an agent ends soon after it has enrolled, for any reason, keep the longer pause. Otherwise it would keep
       // its host and launcherd busy.
@@ -303,7 +307,7 @@ int serve_behind(base::TlsStream connection, const std::function<int()>& serve) 
       ::dup2(streams->second.get(), STDIN_FILENO) >= 0 && ::dup2(streams->second.get(), STDOUT_FILENO) >= 0;
   streams->second.reset();
   {
-    // Closes the child's copy of the connection's descriptor here.
+    // The destructor closes the child's copy of the connection's descriptor.
     const base::TlsStream parents = std::move(connection);
   }
   return is_set ? serve() : kFailed;

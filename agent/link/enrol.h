@@ -1,9 +1,9 @@
-// Connects an agent that a site's own launcher has started (srun, aprun, mpiexec …) to Muster's launcher. With the
-// join file the agent finds the launcher, proves that it may enrol, and says which host this is.
-// The connection then becomes the agent's stdin and stdout, as the streams of an ssh log-in are. So the rest of the
-// agent sees no difference.
+// Connects an agent that a site's own launcher has started (srun, aprun, mpiexec …) to Muster's launcher. The join
+// file tells the agent where the launcher is, and proves that the agent may enrol. The agent sends the host's names.
+// The connection then becomes the agent's stdin and stdout, as after a log-in by ssh. So the rest of the agent sees no
+// difference.
 //
-// Thread: call it before any thread exists. A process of its own carries the connection's bytes.
+// Thread: call it before any thread exists. A separate process carries the connection's bytes.
 #pragma once
 
 #include <chrono>
@@ -33,16 +33,16 @@ base::Result<EnrolOptions> parse_enrol_arguments(const std::vector<std::string>&
 std::vector<std::string> host_names(const std::string& given, const std::string& hostname,
                                     const std::function<const char*(const char*)>& variables);
 
-// Enrols. It reads and checks the join file, and sets those of the user's variables that are missing here. It drops
-// the variables that the site's launcher set for its own task. The caller owns the returned connection. The error is
-// one sentence.
+// Enrols this process as an agent. Reads and checks the join file, and sets those of the user's variables that are
+// missing here. Drops the variables that the site's launcher set for its own task.
+// The caller owns the returned connection. The error is one sentence.
 base::Result<base::TlsStream> enrol(const EnrolOptions& options);
 
-// True if the launcher of that join file wants the agent to enrol again after it has ended.
+// True if the join file asks the agent to enrol again each time that it has ended.
 bool wants_to_stay(const EnrolOptions& options);
 
-// Enrols and serves again and again, each time in a child process. Ends when no launcher was there for `patience`, or
-// when a launcher has refused this agent for good. Returns the exit status.
+// Enrols and serves again and again, each time in a child process. Ends when no launcher has answered for `patience`,
+// or when a launcher has refused this agent for good. Returns the exit status.
 int serve_always(const EnrolOptions& options, const std::function<int()>& serve,
                  std::chrono::milliseconds patience = std::chrono::minutes(10));
 

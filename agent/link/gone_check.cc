@@ -13,7 +13,7 @@ GoneCheck::GoneCheck(base::Loop& loop, const base::IpAddress& address, std::uint
 void GoneCheck::begin(bool by_launcher) {
   end();
   is_ended_by_launcher_ = by_launcher;
-  next_ = loop_.after(base::Duration::zero(), [this] { look(); });
+  next_ = loop_.after(base::Duration::zero(), [this] { probe(); });
 }
 
 void GoneCheck::end() {
@@ -23,10 +23,10 @@ void GoneCheck::end() {
   socket_.reset();
 }
 
-void GoneCheck::look() {
+void GoneCheck::probe() {
   const base::SockAddr to = base::make_sockaddr(address_, port_);
   socket_.reset(::socket(to.get()->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket_.valid()) return look_later();
+  if (!socket_.valid()) return probe_later();
   const int connected = ::connect(socket_.get(), to.get(), to.size);
   if (connected == 0 || errno != EINPROGRESS) return result(connected == 0 ? 0 : errno);
   watch_ = loop_.on_writable(socket_.get(), [this] { answered(); });
@@ -46,12 +46,12 @@ void GoneCheck::result(int error) {
   socket_.reset();
   const bool is_gone = error == ECONNREFUSED || (error != 0 && is_ended_by_launcher_);
   if (is_gone) return on_gone_();
-  // Either a process listens there or the cause is unknown. The stream comes back soon, or the check runs again.
-  look_later();
+  // A process listens there, or the cause is unknown. Either the stream comes back soon, or the next probe decides.
+  probe_later();
 }
 
-void GoneCheck::look_later() {
-  next_ = loop_.after(options_.again, [this] { look(); });
+void GoneCheck::probe_later() {
+  next_ = loop_.after(options_.again, [this] { probe(); });
 }
 
 }  // namespace muster::agent::link

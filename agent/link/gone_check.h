@@ -1,7 +1,7 @@
-// Finds out whether the launcher's process has surely ended, after its stream has ended.
-// It has ended if its port refuses a connection. It has also ended if the launcher's side ended the stream and its
-// port then gives no answer.
-// A mere cut, after which nothing is heard, proves nothing.
+// Finds out whether the launcher's process has surely ended. The agent begins the check when the stream has ended.
+// The process has ended if its port refuses a connection. It has also ended if the launcher's side ended the stream
+// and the port then gives no answer.
+// A cut without an end from the launcher's side proves nothing.
 //
 // Thread: the loop thread only. The loop calls `on_gone` at most once for each begin().
 #pragma once
@@ -37,10 +37,10 @@ class GoneCheck {
   void end();
 
  private:
-  void look();
+  void probe();
   void answered();
   void result(int error);
-  void look_later();
+  void probe_later();
 
   base::Loop& loop_;
   const base::IpAddress address_;

@@ -8,7 +8,7 @@ namespace muster::agent::inline link {
 
 const v1::AgentMessage* OutgoingMessages::push(v1::AgentMessage message) {
   if (message.has_notice() && is_full()) {
-    ++left_out_[message.job_id()];
+    ++dropped_[message.job_id()];
     return nullptr;
   }
   const v1::AgentMessage& numbered = queue_.push(std::move(message));
@@ -17,14 +17,14 @@ const v1::AgentMessage* OutgoingMessages::push(v1::AgentMessage message) {
   return &numbered;
 }
 
-std::vector<v1::AgentMessage> OutgoingMessages::take_left_out() {
+std::vector<v1::AgentMessage> OutgoingMessages::take_drop_notices() {
   std::vector<v1::AgentMessage> notices;
   if (is_full()) return notices;
-  for (const auto& [job, lines] : std::exchange(left_out_, {})) {
+  for (const auto& [job, lines] : std::exchange(dropped_, {})) {
     v1::AgentMessage message;
     message.set_job_id(job);
     message.mutable_notice()->set_text(
-        fmt::format("lines that the agent left out because the launcher did not take them: {}", lines));
+        fmt::format("lines that the agent dropped because the launcher did not read them: {}", lines));
     notices.push_back(std::move(message));
   }
   return notices;

@@ -1,9 +1,9 @@
-// The numbered messages of an agent that its launcher has not acknowledged. They are kept until it does, and sent
-// again after a cut.
+// The numbered messages of an agent that its launcher has not acknowledged. The agent keeps them, and sends them again
+// after a cut.
 //
 // Limits: messages about ranks and jobs are bounded by the number of ranks and jobs, and answers by the launcher's
-// questions. Lines for the user (Notice) have no such bound, so they are left out while too much waits. A later line
-// says how many were left out.
+// questions. Lines for the user (Notice) have no such bound, so the agent drops them while too much waits. A later line
+// reports how many were dropped.
 //
 // Thread: the loop thread only. Pure values.
 #pragma once
@@ -26,11 +26,11 @@ class OutgoingMessages {
 
   explicit OutgoingMessages(std::size_t most_waiting = kMostWaiting) : most_waiting_(most_waiting) {}
 
-  // Gives the message its number. The result is valid until the next call. nullptr if the message was left out.
+  // Gives the message its number. The result is valid until the next call. nullptr if the message was dropped.
   const v1::AgentMessage* push(v1::AgentMessage message);
-  // Returns a Notice for each job of which lines were left out, once there is room again. Push them before the next
+  // Returns a Notice for each job whose lines were dropped, once there is room again. Push these before the next
   // message.
-  std::vector<v1::AgentMessage> take_left_out();
+  std::vector<v1::AgentMessage> take_drop_notices();
   void acknowledged(std::uint64_t sequence);
 
   std::uint64_t last_acknowledged() const { return queue_.last_acknowledged(); }
@@ -41,9 +41,9 @@ class OutgoingMessages {
 
   std::size_t most_waiting_;
   proto::ReplayQueue<v1::AgentMessage> queue_;
-  std::deque<std::size_t> sizes_;                  // of pending()
-  std::size_t bytes_ = 0;                          // all of sizes_
-  std::map<std::string, std::uint64_t> left_out_;  // by job
+  std::deque<std::size_t> sizes_;                 // in bytes, of each message of pending()
+  std::size_t bytes_ = 0;                         // the sum of sizes_
+  std::map<std::string, std::uint64_t> dropped_;  // number of lines, by job
 };
 
 }  // namespace muster::agent::link

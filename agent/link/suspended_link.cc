@@ -75,8 +75,8 @@ void SuspendedLink::connected() {
   watch_ = loop_.on_readable(socket_.get(), [this] { readable(); });
 }
 
-// No data ever comes over the connection. A launcher that runs again accepts it, and closes it because the agent
-// sends nothing. So connect again.
+// The launcher sends no data over this connection. A launcher that runs again accepts it, and closes it because the
+// agent sends nothing. Then connect again.
 void SuspendedLink::readable() {
   char byte = 0;
   const ssize_t n = ::recv(socket_.get(), &byte, 1, MSG_DONTWAIT);

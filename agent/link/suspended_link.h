@@ -1,6 +1,6 @@
 // Checks whether the launcher's machine can still be reached while the launcher itself is stopped (Ctrl-Z) and sends
 // nothing. The machine's kernel answers the keep-alive of a TCP connection even if no process accepts it.
-// Without this check, ranks of a host whose link is cut meanwhile would stay suspended for ever.
+// Without this check, ranks would stay suspended for ever if their host's link is cut meanwhile.
 //
 // Thread: the loop thread only. The loop calls `on_lost` at most once for each begin().
 #pragma once
@@ -18,8 +18,7 @@ namespace muster::agent::inline link {
 
 class SuspendedLink {
  public:
-  // After `lease` without a sign of the machine, the link is lost. `lease` is rounded up to whole seconds, at least
-  // 3.
+  // The link is lost if the machine has not answered for `lease`. `lease` is rounded up to whole seconds, at least 3.
   SuspendedLink(base::Loop& loop, const base::IpAddress& address, std::uint16_t port, std::chrono::milliseconds lease,
                 std::function<void(const std::string& why)> on_lost);
   SuspendedLink(const SuspendedLink&) = delete;

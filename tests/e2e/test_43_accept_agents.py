@@ -135,7 +135,7 @@ def test_a_join_file_on_a_shared_disk(hvdrun, site, no_leftovers):
 
 def test_bad_words(launcherd, site):
     for words, why in ((["--slots", "0"], "--slots takes a number"), (["--slots", "x"], "--slots takes a number"),
-                       (["--slot", "2"], "say muster-agent --join FILE")):
+                       (["--slot", "2"], "usage: muster-agent --join FILE")):
         result = site.run("n1", "alice", [AGENT, "--join", JOIN, *words])
         assert result.returncode == 1 and why in result.stderr, (words, result)
     for value in ("x", "70000", "nohost:1", "1:2:3"):

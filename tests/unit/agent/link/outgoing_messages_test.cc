@@ -25,7 +25,7 @@ TEST(OutgoingMessagesTest, LeavesOutNoticesWhileTooMuchWaits) {
   for (int i = 0; i < 1'000; ++i) (void)messages.push(notice("a", text));
   EXPECT_LE(messages.pending().size(), 10U);
   EXPECT_EQ(messages.push(notice("a", text)), nullptr);
-  EXPECT_TRUE(messages.take_left_out().empty()) << "there is no room yet";
+  EXPECT_TRUE(messages.take_drop_notices().empty()) << "there is no room yet";
 }
 
 TEST(OutgoingMessagesTest, NeverLeavesOutHowRanksEnd) {
@@ -45,12 +45,12 @@ TEST(OutgoingMessagesTest, SaysHowManyWereLeftOutOnceThereIsRoom) {
   for (const char* const job : {"a", "b", "b"}) EXPECT_EQ(messages.push(notice(job, "line")), nullptr);
   messages.acknowledged(1);
   EXPECT_EQ(messages.last_acknowledged(), 1U);
-  const auto notices = messages.take_left_out();
+  const auto notices = messages.take_drop_notices();
   ASSERT_EQ(notices.size(), 2U);
   EXPECT_EQ(notices[0].job_id(), "a");
-  EXPECT_EQ(notices[0].notice().text(), "lines that the agent left out because the launcher did not take them: 1");
+  EXPECT_EQ(notices[0].notice().text(), "lines that the agent dropped because the launcher did not read them: 1");
   EXPECT_EQ(notices[1].job_id(), "b");
-  EXPECT_TRUE(messages.take_left_out().empty());
+  EXPECT_TRUE(messages.take_drop_notices().empty());
   EXPECT_NE(messages.push(notice("a", "line")), nullptr);
 }
 
