@@ -103,8 +103,8 @@ class Agent::Core {
   bool is_leaving_ = false;
   std::unique_ptr<LoadReport> load_;  // only in a warm agent
   base::UniqueFd output_over_mux_;
-  // These members come last, so that their threads end before the objects to which they post.
-  // Sessions come after the link that carries their output, so that they end first.
+  // The next members come last, so that their threads end before the objects to which they post.
+  // Sessions follow the link that carries their output, so that they end before the link does.
   std::unique_ptr<proto::Mux> mux_;
   std::unique_ptr<GoneCheck> gone_;           // only in a warm agent that has dialled
   std::unique_ptr<SuspendedLink> suspended_;  // only in hvdrun's agent that has dialled
@@ -113,14 +113,14 @@ class Agent::Core {
   std::unique_ptr<WarmJobs> jobs_;       // launcherd's jobs; null in hvdrun's agent
 };
 
-// nullptr if there is nothing to ask about, or if no job here wants to know about GPUs.
+// nullptr if the host has no GPUs to ask about, or if no job here needs facts about GPUs.
 gpus::Reader* Agent::Core::make_gpu_reader() {
   gpus::Question question = question_about(hello_);
   if (join_.without_gpus() || (!question.nvidia && !question.files)) return nullptr;
   return &gpus_.emplace(loop_, host_.login_environment, killed_helpers_, gpus::kSurveyPatience, std::move(question));
 }
 
-// main looked at the GPUs just before hvdrun's only job, so that job may use its report. Jobs of a warm agent come
+// main asked about the GPUs just before hvdrun's only job, so that job may use the report. Jobs of a warm agent start
 // later and must ask again.
 HostGpus Agent::Core::gpus_of_host(gpus::GpuReport nvidia) {
   HostGpus gpus{.reader = make_gpu_reader(),
@@ -165,16 +165,15 @@ int Agent::Core::run() {
   }
   lease_timer_ = loop_.every(kLeaseCheck, [this] { check_lease(); });
   loop_.run();
-  // Ignore TERM from here on. The launcher may send it while the agent cleans up, and then nothing would remove the
-  // session directory.
-  // Earlier this is not needed: the warden sees that the agent ended without an order to leave, and removes it.
+  // Ignore TERM from here on. The launcher may send it while the agent cleans up, and the session directory would stay.
+  // Earlier this is not needed: if the agent ends without an order to leave, the warden removes the directory.
   ::signal(SIGTERM, SIG_IGN);
   if (session_ != nullptr) {
     const base::Status closed = session_->close_blocking();
     if (!closed.ok()) base::print_remark("muster-agent: {}\n", closed.message());
     session_.reset();
     gpus_.reset();  // reaps the GPU helper
-    return 0;       // leave the links as they are, because their destructors wait for gRPC's threads
+    return 0;       // the links stay, because their destructors would wait for gRPC's threads
   }
   jobs_.reset();
   control_.reset();
@@ -254,7 +253,7 @@ base::Result<OutputSenderConfig> Agent::Core::output_of(const std::string& job_i
   }
   if (output_over_mux_.valid()) return output_by_channel(key, std::move(output_over_mux_));
   return base::error(base::Code::kResourceExhausted,
-                     "an agent that is linked through ssh carries the output of one job: let agents dial back "
+                     "an agent that is linked through ssh carries the output of only one job; let agents dial back "
                      "(--agent-link dial)");
 }
 

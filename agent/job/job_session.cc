@@ -56,7 +56,7 @@ JobSession::JobSession(const SessionHost& host, Warden warden, SessionOptions op
       output_(host.loop, {.on_tail =
                               [this](int rank, const std::string& tail) {
                                 // If HostEmpty says that there was no output, empty tails are not sent.
-                                if (!tail.empty() || !options_.tells_no_output) {
+                                if (!tail.empty() || !options_.reports_no_output) {
                                   events_.send(stderr_tail_message(rank, tail));
                                 }
                                 ranks_.servers().stderr_arrived(rank, tail);
@@ -134,7 +134,7 @@ void JobSession::contact(base::MonotonicTime when) {
 void JobSession::check(base::MonotonicTime now) {
   check_warden(now);
   if (has_lease(phase_) && lease_.is_over(now)) {
-    launcher_lost("the launcher was not heard of for the length of the lease");
+    launcher_lost("the launcher has sent nothing for the length of the lease");
   }
 }
 
@@ -234,7 +234,7 @@ void JobSession::notice_if_bad(const base::Status& status) const {
 
 base::Status JobSession::start_output() {
   MUSTER_ASSIGN_OR_RETURN(OutputSenderConfig config, options_.output());
-  config.only_if_any = options_.tells_no_output;
+  config.only_if_any = options_.reports_no_output;
   config.outlives_launcher = options_.outlives_launcher;
   config.spool_bytes = options_.spool_bytes;
   config.spool_directory = warden_.session_dir();
@@ -311,16 +311,16 @@ void JobSession::replace_warden() {
 
 void JobSession::on_event(JobEmpty& empty) {
   if (empty.oom_others > 0) {
-    notice(
-        fmt::format("the kernel has killed {} processes for want of memory that were no ranks: children of ranks, or "
-                    "others under the same limit",
-                    empty.oom_others));
+    notice(fmt::format(
+        "the kernel killed {} processes because memory ran out. They were no ranks, but children of ranks or "
+        "others under the same memory limit",
+        empty.oom_others));
   }
   on(SessionEvent::kJobEmpty, {.empty = &empty});
 }
 
 void JobSession::on_event(LeaseExpired&) {
-  launcher_lost("the warden found the lease expired");
+  launcher_lost("the warden reports that the lease has expired");
 }
 
 void JobSession::check_end() {
@@ -330,7 +330,7 @@ void JobSession::check_end() {
 void JobSession::report_empty() {
   stores_.release_master_port();
   v1::HostEmpty message = end_.message();
-  if (options_.tells_no_output) message.set_no_output(!output_.had_any());
+  if (options_.reports_no_output) message.set_no_output(!output_.had_any());
   events_.send(message_with(&v1::AgentMessage::mutable_host_empty, std::move(message)));
 }
 

@@ -37,15 +37,15 @@ struct SessionOptions {
   std::chrono::milliseconds lease{};
   // True if the launcher learns from HostEmpty whether any rank has written output.
   // The agent then makes no output connection for a job without output.
-  bool tells_no_output = false;
-  // True if a suspend suspends the lease, too. A launcher that suspends the ranks may itself be stopped, and then
-  // sends nothing.
+  bool reports_no_output = false;
+  // True if a suspend also stops the lease. A launcher that suspends the ranks may itself be stopped, and then sends
+  // nothing.
   bool suspend_stops_lease = true;
   // True if a restarted launcher resumes the job. See OutputSenderConfig.
   bool outlives_launcher = false;
-  // Size limit of the session's spool file. It holds output that no launcher takes and that does not fit into memory.
+  // Size limit of the session's spool file. The file holds output that no launcher reads and that exceeds the memory.
   std::size_t spool_bytes = 0;
-  // Says how the ranks' output travels. The session calls it once, at Launch.
+  // Makes the connection for the ranks' output. The session calls it once, at Launch.
   std::function<base::Result<OutputSenderConfig>()> output;
 };
 
@@ -54,7 +54,7 @@ struct SessionEvents {
   std::function<void(v1::AgentMessage)> send_unnumbered;  // dropped while no launcher listens
   // Called once, when the launcher has left, or is lost and the ranks have ended. The owner must now call close().
   std::function<void()> on_done;
-  // Returns children of this process that are not of this job. Their descendants are not of it either.
+  // Returns children of this process that do not belong to this job. Neither do their descendants.
   std::function<std::vector<pid_t>()> others;
 };
 
@@ -67,12 +67,12 @@ class JobSession {
 
   // Handles one message of this job: Prepare, Launch and what follows. Unknown messages are ignored.
   void handle(const v1::LauncherMessage& message);
-  // Call this whenever the launcher was heard. The lease begins anew.
+  // Call this at each message of the launcher. The lease starts again.
   void contact(base::MonotonicTime when);
-  // Call this several times a second. It checks the lease, and whether the warden still runs.
+  // Call this several times a second. Checks the lease, and whether the warden still runs.
   void check(base::MonotonicTime now);
-  // Call this when a stream to a launcher is up, also after a cut. Questions that the last launcher may not have
-  // received are sent again.
+  // Call this when a stream to a launcher is up, also after a cut. Sends again the questions that the last launcher may
+  // not have received.
   void stream_is_up();
   // Ends the ranks. `why` goes to the log.
   void launcher_lost(const std::string& why);
@@ -80,12 +80,12 @@ class JobSession {
   bool is_launched() const { return has_launched(phase_); }
   const Containment& containment() const { return warden_.containment(); }
   const std::string& session_dir() const { return warden_.session_dir(); }
-  // Children of this process that are of this job: the warden and the helpers for stacks and PMIx.
-  // Ranks are listed, too, because they become our children if the warden dies.
+  // The children of this process that belong to this job: the warden and the helpers for stacks and PMIx. Ranks are
+  // listed, too, because they become our children if the warden dies.
   std::vector<pid_t> own_children() const;
 
-  // Call this after on_done. Threads end, the warden leaves, and the session directory is removed. The loop calls
-  // `done` afterwards.
+  // Call this after on_done. It ends the threads, lets the warden leave and removes the session directory. Then the
+  // loop calls `done`.
   void close(std::function<void()> done);
   base::Status close_blocking();
 

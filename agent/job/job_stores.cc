@@ -33,12 +33,12 @@ class JobStores::Horovod {
  public:
   base::UniqueFd listening;  // the ranks connect here; the server takes it over
   std::uint16_t port = 0;
-  std::optional<rendezvous::HorovodStore> store;  // this and the next two: only on rank 0's host
+  std::optional<rendezvous::HorovodStore> store;  // this one and the next two are set only on rank 0's host
   std::optional<rendezvous::HorovodStoreKeys> keys;
   std::optional<rendezvous::HorovodOrigin> origin;
-  std::optional<rendezvous::HorovodTcpUpstream> upstream;  // this and the next one: only on the other hosts
+  std::optional<rendezvous::HorovodTcpUpstream> upstream;  // this one and the next are set only on the other hosts
   std::optional<rendezvous::HorovodCache> cache;
-  std::optional<rendezvous::HorovodLoopbackWatch> watch;  // only in a job of several hosts
+  std::optional<rendezvous::HorovodLoopbackWatch> watch;  // set only in a job of several hosts
   std::optional<rendezvous::HorovodServer> server;
 };
 
@@ -57,7 +57,7 @@ base::Status JobStores::open(const v1::Prepare& prepare, v1::Prepared& answer) {
   horovod_ = std::make_unique<Horovod>();
   const auto runtime = model::parse_runtime(prepare.runtime());
   // Set the variables if a newer launcher sends a runtime that this build does not know.
-  tells_horovod_ = !runtime.ok() || model::serves(*runtime, model::Runtime::kHorovod);
+  sets_horovod_variables_ = !runtime.ok() || model::serves(*runtime, model::Runtime::kHorovod);
   // Horovod's client knows IPv4 only.
   MUSTER_ASSIGN_OR_RETURN(const base::IpAddress loopback, base::IpAddress::parse("127.0.0.1"));
   MUSTER_ASSIGN_OR_RETURN(horovod_->listening, base::listen_on(loopback, 0, kStoreBacklog));
@@ -105,8 +105,9 @@ base::Status JobStores::serve_ranks(const v1::Launch& launch) {
   if (horovod_->origin || horovod_->upstream) {
     horovod_->watch.emplace(*keys, [this](const std::string&) {
       events_.on_unreachable(
-          "Horovod listens at a loopback address here, which the other hosts cannot reach: it asks for the address of "
-          "this host's name, so map that name to a network address in /etc/hosts (Debian maps it to 127.0.1.1)");
+          "Horovod listens at a loopback address here, which the other hosts cannot reach. It takes the address of "
+          "this "
+          "host's name; map that name to a network address in /etc/hosts (Debian maps it to 127.0.1.1)");
     });
     keys = &*horovod_->watch;
   }
@@ -123,7 +124,7 @@ rendezvous::HorovodKeys* JobStores::keys() const {
 }
 
 std::vector<std::pair<std::string, std::string>> JobStores::variables() const {
-  if (horovod_ == nullptr || !tells_horovod_) return {};
+  if (horovod_ == nullptr || !sets_horovod_variables_) return {};
   return {{"HOROVOD_GLOO_RENDEZVOUS_ADDR", "127.0.0.1"},
           {"HOROVOD_GLOO_RENDEZVOUS_PORT", std::to_string(horovod_->port)}};
 }

@@ -56,7 +56,7 @@ class JobStores {
   const Events events_;
   std::unique_ptr<Horovod> horovod_;
   std::unique_ptr<Torch> torch_;
-  bool tells_horovod_ = true;
+  bool sets_horovod_variables_ = true;
 };
 
 }  // namespace muster::agent::job

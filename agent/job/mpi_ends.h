@@ -4,7 +4,7 @@
 //
 // Owner: the job's session; the servers of both protocols report to it.
 // Thread: the loop thread only.
-// Read everything that a rank sent before it ended, and only then call judge().
+// Order: read everything that a rank sent before it ended, and only then call judge().
 #pragma once
 
 #include <functional>
@@ -26,8 +26,8 @@ class MpiEnds {
   void connected(int rank);  // MPI_Init; called again after finalized() for a wrapper's second program
   void finalized(int rank);
   void aborted(int rank, int code);  // only the first call for a rank counts
-  // The rank's MPI_Comm_spawn was refused; if the rank aborts, this is why. Returns true if it is the rank's first
-  // one.
+  // The rank's MPI_Comm_spawn was refused. If the rank aborts, this is the reason. Returns true at the first refusal of
+  // the rank.
   bool spawn_refused(int rank) { return !std::exchange(ranks_[rank].is_refused, true); }
   // The job is being stopped. Aborts that ranks report from now on are consequences and do not count.
   void stopping() { is_stopping_ = true; }

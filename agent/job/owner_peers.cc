@@ -1,5 +1,5 @@
 // The whole of OwnerPeers. Read the layout of a datagram first (kMagic and the constants below it).
-// Then read ask() and send_again(), which ask, and arrived(), which answers questions and takes answers.
+// Then read ask() and send_again(), which ask, and arrived(), which answers questions and handles answers.
 
 #include "agent/job/owner_peers.h"
 
@@ -23,7 +23,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // Fields of a datagram, in bytes: magic 8, kind 1, peer's port 2, local port 2, peer 16, local 16, nonce 16. The HMAC
-// of all that follows.
+// of these fields stands behind them.
 constexpr std::string_view kMagic = "MUSTEROQ";
 constexpr std::size_t kAddressBytes = 16;
 constexpr std::size_t kNonceBytes = 16;
@@ -214,7 +214,7 @@ void OwnerPeers::arrived(std::string_view datagram, const base::SockAddr& from) 
   if (body[kKindAt] != kQuestion || !peer.ok() || !local.ok()) return;
   const rendezvous::ConnectionEnds ends{*peer, base::get_little_endian<std::uint16_t>(body.data() + kPortsAt), *local,
                                         base::get_little_endian<std::uint16_t>(body.data() + kPortsAt + 2)};
-  if (!answer_(ends)) return;  // no answer; if there is a launcher, it says no
+  if (!answer_(ends)) return;  // send no answer; a launcher, if there is one, refuses the connection
   std::string answer(body);
   answer[kKindAt] = kAllowed;
   send(seal(std::move(answer)), from);

@@ -1,6 +1,5 @@
 // Asks the agents of the job's other hosts which user owns a connection to a store. A question is one datagram, and
-// so is its answer.
-// With it a store serves ranks of other hosts while no launcher listens.
+// so is its answer. Thus a store can serve ranks of other hosts while no launcher listens.
 //
 // Owner: the job's session.
 // Thread: the loop thread only.
@@ -70,7 +69,7 @@ class OwnerPeers {
   bool has_peers_ = false;
   // The answering ports of the agents with this address.
   std::map<base::IpAddress, std::set<std::uint16_t>> ports_;
-  std::map<std::string, Question> questions_;  // by their nonce
+  std::map<std::string, Question> questions_;  // by nonce
   base::Timer readable_;
   base::Timer again_;
 };

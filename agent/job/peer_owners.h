@@ -2,9 +2,9 @@
 // other hosts.
 //
 // For a peer on this host, the kernel names the owner.
-// For a peer elsewhere, the launcher is asked. It asks the agents of the hosts that have the peer's address
-// (OwnerQuestion).
-// The agent of the peer's host is asked directly, too, in case there is no launcher (owner_peers.h).
+// For a peer elsewhere, the agent asks the launcher. The launcher asks the agents of the hosts that have the peer's
+// address (OwnerQuestion). The agent also asks the agent of the peer's host directly, in case there is no launcher
+// (owner_peers.h).
 //
 // Thread: the loop thread only.
 // Limits: any process can connect, so the number of questions is bounded, for each peer address and in total.
@@ -41,7 +41,7 @@ class PeerOwners {
   // is no launcher.
   PeerOwners(std::set<base::IpAddress> own, std::function<void(v1::OwnerQuestion)> ask, PeerOwnersLimits limits = {});
 
-  // From now on ask other agents, too, and refuse peers that are on no host of the job. `others` outlives this
+  // Makes checks ask other agents, too, and refuse peers that are on no host of the job. `others` outlives this
   // object.
   void ask_others(OwnerPeers& others) { others_ = &others; }
 

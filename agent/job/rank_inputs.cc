@@ -31,7 +31,7 @@ void RankInputs::started(RankStarted& started) {
                                                         taken.set_rank(rank);
                                                         taken.set_bytes(bytes);
                                                         taken.set_closed(closed);
-                                                        tell_(std::move(taken));
+                                                        report_(std::move(taken));
                                                       });
 }
 

@@ -1,5 +1,4 @@
-// The stdin of this host's ranks: decides which ranks get a pipe or a terminal, and hands on what the launcher sends
-// them.
+// The stdin of this host's ranks. It decides which ranks get a pipe or a terminal, and passes on the launcher's input.
 //
 // Owner: the job's session.
 // Thread: the loop thread only.
@@ -20,8 +19,8 @@ namespace muster::agent::inline job {
 
 class RankInputs {
  public:
-  // `tell` reports to the launcher how much of its input a rank took.
-  RankInputs(base::Loop& loop, std::function<void(v1::InputTaken)> tell) : loop_(loop), tell_(std::move(tell)) {}
+  // `report` sends the launcher how much of its input a rank has read.
+  RankInputs(base::Loop& loop, std::function<void(v1::InputTaken)> report) : loop_(loop), report_(std::move(report)) {}
 
   // Sets what the rank gets as stdin. Call it before the start.
   void plan(const v1::LaunchRank& rank, SpawnRequest& request);
@@ -37,7 +36,7 @@ class RankInputs {
 
  private:
   base::Loop& loop_;
-  const std::function<void(v1::InputTaken)> tell_;
+  const std::function<void(v1::InputTaken)> report_;
   std::map<int, std::unique_ptr<RankInput>> inputs_;  // of ranks that run
   int terminal_rank_ = -1;
   unsigned short rows_ = 24;

@@ -74,14 +74,15 @@ base::Status RankPals::choose_ports(const std::string& session_secret) {
   if (world_.hosts_size() < 2) return base::ok_status();
   const int count = world_.programs_size() + 1;
   if (count > kPorts) {
-    return base::error(base::Code::kResourceExhausted, "{} programs need {} ports, and there are {}: start fewer",
-                       count - 1, count, kPorts);
+    return base::error(base::Code::kResourceExhausted,
+                       "{} programs need {} ports, but only {} are available; start fewer programs", count - 1, count,
+                       kPorts);
   }
   const auto first = static_cast<int>(number_of(session_secret, "pals ports") % kPorts);
   std::vector<std::string> ports;
   for (int i = 0; i < count; ++i) {
     const int port = kFirstPort + (first + i) % kPorts;
-    MUSTER_RETURN_IF_ERROR(check_port(port).with_context("start the job again for other ports"));
+    MUSTER_RETURN_IF_ERROR(check_port(port).with_context("start the job again, so that it gets other ports"));
     ports.push_back(std::to_string(port));
   }
   ports_ = base::join(ports, ",");

@@ -1,7 +1,7 @@
 // Serves programs of Cray MPICH in the way of PALS, the launcher of HPE Cray systems. It sets variables and writes
 // the file apinfo (agent/pmi/apinfo.h) into the job's directory. Cray's library does the rest over the ports that the
 // variables name.
-// Source: two other launchers that serve Cray MPICH. It was never tried on a Cray.
+// Source: two other launchers that serve Cray MPICH. Nobody has tried this class on a Cray.
 //
 // These variables are not set, because their values under PALS are unknown: PMI_JOBID, PALS_DEPTH, PALS_LOCAL_SIZE,
 // PALS_FD and PMI_CONTROL_FD.

@@ -25,7 +25,7 @@ bool has(const std::string& name, const std::vector<std::string>& env) {
 }  // namespace
 
 bool host_has_rdma() {
-  std::error_code none;  // an error means that there is no such folder, so no driver
+  std::error_code none;  // an error means that the folder is missing, so there is no driver
   const std::filesystem::directory_iterator devices("/sys/class/infiniband", none);
   return !none && devices != std::filesystem::directory_iterator();
 }
@@ -47,15 +47,16 @@ std::vector<std::string> pmi_variable_names() {
 void RankPmi::open(const v1::Launch& launch, rendezvous::HorovodKeys* keys) {
   if (launch.world().empty() || keys == nullptr) return;
   if (!world_.ParseFromString(launch.world()) || launch.host() < 0 || launch.host() >= world_.hosts_size()) {
-    on_problem_(base::error(base::Code::kInvalidArgument, "the launcher's table of ranks for MPI is none"));
+    on_problem_(base::error(base::Code::kInvalidArgument, "the launcher's table of ranks for MPI cannot be read"));
     return;
   }
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur <= kPmiDescriptor) {
-    on_problem_(base::error(base::Code::kFailedPrecondition,
-                            "programs of MPICH will not find each other: they are reached at descriptor {}, and the "
-                            "limit of open files (ulimit -n) is {}: raise it",
-                            kPmiDescriptor, files.rlim_cur));
+    on_problem_(
+        base::error(base::Code::kFailedPrecondition,
+                    "programs of MPICH will not find each other: they need descriptor {}, but the limit of open "
+                    "files (ulimit -n) is {}; raise it",
+                    kPmiDescriptor, files.rlim_cur));
     return;
   }
   host_ = launch.host();
@@ -82,8 +83,8 @@ PmiWorld RankPmi::world() const {
 
 void RankPmi::plan(const v1::LaunchRank& rank, SpawnRequest& request) const {
   if (server_ == nullptr) return;
-  // The launcher named an Ethernet interface without knowing this host's other networks, so remove its choice. It
-  // sets nothing if the user has set the variable.
+  // Remove the launcher's choice, an Ethernet interface, because the launcher does not know this host's other networks.
+  // If the user has set the variable, the launcher has chosen nothing.
   if (has_rdma_ && is_of_launcher(rank, "UCX_NET_DEVICES")) unset_entry("UCX_NET_DEVICES", request.env);
   request.wants_pmi = true;
   set("PMI_FD", kPmiDescriptor, request.env);

@@ -1,4 +1,4 @@
-// PMI-1 for this host's ranks: which ranks get a PMI socket, what their environment says about it, and what they
+// PMI-1 for this host's ranks. It decides which ranks get a PMI socket, sets their variables, and passes on what they
 // report about their end. agent/pmi/ has the protocol itself.
 //
 // Owner: the job's session.
@@ -31,7 +31,7 @@ class RankPmi {
       : loop_(loop), ends_(ends), on_problem_(std::move(on_problem)) {}
 
   // Call it before the ranks are planned. `keys` outlives this object; nullptr if there are no keys, and so no PMI.
-  // Errors: a host that cannot serve PMI reports it. Programs other than MPICH's still run.
+  // Errors: a host that cannot serve PMI reports a problem. Programs other than MPICH's still run.
   void open(const v1::Launch& launch, rendezvous::HorovodKeys* keys);
   // The name of the key-value space that ranks get. Empty means that PMI is not served.
   const std::string& world_name() const { return world_.name(); }

@@ -20,7 +20,7 @@
 namespace muster::agent::inline job {
 namespace {
 
-// True if there are more ranks than processors that they may use. Such ranks should yield the processor while they
+// True if there are more ranks than processors that they may use. Such ranks should yield their processor while they
 // wait.
 bool is_crowded(int ranks) {
   cpu_set_t allowed;
@@ -48,7 +48,7 @@ pmix::Placement placement_of(const v1::World& world) {
   return placement;
 }
 
-// True if the text looks like the messages of an Open MPI program that cannot start.
+// True if the text contains words that an Open MPI program writes when it cannot start.
 bool is_of_open_mpi(const std::string& text) {
   return std::ranges::any_of(std::to_array<const char*>({"orte_init", "ompi_mpi_init", "pmix", "PMIX", "OPAL ERROR"}),
                              [&](const char* word) { return text.find(word) != std::string::npos; });
@@ -86,7 +86,7 @@ void RankPmix::open(const v1::Launch& launch, rendezvous::HorovodKeys* keys, con
              added.set_error(error);
              events_.on_world_added(std::move(added));
            },
-       .on_text = [this](int rank, const std::string& text) { say(rank, text); },
+       .on_text = [this](int rank, const std::string& text) { write_to_stderr(rank, text); },
        .on_problem = events_.on_problem,
        .on_lost = [this](const std::vector<int>&, const std::string& why) { events_.on_lost(why); }});
   if (opened.ok()) {
@@ -104,7 +104,7 @@ void RankPmix::spawn(const pmix::SpawnWanted& wanted) {
     v1::SpawnProgram& to = *request.add_programs();
     to.mutable_command()->Add(program.command.begin(), program.command.end());
     to.set_ranks(program.ranks);
-    // Open MPI hands on all its settings. Remove ours, because they may differ on another host.
+    // Open MPI passes on all its settings. Remove those that plan() made, because they may differ on another host.
     base::Environment environment = environment_of(program.environment);
     for (const std::string& name : names_) environment.unset(name);
     proto::set_environment(environment.entries(), *to.mutable_environment());
@@ -121,7 +121,7 @@ void RankPmix::spawn_answered(const v1::SpawnAnswer& answer) {
   if (answer.world().empty()) {
     const int rank = asked.mapped().rank;
     ends_.spawn_refused(rank);
-    const char* then = service_->is_alone(rank) ? "" : "; the job ends, as other ranks may wait in the same call";
+    const char* then = service_->is_alone(rank) ? "" : "; the job ends, because other ranks may wait in the same call";
     events_.on_problem(fmt::format("rank {}: MPI_Comm_spawn failed: {}{}", rank, answer.error(), then));
   }
   service_->spawn_done(asked.mapped(), answer.world());
@@ -157,8 +157,9 @@ void RankPmix::plan(SpawnRequest& request) {
   }
 }
 
-// Writes to the rank's own stderr. If the rank is gone or does not take all at once, reports the text as a notice.
-void RankPmix::say(int rank, const std::string& text) {
+// Writes to the rank's own stderr. If the rank is gone, or if its stderr does not take all bytes at once, reports the
+// text as a notice.
+void RankPmix::write_to_stderr(int rank, const std::string& text) {
   const pid_t pid = events_.pid_of(rank);
   if (pid > 0) {
     const std::string path = fmt::format("/proc/{}/fd/2", pid);
@@ -173,8 +174,8 @@ void RankPmix::explain(int rank, const std::string& stderr_tail) {
   if (pmix::has_libpmix(library_path_)) return;
   has_explained_ = true;
   events_.on_problem(
-      fmt::format("rank {} is a program of Open MPI, and there is no libpmix.so.2 here, by which its "
-                  "ranks find each other: {}",
+      fmt::format("rank {} is a program of Open MPI, but this host has no libpmix.so.2, by which its ranks "
+                  "find each other: {}",
                   rank, pmix::kHowToInstall));
 }
 

@@ -47,16 +47,16 @@ class RankPmix {
   void catch_up() {
     if (service_) service_->catch_up();
   }
-  // Call it with the last stderr lines of a rank that ended. If it is a program of Open MPI that lacks libpmix,
-  // reports that once.
+  // Call it with the last stderr lines of a rank that ended. If the rank is a program of Open MPI that lacks libpmix,
+  // reports that, but only once.
   void explain(int rank, const std::string& stderr_tail);
-  // The pid of the helper, a child of the agent that is not of the job. 0 if there is none.
+  // The pid of the helper, a child of the agent that does not belong to the job. 0 if there is no helper.
   pid_t helper() const { return service_ ? service_->pid() : 0; }
   // Names of the variables that plan() has set for any rank.
   const std::set<std::string>& variable_names() const { return names_; }
 
  private:
-  void say(int rank, const std::string& text);
+  void write_to_stderr(int rank, const std::string& text);
   void spawn(const pmix::SpawnWanted& wanted);
 
   base::Loop& loop_;

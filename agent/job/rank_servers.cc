@@ -42,8 +42,8 @@ void RankServers::open_socket(const v1::Launch& launch, const Session& session) 
   const base::Status opened = socket_.open(session.directory, session.secret, ranks, *session.keys);
   if (!opened.ok()) {
     events_.on_notice(
-        fmt::format("programs that use libmuster will not find each other: {}: MUSTER_TMPDIR can name another "
-                    "directory",
+        fmt::format("programs that use libmuster will not find each other: {}; name another directory in "
+                    "MUSTER_TMPDIR",
                     opened.message()));
   }
 }

@@ -129,10 +129,10 @@ void SessionRanks::on_event(RankExited& exited) {
   if (wants_error_files_ && !error.content.empty()) events_.send(error_file_message(exited.rank, error.content));
   events_.send(message);
   if (exited.oom_suspected) {
-    events_.on_notice(
-        fmt::format("rank {} was ended by a SIGKILL that Muster has not sent. The kernel has killed processes of this "
-                    "machine for want of memory meanwhile, perhaps this one: look at its log (dmesg)",
-                    exited.rank));
+    events_.on_notice(fmt::format(
+        "rank {} was killed by a SIGKILL that Muster did not send. Memory ran out on this machine, and the kernel "
+        "killed processes, perhaps this rank; see the kernel's log (dmesg)",
+        exited.rank));
   }
   output_.rank_exited(exited.rank);
   is_over(exited.rank);

@@ -24,8 +24,8 @@ namespace {
 using rendezvous::SessionMessage;
 
 constexpr int kSessionBacklog = 4096;
-constexpr int kAcceptsPerTurn = 64;                     // then other tasks of the loop get their turn
-constexpr std::chrono::milliseconds kAcceptPause{100};  // after descriptors ran out
+constexpr int kAcceptsPerTurn = 64;                     // afterwards other tasks of the loop run
+constexpr std::chrono::milliseconds kAcceptPause{100};  // used when descriptors have run out
 // Descriptors left for the rest of the agent; a new descriptor has the lowest free number.
 constexpr rlim_t kSpareOfSession = 64;
 constexpr std::string_view kScope = "muster";
@@ -70,13 +70,13 @@ class SessionSocket::Peer : public std::enable_shared_from_this<Peer> {
     version_ = welcome.version;
     send(welcome);
   }
-  void tell_silence(int rank, bool is_silent) {
+  void send_silence(int rank, bool is_silent) {
     if (version_ >= rendezvous::kSessionSilenceVersion) send(rendezvous::SessionSilence{rank, is_silent});
   }
   // If sending fails, the connection is closed later, from the loop.
   void send(const SessionMessage& message);
 
-  bool has_said_hello() const { return rank_ >= 0; }
+  bool has_sent_hello() const { return rank_ >= 0; }
   int rank() const { return rank_; }
 
  private:
@@ -92,7 +92,7 @@ class SessionSocket::Peer : public std::enable_shared_from_this<Peer> {
   const std::uint64_t id_;
   int rank_ = -1;
   std::uint32_t version_ = 0;  // the version that both sides speak; 0 before the hello
-  bool has_said_goodbye_ = false;
+  bool has_sent_goodbye_ = false;
   std::map<std::uint64_t, rendezvous::HorovodKeys::WaitId> waits_;  // by the ids that the rank chose
   rendezvous::SessionStream stream_;
   base::Timer readable_;
@@ -131,23 +131,23 @@ void SessionSocket::Peer::end_later(const base::Status& why) {
 }
 
 base::Status SessionSocket::Peer::take(SessionMessage message) {
-  if (const auto* const said = std::get_if<rendezvous::SessionHello>(&message)) {
-    if (has_said_hello()) return breach(rank_, "a second hello");
-    return owner_.hello(*this, *said);
+  if (const auto* const hello = std::get_if<rendezvous::SessionHello>(&message)) {
+    if (has_sent_hello()) return breach(rank_, "a second hello");
+    return owner_.hello(*this, *hello);
   }
-  if (!has_said_hello()) return base::error(base::Code::kInvalidArgument, "a session that does not begin with hello");
-  if (has_said_goodbye_) return breach(rank_, "it goes on after its goodbye");
-  if (auto* const asked = std::get_if<rendezvous::SessionPut>(&message)) {
-    put(std::move(*asked));
+  if (!has_sent_hello()) return base::error(base::Code::kInvalidArgument, "a session whose first message is not hello");
+  if (has_sent_goodbye_) return breach(rank_, "it sent a message after its goodbye");
+  if (auto* const put_order = std::get_if<rendezvous::SessionPut>(&message)) {
+    put(std::move(*put_order));
   } else if (const auto* const wanted = std::get_if<rendezvous::SessionWait>(&message)) {
     return wait(*wanted);
-  } else if (const auto* const given_up = std::get_if<rendezvous::SessionCancel>(&message)) {
-    const auto found = waits_.extract(given_up->id);
+  } else if (const auto* const cancelled = std::get_if<rendezvous::SessionCancel>(&message)) {
+    const auto found = waits_.extract(cancelled->id);
     if (!found.empty()) owner_.keys_->cancel_wait(found.mapped());
   } else if (std::holds_alternative<rendezvous::SessionGoodbye>(message)) {
-    has_said_goodbye_ = true;
+    has_sent_goodbye_ = true;
   } else {
-    return breach(rank_, "it sent what only a host sends");
+    return breach(rank_, "it sent a message that only a host may send");
   }
   return base::ok_status();
 }
@@ -233,7 +233,7 @@ base::Status SessionSocket::admit(int fd) const {
   ucred peer{};
   socklen_t size = sizeof peer;
   if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
-    return base::errno_error(errno, "ask whose process has connected to agent.sock");
+    return base::errno_error(errno, "read the credentials of a process that has connected to agent.sock");
   }
   if (peer.uid != ::geteuid()) {
     return base::error(base::Code::kPermissionDenied, "agent.sock: refused process {} of uid {}", peer.pid, peer.uid);
@@ -247,24 +247,24 @@ base::Status SessionSocket::admit(int fd) const {
 }
 
 void SessionSocket::make_room() {
-  const auto is_stranger = [](const auto& entry) { return !entry.second->has_said_hello(); };
+  const auto is_stranger = [](const auto& entry) { return !entry.second->has_sent_hello(); };
   if (static_cast<std::size_t>(std::ranges::count_if(peers_, is_stranger)) < limits_.max_strangers) return;
   peers_.erase(std::ranges::find_if(peers_, is_stranger));
 }
 
 base::Status SessionSocket::hello(Peer& peer, const rendezvous::SessionHello& hello) {
   if (hello.version == 0) return breach(hello.rank, "version 0");
-  if (!ranks_.contains(hello.rank)) return breach(hello.rank, "it is no rank of this host");
+  if (!ranks_.contains(hello.rank)) return breach(hello.rank, "it is not a rank of this host");
   const auto own = std::ranges::count_if(peers_, [&](const auto& entry) { return entry.second->rank() == hello.rank; });
   if (static_cast<std::size_t>(own) >= limits_.max_connections_of_rank) {
-    return base::error(base::Code::kResourceExhausted, "session of rank {}: it has {} connections already", hello.rank,
+    return base::error(base::Code::kResourceExhausted, "session of rank {}: it already has {} connections", hello.rank,
                        own);
   }
   peer.welcome(hello.rank, rendezvous::SessionWelcome{std::min(hello.version, rendezvous::kSessionVersion), secret_,
                                                       hellos_[hello.rank]++});
-  for (const auto& [rank, news] : ended_) peer.send(news);
-  for (const int rank : silent_) peer.tell_silence(rank, true);
-  if (!std::exchange(has_had_hello_, true)) events_.on_first_hello();
+  for (const auto& [rank, end] : ended_) peer.send(end);
+  for (const int rank : silent_) peer.send_silence(rank, true);
+  if (!std::exchange(had_hello_, true)) events_.on_first_hello();
   return base::ok_status();
 }
 
@@ -274,24 +274,24 @@ void SessionSocket::gone(std::uint64_t peer, const base::Status& why) {
   peers_.erase(peer);
 }
 
-void SessionSocket::rank_ended(rendezvous::SessionEnded news) {
-  const auto added = ended_.emplace(news.rank, std::move(news));
+void SessionSocket::rank_ended(rendezvous::SessionEnded end) {
+  const auto added = ended_.emplace(end.rank, std::move(end));
   if (!added.second) return;
   for (const auto& [id, peer] : peers_) {
-    if (peer->has_said_hello() && peer->rank() != added.first->first) peer->send(added.first->second);
+    if (peer->has_sent_hello() && peer->rank() != added.first->first) peer->send(added.first->second);
   }
 }
 
 void SessionSocket::set_silent(std::set<int> ranks) {
   const std::set<int> before = std::exchange(silent_, std::move(ranks));
-  const auto tell = [this](const std::set<int>& in, const std::set<int>& but_not_in, bool is_silent) {
+  const auto report = [this](const std::set<int>& in, const std::set<int>& not_in, bool is_silent) {
     for (const int rank : in) {
-      if (but_not_in.contains(rank)) continue;
-      for (const auto& [id, peer] : peers_) peer->tell_silence(rank, is_silent);
+      if (not_in.contains(rank)) continue;
+      for (const auto& [id, peer] : peers_) peer->send_silence(rank, is_silent);
     }
   };
-  tell(silent_, before, true);
-  tell(before, silent_, false);
+  report(silent_, before, true);
+  report(before, silent_, false);
 }
 
 }  // namespace muster::agent::job

@@ -3,15 +3,14 @@
 //
 // Security: it serves only processes of our own uid (SO_PEERCRED, checked before a byte is read), and only ranks of
 // this host.
-// Keys: they are those of the whole job, in the scope "muster".
-// News: the end of a rank of this host is sent at once. Ends of ranks on other hosts come from the launcher, which is
-// asked for them at the first hello.
-// While a held job has no launcher, news of other hosts waits for the next launcher. An older libmuster does not
-// receive news of silent hosts.
+// Keys: the socket serves the keys of the whole job, in the scope "muster".
+// Ends: the socket reports the end of a rank of this host at once. Ends of ranks on other hosts come from the launcher;
+// the agent asks for them at the first hello. While a held job has no launcher, they wait for the next launcher.
+// Silence: an older libmuster receives no reports of silent hosts.
 //
 // Owner: the job's session.
 // Thread: the session's loop thread.
-// Errors: everything is bounded. A rank that exceeds a limit or breaks the protocol loses its connection, and
+// Errors: all queues are bounded. A rank that exceeds a limit or breaks the protocol loses its connection, and
 // `on_problem` gets the reason.
 // The destructor closes all connections.
 #pragma once
@@ -44,7 +43,7 @@ struct SessionSocketLimits {
 class SessionSocket {
  public:
   struct Events {
-    std::function<void()> on_first_hello;  // called once; from now on ends of other hosts' ranks are wanted
+    std::function<void()> on_first_hello;  // called once; from then on the socket needs the ends of other hosts' ranks
     std::function<void(const base::Status&)> on_problem;  // a connection was refused or closed; one sentence
   };
 
@@ -59,7 +58,7 @@ class SessionSocket {
                     rendezvous::HorovodKeys& keys);
 
   // Only the first call for a rank counts. May be called while the socket is not open.
-  void rank_ended(rendezvous::SessionEnded news);
+  void rank_ended(rendezvous::SessionEnded end);
   // Sets the complete list of other hosts' ranks of which the launcher hears nothing. May be called while the socket
   // is not open.
   void set_silent(std::set<int> ranks);
@@ -91,7 +90,7 @@ class SessionSocket {
   std::map<int, std::uint32_t> hellos_;  // number of hellos of each rank
   std::map<int, rendezvous::SessionEnded> ended_;
   std::set<int> silent_;
-  bool has_had_hello_ = false;
+  bool had_hello_ = false;
 };
 
 }  // namespace muster::agent::job

@@ -28,8 +28,9 @@ void SpawnWatch::watch() {
 void SpawnWatch::warn_of_first() const {
   if (open_.empty()) return;
   const auto& [rank, what] = *open_.begin();
-  warn_(fmt::format("rank {} has not started for {} s ({}): does the file system of its program and folder answer?",
-                    rank, std::chrono::duration_cast<std::chrono::seconds>(limit_).count(), base::printable(what)));
+  warn_(
+      fmt::format("rank {} has not started for {} s ({}); check that the file system of its program and folder answers",
+                  rank, std::chrono::duration_cast<std::chrono::seconds>(limit_).count(), base::printable(what)));
 }
 
 }  // namespace muster::agent::job

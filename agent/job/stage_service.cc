@@ -57,20 +57,20 @@ class StageService::Work {
         return base::ok_status();
       }
       case v1::StageOrder::kEntries:
-        return look(order.entries(), answer);
+        return list_needs(order.entries(), answer);
       case v1::StageOrder::kData: {
         MUSTER_ASSIGN_OR_RETURN(const StageItem* const item, item_at(order.data().entry()));
         return folder_->write(*item, order.data().offset(), order.data().data(), order.data().last());
       }
       case v1::StageOrder::kKeep:
         for (const int entry : order.keep().entries()) {
-          MUSTER_RETURN_IF_ERROR(go_on());
+          MUSTER_RETURN_IF_ERROR(check_cancelled());
           MUSTER_ASSIGN_OR_RETURN(const StageItem* const item, item_at(entry));
           MUSTER_RETURN_IF_ERROR(folder_->keep(*item));
         }
         return base::ok_status();
       default:
-        return error(Code::kUnimplemented, "the launcher is newer than its agent");
+        return error(Code::kUnimplemented, "unknown order; the launcher is newer than this agent");
     }
   }
 
@@ -82,9 +82,9 @@ class StageService::Work {
     return folder_->mark(open.mark());
   }
 
-  Status look(const v1::StageEntries& entries, v1::StageAnswer& answer) {
+  Status list_needs(const v1::StageEntries& entries, v1::StageAnswer& answer) {
     for (const v1::StageEntry& entry : entries.entries()) {
-      MUSTER_RETURN_IF_ERROR(go_on());
+      MUSTER_RETURN_IF_ERROR(check_cancelled());
       if (items_.size() >= proto::kMostStageEntries) {
         return error(Code::kResourceExhausted, "more than {} files", proto::kMostStageEntries);
       }
@@ -99,11 +99,13 @@ class StageService::Work {
     return base::ok_status();
   }
 
-  Status go_on() const { return *stop_ ? error(Code::kCancelled, "given up") : base::ok_status(); }
+  Status check_cancelled() const {
+    return *stop_ ? error(Code::kCancelled, "staging was cancelled") : base::ok_status();
+  }
 
   base::Result<const StageItem*> item_at(int entry) const {
     if (entry < 0 || static_cast<std::size_t>(entry) >= items_.size()) {
-      return error(Code::kInvalidArgument, "there is no entry {}", entry);
+      return error(Code::kInvalidArgument, "unknown entry {}", entry);
     }
     return &items_[static_cast<std::size_t>(entry)];
   }
@@ -111,7 +113,7 @@ class StageService::Work {
   const std::atomic<bool>* stop_ = nullptr;  // valid only while an order runs
   std::optional<StageFolder> folder_;
   std::vector<StageItem> items_;
-  // The first problem. After it nothing more is done until the launcher opens another folder.
+  // The first problem. From then on all orders fail, until the launcher opens another folder.
   Status problem_ = base::ok_status();
 };
 

@@ -18,8 +18,8 @@ class StageService {
   using OnAnswer = std::function<void(v1::StageAnswer)>;
 
   StageService(base::Loop& loop, OnAnswer on_answer);
-  // Aborts the running order, forgets the others, and removes a half-written file. Returns soon, unless the file
-  // system hangs (base/disk_thread.h).
+  // Aborts the running order, drops the others, and removes a half-written file. Returns soon, unless the file system
+  // hangs (base/disk_thread.h).
   ~StageService();
   StageService(const StageService&) = delete;
   StageService& operator=(const StageService&) = delete;

@@ -23,7 +23,7 @@ std::optional<std::string> parse_torch_error(std::string_view content);
 struct TorchError {
   // Like "rank 3 raised KeyError: 7". Empty if the file names no exception, or if an earlier rank got the line.
   std::string line;
-  std::string content;  // of the file, at most 256 KiB; empty if there is no file
+  std::string content;  // the bytes of the file, at most 256 KiB; empty if there is no file
 };
 
 class TorchErrors {

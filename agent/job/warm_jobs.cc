@@ -1,4 +1,4 @@
-// The whole of WarmJobs. A job passes through open(), begin(), born(), close() and closed(), in this order.
+// The whole of WarmJobs. A job passes through open(), begin(), warden_created(), close() and closed(), in this order.
 // Read struct Job first, then these functions, then launcher_is_new() and launcher_is_gone().
 
 #include "agent/job/warm_jobs.h"
@@ -33,8 +33,9 @@ base::Status check_descriptors() {
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur <= 2 * kSpareOfJobs) return base::ok_status();
   const base::UniqueFd next(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0));
   if (next.valid() && static_cast<rlim_t>(next.get()) < limit.rlim_cur - kSpareOfJobs) return base::ok_status();
-  return base::error(base::Code::kResourceExhausted,
-                     "this agent has too many jobs for its file descriptors: wait for one to end, or raise ulimit -n");
+  return base::error(
+      base::Code::kResourceExhausted,
+      "this agent has too few file descriptors for another job; wait until a job ends, or raise ulimit -n");
 }
 
 // The attempt is part of the id, because the previous attempt's agent may still be cleaning up its own session
@@ -48,13 +49,14 @@ base::Result<WardenOptions> warden_options(const std::string& id, const v1::Open
   MUSTER_ASSIGN_OR_RETURN(const base::JobId job, base::JobId::parse(id));
   MUSTER_ASSIGN_OR_RETURN(const ContainLevel contain, parse_contain_level(order.contain()));
   if (order.lease_ms() <= 0) {
-    return base::error(base::Code::kInvalidArgument, "a lease of {} ms is none", order.lease_ms());
+    return base::error(base::Code::kInvalidArgument, "a lease of {} ms is not allowed; it must be positive",
+                       order.lease_ms());
   }
   return WardenOptions{
       .job_id = job.str(), .agent_id = agent_id_of(order), .session_root = order.session_root(), .contain = contain};
 }
 
-// The spool limit of a held job: it bounds the output that waits while no launcherd takes it.
+// The spool limit of a held job. It bounds the output that waits while no launcherd reads it.
 std::size_t spool_bytes(const base::Environment& environment) {
   const auto text = environment.get("MUSTER_SPOOL_MIB");
   const auto mib = text ? base::parse_decimal(*text, kMaxSpoolMib) : std::nullopt;
@@ -75,7 +77,7 @@ struct WarmJobs::Job {
 
   const std::string id;
   const v1::OpenJob order;
-  std::optional<PendingWarden> birth;  // set until the warden is there
+  std::optional<PendingWarden> birth;  // set until the warden has started
   base::Timer birth_watch;
   // Messages that wait for the warden or, once this job is closing, for its end.
   std::deque<v1::LauncherMessage> waiting;
@@ -83,7 +85,7 @@ struct WarmJobs::Job {
   std::vector<v1::AgentMessage> history;
   std::size_t notices = 0;
   bool is_closing = false;
-  bool owes_history_end = false;  // a new launcher came while the job was being opened
+  bool owes_history_end = false;  // a new launcher connected while the job was being opened
   bool is_lost = false;           // its launcher ended while the job was being opened
 };
 
@@ -113,7 +115,7 @@ void WarmJobs::handle(const v1::LauncherMessage& message) {
   if (message.has_open_job()) return open(message);
   const auto found = jobs_.find(message.job_id());
   if (found == jobs_.end()) {
-    if (!message.has_leave()) return;  // the message came too late; the job has ended by itself
+    if (!message.has_leave()) return;  // the message is late: the job has ended
     v1::AgentMessage answer;
     answer.mutable_job_closed();
     return send(message.job_id(), std::move(answer));
@@ -131,12 +133,12 @@ void WarmJobs::open(const v1::LauncherMessage& message) {
   const auto found = jobs_.find(message.job_id());
   if (found == jobs_.end()) return begin(message.job_id(), message.open_job());
   Job& job = *found->second;
-  if (job.is_closing && job.waiting.empty()) {  // wait until the previous attempt is gone
+  if (job.is_closing && job.waiting.empty()) {  // the order waits until the previous attempt is gone
     job.waiting.push_back(message);
     return;
   }
   refuse(job.id, message.open_job(),
-         base::error(base::Code::kAlreadyExists, "job {} is open here already, as attempt {}", job.id,
+         base::error(base::Code::kAlreadyExists, "job {} is already open here, as attempt {}", job.id,
                      job.order.attempt()));
 }
 
@@ -145,7 +147,7 @@ void WarmJobs::refuse(const std::string& id, const v1::OpenJob& order, const bas
   *answer.mutable_job_opened() = opened_as(order);
   answer.mutable_job_opened()->set_error(why.message());
   answer.set_job_id(id);
-  events_.send(std::move(answer));  // not in any history, because no such job exists
+  events_.send(std::move(answer));  // no job exists whose history could keep it
 }
 
 void WarmJobs::begin(const std::string& id, const v1::OpenJob& order) {
@@ -158,12 +160,12 @@ void WarmJobs::begin(const std::string& id, const v1::OpenJob& order) {
   Job& job = *owned;
   jobs_[id] = std::move(owned);
   job.birth.emplace(std::move(*birth));
-  job.birth_watch = host_.loop.on_readable(job.birth->fd(), [this, &job] { born(job); });
+  job.birth_watch = host_.loop.on_readable(job.birth->fd(), [this, &job] { warden_created(job); });
 }
 
-void WarmJobs::born(Job& job) {
+void WarmJobs::warden_created(Job& job) {
   auto taken = job.birth->take();
-  if (taken.ok() && !*taken) return;  // more is to come
+  if (taken.ok() && !*taken) return;  // the warden has not started yet
   job.birth_watch.cancel();
   job.birth.reset();
   if (!taken.ok()) {
@@ -178,7 +180,7 @@ void WarmJobs::born(Job& job) {
   }
   SessionOptions options;
   options.lease = std::chrono::milliseconds(job.order.lease_ms());
-  options.tells_no_output = true;
+  options.reports_no_output = true;
   options.suspend_stops_lease = false;  // launcherd itself is not stopped, so its lease goes on
   options.outlives_launcher = job.order.hold();
   if (job.order.hold()) options.spool_bytes = spool_bytes(host_.login_environment);

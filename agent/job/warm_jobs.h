@@ -1,5 +1,5 @@
-// The jobs of a warm agent. launcherd opens them one by one, and they run side by side. Each has its own session, and
-// a history that a restarted launcherd receives.
+// The jobs of a warm agent. launcherd opens them one by one, and they run side by side. Each job has its own session.
+// It also has a history, which a restarted launcherd receives.
 //
 // Owner: the agent.
 // Thread: the loop thread only.
@@ -62,7 +62,7 @@ class WarmJobs {
 
   void open(const v1::LauncherMessage& message);
   void begin(const std::string& id, const v1::OpenJob& order);
-  void born(Job& job);
+  void warden_created(Job& job);
   void refuse(const std::string& id, const v1::OpenJob& order, const base::Status& why);
   void pass_on(Job& job, const v1::LauncherMessage& message);
   void send(const std::string& id, v1::AgentMessage message);

@@ -163,7 +163,7 @@ def test_out_of_memory_under_a_limit_that_the_host_does_not_see(hvdrun, cluster,
     cluster.run("n1", "alice", ["touch", flag], check=True)
     result = job.end(60)
     assert result.rc == 137, result
-    assert "killed processes of this machine for want of memory" in one_sentence(result, "n1: rank 0"), result
+    assert "Memory ran out on this machine, and the kernel killed processes" in one_sentence(result, "n1: rank 0"), result
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ class JobSessionTest : public ::testing::Test {
   JobSessionTest() {
     SessionOptions options;
     options.lease = 1min;
-    options.tells_no_output = true;
+    options.reports_no_output = true;
     options.output = [] {
       OutputSenderConfig config;
       config.connect = [](base::MonotonicTime, int) -> base::Result<base::UniqueFd> {
@@ -153,7 +153,7 @@ TEST_F(JobSessionTest, LostLauncherEndsRanksAndTheSession) {
   warden_.send(JobEmpty());
   ASSERT_TRUE(run_until(loop_, [&] { return done_ > 0; }));
   EXPECT_EQ(sent_.last(Body::kHostEmpty).host_empty().failure(),
-            "the launcher was not heard of for the length of the lease; the ranks were ended");
+            "the launcher has sent nothing for the length of the lease; the ranks were ended");
   EXPECT_EQ(done_, 1);
   close();
   EXPECT_EQ(warden_.count<StopCommand>(), 1U);

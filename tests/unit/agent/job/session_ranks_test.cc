@@ -139,7 +139,7 @@ TEST_F(SessionRanksTest, WarnsOfMemoryThatMayHaveRunOut) {
   event.oom_suspected = true;
   ranks_.on_event(event);
   ASSERT_EQ(notices_.size(), 1U);
-  EXPECT_TRUE(notices_[0].starts_with("rank 0 was ended by a SIGKILL that Muster has not sent."));
+  EXPECT_TRUE(notices_[0].starts_with("rank 0 was killed by a SIGKILL that Muster did not send."));
 }
 
 }  // namespace

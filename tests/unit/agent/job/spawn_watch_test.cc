@@ -44,8 +44,8 @@ TEST_F(SpawnWatchTest, WarnsOfTheFirstRankThatHangs) {
   run_for(10s);
   ASSERT_EQ(warnings_.size(), 1U);
   EXPECT_EQ(warnings_[0],
-            "rank 3 has not started for 1 s ('./train' in /data): does the file system of its program and folder "
-            "answer?");
+            "rank 3 has not started for 1 s ('./train' in /data); check that the file system of its program and folder "
+            "answers");
   EXPECT_FALSE(watch_.tried(3));
   run_for(10s);
   ASSERT_EQ(warnings_.size(), 2U) << "the next rank hangs, too";
