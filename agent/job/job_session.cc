@@ -1,6 +1,6 @@
 // The whole of JobSession. Orders of the launcher, events of the warden and the end of waits become session events.
 // The table of session_phase.h answers each of them with an action.
-// Read on() and carry_out() first, then handle() and warden_readable(), then the actions.
+// Read on() and carry_out() first, then handle(), then the actions.
 
 #include "agent/job/job_session.h"
 
@@ -20,20 +20,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A warden that was ordered to leave and is still there after this time is killed.
-constexpr std::chrono::seconds kCloseBound{5};
 // The sum of all time limits of an agent whose job is over. It kills and audits everything twice, and the warden
 // leaves.
 constexpr std::chrono::seconds kEndBound{20};
-// A warden that does not run for this long while the ranks must end is killed. The launcher waits for the grace and 6
-// s more (launcherd's kStopMargin). Killing what is left takes up to 3 s of these.
-constexpr std::chrono::milliseconds kWardenPatience{1000};
 
 }  // namespace
 
 JobSession::JobSession(const SessionHost& host, Warden warden, SessionOptions options, SessionEvents events)
     : host_(host),
-      warden_(std::move(warden)),
       options_(std::move(options)),
       events_(std::move(events)),
       lease_(options_.lease, options_.suspend_stops_lease),
@@ -62,7 +56,11 @@ JobSession::JobSession(const SessionHost& host, Warden warden, SessionOptions op
                                 ranks_.servers().stderr_arrived(rank, tail);
                               },
                           .on_change = [this] { check_end(); }}),
-      ranks_(host, warden_, stores_, output_,
+      warden_(host.loop, std::move(warden),
+              {.on_event = [this](WardenEvent& event) { std::visit([this](auto& what) { on_event(what); }, event); },
+               .on_end = [this] { on(SessionEvent::kWardenEnded); },
+               .on_close_due = [this] { on(SessionEvent::kCloseDue); }}),
+      ranks_(host, *warden_, stores_, output_,
              {.send = events_.send,
               .on_notice = [this](const std::string& text) { notice(text); },
               .on_problem = [this](const base::Status& problem) { log(problem); },
@@ -74,9 +72,7 @@ JobSession::JobSession(const SessionHost& host, Warden warden, SessionOptions op
                     on(SessionEvent::kStop);
                   }}),
       end_(host.loop, ranks_.gpus(), output_,
-           {.on_notice = [this](const std::string& text) { notice(text); }, .on_change = [this] { check_end(); }}) {
-  warden_watch_ = host_.loop.on_readable(warden_.fd(), [this] { warden_readable(); });
-}
+           {.on_notice = [this](const std::string& text) { notice(text); }, .on_change = [this] { check_end(); }}) {}
 
 JobSession::~JobSession() = default;
 
@@ -95,7 +91,7 @@ void JobSession::carry_out(SessionAction action, const Cause& cause) {
     case SessionAction::kAddRanks:
       return ranks_.add_world(*cause.world);
     case SessionAction::kFinish:
-      return notice_if_bad(warden_.finish());
+      return notice_if_bad(warden_->finish());
     case SessionAction::kStopAll:
     case SessionAction::kStopRanks:
     case SessionAction::kEndGpuWait:
@@ -118,7 +114,7 @@ void JobSession::carry_out(SessionAction action, const Cause& cause) {
     case SessionAction::kLeave:
       return events_.on_done();
     case SessionAction::kDismissWarden:
-      return dismiss_warden();
+      return warden_.dismiss();
     case SessionAction::kRemove:
       // Posted, because the caller may be a watch or a timer that remove() destroys.
       return host_.loop.post([this, alive = std::weak_ptr<char>(alive_)] {
@@ -128,28 +124,16 @@ void JobSession::carry_out(SessionAction action, const Cause& cause) {
 }
 
 void JobSession::contact(base::MonotonicTime when) {
-  if (const auto until = lease_.renew(when)) warden_.renew_lease(*until);
+  if (const auto until = lease_.renew(when)) warden_->renew_lease(*until);
 }
 
 void JobSession::check(base::MonotonicTime now) {
-  check_warden(now);
+  if (needs_warden(phase_) && warden_.check(now, must_end_ranks(phase_)) && failure_.empty()) {
+    failure_ = "the warden, the parent of the ranks, did not run and was killed to end the ranks";
+  }
   if (has_lease(phase_) && lease_.is_over(now)) {
     launcher_lost("the launcher has sent nothing for the length of the lease");
   }
-}
-
-// Continues the warden if it is stopped. If it cannot run while the ranks must end, kills it: then the agent ends the
-// ranks.
-void JobSession::check_warden(base::MonotonicTime now) {
-  if (!needs_warden(phase_)) return;
-  if (warden_.keep_running() || !must_end_ranks(phase_)) {
-    hangs_since_.reset();
-    return;
-  }
-  if (!hangs_since_) hangs_since_ = now;
-  if (now - *hangs_since_ < kWardenPatience) return;
-  if (failure_.empty()) failure_ = "the warden, the parent of the ranks, did not run and was killed to end the ranks";
-  warden_.kill_hung();
 }
 
 void JobSession::handle(const v1::LauncherMessage& message) {
@@ -237,29 +221,29 @@ base::Status JobSession::start_output() {
   config.only_if_any = options_.reports_no_output;
   config.outlives_launcher = options_.outlives_launcher;
   config.spool_bytes = options_.spool_bytes;
-  config.spool_directory = warden_.session_dir();
+  config.spool_directory = warden_->session_dir();
   return output_.start(std::move(config));
 }
 
 void JobSession::stop_ranks(milliseconds grace) {
   if (lease_.is_suspended()) suspend(false);
-  notice_if_bad(warden_.stop(grace));
+  notice_if_bad(warden_->stop(grace));
 }
 
 void JobSession::suspend(bool is_on) {
   if (const auto until = lease_.suspend(is_on, base::monotonic_now())) {
-    warden_.renew_lease(*until);
+    warden_->renew_lease(*until);
   } else {
-    warden_.suspend_lease();
+    warden_->suspend_lease();
   }
-  notice_if_bad(warden_.pause(is_on));
+  notice_if_bad(warden_->pause(is_on));
   v1::AgentMessage message;
   message.mutable_suspended()->set_on(is_on);
   events_.send(std::move(message));
 }
 
 void JobSession::launcher_lost(const std::string& why) {
-  warden_.end_agent_by(base::monotonic_now() + kEndBound);
+  warden_->end_agent_by(base::monotonic_now() + kEndBound);
   on(SessionEvent::kLauncherGone, {.why = why});
 }
 
@@ -281,21 +265,9 @@ std::vector<pid_t> JobSession::helpers() const {
 
 std::vector<pid_t> JobSession::own_children() const {
   std::vector<pid_t> pids = helpers();
-  pids.push_back(warden_.pid());
+  pids.push_back(warden_->pid());
   for (const auto& [rank, pid] : ranks_.pids()) pids.push_back(pid);
   return pids;
-}
-
-void JobSession::warden_readable() {
-  auto events = warden_.read_events();
-  if (!events.ok()) {
-    warden_watch_.cancel();
-    on(SessionEvent::kWardenEnded);
-    return;
-  }
-  for (WardenEvent& event : *events) {
-    std::visit([this](auto& what) { on_event(what); }, event);
-  }
 }
 
 void JobSession::replace_warden() {
@@ -303,7 +275,7 @@ void JobSession::replace_warden() {
   std::vector<pid_t> spared = events_.others();
   for (const pid_t helper : helpers()) spared.push_back(helper);
   for (const pid_t helper : host_.gpu_helpers()) spared.push_back(helper);
-  Warden::Aftermath aftermath = warden_.clean_up_without_warden(spared);
+  Warden::Aftermath aftermath = warden_->clean_up_without_warden(spared);
   for (RankExited& exited : aftermath.ranks) on_event(exited);
   ranks_.lose_all();
   on_event(aftermath.empty);
@@ -340,26 +312,14 @@ void JobSession::close(std::function<void()> done) {
   on(SessionEvent::kClose);
 }
 
-void JobSession::dismiss_warden() {
-  warden_.begin_close();
-  close_deadline_ = host_.loop.after(kCloseBound, [this] { on(SessionEvent::kCloseDue); });
-  // If the warden has ended before, the watch was cancelled. A new one finds that end at once.
-  if (!warden_watch_.armed()) {
-    warden_watch_ = host_.loop.on_readable(warden_.fd(), [this] { warden_readable(); });
-  }
-}
-
 void JobSession::remove() {
-  warden_watch_.cancel();
-  close_deadline_.cancel();
   notice_if_bad(warden_.close());
   std::exchange(on_closed_, nullptr)();
 }
 
 base::Status JobSession::close_blocking() {
   output_.stop();
-  warden_watch_.cancel();
-  return warden_.close();  // for a lost warden, too: the agent must then remove its session directory
+  return warden_.close();
 }
 
 }  // namespace muster::agent::job

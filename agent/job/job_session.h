@@ -12,7 +12,6 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +24,7 @@
 #include "agent/job/session_phase.h"
 #include "agent/job/session_ranks.h"
 #include "agent/job/session_stores.h"
+#include "agent/job/session_warden.h"
 #include "agent/job/stage_service.h"
 #include "agent/process/warden.h"
 #include "base/loop.h"
@@ -78,8 +78,8 @@ class JobSession {
   void launcher_lost(const std::string& why);
 
   bool is_launched() const { return has_launched(phase_); }
-  const Containment& containment() const { return warden_.containment(); }
-  const std::string& session_dir() const { return warden_.session_dir(); }
+  const Containment& containment() const { return warden_->containment(); }
+  const std::string& session_dir() const { return warden_->session_dir(); }
   // The children of this process that belong to this job: the warden and the helpers for stacks and PMIx. Ranks are
   // listed, too, because they become our children if the warden dies.
   std::vector<pid_t> own_children() const;
@@ -111,8 +111,6 @@ class JobSession {
   void refuse(const v1::AddWorld& world) const;
   void ask_stacks(const v1::StackQuestion& question);
 
-  void warden_readable();
-  void check_warden(base::MonotonicTime now);
   void replace_warden();
   void on_event(JobEmpty& empty);
   void on_event(LeaseExpired& expired);
@@ -122,7 +120,6 @@ class JobSession {
   }
   void check_end();
   void report_empty();
-  void dismiss_warden();
   void remove();
 
   std::vector<pid_t> helpers() const;
@@ -131,22 +128,18 @@ class JobSession {
   void log(const base::Status& problem) const;
 
   const SessionHost& host_;
-  Warden warden_;
   const SessionOptions options_;
   const SessionEvents events_;
   SessionPhase phase_ = SessionPhase::kPreparing;
   SessionLease lease_;
-  base::Timer warden_watch_;
   SessionStores stores_;
   StackReader stacks_;
   StageService stages_;
   SessionOutput output_;
+  SessionWarden warden_;
   SessionRanks ranks_;
   SessionEnd end_;
-  std::string failure_;  // why this host failed the job; empty if it did not
-  // Since when the warden does not run, in a phase in which the ranks must end.
-  std::optional<base::MonotonicTime> hangs_since_;
-  base::Timer close_deadline_;       // runs in the phase kClosing
+  std::string failure_;              // why this host failed the job; empty if it did not
   std::function<void()> on_closed_;  // set by close()
   const std::shared_ptr<char> alive_ = std::make_shared<char>();
 };
