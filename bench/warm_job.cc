@@ -29,7 +29,7 @@ double cpu_time(const std::string& group) {
   return text.ok() ? std::strtod(text->c_str(), nullptr) / 1e6 : 0;
 }
 
-double one_job(PlayedLauncher& launcher, const LauncherState& state, const std::string& contain, int ranks) {
+double one_job(FakeLauncher& launcher, const LauncherState& state, const std::string& contain, int ranks) {
   const std::string job = base::JobId::random().str();
   const auto begin = Clock::now();
   v1::LauncherMessage order = open_job(job, state);
@@ -48,7 +48,7 @@ double one_job(PlayedLauncher& launcher, const LauncherState& state, const std::
 int run(int jobs, int ranks, const std::string& contain, const std::string& group) {
   LauncherState state;
   const Playground ground;
-  PlayedLauncher launcher(state, "bench");
+  FakeLauncher launcher(state, "bench");
   const WarmAgent agent(state, ground.session_root());
   launcher.next_hello();
   if (!group.empty()) {

@@ -1,5 +1,5 @@
-// A warm agent, as a process, whose launcher goes and comes again: what is held and what is not, what the next one is
-// told, and that no line of output is lost.
+// A warm agent, as a process, whose launcher ends and starts again: which jobs are held, what the next launcher
+// receives, and that no line of output is lost.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -17,17 +17,17 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::eventually;
+using testing::FakeHub;
+using testing::FakeLauncher;
 using testing::launch;
 using testing::leave;
 using testing::left_after;
 using testing::open_job;
 using testing::output_key;
-using testing::PlayedHub;
-using testing::PlayedLauncher;
 using testing::prepare;
 using testing::processes_with;
+using testing::ReceivedOutput;
 using testing::stop;
-using testing::TakenOutput;
 using testing::WarmAgent;
 using Body = v1::AgentMessage;
 
@@ -49,7 +49,7 @@ class HeldJobsTest : public testing::WarmAgentFixture {
   }
 
   std::vector<std::string> sleeper() const { return {ground_.victim("sleeper"), job_}; }
-  // Ends when the test writes into the pipe; with `code`.
+  // A command that ends with `code` when the test writes into the pipe.
   std::vector<std::string> waiter(int code) const {
     return {"sh", "-c", "read x < " + fifo_ + "; exit " + std::to_string(code)};
   }
@@ -61,13 +61,13 @@ class HeldJobsTest : public testing::WarmAgentFixture {
 
   void next_launcher(const std::string& instance) {
     launcher_.reset();
-    launcher_ = std::make_unique<PlayedLauncher>(state_, instance);
+    launcher_ = std::make_unique<FakeLauncher>(state_, instance);
   }
 
   const std::string fifo_ = ground_.path() + "/go";
 };
 
-// The bodies of a job's messages, for comparing what was said with what is told again.
+// The bodies of a job's messages, to compare those of the first launcher with those that the next one receives.
 std::vector<std::string> bodies(const std::vector<v1::AgentMessage>& messages) {
   std::vector<std::string> texts;
   for (v1::AgentMessage message : messages) {
@@ -83,31 +83,31 @@ TEST_F(HeldJobsTest, TheNextLauncherIsToldTheWholePast) {
   launcher_->send(open_job(job_, state_, true));
   launcher_->send(prepare(job_));
   launcher_->send(launch(job_, {{"true"}, waiter(9), sleeper()}));
-  auto said = bodies(launcher_->all_up_to(job_, Body::kRankExited));  // of the first rank
-  if (said.empty()) FAIL() << "no rank has ended";
+  auto first = bodies(launcher_->all_up_to(job_, Body::kRankExited));  // up to the exit of the first rank
+  if (first.empty()) FAIL() << "no rank has ended";
 
   launcher_.reset();
-  let_go();  // a rank ends while nobody listens
-  launcher_ = std::make_unique<PlayedLauncher>(state_, "two");
+  let_go();  // a rank ends while no launcher listens
+  launcher_ = std::make_unique<FakeLauncher>(state_, "two");
   const v1::Hello hello = launcher_->next_hello();
   EXPECT_EQ(hello.launcher_instance(), "one");
   ASSERT_EQ(hello.held_jobs_size(), 1);
   EXPECT_EQ(hello.held_jobs(0).job_id(), job_);
   EXPECT_TRUE(hello.held_jobs(0).launched());
-  auto told = launcher_->all_up_to(job_, Body::kHistoryEnd);
-  ASSERT_GT(told.size(), said.size());
-  EXPECT_EQ(told[0].sequence(), 1U);
-  const auto all = bodies(told);
-  EXPECT_TRUE(std::equal(said.begin(), said.end(), all.begin()));
+  auto history = launcher_->all_up_to(job_, Body::kHistoryEnd);
+  ASSERT_GT(history.size(), first.size());
+  EXPECT_EQ(history[0].sequence(), 1U);
+  const auto all = bodies(history);
+  EXPECT_TRUE(std::equal(first.begin(), first.end(), all.begin()));
 
-  // The exit of the second rank, here or in the past, exactly once; the third one has not noticed anything.
+  // The exit of the second rank arrives exactly once, in the history or after it. The third rank still runs.
   int exits = 0;
   const auto count = [&exits](const v1::AgentMessage& message) {
     if (!message.has_rank_exited() || message.rank_exited().rank() != 1) return;
     EXPECT_EQ(message.rank_exited().wait_status(), 9 << 8);
     ++exits;
   };
-  for (const v1::AgentMessage& message : told) count(message);
+  for (const v1::AgentMessage& message : history) count(message);
   EXPECT_EQ(processes_with(job_).size(), 1U);
   launcher_->send(stop(job_));
   for (const v1::AgentMessage& message : launcher_->all_up_to(job_, Body::kHostEmpty)) count(message);
@@ -122,24 +122,24 @@ TEST_F(HeldJobsTest, AJobThatEndedMeanwhileIsThereWithItsExit) {
   launcher_.reset();
   let_go();
   EXPECT_TRUE(eventually(10s, [this] { return testing::processes_with(fifo_).empty(); }));
-  launcher_ = std::make_unique<PlayedLauncher>(state_, "two");
+  launcher_ = std::make_unique<FakeLauncher>(state_, "two");
   EXPECT_EQ(launcher_->next_hello().held_jobs_size(), 1);
   int status = -1;
   bool is_over = false;
-  const auto look = [&](const v1::AgentMessage& message) {
+  const auto inspect = [&](const v1::AgentMessage& message) {
     if (message.has_rank_exited()) status = message.rank_exited().wait_status();
     is_over = is_over || message.has_host_empty();
   };
-  for (const v1::AgentMessage& message : launcher_->all_up_to(job_, Body::kHistoryEnd)) look(message);
+  for (const v1::AgentMessage& message : launcher_->all_up_to(job_, Body::kHistoryEnd)) inspect(message);
   if (!is_over) {
-    for (const v1::AgentMessage& message : launcher_->all_up_to(job_, Body::kHostEmpty)) look(message);
+    for (const v1::AgentMessage& message : launcher_->all_up_to(job_, Body::kHostEmpty)) inspect(message);
   }
   EXPECT_EQ(status, 5 << 8);
-  // A third one hears all of it.
+  // A third launcher receives all of the history.
   next_launcher("three");
-  const auto told = launcher_->all_up_to(job_, Body::kHistoryEnd);
-  ASSERT_GE(told.size(), 2U);
-  EXPECT_TRUE(told[told.size() - 2].has_host_empty());
+  const auto history = launcher_->all_up_to(job_, Body::kHistoryEnd);
+  ASSERT_GE(history.size(), 2U);
+  EXPECT_TRUE(history[history.size() - 2].has_host_empty());
   launcher_->send(leave(job_));
   EXPECT_TRUE(launcher_->next_of(job_, Body::kJobClosed).has_job_closed());
 }
@@ -151,7 +151,7 @@ TEST_F(HeldJobsTest, WhatIsNotHeldEndsWithItsLauncher) {
   launcher_.reset();
   EXPECT_EQ(left_after(job_, 10s), 0U);
   EXPECT_LT(std::chrono::steady_clock::now() - before, 5s);
-  launcher_ = std::make_unique<PlayedLauncher>(state_, "two");
+  launcher_ = std::make_unique<FakeLauncher>(state_, "two");
   EXPECT_EQ(launcher_->next_hello().launcher_instance(), "one");
   EXPECT_TRUE(agent_->runs());
 }
@@ -165,7 +165,7 @@ TEST_F(HeldJobsTest, ACutAloneChangesNothing) {
     EXPECT_EQ(hello.launcher_instance(), "one");
     EXPECT_GE(hello.resume_from(), 2U);
   }
-  // Nothing of the past is told to who knows it.
+  // A launcher that knows the history does not receive it again.
   launcher_->send(stop(job_));
   for (const v1::AgentMessage& message : launcher_->all_up_to(job_, Body::kHostEmpty)) {
     EXPECT_FALSE(message.has_job_opened() || message.has_history_end() || message.has_rank_started());
@@ -185,9 +185,9 @@ TEST_F(HeldJobsTest, OrdersGivenWhileTheLinkIsCutAreKept) {
   EXPECT_TRUE(eventually(10s, [this] { return launcher_->last_received() >= 2; }));
   next_launcher("two");
   ASSERT_EQ(launcher_->next_hello().held_jobs_size(), 1);
-  const auto told = launcher_->all_up_to(job_, Body::kHistoryEnd);
-  ASSERT_FALSE(told.empty());
-  EXPECT_TRUE(told[0].has_job_opened());
+  const auto history = launcher_->all_up_to(job_, Body::kHistoryEnd);
+  ASSERT_FALSE(history.empty());
+  EXPECT_TRUE(history[0].has_job_opened());
   launcher_->send(leave(job_));
   EXPECT_TRUE(launcher_->next_of(job_, Body::kJobClosed).has_job_closed());
 }
@@ -200,9 +200,9 @@ TEST_F(HeldJobsTest, ALauncherThatGoesWhileAJobIsOpened) {
     next_launcher(instance);
     const v1::Hello hello = launcher_->next_hello();
     if (hello.held_jobs_size() == 0) continue;  // the order was lost with the launcher
-    const auto told = launcher_->all_up_to(job_, Body::kHistoryEnd);
-    ASSERT_EQ(told.size(), 2U);
-    EXPECT_EQ(told[0].job_opened().error(), "");
+    const auto history = launcher_->all_up_to(job_, Body::kHistoryEnd);
+    ASSERT_EQ(history.size(), 2U);
+    EXPECT_EQ(history[0].job_opened().error(), "");
     launcher_->send(leave(job_));
     EXPECT_TRUE(launcher_->next_of(job_, Body::kJobClosed).has_job_closed());
   }
@@ -212,13 +212,13 @@ TEST_F(HeldJobsTest, TheLeaseEndsTheRanksAndThenTheAgent) {
   start({}, [](v1::AgentJoin& join) { join.set_lease_ms(300); });
   start_job({sleeper()}, true, 1500ms);
   const auto before = std::chrono::steady_clock::now();
-  launcher_.reset();  // which takes its time on a busy machine
+  launcher_.reset();  // takes its time on a busy machine
   EXPECT_EQ(left_after(job_, 10s), 0U);
   EXPECT_GT(std::chrono::steady_clock::now() - before, 1s);
   EXPECT_TRUE(agent_->ended_well());
 }
 
-// The agent's lease passes while the link is cut, and then the link is back.
+// The agent's lease expires while the link is cut, and then the link comes back.
 TEST_F(HeldJobsTest, EndOfTheLeaseIsReportedAsFailureWhenTheLauncherIsBack) {
   start();
   start_job({sleeper()}, true, 1500ms);
@@ -234,10 +234,10 @@ TEST_F(HeldJobsTest, EndOfTheLeaseIsReportedAsFailureWhenTheLauncherIsBack) {
 }
 
 TEST_F(HeldJobsTest, NoLineIsLostWhileNobodyTakesOutput) {
-  TakenOutput taken;
-  auto hub = std::make_unique<PlayedHub>(state_, std::vector{output_key(job_)}, taken);
+  ReceivedOutput taken;
+  auto hub = std::make_unique<FakeHub>(state_, std::vector{output_key(job_)}, taken);
   start();
-  // Twenty times as much as is kept in memory, after the launcher has gone.
+  // The output is twenty times as large as the agent's memory for it, and comes after the launcher has gone.
   const std::string flood = "seq 1 2000; read x < " + fifo_ + "; seq 2001 12000000";
   start_job({{"sh", "-c", flood}}, true);
   const std::string identity = output_key(job_).identity;
@@ -245,10 +245,10 @@ TEST_F(HeldJobsTest, NoLineIsLostWhileNobodyTakesOutput) {
   hub.reset();
   launcher_.reset();
   let_go();
-  // The rank is not held up: it ends, and all of its output waits.
+  // The rank does not wait: it ends, and all of its output waits for a launcher.
   EXPECT_TRUE(eventually(60s, [this] { return processes_with(fifo_).empty(); }));
-  hub = std::make_unique<PlayedHub>(state_, std::vector{output_key(job_)}, taken);
-  launcher_ = std::make_unique<PlayedLauncher>(state_, "two");
+  hub = std::make_unique<FakeHub>(state_, std::vector{output_key(job_)}, taken);
+  launcher_ = std::make_unique<FakeLauncher>(state_, "two");
   EXPECT_TRUE(launcher_->next_of(job_, Body::kHistoryEnd).has_history_end());
   EXPECT_TRUE(taken.wait_until([&] { return taken.finished[identity] == 1; }));
   const std::string& text = taken.stdout_of[identity + " 0"];
@@ -266,17 +266,17 @@ TEST_F(HeldJobsTest, NoLineIsLostWhileNobodyTakesOutput) {
 }
 
 TEST_F(HeldJobsTest, ASpoolThatIsFullHoldsTheRankUp) {
-  TakenOutput taken;
+  ReceivedOutput taken;
   start({"MUSTER_SPOOL_MIB=0"});
   {
-    const PlayedHub hub(state_, {output_key(job_)}, taken);  // its port only: nobody will be there
+    const FakeHub hub(state_, {output_key(job_)}, taken);  // it only reserves its port, so no hub listens there
   }
   start_job({{"sh", "-c", "seq 1 3000000; : " + job_}}, true);
   launcher_.reset();
-  launcher_ = std::make_unique<PlayedLauncher>(state_, "two");
+  launcher_ = std::make_unique<FakeLauncher>(state_, "two");
   EXPECT_TRUE(launcher_->next_of(job_, Body::kHistoryEnd).has_history_end());
   EXPECT_EQ(processes_with(job_).size(), 1U);
-  const PlayedHub hub(state_, {output_key(job_)}, taken);
+  const FakeHub hub(state_, {output_key(job_)}, taken);
   const std::string identity = output_key(job_).identity;
   EXPECT_TRUE(taken.wait_until([&] { return taken.finished[identity] == 1; }));
   EXPECT_TRUE(taken.stdout_of[identity + " 0"].ends_with("\n2999999\n3000000\n"));

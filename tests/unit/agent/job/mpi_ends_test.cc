@@ -64,7 +64,7 @@ TEST_F(MpiEndsTest, AnAbortCodeIsKeptAsItWasGiven) {
   const v1::RankExited exited = judged(0, 0);
   EXPECT_EQ(exited.abort_code(), 256) << "the first one";
   EXPECT_FALSE(exited.without_finalize());
-  EXPECT_FALSE(judged(0, 0).has_abort_code()) << "it is said once";
+  EXPECT_FALSE(judged(0, 0).has_abort_code()) << "it is reported once";
 }
 
 TEST_F(MpiEndsTest, ARefusedSpawnIsPartOfAnAbortOnly) {
@@ -88,7 +88,7 @@ TEST_F(MpiEndsTest, WhoAbortsAndGoesOnIsKilled) {
 TEST_F(MpiEndsTest, WhoHasEndedIsNot) {
   ends_.aborted(4, 13);
   (void)judged(4, kExitOne);
-  ends_.aborted(5, 1);  // later: the end of its patience shows that the other's has passed
+  ends_.aborted(5, 1);  // later, so that the end of its patience shows that the other rank's patience has ended
   const auto bound = loop_.after(std::chrono::seconds(20), [this] { loop_.stop(); });
   loop_.run();
   EXPECT_THAT(killed_, ElementsAre(5));

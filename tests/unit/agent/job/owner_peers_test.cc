@@ -19,7 +19,7 @@ rendezvous::ConnectionEnds from_port(std::uint16_t port) {
   return {here(), port, *base::IpAddress::parse("2001:db8::1"), 9};
 }
 
-// The agents of two hosts, both on this one.
+// The agents of two hosts. Both run on this machine.
 class OwnerPeersTest : public ::testing::Test {
  protected:
   void open(const std::string& secret_there) {
@@ -33,7 +33,7 @@ class OwnerPeersTest : public ::testing::Test {
     peer.set_owner_port(*port);
     here_.set_peers(launch);
   }
-  // Whether the other host allows it before `bound` is over.
+  // True if the other host allows it within `bound`.
   bool ask(std::uint16_t port, base::Duration bound = 20s) {
     bool allowed = false;
     here_.ask(from_port(port), [&] {
@@ -78,7 +78,7 @@ TEST_F(OwnerPeersTest, HostsOutsideTheJobAreStrangers) {
 
 TEST_F(OwnerPeersTest, ALostDatagramIsSentAgain) {
   ASSERT_TRUE(here_.open("secret").ok());
-  // The other host's socket as one that is not read: the first question stays there.
+  // No agent reads the other host's socket, so the first question stays there.
   const base::UniqueFd taken(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   base::SockAddr any = base::make_sockaddr(here(), 0);
   ASSERT_EQ(::bind(taken.get(), any.get(), any.size), 0);

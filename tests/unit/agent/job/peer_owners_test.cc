@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// 192.0.2.0/24 is for documentation: no host of ours has an address of it.
+// 192.0.2.0/24 is for documentation, so no host has such an address.
 rendezvous::ConnectionEnds from(const std::string& peer, std::uint16_t port) {
   return {*base::IpAddress::parse(peer), port, *base::IpAddress::parse("192.0.2.1"), 7};
 }

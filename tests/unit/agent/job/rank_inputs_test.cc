@@ -15,7 +15,7 @@ class RankInputsTest : public ::testing::Test {
  protected:
   void SetUp() override { ::signal(SIGPIPE, SIG_IGN); }
 
-  // Rank `number` runs; the end that it reads from.
+  // Starts rank `number`. Returns the end from which it reads.
   base::UniqueFd start(int number) {
     auto pipe = base::make_pipe();
     EXPECT_TRUE(pipe.ok() && base::set_nonblocking(pipe->second.get(), true).ok());
@@ -41,8 +41,8 @@ class RankInputsTest : public ::testing::Test {
   }
 
   base::Loop loop;
-  std::vector<v1::InputTaken> told;
-  RankInputs inputs{loop, [this](v1::InputTaken taken) { told.push_back(std::move(taken)); }};
+  std::vector<v1::InputTaken> reports;
+  RankInputs inputs{loop, [this](v1::InputTaken taken) { reports.push_back(std::move(taken)); }};
 };
 
 TEST_F(RankInputsTest, ARankHasWhatItsLaunchSays) {
@@ -84,11 +84,11 @@ TEST_F(RankInputsTest, InputReachesTheRanksThatItNamesAndIsAccountedForEach) {
   EXPECT_EQ(read(one), "both");
   EXPECT_EQ(read(two), "both");
   EXPECT_EQ(read(two), "") << "it has ended";
-  ASSERT_EQ(told.size(), 2U);
-  EXPECT_EQ(told[0].rank(), 1);
-  EXPECT_EQ(told[1].rank(), 2);
-  EXPECT_EQ(told[1].bytes(), 4U);
-  EXPECT_FALSE(told[1].closed());
+  ASSERT_EQ(reports.size(), 2U);
+  EXPECT_EQ(reports[0].rank(), 1);
+  EXPECT_EQ(reports[1].rank(), 2);
+  EXPECT_EQ(reports[1].bytes(), 4U);
+  EXPECT_FALSE(reports[1].closed());
 }
 
 TEST_F(RankInputsTest, ARankThatIsOverTakesNothing) {
@@ -96,16 +96,16 @@ TEST_F(RankInputsTest, ARankThatIsOverTakesNothing) {
   inputs.over(1);
   inputs.arrived(message({1}, "late", true));
   EXPECT_EQ(read(one), "");
-  EXPECT_TRUE(told.empty());
+  EXPECT_TRUE(reports.empty());
 }
 
 TEST_F(RankInputsTest, TheLauncherHearsThatNobodyReads) {
   base::UniqueFd one = start(1);
   one.reset();
   inputs.arrived(message({1}, "x", false));
-  ASSERT_EQ(told.size(), 1U);
-  EXPECT_TRUE(told[0].closed());
-  EXPECT_EQ(told[0].bytes(), 0U);
+  ASSERT_EQ(reports.size(), 1U);
+  EXPECT_TRUE(reports[0].closed());
+  EXPECT_EQ(reports[0].bytes(), 0U);
 }
 
 }  // namespace

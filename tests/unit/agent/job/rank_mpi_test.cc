@@ -1,4 +1,4 @@
-// What this host's ranks get of PMI and PMIx, above all where it cannot serve them.
+// How this host serves its ranks by PMI and PMIx, and what it reports if it cannot.
 #include <sys/resource.h>
 
 #include <gmock/gmock.h>
@@ -41,7 +41,7 @@ v1::Launch launch_of(int ranks) {
   return launch;
 }
 
-// The soft limit of open files, until the end of the scope.
+// Sets the soft limit of open files until the end of the scope.
 class OpenFiles {
  public:
   explicit OpenFiles(rlim_t soft) {
@@ -87,7 +87,7 @@ TEST_F(RankMpiTest, ADescriptorAboveTheLimitIsNotAskedFor) {
   EXPECT_EQ(problems_.size(), 1u);
 }
 
-// MPICH from 4.3 on ends where it is offered PMI-1 and PMIx, and is not told which of the two to take.
+// MPICH 4.3 and later ends if it finds both PMI-1 and PMIx and no variable chooses one of them.
 TEST_F(RankMpiTest, MpichIsToldWhichProtocolToTake) {
   const v1::Launch launch = launch_of(1);
   EXPECT_THAT(planned_pmi(launch).env, Contains("MPIR_CVAR_PMI_VERSION=1"));
@@ -96,7 +96,7 @@ TEST_F(RankMpiTest, MpichIsToldWhichProtocolToTake) {
   SpawnRequest request;
   request.env = {"MPIR_CVAR_PMI_VERSION=x"};
   pmi.plan(launch.ranks(0), request);
-  EXPECT_THAT(request.env, Contains("MPIR_CVAR_PMI_VERSION=x")) << "as the user says";
+  EXPECT_THAT(request.env, Contains("MPIR_CVAR_PMI_VERSION=x")) << "the user's choice stays";
   EXPECT_THAT(request.env, ::testing::Not(Contains("MPIR_CVAR_PMI_VERSION=1")));
 }
 
@@ -136,7 +136,7 @@ TEST_F(RankMpiTest, AHostThatCannotServePmixLetsNoRankBeAWorldOfItsOwn) {
   EXPECT_THAT(pmix.variable_names(), Contains("OMPI_MCA_schizo")) << "of all ranks, not of the first one";
 }
 
-// Of Cray's launcher: `file` is apinfo as it was written.
+// The file apinfo of Cray's launcher, as RankPals has written it.
 class RankPalsTest : public ::testing::Test {
  protected:
   static v1::Launch launch_on(int hosts, int host) {
@@ -203,7 +203,7 @@ TEST_F(RankPalsTest, TheHostsAgreeOnPortsAndSecretAndStartsDoNot) {
   EXPECT_NE(first.get("PMI_SHARED_SECRET"), again.get("PMI_SHARED_SECRET"));
   const base::Environment alone = planned(launch_on(1, 0), 0);
   EXPECT_TRUE(alone.get("PALS_APINFO"));
-  EXPECT_FALSE(alone.get("PMI_CONTROL_PORT") || alone.get("PMI_SHARED_SECRET")) << "on one host nobody asks";
+  EXPECT_FALSE(alone.get("PMI_CONTROL_PORT") || alone.get("PMI_SHARED_SECRET")) << "one host needs no port";
 }
 
 TEST_F(RankPalsTest, APortThatIsTakenIsNamed) {

@@ -32,10 +32,10 @@ base::UniqueFd connect_to(const std::string& path) {
   return fd;
 }
 
-// A rank that notes what it is told.
-class PlayedRank {
+// A rank that keeps what it receives.
+class FakeRank {
  public:
-  PlayedRank(base::Loop& loop, const std::string& path) : stream_(connect_to(path), 64 << 20) {
+  FakeRank(base::Loop& loop, const std::string& path) : stream_(connect_to(path), 64 << 20) {
     readable_ = loop.on_readable(stream_.fd(), [this] {
       const auto read = stream_.read([this](SessionMessage message) {
         got.push_back(std::move(message));
@@ -46,10 +46,10 @@ class PlayedRank {
       readable_.cancel();
     });
   }
-  PlayedRank(const PlayedRank&) = delete;
-  PlayedRank& operator=(const PlayedRank&) = delete;
+  FakeRank(const FakeRank&) = delete;
+  FakeRank& operator=(const FakeRank&) = delete;
 
-  void say(const SessionMessage& message) { EXPECT_TRUE(stream_.send(message).ok()); }
+  void send(const SessionMessage& message) { EXPECT_TRUE(stream_.send(message).ok()); }
   template <typename T>
   std::vector<T> all() const {
     std::vector<T> found;
@@ -88,9 +88,9 @@ class SessionSocketTest : public ::testing::Test {
     ASSERT_TRUE(opened.ok()) << opened;
   }
   std::string path() const { return (directory_ / "agent.sock").string(); }
-  std::unique_ptr<PlayedRank> rank(int number, std::uint32_t version = 1) {
-    auto rank = std::make_unique<PlayedRank>(loop_, path());
-    rank->say(SessionHello{version, number});
+  std::unique_ptr<FakeRank> rank(int number, std::uint32_t version = 1) {
+    auto rank = std::make_unique<FakeRank>(loop_, path());
+    rank->send(SessionHello{version, number});
     return rank;
   }
   bool run_until(const std::function<bool()>& holds) { return rendezvous::run_until(loop_, holds); }
@@ -127,14 +127,14 @@ TEST_F(SessionSocketTest, KeysAreThoseOfTheJob) {
   open();
   const auto two = rank(2);
   const auto three = rank(3);
-  two->say(SessionWait{1, "key"});
-  two->say(SessionWait{2, "key"});
-  two->say(SessionWait{3, "far"});
-  two->say(SessionCancel{2});
-  two->say(SessionPut{4, "mine", "m"});
+  two->send(SessionWait{1, "key"});
+  two->send(SessionWait{2, "key"});
+  two->send(SessionWait{3, "far"});
+  two->send(SessionCancel{2});
+  two->send(SessionPut{4, "mine", "m"});
   ASSERT_TRUE(run_until([&] { return !two->all<SessionPutDone>().empty(); }));
   EXPECT_EQ(*store_.get("muster", "mine"), "m");
-  three->say(SessionPut{1, "key", "value"});
+  three->send(SessionPut{1, "key", "value"});
   ASSERT_TRUE(store_.put("muster", "far", make_horovod_value("from another host")).ok());
   ASSERT_TRUE(run_until([&] { return two->all<SessionValue>().size() == 2 && !three->all<SessionPutDone>().empty(); }));
   const auto values = two->all<SessionValue>();
@@ -149,7 +149,7 @@ TEST_F(SessionSocketTest, AFullStoreIsTold) {
     ASSERT_TRUE(store_.put("muster", std::to_string(i), make_horovod_value("")).ok());
   }
   const auto two = rank(2);
-  two->say(SessionPut{1, "key", "value"});
+  two->send(SessionPut{1, "key", "value"});
   ASSERT_TRUE(run_until([&] { return !two->all<SessionPutDone>().empty(); }));
   EXPECT_EQ(two->all<SessionPutDone>()[0].code, base::Code::kResourceExhausted);
 }
@@ -180,9 +180,9 @@ TEST_F(SessionSocketTest, TellsWhichRanksHaveFallenSilentAndWhichAnswerAgain) {
   socket_->set_silent({0, 1});
   socket_->set_silent({1, 4});
   socket_->set_silent({});
-  const std::vector<SessionSilence> told{{0, true}, {1, true}, {4, true}, {0, false}, {1, false}, {4, false}};
-  ASSERT_TRUE(run_until([&] { return two->all<SessionSilence>().size() >= told.size(); }));
-  EXPECT_TRUE(two->all<SessionSilence>() == told);
+  const std::vector<SessionSilence> expected{{0, true}, {1, true}, {4, true}, {0, false}, {1, false}, {4, false}};
+  ASSERT_TRUE(run_until([&] { return two->all<SessionSilence>().size() >= expected.size(); }));
+  EXPECT_TRUE(two->all<SessionSilence>() == expected);
 }
 
 TEST_F(SessionSocketTest, TellsNothingOfSilenceToARankOfAnOlderRelease) {
@@ -199,7 +199,7 @@ TEST_F(SessionSocketTest, TellsNothingOfSilenceToARankOfAnOlderRelease) {
 TEST_F(SessionSocketTest, ARankThatGoesLeavesNothingBehind) {
   open();
   auto two = rank(2);
-  for (std::uint64_t id = 1; id <= 100; ++id) two->say(SessionWait{id, "never"});
+  for (std::uint64_t id = 1; id <= 100; ++id) two->send(SessionWait{id, "never"});
   ASSERT_TRUE(run_until([&] { return !two->got.empty(); }));
   EXPECT_EQ(socket_->connections(), 1U);
   two.reset();
@@ -210,18 +210,18 @@ TEST_F(SessionSocketTest, ARankThatGoesLeavesNothingBehind) {
 
 TEST_F(SessionSocketTest, WhoBreaksTheProtocolIsClosed) {
   open();
-  const auto mute = std::make_unique<PlayedRank>(loop_, path());
-  mute->say(SessionWait{1, "key"});
+  const auto mute = std::make_unique<FakeRank>(loop_, path());
+  mute->send(SessionWait{1, "key"});
   const auto twice = rank(2);
-  twice->say(SessionHello{1, 2});
+  twice->send(SessionHello{1, 2});
   const auto host = rank(2);
-  host->say(SessionEnded{1, true, ""});
+  host->send(SessionEnded{1, true, ""});
   const auto same_id = rank(3);
-  same_id->say(SessionWait{1, "a"});
-  same_id->say(SessionWait{1, "b"});
+  same_id->send(SessionWait{1, "a"});
+  same_id->send(SessionWait{1, "b"});
   const auto after = rank(3);
-  after->say(SessionGoodbye{});
-  after->say(SessionWait{1, "b"});
+  after->send(SessionGoodbye{});
+  after->send(SessionWait{1, "b"});
   EXPECT_TRUE(run_until([&] {
     return mute->is_closed && twice->is_closed && host->is_closed && same_id->is_closed && after->is_closed;
   }));
@@ -235,14 +235,14 @@ TEST_F(SessionSocketTest, ConnectionsAndWaitsAreBounded) {
   ASSERT_TRUE(run_until([&] { return !first->got.empty() && !second->got.empty(); }));
   const auto third = rank(2);
   EXPECT_TRUE(run_until([&] { return third->is_closed; }));
-  first->say(SessionWait{1, "a"});
-  first->say(SessionWait{2, "b"});
+  first->send(SessionWait{1, "a"});
+  first->send(SessionWait{2, "b"});
   ASSERT_TRUE(run_until([&] { return !first->all<SessionValue>().empty(); }));
   EXPECT_EQ(first->all<SessionValue>()[0].id, 2U);
   EXPECT_EQ(first->all<SessionValue>()[0].code, base::Code::kResourceExhausted);
-  const PlayedRank oldest(loop_, path());
-  const PlayedRank stranger(loop_, path());
-  const PlayedRank newest(loop_, path());
+  const FakeRank oldest(loop_, path());
+  const FakeRank stranger(loop_, path());
+  const FakeRank newest(loop_, path());
   EXPECT_TRUE(run_until([&] { return oldest.is_closed; }));
   EXPECT_FALSE(first->is_closed || stranger.is_closed || newest.is_closed);
 }
@@ -251,12 +251,12 @@ TEST_F(SessionSocketTest, WhoDoesNotReadIsClosedAndHoldsUpNobody) {
   open({.max_queued_bytes = 1 << 20});
   const auto two = rank(2);
   const auto three = rank(3);
-  for (std::uint64_t id = 1; id <= 16; ++id) two->say(SessionWait{id, "large"});
+  for (std::uint64_t id = 1; id <= 16; ++id) two->send(SessionWait{id, "large"});
   ASSERT_TRUE(run_until([&] { return socket_->connections() == 2 && !two->got.empty() && !three->got.empty(); }));
   two->stop_reading();
-  three->say(SessionPut{1, "large", std::string(100'000, 'x')});
+  three->send(SessionPut{1, "large", std::string(100'000, 'x')});
   EXPECT_TRUE(run_until([&] { return socket_->connections() == 1; }));
-  three->say(SessionWait{2, "large"});
+  three->send(SessionWait{2, "large"});
   ASSERT_TRUE(run_until([&] { return !three->all<SessionValue>().empty(); }));
   EXPECT_EQ(three->all<SessionValue>()[0].bytes.size(), 100'000U);
   EXPECT_THAT(problems_, ElementsAre(HasSubstr("the other end does not read")));
@@ -265,7 +265,7 @@ TEST_F(SessionSocketTest, WhoDoesNotReadIsClosedAndHoldsUpNobody) {
 TEST_F(SessionSocketTest, ProcessesOfAnotherUserAreNotServed) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to be another user";
   open();
-  // As lax as it should never be: the directory and the socket let everybody in.
+  // The directory and the socket let every user in. They never should.
   ASSERT_EQ(::chmod(directory_.c_str(), 0777), 0);
   ASSERT_EQ(::chmod(path().c_str(), 0777), 0);
   const auto hello = encode_session(SessionHello{1, 2});
@@ -277,7 +277,7 @@ TEST_F(SessionSocketTest, ProcessesOfAnotherUserAreNotServed) {
     if (::setgroups(0, nullptr) != 0 || ::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(2);
     if (::connect(fd, reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0) ::_exit(3);
     if (::send(fd, hello.data(), hello.size(), MSG_NOSIGNAL) < 0) ::_exit(0);  // closed already
-    ::_exit(::recv(fd, &byte, 1, 0) <= 0 ? 0 : 4);                             // not a byte comes
+    ::_exit(::recv(fd, &byte, 1, 0) <= 0 ? 0 : 4);                             // no byte arrives
   }
   ASSERT_TRUE(run_until([&] { return !problems_.empty(); }));
   int status = 0;
@@ -292,7 +292,7 @@ TEST_F(SessionSocketTest, SaysWhyItCannotBeOpened) {
   EXPECT_EQ(socket.open(directory_.string(), "short", {0}, keys_).code(), base::Code::kInvalidArgument);
   EXPECT_EQ(socket.open((directory_ / "missing").string(), std::string(32, 's'), {0}, keys_).code(),
             base::Code::kNotFound);
-  socket.rank_ended({0, true, "exited with 1"});  // nobody is there to be told
+  socket.rank_ended({0, true, "exited with 1"});  // no rank is connected
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The masks that the documentation of real sites prints for its layouts, by our binder on the same machines: hwloc's
-// synthetic topologies with their sockets, NUMA nodes, cores, threads and numbers. No such machine is used.
+// Compares our binder with the masks that real sites print in their documentation. The machines are hwloc's synthetic
+// topologies with the same sockets, NUMA nodes, cores, threads and numbers. No such machine is used.
 #include <hwloc.h>
 
 #include <memory>
@@ -31,7 +31,7 @@ NodeShape machine(const std::string& topology) {
   return node_shape_of(raw, all.get());
 }
 
-// One at each of these NUMA nodes, numbered in this order.
+// One GPU at each of these NUMA nodes, numbered in this order.
 void add_gpus(GpuVendor vendor, int tiles, const std::vector<int>& numa_nodes, NodeShape& node) {
   for (const int numa : numa_nodes) {
     model::GpuShape& gpu = node.gpus.emplace_back();
@@ -76,7 +76,7 @@ std::string cpus_of(const base::Result<model::NodeBinding>& binding) {
   return base::join(lists, ":");
 }
 
-// What the variable says to each rank.
+// The value of the variable for each rank.
 std::string seen(const base::Result<model::NodeBinding>& binding, std::string_view variable) {
   if (!binding.ok()) return binding.status().message();
   std::vector<std::string> values;
@@ -121,7 +121,7 @@ TEST(ThetaGpu, EachRankBesideItsGpu) {
   EXPECT_EQ(cpus_of(binding),
             "0-15,128-143:16-31,144-159:32-47,160-175:48-63,176-191:64-79,192-207:80-95,208-223:96-111,224-239:112-127,"
             "240-255");
-  // In their own node 1, 3, 5, 7; the others in their socket.
+  // Ranks in the nodes 1, 3, 5 and 7 get the GPU of their node, and the others one of their socket.
   EXPECT_EQ(seen(model::bind_node(node, 8, {.gpu_bind = GpuBind::kOne}, {}), "CUDA_VISIBLE_DEVICES"),
             "GPU-1 GPU-2 GPU-3 GPU-0 GPU-5 GPU-6 GPU-7 GPU-4");
   EXPECT_EQ(cpus(node, 8, {.bind_to = BindTo::kDepth, .depth = 16}),
@@ -135,7 +135,7 @@ TEST(Polaris, DepthEightAndGpusInReverse) {
   EXPECT_EQ(cpus_of(documented), "0-7:8-15:16-23:24-31");
   const std::string reverse = "GPU-3 GPU-2 GPU-1 GPU-0";  // 3 - PMI_LOCAL_RANK % 4
   EXPECT_EQ(seen(documented, "CUDA_VISIBLE_DEVICES"), reverse);
-  // The nearest GPU is the same, whatever the rule of the cores.
+  // The nearest GPU does not depend on the rule for cores.
   pinning.gpu_order = GpuOrder::kNearest;
   EXPECT_EQ(seen(model::bind_node(node, 4, pinning, {}), "CUDA_VISIBLE_DEVICES"), reverse);
   EXPECT_EQ(seen(model::bind_node(node, 4, {.gpu_bind = GpuBind::kOne}, {}), "CUDA_VISIBLE_DEVICES"), reverse);

@@ -60,7 +60,7 @@ TEST_F(TorchErrorFiles, HasTheContentOfEachFailure) {
   write(3, first);
   EXPECT_EQ(error_of(0, kExitedWithOne).content, first);
   EXPECT_EQ(error_of(1, kExitedWithOne).content, "no JSON");
-  EXPECT_EQ(error_of(2, kExitedWithOne).content, "");  // too long
+  EXPECT_EQ(error_of(2, kExitedWithOne).content, "");  // the file is too long
   EXPECT_EQ(error_of(3, kExitedWithOne, true).content, "");
   EXPECT_EQ(error_of(3, 0).content, "");
   EXPECT_EQ(error_of(3, kExitedWithOne).content, first);
@@ -69,9 +69,9 @@ TEST_F(TorchErrorFiles, HasTheContentOfEachFailure) {
 TEST_F(TorchErrorFiles, TheFirstFailureIsReportedOnce) {
   for (int rank = 0; rank < 4; ++rank)
     write(rank, R"({"message": {"message": "KeyError: )" + std::to_string(rank) + "\"}}");
-  EXPECT_EQ(ended(0, 0), "");                     // it has succeeded
-  EXPECT_EQ(ended(1, kExitedWithOne, true), "");  // a consequence
-  EXPECT_EQ(ended(9, kExitedWithOne), "");        // it has written nothing
+  EXPECT_EQ(ended(0, 0), "");                     // the rank has succeeded
+  EXPECT_EQ(ended(1, kExitedWithOne, true), "");  // Muster stopped the rank
+  EXPECT_EQ(ended(9, kExitedWithOne), "");        // the rank has written no file
   EXPECT_EQ(ended(2, kExitedWithOne), "rank 2 raised KeyError: 2");
   EXPECT_EQ(ended(3, kExitedWithOne), "");
 }

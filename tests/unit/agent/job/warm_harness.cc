@@ -47,7 +47,7 @@ std::string read_line(int fd) {
 
 LauncherState::LauncherState() : authority(new_authority()) {}
 
-class PlayedLauncher::Service final : public v1::AgentControl::Service {
+class FakeLauncher::Service final : public v1::AgentControl::Service {
  public:
   explicit Service(std::string instance, std::string token)
       : instance_(std::move(instance)), token_(std::move(token)) {}
@@ -164,7 +164,7 @@ class PlayedLauncher::Service final : public v1::AgentControl::Service {
   proto::ReplayQueue<v1::AgentMessage> incoming_;
 };
 
-PlayedLauncher::PlayedLauncher(LauncherState& state, std::string instance)
+FakeLauncher::FakeLauncher(LauncherState& state, std::string instance)
     : service_(std::make_unique<Service>(std::move(instance), state.token)) {
   const auto identity = state.authority.issue("launcherd", {std::string(proto::kLauncherName)});
   MUSTER_CHECK(identity.ok());
@@ -182,12 +182,12 @@ PlayedLauncher::PlayedLauncher(LauncherState& state, std::string instance)
   state.control_port = static_cast<std::uint16_t>(port);
 }
 
-PlayedLauncher::~PlayedLauncher() {
+FakeLauncher::~FakeLauncher() {
   server_->Shutdown(std::chrono::system_clock::now());
   server_->Wait();
 }
 
-v1::Hello PlayedLauncher::next_hello() {
+v1::Hello FakeLauncher::next_hello() {
   v1::Hello hello;
   service_->wait([&] {
     if (service_->hellos.empty()) return false;
@@ -198,27 +198,27 @@ v1::Hello PlayedLauncher::next_hello() {
   return hello;
 }
 
-void PlayedLauncher::send(v1::LauncherMessage message) {
+void FakeLauncher::send(v1::LauncherMessage message) {
   service_->send(std::move(message));
 }
 
-void PlayedLauncher::send_unnumbered(v1::LauncherMessage message) {
+void FakeLauncher::send_unnumbered(v1::LauncherMessage message) {
   service_->send_unnumbered(message);
 }
 
-void PlayedLauncher::cut() {
+void FakeLauncher::cut() {
   service_->cut();
 }
 
-void PlayedLauncher::refuse_streams(bool on) {
+void FakeLauncher::refuse_streams(bool on) {
   service_->refuse(on);
 }
 
-std::uint64_t PlayedLauncher::last_received() {
+std::uint64_t FakeLauncher::last_received() {
   return service_->last_received();
 }
 
-v1::AgentMessage PlayedLauncher::next(const std::function<bool(const v1::AgentMessage&)>& wanted) {
+v1::AgentMessage FakeLauncher::next(const std::function<bool(const v1::AgentMessage&)>& wanted) {
   v1::AgentMessage found;
   service_->wait([&] {
     auto& messages = service_->messages;
@@ -233,11 +233,11 @@ v1::AgentMessage PlayedLauncher::next(const std::function<bool(const v1::AgentMe
   return found;
 }
 
-v1::AgentMessage PlayedLauncher::next_of(const std::string& job, v1::AgentMessage::BodyCase body) {
+v1::AgentMessage FakeLauncher::next_of(const std::string& job, v1::AgentMessage::BodyCase body) {
   return next([&](const v1::AgentMessage& message) { return message.job_id() == job && message.body_case() == body; });
 }
 
-std::vector<v1::AgentMessage> PlayedLauncher::all_up_to(const std::string& job, v1::AgentMessage::BodyCase body) {
+std::vector<v1::AgentMessage> FakeLauncher::all_up_to(const std::string& job, v1::AgentMessage::BodyCase body) {
   std::vector<v1::AgentMessage> all;
   next([&](const v1::AgentMessage& message) {
     if (message.job_id() != job || message.has_pong()) return false;
@@ -247,12 +247,12 @@ std::vector<v1::AgentMessage> PlayedLauncher::all_up_to(const std::string& job, 
   return all;
 }
 
-bool TakenOutput::wait_until(const std::function<bool()>& condition) {
+bool ReceivedOutput::wait_until(const std::function<bool()>& condition) {
   std::unique_lock lock(mutex);
   return changed.wait_for(lock, kPatience, condition);
 }
 
-PlayedHub::PlayedHub(LauncherState& state, std::vector<base::TlsKey> keys, TakenOutput& taken)
+FakeHub::FakeHub(LauncherState& state, std::vector<base::TlsKey> keys, ReceivedOutput& taken)
     : taken_(taken),
       tls_(*base::TlsContext::server(std::move(keys))),
       listening_(*base::listen_any(state.output_port, 16)),
@@ -261,13 +261,13 @@ PlayedHub::PlayedHub(LauncherState& state, std::vector<base::TlsKey> keys, Taken
   thread_ = std::thread([this] { run(); });
 }
 
-PlayedHub::~PlayedHub() {
+FakeHub::~FakeHub() {
   ::eventfd_write(cancel_.get(), 1);
   thread_.join();
   for (std::thread& connection : connections_) connection.join();
 }
 
-void PlayedHub::run() {
+void FakeHub::run() {
   sigset_t pipe;
   ::sigemptyset(&pipe);
   ::sigaddset(&pipe, SIGPIPE);
@@ -282,7 +282,7 @@ void PlayedHub::run() {
   }
 }
 
-void PlayedHub::serve(base::UniqueFd fd) {
+void FakeHub::serve(base::UniqueFd fd) {
   const auto deadline = Clock::now() + std::chrono::minutes(5);
   base::TlsStream stream(tls_, std::move(fd));
   if (!stream.handshake_blocking(deadline, cancel_.get()).ok()) return;
@@ -423,7 +423,7 @@ v1::LauncherMessage prepare(const std::string& job) {
   v1::LauncherMessage message;
   message.set_job_id(job);
   message.mutable_prepare()->set_master_address("127.0.0.1");
-  message.mutable_prepare()->set_serve_horovod(true);  // of rank 0's host
+  message.mutable_prepare()->set_serve_horovod(true);  // as on rank 0's host
   return message;
 }
 

@@ -1,5 +1,5 @@
-// For tests of a warm agent: the real agent process, and a launcher that a test plays by hand: a control server of a
-// given instance and an output hub, which can be ended and begun anew on the same ports.
+// For tests of a warm agent: the real agent process and a fake launcher. The launcher is a control server of a given
+// instance and an output hub. A test can end them and start them again on the same ports.
 #pragma once
 
 #include <sys/types.h>
@@ -31,39 +31,40 @@ class Server;
 namespace muster::agent::testing {
 
 inline constexpr std::chrono::seconds kPatience{20};
-inline constexpr const char* kStateName = "stateabc";  // of the launcherd that the test plays
+inline constexpr const char* kStateName = "stateabc";  // the state name of the fake launcherd
 
-// What a launcherd keeps while it is down: its authority and its ports.
+// The part of a launcherd that stays while it is down: its authority and its ports.
 struct LauncherState {
   LauncherState();
   base::CertificateAuthority authority;
   std::string token = "the agent's token";
-  std::uint16_t control_port = 0;  // 0: not known yet
+  std::uint16_t control_port = 0;  // 0 if not known yet
   std::uint16_t output_port = 0;
 };
 
 // One instance of launcherd, with one agent. Methods may be called from the test's thread.
-class PlayedLauncher {
+class FakeLauncher {
  public:
-  PlayedLauncher(LauncherState& state, std::string instance);
-  ~PlayedLauncher();  // as if killed
-  PlayedLauncher(const PlayedLauncher&) = delete;
-  PlayedLauncher& operator=(const PlayedLauncher&) = delete;
+  FakeLauncher(LauncherState& state, std::string instance);
+  ~FakeLauncher();  // as if killed
+  FakeLauncher(const FakeLauncher&) = delete;
+  FakeLauncher& operator=(const FakeLauncher&) = delete;
 
-  // The Hello of the next stream that was not taken yet; its job_id is empty when none came.
+  // Waits for the next stream and returns its Hello. Its job_id is empty if no stream came.
   v1::Hello next_hello();
-  // Numbered, also while no stream is there.
+  // Sends a numbered message. It waits while there is no stream.
   void send(v1::LauncherMessage message);
   void send_unnumbered(v1::LauncherMessage message);
-  // Ends the stream without another word; the agent comes back.
+  // Ends the stream without a message. The agent opens another one.
   void cut();
-  // While on: the agent's streams are refused before they are welcomed.
+  // While it is on, the server refuses the agent's streams before Welcome.
   void refuse_streams(bool on);
 
-  // The next message of the agent, in order, that `wanted` takes; those before it are skipped. Without body: none came.
+  // Returns the agent's next message for which `wanted` is true, and skips those before it. It has no body if none
+  // came.
   v1::AgentMessage next(const std::function<bool(const v1::AgentMessage&)>& wanted);
   v1::AgentMessage next_of(const std::string& job, v1::AgentMessage::BodyCase body);
-  // All of a job up to and with the first of that kind, without Pong.
+  // Returns all messages of a job up to the first with this body, without Pong.
   std::vector<v1::AgentMessage> all_up_to(const std::string& job, v1::AgentMessage::BodyCase body);
   std::uint64_t last_received();
 
@@ -73,8 +74,8 @@ class PlayedLauncher {
   std::unique_ptr<grpc::Server> server_;
 };
 
-// What has been taken of the agents' output, over all hubs; kept by the test.
-struct TakenOutput {
+// The output of the agents that all hubs have received. The test owns it.
+struct ReceivedOutput {
   std::mutex mutex;
   std::condition_variable changed;
   std::map<std::string, std::uint64_t> last_delivered;  // by identity
@@ -85,19 +86,19 @@ struct TakenOutput {
   bool wait_until(const std::function<bool()>& condition);  // called with the mutex held
 };
 
-// Takes output connections of the given keys, one after the other, on `state.output_port`.
-class PlayedHub {
+// Accepts output connections with the given keys, one after the other, on `state.output_port`.
+class FakeHub {
  public:
-  PlayedHub(LauncherState& state, std::vector<base::TlsKey> keys, TakenOutput& taken);
-  ~PlayedHub();  // as if killed
-  PlayedHub(const PlayedHub&) = delete;
-  PlayedHub& operator=(const PlayedHub&) = delete;
+  FakeHub(LauncherState& state, std::vector<base::TlsKey> keys, ReceivedOutput& taken);
+  ~FakeHub();  // as if killed
+  FakeHub(const FakeHub&) = delete;
+  FakeHub& operator=(const FakeHub&) = delete;
 
  private:
   void run();
   void serve(base::UniqueFd fd);
 
-  TakenOutput& taken_;
+  ReceivedOutput& taken_;
   base::TlsContext tls_;
   base::UniqueFd listening_;
   base::UniqueFd cancel_;
@@ -105,10 +106,10 @@ class PlayedHub {
   std::vector<std::thread> connections_;
 };
 
-// The real program, joined and linked by dial.
+// The real program. It has received its join and has dialled the launcher.
 class WarmAgent {
  public:
-  // `environment`: NAME=VALUE, over the test's own.
+  // `environment` has entries NAME=VALUE, which are added to the test's own environment.
   WarmAgent(const LauncherState& state, const std::string& session_root,
             const std::function<void(v1::AgentJoin&)>& adjust = {}, std::vector<std::string> environment = {});
   ~WarmAgent();  // killed, if it still runs
@@ -117,7 +118,7 @@ class WarmAgent {
 
   pid_t pid() const { return pid_; }
   const std::string& link_line() const { return link_line_; }
-  // True: it has ended by itself, with 0.
+  // True if it has ended by itself, with 0.
   bool ended_well(std::chrono::milliseconds bound = kPatience);
   bool runs();
   void close_bootstrap() { stdin_.reset(); }
@@ -133,21 +134,21 @@ class WarmAgent {
 v1::LauncherMessage open_job(const std::string& job, const LauncherState& state, bool hold = false,
                              std::chrono::milliseconds lease = std::chrono::minutes(1), int attempt = 0);
 v1::LauncherMessage prepare(const std::string& job);
-// Ranks 0, 1, … each with its own command.
+// Ranks 0, 1 and so on, each with its own command.
 v1::LauncherMessage launch(const std::string& job, const std::vector<std::vector<std::string>>& commands);
 v1::LauncherMessage stop(const std::string& job);
 v1::LauncherMessage leave(const std::string& job);
 std::string output_token(const std::string& job);
 base::TlsKey output_key(const std::string& job);
 
-// One agent with its launcher, and a job of which nothing may be left at the end.
+// One agent with its launcher, and a job. At the end nothing of the job may be left.
 class WarmAgentFixture : public ::testing::Test {
  protected:
   void TearDown() override;
 
   LauncherState state_;
   Playground ground_;
-  std::unique_ptr<PlayedLauncher> launcher_ = std::make_unique<PlayedLauncher>(state_, "one");
+  std::unique_ptr<FakeLauncher> launcher_ = std::make_unique<FakeLauncher>(state_, "one");
   std::unique_ptr<WarmAgent> agent_;
   const std::string job_ = new_job();
 };

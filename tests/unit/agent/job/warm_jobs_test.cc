@@ -1,4 +1,4 @@
-// A warm agent, as a process, with a launcher played by the test: jobs side by side, and their ends.
+// A warm agent, as a process, with a fake launcher: jobs side by side, and their ends.
 #include "agent/job/warm_jobs.h"
 
 #include <fcntl.h>
@@ -23,6 +23,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::eventually;
+using testing::FakeHub;
 using testing::gone_within;
 using testing::kPatience;
 using testing::launch;
@@ -31,11 +32,10 @@ using testing::left_after;
 using testing::new_job;
 using testing::open_job;
 using testing::output_key;
-using testing::PlayedHub;
 using testing::prepare;
 using testing::processes_with;
+using testing::ReceivedOutput;
 using testing::stop;
-using testing::TakenOutput;
 using testing::WarmAgent;
 using Body = v1::AgentMessage;
 
@@ -97,13 +97,13 @@ TEST_F(WarmJobsTest, AJobFromOpenToClosed) {
   EXPECT_TRUE(agent_->runs());
   EXPECT_EQ(child_named(agent_->pid(), "muster-warden"), 0);
 
-  // The same id again, later: a new job.
+  // The same id later means a new job.
   open(job_);
   launcher_->send(leave(job_));
   EXPECT_EQ(launcher_->next_of(job_, Body::kJobClosed).job_id(), job_);
 }
 
-// A launcher that comes after one that was killed does not know whether --signal has been sent.
+// If a launcher was killed, the next one does not know whether --signal has been sent.
 TEST_F(WarmJobsTest, ASignalThatIsMeantOnceIsSentOnce) {
   start();
   const std::string directory = open(job_);
@@ -180,7 +180,7 @@ TEST_F(WarmJobsTest, JobsSideBySideDoNotTouchEachOther) {
   launcher_->send_unnumbered(ping);
   EXPECT_EQ(launcher_->next_of(job_, Body::kPong).pong().launcher_ns(), 5);
 
-  // A job that is left while it runs is ended.
+  // If the launcher leaves a job that runs, the agent ends it.
   launcher_->send(leave(job_));
   EXPECT_TRUE(launcher_->next_of(job_, Body::kJobClosed).has_job_closed());
   EXPECT_EQ(processes_with(job_).size(), 0U);
@@ -192,7 +192,7 @@ TEST_F(WarmJobsTest, AKilledWardenEndsItsJobAlone) {
   const std::string other = new_job();
   const std::string sleeper = ground_.victim("sleeper");
   open(job_);
-  pid_t warden = 0;  // our agent's child once the midwife has gone
+  pid_t warden = 0;  // becomes the agent's child when the midwife has ended
   ASSERT_TRUE(eventually(5s, [&] { return (warden = child_named(agent_->pid(), "muster-warden")) > 0; }));
   open(other);
   for (const std::string& job : {job_, other}) {
@@ -230,7 +230,7 @@ TEST_F(WarmJobsTest, StoppedWardenIsContinuedWithoutBeingAsked) {
   EXPECT_TRUE(launcher_->next_of(job_, Body::kJobClosed).has_job_closed());
 }
 
-// A debugger holds it: no SIGCONT continues it, and only SIGKILL ends it.
+// A debugger traces the warden, so no SIGCONT continues it, and only SIGKILL ends it.
 TEST_F(WarmJobsTest, HungWardenIsKilledWhenItsJobIsStopped) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root may trace a warden";
   start();
@@ -240,7 +240,7 @@ TEST_F(WarmJobsTest, HungWardenIsKilledWhenItsJobIsStopped) {
   launcher_->send(launch(job_, {{ground_.victim("sleeper"), job_}}));
   EXPECT_TRUE(launcher_->next_of(job_, Body::kLaunched).has_launched());
   std::promise<bool> is_held;
-  std::thread debugger([warden, &is_held] {  // one thread traces; it also sees the end before the parent does
+  std::thread debugger([warden, &is_held] {  // one thread traces, and sees the warden's end before the parent does
     int status = 0;
     const bool is_stopped = ::ptrace(PTRACE_SEIZE, warden, nullptr, nullptr) == 0 &&
                             ::ptrace(PTRACE_INTERRUPT, warden, nullptr, nullptr) == 0 &&
@@ -276,14 +276,14 @@ TEST_F(WarmJobsTest, WhatCannotBeOpenedIsAnswered) {
   EXPECT_NE(error_of(open_job(job_, state_, false, 1min, 1)).find("attempt 0"), std::string::npos);
   launcher_->send(leave(job_));
   EXPECT_TRUE(launcher_->next_of(job_, Body::kJobClosed).has_job_closed());
-  launcher_->send(leave(job_));  // of a job that is not here any more
+  launcher_->send(leave(job_));  // the job is no longer here
   EXPECT_TRUE(launcher_->next_of(job_, Body::kJobClosed).has_job_closed());
   EXPECT_TRUE(agent_->runs());
 }
 
 TEST_F(WarmJobsTest, OutputIsConnectedWhenThereIsSome) {
-  TakenOutput taken;
-  const PlayedHub hub(state_, {output_key(job_)}, taken);
+  ReceivedOutput taken;
+  const FakeHub hub(state_, {output_key(job_)}, taken);
   start();
   open(job_);
   const std::string fifo = ground_.path() + "/go";

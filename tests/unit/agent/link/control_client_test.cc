@@ -1,4 +1,4 @@
-// How the agent dials a launcher that does not take it in. With one that does:
+// How the agent dials a launcher that does not accept it. A launcher that accepts the agent is in
 // launcherd/service/control_channel_test.cc.
 #include "agent/link/control_client.h"
 
@@ -72,7 +72,7 @@ struct Attempt {
   base::Timer readable{};
 };
 
-// As one whose hands are full: the handshake gets no answer.
+// A launcher that is overloaded: the handshake gets no answer.
 TEST_F(ControlClientTest, AnAttemptThatGetsNoAnswerIsFollowedByALongerOne) {
   constexpr std::size_t kAttempts = 3;
   std::vector<Clock::duration> took;
@@ -91,11 +91,11 @@ TEST_F(ControlClientTest, AnAttemptThatGetsNoAnswerIsFollowedByALongerOne) {
   const auto client = start_client();
   loop_.run();
   ASSERT_EQ(took.size(), kAttempts);
-  EXPECT_GT(took.front(), milliseconds(700));  // 1 s, 1.6 s and 2.56 s, each give or take a fifth
+  EXPECT_GT(took.front(), milliseconds(700));  // the pauses are 1 s, 1.6 s and 2.56 s, plus or minus a fifth
   EXPECT_GT(took.back(), milliseconds(1'800));
 }
 
-// Were each pause longer than the one before, the twelfth attempt would come after minutes.
+// If each pause were longer than the one before, the twelfth attempt would come after minutes.
 TEST_F(ControlClientTest, OneThatIsRefusedIsRepeatedSoon) {
   constexpr int kAttempts = 12;
   int attempts = 0;
@@ -108,8 +108,8 @@ TEST_F(ControlClientTest, OneThatIsRefusedIsRepeatedSoon) {
   EXPECT_EQ(attempts, kAttempts);
 }
 
-// The channel of before lives by its stream alone, and nothing else holds gRPC's callback threads: who lets go of it
-// waits for them, and must not be one of them.
+// Only its stream owns the old channel, and nothing else holds gRPC's callback threads. The thread that releases the
+// channel waits for these threads, so it must not be one of them.
 TEST_F(ControlClientTest, AStreamThatHasOutlivedItsCertificateEnds) {
   constexpr int kTimes = 100;
   const v1::Renewal another = renewal();

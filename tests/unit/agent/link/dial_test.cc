@@ -34,7 +34,7 @@ TEST(Dial, TheAddressThatAnswersWins) {
 TEST(Dial, EveryFailureIsNamed) {
   auto listening = base::listen_any(0, 8);
   const auto port = *base::local_port(listening->get());
-  listening->reset();  // nobody listens there now
+  listening->reset();  // now no process listens there
   const auto dialled = dial_first({address("127.0.0.1"), address("::1")}, port, in(seconds(10)), -1);
   ASSERT_FALSE(dialled.ok());
   EXPECT_NE(dialled.status().message().find("127.0.0.1:"), std::string::npos) << dialled.status();
@@ -48,7 +48,7 @@ TEST(Dial, ConnectsAnewWhenTheFirstPacketIsLost) {
   ASSERT_TRUE(listening.ok());
   const auto port = *base::local_port(listening->get());
   std::vector<Dialled> filling;
-  for (int i = 0; i < 2; ++i) {  // a backlog of 0 holds one, and another that the kernel has not queued yet
+  for (int i = 0; i < 2; ++i) {  // a backlog of 0 holds one connection, and the kernel accepts a second one
     auto one = dial_first({address("127.0.0.1")}, port, in(std::chrono::milliseconds(500)), -1);
     if (one.ok()) filling.push_back(std::move(*one));
   }
@@ -56,7 +56,7 @@ TEST(Dial, ConnectsAnewWhenTheFirstPacketIsLost) {
   const base::UniqueFd drained(::eventfd(0, EFD_CLOEXEC));
   std::thread drain([&] {
     pollfd never{drained.get(), POLLIN, 0};
-    (void)::poll(&never, 1, 3'200);  // past the kernel's second try
+    (void)::poll(&never, 1, 3'200);  // longer than the kernel's second attempt
     for (std::size_t i = 0; i < filling.size() + 1; ++i) {
       const base::UniqueFd taken(::accept4(listening->get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     }

@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 struct GoneCheckTest : ::testing::Test {
   static base::IpAddress here() { return *base::IpAddress::parse("127.0.0.1"); }
 
-  // Whether the launcher is found to be gone before `bound` is over.
+  // True if the check finds within `bound` that the launcher has ended.
   bool is_gone(std::uint16_t port, bool by_launcher, base::Duration bound) {
     bool gone = false;
     GoneCheck check(loop, here(), port,
@@ -55,7 +55,7 @@ TEST_F(GoneCheckTest, SilenceIsProofOnlyAfterAnEnd) {
 
 TEST_F(GoneCheckTest, TheLastDescriptorIsEnough) {
   const testing_support::SilentListener silent(here());
-  const testing_support::FewDescriptors one(1);  // for its socket, and none to watch it
+  const testing_support::FewDescriptors one(1);  // enough for the socket, but not for its watch
   EXPECT_TRUE(is_gone(silent.port(), true, 20s));
 }
 

@@ -18,7 +18,7 @@ v1::AgentMessage rank_exited(int rank) {
   return message;
 }
 
-// A program of the user may cause lines without end while no launcher comes.
+// A user's program may cause endless lines while no launcher is connected.
 TEST(OutgoingMessagesTest, LeavesOutNoticesWhileTooMuchWaits) {
   OutgoingMessages messages(10'000);
   const std::string text(1'000, 'x');

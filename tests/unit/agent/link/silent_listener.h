@@ -1,4 +1,4 @@
-// A port of this machine that answers nothing, as a machine behind a cut link: its listener's queue is full.
+// A port of this machine that never answers, like a machine behind a cut link. The queue of its listener is full.
 #pragma once
 
 #include <sys/socket.h>

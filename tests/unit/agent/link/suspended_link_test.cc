@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 struct SuspendedLinkTest : ::testing::Test {
   static base::IpAddress here() { return *base::IpAddress::parse("127.0.0.1"); }
 
-  // What was reported within `bound`.
+  // Returns what the link reported within `bound`.
   std::optional<std::string> lost_within(SuspendedLink& link, base::Duration bound) {
     lost.reset();
     link.begin();
@@ -34,7 +34,7 @@ struct SuspendedLinkTest : ::testing::Test {
   std::optional<std::string> lost;
 };
 
-// The kernel of a stopped launcher takes the connection and answers the probes: longer than the lease.
+// The kernel of a stopped launcher accepts the connection and answers the probes, for longer than the lease.
 TEST_F(SuspendedLinkTest, IsThereWhileNobodyAccepts) {
   auto listening = base::listen_on(here(), 0, 8);
   ASSERT_TRUE(listening.ok());
