@@ -293,7 +293,7 @@ void Agent::Core::handle(const v1::LauncherMessage& message) {
     case v1::LauncherMessage::kOwnerQuestion: {
       v1::AgentMessage body;
       *body.mutable_owner_answer() = PeerOwners::answer(message.owner_question());
-      // Unnumbered, because the connection in question waits only some seconds for the answer.
+      // Send the answer unnumbered, because the connection waits only some seconds for it.
       answer(message, std::move(body), false);
       break;
     }

@@ -1,6 +1,6 @@
-// The whole of JobSession. Orders of the launcher, events of the warden and the end of waits become session events.
-// The table of session_phase.h answers each of them with an action.
-// Read on() and carry_out() first, then handle(), then the actions.
+// The whole of JobSession. Orders of the launcher, events of the warden and ends of waits become session events. For
+// each of them the table of session_phase.h gives the action. Read on() and carry_out() first, then handle(), then the
+// actions.
 
 #include "agent/job/job_session.h"
 
@@ -20,7 +20,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The sum of all time limits of an agent whose job is over. It kills and audits everything twice, and the warden
+// The sum of all time limits of an agent whose job is over. The agent kills and audits everything twice, and the warden
 // leaves.
 constexpr std::chrono::seconds kEndBound{20};
 
@@ -65,7 +65,7 @@ JobSession::JobSession(const SessionHost& host, Warden warden, SessionOptions op
               .on_notice = [this](const std::string& text) { notice(text); },
               .on_problem = [this](const base::Status& problem) { log(problem); },
               .on_all_over = [this] { on(SessionEvent::kLastRankOver); },
-              // The ends that this stop causes are no failures of ranks. The reported failure is this host's.
+              // Report the failure of this host, because the ends that this stop causes are no failures of ranks.
               .on_lost =
                   [this](const std::string& why) {
                     failure_ = why;
@@ -116,7 +116,7 @@ void JobSession::carry_out(SessionAction action, const Cause& cause) {
     case SessionAction::kDismissWarden:
       return warden_.dismiss();
     case SessionAction::kRemove:
-      // Posted, because the caller may be a watch or a timer that remove() destroys.
+      // Post the task, because the caller may be a watch or a timer that remove() destroys.
       return host_.loop.post([this, alive = std::weak_ptr<char>(alive_)] {
         if (alive.lock()) remove();
       });
@@ -203,7 +203,7 @@ void JobSession::ask_stacks(const v1::StackQuestion& question) {
   stacks_.ask(question.id(), pids);
 }
 
-// Prints for the launcher's --verbose: the line travels over stderr and the bootstrap channel.
+// Prints a line for the launcher's --verbose. It travels over stderr and the bootstrap channel.
 void JobSession::log(const base::Status& problem) const {
   if (host_.verbose) base::print_remark("muster-agent: {}\n", problem.message());
 }
@@ -251,7 +251,7 @@ void JobSession::abandon_ranks(const std::string& why) {
   end_.give_up_gpus();
   // A launcher that comes back must not take these ends for a success or for a failure of the ranks.
   if (failure_.empty() && !ranks_.are_all_over()) failure_ = why + "; the ranks were ended";
-  // stderr may be a closed channel by now. SIGPIPE is ignored, and the line is for a log that may still listen.
+  // stderr may be a closed channel by now. The agent ignores SIGPIPE, and a log may still receive the line.
   base::print_remark("muster-agent: {}: ending the ranks\n", why);
   on(SessionEvent::kStop);
 }

@@ -1,6 +1,6 @@
-// One job on this host: its warden, its stores, its ranks and their output. It lives from the start of the warden
-// until nothing of the job is left on the host. An agent of hvdrun has one session, an agent of launcherd has several
-// at a time.
+// One job on this host: its warden, its stores, its ranks and their output. It lives from the start of the warden until
+// nothing of the job is left on the host. An agent of hvdrun has one session. An agent of launcherd may have several.
+// Its phases and its actions at each event are a state table (session_phase.h).
 //
 // Owner: the agent.
 // Thread: the loop thread only.
@@ -90,7 +90,7 @@ class JobSession {
   base::Status close_blocking();
 
  private:
-  // What an event brings along for the action that it causes.
+  // The data of an event for the action that it causes.
   struct Cause {
     const v1::Launch* launch = nullptr;
     const v1::AddWorld* world = nullptr;

@@ -31,7 +31,7 @@ rendezvous::HorovodPlan plan_of(const v1::Prepare& prepare) {
 // Members stand in the order in which they use each other.
 class JobStores::Horovod {
  public:
-  base::UniqueFd listening;  // the ranks connect here; the server takes it over
+  base::UniqueFd listening;  // the ranks connect here; moves to the server
   std::uint16_t port = 0;
   std::optional<rendezvous::HorovodStore> store;  // this one and the next two are set only on rank 0's host
   std::optional<rendezvous::HorovodStoreKeys> keys;

@@ -2,7 +2,7 @@
 // Rank 0's host has the store of Horovod's keys and, on request, torch's TCPStore.
 // Every host has an HTTP server which its own ranks ask for Horovod's keys. It caches the keys of rank 0's host.
 //
-// Lifetime: as long as the agent, so longer than any rank.
+// Lifetime: it lives longer than any rank of the job.
 // Thread: the loop thread only.
 #pragma once
 

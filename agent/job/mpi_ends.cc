@@ -9,7 +9,7 @@
 namespace muster::agent::inline job {
 namespace {
 
-// Time for the program's own exit: it flushes buffers and runs atexit handlers. All other ranks wait meanwhile.
+// The time for the program's own exit, which flushes buffers and runs atexit handlers. All other ranks wait meanwhile.
 constexpr std::chrono::milliseconds kAbortPatience{500};
 
 }  // namespace

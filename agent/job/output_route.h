@@ -18,12 +18,12 @@ struct OutputKey {
   std::string token;
 };
 
-// Dials `port` at the address by which the agent reached the launcher. `first`, if valid, is an open connection,
-// which is used first.
+// Dials `port` at the address by which the agent reached the launcher. `first`, if valid, is an open connection, which
+// serves as the first one.
 OutputSenderConfig output_by_dial(const OutputKey& key, const base::IpAddress& address, std::uint16_t port,
                                   base::UniqueFd first);
 
-// Sends over the ssh channel. `stream` is the only connection that there will ever be.
+// Sends over the ssh channel. `stream` is the only possible connection.
 OutputSenderConfig output_by_channel(const OutputKey& key, base::UniqueFd stream);
 
 }  // namespace muster::agent::job

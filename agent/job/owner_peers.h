@@ -4,8 +4,8 @@
 // Owner: the job's session.
 // Thread: the loop thread only.
 // Security: each datagram carries an HMAC by the secret of this start of the job. Only the job's agents and ranks
-// have that secret. A datagram that does not fit is dropped before any other work.
-// Errors: a question without an answer in time is forgotten. The launcher may still answer it.
+// have that secret. The receiver drops a datagram with a wrong HMAC before any other work.
+// Errors: a question that gets no answer in time is dropped. The launcher may still answer it.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ class OwnerPeers {
   OwnerPeers(const OwnerPeers&) = delete;
   OwnerPeers& operator=(const OwnerPeers&) = delete;
 
-  // `secret` is the one of this start of the job. Returns the port at which this host answers.
+  // `secret` belongs to this start of the job. Returns the port at which this host answers.
   base::Result<std::uint16_t> open(const std::string& secret);
   // Sets the other hosts of the job. Ranks on them may connect here.
   void set_peers(const v1::Launch& launch);
@@ -67,7 +67,7 @@ class OwnerPeers {
   base::UniqueFd socket_;
   bool is_v6_ = true;
   bool has_peers_ = false;
-  // The answering ports of the agents with this address.
+  // By address: the ports at which agents with this address answer.
   std::map<base::IpAddress, std::set<std::uint16_t>> ports_;
   std::map<std::string, Question> questions_;  // by nonce
   base::Timer readable_;

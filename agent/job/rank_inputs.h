@@ -37,7 +37,7 @@ class RankInputs {
  private:
   base::Loop& loop_;
   const std::function<void(v1::InputTaken)> report_;
-  std::map<int, std::unique_ptr<RankInput>> inputs_;  // of ranks that run
+  std::map<int, std::unique_ptr<RankInput>> inputs_;  // by rank, of ranks that run
   int terminal_rank_ = -1;
   unsigned short rows_ = 24;
   unsigned short columns_ = 80;

@@ -68,8 +68,8 @@ base::Status RankPals::write_file(const std::string& session_dir) {
   return base::write_file_atomically(fmt::format("{}/{}", directory_, kFileName), file);
 }
 
-// Chooses one port more than there are programs, the same ones on all hosts. No other job may use them on any of
-// these hosts.
+// Chooses the same ports on all hosts, one more than there are programs. No other job may use them on any of these
+// hosts.
 base::Status RankPals::choose_ports(const std::string& session_secret) {
   if (world_.hosts_size() < 2) return base::ok_status();
   const int count = world_.programs_size() + 1;

@@ -24,9 +24,9 @@ class RankPals {
  public:
   explicit RankPals(std::function<void(const base::Status&)> on_problem) : on_problem_(std::move(on_problem)) {}
 
-  // Does nothing unless the launcher's World asks for PALS. `session_secret` is the one of this start of the job, the
-  // same on all hosts. The ports and Cray's own secret are derived from it and do not reveal it.
-  // Errors: if this host cannot write the file, it reports that. Programs without Cray MPICH still run.
+  // Does nothing unless the launcher's World asks for PALS. `session_secret` belongs to this start of the job and is
+  // the same on all hosts. The ports and Cray's own secret are derived from it, and do not reveal it. Errors: reports a
+  // file that cannot be written. Programs without Cray MPICH still run.
   void open(const v1::Launch& launch, const std::string& session_dir, const std::string& session_secret);
   // Adds the variables. Call it after the rest of the rank's environment is made.
   void plan(SpawnRequest& request) const;
@@ -38,12 +38,12 @@ class RankPals {
   const std::function<void(const base::Status&)> on_problem_;
   v1::World world_;
   int host_ = 0;
-  std::string directory_;  // empty means not served
+  std::string directory_;  // empty if PALS is not served
   std::string ports_;      // empty if the job has one host
   std::string secret_;     // empty if the job has one host
 };
 
-// Names of the variables by which a rank finds it.
+// Names of the variables by which a rank finds PALS.
 std::vector<std::string> pals_variable_names();
 
 }  // namespace muster::agent::job

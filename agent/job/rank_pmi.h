@@ -49,10 +49,10 @@ class RankPmi {
   v1::World world_;
   int host_ = 0;
   bool has_rdma_ = false;
-  std::unique_ptr<PmiServer> server_;  // null means not served
+  std::unique_ptr<PmiServer> server_;  // null if PMI is not served
 };
 
-// True if the launcher set the variable itself, and not the user for the ranks of a role.
+// True if the launcher itself set the variable. False if the user set it for the ranks of a role.
 bool is_of_launcher(const v1::LaunchRank& rank, const std::string& name);
 
 // Names of the variables by which a rank finds PMI.

@@ -36,14 +36,14 @@ class RankPmix {
 
   RankPmix(base::Loop& loop, MpiEnds& ends, Events events) : loop_(loop), ends_(ends), events_(std::move(events)) {}
 
-  // A host that cannot serve PMIx reports it. Programs other than Open MPI's still run.
+  // Errors: a host that cannot serve PMIx reports a problem. Programs other than Open MPI's still run.
   void open(const v1::Launch& launch, rendezvous::HorovodKeys* keys, const std::string& session_dir, bool verbose);
   // Completes the environment of one of the launch's ranks. Call it before the rank is put into a container.
   void plan(SpawnRequest& request);
   // Call it before the new world's ranks are planned. on_world_added() follows, but not from within this call.
   void add_world(const v1::AddWorld& world);
   void spawn_answered(const v1::SpawnAnswer& answer);
-  // A rank has been reaped. Reads what it sent before.
+  // Call it after a rank has been reaped. Reads what the rank sent before its end.
   void catch_up() {
     if (service_) service_->catch_up();
   }
@@ -65,9 +65,9 @@ class RankPmix {
   bool is_of_mpi_ = false;  // the launcher asked for MPI
   std::unique_ptr<pmix::Service> service_;
   std::set<std::string> names_;
-  std::string library_path_;  // LD_LIBRARY_PATH of the ranks
+  std::string library_path_;  // the ranks' LD_LIBRARY_PATH
   std::set<int> connected_;
-  std::map<std::uint64_t, pmix::SpawnWanted> spawns_;  // not answered yet
+  std::map<std::uint64_t, pmix::SpawnWanted> spawns_;  // by id, those without an answer
   bool has_explained_ = false;
 };
 

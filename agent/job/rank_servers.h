@@ -57,18 +57,18 @@ class RankServers {
   void open_socket(const v1::Launch& launch, const Session& session);
   // Opens the other servers and completes the requests, which rank_requests() made from `launch`.
   void open(const v1::Launch& launch, const Session& session, std::vector<SpawnRequest>& requests);
-  // The same for a world of spawned ranks.
+  // Does the same for a world of spawned ranks.
   void add_world(const v1::AddWorld& world, std::vector<SpawnRequest>& requests);
   void spawn_answered(const v1::SpawnAnswer& answer) { pmix_.spawn_answered(answer); }
 
   void started(RankStarted& started) { pmi_.started(started); }
-  // Completes the message of a rank that has been reaped by what the rank reported before.
+  // Completes the message about a rank that has been reaped. Uses what the rank reported before its end.
   void judge(v1::RankExited& exited);
   void stderr_arrived(int rank, const std::string& tail) { pmix_.explain(rank, tail); }
   // The job is being stopped. See MpiEnds.
   void stopping() { ends_.stopping(); }
 
-  // libmuster's ranks hear of the end of a rank of this host, or of other hosts.
+  // Reports to libmuster's ranks that a rank of this host has ended, or ranks of other hosts.
   void rank_ended(const model::RankEnd& end);
   void ranks_ended(const v1::RanksEnded& ended);
   void set_silent(std::set<int> ranks) { socket_.set_silent(std::move(ranks)); }

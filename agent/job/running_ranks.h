@@ -16,7 +16,7 @@ namespace muster::agent::inline job {
 class RunningRanks {
  public:
   // Call these before the first rank of `launch` starts. Otherwise a rank that fails at once would look like the last
-  // one. The second one is for ranks that other ranks have spawned.
+  // one. Use add_spawned() for ranks that other ranks have spawned.
   void add(const v1::Launch& launch);
   void add_spawned(const v1::Launch& launch);
 
@@ -27,7 +27,7 @@ class RunningRanks {
   bool are_all_over() const { return running_.empty(); }
   // True if the rank was added and is not over.
   bool is_running(int rank) const { return running_.contains(rank); }
-  // Spawned ranks are no peers of libmuster.
+  // True for a rank that another rank has spawned. libmuster does not count it as a peer.
   bool is_spawned(int rank) const { return spawned_.contains(rank); }
   const std::set<int>& running() const { return running_; }
   const std::map<int, pid_t>& pids() const { return pids_; }

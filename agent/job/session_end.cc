@@ -16,7 +16,7 @@ void SessionEnd::give_up_gpus() {
   if (gpus_.is_waiting()) end_gpu_wait();
 }
 
-// Posts it, because the caller may be gpus_ itself.
+// Posts the end of the wait, because the caller may be gpus_ itself.
 void SessionEnd::end_gpu_wait() {
   loop_.post([this, alive = std::weak_ptr<char>(alive_)] {
     if (!alive.lock()) return;

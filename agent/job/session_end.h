@@ -36,7 +36,7 @@ class SessionEnd {
   // Ends the wait for GPUs, also one that has not begun.
   void give_up_gpus();
 
-  // True if there is a message and it may be sent.
+  // True if HostEmpty may be sent now.
   bool has_all() const { return message_ && output_.has_all() && !gpus_.is_waiting(); }
   const v1::HostEmpty& message() const { return *message_; }
 

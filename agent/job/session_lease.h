@@ -1,5 +1,5 @@
-// The lease of a job on one host: how long its ranks may run without a sign of the launcher, and whether the launcher
-// has suspended them. Pure; the session carries the lease to the warden.
+// The lease of a job on one host: how long its ranks may run without a message from the launcher. Also knows whether
+// the launcher has suspended the ranks. Pure; the session sends the lease to the warden.
 //
 // Owner: the job's session.
 #pragma once
@@ -15,14 +15,15 @@ class SessionLease {
   // `stops_in_suspend` is true if the lease does not run while the ranks are suspended.
   SessionLease(base::Duration length, bool stops_in_suspend) : length_(length), stops_in_suspend_(stops_in_suspend) {}
 
-  // The launcher was heard. Returns the new end of the lease if the warden must receive it. nullopt if the last end
-  // was sent a moment ago, or if the lease does not run.
+  // Call this at each message of the launcher. Returns the new end of the lease if the warden must receive it. nullopt
+  // if the warden got the last end a moment ago, or if the lease does not run.
   std::optional<base::MonotonicTime> renew(base::MonotonicTime now);
-  // Suspends or continues. Returns the new end of the lease for the warden. nullopt if the lease no longer runs.
+  // Suspends or continues the ranks. Returns the new end of the lease for the warden. nullopt if the lease no longer
+  // runs.
   std::optional<base::MonotonicTime> suspend(bool is_on, base::MonotonicTime now);
 
   bool is_suspended() const { return is_suspended_; }
-  // True if the launcher was not heard for the length of the lease.
+  // True if the launcher has sent nothing for the length of the lease.
   bool is_over(base::MonotonicTime now) const { return is_running() && now - last_heard_ > length_; }
 
  private:

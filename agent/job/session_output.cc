@@ -7,8 +7,8 @@
 namespace muster::agent::inline job {
 namespace {
 
-// How long the session offers output to the launcher after all ranks have ended. A launcher that has not taken it by
-// then no longer comes for it.
+// How long the session offers output to the launcher after all ranks have ended. A launcher that has not read it by
+// then will not read it.
 constexpr std::chrono::hours kOutputPatience{24};
 
 }  // namespace

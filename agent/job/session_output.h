@@ -1,4 +1,4 @@
-// The output of a job's ranks on this host: one OutputSender, and what is still expected of it after ranks have ended.
+// The output of a job's ranks on this host: one OutputSender, and what is still due after ranks have ended.
 //
 // Owner: the job's session.
 // Thread: the loop thread only. The sender's thread posts to the loop.
@@ -31,7 +31,7 @@ class SessionOutput {
 
   // Call it once. Afterwards has_all() waits for ranks, and with `config.only_if_any` also for had_any().
   base::Status start(OutputSenderConfig config);
-  // Ends the threads. Output that the launcher has not taken is dropped.
+  // Ends the threads. Drops output that the launcher has not acknowledged.
   void stop() { sender_.reset(); }
 
   void rank_started(RankStarted& started, bool has_terminal);  // takes its stdout_fd and stderr_fd

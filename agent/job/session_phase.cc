@@ -1,3 +1,5 @@
+// The whole state table of a session. Read kSteps first, then the has_ functions, which say what holds in a phase.
+
 #include "agent/job/session_phase.h"
 
 #include <algorithm>

@@ -3,8 +3,8 @@
 //
 //   preparing -> running -> ending -> draining -> reported -> done -> closing -> closed
 //
-// A stop leads from running to stopping. If the launcher is lost, stopping and draining have a phase without launcher.
-// docs/design.md shows the table as a diagram, which to_mermaid() has written.
+// A stop leads from running to stopping. After the loss of the launcher, abandoned and unheard take the place of
+// stopping and draining. docs/design.md shows the table as a diagram, which to_mermaid() writes.
 //
 // If the table does not allow an event, the session ignores it. Only AddWorld then gets a refusal as its answer.
 #pragma once
@@ -40,7 +40,7 @@ enum class SessionEvent {
   kLastRankOver,  // the last rank has ended or could not start
   kWardenEnded,   // the warden has left, or it was killed
   kJobEmpty,      // the warden, or the agent in its place, reports that nothing of the job is left
-  kAllArrived,    // HostEmpty need not wait any longer
+  kAllArrived,    // HostEmpty need not wait longer
   kClose,         // the owner calls close()
   kCloseDue,      // the warden's time to leave is over
 };
@@ -54,7 +54,7 @@ enum class SessionAction {
   kEndGpuWait,      // no rank runs; a stop without grace ends the wait for GPUs, also a later one
   kAbandonRanks,    // end the ranks at once, and do not wait for GPUs
   kReplaceWarden,   // end the ranks in the warden's place
-  kCollect,         // keep HostEmpty until output and GPU memory allow to send it
+  kCollect,         // keep HostEmpty until all output has arrived and GPU memory is released
   kReport,          // send HostEmpty
   kReportAndLeave,  // send HostEmpty, and ask the owner to close the session
   kLeave,           // ask the owner to close the session
@@ -70,8 +70,8 @@ struct SessionStep {
 // nullopt if the table does not allow it.
 std::optional<SessionStep> next_step(SessionPhase from, SessionEvent event);
 
-// What holds during a phase. The session's lease and its watch on the warden ask these functions.
-bool has_launched(SessionPhase phase);    // Launch has arrived; false also from kDone on
+// Facts about a phase. By them the session checks its lease and its warden.
+bool has_launched(SessionPhase phase);    // Launch has arrived; false again from kDone on
 bool has_lease(SessionPhase phase);       // an expired lease ends the ranks
 bool needs_warden(SessionPhase phase);    // a stopped warden must be continued
 bool must_end_ranks(SessionPhase phase);  // a warden that hangs must be killed

@@ -1,5 +1,5 @@
-// The ranks of a job on this host: starts them through the warden, gives them their servers, input and output, and
-// reports to the launcher how they start and end.
+// The ranks of a job on this host. Starts them through the warden and connects their servers, input and output. Reports
+// to the launcher how they start and end.
 //
 // Owner: the job's session.
 // Thread: the loop thread only.
@@ -50,7 +50,7 @@ class SessionRanks {
   void on_event(RankStarted& started);
   void on_event(RankStartFailed& failed);
   void on_event(RankExited& exited);
-  // The warden can no longer report how the running ranks end.
+  // Reports all running ranks as lost. Call it when the warden can no longer report how they end.
   void lose_all();
 
   void signal_all(const v1::SignalRanks& order);

@@ -1,5 +1,5 @@
 // The whole of SessionSocket. Its class Peer is one connection of a rank.
-// Read Peer::take() first, which handles a rank's messages, then accept_some() and admit(), then hello(), then
+// Read Peer::handle() first, which handles a rank's messages, then accept_some() and admit(), then hello(), then
 // rank_ended().
 
 #include "agent/job/session_socket.h"
@@ -26,7 +26,7 @@ using rendezvous::SessionMessage;
 constexpr int kSessionBacklog = 4096;
 constexpr int kAcceptsPerTurn = 64;                     // afterwards other tasks of the loop run
 constexpr std::chrono::milliseconds kAcceptPause{100};  // used when descriptors have run out
-// Descriptors left for the rest of the agent; a new descriptor has the lowest free number.
+// Descriptors that are kept for the rest of the agent. A new descriptor has the lowest free number.
 constexpr rlim_t kSpareOfSession = 64;
 constexpr std::string_view kScope = "muster";
 
@@ -83,7 +83,7 @@ class SessionSocket::Peer : public std::enable_shared_from_this<Peer> {
   void readable();
   void writable();
   void end_later(const base::Status& why);
-  base::Status take(SessionMessage message);
+  base::Status handle(SessionMessage message);
   void put(rendezvous::SessionPut put);
   base::Status wait(const rendezvous::SessionWait& wait);
   void answered(std::uint64_t id, base::Result<rendezvous::HorovodValue> value);
@@ -102,7 +102,7 @@ class SessionSocket::Peer : public std::enable_shared_from_this<Peer> {
 
 void SessionSocket::Peer::readable() {
   const auto self = shared_from_this();  // keeps this object alive during the call
-  const auto read = stream_.read([this](SessionMessage message) { return take(std::move(message)); });
+  const auto read = stream_.read([this](SessionMessage message) { return handle(std::move(message)); });
   if (!read.ok()) return owner_.gone(id_, read.status());
   if (!*read) owner_.gone(id_, base::ok_status());
 }
@@ -122,7 +122,7 @@ void SessionSocket::Peer::send(const SessionMessage& message) {
   }
 }
 
-// The caller may be iterating over all connections, so end this one later.
+// Ends this connection later, because the caller may be iterating over all connections.
 void SessionSocket::Peer::end_later(const base::Status& why) {
   ending_ = owner_.loop_.after(base::Duration::zero(), [this, why] {
     const auto self = shared_from_this();
@@ -130,7 +130,7 @@ void SessionSocket::Peer::end_later(const base::Status& why) {
   });
 }
 
-base::Status SessionSocket::Peer::take(SessionMessage message) {
+base::Status SessionSocket::Peer::handle(SessionMessage message) {
   if (const auto* const hello = std::get_if<rendezvous::SessionHello>(&message)) {
     if (has_sent_hello()) return breach(rank_, "a second hello");
     return owner_.hello(*this, *hello);

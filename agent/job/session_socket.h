@@ -1,12 +1,11 @@
 // The socket `agent.sock` in the job's session directory, by which libmuster in this host's ranks reaches other
 // ranks. The protocol is docs/rendezvous-protocol.md.
 //
-// Security: it serves only processes of our own uid (SO_PEERCRED, checked before a byte is read), and only ranks of
-// this host.
-// Keys: the socket serves the keys of the whole job, in the scope "muster".
-// Ends: the socket reports the end of a rank of this host at once. Ends of ranks on other hosts come from the launcher;
-// the agent asks for them at the first hello. While a held job has no launcher, they wait for the next launcher.
-// Silence: an older libmuster receives no reports of silent hosts.
+// Security: the socket serves only processes of our own uid (SO_PEERCRED, checked before a byte is read), and only
+// ranks of this host. Keys: the socket serves the keys of the whole job, in the scope "muster". Ends: the socket
+// reports the end of a rank of this host at once. Ends of ranks on other hosts come from the launcher; the agent asks
+// for them at the first hello. While a held job has no launcher, they wait for the next launcher. Silence: an older
+// libmuster receives no reports of silent hosts.
 //
 // Owner: the job's session.
 // Thread: the session's loop thread.
@@ -59,7 +58,7 @@ class SessionSocket {
 
   // Only the first call for a rank counts. May be called while the socket is not open.
   void rank_ended(rendezvous::SessionEnded end);
-  // Sets the complete list of other hosts' ranks of which the launcher hears nothing. May be called while the socket
+  // Sets the complete list of other hosts' ranks from which the launcher hears nothing. May be called while the socket
   // is not open.
   void set_silent(std::set<int> ranks);
 
@@ -72,7 +71,7 @@ class SessionSocket {
   void accept_some();
   base::Status admit(int fd) const;
   void make_room();
-  // Peers call these two.
+  // Peers call the next two functions.
   base::Status hello(Peer& peer, const rendezvous::SessionHello& hello);
   void gone(std::uint64_t peer, const base::Status& why);
 

@@ -1,5 +1,5 @@
 // What a host prepares for a job before its ranks start: the stores in which ranks meet, reserved ports, and the
-// checks of who may connect to the stores.
+// checks of connections to the stores.
 //
 // Owner: the job's session.
 // Thread: the loop thread only.
@@ -42,9 +42,9 @@ class SessionStores {
   base::Status serve_ranks(const v1::Launch& launch) { return stores_.serve_ranks(launch); }
 
   void owner_answered(const v1::OwnerAnswer& answer) { owners_.answered(answer); }
-  // Call this when a launcher is there, also after a cut.
+  // Call this when a launcher is connected, also after a cut.
   void ask_again() { owners_.ask_again(); }
-  // The job is over: MASTER_PORT may be used by others.
+  // The job is over, so other programs may use MASTER_PORT.
   void release_master_port() { master_port_.reset(); }
 
   // The secret of this start of the job, which its ranks share. Empty if the launcher has sent none.

@@ -1,4 +1,4 @@
-// A session's hold on its warden: reads the warden's events, keeps it running, and lets it leave at the end.
+// Watches a session's warden: reads its events, continues it if it is stopped, and lets it leave at the end.
 //
 // Owner: the job's session.
 // Thread: the loop thread only. Callbacks come from the loop. They must not destroy this object.
@@ -50,7 +50,7 @@ class SessionWarden {
   const Events events_;
   base::Timer watch_;
   base::Timer close_deadline_;
-  std::optional<base::MonotonicTime> hangs_since_;  // since when it does not run while the ranks must end
+  std::optional<base::MonotonicTime> hangs_since_;  // since when the warden does not run, while the ranks must end
 };
 
 }  // namespace muster::agent::job

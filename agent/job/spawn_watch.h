@@ -29,7 +29,7 @@ class SpawnWatch {
 
   // Call it before the requests go to the warden.
   void expect(const std::vector<SpawnRequest>& requests);
-  // The rank has started, or it could not start. Returns true if no start is open.
+  // The rank has started, or it could not start. Returns true if no rank must still start.
   bool tried(int rank);
 
  private:

@@ -29,7 +29,7 @@ StageItem item_of(const v1::StageEntry& entry) {
 
 }  // namespace
 
-// The state of one staging: the open folder and its entries. Runs on the disk thread.
+// The state of one staging: the open folder and its entries. Its functions run on the disk thread.
 class StageService::Work {
  public:
   v1::StageAnswer carry_out(const v1::StageOrder& order, const std::atomic<bool>& stop) {

@@ -17,8 +17,8 @@
 namespace muster::agent::inline job {
 namespace {
 
-// Descriptors that a job with some ranks may need. If fewer are free, no job is opened, so that the agent itself does
-// not run out.
+// Descriptors that a job with some ranks may need. If fewer are free, no job is opened. Otherwise the agent itself
+// could run out of descriptors.
 constexpr rlim_t kSpareOfJobs = 256;
 // Limit for one job that waits for its warden. A launcher that follows the protocol sends fewer messages.
 constexpr std::size_t kMaxHeldMessages = 1024;
@@ -164,14 +164,14 @@ void WarmJobs::begin(const std::string& id, const v1::OpenJob& order) {
 }
 
 void WarmJobs::warden_created(Job& job) {
-  auto taken = job.birth->take();
-  if (taken.ok() && !*taken) return;  // the warden has not started yet
+  auto warden = job.birth->take();
+  if (warden.ok() && !*warden) return;  // the warden has not started yet
   job.birth_watch.cancel();
   job.birth.reset();
-  if (!taken.ok()) {
+  if (!warden.ok()) {
     const std::string id = job.id;
     const bool was_left = std::ranges::any_of(job.waiting, [](const auto& message) { return message.has_leave(); });
-    refuse(id, job.order, taken.status());
+    refuse(id, job.order, warden.status());
     forget(id);
     if (!was_left) return;
     v1::AgentMessage answer;
@@ -196,7 +196,7 @@ void WarmJobs::warden_created(Job& job) {
     host_.loop.post([this, id = job.id] { close(id); });
   };
   events.others = [this, id = job.id] { return children_but_of(id); };
-  job.session = std::make_unique<JobSession>(host_, std::move(**taken), std::move(options), std::move(events));
+  job.session = std::make_unique<JobSession>(host_, std::move(**warden), std::move(options), std::move(events));
   job.session->contact(last_contact_);
 
   v1::AgentMessage answer;
