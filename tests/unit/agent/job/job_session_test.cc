@@ -172,6 +172,7 @@ TEST_F(JobSessionTest, SuspendedRanksContinueBeforeTheyStop) {
   ASSERT_TRUE(orders<StopCommand>());
   EXPECT_EQ(warden_.count<PauseCommand>(), 2U);
   EXPECT_FALSE(sent_.last(Body::kSuspended).suspended().on());
+  warden_.send(exited(0, 10, SIGKILL));
   warden_.send(JobEmpty());
   ASSERT_TRUE(sends(Body::kHostEmpty));
 }

@@ -120,7 +120,7 @@ TEST_F(SessionSocketTest, WelcomesRanksOfThisHostAndCountsTheirWorlds) {
   EXPECT_TRUE(three->got[0] == SessionMessage(SessionWelcome{1, std::string(32, 's'), 0}));
   EXPECT_THAT(other->got, IsEmpty());
   EXPECT_EQ(first_hellos_, 1);
-  EXPECT_THAT(problems_, ElementsAre("session of rank 0: it is no rank of this host"));
+  EXPECT_THAT(problems_, ElementsAre("session of rank 0: it is not a rank of this host"));
 }
 
 TEST_F(SessionSocketTest, KeysAreThoseOfTheJob) {
