@@ -20,6 +20,7 @@
 #include "launcherd/plan/spawn_plan.h"
 #include "launcherd/run/end_collector.h"
 #include "launcherd/run/end_news.h"
+#include "launcherd/run/host_phase.h"
 #include "launcherd/run/input_feed.h"
 #include "launcherd/run/job_runner.h"
 #include "launcherd/run/owner_questions.h"
@@ -52,33 +53,20 @@ inline constexpr std::chrono::milliseconds kGpuMargin{10'000};
 // because nobody may read the console.
 inline constexpr std::chrono::milliseconds kOutputAfterInterrupt{2'000};
 
-enum class HostPhase {
-  kBootstrapping,  // ssh or local start
-  kJoining,        // the agent runs but has sent no Hello
-  kUp,             // the agent has sent Hello
-  kPrepared,       // the agent has sent Prepared: its network interface is known
-  kLaunched,       // the agent has been sent its ranks
-  kEmpty,          // no process of the job is left there
-  kUnused,         // another entry is the same host
-  kFailed,         // did not come up
-  kLost,           // was lost after it came up; it is being swept or is given up
-};
-
 struct JobHost {
   int agent = 0;     // index in hosts_; never changes
   int placed = 0;    // index in placement_.hosts; -1 if kUnused
   std::string name;  // for messages
-  HostPhase phase = HostPhase::kBootstrapping;
+  HostState phase;
   HostFacts facts;
   std::string agent_link;  // "dial" or "ssh"
   // Only for jobs resumed after a launcherd restart: messages that the runner has not processed yet (job_agents.h).
   std::vector<v1::AgentMessage> history;
-  bool was_told = false;   // true if that earlier launcherd sent it its ranks
-  std::vector<int> ranks;  // the ranks that the agent was sent
-  int started = 0;         // ranks that have started there
-  bool launched = false;   // the agent has tried every spawn
-  bool output_complete = false;
-  bool sweeping = false;
+  bool was_told = false;         // true if that earlier launcherd sent it its ranks
+  std::vector<int> ranks;        // the ranks that the agent was sent
+  int started = 0;               // ranks that have started there
+  bool launched = false;         // the agent has tried every spawn
+  bool output_complete = false;  // all output was read; it may be before the ranks are gone
   bool suspect = false;
   bool is_looked_at = false;        // a probe over the bootstrap is under way, because the host is silent
   base::MonotonicTime looked_at{};  // start of the last probe
@@ -93,13 +81,6 @@ struct JobHost {
 
 class JobRunner::Core final : private AgentListener {
  public:
-  // How the runner deals with the ranks of a lost host.
-  enum class Afterwards {
-    kSwept,    // the host itself answers, so search it for leftover processes
-    kUnknown,  // nothing answers there, so leftovers may remain
-    kTold,     // its agent was sent the order to end them
-  };
-
   Core(base::Loop& loop, const base::Clock& clock, model::JobSpec job, model::Placement placement,
        LaunchOptions options, base::Environment environment, std::shared_ptr<JobAgents> agents, OutputSink* sink,
        JobObserver* observer);
@@ -117,7 +98,7 @@ class JobRunner::Core final : private AgentListener {
   void agent_started(int agent) override;
   void agent_up(int agent, AgentUp up) override;
   void agent_failed(int agent, const std::string& message) override;
-  void host_start_failed(int agent, const std::string& message);
+  void host_start_failed(JobHost& host, const std::string& message);
   void start_timed_out();
   std::string why_not_in_time(const JobHost& host) const;
   void maybe_prepare();
@@ -204,9 +185,10 @@ class JobRunner::Core final : private AgentListener {
   void send_stop(std::chrono::milliseconds grace, const std::string& reason, bool is_asked_for);
   std::chrono::milliseconds stop_margin() const;
   void stop_overdue();
+  void handle(JobHost& host, HostEvent event, const std::string& why);
   void agent_gone(int agent, const base::Status& status) override;
   void agent_unreadable(int agent) override;
-  void host_lost(JobHost& host, const std::string& why, Afterwards afterwards);
+  void host_lost(JobHost& host, HostAction how, const std::string& why);
   void sweep(JobHost& host);
   void swept(int agent, const base::Result<CommandResult>& result);
   void output_complete(int agent) override;
@@ -217,7 +199,7 @@ class JobRunner::Core final : private AgentListener {
   JobOutcome make_outcome();
 
   bool is_starting() const { return !launched_ && !stopping_; }
-  bool host_is_final(const JobHost& host) const;
+  bool is_output_skipped() const;
   JobHost& host_at(int agent) { return hosts_[static_cast<std::size_t>(agent)]; }
   // Returns whether all hosts have taken a step that no host takes back. `first_without` keeps the first host without
   // it between calls. The runner asks after every message of a host, so a full scan would cost the square of their

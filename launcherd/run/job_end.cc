@@ -121,24 +121,24 @@ void JobRunner::Core::begin_stop(StopCause cause, std::chrono::milliseconds grac
 
 // Takes a host out of a start that has ended. Only ranks that an earlier launcherd started remain to be stopped.
 void JobRunner::Core::give_up_start(JobHost& host) {
-  if (host.phase == HostPhase::kBootstrapping || host.phase == HostPhase::kJoining) {
-    // Report this host only if another host's failure cut its start short.
-    if (cause_ == StopCause::kHostFailed && host.phase == HostPhase::kBootstrapping) {
-      host_failures_.push_back(
-          {host.name,
-           fmt::format("{}: was still being connected to when another host's failure ended the start", host.name)});
-    }
-    if (options_.resumes) unclean_.push_back({host.name, why_not_in_time(host)});
-    host.phase = HostPhase::kFailed;
-    agents_->drop(host.agent);
-  } else if (host.phase == HostPhase::kUp || host.phase == HostPhase::kPrepared) {
-    if (host.was_told) {
-      take_ranks(host);
-      return;
-    }
-    host.phase = HostPhase::kUnused;  // no rank was started there, so its agent just leaves
-    host.output_complete = true;
-    agents_->leave(host.agent);
+  if (host.was_told && (host.phase == HostPhase::kUp || host.phase == HostPhase::kPrepared)) return take_ranks(host);
+  const HostPhase before = host.phase;
+  switch (host.phase.apply(HostEvent::kStartEnded)) {
+    case HostAction::kDrop:
+      // Report this host only if another host's failure cut its start short.
+      if (cause_ == StopCause::kHostFailed && before == HostPhase::kBootstrapping) {
+        host_failures_.push_back(
+            {host.name,
+             fmt::format("{}: was still being connected to when another host's failure ended the start", host.name)});
+      }
+      if (options_.resumes) unclean_.push_back({host.name, why_not_in_time(host)});
+      agents_->drop(host.agent);
+      break;
+    case HostAction::kLeave:
+      agents_->leave(host.agent);
+      break;
+    default:
+      break;
   }
 }
 
@@ -166,11 +166,9 @@ std::chrono::milliseconds JobRunner::Core::stop_margin() const {
 
 void JobRunner::Core::stop_overdue() {
   for (JobHost& host : hosts_) {
-    if (host.phase != HostPhase::kLaunched) continue;
-    host_lost(host,
-              fmt::format("{}: did not confirm within {} s that the ranks are gone", host.name,
-                          std::chrono::duration_cast<std::chrono::seconds>(stop_time_).count()),
-              Afterwards::kUnknown);
+    handle(host, HostEvent::kStopOverdue,
+           fmt::format("{}: did not confirm within {} s that the ranks are gone", host.name,
+                       std::chrono::duration_cast<std::chrono::seconds>(stop_time_).count()));
   }
   maybe_finish();
 }
@@ -211,71 +209,63 @@ void JobRunner::Core::suspend(bool on, base::Loop::Task done) {
   });
 }
 
-void JobRunner::Core::agent_gone(int agent, const base::Status& status) {
-  JobHost& host = host_at(agent);
-  // Also if the job was interrupted and nobody waits for this output: report that some of it is missing.
-  const bool owes_output = host.phase == HostPhase::kEmpty && !host.output_complete;
-  if (finished_ || (host_is_final(host) && !owes_output)) return;
-  switch (host.phase) {
-    case HostPhase::kBootstrapping:
-    case HostPhase::kJoining:
-      host_start_failed(agent, fmt::format("{}: the agent started and ended before it reported ({}): see its messages "
-                                           "above, or run with --verbose",
-                                           host.name, status.message()));
-      break;
-    case HostPhase::kUp:
-    case HostPhase::kPrepared:
-      host_start_failed(
-          agent, fmt::format("{}: the agent ended while other hosts were coming up ({})", host.name, status.message()));
-      break;
-    case HostPhase::kLaunched:
-      host_lost(host, fmt::format("{}: the agent there ended ({}): was it killed?", host.name, status.message()),
-                Afterwards::kSwept);
-      break;
-    case HostPhase::kEmpty:  // its processes are gone, but output is missing
-      agents_->output_ends(agent);
-      break;
-    case HostPhase::kUnused:
-    case HostPhase::kFailed:
-    case HostPhase::kLost:
-      break;
+// Moves the host to its next phase and performs the action. `why` is the message for the user, which names the host.
+void JobRunner::Core::handle(JobHost& host, HostEvent event, const std::string& why) {
+  const HostAction action = host.phase.apply(event);
+  switch (action) {
+    case HostAction::kFailStart:
+      return host_start_failed(host, why);
+    case HostAction::kDrop:
+      agents_->drop(host.agent);
+      return maybe_finish();
+    case HostAction::kReadRest:
+      return agents_->output_ends(host.agent);
+    case HostAction::kLoseOutput:
+      return output_lost(host, why);
+    case HostAction::kSweep:
+    case HostAction::kLoseSilent:
+    case HostAction::kLoseUnreadable:
+      return host_lost(host, action, why);
+    case HostAction::kNone:
+    case HostAction::kIgnore:
+    case HostAction::kReportLate:  // start_timed_out() performs it, for all hosts together
+    case HostAction::kLeave:       // give_up_start() performs it
+      return;
   }
+}
+
+void JobRunner::Core::agent_gone(int agent, const base::Status& status) {
+  if (finished_) return;
+  JobHost& host = host_at(agent);
+  std::string why;
+  if (is_waiting(host.phase)) {
+    why = fmt::format(
+        "{}: the agent started and ended before it reported ({}): see its messages above, or run with --verbose",
+        host.name, status.message());
+  } else if (host.phase == HostPhase::kLaunched) {
+    why = fmt::format("{}: the agent there ended ({}): was it killed?", host.name, status.message());
+  } else {
+    why = fmt::format("{}: the agent ended while other hosts were coming up ({})", host.name, status.message());
+  }
+  handle(host, HostEvent::kAgentGone, why);
 }
 
 void JobRunner::Core::agent_unreadable(int agent) {
   JobHost& host = host_at(agent);
-  if (finished_ || host_is_final(host)) return;
-  const std::string why = fmt::format(
-      "{}: a message on the control connection cannot be read, also when it is sent again: the host is given "
-      "up; this is a fault of Muster: see what was particular about the command and its output, and report it",
-      host.name);
-  switch (host.phase) {
-    case HostPhase::kBootstrapping:
-    case HostPhase::kJoining:
-    case HostPhase::kUp:
-    case HostPhase::kPrepared:
-      host_start_failed(agent, why);
-      break;
-    case HostPhase::kLaunched:
-      host_lost(host, why, Afterwards::kTold);
-      break;
-    case HostPhase::kEmpty:
-      output_lost(host, why);
-      break;
-    case HostPhase::kUnused:
-    case HostPhase::kFailed:
-    case HostPhase::kLost:
-      break;
-  }
+  if (finished_ || (host.phase == HostPhase::kDraining && is_output_skipped())) return;
+  handle(host, HostEvent::kUnreadable,
+         fmt::format(
+             "{}: a message on the control connection cannot be read, also when it is sent again: the host is given "
+             "up; this is a fault of Muster: see what was particular about the command and its output, and report it",
+             host.name));
 }
 
-void JobRunner::Core::host_lost(JobHost& host, const std::string& why, Afterwards afterwards) {
-  host.phase = HostPhase::kLost;
+// Reports a lost host and the ends of its ranks. `how` says what the launcher can do about the ranks.
+void JobRunner::Core::host_lost(JobHost& host, HostAction how, const std::string& why) {
   end_news_.unfollow(host.agent);
   stack_questions_.lost(host.agent);
   host_failures_.push_back({host.name, why});
   agents_->drop(host.agent);
-  host.output_complete = true;
   host_left_worlds(host);
   for (const int rank : host.ranks) {
     if (!may_run(rank)) continue;
@@ -290,21 +280,16 @@ void JobRunner::Core::host_lost(JobHost& host, const std::string& why, Afterward
     if (feed_ != nullptr) feed_->rank_over(rank);
     ends_.add(std::move(end), clock_.now());
   }
-  switch (afterwards) {
-    case Afterwards::kSwept:
-      sweep(host);
-      break;
-    case Afterwards::kUnknown:
-      unclean_.push_back({host.name, fmt::format("{}: not reachable, so it is not known whether processes of the job "
-                                                 "are left there",
-                                                 host.name)});
-      break;
-    case Afterwards::kTold:
-      unclean_.push_back(
-          {host.name, fmt::format("{}: its agent was told to end the ranks, and could not say whether it "
-                                  "has",
-                                  host.name)});
-      break;
+  if (how == HostAction::kSweep) {
+    sweep(host);
+  } else if (how == HostAction::kLoseSilent) {
+    unclean_.push_back({host.name, fmt::format("{}: not reachable, so it is not known whether processes of the job "
+                                               "are left there",
+                                               host.name)});
+  } else {
+    unclean_.push_back({host.name, fmt::format("{}: its agent was told to end the ranks, and could not say whether it "
+                                               "has",
+                                               host.name)});
   }
   if (!stopping_) {
     begin_stop(StopCause::kHostFailed, job_.kill_grace, "a host was lost");
@@ -315,7 +300,6 @@ void JobRunner::Core::host_lost(JobHost& host, const std::string& why, Afterward
 
 // Agent and warden may both be dead. The host itself answers, so log in again and search.
 void JobRunner::Core::sweep(JobHost& host) {
-  host.sweeping = true;
   agents_->sweep(host.agent, [this, agent = host.agent](const base::Result<CommandResult>& result) {
     if (!finished_) swept(agent, result);
   });
@@ -323,7 +307,7 @@ void JobRunner::Core::sweep(JobHost& host) {
 
 void JobRunner::Core::swept(int agent, const base::Result<CommandResult>& result) {
   JobHost& host = host_at(agent);
-  host.sweeping = false;
+  host.phase.apply(HostEvent::kSwept);
   if (!result.ok()) {
     unclean_.push_back({host.name, fmt::format("{}: could not be searched for leftover processes: {}", host.name,
                                                result.status().message())});
@@ -346,17 +330,19 @@ void JobRunner::Core::swept(int agent, const base::Result<CommandResult>& result
 
 void JobRunner::Core::output_complete(int agent) {
   if (finished_) return;
-  host_at(agent).output_complete = true;
+  JobHost& host = host_at(agent);
+  host.output_complete = true;
+  host.phase.apply(HostEvent::kOutputComplete);
   maybe_finish();
 }
 
 void JobRunner::Core::output_cut(int agent) {
   JobHost& host = host_at(agent);
-  if (finished_ || host.phase != HostPhase::kEmpty || host.output_complete) return;
-  output_lost(host,
-              fmt::format("{}: the agent there ended before it had sent all that the ranks there wrote, which had "
-                          "ended: the end of their output may be missing: was it killed?",
-                          host.name));
+  if (finished_) return;
+  handle(host, HostEvent::kOutputCut,
+         fmt::format("{}: the agent there ended before it had sent all that the ranks there wrote, which had "
+                     "ended: the end of their output may be missing: was it killed?",
+                     host.name));
 }
 
 void JobRunner::Core::output_failed(const base::Status& status) {
@@ -371,37 +357,17 @@ void JobRunner::Core::output_failed(const base::Status& status) {
   }
 }
 
-bool JobRunner::Core::host_is_final(const JobHost& host) const {
-  switch (host.phase) {
-    case HostPhase::kUnused:
-    case HostPhase::kFailed:
-      return true;
-    case HostPhase::kLost:
-      return !host.sweeping;
-    case HostPhase::kEmpty: {
-      const bool is_cut_short = killing_ || is_from_outside(cause_);
-      return host.output_complete || (is_cut_short && !output_timer_.armed());
-    }
-    default:
-      return false;
-  }
+// If the user interrupted or killed the job, its output is not waited for before all processes are gone.
+bool JobRunner::Core::is_output_skipped() const {
+  return (killing_ || is_from_outside(cause_)) && !output_timer_.armed();
 }
 
 void JobRunner::Core::maybe_finish() {
   if (finished_) return;
-  const bool processes_gone = have_all(
-      first_not_gone_, [&](const JobHost& host) { return host.phase == HostPhase::kEmpty || host_is_final(host); });
-  if (!processes_gone) return;
-  const bool is_cut_short = killing_ || is_from_outside(cause_);
-  const bool output_pending = std::ranges::any_of(
-      hosts_, [](const JobHost& host) { return host.phase == HostPhase::kEmpty && !host.output_complete; });
-  if (output_pending && is_cut_short && !output_timer_.armed()) {
-    output_timer_ = loop_.after(kOutputAfterInterrupt, [this] {
-      if (!finished_) finish();
-    });
-  }
-  if (output_pending) return;
-  finish();
+  if (!have_all(first_not_gone_, [](const JobHost& host) { return is_without_processes(host.phase); })) return;
+  const auto owes_output = [](const JobHost& host) { return host.phase == HostPhase::kDraining; };
+  if (std::ranges::none_of(hosts_, owes_output)) return finish();
+  if (is_output_skipped()) output_timer_ = loop_.after(kOutputAfterInterrupt, [this] { finish(); });
 }
 
 JobOutcome JobRunner::Core::make_outcome() {

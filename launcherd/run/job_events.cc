@@ -80,7 +80,7 @@ void JobRunner::Core::agent_said(int agent, const v1::AgentMessage& message) {
     set_suspect(host, false);
     observer_->on_warning(fmt::format("{} answers again", host.name));
   }
-  if (host.phase == HostPhase::kLost || host.phase == HostPhase::kFailed) return;
+  if (host.phase == HostPhase::kLost || host.phase == HostPhase::kSweeping || host.phase == HostPhase::kFailed) return;
   said(host, message);
 }
 
@@ -252,7 +252,7 @@ std::vector<int> JobRunner::Core::owners_of(const std::string& address) const {
   for (const JobHost& host : hosts_) {
     // Includes agents whose ranks have ended: rank 0's agent holds the job's store for the other ranks.
     const bool is_up = host.phase == HostPhase::kPrepared || host.phase == HostPhase::kLaunched ||
-                       (host.phase == HostPhase::kEmpty && host.has_stream);
+                       ((host.phase == HostPhase::kDraining || host.phase == HostPhase::kEmpty) && host.has_stream);
     if (is_up && has_address(host.facts.hello, address)) agents.push_back(host.agent);
   }
   return agents;
@@ -354,10 +354,11 @@ void JobRunner::Core::add_stray_line(std::string line) {
 }
 
 void JobRunner::Core::host_empty(JobHost& host, const v1::HostEmpty& empty) {
-  if (host.phase != HostPhase::kUnused) host.phase = HostPhase::kEmpty;
+  host.phase.apply(HostEvent::kRanksGone);
+  if (host.output_complete) host.phase.apply(HostEvent::kOutputComplete);
   end_news_.unfollow(host.agent);
   host_left_worlds(host);
-  if (empty.no_output()) host.output_complete = true;
+  if (empty.no_output()) host.phase.apply(HostEvent::kOutputComplete);
   strays_killed_ += empty.killed_size();
   for (const v1::Leftover& leftover : empty.killed()) {
     add_stray_line(describe_leftover(host.name, leftover));
@@ -376,7 +377,6 @@ void JobRunner::Core::host_empty(JobHost& host, const v1::HostEmpty& empty) {
 
 // Handles lost output: no process of the job is left on the host, and no more output comes from it.
 void JobRunner::Core::output_lost(JobHost& host, const std::string& why) {
-  host.output_complete = true;
   stack_questions_.lost(host.agent);
   host_failures_.push_back({host.name, why});
   agents_->drop(host.agent);
@@ -420,27 +420,16 @@ void JobRunner::Core::check_liveness(base::MonotonicTime now) {
   if (suspended_) return;
   const base::Duration suspect_after = kSuspectAfter + kPingPeriod * ping_turns_.count();
   for (JobHost& host : hosts_) {
-    const bool owes_output = host.phase == HostPhase::kEmpty && !host.output_complete;
-    if (host.phase != HostPhase::kUp && host.phase != HostPhase::kPrepared && host.phase != HostPhase::kLaunched &&
-        !owes_output) {
-      continue;
-    }
+    if (!is_watched(host.phase)) continue;
     const base::Duration silent = now - host.last_heard;
-    if (silent > job_.lease && owes_output) {
-      output_lost(host,
-                  fmt::format("{}: not heard of for {} s (its lease); its ranks have ended, but not all that they "
-                              "wrote has come: check the host and its network",
-                              host.name, std::chrono::duration_cast<std::chrono::seconds>(job_.lease).count()));
-      return;  // output_lost() may have changed hosts_; the next tick continues
-    }
     if (silent > job_.lease) {
-      host_lost(
-          host,
-          fmt::format("{}: not heard of for {} s (its lease); its agent has ended its ranks by itself if it still "
-                      "runs: check the host and its network",
-                      host.name, std::chrono::duration_cast<std::chrono::seconds>(job_.lease).count()),
-          Afterwards::kUnknown);
-      return;  // host_lost() may have changed hosts_; the next tick continues
+      handle(
+          host, HostEvent::kLeaseOver,
+          fmt::format("{}: not heard of for {} s (its lease); {}: check the host and its network", host.name,
+                      std::chrono::duration_cast<std::chrono::seconds>(job_.lease).count(),
+                      host.phase == HostPhase::kDraining ? "its ranks have ended, but not all that they wrote has come"
+                                                         : "its agent has ended its ranks by itself if it still runs"));
+      return;  // the job may have ended; the next tick continues
     }
     look_at(host, now);
     // After a stall, first read its queued messages, and let the agent reconnect.

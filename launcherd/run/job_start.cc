@@ -113,34 +113,22 @@ base::Status JobRunner::Core::start() {
 
 void JobRunner::Core::agent_failed(int agent, const std::string& message) {
   if (finished_) return;
-  if (!stopping_) {
-    host_start_failed(agent, message);
-    return;
-  }
-  host_at(agent).phase = HostPhase::kFailed;
-  maybe_finish();
+  handle(host_at(agent), HostEvent::kStartFailed, message);
 }
 
 void JobRunner::Core::agent_started(int agent) {
   if (finished_) return;
-  JobHost& host = host_at(agent);
-  if (stopping_) {  // the job is stopping already, so this agent is not needed
-    agents_->drop(agent);
-    host.phase = HostPhase::kFailed;
-    maybe_finish();
-    return;
-  }
-  host.phase = HostPhase::kJoining;
+  handle(host_at(agent), HostEvent::kAgentStarted, "");
 }
 
 void JobRunner::Core::agent_up(int agent, AgentUp up) {
   JobHost& host = host_at(agent);
-  if (finished_ || stopping_ || host.phase == HostPhase::kFailed || host.phase == HostPhase::kLost) return;
+  if (finished_ || stopping_ || !is_waiting(host.phase)) return;
   if (!options_.build_id.empty() && up.hello.build_id() != options_.build_id) {
-    host_start_failed(agent,
-                      fmt::format("{}: the agent there is of build {}, this launcher is of build {}: remove the "
-                                  "cached agent on {} and start again",
-                                  host.name, base::printable(up.hello.build_id()), options_.build_id, host.name));
+    handle(host, HostEvent::kStartFailed,
+           fmt::format("{}: the agent there is of build {}, this launcher is of build {}: remove the "
+                       "cached agent on {} and start again",
+                       host.name, base::printable(up.hello.build_id()), options_.build_id, host.name));
     return;
   }
   host.facts.hello = std::move(up.hello);
@@ -150,7 +138,7 @@ void JobRunner::Core::agent_up(int agent, AgentUp up) {
   host.history = std::move(up.history);
   host.was_told = up.has_launched;
   if (host.was_told) send_ping(host);  // learn the offset of its clock before its history is processed
-  host.phase = HostPhase::kUp;
+  host.phase.apply(HostEvent::kAgentUp);
   observer_->on_note(fmt::format(
       "{}: up, {} cores, containment {}{}{}", host.name, host.facts.hello.cores_size(), host.facts.hello.containment(),
       host.facts.hello.containment_note().empty() ? "" : ": ", base::printable(host.facts.hello.containment_note())));
@@ -174,7 +162,7 @@ void JobRunner::Core::tell_progress() const {
   for (const JobHost& host : hosts_) {
     if (host.phase == HostPhase::kUnused) continue;
     ++total;
-    if (host.phase == HostPhase::kBootstrapping || host.phase == HostPhase::kJoining) {
+    if (is_waiting(host.phase)) {
       waiting.push_back(host.name);
     } else if (host.phase != HostPhase::kFailed) {
       ++up;
@@ -183,17 +171,11 @@ void JobRunner::Core::tell_progress() const {
   observer_->on_progress(up, total, waiting);
 }
 
-void JobRunner::Core::host_start_failed(int agent, const std::string& message) {
-  JobHost& host = host_at(agent);
-  if (host.phase == HostPhase::kFailed) return;
-  host.phase = HostPhase::kFailed;
-  agents_->drop(agent);
+void JobRunner::Core::host_start_failed(JobHost& host, const std::string& message) {
+  agents_->drop(host.agent);
   host_failures_.push_back({host.name, message});
   report_progress();
-  const bool any_waiting = std::ranges::any_of(hosts_, [](const JobHost& other) {
-    return other.phase == HostPhase::kBootstrapping || other.phase == HostPhase::kJoining;
-  });
-  if (!any_waiting) {
+  if (std::ranges::none_of(hosts_, is_waiting, &JobHost::phase)) {
     begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), "a host did not start");
   } else if (!gather_timer_.armed()) {
     gather_timer_ = loop_.after(kGatherFailures, [this] {
@@ -205,9 +187,9 @@ void JobRunner::Core::host_start_failed(int agent, const std::string& message) {
 void JobRunner::Core::start_timed_out() {
   if (!is_starting()) return;
   for (JobHost& host : hosts_) {
-    if (host.phase != HostPhase::kBootstrapping && host.phase != HostPhase::kJoining) continue;
-    host_failures_.push_back({host.name, why_not_in_time(host)});
-    host.phase = HostPhase::kFailed;
+    const std::string why = why_not_in_time(host);
+    if (host.phase.apply(HostEvent::kStartOverdue) != HostAction::kReportLate) continue;
+    host_failures_.push_back({host.name, why});
     if (!options_.resumes) continue;
     unclean_.push_back(host_failures_.back());
     agents_->drop(host.agent);
@@ -242,9 +224,7 @@ void JobRunner::Core::maybe_prepare() {
     return;
   }
   if (!std::ranges::all_of(hosts_, is_up)) {
-    if (!host_failures_.empty() && std::ranges::none_of(hosts_, [](const JobHost& host) {
-          return host.phase == HostPhase::kBootstrapping || host.phase == HostPhase::kJoining;
-        })) {
+    if (!host_failures_.empty() && std::ranges::none_of(hosts_, is_waiting, &JobHost::phase)) {
       begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), "a host did not start");
     }
     return;
@@ -303,9 +283,8 @@ base::Status JobRunner::Core::place_merged(const model::JobSpec& job) {
       continue;
     }
     // Either another entry is the same host, or the added slots of the hosts before this one suffice.
-    host.phase = HostPhase::kUnused;
+    host.phase.apply(HostEvent::kNotNeeded);
     host.placed = -1;
-    host.output_complete = true;
   }
   return base::ok_status();
 }
@@ -382,11 +361,11 @@ void JobRunner::Core::prepare_hosts() {
 void JobRunner::Core::prepared(JobHost& host, const v1::Prepared& answer) {
   if (stopping_ || host.phase != HostPhase::kUp) return;
   if (!answer.error().empty()) {
-    host_start_failed(host.agent, fmt::format("{}: {}", host.name, base::printable(answer.error())));
+    handle(host, HostEvent::kStartFailed, fmt::format("{}: {}", host.name, base::printable(answer.error())));
     return;
   }
   host.facts.prepared = answer;
-  host.phase = HostPhase::kPrepared;
+  host.phase.apply(HostEvent::kPrepared);
   observer_->on_note(fmt::format("{}: interface {} ({})", host.name, answer.interface(), answer.address()));
   const bool all = have_all(first_not_prepared_, [](const JobHost& other) {
     return other.phase == HostPhase::kPrepared || other.phase == HostPhase::kUnused;
@@ -558,7 +537,7 @@ void JobRunner::Core::take_ranks(JobHost& host) {
     host.ranks.push_back(rank.rank);
   }
   agents_->expect_output(host.agent, host.ranks);
-  host.phase = HostPhase::kLaunched;
+  host.phase.apply(HostEvent::kLaunch);
 }
 
 // Processes the messages that an agent sent while no launcherd listened, or an earlier one.
