@@ -22,8 +22,10 @@
 #include "launcherd/run/end_news.h"
 #include "launcherd/run/host_phase.h"
 #include "launcherd/run/input_feed.h"
+#include "launcherd/run/job_phase.h"
 #include "launcherd/run/job_runner.h"
 #include "launcherd/run/owner_questions.h"
+#include "launcherd/run/phase_timers.h"
 #include "launcherd/run/stack_questions.h"
 #include "launcherd/stage/staging.h"
 
@@ -94,6 +96,9 @@ class JobRunner::Core final : private AgentListener {
   base::Status stacks(const std::vector<int>& ranks, StackQuestions::OnProcess on_process, base::Loop::Task done);
 
  private:
+  RunAction advance(RunEvent event);
+  void proceed(RunEvent event);
+
   // job_start.cc
   void agent_started(int agent) override;
   void agent_up(int agent, AgentUp up) override;
@@ -140,6 +145,7 @@ class JobRunner::Core final : private AgentListener {
   void add_end(model::RankEnd end);
   void watch_services(const model::RankEnd& end);
   void tell_peers(const model::RankEnd& end);
+  void flush_peers();
   void set_suspect(JobHost& host, bool is_suspect);
   void maybe_name_root_cause();
   void output_lost(JobHost& host, const std::string& why);
@@ -181,6 +187,7 @@ class JobRunner::Core final : private AgentListener {
   bool may_have_ranks() const;
   void stop_when_taken_up(StopCause cause);
   void begin_stop(StopCause cause, std::chrono::milliseconds grace, const std::string& reason);
+  bool end_start();
   void give_up_start(JobHost& host);
   void send_stop(std::chrono::milliseconds grace, const std::string& reason, bool is_asked_for);
   std::chrono::milliseconds stop_margin() const;
@@ -195,10 +202,10 @@ class JobRunner::Core final : private AgentListener {
   void output_cut(int agent) override;
   void output_failed(const base::Status& status) override;
   void maybe_finish();
-  void finish();
+  void finish(RunEvent event);
   JobOutcome make_outcome();
 
-  bool is_starting() const { return !launched_ && !stopping_; }
+  bool is_finished() const { return phase_ == JobPhase::kFinished; }
   bool is_output_skipped() const;
   JobHost& host_at(int agent) { return hosts_[static_cast<std::size_t>(agent)]; }
   // Returns whether all hosts have taken a step that no host takes back. `first_without` keeps the first host without
@@ -253,35 +260,17 @@ class JobRunner::Core final : private AgentListener {
   base::MonotonicTime last_tick_{};
   base::MonotonicTime runs_since_{};  // since when this process has run without a stall
   PingTurns ping_turns_;
-  bool prepared_sent_ = false;
-  bool launched_ = false;
-  bool running_told_ = false;
+  JobPhase phase_ = JobPhase::kConnecting;  // only advance() changes it
+  PhaseTimers timers_{loop_, phase_};
   bool root_told_ = false;
-  bool stopping_ = false;
-  bool killing_ = false;
   bool suspended_ = false;
-  bool finished_ = false;
   StopCause cause_ = StopCause::kNone;
   base::Loop::Task suspend_done_;
 
   std::shared_ptr<char> is_asking_;   // liveness token: answers that arrive after reset() are ignored
-  std::unique_ptr<Staging> staging_;  // exists only between Prepared and Launch
-  base::Timer staged_timer_;
-
+  std::unique_ptr<Staging> staging_;  // exists only in kStaging
   base::MonotonicTime start_deadline_{};
-  base::Timer start_timer_;
-  base::Timer gather_timer_;
-  base::Timer launch_timer_;  // until every spawn was tried; restarted with each rank
-  base::Timer run_timer_;
-  base::Timer tick_timer_;
-  base::Timer progress_timer_;
-  base::Timer root_timer_;
-  base::Timer service_timer_;
-  base::Timer news_timer_;
-  base::Timer stop_timer_;
-  std::chrono::milliseconds stop_time_{};  // the duration of stop_timer_
-  base::Timer output_timer_;
-  base::Timer suspend_timer_;
+  std::chrono::milliseconds stop_time_{};  // the duration of JobTimer::kStop
   // Last member: the agents are destroyed before anything that they call back into.
   const std::shared_ptr<JobAgents> agents_;
 };

@@ -41,24 +41,24 @@ bool is_from_outside(StopCause cause) {
 }  // namespace
 
 void JobRunner::Core::stop(StopCause cause) {
-  if (finished_) return;
-  if (options_.resumes && is_starting() && may_have_ranks()) {
+  if (is_finished()) return;
+  if (options_.resumes && is_before_launch(phase_) && may_have_ranks()) {
     stop_when_taken_up(cause);
     return;
   }
-  if (!stopping_) {
+  if (!is_ending(phase_)) {
     begin_stop(cause, job_.kill_grace, "the job was stopped");
     return;
   }
   // A stop is under way and the user repeats it: kill now, but keep the first cause.
-  if (killing_) {
-    if (options_.may_leave) finish();
+  if (phase_ == JobPhase::kKilling) {
+    if (options_.may_leave) finish(RunEvent::kLeave);
     return;
   }
-  killing_ = true;
+  advance(RunEvent::kKill);
   send_stop(std::chrono::milliseconds(0), "killed at once", true);
   stop_time_ = kStopMargin;  // after a kill, agents do not wait for GPUs
-  stop_timer_ = loop_.after(stop_time_, [this] { stop_overdue(); });
+  timers_.start(JobTimer::kStop, stop_time_, [this] { stop_overdue(); });
   maybe_finish();
 }
 
@@ -78,45 +78,44 @@ void JobRunner::Core::stop_when_taken_up(StopCause cause) {
   early_stop_at_once_ = is_again;
   const base::Duration patience = early_stop_at_once_ ? kStopMargin : job_.kill_grace + kStopMargin;
   const base::Duration left = std::max(start_deadline_ - clock_.now(), base::Duration::zero());
-  start_timer_ = loop_.after(std::min(patience, left), [this] { start_timed_out(); });
+  // While shares are decided, kStart has ended and kEarlyStop may run.
+  for (const JobTimer timer : {JobTimer::kStart, JobTimer::kEarlyStop}) {
+    timers_.start(timer, std::min(patience, left), [this] { start_timed_out(); });
+  }
 }
 
 void JobRunner::Core::begin_stop(StopCause cause, std::chrono::milliseconds grace, const std::string& reason) {
-  if (stopping_ || finished_) return;
+  const RunAction action = advance(RunEvent::kStop);
+  if (action == RunAction::kIgnore) return;
+  const bool ends_start = action == RunAction::kEndStart;
   // If an early stop was requested, report it as the cause, not a failure that came after it.
-  if (!launched_ && early_stop_ != StopCause::kNone) cause = early_stop_;
-  stopping_ = true;
+  if (ends_start && early_stop_ != StopCause::kNone) cause = early_stop_;
   cause_ = cause;
   observer_->on_event(model::JobStopping{reason});
   if (feed_ != nullptr) feed_->close();
-  start_timer_.cancel();
-  gather_timer_.cancel();
-  launch_timer_.cancel();
-  run_timer_.cancel();
-  service_timer_.cancel();
-  staged_timer_.cancel();
   staging_.reset();
-  if (!launched_) {
-    agents_->cancel_start();
-    for (JobHost& host : hosts_) give_up_start(host);
-    launched_ = std::ranges::any_of(hosts_, [](const JobHost& host) { return host.phase == HostPhase::kLaunched; });
-    if (launched_) {
-      for (JobHost& host : hosts_) take_up(host);
-      grace = early_stop_at_once_ ? std::chrono::milliseconds(0) : job_.kill_grace;
-      killing_ = early_stop_at_once_;
-    }
-    if (!launched_ || finished_) {
-      maybe_finish();
-      return;
-    }
+  if (ends_start) {
+    if (!end_start()) return maybe_finish();
+    grace = early_stop_at_once_ ? std::chrono::milliseconds(0) : job_.kill_grace;
   }
   if (suspended_) suspend(false, nullptr);
   // Skip the grace period if no rank is running.
   const std::chrono::milliseconds given = ends_.all_ended() ? std::chrono::milliseconds(0) : grace;
   send_stop(given, reason, is_from_outside(cause) || cause == StopCause::kTimeout);
   stop_time_ = given + stop_margin();
-  stop_timer_ = loop_.after(stop_time_, [this] { stop_overdue(); });
+  timers_.start(JobTimer::kStop, stop_time_, [this] { stop_overdue(); });
   maybe_finish();
+}
+
+// Takes all hosts out of the start. Returns whether ranks that an earlier launcherd started must be stopped.
+bool JobRunner::Core::end_start() {
+  agents_->cancel_start();
+  for (JobHost& host : hosts_) give_up_start(host);
+  const auto has_launched = [](const JobHost& host) { return host.phase == HostPhase::kLaunched; };
+  if (std::ranges::none_of(hosts_, has_launched)) return false;
+  for (JobHost& host : hosts_) take_up(host);
+  if (early_stop_at_once_) advance(RunEvent::kKill);
+  return !is_finished();
 }
 
 // Takes a host out of a start that has ended. Only ranks that an earlier launcherd started remain to be stopped.
@@ -186,7 +185,7 @@ void JobRunner::Core::signal_ranks(int signo, bool is_once) {
 void JobRunner::Core::suspend(bool on, base::Loop::Task done) {
   suspended_ = on;
   // If the user continues before all agents have answered, their late answers must not stop the launcher.
-  suspend_timer_.cancel();
+  timers_.cancel(JobTimer::kSuspend);
   suspend_done_ = nullptr;
   bool any = false;
   for (JobHost& host : hosts_) {
@@ -199,12 +198,12 @@ void JobRunner::Core::suspend(bool on, base::Loop::Task done) {
     agents_->send(host.agent, std::move(message));
   }
   if (done == nullptr) return;
-  if (!any) {
+  if (!any || is_finished()) {
     done();
     return;
   }
   suspend_done_ = std::move(done);
-  suspend_timer_ = loop_.after(std::chrono::seconds(1), [this] {
+  timers_.start(JobTimer::kSuspend, std::chrono::seconds(1), [this] {
     if (suspend_done_) std::exchange(suspend_done_, nullptr)();
   });
 }
@@ -235,7 +234,7 @@ void JobRunner::Core::handle(JobHost& host, HostEvent event, const std::string& 
 }
 
 void JobRunner::Core::agent_gone(int agent, const base::Status& status) {
-  if (finished_) return;
+  if (is_finished()) return;
   JobHost& host = host_at(agent);
   std::string why;
   if (is_waiting(host.phase)) {
@@ -252,7 +251,7 @@ void JobRunner::Core::agent_gone(int agent, const base::Status& status) {
 
 void JobRunner::Core::agent_unreadable(int agent) {
   JobHost& host = host_at(agent);
-  if (finished_ || (host.phase == HostPhase::kDraining && is_output_skipped())) return;
+  if (is_finished() || (host.phase == HostPhase::kDraining && is_output_skipped())) return;
   handle(host, HostEvent::kUnreadable,
          fmt::format(
              "{}: a message on the control connection cannot be read, also when it is sent again: the host is given "
@@ -291,17 +290,14 @@ void JobRunner::Core::host_lost(JobHost& host, HostAction how, const std::string
                                                "has",
                                                host.name)});
   }
-  if (!stopping_) {
-    begin_stop(StopCause::kHostFailed, job_.kill_grace, "a host was lost");
-  } else {
-    maybe_finish();
-  }
+  begin_stop(StopCause::kHostFailed, job_.kill_grace, "a host was lost");
+  maybe_finish();
 }
 
 // Agent and warden may both be dead. The host itself answers, so log in again and search.
 void JobRunner::Core::sweep(JobHost& host) {
   agents_->sweep(host.agent, [this, agent = host.agent](const base::Result<CommandResult>& result) {
-    if (!finished_) swept(agent, result);
+    if (!is_finished()) swept(agent, result);
   });
 }
 
@@ -329,7 +325,7 @@ void JobRunner::Core::swept(int agent, const base::Result<CommandResult>& result
 }
 
 void JobRunner::Core::output_complete(int agent) {
-  if (finished_) return;
+  if (is_finished()) return;
   JobHost& host = host_at(agent);
   host.output_complete = true;
   host.phase.apply(HostEvent::kOutputComplete);
@@ -338,7 +334,7 @@ void JobRunner::Core::output_complete(int agent) {
 
 void JobRunner::Core::output_cut(int agent) {
   JobHost& host = host_at(agent);
-  if (finished_) return;
+  if (is_finished()) return;
   handle(host, HostEvent::kOutputCut,
          fmt::format("{}: the agent there ended before it had sent all that the ranks there wrote, which had "
                      "ended: the end of their output may be missing: was it killed?",
@@ -346,28 +342,26 @@ void JobRunner::Core::output_cut(int agent) {
 }
 
 void JobRunner::Core::output_failed(const base::Status& status) {
-  if (finished_) return;
+  if (is_finished()) return;
   const bool closed = status.code() == base::Code::kCancelled;
   // Ignore a closed stderr (2>&-): what is written there is discarded. Only the reader of stdout decides about the job.
   if (closed && status.message().starts_with("stderr")) return;
   if (!closed && output_failure_.empty()) output_failure_ = status.message();
-  if (!stopping_) {
-    begin_stop(closed ? StopCause::kStdoutClosed : StopCause::kOutputFailed, job_.kill_grace,
-               "output cannot be written");
-  }
+  begin_stop(closed ? StopCause::kStdoutClosed : StopCause::kOutputFailed, job_.kill_grace, "output cannot be written");
 }
 
 // If the user interrupted or killed the job, its output is not waited for before all processes are gone.
 bool JobRunner::Core::is_output_skipped() const {
-  return (killing_ || is_from_outside(cause_)) && !output_timer_.armed();
+  return (phase_ == JobPhase::kKilling || is_from_outside(cause_)) && !timers_.is_armed(JobTimer::kOutput);
 }
 
 void JobRunner::Core::maybe_finish() {
-  if (finished_) return;
+  if (is_finished()) return;
   if (!have_all(first_not_gone_, [](const JobHost& host) { return is_without_processes(host.phase); })) return;
   const auto owes_output = [](const JobHost& host) { return host.phase == HostPhase::kDraining; };
-  if (std::ranges::none_of(hosts_, owes_output)) return finish();
-  if (is_output_skipped()) output_timer_ = loop_.after(kOutputAfterInterrupt, [this] { finish(); });
+  if (std::ranges::none_of(hosts_, owes_output)) return finish(RunEvent::kHostsGone);
+  if (!is_output_skipped()) return;
+  timers_.start(JobTimer::kOutput, kOutputAfterInterrupt, [this] { finish(RunEvent::kHostsGone); });
 }
 
 JobOutcome JobRunner::Core::make_outcome() {
@@ -389,10 +383,9 @@ JobOutcome JobRunner::Core::make_outcome() {
   return outcome;
 }
 
-void JobRunner::Core::finish() {
-  if (finished_) return;
+void JobRunner::Core::finish(RunEvent event) {
   maybe_name_root_cause();
-  finished_ = true;
+  if (advance(event) != RunAction::kFinish) return;
   if (feed_ != nullptr) feed_->close();
   stack_questions_.close();
   for (const JobHost& host : hosts_) {
@@ -403,13 +396,6 @@ void JobRunner::Core::finish() {
     }
     agents_->leave(host.agent);
   }
-  tick_timer_.cancel();
-  launch_timer_.cancel();
-  stop_timer_.cancel();
-  output_timer_.cancel();
-  root_timer_.cancel();
-  news_timer_.cancel();
-  suspend_timer_.cancel();
   // A pending Ctrl-Z must still stop the launcher, because it may have more to do than this attempt.
   if (suspend_done_) std::exchange(suspend_done_, nullptr)();
   observer_->on_finished(make_outcome());

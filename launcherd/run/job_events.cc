@@ -64,7 +64,7 @@ void JobRunner::Core::warn(const std::string& line) {
 }
 
 void JobRunner::Core::agent_stream(int agent, bool is_there) {
-  if (finished_) return;
+  if (is_finished()) return;
   JobHost& host = host_at(agent);
   host.has_stream = is_there;
   if (!is_there) return;
@@ -73,7 +73,7 @@ void JobRunner::Core::agent_stream(int agent, bool is_there) {
 }
 
 void JobRunner::Core::agent_said(int agent, const v1::AgentMessage& message) {
-  if (finished_) return;
+  if (is_finished()) return;
   JobHost& host = host_at(agent);
   host.last_heard = clock_.now();
   if (host.suspect) {
@@ -112,17 +112,15 @@ void JobRunner::Core::said(JobHost& host, const v1::AgentMessage& message) {
       break;
     case v1::AgentMessage::kLaunched:
       host.launched = true;
-      if (!running_told_ && have_all(first_not_launched_, [](const JobHost& other) {
+      if (first_not_launched_ < hosts_.size() && have_all(first_not_launched_, [](const JobHost& other) {
             return other.launched || other.phase == HostPhase::kUnused;
           })) {
-        running_told_ = true;
-        launch_timer_.cancel();
-        observer_->on_running();
+        proceed(RunEvent::kRanksTried);
       }
       break;
     case v1::AgentMessage::kRankStarted:
       ++host.started;
-      if (launch_timer_.armed()) watch_launch();
+      watch_launch();
       if (feed_ != nullptr) feed_->started(message.rank_started().rank());
       observer_->on_event(
           model::RankUp{message.rank_started().rank(), static_cast<long>(message.rank_started().pid())});
@@ -156,7 +154,7 @@ void JobRunner::Core::said(JobHost& host, const v1::AgentMessage& message) {
       if (suspend_done_ && std::ranges::none_of(hosts_, [&](const JobHost& other) {
             return other.has_stream && other.phase == HostPhase::kLaunched && other.suspends_due > 0;
           })) {
-        suspend_timer_.cancel();
+        timers_.cancel(JobTimer::kSuspend);
         std::exchange(suspend_done_, nullptr)();
       }
       break;
@@ -230,7 +228,7 @@ base::Status JobRunner::Core::stacks(const std::vector<int>& ranks, StackQuestio
   }
   std::vector<StackQuestions::Asked> asked;
   for (const JobHost& host : hosts_) {
-    if (finished_ || host.phase != HostPhase::kLaunched) continue;
+    if (is_finished() || host.phase != HostPhase::kLaunched) continue;
     std::vector<int> there;
     for (const int rank : host.ranks) {
       const bool is_meant = ranks.empty() || std::ranges::find(ranks, rank) != ranks.end();
@@ -301,14 +299,14 @@ void JobRunner::Core::add_end(model::RankEnd end) {
   if (feed_ != nullptr) feed_->rank_over(end.rank);
   const bool must_stop = ends_.add(end, clock_.now());
   watch_services(end);
-  if (ends_.decision_time() && !root_told_ && !root_timer_.armed()) {
-    root_timer_ = loop_.after(*ends_.decision_time() - clock_.now(), [this] { maybe_name_root_cause(); });
+  if (ends_.decision_time() && !root_told_ && !timers_.is_armed(JobTimer::kRootCause)) {
+    timers_.start(JobTimer::kRootCause, *ends_.decision_time() - clock_.now(), [this] { maybe_name_root_cause(); });
   }
   if (ends_.all_ended()) {
-    run_timer_.cancel();  // --timeout limits only the ranks
+    timers_.cancel(JobTimer::kRun);  // --timeout limits only the ranks
     maybe_name_root_cause();
   }
-  if (must_stop && !stopping_) begin_stop(StopCause::kPolicy, job_.kill_grace, "a rank ended");
+  if (must_stop) begin_stop(StopCause::kPolicy, job_.kill_grace, "a rank ended");
 }
 
 // If only services are left, gives them kServiceTime to end by themselves, then stops them.
@@ -317,8 +315,8 @@ void JobRunner::Core::watch_services(const model::RankEnd& end) {
     observer_->on_warning(fmt::format("{} rank {} on {} ended with {} when all others had ended well",
                                       placement_.role(end.rank), end.rank, end.host, model::describe(end)));
   }
-  if (!ends_.only_services_run() || stopping_ || service_timer_.armed()) return;
-  service_timer_ = loop_.after(kServiceTime, [this] {
+  if (!ends_.only_services_run() || timers_.is_armed(JobTimer::kServices)) return;
+  timers_.start(JobTimer::kServices, kServiceTime, [this] {
     begin_stop(StopCause::kPolicy, job_.kill_grace, "all ranks have ended that it was there for");
   });
 }
@@ -326,8 +324,11 @@ void JobRunner::Core::watch_services(const model::RankEnd& end) {
 // Reports the end to peers, together with the other ends of this turn of the loop. If the end causes a stop,
 // send_stop() reports it first.
 void JobRunner::Core::tell_peers(const model::RankEnd& end) {
-  if (end.rank < placement_.size && end_news_.add(end))
-    news_timer_ = loop_.after(base::Duration::zero(), [this] { end_news_.flush(); });
+  if (end.rank < placement_.size && end_news_.add(end)) flush_peers();
+}
+
+void JobRunner::Core::flush_peers() {
+  timers_.start(JobTimer::kPeers, base::Duration::zero(), [this] { end_news_.flush(); });
 }
 
 void JobRunner::Core::set_suspect(JobHost& host, bool is_suspect) {
@@ -338,11 +339,11 @@ void JobRunner::Core::set_suspect(JobHost& host, bool is_suspect) {
     if (other.suspect && other.phase == HostPhase::kLaunched) silent.insert(other.ranks.begin(), other.ranks.end());
   }
   end_news_.set_silent(std::move(silent));
-  news_timer_ = loop_.after(base::Duration::zero(), [this] { end_news_.flush(); });
+  flush_peers();
 }
 
 void JobRunner::Core::maybe_name_root_cause() {
-  if (root_told_ || finished_) return;
+  if (root_told_ || is_finished()) return;
   const auto root = ends_.root();
   if (!root) return;
   root_told_ = true;
@@ -370,7 +371,7 @@ void JobRunner::Core::host_empty(JobHost& host, const v1::HostEmpty& empty) {
     host_failures_.push_back({host.name, fmt::format("{}: {}", host.name, base::printable(empty.failure()))});
     // Its ranks appear as stopped. A policy stop that saw them end first did not know of this failure.
     if (cause_ == StopCause::kPolicy && !ends_.root()) cause_ = StopCause::kHostFailed;
-    if (!stopping_) begin_stop(StopCause::kHostFailed, job_.kill_grace, "a host failed");
+    begin_stop(StopCause::kHostFailed, job_.kill_grace, "a host failed");
   }
   maybe_finish();
 }
@@ -381,11 +382,8 @@ void JobRunner::Core::output_lost(JobHost& host, const std::string& why) {
   host_failures_.push_back({host.name, why});
   agents_->drop(host.agent);
   if (cause_ == StopCause::kPolicy && !ends_.root()) cause_ = StopCause::kHostFailed;
-  if (!stopping_) {
-    begin_stop(StopCause::kHostFailed, job_.kill_grace, "a host was lost");
-  } else {
-    maybe_finish();
-  }
+  begin_stop(StopCause::kHostFailed, job_.kill_grace, "a host was lost");
+  maybe_finish();
 }
 
 void JobRunner::Core::tick() {
@@ -444,7 +442,7 @@ void JobRunner::Core::check_liveness(base::MonotonicTime now) {
 // Probes a silent host over the bootstrap. If its agent and warden are stopped, nothing else would continue them. The
 // probe also ends what dead agents have left.
 void JobRunner::Core::look_at(JobHost& host, base::MonotonicTime now) {
-  const auto patience = stopping_ ? kLookAtStopped : kLookAtSilent;
+  const auto patience = is_ending(phase_) ? kLookAtStopped : kLookAtSilent;
   const base::Duration after = std::min<base::Duration>(job_.lease / 2, patience);
   const base::Duration silent = std::min(now - host.last_heard, now - runs_since_);
   if (job_.lease < kShortestLookedAt || host.is_looked_at || host.phase != HostPhase::kLaunched) return;
@@ -452,7 +450,7 @@ void JobRunner::Core::look_at(JobHost& host, base::MonotonicTime now) {
   host.is_looked_at = true;
   host.looked_at = now;
   agents_->sweep(host.agent, [this, agent = host.agent](const base::Result<CommandResult>& result) {
-    if (!finished_) looked(host_at(agent), result);
+    if (!is_finished()) looked(host_at(agent), result);
   });
 }
 

@@ -34,7 +34,7 @@ base::Status JobRunner::Core::spawn(JobHost& host, const v1::SpawnRequest& reque
     return base::error(base::Code::kFailedPrecondition,
                        "a job of launcherd cannot get more ranks: start it with hvdrun, without launcherd");
   }
-  if (stopping_ || host.phase != HostPhase::kLaunched) {
+  if (is_ending(phase_) || host.phase != HostPhase::kLaunched) {
     return base::error(base::Code::kFailedPrecondition, "the job is ending");
   }
   MUSTER_ASSIGN_OR_RETURN(const std::vector<int> host_of,

@@ -79,7 +79,37 @@ JobRunner::Core::Core(base::Loop& loop, const base::Clock& clock, model::JobSpec
       sink_(sink),
       observer_(observer),
       ends_(placement_.size, job_.on_exit, model::service_ranks(job_.roles)),
-      agents_(std::move(agents)) {}
+      agents_(std::move(agents)) {
+  timers_.on_enter(JobTimer::kLaunch, [this] { watch_launch(); });
+  timers_.on_enter(JobTimer::kRun, [this] {
+    if (job_.timeout) timers_.start(JobTimer::kRun, *job_.timeout, [this] { stop(StopCause::kTimeout); });
+  });
+}
+
+// Moves the job to its next phase. The caller performs the action.
+RunAction JobRunner::Core::advance(RunEvent event) {
+  const auto change = next_phase(phase_, event);
+  if (!change) return RunAction::kIgnore;
+  phase_ = change->to;
+  timers_.enter(phase_);
+  return change->action;
+}
+
+// Moves the job to its next phase and performs the action of the start.
+void JobRunner::Core::proceed(RunEvent event) {
+  switch (advance(event)) {
+    case RunAction::kPrepare:
+      return prepare_hosts();
+    case RunAction::kStage:
+      return stage();
+    case RunAction::kShare:
+      return ask_shares();
+    case RunAction::kReportRunning:
+      return observer_->on_running();
+    default:
+      return;  // launch(), begin_stop(), stop() and finish() perform the other actions
+  }
+}
 
 base::Status JobRunner::Core::start() {
   started_at_ = last_tick_ = clock_.now();
@@ -105,25 +135,25 @@ base::Status JobRunner::Core::start() {
   // lease.
   const auto patience = options_.resumes ? job_.lease : job_.start_timeout;
   start_deadline_ = clock_.now() + patience + kBootstrapSpeaksFirst;
-  start_timer_ = loop_.after(start_deadline_ - clock_.now(), [this] { start_timed_out(); });
-  tick_timer_ = loop_.every(kPingPeriod, [this] { tick(); });
+  timers_.start(JobTimer::kStart, start_deadline_ - clock_.now(), [this] { start_timed_out(); });
+  timers_.repeat(JobTimer::kTick, kPingPeriod, [this] { tick(); });
   report_progress();
   return base::ok_status();
 }
 
 void JobRunner::Core::agent_failed(int agent, const std::string& message) {
-  if (finished_) return;
+  if (is_finished()) return;
   handle(host_at(agent), HostEvent::kStartFailed, message);
 }
 
 void JobRunner::Core::agent_started(int agent) {
-  if (finished_) return;
+  if (is_finished()) return;
   handle(host_at(agent), HostEvent::kAgentStarted, "");
 }
 
 void JobRunner::Core::agent_up(int agent, AgentUp up) {
   JobHost& host = host_at(agent);
-  if (finished_ || stopping_ || !is_waiting(host.phase)) return;
+  if (is_ending(phase_) || !is_waiting(host.phase)) return;
   if (!options_.build_id.empty() && up.hello.build_id() != options_.build_id) {
     handle(host, HostEvent::kStartFailed,
            fmt::format("{}: the agent there is of build {}, this launcher is of build {}: remove the "
@@ -148,10 +178,10 @@ void JobRunner::Core::agent_up(int agent, AgentUp up) {
 
 // Reports once for all events of this turn of the loop.
 void JobRunner::Core::report_progress() {
-  if (progress_timer_.armed()) return;
-  progress_timer_ = loop_.after(std::chrono::milliseconds(0), [this] {
-    progress_timer_.cancel();
-    if (!finished_) tell_progress();
+  if (timers_.is_armed(JobTimer::kProgress)) return;
+  timers_.start(JobTimer::kProgress, std::chrono::milliseconds(0), [this] {
+    timers_.cancel(JobTimer::kProgress);
+    tell_progress();
   });
 }
 
@@ -177,15 +207,13 @@ void JobRunner::Core::host_start_failed(JobHost& host, const std::string& messag
   report_progress();
   if (std::ranges::none_of(hosts_, is_waiting, &JobHost::phase)) {
     begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), "a host did not start");
-  } else if (!gather_timer_.armed()) {
-    gather_timer_ = loop_.after(kGatherFailures, [this] {
-      begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), "a host did not start");
-    });
+  } else if (!timers_.is_armed(JobTimer::kGather)) {
+    timers_.start(JobTimer::kGather, kGatherFailures,
+                  [this] { begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), "a host did not start"); });
   }
 }
 
 void JobRunner::Core::start_timed_out() {
-  if (!is_starting()) return;
   for (JobHost& host : hosts_) {
     const std::string why = why_not_in_time(host);
     if (host.phase.apply(HostEvent::kStartOverdue) != HostAction::kReportLate) continue;
@@ -213,7 +241,7 @@ std::string JobRunner::Core::why_not_in_time(const JobHost& host) const {
 }
 
 void JobRunner::Core::maybe_prepare() {
-  if (prepared_sent_ || stopping_) return;
+  if (phase_ != JobPhase::kConnecting) return;
   const auto is_up = [](const JobHost& host) {
     return host.phase == HostPhase::kUp || host.phase == HostPhase::kUnused;
   };
@@ -241,7 +269,7 @@ void JobRunner::Core::maybe_prepare() {
     begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), merged.message());
     return;
   }
-  prepare_hosts();
+  proceed(RunEvent::kHostsUp);
 }
 
 // Merges entries of the host list that turn out to be one host, as if the list had named it twice. If launcherd has
@@ -315,7 +343,6 @@ std::string JobRunner::Core::session_secret() const {
 }
 
 void JobRunner::Core::prepare_hosts() {
-  prepared_sent_ = true;
   std::vector<HostFacts> facts;
   for (const JobHost& host : hosts_) {
     if (host.placed >= 0) facts.push_back(host.facts);
@@ -359,7 +386,7 @@ void JobRunner::Core::prepare_hosts() {
 }
 
 void JobRunner::Core::prepared(JobHost& host, const v1::Prepared& answer) {
-  if (stopping_ || host.phase != HostPhase::kUp) return;
+  if (is_ending(phase_) || host.phase != HostPhase::kUp) return;
   if (!answer.error().empty()) {
     handle(host, HostEvent::kStartFailed, fmt::format("{}: {}", host.name, base::printable(answer.error())));
     return;
@@ -370,7 +397,7 @@ void JobRunner::Core::prepared(JobHost& host, const v1::Prepared& answer) {
   const bool all = have_all(first_not_prepared_, [](const JobHost& other) {
     return other.phase == HostPhase::kPrepared || other.phase == HostPhase::kUnused;
   });
-  if (all) stage();
+  if (all) proceed(RunEvent::kHostsPrepared);
 }
 
 // Stages files before ranks start. At a later attempt, or if an earlier launcherd has sent ranks, the files are there
@@ -378,10 +405,9 @@ void JobRunner::Core::prepared(JobHost& host, const v1::Prepared& answer) {
 void JobRunner::Core::stage() {
   const bool is_done = options_.attempt > 0 || std::ranges::any_of(hosts_, &JobHost::was_told);
   if (job_.stages.empty() || is_done) {
-    ask_shares();
+    proceed(RunEvent::kFilesStaged);
     return;
   }
-  start_timer_.cancel();  // staging has no time limit
   std::vector<Staging::Host> hosts;
   for (const JobHost& host : hosts_) {
     if (host.placed >= 0) hosts.push_back({host.agent, host.name});
@@ -397,11 +423,10 @@ void JobRunner::Core::stage() {
 
 void JobRunner::Core::staged(const base::Status& status) {
   // staging_ is still inside this call, so destroy it afterwards.
-  staged_timer_ = loop_.after(base::Duration::zero(), [this, status] {
+  timers_.start(JobTimer::kStaged, base::Duration::zero(), [this, status] {
     staging_.reset();
-    if (stopping_ || finished_) return;
     if (status.ok()) {
-      ask_shares();
+      proceed(RunEvent::kFilesStaged);
       return;
     }
     host_failures_.push_back({"", status.message()});
@@ -411,7 +436,6 @@ void JobRunner::Core::staged(const base::Status& status) {
 
 void JobRunner::Core::ask_shares() {
   if (!options_.shares) return launch();
-  start_timer_.cancel();  // the hosts are up, so the start is no longer limited
   const bool were_merged = options_.resumes && !options_.resumed_first_of.empty();
   std::vector<KnownHost> known;
   for (const JobHost& host : hosts_) {
@@ -424,7 +448,7 @@ void JobRunner::Core::ask_shares() {
   }
   is_asking_ = std::make_shared<char>();
   options_.shares(known, [this, is_asked = std::weak_ptr(is_asking_)](const base::Result<model::Placement>& decided) {
-    if (is_asked.expired() || stopping_ || finished_) return;
+    if (is_asked.expired() || phase_ != JobPhase::kSharing) return;
     if (decided.ok()) {
       take_shares(*decided);
       launch();
@@ -486,16 +510,13 @@ void JobRunner::Core::launch() {
 }
 
 void JobRunner::Core::tell_hosts(LaunchPlan plan, const std::vector<JobHost*>& by_placed) {
-  launched_ = true;
-  start_timer_.cancel();
+  advance(RunEvent::kPlanned);
   const std::vector<int> readers = model::reading_ranks(job_.input, placement_.size);
   if (!readers.empty()) {
     feed_ = std::make_unique<InputFeed>(
         readers, input_,
         [this](const std::vector<int>& ranks, std::string_view bytes, bool ends) { send_input(ranks, bytes, ends); });
   }
-  if (job_.timeout) run_timer_ = loop_.after(*job_.timeout, [this] { stop(StopCause::kTimeout); });
-  watch_launch();
   for (const std::string& warning : plan.warnings) observer_->on_warning(warning);
   observer_->on_bound(plan.bindings);
   for (std::size_t i = 0; i < plan.hosts.size(); ++i) {
@@ -512,11 +533,10 @@ void JobRunner::Core::tell_hosts(LaunchPlan plan, const std::vector<JobHost*>& b
 // Limits the wait for ranks to start. A file system that does not answer blocks the start of a host's ranks, and the
 // agent cannot end that. Each started rank restarts the timer, because many ranks need longer than one.
 void JobRunner::Core::watch_launch() {
-  launch_timer_ = loop_.after(job_.start_timeout, [this] { launch_timed_out(); });
+  timers_.start(JobTimer::kLaunch, job_.start_timeout, [this] { launch_timed_out(); });
 }
 
 void JobRunner::Core::launch_timed_out() {
-  if (stopping_ || finished_) return;
   for (const JobHost& host : hosts_) {
     if (host.launched || host.phase != HostPhase::kLaunched || host.suspect) continue;
     host_failures_.push_back(
@@ -543,7 +563,7 @@ void JobRunner::Core::take_ranks(JobHost& host) {
 // Processes the messages that an agent sent while no launcherd listened, or an earlier one.
 void JobRunner::Core::take_up(JobHost& host) {
   for (const v1::AgentMessage& message : std::exchange(host.history, {})) {
-    if (finished_) return;
+    if (is_finished()) return;
     if (!message.has_prepared()) said(host, message);
   }
 }

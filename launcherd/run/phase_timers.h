@@ -1,0 +1,72 @@
+// The timers of a job. Each belongs to some phases: it runs only in these, and ends when the job leaves them.
+//
+// Owner: JobRunner's core.
+// Thread: loop thread only.
+//
+//   PhaseTimers timers(loop, JobPhase::kConnecting);
+//   timers.on_enter(JobTimer::kRun, [&] { timers.start(JobTimer::kRun, 5s, [&] { stop(); }); });
+//   timers.enter(JobPhase::kLaunching);  // starts kRun
+//   timers.enter(JobPhase::kRunning);    // kRun continues
+//   timers.enter(JobPhase::kStopping);   // cancels kRun
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <functional>
+
+#include "base/loop.h"
+#include "launcherd/run/job_phase.h"
+
+namespace muster::launcherd::inline run {
+
+enum class JobTimer {
+  kStart,      // all hosts must be prepared
+  kGather,     // other hosts may fail, too, so that all failures are reported together
+  kEarlyStop,  // the stop of a resumed job waits for the decision about shares
+  kStaged,     // the end of staging, in a new turn of the loop
+  kLaunch,     // the next rank must start
+  kRun,        // JobSpec::timeout
+  kServices,   // services must end by themselves
+  kStop,       // agents must confirm that the ranks are gone
+  kOutput,     // output of an interrupted job
+  kRootCause,  // the root cause is named
+  kPeers,      // ends of ranks are sent to peers, in a new turn of the loop
+  kProgress,   // progress is reported, in a new turn of the loop
+  kTick,       // pings
+  kSuspend,    // answers to Suspend
+  kCount,
+};
+
+// Whether the timer may run in that phase.
+bool belongs_to(JobTimer timer, JobPhase phase);
+
+class PhaseTimers {
+ public:
+  PhaseTimers(base::Loop& loop, JobPhase first) : loop_(loop), phase_(first) {}
+
+  // Sets what starts the timer when the job enters the timer's phases from outside of them.
+  void on_enter(JobTimer timer, std::function<void()> start);
+  // The job is in this phase from now on.
+  void enter(JobPhase phase);
+
+  // Starts or restarts the timer. Ignored in phases to which it does not belong.
+  void start(JobTimer timer, base::Duration delay, base::Loop::Task task);
+  void repeat(JobTimer timer, base::Duration period, base::Loop::Task task);
+  void cancel(JobTimer timer) { at(timer).timer.cancel(); }
+  // True from start() until cancel(), also after the timer has expired.
+  bool is_armed(JobTimer timer) const { return entries_[static_cast<std::size_t>(timer)].timer.armed(); }
+
+ private:
+  struct Entry {
+    base::Timer timer;
+    std::function<void()> start;  // empty if only the owner starts the timer
+  };
+  Entry& at(JobTimer timer) { return entries_[static_cast<std::size_t>(timer)]; }
+  bool may_start(JobTimer timer) const { return belongs_to(timer, phase_); }
+
+  base::Loop& loop_;
+  JobPhase phase_;
+  std::array<Entry, static_cast<std::size_t>(JobTimer::kCount)> entries_;
+};
+
+}  // namespace muster::launcherd::run
