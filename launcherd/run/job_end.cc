@@ -4,46 +4,13 @@
 
 #include "base/strings.h"
 #include "launcherd/run/job_core.h"
-#include "model/exit_code.h"
 
 namespace muster::launcherd::inline run {
-namespace {
-
-int exit_code_of(StopCause cause, const std::optional<model::RankEnd>& root) {
-  switch (cause) {
-    case StopCause::kHangup:
-      return model::kHungUp;
-    case StopCause::kInterrupt:
-      return model::kInterrupted;
-    case StopCause::kTerminate:
-      return model::kTerminated;
-    case StopCause::kTimeout:
-      return model::kTimedOut;
-    case StopCause::kStdoutClosed:
-      return model::kStdoutClosed;
-    case StopCause::kHostFailed:
-    case StopCause::kOutputFailed:
-      return model::kMusterFailed;
-    case StopCause::kRefused:
-      return model::kUsageError;
-    case StopCause::kNone:
-    case StopCause::kPolicy:
-      break;
-  }
-  return root ? root->status() : 0;
-}
-
-bool is_from_outside(StopCause cause) {
-  return cause == StopCause::kHangup || cause == StopCause::kInterrupt || cause == StopCause::kTerminate ||
-         cause == StopCause::kStdoutClosed;
-}
-
-}  // namespace
 
 void JobRunner::Core::stop(StopCause cause) {
   if (is_finished()) return;
   if (options_.resumes && is_before_launch(phase_) && may_have_ranks()) {
-    stop_when_taken_up(cause);
+    keep_early_stop(cause);
     return;
   }
   if (!is_ending(phase_)) {
@@ -57,30 +24,24 @@ void JobRunner::Core::stop(StopCause cause) {
   }
   advance(RunEvent::kKill);
   send_stop(std::chrono::milliseconds(0), "killed at once", true);
-  stop_time_ = kStopMargin;  // after a kill, agents do not wait for GPUs
-  timers_.start(JobTimer::kStop, stop_time_, [this] { stop_overdue(); });
+  limit_stop(std::chrono::milliseconds(0), false);
   maybe_finish();
 }
 
 // Only for jobs resumed after a launcherd restart.
 bool JobRunner::Core::may_have_ranks() const {
-  return std::ranges::any_of(hosts_, [](const JobHost& host) {
-    return host.was_told || host.phase == HostPhase::kBootstrapping || host.phase == HostPhase::kJoining;
-  });
+  return std::ranges::any_of(hosts_, [](const JobHost& host) { return host.has_launched || is_waiting(host.phase); });
 }
 
 // Delays the stop of a resumed job. Its hosts come back one by one. The ranks are stopped when all are back, or when
 // the time is over.
-void JobRunner::Core::stop_when_taken_up(StopCause cause) {
-  if (early_stop_at_once_) return;
-  const bool is_again = early_stop_ != StopCause::kNone;
-  if (!is_again) early_stop_ = cause;
-  early_stop_at_once_ = is_again;
-  const base::Duration patience = early_stop_at_once_ ? kStopMargin : job_.kill_grace + kStopMargin;
+void JobRunner::Core::keep_early_stop(StopCause cause) {
+  const auto patience = stop_.keep_early(cause);
+  if (!patience) return;
   const base::Duration left = std::max(start_deadline_ - clock_.now(), base::Duration::zero());
   // While shares are decided, kStart has ended and kEarlyStop may run.
   for (const JobTimer timer : {JobTimer::kStart, JobTimer::kEarlyStop}) {
-    timers_.start(timer, std::min(patience, left), [this] { start_timed_out(); });
+    timers_.start(timer, std::min<base::Duration>(*patience, left), [this] { start_timed_out(); });
   }
 }
 
@@ -88,22 +49,19 @@ void JobRunner::Core::begin_stop(StopCause cause, std::chrono::milliseconds grac
   const RunAction action = advance(RunEvent::kStop);
   if (action == RunAction::kIgnore) return;
   const bool ends_start = action == RunAction::kEndStart;
-  // If an early stop was requested, report it as the cause, not a failure that came after it.
-  if (ends_start && early_stop_ != StopCause::kNone) cause = early_stop_;
-  cause_ = cause;
+  stop_.begin(cause, ends_start);
   observer_->on_event(model::JobStopping{reason});
   if (feed_ != nullptr) feed_->close();
   staging_.reset();
   if (ends_start) {
     if (!end_start()) return maybe_finish();
-    grace = early_stop_at_once_ ? std::chrono::milliseconds(0) : job_.kill_grace;
+    grace = stop_.early_grace();
   }
   if (suspended_) suspend(false, nullptr);
   // Skip the grace period if no rank is running.
   const std::chrono::milliseconds given = ends_.all_ended() ? std::chrono::milliseconds(0) : grace;
-  send_stop(given, reason, is_from_outside(cause) || cause == StopCause::kTimeout);
-  stop_time_ = given + stop_margin();
-  timers_.start(JobTimer::kStop, stop_time_, [this] { stop_overdue(); });
+  send_stop(given, reason, stop_.cuts_gpu_wait());
+  limit_stop(given, true);
   maybe_finish();
 }
 
@@ -111,21 +69,21 @@ void JobRunner::Core::begin_stop(StopCause cause, std::chrono::milliseconds grac
 bool JobRunner::Core::end_start() {
   agents_->cancel_start();
   for (JobHost& host : hosts_) give_up_start(host);
-  const auto has_launched = [](const JobHost& host) { return host.phase == HostPhase::kLaunched; };
-  if (std::ranges::none_of(hosts_, has_launched)) return false;
+  if (!hosts_.is_any_in(HostPhase::kLaunched)) return false;
   for (JobHost& host : hosts_) take_up(host);
-  if (early_stop_at_once_) advance(RunEvent::kKill);
+  if (stop_.is_early_at_once()) advance(RunEvent::kKill);
   return !is_finished();
 }
 
 // Takes a host out of a start that has ended. Only ranks that an earlier launcherd started remain to be stopped.
 void JobRunner::Core::give_up_start(JobHost& host) {
-  if (host.was_told && (host.phase == HostPhase::kUp || host.phase == HostPhase::kPrepared)) return take_ranks(host);
+  if (host.has_launched && (host.phase == HostPhase::kUp || host.phase == HostPhase::kPrepared))
+    return take_ranks(host);
   const HostPhase before = host.phase;
   switch (host.phase.apply(HostEvent::kStartEnded)) {
     case HostAction::kDrop:
       // Report this host only if another host's failure cut its start short.
-      if (cause_ == StopCause::kHostFailed && before == HostPhase::kBootstrapping) {
+      if (stop_.cause() == StopCause::kHostFailed && before == HostPhase::kBootstrapping) {
         host_failures_.push_back(
             {host.name,
              fmt::format("{}: was still being connected to when another host's failure ended the start", host.name)});
@@ -156,18 +114,19 @@ void JobRunner::Core::send_stop(std::chrono::milliseconds grace, const std::stri
   }
 }
 
-std::chrono::milliseconds JobRunner::Core::stop_margin() const {
-  const bool waits = gives_gpus(job_) && std::ranges::any_of(hosts_, [](const JobHost& host) {
+// Limits how long agents may take to confirm the stop.
+void JobRunner::Core::limit_stop(std::chrono::milliseconds grace, bool may_wait) {
+  const bool waits = may_wait && gives_gpus(job_) && std::ranges::any_of(hosts_, [](const JobHost& host) {
                        return host.phase == HostPhase::kLaunched && may_wait_for_gpus(host.facts.hello);
                      });
-  return waits ? kStopMargin + kGpuMargin : kStopMargin;
+  timers_.start(JobTimer::kStop, stop_.set_limit(grace, waits), [this] { stop_overdue(); });
 }
 
 void JobRunner::Core::stop_overdue() {
   for (JobHost& host : hosts_) {
     handle(host, HostEvent::kStopOverdue,
            fmt::format("{}: did not confirm within {} s that the ranks are gone", host.name,
-                       std::chrono::duration_cast<std::chrono::seconds>(stop_time_).count()));
+                       std::chrono::duration_cast<std::chrono::seconds>(stop_.limit()).count()));
   }
   maybe_finish();
 }
@@ -190,7 +149,7 @@ void JobRunner::Core::suspend(bool on, base::Loop::Task done) {
   bool any = false;
   for (JobHost& host : hosts_) {
     if (host.phase != HostPhase::kLaunched) continue;
-    if (!on) host.last_heard = clock_.now() + kRedialTime;
+    if (!on) liveness_.grant(host, kRedialTime);
     any = any || host.has_stream;
     v1::LauncherMessage message;
     message.mutable_suspend()->set_on(on);
@@ -235,7 +194,7 @@ void JobRunner::Core::handle(JobHost& host, HostEvent event, const std::string& 
 
 void JobRunner::Core::agent_gone(int agent, const base::Status& status) {
   if (is_finished()) return;
-  JobHost& host = host_at(agent);
+  JobHost& host = hosts_.at(agent);
   std::string why;
   if (is_waiting(host.phase)) {
     why = fmt::format(
@@ -250,7 +209,7 @@ void JobRunner::Core::agent_gone(int agent, const base::Status& status) {
 }
 
 void JobRunner::Core::agent_unreadable(int agent) {
-  JobHost& host = host_at(agent);
+  JobHost& host = hosts_.at(agent);
   if (is_finished() || (host.phase == HostPhase::kDraining && is_output_skipped())) return;
   handle(host, HostEvent::kUnreadable,
          fmt::format(
@@ -265,7 +224,7 @@ void JobRunner::Core::host_lost(JobHost& host, HostAction how, const std::string
   stack_questions_.lost(host.agent);
   host_failures_.push_back({host.name, why});
   agents_->drop(host.agent);
-  host_left_worlds(host);
+  worlds_.host_left(host);
   for (const int rank : host.ranks) {
     if (!may_run(rank)) continue;
     model::RankEnd end;
@@ -302,7 +261,7 @@ void JobRunner::Core::sweep(JobHost& host) {
 }
 
 void JobRunner::Core::swept(int agent, const base::Result<CommandResult>& result) {
-  JobHost& host = host_at(agent);
+  JobHost& host = hosts_.at(agent);
   host.phase.apply(HostEvent::kSwept);
   if (!result.ok()) {
     unclean_.push_back({host.name, fmt::format("{}: could not be searched for leftover processes: {}", host.name,
@@ -326,14 +285,14 @@ void JobRunner::Core::swept(int agent, const base::Result<CommandResult>& result
 
 void JobRunner::Core::output_complete(int agent) {
   if (is_finished()) return;
-  JobHost& host = host_at(agent);
+  JobHost& host = hosts_.at(agent);
   host.output_complete = true;
   host.phase.apply(HostEvent::kOutputComplete);
   maybe_finish();
 }
 
 void JobRunner::Core::output_cut(int agent) {
-  JobHost& host = host_at(agent);
+  JobHost& host = hosts_.at(agent);
   if (is_finished()) return;
   handle(host, HostEvent::kOutputCut,
          fmt::format("{}: the agent there ended before it had sent all that the ranks there wrote, which had "
@@ -352,25 +311,24 @@ void JobRunner::Core::output_failed(const base::Status& status) {
 
 // If the user interrupted or killed the job, its output is not waited for before all processes are gone.
 bool JobRunner::Core::is_output_skipped() const {
-  return (phase_ == JobPhase::kKilling || is_from_outside(cause_)) && !timers_.is_armed(JobTimer::kOutput);
+  return (phase_ == JobPhase::kKilling || stop_.is_from_outside()) && !timers_.is_armed(JobTimer::kOutput);
 }
 
 void JobRunner::Core::maybe_finish() {
   if (is_finished()) return;
-  if (!have_all(first_not_gone_, [](const JobHost& host) { return is_without_processes(host.phase); })) return;
-  const auto owes_output = [](const JobHost& host) { return host.phase == HostPhase::kDraining; };
-  if (std::ranges::none_of(hosts_, owes_output)) return finish(RunEvent::kHostsGone);
+  if (!hosts_.are_without_processes()) return;
+  if (!hosts_.is_any_in(HostPhase::kDraining)) return finish(RunEvent::kHostsGone);
   if (!is_output_skipped()) return;
   timers_.start(JobTimer::kOutput, kOutputAfterInterrupt, [this] { finish(RunEvent::kHostsGone); });
 }
 
 JobOutcome JobRunner::Core::make_outcome() {
   JobOutcome outcome;
-  outcome.cause = cause_;
+  outcome.cause = stop_.cause();
   outcome.ends = ends_.ends();
   outcome.root = ends_.root_index();
   const auto root = ends_.root();
-  outcome.exit_code = exit_code_of(cause_, root);
+  outcome.exit_code = stop_.exit_code(root);
   if (root) outcome.stderr_tail = stderr_tails_[root->rank];
   outcome.host_failures = host_failures_;
   outcome.output_failure = output_failure_;

@@ -112,19 +112,17 @@ void JobRunner::Core::proceed(RunEvent event) {
 }
 
 base::Status JobRunner::Core::start() {
-  started_at_ = last_tick_ = clock_.now();
+  started_at_ = clock_.now();
   std::vector<AgentHost> hosts;
-  for (std::size_t i = 0; i < placement_.hosts.size(); ++i) {
-    const model::HostSpec& spec = placement_.hosts[i].host;
-    JobHost& host = hosts_.emplace_back();
-    host.agent = host.placed = static_cast<int>(i);
-    host.name = spec.name;
-    host.facts.local = model::is_localhost(spec);
-    host.last_heard = started_at_;
+  for (const model::PlacedHost& placed : placement_.hosts) {
+    const model::HostSpec& spec = placed.host;
+    const JobHost& host = hosts_.add(spec.name, model::is_localhost(spec));
     hosts.push_back(
         {.target = {.name = spec.name, .user = spec.user, .port = spec.port}, .is_local = host.facts.local});
   }
-  if (!first_of_.empty()) {
+  liveness_.start();
+  if (options_.resumes) hosts_.set_first_of(options_.resumed_first_of);
+  if (hosts_.has_first_of()) {
     MUSTER_RETURN_IF_ERROR(place_merged(job_));
     for (const JobHost& host : hosts_) {
       hosts[static_cast<std::size_t>(host.agent)].is_unused = host.phase == HostPhase::kUnused;
@@ -136,23 +134,23 @@ base::Status JobRunner::Core::start() {
   const auto patience = options_.resumes ? job_.lease : job_.start_timeout;
   start_deadline_ = clock_.now() + patience + kBootstrapSpeaksFirst;
   timers_.start(JobTimer::kStart, start_deadline_ - clock_.now(), [this] { start_timed_out(); });
-  timers_.repeat(JobTimer::kTick, kPingPeriod, [this] { tick(); });
+  timers_.repeat(JobTimer::kTick, kPingPeriod, [this] { liveness_.tick(suspended_, is_ending(phase_)); });
   report_progress();
   return base::ok_status();
 }
 
 void JobRunner::Core::agent_failed(int agent, const std::string& message) {
   if (is_finished()) return;
-  handle(host_at(agent), HostEvent::kStartFailed, message);
+  handle(hosts_.at(agent), HostEvent::kStartFailed, message);
 }
 
 void JobRunner::Core::agent_started(int agent) {
   if (is_finished()) return;
-  handle(host_at(agent), HostEvent::kAgentStarted, "");
+  handle(hosts_.at(agent), HostEvent::kAgentStarted, "");
 }
 
 void JobRunner::Core::agent_up(int agent, AgentUp up) {
-  JobHost& host = host_at(agent);
+  JobHost& host = hosts_.at(agent);
   if (is_ending(phase_) || !is_waiting(host.phase)) return;
   if (!options_.build_id.empty() && up.hello.build_id() != options_.build_id) {
     handle(host, HostEvent::kStartFailed,
@@ -166,8 +164,8 @@ void JobRunner::Core::agent_up(int agent, AgentUp up) {
   host.facts.host_address = up.host_address;
   host.agent_link = up.link;
   host.history = std::move(up.history);
-  host.was_told = up.has_launched;
-  if (host.was_told) send_ping(host);  // learn the offset of its clock before its history is processed
+  host.has_launched = up.has_launched;
+  if (host.has_launched) liveness_.ping(host);  // learn the offset of its clock before its history is processed
   host.phase.apply(HostEvent::kAgentUp);
   observer_->on_note(fmt::format(
       "{}: up, {} cores, containment {}{}{}", host.name, host.facts.hello.cores_size(), host.facts.hello.containment(),
@@ -205,7 +203,7 @@ void JobRunner::Core::host_start_failed(JobHost& host, const std::string& messag
   agents_->drop(host.agent);
   host_failures_.push_back({host.name, message});
   report_progress();
-  if (std::ranges::none_of(hosts_, is_waiting, &JobHost::phase)) {
+  if (!hosts_.is_any_waiting()) {
     begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), "a host did not start");
   } else if (!timers_.is_armed(JobTimer::kGather)) {
     timers_.start(JobTimer::kGather, kGatherFailures,
@@ -222,9 +220,8 @@ void JobRunner::Core::start_timed_out() {
     unclean_.push_back(host_failures_.back());
     agents_->drop(host.agent);
   }
-  const bool is_stopped = early_stop_ != StopCause::kNone;
   begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0),
-             is_stopped ? "the job was stopped" : "not all hosts came up in time");
+             stop_.is_early() ? "the job was stopped" : "not all hosts came up in time");
 }
 
 std::string JobRunner::Core::why_not_in_time(const JobHost& host) const {
@@ -242,25 +239,21 @@ std::string JobRunner::Core::why_not_in_time(const JobHost& host) const {
 
 void JobRunner::Core::maybe_prepare() {
   if (phase_ != JobPhase::kConnecting) return;
-  const auto is_up = [](const JobHost& host) {
-    return host.phase == HostPhase::kUp || host.phase == HostPhase::kUnused;
-  };
-  const bool are_up = have_all(first_not_up_, is_up);
+  const bool are_up = hosts_.are_up();
   if (!are_up && host_failures_.empty()) return;
-  if (std::ranges::any_of(
-          hosts_, [](const JobHost& host) { return host.was_told && host.best_round_trip == base::Duration::max(); })) {
+  if (std::ranges::any_of(hosts_,
+                          [&](const JobHost& host) { return host.has_launched && !liveness_.knows_clock(host); })) {
     return;
   }
-  if (!std::ranges::all_of(hosts_, is_up)) {
-    if (!host_failures_.empty() && std::ranges::none_of(hosts_, is_waiting, &JobHost::phase)) {
+  if (!are_up) {
+    if (!hosts_.is_any_waiting()) {
       begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), "a host did not start");
     }
     return;
   }
   // The job was stopped before any launcherd sent ranks to its hosts. Do not start ranks only to stop them.
-  const bool is_stopped = early_stop_ != StopCause::kNone;
-  if (is_stopped && std::ranges::none_of(hosts_, &JobHost::was_told)) {
-    begin_stop(early_stop_, std::chrono::milliseconds(0), "the job was stopped");
+  if (stop_.is_early() && !hosts_.is_any_launched_before()) {
+    begin_stop(stop_.early(), std::chrono::milliseconds(0), "the job was stopped");
     return;
   }
   const base::Status merged = merge_same_hosts();
@@ -275,17 +268,14 @@ void JobRunner::Core::maybe_prepare() {
 // Merges entries of the host list that turn out to be one host, as if the list had named it twice. If launcherd has
 // placed the ranks, they stay on the hosts that it chose.
 base::Status JobRunner::Core::merge_same_hosts() {
-  if (!first_of_.empty()) return base::ok_status();  // an earlier launcherd has merged the entries
-  std::vector<HostFacts> facts;
-  for (const JobHost& host : hosts_) facts.push_back(host.facts);
-  first_of_ = find_same_hosts(facts);
+  if (hosts_.has_first_of()) return base::ok_status();  // an earlier launcherd has merged the entries
+  hosts_.set_first_of(find_same_hosts(hosts_.facts()));
   model::JobSpec job = job_;
   bool any = false;
   for (JobHost& host : hosts_) {
-    const int first = first_of_[static_cast<std::size_t>(host.agent)];
-    if (first == host.agent) continue;
+    if (hosts_.is_first(host)) continue;
     any = true;
-    const JobHost& kept = host_at(first);
+    const JobHost& kept = hosts_.first_of(host);
     model::rename_host(host.name, kept.name, job);
     observer_->on_warning(fmt::format("{} and {} are the same host; their slots are added", kept.name, host.name));
   }
@@ -297,16 +287,16 @@ base::Status JobRunner::Core::merge_same_hosts() {
   return base::ok_status();
 }
 
-// Places the ranks on the hosts that remain by first_of_. `job` must name each host once.
+// Places the ranks on the hosts that remain. `job` must name each host once.
 base::Status JobRunner::Core::place_merged(const model::JobSpec& job) {
-  auto placement = options_.shares ? base::Result<model::Placement>(merged(placement_, first_of_)) : model::place(job);
+  auto placement =
+      options_.shares ? base::Result<model::Placement>(merged(placement_, hosts_.first_of())) : model::place(job);
   if (!placement.ok()) return placement.status();
   placement_ = std::move(*placement);
   for (JobHost& host : hosts_) {
     const auto found =
         std::ranges::find(placement_.hosts, host.name, [](const auto& placed) { return placed.host.name; });
-    const bool is_first = first_of_[static_cast<std::size_t>(host.agent)] == host.agent;
-    if (is_first && found != placement_.hosts.end()) {
+    if (hosts_.is_first(host) && found != placement_.hosts.end()) {
       host.placed = static_cast<int>(found - placement_.hosts.begin());
       continue;
     }
@@ -350,7 +340,7 @@ void JobRunner::Core::prepare_hosts() {
   if (!check_networks()) return;
   const auto master = choose_master_address(facts, job_);
   if (!master.ok()) {
-    host_failures_.push_back({hosts_[0].name, master.status().message()});
+    host_failures_.push_back({hosts_.at(0).name, master.status().message()});
     begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), master.status().message());
     return;
   }
@@ -394,16 +384,13 @@ void JobRunner::Core::prepared(JobHost& host, const v1::Prepared& answer) {
   host.facts.prepared = answer;
   host.phase.apply(HostEvent::kPrepared);
   observer_->on_note(fmt::format("{}: interface {} ({})", host.name, answer.interface(), answer.address()));
-  const bool all = have_all(first_not_prepared_, [](const JobHost& other) {
-    return other.phase == HostPhase::kPrepared || other.phase == HostPhase::kUnused;
-  });
-  if (all) proceed(RunEvent::kHostsPrepared);
+  if (hosts_.are_prepared()) proceed(RunEvent::kHostsPrepared);
 }
 
 // Stages files before ranks start. At a later attempt, or if an earlier launcherd has sent ranks, the files are there
 // already.
 void JobRunner::Core::stage() {
-  const bool is_done = options_.attempt > 0 || std::ranges::any_of(hosts_, &JobHost::was_told);
+  const bool is_done = options_.attempt > 0 || hosts_.is_any_launched_before();
   if (job_.stages.empty() || is_done) {
     proceed(RunEvent::kFilesStaged);
     return;
@@ -442,9 +429,8 @@ void JobRunner::Core::ask_shares() {
     // its agent was not requested, because another entry has its ranks
     if (were_merged && host.phase == HostPhase::kUnused) continue;
     const v1::Hello& hello = host.facts.hello;
-    const int first = first_of_[static_cast<std::size_t>(host.agent)];
-    const std::string kept_as = first == host.agent ? "" : host_at(first).name;
-    known.push_back({host.name, proto::node_shape_of(hello), host.was_told, host_identity(hello), kept_as});
+    const std::string kept_as = hosts_.is_first(host) ? "" : hosts_.first_of(host).name;
+    known.push_back({host.name, proto::node_shape_of(hello), host.has_launched, host_identity(hello), kept_as});
   }
   is_asking_ = std::make_shared<char>();
   options_.shares(known, [this, is_asked = std::weak_ptr(is_asking_)](const base::Result<model::Placement>& decided) {
@@ -466,7 +452,7 @@ void JobRunner::Core::ask_shares() {
 void JobRunner::Core::take_shares(const model::Placement& decided) {
   for (const JobHost& host : hosts_) {
     const auto from = std::ranges::find(decided.hosts, host.name, [](const auto& placed) { return placed.host.name; });
-    const JobHost& first = host_at(first_of_[static_cast<std::size_t>(host.agent)]);
+    const JobHost& first = hosts_.first_of(host);
     if (from == decided.hosts.end() || first.placed < 0) continue;
     std::optional<model::HostShare>& share = placement_.hosts[static_cast<std::size_t>(first.placed)].share;
     share = first.agent == host.agent ? from->share : joined(std::move(share), from->share);
@@ -480,15 +466,11 @@ base::Result<LaunchPlan> JobRunner::Core::plan(const std::vector<JobHost*>& by_p
 }
 
 void JobRunner::Core::launch() {
-  std::vector<JobHost*> by_placed(placement_.hosts.size());
-  for (JobHost& host : hosts_) {
-    if (host.placed >= 0) by_placed[static_cast<std::size_t>(host.placed)] = &host;
-  }
+  const std::vector<JobHost*> by_placed = hosts_.by_placed(placement_.hosts.size());
   auto planned = plan(by_placed);
-  const bool is_any_told = std::ranges::any_of(by_placed, &JobHost::was_told);
-  if (!planned.ok() && is_any_told) {  // ranks that run continue, even if their hosts have changed
+  if (!planned.ok() && hosts_.is_any_launched_before()) {  // ranks that run continue, even if their hosts have changed
     for (const JobHost* host : by_placed) {
-      if (host->was_told) placement_.hosts[static_cast<std::size_t>(host->placed)].share.reset();
+      if (host->has_launched) placement_.hosts[static_cast<std::size_t>(host->placed)].share.reset();
     }
     planned = plan(by_placed);
   }
@@ -504,9 +486,9 @@ void JobRunner::Core::launch() {
   if (!is_first) planned->warnings.clear();  // they were shown at the first start
   tell_hosts(*std::move(planned), by_placed);
   for (JobHost& host : hosts_) take_up(host);
-  if (early_stop_ == StopCause::kNone) return;
-  stop(early_stop_);
-  if (early_stop_at_once_) stop(early_stop_);
+  if (!stop_.is_early()) return;
+  stop(stop_.early());
+  if (stop_.is_early_at_once()) stop(stop_.early());
 }
 
 void JobRunner::Core::tell_hosts(LaunchPlan plan, const std::vector<JobHost*>& by_placed) {
@@ -523,7 +505,7 @@ void JobRunner::Core::tell_hosts(LaunchPlan plan, const std::vector<JobHost*>& b
     JobHost& host = *by_placed[i];
     take_ranks(host);
     if (i == 0) send_window();
-    if (host.was_told) continue;
+    if (host.has_launched) continue;
     v1::LauncherMessage message;
     *message.mutable_launch() = std::move(plan.hosts[i]);
     agents_->send(host.agent, std::move(message));
@@ -538,7 +520,7 @@ void JobRunner::Core::watch_launch() {
 
 void JobRunner::Core::launch_timed_out() {
   for (const JobHost& host : hosts_) {
-    if (host.launched || host.phase != HostPhase::kLaunched || host.suspect) continue;
+    if (host.has_tried_all || host.phase != HostPhase::kLaunched || liveness_.is_suspect(host)) continue;
     host_failures_.push_back(
         {host.name,
          fmt::format(

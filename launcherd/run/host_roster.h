@@ -1,0 +1,86 @@
+// The hosts of a job: finds them by agent, by place and by address, and answers whether all have taken a step.
+//
+// Owner: JobRunner's core.
+// Thread: loop thread only.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "launcherd/plan/launch_plan.h"
+#include "launcherd/run/host_phase.h"
+#include "proto/muster/v1/agent.pb.h"
+
+namespace muster::launcherd::inline run {
+
+struct JobHost {
+  int agent = 0;     // index in the roster; never changes
+  int placed = 0;    // index in Placement::hosts; -1 if the job does not need the host
+  std::string name;  // for messages
+  HostState phase;
+  HostFacts facts;
+  std::string agent_link;  // "dial" or "ssh"
+  // Only for jobs resumed after a launcherd restart: messages that the runner has not processed yet (job_agents.h).
+  std::vector<v1::AgentMessage> history;
+  bool has_launched = false;     // true if that earlier launcherd sent it its ranks
+  std::vector<int> ranks;        // the ranks that the agent was sent
+  int started = 0;               // ranks that have started there
+  bool has_tried_all = false;    // the agent has tried to start each of its ranks
+  bool output_complete = false;  // all output was read; it may be before the ranks are gone
+  bool has_stream = false;
+  int suspends_due = 0;          // answers to Suspend that are missing; one may arrive after the next Suspend was sent
+  bool has_misreported = false;  // it reported on ranks that it does not have; warned once
+};
+
+class HostRoster {
+ public:
+  JobHost& add(const std::string& name, bool is_local);
+  JobHost& at(int agent) { return hosts_[static_cast<std::size_t>(agent)]; }
+  const JobHost& at(int agent) const { return hosts_[static_cast<std::size_t>(agent)]; }
+  std::size_t size() const { return hosts_.size(); }
+  auto begin() { return hosts_.begin(); }
+  auto end() { return hosts_.end(); }
+  auto begin() const { return hosts_.begin(); }
+  auto end() const { return hosts_.end(); }
+
+  // For each agent, the first agent on the same host. Empty if not known yet.
+  void set_first_of(std::vector<int> first_of) { first_of_ = std::move(first_of); }
+  bool has_first_of() const { return !first_of_.empty(); }
+  const std::vector<int>& first_of() const { return first_of_; }
+  bool is_first(const JobHost& host) const { return first_of_[static_cast<std::size_t>(host.agent)] == host.agent; }
+  JobHost& first_of(const JobHost& host) { return at(first_of_[static_cast<std::size_t>(host.agent)]); }
+
+  // Whether every host has taken this step. No host takes it back, so each call continues where the last one ended: the
+  // runner asks after every message, and a full scan would cost the square of the number of hosts.
+  bool are_up();
+  bool are_prepared();
+  bool are_without_processes();
+  // Notes that the agent has tried to start its ranks. Returns true once, for the last of all agents.
+  bool note_tried(JobHost& host);
+
+  bool is_any_waiting() const;
+  bool is_any_in(HostPhase phase) const;
+  bool is_any_launched_before() const;                 // JobHost::has_launched
+  std::vector<HostFacts> facts() const;                // by agent
+  std::vector<JobHost*> by_placed(std::size_t count);  // nullptr where no host has that place
+  // Agents of all hosts with this address. Private networks may use one address on several hosts.
+  std::vector<int> owners_of(const std::string& address) const;
+
+ private:
+  template <typename Predicate>
+  bool have_all(std::size_t& first_without, Predicate has) const {
+    while (first_without < hosts_.size() && has(hosts_[first_without])) ++first_without;
+    return first_without == hosts_.size();
+  }
+
+  std::vector<JobHost> hosts_;
+  std::vector<int> first_of_;
+  // The first host that is not up, not prepared, has not tried its ranks, and has processes.
+  std::size_t first_not_up_ = 0;
+  std::size_t first_not_prepared_ = 0;
+  std::size_t first_not_tried_ = 0;
+  std::size_t first_not_gone_ = 0;
+};
+
+}  // namespace muster::launcherd::run
