@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/launcherd/run/phase_diagram.h"
+
 namespace muster::launcherd::host_phase_test {
 namespace {
 
@@ -148,6 +150,15 @@ TEST(HostPhase, GroupsOfPhasesDoNotOverlap) {
     EXPECT_TRUE(phase == kSweeping || is_waiting(phase) || is_watched(phase) || is_without_processes(phase))
         << name_of(phase);
   }
+}
+
+TEST(HostPhase, DesignPageShowsTheTable) {
+  testing_support::expect_in_design(
+      "host phases",
+      testing_support::phase_diagram(all_host_phases(), all_host_events(), [](HostPhase from, HostEvent event) {
+        const Cell next = next_phase(from, event);
+        return next && next->to != from ? name_of(next->to) : std::string_view();
+      }));
 }
 
 TEST(HostState, MovesByTheTableAndIgnoresTheRest) {

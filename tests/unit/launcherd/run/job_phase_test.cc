@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/launcherd/run/phase_diagram.h"
+
 namespace muster::launcherd::job_phase_test {
 namespace {
 
@@ -72,6 +74,15 @@ TEST(JobPhase, GroupsOfPhasesAreRanges) {
   EXPECT_FALSE(is_before_launch(kLaunching));
   EXPECT_FALSE(is_ending(kRunning));
   EXPECT_TRUE(is_ending(kStopping) && is_ending(kKilling) && is_ending(kFinished));
+}
+
+TEST(JobPhase, DesignPageShowsTheTable) {
+  testing_support::expect_in_design(
+      "job phases",
+      testing_support::phase_diagram(all_job_phases(), all_run_events(), [](JobPhase from, RunEvent event) {
+        const Cell next = next_phase(from, event);
+        return next && next->to != from ? name_of(next->to) : std::string_view();
+      }));
 }
 
 TEST(JobPhase, NamesAreDifferent) {
