@@ -198,8 +198,10 @@ int run_placed(HvdrunOptions options, PlacedJob placed, const std::string& boots
                      .wants_raw = wanted.pty,
                      .on_raw = [&outlets](bool is_raw) { (*outlets)->set_raw(is_raw); }});
   auto runner =
-      std::make_unique<launcherd::RestartingJob>(loop, clock, std::move(job), std::move(placed.placement), launch,
-                                                 environment, bootstrap->get(), (*outlets)->sink(), &record);
+      std::make_unique<launcherd::RestartingJob>(loop, clock,
+                                                 launcherd::JobSetup{std::move(job), std::move(placed.placement),
+                                                                     launch, environment, (*outlets)->sink(), &record},
+                                                 bootstrap->get());
   runner->set_input(&input);
   resize_terminal(*runner);
   int interrupts = 0;

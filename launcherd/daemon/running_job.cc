@@ -216,8 +216,9 @@ void RunningJob::make_job(model::JobSpec job, const proto::LaunchRequests& wishe
   }
   JobObserver* const observer = this;
   job_ = std::make_unique<RestartingJob>(
-      *surroundings_.loop, *surroundings_.clock, std::move(job), placement_, std::move(options), base::Environment(),
-      [this, pooled = std::move(pooled)](int attempt) { return make_agents(pooled, attempt); }, sink_.get(), observer);
+      *surroundings_.loop, *surroundings_.clock,
+      JobSetup{std::move(job), placement_, std::move(options), base::Environment(), sink_.get(), observer},
+      [this, pooled = std::move(pooled)](int attempt) { return make_agents(pooled, attempt); });
 }
 
 // Stores which names mean the same host, before any rank starts. The next launcherd must know which agents have ranks.

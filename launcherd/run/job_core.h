@@ -45,9 +45,7 @@ inline constexpr std::chrono::milliseconds kOutputAfterInterrupt{2'000};
 
 class JobRunner::Core final : private AgentListener {
  public:
-  Core(base::Loop& loop, const base::Clock& clock, model::JobSpec job, model::Placement placement,
-       LaunchOptions options, base::Environment environment, std::shared_ptr<JobAgents> agents, OutputSink* sink,
-       JobObserver* observer);
+  Core(base::Loop& loop, const base::Clock& clock, JobSetup setup, std::shared_ptr<JobAgents> agents);
 
   base::Status start();
   void stop(StopCause cause);

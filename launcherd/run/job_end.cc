@@ -359,11 +359,8 @@ void JobRunner::Core::finish(RunEvent event) {
   observer_->on_finished(make_outcome());
 }
 
-JobRunner::JobRunner(base::Loop& loop, const base::Clock& clock, model::JobSpec job, model::Placement placement,
-                     LaunchOptions options, base::Environment environment, std::shared_ptr<JobAgents> agents,
-                     OutputSink* sink, JobObserver* observer)
-    : core_(std::make_unique<Core>(loop, clock, std::move(job), std::move(placement), std::move(options),
-                                   std::move(environment), std::move(agents), sink, observer)) {}
+JobRunner::JobRunner(base::Loop& loop, const base::Clock& clock, JobSetup setup, std::shared_ptr<JobAgents> agents)
+    : core_(std::make_unique<Core>(loop, clock, std::move(setup), std::move(agents))) {}
 
 JobRunner::~JobRunner() = default;
 

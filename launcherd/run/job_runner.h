@@ -144,12 +144,19 @@ class JobObserver {
   virtual void on_event(const model::JobEvent& event) { static_cast<void>(event); }
 };
 
+// What a runner runs, and where it reports. `sink` and `observer` are borrowed and outlive the runner.
+struct JobSetup {
+  model::JobSpec job;
+  model::Placement placement;
+  LaunchOptions options;
+  base::Environment environment;
+  OutputSink* sink = nullptr;
+  JobObserver* observer = nullptr;
+};
+
 class JobRunner {
  public:
-  // `sink` and `observer` are borrowed and outlive the runner.
-  JobRunner(base::Loop& loop, const base::Clock& clock, model::JobSpec job, model::Placement placement,
-            LaunchOptions options, base::Environment environment, std::shared_ptr<JobAgents> agents, OutputSink* sink,
-            JobObserver* observer);
+  JobRunner(base::Loop& loop, const base::Clock& clock, JobSetup setup, std::shared_ptr<JobAgents> agents);
   ~JobRunner();
 
   // Sets the reader of the launcher's stdin, for the ranks that JobSpec::input names. Call it before start(). `source`

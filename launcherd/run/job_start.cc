@@ -67,17 +67,15 @@ std::optional<model::HostShare> joined(std::optional<model::HostShare> share,
 
 }  // namespace
 
-JobRunner::Core::Core(base::Loop& loop, const base::Clock& clock, model::JobSpec job, model::Placement placement,
-                      LaunchOptions options, base::Environment environment, std::shared_ptr<JobAgents> agents,
-                      OutputSink* sink, JobObserver* observer)
+JobRunner::Core::Core(base::Loop& loop, const base::Clock& clock, JobSetup setup, std::shared_ptr<JobAgents> agents)
     : loop_(loop),
       clock_(clock),
-      job_(std::move(job)),
-      placement_(std::move(placement)),
-      options_(std::move(options)),
-      environment_(std::move(environment)),
-      sink_(sink),
-      observer_(observer),
+      job_(std::move(setup.job)),
+      placement_(std::move(setup.placement)),
+      options_(std::move(setup.options)),
+      environment_(std::move(setup.environment)),
+      sink_(setup.sink),
+      observer_(setup.observer),
       ends_(placement_.size, job_.on_exit, model::service_ranks(job_.roles)),
       agents_(std::move(agents)) {
   timers_.on_enter(JobTimer::kLaunch, [this] { watch_launch(); });

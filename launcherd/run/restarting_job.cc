@@ -38,39 +38,35 @@ bool is_worth_a_restart(const JobOutcome& outcome) {
   return kind == model::EndKind::kExited || kind == model::EndKind::kSignalled;
 }
 
-RestartingJob::RestartingJob(base::Loop& loop, const base::Clock& clock, model::JobSpec job, model::Placement placement,
-                             LaunchOptions options, base::Environment environment, MakeAgents make_agents,
-                             OutputSink* sink, JobObserver* observer)
+RestartingJob::RestartingJob(base::Loop& loop, const base::Clock& clock, JobSetup setup, MakeAgents make_agents)
     : loop_(loop),
       clock_(clock),
-      job_(std::move(job)),
-      placement_(std::move(placement)),
-      options_(std::move(options)),
-      environment_(std::move(environment)),
+      job_(std::move(setup.job)),
+      placement_(std::move(setup.placement)),
+      options_(std::move(setup.options)),
+      environment_(std::move(setup.environment)),
       make_agents_(std::move(make_agents)),
-      sink_(sink),
-      observer_(observer),
+      sink_(setup.sink),
+      observer_(setup.observer),
       timeout_(job_.timeout) {
   make_runner();
 }
 
-RestartingJob::RestartingJob(base::Loop& loop, const base::Clock& clock, model::JobSpec job, model::Placement placement,
-                             LaunchOptions options, base::Environment environment, Bootstrap* bootstrap,
-                             OutputSink* sink, JobObserver* observer)
-    : RestartingJob(
-          loop, clock, job, std::move(placement), options, environment,
-          [&loop, bootstrap, own = own_agents_options(job, options, environment)](int attempt) mutable {
-            own.attempt = attempt;
-            return std::make_shared<OwnAgents>(loop, own, bootstrap);
-          },
-          sink, observer) {}
+RestartingJob::RestartingJob(base::Loop& loop, const base::Clock& clock, JobSetup setup, Bootstrap* bootstrap)
+    : RestartingJob(loop, clock, setup,
+                    [&loop, bootstrap,
+                     own = own_agents_options(setup.job, setup.options, setup.environment)](int attempt) mutable {
+                      own.attempt = attempt;
+                      return std::make_shared<OwnAgents>(loop, own, bootstrap);
+                    }) {}
 
 RestartingJob::~RestartingJob() = default;
 
 void RestartingJob::make_runner() {
   JobObserver* const between = this;
-  runner_ = std::make_unique<JobRunner>(loop_, clock_, job_, placement_, options_, environment_,
-                                        make_agents_(options_.attempt), sink_, between);
+  runner_ =
+      std::make_unique<JobRunner>(loop_, clock_, JobSetup{job_, placement_, options_, environment_, sink_, between},
+                                  make_agents_(options_.attempt));
   runner_->set_input(input_);
   if (window_) runner_->resize_terminal(window_->first, window_->second);
 }

@@ -30,14 +30,9 @@ class RestartingJob final : private JobObserver {
   // Creates the agents of one attempt.
   using MakeAgents = std::function<std::shared_ptr<JobAgents>(int attempt)>;
 
-  // `sink` and `observer` are borrowed and must outlive this object.
-  RestartingJob(base::Loop& loop, const base::Clock& clock, model::JobSpec job, model::Placement placement,
-                LaunchOptions options, base::Environment environment, MakeAgents make_agents, OutputSink* sink,
-                JobObserver* observer);
-  // Starts new agents (OwnAgents) for each attempt. `bootstrap` is borrowed, too.
-  RestartingJob(base::Loop& loop, const base::Clock& clock, model::JobSpec job, model::Placement placement,
-                LaunchOptions options, base::Environment environment, Bootstrap* bootstrap, OutputSink* sink,
-                JobObserver* observer);
+  RestartingJob(base::Loop& loop, const base::Clock& clock, JobSetup setup, MakeAgents make_agents);
+  // Starts new agents (OwnAgents) for each attempt. `bootstrap` is borrowed.
+  RestartingJob(base::Loop& loop, const base::Clock& clock, JobSetup setup, Bootstrap* bootstrap);
   ~RestartingJob() override;
 
   // Like JobRunner's, and applied to every attempt. Input that one attempt has read is not read again by the next.

@@ -69,8 +69,10 @@ class Job final : private JobObserver {
     };
     const LaunchOptions options{.job_id = pooled.job_id, .attempt = pooled.attempt, .resumes = pooled.resumes};
     JobObserver* const observer = this;
-    runner_ = std::make_unique<JobRunner>(loop, clock, spec, must(model::place(spec.placement)), options,
-                                          base::Environment::current(), pool.agents_for(pooled), sink_.get(), observer);
+    runner_ = std::make_unique<JobRunner>(loop, clock,
+                                          JobSetup{spec, must(model::place(spec.placement)), options,
+                                                   base::Environment::current(), sink_.get(), observer},
+                                          pool.agents_for(pooled));
     const base::Status started = runner_->start();
     EXPECT_TRUE(started.ok()) << started;
   }

@@ -147,8 +147,8 @@ class KilledAgentJob final : private JobObserver {
         loop_, OwnAgentsOptions{.job_id = id, .session_root = directory_ / "sessions"}, bootstrap_.get());
     killer_ = std::make_shared<Killer>(std::move(own), console_);
     JobObserver* const observer = this;
-    JobRunner runner(loop_, clock_, job, *placement, {.job_id = id}, base::Environment::current(), killer_, &console_,
-                     observer);
+    JobRunner runner(loop_, clock_,
+                     {job, *placement, {.job_id = id}, base::Environment::current(), &console_, observer}, killer_);
     const base::Timer deadline = loop_.after(60s, [this] {
       ADD_FAILURE() << "the test's deadline passed";
       loop_.stop();

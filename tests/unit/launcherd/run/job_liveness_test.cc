@@ -112,7 +112,7 @@ class JobLivenessTest : public ::testing::Test, private JobObserver {
       at_tick(ticks, ping);
     };
     JobObserver* const observer = this;
-    JobRunner runner(loop_, clock_, job, *placement, {.job_id = "abcdefgh"}, {}, agent_, &sink_, observer);
+    JobRunner runner(loop_, clock_, {job, *placement, {.job_id = "abcdefgh"}, {}, &sink_, observer}, agent_);
     const base::Status started = runner.start();
     EXPECT_TRUE(started.ok()) << started;
     loop_.run();

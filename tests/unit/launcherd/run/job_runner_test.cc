@@ -83,8 +83,8 @@ class JobRunnerTest : public ::testing::Test, public JobObserver {
     const auto placement = model::place(job.placement);
     ASSERT_TRUE(placement.ok()) << placement.status();
     agents_->on_prepare = [this](int agent) { loop_.post([this, agent] { prepared(agent); }); };
-    runner_ = std::make_unique<JobRunner>(loop_, clock_, job, *placement, options_, base::Environment(), agents_,
-                                          &sink_, this);
+    runner_ = std::make_unique<JobRunner>(
+        loop_, clock_, JobSetup{job, *placement, options_, base::Environment(), &sink_, this}, agents_);
     ASSERT_TRUE(runner_->start().ok());
     for (int agent = 0; agent < hosts; ++agent) {
       AgentUp up;
@@ -295,8 +295,8 @@ class PlacedJobTest : public JobRunnerTest {
       };
     }
     agents_->on_prepare = [this](int agent) { loop_.post([this, agent] { prepared(agent); }); };
-    runner_ = std::make_unique<JobRunner>(loop_, clock_, job, placement_, std::move(options), base::Environment(),
-                                          agents_, &sink_, this);
+    runner_ = std::make_unique<JobRunner>(
+        loop_, clock_, JobSetup{job, placement_, std::move(options), base::Environment(), &sink_, this}, agents_);
     ASSERT_TRUE(runner_->start().ok());
   }
   // Of four cores and GPUs.
@@ -621,8 +621,8 @@ TEST_F(PlacedJobTest, TheSignalBeforeTheEndComesFromEveryLauncherdThatSeesItsTim
     agents_->on_prepare = [this](int agent) { loop_.post([this, agent] { prepared(agent); }); };
     LaunchOptions options{.job_id = "abcdefgh", .resumes = resumes};
     options.shares = [this](const std::vector<KnownHost>&, const ShareAnswer& answer) { answer(placement_); };
-    RestartingJob restarting(
-        loop_, clock_, job, placement_, options, base::Environment(), [this](int) { return agents_; }, &sink_, this);
+    RestartingJob restarting(loop_, clock_, {job, placement_, options, base::Environment(), &sink_, this},
+                             [this](int) { return agents_; });
     ASSERT_TRUE(restarting.start().ok());
     come_up(0, "n1", resumes);
     answer_ping(0);
@@ -743,13 +743,10 @@ TEST_F(PlacedJobTest, AJobThatWasStoppedIsNotStartedAgainByTheNextLauncherd) {
   LaunchOptions options{.job_id = "abcdefgh", .resumes = true, .resumed_stop = StopCause::kTerminate};
   options.shares = [this](const std::vector<KnownHost>&, const ShareAnswer& answer) { answer(placement_); };
   int attempts = 0;
-  RestartingJob restarting(
-      loop_, clock_, job, placement_, options, base::Environment(),
-      [&](int) {
-        ++attempts;
-        return agents_;
-      },
-      &sink_, this);
+  RestartingJob restarting(loop_, clock_, {job, placement_, options, base::Environment(), &sink_, this}, [&](int) {
+    ++attempts;
+    return agents_;
+  });
   ASSERT_TRUE(restarting.start().ok());
   std::vector<v1::AgentMessage> history(4);
   history[0].mutable_prepared()->set_interface("eth0");
