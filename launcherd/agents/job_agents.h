@@ -40,7 +40,7 @@ class AgentListener {
   // the agent does not come up; `message` names the host
   virtual void agent_failed(int agent, const std::string& message) = 0;
   // Delivers each message except Hello, once and in order. Pong comes here too.
-  virtual void agent_said(int agent, const v1::AgentMessage& message) = 0;
+  virtual void agent_message(int agent, const v1::AgentMessage& message) = 0;
   virtual void agent_stream(int agent, bool is_there) = 0;  // the control stream was cut, or is back
   // The agent has ended. Its ranks have ended with it, or a sweep will find them.
   virtual void agent_gone(int agent, const base::Status& status) = 0;

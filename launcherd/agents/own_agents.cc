@@ -84,7 +84,9 @@ base::Result<std::vector<std::string>> OwnAgents::open_services(OutputSink* sink
                                              })}));
   for (const Host& host : hosts_) control_->add_agent(host.token);
   control_->on_hello = [this](int agent, const v1::Hello& hello, bool resumed) { on_hello(agent, hello, resumed); };
-  control_->on_message = [this](int agent, const v1::AgentMessage& message) { listener_->agent_said(agent, message); };
+  control_->on_message = [this](int agent, const v1::AgentMessage& message) {
+    listener_->agent_message(agent, message);
+  };
   control_->on_cut = [this](int agent) { listener_->agent_stream(agent, false); };
   control_->on_unreadable = [this](int agent) { listener_->agent_unreadable(agent); };
 

@@ -109,7 +109,7 @@ void PooledAgents::pool_up(int agent, AgentUp up) {
 }
 
 void PooledAgents::pool_message(int agent, const v1::AgentMessage& message) {
-  listener_->agent_said(agent, message);
+  listener_->agent_message(agent, message);
 }
 
 void PooledAgents::pool_stream(int agent, bool is_there) {

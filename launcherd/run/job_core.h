@@ -90,7 +90,7 @@ class JobRunner::Core final : private AgentListener {
   void tell_progress() const;
 
   // job_events.cc
-  void agent_said(int agent, const v1::AgentMessage& message) override;
+  void agent_message(int agent, const v1::AgentMessage& message) override;
   void agent_stream(int agent, bool is_there) override;
   void note(const std::string& line) override;
   void warn(const std::string& line) override;

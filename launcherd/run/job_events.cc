@@ -1,5 +1,5 @@
 // The part of JobRunner's core that processes the messages of agents while the job runs.
-// Read it in this order: agent_said, said, then a function for each message.
+// Read it in this order: agent_message, said, then a function for each message.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -60,7 +60,7 @@ void JobRunner::Core::agent_stream(int agent, bool is_there) {
   end_news_.stream_began(agent);
 }
 
-void JobRunner::Core::agent_said(int agent, const v1::AgentMessage& message) {
+void JobRunner::Core::agent_message(int agent, const v1::AgentMessage& message) {
   if (is_finished()) return;
   JobHost& host = hosts_.at(agent);
   liveness_.heard(host);

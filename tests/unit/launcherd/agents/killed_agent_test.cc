@@ -104,8 +104,8 @@ class KilledAgentJob final : private JobObserver {
     void agent_started(int agent) override { to_->agent_started(agent); }
     void agent_up(int agent, AgentUp up) override { to_->agent_up(agent, std::move(up)); }
     void agent_failed(int agent, const std::string& message) override { to_->agent_failed(agent, message); }
-    void agent_said(int agent, const v1::AgentMessage& message) override {
-      to_->agent_said(agent, message);
+    void agent_message(int agent, const v1::AgentMessage& message) override {
+      to_->agent_message(agent, message);
       if (!message.has_host_empty()) return;
       const pid_t pid = agent_pid();
       was_killed = pid > 0 && ::kill(pid, SIGKILL) == 0;

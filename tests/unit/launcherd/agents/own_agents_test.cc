@@ -77,7 +77,7 @@ class OwnAgentsTest : public ::testing::Test, protected AgentListener {
     loop_.stop();
   }
   void agent_failed(int, const std::string& message) override { ADD_FAILURE() << message; }
-  void agent_said(int, const v1::AgentMessage&) override {}
+  void agent_message(int, const v1::AgentMessage&) override {}
   void agent_stream(int, bool is_there) override {
     if (is_there) on_stream_();
   }

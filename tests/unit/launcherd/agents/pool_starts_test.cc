@@ -117,7 +117,7 @@ class PoolStartsTest : public ::testing::Test, private AgentListener {
     failures_.push_back(message);
     loop_.stop();
   }
-  void agent_said(int, const v1::AgentMessage& message) override {
+  void agent_message(int, const v1::AgentMessage& message) override {
     if (message.has_host_empty()) loop_.stop();
   }
   void agent_stream(int, bool) override {}

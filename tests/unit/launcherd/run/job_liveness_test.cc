@@ -43,11 +43,11 @@ class PlayedAgent final : public JobAgents {
     if (message.has_prepare()) {
       answer.mutable_prepared()->set_interface("eth0");
       answer.mutable_prepared()->set_address("192.0.2.1");
-      listener->agent_said(0, answer);
+      listener->agent_message(0, answer);
     }
     if (message.has_launch()) {
       answer.mutable_launched();
-      listener->agent_said(0, answer);
+      listener->agent_message(0, answer);
     }
   }
   void send_unnumbered(int, v1::LauncherMessage message) override { on_ping(message.ping()); }
@@ -65,24 +65,24 @@ class PlayedAgent final : public JobAgents {
     v1::AgentMessage message;
     message.mutable_pong()->set_launcher_ns(ping.launcher_ns());
     message.mutable_pong()->set_agent_ns(ping.launcher_ns());
-    listener->agent_said(0, message);
+    listener->agent_message(0, message);
   }
   void ranks_end() const {
     for (int rank = 0; rank < kRanks; ++rank) {
       v1::AgentMessage message;
       message.mutable_rank_exited()->set_rank(rank);
-      listener->agent_said(0, message);
+      listener->agent_message(0, message);
     }
     v1::AgentMessage message;
     message.mutable_host_empty();
-    listener->agent_said(0, message);
+    listener->agent_message(0, message);
   }
 
   // Another host's connection to the job's store comes from there.
   void ask_for_owner() const {
     v1::AgentMessage message;
     message.mutable_owner_question()->set_peer("192.0.2.1");
-    listener->agent_said(0, message);
+    listener->agent_message(0, message);
   }
 
   std::function<void(const v1::Ping&)> on_ping;

@@ -101,10 +101,10 @@ class JobRunnerTest : public ::testing::Test, public JobObserver {
     for (int agent = 0; agent < hosts; ++agent) {
       v1::AgentMessage started;
       started.mutable_rank_started()->set_rank(agent);
-      agents_->to->agent_said(agent, started);
+      agents_->to->agent_message(agent, started);
       v1::AgentMessage launched;
       launched.mutable_launched();
-      agents_->to->agent_said(agent, launched);
+      agents_->to->agent_message(agent, launched);
     }
   }
   void prepared(int agent) {
@@ -112,7 +112,7 @@ class JobRunnerTest : public ::testing::Test, public JobObserver {
     message.mutable_prepared()->set_interface("eth0");
     message.mutable_prepared()->set_address(fmt::format("10.0.0.{}", agent + 1));
     message.mutable_prepared()->set_master_port(4242);
-    agents_->to->agent_said(agent, message);
+    agents_->to->agent_message(agent, message);
   }
   // The rank was ended by a stop, and all is gone but its output.
   void empty(int agent) { empty(agent, SIGKILL, true); }
@@ -121,10 +121,10 @@ class JobRunnerTest : public ::testing::Test, public JobObserver {
     exited.mutable_rank_exited()->set_rank(agent);
     exited.mutable_rank_exited()->set_wait_status(wait_status);
     exited.mutable_rank_exited()->set_stopped_by_us(stopped_by_us);
-    agents_->to->agent_said(agent, exited);
+    agents_->to->agent_message(agent, exited);
     v1::AgentMessage message;
     message.mutable_host_empty();
-    agents_->to->agent_said(agent, message);
+    agents_->to->agent_message(agent, message);
   }
   void turn_until(std::function<bool()> is_done) {
     awaited_ = std::move(is_done);
@@ -240,11 +240,11 @@ TEST_F(JobRunnerTest, AHostReportsOnItsOwnRanksAlone) {
   empty(0, 0);
   v1::AgentMessage exited;
   exited.mutable_rank_exited()->set_rank(1);
-  agents_->to->agent_said(0, exited);
+  agents_->to->agent_message(0, exited);
   v1::AgentMessage tail;
   tail.mutable_rank_stderr_tail()->set_rank(1 << 20);
   tail.mutable_rank_stderr_tail()->set_text("of nobody");
-  agents_->to->agent_said(0, tail);
+  agents_->to->agent_message(0, tail);
   EXPECT_EQ(warnings_, std::vector<std::string>{"n1: its agent reports on rank 1, which does not run there: ignored"});
   empty(1, 7 << 8);
   for (const int agent : {0, 1}) agents_->to->output_complete(agent);
@@ -258,16 +258,16 @@ TEST_F(JobRunnerTest, APongThatAnswersNoPingIsIgnored) {
     v1::AgentMessage pong;
     pong.mutable_pong()->set_launcher_ns(launcher_ns);
     pong.mutable_pong()->set_agent_ns(std::numeric_limits<std::int64_t>::min());
-    agents_->to->agent_said(0, pong);
+    agents_->to->agent_message(0, pong);
   }
   v1::AgentMessage exited;
   exited.mutable_rank_exited()->set_rank(0);
   exited.mutable_rank_exited()->set_wait_status(7 << 8);
   exited.mutable_rank_exited()->set_agent_ns(std::numeric_limits<std::int64_t>::min());
-  agents_->to->agent_said(0, exited);
+  agents_->to->agent_message(0, exited);
   v1::AgentMessage message;
   message.mutable_host_empty();
-  agents_->to->agent_said(0, message);
+  agents_->to->agent_message(0, message);
   agents_->to->output_complete(0);
   ASSERT_EQ(outcome().ends.size(), 1U);
   EXPECT_FALSE(outcome().ends.front().at_is_known);
@@ -324,7 +324,7 @@ class PlacedJobTest : public JobRunnerTest {
   void answer_ping(int agent) {
     v1::AgentMessage pong;
     pong.mutable_pong()->set_launcher_ns(agents_->pings[agent]);
-    agents_->to->agent_said(agent, pong);
+    agents_->to->agent_message(agent, pong);
   }
   static std::string variable(const v1::LaunchRank& rank, const std::string& name) {
     for (const v1::EnvVar& each : rank.environment()) {
@@ -385,12 +385,12 @@ class MergedJobTest : public PlacedJobTest {
   void exit_well(int agent, int rank) {
     v1::AgentMessage exited;
     exited.mutable_rank_exited()->set_rank(rank);
-    agents_->to->agent_said(agent, exited);
+    agents_->to->agent_message(agent, exited);
   }
   void end_host(int agent) {
     v1::AgentMessage message;
     message.mutable_host_empty()->set_no_output(true);
-    agents_->to->agent_said(agent, message);
+    agents_->to->agent_message(agent, message);
   }
 };
 
@@ -475,7 +475,7 @@ TEST_F(JobRunnerTest, WhereNoRankIsLeftOnlyTheUserCutsTheWaitForGpusShort) {
   v1::AgentMessage exited;
   exited.mutable_rank_exited()->set_rank(0);
   exited.mutable_rank_exited()->set_wait_status(7 << 8);
-  agents_->to->agent_said(0, exited);
+  agents_->to->agent_message(0, exited);
   EXPECT_EQ(agents_->stopped, std::vector<int>{1});
   runner_->stop(StopCause::kInterrupt);
   EXPECT_EQ(agents_->stopped, (std::vector<int>{1, 0, 1}));
@@ -578,12 +578,12 @@ TEST_F(PlacedJobTest, HostWhoseRanksDoNotStartFailsTheJob) {
   turn_until([&] { return agents_->launches.size() == 2 || outcome_; });
   v1::AgentMessage started;
   started.mutable_rank_started()->set_rank(0);
-  agents_->to->agent_said(0, started);
+  agents_->to->agent_message(0, started);
   v1::AgentMessage launched;
   launched.mutable_launched();
-  agents_->to->agent_said(0, launched);
+  agents_->to->agent_message(0, launched);
   started.mutable_rank_started()->set_rank(1);
-  agents_->to->agent_said(1, started);
+  agents_->to->agent_message(1, started);
   turn_until([&] { return agents_->stops == 2 || outcome_; });
   for (const int agent : {0, 1}) {
     empty(agent);
@@ -631,7 +631,7 @@ TEST_F(PlacedJobTest, TheSignalBeforeTheEndComesFromEveryLauncherdThatSeesItsTim
     EXPECT_TRUE(agents_->signals.empty()) << "ranks that are being started have no handler for it";
     v1::AgentMessage launched;
     launched.mutable_launched();
-    agents_->to->agent_said(0, launched);
+    agents_->to->agent_message(0, launched);
     turn_until([&] { return !agents_->signals.empty(); });
     EXPECT_THAT(agents_->signals, ::testing::ElementsAre(SIGUSR1));
     EXPECT_EQ(agents_->once, 1);
