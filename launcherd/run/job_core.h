@@ -17,16 +17,16 @@
 #include "launcherd/plan/launch_plan.h"
 #include "launcherd/plan/spawn_plan.h"
 #include "launcherd/run/end_collector.h"
-#include "launcherd/run/end_news.h"
 #include "launcherd/run/host_roster.h"
 #include "launcherd/run/input_feed.h"
 #include "launcherd/run/job_phase.h"
 #include "launcherd/run/job_runner.h"
 #include "launcherd/run/liveness.h"
-#include "launcherd/run/owner_questions.h"
+#include "launcherd/run/peer_credential_queries.h"
+#include "launcherd/run/peer_failures.h"
 #include "launcherd/run/phase_timers.h"
 #include "launcherd/run/spawned_worlds.h"
-#include "launcherd/run/stack_questions.h"
+#include "launcherd/run/stack_requests.h"
 #include "launcherd/run/stop_plan.h"
 #include "launcherd/stage/staging.h"
 
@@ -53,7 +53,7 @@ class JobRunner::Core final : private AgentListener {
   void suspend(bool on, base::Loop::Task done);
   void set_input(InputSource* source) { input_ = source; }
   void resize_terminal(int rows, int columns);
-  base::Status stacks(const std::vector<int>& ranks, StackQuestions::OnProcess on_process, base::Loop::Task done);
+  base::Status stacks(const std::vector<int>& ranks, StackRequests::OnProcess on_process, base::Loop::Task done);
 
  private:
   RunAction advance(RunEvent event);
@@ -156,13 +156,14 @@ class JobRunner::Core final : private AgentListener {
   StopPlan stop_{job_.kill_grace, options_.resumed_stop, options_.resumed_at_once};
   std::string master_address_;
   EndCollector ends_;
-  EndNews end_news_{[this](int agent, v1::LauncherMessage message) { agents_->send(agent, std::move(message)); }};
-  OwnerQuestions owner_questions_{
+  PeerFailures peer_failures_{
+      [this](int agent, v1::LauncherMessage message) { agents_->send(agent, std::move(message)); }};
+  PeerCredentialQueries peer_queries_{
       [this](int agent, v1::LauncherMessage message) { agents_->send(agent, std::move(message)); }};
   InputSource* input_ = nullptr;
   std::unique_ptr<InputFeed> feed_;  // set by launch(); nullptr if no rank reads input
   v1::WindowSize window_;
-  StackQuestions stack_questions_{
+  StackRequests stack_requests_{
       loop_, [this](int agent, v1::LauncherMessage message) { agents_->send(agent, std::move(message)); }};
   std::map<int, std::string> stderr_tails_;
   std::vector<HostFailure> host_failures_;

@@ -102,7 +102,7 @@ void JobRunner::Core::give_up_start(JobHost& host) {
 // Sends the stop to all agents with running ranks. An agent without a rank may still wait until GPUs release memory.
 // Only the user may cut that wait short (`is_asked_for`).
 void JobRunner::Core::send_stop(std::chrono::milliseconds grace, const std::string& reason, bool is_asked_for) {
-  end_news_.flush();
+  peer_failures_.flush();
   for (const JobHost& host : hosts_) {
     if (host.phase != HostPhase::kLaunched) continue;
     const bool is_any_left = std::ranges::any_of(host.ranks, [&](int rank) { return may_run(rank); });
@@ -220,8 +220,8 @@ void JobRunner::Core::agent_unreadable(int agent) {
 
 // Reports a lost host and the ends of its ranks. `how` says what the launcher can do about the ranks.
 void JobRunner::Core::host_lost(JobHost& host, HostAction how, const std::string& why) {
-  end_news_.unfollow(host.agent);
-  stack_questions_.lost(host.agent);
+  peer_failures_.unfollow(host.agent);
+  stack_requests_.lost(host.agent);
   host_failures_.push_back({host.name, why});
   agents_->drop(host.agent);
   worlds_.host_left(host);
@@ -345,7 +345,7 @@ void JobRunner::Core::finish(RunEvent event) {
   maybe_name_root_cause();
   if (advance(event) != RunAction::kFinish) return;
   if (feed_ != nullptr) feed_->close();
-  stack_questions_.close();
+  stack_requests_.close();
   for (const JobHost& host : hosts_) {
     if (host.phase == HostPhase::kLaunched) {
       unclean_.push_back({host.name, fmt::format("{}: the launcher left before the agent there had ended the ranks; it "

@@ -57,7 +57,7 @@ void JobRunner::Core::agent_stream(int agent, bool is_there) {
   host.has_stream = is_there;
   if (!is_there) return;
   liveness_.connected(host);
-  end_news_.stream_began(agent);
+  peer_failures_.stream_began(agent);
 }
 
 void JobRunner::Core::agent_message(int agent, const v1::AgentMessage& message) {
@@ -123,7 +123,7 @@ void JobRunner::Core::said(JobHost& host, const v1::AgentMessage& message) {
       observer_->on_warning(fmt::format("{}: {}", host.name, base::printable(message.notice().text())));
       break;
     case v1::AgentMessage::kFollowEnds:
-      end_news_.follow(host.agent, host.ranks, ends_.ends(), message.follow_ends().wants_silent_ranks());
+      peer_failures_.follow(host.agent, host.ranks, ends_.ends(), message.follow_ends().wants_silent_ranks());
       break;
     case v1::AgentMessage::kHostEmpty:
       host_empty(host, message.host_empty());
@@ -143,16 +143,16 @@ void JobRunner::Core::said(JobHost& host, const v1::AgentMessage& message) {
       }
       break;
     case v1::AgentMessage::kOwnerQuestion:
-      owner_questions_.ask(host.agent, message.owner_question(), hosts_.owners_of(message.owner_question().peer()));
+      peer_queries_.ask(host.agent, message.owner_question(), hosts_.owners_of(message.owner_question().peer()));
       break;
     case v1::AgentMessage::kOwnerAnswer:
-      owner_questions_.answered(host.agent, message.owner_answer());
+      peer_queries_.answered(host.agent, message.owner_answer());
       break;
     case v1::AgentMessage::kStageAnswer:
       if (staging_ != nullptr) staging_->answered(host.agent, message.stage_answer());
       break;
     case v1::AgentMessage::kStackAnswer:
-      stack_questions_.answered(host.agent, message.stack_answer());
+      stack_requests_.answered(host.agent, message.stack_answer());
       break;
     case v1::AgentMessage::kSpawnRequest:
       spawn_requested(host, message.spawn_request());
@@ -198,14 +198,14 @@ void JobRunner::Core::send_window() {
   }
 }
 
-base::Status JobRunner::Core::stacks(const std::vector<int>& ranks, StackQuestions::OnProcess on_process,
+base::Status JobRunner::Core::stacks(const std::vector<int>& ranks, StackRequests::OnProcess on_process,
                                      base::Loop::Task done) {
   for (const int rank : ranks) {
     if (rank >= 0 && rank < worlds_.next_number()) continue;
     return base::error(base::Code::kInvalidArgument, "there is no rank {}: the job has ranks 0 to {}", rank,
                        worlds_.next_number() - 1);
   }
-  std::vector<StackQuestions::Asked> asked;
+  std::vector<StackRequests::Asked> asked;
   for (const JobHost& host : hosts_) {
     if (is_finished() || host.phase != HostPhase::kLaunched) continue;
     std::vector<int> there;
@@ -219,7 +219,7 @@ base::Status JobRunner::Core::stacks(const std::vector<int>& ranks, StackQuestio
     return base::error(
         base::Code::kFailedPrecondition, "{}",
         ranks.empty() ? "no rank runs at the moment: it is starting or ending" : "none of these ranks runs");
-  stack_questions_.ask(asked, std::move(on_process), std::move(done));
+  stack_requests_.ask(asked, std::move(on_process), std::move(done));
   return base::ok_status();
 }
 
@@ -264,16 +264,16 @@ void JobRunner::Core::watch_services(const model::RankEnd& end) {
 // Reports the end to peers, together with the other ends of this turn of the loop. If the end causes a stop,
 // send_stop() reports it first.
 void JobRunner::Core::tell_peers(const model::RankEnd& end) {
-  if (end.rank < placement_.size && end_news_.add(end)) flush_peers();
+  if (end.rank < placement_.size && peer_failures_.add(end)) flush_peers();
 }
 
 void JobRunner::Core::flush_peers() {
-  timers_.start(JobTimer::kPeers, base::Duration::zero(), [this] { end_news_.flush(); });
+  timers_.start(JobTimer::kPeers, base::Duration::zero(), [this] { peer_failures_.flush(); });
 }
 
 void JobRunner::Core::suspected(const JobHost& host, bool is_suspect) {
   observer_->on_event(model::HostSuspect{host.name, is_suspect});
-  end_news_.set_silent(liveness_.silent_ranks());
+  peer_failures_.set_silent(liveness_.silent_ranks());
   flush_peers();
 }
 
@@ -292,7 +292,7 @@ void JobRunner::Core::add_stray_line(std::string line) {
 void JobRunner::Core::host_empty(JobHost& host, const v1::HostEmpty& empty) {
   host.phase.apply(HostEvent::kRanksGone);
   if (host.output_complete) host.phase.apply(HostEvent::kOutputComplete);
-  end_news_.unfollow(host.agent);
+  peer_failures_.unfollow(host.agent);
   worlds_.host_left(host);
   if (empty.no_output()) host.phase.apply(HostEvent::kOutputComplete);
   strays_killed_ += empty.killed_size();
@@ -313,7 +313,7 @@ void JobRunner::Core::host_empty(JobHost& host, const v1::HostEmpty& empty) {
 
 // Handles lost output: no process of the job is left on the host, and no more output comes from it.
 void JobRunner::Core::output_lost(JobHost& host, const std::string& why) {
-  stack_questions_.lost(host.agent);
+  stack_requests_.lost(host.agent);
   host_failures_.push_back({host.name, why});
   agents_->drop(host.agent);
   stop_.blame_host(ends_.root().has_value());

@@ -39,7 +39,7 @@ def test_a_mistake_is_usage_error():
 
 @pytest.mark.parametrize(("name", "target", "selection"), [
     ("launcherd_run_test", "launcherd_run_test", "-R ^launcherd_run_test"),
-    ("launcherd_run_test.EndNews", "launcherd_run_test", "-R ^launcherd_run_test\\.EndNews"),
+    ("launcherd_run_test.PeerFailures", "launcherd_run_test", "-R ^launcherd_run_test\\.PeerFailures"),
     ("e2e.03", "all", "-R ^e2e\\.03"),
     ("unit", "all", "-L ^unit$")])
 def test_a_name_builds_what_it_needs_and_runs_its_tests(tmp_path, name, target, selection):

@@ -1,4 +1,4 @@
-#include "launcherd/run/owner_questions.h"
+#include "launcherd/run/peer_credential_queries.h"
 
 #include <utility>
 
@@ -10,7 +10,7 @@ constexpr std::size_t kMaxOpen = 1 << 16;
 
 }  // namespace
 
-void OwnerQuestions::ask(int asker, const v1::OwnerQuestion& question, const std::vector<int>& candidates) {
+void PeerCredentialQueries::ask(int asker, const v1::OwnerQuestion& question, const std::vector<int>& candidates) {
   const Open open{.asker = asker, .id = question.id(), .asked = candidates};
   if (candidates.empty()) return reply(open, false);
   if (open_.size() >= kMaxOpen) open_.erase(open_.begin());
@@ -21,7 +21,7 @@ void OwnerQuestions::ask(int asker, const v1::OwnerQuestion& question, const std
   for (const int agent : candidates) send_(agent, message);
 }
 
-void OwnerQuestions::answered(int agent, const v1::OwnerAnswer& answer) {
+void PeerCredentialQueries::answered(int agent, const v1::OwnerAnswer& answer) {
   const auto found = open_.find(answer.id());
   if (found == open_.end() || std::erase(found->second.asked, agent) == 0) return;
   if (!answer.allowed() && !found->second.asked.empty()) return;
@@ -30,7 +30,7 @@ void OwnerQuestions::answered(int agent, const v1::OwnerAnswer& answer) {
   reply(open, answer.allowed());
 }
 
-void OwnerQuestions::reply(const Open& open, bool allowed) {
+void PeerCredentialQueries::reply(const Open& open, bool allowed) {
   v1::LauncherMessage message;
   message.mutable_owner_answer()->set_id(open.id);
   message.mutable_owner_answer()->set_allowed(allowed);

@@ -1,8 +1,8 @@
-#include "launcherd/run/stack_questions.h"
+#include "launcherd/run/stack_requests.h"
 
 #include <gtest/gtest.h>
 
-namespace muster::launcherd::stack_questions_test {
+namespace muster::launcherd::stack_requests_test {
 namespace {
 
 class StackQuestionsTest : public ::testing::Test {
@@ -24,7 +24,7 @@ class StackQuestionsTest : public ::testing::Test {
   std::vector<std::pair<int, v1::LauncherMessage>> sent_;
   std::vector<v1::ProcessStack> got_;
   int done_ = 0;
-  StackQuestions questions_{
+  StackRequests questions_{
       loop_, [this](int agent, v1::LauncherMessage message) { sent_.emplace_back(agent, std::move(message)); }};
 };
 
@@ -93,4 +93,4 @@ TEST_F(StackQuestionsTest, NobodyToAskIsDone) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd::stack_questions_test
+}  // namespace muster::launcherd::stack_requests_test

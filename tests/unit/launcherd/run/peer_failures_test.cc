@@ -1,11 +1,11 @@
-#include "launcherd/run/end_news.h"
+#include "launcherd/run/peer_failures.h"
 
 #include <signal.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace muster::launcherd::end_news_test {
+namespace muster::launcherd::peer_failures_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -31,7 +31,7 @@ class EndNewsTest : public ::testing::Test {
   std::vector<std::string> sent() { return std::exchange(sent_, {}); }
 
   std::vector<std::string> sent_;
-  EndNews news_{[this](int agent, const v1::LauncherMessage& message) {
+  PeerFailures news_{[this](int agent, const v1::LauncherMessage& message) {
     std::string line = "agent " + std::to_string(agent) + ":";
     if (message.has_silent_ranks()) line += " silent:";
     for (const int rank : message.silent_ranks().ranks()) line += " " + std::to_string(rank);
@@ -116,4 +116,4 @@ TEST_F(EndNewsTest, TellsAnAgentOfAnOlderReleaseNothingOfSilence) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd::end_news_test
+}  // namespace muster::launcherd::peer_failures_test

@@ -1,4 +1,4 @@
-#include "launcherd/run/stack_questions.h"
+#include "launcherd/run/stack_requests.h"
 
 #include <utility>
 
@@ -6,7 +6,7 @@
 
 namespace muster::launcherd::inline run {
 
-void StackQuestions::ask(const std::vector<Asked>& hosts, OnProcess on_process, std::function<void()> done) {
+void StackRequests::ask(const std::vector<Asked>& hosts, OnProcess on_process, std::function<void()> done) {
   if (hosts.empty()) {
     done();
     return;
@@ -30,7 +30,7 @@ void StackQuestions::ask(const std::vector<Asked>& hosts, OnProcess on_process, 
   }
 }
 
-void StackQuestions::answered(int agent, const v1::StackAnswer& answer) {
+void StackRequests::answered(int agent, const v1::StackAnswer& answer) {
   const auto found = open_.find(answer.id());
   if (found == open_.end()) return;
   const auto host = found->second.missing.find(agent);
@@ -44,7 +44,7 @@ void StackQuestions::answered(int agent, const v1::StackAnswer& answer) {
   give_up(answer.id(), agent, answer.problem().empty() ? "" : fmt::format("{}: {}", host->second, answer.problem()));
 }
 
-void StackQuestions::lost(int agent) {
+void StackRequests::lost(int agent) {
   std::map<std::uint64_t, std::string> with_it;
   for (const auto& [id, open] : open_) {
     const auto host = open.missing.find(agent);
@@ -53,7 +53,7 @@ void StackQuestions::lost(int agent) {
   for (const auto& [id, host] : with_it) give_up(id, agent, fmt::format("{} was lost before it answered", host));
 }
 
-void StackQuestions::close() {
+void StackRequests::close() {
   while (!open_.empty()) {
     const auto done = std::move(open_.begin()->second.done);
     open_.erase(open_.begin());
@@ -62,7 +62,7 @@ void StackQuestions::close() {
 }
 
 // Ends the wait for `agent`. Empty `why` means that it has answered completely.
-void StackQuestions::give_up(std::uint64_t id, int agent, const std::string& why) {
+void StackRequests::give_up(std::uint64_t id, int agent, const std::string& why) {
   Open& open = open_.at(id);
   if (!why.empty()) {
     v1::ProcessStack process;
@@ -75,7 +75,7 @@ void StackQuestions::give_up(std::uint64_t id, int agent, const std::string& why
   finish_if_complete(id);
 }
 
-void StackQuestions::finish_if_complete(std::uint64_t id) {
+void StackRequests::finish_if_complete(std::uint64_t id) {
   const auto found = open_.find(id);
   if (found == open_.end() || !found->second.missing.empty()) return;
   const auto done = std::move(found->second.done);

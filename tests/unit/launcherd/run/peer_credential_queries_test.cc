@@ -1,8 +1,8 @@
-#include "launcherd/run/owner_questions.h"
+#include "launcherd/run/peer_credential_queries.h"
 
 #include <gtest/gtest.h>
 
-namespace muster::launcherd::owner_questions_test {
+namespace muster::launcherd::peer_credential_queries_test {
 namespace {
 
 struct Sent {
@@ -34,7 +34,7 @@ class OwnerQuestionsTest : public ::testing::Test {
   }
 
   std::vector<Sent> sent;
-  OwnerQuestions questions{[this](int agent, v1::LauncherMessage message) {
+  PeerCredentialQueries questions{[this](int agent, v1::LauncherMessage message) {
     sent.push_back({agent, std::move(message)});
   }};
 };
@@ -104,4 +104,4 @@ TEST_F(OwnerQuestionsTest, OnlyAgentsThatWereAskedAnswerAndOnce) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd::owner_questions_test
+}  // namespace muster::launcherd::peer_credential_queries_test

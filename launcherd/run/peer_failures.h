@@ -20,11 +20,11 @@
 
 namespace muster::launcherd::inline run {
 
-class EndNews {
+class PeerFailures {
  public:
   using Send = std::function<void(int agent, v1::LauncherMessage message)>;
 
-  explicit EndNews(Send send) : send_(std::move(send)) {}
+  explicit PeerFailures(Send send) : send_(std::move(send)) {}
 
   // Starts to report to `agent`, beginning with all ends `so_far`. `own_ranks` are the ranks of that agent's host,
   // which it knows of before the launcher. With `wants_silence` the agent also gets set_silent()'s ranks.

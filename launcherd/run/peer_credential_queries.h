@@ -17,11 +17,11 @@
 
 namespace muster::launcherd::inline run {
 
-class OwnerQuestions {
+class PeerCredentialQueries {
  public:
   using Send = std::function<void(int agent, v1::LauncherMessage message)>;
 
-  explicit OwnerQuestions(Send send) : send_(std::move(send)) {}
+  explicit PeerCredentialQueries(Send send) : send_(std::move(send)) {}
 
   // `candidates` are the agents that may know. If empty, the answer is no, at once.
   void ask(int asker, const v1::OwnerQuestion& question, const std::vector<int>& candidates);

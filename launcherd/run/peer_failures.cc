@@ -1,4 +1,4 @@
-#include "launcherd/run/end_news.h"
+#include "launcherd/run/peer_failures.h"
 
 #include <algorithm>
 #include <iterator>
@@ -8,8 +8,8 @@
 
 namespace muster::launcherd::inline run {
 
-void EndNews::follow(int agent, const std::vector<int>& own_ranks, const std::vector<model::RankEnd>& so_far,
-                     bool wants_silence) {
+void PeerFailures::follow(int agent, const std::vector<int>& own_ranks, const std::vector<model::RankEnd>& so_far,
+                          bool wants_silence) {
   flush();  // first, because the newest ends are in `so_far` too and would be sent twice
   const auto [at, is_new] = followers_.emplace(agent, Follower{{own_ranks.begin(), own_ranks.end()}, wants_silence});
   if (!is_new) return;
@@ -17,19 +17,19 @@ void EndNews::follow(int agent, const std::vector<int>& own_ranks, const std::ve
   tell_silence(agent, at->second);
 }
 
-void EndNews::stream_began(int agent) {
+void PeerFailures::stream_began(int agent) {
   const auto found = followers_.find(agent);
   if (found == followers_.end()) return;
   found->second.silent.clear();
   tell_silence(agent, found->second);
 }
 
-bool EndNews::add(const model::RankEnd& end) {
+bool PeerFailures::add(const model::RankEnd& end) {
   if (!followers_.empty()) waiting_.push_back(end);
   return !waiting_.empty();
 }
 
-void EndNews::flush() {
+void PeerFailures::flush() {
   const auto ends = std::exchange(waiting_, {});
   for (auto& [agent, follower] : followers_) {
     tell(agent, follower, ends);
@@ -37,7 +37,7 @@ void EndNews::flush() {
   }
 }
 
-void EndNews::tell_silence(int agent, Follower& follower) {
+void PeerFailures::tell_silence(int agent, Follower& follower) {
   if (!follower.wants_silence) return;
   std::set<int> silent;
   std::ranges::set_difference(silent_, follower.own_ranks, std::inserter(silent, silent.end()));
@@ -48,7 +48,7 @@ void EndNews::tell_silence(int agent, Follower& follower) {
   send_(agent, std::move(message));
 }
 
-void EndNews::tell(int agent, const Follower& follower, const std::vector<model::RankEnd>& ends) {
+void PeerFailures::tell(int agent, const Follower& follower, const std::vector<model::RankEnd>& ends) {
   v1::LauncherMessage message;
   v1::RanksEnded& news = *message.mutable_ranks_ended();
   for (const model::RankEnd& end : ends) {

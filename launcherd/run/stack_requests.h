@@ -16,7 +16,7 @@
 
 namespace muster::launcherd::inline run {
 
-class StackQuestions {
+class StackRequests {
  public:
   // Must exceed the time that an agent needs when a process hangs.
   static constexpr std::chrono::seconds kPatience{10};
@@ -31,7 +31,7 @@ class StackQuestions {
     std::vector<int> ranks;  // never empty
   };
 
-  StackQuestions(base::Loop& loop, Send send) : loop_(loop), send_(std::move(send)) {}
+  StackRequests(base::Loop& loop, Send send) : loop_(loop), send_(std::move(send)) {}
 
   // Calls `done` after the last process, at the latest after kPatience. No callback runs within this call, except
   // `done` if `hosts` is empty.
