@@ -89,7 +89,7 @@ bool still_exists(const model::HostShare& share, const ShareRequest& request, co
 base::Result<std::vector<SettledShare>> settle_shares(const JobNeed& need, const model::Placement& placement,
                                                       const std::vector<KnownHost>& known, Settling settling,
                                                       HostTable& table) {
-  const bool has_ranks = std::ranges::any_of(known, &KnownHost::was_told);
+  const bool has_ranks = std::ranges::any_of(known, &KnownHost::has_launched);
   std::vector<SettledShare> settled;
   ShareChanges changes(table);
   for (const model::PlacedHost& placed : placement.hosts) {
@@ -97,13 +97,13 @@ base::Result<std::vector<SettledShare>> settle_shares(const JobNeed& need, const
     if (host == known.end()) continue;
     const std::optional<model::HostShare>& old = placed.share;
     const auto rank_requests = model::requests_on(need.places, need.share.role_masks, placed);
-    const bool may_change = settling == Settling::kBeforeLaunch && !host->was_told;
+    const bool may_change = settling == Settling::kBeforeLaunch && !host->has_launched;
     if (old && (!may_change || still_exists(*old, need.share, host->shape, rank_requests))) continue;
     const auto listed = table.find(host->name);
     if (!old && !listed.ok()) continue;  // the host left the list, so no other job is placed there
     if (old) changes.release(host->name, *old);
     std::optional<model::HostShare> share;
-    if (host->was_told) {
+    if (host->has_launched) {
       share = share_that_runs(need.share, host->shape, (*listed)->all_slots(), rank_requests);
     } else if (listed.ok()) {
       auto decided = share_of(need.share, host->shape, (*listed)->use, (*listed)->all_slots(), rank_requests);

@@ -76,25 +76,25 @@ class JobRunner::Core final : private AgentListener {
   void stage();
   void staged(const base::Status& status);
   void ask_shares();
-  void take_shares(const model::Placement& decided);
+  void store_shares(const model::Placement& decided);
   void launch();
   base::Result<LaunchPlan> plan(const std::vector<JobHost*>& by_placed) const;
-  void tell_hosts(LaunchPlan plan, const std::vector<JobHost*>& by_placed);
-  void take_ranks(JobHost& host);
-  void take_up(JobHost& host);
+  void send_launch(LaunchPlan plan, const std::vector<JobHost*>& by_placed);
+  void assign_ranks(JobHost& host);
+  void replay_history(JobHost& host);
   void watch_launch();
   void launch_timed_out();
   void send_window();
   void send_input(const std::vector<int>& ranks, std::string_view bytes, bool ends);
   void report_progress();
-  void tell_progress() const;
+  void send_progress() const;
 
   // job_events.cc
   void agent_message(int agent, const v1::AgentMessage& message) override;
   void agent_stream(int agent, bool is_there) override;
   void note(const std::string& line) override;
   void warn(const std::string& line) override;
-  void said(JobHost& host, const v1::AgentMessage& message);
+  void process(JobHost& host, const v1::AgentMessage& message);
   Liveness::Events liveness_events();
   void rank_ended(const JobHost& host, model::RankEnd end, std::int64_t agent_ns);
   void host_empty(JobHost& host, const v1::HostEmpty& empty);
@@ -102,7 +102,7 @@ class JobRunner::Core final : private AgentListener {
   void add_stray_line(std::string line);
   void add_end(model::RankEnd end);
   void watch_services(const model::RankEnd& end);
-  void tell_peers(const model::RankEnd& end);
+  void report_to_peers(const model::RankEnd& end);
   void flush_peers();
   void suspected(const JobHost& host, bool is_suspect);
   void maybe_name_root_cause();
@@ -122,7 +122,7 @@ class JobRunner::Core final : private AgentListener {
   void begin_stop(StopCause cause, std::chrono::milliseconds grace, const std::string& reason);
   bool end_start();
   void give_up_start(JobHost& host);
-  void send_stop(std::chrono::milliseconds grace, const std::string& reason, bool is_asked_for);
+  void send_stop(std::chrono::milliseconds grace, const std::string& reason, bool is_requested);
   void limit_stop(std::chrono::milliseconds grace, bool may_wait_for_gpus);
   void stop_overdue();
   void handle(JobHost& host, HostEvent event, const std::string& why);
@@ -174,12 +174,12 @@ class JobRunner::Core final : private AgentListener {
   base::MonotonicTime started_at_{};
   JobPhase phase_ = JobPhase::kConnecting;  // only advance() changes it
   PhaseTimers timers_{loop_, phase_};
-  bool root_told_ = false;
+  bool root_reported_ = false;
   bool suspended_ = false;
   base::Loop::Task suspend_done_;
 
-  std::shared_ptr<char> is_asking_;   // liveness token: answers that arrive after reset() are ignored
-  std::unique_ptr<Staging> staging_;  // exists only in kStaging
+  std::shared_ptr<char> shares_token_;  // liveness token: answers that arrive after reset() are ignored
+  std::unique_ptr<Staging> staging_;    // exists only in kStaging
   base::MonotonicTime start_deadline_{};
   // Last member: the agents are destroyed before anything that they call back into.
   const std::shared_ptr<JobAgents> agents_;

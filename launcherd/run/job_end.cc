@@ -70,7 +70,7 @@ bool JobRunner::Core::end_start() {
   agents_->cancel_start();
   for (JobHost& host : hosts_) give_up_start(host);
   if (!hosts_.is_any_in(HostPhase::kLaunched)) return false;
-  for (JobHost& host : hosts_) take_up(host);
+  for (JobHost& host : hosts_) replay_history(host);
   if (stop_.is_early_at_once()) advance(RunEvent::kKill);
   return !is_finished();
 }
@@ -78,7 +78,7 @@ bool JobRunner::Core::end_start() {
 // Takes a host out of a start that has ended. Only ranks that an earlier launcherd started remain to be stopped.
 void JobRunner::Core::give_up_start(JobHost& host) {
   if (host.has_launched && (host.phase == HostPhase::kUp || host.phase == HostPhase::kPrepared))
-    return take_ranks(host);
+    return assign_ranks(host);
   const HostPhase before = host.phase;
   switch (host.phase.apply(HostEvent::kStartEnded)) {
     case HostAction::kDrop:
@@ -100,13 +100,13 @@ void JobRunner::Core::give_up_start(JobHost& host) {
 }
 
 // Sends the stop to all agents with running ranks. An agent without a rank may still wait until GPUs release memory.
-// Only the user may cut that wait short (`is_asked_for`).
-void JobRunner::Core::send_stop(std::chrono::milliseconds grace, const std::string& reason, bool is_asked_for) {
+// Only the user may cut that wait short (`is_requested`).
+void JobRunner::Core::send_stop(std::chrono::milliseconds grace, const std::string& reason, bool is_requested) {
   peer_failures_.flush();
   for (const JobHost& host : hosts_) {
     if (host.phase != HostPhase::kLaunched) continue;
     const bool is_any_left = std::ranges::any_of(host.ranks, [&](int rank) { return may_run(rank); });
-    if (!is_any_left && !is_asked_for) continue;
+    if (!is_any_left && !is_requested) continue;
     v1::LauncherMessage message;
     message.mutable_stop_ranks()->set_grace_ms(grace.count());
     message.mutable_stop_ranks()->set_reason(reason);
@@ -234,7 +234,7 @@ void JobRunner::Core::host_lost(JobHost& host, HostAction how, const std::string
     end.detail = why;
     end.at = clock_.now();
     observer_->on_event(end);
-    tell_peers(end);
+    report_to_peers(end);
     if (feed_ != nullptr) feed_->rank_over(rank);
     ends_.add(std::move(end), clock_.now());
   }

@@ -1,5 +1,5 @@
 // The part of JobRunner's core that processes the messages of agents while the job runs.
-// Read it in this order: agent_message, said, then a function for each message.
+// Read it in this order: agent_message, process, then a function for each message.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -65,7 +65,7 @@ void JobRunner::Core::agent_message(int agent, const v1::AgentMessage& message) 
   JobHost& host = hosts_.at(agent);
   liveness_.heard(host);
   if (host.phase == HostPhase::kLost || host.phase == HostPhase::kSweeping || host.phase == HostPhase::kFailed) return;
-  said(host, message);
+  process(host, message);
 }
 
 // Returns whether the host may send this message. A host may report only on ranks that it was sent.
@@ -82,7 +82,7 @@ bool JobRunner::Core::may_report(JobHost& host, const v1::AgentMessage& message)
   return false;
 }
 
-void JobRunner::Core::said(JobHost& host, const v1::AgentMessage& message) {
+void JobRunner::Core::process(JobHost& host, const v1::AgentMessage& message) {
   if (!may_report(host, message)) return;
   switch (message.body_case()) {
     case v1::AgentMessage::kPong:
@@ -205,7 +205,7 @@ base::Status JobRunner::Core::stacks(const std::vector<int>& ranks, StackRequest
     return base::error(base::Code::kInvalidArgument, "there is no rank {}: the job has ranks 0 to {}", rank,
                        worlds_.next_number() - 1);
   }
-  std::vector<StackRequests::Asked> asked;
+  std::vector<StackRequests::Target> asked;
   for (const JobHost& host : hosts_) {
     if (is_finished() || host.phase != HostPhase::kLaunched) continue;
     std::vector<int> there;
@@ -234,12 +234,12 @@ void JobRunner::Core::add_end(model::RankEnd end) {
   if (end.rank < 0 || end.rank >= worlds_.next_number() || worlds_.keep_end(end)) return;
   if (!ends_.has_ended(end.rank)) {
     observer_->on_event(end);
-    tell_peers(end);
+    report_to_peers(end);
   }
   if (feed_ != nullptr) feed_->rank_over(end.rank);
   const bool must_stop = ends_.add(end, clock_.now());
   watch_services(end);
-  if (ends_.decision_time() && !root_told_ && !timers_.is_armed(JobTimer::kRootCause)) {
+  if (ends_.decision_time() && !root_reported_ && !timers_.is_armed(JobTimer::kRootCause)) {
     timers_.start(JobTimer::kRootCause, *ends_.decision_time() - clock_.now(), [this] { maybe_name_root_cause(); });
   }
   if (ends_.all_ended()) {
@@ -263,7 +263,7 @@ void JobRunner::Core::watch_services(const model::RankEnd& end) {
 
 // Reports the end to peers, together with the other ends of this turn of the loop. If the end causes a stop,
 // send_stop() reports it first.
-void JobRunner::Core::tell_peers(const model::RankEnd& end) {
+void JobRunner::Core::report_to_peers(const model::RankEnd& end) {
   if (end.rank < placement_.size && peer_failures_.add(end)) flush_peers();
 }
 
@@ -278,10 +278,10 @@ void JobRunner::Core::suspected(const JobHost& host, bool is_suspect) {
 }
 
 void JobRunner::Core::maybe_name_root_cause() {
-  if (root_told_ || is_finished()) return;
+  if (root_reported_ || is_finished()) return;
   const auto root = ends_.root();
   if (!root) return;
-  root_told_ = true;
+  root_reported_ = true;
   observer_->on_root_cause(*root);
 }
 

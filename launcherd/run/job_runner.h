@@ -59,8 +59,8 @@ enum class StopCause {
 struct KnownHost {
   std::string name;
   model::NodeShape shape;
-  bool was_told = false;   // true if its agent already has its ranks; their cores and GPUs are final
-  std::string identity{};  // host_identity() of launch_plan.h
+  bool has_launched = false;  // true if its agent already has its ranks; their cores and GPUs are final
+  std::string identity{};     // host_identity() of launch_plan.h
   // the entry of the same host whose agent gets the ranks of both; empty if this entry keeps its own
   std::string kept_as{};
 };

@@ -1,5 +1,5 @@
 // The part of JobRunner's core that brings hosts up and starts their ranks.
-// Read it in this order: start, agent_up, maybe_prepare, prepared, stage, ask_shares, launch, tell_hosts.
+// Read it in this order: start, agent_up, maybe_prepare, prepared, stage, ask_shares, launch, send_launch.
 #include <algorithm>
 #include <iterator>
 
@@ -177,11 +177,11 @@ void JobRunner::Core::report_progress() {
   if (timers_.is_armed(JobTimer::kProgress)) return;
   timers_.start(JobTimer::kProgress, std::chrono::milliseconds(0), [this] {
     timers_.cancel(JobTimer::kProgress);
-    tell_progress();
+    send_progress();
   });
 }
 
-void JobRunner::Core::tell_progress() const {
+void JobRunner::Core::send_progress() const {
   int up = 0;
   int total = 0;
   std::vector<std::string> waiting;
@@ -430,11 +430,11 @@ void JobRunner::Core::ask_shares() {
     const std::string kept_as = hosts_.is_first(host) ? "" : hosts_.first_of(host).name;
     known.push_back({host.name, proto::node_shape_of(hello), host.has_launched, host_identity(hello), kept_as});
   }
-  is_asking_ = std::make_shared<char>();
-  options_.shares(known, [this, is_asked = std::weak_ptr(is_asking_)](const base::Result<model::Placement>& decided) {
-    if (is_asked.expired() || phase_ != JobPhase::kSharing) return;
+  shares_token_ = std::make_shared<char>();
+  options_.shares(known, [this, token = std::weak_ptr(shares_token_)](const base::Result<model::Placement>& decided) {
+    if (token.expired() || phase_ != JobPhase::kSharing) return;
     if (decided.ok()) {
-      take_shares(*decided);
+      store_shares(*decided);
       launch();
       return;
     }
@@ -447,7 +447,7 @@ void JobRunner::Core::ask_shares() {
 }
 
 // Stores the decided shares. Entries that are one host get one joined share.
-void JobRunner::Core::take_shares(const model::Placement& decided) {
+void JobRunner::Core::store_shares(const model::Placement& decided) {
   for (const JobHost& host : hosts_) {
     const auto from = std::ranges::find(decided.hosts, host.name, [](const auto& placed) { return placed.host.name; });
     const JobHost& first = hosts_.first_of(host);
@@ -482,14 +482,14 @@ void JobRunner::Core::launch() {
     return;
   }
   if (!is_first) planned->warnings.clear();  // they were shown at the first start
-  tell_hosts(*std::move(planned), by_placed);
-  for (JobHost& host : hosts_) take_up(host);
+  send_launch(*std::move(planned), by_placed);
+  for (JobHost& host : hosts_) replay_history(host);
   if (!stop_.is_early()) return;
   stop(stop_.early());
   if (stop_.is_early_at_once()) stop(stop_.early());
 }
 
-void JobRunner::Core::tell_hosts(LaunchPlan plan, const std::vector<JobHost*>& by_placed) {
+void JobRunner::Core::send_launch(LaunchPlan plan, const std::vector<JobHost*>& by_placed) {
   advance(RunEvent::kPlanned);
   const std::vector<int> readers = model::reading_ranks(job_.input, placement_.size);
   if (!readers.empty()) {
@@ -501,7 +501,7 @@ void JobRunner::Core::tell_hosts(LaunchPlan plan, const std::vector<JobHost*>& b
   observer_->on_bound(plan.bindings);
   for (std::size_t i = 0; i < plan.hosts.size(); ++i) {
     JobHost& host = *by_placed[i];
-    take_ranks(host);
+    assign_ranks(host);
     if (i == 0) send_window();
     if (host.has_launched) continue;
     v1::LauncherMessage message;
@@ -532,7 +532,7 @@ void JobRunner::Core::launch_timed_out() {
 }
 
 // Assigns the host its ranks. Its agent has them already, or the caller sends them now.
-void JobRunner::Core::take_ranks(JobHost& host) {
+void JobRunner::Core::assign_ranks(JobHost& host) {
   for (const model::PlacedRank& rank : placement_.hosts[static_cast<std::size_t>(host.placed)].ranks) {
     host.ranks.push_back(rank.rank);
   }
@@ -541,10 +541,10 @@ void JobRunner::Core::take_ranks(JobHost& host) {
 }
 
 // Processes the messages that an agent sent while no launcherd listened, or an earlier one.
-void JobRunner::Core::take_up(JobHost& host) {
+void JobRunner::Core::replay_history(JobHost& host) {
   for (const v1::AgentMessage& message : std::exchange(host.history, {})) {
     if (is_finished()) return;
-    if (!message.has_prepared()) said(host, message);
+    if (!message.has_prepared()) process(host, message);
   }
 }
 

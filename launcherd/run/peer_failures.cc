@@ -13,15 +13,15 @@ void PeerFailures::follow(int agent, const std::vector<int>& own_ranks, const st
   flush();  // first, because the newest ends are in `so_far` too and would be sent twice
   const auto [at, is_new] = followers_.emplace(agent, Follower{{own_ranks.begin(), own_ranks.end()}, wants_silence});
   if (!is_new) return;
-  tell(agent, at->second, so_far);
-  tell_silence(agent, at->second);
+  send_ends(agent, at->second, so_far);
+  send_silence(agent, at->second);
 }
 
 void PeerFailures::stream_began(int agent) {
   const auto found = followers_.find(agent);
   if (found == followers_.end()) return;
   found->second.silent.clear();
-  tell_silence(agent, found->second);
+  send_silence(agent, found->second);
 }
 
 bool PeerFailures::add(const model::RankEnd& end) {
@@ -32,12 +32,12 @@ bool PeerFailures::add(const model::RankEnd& end) {
 void PeerFailures::flush() {
   const auto ends = std::exchange(waiting_, {});
   for (auto& [agent, follower] : followers_) {
-    tell(agent, follower, ends);
-    tell_silence(agent, follower);
+    send_ends(agent, follower, ends);
+    send_silence(agent, follower);
   }
 }
 
-void PeerFailures::tell_silence(int agent, Follower& follower) {
+void PeerFailures::send_silence(int agent, Follower& follower) {
   if (!follower.wants_silence) return;
   std::set<int> silent;
   std::ranges::set_difference(silent_, follower.own_ranks, std::inserter(silent, silent.end()));
@@ -48,17 +48,17 @@ void PeerFailures::tell_silence(int agent, Follower& follower) {
   send_(agent, std::move(message));
 }
 
-void PeerFailures::tell(int agent, const Follower& follower, const std::vector<model::RankEnd>& ends) {
+void PeerFailures::send_ends(int agent, const Follower& follower, const std::vector<model::RankEnd>& ends) {
   v1::LauncherMessage message;
-  v1::RanksEnded& news = *message.mutable_ranks_ended();
+  v1::RanksEnded& ended = *message.mutable_ranks_ended();
   for (const model::RankEnd& end : ends) {
     if (follower.own_ranks.contains(end.rank)) continue;
-    v1::EndedRank& entry = *news.add_ranks();
+    v1::EndedRank& entry = *ended.add_ranks();
     entry.set_rank(end.rank);
     entry.set_failed(end.status() != 0);
     entry.set_cause(base::valid_utf8(model::describe_to_peers(end)));
   }
-  if (!news.ranks().empty()) send_(agent, std::move(message));
+  if (!ended.ranks().empty()) send_(agent, std::move(message));
 }
 
 }  // namespace muster::launcherd::run

@@ -47,8 +47,8 @@ class PeerFailures {
     std::set<int> silent{};  // the set that the agent was sent last
   };
 
-  void tell(int agent, const Follower& follower, const std::vector<model::RankEnd>& ends);
-  void tell_silence(int agent, Follower& follower);
+  void send_ends(int agent, const Follower& follower, const std::vector<model::RankEnd>& ends);
+  void send_silence(int agent, Follower& follower);
 
   const Send send_;
   std::map<int, Follower> followers_;  // by agent

@@ -6,7 +6,7 @@
 
 namespace muster::launcherd::inline run {
 
-void StackRequests::ask(const std::vector<Asked>& hosts, OnProcess on_process, std::function<void()> done) {
+void StackRequests::ask(const std::vector<Target>& hosts, OnProcess on_process, std::function<void()> done) {
   if (hosts.empty()) {
     done();
     return;
@@ -15,14 +15,14 @@ void StackRequests::ask(const std::vector<Asked>& hosts, OnProcess on_process, s
   Open& open = open_[id];
   open.on_process = std::move(on_process);
   open.done = std::move(done);
-  for (const Asked& host : hosts) open.missing.emplace(host.agent, host.host);
+  for (const Target& host : hosts) open.missing.emplace(host.agent, host.host);
   open.deadline = loop_.after(kPatience, [this, id] {
     const auto late = open_.at(id).missing;
     for (const auto& [agent, host] : late) {
       give_up(id, agent, fmt::format("{} has not answered within {} s", host, kPatience.count()));
     }
   });
-  for (const Asked& host : hosts) {
+  for (const Target& host : hosts) {
     v1::LauncherMessage message;
     message.mutable_stack_question()->set_id(id);
     message.mutable_stack_question()->mutable_ranks()->Add(host.ranks.begin(), host.ranks.end());

@@ -25,7 +25,7 @@ class StackRequests {
   // Receives one process. Without a pid, `problem` holds a sentence about a host instead.
   using OnProcess = std::function<void(v1::ProcessStack)>;
 
-  struct Asked {
+  struct Target {
     int agent = 0;
     std::string host;
     std::vector<int> ranks;  // never empty
@@ -35,7 +35,7 @@ class StackRequests {
 
   // Calls `done` after the last process, at the latest after kPatience. No callback runs within this call, except
   // `done` if `hosts` is empty.
-  void ask(const std::vector<Asked>& hosts, OnProcess on_process, std::function<void()> done);
+  void ask(const std::vector<Target>& hosts, OnProcess on_process, std::function<void()> done);
   void answered(int agent, const v1::StackAnswer& answer);
   // The agent will no longer answer.
   void lost(int agent);

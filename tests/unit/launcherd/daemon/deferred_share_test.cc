@@ -105,7 +105,7 @@ TEST_F(SettleShares, AJobThatWasPlacedWithoutOneHasItsShareOfWhatIsFree) {
 // An earlier launcherd knew no shares, so it bound the job's ranks to the whole host.
 TEST_F(SettleShares, RanksThatRunWithoutOneAreCountedWithWhatTheyHave) {
   const auto settled =
-      settle_shares(need(2), ranks_on({"n1", "n2"}), {{.name = "n1", .shape = node_, .was_told = true}},
+      settle_shares(need(2), ranks_on({"n1", "n2"}), {{.name = "n1", .shape = node_, .has_launched = true}},
                     Settling::kBeforeLaunch, table_);
   ASSERT_TRUE(settled.ok()) << settled.status();
   ASSERT_EQ(settled->size(), 1u);
@@ -136,7 +136,7 @@ TEST_F(SettleShares, AShareThatIsNotThereAnyMoreIsDecidedAnewBeforeTheLaunch) {
   EXPECT_THAT(settled->at(0).share->devices, ElementsAre("GPU-0"));
   EXPECT_FALSE(use("n1").devices().contains("GPU-old"));
   // Running ranks keep their share, whatever the host reports now.
-  EXPECT_TRUE(settle_shares(need(1), placement, {{.name = "n1", .shape = node_, .was_told = true}},
+  EXPECT_TRUE(settle_shares(need(1), placement, {{.name = "n1", .shape = node_, .has_launched = true}},
                             Settling::kBeforeLaunch, table_)
                   ->empty());
 }

@@ -300,7 +300,7 @@ class PlacedJobTest : public JobRunnerTest {
     ASSERT_TRUE(runner_->start().ok());
   }
   // Of four cores and GPUs.
-  void come_up(int agent, const std::string& hostname, bool was_told = false,
+  void come_up(int agent, const std::string& hostname, bool has_launched = false,
                std::vector<v1::AgentMessage> history = {}) {
     AgentUp up;
     up.link = "dial";
@@ -315,7 +315,7 @@ class PlacedJobTest : public JobRunnerTest {
     v1::NetworkInterface& network = *up.hello.add_interfaces();
     network.set_name("eth0");
     network.set_address("10.0.0.1");
-    up.has_launched = was_told;
+    up.has_launched = has_launched;
     up.history = std::move(history);
     agents_->to->agent_started(agent);
     agents_->to->agent_up(agent, std::move(up));
@@ -456,7 +456,7 @@ TEST_F(PlacedJobTest, RanksThatRunGoOnWhateverTheirHostIsNow) {
   EXPECT_FALSE(outcome_.has_value());
   EXPECT_TRUE(agents_->launches.empty());
   ASSERT_EQ(known_.size(), 1u);
-  EXPECT_TRUE(known_[0].was_told);
+  EXPECT_TRUE(known_[0].has_launched);
 }
 
 TEST_F(PlacedJobTest, NoRankIsStartedWithoutAMaskOnAHostWithOtherGpus) {
