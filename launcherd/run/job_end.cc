@@ -85,8 +85,8 @@ void JobRunner::Core::give_up_start(JobHost& host) {
       // Report this host only if another host's failure cut its start short.
       if (stop_.cause() == StopCause::kHostFailed && before == HostPhase::kBootstrapping) {
         host_failures_.push_back(
-            {host.name,
-             fmt::format("{}: was still being connected to when another host's failure ended the start", host.name)});
+            {host.name, fmt::format("{}: the launcher was still connecting when another host's failure ended the start",
+                                    host.name)});
       }
       if (options_.resumes) unclean_.push_back({host.name, why_not_in_time(host)});
       agents_->drop(host.agent);
@@ -212,10 +212,10 @@ void JobRunner::Core::agent_unreadable(int agent) {
   JobHost& host = hosts_.at(agent);
   if (is_finished() || (host.phase == HostPhase::kDraining && is_output_skipped())) return;
   handle(host, HostEvent::kUnreadable,
-         fmt::format(
-             "{}: a message on the control connection cannot be read, also when it is sent again: the host is given "
-             "up; this is a fault of Muster: see what was particular about the command and its output, and report it",
-             host.name));
+         fmt::format("{}: a message on the control connection cannot be read, not even when it is sent again, so the "
+                     "job drops this host; this is a fault of Muster: report it with the command and what is special "
+                     "about its output",
+                     host.name));
 }
 
 // Reports a lost host and the ends of its ranks. `how` says what the launcher can do about the ranks.
@@ -245,8 +245,8 @@ void JobRunner::Core::host_lost(JobHost& host, HostAction how, const std::string
                                                "are left there",
                                                host.name)});
   } else {
-    unclean_.push_back({host.name, fmt::format("{}: its agent was told to end the ranks, and could not say whether it "
-                                               "has",
+    unclean_.push_back({host.name, fmt::format("{}: its agent was sent the order to end the ranks, but cannot confirm "
+                                               "their end: check the host for processes of the job",
                                                host.name)});
   }
   begin_stop(StopCause::kHostFailed, job_.kill_grace, "a host was lost");
@@ -295,8 +295,8 @@ void JobRunner::Core::output_cut(int agent) {
   JobHost& host = hosts_.at(agent);
   if (is_finished()) return;
   handle(host, HostEvent::kOutputCut,
-         fmt::format("{}: the agent there ended before it had sent all that the ranks there wrote, which had "
-                     "ended: the end of their output may be missing: was it killed?",
+         fmt::format("{}: the agent there ended before it had sent all output of the ranks there, which had ended: the "
+                     "end of their output may be missing: was the agent killed?",
                      host.name));
 }
 
@@ -348,9 +348,11 @@ void JobRunner::Core::finish(RunEvent event) {
   stack_requests_.close();
   for (const JobHost& host : hosts_) {
     if (host.phase == HostPhase::kLaunched) {
-      unclean_.push_back({host.name, fmt::format("{}: the launcher left before the agent there had ended the ranks; it "
-                                                 "does so by itself now",
-                                                 host.name)});
+      unclean_.push_back(
+          {host.name,
+           fmt::format(
+               "{}: the launcher left before the agent there had ended the ranks; the agent ends them by itself now",
+               host.name)});
     }
     agents_->leave(host.agent);
   }

@@ -202,7 +202,7 @@ base::Status JobRunner::Core::stacks(const std::vector<int>& ranks, StackRequest
                                      base::Loop::Task done) {
   for (const int rank : ranks) {
     if (rank >= 0 && rank < worlds_.next_number()) continue;
-    return base::error(base::Code::kInvalidArgument, "there is no rank {}: the job has ranks 0 to {}", rank,
+    return base::error(base::Code::kInvalidArgument, "unknown rank {}: the job has ranks 0 to {}", rank,
                        worlds_.next_number() - 1);
   }
   std::vector<StackRequests::Target> asked;
@@ -256,9 +256,8 @@ void JobRunner::Core::watch_services(const model::RankEnd& end) {
                                       placement_.role(end.rank), end.rank, end.host, model::describe(end)));
   }
   if (!ends_.only_services_run() || timers_.is_armed(JobTimer::kServices)) return;
-  timers_.start(JobTimer::kServices, kServiceTime, [this] {
-    begin_stop(StopCause::kPolicy, job_.kill_grace, "all ranks have ended that it was there for");
-  });
+  timers_.start(JobTimer::kServices, kServiceTime,
+                [this] { begin_stop(StopCause::kPolicy, job_.kill_grace, "only services are left"); });
 }
 
 // Reports the end to peers, together with the other ends of this turn of the loop. If the end causes a stop,

@@ -25,7 +25,7 @@ base::Status JobRunner::Core::spawn(JobHost& host, const v1::SpawnRequest& reque
                           place_spawned(request, spawn_hosts(), job_.placement.oversubscribe));
   const int first = worlds_.next_number();
   if (first > model::kMaxRanks - static_cast<int>(host_of.size())) {
-    return base::error(base::Code::kResourceExhausted, "the job has had {} ranks: no more are numbered", first);
+    return base::error(base::Code::kResourceExhausted, "the job has had {} ranks, and Muster numbers no more", first);
   }
   const SpawnedRanks ranks{.name = fmt::format("muster-{}-{}-{}", options_.job_id, options_.attempt, first),
                            .first = first,

@@ -520,12 +520,10 @@ void JobRunner::Core::launch_timed_out() {
   for (const JobHost& host : hosts_) {
     if (host.has_tried_all || host.phase != HostPhase::kLaunched || liveness_.is_suspect(host)) continue;
     host_failures_.push_back(
-        {host.name,
-         fmt::format(
-             "{}: {} of {} ranks started, and no other within {} s: does the file system of the program and its "
-             "folder answer there? --start-timeout allows more",
-             host.name, host.started, host.ranks.size(),
-             std::chrono::duration_cast<std::chrono::seconds>(job_.start_timeout).count())});
+        {host.name, fmt::format("{}: {} of {} ranks started, and no other within {} s: check that the file system of "
+                                "the program and of its folder answers there, or allow more by --start-timeout",
+                                host.name, host.started, host.ranks.size(),
+                                std::chrono::duration_cast<std::chrono::seconds>(job_.start_timeout).count())});
   }
   if (host_failures_.empty()) return watch_launch();  // the remaining hosts are silent, so their lease decides
   begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), "a host did not start its ranks");

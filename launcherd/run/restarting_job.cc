@@ -98,7 +98,8 @@ void RestartingJob::plan_end_signal() {
     left = left ? std::min(*left, until) : until;
   }
   if (!left) {
-    observer_->on_warning("--signal: no time limit is known, so no signal will come: --timeout sets one");
+    observer_->on_warning(
+        "--signal: the job has no known time limit, so no signal will be sent; set a limit with --timeout");
     return;
   }
   const base::Duration wait = std::max<base::Duration>(*left - job_.end_signal->ahead, base::Duration::zero());

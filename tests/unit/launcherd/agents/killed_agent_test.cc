@@ -205,7 +205,7 @@ TEST(KilledAgent, ReportsLinesThatMayBeMissing) {
     EXPECT_FALSE(outcome.ends.front().failed());
     ASSERT_EQ(outcome.host_failures.size(), 1U);
     EXPECT_THAT(outcome.host_failures.front().message,
-                HasSubstr("localhost: the agent there ended before it had sent all that the ranks there wrote"));
+                HasSubstr("localhost: the agent there ended before it had sent all output of the ranks there"));
   });
 }
 

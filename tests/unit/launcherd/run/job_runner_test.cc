@@ -172,7 +172,7 @@ TEST_F(JobRunnerTest, AHostWhoseMessagesCannotBeReadEndsTheJobWithWords) {
   ASSERT_EQ(outcome().host_failures.size(), 1u);
   EXPECT_THAT(outcome().host_failures.front().message, HasSubstr("n2: a message on the control connection"));
   ASSERT_EQ(outcome().unclean.size(), 1u);
-  EXPECT_THAT(outcome().unclean.front().message, HasSubstr("n2: its agent was told to end the ranks"));
+  EXPECT_THAT(outcome().unclean.front().message, HasSubstr("n2: its agent was sent the order to end the ranks"));
 }
 
 // Its ranks have ended well, and it is killed before all that they wrote was sent.
@@ -188,7 +188,7 @@ TEST_F(JobRunnerTest, AnAgentThatEndsBeforeTheOutputOfItsRanksEndsTheJobWithWord
   EXPECT_EQ(outcome().exit_code, 125);
   ASSERT_EQ(outcome().host_failures.size(), 1u);
   EXPECT_THAT(outcome().host_failures.front().message,
-              HasSubstr("n2: the agent there ended before it had sent all that the ranks there wrote"));
+              HasSubstr("n2: the agent there ended before it had sent all output of the ranks there"));
   EXPECT_TRUE(outcome().unclean.empty());
 }
 
