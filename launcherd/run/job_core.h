@@ -95,6 +95,7 @@ class JobRunner::Core final : private AgentListener {
   void note(const std::string& line) override;
   void warn(const std::string& line) override;
   void process(JobHost& host, const v1::AgentMessage& message);
+  void process_rank_message(JobHost& host, const v1::AgentMessage& message);
   Liveness::Events liveness_events();
   void rank_ended(const JobHost& host, model::RankEnd end, std::int64_t agent_ns);
   void host_empty(JobHost& host, const v1::HostEmpty& empty);

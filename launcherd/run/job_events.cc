@@ -97,6 +97,51 @@ void JobRunner::Core::process(JobHost& host, const v1::AgentMessage& message) {
     case v1::AgentMessage::kLaunched:
       if (hosts_.note_tried(host)) proceed(RunEvent::kRanksTried);
       break;
+    case v1::AgentMessage::kNotice:
+      observer_->on_warning(fmt::format("{}: {}", host.name, base::printable(message.notice().text())));
+      break;
+    case v1::AgentMessage::kFollowEnds:
+      peer_failures_.follow(host.agent, host.ranks, ends_.ends(), message.follow_ends().wants_silent_ranks());
+      break;
+    case v1::AgentMessage::kHostEmpty:
+      host_empty(host, message.host_empty());
+      break;
+    case v1::AgentMessage::kSuspended:
+      host.suspends_due = std::max(0, host.suspends_due - 1);
+      if (suspend_done_ && std::ranges::none_of(hosts_, [&](const JobHost& other) {
+            return other.has_stream && other.phase == HostPhase::kLaunched && other.suspends_due > 0;
+          })) {
+        timers_.cancel(JobTimer::kSuspend);
+        std::exchange(suspend_done_, nullptr)();
+      }
+      break;
+    case v1::AgentMessage::kOwnerQuestion:
+      peer_queries_.ask(host.agent, message.owner_question(), hosts_.owners_of(message.owner_question().peer()));
+      break;
+    case v1::AgentMessage::kOwnerAnswer:
+      peer_queries_.answered(host.agent, message.owner_answer());
+      break;
+    case v1::AgentMessage::kStageAnswer:
+      if (staging_ != nullptr) staging_->answered(host.agent, message.stage_answer());
+      break;
+    case v1::AgentMessage::kStackAnswer:
+      stack_requests_.answered(host.agent, message.stack_answer());
+      break;
+    case v1::AgentMessage::kSpawnRequest:
+      spawn_requested(host, message.spawn_request());
+      break;
+    case v1::AgentMessage::kWorldAdded:
+      worlds_.added(host, message.world_added());
+      break;
+    default:
+      process_rank_message(host, message);
+      break;
+  }
+}
+
+// Processes a message about one rank. Ignores unknown bodies of a newer agent.
+void JobRunner::Core::process_rank_message(JobHost& host, const v1::AgentMessage& message) {
+  switch (message.body_case()) {
     case v1::AgentMessage::kRankStarted:
       ++host.started;
       watch_launch();
@@ -119,49 +164,13 @@ void JobRunner::Core::process(JobHost& host, const v1::AgentMessage& message) {
     case v1::AgentMessage::kRankErrorFile:
       observer_->on_error_file(message.rank_error_file().rank(), message.rank_error_file().content());
       break;
-    case v1::AgentMessage::kNotice:
-      observer_->on_warning(fmt::format("{}: {}", host.name, base::printable(message.notice().text())));
-      break;
-    case v1::AgentMessage::kFollowEnds:
-      peer_failures_.follow(host.agent, host.ranks, ends_.ends(), message.follow_ends().wants_silent_ranks());
-      break;
-    case v1::AgentMessage::kHostEmpty:
-      host_empty(host, message.host_empty());
-      break;
-    case v1::AgentMessage::kSuspended:
-      host.suspends_due = std::max(0, host.suspends_due - 1);
-      if (suspend_done_ && std::ranges::none_of(hosts_, [&](const JobHost& other) {
-            return other.has_stream && other.phase == HostPhase::kLaunched && other.suspends_due > 0;
-          })) {
-        timers_.cancel(JobTimer::kSuspend);
-        std::exchange(suspend_done_, nullptr)();
-      }
-      break;
     case v1::AgentMessage::kInputTaken:
       if (feed_ != nullptr) {
         feed_->taken(message.input_taken().rank(), message.input_taken().bytes(), message.input_taken().closed());
       }
       break;
-    case v1::AgentMessage::kOwnerQuestion:
-      peer_queries_.ask(host.agent, message.owner_question(), hosts_.owners_of(message.owner_question().peer()));
-      break;
-    case v1::AgentMessage::kOwnerAnswer:
-      peer_queries_.answered(host.agent, message.owner_answer());
-      break;
-    case v1::AgentMessage::kStageAnswer:
-      if (staging_ != nullptr) staging_->answered(host.agent, message.stage_answer());
-      break;
-    case v1::AgentMessage::kStackAnswer:
-      stack_requests_.answered(host.agent, message.stack_answer());
-      break;
-    case v1::AgentMessage::kSpawnRequest:
-      spawn_requested(host, message.spawn_request());
-      break;
-    case v1::AgentMessage::kWorldAdded:
-      worlds_.added(host, message.world_added());
-      break;
     default:
-      break;  // unknown body of a newer agent, or no body
+      break;
   }
 }
 
