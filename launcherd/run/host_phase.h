@@ -2,7 +2,7 @@
 // host_phase.cc and nowhere else. Core asks the table for every change and then performs the action.
 //
 // A pair that is not in the table cannot happen. If it does, apply() ignores the event.
-// See name_of() for the words of diagrams and tests.
+// docs/design.md shows the table as a diagram.
 #pragma once
 
 #include <optional>

@@ -28,6 +28,7 @@
 #include "launcherd/run/spawned_worlds.h"
 #include "launcherd/run/stack_requests.h"
 #include "launcherd/run/stop_plan.h"
+#include "launcherd/run/suspension.h"
 #include "launcherd/stage/staging.h"
 
 namespace muster::launcherd::inline run {
@@ -176,9 +177,8 @@ class JobRunner::Core final : private AgentListener {
   JobPhase phase_ = JobPhase::kConnecting;  // only advance() changes it
   PhaseTimers timers_{loop_, phase_};
   bool root_reported_ = false;
-  bool suspended_ = false;
-  base::Loop::Task suspend_done_;
-
+  Suspension suspension_{hosts_, timers_,
+                         [this](int agent, v1::LauncherMessage message) { agents_->send(agent, std::move(message)); }};
   std::shared_ptr<char> shares_token_;  // liveness token: answers that arrive after reset() are ignored
   std::unique_ptr<Staging> staging_;    // exists only in kStaging
   base::MonotonicTime start_deadline_{};

@@ -57,7 +57,7 @@ void JobRunner::Core::begin_stop(StopCause cause, std::chrono::milliseconds grac
     if (!end_start()) return maybe_finish();
     grace = stop_.early_grace();
   }
-  if (suspended_) suspend(false, nullptr);
+  if (suspension_.is_on()) suspend(false, nullptr);
   // Skip the grace period if no rank is running.
   const std::chrono::milliseconds given = ends_.all_ended() ? std::chrono::milliseconds(0) : grace;
   send_stop(given, reason, stop_.cuts_gpu_wait());
@@ -142,29 +142,10 @@ void JobRunner::Core::signal_ranks(int signo, bool is_once) {
 }
 
 void JobRunner::Core::suspend(bool on, base::Loop::Task done) {
-  suspended_ = on;
-  // If the user continues before all agents have answered, their late answers must not stop the launcher.
-  timers_.cancel(JobTimer::kSuspend);
-  suspend_done_ = nullptr;
-  bool any = false;
-  for (JobHost& host : hosts_) {
-    if (host.phase != HostPhase::kLaunched) continue;
-    if (!on) liveness_.grant(host, kRedialTime);
-    any = any || host.has_stream;
-    v1::LauncherMessage message;
-    message.mutable_suspend()->set_on(on);
-    ++host.suspends_due;
-    agents_->send(host.agent, std::move(message));
+  for (const JobHost& host : hosts_) {
+    if (!on && host.phase == HostPhase::kLaunched) liveness_.grant(host, kRedialTime);
   }
-  if (done == nullptr) return;
-  if (!any || is_finished()) {
-    done();
-    return;
-  }
-  suspend_done_ = std::move(done);
-  timers_.start(JobTimer::kSuspend, std::chrono::seconds(1), [this] {
-    if (suspend_done_) std::exchange(suspend_done_, nullptr)();
-  });
+  suspension_.order(on, std::move(done));
 }
 
 // Moves the host to its next phase and performs the action. `why` is the message for the user, which names the host.
@@ -357,7 +338,7 @@ void JobRunner::Core::finish(RunEvent event) {
     agents_->leave(host.agent);
   }
   // A pending Ctrl-Z must still stop the launcher, because it may have more to do than this attempt.
-  if (suspend_done_) std::exchange(suspend_done_, nullptr)();
+  suspension_.finish();
   observer_->on_finished(make_outcome());
 }
 

@@ -107,13 +107,7 @@ void JobRunner::Core::process(JobHost& host, const v1::AgentMessage& message) {
       host_empty(host, message.host_empty());
       break;
     case v1::AgentMessage::kSuspended:
-      host.suspends_due = std::max(0, host.suspends_due - 1);
-      if (suspend_done_ && std::ranges::none_of(hosts_, [&](const JobHost& other) {
-            return other.has_stream && other.phase == HostPhase::kLaunched && other.suspends_due > 0;
-          })) {
-        timers_.cancel(JobTimer::kSuspend);
-        std::exchange(suspend_done_, nullptr)();
-      }
+      suspension_.answered(host);
       break;
     case v1::AgentMessage::kOwnerQuestion:
       peer_queries_.ask(host.agent, message.owner_question(), hosts_.owners_of(message.owner_question().peer()));

@@ -3,6 +3,7 @@
 //
 // A pair that is not in the table cannot happen. If it does, Core ignores the event.
 // Suspended (Ctrl-Z) is no phase, because a job may be suspended in each of them.
+// docs/design.md shows the table as a diagram.
 #pragma once
 
 #include <optional>

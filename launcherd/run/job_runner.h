@@ -6,9 +6,7 @@
 // Destruction: a runner that has not finished drops its hosts. Their agents see the end of their launcher and kill what
 // they started.
 //
-//   starting ──all hosts up──▶ launching ──every rank spawned──▶ running ──▶ ending ──▶ finished
-//      │ a host failed, Ctrl-C     │ a rank failed, a signal, --timeout, a host lost    ▲
-//      └───────────────────────────┴──────────────────────▶ stopping ──────────────────┘
+// States: job_phase.h has the table of a job's phases, host_phase.h that of its hosts. docs/design.md draws both.
 #pragma once
 
 #include <functional>

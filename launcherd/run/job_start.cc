@@ -132,7 +132,7 @@ base::Status JobRunner::Core::start() {
   const auto patience = options_.resumes ? job_.lease : job_.start_timeout;
   start_deadline_ = clock_.now() + patience + kBootstrapSpeaksFirst;
   timers_.start(JobTimer::kStart, start_deadline_ - clock_.now(), [this] { start_timed_out(); });
-  timers_.repeat(JobTimer::kTick, kPingPeriod, [this] { liveness_.tick(suspended_, is_ending(phase_)); });
+  timers_.repeat(JobTimer::kTick, kPingPeriod, [this] { liveness_.tick(suspension_.is_on(), is_ending(phase_)); });
   report_progress();
   return base::ok_status();
 }
