@@ -98,7 +98,7 @@ TEST(EndCollector, AServiceThatIsNeededFailsTheJob) {
 }
 
 // On two hosts: the service's message was the faster one.
-TEST(EndCollector, WhatFailedAfterTheOthersIsNoFailureInWhateverOrderItIsTold) {
+TEST(EndCollector, LateFailureIsNoFailureInAnyOrderOfMessages) {
   EndCollector ends(3, model::OnExit::kNonzeroKill, {0});
   EXPECT_FALSE(ends.add(exited(1, 0, milliseconds(1)), kStart));
   EXPECT_TRUE(ends.add(exited(0, 3, milliseconds(9)), kStart));

@@ -20,7 +20,7 @@ struct Sent {
   bool ends;
 };
 
-// Notes what it is told.
+// Notes what the feed calls.
 class FakeSource final : public InputSource {
  public:
   void prepare() override { ++prepares; }

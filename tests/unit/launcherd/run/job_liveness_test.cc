@@ -1,4 +1,4 @@
-// How long a job waits for a host that says nothing. The agent is played, the clock is the test's.
+// How long a job waits for a silent host. The agent and the clock are fakes.
 #include <functional>
 #include <optional>
 #include <string>
@@ -21,8 +21,8 @@ constexpr auto kPing = 500ms;  // between two ticks
 constexpr int kMostTicks = 12;
 constexpr int kRanks = 2;
 
-// The agent of the only host: does what it is told at once, answers pings as the test wants it.
-class PlayedAgent final : public JobAgents {
+// The agent of the only host. It carries out orders at once and answers pings as the test demands.
+class FakeAgent final : public JobAgents {
  public:
   base::Status start(std::vector<AgentHost>, OutputSink*, AgentListener* the_listener) override {
     listener = the_listener;
@@ -56,9 +56,9 @@ class PlayedAgent final : public JobAgents {
   void leave(int) override {}
   void drop(int) override {}
   void sweep(int, std::function<void(base::Result<CommandResult>)> done) override {
-    ++looks;
-    if (!on_look) return;  // the host is not reachable
-    done(on_look());
+    ++probes;
+    if (!on_probe) return;  // the host is not reachable
+    done(on_probe());
   }
 
   void pong(const v1::Ping& ping) const {
@@ -86,8 +86,8 @@ class PlayedAgent final : public JobAgents {
   }
 
   std::function<void(const v1::Ping&)> on_ping;
-  std::function<CommandResult()> on_look;
-  int looks = 0;
+  std::function<CommandResult()> on_probe;
+  int probes = 0;
   int owner_questions = 0;
   AgentListener* listener = nullptr;
 };
@@ -121,7 +121,7 @@ class JobLivenessTest : public ::testing::Test, private JobObserver {
 
   base::Loop loop_;
   base::FakeClock clock_;
-  const std::shared_ptr<PlayedAgent> agent_ = std::make_shared<PlayedAgent>();
+  const std::shared_ptr<FakeAgent> agent_ = std::make_shared<FakeAgent>();
   std::vector<std::string> warnings_;
 
  private:
@@ -148,9 +148,9 @@ TEST_F(JobLivenessTest, ASilentHostIsLostWhenItsLeaseIsOver) {
 }
 
 // Both its agent and its warden were stopped: the log-in continues them, and the job goes on.
-TEST_F(JobLivenessTest, SilentHostIsLookedAtAndGoesOnWhenItsAgentWasStopped) {
+TEST_F(JobLivenessTest, SilentHostIsProbedAndGoesOnWhenItsAgentWasStopped) {
   bool is_continued = false;
-  agent_->on_look = [&] {
+  agent_->on_probe = [&] {
     is_continued = true;
     return CommandResult{
         .exit_status = 1, .output = "", .errors = "pid 7 (muster-agent) was stopped: it was continued\n"};
@@ -164,14 +164,14 @@ TEST_F(JobLivenessTest, SilentHostIsLookedAtAndGoesOnWhenItsAgentWasStopped) {
     agent_->listener->output_complete(0);
   });
   EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_EQ(agent_->looks, 1);
+  EXPECT_EQ(agent_->probes, 1);
   EXPECT_THAT(warnings_, ::testing::Contains("n1: pid 7 (muster-agent) was stopped: it was continued"));
 }
 
 TEST_F(JobLivenessTest, LookThatIsNotAnsweredDoesNotHoldUpTheEndOfTheLease) {
   const JobOutcome outcome = run(4s, [&](int, const v1::Ping&) { clock_.advance(kPing); });
   EXPECT_EQ(outcome.exit_code, 125);
-  EXPECT_EQ(agent_->looks, 1);
+  EXPECT_EQ(agent_->probes, 1);
 }
 
 TEST_F(JobLivenessTest, AStallOfTheLauncherIsNoSilenceOfTheHost) {

@@ -1,4 +1,4 @@
-// A job whose agents are played: they say what a test lets them say, at once.
+// A job with fake agents: they send at once what a test makes them send.
 #include "launcherd/run/job_runner.h"
 
 #include <signal.h>
@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
 
-class PlayedAgents final : public JobAgents {
+class FakeAgents final : public JobAgents {
  public:
   base::Status start(std::vector<AgentHost> hosts, OutputSink*, AgentListener* listener) override {
     names = std::move(hosts);
@@ -153,7 +153,7 @@ class JobRunnerTest : public ::testing::Test, public JobObserver {
   base::SystemClock clock_;
   base::Loop loop_;
   testing_support::NoOutput sink_;
-  std::shared_ptr<PlayedAgents> agents_ = std::make_shared<PlayedAgents>();
+  std::shared_ptr<FakeAgents> agents_ = std::make_shared<FakeAgents>();
   std::unique_ptr<JobRunner> runner_;
   std::function<bool()> awaited_;
   std::optional<JobOutcome> outcome_;
@@ -215,7 +215,7 @@ TEST_F(JobRunnerTest, AnAgentThatHasSentAllMayEnd) {
   EXPECT_TRUE(outcome().host_failures.empty());
 }
 
-// The rank that has failed is why the job has; that lines may be missing is told beside it.
+// The failed rank stays the root cause. Missing lines are reported beside it.
 TEST_F(JobRunnerTest, ARanksFailureStaysTheCauseWhenItsOutputIsCut) {
   run_job(1);
   empty(0, 7 << 8);
@@ -225,7 +225,7 @@ TEST_F(JobRunnerTest, ARanksFailureStaysTheCauseWhenItsOutputIsCut) {
   EXPECT_EQ(outcome().host_failures.size(), 1u);
 }
 
-TEST_F(JobRunnerTest, OutputThatCannotBeReadIsToldAsWell) {
+TEST_F(JobRunnerTest, ReportsOutputThatCannotBeRead) {
   run_job(1);
   empty(0, 0);
   agents_->to->agent_unreadable(0);
@@ -617,7 +617,7 @@ TEST_F(PlacedJobTest, TheSignalBeforeTheEndComesFromEveryLauncherdThatSeesItsTim
     model::PlacementRequest request;
     request.hosts = *model::parse_host_list("n1:1", "-H");
     placement_ = *model::place(request);
-    agents_ = std::make_shared<PlayedAgents>();
+    agents_ = std::make_shared<FakeAgents>();
     agents_->on_prepare = [this](int agent) { loop_.post([this, agent] { prepared(agent); }); };
     LaunchOptions options{.job_id = "abcdefgh", .resumes = resumes};
     options.shares = [this](const std::vector<KnownHost>&, const ShareAnswer& answer) { answer(placement_); };
@@ -639,10 +639,10 @@ TEST_F(PlacedJobTest, TheSignalBeforeTheEndComesFromEveryLauncherdThatSeesItsTim
   }
 }
 
-// Its hosts take the time of the first stop from the beginning, or none, as the user has said last.
+// Its hosts take the grace time of the first stop from the beginning. If the user asked twice, they take none.
 TEST_F(PlacedJobTest, TheNextLauncherdKillsAtOnceWhatWasToBeKilledAtOnce) {
   for (const bool is_at_once : {false, true}) {
-    agents_ = std::make_shared<PlayedAgents>();
+    agents_ = std::make_shared<FakeAgents>();
     bound_.clear();
     LaunchOptions options{.job_id = "abcdefgh", .resumes = true, .resumed_stop = StopCause::kTerminate};
     options.resumed_at_once = is_at_once;
@@ -655,7 +655,7 @@ TEST_F(PlacedJobTest, TheNextLauncherdKillsAtOnceWhatWasToBeKilledAtOnce) {
   }
 }
 
-// As when the launcherd before ended in between: its start was stored, and its hosts were not told.
+// The launcherd before had stored the start, but ended before it sent ranks to the hosts.
 TEST_F(PlacedJobTest, RanksThatWereNotStartedAreNotStartedToBeStopped) {
   start("n1:1", {.job_id = "abcdefgh", .resumes = true, .resumed_stop = StopCause::kTerminate});
   come_up(0, "n1");
@@ -668,7 +668,7 @@ TEST_F(PlacedJobTest, RanksThatWereNotStartedAreNotStartedToBeStopped) {
 // Its ranks may run on the host that has not come back yet, and its slots would be given to others.
 TEST_F(PlacedJobTest, AStopWhileHostsComeBackWaitsForThem) {
   for (const bool is_at_once : {false, true}) {
-    agents_ = std::make_shared<PlayedAgents>();
+    agents_ = std::make_shared<FakeAgents>();
     bound_.clear();
     start("n1:1,n2:1", {.job_id = "abcdefgh", .resumes = true});
     come_up(0, "n1", true);

@@ -10,7 +10,7 @@ struct Sent {
   v1::LauncherMessage message;
 };
 
-class OwnerQuestionsTest : public ::testing::Test {
+class PeerCredentialQueriesTest : public ::testing::Test {
  protected:
   static v1::OwnerQuestion question(std::uint64_t id) {
     v1::OwnerQuestion question;
@@ -39,7 +39,7 @@ class OwnerQuestionsTest : public ::testing::Test {
   }};
 };
 
-TEST_F(OwnerQuestionsTest, ThoseWhoMayKnowAreAskedAndTheAskerIsToldUnderItsOwnId) {
+TEST_F(PeerCredentialQueriesTest, ForwardsToCandidatesAndAnswersUnderTheAskersId) {
   questions.ask(0, question(7), {2});
   ASSERT_EQ(sent.size(), 1U);
   EXPECT_EQ(sent[0].agent, 2);
@@ -49,12 +49,12 @@ TEST_F(OwnerQuestionsTest, ThoseWhoMayKnowAreAskedAndTheAskerIsToldUnderItsOwnId
   expect_reply(1, 0, 7, true);
 }
 
-TEST_F(OwnerQuestionsTest, NobodyThereIsANo) {
+TEST_F(PeerCredentialQueriesTest, NobodyThereIsANo) {
   questions.ask(3, question(9), {});
   expect_reply(0, 3, 9, false);
 }
 
-TEST_F(OwnerQuestionsTest, OneYesIsEnoughAndAllMustSayNo) {
+TEST_F(PeerCredentialQueriesTest, OneYesIsEnoughAndAllMustSayNo) {
   questions.ask(0, question(1), {1, 2});
   answer(0, false);
   EXPECT_EQ(sent.size(), 2U);
@@ -67,7 +67,7 @@ TEST_F(OwnerQuestionsTest, OneYesIsEnoughAndAllMustSayNo) {
   expect_reply(5, 0, 2, false);
 }
 
-TEST_F(OwnerQuestionsTest, SameIdsOfDifferentAskersDoNotMix) {
+TEST_F(PeerCredentialQueriesTest, SameIdsOfDifferentAskersDoNotMix) {
   questions.ask(0, question(5), {2});
   questions.ask(1, question(5), {2});
   answer(1, true);
@@ -76,7 +76,7 @@ TEST_F(OwnerQuestionsTest, SameIdsOfDifferentAskersDoNotMix) {
   expect_reply(3, 0, 5, false);
 }
 
-TEST_F(OwnerQuestionsTest, AnswersThatNobodyWaitsForAreIgnored) {
+TEST_F(PeerCredentialQueriesTest, AnswersThatNobodyWaitsForAreIgnored) {
   questions.ask(0, question(1), {1, 2});
   answer(0, true);
   ASSERT_EQ(sent.size(), 3U);
@@ -88,7 +88,7 @@ TEST_F(OwnerQuestionsTest, AnswersThatNobodyWaitsForAreIgnored) {
 }
 
 // Ids are easy to guess: a host must not let a stranger in by a question that was put to another one.
-TEST_F(OwnerQuestionsTest, OnlyAgentsThatWereAskedAnswerAndOnce) {
+TEST_F(PeerCredentialQueriesTest, OnlyAgentsThatWereAskedAnswerAndOnce) {
   questions.ask(0, question(1), {1, 2});
   v1::OwnerAnswer answer;
   answer.set_id(sent.at(0).message.owner_question().id());

@@ -26,7 +26,7 @@ model::RankEnd killed(int rank) {
   return end;
 }
 
-class EndNewsTest : public ::testing::Test {
+class PeerFailuresTest : public ::testing::Test {
  protected:
   std::vector<std::string> sent() { return std::exchange(sent_, {}); }
 
@@ -42,14 +42,14 @@ class EndNewsTest : public ::testing::Test {
   }};
 };
 
-TEST_F(EndNewsTest, WithoutFollowersNothingIsKept) {
+TEST_F(PeerFailuresTest, WithoutFollowersNothingIsKept) {
   EXPECT_FALSE(news_.add(killed(1)));
   news_.flush();
   news_.follow(0, {0}, {}, false);
   EXPECT_THAT(sent(), IsEmpty());
 }
 
-TEST_F(EndNewsTest, AFollowerIsToldOfOtherHostsRanksOnce) {
+TEST_F(PeerFailuresTest, FollowerGetsEndsOfOtherHostsOnce) {
   news_.follow(0, {0, 1}, {exited(0, 1), exited(2, 0)}, false);
   EXPECT_THAT(sent(), ElementsAre("agent 0: 2 ended exited with 0;"));
   news_.follow(1, {2, 3}, {exited(0, 1), exited(2, 0)}, false);
@@ -64,7 +64,7 @@ TEST_F(EndNewsTest, AFollowerIsToldOfOtherHostsRanksOnce) {
   EXPECT_THAT(sent(), IsEmpty());
 }
 
-TEST_F(EndNewsTest, WhoComesWhileSomethingWaitsIsNotToldTwice) {
+TEST_F(PeerFailuresTest, NewFollowerGetsWaitingEndsOnce) {
   news_.follow(0, {0}, {}, false);
   news_.add(killed(2));
   news_.follow(1, {1}, {killed(2)}, false);
@@ -75,7 +75,7 @@ TEST_F(EndNewsTest, WhoComesWhileSomethingWaitsIsNotToldTwice) {
   EXPECT_THAT(sent(), IsEmpty());
 }
 
-TEST_F(EndNewsTest, WhoIsGoneIsToldNothing) {
+TEST_F(PeerFailuresTest, SendsNothingToAFollowerThatIsGone) {
   news_.follow(0, {0}, {}, false);
   news_.add(killed(2));
   news_.unfollow(0);
@@ -83,7 +83,7 @@ TEST_F(EndNewsTest, WhoIsGoneIsToldNothing) {
   EXPECT_THAT(sent(), IsEmpty());
 }
 
-TEST_F(EndNewsTest, TellsWhoIsSilentOnceAndNotOfTheFollowersOwnHost) {
+TEST_F(PeerFailuresTest, TellsWhoIsSilentOnceAndNotOfTheFollowersOwnHost) {
   news_.follow(0, {0, 1}, {}, true);
   news_.follow(1, {2, 3}, {}, true);
   news_.set_silent({2, 3});
@@ -97,7 +97,7 @@ TEST_F(EndNewsTest, TellsWhoIsSilentOnceAndNotOfTheFollowersOwnHost) {
   EXPECT_THAT(sent(), ElementsAre("agent 0: silent:"));
 }
 
-TEST_F(EndNewsTest, TellsWhoIsSilentToAgentsThatComeLaterAndAfterACut) {
+TEST_F(PeerFailuresTest, TellsWhoIsSilentToAgentsThatComeLaterAndAfterACut) {
   news_.set_silent({2});
   news_.follow(0, {0}, {}, true);
   EXPECT_THAT(sent(), ElementsAre("agent 0: silent: 2"));
@@ -107,7 +107,7 @@ TEST_F(EndNewsTest, TellsWhoIsSilentToAgentsThatComeLaterAndAfterACut) {
   EXPECT_THAT(sent(), IsEmpty());
 }
 
-TEST_F(EndNewsTest, TellsAnAgentOfAnOlderReleaseNothingOfSilence) {
+TEST_F(PeerFailuresTest, TellsAnAgentOfAnOlderReleaseNothingOfSilence) {
   news_.follow(0, {0}, {}, false);
   news_.set_silent({2});
   news_.flush();

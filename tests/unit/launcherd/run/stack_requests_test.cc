@@ -5,7 +5,7 @@
 namespace muster::launcherd::stack_requests_test {
 namespace {
 
-class StackQuestionsTest : public ::testing::Test {
+class StackRequestsTest : public ::testing::Test {
  protected:
   void ask() {
     questions_.ask(
@@ -28,7 +28,7 @@ class StackQuestionsTest : public ::testing::Test {
       loop_, [this](int agent, v1::LauncherMessage message) { sent_.emplace_back(agent, std::move(message)); }};
 };
 
-TEST_F(StackQuestionsTest, EachHostIsAskedForItsRanks) {
+TEST_F(StackRequestsTest, EachHostIsAskedForItsRanks) {
   ask();
   ASSERT_EQ(sent_.size(), 2u);
   EXPECT_EQ(sent_[0].first, 0);
@@ -37,7 +37,7 @@ TEST_F(StackQuestionsTest, EachHostIsAskedForItsRanks) {
   EXPECT_EQ(sent_[1].second.stack_question().ranks(0), 5);
 }
 
-TEST_F(StackQuestionsTest, DoneWhenEveryHostIs) {
+TEST_F(StackRequestsTest, DoneWhenEveryHostIs) {
   ask();
   questions_.answered(0, answer(false, 11));
   questions_.answered(2, answer(true));
@@ -49,7 +49,7 @@ TEST_F(StackQuestionsTest, DoneWhenEveryHostIs) {
   EXPECT_EQ(got_[0].pid(), 11);
 }
 
-TEST_F(StackQuestionsTest, WhoWasNotAskedAnswersNothing) {
+TEST_F(StackRequestsTest, WhoWasNotAskedAnswersNothing) {
   ask();
   questions_.answered(1, answer(true));
   v1::StackAnswer other = answer(true);
@@ -58,7 +58,7 @@ TEST_F(StackQuestionsTest, WhoWasNotAskedAnswersNothing) {
   EXPECT_EQ(done_, 0);
 }
 
-TEST_F(StackQuestionsTest, AHostThatIsLostCostsOnlyItself) {
+TEST_F(StackRequestsTest, AHostThatIsLostCostsOnlyItself) {
   ask();
   questions_.lost(2);
   questions_.lost(1);
@@ -70,7 +70,7 @@ TEST_F(StackQuestionsTest, AHostThatIsLostCostsOnlyItself) {
   EXPECT_EQ(done_, 1);
 }
 
-TEST_F(StackQuestionsTest, ProblemsNameTheHost) {
+TEST_F(StackRequestsTest, ProblemsNameTheHost) {
   ask();
   v1::StackAnswer failed = answer(true);
   failed.set_problem("not done");
@@ -79,7 +79,7 @@ TEST_F(StackQuestionsTest, ProblemsNameTheHost) {
   EXPECT_EQ(got_[0].problem(), "n1: not done");
 }
 
-TEST_F(StackQuestionsTest, TheEndOfTheJobEndsThem) {
+TEST_F(StackRequestsTest, TheEndOfTheJobEndsThem) {
   ask();
   questions_.close();
   EXPECT_EQ(done_, 1);
@@ -87,7 +87,7 @@ TEST_F(StackQuestionsTest, TheEndOfTheJobEndsThem) {
   EXPECT_EQ(done_, 1);
 }
 
-TEST_F(StackQuestionsTest, NobodyToAskIsDone) {
+TEST_F(StackRequestsTest, NobodyToAskIsDone) {
   questions_.ask({}, nullptr, [this] { ++done_; });
   EXPECT_EQ(done_, 1);
 }
