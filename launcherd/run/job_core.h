@@ -35,13 +35,13 @@ namespace muster::launcherd::inline run {
 
 // After the first host fails to start, wait this long for the other hosts, so that all failures are reported together.
 inline constexpr std::chrono::milliseconds kGatherFailures{3'000};
-// Agents that have dialled lose their connection while this process is stopped (Ctrl-Z). They get this long to dial
-// again.
+// Agents that have dialled lose their connection while this process is stopped (Ctrl-Z). After it continues, they get
+// this long to dial again.
 inline constexpr std::chrono::milliseconds kRedialTime{3'000};
 // When only services are left (model::Role::is_service), they get this long to end by themselves.
 inline constexpr std::chrono::milliseconds kServiceTime{5'000};
-// If the user interrupted the job, output in flight gets this long after the processes are gone. It may never end,
-// because nobody may read the console.
+// If the user interrupted the job, the launcher waits this long for its output after the processes are gone. Without a
+// limit it might wait for ever, because no one may read the console.
 inline constexpr std::chrono::milliseconds kOutputAfterInterrupt{2'000};
 
 class JobRunner::Core final : private AgentListener {
@@ -179,7 +179,7 @@ class JobRunner::Core final : private AgentListener {
   bool root_reported_ = false;
   Suspension suspension_{hosts_, timers_,
                          [this](int agent, v1::LauncherMessage message) { agents_->send(agent, std::move(message)); }};
-  std::shared_ptr<char> shares_token_;  // liveness token: answers that arrive after reset() are ignored
+  std::shared_ptr<char> shares_token_;  // expires with the core, so that late answers are ignored
   std::unique_ptr<Staging> staging_;    // exists only in kStaging
   base::MonotonicTime start_deadline_{};
   // Last member: the agents are destroyed before anything that they call back into.

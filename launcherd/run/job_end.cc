@@ -28,7 +28,7 @@ void JobRunner::Core::stop(StopCause cause) {
   maybe_finish();
 }
 
-// Only for jobs resumed after a launcherd restart.
+// Returns whether ranks of a job that was resumed after a launcherd restart may still run.
 bool JobRunner::Core::may_have_ranks() const {
   return std::ranges::any_of(hosts_, [](const JobHost& host) { return host.has_launched || is_waiting(host.phase); });
 }
@@ -234,7 +234,7 @@ void JobRunner::Core::host_lost(JobHost& host, HostAction how, const std::string
   maybe_finish();
 }
 
-// Agent and warden may both be dead. The host itself answers, so log in again and search.
+// Searches a host whose agent and warden may both be dead. The host itself still answers, so a log-in works.
 void JobRunner::Core::sweep(JobHost& host) {
   agents_->sweep(host.agent, [this, agent = host.agent](const base::Result<CommandResult>& result) {
     if (!is_finished()) swept(agent, result);
@@ -290,7 +290,7 @@ void JobRunner::Core::output_failed(const base::Status& status) {
   begin_stop(closed ? StopCause::kStdoutClosed : StopCause::kOutputFailed, job_.kill_grace, "output cannot be written");
 }
 
-// If the user interrupted or killed the job, its output is not waited for before all processes are gone.
+// If the user interrupted or killed the job, the launcher does not wait for output until all processes are gone.
 bool JobRunner::Core::is_output_skipped() const {
   return (phase_ == JobPhase::kKilling || stop_.is_from_outside()) && !timers_.is_armed(JobTimer::kOutput);
 }
@@ -337,7 +337,7 @@ void JobRunner::Core::finish(RunEvent event) {
     }
     agents_->leave(host.agent);
   }
-  // A pending Ctrl-Z must still stop the launcher, because it may have more to do than this attempt.
+  // A pending Ctrl-Z must still stop the launcher, because the launcher may have another attempt to run.
   suspension_.finish();
   observer_->on_finished(make_outcome());
 }

@@ -1,12 +1,11 @@
 // The part of JobRunner's core that brings hosts up and starts their ranks.
 // Read it in this order: start, agent_up, maybe_prepare, prepared, stage, ask_shares, launch, send_launch.
 #include <algorithm>
-#include <iterator>
 
 #include "base/ids.h"
 #include "base/strings.h"
 #include "launcherd/run/job_core.h"
-#include "model/device_id.h"
+#include "launcherd/run/same_hosts.h"
 #include "model/job_placement.h"
 #include "proto/convert.h"
 
@@ -22,47 +21,6 @@ constexpr std::size_t kStageTokenBytes = 8;
 const v1::Prepared* was_prepared(const std::vector<v1::AgentMessage>& history) {
   const auto found = std::ranges::find_if(history, &v1::AgentMessage::has_prepared);
   return found == history.end() ? nullptr : &found->prepared();
-}
-
-// Moves the ranks of each host to the first entry of the same host, `first_of[i]`. The result has no shares yet.
-model::Placement merged(const model::Placement& placement, const std::vector<int>& first_of) {
-  std::vector<model::HostSpec> hosts;
-  std::vector<std::size_t> host_of_rank(static_cast<std::size_t>(placement.size));
-  for (std::size_t i = 0; i < placement.hosts.size(); ++i) {
-    const auto first = static_cast<std::size_t>(first_of[i]);
-    hosts.push_back(placement.hosts[i].host);
-    if (first != i) {
-      hosts[first].slots = hosts[first].slots.value_or(placement.hosts[first].slots) + placement.hosts[i].slots;
-    }
-    for (const model::PlacedRank& rank : placement.hosts[i].ranks) {
-      host_of_rank[static_cast<std::size_t>(rank.rank)] = first;
-    }
-  }
-  model::Placement result = model::place_as_listed(hosts, host_of_rank);
-  result.roles = placement.roles;
-  return result;
-}
-
-// Joins the shares of two entries that are one host. They were decided as if for two hosts. If they overlap, returns
-// nullopt: the ranks are then bound anew to the whole host.
-std::optional<model::HostShare> joined(std::optional<model::HostShare> share,
-                                       const std::optional<model::HostShare>& other) {
-  if (!share || !other) return std::nullopt;
-  const auto is_in_share = [&](const std::string& id) {
-    return std::ranges::any_of(share->devices, [&](const std::string& own) { return model::is_same_device(own, id); });
-  };
-  std::vector<int> both;
-  std::ranges::set_intersection(share->cpus, other->cpus, std::back_inserter(both));
-  if (!both.empty() || std::ranges::any_of(other->devices, is_in_share)) return std::nullopt;
-  std::vector<int> cpus;
-  if (!share->cpus.empty() && !other->cpus.empty()) {
-    std::ranges::set_union(share->cpus, other->cpus, std::back_inserter(cpus));
-  }
-  share->cpus = std::move(cpus);
-  share->devices.insert(share->devices.end(), other->devices.begin(), other->devices.end());
-  share->is_open = share->is_open || other->is_open;
-  share->is_crowded = share->is_crowded || other->is_crowded;
-  return share;
 }
 
 }  // namespace
@@ -127,8 +85,7 @@ base::Status JobRunner::Core::start() {
     }
   }
   MUSTER_RETURN_IF_ERROR(agents_->start(std::move(hosts), sink_, this));
-  // Agents that an earlier launcherd started come back by themselves while they hold their ranks, which is for one
-  // lease.
+  // Agents that an earlier launcherd started come back by themselves. They hold their ranks for one lease.
   const auto patience = options_.resumes ? job_.lease : job_.start_timeout;
   start_deadline_ = clock_.now() + patience + kBootstrapSpeaksFirst;
   timers_.start(JobTimer::kStart, start_deadline_ - clock_.now(), [this] { start_timed_out(); });
@@ -163,7 +120,8 @@ void JobRunner::Core::agent_up(int agent, AgentUp up) {
   host.agent_link = up.link;
   host.history = std::move(up.history);
   host.has_launched = up.has_launched;
-  if (host.has_launched) liveness_.ping(host);  // learn the offset of its clock before its history is processed
+  // The offset of its clock must be known before its history is processed.
+  if (host.has_launched) liveness_.ping(host);
   host.phase.apply(HostEvent::kAgentUp);
   observer_->on_note(fmt::format(
       "{}: up, {} cores, containment {}{}{}", host.name, host.facts.hello.cores_size(), host.facts.hello.containment(),
@@ -172,7 +130,7 @@ void JobRunner::Core::agent_up(int agent, AgentUp up) {
   maybe_prepare();
 }
 
-// Reports once for all events of this turn of the loop.
+// Reports progress once for all events of this turn of the loop.
 void JobRunner::Core::report_progress() {
   if (timers_.is_armed(JobTimer::kProgress)) return;
   timers_.start(JobTimer::kProgress, std::chrono::milliseconds(0), [this] {
@@ -266,7 +224,8 @@ void JobRunner::Core::maybe_prepare() {
 // Merges entries of the host list that turn out to be one host, as if the list had named it twice. If launcherd has
 // placed the ranks, they stay on the hosts that it chose.
 base::Status JobRunner::Core::merge_same_hosts() {
-  if (hosts_.has_first_of()) return base::ok_status();  // an earlier launcherd has merged the entries
+  // An earlier launcherd has merged the entries.
+  if (hosts_.has_first_of()) return base::ok_status();
   hosts_.set_first_of(find_same_hosts(hosts_.facts()));
   model::JobSpec job = job_;
   bool any = false;
@@ -350,7 +309,7 @@ void JobRunner::Core::prepare_hosts() {
     message.mutable_prepare()->set_master_address(master_address_);
     message.mutable_prepare()->set_session_secret(secret);
     message.mutable_prepare()->set_runtime(std::string(model::runtime_word(job_.runtime)));
-    if (job_.runtime == model::Runtime::kTensorflow) {  // in TensorFlow every rank is a server, so each needs a port
+    if (job_.runtime == model::Runtime::kTensorflow) {  // each rank is a server there and needs a port
       const auto ranks = placement_.hosts[static_cast<std::size_t>(host.placed)].ranks.size();
       message.mutable_prepare()->set_hold_ports(static_cast<int>(ranks));
     }
@@ -424,7 +383,7 @@ void JobRunner::Core::ask_shares() {
   const bool were_merged = options_.resumes && !options_.resumed_first_of.empty();
   std::vector<KnownHost> known;
   for (const JobHost& host : hosts_) {
-    // its agent was not requested, because another entry has its ranks
+    // No agent was requested for such an entry, because another entry has its ranks.
     if (were_merged && host.phase == HostPhase::kUnused) continue;
     const v1::Hello& hello = host.facts.hello;
     const std::string kept_as = hosts_.is_first(host) ? "" : hosts_.first_of(host).name;
@@ -466,7 +425,8 @@ base::Result<LaunchPlan> JobRunner::Core::plan(const std::vector<JobHost*>& by_p
 void JobRunner::Core::launch() {
   const std::vector<JobHost*> by_placed = hosts_.by_placed(placement_.hosts.size());
   auto planned = plan(by_placed);
-  if (!planned.ok() && hosts_.is_any_launched_before()) {  // ranks that run continue, even if their hosts have changed
+  // Ranks that run already continue, even if their hosts have changed.
+  if (!planned.ok() && hosts_.is_any_launched_before()) {
     for (const JobHost* host : by_placed) {
       if (host->has_launched) placement_.hosts[static_cast<std::size_t>(host->placed)].share.reset();
     }
@@ -538,7 +498,7 @@ void JobRunner::Core::assign_ranks(JobHost& host) {
   host.phase.apply(HostEvent::kLaunch);
 }
 
-// Processes the messages that an agent sent while no launcherd listened, or an earlier one.
+// Processes the messages that the agent has sent to an earlier launcherd, or while no launcherd listened.
 void JobRunner::Core::replay_history(JobHost& host) {
   for (const v1::AgentMessage& message : std::exchange(host.history, {})) {
     if (is_finished()) return;
