@@ -192,7 +192,7 @@ TEST_F(WarmJobsTest, AKilledWardenEndsItsJobAlone) {
   const std::string other = new_job();
   const std::string sleeper = ground_.victim("sleeper");
   open(job_);
-  pid_t warden = 0;  // becomes the agent's child when the midwife has ended
+  pid_t warden = 0;  // our agent's child once the maker has ended
   ASSERT_TRUE(eventually(5s, [&] { return (warden = child_named(agent_->pid(), "muster-warden")) > 0; }));
   open(other);
   for (const std::string& job : {job_, other}) {
