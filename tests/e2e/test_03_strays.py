@@ -245,7 +245,7 @@ def test_the_level_is_used(hvdrun, hosts, user, level):
     result = hvdrun(["-np", "1", "-H", "n1", *options, "true"], user, on=hosts, timeout=PATIENCE)
     if problem:
         assert result.rc == 125, result
-        assert re.search(r"^hvdrun: n1: .*does not allow the containment", result.stderr, re.M), result
+        assert re.search(r"^hvdrun: n1: .*does not allow the requested containment", result.stderr, re.M), result
         return
     wanted = level
     if level == "auto":

@@ -15,7 +15,7 @@ import time
 MOST = 20 << 30
 NEAR = 1 << 30  # by so much what is in use may change by itself
 PATIENCE_SECONDS = 30
-LINES_OF_AGENT = r"still holds|more in use than|did not confirm|is not known"
+LINES_OF_AGENT = r"still holds|more in use than|did not confirm|unknown whether the GPUs"
 
 
 def in_use():
