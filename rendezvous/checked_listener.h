@@ -37,7 +37,7 @@ class CheckedListener {
 
   struct Counts {
     std::uint64_t allowed = 0;
-    std::uint64_t refused = 0;  // by the owner check
+    std::uint64_t refused = 0;  // refused by the owner check
     std::uint64_t dropped = 0;  // not checked in time, or closed because there were too many
     std::uint64_t pauses = 0;   // because descriptors or memory ran out
   };

@@ -86,7 +86,7 @@ class HorovodCache final : public HorovodKeys, private HorovodUpstream::Listener
   const StoreLimits limits_;
   Scopes scopes_;
   HorovodWaits waits_;
-  std::size_t total_bytes_ = 0;  // of keys and values
+  std::size_t total_bytes_ = 0;  // bytes of keys and values
   std::size_t keys_ = 0;
   Counts counts_;
 };

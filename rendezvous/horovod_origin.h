@@ -35,7 +35,7 @@ struct HorovodOriginLimits {
 struct HorovodOriginCounts {
   std::uint64_t requests = 0;    // puts, finishes and follows from other hosts
   std::uint64_t changes = 0;     // sent to other hosts
-  std::uint64_t sent_bytes = 0;  // of values, as sent
+  std::uint64_t sent_bytes = 0;  // bytes of values, as sent
   std::uint64_t lost_links = 0;
   std::size_t links = 0;  // now
 };

@@ -24,7 +24,7 @@ struct HostFence::Fence {
   std::uint64_t number = 0;
   std::vector<int> members;
   Blobs blobs;
-  std::size_t missing = 0;                           // of the members; includes this host until its blob is published
+  std::size_t missing = 0;  // number of members without a blob; includes this host until its blob is published
   std::map<std::size_t, HorovodKeys::WaitId> waits;  // by the member's position
   Done done;
 };

@@ -56,9 +56,9 @@ class MemoryStore final : public Store {
   Values values_;
   ByKey<std::deque<std::string>> queues_;  // no queue is empty
   std::size_t queued_ = 0;                 // entries of all queues
-  std::size_t total_bytes_ = 0;            // of keys, values, and queues with their names
+  std::size_t total_bytes_ = 0;            // bytes of keys, values, and queues with their names
   std::unordered_map<WaitId, Waiter> waiters_;
-  ByKey<std::vector<WaitId>> waiting_for_;  // by key, its waits, longest first
+  ByKey<std::vector<WaitId>> waiting_for_;  // for each key its waits, longest first
   WaitId next_wait_ = 1;
 };
 

@@ -71,7 +71,7 @@ TorchGreeting read_torch_greeting(std::string_view first_bytes);
 struct TorchRequestLimits {
   std::uint64_t max_key_bytes = 8 << 10;
   std::uint64_t max_value_bytes = 8 << 20;
-  std::uint64_t max_keys = 128 << 10;          // of one request
+  std::uint64_t max_keys = 128 << 10;          // limit for one request
   std::uint64_t max_request_bytes = 32 << 20;  // at most 2 GiB
 };
 
@@ -118,7 +118,7 @@ class TorchRequestParser {
 
   TorchRequestLimits limits_;
   TorchOp op_ = TorchOp::kPing;
-  std::size_t position_ = 1;    // of the next field
+  std::size_t position_ = 1;    // position of the next field
   std::size_t fields_ = 0;      // number of fields read, without repeated ones
   std::uint64_t repeated_ = 0;  // keys and values still missing from a counted list
   bool is_pairs_ = false;

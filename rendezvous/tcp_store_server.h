@@ -42,7 +42,7 @@ struct TcpStoreServerConfig {
 
 struct TcpStoreCounters {
   std::uint64_t accepted = 0;  // allowed by the owner check
-  std::uint64_t refused = 0;   // by the owner check or max_connections
+  std::uint64_t refused = 0;   // refused by the owner check or max_connections
   std::uint64_t failed = 0;    // closed because of their bytes, or of the memory that they held
   std::size_t open = 0;        // now
 };

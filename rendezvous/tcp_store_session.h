@@ -25,11 +25,12 @@ namespace muster::rendezvous {
 
 struct TcpStoreLimits {
   TorchRequestLimits request;
-  std::size_t max_reply_bytes = std::size_t{256} << 20;  // of one reply (MULTI_GET, LIST_KEYS), and of unread events
-  std::size_t unread_bytes = 1 << 20;                    // a client with this much unread output is not served
-  std::size_t max_waits = 16;                            // waits of one connection at a time; torch's clients have one
-  std::size_t max_watches = 1024;                        // of one connection
-  std::size_t max_total_bytes = std::size_t{1} << 30;    // of requests, replies and waits of all connections
+  std::size_t max_reply_bytes = std::size_t{256}
+                                << 20;  // limit for one reply (MULTI_GET, LIST_KEYS), and for unread events
+  std::size_t unread_bytes = 1 << 20;   // a client with this much unread output is not served
+  std::size_t max_waits = 16;           // waits of one connection at a time; torch's clients have one
+  std::size_t max_watches = 1024;       // limit for one connection
+  std::size_t max_total_bytes = std::size_t{1} << 30;  // limit for requests, replies and waits of all connections
 };
 
 class TcpStoreSession;
@@ -56,7 +57,7 @@ class TcpStoreHub {
   Store* const store_;
   const TcpStoreLimits limits_;
   const std::shared_ptr<TorchPeers> peers_;
-  Sessions watchers_;  // by key
+  Sessions watchers_;  // watching sessions by key
   Sessions arrived_;   // at a barrier, by its key
   std::size_t total_bytes_ = 0;
 };
@@ -135,7 +136,7 @@ class TcpStoreSession {
   std::vector<std::string> barriers_;  // barriers at which it has arrived and waits
   std::vector<std::string> watched_;
   std::uint64_t next_token_ = 1;
-  std::size_t registered_bytes_ = 0;  // of keys of waits, barriers and watches
+  std::size_t registered_bytes_ = 0;  // bytes of the keys of waits, barriers and watches
   std::size_t accounted_bytes_ = 0;   // this session's part of the hub's total
   base::Status failure_;
 };
