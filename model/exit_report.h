@@ -11,8 +11,8 @@
 namespace muster::model {
 
 enum class EndKind {
-  kExited,       // by itself, with exit_code
-  kSignalled,    // by a signal that Muster did not send
+  kExited,       // ended by itself, with exit_code
+  kSignalled,    // ended by a signal that Muster did not send
   kStartFailed,  // never ran; exit_code is 125, 126 or 127, and `detail` has the reason
   kStopped,      // ended after Muster's TERM or KILL
   kHostLost,     // its host did not answer within the lease

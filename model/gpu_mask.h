@@ -24,7 +24,7 @@ struct VisibleGpu {
   std::string name;  // UUID, index, or the name of a MIG device
   // The GPU of the node. nullptr if only the name is known: for a MIG device, or for a number in CUDA's own order.
   const GpuShape* gpu = nullptr;
-  std::optional<int> tile{};  // for Intel's (model/intel_gpus.h); nullopt means all of it
+  std::optional<int> tile{};  // the tile of an Intel GPU (model/intel_gpus.h); nullopt means the whole GPU
 };
 
 // The meaning of a mask's numbers: GpuShape::index, or an order that only the runtime knows.

@@ -43,7 +43,7 @@ std::string in_quotes(std::string_view text) {
 // A piece of the input with its position, so that messages can name the column.
 struct Piece {
   std::string_view text;
-  std::size_t column = 1;  // of the first byte, from 1
+  std::size_t column = 1;  // column of the first byte, from 1
 
   Piece sub(std::size_t from, std::size_t count = std::string_view::npos) const {
     return {text.substr(from, count), column + from};

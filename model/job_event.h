@@ -60,7 +60,7 @@ struct JobEnded {
   int exit_code = 0;
   int root_cause_rank = -1;  // -1 if there is none
   std::vector<RankEnd> ends;
-  std::vector<std::string> stderr_tail;  // of the root cause
+  std::vector<std::string> stderr_tail;  // last lines of the root cause's rank
   int strays_killed = 0;
   std::vector<std::string> unclean_hosts;
 };

@@ -32,7 +32,7 @@ inline constexpr int kMostParts = 64;    // of a GPU
 
 struct Pinning {
   BindTo bind_to = BindTo::kShare;
-  int depth = 1;                              // for kDepth: hardware threads of a rank
+  int depth = 1;                              // for kDepth: number of hardware threads of a rank
   std::vector<std::vector<int>> cpu_lists{};  // for kList: by local rank, sorted OS numbers, none empty
   int hyperthreads = 0;               // number of threads of each core that are used, the first ones; 0 if not given
   std::vector<int> reserved_cores{};  // OS number of one thread of each reserved core, which no rank gets

@@ -53,7 +53,7 @@ struct RankEnvInput {
   int nnodes = 0;
   // Spawned ranks communicate with other ranks of the job, on more hosts than `nnodes`.
   bool has_peers_elsewhere = false;
-  std::string hostname;     // of the rank's host, as in the host list
+  std::string hostname;     // name of the rank's host, as in the host list
   std::string session_dir;  // on that host
   std::string master_addr;
   int master_port = 0;

@@ -12,7 +12,7 @@
 
 namespace muster::model {
 
-inline constexpr int kMostRoles = 1'000;  // of one job
+inline constexpr int kMostRoles = 1'000;  // most roles of one job
 
 struct Role {
   std::string name{};                      // unique within a job
