@@ -27,7 +27,7 @@ struct Question {
 
 inline constexpr std::size_t kMaxMessage = std::size_t{8} << 20;  // the longest message that either side accepts
 inline constexpr std::size_t kMaxGpus = 1024;
-inline constexpr std::size_t kMaxMigDevices = 64;     // of one GPU
+inline constexpr std::size_t kMaxMigDevices = 64;     // MIG devices of one GPU
 inline constexpr std::size_t kMaxProcesses = 65'536;  // on one GPU
 inline constexpr std::size_t kMaxText = 256;          // bytes of a name or of a sentence's part
 

@@ -18,8 +18,8 @@ inline constexpr std::size_t kMaxPmiKey = 64;
 inline constexpr std::size_t kMaxPmiValue = 1024;
 
 struct PmiSpaceLimits {
-  std::size_t max_put_bytes = 6 << 20;                 // of this host, between two barriers
-  std::size_t max_total_bytes = std::size_t{1} << 30;  // of all hosts
+  std::size_t max_put_bytes = 6 << 20;                 // limit for this host, between two barriers
+  std::size_t max_total_bytes = std::size_t{1} << 30;  // limit for all hosts together
 };
 
 class PmiSpace {

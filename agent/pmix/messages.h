@@ -90,7 +90,7 @@ using Command = std::variant<BeginServer, Placement, Connection, FenceDone, Want
 
 struct Ready {
   std::string error;    // one sentence without the host's name; empty if it serves
-  std::string version;  // of libpmix
+  std::string version;  // version of libpmix
 };
 
 struct RankConnected {

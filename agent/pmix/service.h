@@ -128,7 +128,7 @@ class Service {
   std::vector<AddWorld> worlds_;
   std::set<int> own_;  // ranks of this host
   std::uint16_t port_ = 0;
-  std::vector<std::string> environment_;  // of one of the ranks; the helper is started with it
+  std::vector<std::string> environment_;  // the environment of one of the ranks, with which the helper is started
   std::unique_ptr<rendezvous::CheckedListener> listener_;
   HelperProcess helper_;
   std::optional<MessageSocket> socket_;

@@ -28,14 +28,14 @@ class Cgroup {
 
   const std::string& path() const { return path_; }
   int directory_fd() const { return directory_.get(); }
-  int procs_fd() const { return procs_.get(); }  // for writing; a process that writes "0" moves itself
+  int procs_fd() const { return procs_.get(); }  // open for writing; a process that writes "0" to it moves itself
 
   bool is_populated() const;
-  std::vector<pid_t> pids() const;                 // of all groups below it, too; numbered by our PID namespace
+  std::vector<pid_t> pids() const;                 // includes all groups below; numbered by our PID namespace
   bool kill() const;                               // writes cgroup.kill; false if this kernel has none (before 5.14)
   bool freeze(bool on) const;                      // false if it is not possible
   std::optional<std::uint64_t> oom_kills() const;  // nullopt if there is no memory controller here
-  base::Status remove() const;                     // with the groups below it; all must be empty
+  base::Status remove() const;                     // also removes the groups below; all must be empty
   // Repeats remove() until it succeeds, for at most a second. The last members leave the cgroup some microseconds
   // after they were reaped.
   void remove_blocking() const;

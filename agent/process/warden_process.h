@@ -94,7 +94,7 @@ class WardenProcess {
 
   std::deque<WardenCommand> commands_;  // in order of arrival, not handled yet
   std::map<pid_t, Rank> ranks_;         // running ranks, by the pid that this process sees
-  std::map<pid_t, int> rank_numbers_;   // of all ranks that ran since the job was last empty
+  std::map<pid_t, int> rank_numbers_;   // numbers of all ranks that ran since the job was last empty
   Phase phase_ = Phase::kServing;
   Time deadline_{};                    // the deadline of kStopping or kFinishing
   std::optional<Time> expired_lease_;  // the expired lease on which the warden has acted

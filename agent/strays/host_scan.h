@@ -32,8 +32,8 @@ struct SeenSession {
 
 struct HostScan {
   std::map<std::string, JobState> jobs;                         // only jobs whose id begins with job_prefix
-  std::map<std::string, std::chrono::milliseconds> lease_left;  // of jobs whose lease still runs
-  std::vector<SeenSession> sessions;                            // of dead jobs
+  std::map<std::string, std::chrono::milliseconds> lease_left;  // jobs whose lease still runs
+  std::vector<SeenSession> sessions;                            // sessions of dead jobs
   std::vector<Stray> strays;
   std::vector<StrayFile> files;
   std::vector<std::string> problems;  // what could not be read; one sentence each

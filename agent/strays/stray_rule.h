@@ -39,8 +39,8 @@ struct Claim {
 };
 
 struct HostSight {
-  std::vector<ProcessInfo> table;       // of all users
-  std::set<pid_t> own;                  // those of our uid
+  std::vector<ProcessInfo> table;       // processes of all users
+  std::set<pid_t> own;                  // the processes of our uid
   std::map<pid_t, std::string> marked;  // the job that a process's environment names
   std::set<pid_t> unreadable;           // processes whose environment could not be read; never candidates
   // If false, a process that is not in `marked` may still have a job in its environment.
