@@ -50,7 +50,8 @@ base::Status connection_status(const Failure& f) {
                    f.host, f.detail);
     case FailureKind::kRefused:
       return error(Code::kUnavailable,
-                   "host {}: connection refused{}; start sshd there, or give its port with -p or in the hostfile",
+                   "host {}: nothing accepts connections{} (connection refused); start sshd there, or give its port "
+                   "with -p or in the hostfile",
                    f.host, at(f));
     case FailureKind::kTimeout:
       return error(Code::kDeadlineExceeded,

@@ -201,7 +201,7 @@ TEST_F(JobManagerTest, HostsThatCannotBeAskedAreNamedAndCountAsOneSlot) {
   // The reply comes when both hosts have been asked.
   const auto refused = submit(request_of(5));
   EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
-  EXPECT_THAT(refused.status().message(), HasSubstr("n1..n3 together have 4"));
+  EXPECT_THAT(refused.status().message(), HasSubstr("n1..n3 together have only 4"));
   EXPECT_THAT(refused.status().message(),
               HasSubstr("n1 and n2 count each as one slot, because their GPUs are unknown"));
   EXPECT_THAT(lines_, ::testing::IsSupersetOf(
@@ -258,7 +258,7 @@ TEST_F(JobManagerTest, ARequestIdIsOneJobAlsoAfterItsEnd) {
 TEST_F(JobManagerTest, WhatCanNeverRunIsRefused) {
   const auto refused = submit(request_of(5));
   EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
-  EXPECT_THAT(refused.status().message(), HasSubstr("n1 and n2 together have 4"));
+  EXPECT_THAT(refused.status().message(), HasSubstr("n1 and n2 together have only 4"));
 }
 
 // The store keeps the placement of a job in one piece.

@@ -161,7 +161,7 @@ TEST(CheckNics, AddressesSpeedsAndPorts) {
 TEST(CheckPython, VersionsOrWhyNot) {
   v1::HostFacts facts;
   EXPECT_EQ(check_python(facts).state, CheckState::kWarn);
-  EXPECT_THAT(check_python(facts).seen, HasSubstr("not asked"));
+  EXPECT_THAT(check_python(facts).seen, HasSubstr("not checked"));
   facts.mutable_python()->set_failure("cannot run 'python3': not found in PATH (/bin)");
   EXPECT_EQ(check_python(facts).state, CheckState::kWarn);
   EXPECT_THAT(check_python(facts).seen, HasSubstr("not found in PATH"));
