@@ -29,15 +29,15 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kReopenDelay{200};
-// A stream that fails because its first message cannot be read ends within this time, even on a busy machine.
+// If a stream fails because its first message cannot be read, it ends within this time, even on a busy machine.
 constexpr milliseconds kSoon{5'000};
 // Time limits from a dial to the Welcome. If thousands of agents dial at once, the launcher needs seconds for their
 // handshakes.
 // If an attempt gives up, the launcher's work for it is lost. So each attempt waits longer than the last.
 constexpr milliseconds kFirstPatience{1'000};
 constexpr milliseconds kLongestPatience{20'000};
-// The time allowed between the end of the launcher's messages and the stream's status. Normally they come together;
-// the status comes late only if a message could not be read.
+// The time allowed between the end of the launcher's messages and the stream's status. Normally they come together. The
+// status comes late only if one side could not read a message.
 constexpr milliseconds kStatusGrace{500};
 constexpr std::size_t kMaxJoined = 64 * 1024;  // bytes of messages that are joined into one
 // Limits of the launcher's messages that the loop has not handled, and of our messages that the launcher has not
@@ -127,7 +127,7 @@ class LauncherStream final : public grpc::ClientBidiReactor<v1::AgentMessage, v1
     queue_.push_back(std::move(message));
   }
 
-  // True if too much waits that the launcher does not take.
+  // True if too many bytes wait, because the launcher does not read.
   bool is_full() {
     const std::lock_guard lock(mutex_);
     return unwritten_ > kMostUnwritten;

@@ -34,17 +34,17 @@ struct ControlClientOptions {
 
 struct StreamEnd {
   std::string reason;
-  // True if the launcher or its machine ended the stream. False if nothing was heard from there any longer.
+  // True if the launcher or its machine ended the stream. False if both became silent.
   bool is_by_launcher = false;
 };
 
 class ControlClient {
  public:
-  // Called with every message but acknowledgements, once and in order. Welcome and Ping are included.
+  // Called once with every message but acknowledgements, in order. Welcome and Ping are included.
   std::function<void(const v1::LauncherMessage&)> on_message;
   // The stream has ended. The client reconnects, unless the stream was over a mux.
   std::function<void(const StreamEnd& end)> on_cut;
-  // Called before each Hello is sent. It fills in what is true at that moment.
+  // Called before each Hello is sent. The handler adds the facts that are true at that moment.
   std::function<void(v1::Hello&)> on_hello;
   // Another launcher than before has answered, and knows nothing of this agent. The client forgets all messages that
   // were not acknowledged, and numbers begin again. The call comes before on_message gets the new launcher's Welcome.

@@ -26,8 +26,8 @@ base::Result<Dialled> dial_first(const std::vector<base::IpAddress>& addresses, 
 // Parses those `texts` that are IP addresses; each address comes once.
 std::vector<base::IpAddress> addresses_of(const google::protobuf::RepeatedPtrField<std::string>& texts);
 
-// Addresses at which the launcher may be reached: first the address that sshd saw, then those that the launcher
-// named.
+// Returns the addresses by which this host may reach the launcher: first the one that sshd saw, then those that the
+// launcher named.
 std::vector<base::IpAddress> launcher_addresses(const v1::AgentJoin& join, const v1::Hello& hello);
 
 }  // namespace muster::agent::link

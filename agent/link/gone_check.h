@@ -31,7 +31,7 @@ class GoneCheck {
   GoneCheck& operator=(const GoneCheck&) = delete;
 
   // Call it when the stream has ended. `by_launcher` is StreamEnd::is_by_launcher. A check that is under way starts
-  // anew.
+  // again.
   void begin(bool by_launcher);
   // Call it when the launcher has answered. Ends the check.
   void end();
