@@ -17,6 +17,7 @@
 
 #include <gtest/gtest.h>
 
+#include "agent/io/output_sender.h"
 #include "agent/process/warden.h"
 #include "agent/process/warden_fork.h"
 #include "agent/process/warden_protocol.h"
@@ -117,6 +118,16 @@ inline RankExited exited(int rank, pid_t pid, int wait_status) {
   event.wait_status = wait_status;
   event.at = base::monotonic_now();
   return event;
+}
+
+// Output that never reaches a launcher.
+inline OutputSenderConfig unreachable_output(bool only_if_any) {
+  OutputSenderConfig config;
+  config.only_if_any = only_if_any;
+  config.connect = [](base::MonotonicTime, int) -> base::Result<base::UniqueFd> {
+    return base::error(base::Code::kUnavailable, "no launcher");
+  };
+  return config;
 }
 
 // The messages that an object under test has sent to the launcher.

@@ -22,13 +22,7 @@ class JobSessionTest : public ::testing::Test {
     SessionOptions options;
     options.lease = 1min;
     options.reports_no_output = true;
-    options.output = [] {
-      OutputSenderConfig config;
-      config.connect = [](base::MonotonicTime, int) -> base::Result<base::UniqueFd> {
-        return base::error(base::Code::kUnavailable, "no launcher");
-      };
-      return base::Result<OutputSenderConfig>(std::move(config));
-    };
+    options.output = [] { return testing::unreachable_output(true); };
     SessionEvents events;
     events.send = [this](v1::AgentMessage message) { sent_.add(std::move(message)); };
     events.send_unnumbered = [](const v1::AgentMessage&) {};

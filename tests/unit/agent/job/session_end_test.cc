@@ -63,12 +63,7 @@ TEST_F(SessionEndTest, HasAllWithAMessageIfNothingIsExpected) {
 }
 
 TEST_F(SessionEndTest, WaitsForOutput) {
-  OutputSenderConfig config;
-  config.only_if_any = true;
-  config.connect = [](base::MonotonicTime, int) -> base::Result<base::UniqueFd> {
-    return base::error(base::Code::kUnavailable, "no launcher");
-  };
-  ASSERT_TRUE(output_.start(std::move(config)).ok());
+  ASSERT_TRUE(output_.start(testing::unreachable_output(true)).ok());
   end_.job_is_empty({}, {});
   EXPECT_FALSE(end_.has_all());
   output_.finish();

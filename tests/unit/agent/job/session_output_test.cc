@@ -17,14 +17,7 @@ using testing::started;
 
 class SessionOutputTest : public ::testing::Test {
  protected:
-  void begin(bool only_if_any) {
-    OutputSenderConfig config;
-    config.only_if_any = only_if_any;
-    config.connect = [](base::MonotonicTime, int) -> base::Result<base::UniqueFd> {
-      return base::error(base::Code::kUnavailable, "no launcher");
-    };
-    ASSERT_TRUE(output_.start(std::move(config)).ok());
-  }
+  void begin(bool only_if_any) { ASSERT_TRUE(output_.start(testing::unreachable_output(only_if_any)).ok()); }
   // Starts a rank; returns the write end of its stderr.
   base::UniqueFd start(int rank) {
     int ends[2];

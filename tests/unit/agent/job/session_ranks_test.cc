@@ -25,14 +25,7 @@ class SessionRanksTest : public ::testing::Test {
     for (int i = 0; i < ranks; ++i) launch.add_ranks()->set_rank(i);
     return launch;
   }
-  void start_output() {
-    OutputSenderConfig config;
-    config.only_if_any = true;
-    config.connect = [](base::MonotonicTime, int) -> base::Result<base::UniqueFd> {
-      return base::error(base::Code::kUnavailable, "no launcher");
-    };
-    ASSERT_TRUE(output_.start(std::move(config)).ok());
-  }
+  void start_output() { ASSERT_TRUE(output_.start(testing::unreachable_output(true)).ok()); }
   template <typename Command>
   bool orders(std::size_t n = 1) {
     return run_until(loop_, [&] { return fake_.count<Command>() >= n; });
