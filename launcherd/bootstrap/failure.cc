@@ -49,10 +49,11 @@ base::Status connection_status(const Failure& f) {
       return error(Code::kNotFound, "host {}: cannot resolve the name ({}); check its spelling, DNS and /etc/hosts",
                    f.host, f.detail);
     case FailureKind::kRefused:
-      return error(Code::kUnavailable,
-                   "host {}: nothing accepts connections{} (connection refused); start sshd there, or give its port "
-                   "with -p or in the hostfile",
-                   f.host, at(f));
+      return error(
+          Code::kUnavailable,
+          "host {}: nothing accepts connections{} (connection refused); start sshd there, or give its port with "
+          "-p or in the hostfile",
+          f.host, at(f));
     case FailureKind::kTimeout:
       return error(Code::kDeadlineExceeded,
                    "host {}: no answer{} in time ({}); check that the host is up and that no firewall blocks it, or "
