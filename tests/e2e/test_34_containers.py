@@ -102,6 +102,6 @@ def test_exit_code_and_signals(hvdrun, cluster, image, no_leftovers):
 def test_a_host_without_the_program_is_named(hvdrun, image, no_leftovers):
     result = hvdrun(["-H", "n1", "--container", image, "true"], env={"PATH": "/usr/bin:/bin"})
     assert result.rc == 127, result
-    assert "--container needs apptainer or singularity, and neither is in PATH (/usr/bin:/bin): install apptainer there" \
+    assert "--container needs apptainer or singularity, and neither is in PATH (/usr/bin:/bin): install apptainer on that host" \
         in result.stderr, result
     assert "n1" in result.stderr, result

@@ -139,7 +139,7 @@ def test_more_ranks_than_gpus(hvdrun, nvml, no_leftovers):
     assert set(seen(result).values()) == {"0 unset", "1 unset", "2 unset"} and "GPU" not in result.stderr, result
     # They have been asked for, one for each.
     result = hvdrun(["-H", "n1:3", "--gpu-bind", "one", *SHOW])
-    assert result.rc == 2 and "n1: 3 ranks with 1 GPU of their own" in result.stderr, result
+    assert result.rc == 2 and "n1: 3 ranks need 1 GPU each" in result.stderr, result
     assert "--share-gpu" in result.stderr, result
     assert seen(hvdrun(["-H", "n1:3", "--gpu-bind", "one", "--share-gpu", *SHOW])) == {
         0: "0 GPU-n1-0", 1: "1 GPU-n1-1", 2: "2 GPU-n1-0"}
@@ -155,7 +155,7 @@ def test_a_dry_run_knows_this_machines_gpus(cluster, nvml, no_leftovers):
     assert result.returncode == 0, result
     assert [rank["gpus"] for rank in json.loads(result.stdout)["hosts"][0]["ranks"]] == [[0]], result
     result = dry("-np", "3", "-H", "localhost:3", "--gpu-bind", "one", "true")
-    assert result.returncode == 2 and "3 ranks with 1 GPU of their own" in result.stderr, result
+    assert result.returncode == 2 and "3 ranks need 1 GPU each" in result.stderr, result
 
 
 def test_parts_of_a_divided_gpu(hvdrun, cluster, nvml, no_leftovers):
