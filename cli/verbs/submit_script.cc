@@ -113,7 +113,7 @@ bool has_scheduler(const job_templates::Template& job_template, const base::Envi
     return false;
   }
   if (is_on_path(program.words.front(), environment)) return true;
-  base::print_remark("muster submit: {} is not on PATH, so the job goes to launcherd\n",
+  base::print_remark("muster submit: {} is not on PATH; the job goes to launcherd\n",
                      base::printable(program.words.front()));
   return false;
 }

@@ -125,7 +125,7 @@ def test_a_scheduler_takes_no_options_of_launcherd(home):
 
 
 @pytest.mark.parametrize(("name", "why"), [("ssh-lab", "the template ssh-lab has no scheduler"),
-                                           ("slurm-cpu", "there is no sbatch on PATH")])
+                                           ("slurm-cpu", "sbatch is not on PATH")])
 def test_without_a_scheduler_launcherd_takes_the_job(launcherd, home, name, why):
     started = launcherd(slots=2)
     result = muster(home, "submit", "-t", name, "-N", "2", "--label", "from=template", "--", "/bin/sh", "-c", "exit 3",
