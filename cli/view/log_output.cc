@@ -16,7 +16,7 @@ base::Status LogOutput::show(const v1::LogChunk& chunk) {
   if (!chunk.lost_host().empty()) {
     gone_[base::printable(chunk.lost_host())] += chunk.lost_bytes();
     on_notice_(
-        fmt::format("{} bytes of the output of {} are missing here: launcherd's disk had taken them and lost them",
+        fmt::format("{} bytes of the output of {} are missing here: launcherd's disk confirmed the write and lost it",
                     chunk.lost_bytes(), base::printable(chunk.lost_host())));
     return base::ok_status();
   }
@@ -41,7 +41,7 @@ std::string LogOutput::what_is_gone() const {
   for (const auto& [host, bytes] : gone_) {
     text += fmt::format("{}{} bytes of the output of {}", text.empty() ? "" : ", ", bytes, host);
   }
-  return text.empty() ? text : text + " are lost: launcherd's disk had taken them and lost them";
+  return text.empty() ? text : text + " are lost: launcherd's disk confirmed the write and lost it";
 }
 
 }  // namespace muster::cli::view

@@ -36,10 +36,11 @@ TEST(LogOutput, SaysWhatIsMissingAndWhose) {
   EXPECT_EQ(sink.text, "x\n");
   ASSERT_EQ(notices.size(), 4U);
   EXPECT_EQ(notices[0], "7 bytes of output are missing here: launcherd's disk was full");
-  EXPECT_EQ(notices[1], "7 bytes of the output of n1 are missing here: launcherd's disk had taken them and lost them");
+  EXPECT_EQ(notices[1],
+            "7 bytes of the output of n1 are missing here: launcherd's disk confirmed the write and lost it");
   EXPECT_EQ(output.what_is_gone(),
-            "14 bytes of the output of n1, 7 bytes of the output of n2 are lost: launcherd's disk had taken them and "
-            "lost them");
+            "14 bytes of the output of n1, 7 bytes of the output of n2 are lost: launcherd's disk confirmed the "
+            "write and lost it");
 }
 
 }  // namespace
