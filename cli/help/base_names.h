@@ -3,11 +3,11 @@
 
 #include "base/status.h"
 
-namespace muster::cli {
+namespace muster::cli::inline help {
 
 using base::Code;
 using base::error;
 using base::Result;
 using base::Status;
 
-}  // namespace muster::cli
+}  // namespace muster::cli::help
