@@ -242,7 +242,7 @@ TEST_F(StagingTest, FailuresNameHostAndPath) {
   put("src/a", "one");
   put("d2/in/a/b", "in the way");
   EXPECT_THAT(stage({"d1", "d2"}, "src", "/in").message(),
-              AllOf(StartsWith("n2: --stage: "), HasSubstr("/in/a is a folder there")));
+              AllOf(StartsWith("n2: --stage: "), HasSubstr("/in/a is a folder on that host")));
   EXPECT_THAT(stage({"d1"}, "nothing", "/in").message(), HasSubstr("nothing"));
   EXPECT_FALSE(has_marks("d1"));
 }
