@@ -57,7 +57,7 @@ def test_a_spare_replaces_a_host_that_is_down(hvdrun, cluster, no_leftovers):
 def test_all_well_leaves_the_last_one_out(hvdrun, no_leftovers):
     result = hvdrun(["-H", "n1,n2,n3", "--spare", "1", *SAY_HOST])
     assert (result.rc, hosts_said(result)) == (0, ["n1", "n2"]), result
-    assert "hvdrun: n3 stays spare\n" in result.stderr, result
+    assert "hvdrun: n3 is spare\n" in result.stderr, result
 
 
 def test_too_few_are_well(hvdrun, cluster, no_leftovers):
