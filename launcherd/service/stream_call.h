@@ -38,7 +38,7 @@ class StreamCall final : public grpc::ServerWriteReactor<Answer>,
     if (queue_.size() == 1) this->StartWrite(&queue_.front());
     if (queue_.size() > kMaxQueued) {
       last_ = grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
-                           "the client reads too slowly: ask again from the last event it got");
+                           "the client reads too slowly: ask again from where it stopped");
       queue_.resize(1);  // keep the reply that is being written
     }
   }
