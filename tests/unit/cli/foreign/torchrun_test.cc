@@ -340,8 +340,8 @@ TEST_F(TorchrunHosts, DevicesAreThoseOfEachHost) {
 
 TEST_F(TorchrunHosts, TooFewHostsAreAnError) {
   EXPECT_THAT(place({"--nnodes=2", "s"}), HasSubstr("--nnodes needs 2 hosts, but only one is known: name more by -H"));
-  EXPECT_THAT(place({"--nnodes=4:8", "-H", "n1,n2,n3", "s"}), HasSubstr("asks for 4 hosts, and 3 are known"));
-  EXPECT_THAT(place({"--nnodes=2", "--standalone", "s"}), HasSubstr("asks for 2 hosts"));
+  EXPECT_THAT(place({"--nnodes=4:8", "-H", "n1,n2,n3", "s"}), HasSubstr("needs 4 hosts, but only 3 are known"));
+  EXPECT_THAT(place({"--nnodes=2", "--standalone", "s"}), HasSubstr("needs 2 hosts"));
 }
 
 // The two command lines of a tutorial that opens a terminal on every host.

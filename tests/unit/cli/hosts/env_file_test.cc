@@ -30,7 +30,7 @@ TEST(EnvFile, SkipsBlanksBeforeANameAndRefusesNul) {
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_THAT(*read, ElementsAre("A=b"));
   EXPECT_THAT(parse_env_file(std::string("A=b\0c", 5), "lab.env").status().message(),
-              HasSubstr("lab.env:1: a NUL byte"));
+              HasSubstr("lab.env:1: the line has a NUL byte"));
 }
 
 TEST(EnvFile, LetsEnvWinOverFiles) {

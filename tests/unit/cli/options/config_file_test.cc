@@ -197,7 +197,8 @@ TEST_F(ConfigSources, RefusesANamedFileThatIsMissingOrWrong) {
   const std::string both = write("both.yaml", "muster:\n  hosts: a\n  hostfile: f\n");
   EXPECT_THAT(parse({"--config-file", both, "p"}).text, HasSubstr("exclude each other"));
   const std::string mpi = write("mpi.yaml", "controller: mpi\n");
-  EXPECT_THAT(parse({"--config-file", mpi, "p"}).text, HasSubstr(":1:1: controller: Horovod's controller mpi comes"));
+  EXPECT_THAT(parse({"--config-file", mpi, "p"}).text,
+              HasSubstr(":1:1: controller: hvdrun does not support Horovod's controller mpi yet"));
   EXPECT_EQ(cli::show(parse({"--config-file", mpi, "--gloo", "p"})), "");
 }
 
