@@ -176,7 +176,7 @@ class EnrolmentServer::Newcomer final : public PumpItem {
   base::Result<EnrolmentSeats::AssignedSeat> assign_seat(const proto::EnrolmentHello& hello) {
     const State::Key key = state_->key_of(stream_->peer_identity());
     if (key.seats == nullptr)
-      return base::error(base::Code::kNotFound, "an agent connected too late: all expected agents have enrolled");
+      return base::error(base::Code::kNotFound, "an agent connected too late: the launcher waits for no more agents");
     if (hello.build_id != state_->options.build_id) {
       return base::error(
           base::Code::kFailedPrecondition,
