@@ -22,7 +22,7 @@ model::Placement merged(const model::Placement& placement, const std::vector<int
       host_of_rank[static_cast<std::size_t>(rank.rank)] = first;
     }
   }
-  model::Placement result = model::place_as_told(hosts, host_of_rank);
+  model::Placement result = model::place_as_listed(hosts, host_of_rank);
   result.roles = placement.roles;
   return result;
 }

@@ -97,7 +97,7 @@ def test_the_schedulers_end_counts(hvdrun, folder, no_leftovers):
 
 def test_without_a_limit_no_signal_and_a_line(hvdrun, no_leftovers):
     result = hvdrun(["-H", "n1", "--signal", "USR1@5", "true"])
-    assert result.rc == 0 and "no time limit is known" in result.stderr, result
+    assert result.rc == 0 and "the job has no known time limit" in result.stderr, result
 
 
 # --- ensembles

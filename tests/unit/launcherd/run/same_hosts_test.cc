@@ -19,7 +19,7 @@ std::vector<int> ranks_of(const model::PlacedHost& host) {
 }
 
 TEST(SameHosts, RanksMoveToTheFirstEntryAndSlotsAreAdded) {
-  const model::Placement placement = model::place_as_told(
+  const model::Placement placement = model::place_as_listed(
       {{.name = "a", .slots = 1}, {.name = "b", .slots = 2}, {.name = "c", .slots = 1}}, {0, 1, 2});
   const model::Placement result = merged(placement, {0, 1, 0});
   ASSERT_EQ(result.hosts.size(), 2u);

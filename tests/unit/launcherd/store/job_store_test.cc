@@ -108,7 +108,7 @@ TEST_F(JobStoreTest, DropsRefusalsOfQuestionsWhenDestroyed) {
   ASSERT_TRUE(store.ok()) << store.status();
   std::promise<void> may_end;
   const std::shared_future<void> end = may_end.get_future().share();
-  for (std::size_t i = 0; i < launcherd::ReadThread::kMostQuestions + 2; ++i) {
+  for (std::size_t i = 0; i < launcherd::ReadThread::kMaxQueries + 2; ++i) {
     (*store)->read<int>(
         [end](StoreReader&) -> base::Result<int> {
           end.wait();
