@@ -141,13 +141,12 @@ base::Status HubFlows::handle(Flow* flow, const proto::OutputFrame& frame) {
   if (header.sequence != flow->last_delivered + 1) {
     return base::error(Code::kDataLoss, "frame {} came after frame {}", header.sequence, flow->last_delivered);
   }
-  const int rank = static_cast<int>(header.rank);
-  if (header.kind != OutputKind::kFinish && flow->running_.count(rank) == 0) {
-    return base::error(Code::kPermissionDenied,
-                       "output of rank {}, which does not run on this agent or has already ended", rank);
-  }
   flow->last_delivered = header.sequence;
   flow->job_->sink->frame(flow->agent, header.sequence);
+  const int rank = static_cast<int>(header.rank);
+  if (header.kind != OutputKind::kFinish && flow->running_.count(rank) == 0) {
+    return base::error(Code::kPermissionDenied, "output of rank {}, which does not run at this agent", rank);
+  }
   Job* const job = flow->job_;
   job->is_flush_due = true;
   base::Status status;
