@@ -20,7 +20,7 @@ class BlockStream {
     for (std::size_t i = 0; i + 1 < blocks_.size(); ++i) sum += block_of(blocks_, first_ - static_cast<int>(i)).size;
     return sum;
   }
-  // The rest of the block that contains position `done` of the stream.
+  // Returns the rest of the block that contains position `done` of the stream.
   Slice rest(std::uint64_t done) {
     while (begin_ + block_of(blocks_, first_ - index_).size <= done)
       begin_ += block_of(blocks_, first_ - index_++).size;

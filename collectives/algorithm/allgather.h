@@ -1,5 +1,5 @@
-// Allgather(v) over links. Rank i's `input` of blocks[i].size bytes goes to blocks[i] of every rank's output. In place
-// if the input is that block. Errors: see exchange.h.
+// Allgather(v) over links. Rank i's `input` of blocks[i].size bytes goes to blocks[i] of every rank's output. The
+// operation is in place if the input is that block. Errors: see exchange.h.
 //
 //   direct  one step, every rank sends to every rank   small blocks
 //   ring    one stream to the right neighbour          large blocks

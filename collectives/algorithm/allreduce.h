@@ -1,5 +1,5 @@
-// Allreduce over links. Every rank gets the reduction of all ranks' inputs; in place if output == input. The caller
-// chooses the algorithm, which must be the same on all ranks:
+// Allreduce over links. Every rank gets the reduction of all ranks' inputs. The operation is in place if output ==
+// input. The caller chooses the algorithm, which must be the same on all ranks:
 //
 //                       steps          bytes sent by a rank    good for
 //   one shot            1              (p-1) S                 tiny vectors; all inputs in rank order, one rounding
@@ -21,7 +21,7 @@ namespace muster::collectives::inline algorithm {
 base::Status one_shot_allreduce(Exchange& exchange, const Operation& operation, const ReduceTask& reduction);
 base::Status recursive_doubling_allreduce(Exchange& exchange, const Operation& operation, const ReduceTask& reduction);
 base::Status pairwise_allreduce(Exchange& exchange, const Operation& operation, const ReduceTask& reduction);
-// Not for types with wants_one_go(), if there are more than two ranks.
+// Do not use it for types with wants_one_go() if there are more than two ranks.
 base::Status ring_allreduce(Exchange& exchange, const Operation& operation, const ReduceTask& reduction);
 
 // Runs one of the above.

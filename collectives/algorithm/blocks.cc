@@ -8,7 +8,7 @@
 namespace muster::collectives::inline algorithm {
 namespace {
 
-// More than the caches of a core hold.
+// Larger than the caches of a core.
 constexpr std::size_t kLarge = 4 << 20;
 
 }  // namespace

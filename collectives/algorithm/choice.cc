@@ -32,8 +32,8 @@ constexpr std::array<Name, 9> kNames{{{AllreduceAlgorithm::kFlat, "flat"},
 // (bench/results).
 constexpr std::size_t kFlatUpTo = 16 * kKiB;
 constexpr std::size_t kFlatUpToTwoRanks = 32 * kKiB;
-constexpr std::size_t kFlatUpToManyRanks = 8 * kKiB;  // more than four ranks read more than they save
-constexpr std::size_t kStagedUpTo = 3 * kMiB / 2;     // below this size, walking peers' pages does not pay
+constexpr std::size_t kFlatUpToManyRanks = 8 * kKiB;  // with more than four ranks, reading costs more than it saves
+constexpr std::size_t kStagedUpTo = 3 * kMiB / 2;     // below this size, walking peers' pages costs too much
 constexpr std::size_t kPeerReadUpTo = 12 * kMiB;      // above this size, stores past the caches are faster
 
 // Between hosts, the fastest algorithm is the one whose steps cost least over links of the measured speed:
@@ -50,8 +50,8 @@ constexpr std::size_t kPeerReadUpTo = 12 * kMiB;      // above this size, stores
 // algorithms are constants then. Between two ranks all orders are the same.
 constexpr double kReducedPerUs = 40'000;           // bytes, in the cache
 constexpr std::size_t kRingSliceFrom = 64 * kKiB;  // larger slices should not go to all ranks at the same time
-constexpr int kManyRanks = 16;                     // from here on, so many messages at once take longer than some steps
-constexpr std::size_t kDoublingUpTo = 4 * kKiB;    // for many ranks
+constexpr int kManyRanks = 16;  // from this many ranks on, so many messages at once take longer than some steps
+constexpr std::size_t kDoublingUpTo = 4 * kKiB;  // used for many ranks
 
 AllreduceAlgorithm on_one_host(const Layout& layout, const Wish& wish) {
   if (wish.bytes <= (layout.ranks > 4 ? kFlatUpToManyRanks : kFlatUpTo)) return AllreduceAlgorithm::kFlat;
@@ -64,7 +64,7 @@ AllreduceAlgorithm on_one_host(const Layout& layout, const Wish& wish) {
 
 struct Rounds {
   double latencies = 0;
-  double others = 0;  // messages beside the first one of a step
+  double others = 0;  // the messages of a step after its first one
   double sent = 0;    // vectors on a link
   double reduced = 0;
 };

@@ -1,6 +1,6 @@
 // Which algorithm an allreduce uses. The choice depends only on what all ranks know, so all ranks choose the same.
 //
-// choice.cc says where its limits come from. MUSTER_ALGORITHM=<name> overrides the choice if that algorithm supports
+// choice.cc documents the source of its limits. MUSTER_ALGORITHM=<name> overrides the choice if that algorithm supports
 // the operation.
 #pragma once
 

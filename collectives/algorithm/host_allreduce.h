@@ -1,5 +1,5 @@
 // Allreduce among the ranks of one host over their shared memory, in four ways. docs/collectives.md says when each is
-// used. All give the same bits, because each reduces element i in rank order.
+// used. All four give the same bits, because each reduces element i in rank order.
 //
 // Thread: one at a time for a team; calls block.
 // Errors: an error ends the team's communicator, and `out` is undefined then.
@@ -12,31 +12,32 @@
 
 namespace muster::collectives::inline algorithm {
 
-// From this size on, results leave the caches before they are read. So they are stored past the caches, which need not
-// read the old contents then (not in place).
+// From this size on, results leave the caches before they are read. So they are stored past the caches, unless the
+// operation is in place. Such stores need not read the old contents.
 inline constexpr std::size_t kStreamFrom = std::size_t{12} << 20;
 
 // One round: every rank puts its input into its line or its slot and reduces all of them. At most kSlotBytes.
 base::Status flat_allreduce(HostTeam& team, const Call& call, const ReduceTask& reduction);
 
 // Works chunk by chunk: every rank stages what the others reduce, reduces its own slice, and copies the others' results
-// out. It always works.
+// out. This way works on every host.
 base::Status staged_allreduce(HostTeam& team, const Call& call, const ReduceTask& reduction);
 
-// The ranks read each other's memory (process_vm_readv). It needs can_read_peers().
+// Lets the ranks read each other's memory (process_vm_readv). It needs can_read_peers().
 base::Status peer_read_allreduce(HostTeam& team, const Call& call, const ReduceTask& reduction);
 
-// The buffers lie in memory that all ranks have mapped. inputs[i] and outputs[i] are rank i's, at this process's
+// Uses buffers in memory that all ranks have mapped. inputs[i] and outputs[i] are rank i's, at this process's
 // addresses. All ranks must have met after they wrote their inputs.
 base::Status direct_allreduce(HostTeam& team, const Call& call, const ReduceTask& reduction,
                               std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs);
 
-// Whether every rank of the team may read the memory of every other rank; the same answer on all. It takes two rounds.
+// Returns whether every rank of the team may read the memory of every other rank, the same answer on all. It takes two
+// rounds.
 base::Result<bool> can_read_peers(HostTeam& team);
 
-// Whether peer_read_allreduce is faster here than staged_allreduce, for 2 MiB; the same answer on all ranks. It depends
-// on the processor and on the kernel's protections: some systems walk a peer's pages faster than they copy twice. It
-// takes a few milliseconds and needs can_read_peers().
+// Returns whether peer_read_allreduce is faster here than staged_allreduce, for 2 MiB, the same answer on all ranks.
+// That depends on the processor and on the kernel's protections: some systems walk a peer's pages faster than they copy
+// twice. The call takes a few milliseconds and needs can_read_peers().
 base::Result<bool> does_reading_peers_pay(HostTeam& team);
 
 }  // namespace muster::collectives::algorithm

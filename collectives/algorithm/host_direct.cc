@@ -7,7 +7,7 @@
 namespace muster::collectives::inline algorithm {
 namespace {
 
-// The bytes of each vector that are reduced at a time, so that a rank's pages are walked one after the other.
+// The bytes of each vector that are reduced at a time. So a rank walks one vector's pages after the other's.
 constexpr std::size_t kDirectBlockBytes = std::size_t{256} << 10;
 
 }  // namespace

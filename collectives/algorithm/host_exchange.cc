@@ -1,4 +1,4 @@
-// The collectives of one host, but for allreduce: rounds of pieces through the ranks' slots.
+// The collectives of one host, except allreduce: rounds of pieces through the ranks' slots.
 // Read in_rounds() first, which all operations use; the operations are in the order of the header.
 #include "collectives/algorithm/host_exchange.h"
 
@@ -16,7 +16,7 @@ std::size_t rounds_for(std::size_t bytes, std::size_t piece) {
   return bytes == 0 ? 0 : (bytes + piece - 1) / piece;
 }
 
-// The size of the piece at `at` of a block of `bytes` bytes.
+// Returns the size of the piece at `at` of a block of `bytes` bytes.
 std::size_t piece_of(std::size_t bytes, std::size_t at, std::size_t piece) {
   return at >= bytes ? 0 : std::min(piece, bytes - at);
 }
@@ -41,7 +41,7 @@ base::Status in_rounds(HostTeam& team, const Call& call, std::size_t bytes, std:
   return base::ok_status();
 }
 
-// The piece size for blocks of at most `longest` bytes, so that a slot holds `pieces` pieces.
+// Returns the piece size for blocks of at most `longest` bytes, so that a slot holds `pieces` pieces.
 std::size_t piece_for(std::size_t longest, int pieces) {
   const std::size_t most = kSlotBytes / rank_index(pieces) / 64 * 64;
   return longest >= most ? most : padded(longest);

@@ -1,5 +1,5 @@
 // The collectives other than allreduce among the ranks of one host. In each round every rank puts pieces into its slot
-// and takes the pieces for itself from the others' slots.
+// and reads the pieces for itself from the others' slots.
 //
 // Thread: one at a time for a team; calls block.
 // Counts and offsets are in bytes. `in` and `out` must not overlap unless "in place" is allowed.
@@ -21,8 +21,8 @@ base::Status host_barrier(HostTeam& team, const Call& call);
 // Copies `data` of the root to all others.
 base::Status host_broadcast(HostTeam& team, const Call& call, std::byte* data, std::size_t bytes, int root);
 
-// Rank i's blocks[i].size bytes go to blocks[i].begin of every rank's `out`. `blocks` must be the same on all ranks. In
-// place if `in` is this rank's block of `out`.
+// Rank i's blocks[i].size bytes go to blocks[i].begin of every rank's `out`. `blocks` must be the same on all ranks.
+// The operation is in place if `in` is this rank's block of `out`.
 base::Status host_allgather(HostTeam& team, const Call& call, const std::byte* in, std::byte* out, Blocks blocks);
 
 // Sends the block to[i] of `in` to rank i, and receives the block from[i] of `out` from rank i. FAILED_PRECONDITION on

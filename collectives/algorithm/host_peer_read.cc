@@ -1,3 +1,5 @@
+// The allreduce that reads the memory of other ranks, and the two checks whether it can be used.
+// Read peer_read_allreduce() first, then reduce_own_slice() and read_peer(), then the checks at the end.
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -13,7 +15,7 @@
 namespace muster::collectives::inline algorithm {
 namespace {
 
-// The bytes read of each peer at a time, so that a few peers' blocks stay in the L2 cache until they are reduced.
+// The bytes read from each peer at a time. So a few peers' blocks stay in the L2 cache until they are reduced.
 constexpr std::size_t kScratchBytes = std::size_t{512} << 10;
 constexpr std::size_t kMaxBlockBytes = std::size_t{256} << 10;
 
@@ -32,7 +34,7 @@ base::Status read_peer(HostTeam& team, int peer, std::uint64_t from, std::byte* 
       const base::Status status =
           base::errno_error(error, fmt::format("reading the memory of rank {} ({}, pid {})", team.mate(peer).world_rank,
                                                team.mate(peer).host, team.mate(peer).pid));
-      // The peer has ended; the news of how is on its way.
+      // The peer has ended. The launcher's report of how it ended follows later.
       return team.blame(peer, error == ESRCH ? base::Status(base::Code::kUnavailable, status.message()) : status);
     }
     to += got;

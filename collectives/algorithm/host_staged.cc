@@ -8,7 +8,7 @@
 namespace muster::collectives::inline algorithm {
 namespace {
 
-// The bytes of a slice that are reduced at a time, so that they are still in the first cache when they are copied.
+// The bytes of a slice that are reduced at a time. They are still in the first cache when they are copied.
 constexpr std::size_t kStagedBlockBytes = std::size_t{16} << 10;
 
 // One chunk: `bytes` bytes of the vectors, from `at` on. In the first round, a rank's slot holds its input for the
@@ -53,7 +53,7 @@ class StagedChunk {
       std::memcpy(team_.slot(team_.rank()) + slice.begin, reduction_.in() + at_ + slice.begin, slice.size);
   }
   // Reduces into the slot, then copies from there to the output. Two streams of stores are faster one after the other
-  // than at once.
+  // than both at once.
   void reduce_own(std::vector<const void*>& inputs, Slice own) const {
     for (std::size_t done = 0; done < own.size; done += kStagedBlockBytes) {
       const std::size_t bytes = std::min(kStagedBlockBytes, own.size - done);

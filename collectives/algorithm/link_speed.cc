@@ -26,8 +26,8 @@ class Swaps {
   explicit Swaps(Exchange& exchange)
       : exchange_(exchange), sent_(kLargeBytes), call_{.sequence = 0, .call = {.op = Op::kBarrier}} {}
 
-  // The shortest of `times` exchanges, in microseconds. This rank sends `bytes` to each of its next `neighbours` ranks,
-  // and receives as many from those before it.
+  // Returns the time of the shortest of `times` exchanges, in microseconds. This rank sends `bytes` to each of its next
+  // `neighbours` ranks, and receives as many from those before it.
   base::Result<double> shortest(int times, int neighbours, std::size_t bytes) {
     double best = std::numeric_limits<double>::max();
     for (int i = 0; i < times; ++i) {
@@ -44,7 +44,7 @@ class Swaps {
     const int size = exchange_.size();
     const std::span<std::byte> place = exchange_.scratch(static_cast<std::size_t>(neighbours) * bytes);
     exchange_.begin(call_, Algorithm::kRing);
-    // If there are no connections yet, the higher rank connects. So receive first, which keeps no rank waiting.
+    // If there are no connections yet, the higher rank connects. So receive first, because then no rank has to wait.
     for (int i = 0; i < neighbours; ++i) {
       const int left = (exchange_.rank() + size - 1 - i) % size;
       MUSTER_RETURN_IF_ERROR(exchange_.receive(left, place.subspan(static_cast<std::size_t>(i) * bytes, bytes)));

@@ -8,8 +8,8 @@
 namespace muster::collectives::inline algorithm {
 
 // Collective: one rank of each host calls it, at the same time. Neighbours exchange a few messages of some bytes and of
-// 128 KiB. It takes half a millisecond in a fast network and four at 1 Gbit/s. All ranks get the same result, that of
-// the slowest link. Errors: see exchange.h.
+// 128 KiB. It takes half a millisecond in a fast network and four at 1 Gbit/s. All ranks get the result for the slowest
+// link. Errors: see exchange.h.
 base::Result<LinkSpeed> measure_links(Exchange& exchange);
 
 }  // namespace muster::collectives::algorithm

@@ -16,7 +16,7 @@ namespace {
 
 // A large vector moves in pieces, which limits the memory for the others' inputs to this size.
 constexpr std::size_t kPairPiece = 8 << 20;
-// The least that is reduced at once, except at the end.
+// The least number of bytes that are reduced at once, except at the end.
 constexpr std::size_t kPairSegment = 64 << 10;
 
 class Pairwise {

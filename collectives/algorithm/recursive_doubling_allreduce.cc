@@ -1,6 +1,6 @@
 // Ranks exchange their partial results with a partner at distance 1, 2, 4 … Both reduce the same two operands in the
-// same order, the lower rank's first, and so get the same bits. If the number of ranks is no power of two, the first
-// ranks fold. An even one gives its input to the odd one behind it, and gets the result at the end.
+// same order, the lower rank's first, and so get the same bits. If the number of ranks is not a power of two, the first
+// ranks fold: each even rank sends its input to the odd rank behind it, and receives the result at the end.
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -77,7 +77,7 @@ class RecursiveDoubling {
   const ReduceTask& reduction_;
   std::span<std::byte> other_;
   int powers_ = 1;  // the largest power of two that does not exceed the number of ranks
-  int folded_ = 0;  // pairs of ranks of which one does not take part in the exchanges
+  int folded_ = 0;  // pairs of ranks in which one rank does not join the exchanges
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Reduce-scatter over links. `reduction.input` has `reduction.count` elements for each rank. Rank i gets the reduction
-// of all ranks' i-th parts, in rank order and in one go, in `reduction.output`. The output may be the input; then the
+// of all ranks' i-th parts, in rank order and in one go, in `reduction.output`. The output may be the input. Then the
 // result lies at its start, and the rest is unchanged. Errors: see exchange.h.
 #pragma once
 

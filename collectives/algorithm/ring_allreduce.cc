@@ -1,4 +1,5 @@
-// The ring allreduce. Read Cursor first, which says where a stream is, then the class that drives the two streams.
+// The ring allreduce. Read Cursor first, which holds the position of a stream, then the class that drives the two
+// streams.
 //
 // Each rank has one stream to its right neighbour and one from its left. The vector moves in pieces, each cut into as
 // many slices as there are ranks. In step s of a piece, a rank sends slice rank - s and receives slice rank - 1 - s.
@@ -24,7 +25,7 @@ namespace {
 
 // The bytes that are reduced at once. Both operands and the result fit the second-level cache.
 constexpr std::size_t kRingSegment = 128 << 10;
-// A slice is sent on from the cache if it is small. But the first bytes of a step must arrive before the last bytes of
+// A small slice is sent on while it is in the cache. But the first bytes of a step must arrive before the last bytes of
 // the step before have left, also over long distances. No constant fits both, so there are two limits.
 constexpr std::size_t kLeastSlice = 512 << 10;
 constexpr std::size_t kMostPieces = 32;
@@ -126,7 +127,7 @@ class Ring {
     segment_ = 0;
   }
 
-  // How many bytes of the slice in progress may be sent.
+  // Returns how many bytes of the current slice may be sent.
   std::size_t ready() const {
     if (sending_.step() == 0) return sending_.offset() + sending_.left_in_slice();
     const bool is_same =

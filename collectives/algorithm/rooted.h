@@ -8,12 +8,12 @@
 
 namespace muster::collectives::inline algorithm {
 
-// Sends rank i's `input` to blocks[i] of the root's output. In place if the root's input is its block. Other ranks have
-// no output, and use only their own entry of `blocks`.
+// Sends rank i's `input` to blocks[i] of the root's output. The operation is in place if the root's input is its block.
+// Other ranks have no output, and use only their own entry of `blocks`.
 base::Status gather(Exchange& exchange, const Operation& operation, const void* input, void* output, Blocks blocks,
                     int root);
-// Sends blocks[i] of the root's input to rank i's `output`. In place if the root's output is its block. Other ranks
-// have no input, and use only their own entry of `blocks`.
+// Sends blocks[i] of the root's input to rank i's `output`. The operation is in place if the root's output is its
+// block. Other ranks have no input, and use only their own entry of `blocks`.
 base::Status scatter(Exchange& exchange, const Operation& operation, const void* input, void* output, Blocks blocks,
                      int root);
 

@@ -27,8 +27,8 @@ muster_code code_of(Code code) {
     case Code::kOk:
       return MUSTER_OK;
     case Code::kInvalidArgument:
-    case Code::kAlreadyExists:  // from the engine: the name is in use
-    case Code::kNotFound:       // from the GPU functions: there is no driver
+    case Code::kAlreadyExists:  // the engine reports that the name is in use
+    case Code::kNotFound:       // the GPU functions report that there is no driver
       return MUSTER_INVALID;
     case Code::kDeadlineExceeded:
       return MUSTER_TIMEOUT;
@@ -48,13 +48,13 @@ muster_code code_of(Code code) {
   }
 }
 
-// A forked child must not free what it has inherited. Its threads do not exist there, and the memory and sessions
-// belong to the parent.
+// A forked child must not free the objects that it has inherited. Their threads do not exist there, and the memory and
+// sessions belong to the parent.
 bool is_ours(Communicator& communicator) {
   return communicator.world().is_of_this_process();
 }
 
-// `make` gets a Failure to fill. The failure belongs to the new communicator, so it may differ from the old one's.
+// `make` fills a Failure. That failure belongs to the new communicator, so it may differ from the old one's.
 template <typename Make>
 muster_code give(muster_comm** made, muster_error** error, const Make& make) {
   *made = nullptr;

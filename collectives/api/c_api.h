@@ -21,7 +21,7 @@ struct muster_error {
 };
 
 namespace muster::collectives::api {
-// Defined in c_api_device.cc.
+// These are defined in c_api_device.cc.
 struct AttachedGpu;
 struct InheritedGpu;
 }  // namespace muster::collectives::api
@@ -29,7 +29,7 @@ struct InheritedGpu;
 struct muster_comm {
   std::shared_ptr<muster::collectives::Communicator> communicator;
   std::shared_ptr<muster::collectives::api::AttachedGpu> gpu{};         // null if not attached; uses the communicator
-  std::shared_ptr<muster::collectives::api::InheritedGpu> inherited{};  // null if there is none, or if attached
+  std::shared_ptr<muster::collectives::api::InheritedGpu> inherited{};  // null if nothing was inherited, or if attached
 };
 
 struct muster_world {
@@ -47,8 +47,8 @@ namespace muster::collectives::api {
 // Limit on a block's elements. Its product with an element's size and the number of ranks does not overflow.
 inline constexpr std::size_t kMaxCount = std::size_t{1} << 44;
 
-// Returns the code. After a failure it sets a new *error, unless `error` is null. `communicator` (may be null) knows
-// the rank that failed.
+// Returns the code. After a failure it sets a new *error, unless `error` is null. The failure of `communicator` (may be
+// null) names the rank that failed.
 muster_code report(const base::Status& status, const Communicator* communicator, muster_error** error);
 // `whose` names the rank that failed, if its code equals that of `status`.
 muster_code report(const base::Status& status, const Failure& whose, muster_error** error);
@@ -64,7 +64,7 @@ muster_code guarded(muster_error** error, const Body& body) {
   }
 }
 
-// Communicator::split(), and a split of the communicator's part on its GPU. Null if this rank gets none.
+// Does Communicator::split(), and splits the communicator's part on its GPU. Null if this rank gets no communicator.
 base::Result<std::unique_ptr<muster_comm>> split(const muster_comm& comm, int color, int key, Failure* why);
 
 // Called before a communicator is freed. Its ranks meet if one of them could cut off GPU work of another one.

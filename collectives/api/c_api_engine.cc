@@ -66,7 +66,7 @@ Result<TensorSpec> spec_of(const muster_tensor& tensor, const char* name) {
   return TensorSpec{static_cast<DType>(tensor.type), {tensor.shape, tensor.shape + tensor.dimensions}};
 }
 
-// The struct's sizes of earlier versions, each of which ends before the members added later.
+// The struct's sizes in all versions. Each earlier version ends before the members that were added later.
 constexpr std::size_t kSizes[] = {offsetof(muster_submission, on_gpu), offsetof(muster_submission, wire),
                                   offsetof(muster_submission, allocate), sizeof(muster_submission)};
 
@@ -90,7 +90,7 @@ Status check(const muster_submission* given) {
   return {};
 }
 
-// Checks that data is not NULL where the operation reads or writes it.
+// Checks that data is not NULL if the operation reads or writes it.
 Status check_data(const Submission& submission, std::size_t index) {
   const bool writes_it = submission.signature.kind == Kind::kAllreduce || submission.signature.kind == Kind::kAdasum ||
                          submission.signature.kind == Kind::kBroadcast;
@@ -142,8 +142,8 @@ Result<Submission> submission_of(const Engine& engine, const muster_submission* 
   return made;
 }
 
-// Memory that must lie on the GPU: a tensor, and its result if it has memory. For an empty tensor, any pointer that
-// says which GPU it is.
+// Returns the memory that must lie on the GPU: a tensor, and its result if it has memory. For an empty tensor, returns
+// any pointer that identifies the GPU.
 std::vector<const void*> places_of(const Submission& submission, std::size_t index) {
   const auto& tensor = submission.tensors[index];
   std::vector<const void*> places;
@@ -156,8 +156,8 @@ std::vector<const void*> places_of(const Submission& submission, std::size_t ind
   return places;
 }
 
-// The GPU of a submission's tensors, which must be the GPU of earlier submissions. Null if all tensors are empty and no
-// pointer names a GPU.
+// Returns the GPU of a submission's tensors, which must be the GPU of earlier submissions. Null if all tensors are
+// empty and no pointer names a GPU.
 Result<std::shared_ptr<Gpu>> gpu_of(muster_engine& engine, const Submission& submission) {
   const std::lock_guard lock(engine.gpu_mutex);
   std::shared_ptr<const CudaApi> api;

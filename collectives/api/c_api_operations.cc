@@ -76,7 +76,7 @@ Counts same_counts(const Communicator& on, std::size_t count) {
   return Counts(static_cast<std::size_t>(on.size()), count);
 }
 
-// The operations. They run at once, or on the worker.
+// The operations run at once, or on the worker.
 
 Status allreduce(Communicator& on, const void* in, void* out, size_t count, muster_dtype type, muster_op op,
                  double before, double after) {
@@ -148,7 +148,7 @@ muster_code start(muster_comm* comm, muster_request** request, muster_error** er
   });
 }
 
-// The same with copied counts, because the caller may free its own.
+// Does the same as start(), with copied counts, because the caller may free its own.
 template <typename Operation>
 muster_code start_with(muster_comm* comm, const size_t* counts, muster_request** request, muster_error** error,
                        const Operation& operation) {

@@ -28,11 +28,11 @@ enum class Op : std::uint8_t {
 };
 const char* name_of(Op op);
 
-// Copied as it is into shared memory and into message headers.
+// Ranks copy a Call byte for byte into shared memory and into message headers.
 struct Call {
-  std::uint64_t count = 0;  // elements, as the caller gave them; 0 if ranks may differ (allgatherv, alltoallv)
-  // A rank of the communicator. For kSend it is the tag, for kSplit the requested algorithm. Values below -1 are a
-  // fingerprint of scales, or of counts that differ between ranks (fingerprint.h).
+  std::uint64_t count = 0;  // elements, as the caller passed them; 0 if ranks may differ (allgatherv, alltoallv)
+  // For kSend `root` is the tag, for kSplit the requested algorithm, and otherwise a rank of the communicator. Values
+  // below -1 are a fingerprint of scales, or of counts that differ between ranks (fingerprint.h).
   std::int32_t root = -1;
   Op op = Op::kNone;
   DType type = DType::kF32;
@@ -42,9 +42,9 @@ struct Call {
 };
 static_assert(sizeof(Call) == 16);
 
-// Such as "allreduce of 1024 float32, sum" or "broadcast of 8 int64 from rank 2".
+// Returns text such as "allreduce of 1024 float32, sum" or "broadcast of 8 int64 from rank 2".
 std::string describe(const Call& call);
-// The receiver's side of a kSend, such as "recv of 8 int64, tag 3".
+// Describes the receiver's side of a kSend, such as "recv of 8 int64, tag 3".
 std::string describe_receive(const Call& call);
 
 }  // namespace muster::collectives::call

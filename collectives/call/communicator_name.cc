@@ -7,7 +7,7 @@
 namespace muster::collectives::inline call {
 namespace {
 
-constexpr std::size_t kNameRoom = 60;  // of 63, since some uses append to the name
+constexpr std::size_t kNameRoom = 60;  // the limit is 63, and some callers append to the name
 
 std::string join(const std::string& parent, const std::string& own) {
   if (parent.size() + own.size() <= kNameRoom) return parent + own;

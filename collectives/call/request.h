@@ -1,4 +1,4 @@
-// A collective that runs while its caller goes on. It is finished once; any thread may wait for it.
+// A collective that runs while its caller continues. It is finished once; any thread may wait for it.
 #pragma once
 
 #include <chrono>
@@ -20,12 +20,12 @@ class Request {
     }
     done_.notify_all();
   }
-  // nullopt if it is not done yet.
+  // Returns nullopt if the operation is not done yet.
   std::optional<base::Status> test() const {
     const std::lock_guard lock(mutex_);
     return status_;
   }
-  // nullopt if it is not done within `time`; the operation goes on.
+  // Returns nullopt if the operation is not done within `time`. The operation then continues.
   std::optional<base::Status> wait_for(std::chrono::milliseconds time) {
     std::unique_lock lock(mutex_);
     done_.wait_for(lock, time, [this] { return status_.has_value(); });

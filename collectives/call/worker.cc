@@ -60,7 +60,7 @@ void Worker::run() {
     queue_.pop_front();
     lock.unlock();
     base::Status status = run_one(item.work);
-    // Destroy the work without the lock, which submit() needs, because that may take a while.
+    // Destroy the work without holding the lock, because destroying may take long and submit() needs the lock.
     item.work = nullptr;
     pending_.fetch_sub(1, std::memory_order_acq_rel);
     item.request->finish(std::move(status));

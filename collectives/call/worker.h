@@ -27,11 +27,11 @@ class Worker {
   // Any thread may call. The work and all that it holds are destroyed before its request is done. If no thread can be
   // started, the request fails with RESOURCE_EXHAUSTED.
   std::shared_ptr<Request> submit(Work work);
-  // Runs what is queued, then ends the thread. Queued work fails at once if the communicator has ended.
+  // Runs the queued work, then ends the thread. Queued work fails at once if the communicator has ended.
   void finish();
-  // True if nothing is queued or runs.
+  // Returns whether no work is queued or running.
   bool is_idle() const { return pending_.load(std::memory_order_acquire) == 0; }
-  // Whether the caller is the worker's thread.
+  // Returns whether the caller is the worker's thread.
   bool is_current_thread() const { return running_.load(std::memory_order_relaxed) == std::this_thread::get_id(); }
 
  private:

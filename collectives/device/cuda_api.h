@@ -5,7 +5,6 @@
 // Streams, events, contexts, modules and functions are opaque pointers. Addresses on the device are 64-bit numbers.
 // Thread: any; most calls use the thread's current context.
 // Errors: numbers of the driver, which check() turns into messages.
-// thread; most calls act on the thread's current context. Errors are the driver's numbers: Gpu turns them into words.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +30,7 @@ inline constexpr CudaResult kCudaNotReady = 600;
 inline constexpr CudaResult kCudaCaptureImplicit = 906;
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDisableTiming = 2;
-inline constexpr unsigned kWaitValueAtLeast = 0;  // (int32)(*address - value) >= 0
+inline constexpr unsigned kWaitValueAtLeast = 0;  // true if (int32)(*address - value) >= 0
 inline constexpr unsigned kLazyPeerAccess = 1;
 inline constexpr unsigned kHostPortable = 1;  // for cuMemHostAlloc and cuMemHostRegister
 inline constexpr int kPointerMemoryType = 2;
@@ -86,8 +85,8 @@ inline constexpr int kRelaxedCapture = 2;
      unsigned block_z, unsigned shared_bytes, void* stream, void** parameters, void** extra))
 
 struct CudaApi {
-  // NOT_FOUND if there is no driver or it is too old; the message says which is needed. INTERNAL if the driver does not
-  // start, such as without a device.
+  // NOT_FOUND if there is no driver or if it is too old; the message names the missing file or function. INTERNAL if
+  // the driver does not start, such as without a device.
   static base::Result<std::shared_ptr<const CudaApi>> load();
 
 #define MUSTER_CUDA_MEMBER(member, symbol, parameters) CudaResult(*member) parameters = nullptr;
@@ -96,7 +95,7 @@ struct CudaApi {
   // Null if this driver lacks it.
   CudaResult (*exchange_capture_mode)(int* mode) = nullptr;
 
-  // Returns OK or INTERNAL, such as "GPU 0: cuMemAlloc of 64 bytes: out of memory".
+  // Returns OK, or an error such as "GPU 0: cuMemAlloc of 64 bytes: out of memory".
   base::Status check(CudaResult result, const char* what) const;
 };
 

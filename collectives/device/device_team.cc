@@ -26,8 +26,8 @@ struct Left {
   std::unique_ptr<Route> route;
 };
 
-// All teams on a GPU share its kernels. A module loaded while streams are held may wait for these at its first
-// launches.
+// All teams on a GPU share its kernels. If a module is loaded while streams are held, its first launches may wait for
+// these streams.
 base::Result<std::shared_ptr<const Kernels>> kernels_of(const std::shared_ptr<const Gpu>& gpu) {
   static std::mutex mutex;
   static auto* const kLoaded = new std::map<int, std::weak_ptr<const Kernels>>;  // by ordinal
@@ -51,7 +51,7 @@ base::Result<std::unique_ptr<DeviceTeam>> DeviceTeam::attach(Communicator& comm,
   MUSTER_RETURN_IF_ERROR(team->choose(team->start(ordinal), part));
   const base::Status made = team->make_route(std::move(part));
   if (made.ok()) return team;
-  // All ranks have this error and know it, so the communicator goes on.
+  // All ranks get this error, so the communicator stays usable.
   if (made.code() == base::Code::kFailedPrecondition && comm.failure().code == base::Code::kOk) return made;
   return team->fail(made.with_context(fmt::format("collectives on the GPU of rank {}", comm.world_rank(comm.rank()))));
 }
@@ -77,7 +77,7 @@ base::Status DeviceTeam::start(int ordinal) {
   MUSTER_ASSIGN_OR_RETURN(stream_, make_stream(ground_.gpu));
   MUSTER_ASSIGN_OR_RETURN(done_, make_event(ground_.gpu));
   ground_.stream = stream_.get();
-  // Neither is required; without them the ranks take another path.
+  // Kernels and NCCL are optional. Without them the ranks take another path.
   auto kernels = kernels_of(ground_.gpu);
   kernels_loaded_ = kernels.status();
   if (kernels.ok()) kernels_ = std::move(*kernels);
@@ -93,7 +93,7 @@ base::Result<std::vector<Facts>> DeviceTeam::gather(const Facts& own) {
   return all;
 }
 
-// Takes part even if this rank cannot use its GPU, so that the other ranks learn of it.
+// Every rank calls this, even if it cannot use its GPU, so that the other ranks learn of it.
 base::Status DeviceTeam::choose(const base::Status& started, const NcclPart& part) {
   const auto forced = parse_path(base::env_var("MUSTER_DEVICE_PATH").value_or(""));
   Facts own;
@@ -175,8 +175,7 @@ base::Status DeviceTeam::make_shared_route() {
   return base::ok_status();
 }
 
-// Make the route before NCCL begins. So fail() can report to the other ranks first and then abort, which may take a
-// while.
+// Make the route before NCCL begins. So fail() can report to the other ranks first and then abort, which may take long.
 base::Status DeviceTeam::make_nccl_route(NcclPart part) {
   MUSTER_ASSIGN_OR_RETURN(auto made, NcclRoute::make(ground_, nccl_));
   nccl_route_ = made.get();

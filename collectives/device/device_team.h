@@ -28,7 +28,7 @@ namespace muster::collectives::device {
 class DeviceTeam {
  public:
   // Collective. `comm` must outlive the team. FAILED_PRECONDITION, on all ranks, if a rank has no driver or no such
-  // GPU, or if the path that the user named is unavailable. The communicator goes on then; other errors end it.
+  // GPU, or if the path that the user named is unavailable. The communicator then stays usable; other errors end it.
   // `part` comes from another team's split(). It is used if all ranks bring theirs and the path is NCCL.
   static base::Result<std::unique_ptr<DeviceTeam>> attach(Communicator& comm, int ordinal, NcclPart part = {});
   // After a failure the device may have unfinished work, such as for a stream of the caller's that does not go on. The
@@ -36,11 +36,11 @@ class DeviceTeam {
   ~DeviceTeam();
   DeviceTeam(const DeviceTeam&) = delete;
   DeviceTeam& operator=(const DeviceTeam&) = delete;
-  // How many GPUs this process sees; 0 without a driver.
+  // Returns how many GPUs this process sees; 0 without a driver.
   static int count_gpus();
 
   Path path() const { return choice_.path; }
-  // Why no faster path was chosen, and why this rank has no kernels. Empty if there is nothing to report.
+  // Returns why no faster path was chosen, and why this rank has no kernels. Empty if there is nothing to report.
   const std::string& why() const { return choice_.why; }
   const Gpu& gpu() const { return *ground_.gpu; }
   const std::shared_ptr<const Gpu>& shared_gpu() const { return ground_.gpu; }
@@ -49,22 +49,23 @@ class DeviceTeam {
   void* stream() const { return ground_.stream; }
   Route& route() { return *route_; }
 
-  // Like Communicator::split(). If this team has an NCCL communicator, it splits that one, too. The communicator's
-  // worker must call it, as it does operations.
+  // Does what Communicator::split() does. If this team has an NCCL communicator, it splits that one, too. The
+  // communicator's worker must call it, as it does operations.
   struct Split {
     std::shared_ptr<Communicator> communicator;  // null if this rank gets none
     NcclPart nccl;
   };
   base::Result<Split> split(int color, int key, Failure* why = nullptr);
 
-  // An event behind all work that `stream` has now. `stream` is the caller's and on this GPU. Any thread may call.
+  // Returns an event behind all work that `stream` has now. `stream` is the caller's and on this GPU. Any thread may
+  // call.
   base::Result<Event> mark(void* stream) const { return device::mark(ground_.gpu, stream); }
   // Makes stream() wait until the device has reached all these events.
   base::Status begin(std::span<void* const> ready);
   // Waits until the device has done all work on stream().
   base::Status finish();
-  // Whether the device has done all its work. False only after some failures. Then freeing memory that the work uses
-  // would not return, nor would any free for which the driver waits for the device.
+  // Returns whether the device has done all its work. It is false only after some failures. Then freeing memory that
+  // the work uses would never return, nor would any call for which the driver waits for the device.
   bool is_quiet() { return is_quiet_ || becomes_quiet(std::chrono::milliseconds(0)); }
   // Calls begin(), `operation` and finish(). Ends the communicator if one of them fails.
   template <class Operation>
@@ -82,7 +83,8 @@ class DeviceTeam {
       MUSTER_RETURN_IF_ERROR(begin(ready));
       MUSTER_RETURN_IF_ERROR(operation(*route_));
       return finish();
-    } catch (const std::bad_alloc&) {  // The other ranks are in the operation, and what it has begun is on the device.
+      // The other ranks are in the operation, and the work that it has begun is on the device.
+    } catch (const std::bad_alloc&) {
       return no_memory();
     }
   }

@@ -8,8 +8,8 @@
 namespace muster::collectives::device {
 namespace {
 
-constexpr std::chrono::microseconds kAwake{200};  // polling before the first pause
-constexpr std::chrono::microseconds kPause{50};   // between two polls from then on
+constexpr std::chrono::microseconds kAwake{200};  // time of polling before the first pause
+constexpr std::chrono::microseconds kPause{50};   // time between two polls from then on
 
 }  // namespace
 

@@ -27,8 +27,8 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   const CudaApi& api() const { return *api_; }
   int ordinal() const { return ordinal_; }
   const DeviceUuid& uuid() const { return uuid_; }
-  // Whether kernels here may use memory of the device with this UUID. It is this device, or a peer that this process
-  // sees.
+  // Returns whether kernels here may use memory of the device with this UUID. That is this device, or a peer that this
+  // process sees.
   bool reaches(const DeviceUuid& uuid) const;
 
   // Makes the context current on this thread while it lives. The thread's calls then end no other thread's capture.
@@ -67,7 +67,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   DeviceUuid uuid_{};
 };
 
-// A handle of the driver's that is freed once. Move-only; empty by default and after a move.
+// A driver handle that is freed once. It is move-only, and empty by default and after a move.
 template <class Handle>
 class Owned {
  public:
@@ -91,7 +91,7 @@ class Owned {
 
   Handle get() const { return handle_; }
   bool is_empty() const { return handle_ == Handle{}; }
-  // Gives the handle up without freeing it, because work on the device may use it for ever.
+  // Drops the handle without freeing it, because work on the device may use it forever.
   void leave() { handle_ = Handle{}; }
 
  private:
@@ -112,22 +112,22 @@ using DeviceMemory = Owned<DeviceAddress>;
 using HostMemory = Owned<void*>;
 
 // Makes a stream that does not synchronise with the legacy default stream. Streams of one priority share the device's
-// queues (CUDA_DEVICE_MAX_CONNECTIONS, 8 by default). Behind a caller's stream that waits for libmuster, this stream
-// would wait for itself. So it has the greatest priority by default. kLeast is what programs use; for tests.
+// queues (CUDA_DEVICE_MAX_CONNECTIONS, 8 by default). In one queue with a caller's stream that waits for libmuster,
+// this stream would wait for itself. So it has the greatest priority by default. Tests use kLeast, as programs do.
 enum class Priority { kGreatest, kLeast };
 base::Result<Stream> make_stream(const std::shared_ptr<const Gpu>& gpu, Priority priority = Priority::kGreatest);
 base::Result<Event> make_event(const std::shared_ptr<const Gpu>& gpu);
-// An event behind all work that `stream`, the caller's, has now. INVALID_ARGUMENT if the stream is being captured into
-// a CUDA graph, because the event would become part of the graph.
+// Returns an event behind all work that the caller's `stream` has now. INVALID_ARGUMENT if the stream is being captured
+// into a CUDA graph, because the event would become part of the graph.
 base::Result<Event> mark(const std::shared_ptr<const Gpu>& gpu, void* stream);
 base::Result<DeviceMemory> allocate(const std::shared_ptr<const Gpu>& gpu, std::size_t bytes);
-// Pinned memory. The device uses it at the same address, because all 64-bit hosts have unified addressing.
+// Allocates pinned memory. The device uses it at the same address, because all 64-bit hosts have unified addressing.
 base::Result<HostMemory> allocate_pinned(const std::shared_ptr<const Gpu>& gpu, std::size_t bytes);
 // Pins existing memory while the result lives.
 base::Result<HostMemory> pin(const std::shared_ptr<const Gpu>& gpu, void* memory, std::size_t bytes);
 
-// Pauses between two polls of the device or of NCCL: it yields the core at first, and sleeps briefly later.
-// It polls for two reasons. A wait of the driver's (cuEventSynchronize) cannot be left when a rank has ended. And
+// Pauses between two polls of the device or of NCCL. It yields the core at first, and sleeps briefly later. There are
+// two reasons for polling. A wait of the driver (cuEventSynchronize) cannot be left when a rank has ended. And
 // cuLaunchHostFunc callbacks do not run once the context has failed.
 class Pace {
  public:
@@ -137,15 +137,15 @@ class Pace {
  private:
   const std::chrono::steady_clock::time_point end_awake_;
 };
-// The driver's result for `event`; kCudaNotReady if the device does not reach it within `time`.
+// Returns the driver's result for `event`, or kCudaNotReady if the device does not reach it within `time`.
 CudaResult wait_for(const Gpu& gpu, void* event, std::chrono::milliseconds time);
 
 // Maps memory of another process.
 base::Result<DeviceMemory> open_memory(const std::shared_ptr<const Gpu>& gpu, const IpcMemoryHandle& handle);
 
-// The ordinal of the device that `pointer` lies on. -1 if it is host memory or unknown to CUDA.
+// Returns the ordinal of the device that `pointer` lies on, or -1 if it is host memory or unknown to CUDA.
 int device_of(const CudaApi& api, const void* pointer);
-// The same for a thread that may have no context.
+// Does the same for a thread that may have no context.
 int device_of(const Gpu& gpu, const void* pointer);
 
 inline DeviceAddress address_of(const void* pointer) {

@@ -13,10 +13,10 @@ std::size_t in_blocks(std::size_t bytes) {
 
 }  // namespace
 
-// The message of one rank to the others. Trivially copyable, as is the next struct.
+// One rank's message to the others. This struct and the next are trivially copyable.
 struct IpcMemory::SharedMemory {
   IpcMemoryHandle handle;
-  std::uint64_t is_there;  // 0 if there is no memory for it
+  std::uint64_t is_there;  // 0 if the GPU has no memory for it
 };
 struct IpcMemory::Wanted {
   std::uint64_t bytes = 0;

@@ -1,5 +1,5 @@
-// Device memory of all ranks that each of them has mapped by CUDA IPC. It consists of regions, and all ranks make a
-// region together.
+// Device memory of all ranks that each of them has mapped by CUDA IPC. It consists of regions. All ranks make a region
+// together.
 //
 // Thread: the one that runs the collectives.
 // Lifetime: regions stay until this object ends, even if released, since other ranks have them mapped. A region that
@@ -30,7 +30,7 @@ class IpcMemory {
   // Not collective: releases only this rank's part, which find() no longer finds. False if no such region exists.
   bool release(DeviceAddress begin);
 
-  // Unmaps all memory of other ranks. From here on, nothing is found.
+  // Unmaps all memory of other ranks. From here on, find() finds nothing.
   void close();
   // Leaves own memory to the driver. Another process may still have it mapped, and freeing it then is undefined.
   void leave();
@@ -41,7 +41,7 @@ class IpcMemory {
     std::uint64_t offset = 0;
   };
   Place find(const void* data, std::size_t bytes) const;
-  // The address at which a place of `rank` is mapped here; 0 if that rank has no such place.
+  // Returns the address at which a place of `rank` is mapped here; 0 if that rank has no such place.
   DeviceAddress address(std::size_t rank, const Place& place, std::size_t bytes) const;
 
  private:
@@ -58,7 +58,7 @@ class IpcMemory {
   struct SharedMemory;
   base::Result<std::uint32_t> make(const std::vector<Wanted>& wanted);
   base::Status map(Region& region, const std::vector<SharedMemory>& all) const;
-  // Finds a region that all ranks have released and that has room for each rank's bytes; the end if there is none.
+  // Finds a region that all ranks have released and that has room for each rank's bytes; the end if no region fits.
   Regions::iterator find_released(const std::vector<Wanted>& wanted);
 
   const Ground& ground_;

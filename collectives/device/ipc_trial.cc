@@ -9,7 +9,7 @@
 namespace muster::collectives::device {
 namespace {
 
-// The messages between ranks. Trivially copyable.
+// The messages between ranks. Both are trivially copyable.
 struct Offer {
   IpcMemoryHandle handle{};
   std::uint64_t is_made = 0;
@@ -30,8 +30,8 @@ base::Result<IpcTrial> try_ipc(Communicator& comm, const std::shared_ptr<const G
     done = gpu->call("cuIpcGetMemHandle", gpu->api().ipc_get_memory_handle, &own.handle, block->get());
   }
   own.is_made = done.ok() ? 1 : 0;
-  // A rank that got the handle may have the block mapped until all have sent their verdicts. Freeing it before is
-  // undefined.
+  // A rank that got the handle may have the block mapped until all have sent their verdicts. Freeing the block before
+  // that is undefined.
   const auto leave_block = [&block](const base::Status& why) {
     if (block.ok()) block->leave();
     return why;

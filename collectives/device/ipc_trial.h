@@ -14,7 +14,7 @@ namespace muster::collectives::device {
 struct IpcTrial {
   std::string why_not;        // empty if it works; else the rank that failed and the reason, the same on all ranks
   bool lacks_memory = false;  // true if memory ran out
-  DeviceMemory block;         // The block used for the test. Freeing it may wait for the caller's streams.
+  DeviceMemory block;         // the block used for the test; freeing it may wait for the caller's streams
 };
 // Collective. Each rank maps a small block of the next rank. An error means that the communicator has ended.
 base::Result<IpcTrial> try_ipc(Communicator& comm, const std::shared_ptr<const Gpu>& gpu);

@@ -1,8 +1,8 @@
 // The arguments that the host passes to the kernels of kernels.cu, and the kernels' names. The two sides share nothing
 // else.
 //
-// These are plain structs, passed by value as kernel parameters. So nothing is uploaded, and no buffer must be guarded
-// against reuse. The larger tables need 32,764 bytes of parameters, which sm_70 and later have since CUDA 12.1.
+// The structs are passed by value as kernel parameters. So nothing is uploaded, and no buffer must be guarded against
+// reuse. The larger tables need 32,764 bytes of parameters, which sm_70 and later have since CUDA 12.1.
 #pragma once
 
 #include <cstdint>

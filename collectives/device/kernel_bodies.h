@@ -57,7 +57,7 @@ struct Cut {
   std::uint32_t vectors;
 };
 
-// The number of elements until `address` is a multiple of kElements elements.
+// Returns the number of elements until `address` is a multiple of kElements elements.
 template <class T, int kElements>
 MUSTER_ON_BOTH std::uint32_t until_aligned(std::uint64_t address) {
   constexpr std::uint64_t kBytes = sizeof(T) * kElements;
@@ -91,7 +91,7 @@ MUSTER_ON_BOTH void transfer_one(const From* from, To* to, std::uint32_t i, doub
   }
 }
 
-// The segment in which unit `unit` lies.
+// Returns the segment in which unit `unit` lies.
 template <class Table>
 MUSTER_ON_BOTH std::uint32_t segment_of(const Table& table, std::uint64_t unit) {
   std::uint32_t low = 0;
@@ -168,7 +168,7 @@ MUSTER_ON_BOTH AccumulatedOf<T> combined(AccumulatedOf<T> a, AccumulatedOf<T> b)
   } else if constexpr (std::is_integral_v<T>) {
     return (static_cast<T>(b) < static_cast<T>(a)) == (kKind == Kind::kMin) ? b : a;
   } else {
-    // For equal operands, also 0 and -0, the first one; a NaN wins.
+    // For equal operands, including 0 and -0, the result is the first one. A NaN wins.
     return ((kKind == Kind::kMin ? b < a : b > a) || b != b) ? b : a;
   }
 }
@@ -287,7 +287,7 @@ MUSTER_ON_BOTH void reduce_vectors(const Reduction& call, std::uint64_t base, st
   }
 }
 
-// Whether all inputs and outputs have the same alignment to 16 bytes.
+// Returns whether all inputs and outputs have the same alignment to 16 bytes.
 template <class T>
 MUSTER_ON_BOTH bool are_alike(const Reduction& call) {
   const std::uint64_t offset = call.in[0] % 16;

@@ -33,7 +33,7 @@ constexpr const char* kReduceNames[] = {MUSTER_REDUCE_KERNELS(MUSTER_NAME)};  //
 #undef MUSTER_NAME
 static_assert(std::size(kReduceNames) == kDTypes);
 
-// The index of the kernel for such a move; nullopt if there is none.
+// Returns the index of the kernel for such a move, or nullopt if no kernel does this.
 std::optional<std::size_t> transfer_of(DType from, DType to, double scale) {
   if (from == to && scale == 1) {
     const std::size_t size = size_of(from);
@@ -49,7 +49,7 @@ constexpr std::size_t units_of(std::size_t elements) {
   return (elements + kUnitElements - 1) / kUnitElements;
 }
 
-// Less than other ranks wait for this rank, unless MUSTER_OPERATION_TIMEOUT is shorter.
+// Shorter than the time that other ranks wait for this rank, unless MUSTER_OPERATION_TIMEOUT is shorter.
 constexpr std::chrono::seconds kFirstLaunches{10};
 
 constexpr std::size_t kMostBlocks = 0x7fffffff;  // of a grid
@@ -98,12 +98,12 @@ base::Status Kernels::find_all() {
 }
 
 // Launches every kernel once with nothing to do. The driver loads a function at its first launch and may then wait for
-// the whole context. That includes caller's streams that are held until the launching thread goes on.
+// the whole context. That includes caller's streams that are held until the launching thread continues.
 base::Status Kernels::launch_all() {
   MUSTER_ASSIGN_OR_RETURN(const Stream stream, make_stream(gpu_));
   MUSTER_ASSIGN_OR_RETURN(const Event done, make_event(gpu_));
-  const auto table = std::make_unique<Transfer<kManySegments>>();  // the smaller tables are prefixes of it
-  table->count = 1;                                                // with no elements
+  const auto table = std::make_unique<Transfer<kManySegments>>();  // the smaller tables are prefixes of this one
+  table->count = 1;                                                // a segment without elements
   const Reduction call{
       .in = {}, .out = {}, .count = 0, .before = 1, .after = 1, .divisor = 1, .op = 0, .inputs = 1, .outputs = 0};
   for (const auto& functions : {few_, some_, many_}) {

@@ -1,4 +1,4 @@
-// The kernels, under the names of kernel_arguments.h, which cuModuleGetFunction() looks up. This device code is
+// The kernels, under the names of kernel_arguments.h, by which cuModuleGetFunction() finds them. This device code is
 // compiled to a fatbin inside libmuster. The host calls nothing here directly.
 #include "collectives/device/kernel_arguments.h"
 #include "collectives/device/kernel_bodies.h"

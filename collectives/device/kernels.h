@@ -23,16 +23,16 @@ struct Move {
 
 class Kernels {
  public:
-  // The built-in code; empty if built without nvcc.
+  // Returns the built-in code; empty if libmuster was built without nvcc.
   static std::span<const std::byte> image();
   // NOT_FOUND if built without nvcc. INTERNAL if the driver rejects the code, because it is older than the compiler.
   // All kernels have run once when load() returns, so that later launches wait for nothing.
   static base::Result<std::unique_ptr<Kernels>> load(const std::shared_ptr<const Gpu>& gpu);
 
   // Launches once for each 1020 moves. It casts between float32 and 16-bit floats; other types must be equal. Scales
-  // are for floats only. INVALID_ARGUMENT if there is no kernel for these types.
+  // are for floats only. INVALID_ARGUMENT if no kernel supports these types.
   base::Status transfer(void* stream, std::span<const Move> moves, DType from, DType to, double scale = 1) const;
-  // Every output gets the reduction of all inputs, like reduce_to_all() of kernel/reduce.h. At most kMostSharers
+  // Gives every output the reduction of all inputs, as reduce_to_all() of kernel/reduce.h does. At most kMostSharers
   // inputs.
   base::Status reduce(void* stream, std::span<const DeviceAddress> inputs, std::span<const DeviceAddress> outputs,
                       std::size_t count, DType type, RedOp op, Scale scale) const;

@@ -10,7 +10,7 @@ namespace muster::collectives::device {
 
 class Library {
  public:
-  // NOT_FOUND if it is not on this host or does not load; the message says why.
+  // NOT_FOUND if the library is not on this host or does not load; the message says why.
   static base::Result<Library> open(const char* name);
 
   // NOT_FOUND if this version of the library lacks the symbol.

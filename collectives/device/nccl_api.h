@@ -1,5 +1,5 @@
-// The functions of NCCL (libnccl.so.2, 2.14 or later) that libmuster uses, found at run time. In a torch process it is
-// the NCCL that torch has loaded. Types and numbers are those of nccl.h; cuda_abi_check.cc compares them.
+// The functions of NCCL (libnccl.so.2, 2.14 or later) that libmuster uses, found at run time. In a torch process this
+// is the NCCL that torch has loaded. Types and numbers are those of nccl.h; cuda_abi_check.cc compares them.
 #pragma once
 
 #include <cstddef>
@@ -58,22 +58,22 @@ struct NcclApi {
   // These return no result, so they are not in the table.
   const char* (*get_error_string)(NcclResult result) = nullptr;
   const char* (*get_last_error)(NcclComm comm) = nullptr;
-  // Null if this version lacks it, or is older than 2.20.5, in which processes of one host lose each other.
+  // Null if this version lacks it. Also null before 2.20.5, where the processes of one host lose each other.
   NcclResult (*split)(NcclComm comm, int color, int key, NcclComm* made, NcclConfig* config) = nullptr;
 #define MUSTER_NCCL_MEMBER(member, symbol, parameters) NcclResult(*member) parameters = nullptr;
   MUSTER_NCCL_FUNCTIONS(MUSTER_NCCL_MEMBER)
 #undef MUSTER_NCCL_MEMBER
 
   int version = 0;
-  // Whether a part that split() makes lives and ends without its parent. Call it only after NCCL has formed a
+  // Returns whether a part that split() makes lives and ends without its parent. Call it only after NCCL has formed a
   // communicator. NCCL reads its configuration files first and puts their values into the environment.
   bool splits() const;
-  // OK, or INTERNAL with NCCL's last message in this process. Such as "ncclCommInitRankConfig: unhandled system error:
+  // Returns OK, or INTERNAL with NCCL's last message in this process: "ncclCommInitRankConfig: unhandled system error:
   // no socket interface found (NCCL error 2)".
   base::Status check(NcclResult result, const char* what) const;
 };
 
-// NCCL's numbers of a type and of a reduction; -1 if NCCL has no equivalent.
+// These return NCCL's number of a type and of a reduction, or -1 if NCCL has no equivalent.
 int nccl_type(DType type);
 int nccl_op(DType type, RedOp op);
 

@@ -20,7 +20,7 @@ constexpr std::size_t kWarmUps[] = {std::size_t{1}, std::size_t{256} << 10, kRoo
 
 base::Result<std::unique_ptr<NcclRoute>> NcclRoute::make(const Ground& ground, std::shared_ptr<const NcclApi> nccl) {
   std::unique_ptr<NcclRoute> made(new NcclRoute(ground, std::move(nccl)));
-  // Allocate it now, because a later allocation may wait for the caller's streams.
+  // Allocate the memory now, because a later allocation may wait for the caller's streams.
   auto room = device::allocate(ground.gpu, kRoom);
   if (!room.ok() && room.status().code() != base::Code::kResourceExhausted) return room.status();
   MUSTER_ASSIGN_OR_RETURN(const std::vector<std::uint8_t> have,
@@ -37,8 +37,8 @@ base::Result<std::unique_ptr<NcclRoute>> NcclRoute::make(const Ground& ground, s
 }
 
 // Abort also after success. This rank's part of all operations is done by then. ncclCommDestroy() would wait for the
-// other ranks of the host, for ever if one of them does other things. Abort the parent before its part, which NCCL may
-// still be making.
+// other ranks of the host, forever if one of them does other things. Abort the parent before its part, because NCCL
+// may still be making the part.
 void NcclRoute::abort() {
   const Gpu::Current current(*ground_.gpu);
   if (comm_ != nullptr) (void)nccl_->abort(std::exchange(comm_, nullptr));
@@ -50,7 +50,7 @@ base::Status NcclRoute::mark_begin() {
   return ground_.gpu->call("cuEventRecord", ground_.gpu->api().event_record, begun_.get(), ground_.stream);
 }
 
-// NCCL's kernels would wait for ever after a network error that only NCCL's threads notice. They also would if a rank
+// NCCL's kernels would wait forever after a network error that only NCCL's threads notice. The same happens if a rank
 // of another host is stopped, which no thread notices. The time before the device begins the operation does not count.
 base::Status NcclRoute::health() {
   MUSTER_RETURN_IF_ERROR(network());
@@ -72,7 +72,7 @@ base::Result<bool> NcclRoute::is_done(NcclComm comm, const char* what) const {
 }
 
 base::Status NcclRoute::form() {
-  // Send the result with the id, so that waiting ranks learn if there is no id.
+  // Send the result with the id, so that waiting ranks also learn of a failure.
   struct Made {
     NcclUniqueId id{};
     NcclResult result = kNcclSuccess;
@@ -94,10 +94,10 @@ base::Status NcclRoute::adopt(NcclPart part) {
   return warm_up();
 }
 
-// NCCL connects ranks when an operation first needs it. It allocates and copies then, which may wait for streams that
-// are held. So run each operation once before any stream is held.
-// alltoall needs a connection for each pair, which takes memory for good (3 GB on each of 8 H100s were seen). Most
-// programs never use it, so connect pairs only if a rank asks for it.
+// NCCL connects ranks when an operation first needs the connection. It then allocates and copies, which may wait for
+// streams that are held. So run each operation once before any stream is held. alltoall needs a connection for each
+// pair, which takes memory for good (3 GB were measured on each of 8 H100s). Most programs never use alltoall, so
+// connect pairs only if a rank asks for it.
 base::Status NcclRoute::warm_up() {
   const Limit limit = of_forming();
   for (const std::size_t bytes : kWarmUps) MUSTER_RETURN_IF_ERROR(warm_up(bytes, limit));
@@ -116,7 +116,7 @@ base::Status NcclRoute::warm_up() {
   return api.check(state, "NCCL's first operations on the GPU (cuEventQuery)");
 }
 
-// Runs the operations on `bytes` bytes of all ranks together, but at least one element of each rank.
+// Runs the operations on `bytes` bytes of all ranks together, but on at least one element of each rank.
 base::Status NcclRoute::warm_up(std::size_t bytes, const Limit& limit) {
   const auto ranks = static_cast<std::size_t>(ground_.comm.size());
   const std::size_t part = std::max<std::size_t>(bytes / sizeof(float) / ranks, 1);
@@ -136,7 +136,7 @@ base::Status NcclRoute::warm_up(std::size_t bytes, const Limit& limit) {
                 limit);
 }
 
-// Runs on all ranks if one of them asks for it, because NCCL would wait for the others.
+// All ranks run this if one of them asks for it, because NCCL would wait for the others.
 base::Status NcclRoute::warm_up_pairs(const Limit& limit) {
   const std::string asked = base::env_var("MUSTER_WARM_ALLTOALL").value_or("");
   const auto own = static_cast<std::uint8_t>(asked.empty() || asked == "0" ? 0 : 1);
@@ -157,10 +157,10 @@ base::Result<NcclPart> NcclRoute::split(int color, int key) {
   const Gpu::Current current(*ground_.gpu);
   const Limit limit = of_forming();
   const NcclResult result = nccl_->split(comm_, color < 0 ? kNcclNoColor : color, key, &part_, &config);
-  // NCCL makes it under the parent's name; the part exists when that is done.
+  // NCCL makes the part under the parent's name. The part exists when that is done.
   MUSTER_RETURN_IF_ERROR(settle(comm_, result, "ncclCommSplit", limit));
   if (part_ != nullptr) MUSTER_RETURN_IF_ERROR(settle(part_, kNcclSuccess, "ncclCommSplit", limit));
-  // A rank with a part could wait for ever for a rank that failed at the end.
+  // A rank with a part could wait forever for a rank that failed at the end.
   MUSTER_RETURN_IF_ERROR(ground_.comm.barrier());
   return NcclPart{{ground_.gpu, std::exchange(part_, nullptr), nccl_->abort}, ground_.gpu->ordinal()};
 }

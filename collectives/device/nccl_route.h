@@ -1,9 +1,9 @@
 // Collectives by NCCL, for ranks with a GPU each. NCCL's communicator is formed with a unique id that travels over
-// ours, never through NCCL_COMM_ID. Or it is split off that of a larger communicator. Types and reductions that NCCL
-// lacks use Staged. NCCL's log (NCCL_DEBUG) goes to the rank's own output.
+// libmuster's, never through NCCL_COMM_ID. Or it is split off from that of a larger communicator. Types and reductions
+// that NCCL lacks use Staged. NCCL's log (NCCL_DEBUG) goes to the rank's own output.
 //
 // Errors: calls to NCCL do not block, and are aborted as soon as the communicator has ended. So the death of a rank
-// becomes an error and no hang.
+// causes an error, not a hang.
 //
 // Results are the same on all ranks, but may differ between runs. A bool must be 0 or 1. Scaled 16-bit floats are
 // rounded once for each scale and once for the reduction.
@@ -18,16 +18,17 @@
 
 namespace muster::collectives::device {
 
-// A part that was split off for a communicator that is not attached to a GPU yet. It is aborted if no route adopts it.
+// A part that was split off for a communicator that is not attached to a GPU yet. It is aborted unless a route adopts
+// it.
 struct NcclPart {
-  Owned<NcclComm> comm;  // empty if there is none
+  Owned<NcclComm> comm;  // empty if this rank has no communicator of NCCL
   int ordinal = -1;      // the GPU's ordinal
 };
 
 class NcclRoute final : public Staged {
  public:
-  // Collective, as are the next three. FAILED_PRECONDITION, on all ranks, if a rank's GPU has no memory for it; the
-  // communicator goes on. The caller must then call form() or adopt().
+  // Collective, as are the next three. FAILED_PRECONDITION, on all ranks, if a rank's GPU has no memory for the route.
+  // Then the communicator stays usable. After success the caller must call form() or adopt().
   static base::Result<std::unique_ptr<NcclRoute>> make(const Ground& ground, std::shared_ptr<const NcclApi> nccl);
   // After an error NCCL may still be busy until abort(). So report the error to the other ranks first.
   base::Status form();
@@ -51,7 +52,7 @@ class NcclRoute final : public Staged {
 
  private:
   NcclRoute(const Ground& ground, std::shared_ptr<const NcclApi> nccl) : Staged(ground), nccl_(std::move(nccl)) {}
-  // The time from which a step takes too long.
+  // The time limit of a step.
   struct Limit {
     explicit Limit(std::chrono::milliseconds allowed)
         : time(allowed), end(std::chrono::steady_clock::now() + allowed) {}
@@ -72,11 +73,11 @@ class NcclRoute final : public Staged {
   // Runs an operation: `call` hands it to NCCL. Returns when it is on the devices of all ranks.
   template <class NcclCall>
   base::Status launch(const char* what, const NcclCall& call);
-  // Like launch(), but waits only for this rank.
+  // Does what launch() does, but waits only for this rank.
   template <class NcclCall>
   base::Status enqueue(const char* what, const NcclCall& call);
   base::Result<bool> is_done(NcclComm comm, const char* what) const;
-  // An error that NCCL's threads have noticed.
+  // Returns an error that NCCL's threads have noticed.
   base::Status network() const;
   base::Status scale(const void* in, void* out, std::size_t count, DType type, double factor);
   base::Status enqueue_reduce_scatter(const void* in, const ReduceTask& task);

@@ -1,5 +1,5 @@
 // Chooses the path of collectives on GPU buffers. It is chosen once for a communicator, from the facts of all its
-// ranks, so it is the same on all of them. Pure.
+// ranks, so it is the same on all of them. The choice is pure.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,12 @@
 namespace muster::collectives::device {
 
 enum class Path : std::int32_t {
-  kNccl,    // every rank has NCCL and a GPU of its own
+  kNccl,    // every rank has NCCL and its own GPU
   kIpc,     // ranks of one host; kernels reduce memory of other ranks that CUDA IPC maps
   kStaged,  // through pinned host memory and the collectives for the processor
 };
-std::string_view name_of(Path path);  // "nccl", "ipc" or "staged", as in MUSTER_DEVICE_PATH
+// Returns "nccl", "ipc" or "staged", as in MUSTER_DEVICE_PATH.
+std::string_view name_of(Path path);
 // INVALID_ARGUMENT names the variable. nullopt if `name` is "auto" or empty.
 base::Result<std::optional<Path>> parse_path(std::string_view name);
 
@@ -37,10 +38,11 @@ static_assert(sizeof(Facts) == 32);
 
 struct Choice {
   Path path = Path::kStaged;
-  std::string
-      why;  // it is none before it in the list: "not nccl: ranks share a GPU"; empty: there is none, or it is named
+  // Why the faster paths were not chosen, such as "not nccl: ranks share a GPU". Empty if the path is the fastest one,
+  // or if the user named it.
+  std::string why;
 };
-// `broken_ipc` is why CUDA IPC fails between these ranks (try_ipc()); empty if it works or was not tried.
+// `broken_ipc` is why CUDA IPC fails between these ranks (try_ipc()). Empty if IPC works or was not tried.
 // FAILED_PRECONDITION if ranks name different paths or an unavailable one; the message says why.
 base::Result<Choice> choose_path(std::span<const Facts> ranks, int hosts, std::string_view broken_ipc = "");
 

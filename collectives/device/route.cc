@@ -42,7 +42,7 @@ base::Result<std::size_t> agree_on_blocks(Communicator& comm, Blocks to, Blocks 
   MUSTER_RETURN_IF_ERROR(comm.alltoall(sent.data(), words, coming.data(), words, DType::kU8, sizeof(std::uint64_t)));
   struct Verdict {
     std::uint64_t most;
-    std::int64_t sender;  // the sender of an unexpected block; -1 if there is none
+    std::int64_t sender;  // the sender of an unexpected block; -1 if all blocks were expected
     std::uint64_t sent;
     std::uint64_t expected;
   } own{std::ranges::max(sent), -1, 0, 0};

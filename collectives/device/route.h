@@ -1,5 +1,5 @@
-// A path of collectives on GPU buffers; see path.h. All ranks of a communicator make it together. Every operation is
-// called on all ranks, in the same order.
+// A path of collectives on GPU buffers; see path.h. All ranks of a communicator make it together. All ranks call every
+// operation, in the same order.
 //
 // An operation enqueues its work on the rank's stream. The host waits for other ranks and may wait for the device. The
 // device may still be busy when the call returns.
@@ -25,19 +25,19 @@ namespace muster::collectives::device {
 struct Ground {
   Communicator& comm;
   std::shared_ptr<const Gpu> gpu;
-  const Kernels* kernels;  // null if there are none
+  const Kernels* kernels;  // null if this rank has no kernels
   void* stream;
 };
 
 class Route {
  public:
   virtual ~Route() = default;
-  // Called when the communicator has ended. Work on the device that waits for other ranks must give up; only NCCL's
-  // kernels do wait.
+  // Called when the communicator has ended. Work on the device that waits for other ranks must stop. Only NCCL's
+  // kernels wait for other ranks.
   virtual void abort() {}
-  // An operation begins. Later work on the rank's stream belongs to it.
+  // Marks the begin of an operation. Later work on the rank's stream belongs to it.
   virtual base::Status mark_begin() { return base::ok_status(); }
-  // Asked while the host waits for the device. An error means that this route's work will not finish by itself.
+  // Called while the host waits for the device. An error means that this route's work will not finish.
   virtual base::Status health() { return base::ok_status(); }
   // Makes the rank's stream wait for work that this route has put on its own streams.
   virtual base::Status gather() { return base::ok_status(); }
@@ -53,8 +53,9 @@ class Route {
 
   // Collective. Returns the device memory that is fastest for this route. `bytes` may differ between ranks.
   virtual base::Result<void*> allocate(std::size_t bytes) = 0;
-  // Not collective. Returns memory that a thread must free that may wait for all streams of the GPU. Empty if other
-  // ranks may have it mapped; then it stays until the route ends. INVALID_ARGUMENT if it is not from allocate().
+  // Not collective. Returns the memory. The caller must free it on a thread that may wait for all streams of the GPU.
+  // Empty if other ranks may have it mapped; then it stays until the route ends. INVALID_ARGUMENT if the memory is not
+  // from allocate().
   virtual base::Result<DeviceMemory> release(void* memory) = 0;
 };
 
@@ -86,13 +87,13 @@ base::Result<std::vector<Said>> agree(Communicator& comm, const Said& own);
 // ranks, if a rank expects other block sizes than it is sent.
 base::Result<std::size_t> agree_on_blocks(Communicator& comm, Blocks to, Blocks from);
 
-// How the host waits for the device or for NCCL, at a Pace.
+// Lets the host wait for the device or for NCCL, at a Pace.
 //
 //   while (!is_over()) MUSTER_RETURN_IF_ERROR(watch.pause());
 class Watch {
  public:
   explicit Watch(const Communicator& comm) : comm_(comm) {}
-  // Fails when the communicator has ended, whatever ended it.
+  // Returns an error once the communicator has ended, whatever ended it.
   base::Status pause() const;
 
  private:

@@ -1,5 +1,5 @@
-// Collectives over memory that ranks map by CUDA IPC: sharing, meeting, and the operations.
-// Read make() and the destructor first, then meet(), offer() and take(), then the operations.
+// Collectives over memory that ranks map by CUDA IPC: sharing, meeting, and the operations. Read make() and the
+// destructor first, then meet(), offer() and consume(), then the operations.
 #include "collectives/device/shared_gpu.h"
 
 #include <algorithm>
@@ -14,12 +14,12 @@ namespace {
 
 using Closed = std::atomic_ref<std::uint32_t>;
 
-// The bytes from `at` to `size`, but at most `most`.
+// Returns the bytes from `at` to `size`, but at most `most`.
 std::size_t left_of(std::size_t size, std::size_t at, std::size_t most) {
   return at < size ? std::min(size - at, most) : 0;
 }
 
-// Whether a rank has failed, and not just left in good order, as an engine's shutdown does.
+// Returns whether a rank has failed. A rank that left in good order, as in an engine's shutdown, has not failed.
 bool has_failed(const Failure& why) {
   return why.rank >= 0 && why.code != base::Code::kAborted;
 }
@@ -48,11 +48,10 @@ base::Status SharedGpu::start_sharing() {
   return base::ok_status();
 }
 
-// Freeing memory that another process has mapped is undefined, says the driver's documentation. So wait until all have
-// unmapped it.
-// An ended communicator does not show a failure, since each rank of an engine ends its communicator in good order. If a
-// rank has failed, it may never unmap anything. The flags in the shared memory are no longer reliable, so leave the
-// memory to the driver.
+// Freeing memory that another process has mapped is undefined, according to the driver's documentation. So wait until
+// all have unmapped it. An ended communicator does not show a failure, since each rank of an engine ends its
+// communicator in good order. If a rank has failed, it may never unmap anything. The flags in the shared memory are no
+// longer reliable then, so leave the memory to the driver.
 SharedGpu::~SharedGpu() {
   memory_.close();
   if (closed_ == nullptr) return;

@@ -1,5 +1,5 @@
-// Collectives of ranks of one host whose GPUs map each other's memory by CUDA IPC. Usually the ranks share one GPU. A
-// rank leaves its data where other ranks read it.
+// Collectives between ranks of one host, which map each other's GPU memory by CUDA IPC. Usually the ranks share one
+// GPU. A rank leaves its data where other ranks read it.
 //
 // An allreduce is one kernel on each rank. It reduces the rank's slice of all buffers in one pass and stores it to all.
 // With p ranks the device reads p inputs and writes p outputs of S bytes, so 2 p S bytes. A reduce_scatter stores only
@@ -9,7 +9,7 @@
 // buffer of 64 MiB, which costs one or two more copies.
 //
 // Processes that share a GPU take turns on it. So no kernel and no stream waits for another process, because a killed
-// rank would leave it waiting for ever. The hosts meet instead, each after its own device has done its work
+// rank would leave it waiting forever. The hosts meet instead, each after its own device has done its work
 // (docs/adr/0029).
 #pragma once
 
@@ -25,10 +25,10 @@ class SharedGpu final : public Staged {
  public:
   static constexpr std::size_t kShare = std::size_t{64} << 20;
   // Collective. `share` is the size of the buffer for pieces, at least 64 bytes for each rank. FAILED_PRECONDITION, on
-  // all ranks, if a rank's GPU has no memory for it; the communicator goes on.
+  // all ranks, if a rank's GPU has no memory for the buffer. Then the communicator stays usable.
   static base::Result<std::unique_ptr<Route>> make(const Ground& ground, std::size_t share = kShare);
 
-  // Not collective. But if no rank has failed, each waits briefly until the other ranks have unmapped its memory.
+  // Not collective. But if no rank has failed, each rank waits briefly until the others have unmapped its memory.
   ~SharedGpu() override;
   SharedGpu(const SharedGpu&) = delete;
   SharedGpu& operator=(const SharedGpu&) = delete;
@@ -55,9 +55,9 @@ class SharedGpu final : public Staged {
 
   // Waits until the device has done all work on this rank's stream.
   base::Status reach();
-  // Publishes what other ranks read of this rank. Returns when all ranks have published theirs.
+  // Publishes the data that other ranks read from this rank. Returns when all ranks have published theirs.
   base::Status offer();
-  // Runs `work`, which reads what other ranks have published. Returns when all ranks have finished theirs.
+  // Runs `work`, which reads the data that other ranks have published. Returns when all ranks have finished theirs.
   template <class Work>
   base::Status take(const Work& work);
   base::Status reduce(const std::vector<DeviceAddress>& in, const std::vector<DeviceAddress>& out,
@@ -69,7 +69,7 @@ class SharedGpu final : public Staged {
   base::Status move(std::vector<Move> moves);
 
   Event reached_;
-  std::byte* closed_ = nullptr;  // a flag per rank, in shared memory: the rank has unmapped all memory
+  std::byte* closed_ = nullptr;  // a flag per rank, in shared memory: 1 if the rank has unmapped all memory
   IpcMemory memory_;
   const std::size_t share_;
   std::vector<DeviceAddress> rooms_;  // buffers for pieces, by rank, share_ bytes each

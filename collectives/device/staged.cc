@@ -188,7 +188,7 @@ base::Status Staged::alltoall(const void* in, Blocks to, void* out, Blocks from)
       down_blocks[rank] = {rank * part, left(to[rank].size)};
       up_blocks[rank] = {rank * part, left(from[rank].size)};
     }
-    // The first slot holds what is sent, the second one what is received.
+    // The first slot holds the sent blocks, the second one the received blocks.
     MUSTER_RETURN_IF_ERROR(wait_for_up(1));
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       const std::byte* const source = static_cast<const std::byte*>(in) + to[rank].begin + at;

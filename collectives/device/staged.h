@@ -1,6 +1,6 @@
 // Collectives through host memory. Data moves down to pinned memory that the ranks of a host share. The collective for
-// the processor runs there, and the result moves up again. It works in chunks of 4 MiB. While one chunk is reduced, the
-// next moves down and the one before moves up.
+// the processor runs there, and the result moves up again. The route works in chunks of 4 MiB. While one chunk is
+// reduced, the next moves down and the one before moves up.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
 // Holds the caller's streams until operations of libmuster's thread are done, without blocking the host. A stream waits
-// for a word of pinned memory. The device writes that word behind the operation; the host writes it if the operation
-// failed.
+// for a word of pinned memory. The device writes that word behind the operation. If the operation failed, the host
+// writes it.
 //
 // Thread: any.
 // Lifetime: each hold keeps the gate alive.
@@ -20,11 +20,11 @@ namespace muster::collectives::device {
 class StreamGate : public std::enable_shared_from_this<StreamGate> {
  public:
   static base::Result<std::shared_ptr<StreamGate>> make(const std::shared_ptr<const Gpu>& gpu);
-  // Leaves its memory (4 KiB) to the driver. A stream of the caller's may still wait for its word, or the device may
+  // Leaves its memory (4 KiB) to the driver. A stream of the caller may still wait for its word, or the device may
   // still write one. Freeing the memory may wait for either.
   ~StreamGate() { words_.leave(); }
 
-  // One waiting stream. The destructor releases it at the latest.
+  // One waiting stream. The destructor releases the stream at the latest.
   class Hold {
    public:
     Hold(std::shared_ptr<StreamGate> gate, std::uint32_t number) : gate_(std::move(gate)), number_(number) {}

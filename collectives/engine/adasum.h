@@ -1,9 +1,5 @@
 // Adasum (Maleki et al. 2020, "Scaling Distributed Training with Adaptive Summation"). It combines two gradients a and
-// b into a (1 - a.b / 2
-// a
-// ^2) + b (1 - a.b / 2
-// b
-// ^2), pair by pair, neighbours first. All ranks get the same bits.
+// b into a (1 - a.b / (2 a.a)) + b (1 - a.b / (2 b.b)), pair by pair, neighbours first. All ranks get the same bits.
 #pragma once
 
 #include <cstddef>

@@ -19,7 +19,7 @@ void put(const std::vector<std::int64_t>& values, std::vector<std::byte>& to) {
   for (const std::int64_t value : values) put(value, to);
 }
 
-// Takes values off the front. After the bytes run out, every value is 0 and ok() is false.
+// Reads values off the front. After the bytes run out, every value is 0 and ok() is false.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> bytes) : left_(bytes) {}
@@ -49,7 +49,7 @@ class Reader {
     for (std::uint32_t i = 0; i < size; ++i) values.push_back(take<std::int64_t>());
     return values;
   }
-  // Takes a value below `end`.
+  // Reads a value below `end`.
   template <typename Enum>
   Enum take_enum(int end) {
     const auto value = take<std::uint8_t>();

@@ -1,5 +1,5 @@
-// The byte format in which ranks announce what was submitted to them: a list of named signatures. It uses the host's
-// byte order, which is the same on all ranks of a job.
+// The byte format in which a rank announces its submissions: a list of named signatures. It uses the host's byte order,
+// which is the same on all ranks of a job.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct Announcement {
 // Appends `announcement` to `to`.
 void write(const Announcement& announcement, std::vector<std::byte>& to);
 
-// Reads all of `bytes`, which one of `ranks` ranks has sent. Any bytes may be given. DATA_LOSS if they are no such
+// Reads all of `bytes`, which one of `ranks` ranks has sent. It accepts any bytes. DATA_LOSS if they are not such a
 // list, or if a signature in it is invalid.
 base::Result<std::vector<Announcement>> read_announcements(std::span<const std::byte> bytes, int ranks);
 

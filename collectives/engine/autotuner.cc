@@ -16,7 +16,7 @@ using std::chrono::microseconds;
 // The grid: fusion buffers of 0 and 1 to 256 MiB, cycles of 0 and 0.25 to 16 ms.
 constexpr int kFusions = 10;
 constexpr int kCycles = 8;
-// How far a sample's influence on its neighbours reaches, in steps of the grid.
+// The distance at which a sample still influences its neighbours, in steps of the grid.
 constexpr double kReach = 2;
 constexpr double kLeastNoise = 1e-6;
 
@@ -25,7 +25,7 @@ Tuned point(int fusion, int cycle) {
           .cycle = microseconds(cycle == 0 ? 0 : 125 << cycle)};
 }
 
-// The position of a value along the grid; it may lie between two points.
+// These return the position of a value along the grid. It may lie between two points.
 double along_fusion(const Tuned& at) {
   return at.fusion_bytes == 0 ? 0 : std::max(0.0, std::log2(static_cast<double>(at.fusion_bytes)) - 19);
 }
@@ -68,7 +68,7 @@ double dot(const Vector& a, const Vector& b) {
   return sum;
 }
 
-// The expected gain over `best` at a point whose value has this mean and deviation.
+// Returns the expected gain over `best` at a point whose value has this mean and deviation.
 double expected_improvement(double mean, double deviation, double best) {
   if (deviation < 1e-9) return std::max(0.0, mean - best);
   const double z = (mean - best) / deviation;

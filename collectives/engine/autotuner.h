@@ -1,8 +1,8 @@
-// Finds the best size of the fusion buffer and the best cycle time by trying, as HOROVOD_AUTOTUNE=1 requests. A
+// Finds the best size of the fusion buffer and the best cycle time by trying, if HOROVOD_AUTOTUNE=1 requests it. A
 // Gaussian process over a grid models the samples so far, in bytes per microsecond. The next sample is the point with
 // the largest expected improvement (Jones, Schonlau, Welch 1998).
 //
-// Runs on rank 0; the other ranks use its values.
+// The autotuner runs on rank 0. The other ranks use its values.
 // Thread: one.
 #pragma once
 

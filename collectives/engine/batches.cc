@@ -10,8 +10,8 @@
 namespace muster::collectives::inline engine {
 namespace {
 
-// The properties that tensors must share to be packed together. The last one is the number of a group that stays alone;
-// 0 if none.
+// The properties that tensors must share to be packed together. The last one is the number of a group that stays alone,
+// or 0.
 using Key = std::tuple<DType, std::optional<DType>, RedOp, double, double, bool, std::size_t>;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Which tensors share one collective. Allreduces with the same type, wire type, reduction and scale are packed into one
-// buffer, even if other tensors lie between them. Pure.
+// Decides which tensors share one collective. Allreduces with the same type, wire type, reduction and scale are packed
+// into one buffer, even if other tensors lie between them. Everything here is pure.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct Batch {
 // `fuses_groups`, tensors that were submitted as one group are packed with nothing else.
 std::vector<Batch> batches_of(std::span<const Due> due, std::size_t threshold, bool fuses_groups = true);
 
-// The signature of the first rank that takes part. `due` must have no problem and must not be a join.
+// Returns the signature of the first rank that takes part. `due` must have no problem and must not be a join.
 const Signature& signature_of(const Due& due);
 
 }  // namespace muster::collectives::engine

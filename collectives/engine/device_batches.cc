@@ -60,7 +60,7 @@ base::Status DeviceBatches::allreduce_one(Route& route, const FusedPart& part, c
   own.input = part.in;
   own.output = part.out;
   own.count = part.bytes / size_of(task.type);
-  if (part.in == nullptr && part.bytes != 0) {  // the rank has joined
+  if (part.in == nullptr && part.bytes != 0) {  // true if the rank has joined
     MUSTER_ASSIGN_OR_RETURN(void* const zeros, make_zeros(part.bytes));
     own.input = own.output = zeros;
   }
@@ -75,7 +75,7 @@ base::Status DeviceBatches::allreduce_many(Route& route, std::vector<FusedPart> 
     bytes += padded(part.bytes / size_of(type) * size_of(sent));
   }
   MUSTER_RETURN_IF_ERROR(make_room(route, bytes));
-  // Scale tensors that are cast before they become narrow, and after they have become wide again.
+  // Scale tensors before a cast narrows them, and after a cast has widened them again.
   Scale outside;
   if (sent != type || scales_outside(type)) std::swap(outside, task.scale);
   MUSTER_RETURN_IF_ERROR(pack(parts, type, sent, outside.before));
@@ -85,8 +85,8 @@ base::Status DeviceBatches::allreduce_many(Route& route, std::vector<FusedPart> 
   return unpack(parts, type, sent, outside.after);
 }
 
-// All ranks need more room at the same time. Each buffer is at least twice as large as the one before. So all old ones
-// together are no larger than the new one.
+// All ranks need more room at the same time. Each buffer is at least twice as large as the one before. So all old
+// buffers together are no larger than the new one.
 base::Status DeviceBatches::make_room(Route& route, std::size_t bytes) {
   if (bytes <= room_) return base::ok_status();
   if (buffer_ != nullptr) {
@@ -102,7 +102,7 @@ base::Status DeviceBatches::make_room(Route& route, std::size_t bytes) {
                            static_cast<unsigned char>(0), wanted, team_->stream());
 }
 
-// Not collective: only this rank's buffer grows.
+// Not collective, because only this rank's buffer grows.
 base::Result<void*> DeviceBatches::make_zeros(std::size_t bytes) {
   if (bytes > zeros_room_) {
     const std::size_t wanted = std::bit_ceil(bytes);
@@ -132,7 +132,7 @@ base::Status DeviceBatches::unpack(const std::vector<FusedPart>& parts, DType ty
   return move(moves, sent, type, scale);
 }
 
-// One kernel launch. Without kernels one copy for each move, which cannot cast.
+// Launches one kernel. Without kernels it makes one copy for each move, which cannot cast.
 base::Status DeviceBatches::move(const std::vector<Move>& moves, DType from, DType to, double scale) {
   if (team_->kernels() != nullptr) return team_->kernels()->transfer(team_->stream(), moves, from, to, scale);
   const device::Gpu& gpu = team_->gpu();
@@ -207,8 +207,8 @@ void DeviceBatches::keep(std::vector<Output> outputs) {
   }
 }
 
-// Memory for `rows` rows like those of tensor `t`. With `is_as_expected`, `rows` is the number for which the caller
-// could provide room.
+// Returns memory for `rows` rows like those of tensor `t`. With `is_as_expected`, `rows` is the number for which the
+// caller could provide room.
 base::Result<Output> DeviceBatches::output_of(const Submission& own, std::size_t t, std::size_t rows,
                                               bool is_as_expected) const {
   Output output;
@@ -225,7 +225,7 @@ base::Result<Output> DeviceBatches::output_of(const Submission& own, std::size_t
     output.on_gpu = reinterpret_cast<void*>(output.memory.get());
     return output;
   }
-  // Make our context current. Otherwise torch chooses a device, which would create a context on GPU 0, too.
+  // Make this GPU's context current. Otherwise torch chooses a device, which would create a context on GPU 0, too.
   const device::Gpu::Current current(team_->gpu());
   output.on_gpu = own.allocate(static_cast<int>(t), bytes);
   if (output.on_gpu == nullptr) {
@@ -295,7 +295,7 @@ base::Status DeviceBatches::scatter_spread(Route& route, ReduceTask task, const 
   return elements == 0 ? base::ok_status() : move({out}, tensor.type, tensor.type, outside.after);
 }
 
-// NCCL does not scale, so packing and unpacking scale types that they can scale.
+// NCCL does not scale. So packing and unpacking scale the types that they can scale.
 bool DeviceBatches::scales_outside(DType type) const {
   const bool is_float = device::nccl_type(type) >= 6;
   return team_->path() == device::Path::kNccl && is_float;

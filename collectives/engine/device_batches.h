@@ -1,7 +1,7 @@
-// The executor's operations on tensors on a GPU. A result whose size only the engine knows goes where the caller's
-// Allocate says, or into memory of its own.
-// Several allreduces share one buffer of the device. One kernel packs it and another unpacks it, and both may cast. On
-// the path that reduces buffers in place, that buffer is a registered one.
+// The executor's operations on tensors on a GPU. If only the engine knows a result's size, the result goes where the
+// caller's Allocate says, or into memory of the engine. Several allreduces share one buffer of the device. One kernel
+// packs it and another unpacks it, and both may cast. On the path that reduces buffers in place, that buffer is a
+// registered one.
 //
 // Thread: one. The host waits for the device at the end of each batch, so that a finished ticket has its result.
 #pragma once
@@ -33,14 +33,14 @@ class DeviceBatches {
   base::Status attach(int gpu);
 
   // Call the following only after attach(). `ready` are the events that the device must reach before it reads the
-  // tensors. An error means that the communicator has ended.
-  // `signature` gives the kind, the reduction, the scale, and the wire type of tensors of `type`.
+  // tensors. `signature` gives the kind, the reduction, the scale, and the wire type of tensors of `type`. An error
+  // means that the communicator has ended.
   base::Status allreduce(const std::vector<FusedPart>& parts, DType type, const Signature& signature,
                          std::span<void* const> ready);
   base::Status broadcast(const Signature& signature, std::span<const Tensor> tensors, std::span<void* const> ready);
   // Does an allgather, reducescatter or alltoall of `own`, and appends an Output for each tensor.
   base::Status make(const Due& due, const Submission& own, std::span<void* const> ready, std::vector<Output>& outputs);
-  // Keeps results whose caller has gone.
+  // Keeps results whose caller has dropped its handle.
   void keep(std::vector<Output> outputs);
 
  private:
@@ -60,8 +60,8 @@ class DeviceBatches {
   base::Status copy(void* to, const void* from, std::size_t bytes);
 
   const std::shared_ptr<Communicator> comm_;
-  // Memory that is too small by now or whose caller has gone. It is kept, because freeing it would wait for the
-  // caller's streams. These may in turn wait for this thread.
+  // Memory that has become too small or whose caller has dropped its handle. It is kept, because freeing it would wait
+  // for the caller's streams. These may in turn wait for this thread.
   std::vector<device::DeviceMemory> outgrown_;
   device::DeviceMemory zeros_;
   std::size_t zeros_room_ = 0;

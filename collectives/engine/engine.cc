@@ -22,13 +22,13 @@ namespace {
 
 using std::chrono::microseconds;
 
-// How long the thread polls for submissions before it sleeps. Then the shortest and the longest pause after a turn that
-// made nothing due.
+// The thread polls for submissions this long before it sleeps. The other two are the shortest and the longest pause
+// after a turn that made nothing due.
 constexpr microseconds kEngineAwake{60};
 constexpr microseconds kFirstPause{20};
 constexpr microseconds kLongestPause{1000};
-// Wait for idle ranks without a deadline. If a rank ends, its end is reported by other means. If a rank is late,
-// StallWatch reports it.
+// Wait for idle ranks without a deadline. If a rank ends, the launcher reports it. If a rank is late, StallWatch
+// reports it.
 constexpr std::chrono::hours kNoDeadline{24 * 365};
 
 constexpr std::uint64_t kMostAnnounced = std::uint64_t{1} << 30;  // in bytes, from one rank in one turn
@@ -41,7 +41,7 @@ Failure shut_down_by(const Communicator& comm, int rank) {
           fmt::format("rank {} ({}) has shut down", member.rank, member.host)};
 }
 
-// The engine owns a ticket until it is done. An expired pointer is a ticket that is done.
+// The engine owns a ticket until it is done. So the ticket of an expired pointer is done.
 bool is_running(const std::weak_ptr<Ticket>& ticket) {
   const std::shared_ptr<Ticket> kept = ticket.lock();
   return kept != nullptr && !kept->is_done();
@@ -86,7 +86,7 @@ base::Result<std::unique_ptr<Engine>> Engine::start(Communicator& communicator, 
   std::iota(all.begin(), all.end(), 0);
   MUSTER_ASSIGN_OR_RETURN(auto data, communicator.group(all));
   MUSTER_ASSIGN_OR_RETURN(auto control, communicator.group(all));
-  // Settings that the ranks must agree on.
+  // These settings must be the same on all ranks, so rank 0's values count.
   std::array<std::uint64_t, 3> agreed{settings.cache_capacity, settings.fuses_groups ? 1U : 0U,
                                       settings.is_hierarchical ? 1U : 0U};
   MUSTER_RETURN_IF_ERROR(control->broadcast(agreed.data(), agreed.size(), DType::kI64, 0));
@@ -145,7 +145,7 @@ Engine::~Engine() {
   if (thread_.joinable()) thread_.join();
 }
 
-// Cancels both communicators, so that ranks stop in whichever they wait.
+// Cancels both communicators, so that ranks stop waiting in either.
 void Engine::cancel(const Failure& why) {
   control_->cancel(why);
   data_->cancel(why);
@@ -210,7 +210,7 @@ base::Status Engine::set_timeline(const std::string& path, bool marks_turns) {
   return base::ok_status();
 }
 
-// Returns whether there were any.
+// Returns whether there were any submissions.
 bool Engine::take_submissions() {
   std::vector<Executor::Work> taken;
   {
@@ -231,7 +231,7 @@ bool Engine::take_submissions() {
   return !taken.empty();
 }
 
-// False if no submission came for so long that the other ranks should learn that this rank is idle.
+// Returns false if no submission arrived for so long that the other ranks should learn that this rank is idle.
 bool Engine::wait_for_submissions() {
   const auto end = std::chrono::steady_clock::now() + kEngineAwake;
   while (has_news_.load(std::memory_order_acquire) == 0 && std::chrono::steady_clock::now() < end) sched_yield();
@@ -240,7 +240,7 @@ bool Engine::wait_for_submissions() {
                         [this] { return has_news_.load(std::memory_order_relaxed) != 0 || is_stopping_; });
 }
 
-// HOROVOD_CYCLE_TIME: tensors that are submitted during the wait join the same turn.
+// Waits as HOROVOD_CYCLE_TIME requests. Tensors that are submitted during the wait join the same turn.
 void Engine::wait_for_cycle() {
   if (tuned_.cycle.count() == 0) return;
   std::unique_lock lock(mutex_);
@@ -394,8 +394,8 @@ base::Status Engine::do_due(const std::vector<Due>& due, Timeline* timeline) {
   std::size_t bytes = 0;
   for (const Due& one : due) {
     const auto found = pending_.find(one.name);
-    // A joined rank takes part in tensors that it has not submitted. It may have submitted another tensor of the same
-    // name since.
+    // A joined rank takes part in tensors that it has not submitted. Since joining, it may have submitted another
+    // tensor of the same name.
     const bool is_join = one.last_joined >= 0;
     const bool is_ours = is_join || one.of_ranks[static_cast<std::size_t>(rank())].has_value();
     own.push_back(found == pending_.end() || !is_ours ? nullptr : &found->second);

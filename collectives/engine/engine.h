@@ -5,13 +5,13 @@
 // Errors: if ranks describe a tensor differently, that tensor fails on all of them, and nothing else does. After a rank
 // has died or shut its engine down, everything fails.
 //
-// Turns: a rank with tensors that are not due takes part in turns. In each turn all ranks say what they have
-// (negotiation.h). A rank without tensors takes part in no turn, and the others wait, since nothing could be due
-// without it. Now and then an idle rank takes part all the same, so that the others learn that it has nothing. If a
-// turn makes nothing due, the next turn comes with the next submission or after a pause, since another rank may have
-// submitted the missing tensor. The pause doubles up to one millisecond.
+// Turns: a rank with tensors that are not due takes part in turns. In each turn all ranks announce what they have
+// (negotiation.h). A rank without tensors does not take part, and the others wait for it, since nothing could be due
+// without it. Now and then an idle rank also takes part, so that the others learn that it has nothing. If a turn makes
+// nothing due, the next turn begins with the next submission or after a pause, since another rank may have submitted
+// the missing tensor. The pause doubles up to one millisecond.
 //
-// Thread: any, but for start() and the destructor.
+// Thread: any, except for start() and the destructor.
 #pragma once
 
 #include <atomic>
@@ -52,23 +52,24 @@ class Engine {
 
   int rank() const { return data_->rank(); }
   int size() const { return data_->size(); }
-  // False in a forked child, which has a copy that it must not use.
+  // Returns false in a forked child, which has a copy that it must not use.
   bool is_of_this_process() const { return data_->world().is_of_this_process(); }
 
-  // INVALID_ARGUMENT if the submission is invalid. ALREADY_EXISTS if its name is in use by a tensor that is not done.
-  // The ticket reports all later errors.
+  // Queues a submission. INVALID_ARGUMENT if it is invalid. ALREADY_EXISTS if its name is in use by a tensor that is
+  // not done. The ticket reports all later errors.
   base::Result<std::shared_ptr<Ticket>> submit(Submission submission);
 
   // Announces the shutdown to the other ranks. Tensors that are not done fail on all ranks. Waits until the other ranks
-  // have received it, for at most `time`. An idle rank receives it when it submits something or shuts down itself.
+  // have received the announcement, for at most `time`. An idle rank receives it when it submits something or shuts
+  // down.
   void shut_down(std::chrono::milliseconds time);
 
-  // Tensors that only some ranks have submitted, and the ranks that lack them, as of the last turn.
+  // Returns the tensors that only some ranks have submitted, and the ranks that lack them, as of the last turn.
   std::vector<Negotiation::Late> late() const;
-  // The failure that ended the engine. The code is kOk if it runs, or if no rank caused the end.
+  // Returns the failure that ended the engine. The code is kOk if the engine runs, or if no rank caused the end.
   Failure failure() const;
 
-  // On rank 0; other ranks ignore the call. An empty path ends the timeline.
+  // Works on rank 0; other ranks ignore the call. An empty path ends the timeline.
   base::Status set_timeline(const std::string& path, bool marks_turns);
 
  private:
@@ -102,9 +103,9 @@ class Engine {
   base::MonotonicTime last_turn_{};
   Failure left_;  // names the rank that has shut down
   std::map<std::string, Executor::Work> pending_;
-  std::set<std::string, std::less<>> negotiated_;  // shown as negotiating in the timeline
+  std::set<std::string, std::less<>> negotiated_;  // names that the timeline shows as negotiating
   Executor executor_;
-  mutable std::mutex negotiation_mutex_;  // late() reads while the thread is between turns
+  mutable std::mutex negotiation_mutex_;  // late() locks it to read while the thread is between turns
   Negotiation negotiation_;
 
   mutable std::mutex mutex_;
@@ -121,7 +122,7 @@ class Engine {
   bool is_over_ = false;
   std::condition_variable over_;
   std::thread thread_;
-  std::unique_ptr<StallWatch> watch_;  // It reads all above, so it must end first.
+  std::unique_ptr<StallWatch> watch_;  // last, because it reads all above and must end first
 };
 
 }  // namespace muster::collectives::engine

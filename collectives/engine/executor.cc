@@ -1,4 +1,4 @@
-// Runs what is due: batches of host tensors and of GPU tensors, one kind of operation after the other.
+// Runs the operations that are due: batches of host tensors and of GPU tensors, one after the other.
 // Read run() first, then the functions that it calls for each batch, then the operations at the end.
 #include "collectives/engine/executor.h"
 
@@ -33,7 +33,7 @@ Scale scale_of(const Signature& signature) {
 
 }  // namespace
 
-// Horovod's names, as its users know them from timelines.
+// Horovod's names, which its users know from timelines.
 std::string_view phase_of(Kind kind) {
   constexpr std::string_view kPhases[kKinds] = {"ALLREDUCE", "ALLGATHER", "BROADCAST", "REDUCESCATTER",
                                                 "ALLTOALL",  "BARRIER",   "JOIN",      "ADASUM"};
@@ -97,8 +97,7 @@ base::Status Executor::do_batch(const Batch& batch, const Signature& signature) 
   }
 }
 
-// Finishes tickets when the device has finished. If a rank cannot use its GPU, these tensors fail on all ranks, and
-// nothing else does.
+// Finishes tickets when the device has finished. If a rank cannot use its GPU, only these tensors fail, on all ranks.
 base::Status Executor::do_on_gpu(const Batch& batch, const Signature& signature) {
   std::vector<void*> ready;
   int gpu = -1;
@@ -156,7 +155,7 @@ void Executor::piece_is_done(const Piece& piece, const base::Status& how) {
   if (own_[piece.due] != nullptr && --tensors_left_[piece.due] == 0) own_[piece.due]->ticket->finish(how);
 }
 
-// The places of this rank's tensors of an allreduce, in memory and in the batch.
+// Returns the places of this rank's tensors of an allreduce, in memory and in the batch.
 std::vector<FusedPart> Executor::parts_of(const Batch& batch) const {
   std::vector<FusedPart> parts;
   std::size_t at = 0;

@@ -1,4 +1,4 @@
-// Runs the operations that are due, on a communicator that only it uses.
+// Runs the operations that are due, on a communicator that nothing else uses.
 // Thread: one.
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace muster::collectives::inline engine {
 
-// An operation's name in the timeline, such as "ALLREDUCE".
+// Returns an operation's name in the timeline, such as "ALLREDUCE".
 std::string_view phase_of(Kind kind);
 
 class Executor {
@@ -28,7 +28,7 @@ class Executor {
     std::shared_ptr<Ticket> ticket;
   };
 
-  // All but the timeline must be the same on all ranks.
+  // All options except the timeline must be the same on all ranks.
   struct Options {
     std::size_t fusion_bytes = 0;
     bool fuses_groups = true;
@@ -38,8 +38,8 @@ class Executor {
   explicit Executor(std::shared_ptr<Communicator> communicator)
       : comm_(communicator), fused_(communicator), on_gpu_(std::move(communicator)) {}
 
-  // `own[i]` is what this rank has submitted of due[i]; null if nothing. Finishes their tickets. An error means that
-  // the communicator has ended; the caller must then finish the remaining tickets.
+  // `own[i]` is this rank's submission of due[i], or null. Finishes their tickets. An error means that the communicator
+  // has ended. The caller must then finish the remaining tickets.
   base::Status run(std::span<const Due> due, std::span<Work* const> own, const Options& options);
 
  private:

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kHostChunk = std::size_t{1} << 18;
 // Between hosts, moving a chunk must take long compared with starting an operation.
 constexpr std::size_t kLinkChunk = std::size_t{8} << 20;
-constexpr std::size_t kSlots = 3;  // one chunk is packed, one is on its way, one is unpacked
+constexpr std::size_t kSlots = 3;  // one chunk is packed, one is being reduced, one is unpacked
 
 // Calls `visit` for each part that overlaps [begin, end), with the bytes [from, to) of the part that lie there.
 template <typename Visit>

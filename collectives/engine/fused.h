@@ -1,7 +1,6 @@
-// One allreduce of many tensors. They are packed into memory that the ranks of a host share. So packing is the copy-in,
-// and unpacking is the copy-out.
-// The work goes chunk by chunk. On one host, a chunk stays in the cache from packing to unpacking. Between hosts, one
-// chunk is packed and another unpacked while a third one is on its way.
+// One allreduce of many tensors. They are packed into memory that the ranks of a host share. So packing serves as the
+// copy in, and unpacking as the copy out. The work goes chunk by chunk. On one host, a chunk stays in the cache from
+// packing to unpacking. Between hosts, one chunk is packed and another unpacked while a third one is being reduced.
 //
 // Thread: one.
 #pragma once
@@ -16,7 +15,7 @@
 
 namespace muster::collectives::inline engine {
 
-// One tensor of a batch. Each begins at a multiple of 64 bytes in the batch.
+// One tensor of a batch. Each tensor begins at a multiple of 64 bytes in the batch.
 struct FusedPart {
   const void* in = nullptr;  // null means zeros, from a rank that has joined
   void* out = nullptr;       // null if this rank does not need the result

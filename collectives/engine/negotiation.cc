@@ -1,5 +1,5 @@
-// Negotiation of due tensors: what ranks announce, what is due, and what is late.
-// Read say() and hear() first, then take() and the cache's part of hear(), then late().
+// Negotiation of due tensors: what ranks announce, what is due, and what is late. Read announcements() and decide()
+// first, then record() and find_cached(), then late().
 #include "collectives/engine/negotiation.h"
 
 #include <algorithm>
@@ -77,8 +77,8 @@ void Negotiation::take(int rank, const Announcement& announcement) {
   }
   Waiting& waiting = waiting_[announcement.name];
   waiting.of_ranks.resize(index(ranks_));
-  // A rank has a new shape for this name. Ranks that announce the name by its bit in this turn mean the cached
-  // signature.
+  // If the name is in the cache, this rank has a new shape for it. Ranks that announce the name by its bit in this turn
+  // mean the cached signature.
   if (const auto slot = cache_.find(announcement.name)) {
     for (int other = 0; other < ranks_; ++other) {
       if (!has_bit(last_cached_[index(other)], *slot)) continue;

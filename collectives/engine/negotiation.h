@@ -1,7 +1,6 @@
 // Decides which tensors are due: those that every rank has submitted. In each turn every rank gets every rank's
-// announcements. All ranks then make the same decisions in the same order, without a coordinator.
-//
-// Pure.
+// announcements. All ranks then make the same decisions in the same order, without a coordinator. Everything here is
+// pure.
 // Thread: one.
 #pragma once
 
@@ -31,7 +30,7 @@ struct Due {
   std::vector<std::optional<Signature>> of_ranks;  // nullopt for a rank that has joined without submitting it
   int last_joined = -1;                            // only for kJoin, which has no signatures
 };
-
+// nullopt for a rank that has joined without submitting it
 class Negotiation {
  public:
   // `numbers` are the ranks' numbers in messages; empty means that ranks are named by their index.
@@ -40,14 +39,14 @@ class Negotiation {
   // Adds a submission of this rank. No tensor of this name may be pending.
   void submit(Announcement announcement);
   bool is_pending(const std::string& name) const { return order_of_.contains(name); }
-  // Whether anything that this rank has submitted is not due yet.
+  // Returns whether anything that this rank has submitted is not due yet.
   bool is_waiting() const { return !pending_.empty(); }
   // This rank's announcements for the next turn.
   Said say() const;
   // The number of words of Said::cached in the next turn; the same on all ranks.
   std::size_t cached_words() const { return (cache_.slots() + 63) / 64; }
 
-  // The tensors that a rank has submitted since the turn before. Call it before hear().
+  // One rank's submission since the turn before.
   struct Ready {
     std::string name;
     Kind kind;
@@ -58,7 +57,7 @@ class Negotiation {
   // Takes what the ranks announced in a turn. Returns what is due, in the order in which it must run.
   std::vector<Due> hear(std::span<const Said> of_ranks);
 
-  // Tensors that only some ranks have submitted, as of the last turn; the same on all ranks.
+  // A tensor that only some ranks have submitted, as of the last turn, the same on all ranks.
   struct Late {
     std::string name;
     std::vector<int> missing;
@@ -90,7 +89,7 @@ class Negotiation {
   std::map<std::string, Waiting> waiting_;
   std::vector<std::string> touched_;  // names of waiting_ that ranks announced in this turn, in order
   std::vector<std::vector<std::uint64_t>> last_cached_;
-  std::map<std::uint64_t, Announcement> pending_;  // what this rank has submitted, in that order
+  std::map<std::uint64_t, Announcement> pending_;  // what this rank has submitted, in the order of submission
   std::map<std::string, std::uint64_t> order_of_;
   std::uint64_t submitted_ = 0;
 };

@@ -1,5 +1,5 @@
 // Signatures on which all ranks have agreed before. A tensor that comes again is announced by one bit and needs no new
-// agreement. The cache is the same on all ranks, because all put, use and drop the same names in the same order.
+// agreement. The cache is the same on all ranks, because all ranks put, use and drop the same names in the same order.
 #pragma once
 
 #include <cstddef>
@@ -24,11 +24,11 @@ class ResponseCache {
 
   explicit ResponseCache(std::size_t capacity) : capacity_(capacity) {}
 
-  // Slots are numbered from 0 to slots() - 1; some are empty.
+  // Slots are numbered from 0 to slots() - 1. Some of them are empty.
   std::size_t slots() const { return entries_.size(); }
   const Entry* at(std::size_t slot) const { return entries_[slot] ? &*entries_[slot] : nullptr; }
   std::optional<std::size_t> find(std::string_view name) const;
-  // The slot whose bit rank `rank` can use to announce this; nullopt if it must announce it in full.
+  // Returns the slot whose bit rank `rank` can use to announce this; nullopt if it must announce the tensor in full.
   std::optional<std::size_t> find(std::string_view name, const Signature& signature, int rank) const;
 
   // Stores an entry and returns its slot. If the cache is full, it replaces the least recently used entry. nullopt if

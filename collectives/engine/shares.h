@@ -1,4 +1,5 @@
-// Which rows each rank has in operations that change a tensor's size: allgather, reducescatter, alltoall. Pure.
+// Computes which rows each rank has in operations that change a tensor's size: allgather, reducescatter, alltoall. All
+// functions are pure.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +11,14 @@
 
 namespace muster::collectives::inline engine {
 
-// Allgather: the rows that each rank contributes to tensor `t`.
+// Allgather: returns the rows that each rank contributes to tensor `t`.
 std::vector<std::size_t> rows_gathered(const Due& due, std::size_t t);
 
-// Reducescatter: the rows that each rank gets, in rank order. If `rows` is no multiple of `ranks`, the first ranks get
-// one more.
+// Reducescatter: returns the rows that each rank gets, in rank order. If `rows` is not a multiple of `ranks`, the first
+// ranks get one more.
 std::vector<std::size_t> rows_scattered(std::size_t rows, std::size_t ranks);
 
-// Alltoall, for one rank: the places in bytes of the rows to and from each rank, and the number of rows from each.
+// Alltoall, for one rank: where the rows to and from each rank lie, in bytes, and the number of rows from each rank.
 struct Exchanged {
   std::vector<Slice> to;
   std::vector<Slice> from;

@@ -34,7 +34,7 @@ struct TensorSpec {
 
   std::size_t elements() const;
   std::size_t bytes() const { return elements() * size_of(type); }
-  // Elements of one step along the first dimension. A tensor without dimensions is one row.
+  // Returns the elements of one step along the first dimension. A tensor without dimensions is one row.
   std::size_t row_elements() const;
   std::size_t rows() const { return shape.empty() ? 1 : static_cast<std::size_t>(shape.front()); }
   bool operator==(const TensorSpec&) const = default;
@@ -50,21 +50,21 @@ struct Signature {
   std::vector<TensorSpec> tensors = {};
   std::vector<std::int64_t> splits = {};  // only for kAlltoall: rows to each rank
   bool is_on_gpu = false;                 // the tensors are in memory of this rank's GPU
-  std::optional<DType> wire = {};  // the 16-bit float type as which float32 travels; only for kAllreduce on a GPU
+  std::optional<DType> wire = {};  // the 16-bit float type in which float32 is sent; only for kAllreduce on a GPU
 
   std::size_t bytes() const;
   bool operator==(const Signature&) const = default;
 };
 
-// Such as "allreduce of float32[3, 4], sum".
+// Returns text such as "allreduce of float32[3, 4], sum".
 std::string describe(const Signature& signature);
 
 // Checks that a signature is valid by itself in a communicator of `ranks` ranks.
 base::Status check(const Signature& signature, int ranks);
 
 // Checks that all ranks may do this together. FAILED_PRECONDITION names two ranks and what each wants. Messages use
-// `numbers` as the ranks' numbers; empty means their indices.
-// nullptr in `of_ranks` is a rank that has joined. It contributes zeros, so only a sum is possible.
+// `numbers` as the ranks' numbers; empty means their indices. nullptr in `of_ranks` is a rank that has joined. It
+// contributes zeros, so only a sum is possible.
 base::Status agree(std::string_view name, const std::vector<const Signature*>& of_ranks,
                    std::span<const int> numbers = {});
 

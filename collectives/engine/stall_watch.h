@@ -1,5 +1,5 @@
-// Watches for tensors that only some ranks have submitted. It reports late ranks to the user, and ends the engine if
-// the settings ask for it. Its thread sleeps except for periodic checks.
+// Watches for tensors that only some ranks have submitted. It reports late ranks to the user. It ends the engine if the
+// settings ask for that. Its thread sleeps except for periodic checks.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@
 
 namespace muster::collectives::inline engine {
 
-// Makes one sentence each time that tensors become late. Pure.
+// Makes one sentence each time that tensors become late. It is pure.
 // Thread: one.
 class StallReport {
  public:
@@ -28,7 +28,7 @@ class StallReport {
 
   struct Verdict {
     std::string warning;   // empty means no warning
-    std::string shutdown;  // why the engine must end; empty means that it goes on
+    std::string shutdown;  // why the engine must end; empty means that it continues
   };
   // `name_of_rank` returns text such as "3 (n2)".
   Verdict look(const std::vector<Negotiation::Late>& late, base::MonotonicTime now,
@@ -71,7 +71,7 @@ class StallWatch {
   std::thread thread_;
 };
 
-// How often idle ranks take part in turns, so that the others learn that they have nothing.
+// Returns how often idle ranks take part in turns, so that the others learn that they have nothing.
 std::chrono::milliseconds idle_time(const StallSettings& settings);
 
 }  // namespace muster::collectives::engine

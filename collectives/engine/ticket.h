@@ -37,15 +37,16 @@ class Ticket {
   // memory waits for streams, and these may wait for that thread.
   static std::shared_ptr<Ticket> given_out(std::shared_ptr<Ticket> ticket);
 
-  // nullopt if it is not done within `time`; the operation goes on. Yields its core for a moment before it sleeps.
+  // Returns nullopt if it is not done within `time`; the operation then continues. Yields its core briefly before it
+  // sleeps.
   std::optional<base::Status> wait_for(std::chrono::milliseconds time);
   bool is_done() const { return is_done_.load(std::memory_order_acquire); }
 
-  // Only after it is done and OK.
+  // Call the following only after the ticket is done and OK.
   const std::vector<Output>& outputs() const { return outputs_; }
   const std::vector<std::int64_t>& received_splits() const { return received_splits_; }  // only for an alltoall
   int last_joined() const { return last_joined_; }                                       // only for a join
-  // If it failed because the engine ended: the failure that ended the engine.
+  // Returns the failure that ended the engine, if the ticket failed for that reason.
   const Failure& failure() const { return failure_; }
 
  private:
@@ -70,9 +71,8 @@ class Ticket {
 // A rank's submission. The caller owns the tensors and must not change them until the ticket is done.
 struct Tensor {
   const void* in = nullptr;
-  // For allreduce and broadcast: the result, may be `in`. For operations on a GPU whose results differ in size: room
-  // for a result of the size that results if all ranks submit tensors like this one. Null if the caller has no such
-  // room.
+  // For allreduce and broadcast: the result, which may be `in`. For operations on a GPU whose results differ in size:
+  // room for the result if all ranks submit tensors like this one. Null if the caller has no such room.
   void* out = nullptr;
 };
 // Returns the caller's memory for a result on a GPU: for tensor `index`, of `bytes` bytes (not 0). Null if the caller
@@ -82,8 +82,8 @@ struct Submission {
   std::string name;
   Signature signature;
   std::vector<Tensor> tensors;  // one for each tensor of the signature
-  // For tensors on a GPU: the GPU, or -1 if all tensors are empty, so that any GPU will do. `ready` is the device's
-  // event behind the work that computes them.
+  // For tensors on a GPU: the GPU's ordinal, or -1 if all tensors are empty, so that any GPU is right. `ready` is the
+  // device's event behind the work that computes the tensors.
   int gpu = -1;
   std::shared_ptr<const device::Event> ready = {};
   Allocate allocate = {};  // empty means that the ticket owns results on a GPU

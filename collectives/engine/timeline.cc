@@ -35,8 +35,8 @@ std::string json_quoted(std::string_view text) {
   return made + '"';
 }
 
-// The `allreduce.noname` of `allreduce.noname.7`, which muster/world.py generates. Empty means that the user named the
-// operation.
+// Returns the `allreduce.noname` of `allreduce.noname.7`, which muster/world.py generates. Empty means that the user
+// named the operation.
 std::string_view unnamed_kind(std::string_view tensor) {
   constexpr std::string_view kMark = ".noname.";
   const std::size_t mark = tensor.find(kMark);

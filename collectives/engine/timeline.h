@@ -6,7 +6,7 @@
 // an operation holds a row from its first begin() to the matching end(). Then the row is free for another one.
 //
 // The file is a valid JSON array after each write, even if the process is killed between two writes.
-// Thread: one thread records events. Another one writes them, and sleeps while there are none.
+// Thread: one thread records events. Another one writes them, and sleeps while it has no events to write.
 #pragma once
 
 #include <condition_variable>

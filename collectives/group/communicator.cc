@@ -24,9 +24,9 @@
 namespace muster::collectives::inline group {
 namespace {
 
-constexpr std::size_t kSmall = std::size_t{16} << 10;  // up to here one rank of a host does all the sending
+constexpr std::size_t kSmall = std::size_t{16} << 10;  // up to this size one rank of a host does all the sending
 
-constexpr std::size_t kMaxRegistered = std::size_t{1} << 46;  // times the ranks of a host this does not overflow
+constexpr std::size_t kMaxRegistered = std::size_t{1} << 46;  // multiplied by the ranks of a host, it does not overflow
 
 std::int32_t fingerprint_of(Scale scale) {
   return as_root(
@@ -85,7 +85,7 @@ base::Status Communicator::check_root(int root) const {
                      size() - 1);
 }
 
-// Ranks of an operation with a root may not hear from each other over links. If two ranks name different roots, they
+// In an operation with a root, not all ranks receive something over links. If two ranks name different roots, they
 // notice it only in the next operation. With MUSTER_CHECK_CALLS all ranks meet before the operation.
 base::Status Communicator::check_call(const Call& call) {
   if (!checks_calls_ || exchange_ == nullptr) return base::ok_status();

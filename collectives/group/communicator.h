@@ -64,8 +64,8 @@ class Communicator final : public NewsListener {
   // Only the members of `ranks` call this. `ranks` are ranks of this communicator, without duplicates. Works after an
   // error, too.
   base::Result<std::shared_ptr<Communicator>> group(std::span<const int> ranks, Failure* why = nullptr);
-  // Like group() of the surviving ranks; all of them must call it. Ranks that are lost during the call are left out,
-  // too. An error is returned to all callers, and they may call shrink() again.
+  // Does what group() of the surviving ranks does. All of them must call it. Ranks that are lost during the call are
+  // left out, too. An error is returned to all callers, and they may call shrink() again.
   base::Result<std::shared_ptr<Communicator>> shrink(Failure* why = nullptr);
 
   // These calls block. Counts are in elements. `in` may equal `out` where the public header says so.
@@ -95,7 +95,7 @@ class Communicator final : public NewsListener {
   std::shared_ptr<Request> start(Worker::Work work);
 
   // Collective. Returns `bytes` of memory for this rank, which all ranks of its host have mapped. For 0 bytes the
-  // result is nullptr, which is no error.
+  // result is nullptr, which is not an error.
   base::Result<std::byte*> allocate(std::size_t bytes);
   // Not collective: releases only this rank's memory.
   base::Status release(std::byte* memory);
@@ -120,9 +120,9 @@ class Communicator final : public NewsListener {
   // Ends the communicator for all ranks, also in the middle of an operation. Any thread may call.
   void cancel(const Failure& why) { (void)end_with(why); }
 
-  // Why the communicator has ended; the code is kOk while it has not.
+  // Returns why the communicator has ended. The code is kOk while it has not.
   Failure failure() const;
-  // The algorithm that the last allreduce used.
+  // Returns the algorithm that the last allreduce used.
   AllreduceAlgorithm last_algorithm() const { return last_algorithm_; }
 
   void on_ended(const Member& member, bool failed, const std::string& cause) override;
@@ -153,8 +153,8 @@ class Communicator final : public NewsListener {
   // One attempt to make a communicator of the surviving ranks (communicator_shrinking.cc).
   struct ShrinkRound;
   struct Verdict;
-  // Ranks of this communicator, in order. It leaves out `gone`, ranks that this process knows to have ended, and the
-  // rank whose failure ended the communicator.
+  // Returns ranks of this communicator, in order. It leaves out `gone`, ranks that this process knows to have ended,
+  // and the rank whose failure ended the communicator.
   std::vector<int> survivors(const std::set<int>& gone) const;
   base::Result<std::vector<int>> agree_on_survivors(const ShrinkRound& round, Failure* why);
   Verdict settle(const ShrinkRound& round, const std::vector<int>& left, const Failure& own);

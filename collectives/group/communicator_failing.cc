@@ -1,4 +1,4 @@
-// How a communicator ends: finds which rank failed and why, and reports it to the other ranks.
+// How a communicator ends: which rank failed and why, and the report to the other ranks.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -68,8 +68,8 @@ std::vector<int> Communicator::members_at(const std::string& place) const {
   return there;
 }
 
-// The launcher knows a host that does not answer it. All ranks then blame the first rank there, whatever rank they wait
-// for. But if a rank there has published whom it waits for, it is alive, and the host is not the cause.
+// Handles a host that does not answer the launcher. All ranks blame the first rank there, whatever rank they wait for.
+// But if a rank there has published which rank it waits for, it is alive, and the host is not the cause.
 bool Communicator::blame_silent_host(Failure& failure) {
   const std::vector<int> silent = world_->silent_of(members_);
   if (silent.empty()) return false;
@@ -85,8 +85,8 @@ bool Communicator::blame_silent_host(Failure& failure) {
   return true;
 }
 
-// Each rank waits for a different rank of an unreachable host. If none of that host's ranks has published whom it waits
-// for, all blame its first rank.
+// Each rank waits for a different rank of an unreachable host. If none of that host's ranks has published which rank it
+// waits for, all blame its first rank.
 void Communicator::blame_host(Failure& failure) {
   const std::string& place = world_->member(failure.rank).place;
   if (place == world_->member(world_->rank()).place) return;
@@ -124,7 +124,7 @@ Failure Communicator::look_into(Failure failure) {
     failure.message = fmt::format("rank {} ({}) {}{}", failure.rank, failure.host, end->cause,
                                   end->failed ? "" : " before it had done its part");
   } else {
-    (void)blame_silent_host(failure);  // the kernel gives up links to a silent host
+    (void)blame_silent_host(failure);  // the kernel breaks links to a silent host
   }
   return failure;
 }

@@ -101,8 +101,8 @@ base::Result<Segment> Communicator::make_segment(const std::vector<int>& locals,
   }
   if (own != 0) {
     const Member& first = world_->member(world_rank(locals.front()));
-    const bool is_first =
-        name_ == kWorldName;  // ranks may start far apart, but they call split() or group() at about the same time
+    // Ranks may start far apart, but they call split() or group() at about the same time.
+    const bool is_first = name_ == kWorldName;
     awaited_ = first.rank;
     const WorldOptions& options = world_->options();
     auto fd = ask_for_memory(first.unix_name, name_, is_first ? options.join_deadline : options.deadline, [this] {
@@ -117,7 +117,7 @@ base::Result<Segment> Communicator::make_segment(const std::vector<int>& locals,
   return segment;
 }
 
-// A rank that gives up because another one ended looks here as if it had ended itself.
+// A rank that failed because another rank ended looks from here as if it had ended itself. So find the other one.
 base::Status Communicator::blame_for_memory(const Member& first, const base::Status& status) {
   const auto as_of_first = [&] { return status.with_context(fmt::format("rank {} ({})", first.rank, first.host)); };
   if (status.code() != base::Code::kUnavailable) return as_of_first();
@@ -148,7 +148,7 @@ base::Status Communicator::agree() {
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (CPU_ISSET(cpu, &cpus)) own.cpu_mask[cpu / 64].fetch_or(std::uint64_t{1} << (cpu % 64));
   }
-  // Listen for ranks that end from here on; listen() also reports those that have ended before.
+  // Listen for ranks that end from here on. listen() also reports those that have ended before.
   world_->listen(*this);
   is_listening_ = true;
   const Call call{.root = forced_ ? static_cast<int>(*forced_) : -1, .op = Op::kSplit};
@@ -168,8 +168,7 @@ base::Status Communicator::agree() {
   policy_.oversubscribed = team_->size() > cores;
   auto readable = can_read_peers(*team_);
   if (!readable.ok()) return fail(readable.status());
-  // Measure once, where all ranks take part. Otherwise some ranks of a later communicator would know the result and
-  // others would not.
+  // Measure once, where all ranks take part. Otherwise only some ranks of a later communicator would know the result.
   if (name_ == kWorldName && *readable && !policy_.oversubscribed && team_->size() > 1) {
     const auto pays = does_reading_peers_pay(*team_);
     if (!pays.ok()) return fail(pays.status());
@@ -192,7 +191,7 @@ base::Status Communicator::agree() {
   return measured.ok() ? measured : fail(measured);
 }
 
-// Measured once, by the communicator of the world, for all communicators.
+// Measures once, in the communicator of the world, for all communicators.
 base::Status Communicator::measure_link_speed() {
   if (name_ == kWorldName) {
     LinkSpeed speed;
@@ -259,7 +258,7 @@ base::Result<std::shared_ptr<Communicator>> Communicator::split(int color, int k
   const Wanted own{color, key};
   std::vector<Wanted> all(rank_index(size()));
   const std::vector<std::size_t> counts(rank_index(size()), sizeof own / 4);
-  // Take the child's number in the exchange. So ranks whose threads call split() at the same time agree on the number.
+  // Count the child inside the exchange. So ranks culprit threads call split() at the same time agree on the number.
   int child = 0;
   base::Status met = allgather(&own, all.data(), counts, DType::kI32, true, [&] { child = ++children_; });
   if (met.ok() && with_it) met = with_it();

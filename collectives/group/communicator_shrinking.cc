@@ -1,4 +1,4 @@
-// How the surviving ranks of a communicator agree on who survives. They do so in rounds:
+// How the surviving ranks of a communicator agree on which ranks survive. They do so in rounds:
 //
 //   1. The first surviving rank puts the list of the ranks that it believes to survive ("left/...").
 //   2. The ranks of the list make a communicator. Each reports its result ("made/...") to the first of the list.
@@ -74,7 +74,7 @@ Failure Communicator::not_shrinking(int rank) const {
                       is_silent ? fmt::format("; {} does not answer the launcher", member.host) : "")};
 }
 
-// Step 1. The list of a first rank that has ended since still counts.
+// Step 1. If the first rank has ended since it put its list, that list still counts.
 base::Result<std::vector<int>> Communicator::agree_on_survivors(const ShrinkRound& round, Failure* why) {
   const std::string name = "left/" + round.place;
   const auto end = std::chrono::steady_clock::now() + world_->options().deadline;
@@ -100,7 +100,7 @@ base::Result<std::vector<int>> Communicator::agree_on_survivors(const ShrinkRoun
   }
 }
 
-// How `rank` fared in step 2. nullopt if it has ended, whatever it has reported before.
+// Returns the result of `rank` in step 2, or nullopt if the rank has ended, whatever it reported before.
 std::optional<Failure> Communicator::report_of(const ShrinkRound& round, int rank, base::MonotonicTime end) {
   const std::string name = fmt::format("made/{}/{}", round.place, rank);
   while (!world_->end_of(world_rank(rank))) {
@@ -121,7 +121,7 @@ Communicator::Verdict Communicator::decide(const ShrinkRound& round, const std::
     const std::optional<Failure> report = report_of(round, rank, end);
     if (report && verdict.failure.code == base::Code::kOk) verdict.failure = *report;
   }
-  // Making it failed because a rank has ended. The news of that end may still be on its way.
+  // Forming failed because a rank has ended. The report of that end may arrive later, so wait for it.
   if (verdict.failure.code == base::Code::kUnavailable && verdict.failure.rank >= 0) {
     (void)world_->wait_for_end(verdict.failure.rank, kNewsTime);
   }
@@ -166,7 +166,7 @@ base::Result<std::shared_ptr<Communicator>> Communicator::shrink(Failure* why) {
     (void)world_->wait_for_end(failed.rank, kNewsTime);  // without the rank's end, survivors() leaves the rank out
   }
   ShrinkRound round;
-  for (int number = 0;; ++number) {  // each round lacks a rank of the round before
+  for (int number = 0;; ++number) {  // each round has at least one rank less than the round before
     round.place = fmt::format("{}/{}/{}", name_, attempt, number);
     MUSTER_ASSIGN_OR_RETURN(const std::vector<int> left, agree_on_survivors(round, why));
     if (std::find(left.begin(), left.end(), rank_) == left.end()) {

@@ -1,5 +1,5 @@
 // Point-to-point messages: lines of transfers, the background thread, and their failures.
-// Read Transfer and Line first, then drive() and turn(), which move messages, then look() and broken(), which fail
+// Read Transfer and Line first, then drive() and turn(), which move messages, then inspect() and broken(), which fail
 // them.
 #include "collectives/group/messages.h"
 
@@ -28,7 +28,7 @@ using std::chrono::steady_clock;
 constexpr int kSleepMs = 10;
 // Used if a message waits for shared memory, which poll() does not see.
 constexpr int kShortSleepMs = 1;
-// Bytes that a rank of another host sent before it left may arrive after the news of its end.
+// Bytes that a rank of another host sent before it left may arrive after the report of its end.
 constexpr milliseconds kLastBytesTime{500};
 
 WaitPolicy without_deadline(WaitPolicy policy) {
@@ -38,7 +38,7 @@ WaitPolicy without_deadline(WaitPolicy policy) {
 
 }  // namespace
 
-// One message that moves or waits for its turn.
+// One message that moves or waits until the messages before it are done.
 struct Messages::Transfer final : Request {
   Transfer(const Call& the_call, std::span<const std::byte> bytes) : call(the_call), source(bytes), is_send(true) {}
   Transfer(const Call& the_call, std::span<std::byte> bytes) : call(the_call), place(bytes) {}
@@ -52,7 +52,7 @@ struct Messages::Transfer final : Request {
   bool is_started = false;  // counted in started_
   bool is_over = false;
   std::variant<std::monostate, Outgoing, Incoming> message;  // set once the message is first in its line and has a link
-  // When it last moved or became the first of its line, as observed by look().
+  // When it last moved or became the first of its line, as inspect() observed it.
   base::MonotonicTime moved_at{};
   bool has_moved = false;
   std::optional<base::MonotonicTime> peer_left_at;
@@ -225,7 +225,7 @@ bool Messages::turn(Line& line) {
   return has_moved;
 }
 
-// False if the link does not exist yet or has failed.
+// Returns false if the link does not exist yet or has failed.
 bool Messages::begin(Line& line, Transfer& transfer) {
   if (!std::holds_alternative<std::monostate>(transfer.message)) return true;
   if (transfer.is_send) {
@@ -347,12 +347,12 @@ void Messages::sleep(const IsOver& is_over) {
     });
     return;
   }
-  poll(fds.data(), fds.size(),
-       has_rings ? kShortSleepMs : kSleepMs);  // on an error or a signal the caller checks again
+  // On an error or a signal the caller checks again.
+  poll(fds.data(), fds.size(), has_rings ? kShortSleepMs : kSleepMs);
   pollers_.fetch_sub(1);
   std::uint64_t woken = 0;
-  if (fds.front().revents != 0 && read(wake_.get(), &woken, sizeof woken) < 0)
-    return;  // another thread has read it first
+  // If the read fails, another thread has read the counter first.
+  if (fds.front().revents != 0 && read(wake_.get(), &woken, sizeof woken) < 0) return;
 }
 
 // Returns whether some lines cannot be polled.

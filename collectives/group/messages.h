@@ -4,8 +4,8 @@
 //
 // Each direction of each pair of ranks is a line. The first message of a line moves, the others wait. A thread that
 // waits for its own message moves all messages that can move. A background thread moves messages that were only
-// started. It starts with the first of them and sleeps while there are none. So a circular exchange of large messages
-// completes if either side of each message was started.
+// started. It starts with the first of them and sleeps while it has no started messages. So a circular exchange of
+// large messages completes if either side of each message was started.
 //
 // Owner: the communicator, which outlives it.
 // Thread: any.
@@ -36,10 +36,10 @@ namespace muster::collectives::inline group {
 
 // The callbacks that messages need from their communicator. Called from any thread.
 struct MessageOwner {
-  // Called once. It finds the cause, reports it to all ranks, and returns the status that all ranks get. May take a
+  // Called once. It finds the cause, reports it to all ranks, and returns the status that all ranks get. It may take a
   // second.
   std::function<base::Status(const Failure& failure)> fail;
-  // How a peer has left in good order, such as "has closed its communicator". Empty while the peer is here.
+  // Returns how a peer has left in good order, such as "has closed its communicator". Empty while the peer is here.
   std::function<std::string(int peer)> left;
 };
 
@@ -55,7 +55,7 @@ class Messages {
   // So a large message needs a receiver that has called.
   base::Status send(int peer, const Call& call, std::span<const std::byte> bytes);
   base::Status receive(int peer, const Call& call, std::span<std::byte> place);
-  // Like the two above, without waiting.
+  // These do the same without waiting.
   std::shared_ptr<Request> start_send(int peer, const Call& call, std::span<const std::byte> bytes);
   std::shared_ptr<Request> start_receive(int peer, const Call& call, std::span<std::byte> place);
 

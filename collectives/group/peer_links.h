@@ -28,7 +28,7 @@ class PeerLinks final : public Peers {
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(members_.size()); }
   base::Result<Link*> link(int peer) override;
-  // Like link(), without waiting; nullptr while the link is being made. Use either this or link(), not both.
+  // Does what link() does, without waiting. Returns nullptr while the link is being made. Use either this or link().
   base::Result<Link*> try_link(int peer);
   // The event that try_link() waits for, as an entry for poll(). fd is -1 if it waits for the peer to call, which
   // cannot be polled.
@@ -52,7 +52,7 @@ class PeerLinks final : public Peers {
   base::Result<std::unique_ptr<Link>> make(int peer);
   std::unique_ptr<Link> make_ring(int peer, int local_peer);
   base::Result<std::unique_ptr<Link>> make_tcp(int peer, Connection connection);
-  // The descriptor is invalid while the connection is not complete.
+  // Both return an invalid descriptor while the connection is not complete.
   base::Result<Connection> try_call(int peer);
   base::Result<Connection> try_answer(int peer);
 
@@ -64,7 +64,7 @@ class PeerLinks final : public Peers {
   const WaitPolicy& policy_;
   const RingUse use_;
   std::vector<int> local_rank_of_;  // indexed by rank here; -1 if on another host
-  std::map<int, Dialing> calls_;    // being made, by rank here
+  std::map<int, Dialing> calls_;    // calls that are in progress, by rank here
   std::vector<std::unique_ptr<Link>> links_;
 };
 

@@ -53,8 +53,8 @@ base::Status RegisteredMemory::map(Region& region, std::uint32_t id) {
   region.memory = static_cast<std::byte*>(memory);
   madvise(region.memory, region.mapped, MADV_HUGEPAGE);  // faster where huge pages are allowed
 #ifdef MADV_POPULATE_WRITE
-  madvise(own_part(region), region.own_bytes,
-          MADV_POPULATE_WRITE);  // older kernels allocate the pages at the first touch
+  // Older kernels allocate the pages at the first access.
+  madvise(own_part(region), region.own_bytes, MADV_POPULATE_WRITE);
 #endif
   return base::ok_status();
 }
@@ -99,8 +99,8 @@ base::Status RegisteredMemory::keep_to_oneself() {
     if (region.is_released) continue;
     std::byte* const own = own_part(region);
     const auto at = static_cast<off_t>(own - region.memory);
-    // Map it in place, so that other threads find the buffer at any time. A private page is copied when it is written,
-    // so write each page.
+    // Map it in place, so that other threads find the buffer at any time. The kernel copies a private page only when it
+    // is written, so write each page.
     void* const memory =
         mmap(own, region.bytes_per_rank, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, region.fd.get(), at);
     if (memory == MAP_FAILED) return base::errno_error(errno, "taking registered buffers back from other ranks");

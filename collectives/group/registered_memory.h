@@ -31,17 +31,17 @@ class RegisteredMemory {
 
   // Collective on the host. `bytes` may differ between ranks.
   base::Result<std::byte*> allocate(std::size_t bytes);
-  // The memory is no longer a buffer, but it stays mapped until the communicator ends. Other ranks may still have it
-  // mapped and refer to it, and all ranks must know the same regions.
+  // Releases a buffer. Its memory stays mapped until the communicator ends, because other ranks may refer to it and all
+  // ranks must know the same regions.
   base::Status release(std::byte* memory);
   // Own buffers keep their contents and become private to this process. A rank that is late in a failed operation then
   // writes to memory that this process no longer sees.
   base::Status keep_to_oneself();
 
-  // Region 0 if [data, data + bytes) does not lie completely in one of this rank's buffers.
+  // Returns region 0 if [data, data + bytes) does not lie completely in one of this rank's buffers.
   Place find(const void* data, std::size_t bytes) const;
-  // The address at which `place` of local rank `rank` is mapped here. nullptr if that place does not exist or is
-  // shorter than `bytes`.
+  // Returns the address at which `place` of local rank `rank` is mapped here. nullptr if that place does not exist or
+  // is shorter than `bytes`.
   std::byte* address(int rank, Place place, std::size_t bytes) const;
 
  private:

@@ -1,5 +1,5 @@
-// The world of a process: joining, news of ended ranks, blame at deadlines, and connections to other ranks.
-// Read join() first, then start_service(), join_session() and meet(), then ended() and wait_for_end().
+// The world of a process: joining, reports of ended ranks, blame at deadlines, and connections to other ranks. Read
+// join() first, then start_service(), join_session() and meet(), then ended() and wait_for_end().
 #include "collectives/group/world.h"
 
 #include <poll.h>
@@ -81,7 +81,8 @@ std::string World::key(const std::string& name) const {
 base::Result<std::shared_ptr<World>> World::join(const WorldOptions& options, WorldSetup setup, Failure* why) {
   std::shared_ptr<World> world(new World);
   world->options_ = options;
-  // TCP must not take a rank that is late but alive for a lost host. So it allows at least the deadline of operations.
+  // TCP must not mistake a rank that is late but alive for a lost host. So it allows at least the deadline of
+  // operations.
   world->tcp_options_.silence = std::max(world->tcp_options_.silence, options.deadline);
   world->rank_ = setup.rank;
   world->encrypts_ = setup.encrypts;
@@ -95,7 +96,7 @@ base::Result<std::shared_ptr<World>> World::join(const WorldOptions& options, Wo
   return met;
 }
 
-// If only the session is lost, rank 0 was lost with it. The news of rank 0's end arrives at the same time.
+// If only the session is lost, rank 0 was lost with it. The report of rank 0's end arrives at the same time.
 Failure World::blame(const base::Status& not_joined) const {
   std::optional<int> rank;
   if (not_joined.code() == base::Code::kUnavailable) rank = wait_for_failed(all_ranks(), kEndNewsTime);
@@ -145,7 +146,7 @@ base::Status World::start_service(WorldSetup& setup) {
 base::Result<base::UniqueFd> World::session_socket(WorldSetup& setup) {
   if (host_ == nullptr) return std::move(setup.session);
   MUSTER_ASSIGN_OR_RETURN(base::FdPair pair, base::make_socketpair(SOCK_STREAM | SOCK_NONBLOCK));
-  // Shared, because a task must be copyable.
+  // The descriptor is shared, because a task must be copyable.
   auto far_end = std::make_shared<base::UniqueFd>(std::move(pair.first));
   service_->post([host = host_, rank = rank_, far_end] { host->add(rank, std::move(*far_end)); });
   return std::move(pair.second);
@@ -212,8 +213,8 @@ base::Status World::meet() {
   return check_encryption();
 }
 
-// Each connection's handshake checks this as well. The check here reports it to all ranks, and before the first
-// connection.
+// Checks the setting of all ranks before the first connection, so that all ranks report a difference. Each connection's
+// handshake checks it as well.
 base::Status World::check_encryption() const {
   const auto encrypts = [](const Member& member) { return member.encrypts; };
   const auto one = std::find_if(members_.begin(), members_.end(), encrypts);
@@ -237,12 +238,12 @@ base::Status World::check_nobody_failed() const {
 }
 
 // Waits in slices, for two reasons. A rank that ended before it joined must not be waited for until the deadline. And
-// once a rank has failed, others give up and would be blamed for that failure.
+// once a rank has failed, other ranks fail because of it and must not be blamed.
 base::Result<std::string> World::wait_for_member(int rank, base::MonotonicTime deadline) {
   while (true) {
     MUSTER_RETURN_IF_ERROR(check_nobody_failed());
-    const std::optional<End> gone =
-        end_of(rank);  // read before the value, since what the rank put before its end counts
+    // Read the end before the value, since a value that the rank put before its end counts.
+    const std::optional<End> gone = end_of(rank);
     const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
     auto found = session_->wait(key(fmt::format("member/{}", rank)), std::clamp(left, milliseconds(1), kMeetingSlice));
     if (found.ok() || found.status().code() != base::Code::kDeadlineExceeded) return found;

@@ -1,4 +1,4 @@
-// A process's view of its job: its rank, the other ranks, and news of them. All communicators of the process share it.
+// A process's view of its job: its rank, the other ranks, and their ends. All communicators of the process share it.
 #pragma once
 
 #include <unistd.h>
@@ -32,7 +32,7 @@ namespace muster::collectives::inline group {
 inline constexpr int kPeerBacklog = 1024;
 
 struct WorldOptions {
-  std::chrono::milliseconds deadline{30'000};  // of one operation without progress
+  std::chrono::milliseconds deadline{30'000};  // longest time of one operation without progress
   std::chrono::milliseconds join_deadline{120'000};
   bool checks_calls = false;  // MUSTER_CHECK_CALLS: ranks wait for each other before operations that have a root
   std::string algorithm{};    // for every allreduce that supports it; empty means MUSTER_ALGORITHM, or the best fit
@@ -45,8 +45,8 @@ struct WorldSetup {
   std::string place;        // same as Member.place; empty means this process's own
   std::string address;      // IP literal at which other hosts reach this process; empty means loopback
   base::UniqueFd listener;  // TCP, listening at `address`; if invalid, the world opens a port
-  // The address at which this process has reached rank 0, whose host may have several. It then reaches all ranks of
-  // that host there. Empty means that each rank's own address is used.
+  // The address at which this process has reached rank 0, whose host may have several. This process then uses the
+  // address for all ranks of that host. Empty means that each rank's own address is used.
   std::string address_of_rank_0;
   // One of three cases holds. `session` is connected to the agent. Or it is connected to rank 0, after the handshake.
   // Or this is rank 0 of a job without an agent, and `host` is set.
@@ -64,7 +64,7 @@ class NewsListener {
   virtual void on_ended(const Member& member, bool failed, const std::string& cause) = 0;
 };
 
-// Thread-safe.
+// Thread: any.
 class World {
  public:
   // Joins through MUSTER_SESSION_DIR under a launcher, or through MUSTER_RENDEZVOUS without one (CONTRACT.md §1). If
@@ -78,7 +78,7 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  // False in a forked child, which has a copy without threads. A copy must not send or free anything.
+  // Returns false in a forked child, which has a copy without threads. A copy must not send or free anything.
   bool is_of_this_process() const { return process_ == getpid(); }
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(members_.size()); }
@@ -101,7 +101,7 @@ class World {
   // The launcher reports that the host of this rank has stopped answering, or that it answers again. This fails
   // nothing.
   void set_silent(int rank, bool is_silent);
-  // Those of `ranks` whose host is silent and whose end is not known, in the given order.
+  // Returns those of `ranks` whose host is silent and whose end is not known, in the given order.
   std::vector<int> silent_of(std::span<const int> ranks) const;
 
   // Measured by the first communicator, which has all ranks. The value is the same on all ranks of a host.
@@ -110,7 +110,8 @@ class World {
 
   Farewell& farewell() { return farewell_; }
 
-  // Values of the job by name, for ranks that must agree. DEADLINE_EXCEEDED if no rank has put the value yet.
+  // Values of the job by name, for ranks that must agree. get() returns DEADLINE_EXCEEDED if no rank has put the value
+  // within `time`.
   base::Status put(const std::string& name, const std::string& value);
   base::Result<std::string> look(const std::string& name, std::chrono::milliseconds time);
 
@@ -125,7 +126,7 @@ class World {
   // stopped, or is unreachable.
   void tell_late(const std::string& communicator, int late);
   std::optional<int> late_for(const std::string& communicator, int rank);
-  // Whether any of `ranks` has published the rank that it waits for.
+  // Returns whether any of `ranks` has published the rank that it waits for.
   bool late_for_any(const std::string& communicator, std::span<const int> ranks);
 
   // `heard` is called on the service thread. A call that has begun before unhear_failure() may end after
@@ -137,13 +138,13 @@ class World {
   // Waits until this process knows how `rank` ended, until one of `others` has failed, or for `time`. nullopt if the
   // end of `rank` is not known then.
   std::optional<End> wait_for_end(int rank, std::chrono::milliseconds time, std::span<const int> others = {}) const;
-  // The first of `ranks` whose failure this process has learned of. Waits up to `time` for such news. A rank that ends
-  // because of another rank's failure is reported after it.
+  // Returns the first of `ranks` whose failure this process has learned of. Waits up to `time` for such a report. A
+  // rank that ends because of another rank's failure is reported after it.
   std::optional<int> wait_for_failed(std::span<const int> ranks, std::chrono::milliseconds time) const;
 
   // Connects to `rank`'s service for `communicator` and does the handshake. Blocks.
   base::Result<Connection> connect_to(int rank, const std::string& communicator, const AbortRecord& abort);
-  // Like connect_to(), without waiting. The caller must drive the handshake from its first step.
+  // Does what connect_to() does, without waiting. The caller must drive the handshake from its first step.
   base::Result<Handshake> begin_call(int rank, const std::string& communicator);
 
  private:
@@ -191,7 +192,7 @@ class World {
   std::shared_ptr<SessionHost> host_;
   std::shared_ptr<PolledHost> polled_host_;
   std::unique_ptr<Session> session_;
-  std::unique_ptr<Service> service_;  // Its thread uses all above, so it must end first.
+  std::unique_ptr<Service> service_;  // last, because its thread uses all above and must end first
 };
 
 }  // namespace muster::collectives::group

@@ -29,8 +29,8 @@ base::Result<int> number_of(const base::Environment& environment, const char* na
   return number;
 }
 
-// The address at which ranks of other hosts reach this one. It is that of the route to rank 0's host, or else that of
-// the interface that the launcher names for Gloo.
+// Returns the address at which ranks of other hosts reach this one. It is that of the route to rank 0's host, or else
+// that of the interface that the launcher names for Gloo.
 base::Result<std::string> own_address(const base::Environment& environment) {
   if (const auto hosts = environment.get("MUSTER_NNODES"); hosts && *hosts == "1") return std::string("127.0.0.1");
   if (const auto master = environment.get("MASTER_ADDR")) {

@@ -104,8 +104,8 @@ base::Result<std::vector<base::IpAddress>> own_addresses() {
   return addresses;
 }
 
-// A name may mean another address on rank 0's host than elsewhere (Debian's 127.0.1.1). So rank 0 listens on all
-// addresses then.
+// If the user gives a name, rank 0 listens on all addresses. The name may mean another address on rank 0's host than
+// elsewhere (Debian's 127.0.1.1).
 base::Result<AloneHost> open_tcp(const AloneSettings& settings) {
   AloneHost host;
   MUSTER_ASSIGN_OR_RETURN(host.place.secret, read_secret_file(settings.secret_file));
@@ -145,7 +145,7 @@ base::Result<AloneHost> open_directory(const AloneSettings& settings) {
   return host;
 }
 
-// Waits for changes of the directory. It may return earlier, and callers do not rely on it.
+// Waits for changes of the directory. It may return earlier, so callers must not rely on a change.
 class Changes {
  public:
   explicit Changes(const std::string& directory) : fd_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {
@@ -203,9 +203,8 @@ base::Result<AloneGuest> join_tcp(const AloneSettings& settings, const Reach& re
       return guest.status().with_context("is MUSTER_SECRET_FILE the same for all ranks?");
     }
     if (base::monotonic_now() >= end) return guest.status();
-    ::poll(
-        nullptr, 0,
-        static_cast<int>(std::min(pause, left_until(end)).count()));  // no event reports when rank 0 listens, so sleep
+    // Sleep, because no event reports when rank 0 listens.
+    ::poll(nullptr, 0, static_cast<int>(std::min(pause, left_until(end)).count()));
     pause = std::min(2 * pause, kLongestPause);
   }
 }

@@ -4,8 +4,8 @@
 //   MUSTER_RANK=3 MUSTER_SIZE=8
 //   MUSTER_RENDEZVOUS=tcp://host:port    rank 0 listens there
 //   MUSTER_SECRET_FILE=path              with tcp://: names a file with 64 hexadecimal digits (openssl rand -hex 32),
-//                                        of mode 0600, ours, and the same on all hosts
-//   MUSTER_RENDEZVOUS=file:///directory  a directory that all ranks share, ours and of mode 0700; it is made if it
+//                                        of mode 0600, owned by this user, the same on all hosts
+//   MUSTER_RENDEZVOUS=file:///directory  a directory that all ranks share, of this user and mode 0700; made if it
 //                                        is missing
 //
 // With file:///, rank 0 writes its address into the directory, and a secret that it makes for this start.
@@ -72,7 +72,7 @@ class Published {
 
 // Rank 0's side. The caller must answer connections to `listening` (non-blocking) by a handshake with place.secret.
 // Connections for the purpose kSession go to the SessionHost, which gets the same secret. Keep `published` as long as
-// ranks may come.
+// ranks may join.
 struct AloneHost {
   AlonePlace place;
   base::UniqueFd listening;
@@ -81,23 +81,23 @@ struct AloneHost {
 base::Result<AloneHost> open_alone(const AloneSettings& settings);
 
 // Used by the other ranks: tries to connect to a place. UNAVAILABLE and UNAUTHENTICATED mean that it is not the right
-// place yet, so the caller tries again.
+// place yet. Then the caller tries again.
 using Reach = std::function<base::Result<base::UniqueFd>(const AlonePlace& place, std::chrono::milliseconds deadline)>;
 
 struct AloneGuest {
   AlonePlace place;
   base::UniqueFd session;  // authenticated connection to rank 0, for Session::connect
 };
-// Tries until rank 0 is reached. DEADLINE_EXCEEDED says what was missing last.
+// Tries until rank 0 is reached. The message of DEADLINE_EXCEEDED names what was missing last.
 base::Result<AloneGuest> join_alone(const AloneSettings& settings, const Reach& reach,
                                     std::chrono::milliseconds deadline);
 
-// The address at which ranks of other hosts reach the process with this session socket. It is the socket's local
-// address. But a name of rank 0's host may mean loopback on that host itself (Debian's 127.0.1.1). So only a literal
-// address is used as it is.
+// Returns the address at which ranks of other hosts reach the process with this session socket. It is the socket's
+// local address. But a name of rank 0's host may mean loopback on that host itself (Debian's 127.0.1.1). So only a
+// literal address is used unchanged.
 base::Result<base::IpAddress> address_for_others(const AloneSettings& settings, int session);
 
-// The Reach of a rank: connects by TCP to each address in turn, then does the handshake for the purpose kSession.
+// Returns the Reach of a rank. It connects by TCP to each address in turn, then does the handshake for kSession.
 Reach reach_session_host(int rank);
 
 }  // namespace muster::collectives::join

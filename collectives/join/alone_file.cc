@@ -20,7 +20,7 @@ int digit_of(char c) {
   return -1;
 }
 
-// Empty if the digits are not kSessionSecretBytes bytes in hexadecimal.
+// Returns an empty string if the digits are not kSessionSecretBytes bytes in hexadecimal.
 std::string secret_of(std::string_view digits) {
   if (digits.size() != 2 * rendezvous::kSessionSecretBytes) return "";
   std::string secret;

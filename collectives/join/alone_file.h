@@ -1,6 +1,6 @@
-// The two files of a start without a launcher. One is the user's secret. The other one says where rank 0 listens, and
-// rank 0 publishes it in a shared directory. Both are secret, so a file that is not ours or that other users may read
-// is refused.
+// The two files of a start without a launcher. One is the user's secret. Rank 0 publishes the other one in a shared
+// directory, to say where it listens. Both are secret, so a file is refused if it belongs to another user or if other
+// users may read it.
 // Thread: any.
 #pragma once
 
@@ -16,9 +16,10 @@ namespace muster::collectives::inline join {
 // too.
 base::Result<std::string> read_secret_file(const std::string& path);
 
-std::string place_path(const std::string& directory);  // the path of the published file
+// Returns the path of the published file.
+std::string place_path(const std::string& directory);
 std::string encode_place(const AlonePlace& place);
-base::Result<AlonePlace> decode_place(
-    std::string_view text);  // INVALID_ARGUMENT if encode_place() does not make such a text
+// INVALID_ARGUMENT if `text` does not come from encode_place().
+base::Result<AlonePlace> decode_place(std::string_view text);
 
 }  // namespace muster::collectives::join

@@ -20,14 +20,14 @@ base::Result<base::UniqueFd> reach(const AlonePlace& place, const base::IpAddres
   const LinkRequest request{LinkRequest::Purpose::kSession, rank, 0, ""};
   auto called = dial(address, place.port, place.secret, request, std::chrono::steady_clock::now() + time);
   if (!called.ok()) {
-    // Another process may listen there soon.
+    // A timeout counts as UNAVAILABLE, so that the caller tries again. The right process may listen there soon.
     const bool is_late = called.status().code() == base::Code::kDeadlineExceeded;
     return base::Status(is_late ? base::Code::kUnavailable : called.status().code(), called.status().message());
   }
   base::UniqueFd socket = called->take_socket();
+  // Without TCP_NODELAY the connection is only slower.
   const int on = 1;
-  (void)::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on,
-                     sizeof on);  // without it, the connection is only slower
+  (void)::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   return socket;
 }
 

@@ -1,5 +1,4 @@
-// The facts that ranks know of each other from the start. Plain values, which each rank publishes under a key of the
-// session.
+// The facts that ranks know of each other from the start. Each rank publishes its own under a key of the session.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Hands out files of shared memory over an abstract Unix socket.
-// Read the giver's MemoryShare::turn(), accept_new() and serve() first, then the asker's ask_for_memory().
+// Read the owner's MemoryShare::turn(), accept_new() and serve() first, then the requester's request_memory().
 #include "collectives/join/memory_share.h"
 
 #include <fcntl.h>
@@ -142,7 +142,7 @@ void MemoryShare::accept_new() {
   while (askers_.size() < kMaxAskers && base::monotonic_now() >= pauses_until_) {
     base::UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.valid()) {
-      // Without descriptors the listener stays readable.
+      // Pause, because the listener stays readable while descriptors are missing.
       if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) pauses_until_ = base::monotonic_now() + kPause;
       return;
     }

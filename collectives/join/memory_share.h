@@ -1,8 +1,7 @@
 // Hands the file of a shared segment to the other ranks of a host. It uses an abstract Unix socket, between processes
 // of our uid only.
-//
-//   asker  sends the memory's name, NUL-padded to kMemoryName bytes
-//   giver  sends one byte with the file descriptor
+//   requester  sends the memory's name, NUL-padded to kMemoryName bytes
+//   owner      sends one byte with the file descriptor
 #pragma once
 
 #include <array>
@@ -20,7 +19,7 @@ namespace muster::collectives::inline join {
 
 inline constexpr std::size_t kMemoryName = 96;
 
-// The giver's end. Non-blocking.
+// The owner's end. No call blocks.
 // Thread: one.
 class MemoryShare {
  public:
@@ -34,7 +33,8 @@ class MemoryShare {
   // Adds the descriptors to poll for reading. Call turn() with the same vector after the poll.
   void add_to(std::vector<pollfd>& fds) const;
   void turn();
-  // Without a free descriptor it accepts no connection until then. The caller must not poll the listener until then.
+  // If no descriptor is free, it accepts no connection before this time. The caller must not poll the listener before
+  // then.
   base::MonotonicTime pauses_until() const { return pauses_until_; }
 
  private:

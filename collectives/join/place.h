@@ -5,11 +5,12 @@
 
 namespace muster::collectives::inline join {
 
-// The host's name as the user knows it: MUSTER_HOSTNAME, or else the host's own name.
+// Returns the host's name as the user knows it: MUSTER_HOSTNAME, or else the host's own name.
 std::string own_host();
 
-// Ranks with equal places can share memory, signal each other and meet at abstract sockets. No single value tells hosts
-// apart. Names repeat, the first namespaces have the same numbers on every machine, and containers share the boot id.
+// Returns this process's place. Ranks with equal places can share memory, signal each other and meet at abstract
+// sockets. No single value distinguishes hosts. Names repeat, the first namespaces have the same numbers on every
+// machine, and containers share the boot id.
 std::string own_place();
 
 }  // namespace muster::collectives::join

@@ -1,4 +1,4 @@
-// Waits for one descriptor until a point in time. For the few blocking steps before a service thread runs.
+// Waits for one descriptor until a point in time. It serves the few blocking steps before a service thread runs.
 #pragma once
 
 #include <chrono>
@@ -7,10 +7,10 @@
 
 namespace muster::collectives::inline join {
 
-// The end of `deadline` from now. It also handles deadlines that stand for "for ever".
+// Returns the end of `deadline` from now. It also handles deadlines that stand for "forever".
 base::MonotonicTime end_of(std::chrono::milliseconds deadline);
 
-// Waits until `fd` has `events` (as for poll(2)) or an error. False if `end` came first.
+// Waits until `fd` has `events` (as for poll(2)) or an error. Returns false if `end` came first.
 bool poll_until(int fd, short events, base::MonotonicTime end);
 
 }  // namespace muster::collectives::join

@@ -36,13 +36,14 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kHandshakeTime{5000};  // covers two lost packets in a row; callers try again
-// Handshakes at once. When all places are taken, further connections stay in the kernel's backlog until one handshake
-// makes room. That is the oldest one after kFairTime. Or at once the oldest one of a host that has more than half of
-// the places.
+// The number of handshakes at once. If all places are taken, further connections stay in the kernel's backlog until one
+// handshake makes room. The oldest one makes room after kFairTime. If a host has more than half of the places, its
+// oldest one makes room at once.
 constexpr std::size_t kMaxHandshakes = 256;
 constexpr milliseconds kFairTime{1000};
-constexpr milliseconds kAcceptPause{100};    // when file descriptors run out, since the listener stays readable
-constexpr milliseconds kBlindStep{10};       // between two attempts when poll() cannot be used
+// pause after file descriptors have run out, since the listener stays readable
+constexpr milliseconds kAcceptPause{100};
+constexpr milliseconds kBlindStep{10};       // time between two attempts if poll() cannot be used
 constexpr std::size_t kMaxUnclaimed = 4096;  // links that arrived before their communicator asked for them
 constexpr milliseconds kLookStep{10};
 constexpr milliseconds kLastCallTime{500};  // news of a rank's end may arrive before the connection that it had made
@@ -56,7 +57,8 @@ struct Incoming {
 };
 using Handshakes = std::list<Incoming>;  // in the order in which they came
 
-// Descriptors or memory ran out, in this process or on this host. Otherwise accept() fails because no connection waits.
+// Returns whether descriptors or memory ran out, in this process or on this host. Otherwise accept() fails because no
+// connection waits.
 bool is_out_of_descriptors(int error) {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
@@ -86,7 +88,7 @@ class Service::Thread {
   void run();
   void wake() const {
     const std::uint64_t one = 1;
-    // A full counter wakes, too.
+    // If the counter is full, the thread wakes anyway.
     if (write(wake_.get(), &one, sizeof one) < 0) return;
   }
   void stop() {
@@ -117,7 +119,7 @@ class Service::Thread {
   void accept_new();
   Handshakes::const_iterator first_to_go() const;
   void step_handshakes();
-  // False when the handshake is over, whether it succeeded or failed.
+  // Returns false when the handshake is over, whether it succeeded or failed.
   bool step(Incoming& incoming);
   void deliver(Handshake& handshake);
   void run_tasks();
@@ -127,7 +129,7 @@ class Service::Thread {
   MemoryShare share_;
   const base::UniqueFd wake_;
   bool stopping_ = false;
-  // The following belong to the thread.
+  // The following members belong to the thread.
   std::string known_secret_;
   Handshakes incoming_;
   base::MonotonicTime accepts_from_{};  // accept nothing before this time
@@ -178,7 +180,7 @@ bool Service::Thread::take_news() {
   return !stopping_;
 }
 
-// The time until the thread must act even if no event arrives; -1 ms means for ever.
+// Returns the time until the thread must act even if no event arrives; -1 ms means no limit.
 milliseconds Service::Thread::time_left() const {
   const base::MonotonicTime now = steady_clock::now();
   std::vector<base::MonotonicTime> moments;
@@ -228,7 +230,7 @@ void Service::Thread::step_handshakes() {
 
 bool Service::Thread::step(Incoming& incoming) {
   const auto turn = incoming.handshake.step();
-  if (!turn.ok()) return false;  // a stranger, or a peer that is gone; nothing here waits for it by name
+  if (!turn.ok()) return false;  // the peer is a stranger or has ended; nothing here waits for it by name
   if (*turn == Handshake::Turn::kDone) {
     deliver(incoming.handshake);
     return false;

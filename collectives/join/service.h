@@ -1,5 +1,5 @@
 // libmuster's service thread, the one thread that it keeps in a process. It sleeps in poll() until another rank
-// connects, a rank asks for shared memory, or the session has news. No data of collectives passes through it.
+// connects, a rank asks for shared memory, or the session has a message. No data of collectives passes through it.
 #pragma once
 
 #include <poll.h>
@@ -23,7 +23,8 @@ class Polled {
  public:
   virtual ~Polled() = default;
   virtual void add_polls(std::vector<pollfd>& fds) = 0;
-  // Called for a descriptor of add_polls() that is ready. False if the thread must no longer poll this object.
+  // Called for a descriptor of add_polls() that is ready. It returns false if the thread must no longer poll this
+  // object.
   virtual bool on_ready(int fd) = 0;
 };
 
@@ -46,9 +47,9 @@ class Service {
 
   // Any thread may call the following.
 
-  // The abstract Unix socket at which ranks of this host ask for shared memory.
+  // Returns the abstract Unix socket at which ranks of this host ask for shared memory.
   const std::string& unix_name() const;
-  // Until this call, connections wait in the listener's backlog.
+  // Sets the job's secret. Until this call, connections wait in the listener's backlog.
   void set_secret(std::string secret);
   // Gives a copy of `fd` to ranks that ask for `name`, until unshare(). Only processes of our uid may ask.
   base::Status share(const std::string& name, int fd);

@@ -1,6 +1,5 @@
-// A rank's session: requests that wait for answers, watches, and news of ended ranks.
-// Read Session::connect() and State::ask() first, then on_ready(), take() and answered(), which run on the service
-// thread.
+// A rank's session: requests that wait for answers, watches, and reports of ended ranks. Read Session::connect() and
+// State::call() first, then on_ready(), handle() and on_answer(), which run on the service thread.
 #include "collectives/join/session.h"
 
 #include <poll.h>
@@ -25,12 +24,13 @@ namespace {
 using rendezvous::SessionMessage;
 using std::chrono::milliseconds;
 
-// Limit on queued bytes if the session's host does not read; a few of the largest values.
+// Limit on queued bytes if the session's host does not read. It holds a few of the largest values.
 constexpr std::size_t kMaxQueued = 64 << 20;
-constexpr milliseconds kSendTurn{50};     // between two checks of the deadline while the socket takes nothing
-constexpr milliseconds kAnswerTurn{100};  // between two calls of is_over
+constexpr milliseconds kSendTurn{50};     // time between two checks of the deadline while the socket accepts nothing
+constexpr milliseconds kAnswerTurn{100};  // time between two calls of is_over
 
-// Reads the welcome and no byte more. The service thread polls for what follows, and would not see bytes read here.
+// Reads the welcome and no byte more. The service thread polls for what follows, and would miss bytes that are read
+// here.
 base::Result<SessionMessage> read_first(int fd, base::MonotonicTime end) {
   rendezvous::SessionReader reader;
   for (;;) {
@@ -76,7 +76,7 @@ class Session::State {
   const rendezvous::SessionWelcome& welcome() const { return welcome_; }
 
  private:
-  // An unanswered request, of a thread that waits or of a watch.
+  // An unanswered request, either of a thread that waits or of a watch.
   struct Request {
     std::function<void(std::string)> found;  // for a watch
     bool is_answered = false;
@@ -113,7 +113,7 @@ base::Status Session::State::begin(base::MonotonicTime end) {
   if (welcome == nullptr) {
     return base::error(base::Code::kInvalidArgument, "the host of the session does not begin with a welcome");
   }
-  // A host of an earlier version sends fewer kinds of news.
+  // A host of an earlier version sends fewer kinds of messages.
   if (welcome->version == 0 || welcome->version > rendezvous::kSessionVersion) {
     return base::error(base::Code::kFailedPrecondition,
                        "the host of the session speaks version {} of its protocol, this program version {}: use a "
@@ -129,7 +129,7 @@ std::uint64_t Session::State::next_id() {
   return next_id_++;
 }
 
-// Queues the message. Bytes that the socket does not take at once are sent while waiting here, without the lock.
+// Queues the message. If the socket does not accept all bytes at once, sends the rest here, without the lock.
 base::Status Session::State::send(Lock& lock, const SessionMessage& message, base::MonotonicTime end) {
   if (!lost_.ok()) return lost_;
   MUSTER_RETURN_IF_ERROR(stream_.send(message));
@@ -258,7 +258,7 @@ void Session::State::answered(std::uint64_t id, base::Code code, std::string byt
   {
     const Lock lock(mutex_);
     const auto at = requests_.find(id);
-    if (at == requests_.end()) return;  // the request was given up
+    if (at == requests_.end()) return;  // the caller no longer waits for this answer
     if (at->second.found) {
       found = std::move(at->second.found);
       requests_.erase(at);

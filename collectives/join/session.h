@@ -1,4 +1,4 @@
-// A rank's session: keys that ranks put and wait for, the job's secret, and news of ranks that have ended. Under a
+// A rank's session: keys that ranks put and wait for, the job's secret, and reports of ranks that have ended. Under a
 // launcher, this host's agent serves it, through its Unix socket in MUSTER_SESSION_DIR (agent_socket.h). Without one, a
 // thread of rank 0 serves it (session_host.h). Both use the frames of rendezvous/session_frame.h
 // (docs/rendezvous-protocol.md).
@@ -25,14 +25,14 @@ namespace muster::collectives::inline join {
 
 // The service thread calls these from within on_ready(). They may call the session, but must not destroy it.
 struct SessionEvents {
-  // A rank has ended. `cause` is text such as "was killed by signal 9 (SIGKILL)" or "exited with 1". `failed` is false
-  // for exit code 0, and if the rank has left the world in good order. Called once for each rank, also for ranks that
-  // ended before this one connected.
+  // Reports that a rank has ended. `cause` is text such as "was killed by signal 9 (SIGKILL)" or "exited with 1".
+  // `failed` is false for exit code 0, and if the rank has left the world in good order. Called once for each rank,
+  // also for ranks that ended before this one connected.
   std::function<void(int rank, bool failed, const std::string& cause)> on_ended;
-  // The launcher has lost contact with this rank's host, or has it again. The rank may still run. Only under a
-  // launcher. May be empty.
+  // Reports that the launcher has lost contact with this rank's host, or has regained it. The rank may still run. Only
+  // a launcher sends this report. May be empty.
   std::function<void(int rank, bool is_silent)> on_silence{};
-  // The session is lost, so no more news will come; `why` is one sentence. Called once.
+  // Reports that the session is lost, so that no more reports will follow. `why` is one sentence. Called once.
   std::function<void(const base::Status& why)> on_lost;
 };
 
@@ -49,10 +49,10 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // 32 bytes from the agent, the same for all ranks of the job. Rank 0 sends zeros, since ranks that reach it know the
-  // secret.
+  // Returns 32 bytes from the agent, the same for all ranks of the job. Rank 0 sends zeros, since ranks that reach it
+  // know the secret.
   const std::string& secret() const;
-  // How many worlds of this job the rank had before. Part of the names of keys.
+  // Returns how many worlds of this job the rank had before. The number is part of the names of keys.
   std::uint32_t generation() const;
 
   // Returns when the store has the value. INVALID_ARGUMENT or RESOURCE_EXHAUSTED if the store refuses it. UNAVAILABLE
@@ -62,12 +62,12 @@ class Session {
                    const std::function<bool()>& is_over = {});
   // Waits for the key and returns its value.
   base::Result<std::string> wait(std::string_view key, std::chrono::milliseconds deadline);
-  // `found` is called once, on the service thread, when the key has a value. It is not called after unwatch() or after
-  // the session is lost.
+  // Calls `found` once, on the service thread, when the key has a value. It is not called after unwatch() or after the
+  // session is lost.
   WatchId watch(std::string_view key, std::function<void(std::string value)> found);
   // If another thread calls this, `found` may still be running.
   void unwatch(WatchId id);
-  // Does not wait for the answer. For the last messages of a failed operation.
+  // Puts a value without waiting for the answer. Use it for the last messages of a failed operation.
   void put_and_forget(std::string_view key, std::string_view value);
   // Announces that this rank leaves in good order. Without a launcher, its end is then no failure. Values put
   // afterwards may be lost.

@@ -1,5 +1,5 @@
-// The session's host without a launcher: peers, their keys and waits, and news of ended ranks.
-// Read on_ready() and take() first, then hello(), put() and wait(), then remove() and tell_gone().
+// The session's host without a launcher: peers, their keys and waits, and reports of ended ranks. Read on_ready() and
+// handle() first, then hello(), put() and wait(), then remove() and report_end().
 #include "collectives/join/session_host.h"
 
 #include <algorithm>
@@ -159,7 +159,7 @@ void SessionHost::answer_waits(const std::string& key) {
   waits_.erase(begin, end);
 }
 
-// Removes no peer, so that callers may iterate over the peers.
+// Never removes a peer, so that callers may iterate over the peers.
 void SessionHost::send(Peer& peer, const SessionMessage& message) {
   if (!peer.stream.send(message).ok()) broken_.push_back(peer.stream.fd());
 }
@@ -169,7 +169,7 @@ void SessionHost::drop_broken() {
     for (const int fd : std::exchange(broken_, {})) {
       const auto found = peers_.find(fd);
       if (found == peers_.end()) continue;
-      // The peer may have said goodbye before it closed its end, so read first.
+      // The peer may have sent a goodbye before it closed its end, so read first.
       base::Status why = read(*found->second);
       if (why.ok()) why = base::error(base::Code::kUnavailable, "it does not read");
       remove(*found->second, why);

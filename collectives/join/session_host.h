@@ -30,8 +30,8 @@ struct SessionHostLimits {
   std::size_t max_total_bytes = std::size_t{1} << 30;  // of keys and values
   std::size_t max_waits = 1 << 20;                     // of all ranks
   std::size_t max_queued_bytes = 64 << 20;             // for one connection that does not read
-  std::size_t max_connections_of_rank =
-      16;  // one process may have several worlds, such as one that closes and one that begins
+  // One process may have several worlds, such as one that closes and one that begins.
+  std::size_t max_connections_of_rank = 16;
 };
 
 class SessionHost {
@@ -51,7 +51,7 @@ class SessionHost {
 
   bool is_empty() const { return peers_.empty(); }
   std::size_t connections() const { return peers_.size(); }
-  // Connections that were cut off since the last call: one sentence each, for a log.
+  // Returns one sentence, for a log, for each connection that was cut off since the last call.
   std::vector<base::Status> take_problems();
 
  private:

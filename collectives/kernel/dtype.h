@@ -20,8 +20,8 @@ constexpr std::size_t size_of(DType type) {
   return kSizes[static_cast<std::size_t>(type)];
 }
 
-// Names as in muster_perf and in messages: "float16", "bfloat16", "float32", "float64", "int8", "uint8", "int16",
-// "int32", "int64", "bool"; "sum", "avg", "min", "max", "prod".
+// Returns the name that muster_perf and messages use: "float16", "bfloat16", "float32", "float64", "int8", "uint8",
+// "int16", "int32", "int64", "bool"; "sum", "avg", "min", "max", "prod".
 std::string_view name_of(DType type);
 std::string_view name_of(RedOp op);
 

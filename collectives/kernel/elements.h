@@ -36,7 +36,7 @@ struct Floating {
 
   [[gnu::always_inline]] static Lanes sum(Lanes a, Lanes b) { return a + b; }
   [[gnu::always_inline]] static Lanes product(Lanes a, Lanes b) { return a * b; }
-  // For equal operands, also 0 and -0, the first one.
+  // For equal operands, including 0 and -0, these return the first one.
   [[gnu::always_inline]] static Lanes min(Lanes a, Lanes b) { return ((b < a) | (b != b)) ? b : a; }
   [[gnu::always_inline]] static Lanes max(Lanes a, Lanes b) { return ((b > a) | (b != b)) ? b : a; }
 
@@ -53,7 +53,7 @@ struct Half : Floating<float> {
   [[gnu::always_inline]] static Stored narrow(Lanes v) { return narrow_half(Floating<float>::narrow(v)); }
 };
 
-// Elements are the upper and lower halves of words. Both halves are accumulated in place, without shuffles.
+// Elements are the upper and lower halves of words. The loops accumulate both halves in place, without shuffles.
 struct Bfloat {
   using Base = Floating<float>;
   struct Lanes {

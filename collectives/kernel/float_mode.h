@@ -22,7 +22,7 @@ class FloatMode {
 
  private:
   static constexpr unsigned kDefault = 0x1f80;     // all exceptions are masked
-  static constexpr unsigned kExceptions = 0x003f;  // records of past exceptions, which are no mode
+  static constexpr unsigned kExceptions = 0x003f;  // flags of past exceptions, which are not a mode
   bool differs() const {
     return (callers_ & ~kExceptions) != kDefault;
   }

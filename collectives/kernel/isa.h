@@ -33,13 +33,13 @@ struct Isa {
 };
 
 extern const Isa kScalarIsa;
-extern const Isa kAvx2Isa;    // needs F16C, too; this and the next only in builds for x86-64
+extern const Isa kAvx2Isa;    // needs F16C, too; this table and the next exist only in builds for x86-64
 extern const Isa kAvx512Isa;  // needs F, BW, DQ and VL
 
-// The instruction sets that this processor has, the best one first; scalar is always last.
+// Returns the instruction sets that this processor has, the best one first. Scalar is always last.
 std::span<const Isa* const> isas();
 
-// reduce_to_all() with the given instruction set.
+// Does what reduce_to_all() does, with the given instruction set.
 void reduce_with(const Isa& isa, DType type, RedOp op, std::span<const void* const> inputs,
                  std::span<void* const> outputs, std::size_t count, Scale scale, Stores stores);
 

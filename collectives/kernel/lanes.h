@@ -47,7 +47,7 @@ template <class V>
   std::memcpy(to, &v, sizeof(V));
 }
 
-// The first `bytes` bytes of a vector, fewer than all. The rest of a loaded vector is 0.
+// load_part and store_part move the first `bytes` bytes of a vector, fewer than all. The rest of a loaded vector is 0.
 template <class V>
 [[gnu::always_inline]] inline V load_part(const std::byte* from, std::size_t bytes) {
 #if defined(__AVX512BW__)
@@ -76,7 +76,8 @@ template <class V>
 #endif
 }
 
-// Stores past the cache; `to` must be aligned to the vector's size. A plain store if there is no such instruction.
+// Stores past the cache. `to` must be aligned to the vector's size. Uses a plain store if the instruction set has no
+// such store.
 template <class V>
 [[gnu::always_inline]] inline void stream(std::byte* to, V v) {
 #if defined(__AVX512BW__)
@@ -116,7 +117,7 @@ template <class M>
 
 inline Floats widen_half(Halves halves) {
 #if defined(__AVX512BW__)
-  return (Floats)_mm512_maskz_cvtph_ps(0xffff, (__m256i)halves);  // without a mask g++ 12 warns
+  return (Floats)_mm512_maskz_cvtph_ps(0xffff, (__m256i)halves);  // without a mask, g++ 12 warns
 #elif defined(__AVX2__)
   return (Floats)_mm256_cvtph_ps((__m128i)halves);
 #else
@@ -132,7 +133,7 @@ inline Floats widen_half(Halves halves) {
 #endif
 }
 
-// Rounds to nearest even; values that are too large become infinity. `v` must hold only the canonical NaN.
+// Rounds to nearest even. Values that are too large become infinity. `v` must hold only the canonical NaN.
 inline Halves narrow_half(Floats v) {
 #if defined(__AVX512BW__)
   return (Halves)_mm512_maskz_cvtps_ph(0xffff, (__m512)v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -151,8 +152,8 @@ inline Halves narrow_half(Floats v) {
 #endif
 }
 
-// Rounds to nearest even, in the upper half; the lower half is undefined. `v` must hold only the canonical NaN, which
-// the addition does not carry out of.
+// Rounds to nearest even, in the upper half; the lower half is undefined. `v` must hold only the canonical NaN. The
+// addition does not carry out of that NaN.
 inline Words rounded_bfloat(Floats v) {
   const Words all = bits_of(v);
   return all + 0x7fffU + ((all >> 16) & 1U);

@@ -1,5 +1,5 @@
-// The loops over vectors, and the table of them that a translation unit isa_*.cc exports. Like lanes.h, only these may
-// include it, and everything has internal linkage.
+// The loops over vectors, and the table of them that a translation unit isa_*.cc exports. Like lanes.h, only isa_*.cc
+// may include this file, and everything has internal linkage.
 #pragma once
 
 #include <cstddef>

@@ -11,7 +11,7 @@
 namespace muster::collectives::inline kernel {
 namespace {
 
-// The instruction set that MUSTER_ISA names, if the processor has it. Otherwise the best one.
+// Returns the instruction set that MUSTER_ISA names if the processor has it, otherwise the best one.
 const Isa& chosen_isa() {
   static const Isa& isa = []() -> const Isa& {
     const auto wanted = base::env_var("MUSTER_ISA");

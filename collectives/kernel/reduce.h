@@ -5,7 +5,7 @@
 // float16 and bfloat16 are widened to float32, accumulated, and rounded once, to nearest even. Integers wrap. min and
 // max give NaN if any input is NaN. Every NaN in a result is the quiet one without sign and payload. Between 0 and -0,
 // min and max give the first one. Any bool but 0 is true, and results are 0 or 1. The caller's floating point modes
-// (rounding, flushing of denormals) have no effect. Pure.
+// (rounding, flushing of denormals) have no effect. The functions are pure.
 // Thread: any.
 #pragma once
 
@@ -17,11 +17,10 @@
 
 namespace muster::collectives::inline kernel {
 
-// Every input is multiplied by `before`. The result is multiplied by `after` and divided by `divisor`. All in the type
-// of accumulation, which is float32 for 16-bit floats and double for integers. Integer results are truncated towards
-// zero and saturated.
-// If only `divisor` is set, integers are divided exactly, because 49 * (1.0 / 49) is less than 1. For bool, scales are
-// ignored. If all are 1, they cost nothing.
+// Every input is multiplied by `before`. The result is multiplied by `after` and divided by `divisor`. All of this
+// happens in the type of accumulation, which is float32 for 16-bit floats and double for integers. Integer results are
+// truncated towards zero and saturated. If only `divisor` is set, integers are divided exactly, because 49 * (1.0 / 49)
+// is less than 1. For bool, scales are ignored. If all are 1, they cost nothing.
 struct Scale {
   double before = 1;
   double after = 1;
@@ -32,8 +31,8 @@ struct Scale {
 // contents are not cached (not in place). They are visible to other processors before any store after the call.
 enum class Stores : std::uint8_t { kCached, kStreaming };
 
-// Reduces `count` elements to `out`. `out` may equal an input, but must not overlap one otherwise. kAvg is like kSum
-// here: the caller passes the division as scale.divisor. There must be at least one input.
+// Reduces `count` elements to `out`. `out` may equal an input, but must not overlap one otherwise. kAvg does the same
+// as kSum here: the caller passes the division as scale.divisor. There must be at least one input.
 void reduce(DType type, RedOp op, std::span<const void* const> inputs, void* out, std::size_t count, Scale scale = {},
             Stores stores = Stores::kCached);
 
@@ -41,10 +40,12 @@ void reduce(DType type, RedOp op, std::span<const void* const> inputs, void* out
 void reduce_to_all(DType type, RedOp op, std::span<const void* const> inputs, std::span<void* const> outputs,
                    std::size_t count, Scale scale = {}, Stores stores = Stores::kCached);
 
-// memcpy with stores that bypass the cache, for outputs larger than the cache that are not read soon.
+// Copies like memcpy, with stores that bypass the cache. Use it for outputs larger than the cache that are not read
+// soon.
 void copy_streaming(void* to, const void* from, std::size_t bytes);
 
-// "avx512", "avx2" or "scalar": the best that the processor has, or MUSTER_ISA if the processor has that one.
+// Returns "avx512", "avx2" or "scalar": the best one that the processor has, or that of MUSTER_ISA if the processor has
+// it.
 const char* kernel_isa();
 
 }  // namespace muster::collectives::kernel

@@ -23,11 +23,11 @@ std::string encode(const Failure& failure);
 // Returns an ABORTED failure without a rank if `text` does not come from encode().
 Failure decode_failure(const std::string& text);
 
-// Zero bytes are a valid record without a failure. Any thread of any process that has it mapped may use it. What is
-// read is checked, because a damaged process may have written it.
+// Zero bytes are a valid record without a failure. Any thread of any process that has mapped the record may use it.
+// Readers check what they read, because a damaged process may have written it.
 //
-// raise() writes into a slot of its own and then publishes the slot's number. So a process that ends or is stopped in
-// between does not keep other processes from raising.
+// raise() writes into a free slot and then publishes the slot's number. So a process that ends or stops in between does
+// not keep other processes from raising.
 class AbortRecord {
  public:
   // False if a failure was raised before, or if too many are being written.

@@ -1,5 +1,5 @@
 // The messages of one step: adding them, moving them, waiting, and errors.
-// Read run() in exchange.h first, then turn(), wait() and sleep(), then broken_sending() and who_is_late().
+// Read run() in exchange.h first, then turn(), wait() and sleep(), then broken_sending() and late_failure().
 #include "collectives/transport/exchange.h"
 
 #include <sched.h>
@@ -88,7 +88,7 @@ Moved Exchange::turn() {
 Moved Exchange::broken_sending(const Outgoing& message) {
   failed_peer_ = message.peer();
   error_ = message.link().why();
-  // If the peer gave up because we called something else, it sent its header before it closed the link.
+  // If the peer stopped because we called another operation, it sent its header before it closed the link.
   for (Incoming& last : incoming_) {
     if (last.peer() != message.peer()) continue;
     while (last.turn() == Moved::kSome) continue;
@@ -115,8 +115,7 @@ base::Status Exchange::finish(base::Status status) {
 }
 
 base::Status Exchange::wait(Waiter& waiter, Moved* moved) {
-  // The peer may run on this machine and wait for this very core, which is not known here. So yield; a turn over
-  // sockets costs more.
+  // Yield, because the peer may run on this host and wait for this core. A turn over sockets costs more than a yield.
   if (has_sockets_ && !peers_.policy().oversubscribed) sched_yield();
   MUSTER_ASSIGN_OR_RETURN(const bool is_time, waiter.is_time_to_sleep([this] { return who_is_late(); }));
   if (!is_time) return base::ok_status();
@@ -125,14 +124,14 @@ base::Status Exchange::wait(Waiter& waiter, Moved* moved) {
     *moved = sleep();
     return base::ok_status();
   }
-  *moved = turn();  // what the peer sent before its end counts
+  *moved = turn();  // bytes that the peer sent before it ended still count
   if (*moved != Moved::kNothing) return base::ok_status();
   failed_peer_ = gone;
   return base::error(base::Code::kUnavailable, "{}: {} has ended before it had done its part",
                      describe(operation_.call), peers_.name(gone));
 }
 
-// Only for peers with a ring, because a ring does not close when its process ends. A connection closes behind its last
+// Checks only peers with a ring, because a ring stays open when its process ends. A connection is closed after its last
 // byte.
 int Exchange::first_that_is_gone() const {
   const auto is_gone = [this](const auto& message) {

@@ -4,7 +4,7 @@
 // Owner: a communicator, which keeps it for all its operations, so that small ones allocate nothing.
 // Thread: one at a time.
 // Errors: FAILED_PRECONDITION if a peer called something else. UNAVAILABLE if a link broke. DEADLINE_EXCEEDED if
-// nothing has arrived for too long. If the abort record is raised, its failure. All messages name the peer, and
+// nothing has arrived for too long. The record's failure if the abort record is raised. All messages name the peer, and
 // failed_peer() returns it. After an error the communicator's links are unusable, because bytes may be left in them.
 //
 //   exchange.begin(operation, Algorithm::kOneShot);
@@ -50,10 +50,11 @@ class Exchange {
   // Begins an operation or a part of one. Forgets the messages of the one before.
   void begin(const Operation& operation, Algorithm algorithm);
 
-  // Adds a message; until run(), at most one in each direction for a peer. The bytes must live until then.
+  // Adds a message. Add at most one in each direction for a peer before run(). The bytes must live until run() returns.
   base::Status send(int peer, std::span<const std::byte> bytes);
   base::Status receive(int peer, std::span<std::byte> place);
-  // The same, with bytes that `after` of run() provides later. The result is valid until the next begin() or run().
+  // These do the same with bytes that `after` of run() provides later. The result is valid until the next begin() or
+  // run().
   base::Result<Outgoing*> open_send(int peer, std::uint64_t bytes);
   base::Result<Incoming*> open_receive(int peer, std::uint64_t bytes);
 
@@ -81,9 +82,9 @@ class Exchange {
     return finish(base::ok_status());
   }
 
-  // At least `bytes` bytes, 64-aligned. The next call loses the contents.
+  // Returns at least `bytes` bytes, 64-aligned. The next call loses the contents.
   std::span<std::byte> scratch(std::size_t bytes);
-  // One pointer for each rank, for the inputs of a reduction.
+  // Returns one pointer for each rank, for the inputs of a reduction.
   std::span<const void*> operands() { return operands_; }
   // The communicator's rank that caused the last error; -1 if none.
   int failed_peer() const { return failed_peer_; }

@@ -1,6 +1,6 @@
 // The handshake of a connection: both sides as one state machine.
-// Read step() and next() first, then the messages in their order: make_hello(), take_hello(), take_challenge(),
-// take_proof().
+// Read step() and next() first, then the messages in their order: make_hello(), read_hello(), read_challenge(),
+// read_proof().
 #include "collectives/transport/handshake.h"
 
 #include <sys/socket.h>

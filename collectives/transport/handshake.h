@@ -10,8 +10,8 @@
 // Both MACs cover both nonces and both roles. So neither a recorded nor a reflected message is a valid answer. Bytes
 // after the Proof belong to the link, and the handshake never reads them.
 //
-// Encryption is part of the link's purpose, and of the word in the listener's MAC. Both ends must be set alike, and an
-// end that finds a difference gives up. The keys (record.h) are derived from the secret and both nonces.
+// Encryption is part of the link's purpose, and of the word in the listener's MAC. Both ends must have the same
+// setting. An end that finds a difference fails. The keys (record.h) are derived from the secret and both nonces.
 //
 // Both sides are state machines on a non-blocking socket: call step() when it is readable or writable.
 // Thread: one at a time.
@@ -78,10 +78,10 @@ class Handshake {
   enum class State {
     kSendsHello,
     kReadsChallenge,
-    kSendsProof,  // the caller's
+    kSendsProof,  // only the caller
     kReadsHello,
     kSendsChallenge,
-    kReadsProof,  // the listener's
+    kReadsProof,  // only the listener
     kDone,
   };
 
@@ -102,7 +102,7 @@ class Handshake {
   LinkRequest request_;
   int own_rank_ = 0;
   bool is_caller_ = false;
-  bool encrypts_ = false;  // the listener
+  bool encrypts_ = false;  // only for the listener
   State state_;
   std::array<char, kHelloSize> hello_{};
   std::array<char, 32> listener_nonce_{};

@@ -57,7 +57,7 @@ class HostTeam {
   std::byte* slot(int rank) const { return segment_.arena(rank) + slots_at_; }
   std::byte* staging(int rank) const { return segment_.staging(rank); }
   std::byte* result(int rank) const { return segment_.result(rank); }
-  // At most kInlineBytes, which travel with the flag.
+  // The payload has at most kInlineBytes and travels with the flag.
   std::byte* own_payload() const { return line(rank_).payload; }
   template <typename T>
   void say(const T& value) {
@@ -110,7 +110,7 @@ class HostTeam {
   base::Status blame(int rank, base::Status status);
   // The failure behind the last error that this team returned.
   const Failure& failure() const { return failure_; }
-  // Announces that this rank will not come again.
+  // Announces that this rank has left and takes part in no further round.
   void leave() { segment_.lane(rank_).left.store(1); }
 
  private:

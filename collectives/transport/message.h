@@ -16,8 +16,8 @@
 namespace muster::collectives::inline transport {
 
 struct Operation {
-  std::uint64_t sequence =
-      0;  // the operation's number in the communicator; for send and receive, between these two ranks
+  // The operation's number in the communicator. For send and receive, its number between these two ranks.
+  std::uint64_t sequence = 0;
   Call call;
 };
 

@@ -17,15 +17,15 @@ class Peers {
   virtual int rank() const = 0;  // of the communicator
   virtual int size() const = 0;
 
-  // The link to another rank; the same object until it breaks. May wait until that rank is connected, and then fails as
-  // a wait does (wait.h).
+  // Returns the link to another rank, the same object until it breaks. It may wait until that rank is connected, and
+  // then fails as a wait does (wait.h).
   virtual base::Result<Link*> link(int peer) = 0;
   // The peer's name in messages, by its rank in the world: "rank 3 (n2)".
   virtual std::string name(int peer) const = 0;
   virtual int world_rank(int peer) const = 0;
   virtual std::string host(int peer) const = 0;
 
-  // Whether the peer is known to have ended. Then only bytes that it sent before can still arrive.
+  // Returns whether the peer is known to have ended. Then only bytes that it sent before can still arrive.
   virtual bool is_gone(int peer) const = 0;
 
   virtual const WaitPolicy& policy() const = 0;

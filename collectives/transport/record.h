@@ -79,7 +79,7 @@ class RecordOpener : public RecordCipher {
  public:
   static base::Result<RecordOpener> create(const RecordKey& key);
 
-  // The size of the record that begins with these bytes, of which there must be at least kRecordHeadBytes.
+  // Returns the size of the record that begins with these bytes. `begin` must hold at least kRecordHeadBytes.
   // UNAUTHENTICATED if no record has such a size.
   static base::Result<std::size_t> size_of_record(std::span<const std::byte> begin);
   // Opens a whole record in place and returns its bytes. UNAUTHENTICATED if it is not the record that was sealed next.

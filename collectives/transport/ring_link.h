@@ -45,7 +45,7 @@ class RingLink final : public Link {
   int fd() const override { return -1; }
 
  private:
-  // A quarter, so that one side can write while the other one reads.
+  // Limits one call to a quarter of the ring, so that one side can write while the other one reads.
   std::uint32_t most_at_once() const { return capacity_ / 4; }
   void put(std::span<const std::byte> bytes);
   void get(std::span<std::byte> bytes);
@@ -59,8 +59,8 @@ class RingLink final : public Link {
   const std::string peer_;
   std::uint32_t written_ = 0;
   std::uint32_t read_ = 0;
-  // The peer's positions as last read. Their cache lines belong to the peer, so they are read again only when
-  // necessary.
+  // The peer's positions as last read. Their cache lines belong to the peer, so this rank reads them again only when it
+  // must.
   std::uint32_t peer_read_ = 0;
   std::uint32_t peer_written_ = 0;
   bool is_damaged_ = false;

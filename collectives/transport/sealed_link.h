@@ -1,7 +1,7 @@
 // A link over a connected socket that sends its bytes in sealed records (record.h).
 //
-// Sealed bytes that the socket has not taken yet do not count as sent. So the sender calls again with the same bytes,
-// as Link requires, and nothing is left behind when there is no more to send.
+// Sealed bytes that the socket has not accepted yet do not count as sent. So the sender calls again with the same
+// bytes, as Link requires, until all of them are in the socket.
 #pragma once
 
 #include <memory>
@@ -28,9 +28,9 @@ class SealedLink final : public Link {
 
  private:
   SealedLink(base::UniqueFd socket, RecordSealer sealer, RecordOpener opener, std::string peer);
-  // Sends the rest of the sealed record. False if not all of it was sent, now or ever.
+  // Sends the rest of the sealed record. Returns false if bytes are left, because the socket is full or broken.
   bool flush();
-  // Opens the next record. False if it has not arrived completely, or never will.
+  // Opens the next record. Returns false if it has not arrived completely, or if the link is broken.
   bool open_next();
   bool read_more();
   bool fail(const base::Status& why);
@@ -44,7 +44,7 @@ class SealedLink final : public Link {
   std::vector<std::byte> sealed_;  // one record
   std::size_t sealed_size_ = 0;
   std::size_t flushed_ = 0;
-  std::size_t sealed_bytes_ = 0;  // number of the caller's bytes in the record; 0 if there is no record
+  std::size_t sealed_bytes_ = 0;  // number of the caller's bytes in the record; 0 means that no record is buffered
 
   std::vector<std::byte> arrived_;  // bytes as they arrived, and opened records
   std::size_t begin_ = 0;           // start of the bytes that are not opened yet

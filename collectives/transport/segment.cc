@@ -1,3 +1,5 @@
+// The layout of the shared segment, and how ranks create and map it.
+// Read the functions from lanes_at() to size_for() first, which compute the layout, then create() and attach().
 #include "collectives/transport/segment.h"
 
 #include <fcntl.h>
@@ -29,7 +31,7 @@ std::size_t times(std::size_t bytes, int n) {
 std::size_t lanes_at() {
   return kHeadBytes;
 }
-// Huge pages may begin here.
+// The arenas begin here, aligned for huge pages.
 std::size_t arenas_at(int ranks) {
   const std::size_t end = lanes_at() + times(sizeof(Lane), ranks);
   return (end + kHugePage - 1) / kHugePage * kHugePage;
@@ -140,7 +142,8 @@ std::span<std::byte> Segment::ring(int from, int to, RingUse use) const {
 void Segment::populate(int own_rank) const {
   madvise(memory_, size_for(ranks_), MADV_HUGEPAGE);  // faster where huge pages are allowed
 #ifdef MADV_POPULATE_WRITE
-  // This only saves time. Kernels before 5.14 and full memory refuse, and then the first touch allocates.
+  // Populating only saves time. Kernels before 5.14 refuse it, and so does full memory. Then the first access
+  // allocates.
   madvise(memory_, lanes_at() + times(sizeof(Lane), ranks_), MADV_POPULATE_WRITE);
   madvise(arena(own_rank), arena_bytes(), MADV_POPULATE_WRITE);
   madvise(staging(own_rank), kStagingBytes + kResultBytes, MADV_POPULATE_WRITE);

@@ -2,8 +2,8 @@
 // no name, so nothing can be left behind.
 //
 //   Head            magic, number of ranks, the abort record
-//   Lane    x ranks what a rank tells the others: two alternating lines, and facts about itself
-//   arena   x ranks what a rank gives the others in the rounds of the team (host_team.h)
+//   Lane    x ranks what a rank publishes: two alternating lines, and facts about itself
+//   arena   x ranks what a rank provides in the rounds of the team (host_team.h)
 //   staging x ranks two areas for allreduce between hosts: what others must reduce, and what was reduced
 //   rings   two streams of bytes for each ordered pair of ranks (ring_link.h): one for collectives, one for messages;
 //           their pages are allocated at the first use
@@ -25,18 +25,19 @@
 namespace muster::collectives::inline transport {
 
 inline constexpr std::size_t kInlineBytes = 104;
-// The bytes that every team may put into a slot, whatever its size. This team's own limit is arena_bytes() / 4.
+// The bytes that every team may put into a slot, whatever its size. One segment's own limit is arena_bytes() / 4.
 inline constexpr std::size_t kSlotBytes = std::size_t{256} << 10;
 inline constexpr std::size_t kStagingBytes = std::size_t{1} << 20;
-inline constexpr std::size_t kResultBytes = kStagingBytes / 2 + 4096;  // a slice, if there are two ranks or more
+inline constexpr std::size_t kResultBytes = kStagingBytes / 2 + 4096;  // holds one slice if there are two ranks or more
 inline constexpr std::size_t kRingCapacity = std::size_t{256} << 10;
 inline constexpr std::size_t kRingBytes = kRingCapacity + 4096;  // with the ring's positions
 inline constexpr int kMaxLocalRanks = 1024;
 
-// Which of a pair's two rings.
+// Selects one of a pair's two rings.
 enum class RingUse { kCollectives, kMessages };
 
-// Two cache lines, because processors fetch pairs. So a rank that sees the flag has the data, or has it soon.
+// A Line fills two cache lines, because processors fetch them in pairs. So a rank that sees the flag gets the data with
+// it or soon after.
 struct alignas(128) Line {
   Flag flag;  // the round's number
   Call call;
@@ -50,7 +51,7 @@ struct Lane {
   alignas(128) std::atomic<std::uint32_t> left;  // 1 if this rank has closed the communicator
   std::atomic<std::uint64_t> cpu_mask[16];       // the processors on which it may run
   // The last operation over links that this rank has begun: its number, and its call in two words. The number is 0
-  // while they change.
+  // while the rank writes the words.
   alignas(128) std::atomic<std::uint64_t> step[3];
 };
 
@@ -69,8 +70,8 @@ class Segment {
   int ranks() const { return ranks_; }
   AbortRecord& abort() const;
   Lane& lane(int rank) const;
-  // A few MiB for each rank. Then lines that are written again have left the readers' caches, so writing them is twice
-  // as fast.
+  // Returns the size of one rank's arena, 1 or 2 MiB. With this size a line has left the readers' caches before its
+  // owner writes it again, which makes writing twice as fast.
   std::size_t arena_bytes() const;
   std::byte* arena(int rank) const;
   std::byte* staging(int rank) const;  // kStagingBytes

@@ -28,8 +28,8 @@ class TcpLink final : public Link {
 
   base::UniqueFd socket_;
   std::string peer_;
-  bool is_closed_ = false;  // the peer has closed it in good order
-  int error_ = 0;           // errno of the error that broke it
+  bool is_closed_ = false;  // the peer has closed the connection without an error
+  int error_ = 0;           // errno of the error that broke the link
 };
 
 }  // namespace muster::collectives::transport

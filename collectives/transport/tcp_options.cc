@@ -39,7 +39,7 @@ base::Status choose_congestion(const TcpOptions& options, int socket) {
   return base::ok_status();
 }
 
-// Breaks a connection after `silence` without an answer, whether bytes of ours are in flight or not.
+// Breaks a connection that has been silent for `silence`, whether bytes of this rank are in flight or not.
 base::Status detect_silence(int socket, std::chrono::milliseconds silence) {
   constexpr long long kMost = 100'000'000;  // a day; the kernel's limit for the time between probes is not much larger
   const int milliseconds = static_cast<int>(std::clamp<long long>(silence.count(), 1000, kMost));

@@ -22,11 +22,11 @@ struct TcpOptions {
   static TcpOptions from_environment();
 };
 
-// For listeners (their connections inherit the options), for sockets before connect(), and for connected ones.
-// INVALID_ARGUMENT if this host lacks the requested congestion control or does not allow this user to set it.
+// Sets the options of a listener, whose connections inherit them, of a socket before connect(), or of a connected
+// socket. INVALID_ARGUMENT if this host lacks the requested congestion control or does not allow this user to set it.
 base::Status apply(const TcpOptions& options, int socket);
 
-// Such as "cubic"; "unknown" if the kernel does not report it.
+// Returns a name such as "cubic", or "unknown" if the kernel does not report it.
 std::string congestion_of(int socket);
 
 }  // namespace muster::collectives::transport

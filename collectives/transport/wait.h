@@ -23,10 +23,10 @@ namespace muster::collectives::inline transport {
 
 struct WaitPolicy {
   bool oversubscribed = false;                 // more ranks on this host than cores for them
-  std::chrono::microseconds awake{200};        // of spinning or yielding before the first sleep
-  std::chrono::milliseconds deadline{30'000};  // of one operation without progress
-  // If set, it is called once for each wait that takes longer than `patience`. It gets the failure that the deadline
-  // would return, which names the late rank. Called within the wait.
+  std::chrono::microseconds awake{200};        // how long to spin or yield before the first sleep
+  std::chrono::milliseconds deadline{30'000};  // longest time of one operation without progress
+  // If on_late is set, it is called once for each wait that takes longer than `patience`, on the waiting thread. It
+  // gets the failure that the deadline would return, which names the late rank.
   std::chrono::milliseconds patience{0};
   std::function<void(const Failure& late)> on_late = {};
 };
@@ -55,9 +55,9 @@ class Flag {
   // Sleeps while the value is `seen`, for at most 10 ms.
   void sleep(std::uint32_t seen);
 
-  // Uses the flag as a bell: its value means nothing. First change something else by a sequentially consistent store,
-  // then ring. That costs little while no rank sleeps. The sleeper checks that change once more after a ring can wake
-  // it.
+  // Uses the flag as a bell, whose value means nothing. The caller first changes something else by a sequentially
+  // consistent store, then rings. Ringing costs little while no rank sleeps. The sleeper first registers for rings,
+  // then checks for the change once more.
   void ring() {
     if (sleepers_.load() != 0) wake();
   }
@@ -78,14 +78,15 @@ class Flag {
 };
 static_assert(sizeof(Flag) == 8);
 
-// The waiting of one operation. The deadline starts again with every progress.
+// Waits for one operation. The deadline starts again with every progress.
 // Thread: not shared between threads.
 class Waiter {
  public:
   Waiter(const WaitPolicy& policy, const AbortRecord& abort) : policy_(policy), abort_(abort) {}
 
   // Waits until `flag` has reached `value` (serial number arithmetic). If the abort record is raised, returns its
-  // failure (ABORTED or others). At the deadline, or when `gone` (may be null) becomes true, returns what `late` names.
+  // failure (ABORTED or others). At the deadline, or when `gone` (may be null) becomes true, returns the failure that
+  // `late` makes.
   template <typename Late>
   base::Status until(Flag& flag, std::uint32_t value, const Late& late, const std::atomic<bool>* gone = nullptr) {
     if (has_reached(flag.read(), value)) return base::ok_status();

@@ -1,5 +1,5 @@
-// What becomes of ranks that cannot take part or cannot take the best path, on GPUs that are none
-// (tests/programs/fake_cuda): errors that name the rank, and detours that are told. Nothing here ran on a GPU.
+// What happens with ranks that cannot take part or cannot use the best path: errors that name the rank, and warnings
+// about slower paths. The GPUs are fakes (tests/programs/fake_cuda). Nothing here ran on a GPU.
 #include <gtest/gtest.h>
 
 #include <map>
