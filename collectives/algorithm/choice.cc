@@ -146,7 +146,7 @@ base::Result<AllreduceAlgorithm> parse_algorithm(std::string_view name) {
     if (known.name == name) return known.algorithm;
     names += std::string(names.empty() ? "" : ", ") + std::string(known.name);
   }
-  return base::error(base::Code::kInvalidArgument, "MUSTER_ALGORITHM={}: there is no such algorithm, but {}", name,
+  return base::error(base::Code::kInvalidArgument, "MUSTER_ALGORITHM={}: unknown algorithm; use one of: {}", name,
                      names);
 }
 

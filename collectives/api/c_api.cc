@@ -80,13 +80,14 @@ muster::base::Result<std::chrono::milliseconds> timeout_of(double seconds, const
     char* end = nullptr;
     seconds = std::strtod(setting, &end);
     if (*end != '\0' || !(seconds > 0)) {
-      return muster::base::error(Code::kInvalidArgument,
-                                 "MUSTER_OPERATION_TIMEOUT={} is not a number of seconds above 0", setting);
+      return muster::base::error(Code::kInvalidArgument, "MUSTER_OPERATION_TIMEOUT={}: use a number of seconds above 0",
+                                 setting);
     }
   }
   if (seconds == 0) return otherwise;
   if (!(seconds > 0) || seconds > 1e9) {
-    return muster::base::error(Code::kInvalidArgument, "{} is not a number of seconds above 0", seconds);
+    return muster::base::error(Code::kInvalidArgument, "{} is not a valid timeout: use a number of seconds above 0",
+                               seconds);
   }
   return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1000)));
 }
@@ -95,7 +96,7 @@ muster_code init(const muster_options* options, muster_world** world, muster_err
   muster_options given{};
   if (options != nullptr) {
     if (options->size != sizeof given) {
-      return report(Status(Code::kInvalidArgument, "muster_options.size is not sizeof(muster_options)"), nullptr,
+      return report(Status(Code::kInvalidArgument, "muster_options.size must be sizeof(muster_options)"), nullptr,
                     error);
     }
     given = *options;
@@ -136,8 +137,7 @@ muster_code muster::collectives::api::report(const Status& status, const Communi
 }
 
 muster_code muster::collectives::api::report_no_memory(muster_error** error) {
-  return report(Status(Code::kResourceExhausted, "there is no memory left for libmuster's own small objects"), nullptr,
-                error);
+  return report(Status(Code::kResourceExhausted, "out of memory for libmuster's own objects"), nullptr, error);
 }
 
 const char* muster_error_message(const muster_error* error) {
@@ -225,7 +225,7 @@ muster_code muster_buffer_alloc(muster_comm* comm, size_t bytes, void** data, mu
 muster_code muster_buffer_free(muster_comm* comm, void* data, muster_error** error) {
   return call(comm, error, [&](Communicator& on) {
     if (is_ours(on)) return on.release(static_cast<std::byte*>(data));
-    return Status(Code::kInvalidArgument, "this buffer belongs to the process that this one was forked from");
+    return Status(Code::kInvalidArgument, "this buffer belongs to the parent of this forked process");
   });
 }
 

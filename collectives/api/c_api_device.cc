@@ -63,21 +63,22 @@ Result<std::shared_ptr<AttachedGpu>> attach(Communicator& on, int device, std::s
 
 Status check_attached(const muster_comm& comm) {
   if (!comm.communicator->world().is_of_this_process()) {
-    return {Code::kInvalidArgument, "a child that was forked cannot take part in collectives"};
+    return {Code::kInvalidArgument, "a forked child process cannot take part in collectives"};
   }
   if (comm.gpu != nullptr) return {};
-  return muster::base::error(Code::kInvalidArgument, "communicator {} is not attached to a GPU: muster_device_attach()",
+  return muster::base::error(Code::kInvalidArgument,
+                             "communicator {} is not attached to a GPU: call muster_device_attach() first",
                              comm.communicator->name());
 }
 
 Status check_device_types(muster_dtype type, int op) {
   if (static_cast<unsigned>(type) >= muster::collectives::kDTypes ||
       static_cast<unsigned>(op) >= muster::collectives::kRedOps) {
-    return muster::base::error(Code::kInvalidArgument, "there is no data type {} or no reduction {}",
-                               static_cast<int>(type), op);
+    return muster::base::error(Code::kInvalidArgument, "unknown data type {} or reduction {}", static_cast<int>(type),
+                               op);
   }
   if (type == MUSTER_BOOL && op == MUSTER_AVG) {
-    return {Code::kInvalidArgument, "there is no average of bool: use max, min or sum"};
+    return {Code::kInvalidArgument, "bool has no average; use max, min or sum"};
   }
   return {};
 }
@@ -85,15 +86,16 @@ Status check_device_types(muster_dtype type, int op) {
 // Checks that `data` is memory of the attached GPU. Otherwise the device would fail in a way that ends all of CUDA in
 // this process.
 Status check_data(const muster_comm& comm, const void* data, std::size_t count, muster_dtype type) {
-  if (count > kMaxCount) return muster::base::error(Code::kInvalidArgument, "{} elements are more than 2^44", count);
+  if (count > kMaxCount)
+    return muster::base::error(Code::kInvalidArgument, "{} elements are too many; the limit is 2^44", count);
   if (count == 0) return {};
   const auto& gpu = comm.gpu->team->gpu();
   const int device = data == nullptr ? -1 : device_of(gpu, data);
   const std::size_t size = size_of(static_cast<DType>(type));
   if (device == gpu.ordinal() && reinterpret_cast<std::uintptr_t>(data) % size == 0) return {};
   if (device == gpu.ordinal()) {
-    return muster::base::error(Code::kInvalidArgument, "a buffer's address is not a multiple of {}, its elements' size",
-                               size);
+    return muster::base::error(Code::kInvalidArgument,
+                               "a buffer's address is not a multiple of {}, the size of its elements", size);
   }
   return muster::base::error(Code::kInvalidArgument,
                              "a buffer of {} elements is not memory of GPU {} (communicator {})", count, gpu.ordinal(),
@@ -115,7 +117,8 @@ Result<std::vector<std::size_t>> counts_of(const muster_comm& comm, const size_t
   }
   std::vector<std::size_t> copy(counts, counts + on.size());
   if (std::ranges::max(copy) <= kMaxCount) return copy;
-  return muster::base::error(Code::kInvalidArgument, "{} elements are more than 2^44", std::ranges::max(copy));
+  return muster::base::error(Code::kInvalidArgument, "{} elements are too many; the limit is 2^44",
+                             std::ranges::max(copy));
 }
 
 // Runs `operation` of the route between the work that `stream` has now and its later work.
@@ -202,7 +205,7 @@ muster_code muster_device_attach(muster_comm* comm, int device, muster_error** e
   return guarded(error, [&] {
     Communicator& on = *comm->communicator;
     if (comm->gpu != nullptr) {
-      return report(muster::base::error(Code::kInvalidArgument, "communicator {} is attached to GPU {} already",
+      return report(muster::base::error(Code::kInvalidArgument, "communicator {} is already attached to GPU {}",
                                         on.name(), comm->gpu->team->gpu().ordinal()),
                     nullptr, error);
     }

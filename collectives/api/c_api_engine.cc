@@ -56,12 +56,13 @@ std::chrono::milliseconds milliseconds_of(double seconds) {
 
 Result<TensorSpec> spec_of(const muster_tensor& tensor, const char* name) {
   if (static_cast<unsigned>(tensor.type) >= muster::collectives::kDTypes) {
-    return muster::base::error(Code::kInvalidArgument, "'{}': there is no data type {}", name,
+    return muster::base::error(Code::kInvalidArgument, "'{}': unknown data type {}", name,
                                static_cast<int>(tensor.type));
   }
   if (tensor.dimensions < 0 || tensor.dimensions > kMostDimensions ||
       (tensor.dimensions > 0 && tensor.shape == nullptr)) {
-    return muster::base::error(Code::kInvalidArgument, "'{}': {} dimensions, or no shape", name, tensor.dimensions);
+    return muster::base::error(Code::kInvalidArgument, "'{}': {} dimensions are not valid, or the shape is NULL", name,
+                               tensor.dimensions);
   }
   return TensorSpec{static_cast<DType>(tensor.type), {tensor.shape, tensor.shape + tensor.dimensions}};
 }
@@ -73,7 +74,7 @@ constexpr std::size_t kSizes[] = {offsetof(muster_submission, on_gpu), offsetof(
 Result<muster_submission> complete(const muster_submission* given) {
   muster_submission copy{};
   if (given == nullptr || std::ranges::find(kSizes, given->size) == std::end(kSizes) || given->name == nullptr) {
-    return Status(Code::kInvalidArgument, "a submission needs a name, and size = sizeof(muster_submission)");
+    return Status(Code::kInvalidArgument, "a submission needs a name, and its size must be sizeof(muster_submission)");
   }
   std::memcpy(&copy, given, given->size);
   return copy;
@@ -84,8 +85,8 @@ Status check(const muster_submission* given) {
       static_cast<unsigned>(given->op) >= muster::collectives::kRedOps || given->count < 0 ||
       (given->count > 0 && given->tensors == nullptr)) {
     return muster::base::error(Code::kInvalidArgument,
-                               "'{}': there is no operation {} or no reduction {}, or its {} tensors are missing",
-                               given->name, static_cast<int>(given->kind), static_cast<int>(given->op), given->count);
+                               "'{}': unknown operation {} or reduction {}, or its {} tensors are missing", given->name,
+                               static_cast<int>(given->kind), static_cast<int>(given->op), given->count);
   }
   return {};
 }
@@ -109,7 +110,7 @@ Result<std::optional<DType>> wire_of(const muster_submission& given) {
     case MUSTER_WIRE_BFLOAT16:
       return std::optional(DType::kBF16);
   }
-  return muster::base::error(Code::kInvalidArgument, "'{}': nothing travels as number {}", given.name,
+  return muster::base::error(Code::kInvalidArgument, "'{}': unknown wire type {}", given.name,
                              static_cast<int>(given.wire));
 }
 
@@ -179,7 +180,7 @@ Result<std::shared_ptr<Gpu>> gpu_of(muster_engine& engine, const Submission& sub
       if (engine.gpu->ordinal() == ordinal) continue;
       return muster::base::error(
           Code::kInvalidArgument,
-          "'{}': tensor {} is on GPU {}, and this rank's collectives are on GPU {}: use one GPU a rank",
+          "'{}': tensor {} is on GPU {}, and this rank's collectives are on GPU {}: use one GPU per rank",
           submission.name, i, ordinal, engine.gpu->ordinal());
     }
   }
@@ -196,7 +197,7 @@ Status mark(muster_engine& engine, void* stream, Submission& submission) {
 }
 
 Status forked_status() {
-  return {Code::kInvalidArgument, "a child that was forked cannot take part in collectives"};
+  return {Code::kInvalidArgument, "a forked child process cannot take part in collectives"};
 }
 
 muster_code start(muster_comm* comm, bool writes_files, muster_engine** engine, muster_error** error) {

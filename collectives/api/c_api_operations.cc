@@ -35,14 +35,14 @@ Status check_types(muster_dtype type, int op = MUSTER_SUM) {
       static_cast<unsigned>(op) < muster::collectives::kRedOps) {
     return {};
   }
-  return muster::base::error(Code::kInvalidArgument, "there is no data type {} or no reduction {}",
-                             static_cast<int>(type), op);
+  return muster::base::error(Code::kInvalidArgument, "unknown data type {} or reduction {}", static_cast<int>(type),
+                             op);
 }
 
 Status check_buffer(const Communicator& on, const void* data, std::size_t count) {
   if (count > kMaxCount) {
-    return muster::base::error(Code::kInvalidArgument, "{} elements are more than 2^44 (communicator {})", count,
-                               on.name());
+    return muster::base::error(Code::kInvalidArgument, "{} elements are too many; the limit is 2^44 (communicator {})",
+                               count, on.name());
   }
   if (data != nullptr || count == 0) return {};
   return muster::base::error(Code::kInvalidArgument, "a buffer of {} elements is NULL (communicator {})", count,

@@ -45,7 +45,7 @@ const char* name_of(Op op) {
 std::string describe(const Call& call) {
   // A peer's call may hold numbers beyond the tables, because the peer may run another build.
   const bool is_known = static_cast<int>(call.type) < kDTypes && static_cast<int>(call.redop) < kRedOps;
-  if (!is_known) return fmt::format("{} of an unknown type", name_of(call.op));
+  if (!is_known) return fmt::format("{} of an unknown data type", name_of(call.op));
   if (call.op == Op::kSplit && call.root >= 0) return fmt::format("split, with algorithm number {}", call.root);
   if (call.op == Op::kBarrier || call.op == Op::kSplit) return name_of(call.op);
   if (call.op == Op::kAllocate) return fmt::format("allocate of {} bytes", call.count);

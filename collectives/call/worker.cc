@@ -15,7 +15,7 @@ base::Status run_one(const Worker::Work& work) {
   try {
     return work();
   } catch (const std::bad_alloc&) {
-    return {base::Code::kResourceExhausted, "there is no memory left for an operation that was started"};
+    return {base::Code::kResourceExhausted, "out of memory for an asynchronous operation"};
   }
 }
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/env.h"
-#include "collectives/call/tell.h"
+#include "collectives/call/notice.h"
 #include "collectives/device/ipc_trial.h"
 #include "collectives/device/shared_gpu.h"
 
@@ -110,7 +110,8 @@ base::Status DeviceTeam::choose(const base::Status& started, const NcclPart& par
   MUSTER_RETURN_IF_ERROR(forced.status());
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].is_ready != 0) continue;
-    return base::error(base::Code::kFailedPrecondition, "rank {} has no GPU that it can use: it says why",
+    return base::error(base::Code::kFailedPrecondition,
+                       "rank {} has no GPU that it can use: see the error of that rank",
                        ground_.comm.world_rank(static_cast<int>(rank)));
   }
   const bool reaches_all =
@@ -236,7 +237,7 @@ bool DeviceTeam::becomes_quiet(std::chrono::milliseconds time) {
 }
 
 base::Status DeviceTeam::no_memory() const {
-  return base::error(base::Code::kResourceExhausted, "rank {}: the host has no memory left for an operation on a GPU",
+  return base::error(base::Code::kResourceExhausted, "rank {}: the host ran out of memory in an operation on a GPU",
                      ground_.comm.world_rank(ground_.comm.rank()));
 }
 

@@ -17,7 +17,8 @@ base::Result<std::shared_ptr<Gpu>> Gpu::open(std::shared_ptr<const CudaApi> api,
   int count = 0;
   MUSTER_RETURN_IF_ERROR(api->check(api->device_get_count(&count), "cuDeviceGetCount"));
   if (ordinal < 0 || ordinal >= count) {
-    return base::error(base::Code::kInvalidArgument, "there is no GPU {}: this process sees {}", ordinal, count);
+    return base::error(base::Code::kInvalidArgument, "GPU {} does not exist; number of visible GPUs: {}", ordinal,
+                       count);
   }
   std::shared_ptr<Gpu> gpu(new Gpu(std::move(api), ordinal));
   const base::Status started = gpu->start();
@@ -78,7 +79,7 @@ base::Result<Event> mark(const std::shared_ptr<const Gpu>& gpu, void* stream) {
   // The legacy default stream is never captured, but it waits for a stream that is.
   if (asked == kCudaCaptureImplicit || (asked == kCudaSuccess && status != kNotCapturing)) {
     return base::Status(base::Code::kInvalidArgument,
-                        "the stream is being captured into a CUDA graph, and collectives are no part of graphs: call "
+                        "the stream is being captured into a CUDA graph, which cannot contain collectives: call "
                         "this outside of the capture");
   }
   MUSTER_RETURN_IF_ERROR(api.check(asked, "the caller's stream (cuStreamIsCapturing)"));

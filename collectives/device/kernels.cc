@@ -113,7 +113,7 @@ base::Status Kernels::launch_all() {
   MUSTER_RETURN_IF_ERROR(gpu_->call("cuEventRecord", gpu_->api().event_record, done.get(), stream.get()));
   const CudaResult result = wait_for(*gpu_, done.get(), kFirstLaunches);
   if (result == kCudaNotReady) {
-    return base::error(base::Code::kDeadlineExceeded, "GPU {} has not run libmuster's kernels within {} s",
+    return base::error(base::Code::kDeadlineExceeded, "GPU {} did not run libmuster's kernels within {} s",
                        gpu_->ordinal(), kFirstLaunches.count());
   }
   return gpu_->api().check(result, "libmuster's kernels, launched first");
@@ -148,7 +148,7 @@ base::Status Kernels::launch_transfer(void* function, void* stream, std::span<co
 base::Status Kernels::transfer(void* stream, std::span<const Move> moves, DType from, DType to, double scale) const {
   const auto kernel = transfer_of(from, to, scale);
   if (!kernel) {
-    return base::error(base::Code::kInvalidArgument, "a GPU does not move {} to {}, scaled by {}", name_of(from),
+    return base::error(base::Code::kInvalidArgument, "no GPU kernel moves {} to {}, scaled by {}", name_of(from),
                        name_of(to), scale);
   }
   if (moves.size() <= kFewSegments) return launch_transfer<kFewSegments>(few_[*kernel], stream, moves, scale);
@@ -165,7 +165,7 @@ base::Status Kernels::reduce(void* stream, std::span<const DeviceAddress> inputs
                              std::span<const DeviceAddress> outputs, std::size_t count, DType type, RedOp op,
                              Scale scale) const {
   if (inputs.empty() || inputs.size() > kMostSharers || outputs.size() > kMostSharers) {
-    return base::error(base::Code::kInvalidArgument, "a GPU reduces 1 to {} buffers at once, not {} to {}",
+    return base::error(base::Code::kInvalidArgument, "a GPU kernel reduces 1 to {} buffers at once, not {} to {}",
                        kMostSharers, inputs.size(), outputs.size());
   }
   Reduction call{};

@@ -50,7 +50,7 @@ base::Status NcclApi::check(NcclResult result, const char* what) const {
   if (result == kNcclSuccess || result == kNcclInProgress) return base::ok_status();
   const char* const last = get_last_error(nullptr);
   const std::string_view words(last == nullptr ? "" : last, last == nullptr ? 0 : strnlen(last, 1023));
-  return base::error(base::Code::kInternal, "{}: {}{}{} (NCCL error {}; NCCL_DEBUG=WARN says more)", what,
+  return base::error(base::Code::kInternal, "{}: {}{}{} (NCCL error {}; NCCL_DEBUG=WARN shows more)", what,
                      get_error_string(result), words.empty() ? "" : ": ", words, result);
 }
 

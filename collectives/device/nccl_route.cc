@@ -175,10 +175,11 @@ NcclRoute::Limit NcclRoute::of_operation() const {
 }
 
 base::Status NcclRoute::Limit::error(const char* what) const {
-  return base::error(base::Code::kDeadlineExceeded,
-                     "{} has not come to an end within {} s: a rank is stopped, NCCL cannot reach it "
-                     "(NCCL_DEBUG=INFO says more), or it takes longer (MUSTER_OPERATION_TIMEOUT)",
-                     what, std::chrono::duration<double>(time).count());
+  return base::error(
+      base::Code::kDeadlineExceeded,
+      "{} did not finish within {} s: a rank is stopped, NCCL cannot reach a rank (NCCL_DEBUG=INFO shows "
+      "more), or the operation needs more time (raise MUSTER_OPERATION_TIMEOUT)",
+      what, std::chrono::duration<double>(time).count());
 }
 
 base::Status NcclRoute::settle(NcclComm comm, NcclResult result, const char* what, const Limit& limit) {
@@ -298,7 +299,7 @@ base::Status NcclRoute::enqueue_reduce_scatter_moved(const ReduceTask& task) {
 // Uses a group of sends and receives, which NCCL runs at once. Both sides skip empty blocks.
 base::Status NcclRoute::alltoall(const void* in, Blocks to, void* out, Blocks from) {
   MUSTER_RETURN_IF_ERROR(agree_on_blocks(ground_.comm, to, from).status());
-  return launch("ncclSend and ncclRecv, a group", [&] { return exchange(in, to, out, from); });
+  return launch("a group of ncclSend and ncclRecv", [&] { return exchange(in, to, out, from); });
 }
 
 NcclResult NcclRoute::exchange(const void* in, Blocks to, void* out, Blocks from) {

@@ -46,7 +46,8 @@ base::Result<std::optional<Path>> parse_path(std::string_view name) {
   if (name.empty() || name == "auto") return std::optional<Path>();
   const auto* const found = std::ranges::find(kNames, name);
   if (found != std::end(kNames)) return std::optional(static_cast<Path>(found - std::begin(kNames)));
-  return base::error(base::Code::kInvalidArgument, "MUSTER_DEVICE_PATH={} is none of auto, nccl, ipc and staged", name);
+  return base::error(base::Code::kInvalidArgument,
+                     "MUSTER_DEVICE_PATH={}: unknown path; use one of: auto, nccl, ipc, staged", name);
 }
 
 base::Result<Choice> choose_path(std::span<const Facts> ranks, int hosts, std::string_view broken_ipc) {

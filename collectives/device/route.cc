@@ -77,7 +77,7 @@ base::Status wait_until_done(const Ground& ground, void* event, Route* route) {
   while (true) {
     const CudaResult result = api.event_query(event);
     if (result == kCudaSuccess) return base::ok_status();
-    if (result != kCudaNotReady) return api.check(result, "what was running on the GPU (cuEventQuery)");
+    if (result != kCudaNotReady) return api.check(result, "the work on the GPU (cuEventQuery)");
     if (route != nullptr) MUSTER_RETURN_IF_ERROR(route->health());
     MUSTER_RETURN_IF_ERROR(watch.pause());
   }

@@ -91,7 +91,7 @@ base::Result<void*> SharedGpu::allocate(std::size_t bytes) {
 
 base::Result<DeviceMemory> SharedGpu::release(void* memory) {
   if (memory_.release(address_of(memory))) return DeviceMemory();
-  return base::error(base::Code::kInvalidArgument, "this is no buffer of communicator {}", ground_.comm.name());
+  return base::error(base::Code::kInvalidArgument, "not a buffer of communicator {}", ground_.comm.name());
 }
 
 base::Result<std::vector<Said>> SharedGpu::meet(const Call& call, const IpcMemory::Place& in,

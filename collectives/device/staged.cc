@@ -20,7 +20,7 @@ base::Status Staged::start() {
   MUSTER_ASSIGN_OR_RETURN(room_, ground_.comm.allocate(kSlots * kChunk));
   auto pinned = pin(ground_.gpu, room_, kSlots * kChunk);
   if (!pinned.ok()) {
-    return pinned.status().with_context("memory through which a GPU's data go cannot be pinned (see `ulimit -l`)");
+    return pinned.status().with_context("cannot pin the host memory for GPU data (see `ulimit -l`)");
   }
   pinned_ = std::move(*pinned);
   MUSTER_ASSIGN_OR_RETURN(up_, make_stream(ground_.gpu));
@@ -215,7 +215,7 @@ base::Result<void*> Staged::allocate(std::size_t bytes) {
 
 base::Result<DeviceMemory> Staged::release(void* memory) {
   if (auto found = allocated_.extract(memory); !found.empty()) return std::move(found.mapped());
-  return base::error(base::Code::kInvalidArgument, "this is no buffer of communicator {}", ground_.comm.name());
+  return base::error(base::Code::kInvalidArgument, "not a buffer of communicator {}", ground_.comm.name());
 }
 
 }  // namespace muster::collectives::device

@@ -116,11 +116,13 @@ base::Result<std::vector<Announcement>> read_announcements(std::span<const std::
   Reader reader(bytes);
   while (reader.ok() && !reader.is_at_end()) list.push_back(take_announcement(reader));
   if (!reader.ok()) {
-    return base::error(base::Code::kDataLoss, "a rank announces its tensors in bytes that are none of libmuster's");
+    return base::error(base::Code::kDataLoss,
+                       "a rank announced its tensors in an unknown format: do all ranks use the same libmuster?");
   }
   for (const Announcement& announcement : list) {
     const base::Status sense = check(announcement.signature, ranks);
-    if (!sense.ok()) return base::Status(base::Code::kDataLoss, "a rank announces " + sense.message());
+    if (!sense.ok())
+      return base::Status(base::Code::kDataLoss, "a rank announced an invalid tensor: " + sense.message());
   }
   return list;
 }

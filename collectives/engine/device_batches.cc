@@ -32,7 +32,7 @@ base::Status DeviceBatches::attach(int gpu) {
     // Only this rank fails, while the others are entering the operation. So cancel the communicator.
     const Member& own = comm_->world().member(comm_->world().rank());
     comm_->cancel({base::Code::kInvalidArgument, own.rank, own.host,
-                   fmt::format("rank {} ({}) has joined on GPU {} and then had tensors of GPU {}", own.rank, own.host,
+                   fmt::format("rank {} ({}) joined on GPU {} and then submitted tensors on GPU {}", own.rank, own.host,
                                ours, gpu)});
     const Failure failure = comm_->failure();
     return {failure.code, failure.message};
@@ -235,7 +235,7 @@ base::Result<Output> DeviceBatches::output_of(const Submission& own, std::size_t
   }
   if (device_of(team_->gpu(), output.on_gpu) == team_->gpu().ordinal()) return output;
   return base::error(base::Code::kInvalidArgument,
-                     "'{}': the memory that rank {} has given for a result is not on GPU {}", own.name,
+                     "'{}': the memory that rank {} provided for a result is not on GPU {}", own.name,
                      comm_->world_rank(comm_->rank()), team_->gpu().ordinal());
 }
 

@@ -14,7 +14,7 @@
 #include <system_error>
 #include <utility>
 
-#include "collectives/call/tell.h"
+#include "collectives/call/notice.h"
 #include "collectives/engine/announcement.h"
 
 namespace muster::collectives::inline engine {
@@ -114,7 +114,7 @@ base::Status Engine::start_threads() {
   try {
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error& problem) {
-    return base::error(base::Code::kResourceExhausted, "no thread for the engine: {}", problem.what());
+    return base::error(base::Code::kResourceExhausted, "cannot start the engine's thread: {}", problem.what());
   }
   if (!settings_.stall.is_checked || size() == 1) return base::ok_status();
   StallWatch::Engine watched{.late = [this] { return late(); },
@@ -154,8 +154,8 @@ void Engine::cancel(const Failure& why) {
 base::Result<std::shared_ptr<Ticket>> Engine::submit(Submission submission) {
   MUSTER_RETURN_IF_ERROR(check(submission.signature, size()));
   if (submission.tensors.size() != submission.signature.tensors.size()) {
-    return base::error(base::Code::kInvalidArgument, "'{}': {} tensors are described and {} given", submission.name,
-                       submission.signature.tensors.size(), submission.tensors.size());
+    return base::error(base::Code::kInvalidArgument, "'{}': {} tensors are described but {} are passed",
+                       submission.name, submission.signature.tensors.size(), submission.tensors.size());
   }
   auto ticket = std::make_shared<Ticket>();
   std::shared_ptr<Ticket> given_out = Ticket::given_out(ticket);
@@ -165,7 +165,7 @@ base::Result<std::shared_ptr<Ticket>> Engine::submit(Submission submission) {
     std::weak_ptr<Ticket>& taken = in_flight_[submission.name];
     if (is_running(taken)) {
       return base::error(base::Code::kAlreadyExists,
-                         "a tensor named '{}' is in flight: give this one another name, or wait for that one",
+                         "a tensor named '{}' is in flight: use another name, or wait for that tensor",
                          submission.name);
     }
     taken = ticket;
@@ -267,7 +267,7 @@ void Engine::run() {
     status = work();
   } catch (const std::exception& problem) {  // the standard library throws when memory runs out
     status =
-        base::error(base::Code::kResourceExhausted, "rank {} ({}): there is no memory for an operation ({})",
+        base::error(base::Code::kResourceExhausted, "rank {} ({}): out of memory in an operation ({})",
                     data_->world_rank(rank()), data_->world().member(data_->world_rank(rank())).host, problem.what());
   }
   end(status);
@@ -364,7 +364,7 @@ base::Result<std::vector<Said>> Engine::said_by(std::span<const std::uint64_t> h
     }
     said[rank].cached.assign(of_rank.begin() + Head::kWords, of_rank.end());
     if (head.announced_bytes > kMostAnnounced) {
-      return base::error(base::Code::kDataLoss, "rank {} announces {} bytes in one turn",
+      return base::error(base::Code::kDataLoss, "rank {} announced {} bytes in one turn, which is too much",
                          data_->world_rank(static_cast<int>(rank)), head.announced_bytes);
     }
     announced_bytes[rank] = head.announced_bytes;

@@ -33,7 +33,7 @@ Status read(const char* name, const Value& value, T least, T& into) {
   if (!is_set(value)) return {};
   const std::optional<T> number = parsed<T>(*value);
   if (!number || !(*number >= least)) {
-    return base::error(Code::kInvalidArgument, "{}={} is not a number from {}", name, *value, least);
+    return base::error(Code::kInvalidArgument, "{}={}: use a number of at least {}", name, *value, least);
   }
   into = *number;
   return {};
@@ -54,7 +54,7 @@ Status read_time(const char* name, const Value& value, double units_a_second, Du
   MUSTER_RETURN_IF_ERROR(read(name, value, 0.0, number));
   if (number < 0) return {};
   if (!(number / units_a_second < kMostSeconds)) {
-    return base::error(Code::kInvalidArgument, "{}={} is too long", name, *value);
+    return base::error(Code::kInvalidArgument, "{}={}: this time is too long", name, *value);
   }
   into = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(number / units_a_second));
   return {};

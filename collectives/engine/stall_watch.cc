@@ -7,7 +7,7 @@
 #include <system_error>
 #include <utility>
 
-#include "collectives/call/tell.h"
+#include "collectives/call/notice.h"
 
 namespace muster::collectives::inline engine {
 namespace {
@@ -38,7 +38,7 @@ StallReport::Verdict StallReport::look(const std::vector<Negotiation::Late>& lat
     const auto waited = now - seen.since;
     std::vector<std::string> ranks;
     for (const int rank : one.missing) ranks.push_back(name_of_rank(rank));
-    const std::string line = fmt::format("'{}' for {} s: not from rank{} {}", one.name,
+    const std::string line = fmt::format("'{}' for {} s, not submitted by rank{} {}", one.name,
                                          std::chrono::duration_cast<std::chrono::seconds>(waited).count(),
                                          ranks.size() > 1 ? "s" : "", fmt::join(ranks, ", "));
     if (waited >= settings_.warning && (seen.told == seen.since || now - seen.told >= settings_.warning)) {
@@ -67,7 +67,8 @@ base::Result<std::unique_ptr<StallWatch>> StallWatch::start(StallSettings settin
   try {
     made->thread_ = std::thread([watch = made.get()] { watch->run(); });
   } catch (const std::system_error& problem) {
-    return base::error(base::Code::kResourceExhausted, "no thread to watch for stalls: {}", problem.what());
+    return base::error(base::Code::kResourceExhausted, "cannot start the thread that watches for stalls: {}",
+                       problem.what());
   }
   return made;
 }

@@ -53,7 +53,7 @@ Failure Communicator::blame_last(Failure failure) {
   }
   if (failure.rank != first) {
     failure.message +=
-        fmt::format("; that one waits for rank {} ({}), which does not come", failure.rank, failure.host);
+        fmt::format("; that rank waits for rank {} ({}), which does not arrive", failure.rank, failure.host);
   }
   if (!blame_silent_host(failure)) blame_host(failure);
   return team_->abort().is_raised() ? team_->abort().read() : failure;
@@ -93,7 +93,7 @@ void Communicator::blame_host(Failure& failure) {
   const std::vector<int> on_host = members_at(place);
   if (on_host.size() < 2 || world_->late_for_any(name_, on_host)) return;
   failure.rank = on_host.front();
-  failure.message += fmt::format("; none of the ranks {} of {} answers: is the host gone, or its network?",
+  failure.message += fmt::format("; none of the ranks {} on {} answers: is the host or its network down?",
                                  fmt::join(on_host, ","), failure.host);
 }
 
@@ -122,7 +122,7 @@ Failure Communicator::look_into(Failure failure) {
   if (team_->abort().is_raised()) return team_->abort().read();
   if (end) {
     failure.message = fmt::format("rank {} ({}) {}{}", failure.rank, failure.host, end->cause,
-                                  end->failed ? "" : " before it had done its part");
+                                  end->failed ? "" : " before it had finished its part");
   } else {
     (void)blame_silent_host(failure);  // the kernel breaks links to a silent host
   }

@@ -96,8 +96,8 @@ base::Status Communicator::make_team() {
 base::Result<Segment> Communicator::make_segment(const std::vector<int>& locals, int own) {
   const int ranks = static_cast<int>(locals.size());
   if (ranks > kMaxLocalRanks) {
-    return base::error(base::Code::kResourceExhausted, "{} ranks on one host are more than libmuster's {}", ranks,
-                       kMaxLocalRanks);
+    return base::error(base::Code::kResourceExhausted, "{} ranks on one host are too many; libmuster supports {}",
+                       ranks, kMaxLocalRanks);
   }
   if (own != 0) {
     const Member& first = world_->member(world_rank(locals.front()));
@@ -237,8 +237,8 @@ base::Result<std::shared_ptr<Communicator>> Communicator::group(std::span<const 
     members.push_back(world_rank(rank));
   }
   if (std::find(members.begin(), members.end(), world_->rank()) == members.end()) {
-    return base::error(base::Code::kInvalidArgument, "a group is made by its own ranks, and rank {} is not one of them",
-                       world_->rank());
+    return base::error(base::Code::kInvalidArgument,
+                       "only ranks of a group may make it, and rank {} is not one of them", world_->rank());
   }
   int count = 0;
   {

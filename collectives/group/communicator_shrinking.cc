@@ -69,8 +69,8 @@ Failure Communicator::not_shrinking(int rank) const {
   const Member& member = world_->member(world_rank(rank));
   const bool is_silent = !world_->silent_of(std::span(&member.rank, 1)).empty();
   return {base::Code::kDeadlineExceeded, member.rank, member.host,
-          fmt::format("rank {} ({}) has not called shrink within {} s, as all ranks that are left have to{}",
-                      member.rank, member.host, std::chrono::duration<double>(world_->options().deadline).count(),
+          fmt::format("rank {} ({}) did not call shrink within {} s, as all surviving ranks must{}", member.rank,
+                      member.host, std::chrono::duration<double>(world_->options().deadline).count(),
                       is_silent ? fmt::format("; {} does not answer the launcher", member.host) : "")};
 }
 
@@ -171,7 +171,7 @@ base::Result<std::shared_ptr<Communicator>> Communicator::shrink(Failure* why) {
     MUSTER_ASSIGN_OR_RETURN(const std::vector<int> left, agree_on_survivors(round, why));
     if (std::find(left.begin(), left.end(), rank_) == left.end()) {
       return base::error(base::Code::kUnavailable,
-                         "the other ranks take rank {} for gone, and go on without it (communicator {})",
+                         "the other ranks believe that rank {} has ended and continue without it (communicator {})",
                          world_->rank(), name_);
     }
     Failure own;

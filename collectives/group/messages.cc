@@ -77,7 +77,7 @@ Messages::Messages(std::unique_ptr<PeerLinks> links, MessageOwner owner, base::U
 
 base::Result<std::unique_ptr<Messages>> Messages::create(std::unique_ptr<PeerLinks> links, MessageOwner owner) {
   base::UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake.valid()) return base::errno_error(errno, "eventfd, for a communicator's messages");
+  if (!wake.valid()) return base::errno_error(errno, "eventfd for a communicator's messages");
   return std::unique_ptr<Messages>(new Messages(std::move(links), std::move(owner), std::move(wake)));
 }
 
@@ -306,9 +306,9 @@ void Messages::look_at(Line& line) {
   }
   if (now - transfer.moved_at <= links_->policy().deadline) return;
   const double seconds = std::chrono::duration<double>(links_->policy().deadline).count();
-  broken(line, transfer.is_send ? base::error(base::Code::kDeadlineExceeded, "{}: {} has taken nothing for {} s",
+  broken(line, transfer.is_send ? base::error(base::Code::kDeadlineExceeded, "{}: {} has accepted no data for {} s",
                                               describe(transfer.call), links_->name(line.peer), seconds)
-                                : base::error(base::Code::kDeadlineExceeded, "{}: nothing has come from {} for {} s",
+                                : base::error(base::Code::kDeadlineExceeded, "{}: no data from {} for {} s",
                                               describe_receive(transfer.call), links_->name(line.peer), seconds));
 }
 

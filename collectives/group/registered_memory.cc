@@ -33,10 +33,10 @@ base::Result<base::UniqueFd> RegisteredMemory::share_file(std::uint32_t id, std:
     return ask_for_memory(first.unix_name, name, world_.options().deadline);
   }
   base::UniqueFd fd(memfd_create("muster-buffer", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd.valid()) return base::errno_error(errno, "memfd_create, for a registered buffer");
+  if (!fd.valid()) return base::errno_error(errno, "memfd_create for a registered buffer");
   if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
       fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-    return base::errno_error(errno, fmt::format("giving registered buffers their {} bytes", bytes));
+    return base::errno_error(errno, fmt::format("allocate {} bytes for registered buffers", bytes));
   }
   MUSTER_RETURN_IF_ERROR(world_.service().share(name, fd.get()));
   return fd;
@@ -90,8 +90,7 @@ base::Status RegisteredMemory::release(std::byte* memory) {
     madvise(memory, region.bytes_per_rank, MADV_REMOVE);
     return base::ok_status();
   }
-  return base::error(base::Code::kInvalidArgument, "this is no buffer that the communicator {} has given out",
-                     communicator_);
+  return base::error(base::Code::kInvalidArgument, "not a registered buffer of communicator {}", communicator_);
 }
 
 base::Status RegisteredMemory::keep_to_oneself() {
@@ -103,7 +102,7 @@ base::Status RegisteredMemory::keep_to_oneself() {
     // is written, so write each page.
     void* const memory =
         mmap(own, region.bytes_per_rank, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, region.fd.get(), at);
-    if (memory == MAP_FAILED) return base::errno_error(errno, "taking registered buffers back from other ranks");
+    if (memory == MAP_FAILED) return base::errno_error(errno, "detach registered buffers from other ranks");
     for (std::size_t page = 0; page < region.own_bytes; page += kSmallPage) {
       std::atomic_ref<unsigned char>(*reinterpret_cast<unsigned char*>(own + page)).fetch_or(0);
     }

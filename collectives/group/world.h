@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "collectives/algorithm/choice.h"
-#include "collectives/call/farewell.h"
+#include "collectives/call/shutdown_budget.h"
 #include "collectives/join/member.h"
 #include "collectives/join/service.h"
 #include "collectives/join/session.h"

@@ -19,7 +19,7 @@ base::Result<int> number_of(const base::Environment& environment, const char* na
   const auto text = environment.get(name);
   if (!text) {
     return base::error(base::Code::kInvalidArgument,
-                       "{} is not set beside MUSTER_SESSION_DIR: start this program with hvdrun", name);
+                       "MUSTER_SESSION_DIR is set but {} is not: start this program with hvdrun", name);
   }
   int number = -1;
   const auto [end, problem] = std::from_chars(text->data(), text->data() + text->size(), number);
@@ -45,7 +45,7 @@ base::Result<std::string> own_address(const base::Environment& environment) {
     if (found != all.end()) return found->address.str();
   }
   return base::error(base::Code::kFailedPrecondition,
-                     "it cannot be told at which address other hosts reach this rank: neither MASTER_ADDR nor "
+                     "no address is known at which other hosts reach this rank: neither MASTER_ADDR nor "
                      "GLOO_SOCKET_IFNAME, which hvdrun sets, names one");
 }
 
@@ -66,7 +66,7 @@ base::Result<bool> encrypts(const base::Environment& environment) {
   const std::string_view text = environment.get("MUSTER_ENCRYPT").value_or("");
   if (text.empty() || text == "0") return false;
   if (text == "1") return true;
-  return base::error(base::Code::kInvalidArgument, "MUSTER_ENCRYPT={} is neither 0 nor 1", text);
+  return base::error(base::Code::kInvalidArgument, "MUSTER_ENCRYPT={}: use 0 or 1", text);
 }
 
 }  // namespace

@@ -19,10 +19,11 @@ base::Result<base::UniqueFd> connect_to_agent(const std::string& directory) {
     return base::errno_error(errno, fmt::format("open the session directory {}", directory));
   }
   if (about.st_uid != ::geteuid() || (about.st_mode & 077) != 0) {
-    return base::error(base::Code::kPermissionDenied,
-                       "the session directory {} belongs to uid {} with mode {:o}, but must be ours with mode 0700: is "
-                       "MUSTER_SESSION_DIR that of this job?",
-                       directory, about.st_uid, about.st_mode & 07777);
+    return base::error(
+        base::Code::kPermissionDenied,
+        "the session directory {} belongs to uid {} with mode {:o}, but must belong to this user with mode 0700: is "
+        "MUSTER_SESSION_DIR that of this job?",
+        directory, about.st_uid, about.st_mode & 07777);
   }
   auto address = base::unix_address(shown);
   // The path is too long for a Unix socket's address, so go through the directory's descriptor.
@@ -35,10 +36,11 @@ base::Result<base::UniqueFd> connect_to_agent(const std::string& directory) {
   ucred peer{};
   socklen_t size = sizeof peer;
   if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
-    return base::errno_error(errno, fmt::format("ask who listens at {}", shown));
+    return base::errno_error(errno, fmt::format("query the process that listens at {}", shown));
   }
   if (peer.uid != ::geteuid()) {
-    return base::error(base::Code::kPermissionDenied, "a process of uid {} listens at {}", peer.uid, shown);
+    return base::error(base::Code::kPermissionDenied, "{1}: the listening process belongs to uid {0}, not to this user",
+                       peer.uid, shown);
   }
   return fd;
 }

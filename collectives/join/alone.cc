@@ -83,7 +83,7 @@ base::Result<std::vector<base::IpAddress>> resolve(const std::string& host) {
     if (list != nullptr) ::freeaddrinfo(list);
   });
   if (failed != 0) {
-    return base::error(Code::kUnavailable, "look up {}: {}", base::printable(host), ::gai_strerror(failed));
+    return base::error(Code::kUnavailable, "cannot resolve {}: {}", base::printable(host), ::gai_strerror(failed));
   }
   std::vector<base::IpAddress> addresses;
   for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
@@ -131,7 +131,7 @@ base::Result<AloneHost> open_directory(const AloneSettings& settings) {
   MUSTER_RETURN_IF_ERROR(base::make_private_directory(settings.directory));
   const std::string path = place_path(settings.directory);
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
-    return base::errno_error(errno, fmt::format("remove {}, which an earlier start has left", path));
+    return base::errno_error(errno, fmt::format("remove {} of an earlier start", path));
   }
   AloneHost host;
   host.place.secret.resize(rendezvous::kSessionSecretBytes);
@@ -242,7 +242,7 @@ base::Result<AloneGuest> join_alone(const AloneSettings& settings, const Reach& 
   auto guest = is_tcp ? join_tcp(settings, reach, end) : join_directory(settings, reach, end);
   if (guest.ok() || base::monotonic_now() < end) return guest;
   const std::string where = is_tcp ? fmt::format("{}:{}", settings.host, settings.port) : settings.directory;
-  return base::error(Code::kDeadlineExceeded, "rank {} has not found rank 0 by {} within {} s: {}", settings.rank,
+  return base::error(Code::kDeadlineExceeded, "rank {} did not find rank 0 through {} within {} s: {}", settings.rank,
                      where, std::chrono::duration_cast<std::chrono::seconds>(deadline).count(),
                      guest.status().message());
 }

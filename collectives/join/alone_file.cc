@@ -40,7 +40,7 @@ std::string digits_of(std::string_view secret) {
 }
 
 base::Status no_place(std::string_view what) {
-  return base::error(base::Code::kInvalidArgument, "what rank 0 has published has {}", what);
+  return base::error(base::Code::kInvalidArgument, "the file that rank 0 published has {}", what);
 }
 
 }  // namespace
@@ -50,7 +50,7 @@ base::Result<std::string> read_secret_file(const std::string& path) {
   std::string secret = secret_of(base::trim(base::trim(content)));
   if (!secret.empty()) return secret;
   return base::error(base::Code::kInvalidArgument,
-                     "{} must hold {} hexadecimal digits and nothing else: openssl rand -hex {} makes them", path,
+                     "{} must hold {} hexadecimal digits and nothing else; make them with: openssl rand -hex {}", path,
                      2 * rendezvous::kSessionSecretBytes, rendezvous::kSessionSecretBytes);
 }
 

@@ -43,7 +43,7 @@ base::Result<Member> decode_member(std::string_view bytes) {
              member.pid > 0 && base::IpAddress::parse(fields[5]).ok() && (fields[8] == "0" || fields[8] == "1");
   if (!is_whole) {
     return base::error(base::Code::kInvalidArgument,
-                       "a rank's description of itself cannot be read: do all ranks use the same libmuster?");
+                       "cannot read the description of a rank: do all ranks use the same libmuster?");
   }
   member.host = fields[2];
   member.place = fields[3];

@@ -36,7 +36,7 @@ struct AbstractAddress {
 base::Result<AbstractAddress> abstract_address(const std::string& name) {
   AbstractAddress made;
   if (name.empty() || name.size() + 1 > sizeof made.address.sun_path) {
-    return base::error(base::Code::kInvalidArgument, "'{}' is no name of an abstract Unix socket", name);
+    return base::error(base::Code::kInvalidArgument, "'{}' is not a valid name of an abstract Unix socket", name);
   }
   made.address.sun_family = AF_UNIX;
   std::memcpy(made.address.sun_path + 1, name.data(), name.size());
@@ -101,20 +101,20 @@ base::Result<MemoryShare> MemoryShare::open() {
   share.unix_name_ = "muster-" + base::random_hex(16);
   MUSTER_ASSIGN_OR_RETURN(const AbstractAddress at, abstract_address(share.unix_name_));
   share.listener_.reset(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!share.listener_.valid()) return base::errno_error(errno, "a Unix socket for shared memory");
+  if (!share.listener_.valid()) return base::errno_error(errno, "create a Unix socket for shared memory");
   if (bind(share.listener_.get(), reinterpret_cast<const sockaddr*>(&at.address), at.size) != 0 ||
       listen(share.listener_.get(), kMemoryBacklog) != 0) {
-    return base::errno_error(errno, "listening at a Unix socket for shared memory");
+    return base::errno_error(errno, "listen at a Unix socket for shared memory");
   }
   return share;
 }
 
 base::Status MemoryShare::add(const std::string& name, int fd) {
   if (name.size() >= kMemoryName) {
-    return base::error(base::Code::kInvalidArgument, "'{}' is too long a name for shared memory", name);
+    return base::error(base::Code::kInvalidArgument, "'{}' is too long for a name of shared memory", name);
   }
   base::UniqueFd copy(fcntl(fd, F_DUPFD_CLOEXEC, 0));
-  if (!copy.valid()) return base::errno_error(errno, "keeping shared memory");
+  if (!copy.valid()) return base::errno_error(errno, "duplicate the descriptor of shared memory");
   shared_[name] = std::move(copy);
   return base::ok_status();
 }
@@ -171,14 +171,14 @@ base::Result<base::UniqueFd> ask_for_memory(const std::string& unix_name, const 
                                             std::chrono::milliseconds deadline, const std::function<bool()>& is_over) {
   MUSTER_ASSIGN_OR_RETURN(const AbstractAddress at, abstract_address(unix_name));
   const base::UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket.valid()) return base::errno_error(errno, "a Unix socket for shared memory");
+  if (!socket.valid()) return base::errno_error(errno, "create a Unix socket for shared memory");
   if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&at.address), at.size) != 0) {
     const int problem = errno;
     if (problem == ECONNREFUSED) return base::error(base::Code::kUnavailable, "{}", kMemoryGone);
-    return base::errno_error(problem, "asking the first rank of this host for shared memory");
+    return base::errno_error(problem, "request shared memory from the first rank of this host");
   }
   if (!is_our_uid(socket.get())) {
-    return base::error(base::Code::kPermissionDenied, "who offers shared memory here is another user");
+    return base::error(base::Code::kPermissionDenied, "the process that offers shared memory belongs to another user");
   }
   std::array<char, kMemoryName> asked{};
   std::memcpy(asked.data(), name.data(), std::min(name.size(), kMemoryName - 1));
@@ -186,10 +186,10 @@ base::Result<base::UniqueFd> ask_for_memory(const std::string& unix_name, const 
   if (!sent.ok()) return base::error(base::Code::kUnavailable, "{} ({})", kMemoryGone, sent.message());
   const base::MonotonicTime end = end_of(deadline);
   while (!poll_until(socket.get(), POLLIN, std::min(end, base::monotonic_now() + kOverStep))) {
-    if (is_over && is_over()) return base::error(base::Code::kUnavailable, "the shared memory is of no use any more");
+    if (is_over && is_over()) return base::error(base::Code::kUnavailable, "the shared memory is no longer needed");
     if (base::monotonic_now() < end) continue;
     return base::error(base::Code::kDeadlineExceeded,
-                       "the first rank of this host has not made shared memory for '{}' within {} ms", name,
+                       "the first rank of this host did not share memory for '{}' within {} ms", name,
                        deadline.count());
   }
   return receive_fd(socket.get());

@@ -326,7 +326,7 @@ base::Result<Connection> Service::take_link(const std::string& communicator, int
     }
     if (!gone_since && is_gone && is_gone()) gone_since = steady_clock::now();
     if (gone_since && steady_clock::now() - *gone_since > kLastCallTime) {
-      return base::error(base::Code::kUnavailable, "rank {} has ended and had not connected (communicator {})", source,
+      return base::error(base::Code::kUnavailable, "rank {} ended before it connected (communicator {})", source,
                          communicator);
     }
     if (steady_clock::now() >= end) {

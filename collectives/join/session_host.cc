@@ -40,7 +40,7 @@ void SessionHost::add(int rank, base::UniqueFd socket) {
   if (rank < 0 || rank >= size_ || static_cast<std::size_t>(own) >= limits_.max_connections_of_rank) {
     if (problems_.size() < kMaxProblems) {
       problems_.push_back(base::error(base::Code::kResourceExhausted,
-                                      "session of rank {}: refused, the world has ranks 0 to {}, with at most {} "
+                                      "session of rank {}: refused; the world has ranks 0 to {}, with at most {} "
                                       "connections each",
                                       rank, size_ - 1, limits_.max_connections_of_rank));
     }
@@ -84,7 +84,7 @@ base::Status SessionHost::take(Peer& peer, SessionMessage message) {
     return base::ok_status();
   }
   if (!std::holds_alternative<rendezvous::SessionGoodbye>(message)) {
-    return breach(peer.rank, "it sent what only a host sends");
+    return breach(peer.rank, "the rank sent a message that only the host may send");
   }
   peer.has_said_goodbye = true;
   return base::ok_status();
@@ -171,7 +171,7 @@ void SessionHost::drop_broken() {
       if (found == peers_.end()) continue;
       // The peer may have sent a goodbye before it closed its end, so read first.
       base::Status why = read(*found->second);
-      if (why.ok()) why = base::error(base::Code::kUnavailable, "it does not read");
+      if (why.ok()) why = base::error(base::Code::kUnavailable, "the rank does not read");
       remove(*found->second, why);
     }
   }

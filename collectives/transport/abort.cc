@@ -32,7 +32,7 @@ std::string encode(const Failure& failure) {
 }
 
 Failure decode_failure(const std::string& text) {
-  Failure failure{base::Code::kAborted, -1, "", "another rank gave up, without saying why"};
+  Failure failure{base::Code::kAborted, -1, "", "another rank failed and gave no reason"};
   const std::size_t first = text.find('\n');
   const std::size_t second = text.find('\n', first == std::string::npos ? first : first + 1);
   const std::size_t third = text.find('\n', second == std::string::npos ? second : second + 1);
@@ -62,7 +62,7 @@ bool AbortRecord::raise(const Failure& failure) {
 Failure AbortRecord::read() const {
   const std::uint32_t number = published_.load(std::memory_order_acquire);
   if (number == 0 || number > kSlots) {
-    return {base::Code::kInternal, -1, "", "the memory that ranks of this host share is damaged"};
+    return {base::Code::kInternal, -1, "", "the shared memory of this host's ranks is damaged"};
   }
   const Slot& slot = slots_[number - 1];
   const bool is_code = slot.code > 0 && slot.code <= static_cast<std::int32_t>(base::Code::kUnauthenticated);

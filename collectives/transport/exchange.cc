@@ -127,7 +127,7 @@ base::Status Exchange::wait(Waiter& waiter, Moved* moved) {
   *moved = turn();  // bytes that the peer sent before it ended still count
   if (*moved != Moved::kNothing) return base::ok_status();
   failed_peer_ = gone;
-  return base::error(base::Code::kUnavailable, "{}: {} has ended before it had done its part",
+  return base::error(base::Code::kUnavailable, "{}: {} ended before it had finished its part",
                      describe(operation_.call), peers_.name(gone));
 }
 
@@ -186,10 +186,10 @@ Failure Exchange::who_is_late() {
   const int peer = first_that_waits();
   failed_peer_ = peer;
   const std::string call = describe(operation_.call);
-  if (peer < 0) return {base::Code::kDeadlineExceeded, -1, "", call + " has not come to its end in time"};
-  return {base::Code::kDeadlineExceeded, peers_.world_rank(peer), peers_.host(peer),
-          fmt::format("nothing has come from {} in {} ms of {}", peers_.name(peer), peers_.policy().deadline.count(),
-                      call)};
+  if (peer < 0) return {base::Code::kDeadlineExceeded, -1, "", call + " did not finish in time"};
+  return {
+      base::Code::kDeadlineExceeded, peers_.world_rank(peer), peers_.host(peer),
+      fmt::format("no data from {} for {} ms during {}", peers_.name(peer), peers_.policy().deadline.count(), call)};
 }
 
 std::span<std::byte> Exchange::scratch(std::size_t bytes) {

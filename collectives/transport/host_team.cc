@@ -56,7 +56,7 @@ Failure HostTeam::why_late(int rank, const Call& call) {
     return failure_;
   }
   const char state = process_state(mate(rank).pid);
-  failure_.message = fmt::format("{}: {} did not come within {} s{} (communicator {})", describe(call),
+  failure_.message = fmt::format("{}: {} did not arrive within {} s{} (communicator {})", describe(call),
                                  name_of_mate(rank), std::chrono::duration<double>(policy_.deadline).count(),
                                  state == 'T' || state == 't' ? "; it is stopped by a signal" : "", name_);
   return failure_;
@@ -69,8 +69,8 @@ base::Status HostTeam::blame(int rank, base::Status status) {
 
 base::Status HostTeam::mismatch(int rank, const Call& theirs, const Call& own) {
   failure_ = {base::Code::kFailedPrecondition, mate(rank).world_rank, mate(rank).host,
-              fmt::format("{} called {}, {} called {}: all ranks of a communicator ({}) must call the same, in the "
-                          "same order",
+              fmt::format("{} called {}, {} called {}: all ranks of a communicator ({}) must call the same operations "
+                          "in the same order",
                           name_of_mate(rank), describe(theirs), name_of_mate(rank_), describe(own), name_)};
   return {failure_.code, failure_.message};
 }

@@ -44,7 +44,7 @@ Moved Incoming::turn() {
 base::Status Incoming::mismatch(const std::string& peer, const std::string& own) const {
   using base::Code;
   if (header_.magic != MessageHeader::kMagic) {
-    return base::error(Code::kDataLoss, "{} sent what is no message of Muster's: do all ranks use the same version?",
+    return base::error(Code::kDataLoss, "{} sent data that is not a Muster message: do all ranks use the same version?",
                        peer);
   }
   const std::string theirs = describe(header_.call);
@@ -54,16 +54,17 @@ base::Status Incoming::mismatch(const std::string& peer, const std::string& own)
                        expected_.call.op == Op::kSend ? describe_receive(expected_.call) : ours);
   }
   if (header_.sequence != expected_.sequence) {
-    return base::error(Code::kFailedPrecondition,
-                       "{} is at operation {} of this communicator, {} at {} (both {}): some rank has left one out",
-                       peer, header_.sequence, own, expected_.sequence, ours);
+    return base::error(
+        Code::kFailedPrecondition,
+        "{} is at operation {} of this communicator, {} at {} (both {}): a rank has skipped an operation", peer,
+        header_.sequence, own, expected_.sequence, ours);
   }
   if (header_.bytes != expected_.bytes) {
     return base::error(Code::kFailedPrecondition, "{} sent {} bytes in {}; {} expected {}", peer, header_.bytes, ours,
                        own, expected_.bytes);
   }
   return base::error(Code::kFailedPrecondition,
-                     "{} chose another algorithm for {} than {}: their settings have to be the same", peer, ours, own);
+                     "{} chose another algorithm for {} than {}: give both the same settings", peer, ours, own);
 }
 
 }  // namespace muster::collectives::transport

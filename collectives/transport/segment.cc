@@ -53,9 +53,9 @@ std::size_t size_for(int ranks) {
 
 base::Result<Segment> Segment::create(int ranks) {
   base::UniqueFd fd(memfd_create("muster", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd.valid()) return base::errno_error(errno, "memfd_create, for the memory that ranks of this host share");
+  if (!fd.valid()) return base::errno_error(errno, "memfd_create for the shared memory of this host's ranks");
   if (ftruncate(fd.get(), static_cast<off_t>(size_for(ranks))) != 0) {
-    return base::errno_error(errno, "giving the ranks' shared memory its size");
+    return base::errno_error(errno, "setting the size of the ranks' shared memory");
   }
   // Seal the size. Otherwise a process could shrink the file under ranks that have it mapped, which would end them with
   // SIGBUS.
@@ -71,11 +71,11 @@ base::Result<Segment> Segment::create(int ranks) {
 
 base::Result<Segment> Segment::attach(base::UniqueFd fd, int ranks) {
   struct stat found {};
-  if (fstat(fd.get(), &found) != 0) return base::errno_error(errno, "looking at the ranks' shared memory");
+  if (fstat(fd.get(), &found) != 0) return base::errno_error(errno, "inspecting the ranks' shared memory");
   const int seals = fcntl(fd.get(), F_GET_SEALS);
   if (std::cmp_not_equal(found.st_size, size_for(ranks)) || seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
     return base::error(base::Code::kInvalidArgument,
-                       "the shared memory that was handed over is not one for {} ranks: do all ranks use the same "
+                       "the received shared memory does not have the size for {} ranks: do all ranks use the same "
                        "libmuster?",
                        ranks);
   }
@@ -83,7 +83,7 @@ base::Result<Segment> Segment::attach(base::UniqueFd fd, int ranks) {
   const Head& head = *reinterpret_cast<const Head*>(segment.memory_);
   if (head.magic.load() != kMagic || std::cmp_not_equal(head.ranks.load(), ranks)) {
     return base::error(base::Code::kInvalidArgument,
-                       "the shared memory that was handed over has another layout: do all ranks use the same "
+                       "the received shared memory has another layout: do all ranks use the same "
                        "libmuster?");
   }
   return segment;

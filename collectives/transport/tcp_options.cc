@@ -29,7 +29,7 @@ base::Status choose_congestion(const TcpOptions& options, int socket) {
   if (!options.congestion.empty()) {
     if (set_congestion(socket, options.congestion)) return base::ok_status();
     return base::error(base::Code::kInvalidArgument,
-                       "the congestion control that MUSTER_CONGESTION names cannot be used on this host ({}): take one "
+                       "cannot use the congestion control of MUSTER_CONGESTION on this host ({}); use one "
                        "of net.ipv4.tcp_allowed_congestion_control",
                        std::strerror(errno));
   }

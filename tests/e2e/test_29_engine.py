@@ -88,7 +88,7 @@ def test_hvdrun_says_which_rank_is_late_in_which_tensor(start):
     job = start(python_rank(LATE.replace("sys.stdin.readline()", "import os; os.kill(os.getpid(), 19)")),
                 "--stall-check-warning-time-seconds", "1")
     # A rank that is stopped as a whole.
-    job.err.wait_for(r"\[0\]<stderr>:muster: rank 3 \(n2\) takes no part in collectives any more")
+    job.err.wait_for(r"\[0\]<stderr>:muster: rank 3 \(n2\) no longer takes part in collectives")
     job.signal(signal.SIGINT)
     job.end()
 
@@ -101,7 +101,7 @@ def test_a_rank_that_computes_for_long_is_named_and_the_job_goes_on(start, clust
     go = "/tmp/muster-test-go"
     job = start(python_rank(program, go), "--stall-check-warning-time-seconds", "1")
     job.err.wait_for(r"\[0\]<stderr>:muster: tensors wait for ranks that have not submitted them: "
-                     r"'allreduce.gradient' for \d+ s: not from rank 3 \(n2\)")
+                     r"'allreduce.gradient' for \d+ s, not submitted by rank 3 \(n2\)")
     cluster.run("n2", "alice", ["touch", go], check=True)
     assert job.end().rc == 0
     assert len(job.out.wait_for(r"total 4\.0", count=4)) == 4

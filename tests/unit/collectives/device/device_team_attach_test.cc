@@ -17,7 +17,8 @@ TEST(DeviceTeamAttach, ARankWithoutAGpuIsNamedAndTheCommunicatorGoesOn) {
   ranks.run([](const std::shared_ptr<Communicator>& comm) {
     const auto team = DeviceTeam::attach(*comm, comm->rank() == 1 ? 7 : 0);
     ASSERT_FALSE(team.ok());
-    const bool is_named = team.status().message().find(comm->rank() == 1 ? "no GPU 7" : "rank 1") != std::string::npos;
+    const bool is_named =
+        team.status().message().find(comm->rank() == 1 ? "GPU 7 does not exist" : "rank 1") != std::string::npos;
     EXPECT_TRUE(is_named) << team.status();
     EXPECT_TRUE(comm->barrier().ok());
     const auto second = DeviceTeam::attach(*comm, 0);

@@ -305,7 +305,7 @@ TEST(DeviceTeamErrors, WhoHasNoMemoryForAnOperationEndsItForAll) {
       return route.allreduce({.input = buffer.data(), .output = buffer.data(), .count = 1000});
     });
     EXPECT_EQ(done.code(), base::Code::kResourceExhausted) << done;
-    EXPECT_NE(done.message().find("rank 1: the host has no memory"), std::string::npos) << done;
+    EXPECT_NE(done.message().find("rank 1: the host ran out of memory"), std::string::npos) << done;
     EXPECT_EQ(comm.failure().rank, 1);
     EXPECT_TRUE(team->is_quiet());
   });

@@ -95,11 +95,11 @@ TEST_F(NcclLines, TheLastErrorIsTheReason) {
   const auto nccl = NcclApi::load();
   ASSERT_TRUE(nccl.ok()) << nccl.status();
   EXPECT_EQ((*nccl)->check(2, "ncclX").message(),
-            "ncclX: made to fail by a test (NCCL error 2; NCCL_DEBUG=WARN says more)");
+            "ncclX: made to fail by a test (NCCL error 2; NCCL_DEBUG=WARN shows more)");
   setenv("FAKE_NCCL_FAIL", "ncclGetUniqueId", 1);
   NcclUniqueId id{};
   EXPECT_EQ((*nccl)->check((*nccl)->get_unique_id(&id), "ncclGetUniqueId").message(),
-            "ncclGetUniqueId: made to fail by a test: no socket interface found (NCCL error 2; NCCL_DEBUG=WARN says "
+            "ncclGetUniqueId: made to fail by a test: no socket interface found (NCCL error 2; NCCL_DEBUG=WARN shows "
             "more)");
   EXPECT_TRUE((*nccl)->check(kNcclInProgress, "ncclX").ok());
 }

@@ -175,7 +175,7 @@ TEST(EngineSettingsTest, ATensorThatARankNeverSubmitsEndsTheEngineAfterTheShutdo
                  if (engine.rank() == 0) {
                    std::vector<float> data(4, 1);
                    const base::Status status = finish(engine.submit(allreduce("lonely", data)));
-                   EXPECT_THAT(status.message(), AllOf(HasSubstr("'lonely'"), HasSubstr("not from rank 1 (")));
+                   EXPECT_THAT(status.message(), AllOf(HasSubstr("'lonely'"), HasSubstr("not submitted by rank 1 (")));
                  }
                  together.arrive_and_wait();
                },
@@ -255,7 +255,7 @@ TEST(AdasumTest, NeedsFloatsAndAPowerOfTwoOfRanks) {
     std::vector<float> data(4, 1);
     Submission submission = allreduce("adasum", data);
     submission.signature.kind = Kind::kAdasum;
-    EXPECT_THAT(engine.submit(submission).status().message(), HasSubstr("a power of two of ranks, and there are 3"));
+    EXPECT_THAT(engine.submit(submission).status().message(), HasSubstr("a power of two of ranks, but there are 3"));
   });
   with_engines({1}, [](Engine& engine) {
     std::vector<std::int32_t> data(4, 1);

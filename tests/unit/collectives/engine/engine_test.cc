@@ -159,7 +159,7 @@ TEST_P(EngineTest, AfterAJoinOnlySumsArePossible) {
     if (engine.rank() == 0 && engine.size() > 1) {
       std::vector<float> data(3, -3);
       const base::Status status = finish(engine.submit(allreduce("most", data, RedOp::kMax)));
-      EXPECT_THAT(status.message(), HasSubstr("which is not possible any more: rank 1 has joined"));
+      EXPECT_THAT(status.message(), HasSubstr("which is no longer possible: rank 1 has joined"));
     }
     auto join = engine.submit({.name = "join", .signature = {.kind = Kind::kJoin}, .tensors = {}});
     ASSERT_EQ(finish(join).message(), "");

@@ -223,7 +223,7 @@ TEST_F(AloneTest, WhatAnEarlierStartHasLeftIsNotBelieved) {
 TEST_F(AloneTest, TheDeadlineSaysWhatWasMissing) {
   const auto nobody = join_alone(by_directory(3), reach_session_host(3), milliseconds(300));
   EXPECT_EQ(nobody.status().code(), base::Code::kDeadlineExceeded);
-  EXPECT_THAT(nobody.status().message(), HasSubstr("rank 3 has not found rank 0 by " + by_directory(0).directory));
+  EXPECT_THAT(nobody.status().message(), HasSubstr("rank 3 did not find rank 0 through " + by_directory(0).directory));
   EXPECT_THAT(nobody.status().message(), HasSubstr("muster.session: No such file"));
   std::uint16_t free_port = 0;
   {

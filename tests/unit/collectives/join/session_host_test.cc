@@ -119,7 +119,7 @@ TEST(SessionHostTest, WhoIsNotTheRankOfItsHandshakeIsCutOff) {
   EXPECT_THAT(zero.news(), IsEmpty());
   const auto problems = host.problems(2);
   ASSERT_EQ(problems.size(), 2U);
-  EXPECT_THAT(problems[0].message(), HasSubstr("session of rank 2: it says that it is rank 1"));
+  EXPECT_THAT(problems[0].message(), HasSubstr("session of rank 2: its hello names rank 1"));
   EXPECT_THAT(problems[1].message(), HasSubstr("session of rank 7: refused"));
 }
 
@@ -153,7 +153,7 @@ TEST(SessionHostTest, WhoBreaksTheProtocolIsGone) {
   EXPECT_TRUE(zero.hears(kDied));
   const auto problems = host.problems(1);
   ASSERT_EQ(problems.size(), 1U);
-  EXPECT_EQ(problems[0].message(), "session of rank 1: a second hello");
+  EXPECT_EQ(problems[0].message(), "session of rank 1: the rank sent a second hello");
 }
 
 TEST(SessionHostTest, WhoDoesNotReadIsCutOffAndHoldsUpNobody) {

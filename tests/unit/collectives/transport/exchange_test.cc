@@ -176,7 +176,7 @@ TEST_P(ExchangeTest, SilenceEndsAtTheDeadline) {
     return status;
   });
   EXPECT_EQ(results[0].code(), Code::kDeadlineExceeded);
-  EXPECT_EQ(results[0].message(), "nothing has come from rank 1 (n0) in 50 ms of allreduce of 8 float32, sum");
+  EXPECT_EQ(results[0].message(), "no data from rank 1 (n0) for 50 ms during allreduce of 8 float32, sum");
 }
 
 // Its process ends without a destructor: the ring stays as it is, a connection is closed by the kernel.

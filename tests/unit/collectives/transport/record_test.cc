@@ -172,7 +172,7 @@ TEST_F(SealedLinkTest, AChangedRecordEndsTheLink) {
   EXPECT_EQ(receive(place_), -1);
   EXPECT_EQ(receiver_->why().code(), Code::kUnauthenticated);
   EXPECT_EQ(receiver_->why().message(),
-            "the connection to rank 0 (n0): a record was changed, repeated or left out on the way");
+            "the connection to rank 0 (n0): a record was changed, repeated or lost in transit");
   pass_on(send(numbered(100)));
   EXPECT_EQ(receiver_->try_receive(place_), -1);
 }
@@ -189,7 +189,7 @@ TEST_F(SealedLinkTest, ARepeatedRecordEndsTheLink) {
 TEST_F(SealedLinkTest, AnImpossibleSizeEndsTheLink) {
   pass_on(Bytes(4, std::byte{0xff}));
   EXPECT_EQ(receive(place_), -1);
-  EXPECT_EQ(receiver_->why().message(), "the connection to rank 0 (n0): there is no record of 4294967295 bytes");
+  EXPECT_EQ(receiver_->why().message(), "the connection to rank 0 (n0): invalid record size: 4294967295 bytes");
 }
 
 TEST_F(SealedLinkTest, ATruncatedRecordIsSaidToBeOne) {
