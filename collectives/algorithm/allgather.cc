@@ -66,12 +66,12 @@ base::Status ring_allgather(Exchange& exchange, const Operation& operation, cons
   MUSTER_ASSIGN_OR_RETURN(Outgoing* const to, exchange.open_send((rank + 1) % size, sending.total()));
   MUSTER_ASSIGN_OR_RETURN(Incoming* const from, exchange.open_receive((rank - 1 + size) % size, receiving.total()));
   return exchange.run([&] {
-    if (from->needs_more()) from->give(part(output, receiving.rest(from->received())));
+    if (from->needs_more()) from->provide(part(output, receiving.rest(from->received())));
     if (!to->needs_more()) return;
     const std::size_t ready = own.size + from->received() - to->sent();
     if (ready == 0) return;
     const Slice rest = sending.rest(to->sent());
-    to->give(part(output, {rest.begin, std::min(rest.size, ready)}));
+    to->provide(part(output, {rest.begin, std::min(rest.size, ready)}));
   });
 }
 

@@ -33,15 +33,15 @@ base::Status chain_broadcast(Exchange& exchange, const Operation& operation, voi
   Outgoing* to = nullptr;
   if (number > 0) {
     MUSTER_ASSIGN_OR_RETURN(from, exchange.open_receive((exchange.rank() - 1 + size) % size, bytes));
-    from->give(all);
+    from->provide(all);
   }
   if (number + 1 < size) {
     MUSTER_ASSIGN_OR_RETURN(to, exchange.open_send((exchange.rank() + 1) % size, bytes));
   }
   return exchange.run([&] {
     if (to == nullptr || !to->needs_more()) return;
-    const std::size_t come = from == nullptr ? bytes : from->received();
-    to->give(all.subspan(to->sent(), come - to->sent()));
+    const std::size_t arrived = from == nullptr ? bytes : from->received();
+    to->provide(all.subspan(to->sent(), arrived - to->sent()));
   });
 }
 

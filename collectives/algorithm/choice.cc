@@ -53,13 +53,13 @@ constexpr std::size_t kRingSliceFrom = 64 * kKiB;  // larger slices should not g
 constexpr int kManyRanks = 16;  // from this many ranks on, so many messages at once take longer than some steps
 constexpr std::size_t kDoublingUpTo = 4 * kKiB;  // used for many ranks
 
-AllreduceAlgorithm on_one_host(const Layout& layout, const Wish& wish) {
-  if (wish.bytes <= (layout.ranks > 4 ? kFlatUpToManyRanks : kFlatUpTo)) return AllreduceAlgorithm::kFlat;
-  if (wish.registered) return AllreduceAlgorithm::kDirect;
-  if (layout.ranks <= 2 && wish.bytes <= kFlatUpToTwoRanks) return AllreduceAlgorithm::kFlat;
+AllreduceAlgorithm on_one_host(const Layout& layout, const AllreduceCriteria& criteria) {
+  if (criteria.bytes <= (layout.ranks > 4 ? kFlatUpToManyRanks : kFlatUpTo)) return AllreduceAlgorithm::kFlat;
+  if (criteria.registered) return AllreduceAlgorithm::kDirect;
+  if (layout.ranks <= 2 && criteria.bytes <= kFlatUpToTwoRanks) return AllreduceAlgorithm::kFlat;
   const bool reads = layout.can_read_peers && !layout.oversubscribed;
-  return reads && wish.bytes > kStagedUpTo && wish.bytes <= kPeerReadUpTo ? AllreduceAlgorithm::kPeerRead
-                                                                          : AllreduceAlgorithm::kStaged;
+  return reads && criteria.bytes > kStagedUpTo && criteria.bytes <= kPeerReadUpTo ? AllreduceAlgorithm::kPeerRead
+                                                                                  : AllreduceAlgorithm::kStaged;
 }
 
 struct Rounds {
@@ -89,39 +89,41 @@ Rounds rounds_of(AllreduceAlgorithm algorithm, int ranks) {
 
 using Candidates = std::span<const AllreduceAlgorithm>;
 
-Candidates candidates(int ranks, const Wish& wish) {
+Candidates candidates(int ranks, const AllreduceCriteria& criteria) {
   using enum AllreduceAlgorithm;
   static constexpr std::array kAll{kOneShot, kRecursiveDoubling, kRing, kPairwise};
   static constexpr std::array kInOrderOfRanks{kOneShot, kPairwise};
   static constexpr std::array kMany{kRecursiveDoubling};
   static constexpr std::array kLarge{kRing};
-  if (wish.one_go) return kInOrderOfRanks;
+  if (criteria.one_go) return kInOrderOfRanks;
   if (ranks == 2) return kAll;
-  if (wish.bytes >= kRingSliceFrom * static_cast<std::size_t>(ranks)) return kLarge;
-  if (wish.any_order) return kAll;
-  return ranks > kManyRanks && wish.bytes <= kDoublingUpTo ? Candidates(kMany) : Candidates(kInOrderOfRanks);
+  if (criteria.bytes >= kRingSliceFrom * static_cast<std::size_t>(ranks)) return kLarge;
+  if (criteria.any_order) return kAll;
+  return ranks > kManyRanks && criteria.bytes <= kDoublingUpTo ? Candidates(kMany) : Candidates(kInOrderOfRanks);
 }
 
-AllreduceAlgorithm between_hosts(const Layout& layout, const Wish& wish) {
+AllreduceAlgorithm between_hosts(const Layout& layout, const AllreduceCriteria& criteria) {
   if (layout.local_ranks > 1) return AllreduceAlgorithm::kHierarchical;
-  const auto cost = [&](AllreduceAlgorithm one) { return predicted_us(one, layout.ranks, wish.bytes, layout.link); };
-  return std::ranges::min(candidates(layout.ranks, wish), {}, cost);
+  const auto cost = [&](AllreduceAlgorithm one) {
+    return predicted_us(one, layout.ranks, criteria.bytes, layout.link);
+  };
+  return std::ranges::min(candidates(layout.ranks, criteria), {}, cost);
 }
 
-bool can_do(const Layout& layout, const Wish& wish, AllreduceAlgorithm algorithm) {
+bool can_do(const Layout& layout, const AllreduceCriteria& criteria, AllreduceAlgorithm algorithm) {
   switch (algorithm) {
     case AllreduceAlgorithm::kFlat:
-      return layout.hosts == 1 && wish.bytes <= 256 * kKiB;
+      return layout.hosts == 1 && criteria.bytes <= 256 * kKiB;
     case AllreduceAlgorithm::kStaged:
       return layout.hosts == 1;
     case AllreduceAlgorithm::kPeerRead:
       return layout.hosts == 1 && layout.can_read_peers;
     case AllreduceAlgorithm::kDirect:
-      return layout.hosts == 1 && wish.registered;
+      return layout.hosts == 1 && criteria.registered;
     case AllreduceAlgorithm::kRing:
-      return layout.ranks > 1 && !(wish.one_go && layout.ranks > 2);
+      return layout.ranks > 1 && !(criteria.one_go && layout.ranks > 2);
     case AllreduceAlgorithm::kOneShot:
-      return layout.ranks > 1 && wish.bytes <= kMiB;
+      return layout.ranks > 1 && criteria.bytes <= kMiB;
     case AllreduceAlgorithm::kRecursiveDoubling:
     case AllreduceAlgorithm::kPairwise:
       return layout.ranks > 1;
@@ -150,7 +152,7 @@ base::Result<AllreduceAlgorithm> parse_algorithm(std::string_view name) {
                      names);
 }
 
-Wish wish_of(const ReduceTask& reduction) {
+AllreduceCriteria criteria_of(const ReduceTask& reduction) {
   return {.bytes = reduction.bytes(),
           .type = reduction.type,
           .one_go = wants_one_go(reduction.type),
@@ -164,9 +166,9 @@ double predicted_us(AllreduceAlgorithm algorithm, int ranks, std::size_t bytes, 
          rounds.reduced * size / kReducedPerUs;
 }
 
-AllreduceAlgorithm choose_allreduce(const Layout& layout, const Wish& wish) {
-  if (wish.forced && can_do(layout, wish, *wish.forced)) return *wish.forced;
-  return layout.hosts == 1 ? on_one_host(layout, wish) : between_hosts(layout, wish);
+AllreduceAlgorithm choose_allreduce(const Layout& layout, const AllreduceCriteria& criteria) {
+  if (criteria.forced && can_do(layout, criteria, *criteria.forced)) return *criteria.forced;
+  return layout.hosts == 1 ? on_one_host(layout, criteria) : between_hosts(layout, criteria);
 }
 
 }  // namespace muster::collectives::algorithm

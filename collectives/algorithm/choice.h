@@ -47,7 +47,7 @@ struct Layout {
   LinkSpeed link{};
 };
 
-struct Wish {
+struct AllreduceCriteria {
   std::size_t bytes = 0;
   DType type = DType::kF32;
   bool registered = false;  // true if it holds on all ranks
@@ -56,9 +56,10 @@ struct Wish {
   std::optional<AllreduceAlgorithm> forced{};
 };
 
-Wish wish_of(const ReduceTask& reduction);
-AllreduceAlgorithm choose_allreduce(const Layout& layout, const Wish& wish);
-// The time of an algorithm over links, by the formulas in choice.cc.
+// Returns the criteria of a reduction. `registered` and `forced` keep their defaults.
+AllreduceCriteria criteria_of(const ReduceTask& reduction);
+AllreduceAlgorithm choose_allreduce(const Layout& layout, const AllreduceCriteria& criteria);
+// Returns the time of an algorithm over links, by the formulas in choice.cc.
 double predicted_us(AllreduceAlgorithm algorithm, int ranks, std::size_t bytes, const LinkSpeed& link);
 
 }  // namespace muster::collectives::algorithm

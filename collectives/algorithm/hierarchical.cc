@@ -36,7 +36,7 @@ class Chunk {
     for (int i = 1; i < team_.size(); ++i) {
       const int peer = (team_.rank() + i) % team_.size();
       MUSTER_RETURN_IF_ERROR(team_.wait_for(peer, operation_.call));
-      if (peer < hierarchy_.slices) take(peer, slice(peer));
+      if (peer < hierarchy_.slices) copy_result(peer, slice(peer));
     }
     return base::ok_status();
   }
@@ -48,7 +48,7 @@ class Chunk {
     if (slice.size != 0)
       std::memcpy(team_.staging(team_.rank()) + slice.begin, reduction_.in() + at_ + slice.begin, slice.size);
   }
-  void take(int owner, Slice slice) const {
+  void copy_result(int owner, Slice slice) const {
     if (slice.size != 0) std::memcpy(reduction_.out() + at_ + slice.begin, team_.result(owner), slice.size);
   }
   base::Status reduce_own(std::vector<const void*>& inputs) const {
@@ -63,14 +63,14 @@ class Chunk {
     between.input = result;
     between.output = result;
     MUSTER_RETURN_IF_ERROR(linked_allreduce(chosen(between), *hierarchy_.between, operation_, between));
-    take(team_.rank(), own);
+    copy_result(team_.rank(), own);
     return base::ok_status();
   }
 
   AllreduceAlgorithm chosen(const ReduceTask& between) const {
     const int hosts = hierarchy_.between->size();
     const Layout layout{.ranks = hosts, .hosts = hosts, .link = hierarchy_.link};
-    return choose_allreduce(layout, wish_of(between));
+    return choose_allreduce(layout, criteria_of(between));
   }
 
   const Hierarchy& hierarchy_;

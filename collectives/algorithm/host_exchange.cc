@@ -25,18 +25,18 @@ void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (bytes != 0 && to != from) std::memmove(to, from, bytes);
 }
 
-// `put(slot, at)` fills this rank's slot of `pieces` pieces that begin at `at`. `take(at)` reads those of the other
-// ranks. Runs at least one round, so that all ranks meet even for no bytes.
-template <typename Put, typename Take>
+// `put(slot, at)` fills this rank's slot of `pieces` pieces that begin at `at`. `get(at)` reads those of the other
+// ranks. There is at least one round, so that all ranks meet even for no bytes.
+template <typename Put, typename Get>
 base::Status in_rounds(HostTeam& team, const Call& call, std::size_t bytes, std::size_t piece, int pieces,
-                       const Put& put, const Take& take) {
+                       const Put& put, const Get& get) {
   const std::size_t rounds = std::max<std::size_t>(1, rounds_for(bytes, piece));
   for (std::size_t round = 0; round < rounds; ++round) {
     team.begin(piece * rank_index(pieces));
     put(team.slot(team.rank()), round * piece);
     team.publish(call);
     MUSTER_RETURN_IF_ERROR(team.wait_for_all(call));
-    take(round * piece);
+    get(round * piece);
   }
   return base::ok_status();
 }
@@ -94,7 +94,7 @@ base::Status host_alltoall(HostTeam& team, const Call& call, const std::byte* in
     std::memcpy(team.slot(team.rank()) + rank_index(i) * sizeof bytes, &bytes, sizeof bytes);
     longest = std::max(longest, bytes);
   }
-  team.say(longest);
+  team.set_payload(longest);
   team.publish(call);
   MUSTER_RETURN_IF_ERROR(team.wait_for_all(call));
   for (int i = 0; i < team.size(); ++i) {
@@ -106,7 +106,7 @@ base::Status host_alltoall(HostTeam& team, const Call& call, const std::byte* in
                                        team.mate(i).world_rank, team.mate(i).host, bytes,
                                        team.mate(team.rank()).world_rank, from[rank_index(i)].size));
     }
-    longest = std::max(longest, team.said<std::uint64_t>(i));
+    longest = std::max(longest, team.payload_as<std::uint64_t>(i));
   }
   const std::size_t part = piece_for(longest, team.size());
   copy_bytes(out + from[rank_index(team.rank())].begin, in + to[rank_index(team.rank())].begin,

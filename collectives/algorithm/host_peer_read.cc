@@ -73,12 +73,12 @@ base::Status reduce_own_slice(HostTeam& team, const ReduceTask& reduction, const
 
 base::Status peer_read_allreduce(HostTeam& team, const Call& call, const ReduceTask& reduction) {
   team.begin();
-  team.say(
+  team.set_payload(
       Address{reinterpret_cast<std::uint64_t>(reduction.input), reinterpret_cast<std::uint64_t>(reduction.output)});
   team.publish(call);
   MUSTER_RETURN_IF_ERROR(team.wait_for_all(call));
   std::vector<Address> addresses(static_cast<std::size_t>(team.size()));
-  for (int i = 0; i < team.size(); ++i) addresses[static_cast<std::size_t>(i)] = team.said<Address>(i);
+  for (int i = 0; i < team.size(); ++i) addresses[static_cast<std::size_t>(i)] = team.payload_as<Address>(i);
   MUSTER_RETURN_IF_ERROR(reduce_own_slice(team, reduction, addresses));
   team.begin();
   team.publish(call);
@@ -118,11 +118,12 @@ base::Result<bool> does_reading_peers_pay(HostTeam& team) {
     best = std::min(best, time);
   }
   team.begin();
-  team.say(own);
+  team.set_payload(own);
   team.publish(call);
   MUSTER_RETURN_IF_ERROR(team.wait_for_all(call));
   double difference = 0;
-  for (int i = 0; i < team.size(); ++i) difference += team.said<Times>(i).staged - team.said<Times>(i).reading;
+  for (int i = 0; i < team.size(); ++i)
+    difference += team.payload_as<Times>(i).staged - team.payload_as<Times>(i).reading;
   return difference > 0;
 }
 
@@ -130,22 +131,22 @@ base::Result<bool> can_read_peers(HostTeam& team) {
   const Call call{.op = Op::kBarrier};
   const std::uint64_t known = 0x6d75737465722121 + static_cast<std::uint64_t>(team.rank());
   team.begin();
-  team.say(Address{reinterpret_cast<std::uint64_t>(&known), known});
+  team.set_payload(Address{reinterpret_cast<std::uint64_t>(&known), known});
   team.publish(call);
   MUSTER_RETURN_IF_ERROR(team.wait_for_all(call));
   bool is_readable = true;
   for (int i = 0; i < team.size() && is_readable; ++i) {
     if (i == team.rank()) continue;
-    const Address told = team.said<Address>(i);
+    const Address theirs = team.payload_as<Address>(i);
     std::uint64_t found = 0;
     is_readable =
-        read_peer(team, i, told.in, reinterpret_cast<std::byte*>(&found), sizeof found).ok() && found == told.out;
+        read_peer(team, i, theirs.in, reinterpret_cast<std::byte*>(&found), sizeof found).ok() && found == theirs.out;
   }
   team.begin();
-  team.say(is_readable);
+  team.set_payload(is_readable);
   team.publish(call);
   MUSTER_RETURN_IF_ERROR(team.wait_for_all(call));
-  for (int i = 0; i < team.size(); ++i) is_readable = is_readable && team.said<bool>(i);
+  for (int i = 0; i < team.size(); ++i) is_readable = is_readable && team.payload_as<bool>(i);
   return is_readable;
 }
 

@@ -37,7 +37,7 @@ class StagedChunk {
     base::Status waited;
     for_others([this, &waited](int peer) {
       if (waited.ok()) waited = team_.wait_for(peer, call_);
-      if (waited.ok()) give(team_.slot(peer), slice(peer));
+      if (waited.ok()) copy_result(team_.slot(peer), slice(peer));
     });
     return waited;
   }
@@ -59,11 +59,11 @@ class StagedChunk {
       const std::size_t bytes = std::min(kStagedBlockBytes, own.size - done);
       std::byte* const result = team_.slot(team_.rank()) + done;
       reduce(reduction_.type, reduction_.op, inputs, result, bytes / reduction_.element(), reduction_.scale);
-      give(result, {own.begin + done, bytes});
+      copy_result(result, {own.begin + done, bytes});
       for (const void*& input : inputs) input = static_cast<const std::byte*>(input) + bytes;
     }
   }
-  void give(const std::byte* result, Slice slice) const {
+  void copy_result(const std::byte* result, Slice slice) const {
     std::byte* const out = reduction_.out() + at_ + slice.begin;
     if (streams_) return copy_streaming(out, result, slice.size);
     if (slice.size != 0) std::memcpy(out, result, slice.size);

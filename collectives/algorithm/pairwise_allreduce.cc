@@ -44,7 +44,7 @@ class Pairwise {
       MUSTER_ASSIGN_OR_RETURN(lane.from, exchange.open_receive(lane.peer, lane.slice.size + mine_.size));
     }
     return exchange.run([this] {
-      reduce_what_has_come();
+      reduce_arrived();
       for (const Lane& lane : lanes_) {
         if (lane.from->needs_more()) receive(lane);
         if (lane.to->needs_more()) send(lane);
@@ -65,32 +65,32 @@ class Pairwise {
 
   void receive(const Lane& lane) {
     const bool is_input = lane.from->received() < mine_.size;
-    lane.from->give(is_input ? std::span(input_of(lane.peer), mine_.size)
-                             : std::span(out_ + lane.slice.begin, lane.slice.size));
+    lane.from->provide(is_input ? std::span(input_of(lane.peer), mine_.size)
+                                : std::span(out_ + lane.slice.begin, lane.slice.size));
   }
 
   void send(const Lane& lane) {
     const std::size_t sent = lane.to->sent();
     if (sent < lane.slice.size) {
-      lane.to->give({in_ + lane.slice.begin, lane.slice.size});
+      lane.to->provide({in_ + lane.slice.begin, lane.slice.size});
     } else if (const std::size_t results = sent - lane.slice.size; results < reduced_) {
-      lane.to->give({out_ + mine_.begin + results, reduced_ - results});
+      lane.to->provide({out_ + mine_.begin + results, reduced_ - results});
     }
   }
 
-  void reduce_what_has_come() {
+  void reduce_arrived() {
     if (reduced_ == mine_.size) return;
-    std::size_t come = mine_.size;
-    for (const Lane& lane : lanes_) come = std::min<std::size_t>(come, lane.from->received());
-    if (come < mine_.size) come = come / kPairSegment * kPairSegment;
-    if (come <= reduced_) return;
+    std::size_t arrived = mine_.size;
+    for (const Lane& lane : lanes_) arrived = std::min<std::size_t>(arrived, lane.from->received());
+    if (arrived < mine_.size) arrived = arrived / kPairSegment * kPairSegment;
+    if (arrived <= reduced_) return;
     for (int rank = 0; rank < ranks_; ++rank) {
       const std::byte* const begin = rank == rank_ ? in_ + mine_.begin : input_of(rank);
       operands_[static_cast<std::size_t>(rank)] = begin + reduced_;
     }
     reduce(reduction_.type, reduction_.op, operands_, out_ + mine_.begin + reduced_,
-           (come - reduced_) / reduction_.element(), reduction_.scale);
-    reduced_ = come;
+           (arrived - reduced_) / reduction_.element(), reduction_.scale);
+    reduced_ = arrived;
   }
 
   const ReduceTask& reduction_;

@@ -105,14 +105,14 @@ class Ring {
   bool is_reducing() const { return receiving_.step() < ranks_ - 1; }
 
   void receive() {
-    if (segment_ > 0 && from_left_->received() == done_ + segment_) take_segment();
+    if (segment_ > 0 && from_left_->received() == done_ + segment_) finish_segment();
     if (!from_left_->needs_more()) return;
     segment_ = std::min(kRingSegment, receiving_.left_in_slice());
-    from_left_->give(is_reducing() ? scratch_.first(segment_)
-                                   : std::span(reduction_.out() + receiving_.position(), segment_));
+    from_left_->provide(is_reducing() ? scratch_.first(segment_)
+                                      : std::span(reduction_.out() + receiving_.position(), segment_));
   }
 
-  void take_segment() {
+  void finish_segment() {
     if (is_reducing()) {
       const std::size_t at = receiving_.position();
       // With two ranks, reduce the lower rank's operand first, as all other algorithms do.
@@ -144,7 +144,7 @@ class Ring {
     const std::size_t now = ready() - sending_.offset();
     if (now == 0) return;
     const std::byte* const from = sending_.step() == 0 ? reduction_.in() : reduction_.out();
-    to_right_->give({from + sending_.position(), now});
+    to_right_->provide({from + sending_.position(), now});
     sending_.advance(now);
   }
 

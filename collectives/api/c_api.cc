@@ -16,8 +16,8 @@ using muster::collectives::Failure;
 using muster::collectives::World;
 using muster::collectives::WorldOptions;
 using muster::collectives::api::call;
+using muster::collectives::api::detach_from_gpu;
 using muster::collectives::api::guarded;
-using muster::collectives::api::part_on_gpu;
 using muster::collectives::api::report;
 
 namespace {
@@ -56,7 +56,7 @@ bool is_ours(Communicator& communicator) {
 
 // `make` fills a Failure. That failure belongs to the new communicator, so it may differ from the old one's.
 template <typename Make>
-muster_code give(muster_comm** made, muster_error** error, const Make& make) {
+muster_code make_comm(muster_comm** made, muster_error** error, const Make& make) {
   *made = nullptr;
   return guarded(error, [&] {
     Failure why;
@@ -119,14 +119,14 @@ muster_code init(const muster_options* options, muster_world** world, muster_err
 
 }  // namespace
 
-muster_code muster::collectives::api::report(const Status& status, const Failure& whose, muster_error** error) {
+muster_code muster::collectives::api::report(const Status& status, const Failure& failure, muster_error** error) {
   if (status.ok()) return MUSTER_OK;
   const muster_code code = code_of(status.code());
   if (error == nullptr) return code;
   *error = new (std::nothrow) muster_error{code, status.message(), -1, {}};
-  if (*error != nullptr && whose.code == status.code()) {
-    (*error)->rank = whose.rank;
-    (*error)->host = whose.host;
+  if (*error != nullptr && failure.code == status.code()) {
+    (*error)->rank = failure.rank;
+    (*error)->host = failure.host;
   }
   return code;
 }
@@ -170,7 +170,7 @@ muster_code muster_init(const muster_options* options, muster_world** world, mus
 }
 void muster_finalize(muster_world* world) {
   if (world == nullptr || !world->world->is_of_this_process()) return;
-  part_on_gpu(world->all);
+  detach_from_gpu(world->all);
   delete world;
 }
 muster_comm* muster_world_comm(muster_world* world) {
@@ -197,21 +197,21 @@ int muster_comm_world_rank(const muster_comm* comm, int rank) {
 }
 
 muster_code muster_comm_split(muster_comm* comm, int color, int key, muster_comm** made, muster_error** error) {
-  return give(made, error, [&](Failure* why) { return muster::collectives::api::split(*comm, color, key, why); });
+  return make_comm(made, error, [&](Failure* why) { return muster::collectives::api::split(*comm, color, key, why); });
 }
 muster_code muster_comm_group(muster_comm* comm, const int* ranks, int count, muster_comm** made,
                               muster_error** error) {
-  return give(made, error, [&](Failure* why) -> muster::base::Result<std::unique_ptr<muster_comm>> {
+  return make_comm(made, error, [&](Failure* why) -> muster::base::Result<std::unique_ptr<muster_comm>> {
     if (ranks == nullptr || count < 1) return Status(Code::kInvalidArgument, "a group needs at least one rank");
     return handle_of(comm->communicator->group({ranks, static_cast<std::size_t>(count)}, why));
   });
 }
 muster_code muster_comm_shrink(muster_comm* comm, muster_comm** made, muster_error** error) {
-  return give(made, error, [&](Failure* why) { return handle_of(comm->communicator->shrink(why)); });
+  return make_comm(made, error, [&](Failure* why) { return handle_of(comm->communicator->shrink(why)); });
 }
 void muster_comm_free(muster_comm* comm) {
   if (comm == nullptr || !is_ours(*comm->communicator)) return;
-  part_on_gpu(*comm);
+  detach_from_gpu(*comm);
   delete comm;
 }
 

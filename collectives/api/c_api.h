@@ -50,8 +50,8 @@ inline constexpr std::size_t kMaxCount = std::size_t{1} << 44;
 // Returns the code. After a failure it sets a new *error, unless `error` is null. The failure of `communicator` (may be
 // null) names the rank that failed.
 muster_code report(const base::Status& status, const Communicator* communicator, muster_error** error);
-// `whose` names the rank that failed, if its code equals that of `status`.
-muster_code report(const base::Status& status, const Failure& whose, muster_error** error);
+// `failure` names the rank that failed, if its code equals that of `status`.
+muster_code report(const base::Status& status, const Failure& failure, muster_error** error);
 muster_code report_no_memory(muster_error** error);
 
 // Runs `body`. Only an allocation can throw in the standard library functions that it uses.
@@ -68,7 +68,7 @@ muster_code guarded(muster_error** error, const Body& body) {
 base::Result<std::unique_ptr<muster_comm>> split(const muster_comm& comm, int color, int key, Failure* why);
 
 // Called before a communicator is freed. Its ranks meet if one of them could cut off GPU work of another one.
-void part_on_gpu(const muster_comm& comm);
+void detach_from_gpu(const muster_comm& comm);
 
 template <typename Operation>
 muster_code call(muster_comm* comm, muster_error** error, const Operation& operation) {

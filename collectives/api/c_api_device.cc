@@ -139,7 +139,7 @@ muster_code start(muster_comm* comm, const Status& checked, void* stream, muster
     void* const events[] = {ready->get()};
     const Status done = gpu->team->run(events, [&](Route& route) {
       const Status enqueued = operation(route);
-      return enqueued.ok() ? held->let_go_behind(gpu->team->stream()) : enqueued;
+      return enqueued.ok() ? held->release_behind(gpu->team->stream()) : enqueued;
     });
     held.reset();
     return done;
@@ -180,9 +180,9 @@ muster::base::Result<std::unique_ptr<muster_comm>> muster::collectives::api::spl
   return made;
 }
 
-// NCCL's communicator is aborted, because ending it in good order would wait for ranks that do other things. But data
-// that this rank's GPU is done with may still be on its way to another GPU, so the ranks meet first.
-void muster::collectives::api::part_on_gpu(const muster_comm& comm) {
+// NCCL's communicator is aborted, because ending it in good order would wait for ranks that do other things. But this
+// rank's data may still be on its way to another GPU, so the ranks meet first.
+void muster::collectives::api::detach_from_gpu(const muster_comm& comm) {
   if (comm.gpu == nullptr) return;
   Communicator& on = *comm.communicator;
   const bool is_nccl = comm.gpu->team->path() == Path::kNccl;
@@ -192,7 +192,8 @@ void muster::collectives::api::part_on_gpu(const muster_comm& comm) {
     (void)on.start([] { return Status(); })->wait();
     if (!is_nccl || on.failure().code != Code::kOk) return MUSTER_OK;
     const auto met = on.start([&on] { return on.barrier(); });
-    if (on.world().farewell().wait([&met](auto time) { return met->wait_for(time).has_value(); })) return MUSTER_OK;
+    if (on.world().shutdown_budget().wait([&met](auto time) { return met->wait_for(time).has_value(); }))
+      return MUSTER_OK;
     const auto& own = on.world().member(on.world().rank());
     on.cancel({Code::kAborted, own.rank, own.host,
                fmt::format("rank {} ({}) has freed communicator {}", own.rank, own.host, on.name())});

@@ -132,7 +132,7 @@ Status alltoallv(Communicator& on, const void* in, const Counts& to, void* out, 
   return on.alltoall(in, blocks_of(to, dtype_of(type)), out, blocks_of(from, dtype_of(type)), dtype_of(type), 0);
 }
 
-muster_code give(std::shared_ptr<Communicator> on, std::shared_ptr<Request> started, muster_request** request) {
+muster_code make_request(std::shared_ptr<Communicator> on, std::shared_ptr<Request> started, muster_request** request) {
   *request = new muster_request{std::move(on), std::move(started)};
   return MUSTER_OK;
 }
@@ -144,7 +144,7 @@ muster_code start(muster_comm* comm, muster_request** request, muster_error** er
     const std::shared_ptr<Communicator>& communicator = comm->communicator;
     // Capture the raw pointer, because the communicator owns the worker that runs this.
     Communicator* const own = communicator.get();
-    return give(communicator, communicator->start([own, operation] { return operation(*own); }), request);
+    return make_request(communicator, communicator->start([own, operation] { return operation(*own); }), request);
   });
 }
 
@@ -316,7 +316,7 @@ muster_code muster_isend(muster_comm* comm, const void* data, size_t count, must
     const std::shared_ptr<Communicator>& on = comm->communicator;
     const Status checked = check(*on, data, data, count, type);
     if (!checked.ok()) return report(checked, nullptr, error);
-    return give(on, on->start_send(data, count, dtype_of(type), to, tag), request);
+    return make_request(on, on->start_send(data, count, dtype_of(type), to, tag), request);
   });
 }
 muster_code muster_irecv(muster_comm* comm, void* data, size_t count, muster_dtype type, int from, int tag,
@@ -326,6 +326,6 @@ muster_code muster_irecv(muster_comm* comm, void* data, size_t count, muster_dty
     const std::shared_ptr<Communicator>& on = comm->communicator;
     const Status checked = check(*on, data, data, count, type);
     if (!checked.ok()) return report(checked, nullptr, error);
-    return give(on, on->start_receive(data, count, dtype_of(type), from, tag), request);
+    return make_request(on, on->start_receive(data, count, dtype_of(type), from, tag), request);
   });
 }

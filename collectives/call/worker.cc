@@ -26,7 +26,7 @@ void Worker::finish() {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
-  news_.notify_all();
+  changed_.notify_all();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -43,7 +43,7 @@ std::shared_ptr<Request> Worker::submit(Work work) {
   }
   pending_.fetch_add(1, std::memory_order_acq_rel);
   queue_.push_back({std::move(work), request});
-  news_.notify_one();
+  changed_.notify_one();
   return request;
 }
 
@@ -54,7 +54,7 @@ void Worker::run() {
   running_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   std::unique_lock lock(mutex_);
   while (true) {
-    news_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+    changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
     if (queue_.empty()) return;
     Item item = std::move(queue_.front());
     queue_.pop_front();

@@ -44,7 +44,7 @@ class Worker {
   std::atomic<int> pending_{0};
   std::atomic<std::thread::id> running_{};
   std::mutex mutex_;
-  std::condition_variable news_;
+  std::condition_variable changed_;
   std::deque<Item> queue_;
   bool stopping_ = false;
   std::thread thread_;

@@ -15,11 +15,11 @@
 namespace muster::collectives::device {
 namespace {
 
-constexpr std::chrono::milliseconds kPatience{300};   // for the device, after a failure
-constexpr std::chrono::milliseconds kNewsTime{1000};  // from noticing a rank's end to the news of it
+constexpr std::chrono::milliseconds kPatience{300};        // how long to wait for the device after a failure
+constexpr std::chrono::milliseconds kEndReportTime{1000};  // from the end of a rank to the report of that end
 
 // Objects of teams that ended before their devices had finished. They are never freed.
-struct Left {
+struct Abandoned {
   std::shared_ptr<const Kernels> kernels;
   Stream stream;
   Event done;
@@ -39,9 +39,10 @@ base::Result<std::shared_ptr<const Kernels>> kernels_of(const std::shared_ptr<co
 }
 
 // Warns once for each process and reason.
-void tell_of_detour(std::once_flag& told, std::string_view why) {
-  std::call_once(told,
-                 [&] { tell(fmt::format("collectives on GPU memory go through the host, which is slower: {}", why)); });
+void warn_of_detour(std::once_flag& warned, std::string_view why) {
+  std::call_once(warned, [&] {
+    print_notice(fmt::format("collectives on GPU memory go through the host, which is slower: {}", why));
+  });
 }
 
 }  // namespace
@@ -60,9 +61,9 @@ DeviceTeam::~DeviceTeam() {
   if (is_quiet()) return;
   trial_.leave();
   static std::mutex mutex;
-  static auto* const kLeft = new std::vector<Left>;
+  static auto* const kAbandoned = new std::vector<Abandoned>;
   const std::lock_guard lock(mutex);
-  kLeft->push_back({std::move(kernels_), std::move(stream_), std::move(done_), std::move(route_)});
+  kAbandoned->push_back({std::move(kernels_), std::move(stream_), std::move(done_), std::move(route_)});
 }
 
 int DeviceTeam::count_gpus() {
@@ -122,7 +123,7 @@ base::Status DeviceTeam::choose(const base::Status& started, const NcclPart& par
   all_have_parts_ = std::ranges::all_of(all, [](const Facts& rank) { return rank.has_part != 0; });
   MUSTER_RETURN_IF_ERROR(choose_among(all));
   is_named_ = own.forced >= 0;
-  tell_of_choice();
+  report_missing_kernels();
   return base::ok_status();
 }
 
@@ -135,21 +136,21 @@ base::Status DeviceTeam::choose_among(const std::vector<Facts>& all) {
   if (trial.why_not.empty()) return base::ok_status();
   MUSTER_ASSIGN_OR_RETURN(choice_, choose_path(all, ground_.comm.hosts(), trial.why_not));
   if (ground_.comm.rank() != 0) return base::ok_status();
-  static std::once_flag told;
-  tell_of_detour(told, trial.why_not + (trial.lacks_memory ? "" : ". Are they in containers of their own?"));
+  static std::once_flag warned;
+  warn_of_detour(warned, trial.why_not + (trial.lacks_memory ? "" : ". Do the ranks run in separate containers?"));
   return base::ok_status();
 }
 
 // Without kernels the ranks lose the faster paths, but nothing fails.
-void DeviceTeam::tell_of_choice() {
+void DeviceTeam::report_missing_kernels() {
   if (kernels_loaded_.ok()) return;
-  const std::string who =
+  const std::string reason =
       fmt::format("rank {}: {}", ground_.comm.world_rank(ground_.comm.rank()), kernels_loaded_.message());
-  choice_.why += (choice_.why.empty() ? "" : "; ") + who;
+  choice_.why += (choice_.why.empty() ? "" : "; ") + reason;
   // If the library was built without kernels, only one rank reports it.
   const bool is_built_without = kernels_loaded_.code() == base::Code::kNotFound;
-  static std::once_flag told;
-  if (!is_named_ && (!is_built_without || ground_.comm.rank() == 0)) tell_of_detour(told, who);
+  static std::once_flag warned;
+  if (!is_named_ && (!is_built_without || ground_.comm.rank() == 0)) warn_of_detour(warned, reason);
 }
 
 // If a GPU has no memory for a path, treat that path as unavailable.
@@ -161,8 +162,8 @@ base::Status DeviceTeam::make_route(NcclPart part) {
   if (is_named_) return base::error(made.code(), "MUSTER_DEVICE_PATH={}: {}", name, made.message());
   const std::string why = fmt::format("not {}: {}", name, made.message());
   choice_ = {Path::kStaged, choice_.why + (choice_.why.empty() ? "" : "; ") + why};
-  static std::once_flag told;
-  if (ground_.comm.rank() == 0) tell_of_detour(told, why);
+  static std::once_flag warned;
+  if (ground_.comm.rank() == 0) warn_of_detour(warned, why);
   return make_staged_route();
 }
 
@@ -199,11 +200,11 @@ base::Result<DeviceTeam::Split> DeviceTeam::split(int color, int key, Failure* w
 }
 
 // An error of the driver or NCCL may result from the end of a rank whose memory is mapped or whose connection broke.
-// They name neither the rank nor the reason, but that news is on its way.
-void DeviceTeam::wait_for_news(const base::Status& failed) const {
+// Such an error names neither the rank nor the reason, so wait for the report of that end.
+void DeviceTeam::wait_for_report(const base::Status& failed) const {
   if (failed.code() != base::Code::kInternal || path() == Path::kStaged || ground_.comm.size() == 1) return;
   const Watch watch(ground_.comm);
-  const auto end = std::chrono::steady_clock::now() + kNewsTime;
+  const auto end = std::chrono::steady_clock::now() + kEndReportTime;
   while (std::chrono::steady_clock::now() < end && watch.pause().ok()) {
   }
 }
@@ -211,7 +212,7 @@ void DeviceTeam::wait_for_news(const base::Status& failed) const {
 // Reports why this rank stops, for ranks that wait for it. An earlier failure of another rank takes precedence. A
 // deadline blames no rank, since none is known.
 base::Status DeviceTeam::fail(const base::Status& status) {
-  wait_for_news(status);
+  wait_for_report(status);
   if (ground_.comm.failure().code == base::Code::kOk) {
     World& world = ground_.comm.world();
     const bool is_ours = status.code() != base::Code::kDeadlineExceeded;

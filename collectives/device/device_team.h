@@ -94,14 +94,14 @@ class DeviceTeam {
   base::Status load(int ordinal);
   base::Status choose(const base::Status& started, const NcclPart& part);
   base::Status choose_among(const std::vector<Facts>& all);
-  void tell_of_choice();
+  void report_missing_kernels();
   base::Result<std::vector<Facts>> gather(const Facts& own);
   base::Status make_route(NcclPart part);
   base::Status make_staged_route();
   base::Status make_nccl_route(NcclPart part);
   base::Status make_shared_route();
   base::Status fail(const base::Status& status);
-  void wait_for_news(const base::Status& failed) const;
+  void wait_for_report(const base::Status& failed) const;
   bool becomes_quiet(std::chrono::milliseconds time);
 
   Ground ground_;

@@ -75,14 +75,14 @@ base::Result<Event> mark(const std::shared_ptr<const Gpu>& gpu, void* stream) {
   const CudaApi& api = gpu->api();
   const Gpu::Current current(*gpu);
   int status = kNotCapturing;
-  const CudaResult asked = api.stream_is_capturing(stream, &status);
+  const CudaResult queried = api.stream_is_capturing(stream, &status);
   // The legacy default stream is never captured, but it waits for a stream that is.
-  if (asked == kCudaCaptureImplicit || (asked == kCudaSuccess && status != kNotCapturing)) {
+  if (queried == kCudaCaptureImplicit || (queried == kCudaSuccess && status != kNotCapturing)) {
     return base::Status(base::Code::kInvalidArgument,
                         "the stream is being captured into a CUDA graph, which cannot contain collectives: call "
                         "this outside of the capture");
   }
-  MUSTER_RETURN_IF_ERROR(api.check(asked, "the caller's stream (cuStreamIsCapturing)"));
+  MUSTER_RETURN_IF_ERROR(api.check(queried, "the caller's stream (cuStreamIsCapturing)"));
   MUSTER_ASSIGN_OR_RETURN(Event event, make_event(gpu));
   MUSTER_RETURN_IF_ERROR(api.check(api.event_record(event.get(), stream), "the caller's stream (cuEventRecord)"));
   return event;

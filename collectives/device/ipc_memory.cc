@@ -29,7 +29,7 @@ base::Result<std::uint32_t> IpcMemory::share(std::size_t bytes) {
   for (const auto& [id, region] : regions_) {
     if (region.is_released && next != own.released.end()) *next++ = id;
   }
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<Wanted> wanted, tell_all(ground_.comm, own));
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<Wanted> wanted, gather_all(ground_.comm, own));
   const auto again = find_released(wanted);
   if (again == regions_.end()) return make(wanted);
   again->second.is_released = false;
@@ -64,7 +64,7 @@ base::Result<std::uint32_t> IpcMemory::make(const std::vector<Wanted>& wanted) {
   } else if (made.status().code() != base::Code::kResourceExhausted) {
     return made.status();
   }
-  const auto all = tell_all(ground_.comm, own);
+  const auto all = gather_all(ground_.comm, own);
   for (std::size_t rank = 0; all.ok() && rank < all->size(); ++rank) {
     if ((*all)[rank].is_there != 0) continue;
     lacking_ = static_cast<int>(rank);

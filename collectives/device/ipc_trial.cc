@@ -36,7 +36,7 @@ base::Result<IpcTrial> try_ipc(Communicator& comm, const std::shared_ptr<const G
     if (block.ok()) block->leave();
     return why;
   };
-  const auto offers = tell_all(comm, own);
+  const auto offers = gather_all(comm, own);
   if (!offers.ok()) return leave_block(offers.status());
   const Offer& next = (*offers)[static_cast<std::size_t>((comm.rank() + 1) % comm.size())];
   if (done.ok() && comm.size() > 1 && next.is_made != 0) done = open_memory(gpu, next.handle).status();
@@ -47,17 +47,17 @@ base::Result<IpcTrial> try_ipc(Communicator& comm, const std::shared_ptr<const G
     verdict.lacks_memory = done.code() == base::Code::kResourceExhausted ? 1 : 0;
   }
   // From here on no rank has another rank's block mapped.
-  const auto verdicts = tell_all(comm, verdict);
+  const auto verdicts = gather_all(comm, verdict);
   if (!verdicts.ok()) return leave_block(verdicts.status());
   IpcTrial trial;
   if (block.ok()) trial.block = std::move(*block);
   for (std::size_t rank = 0; rank < verdicts->size() && trial.why_not.empty(); ++rank) {
     const Verdict& one = (*verdicts)[rank];
     if (one.why[0] == 0) continue;
-    const std::string who = fmt::format("rank {}: {}", comm.world_rank(static_cast<int>(rank)), one.why);
+    const std::string reason = fmt::format("rank {}: {}", comm.world_rank(static_cast<int>(rank)), one.why);
     trial.lacks_memory = one.lacks_memory != 0;
-    trial.why_not = trial.lacks_memory ? fmt::format("a GPU has no memory left ({})", who)
-                                       : fmt::format("CUDA IPC does not work between the ranks ({})", who);
+    trial.why_not = trial.lacks_memory ? fmt::format("a GPU has no memory left ({})", reason)
+                                       : fmt::format("CUDA IPC does not work between the ranks ({})", reason);
   }
   return trial;
 }

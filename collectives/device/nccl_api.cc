@@ -14,10 +14,10 @@ namespace {
 constexpr int kFirstSplit = 22005;
 
 // NCCL writes its log, including that of RAS, to the C library's stdout. In a pipe, such as a launcher's, lines stay in
-// the buffer. A killed process would lose the last lines, which say why. So set line buffering, which NCCL's own log
-// files have. Do not set NCCL_DEBUG_FILE to /dev/stderr: NCCL reopens that name, which truncates a file behind the
-// program's stderr.
-void let_lines_through() {
+// the buffer. If the process is killed, its last lines are lost, and these say why. So set line buffering, which NCCL's
+// own log files have. Do not set NCCL_DEBUG_FILE to /dev/stderr: NCCL reopens that name, which truncates a file behind
+// the program's stderr.
+void set_line_buffering() {
   if (base::env_var("NCCL_DEBUG").value_or("").empty()) return;
   if (!base::env_var("NCCL_DEBUG_FILE").value_or("").empty()) return;
   (void)std::setvbuf(stdout, nullptr, _IOLBF, 0);  // glibc allows it at any time
@@ -27,7 +27,7 @@ void let_lines_through() {
 
 base::Result<std::shared_ptr<const NcclApi>> NcclApi::load() {
   MUSTER_ASSIGN_OR_RETURN(const Library nccl, Library::open("libnccl.so.2"));
-  let_lines_through();
+  set_line_buffering();
   auto api = std::make_shared<NcclApi>();
   MUSTER_RETURN_IF_ERROR(nccl.find("ncclGetErrorString", api->get_error_string));
   MUSTER_RETURN_IF_ERROR(nccl.find("ncclGetLastError", api->get_last_error));

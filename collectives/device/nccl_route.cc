@@ -24,7 +24,7 @@ base::Result<std::unique_ptr<NcclRoute>> NcclRoute::make(const Ground& ground, s
   auto room = device::allocate(ground.gpu, kRoom);
   if (!room.ok() && room.status().code() != base::Code::kResourceExhausted) return room.status();
   MUSTER_ASSIGN_OR_RETURN(const std::vector<std::uint8_t> have,
-                          tell_all(ground.comm, static_cast<std::uint8_t>(room.ok() ? 1 : 0)));
+                          gather_all(ground.comm, static_cast<std::uint8_t>(room.ok() ? 1 : 0)));
   for (std::size_t rank = 0; rank < have.size(); ++rank) {
     if (have[rank] != 0) continue;
     return base::error(base::Code::kFailedPrecondition, "the GPU of rank {} has no memory left for {} bytes",
@@ -138,9 +138,9 @@ base::Status NcclRoute::warm_up(std::size_t bytes, const Limit& limit) {
 
 // All ranks run this if one of them asks for it, because NCCL would wait for the others.
 base::Status NcclRoute::warm_up_pairs(const Limit& limit) {
-  const std::string asked = base::env_var("MUSTER_WARM_ALLTOALL").value_or("");
-  const auto own = static_cast<std::uint8_t>(asked.empty() || asked == "0" ? 0 : 1);
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::uint8_t> all, tell_all(ground_.comm, own));
+  const std::string requested = base::env_var("MUSTER_WARM_ALLTOALL").value_or("");
+  const auto own = static_cast<std::uint8_t>(requested.empty() || requested == "0" ? 0 : 1);
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::uint8_t> all, gather_all(ground_.comm, own));
   if (std::ranges::count(all, 0) == std::ssize(all)) return base::ok_status();
   std::vector<Slice> blocks;
   for (std::size_t rank = 0; rank < all.size(); ++rank) blocks.push_back({rank, 1});
@@ -150,9 +150,9 @@ base::Status NcclRoute::warm_up_pairs(const Limit& limit) {
 }
 
 base::Result<NcclPart> NcclRoute::split(int color, int key) {
-  const Said own{.call = {.op = Op::kSplit}, .in_region = nccl_->splits() ? 1U : 0U};
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<Said> all, agree(ground_.comm, own));
-  if (std::ranges::any_of(all, [](const Said& said) { return said.in_region == 0; })) return NcclPart{};
+  const CallHeader own{.call = {.op = Op::kSplit}, .in_region = nccl_->splits() ? 1U : 0U};
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<CallHeader> all, agree(ground_.comm, own));
+  if (std::ranges::any_of(all, [](const CallHeader& one) { return one.in_region == 0; })) return NcclPart{};
   NcclConfig config;
   const Gpu::Current current(*ground_.gpu);
   const Limit limit = of_forming();
@@ -209,7 +209,7 @@ base::Status NcclRoute::launch(const char* what, const NcclCall& call) {
 }
 
 base::Status NcclRoute::meet(const Call& call) {
-  auto all = agree(ground_.comm, Said{.call = call});
+  auto all = agree(ground_.comm, CallHeader{.call = call});
   return all.status();
 }
 
@@ -256,14 +256,14 @@ base::Status NcclRoute::allgather(const void* in, void* out, std::size_t bytes) 
 base::Status NcclRoute::reduce_scatter(const ReduceTask& task) {
   if (!has(task)) return Staged::reduce_scatter(task);
   const auto ranks = static_cast<std::size_t>(ground_.comm.size());
-  const std::byte* const own = task.in() + static_cast<std::size_t>(ground_.comm.rank()) * task.bytes();
+  const std::byte* const own_part = task.in() + static_cast<std::size_t>(ground_.comm.rank()) * task.bytes();
   // NCCL reads the input until the end. It writes only this rank's own part of the input.
-  const bool is_apart = task.out() + task.bytes() <= task.in() || task.in() + ranks * task.bytes() <= task.out();
-  const bool is_moved = task.scale.before != 1 || !(is_apart || task.out() == own);
-  const Said said{.call = call_of(Op::kReduceScatter, task), .in_region = is_moved ? 1U : 0U};
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<Said> all, agree(ground_.comm, said));
-  // If one rank must go in pieces, all ranks do.
-  const bool is_any_moved = std::ranges::any_of(all, [](const Said& one) { return one.in_region != 0; });
+  const bool is_disjoint = task.out() + task.bytes() <= task.in() || task.in() + ranks * task.bytes() <= task.out();
+  const bool is_moved = task.scale.before != 1 || !(is_disjoint || task.out() == own_part);
+  const CallHeader own{.call = call_of(Op::kReduceScatter, task), .in_region = is_moved ? 1U : 0U};
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<CallHeader> all, agree(ground_.comm, own));
+  // If one rank must work in pieces, all ranks do.
+  const bool is_any_moved = std::ranges::any_of(all, [](const CallHeader& one) { return one.in_region != 0; });
   MUSTER_RETURN_IF_ERROR(is_any_moved ? enqueue_reduce_scatter_moved(task) : enqueue_reduce_scatter(task.input, task));
   MUSTER_RETURN_IF_ERROR(ground_.comm.barrier());  // as in launch()
   if (task.scale.after == 1) return base::ok_status();

@@ -18,8 +18,8 @@ Call call_of(Op op, const ReduceTask& task) {
   return call;
 }
 
-base::Result<std::vector<Said>> agree(Communicator& comm, const Said& own) {
-  MUSTER_ASSIGN_OR_RETURN(std::vector<Said> all, tell_all(comm, own));
+base::Result<std::vector<CallHeader>> agree(Communicator& comm, const CallHeader& own) {
+  MUSTER_ASSIGN_OR_RETURN(std::vector<CallHeader> all, gather_all(comm, own));
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].call == own.call) continue;
     return base::error(base::Code::kFailedPrecondition,
@@ -33,13 +33,13 @@ base::Result<std::vector<Said>> agree(Communicator& comm, const Said& own) {
 base::Result<std::size_t> agree_on_blocks(Communicator& comm, Blocks to, Blocks from) {
   MUSTER_RETURN_IF_ERROR(agree(comm, {.call = {.op = Op::kAlltoallv, .type = DType::kU8}}).status());
   std::vector<std::uint64_t> sent;
-  std::vector<std::uint64_t> coming(to.size());
+  std::vector<std::uint64_t> incoming(to.size());
   std::vector<Slice> words;
   for (std::size_t rank = 0; rank < to.size(); ++rank) {
     words.push_back({rank * sizeof(std::uint64_t), sizeof(std::uint64_t)});
     sent.push_back(to[rank].size);
   }
-  MUSTER_RETURN_IF_ERROR(comm.alltoall(sent.data(), words, coming.data(), words, DType::kU8, sizeof(std::uint64_t)));
+  MUSTER_RETURN_IF_ERROR(comm.alltoall(sent.data(), words, incoming.data(), words, DType::kU8, sizeof(std::uint64_t)));
   struct Verdict {
     std::uint64_t most;
     std::int64_t sender;  // the sender of an unexpected block; -1 if all blocks were expected
@@ -47,10 +47,10 @@ base::Result<std::size_t> agree_on_blocks(Communicator& comm, Blocks to, Blocks 
     std::uint64_t expected;
   } own{std::ranges::max(sent), -1, 0, 0};
   for (std::size_t rank = 0; rank < from.size(); ++rank) {
-    if (coming[rank] == from[rank].size) continue;
-    own = {own.most, static_cast<std::int64_t>(rank), coming[rank], from[rank].size};
+    if (incoming[rank] == from[rank].size) continue;
+    own = {own.most, static_cast<std::int64_t>(rank), incoming[rank], from[rank].size};
   }
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<Verdict> all, tell_all(comm, own));
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<Verdict> all, gather_all(comm, own));
   std::uint64_t most = 0;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     most = std::max(most, all[rank].most);

@@ -59,21 +59,21 @@ class Route {
   virtual base::Result<DeviceMemory> release(void* memory) = 0;
 };
 
-// A rank's announcement of an operation. It lets ranks detect different operations before data moves. It also says
-// where other ranks find the rank's buffers; region 0 means nowhere. NcclRoute puts 1 or 0 there, for yes or no.
-// Trivially copyable.
-struct Said {
+// A rank sends it to all ranks before an operation. So ranks detect different operations before data moves. It also
+// says where other ranks find the rank's buffers; region 0 means nowhere. NcclRoute puts 1 or 0 there, for yes or no.
+// It is trivially copyable.
+struct CallHeader {
   Call call;
   std::uint32_t in_region = 0;
   std::uint32_t out_region = 0;
   std::uint64_t in_offset = 0;
   std::uint64_t out_offset = 0;
 };
-static_assert(sizeof(Said) == 40);
+static_assert(sizeof(CallHeader) == 40);
 
 // Sends `own` to all ranks and returns all ranks' values, by rank. Collective.
 template <class T>
-base::Result<std::vector<T>> tell_all(Communicator& comm, const T& own) {
+base::Result<std::vector<T>> gather_all(Communicator& comm, const T& own) {
   std::vector<T> all(static_cast<std::size_t>(comm.size()));
   const std::vector<std::size_t> counts(all.size(), sizeof own);
   MUSTER_RETURN_IF_ERROR(comm.allgather(&own, all.data(), counts, DType::kU8, true));
@@ -81,10 +81,10 @@ base::Result<std::vector<T>> tell_all(Communicator& comm, const T& own) {
 }
 
 Call call_of(Op op, const ReduceTask& task);
-// Returns the announcements of all ranks, by rank. FAILED_PRECONDITION if they call different operations.
-base::Result<std::vector<Said>> agree(Communicator& comm, const Said& own);
-// For an alltoall: the most bytes that any rank sends to another, the same on all ranks. FAILED_PRECONDITION, on all
-// ranks, if a rank expects other block sizes than it is sent.
+// Returns the headers of all ranks, by rank. FAILED_PRECONDITION if they call different operations.
+base::Result<std::vector<CallHeader>> agree(Communicator& comm, const CallHeader& own);
+// Returns the most bytes that any rank of an alltoall sends to another, the same on all ranks. FAILED_PRECONDITION, on
+// all ranks, if a rank expects other block sizes than it is sent.
 base::Result<std::size_t> agree_on_blocks(Communicator& comm, Blocks to, Blocks from);
 
 // Lets the host wait for the device or for NCCL, at a Pace.

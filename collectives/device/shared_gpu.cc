@@ -57,7 +57,7 @@ SharedGpu::~SharedGpu() {
   if (closed_ == nullptr) return;
   Closed(*reinterpret_cast<std::uint32_t*>(closed_)).store(1);
   if (rooms_.empty()) return;  // nothing was shared
-  const bool have_closed = ground_.comm.world().farewell().wait([this](std::chrono::milliseconds time) {
+  const bool have_closed = ground_.comm.world().shutdown_budget().wait([this](std::chrono::milliseconds time) {
     const auto end = std::chrono::steady_clock::now() + time;
     const Pace pace;
     while (!have_all_closed()) {
@@ -82,8 +82,8 @@ base::Result<void*> SharedGpu::allocate(std::size_t bytes) {
   const auto region = memory_.share(bytes);
   if (region.status().code() == base::Code::kResourceExhausted) {
     // All ranks know which rank caused it.
-    const Member& whose = comm.world().member(comm.world_rank(memory_.lacking()));
-    comm.cancel({base::Code::kResourceExhausted, whose.rank, whose.host, region.status().message()});
+    const Member& lacking = comm.world().member(comm.world_rank(memory_.lacking()));
+    comm.cancel({base::Code::kResourceExhausted, lacking.rank, lacking.host, region.status().message()});
   }
   MUSTER_RETURN_IF_ERROR(region.status());
   return reinterpret_cast<void*>(memory_.address(rank_index(comm.rank()), {.region = *region}, bytes));
@@ -94,9 +94,9 @@ base::Result<DeviceMemory> SharedGpu::release(void* memory) {
   return base::error(base::Code::kInvalidArgument, "not a buffer of communicator {}", ground_.comm.name());
 }
 
-base::Result<std::vector<Said>> SharedGpu::meet(const Call& call, const IpcMemory::Place& in,
-                                                const IpcMemory::Place& out) {
-  // Buffers used in place must be ready before other ranks use them. Data in the rooms is made ready by offer().
+base::Result<std::vector<CallHeader>> SharedGpu::meet(const Call& call, const IpcMemory::Place& in,
+                                                      const IpcMemory::Place& out) {
+  // Buffers used in place must be ready before other ranks use them. offer() makes the data in the rooms ready.
   if (in.region != 0 || out.region != 0) MUSTER_RETURN_IF_ERROR(reach());
   return agree(ground_.comm, {.call = call,
                               .in_region = in.region,
@@ -105,7 +105,8 @@ base::Result<std::vector<Said>> SharedGpu::meet(const Call& call, const IpcMemor
                               .out_offset = out.offset});
 }
 
-base::Result<DeviceAddress> SharedGpu::source(const std::vector<Said>& all, std::size_t rank, std::size_t bytes) const {
+base::Result<DeviceAddress> SharedGpu::source(const std::vector<CallHeader>& all, std::size_t rank,
+                                              std::size_t bytes) const {
   if (all[rank].in_region == 0) return DeviceAddress{0};
   const DeviceAddress found = memory_.address(rank, {all[rank].in_region, all[rank].in_offset}, bytes);
   if (found != 0) return found;
@@ -125,7 +126,7 @@ base::Status SharedGpu::offer() {
 }
 
 template <class Work>
-base::Status SharedGpu::take(const Work& work) {
+base::Status SharedGpu::consume(const Work& work) {
   MUSTER_RETURN_IF_ERROR(work());
   MUSTER_RETURN_IF_ERROR(reach());
   return ground_.comm.barrier();
@@ -160,7 +161,7 @@ base::Status SharedGpu::move(std::vector<Move> moves) {
 
 base::Status SharedGpu::allreduce(const ReduceTask& task) {
   const IpcMemory::Place own_out = memory_.find(task.output, task.bytes());
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<Said> all,
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<CallHeader> all,
                           meet(call_of(Op::kAllreduce, task), memory_.find(task.input, task.bytes()), own_out));
   if (task.count == 0) return base::ok_status();
   std::vector<DeviceAddress> in;
@@ -171,14 +172,14 @@ base::Status SharedGpu::allreduce(const ReduceTask& task) {
     out.push_back(memory_.address(rank, {all[rank].out_region, all[rank].out_offset}, task.bytes()));
   }
   if (std::ranges::count(in, 0U) + std::ranges::count(out, 0U) == 0) {
-    return take([&] { return reduce_slice(in, out, task, task.count); });
+    return consume([&] { return reduce_slice(in, out, task, task.count); });
   }
   const DeviceAddress own = room(rank_index(ground_.comm.rank()));
   for (std::size_t at = 0; at < task.bytes(); at += share_) {
     const std::size_t bytes = left_of(task.bytes(), at, share_);
     MUSTER_RETURN_IF_ERROR(move({{address_of(task.in() + at), own, bytes}}));
     MUSTER_RETURN_IF_ERROR(offer());
-    MUSTER_RETURN_IF_ERROR(take([&] { return reduce_slice(rooms_, rooms_, task, bytes / task.element()); }));
+    MUSTER_RETURN_IF_ERROR(consume([&] { return reduce_slice(rooms_, rooms_, task, bytes / task.element()); }));
     MUSTER_RETURN_IF_ERROR(move({{own, address_of(task.out() + at), bytes}}));
   }
   return base::ok_status();
@@ -186,7 +187,7 @@ base::Status SharedGpu::allreduce(const ReduceTask& task) {
 
 base::Status SharedGpu::broadcast(void* data, std::size_t bytes, int root) {
   const bool is_root = ground_.comm.rank() == root;
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<Said> all,
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<CallHeader> all,
                           meet({.count = bytes, .root = root, .op = Op::kBroadcast, .type = DType::kU8},
                                is_root ? memory_.find(data, bytes) : IpcMemory::Place{}));
   MUSTER_ASSIGN_OR_RETURN(const DeviceAddress shared, source(all, rank_index(root), bytes));
@@ -199,7 +200,7 @@ base::Status SharedGpu::broadcast(void* data, std::size_t bytes, int root) {
       if (is_root) MUSTER_RETURN_IF_ERROR(move({{own, from, now}}));
       MUSTER_RETURN_IF_ERROR(offer());
     }
-    MUSTER_RETURN_IF_ERROR(take([&] { return is_root ? base::ok_status() : move({{from, own, now}}); }));
+    MUSTER_RETURN_IF_ERROR(consume([&] { return is_root ? base::ok_status() : move({{from, own, now}}); }));
   }
   return base::ok_status();
 }
@@ -207,7 +208,7 @@ base::Status SharedGpu::broadcast(void* data, std::size_t bytes, int root) {
 // If a rank's input lies in a buffer of allocate(), it stays there, even if other ranks copy theirs.
 base::Status SharedGpu::allgather(const void* in, void* out, std::size_t bytes) {
   const std::size_t me = rank_index(ground_.comm.rank());
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<Said> all,
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<CallHeader> all,
                           meet({.count = bytes, .op = Op::kAllgather, .type = DType::kU8}, memory_.find(in, bytes)));
   std::vector<DeviceAddress> shared;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
@@ -227,7 +228,7 @@ base::Status SharedGpu::allgather(const void* in, void* out, std::size_t bytes) 
       const DeviceAddress from = rank == me ? address_of(in) + at : shared[rank] != 0 ? shared[rank] + at : room(rank);
       moves.push_back({from, address_of(out) + rank * bytes + at, now});
     }
-    MUSTER_RETURN_IF_ERROR(take([&] { return move(moves); }));
+    MUSTER_RETURN_IF_ERROR(consume([&] { return move(moves); }));
   }
   return base::ok_status();
 }
@@ -237,9 +238,9 @@ base::Status SharedGpu::reduce_scatter(const ReduceTask& task) {
   const std::size_t me = rank_index(ground_.comm.rank());
   const std::size_t bytes = task.bytes();  // of each rank
   // An output inside the input is written while other ranks still read there, unless it is this rank's own part.
-  const bool is_apart = task.out() + bytes <= task.in() || task.in() + ranks * bytes <= task.out();
-  const bool is_shared = is_apart || task.out() == task.in() + me * bytes;
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<Said> all,
+  const bool is_disjoint = task.out() + bytes <= task.in() || task.in() + ranks * bytes <= task.out();
+  const bool is_shared = is_disjoint || task.out() == task.in() + me * bytes;
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<CallHeader> all,
                           meet(call_of(Op::kReduceScatter, task),
                                is_shared ? memory_.find(task.input, ranks * bytes) : IpcMemory::Place{}));
   std::vector<DeviceAddress> shared;
@@ -262,7 +263,7 @@ base::Status SharedGpu::reduce_scatter(const ReduceTask& task) {
       MUSTER_RETURN_IF_ERROR(offer());
     }
     MUSTER_RETURN_IF_ERROR(
-        take([&] { return reduce(from, {address_of(task.out() + at)}, task, now / task.element()); }));
+        consume([&] { return reduce(from, {address_of(task.out() + at)}, task, now / task.element()); }));
   }
   return base::ok_status();
 }
@@ -283,7 +284,7 @@ base::Status SharedGpu::alltoall(const void* in, Blocks to, void* out, Blocks fr
       const DeviceAddress source = rank == me ? address_of(in) + to[me].begin + at : room(rank, me);
       moves.push_back({source, address_of(out) + from[rank].begin + at, left_of(from[rank].size, at, part_)});
     }
-    MUSTER_RETURN_IF_ERROR(take([&] { return move(std::move(moves)); }));
+    MUSTER_RETURN_IF_ERROR(consume([&] { return move(std::move(moves)); }));
   }
   return base::ok_status();
 }

@@ -45,12 +45,13 @@ class SharedGpu final : public Staged {
   SharedGpu(const Ground& ground, std::size_t share) : Staged(ground), memory_(ground), share_(share) {}
   base::Status start_sharing();
   bool have_all_closed() const;
-  // Checks that all ranks call the same, and waits for this rank's inputs. `in` and `out` say where other ranks find
-  // its buffers.
-  base::Result<std::vector<Said>> meet(const Call& call, const IpcMemory::Place& in, const IpcMemory::Place& out = {});
-  // The address at which the announced buffer of rank `rank` is mapped here; 0 if it is not in a buffer of allocate().
-  base::Result<DeviceAddress> source(const std::vector<Said>& all, std::size_t rank, std::size_t bytes) const;
-  // Rank `rank`'s part of the buffer for pieces of rank `of`, which is divided among all ranks.
+  // Checks that all ranks call the same operation, and waits for this rank's inputs. `in` and `out` say where other
+  // ranks find its buffers.
+  base::Result<std::vector<CallHeader>> meet(const Call& call, const IpcMemory::Place& in,
+                                             const IpcMemory::Place& out = {});
+  // Returns the address at which the announced buffer of rank `rank` is mapped here; 0 if it is not from allocate().
+  base::Result<DeviceAddress> source(const std::vector<CallHeader>& all, std::size_t rank, std::size_t bytes) const;
+  // Returns rank `rank`'s part of the buffer for pieces of rank `of`. All ranks share that buffer.
   DeviceAddress room(std::size_t of, std::size_t rank = 0) const { return rooms_[of] + rank * part_; }
 
   // Waits until the device has done all work on this rank's stream.
@@ -59,7 +60,7 @@ class SharedGpu final : public Staged {
   base::Status offer();
   // Runs `work`, which reads the data that other ranks have published. Returns when all ranks have finished theirs.
   template <class Work>
-  base::Status take(const Work& work);
+  base::Status consume(const Work& work);
   base::Status reduce(const std::vector<DeviceAddress>& in, const std::vector<DeviceAddress>& out,
                       const ReduceTask& task, std::size_t count);
   // Reduces this rank's slice of an allreduce.

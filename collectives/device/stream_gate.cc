@@ -35,7 +35,7 @@ StreamGate::Hold::~Hold() {
   if (!is_still_written) gate_->is_used_[number_ % kWords].store(false);
 }
 
-base::Status StreamGate::Hold::let_go_behind(void* stream) {
+base::Status StreamGate::Hold::release_behind(void* stream) {
   is_behind_ = true;
   const auto address = address_of(&static_cast<std::uint32_t*>(gate_->words_.get())[number_ % kWords]);
   return gate_->gpu_->call("cuStreamWriteValue32", gate_->gpu_->api().stream_write_value, stream, address, number_, 0U);

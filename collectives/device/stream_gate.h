@@ -31,8 +31,8 @@ class StreamGate : public std::enable_shared_from_this<StreamGate> {
     ~Hold();
     Hold(const Hold&) = delete;
     Hold& operator=(const Hold&) = delete;
-    // Releases it when the device has done the work that `stream` has now.
-    base::Status let_go_behind(void* stream);
+    // Releases the stream when the device has done the work that `stream` has now.
+    base::Status release_behind(void* stream);
 
    private:
     const std::shared_ptr<StreamGate> gate_;

@@ -27,32 +27,32 @@ class Reader {
   bool is_at_end() const { return left_.empty(); }
 
   template <typename T>
-  T take() {
+  T read() {
     T value{};
     if (!has(sizeof value)) return value;
     std::memcpy(&value, left_.data(), sizeof value);
     left_ = left_.subspan(sizeof value);
     return value;
   }
-  std::string take_string() {
-    const auto size = take<std::uint32_t>();
+  std::string read_string() {
+    const auto size = read<std::uint32_t>();
     if (!has(size)) return "";
     std::string text(reinterpret_cast<const char*>(left_.data()), size);
     left_ = left_.subspan(size);
     return text;
   }
-  std::vector<std::int64_t> take_list() {
-    const auto size = take<std::uint32_t>();
+  std::vector<std::int64_t> read_list() {
+    const auto size = read<std::uint32_t>();
     std::vector<std::int64_t> values;
     if (!has(std::size_t{size} * sizeof(std::int64_t))) return values;
     values.reserve(size);
-    for (std::uint32_t i = 0; i < size; ++i) values.push_back(take<std::int64_t>());
+    for (std::uint32_t i = 0; i < size; ++i) values.push_back(read<std::int64_t>());
     return values;
   }
   // Reads a value below `end`.
   template <typename Enum>
-  Enum take_enum(int end) {
-    const auto value = take<std::uint8_t>();
+  Enum read_enum(int end) {
+    const auto value = read<std::uint8_t>();
     if (value >= end) is_ok_ = false;
     return static_cast<Enum>(is_ok_ ? value : 0);
   }
@@ -66,27 +66,27 @@ class Reader {
   bool is_ok_ = true;
 };
 
-Announcement take_announcement(Reader& reader) {
-  Announcement taken;
-  taken.name = reader.take_string();
-  Signature& signature = taken.signature;
-  signature.kind = reader.take_enum<Kind>(kKinds);
-  signature.op = reader.take_enum<RedOp>(kRedOps);
-  signature.root = reader.take<std::int32_t>();
-  signature.before = reader.take<double>();
-  signature.after = reader.take<double>();
-  signature.splits = reader.take_list();
-  signature.is_on_gpu = reader.take_enum<std::uint8_t>(2) != 0;
-  const auto wire = reader.take_enum<std::uint8_t>(kDTypes + 1);
+Announcement read_announcement(Reader& reader) {
+  Announcement made;
+  made.name = reader.read_string();
+  Signature& signature = made.signature;
+  signature.kind = reader.read_enum<Kind>(kKinds);
+  signature.op = reader.read_enum<RedOp>(kRedOps);
+  signature.root = reader.read<std::int32_t>();
+  signature.before = reader.read<double>();
+  signature.after = reader.read<double>();
+  signature.splits = reader.read_list();
+  signature.is_on_gpu = reader.read_enum<std::uint8_t>(2) != 0;
+  const auto wire = reader.read_enum<std::uint8_t>(kDTypes + 1);
   if (wire != 0) signature.wire = static_cast<DType>(wire - 1);
-  const auto tensors = reader.take<std::uint32_t>();
+  const auto tensors = reader.read<std::uint32_t>();
   for (std::uint32_t i = 0; i < tensors && reader.ok(); ++i) {
     TensorSpec tensor;
-    tensor.type = reader.take_enum<DType>(kDTypes);
-    tensor.shape = reader.take_list();
+    tensor.type = reader.read_enum<DType>(kDTypes);
+    tensor.shape = reader.read_list();
     signature.tensors.push_back(std::move(tensor));
   }
-  return taken;
+  return made;
 }
 
 }  // namespace
@@ -114,7 +114,7 @@ void write(const Announcement& announcement, std::vector<std::byte>& to) {
 base::Result<std::vector<Announcement>> read_announcements(std::span<const std::byte> bytes, int ranks) {
   std::vector<Announcement> list;
   Reader reader(bytes);
-  while (reader.ok() && !reader.is_at_end()) list.push_back(take_announcement(reader));
+  while (reader.ok() && !reader.is_at_end()) list.push_back(read_announcement(reader));
   if (!reader.ok()) {
     return base::error(base::Code::kDataLoss,
                        "a rank announced its tensors in an unknown format: do all ranks use the same libmuster?");

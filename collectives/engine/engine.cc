@@ -31,8 +31,8 @@ constexpr microseconds kLongestPause{1000};
 // reports it.
 constexpr std::chrono::hours kNoDeadline{24 * 365};
 
-constexpr std::uint64_t kMostAnnounced = std::uint64_t{1} << 30;  // in bytes, from one rank in one turn
-constexpr std::chrono::milliseconds kNewsTime{800};               // from a rank's last message to the news of its end
+constexpr std::uint64_t kMostAnnounced = std::uint64_t{1} << 30;  // bytes from one rank in one turn
+constexpr std::chrono::milliseconds kEndReportTime{800};          // from a rank's last message to the report of its end
 constexpr std::size_t kNamesKept = 1024;  // names of finished tensors that are kept, since most tensors come again
 
 Failure shut_down_by(const Communicator& comm, int rank) {
@@ -49,11 +49,12 @@ bool is_running(const std::weak_ptr<Ticket>& ticket) {
 
 // Every rank takes part in a turn now and then, whatever its program does. So a rank that does not is stopped or cut
 // off. Only one rank reports it to the user.
-void tell_of_absent(const Communicator& control, int own, const Failure& late) {
+void report_absent(const Communicator& control, int own, const Failure& late) {
   const bool first_is_late = late.rank == control.world_rank(0);
   if (own != (first_is_late ? 1 : 0)) return;
-  tell(fmt::format("rank {} ({}) takes no part in collectives any more: is it stopped, or cut off from the others?",
-                   late.rank, late.host));
+  print_notice(
+      fmt::format("rank {} ({}) no longer takes part in collectives: is it stopped, or cut off from the other ranks?",
+                  late.rank, late.host));
 }
 
 std::vector<int> numbers_of(const Communicator& comm) {
@@ -96,10 +97,10 @@ base::Result<std::unique_ptr<Engine>> Engine::start(Communicator& communicator, 
   own.is_hierarchical = agreed[2] != 0;
   if (own.is_hierarchical) data->prefer(AllreduceAlgorithm::kHierarchical);
   control->set_deadline(kNoDeadline);
-  if (own.stall.is_checked && own.stall.is_told) {
+  if (own.stall.is_checked && own.stall.is_reported) {
     control->on_late(
         std::max(own.stall.warning, 2 * idle_time(own.stall)),
-        [rank = control->rank(), all = control.get()](const Failure& late) { tell_of_absent(*all, rank, late); });
+        [rank = control->rank(), all = control.get()](const Failure& late) { report_absent(*all, rank, late); });
   }
   std::unique_ptr<Engine> engine(new Engine(std::move(data), std::move(control), std::move(own)));
   MUSTER_RETURN_IF_ERROR(engine->start_threads());
@@ -123,7 +124,7 @@ base::Status Engine::start_threads() {
                                  [this](const std::string& why) {
                                    cancel({base::Code::kAborted, -1, "", why});
                                  },
-                             .tells = rank() == 0};
+                             .reports = rank() == 0};
   MUSTER_ASSIGN_OR_RETURN(watch_, StallWatch::start(settings_.stall, std::move(watched)));
   return base::ok_status();
 }
@@ -158,29 +159,29 @@ base::Result<std::shared_ptr<Ticket>> Engine::submit(Submission submission) {
                        submission.name, submission.signature.tensors.size(), submission.tensors.size());
   }
   auto ticket = std::make_shared<Ticket>();
-  std::shared_ptr<Ticket> given_out = Ticket::given_out(ticket);
+  std::shared_ptr<Ticket> handle = Ticket::handle_of(ticket);
   {
     const std::lock_guard lock(mutex_);
     MUSTER_RETURN_IF_ERROR(ended_);
-    std::weak_ptr<Ticket>& taken = in_flight_[submission.name];
-    if (is_running(taken)) {
+    std::weak_ptr<Ticket>& in_use = in_flight_[submission.name];
+    if (is_running(in_use)) {
       return base::error(base::Code::kAlreadyExists,
                          "a tensor named '{}' is in flight: use another name, or wait for that tensor",
                          submission.name);
     }
-    taken = ticket;
+    in_use = ticket;
     submitted_.push_back({std::move(submission), ticket});
-    has_news_.fetch_add(1, std::memory_order_release);
+    changes_.fetch_add(1, std::memory_order_release);
   }
-  news_.notify_one();
-  return given_out;
+  changed_.notify_one();
+  return handle;
 }
 
 void Engine::shut_down(std::chrono::milliseconds time) {
   std::unique_lock lock(mutex_);
   is_stopping_ = true;
-  has_news_.fetch_add(1, std::memory_order_release);
-  news_.notify_one();
+  changes_.fetch_add(1, std::memory_order_release);
+  changed_.notify_one();
   over_.wait_for(lock, time, [this] { return is_over_; });
 }
 
@@ -216,7 +217,7 @@ bool Engine::take_submissions() {
   {
     const std::lock_guard lock(mutex_);
     taken.swap(submitted_);
-    has_news_.store(0, std::memory_order_relaxed);
+    changes_.store(0, std::memory_order_relaxed);
     if (in_flight_.size() >= sweep_at_) {
       std::erase_if(in_flight_, [](const auto& named) { return !is_running(named.second); });
       sweep_at_ = 2 * in_flight_.size() + kNamesKept;
@@ -234,17 +235,17 @@ bool Engine::take_submissions() {
 // Returns false if no submission arrived for so long that the other ranks should learn that this rank is idle.
 bool Engine::wait_for_submissions() {
   const auto end = std::chrono::steady_clock::now() + kEngineAwake;
-  while (has_news_.load(std::memory_order_acquire) == 0 && std::chrono::steady_clock::now() < end) sched_yield();
+  while (changes_.load(std::memory_order_acquire) == 0 && std::chrono::steady_clock::now() < end) sched_yield();
   std::unique_lock lock(mutex_);
-  return news_.wait_for(lock, idle_time(settings_.stall),
-                        [this] { return has_news_.load(std::memory_order_relaxed) != 0 || is_stopping_; });
+  return changed_.wait_for(lock, idle_time(settings_.stall),
+                           [this] { return changes_.load(std::memory_order_relaxed) != 0 || is_stopping_; });
 }
 
 // Waits as HOROVOD_CYCLE_TIME requests. Tensors that are submitted during the wait join the same turn.
 void Engine::wait_for_cycle() {
   if (tuned_.cycle.count() == 0) return;
   std::unique_lock lock(mutex_);
-  news_.wait_until(lock, last_turn_ + tuned_.cycle, [this] { return is_stopping_.load(); });
+  changed_.wait_until(lock, last_turn_ + tuned_.cycle, [this] { return is_stopping_.load(); });
 }
 
 void Engine::pin() const {
@@ -255,8 +256,8 @@ void Engine::pin() const {
   CPU_ZERO(&set);
   if (core < CPU_SETSIZE) CPU_SET(core, &set);
   if (sched_setaffinity(0, sizeof set, &set) != 0) {
-    tell(fmt::format("HOROVOD_THREAD_AFFINITY: the thread of rank {} cannot run on core {}: {}",
-                     data_->world_rank(rank()), core, std::strerror(errno)));
+    print_notice(fmt::format("HOROVOD_THREAD_AFFINITY: the thread of rank {} cannot run on core {}: {}",
+                             data_->world_rank(rank()), core, std::strerror(errno)));
   }
 }
 
@@ -289,37 +290,37 @@ base::Status Engine::work() {
       continue;
     }
     std::unique_lock lock(mutex_);
-    news_.wait_for(lock, pause, [this] { return has_news_.load(std::memory_order_relaxed) != 0; });
+    changed_.wait_for(lock, pause, [this] { return changes_.load(std::memory_order_relaxed) != 0; });
     pause = std::min(2 * pause, kLongestPause);
   }
   return status;
 }
 
 base::Status Engine::turn(bool& has_progressed) {
-  Said own;
+  Announcements own;
   {
     const std::lock_guard lock(negotiation_mutex_);
-    own = negotiation_.say();
+    own = negotiation_.announcements();
   }
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<Said> said, exchange(own));
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<Announcements> announcements, exchange(own));
   std::shared_ptr<Timeline> timeline;
   if (rank() == 0) {
     const std::lock_guard lock(mutex_);
     timeline = timeline_;
     if (std::exchange(has_new_timeline_, false)) negotiated_.clear();
   }
-  if (timeline != nullptr) show(*timeline, said);
+  if (timeline != nullptr) show(*timeline, announcements);
   std::vector<Due> due;
   {
     const std::lock_guard lock(negotiation_mutex_);
-    due = negotiation_.hear(said);
+    due = negotiation_.decide(announcements);
   }
   has_progressed = has_progressed || !due.empty();
   if (timeline != nullptr) show_due(*timeline, due);
   return do_due(due, timeline.get());
 }
 
-base::Result<std::vector<Said>> Engine::exchange(const Said& own) {
+base::Result<std::vector<Announcements>> Engine::exchange(const Announcements& own) {
   std::vector<std::byte> announced;
   for (const Announcement& announcement : own.announced) write(announcement, announced);
   const auto ranks = static_cast<std::size_t>(size());
@@ -336,25 +337,26 @@ base::Result<std::vector<Said>> Engine::exchange(const Said& own) {
   std::vector<std::size_t> counts(ranks, words);
   MUSTER_RETURN_IF_ERROR(control_->allgather(head.data(), heads.data(), counts, DType::kI64, true));
   last_turn_ = std::chrono::steady_clock::now();
-  MUSTER_ASSIGN_OR_RETURN(std::vector<Said> said, said_by(heads, words, counts));
+  MUSTER_ASSIGN_OR_RETURN(std::vector<Announcements> announcements, decode_heads(heads, words, counts));
   const std::size_t sum = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
-  if (sum == 0) return said;
+  if (sum == 0) return announcements;
   std::vector<std::byte> all(sum);
   MUSTER_RETURN_IF_ERROR(control_->allgather(announced.data(), all.data(), counts, DType::kU8, false));
   std::size_t at = 0;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    MUSTER_ASSIGN_OR_RETURN(said[rank].announced, read_announcements(std::span(all).subspan(at, counts[rank]), size()));
+    MUSTER_ASSIGN_OR_RETURN(announcements[rank].announced,
+                            read_announcements(std::span(all).subspan(at, counts[rank]), size()));
     at += counts[rank];
   }
-  return said;
+  return announcements;
 }
 
-// Decodes the heads of all ranks, each of `words` words. Returns the cached bits, and how many bytes each rank
-// announces.
-base::Result<std::vector<Said>> Engine::said_by(std::span<const std::uint64_t> heads, std::size_t words,
-                                                std::vector<std::size_t>& announced_bytes) {
-  std::vector<Said> said(announced_bytes.size());
-  for (std::size_t rank = 0; rank < said.size(); ++rank) {
+// Decodes the heads of all ranks, each of `words` words. Returns the cached bits. Sets the number of bytes that each
+// rank announces.
+base::Result<std::vector<Announcements>> Engine::decode_heads(std::span<const std::uint64_t> heads, std::size_t words,
+                                                              std::vector<std::size_t>& announced_bytes) {
+  std::vector<Announcements> announcements(announced_bytes.size());
+  for (std::size_t rank = 0; rank < announcements.size(); ++rank) {
     const auto of_rank = heads.subspan(rank * words, words);
     Head head{};
     std::memcpy(&head, of_rank.data(), sizeof head);
@@ -362,7 +364,7 @@ base::Result<std::vector<Said>> Engine::said_by(std::span<const std::uint64_t> h
       left_ = shut_down_by(*data_, static_cast<int>(rank));
       return base::Status(left_.code, left_.message);
     }
-    said[rank].cached.assign(of_rank.begin() + Head::kWords, of_rank.end());
+    announcements[rank].cached.assign(of_rank.begin() + Head::kWords, of_rank.end());
     if (head.announced_bytes > kMostAnnounced) {
       return base::error(base::Code::kDataLoss, "rank {} announced {} bytes in one turn, which is too much",
                          data_->world_rank(static_cast<int>(rank)), head.announced_bytes);
@@ -370,12 +372,12 @@ base::Result<std::vector<Said>> Engine::said_by(std::span<const std::uint64_t> h
     announced_bytes[rank] = head.announced_bytes;
     if (rank == 0) tuned_ = {head.fusion_bytes, microseconds(static_cast<std::int64_t>(head.cycle))};
   }
-  return said;
+  return announcements;
 }
 
-void Engine::show(Timeline& timeline, std::span<const Said> said) {
+void Engine::show(Timeline& timeline, std::span<const Announcements> announcements) {
   timeline.turn();
-  for (const Negotiation::Ready& ready : negotiation_.newly_ready(said)) {
+  for (const Negotiation::Ready& ready : negotiation_.newly_ready(announcements)) {
     if (negotiated_.insert(ready.name).second) {
       timeline.begin(ready.name, fmt::format("NEGOTIATE_{}", phase_of(ready.kind)));
     }
@@ -410,12 +412,12 @@ base::Status Engine::do_due(const std::vector<Due>& due, Timeline* timeline) {
   return base::ok_status();
 }
 
-// A rank that shuts down is usually about to end. The user wants to know how it ended. So wait for that news before
-// ranks that could not go on without it end, too.
-Failure Engine::look_into(const Failure& left) {
+// A rank that shuts down is usually about to end. The user wants to know how it ended. So wait for the report of that
+// end, before other ranks end because of it.
+Failure Engine::explain_end(const Failure& left) {
   const bool is_own_end = is_stopping_ || (pending_.empty() && !has_submissions());
   if (is_own_end || left.rank == data_->world_rank(rank())) return left;
-  const auto end = data_->world().wait_for_end(left.rank, kNewsTime);
+  const auto end = data_->world().wait_for_end(left.rank, kEndReportTime);
   if (!end) return left;
   return {base::Code::kUnavailable, left.rank, left.host,
           fmt::format("rank {} ({}) {}", left.rank, left.host, end->cause)};
@@ -428,7 +430,7 @@ bool Engine::has_submissions() {
 
 void Engine::end(base::Status why) {
   if (left_.code != base::Code::kOk) {
-    left_ = look_into(left_);
+    left_ = explain_end(left_);
     why = base::Status(left_.code, left_.message);
   }
   Failure failure = left_.code != base::Code::kOk ? left_ : data_->failure();

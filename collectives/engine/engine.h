@@ -84,13 +84,13 @@ class Engine {
   bool wait_for_submissions();
   void wait_for_cycle();
   base::Status turn(bool& has_progressed);
-  base::Result<std::vector<Said>> exchange(const Said& own);
-  base::Result<std::vector<Said>> said_by(std::span<const std::uint64_t> heads, std::size_t words,
-                                          std::vector<std::size_t>& announced_bytes);
-  void show(Timeline& timeline, std::span<const Said> said);
+  base::Result<std::vector<Announcements>> exchange(const Announcements& own);
+  base::Result<std::vector<Announcements>> decode_heads(std::span<const std::uint64_t> heads, std::size_t words,
+                                                        std::vector<std::size_t>& announced_bytes);
+  void show(Timeline& timeline, std::span<const Announcements> announcements);
   void show_due(Timeline& timeline, std::span<const Due> due);
   base::Status do_due(const std::vector<Due>& due, Timeline* timeline);
-  Failure look_into(const Failure& left);
+  Failure explain_end(const Failure& left);
   bool has_submissions();
   void end(base::Status why);
   std::string name_of_rank(int rank) const;
@@ -109,7 +109,7 @@ class Engine {
   Negotiation negotiation_;
 
   mutable std::mutex mutex_;
-  std::condition_variable news_;
+  std::condition_variable changed_;
   std::vector<Executor::Work> submitted_;
   std::map<std::string, std::weak_ptr<Ticket>> in_flight_;  // names in use; finished tickets belong to their callers
   std::size_t sweep_at_ = 0;                                // number of names at which finished ones are removed
@@ -117,7 +117,7 @@ class Engine {
   Failure failure_;
   std::shared_ptr<Timeline> timeline_;
   bool has_new_timeline_ = false;
-  std::atomic<int> has_news_{0};
+  std::atomic<int> changes_{0};
   std::atomic<bool> is_stopping_{false};
   bool is_over_ = false;
   std::condition_variable over_;

@@ -117,7 +117,7 @@ base::Status Executor::do_on_gpu(const Batch& batch, const Signature& signature)
   if (signature.kind != Kind::kAllreduce) {
     Ticket& ticket = *own_[batch.pieces.front().due]->ticket;
     ticket.finish(done);
-    on_gpu_.keep(ticket.take_if_forgotten());
+    on_gpu_.keep(ticket.release_if_forgotten());
     return base::ok_status();
   }
   for (const Piece& piece : batch.pieces) piece_is_done(piece, done);

@@ -35,28 +35,28 @@ void Negotiation::forget_pending(const std::string& name) {
   order_of_.erase(found);
 }
 
-Said Negotiation::say() const {
-  Said said;
-  said.cached.resize(cached_words());
+Announcements Negotiation::announcements() const {
+  Announcements own;
+  own.cached.resize(cached_words());
   for (const auto& [order, announcement] : pending_) {
     const auto waiting = waiting_.find(announcement.name);
     if (waiting != waiting_.end() && waiting->second.of_ranks[index(own_)]) continue;
     if (announcement.signature.kind == Kind::kJoin && has_joined_[index(own_)]) continue;
     if (const auto slot = cache_.find(announcement.name, announcement.signature, own_)) {
-      said.cached[*slot / 64] |= std::uint64_t{1} << (*slot % 64);
+      own.cached[*slot / 64] |= std::uint64_t{1} << (*slot % 64);
     } else {
-      said.announced.push_back(announcement);
+      own.announced.push_back(announcement);
     }
   }
-  return said;
+  return own;
 }
 
-std::vector<Due> Negotiation::hear(std::span<const Said> of_ranks) {
+std::vector<Due> Negotiation::decide(std::span<const Announcements> of_ranks) {
   touched_.clear();
   joins_have_changed_ = false;
   for (int rank = 0; rank < ranks_; ++rank) last_cached_[index(rank)] = of_ranks[index(rank)].cached;
   for (int rank = 0; rank < ranks_; ++rank) {
-    for (const Announcement& announcement : of_ranks[index(rank)].announced) take(rank, announcement);
+    for (const Announcement& announcement : of_ranks[index(rank)].announced) record(rank, announcement);
   }
   std::vector<Due> due;
   find_cached(due);
@@ -68,7 +68,7 @@ std::vector<Due> Negotiation::hear(std::span<const Said> of_ranks) {
   return due;
 }
 
-void Negotiation::take(int rank, const Announcement& announcement) {
+void Negotiation::record(int rank, const Announcement& announcement) {
   if (announcement.signature.kind == Kind::kJoin) {
     has_joined_[index(rank)] = true;
     last_joined_ = rank;
@@ -100,8 +100,8 @@ void Negotiation::find_cached(std::vector<Due>& due) {
     std::uint64_t any = 0;
     std::uint64_t all = ~std::uint64_t{0};
     for (int rank = 0; rank < ranks_; ++rank) {
-      const std::vector<std::uint64_t>& said = last_cached_[index(rank)];
-      const std::uint64_t bits = word < said.size() ? said[word] : 0;
+      const std::vector<std::uint64_t>& announced = last_cached_[index(rank)];
+      const std::uint64_t bits = word < announced.size() ? announced[word] : 0;
       any |= bits;
       if (!has_joined_[index(rank)]) all &= bits;
     }
@@ -154,9 +154,9 @@ void Negotiation::find_waiting(std::vector<Due>& due) {
 Due Negotiation::due_of(std::string name, std::vector<std::optional<Signature>> of_ranks) const {
   Due due;
   due.name = std::move(name);
-  std::vector<const Signature*> given;
-  for (const std::optional<Signature>& signature : of_ranks) given.push_back(signature ? &*signature : nullptr);
-  due.problem = agree(due.name, given, numbers_);
+  std::vector<const Signature*> signatures;
+  for (const std::optional<Signature>& signature : of_ranks) signatures.push_back(signature ? &*signature : nullptr);
+  due.problem = agree(due.name, signatures, numbers_);
   due.of_ranks = std::move(of_ranks);
   return due;
 }
@@ -174,10 +174,10 @@ void Negotiation::find_join(std::vector<Due>& due) {
 
 std::vector<Negotiation::Late> Negotiation::late() const {
   std::vector<Late> list;
-  const auto add = [&](const std::string& name, const auto& has_said) {
+  const auto add = [&](const std::string& name, const auto& has_announced) {
     Late late{name, {}};
     for (int rank = 0; rank < ranks_; ++rank) {
-      if (!has_said(rank) && !has_joined_[index(rank)]) late.missing.push_back(rank);
+      if (!has_announced(rank) && !has_joined_[index(rank)]) late.missing.push_back(rank);
     }
     if (!late.missing.empty()) list.push_back(std::move(late));
   };
@@ -186,23 +186,23 @@ std::vector<Negotiation::Late> Negotiation::late() const {
   }
   for (std::size_t slot = 0; slot < cache_.slots(); ++slot) {
     if (cache_.at(slot) == nullptr) continue;
-    const auto has_said = [&](int rank) { return has_bit(last_cached_[index(rank)], slot); };
+    const auto has_announced = [&](int rank) { return has_bit(last_cached_[index(rank)], slot); };
     bool is_wanted = false;
-    for (int rank = 0; rank < ranks_; ++rank) is_wanted |= has_said(rank);
-    if (is_wanted) add(cache_.at(slot)->name, has_said);
+    for (int rank = 0; rank < ranks_; ++rank) is_wanted |= has_announced(rank);
+    if (is_wanted) add(cache_.at(slot)->name, has_announced);
   }
   return list;
 }
 
-std::vector<Negotiation::Ready> Negotiation::newly_ready(std::span<const Said> of_ranks) const {
+std::vector<Negotiation::Ready> Negotiation::newly_ready(std::span<const Announcements> of_ranks) const {
   std::vector<Ready> list;
   for (int rank = 0; rank < ranks_; ++rank) {
-    const Said& said = of_ranks[index(rank)];
-    for (const Announcement& announcement : said.announced) {
+    const Announcements& one = of_ranks[index(rank)];
+    for (const Announcement& announcement : one.announced) {
       list.push_back({announcement.name, announcement.signature.kind, rank});
     }
     for (std::size_t slot = 0; slot < cache_.slots(); ++slot) {
-      if (cache_.at(slot) == nullptr || !has_bit(said.cached, slot) || has_bit(last_cached_[index(rank)], slot))
+      if (cache_.at(slot) == nullptr || !has_bit(one.cached, slot) || has_bit(last_cached_[index(rank)], slot))
         continue;
       list.push_back({cache_.at(slot)->name, cache_.at(slot)->of_ranks[index(rank)].kind, rank});
     }

@@ -18,7 +18,7 @@
 namespace muster::collectives::inline engine {
 
 // The announcements of one rank in one turn.
-struct Said {
+struct Announcements {
   std::vector<Announcement> announced;  // new since the last turn, and not in the cache
   std::vector<std::uint64_t> cached;    // bit s of word s / 64 is set if slot s of the cache is submitted and not done
 };
@@ -41,9 +41,9 @@ class Negotiation {
   bool is_pending(const std::string& name) const { return order_of_.contains(name); }
   // Returns whether anything that this rank has submitted is not due yet.
   bool is_waiting() const { return !pending_.empty(); }
-  // This rank's announcements for the next turn.
-  Said say() const;
-  // The number of words of Said::cached in the next turn; the same on all ranks.
+  // Returns this rank's announcements for the next turn.
+  Announcements announcements() const;
+  // Returns the number of words of Announcements::cached in the next turn, the same on all ranks.
   std::size_t cached_words() const { return (cache_.slots() + 63) / 64; }
 
   // One rank's submission since the turn before.
@@ -52,10 +52,11 @@ class Negotiation {
     Kind kind;
     int rank;
   };
-  std::vector<Ready> newly_ready(std::span<const Said> of_ranks) const;
+  // Returns all such submissions. Call it before decide().
+  std::vector<Ready> newly_ready(std::span<const Announcements> of_ranks) const;
 
-  // Takes what the ranks announced in a turn. Returns what is due, in the order in which it must run.
-  std::vector<Due> hear(std::span<const Said> of_ranks);
+  // Records what the ranks announced in a turn. Returns what is due, in the order in which it must run.
+  std::vector<Due> decide(std::span<const Announcements> of_ranks);
 
   // A tensor that only some ranks have submitted, as of the last turn, the same on all ranks.
   struct Late {
@@ -69,7 +70,7 @@ class Negotiation {
     std::vector<std::optional<Signature>> of_ranks;
     int count = 0;
   };
-  void take(int rank, const Announcement& announcement);
+  void record(int rank, const Announcement& announcement);
   void find_cached(std::vector<Due>& due);
   void find_waiting(std::vector<Due>& due);
   bool is_due(const Waiting& waiting) const;

@@ -100,7 +100,7 @@ Status read_stall(StallSettings& into) {
                                    env_var("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"), 1, into.shutdown));
   if (into.warning.count() == 0) into.is_checked = false;
   const std::string level = env_var("HOROVOD_LOG_LEVEL").value_or("");
-  into.is_told = level != "error" && level != "fatal";
+  into.is_reported = level != "error" && level != "fatal";
   return {};
 }
 

@@ -28,7 +28,7 @@ struct StallSettings {
   bool is_checked = true;  // false with HOROVOD_STALL_CHECK_DISABLE=1
   std::chrono::milliseconds warning{60'000};
   std::chrono::milliseconds shutdown{0};  // 0 means never
-  bool is_told = true;                    // warnings are logged; false if HOROVOD_LOG_LEVEL is error or fatal
+  bool is_reported = true;                // whether warnings are printed; false if HOROVOD_LOG_LEVEL is error or fatal
 };
 
 struct EngineSettings {

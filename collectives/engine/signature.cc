@@ -164,8 +164,8 @@ base::Status check(const Signature& signature, int ranks) {
 
 base::Status agree(std::string_view name, const std::vector<const Signature*>& of_ranks, std::span<const int> numbers) {
   const auto number_of = [&](std::size_t rank) { return numbers.empty() ? static_cast<int>(rank) : numbers[rank]; };
-  const auto is_given = [](const Signature* signature) { return signature != nullptr; };
-  const auto found = std::ranges::find_if(of_ranks, is_given);
+  const auto is_present = [](const Signature* signature) { return signature != nullptr; };
+  const auto found = std::ranges::find_if(of_ranks, is_present);
   if (found == of_ranks.end()) return base::ok_status();
   const auto first = static_cast<std::size_t>(found - of_ranks.begin());
   const Signature& wanted = **found;

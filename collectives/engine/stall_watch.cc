@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::size_t kNamesTold = 6;
+constexpr std::size_t kNamesReported = 6;
 constexpr milliseconds kLongestIdle{10'000};
 constexpr milliseconds kShortestIdle{50};
 
@@ -27,8 +27,8 @@ milliseconds idle_time(const StallSettings& settings) {
   return std::clamp(first / 4, kShortestIdle, kLongestIdle);
 }
 
-StallReport::Verdict StallReport::look(const std::vector<Negotiation::Late>& late, base::MonotonicTime now,
-                                       const std::function<std::string(int)>& name_of_rank) {
+StallReport::Verdict StallReport::check(const std::vector<Negotiation::Late>& late, base::MonotonicTime now,
+                                        const std::function<std::string(int)>& name_of_rank) {
   std::map<std::string, Seen> still;
   Verdict verdict;
   std::vector<std::string> lines;
@@ -41,9 +41,9 @@ StallReport::Verdict StallReport::look(const std::vector<Negotiation::Late>& lat
     const std::string line = fmt::format("'{}' for {} s, not submitted by rank{} {}", one.name,
                                          std::chrono::duration_cast<std::chrono::seconds>(waited).count(),
                                          ranks.size() > 1 ? "s" : "", fmt::join(ranks, ", "));
-    if (waited >= settings_.warning && (seen.told == seen.since || now - seen.told >= settings_.warning)) {
+    if (waited >= settings_.warning && (seen.reported == seen.since || now - seen.reported >= settings_.warning)) {
       lines.push_back(line);
-      seen.told = now;
+      seen.reported = now;
     }
     if (settings_.shutdown.count() > 0 && waited >= settings_.shutdown && verdict.shutdown.empty()) {
       verdict.shutdown = fmt::format(
@@ -55,7 +55,7 @@ StallReport::Verdict StallReport::look(const std::vector<Negotiation::Late>& lat
   }
   seen_ = std::move(still);
   if (lines.empty()) return verdict;
-  const std::size_t more = lines.size() > kNamesTold ? lines.size() - kNamesTold : 0;
+  const std::size_t more = lines.size() > kNamesReported ? lines.size() - kNamesReported : 0;
   lines.resize(lines.size() - more);
   verdict.warning = fmt::format("tensors wait for ranks that have not submitted them: {}{}", fmt::join(lines, "; "),
                                 more > 0 ? fmt::format("; and {} more", more) : "");
@@ -90,8 +90,8 @@ void StallWatch::run() {
   while (!ending_.wait_for(lock, idle_time(settings_), [this] { return is_ending_; })) {
     lock.unlock();
     const StallReport::Verdict verdict =
-        report_.look(engine_.late(), std::chrono::steady_clock::now(), engine_.name_of_rank);
-    if (!verdict.warning.empty() && engine_.tells && settings_.is_told) tell(verdict.warning);
+        report_.check(engine_.late(), std::chrono::steady_clock::now(), engine_.name_of_rank);
+    if (!verdict.warning.empty() && engine_.reports && settings_.is_reported) print_notice(verdict.warning);
     if (!verdict.shutdown.empty()) engine_.end(verdict.shutdown);
     lock.lock();
   }

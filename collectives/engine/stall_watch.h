@@ -31,13 +31,13 @@ class StallReport {
     std::string shutdown;  // why the engine must end; empty means that it continues
   };
   // `name_of_rank` returns text such as "3 (n2)".
-  Verdict look(const std::vector<Negotiation::Late>& late, base::MonotonicTime now,
-               const std::function<std::string(int)>& name_of_rank);
+  Verdict check(const std::vector<Negotiation::Late>& late, base::MonotonicTime now,
+                const std::function<std::string(int)>& name_of_rank);
 
  private:
   struct Seen {
     base::MonotonicTime since;
-    base::MonotonicTime told;  // equals `since` until it is reported
+    base::MonotonicTime reported;  // equals `since` until it is reported
   };
   const StallSettings settings_;
   std::map<std::string, Seen> seen_;
@@ -49,7 +49,7 @@ class StallWatch {
     std::function<std::vector<Negotiation::Late>()> late;
     std::function<std::string(int rank)> name_of_rank;
     std::function<void(const std::string& why)> end;
-    bool tells = false;  // true on the one rank that reports; every rank may end the engine
+    bool reports = false;  // true on the one rank that reports; every rank may end the engine
   };
 
   // RESOURCE_EXHAUSTED if no thread can be started.

@@ -12,17 +12,17 @@ constexpr std::chrono::microseconds kTicketAwake{60};
 
 }  // namespace
 
-void Ticket::finish(base::Status status, Failure whose) {
+void Ticket::finish(base::Status status, Failure failure) {
   {
     const std::lock_guard lock(mutex_);
     status_ = std::move(status);
-    failure_ = std::move(whose);
+    failure_ = std::move(failure);
     is_done_.store(true, std::memory_order_release);
   }
   done_.notify_all();
 }
 
-std::shared_ptr<Ticket> Ticket::given_out(std::shared_ptr<Ticket> ticket) {
+std::shared_ptr<Ticket> Ticket::handle_of(std::shared_ptr<Ticket> ticket) {
   Ticket* const pointer = ticket.get();
   return {pointer, [kept = std::move(ticket)](Ticket*) { kept->forget(); }};
 }
@@ -34,7 +34,7 @@ void Ticket::forget() {
   if (is_done()) freed.swap(outputs_);
 }
 
-std::vector<Output> Ticket::take_if_forgotten() {
+std::vector<Output> Ticket::release_if_forgotten() {
   const std::lock_guard lock(mutex_);
   return is_forgotten_ ? std::exchange(outputs_, {}) : std::vector<Output>();
 }

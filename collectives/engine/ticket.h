@@ -32,10 +32,10 @@ struct Output {
 
 class Ticket {
  public:
-  // Returns the caller's handle of `ticket`. When the caller drops it, the outputs are dropped, too. The caller's
-  // thread frees them, or they are freed when the engine ends. The engine's thread must not free them: freeing GPU
-  // memory waits for streams, and these may wait for that thread.
-  static std::shared_ptr<Ticket> given_out(std::shared_ptr<Ticket> ticket);
+  // Returns the caller's handle of `ticket`. When the caller drops the handle, the outputs are dropped, too. The
+  // caller's thread frees them, or they are freed when the engine ends. The engine's thread must not free them: freeing
+  // GPU memory waits for streams, and these may wait for that thread.
+  static std::shared_ptr<Ticket> handle_of(std::shared_ptr<Ticket> ticket);
 
   // Returns nullopt if it is not done within `time`; the operation then continues. Yields its core briefly before it
   // sleeps.
@@ -52,10 +52,10 @@ class Ticket {
  private:
   friend class Engine;
   friend class Executor;
-  void finish(base::Status status, Failure whose = {});
+  void finish(base::Status status, Failure failure = {});
   void forget();
   // Called after finish(). Returns the outputs if the caller has dropped its handle before.
-  std::vector<Output> take_if_forgotten();
+  std::vector<Output> release_if_forgotten();
 
   std::vector<Output> outputs_;
   std::vector<std::int64_t> received_splits_;

@@ -83,7 +83,7 @@ Timeline::~Timeline() {
     const std::lock_guard lock(mutex_);
     is_ending_ = true;
   }
-  news_.notify_one();
+  changed_.notify_one();
   if (writer_.joinable()) writer_.join();
 }
 
@@ -150,14 +150,14 @@ void Timeline::add(std::string event) {
     waiting_ += ",\n";
     waiting_ += event;
   }
-  if (was_empty) news_.notify_one();
+  if (was_empty) changed_.notify_one();
 }
 
 void Timeline::write() {
   bool is_first = true;
   std::unique_lock lock(mutex_);
   while (true) {
-    news_.wait(lock, [this] { return is_ending_ || !waiting_.empty(); });
+    changed_.wait(lock, [this] { return is_ending_ || !waiting_.empty(); });
     if (waiting_.empty()) return;
     std::string text;
     text.swap(waiting_);
@@ -168,7 +168,7 @@ void Timeline::write() {
     is_first = false;
     text += kEnd;
     if (!is_at_end || !write_all(text)) {
-      tell(fmt::format("the timeline {} ends here: {}", path_, std::strerror(errno)));
+      print_notice(fmt::format("cannot write more of the timeline {}: {}", path_, std::strerror(errno)));
       lock.lock();
       is_broken_ = true;
       waiting_.clear();

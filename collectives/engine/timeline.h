@@ -66,7 +66,7 @@ class Timeline {
   std::map<std::string, Unnamed, std::less<>> unnamed_;  // by kind
   std::map<std::string, Held, std::less<>> held_;        // by the names of unnamed operations
   std::mutex mutex_;
-  std::condition_variable news_;
+  std::condition_variable changed_;
   std::string waiting_;  // events, each with a comma before it
   bool is_ending_ = false;
   bool is_broken_ = false;  // a write failed, so nothing more is written

@@ -63,7 +63,7 @@ template <typename Operation>
 base::Status Communicator::run_now(const Call& call, const Operation& operation) {
   const std::lock_guard lock(mutex_);
   base::Status status = ended();
-  if (!status.ok()) return part(std::move(status));
+  if (!status.ok()) return detach(std::move(status));
   try {
     if (exchange_ != nullptr) status = team_->begin_step(++steps_, call);
     if (status.ok()) status = operation();
@@ -72,7 +72,7 @@ base::Status Communicator::run_now(const Call& call, const Operation& operation)
     status = base::error(base::Code::kResourceExhausted, "rank {} ran out of memory in an operation of communicator {}",
                          world_->rank(), name_);
   }
-  return status.ok() ? status : part(fail(status));
+  return status.ok() ? status : detach(fail(status));
 }
 
 std::shared_ptr<Request> Communicator::start(Worker::Work work) {
@@ -127,10 +127,10 @@ base::Status Communicator::do_allreduce(const Call& call, const ReduceTask& redu
 }
 
 base::Status Communicator::host_allreduce(const Call& call, const ReduceTask& reduction) {
-  Wish wish{.bytes = reduction.bytes(), .type = reduction.type, .forced = forced_};
-  last_algorithm_ = choose_allreduce(layout_, wish);
-  wish.registered = true;
-  const bool may_be_direct = choose_allreduce(layout_, wish) == AllreduceAlgorithm::kDirect;
+  AllreduceCriteria criteria{.bytes = reduction.bytes(), .type = reduction.type, .forced = forced_};
+  last_algorithm_ = choose_allreduce(layout_, criteria);
+  criteria.registered = true;
+  const bool may_be_direct = choose_allreduce(layout_, criteria) == AllreduceAlgorithm::kDirect;
   if (!may_be_direct && last_algorithm_ == AllreduceAlgorithm::kFlat) return flat_allreduce(*team_, call, reduction);
   // Whether all ranks have registered buffers is known only after all have arrived.
   struct Places {
@@ -138,19 +138,19 @@ base::Status Communicator::host_allreduce(const Call& call, const ReduceTask& re
     Place out;
   };
   team_->begin();
-  team_->say(Places{registered_->find(reduction.input, reduction.bytes()),
-                    registered_->find(reduction.output, reduction.bytes())});
+  team_->set_payload(Places{registered_->find(reduction.input, reduction.bytes()),
+                            registered_->find(reduction.output, reduction.bytes())});
   team_->publish(call);
   MUSTER_RETURN_IF_ERROR(team_->wait_for_all(call));
   std::vector<const std::byte*> inputs;
   std::vector<std::byte*> outputs;
-  for (int i = 0; i < team_->size() && wish.registered; ++i) {
-    const Places places = team_->said<Places>(i);
+  for (int i = 0; i < team_->size() && criteria.registered; ++i) {
+    const Places places = team_->payload_as<Places>(i);
     inputs.push_back(registered_->address(i, places.in, reduction.bytes()));
     outputs.push_back(registered_->address(i, places.out, reduction.bytes()));
-    wish.registered = inputs.back() != nullptr && outputs.back() != nullptr;
+    criteria.registered = inputs.back() != nullptr && outputs.back() != nullptr;
   }
-  last_algorithm_ = choose_allreduce(layout_, wish);
+  last_algorithm_ = choose_allreduce(layout_, criteria);
   switch (last_algorithm_) {
     case AllreduceAlgorithm::kDirect:
       return direct_allreduce(*team_, call, reduction, inputs, outputs);
@@ -165,9 +165,9 @@ base::Status Communicator::host_allreduce(const Call& call, const ReduceTask& re
 
 base::Status Communicator::linked_allreduce_of(const Call& call, const ReduceTask& reduction) {
   const Operation operation = next(call);
-  Wish wish = wish_of(reduction);
-  wish.forced = forced_;
-  last_algorithm_ = choose_allreduce(layout_, wish);
+  AllreduceCriteria criteria = criteria_of(reduction);
+  criteria.forced = forced_;
+  last_algorithm_ = choose_allreduce(layout_, criteria);
   if (last_algorithm_ != AllreduceAlgorithm::kHierarchical) {
     return linked_allreduce(last_algorithm_, *exchange_, operation, reduction);
   }

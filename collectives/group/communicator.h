@@ -36,7 +36,7 @@
 
 namespace muster::collectives::inline group {
 
-class Communicator final : public NewsListener {
+class Communicator final : public EndListener {
  public:
   // Makes the communicator of all ranks of the world.
   static base::Result<std::shared_ptr<Communicator>> of_world(std::shared_ptr<World> world, Failure* why = nullptr);
@@ -106,11 +106,10 @@ class Communicator final : public NewsListener {
   // Sets how long an operation may wait without progress, instead of the world's deadline. Call it before any
   // operation.
   void set_deadline(std::chrono::milliseconds deadline) { policy_.deadline = deadline; }
-  // `told` is called for each wait of an operation that exceeds `patience`; see WaitPolicy. Call it before any
-  // operation.
-  void on_late(std::chrono::milliseconds patience, std::function<void(const Failure&)> told) {
+  // Calls `report` for each wait of an operation that exceeds `patience`; see WaitPolicy. Call it before any operation.
+  void on_late(std::chrono::milliseconds patience, std::function<void(const Failure&)> report) {
     policy_.patience = patience;
-    policy_.on_late = std::move(told);
+    policy_.on_late = std::move(report);
   }
   // Uses `algorithm` for every allreduce that it supports, unless the user has named one. Call it before any operation,
   // with the same value on all ranks.
@@ -148,8 +147,6 @@ class Communicator final : public NewsListener {
   base::Status run(const Call& call, const Operation& operation);
   template <typename Operation>
   base::Status run_now(const Call& call, const Operation& operation);
-  // The time that news of an ended rank needs from the agent that saw it to the ranks of other hosts.
-  static constexpr std::chrono::milliseconds kNewsTime{800};
   // One attempt to make a communicator of the surviving ranks (communicator_shrinking.cc).
   struct ShrinkRound;
   struct Verdict;
@@ -163,12 +160,12 @@ class Communicator final : public NewsListener {
   std::optional<Failure> report_of(const ShrinkRound& round, int rank, base::MonotonicTime end);
   Failure not_shrinking(int rank) const;
   base::Status ended() const;
-  // Returns `why`. From here on, only this process may write to its registered buffers.
-  base::Status part(base::Status why);
+  // Returns `why`. From here on, only this process may write to its own registered buffers.
+  base::Status detach(base::Status why);
   void make_links();
   base::Status measure_link_speed();
   Failure explain(const base::Status& status);
-  Failure look_into(Failure failure);
+  Failure add_cause(Failure failure);
   Failure blame_last(Failure failure);
   std::vector<int> members_at(const std::string& place) const;
   bool blame_silent_host(Failure& failure);
@@ -200,7 +197,7 @@ class Communicator final : public NewsListener {
   std::optional<HostTeam> team_;
   std::vector<int> local_members_;  // the ranks of team_, as ranks here
   std::unique_ptr<RegisteredMemory> registered_;
-  bool has_parted_ = false;
+  bool has_detached_ = false;
   std::unique_ptr<PeerLinks> links_;
   std::unique_ptr<Exchange> exchange_;      // over all ranks
   std::unique_ptr<SomePeers> slice_peers_;  // the ranks with our local rank, one on each host; null if a host has none
@@ -208,7 +205,7 @@ class Communicator final : public NewsListener {
   std::uint64_t sequence_ = 0;
   std::uint64_t steps_ = 0;  // counts operations
   std::shared_ptr<AbortSink> sink_;
-  std::uint64_t hearing_ = 0;
+  std::uint64_t failure_watch_ = 0;
   AllreduceAlgorithm last_algorithm_ = AllreduceAlgorithm::kFlat;
   bool checks_calls_ = false;
   int awaited_ = -1;  // the world's rank that has not shared its memory yet, for the error

@@ -32,18 +32,18 @@ base::Status Communicator::ended() const {
   return {why.code, why.message};
 }
 
-base::Status Communicator::part(base::Status why) {
-  if (std::exchange(has_parted_, true)) return why;
-  const base::Status kept = registered_->keep_to_oneself();
-  if (kept.ok()) return why;
+base::Status Communicator::detach(base::Status why) {
+  if (std::exchange(has_detached_, true)) return why;
+  const base::Status detached = registered_->make_private();
+  if (detached.ok()) return why;
   return {why.code(),
-          fmt::format("{}; late ranks may still write to registered buffers: {}", why.message(), kept.message())};
+          fmt::format("{}; late ranks may still write to registered buffers: {}", why.message(), detached.message())};
 }
 
 // At the deadline, ranks wait for each other in a chain. Blame the rank at the end of the chain.
 Failure Communicator::blame_last(Failure failure) {
   if (failure.code != base::Code::kDeadlineExceeded || failure.rank < 0) return failure;
-  world_->tell_late(name_, failure.rank);
+  world_->report_late(name_, failure.rank);
   const int first = failure.rank;
   for (int hop = 0; hop < size(); ++hop) {
     const std::optional<int> next = world_->late_for(name_, failure.rank);
@@ -108,17 +108,17 @@ Failure Communicator::explain(const base::Status& status) {
     failure.rank = peers.world_rank(exchange->failed_peer());
     failure.host = world_->member(failure.rank).host;
   }
-  return look_into(std::move(failure));
+  return add_cause(std::move(failure));
 }
 
 // Adds to an error of a link or a deadline what this process knows of the rank that it names.
-Failure Communicator::look_into(Failure failure) {
+Failure Communicator::add_cause(Failure failure) {
   if (team_->abort().is_raised()) return team_->abort().read();
   if (failure.code == base::Code::kDeadlineExceeded) return blame_last(failure);
   if (failure.code != base::Code::kUnavailable || failure.rank < 0) return failure;
-  // A closed link or lost memory does not say why. The news of how that rank ended is on its way. Or that rank gave up
-  // because another rank ended, which raises the abort record.
-  const auto end = world_->wait_for_end(failure.rank, kNewsTime, members_);
+  // A closed link or lost memory does not say why. So wait for the report of how that rank ended. Perhaps that rank
+  // failed because another rank ended, which raises the abort record.
+  const auto end = world_->wait_for_end(failure.rank, World::kEndReportTime, members_);
   if (team_->abort().is_raised()) return team_->abort().read();
   if (end) {
     failure.message = fmt::format("rank {} ({}) {}{}", failure.rank, failure.host, end->cause,
@@ -136,7 +136,7 @@ base::Status Communicator::fail(const base::Status& status) {
 base::Status Communicator::end_with(const Failure& failure) {
   const bool is_ours = team_->abort().raise(failure);
   // Use hosts_, because layout_ is not known yet if forming has failed.
-  if (is_ours && hosts_.size() > 1) world_->tell_failure(name_, failure);
+  if (is_ours && hosts_.size() > 1) world_->report_failure(name_, failure);
   return {failure.code, failure.message};
 }
 

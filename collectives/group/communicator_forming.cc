@@ -59,7 +59,7 @@ Communicator::~Communicator() {
   messages_.reset();
   if (is_listening_) world_->unlisten(*this);
   if (sink_ != nullptr) {
-    world_->unhear_failure(hearing_);
+    world_->unwatch_failure(failure_watch_);
     const std::lock_guard lock(sink_->mutex);
     sink_->record = nullptr;
   }
@@ -105,7 +105,7 @@ base::Result<Segment> Communicator::make_segment(const std::vector<int>& locals,
     const bool is_first = name_ == kWorldName;
     awaited_ = first.rank;
     const WorldOptions& options = world_->options();
-    auto fd = ask_for_memory(first.unix_name, name_, is_first ? options.join_deadline : options.deadline, [this] {
+    auto fd = request_memory(first.unix_name, name_, is_first ? options.join_deadline : options.deadline, [this] {
       return world_->wait_for_failed(members_, std::chrono::milliseconds(0)).has_value();
     });
     if (!fd.ok()) return blame_for_memory(first, fd.status());
@@ -121,13 +121,13 @@ base::Result<Segment> Communicator::make_segment(const std::vector<int>& locals,
 base::Status Communicator::blame_for_memory(const Member& first, const base::Status& status) {
   const auto as_of_first = [&] { return status.with_context(fmt::format("rank {} ({})", first.rank, first.host)); };
   if (status.code() != base::Code::kUnavailable) return as_of_first();
-  const auto failed = world_->wait_for_failed(members_, kNewsTime);
-  const int whose = failed.value_or(first.rank);
-  const auto end = world_->end_of(whose);
+  const auto failed = world_->wait_for_failed(members_, World::kEndReportTime);
+  const int culprit = failed.value_or(first.rank);
+  const auto end = world_->end_of(culprit);
   if (!end) return as_of_first();
-  awaited_ = whose;
-  const Member& member = world_->member(whose);
-  return base::error(base::Code::kUnavailable, "rank {} ({}, pid {}) {}", whose, member.host, member.pid, end->cause);
+  awaited_ = culprit;
+  const Member& member = world_->member(culprit);
+  return base::error(base::Code::kUnavailable, "rank {} ({}, pid {}) {}", culprit, member.host, member.pid, end->cause);
 }
 
 base::Status Communicator::read_algorithm() {
@@ -155,9 +155,9 @@ base::Status Communicator::agree() {
   const base::Status met = chosen.ok() ? team_->meet(call) : chosen;
   if (team_->rank() == 0) world_->service().unshare(name_);
   if (!met.ok()) {
-    const base::Status told = fail(met);
-    const bool is_mismatch = told.code() == base::Code::kFailedPrecondition;
-    return is_mismatch ? told.with_context("is MUSTER_ALGORITHM the same for all ranks?") : told;
+    const base::Status failed = fail(met);
+    const bool is_mismatch = failed.code() == base::Code::kFailedPrecondition;
+    return is_mismatch ? failed.with_context("is MUSTER_ALGORITHM the same for all ranks?") : failed;
   }
   int cores = 0;
   for (std::size_t word = 0; word < std::size(own.cpu_mask); ++word) {
@@ -200,10 +200,10 @@ base::Status Communicator::measure_link_speed() {
     }
     const Call call{.op = Op::kSplit};
     team_->begin();
-    team_->say(speed);
+    team_->set_payload(speed);
     team_->publish(call);
     MUSTER_RETURN_IF_ERROR(team_->wait_for_all(call));
-    world_->set_link_speed(team_->rank() == 0 ? speed : team_->said<LinkSpeed>(0));
+    world_->set_link_speed(team_->rank() == 0 ? speed : team_->payload_as<LinkSpeed>(0));
   }
   layout_.link = world_->link_speed();
   return base::ok_status();
@@ -221,7 +221,7 @@ void Communicator::make_links() {
   }
   sink_ = std::make_shared<AbortSink>();
   sink_->record = &team_->abort();
-  hearing_ = world_->hear_failure(name_, [sink = sink_](const Failure& failure) {
+  failure_watch_ = world_->watch_failure(name_, [sink = sink_](const Failure& failure) {
     const std::lock_guard lock(sink->mutex);
     if (sink->record != nullptr) sink->record->raise(failure);
   });
@@ -231,8 +231,8 @@ base::Result<std::shared_ptr<Communicator>> Communicator::group(std::span<const 
   std::vector<int> members;
   for (const int rank : ranks) {
     if (rank < 0 || rank >= size()) {
-      return base::error(base::Code::kInvalidArgument, "there is no rank {} in communicator {} of {}", rank, name_,
-                         size());
+      return base::error(base::Code::kInvalidArgument, "rank {}: communicator {} has ranks 0 to {}", rank, name_,
+                         size() - 1);
     }
     members.push_back(world_rank(rank));
   }

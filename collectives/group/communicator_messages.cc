@@ -24,7 +24,7 @@ base::Result<Messages*> Communicator::messages() {
   if (messages_ == nullptr) {
     auto links = std::make_unique<PeerLinks>(*world_, *team_, members_, local_members_, name_of_message_links(), rank_,
                                              policy_, RingUse::kMessages);
-    MessageOwner owner{[this](const Failure& failure) { return end_with(look_into(failure)); },
+    MessageOwner owner{[this](const Failure& failure) { return end_with(add_cause(failure)); },
                        [this](int rank) { return how_left(rank); }};
     MUSTER_ASSIGN_OR_RETURN(messages_, Messages::create(std::move(links), std::move(owner)));
   }

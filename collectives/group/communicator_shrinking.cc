@@ -23,7 +23,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLookTime{100};  // between two checks of which ranks still run
+constexpr milliseconds kPollTime{100};  // between two checks of which ranks still run
 constexpr std::string_view kMade = "made";
 constexpr std::string_view kAgain = "again ";
 
@@ -83,14 +83,14 @@ base::Result<std::vector<int>> Communicator::agree_on_survivors(const ShrinkRoun
     if (left.empty()) return left;
     const bool decides = left.front() == rank_;
     if (!decides || rank_ != 0) {
-      const auto decided = world_->look(name, kLookTime);
+      const auto decided = world_->get(name, kPollTime);
       if (decided.ok()) return base::parse_number_list(*decided, size() - 1).value_or(std::vector<int>());
       // The session was lost together with rank 0, for all ranks. So each rank must use its own list.
       if (decided.status().code() != base::Code::kDeadlineExceeded) return left;
     }
     if (decides) {
-      const base::Status told = world_->put(name, fmt::format("{}", fmt::join(left, ",")));
-      return told.ok() || told.code() == base::Code::kUnavailable ? base::Result(left) : told;
+      const base::Status stored = world_->put(name, fmt::format("{}", fmt::join(left, ",")));
+      return stored.ok() || stored.code() == base::Code::kUnavailable ? base::Result(left) : stored;
     }
     if (std::chrono::steady_clock::now() > end) {
       const Failure late = not_shrinking(left.front());
@@ -104,7 +104,7 @@ base::Result<std::vector<int>> Communicator::agree_on_survivors(const ShrinkRoun
 std::optional<Failure> Communicator::report_of(const ShrinkRound& round, int rank, base::MonotonicTime end) {
   const std::string name = fmt::format("made/{}/{}", round.place, rank);
   while (!world_->end_of(world_rank(rank))) {
-    const auto report = world_->look(name, kLookTime);
+    const auto report = world_->get(name, kPollTime);
     if (report.ok()) return *report == kMade ? Failure{} : decode_failure(*report);
     if (report.status().code() != base::Code::kDeadlineExceeded) return Failure{};  // the session was lost, as above
     if (base::monotonic_now() > end) return not_shrinking(rank);
@@ -123,27 +123,27 @@ Communicator::Verdict Communicator::decide(const ShrinkRound& round, const std::
   }
   // Forming failed because a rank has ended. The report of that end may arrive later, so wait for it.
   if (verdict.failure.code == base::Code::kUnavailable && verdict.failure.rank >= 0) {
-    (void)world_->wait_for_end(verdict.failure.rank, kNewsTime);
+    (void)world_->wait_for_end(verdict.failure.rank, World::kEndReportTime);
   }
   for (const int rank : left) {
     if (world_->end_of(world_rank(rank))) verdict.gone.insert(rank);
   }
-  const base::Status told = world_->put("shrunk/" + round.place, verdict.text());
+  const base::Status stored = world_->put("shrunk/" + round.place, verdict.text());
   // If the session is lost, it is lost for all ranks.
-  if (told.ok() || told.code() == base::Code::kUnavailable) return verdict;
-  return {.failure = {told.code(), -1, "", told.message()}};
+  if (stored.ok() || stored.code() == base::Code::kUnavailable) return verdict;
+  return {.failure = {stored.code(), -1, "", stored.message()}};
 }
 
 // Step 3, on the other ranks. The deciding rank may wait for one deadline to make the communicator and for another one
 // for reports. So wait for twice the time.
 Communicator::Verdict Communicator::follow(const ShrinkRound& round, int decider, const Failure& own) {
   const std::string report = own.code == base::Code::kOk ? std::string(kMade) : encode(own);
-  const base::Status told = world_->put(fmt::format("made/{}/{}", round.place, rank_), report);
-  if (!told.ok()) return {.failure = own};
-  const base::MonotonicTime end = base::monotonic_now() + 2 * policy_.deadline + kNewsTime;
+  const base::Status stored = world_->put(fmt::format("made/{}/{}", round.place, rank_), report);
+  if (!stored.ok()) return {.failure = own};
+  const base::MonotonicTime end = base::monotonic_now() + 2 * policy_.deadline + World::kEndReportTime;
   while (true) {
     const bool is_gone = world_->end_of(world_rank(decider)).has_value();  // read before the value
-    const auto verdict = world_->look("shrunk/" + round.place, is_gone ? kNewsTime : kLookTime);
+    const auto verdict = world_->get("shrunk/" + round.place, is_gone ? World::kEndReportTime : kPollTime);
     if (verdict.ok()) return Verdict::of(*verdict, size());
     if (verdict.status().code() != base::Code::kDeadlineExceeded) return {.failure = own};
     if (is_gone) return {.gone = {decider}};
@@ -163,7 +163,8 @@ base::Result<std::shared_ptr<Communicator>> Communicator::shrink(Failure* why) {
   }
   const Failure failed = failure();
   if (failed.code == base::Code::kUnavailable && failed.rank >= 0) {
-    (void)world_->wait_for_end(failed.rank, kNewsTime);  // without the rank's end, survivors() leaves the rank out
+    (void)world_->wait_for_end(failed.rank,
+                               World::kEndReportTime);  // if the wait fails, survivors() still leaves the rank out
   }
   ShrinkRound round;
   for (int number = 0;; ++number) {  // each round has at least one rank less than the round before

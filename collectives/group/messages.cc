@@ -86,7 +86,7 @@ Messages::~Messages() {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
-  news_.notify_all();
+  work_changed_.notify_all();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -129,16 +129,16 @@ std::shared_ptr<Request> Messages::start(int peer, std::shared_ptr<Transfer> tra
   if (transfer->is_over) return transfer;
   transfer->is_started = true;
   ++started_;
-  news_.notify_one();
+  work_changed_.notify_one();
   wake();
   return transfer;
 }
 
 void Messages::add(int peer, const std::shared_ptr<Transfer>& transfer) {
   MUSTER_CHECK(peer >= 0 && peer < links_->size() && peer != links_->rank());
-  if (!told_.ok()) {
+  if (!final_status_.ok()) {
     transfer->is_over = true;
-    transfer->finish(told_);
+    transfer->finish(final_status_);
     return;
   }
   Line& line = lines_[2 * static_cast<std::size_t>(peer) + (transfer->is_send ? 1 : 0)];
@@ -158,7 +158,7 @@ void Messages::run() {
   pthread_sigmask(SIG_BLOCK, &all, nullptr);  // signals belong to the program's own threads
   Lock lock(mutex_);
   while (true) {
-    news_.wait(lock, [this] { return started_ > 0 || stopping_; });
+    work_changed_.wait(lock, [this] { return started_ > 0 || stopping_; });
     if (started_ == 0) return;
     drive(lock, [this] { return started_ == 0; });
   }
@@ -182,7 +182,7 @@ void Messages::drive(Lock& lock, const IsOver& is_over) {
       if (sleepy.ok() && *sleepy) sleep(is_over);
     }
     lock.lock();
-    if (is_time) look();
+    if (is_time) inspect();
     settle(lock);
     if (is_over()) return;
   }
@@ -248,9 +248,9 @@ bool Messages::begin(Line& line, Transfer& transfer) {
                              .call = transfer.call,
                              .bytes = transfer.size()};
   if (transfer.is_send) {
-    transfer.message.emplace<Outgoing>(**link, line.peer, header).give(transfer.source);
+    transfer.message.emplace<Outgoing>(**link, line.peer, header).provide(transfer.source);
   } else {
-    transfer.message.emplace<Incoming>(**link, line.peer, header).give(transfer.place);
+    transfer.message.emplace<Incoming>(**link, line.peer, header).provide(transfer.place);
   }
   return true;
 }
@@ -265,13 +265,13 @@ void Messages::settle(Lock& lock) {
   if (!failure_) return;
   const Failure failure = *std::exchange(failure_, std::nullopt);
   lock.unlock();
-  const base::Status told = owner_.fail(failure);
+  const base::Status reported = owner_.fail(failure);
   lock.lock();
-  finish_all(told);
+  finish_all(reported);
 }
 
-// Called when nothing moves: checks the abort record, the deadline, and for peers that have left.
-void Messages::look() {
+// Called while nothing moves. Checks the abort record, the deadline, and whether peers have left.
+void Messages::inspect() {
   if (links_->abort().is_raised() && !failure_) {
     const Failure why = links_->abort().read();
     has_failed_ = true;
@@ -279,12 +279,12 @@ void Messages::look() {
     return;
   }
   for (Line* const line : active_) {
-    if (!has_failed_) look_at(*line);
+    if (!has_failed_) inspect_line(*line);
   }
   drop_idle();
 }
 
-void Messages::look_at(Line& line) {
+void Messages::inspect_line(Line& line) {
   Transfer& transfer = *line.first;
   const base::MonotonicTime now = steady_clock::now();
   if (transfer.has_moved) {
@@ -323,7 +323,7 @@ void Messages::finish_first(Line& line, const base::Status& status) {
 }
 
 void Messages::finish_all(const base::Status& status) {
-  told_ = status;
+  final_status_ = status;
   for (Line* const line : active_) {
     while (line->first != nullptr) finish_first(*line, status);
   }
@@ -362,8 +362,8 @@ bool Messages::add_polls(std::vector<pollfd>& fds) const {
     const auto* const incoming = std::get_if<Incoming>(&line->first->message);
     const auto* const outgoing = std::get_if<Outgoing>(&line->first->message);
     if (incoming == nullptr && outgoing == nullptr) {
-      const pollfd coming = links_->coming(line->peer);
-      if (coming.fd >= 0) fds.push_back(coming);
+      const pollfd entry = links_->poll_entry(line->peer);
+      if (entry.fd >= 0) fds.push_back(entry);
       continue;
     }
     const int fd = (incoming != nullptr ? incoming->link() : outgoing->link()).fd();

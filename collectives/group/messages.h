@@ -77,8 +77,8 @@ class Messages {
   bool turn(Line& line);
   void drop_idle();
   bool begin(Line& line, Transfer& transfer);
-  void look();
-  void look_at(Line& line);
+  void inspect();
+  void inspect_line(Line& line);
   void settle(Lock& lock);
   void broken(const Line& line, const base::Status& why);
   void finish_first(Line& line, const base::Status& status);
@@ -97,13 +97,13 @@ class Messages {
   std::atomic<int> pollers_{0};
 
   std::mutex mutex_;  // guards all below, and links_
-  std::condition_variable news_;
-  std::vector<Line> lines_;         // one to and one from each peer
+  std::condition_variable work_changed_;
+  std::vector<Line> lines_;         // one line to and one from each peer
   std::vector<Line*> active_;       // lines with messages; empty lines are removed before the lock is released
   int started_ = 0;                 // messages that the thread must move
   bool has_failed_ = false;         // nothing moves after a failure
   std::optional<Failure> failure_;  // not reported yet
-  base::Status told_;
+  base::Status final_status_;
   bool stopping_ = false;
   std::thread thread_;
 };

@@ -99,12 +99,12 @@ base::Result<Connection> PeerLinks::try_call(int peer) {
 }
 
 base::Result<Connection> PeerLinks::try_answer(int peer) {
-  auto taken = world_.service().take_link(communicator_, world_rank(peer), std::chrono::milliseconds(0), abort());
-  if (!taken.ok() && taken.status().code() == base::Code::kDeadlineExceeded) return Connection();
-  return taken;
+  auto link = world_.service().take_link(communicator_, world_rank(peer), std::chrono::milliseconds(0), abort());
+  if (!link.ok() && link.status().code() == base::Code::kDeadlineExceeded) return Connection();
+  return link;
 }
 
-pollfd PeerLinks::coming(int peer) const {
+pollfd PeerLinks::poll_entry(int peer) const {
   const auto call = calls_.find(peer);
   return call == calls_.end() ? pollfd{-1, 0, 0} : pollfd{call->second.handshake.fd(), call->second.events, 0};
 }

@@ -30,9 +30,9 @@ class PeerLinks final : public Peers {
   base::Result<Link*> link(int peer) override;
   // Does what link() does, without waiting. Returns nullptr while the link is being made. Use either this or link().
   base::Result<Link*> try_link(int peer);
-  // The event that try_link() waits for, as an entry for poll(). fd is -1 if it waits for the peer to call, which
-  // cannot be polled.
-  pollfd coming(int peer) const;
+  // Returns the event that try_link() waits for, as an entry for poll(). fd is -1 if try_link() waits for the peer to
+  // connect, which cannot be polled.
+  pollfd poll_entry(int peer) const;
   // Whether the peer runs on this host.
   bool is_local(int peer) const { return local_rank_of_[static_cast<std::size_t>(peer)] >= 0; }
   std::string name(int peer) const override;

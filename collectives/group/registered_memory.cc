@@ -30,7 +30,7 @@ base::Result<base::UniqueFd> RegisteredMemory::share_file(std::uint32_t id, std:
   const std::string name = fmt::format("{}/memory{}", communicator_, id);
   if (team_.rank() != 0) {
     const Member& first = world_.member(team_.mate(0).world_rank);
-    return ask_for_memory(first.unix_name, name, world_.options().deadline);
+    return request_memory(first.unix_name, name, world_.options().deadline);
   }
   base::UniqueFd fd(memfd_create("muster-buffer", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) return base::errno_error(errno, "memfd_create for a registered buffer");
@@ -62,11 +62,11 @@ base::Status RegisteredMemory::map(Region& region, std::uint32_t id) {
 base::Result<std::byte*> RegisteredMemory::allocate(std::size_t bytes) {
   const Call call{.op = Op::kAllocate};
   team_.begin();
-  team_.say(Want{bytes});
+  team_.set_payload(Want{bytes});
   team_.publish(call);
   MUSTER_RETURN_IF_ERROR(team_.wait_for_all(call));
   std::uint64_t most = 1;
-  for (int i = 0; i < team_.size(); ++i) most = std::max(most, team_.said<Want>(i).bytes);
+  for (int i = 0; i < team_.size(); ++i) most = std::max(most, team_.payload_as<Want>(i).bytes);
   Region region;
   region.bytes_per_rank = (most + kPage - 1) / kPage * kPage;
   region.own_bytes = bytes;
@@ -93,7 +93,7 @@ base::Status RegisteredMemory::release(std::byte* memory) {
   return base::error(base::Code::kInvalidArgument, "not a registered buffer of communicator {}", communicator_);
 }
 
-base::Status RegisteredMemory::keep_to_oneself() {
+base::Status RegisteredMemory::make_private() {
   for (auto& [id, region] : regions_) {
     if (region.is_released) continue;
     std::byte* const own = own_part(region);

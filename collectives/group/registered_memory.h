@@ -34,9 +34,9 @@ class RegisteredMemory {
   // Releases a buffer. Its memory stays mapped until the communicator ends, because other ranks may refer to it and all
   // ranks must know the same regions.
   base::Status release(std::byte* memory);
-  // Own buffers keep their contents and become private to this process. A rank that is late in a failed operation then
-  // writes to memory that this process no longer sees.
-  base::Status keep_to_oneself();
+  // Makes this rank's buffers private to this process. They keep their contents. A rank that is late in a failed
+  // operation then writes to memory that this process no longer sees.
+  base::Status make_private();
 
   // Returns region 0 if [data, data + bytes) does not lie completely in one of this rank's buffers.
   Place find(const void* data, std::size_t bytes) const;

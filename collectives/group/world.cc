@@ -28,9 +28,7 @@ using std::chrono::steady_clock;
 
 constexpr milliseconds kMeetingSlice{250};
 constexpr milliseconds kRedialPause{100};
-// The time that news needs from the agent that saw a rank end, through the launcher, to the ranks of other hosts.
-constexpr milliseconds kEndNewsTime{800};
-constexpr milliseconds kOpinionTime{800};  // suffices: the ranks of an operation reach its deadline almost together
+constexpr milliseconds kLateReportTime{800};  // suffices: the ranks of an operation reach its deadline almost together
 
 }  // namespace
 
@@ -41,21 +39,21 @@ class World::PolledHost final : public Polled {
   bool on_ready(int fd) override {
     host_->on_ready(fd);
     const std::lock_guard lock(mutex_);
-    are_others_gone_ = host_->connections() <= 1;
-    if (are_others_gone_) others_went_.notify_all();
+    have_others_left_ = host_->connections() <= 1;
+    if (have_others_left_) others_left_.notify_all();
     return true;
   }
   // Waits until only our own session is left, at most for `time`.
   void wait_for_others(milliseconds time) {
     std::unique_lock lock(mutex_);
-    others_went_.wait_for(lock, time, [this] { return are_others_gone_; });
+    others_left_.wait_for(lock, time, [this] { return have_others_left_; });
   }
 
  private:
   const std::shared_ptr<SessionHost> host_;
   std::mutex mutex_;
-  std::condition_variable others_went_;
-  bool are_others_gone_ = false;
+  std::condition_variable others_left_;
+  bool have_others_left_ = false;
 };
 
 namespace {
@@ -99,7 +97,7 @@ base::Result<std::shared_ptr<World>> World::join(const WorldOptions& options, Wo
 // If only the session is lost, rank 0 was lost with it. The report of rank 0's end arrives at the same time.
 Failure World::blame(const base::Status& not_joined) const {
   std::optional<int> rank;
-  if (not_joined.code() == base::Code::kUnavailable) rank = wait_for_failed(all_ranks(), kEndNewsTime);
+  if (not_joined.code() == base::Code::kUnavailable) rank = wait_for_failed(all_ranks(), kEndReportTime);
   if (!rank && awaited_ >= 0) rank = awaited_;
   return {not_joined.code(), rank.value_or(-1), rank ? member(*rank).host : "", not_joined.message()};
 }
@@ -109,8 +107,8 @@ World::~World() {
     const std::lock_guard lock(mutex_);
     is_left_ = true;
   }
-  if (session_ != nullptr) session_->say_goodbye();
-  // Other ranks get their news from this process. If it left first, they would take that for a failure.
+  if (session_ != nullptr) session_->send_goodbye();
+  // Other ranks get their reports from this process. If it left first, they would see a failure.
   if (polled_host_ != nullptr && session_ != nullptr) polled_host_->wait_for_others(options_.deadline);
   service_.reset();
 }
@@ -252,13 +250,13 @@ base::Result<std::string> World::wait_for_member(int rank, base::MonotonicTime d
   }
 }
 
-void World::listen(NewsListener& listener) {
+void World::listen(EndListener& listener) {
   const std::lock_guard lock(mutex_);
   listeners_.push_back(&listener);
   for (const auto& [rank, end] : ends_) listener.on_ended(member(rank), end.failed, end.cause);
 }
 
-void World::unlisten(NewsListener& listener) {
+void World::unlisten(EndListener& listener) {
   const std::lock_guard lock(mutex_);
   std::erase(listeners_, &listener);
 }
@@ -274,8 +272,8 @@ void World::ended(int rank, bool failed, const std::string& cause) {
   const std::lock_guard lock(mutex_);
   if (is_left_) return;
   if (!ends_.emplace(rank, End{failed, cause, ends_.size()}).second) return;
-  for (NewsListener* const listener : listeners_) listener->on_ended(member(rank), failed, cause);
-  news_.notify_all();
+  for (EndListener* const listener : listeners_) listener->on_ended(member(rank), failed, cause);
+  ends_changed_.notify_all();
 }
 
 void World::set_silent(int rank, bool is_silent) {
@@ -301,68 +299,69 @@ base::Status World::put(const std::string& name, const std::string& value) {
   return session_->put(key(name), value, options_.deadline);
 }
 
-base::Result<std::string> World::look(const std::string& name, milliseconds time) {
-  if (session_ == nullptr) return base::error(base::Code::kUnavailable, "this process is alone");
+base::Result<std::string> World::get(const std::string& name, milliseconds time) {
+  if (session_ == nullptr) return base::error(base::Code::kUnavailable, "this process has no session");
   return session_->wait(key(name), time);
 }
 
-void World::tell_failure(const std::string& communicator, const Failure& failure) {
+void World::report_failure(const std::string& communicator, const Failure& failure) {
   if (session_ == nullptr) return;
   session_->put_and_forget(key("abort/" + communicator), encode(failure));
 }
 
-void World::tell_late(const std::string& communicator, int late) {
+void World::report_late(const std::string& communicator, int late) {
   if (session_ == nullptr) return;
   session_->put_and_forget(key(fmt::format("late/{}/{}", communicator, rank_)), std::to_string(late));
 }
 
 std::optional<int> World::late_for(const std::string& communicator, int rank) {
   if (session_ == nullptr) return std::nullopt;
-  const auto told = session_->wait(key(fmt::format("late/{}/{}", communicator, rank)), kOpinionTime);
+  const auto report = session_->wait(key(fmt::format("late/{}/{}", communicator, rank)), kLateReportTime);
   int late = -1;
-  if (!told.ok()) return std::nullopt;
-  std::from_chars(told->data(), told->data() + told->size(), late);
+  if (!report.ok()) return std::nullopt;
+  std::from_chars(report->data(), report->data() + report->size(), late);
   return late >= 0 && late < size() ? std::optional(late) : std::nullopt;
 }
 
 bool World::late_for_any(const std::string& communicator, std::span<const int> ranks) {
   if (session_ == nullptr) return false;
-  struct Heard {
+  struct Reports {
     std::mutex mutex;
     std::condition_variable changed;
     bool has_any = false;
   };
-  const auto heard = std::make_shared<Heard>();  // shared, because a watch may still run while it is being removed
+  const auto reports = std::make_shared<Reports>();  // shared, because a watch may still run while it is being removed
   std::vector<Session::WatchId> watches;
   for (const int rank : ranks) {
-    watches.push_back(session_->watch(key(fmt::format("late/{}/{}", communicator, rank)), [heard](const std::string&) {
-      const std::lock_guard lock(heard->mutex);
-      heard->has_any = true;
-      heard->changed.notify_all();
-    }));
+    watches.push_back(
+        session_->watch(key(fmt::format("late/{}/{}", communicator, rank)), [reports](const std::string&) {
+          const std::lock_guard lock(reports->mutex);
+          reports->has_any = true;
+          reports->changed.notify_all();
+        }));
   }
-  std::unique_lock lock(heard->mutex);
-  heard->changed.wait_for(lock, kOpinionTime, [&] { return heard->has_any; });
-  const bool has_any = heard->has_any;
+  std::unique_lock lock(reports->mutex);
+  reports->changed.wait_for(lock, kLateReportTime, [&] { return reports->has_any; });
+  const bool has_any = reports->has_any;
   lock.unlock();
   for (const Session::WatchId watch : watches) session_->unwatch(watch);
   return has_any;
 }
 
-void World::unhear_failure(std::uint64_t id) {
+void World::unwatch_failure(std::uint64_t id) {
   if (session_ != nullptr) session_->unwatch(id);
 }
 
 std::optional<World::End> World::wait_for_end(int rank, milliseconds time, std::span<const int> others) const {
   std::unique_lock lock(mutex_);
-  news_.wait_for(lock, time, [&] { return ends_.contains(rank) || first_failed(others); });
+  ends_changed_.wait_for(lock, time, [&] { return ends_.contains(rank) || first_failed(others); });
   const auto found = ends_.find(rank);
   return found == ends_.end() ? std::nullopt : std::optional(found->second);
 }
 
 std::optional<int> World::wait_for_failed(std::span<const int> ranks, milliseconds time) const {
   std::unique_lock lock(mutex_);
-  news_.wait_for(lock, time, [&] { return first_failed(ranks).has_value(); });
+  ends_changed_.wait_for(lock, time, [&] { return first_failed(ranks).has_value(); });
   return first_failed(ranks);
 }
 
@@ -382,10 +381,11 @@ std::vector<int> World::all_ranks() const {
   return all;
 }
 
-std::uint64_t World::hear_failure(const std::string& communicator, std::function<void(const Failure&)> heard) {
+std::uint64_t World::watch_failure(const std::string& communicator, std::function<void(const Failure&)> on_failure) {
   if (session_ == nullptr) return 0;
-  return session_->watch(key("abort/" + communicator),
-                         [heard = std::move(heard)](const std::string& value) { heard(decode_failure(value)); });
+  return session_->watch(key("abort/" + communicator), [on_failure = std::move(on_failure)](const std::string& value) {
+    on_failure(decode_failure(value));
+  });
 }
 
 base::Result<Connection> World::connect_to(int rank, const std::string& communicator, const AbortRecord& abort) {

@@ -56,10 +56,10 @@ struct WorldSetup {
   bool encrypts = false;  // encrypts connections to ranks of other hosts; the same on all ranks
 };
 
-// Receives news of ended ranks. Called on the service thread.
-class NewsListener {
+// Receives reports of ended ranks, on the service thread.
+class EndListener {
  public:
-  virtual ~NewsListener() = default;
+  virtual ~EndListener() = default;
   // `failed` is false for a rank that ended with exit code 0.
   virtual void on_ended(const Member& member, bool failed, const std::string& cause) = 0;
 };
@@ -88,8 +88,8 @@ class World {
   const std::string& secret() const { return secret_; }
 
   // Registers `listener`. Before it returns, it reports all ranks that have ended so far.
-  void listen(NewsListener& listener);
-  void unlisten(NewsListener& listener);
+  void listen(EndListener& listener);
+  void unlisten(EndListener& listener);
   // How a rank ended, for messages; nullopt while it runs.
   struct End {
     bool failed = false;
@@ -108,32 +108,35 @@ class World {
   bool reading_peers_pays() const { return reading_peers_pays_; }
   void set_reading_peers_pays(bool pays) { reading_peers_pays_ = pays; }
 
-  Farewell& farewell() { return farewell_; }
+  ShutdownBudget& shutdown_budget() { return shutdown_budget_; }
 
   // Values of the job by name, for ranks that must agree. get() returns DEADLINE_EXCEEDED if no rank has put the value
   // within `time`.
   base::Status put(const std::string& name, const std::string& value);
-  base::Result<std::string> look(const std::string& name, std::chrono::milliseconds time);
+  base::Result<std::string> get(const std::string& name, std::chrono::milliseconds time);
 
   // The value is the same on all ranks of all hosts.
   const LinkSpeed& link_speed() const { return link_speed_; }
   void set_link_speed(const LinkSpeed& speed) { link_speed_ = speed; }
 
   // Reports to the ranks of other hosts why a communicator has ended. A world of one process sends nothing.
-  void tell_failure(const std::string& communicator, const Failure& failure);
-  // For deadlines of operations. tell_late() publishes the rank that this rank waits for. late_for() asks which rank
-  // `rank` waits for. nullopt if `rank` has published none. Then `rank` itself is late: it runs something else, is
-  // stopped, or is unreachable.
-  void tell_late(const std::string& communicator, int late);
+  void report_failure(const std::string& communicator, const Failure& failure);
+  // For deadlines of operations. report_late() publishes the rank that this rank waits for. late_for() asks which rank
+  // `rank` waits for. It returns nullopt if `rank` has published none. Then `rank` itself is late: it runs something
+  // else, is stopped, or is unreachable.
+  void report_late(const std::string& communicator, int late);
   std::optional<int> late_for(const std::string& communicator, int rank);
   // Returns whether any of `ranks` has published the rank that it waits for.
   bool late_for_any(const std::string& communicator, std::span<const int> ranks);
 
-  // `heard` is called on the service thread. A call that has begun before unhear_failure() may end after
-  // unhear_failure() returns.
-  std::uint64_t hear_failure(const std::string& communicator, std::function<void(const Failure&)> heard);
-  void unhear_failure(std::uint64_t id);
+  // Calls `on_failure` on the service thread. A call that has begun before unwatch_failure() may end after
+  // unwatch_failure() returns.
+  std::uint64_t watch_failure(const std::string& communicator, std::function<void(const Failure&)> on_failure);
+  void unwatch_failure(std::uint64_t id);
 
+  // The time that the report of a rank's end needs: from the agent that saw it, through the launcher, to the ranks of
+  // other hosts.
+  static constexpr std::chrono::milliseconds kEndReportTime{800};
   const TcpOptions& tcp_options() const { return tcp_options_; }
   // Waits until this process knows how `rank` ended, until one of `others` has failed, or for `time`. nullopt if the
   // end of `rank` is not known then.
@@ -180,15 +183,15 @@ class World {
   bool has_agent_ = false;  // the agent keeps the session
   int awaited_ = -1;        // the rank that has not joined yet; -1 if this process waits for none
   bool reading_peers_pays_ = false;
-  Farewell farewell_;
+  ShutdownBudget shutdown_budget_;
   LinkSpeed link_speed_;
   TcpOptions tcp_options_ = TcpOptions::from_environment();
   mutable std::mutex mutex_;
-  mutable std::condition_variable news_;
+  mutable std::condition_variable ends_changed_;
   std::map<int, End> ends_;
   std::set<int> silent_;
-  std::vector<NewsListener*> listeners_;
-  bool is_left_ = false;  // ignore news that our own end causes
+  std::vector<EndListener*> listeners_;
+  bool is_left_ = false;  // then reports that this process's own end causes are ignored
   std::shared_ptr<SessionHost> host_;
   std::shared_ptr<PolledHost> polled_host_;
   std::unique_ptr<Session> session_;

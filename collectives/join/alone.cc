@@ -30,8 +30,8 @@ using std::chrono::milliseconds;
 
 constexpr int kBacklog = 4096;
 constexpr long kMaxRanks = 1'000'000;
-constexpr milliseconds kOneTry{2'000};      // at one place; rank 0 may publish the right one meanwhile
-constexpr milliseconds kLookAgain{200};     // for file systems that report no changes
+constexpr milliseconds kOneTry{2'000};      // for one place; rank 0 may publish the right one meanwhile
+constexpr milliseconds kReadAgain{200};     // for file systems that report no changes
 constexpr milliseconds kLongestPause{500};  // between two connections to a port where no process listens yet
 constexpr milliseconds kFirstPause{10};
 
@@ -181,7 +181,7 @@ base::Result<AloneGuest> join_directory(const AloneSettings& settings, const Rea
     auto guest = join_by_file(place_path(settings.directory), reach, end);
     if (guest.ok() || guest.status().code() == Code::kPermissionDenied) return guest;
     if (base::monotonic_now() >= end) return guest.status();
-    changes.wait_blocking(std::min(kLookAgain, left_until(end)));
+    changes.wait_blocking(std::min(kReadAgain, left_until(end)));
   }
 }
 

@@ -38,19 +38,19 @@ class MemoryShare {
   base::MonotonicTime pauses_until() const { return pauses_until_; }
 
  private:
-  struct Asker {
+  struct Requester {
     base::UniqueFd socket;
     std::array<char, kMemoryName> name{};
     std::size_t got = 0;
   };
-  // False if the asker has been served or is gone.
-  bool serve(Asker& asker);
+  // Returns false if the requester has been served or is gone.
+  bool serve(Requester& requester);
   void accept_new();
 
   std::string unix_name_;
   base::UniqueFd listener_;
   std::map<std::string, base::UniqueFd> shared_;
-  std::vector<Asker> askers_;
+  std::vector<Requester> requesters_;
   base::MonotonicTime pauses_until_{};
 };
 

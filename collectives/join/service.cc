@@ -45,8 +45,9 @@ constexpr milliseconds kFairTime{1000};
 constexpr milliseconds kAcceptPause{100};
 constexpr milliseconds kBlindStep{10};       // time between two attempts if poll() cannot be used
 constexpr std::size_t kMaxUnclaimed = 4096;  // links that arrived before their communicator asked for them
-constexpr milliseconds kLookStep{10};
-constexpr milliseconds kLastCallTime{500};  // news of a rank's end may arrive before the connection that it had made
+constexpr milliseconds kPollStep{10};
+// the report of a rank's end may arrive before the connection that it had made
+constexpr milliseconds kLastCallTime{500};
 constexpr std::size_t kMaxForgotten = 4096;
 
 struct Incoming {
@@ -102,7 +103,7 @@ class Service::Thread {
 
   std::thread thread;
   std::mutex mutex;  // guards all below, up to the thread's own members
-  std::condition_variable link_came;
+  std::condition_variable link_arrived;
   std::map<LinkKey, Connection> links;
   std::set<std::string> forgotten;             // the last communicators that have ended
   std::deque<std::string> forgotten_in_order;  // the same, oldest first
@@ -113,11 +114,11 @@ class Service::Thread {
   MemoryShare& share() { return share_; }
 
  private:
-  bool take_news();
+  bool apply_changes();
   milliseconds time_left() const;
   bool can_accept() const;
   void accept_new();
-  Handshakes::const_iterator first_to_go() const;
+  Handshakes::const_iterator first_to_evict() const;
   void step_handshakes();
   // Returns false when the handshake is over, whether it succeeded or failed.
   bool step(Incoming& incoming);
@@ -140,7 +141,7 @@ void Service::Thread::run() {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);  // signals belong to the program's own threads
-  while (take_news()) {
+  while (apply_changes()) {
     std::vector<pollfd> fds{{wake_.get(), POLLIN, 0}};
     fds.push_back({config_.listener.get(), static_cast<short>(can_accept() ? POLLIN : 0), 0});
     for (const Incoming& one : incoming_) fds.push_back({one.handshake.fd(), one.events, 0});
@@ -172,7 +173,7 @@ void Service::Thread::run() {
   }
 }
 
-bool Service::Thread::take_news() {
+bool Service::Thread::apply_changes() {
   const std::lock_guard lock(mutex);
   for (std::shared_ptr<Polled>& watch : new_watches) watches_.push_back(std::move(watch));
   new_watches.clear();
@@ -194,12 +195,12 @@ milliseconds Service::Thread::time_left() const {
 
 bool Service::Thread::can_accept() const {
   if (known_secret_.empty() || steady_clock::now() < accepts_from_) return false;
-  return incoming_.size() < kMaxHandshakes || first_to_go() != incoming_.end();
+  return incoming_.size() < kMaxHandshakes || first_to_evict() != incoming_.end();
 }
 
-// The handshake that must make room for a new one. All of these peers have not proved yet that they know the secret.
-// The end if none must.
-Handshakes::const_iterator Service::Thread::first_to_go() const {
+// Returns the handshake that must make room for a new one, or the end if none must. None of these peers has proved yet
+// that it knows the secret.
+Handshakes::const_iterator Service::Thread::first_to_evict() const {
   if (incoming_.empty() || steady_clock::now() - incoming_.front().began > kFairTime) return incoming_.begin();
   std::map<std::string_view, std::size_t> of_source;
   for (const Incoming& one : incoming_) {
@@ -217,7 +218,7 @@ void Service::Thread::accept_new() {
       if (is_out_of_descriptors(errno)) accepts_from_ = steady_clock::now() + kAcceptPause;
       return;
     }
-    if (incoming_.size() >= kMaxHandshakes) incoming_.erase(first_to_go());
+    if (incoming_.size() >= kMaxHandshakes) incoming_.erase(first_to_evict());
     std::string source = source_of(socket);
     incoming_.push_back({Handshake::answer(std::move(socket), known_secret_, config_.rank, config_.encrypts),
                          std::move(source), steady_clock::now()});
@@ -248,7 +249,7 @@ void Service::Thread::deliver(Handshake& handshake) {
   const std::lock_guard lock(mutex);
   if (links.size() >= kMaxUnclaimed || forgotten.contains(request.communicator)) return;
   links[{request.communicator, request.source}] = handshake.take_connection();
-  link_came.notify_all();
+  link_arrived.notify_all();
 }
 
 bool Service::Thread::run_watch(Polled& watch, const std::vector<pollfd>& fds, std::size_t first, std::size_t last) {
@@ -333,7 +334,7 @@ base::Result<Connection> Service::take_link(const std::string& communicator, int
       return base::error(base::Code::kDeadlineExceeded, "rank {} did not connect within {} ms (communicator {})",
                          source, deadline.count(), communicator);
     }
-    thread_->link_came.wait_for(lock, kLookStep);
+    thread_->link_arrived.wait_for(lock, kPollStep);
   }
 }
 

@@ -76,10 +76,10 @@ class Service {
   std::shared_ptr<Thread> thread_;
 };
 
-// Asks the service at `unix_name`, which must have our uid, for the memory that it shares as `name`. Waits until it
-// does. UNAVAILABLE if that process has gone, or if `is_over` (called every 100 ms) says that the memory is no longer
-// needed. `is_over` matters because a forked child may hold the socket of a process that has gone.
-base::Result<base::UniqueFd> ask_for_memory(const std::string& unix_name, const std::string& name,
+// Asks the service at `unix_name`, which must have our uid, for the memory that it shares as `name`. Waits until the
+// service shares it. UNAVAILABLE if that process has ended, or if `is_over` (called every 100 ms) says that the memory
+// is no longer needed. `is_over` matters because a forked child may hold the socket of a process that has ended.
+base::Result<base::UniqueFd> request_memory(const std::string& unix_name, const std::string& name,
                                             std::chrono::milliseconds deadline,
                                             const std::function<bool()>& is_over = {});
 

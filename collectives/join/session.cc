@@ -85,13 +85,13 @@ class Session::State {
   };
   using Lock = std::unique_lock<std::mutex>;
 
-  base::Result<std::string> ask(SessionMessage message, std::uint64_t id, base::MonotonicTime end,
-                                const std::string& what, const std::function<bool()>& is_over = {});
+  base::Result<std::string> call(SessionMessage message, std::uint64_t id, base::MonotonicTime end,
+                                 const std::string& what, const std::function<bool()>& is_over = {});
   void wait_for_answer(Lock& lock, const Request& request, base::MonotonicTime end,
                        const std::function<bool()>& is_over);
   base::Status send(Lock& lock, const SessionMessage& message, base::MonotonicTime end);
-  base::Status take(SessionMessage message);
-  void answered(std::uint64_t id, base::Code code, std::string bytes);
+  base::Status handle(SessionMessage message);
+  void on_answer(std::uint64_t id, base::Code code, std::string bytes);
   void lose(const base::Status& why);
 
   const int rank_;
@@ -152,14 +152,14 @@ void Session::State::wait_for_answer(Lock& lock, const Request& request, base::M
   while (!changed_.wait_until(lock, std::min(end, base::monotonic_now() + kAnswerTurn), is_done)) {
     if (base::monotonic_now() >= end) return;
     lock.unlock();
-    const bool is_of_no_use = is_over();
+    const bool is_useless = is_over();
     lock.lock();
-    if (is_of_no_use) return;
+    if (is_useless) return;
   }
 }
 
-base::Result<std::string> Session::State::ask(SessionMessage message, std::uint64_t id, base::MonotonicTime end,
-                                              const std::string& what, const std::function<bool()>& is_over) {
+base::Result<std::string> Session::State::call(SessionMessage message, std::uint64_t id, base::MonotonicTime end,
+                                               const std::string& what, const std::function<bool()>& is_over) {
   Lock lock(mutex_);
   const Request& request = requests_[id];  // its address is stable until it is erased here
   base::Status status = send(lock, message, end);
@@ -186,13 +186,13 @@ base::Status Session::State::put(std::string_view key, std::string_view value, b
   MUSTER_RETURN_IF_ERROR(rendezvous::check_session_value(value));
   const std::uint64_t id = next_id();
   const rendezvous::SessionPut message{id, std::string(key), std::string(value)};
-  return ask(message, id, end, fmt::format("put {}", key), is_over).status();
+  return call(message, id, end, fmt::format("put {}", key), is_over).status();
 }
 
 base::Result<std::string> Session::State::wait(std::string_view key, base::MonotonicTime end) {
   MUSTER_RETURN_IF_ERROR(rendezvous::check_session_key(key));
   const std::uint64_t id = next_id();
-  return ask(rendezvous::SessionWait{id, std::string(key)}, id, end, fmt::format("wait for {}", key));
+  return call(rendezvous::SessionWait{id, std::string(key)}, id, end, fmt::format("wait for {}", key));
 }
 
 Session::WatchId Session::State::watch(std::string_view key, std::function<void(std::string)> found) {
@@ -228,7 +228,7 @@ base::Status Session::State::on_ready() {
     status = stream_.flush();
   }
   if (status.ok()) {
-    const auto read = stream_.read([this](SessionMessage message) { return take(std::move(message)); });
+    const auto read = stream_.read([this](SessionMessage message) { return handle(std::move(message)); });
     status = read.status();
     if (read.ok() && !*read) {
       status = base::error(base::Code::kUnavailable, "the host of the session has closed the connection");
@@ -238,11 +238,11 @@ base::Status Session::State::on_ready() {
   return status;
 }
 
-base::Status Session::State::take(SessionMessage message) {
+base::Status Session::State::handle(SessionMessage message) {
   if (auto* const value = std::get_if<rendezvous::SessionValue>(&message)) {
-    answered(value->id, value->code, std::move(value->bytes));
+    on_answer(value->id, value->code, std::move(value->bytes));
   } else if (auto* const done = std::get_if<rendezvous::SessionPutDone>(&message)) {
-    answered(done->id, done->code, std::move(done->text));
+    on_answer(done->id, done->code, std::move(done->text));
   } else if (const auto* const ended = std::get_if<rendezvous::SessionEnded>(&message)) {
     if (events_.on_ended) events_.on_ended(ended->rank, ended->failed, ended->cause);
   } else if (const auto* const silence = std::get_if<rendezvous::SessionSilence>(&message)) {
@@ -253,7 +253,7 @@ base::Status Session::State::take(SessionMessage message) {
   return base::ok_status();
 }
 
-void Session::State::answered(std::uint64_t id, base::Code code, std::string bytes) {
+void Session::State::on_answer(std::uint64_t id, base::Code code, std::string bytes) {
   std::function<void(std::string)> found;
   {
     const Lock lock(mutex_);
@@ -326,7 +326,7 @@ void Session::put_and_forget(std::string_view key, std::string_view value) {
   state_->send_only(rendezvous::SessionPut{state_->next_id(), std::string(key), std::string(value)});
 }
 
-void Session::say_goodbye() {
+void Session::send_goodbye() {
   state_->send_only(rendezvous::SessionGoodbye{});
 }
 

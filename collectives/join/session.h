@@ -71,7 +71,7 @@ class Session {
   void put_and_forget(std::string_view key, std::string_view value);
   // Announces that this rank leaves in good order. Without a launcher, its end is then no failure. Values put
   // afterwards may be lost.
-  void say_goodbye();
+  void send_goodbye();
 
   // For the service thread: call on_ready() when fd() is readable, or writable while wants_write(). After an error the
   // session is lost, and on_lost was called. Do not poll fd() then.

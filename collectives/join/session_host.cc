@@ -24,8 +24,8 @@ struct SessionHost::Peer {
 
   const int rank;
   rendezvous::SessionStream stream;
-  bool has_said_hello = false;
-  bool has_said_goodbye = false;
+  bool has_sent_hello = false;
+  bool has_sent_goodbye = false;
   std::uint32_t generation = 0;
   // Its unanswered waits, by their ids.
   std::map<std::uint64_t, std::multimap<std::string, Wait>::iterator> waits;
@@ -68,40 +68,40 @@ void SessionHost::on_ready(int fd) {
 }
 
 base::Status SessionHost::read(Peer& peer) {
-  const auto read = peer.stream.read([&](SessionMessage message) { return take(peer, std::move(message)); });
+  const auto read = peer.stream.read([&](SessionMessage message) { return handle(peer, std::move(message)); });
   if (read.ok() && !*read) return base::error(base::Code::kUnavailable, "closed");
   return read.status();
 }
 
-base::Status SessionHost::take(Peer& peer, SessionMessage message) {
-  if (const auto* const said = std::get_if<rendezvous::SessionHello>(&message)) return hello(peer, *said);
-  if (!peer.has_said_hello) return breach(peer.rank, "it does not begin with hello");
-  if (peer.has_said_goodbye) return breach(peer.rank, "it goes on after its goodbye");
-  if (auto* const asked = std::get_if<rendezvous::SessionPut>(&message)) return put(peer, std::move(*asked));
-  if (auto* const asked = std::get_if<rendezvous::SessionWait>(&message)) return wait(peer, std::move(*asked));
-  if (const auto* const asked = std::get_if<rendezvous::SessionCancel>(&message)) {
-    cancel(peer, asked->id);
+base::Status SessionHost::handle(Peer& peer, SessionMessage message) {
+  if (const auto* const greeting = std::get_if<rendezvous::SessionHello>(&message)) return hello(peer, *greeting);
+  if (!peer.has_sent_hello) return breach(peer.rank, "the rank did not begin with hello");
+  if (peer.has_sent_goodbye) return breach(peer.rank, "the rank sent a message after its goodbye");
+  if (auto* const request = std::get_if<rendezvous::SessionPut>(&message)) return put(peer, std::move(*request));
+  if (auto* const request = std::get_if<rendezvous::SessionWait>(&message)) return wait(peer, std::move(*request));
+  if (const auto* const request = std::get_if<rendezvous::SessionCancel>(&message)) {
+    cancel(peer, request->id);
     return base::ok_status();
   }
   if (!std::holds_alternative<rendezvous::SessionGoodbye>(message)) {
     return breach(peer.rank, "the rank sent a message that only the host may send");
   }
-  peer.has_said_goodbye = true;
+  peer.has_sent_goodbye = true;
   return base::ok_status();
 }
 
 base::Status SessionHost::hello(Peer& peer, const rendezvous::SessionHello& hello) {
-  if (peer.has_said_hello) return breach(peer.rank, "a second hello");
-  if (hello.rank != peer.rank) return breach(peer.rank, fmt::format("it says that it is rank {}", hello.rank));
-  if (hello.version == 0) return breach(peer.rank, "version 0");
-  peer.has_said_hello = true;
+  if (peer.has_sent_hello) return breach(peer.rank, "the rank sent a second hello");
+  if (hello.rank != peer.rank) return breach(peer.rank, fmt::format("its hello names rank {}", hello.rank));
+  if (hello.version == 0) return breach(peer.rank, "its hello has version 0");
+  peer.has_sent_hello = true;
   peer.generation = hellos_[peer.rank]++;
-  gone_.erase(peer.rank);
+  ends_.erase(peer.rank);
   const std::string no_secret(rendezvous::kSessionSecretBytes, '\0');
   send(peer,
        rendezvous::SessionWelcome{std::min(hello.version, rendezvous::kSessionVersion), no_secret, peer.generation});
-  for (const auto& [rank, gone] : gone_) {
-    if (gone.news.failed || gone.generation >= peer.generation) send(peer, gone.news);
+  for (const auto& [rank, last] : ends_) {
+    if (last.end.failed || last.generation >= peer.generation) send(peer, last.end);
   }
   return base::ok_status();
 }
@@ -179,25 +179,25 @@ void SessionHost::drop_broken() {
 
 void SessionHost::remove(Peer& peer, const base::Status& why) {
   for (const auto& [id, at] : peer.waits) waits_.erase(at);
-  const bool is_failure = !peer.has_said_goodbye;
+  const bool is_failure = !peer.has_sent_goodbye;
   if (why.code() == base::Code::kInvalidArgument && problems_.size() < kMaxProblems) problems_.push_back(why);
   const int rank = peer.rank;
-  const Gone gone{{rank, is_failure, is_failure ? "lost its connection (it has probably died)" : "has left"},
-                  peer.generation};
-  const bool was_there = peer.has_said_hello;
+  const LastEnd last{{rank, is_failure, is_failure ? "lost its connection (it has probably died)" : "has left"},
+                     peer.generation};
+  const bool was_there = peer.has_sent_hello;
   std::erase(broken_, peer.stream.fd());
   peers_.erase(peer.stream.fd());
-  if (was_there) tell_gone(rank, gone);
+  if (was_there) report_end(rank, last);
 }
 
-// A rank that has left one world may have joined the next one while other ranks are still in the first. So notify only
-// ranks that are not beyond that world. If the rank has died, notify all ranks.
-void SessionHost::tell_gone(int rank, const Gone& gone) {
-  const bool is_back = hellos_[rank] > gone.generation + 1;
-  if (!is_back) gone_[rank] = gone;
+// A rank that has left one world may have joined the next one while other ranks are still in the first. So only ranks
+// that are not beyond that world get the report. If the rank has died, all ranks get it.
+void SessionHost::report_end(int rank, const LastEnd& last) {
+  const bool is_back = hellos_[rank] > last.generation + 1;
+  if (!is_back) ends_[rank] = last;
   for (const auto& [fd, peer] : peers_) {
-    const bool is_concerned = gone.news.failed || gone.generation >= peer->generation;
-    if (peer->has_said_hello && peer->rank != rank && is_concerned) send(*peer, gone.news);
+    const bool is_concerned = last.end.failed || last.generation >= peer->generation;
+    if (peer->has_sent_hello && peer->rank != rank && is_concerned) send(*peer, last.end);
   }
 }
 

@@ -60,14 +60,14 @@ class SessionHost {
     int fd = -1;
     std::uint64_t id = 0;  // of the peer
   };
-  // The last end of a rank that has not come back.
-  struct Gone {
-    rendezvous::SessionEnded news;
+  // The last end of a rank that has not connected again.
+  struct LastEnd {
+    rendezvous::SessionEnded end;
     std::uint32_t generation = 0;  // of the connection that ended
   };
 
   base::Status read(Peer& peer);
-  base::Status take(Peer& peer, rendezvous::SessionMessage message);
+  base::Status handle(Peer& peer, rendezvous::SessionMessage message);
   base::Status hello(Peer& peer, const rendezvous::SessionHello& hello);
   base::Status put(Peer& peer, rendezvous::SessionPut put);
   base::Status wait(Peer& peer, rendezvous::SessionWait wait);
@@ -76,7 +76,7 @@ class SessionHost {
   void answer_waits(const std::string& key);
   void send(Peer& peer, const rendezvous::SessionMessage& message);
   void remove(Peer& peer, const base::Status& why);
-  void tell_gone(int rank, const Gone& gone);
+  void report_end(int rank, const LastEnd& last);
   void drop_broken();
 
   const int size_;
@@ -87,7 +87,7 @@ class SessionHost {
   std::size_t total_bytes_ = 0;
   std::multimap<std::string, Wait> waits_;
   std::map<int, std::uint32_t> hellos_;  // by rank, how many hellos it has sent
-  std::map<int, Gone> gone_;
+  std::map<int, LastEnd> ends_;
   std::vector<base::Status> problems_;
 };
 

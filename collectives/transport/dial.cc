@@ -12,7 +12,7 @@
 namespace muster::collectives::inline transport {
 namespace {
 
-constexpr int kLookMs = 10;  // limits how long a failure elsewhere goes unnoticed
+constexpr int kPollMs = 10;  // limits how long a failure elsewhere goes unnoticed
 
 // If this many connections end this soon, no process listens there, or the listener refuses this rank.
 constexpr std::chrono::milliseconds kQuickly{500};
@@ -33,7 +33,7 @@ base::Result<Handshake> shake_hands(Handshake handshake, base::MonotonicTime end
     if (turn == Handshake::Turn::kDone) return handshake;
     MUSTER_RETURN_IF_ERROR(check(end, abort));
     pollfd wanted{handshake.fd(), static_cast<short>(turn == Handshake::Turn::kWantsRead ? POLLIN : POLLOUT), 0};
-    poll(&wanted, 1, kLookMs);  // on an error or a signal it checks again
+    poll(&wanted, 1, kPollMs);  // on an error or a signal it checks again
   }
 }
 

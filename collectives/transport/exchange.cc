@@ -60,13 +60,13 @@ base::Result<Incoming*> Exchange::open_receive(int peer, std::uint64_t bytes) {
 
 base::Status Exchange::send(int peer, std::span<const std::byte> bytes) {
   MUSTER_ASSIGN_OR_RETURN(Outgoing* const message, open_send(peer, bytes.size()));
-  message->give(bytes);
+  message->provide(bytes);
   return base::ok_status();
 }
 
 base::Status Exchange::receive(int peer, std::span<std::byte> place) {
   MUSTER_ASSIGN_OR_RETURN(Incoming* const message, open_receive(peer, place.size()));
-  message->give(place);
+  message->provide(place);
   return base::ok_status();
 }
 
@@ -117,9 +117,9 @@ base::Status Exchange::finish(base::Status status) {
 base::Status Exchange::wait(Waiter& waiter, Moved* moved) {
   // Yield, because the peer may run on this host and wait for this core. A turn over sockets costs more than a yield.
   if (has_sockets_ && !peers_.policy().oversubscribed) sched_yield();
-  MUSTER_ASSIGN_OR_RETURN(const bool is_time, waiter.is_time_to_sleep([this] { return who_is_late(); }));
+  MUSTER_ASSIGN_OR_RETURN(const bool is_time, waiter.is_time_to_sleep([this] { return late_failure(); }));
   if (!is_time) return base::ok_status();
-  const int gone = first_that_is_gone();
+  const int gone = first_ended_peer();
   if (gone < 0) {
     *moved = sleep();
     return base::ok_status();
@@ -133,7 +133,7 @@ base::Status Exchange::wait(Waiter& waiter, Moved* moved) {
 
 // Checks only peers with a ring, because a ring stays open when its process ends. A connection is closed after its last
 // byte.
-int Exchange::first_that_is_gone() const {
+int Exchange::first_ended_peer() const {
   const auto is_gone = [this](const auto& message) {
     return !message.is_done() && message.link().fd() < 0 && peers_.is_gone(message.peer());
   };
@@ -172,7 +172,7 @@ Moved Exchange::sleep() {
   return moved;
 }
 
-int Exchange::first_that_waits() const {
+int Exchange::first_pending_peer() const {
   for (const Incoming& message : incoming_) {
     if (!message.is_done()) return message.peer();
   }
@@ -182,8 +182,8 @@ int Exchange::first_that_waits() const {
   return -1;
 }
 
-Failure Exchange::who_is_late() {
-  const int peer = first_that_waits();
+Failure Exchange::late_failure() {
+  const int peer = first_pending_peer();
   failed_peer_ = peer;
   const std::string call = describe(operation_.call);
   if (peer < 0) return {base::Code::kDeadlineExceeded, -1, "", call + " did not finish in time"};

@@ -98,9 +98,9 @@ class Exchange {
   base::Status wait(Waiter& waiter, Moved* moved);
   Moved sleep();
   base::Status finish(base::Status status);
-  int first_that_waits() const;
-  int first_that_is_gone() const;
-  Failure who_is_late();
+  int first_pending_peer() const;
+  int first_ended_peer() const;
+  Failure late_failure();
 
   Peers& peers_;
   Operation operation_;

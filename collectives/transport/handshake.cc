@@ -60,7 +60,7 @@ std::array<char, Handshake::kHelloSize> make_hello(const LinkRequest& request) {
   return hello;
 }
 
-base::Status stranger(std::string_view why) {
+base::Status refuse(std::string_view why) {
   return base::error(Code::kUnauthenticated, "a connection was refused: {}", why);
 }
 
@@ -135,14 +135,14 @@ base::Status Handshake::next() {
       transfer(State::kReadsChallenge, kChallengeSize);
       return base::ok_status();
     case State::kReadsChallenge:
-      return take_challenge();
+      return read_challenge();
     case State::kReadsHello:
-      return take_hello();
+      return read_hello();
     case State::kSendsChallenge:
       transfer(State::kReadsProof, kProofSize);
       return base::ok_status();
     case State::kReadsProof:
-      return take_proof();
+      return read_proof();
     case State::kSendsProof:
     case State::kDone:
       state_ = State::kDone;
@@ -165,7 +165,7 @@ base::Status Handshake::differs(bool listener_encrypts) const {
                      one, other);
 }
 
-base::Status Handshake::take_challenge() {
+base::Status Handshake::read_challenge() {
   const std::string_view message(buffer_.data(), size_);
   std::ranges::copy(message.substr(0, kNonceSize), listener_nonce_.begin());
   const std::string_view nonce(listener_nonce_.data(), listener_nonce_.size());
@@ -173,7 +173,7 @@ base::Status Handshake::take_challenge() {
   if (!base::is_equal_in_constant_time(mac_of_listener(request_.is_encrypted, nonce), mac)) {
     const bool is_other = base::is_equal_in_constant_time(mac_of_listener(!request_.is_encrypted, nonce), mac);
     if (is_other && request_.purpose == LinkRequest::Purpose::kLink) return differs(!request_.is_encrypted);
-    return stranger("the listener does not know the job's secret");
+    return refuse("the listener does not know the job's secret");
   }
   const base::HmacDigest proof = base::hmac_sha256(secret_, {kCaller, hello(), nonce});
   std::ranges::copy(proof, buffer_.begin());
@@ -181,12 +181,12 @@ base::Status Handshake::take_challenge() {
   return base::ok_status();
 }
 
-base::Status Handshake::take_proof() {
+base::Status Handshake::read_proof() {
   const std::string_view message(buffer_.data(), size_);
   const std::string_view nonce(listener_nonce_.data(), listener_nonce_.size());
   const base::HmacDigest expected = base::hmac_sha256(secret_, {kCaller, hello(), nonce});
   if (!base::is_equal_in_constant_time({expected.data(), expected.size()}, message)) {
-    return stranger("the caller does not know the job's secret");
+    return refuse("the caller does not know the job's secret");
   }
   if (request_.purpose == LinkRequest::Purpose::kLink && request_.is_encrypted != encrypts_) return differs(encrypts_);
   state_ = State::kDone;
@@ -205,9 +205,10 @@ Connection Handshake::take_connection() {
   return made;
 }
 
-base::Status Handshake::take_hello() {
+base::Status Handshake::read_hello() {
   std::ranges::copy(buffer_, hello_.begin());
-  if (hello().substr(0, kMagic.size()) != kMagic) return stranger("it does not speak this version of Muster's links");
+  if (hello().substr(0, kMagic.size()) != kMagic)
+    return refuse("the caller does not speak this version of Muster's link protocol");
   const auto purpose = base::get_little_endian<std::uint32_t>(&hello_[kPurposeAt]);
   const auto source = base::get_little_endian<std::uint32_t>(&hello_[kSourceAt]);
   const auto destination = base::get_little_endian<std::uint32_t>(&hello_[kDestinationAt]);
@@ -216,12 +217,12 @@ base::Status Handshake::take_hello() {
   const bool is_padded = name.substr(length).find_first_not_of('\0') == std::string_view::npos;
   const bool is_link = purpose == static_cast<std::uint32_t>(LinkRequest::Purpose::kLink) || purpose == kEncryptedLink;
   if (!is_link && purpose != static_cast<std::uint32_t>(LinkRequest::Purpose::kSession)) {
-    return stranger("its purpose is unknown");
+    return refuse("the caller asks for an unknown purpose");
   }
   if (source > INT_MAX || destination > INT_MAX || length == kCommunicatorSize || !is_padded) {
-    return stranger("its request is malformed");
+    return refuse("the caller's request is malformed");
   }
-  if (static_cast<int>(destination) != own_rank_) return stranger("it looks for another rank");
+  if (static_cast<int>(destination) != own_rank_) return refuse("the caller asks for another rank");
   request_ = {is_link ? LinkRequest::Purpose::kLink : LinkRequest::Purpose::kSession, static_cast<int>(source),
               static_cast<int>(destination), std::string(name.substr(0, length)), purpose == kEncryptedLink};
 

@@ -90,9 +90,9 @@ class Handshake {
   bool is_sending() const;
   base::Result<bool> move_bytes();  // true when all bytes have moved
   base::Status next();
-  base::Status take_hello();
-  base::Status take_challenge();
-  base::Status take_proof();
+  base::Status read_hello();
+  base::Status read_challenge();
+  base::Status read_proof();
   std::string mac_of_listener(bool encrypts, std::string_view nonce) const;
   base::Status differs(bool listener_encrypts) const;
   std::string_view hello() const { return {hello_.data(), hello_.size()}; }

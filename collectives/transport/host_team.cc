@@ -46,7 +46,7 @@ std::string HostTeam::name_of_mate(int rank) const {
   return fmt::format("rank {} ({}, pid {})", mate(rank).world_rank, mate(rank).host, mate(rank).pid);
 }
 
-Failure HostTeam::why_late(int rank, const Call& call) {
+Failure HostTeam::late_failure(int rank, const Call& call) {
   failure_ = {base::Code::kDeadlineExceeded, mate(rank).world_rank, mate(rank).host, {}};
   const bool is_gone = mates_gone_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire);
   if (is_gone || segment_.lane(rank).left.load() != 0) {
@@ -84,10 +84,10 @@ base::Status HostTeam::begin_step(std::uint64_t step, const Call& call) {
   own[2].store(words[1]);
   own[0].store(step);
   for (int rank = 0; rank < size_; ++rank) {
-    const auto& said = segment_.lane(rank).step;
-    if (rank == rank_ || said[0].load() != step) continue;
-    const auto theirs = std::bit_cast<Call>(std::array<std::uint64_t, 2>{said[1].load(), said[2].load()});
-    if (said[0].load() == step && !(theirs == call)) return mismatch(rank, theirs, call);
+    const auto& published = segment_.lane(rank).step;
+    if (rank == rank_ || published[0].load() != step) continue;
+    const auto theirs = std::bit_cast<Call>(std::array<std::uint64_t, 2>{published[1].load(), published[2].load()});
+    if (published[0].load() == step && !(theirs == call)) return mismatch(rank, theirs, call);
   }
   return base::ok_status();
 }

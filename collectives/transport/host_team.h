@@ -60,7 +60,7 @@ class HostTeam {
   // The payload has at most kInlineBytes and travels with the flag.
   std::byte* own_payload() const { return line(rank_).payload; }
   template <typename T>
-  void say(const T& value) {
+  void set_payload(const T& value) {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= kInlineBytes);
     std::memcpy(own_payload(), &value, sizeof value);
   }
@@ -72,7 +72,7 @@ class HostTeam {
   // FAILED_PRECONDITION if `rank` calls something else. DEADLINE_EXCEEDED or UNAVAILABLE if it does not arrive.
   base::Status wait_for(int rank, const Call& call) {
     Line& peer = line(rank);
-    const auto late = [this, rank, &call] { return why_late(rank, call); };
+    const auto late = [this, rank, &call] { return late_failure(rank, call); };
     MUSTER_RETURN_IF_ERROR(waiter_.until(peer.flag, round_, late, &mates_gone_[static_cast<std::size_t>(rank)]));
     if (peer.call == call) return base::ok_status();
     return mismatch(rank, peer.call, call);
@@ -97,7 +97,7 @@ class HostTeam {
 
   const std::byte* payload(int rank) const { return line(rank).payload; }
   template <typename T>
-  T said(int rank) const {
+  T payload_as(int rank) const {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= kInlineBytes);
     T value;
     std::memcpy(&value, payload(rank), sizeof value);
@@ -116,7 +116,7 @@ class HostTeam {
  private:
   void place_slots(std::size_t bytes);
   Line& line(int rank) const { return segment_.lane(rank).lines[round_ & 1]; }
-  Failure why_late(int rank, const Call& call);
+  Failure late_failure(int rank, const Call& call);
   base::Status mismatch(int rank, const Call& theirs, const Call& own);
   std::string name_of_mate(int rank) const;
 

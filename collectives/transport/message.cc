@@ -11,13 +11,13 @@ static_assert(std::endian::native == std::endian::little);
 Moved Outgoing::turn() {
   if (!is_ready()) return Moved::kNothing;
   const auto header = std::as_bytes(std::span(&header_, 1)).subspan(header_sent_);
-  const std::ptrdiff_t moved = link_->try_send(header, given_);
+  const std::ptrdiff_t moved = link_->try_send(header, unsent_);
   if (moved < 0) return Moved::kBroken;
   if (moved == 0) return Moved::kNothing;
   const std::size_t of_header = std::min(header.size(), static_cast<std::size_t>(moved));
   const std::size_t of_body = static_cast<std::size_t>(moved) - of_header;
   header_sent_ += of_header;
-  given_ = given_.subspan(of_body);
+  unsent_ = unsent_.subspan(of_body);
   sent_ += of_body;
   return Moved::kSome;
 }

@@ -41,12 +41,12 @@ class Outgoing {
   int peer() const { return peer_; }
   const Link& link() const { return *link_; }
   // Provides more of the message. Call it only when all earlier bytes have been sent.
-  void give(std::span<const std::byte> bytes) { given_ = bytes; }
-  bool needs_more() const { return given_.empty() && sent_ < header_.bytes; }
-  // Whether all of it has been sent.
+  void provide(std::span<const std::byte> bytes) { unsent_ = bytes; }
+  bool needs_more() const { return unsent_.empty() && sent_ < header_.bytes; }
+  // Returns whether the whole message has been sent.
   bool is_done() const { return header_sent_ == sizeof(MessageHeader) && sent_ == header_.bytes; }
-  // Whether turn() can send anything. A message without bytes yet waits with its header, too.
-  bool is_ready() const { return !is_done() && (!given_.empty() || header_.bytes == 0); }
+  // Returns whether turn() can send anything. While the message has no bytes yet, its header waits, too.
+  bool is_ready() const { return !is_done() && (!unsent_.empty() || header_.bytes == 0); }
   std::uint64_t sent() const { return sent_; }
   Moved turn();
 
@@ -55,7 +55,7 @@ class Outgoing {
   int peer_;
   MessageHeader header_;
   std::size_t header_sent_ = 0;
-  std::span<const std::byte> given_;
+  std::span<const std::byte> unsent_;
   std::uint64_t sent_ = 0;
 };
 
@@ -66,7 +66,7 @@ class Incoming {
   int peer() const { return peer_; }
   const Link& link() const { return *link_; }
   // Sets where the next bytes go. Call it only when the place before is full.
-  void give(std::span<std::byte> place) { place_ = place; }
+  void provide(std::span<std::byte> place) { place_ = place; }
   bool needs_more() const { return place_.empty() && received_ < expected_.bytes; }
   bool is_done() const { return is_checked_ && received_ == expected_.bytes; }
   bool is_ready() const { return !is_done() && (!place_.empty() || expected_.bytes == 0); }

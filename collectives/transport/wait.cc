@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 
 constexpr long kSleepNs = 10'000'000;
 // Read the clock only after this many turns, because reading it costs as much as ten turns.
-constexpr std::uint32_t kTurnsPerLook = 64;
+constexpr std::uint32_t kTurnsPerClockRead = 64;
 
 // The word is shared between processes, so FUTEX_PRIVATE_FLAG must not be set.
 long futex(const std::atomic<std::uint32_t>& word, int operation, std::uint32_t value, const timespec* timeout) {
@@ -66,27 +66,28 @@ bool Waiter::stay_awake() {
   } else {
     pause_once();
   }
-  if (turns_ % kTurnsPerLook != 0) return true;
+  if (turns_ % kTurnsPerClockRead != 0) return true;
   const auto now = std::chrono::steady_clock::now();
-  if (turns_ == kTurnsPerLook) began_ = now;
+  if (turns_ == kTurnsPerClockRead) began_ = now;
   // The awaited rank may be on this very core if ranks are not pinned.
   if (!policy_.oversubscribed) sched_yield();
   return now - began_ < policy_.awake;
 }
 
-base::Status Waiter::check(const WhoIsLate& late) {
+base::Status Waiter::check(const LateFailure& late) {
   if (abort_.is_raised()) return status_of(abort_.read());
-  if (turns_ < kTurnsPerLook) return base::ok_status();
+  if (turns_ < kTurnsPerClockRead) return base::ok_status();
   const auto waited = std::chrono::steady_clock::now() - began_;
   if (waited > policy_.deadline) return status_of(late());
-  if (policy_.on_late && !has_told_ && waited > policy_.patience) {
-    has_told_ = true;
+  if (policy_.on_late && !has_reported_ && waited > policy_.patience) {
+    has_reported_ = true;
     policy_.on_late(late());
   }
   return base::ok_status();
 }
 
-base::Status Waiter::until_slow(Flag& flag, std::uint32_t value, const WhoIsLate& late, const std::atomic<bool>* gone) {
+base::Status Waiter::until_slow(Flag& flag, std::uint32_t value, const LateFailure& late,
+                                const std::atomic<bool>* gone) {
   progress();
   while (true) {
     const bool awake = stay_awake();
@@ -103,13 +104,13 @@ base::Status Waiter::until_slow(Flag& flag, std::uint32_t value, const WhoIsLate
   }
 }
 
-base::Result<bool> Waiter::is_time_to_sleep(const WhoIsLate& late) {
+base::Result<bool> Waiter::is_time_to_sleep(const LateFailure& late) {
   if (stay_awake() && !abort_.is_raised()) return false;
   MUSTER_RETURN_IF_ERROR(check(late));
   return true;
 }
 
-base::Status Waiter::idle(std::span<pollfd> fds, const WhoIsLate& late) {
+base::Status Waiter::idle(std::span<pollfd> fds, const LateFailure& late) {
   MUSTER_ASSIGN_OR_RETURN(const bool is_time, is_time_to_sleep(late));
   if (is_time) poll(fds.data(), fds.size(), 10);  // on an error or a signal the caller checks again
   return base::ok_status();

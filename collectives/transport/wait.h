@@ -31,13 +31,14 @@ struct WaitPolicy {
   std::function<void(const Failure& late)> on_late = {};
 };
 
-// Names the rank that a wait is waiting for. It is called at the deadline, when the rank has gone, and before that if
-// the policy asks for it. A reference to a callable, which must outlive it. Waits are too short for an allocation.
-class WhoIsLate {
+// Makes the failure that names the rank that a wait waits for. The wait calls it at the deadline and when the rank has
+// ended, and earlier if the policy has on_late. This is a reference to a callable, which must outlive it, because waits
+// are too short for an allocation.
+class LateFailure {
  public:
   template <typename Late>
-  requires(!std::is_same_v<Late, WhoIsLate>)
-      WhoIsLate(const Late& late)  // NOLINT(google-explicit-constructor): given as a lambda
+  requires(!std::is_same_v<Late, LateFailure>)
+      LateFailure(const Late& late)  // NOLINT(google-explicit-constructor): given as a lambda
       : object_(&late), call_([](const void* object) { return (*static_cast<const Late*>(object))(); }) {}
   Failure operator()() const { return call_(object_); }
 
@@ -93,30 +94,30 @@ class Waiter {
     return until_slow(flag, value, late, gone);
   }
 
-  // For loops that move bytes over links. Call idle() after each turn that moved nothing, and progress() after the
-  // others. When it is time to sleep, idle() polls `fds` (may be empty) for at most 10 ms.
-  base::Status idle(std::span<pollfd> fds, const WhoIsLate& late);
+  // Use these in loops that move bytes over links. Call idle() after each turn that moved nothing, and progress() after
+  // every other turn. When it is time to sleep, idle() polls `fds` (may be empty) for at most 10 ms.
+  base::Status idle(std::span<pollfd> fds, const LateFailure& late);
   void progress() {
     turns_ = 0;
-    has_told_ = false;
+    has_reported_ = false;
   }
-  // Like idle(), for callers that sleep by other means. True when the caller must sleep, for 10 ms at most.
-  base::Result<bool> is_time_to_sleep(const WhoIsLate& late);
+  // Does the same as idle() for callers that sleep by other means. True if the caller must sleep, for 10 ms at most.
+  base::Result<bool> is_time_to_sleep(const LateFailure& late);
 
   static bool has_reached(std::uint32_t now, std::uint32_t value) {
     return static_cast<std::int32_t>(now - value) >= 0;
   }
 
  private:
-  base::Status until_slow(Flag& flag, std::uint32_t value, const WhoIsLate& late, const std::atomic<bool>* gone);
+  base::Status until_slow(Flag& flag, std::uint32_t value, const LateFailure& late, const std::atomic<bool>* gone);
   // Spends one turn awake; false when it is time to sleep.
   bool stay_awake();
-  base::Status check(const WhoIsLate& late);
+  base::Status check(const LateFailure& late);
 
   const WaitPolicy& policy_;
   const AbortRecord& abort_;
   std::uint32_t turns_ = 0;      // since the last progress
-  bool has_told_ = false;        // whether policy_.on_late was called since then
+  bool has_reported_ = false;    // whether policy_.on_late was called since the last progress
   base::MonotonicTime began_{};  // set when the clock is first read; short waits do not read it
 };
 

@@ -6,12 +6,12 @@
  *
  * Asynchrony: a call enqueues the operation and returns without waiting. The operation begins on the device when
  * `stream` (a cudaStream_t of the attached GPU) reaches this point. Later work on `stream` waits until the operation is
- * done. Do not touch the buffers until then. A thread of libmuster's meets the other ranks. Operations of one
+ * done. Do not touch the buffers until then. A thread of libmuster meets the other ranks. Operations of one
  * communicator run one at a time, in the order of the calls, together with its other collectives.
  *
  * Errors: muster_wait() on the request returns them. After a failed operation its stream goes on, and the contents of
  * outputs are undefined. So a program that must not use them must ask the request first. A rank that dies ends the
- * communicator, as everywhere, and holds no stream.
+ * communicator, as everywhere, and does not hold any stream.
  *
  * Deadlocks: during an operation, `stream` waits on the device for something that CUDA does not know. So no thread on
  * which the operation depends, on any rank, may wait for all streams of the GPU. Three things hide such a wait:
@@ -63,8 +63,8 @@ MUSTER_API muster_code muster_device_buffer_alloc(muster_comm* comm, size_t byte
  * it once all ranks have freed theirs, for a buffer that is no larger on any rank. */
 MUSTER_API muster_code muster_device_buffer_free(muster_comm* comm, void* data, muster_error** error);
 
-/* Like their namesakes in muster.h, on device memory. They take their place in `stream` at the call. *request (NULL
- * after an error) may be freed with muster_request_free() at any time. */
+/* These do what their namesakes in muster.h do, on device memory. They take their place in `stream` at the call.
+ * *request (NULL after an error) may be freed with muster_request_free() at any time. */
 MUSTER_API muster_code muster_allreduce_on_stream(muster_comm* comm, const void* in, void* out, size_t count,
                                                   muster_dtype type, muster_op op, double prescale, double postscale,
                                                   void* stream, muster_request** request, muster_error** error);

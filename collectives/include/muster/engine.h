@@ -30,7 +30,7 @@ typedef enum muster_kind {
   MUSTER_ADASUM /* floats only, each tensor by itself; needs a power of two of ranks */
 } muster_kind;
 
-/* The type as which float32 travels. */
+/* The type in which float32 is sent. */
 typedef enum muster_wire { MUSTER_WIRE_SAME, MUSTER_WIRE_FLOAT16, MUSTER_WIRE_BFLOAT16 } muster_wire;
 
 typedef struct muster_tensor {
@@ -63,10 +63,10 @@ typedef struct muster_submission {
   int on_gpu;
   void* stream;
   /* For an allreduce of float32 on a GPU. Tensors are scaled by `prescale`, cast when they are packed, and cast back
-   * when they are unpacked. Without kernels, as on a path that must be "staged", they travel as float32. All ranks must
-   * give the same value. (Appended later.) */
+   * when they are unpacked. Without kernels, as on a path that must be "staged", they are sent as float32. All ranks
+   * must give the same value. (Appended later.) */
   muster_wire wire;
-  /* Returns GPU memory of `bytes` bytes (not 0) for result `index`, which no stream uses. A thread of libmuster's calls
+  /* Returns GPU memory of `bytes` bytes (not 0) for result `index`, which no stream uses. A thread of libmuster calls
    * it before the ticket is done. If it returns NULL, the engine ends. If `allocate` itself is NULL, the ticket owns
    * the results, and freeing them waits for the GPU. (Appended later.) */
   void* (*allocate)(void* context, int index, size_t bytes);
@@ -79,9 +79,9 @@ typedef struct muster_submission {
 MUSTER_API muster_code muster_engine_start(muster_comm* comm, int writes_files, muster_engine** engine,
                                            muster_error** error);
 /* Announces the shutdown to the other ranks. Tensors that are not done fail on all ranks. Waits until the other ranks
- * have received it, for at most `seconds`. */
+ * have received the announcement, for at most `seconds`. */
 MUSTER_API void muster_engine_shut_down(muster_engine* engine, double seconds);
-/* Shuts the engine down unless that was done. Tickets stay valid. NULL is allowed. */
+/* Shuts the engine down unless it has shut down. Tickets stay valid. NULL is allowed. */
 MUSTER_API void muster_engine_free(muster_engine* engine);
 
 /* MUSTER_INVALID if the submission is invalid or its name is in use. muster_ticket_wait() returns all other errors.
@@ -94,13 +94,13 @@ MUSTER_API muster_code muster_engine_submit(muster_engine* engine, const muster_
 MUSTER_API muster_code muster_engine_timeline(muster_engine* engine, const char* path, int marks_turns,
                                               muster_error** error);
 
-/* Waits until it is done, for at most `seconds` (negative: for ever). MUSTER_TIMEOUT without an error if it is not
- * done. */
+/* Waits until the ticket is done, for at most `seconds` (negative: for ever). MUSTER_TIMEOUT without an error if it is
+ * not done. */
 MUSTER_API muster_code muster_ticket_wait(muster_ticket* ticket, double seconds, muster_error** error);
 MUSTER_API int muster_ticket_is_done(muster_ticket* ticket);
 
-/* Tensor `index` of a finished allgather, alltoall or reducescatter. The ticket owns the data, unless it is memory of
- * the caller's. */
+/* Tensor `index` of a finished allgather, alltoall or reducescatter. The ticket owns the data, unless it is the
+ * caller's memory. */
 typedef struct muster_output {
   const void* data;
   const int64_t* shape;
@@ -113,8 +113,8 @@ MUSTER_API muster_code muster_ticket_output(const muster_ticket* ticket, int ind
 MUSTER_API const int64_t* muster_ticket_received_splits(const muster_ticket* ticket);
 /* For a finished join: the last rank that joined. */
 MUSTER_API int muster_ticket_last_joined(const muster_ticket* ticket);
-/* A running operation goes on and uses its tensors. A GPU result that the ticket would own is then freed with the
- * engine. NULL is allowed. */
+/* Frees a ticket. A running operation goes on and uses its tensors. A GPU result that the ticket would own is then
+ * freed with the engine. NULL is allowed. */
 MUSTER_API void muster_ticket_free(muster_ticket* ticket);
 
 #ifdef __cplusplus

@@ -19,7 +19,7 @@
  * make a new communicator with muster_comm_group() or muster_comm_shrink().
  *
  * Waiting: a call returns when this rank's part is done. It fails after `timeout_seconds` (muster_options) without
- * progress; so does an operation that was only started. News of a rank that has ended arrives sooner.
+ * progress; so does an operation that was only started. A rank that has ended is reported sooner.
  *
  * Ownership: buffers belong to the caller. A blocking call no longer uses them when it returns. `in` and `out` must be
  * the same pointer ("in place", where allowed) or must not overlap. Each object that muster_*() returns has its free
@@ -50,10 +50,10 @@ typedef enum muster_code {
   MUSTER_TIMEOUT = 4,   /* a rank did not arrive within the deadline */
   MUSTER_NO_MEMORY = 8, /* no memory, threads or descriptors are left */
   MUSTER_MISMATCH = 9,  /* ranks called different operations or have different settings */
-  MUSTER_FAILED = 10,   /* another rank gave up */
+  MUSTER_FAILED = 10,   /* another rank failed or shut down */
   MUSTER_INTERNAL = 13,
   MUSTER_RANK_DIED = 14, /* a rank has ended or its host is lost */
-  MUSTER_DENIED = 16     /* a peer did not know the job's secret, or its encrypted data was changed on the way */
+  MUSTER_DENIED = 16     /* a peer did not know the job's secret, or its encrypted data was changed in transit */
 } muster_code;
 
 typedef enum muster_dtype {
@@ -95,8 +95,8 @@ MUSTER_API size_t muster_dtype_size(muster_dtype type); /* bytes; 0 if the type 
 
 typedef struct muster_options {
   size_t size;            /* sizeof(muster_options): later versions append fields */
-  double timeout_seconds; /* of one operation without progress; 0 means MUSTER_OPERATION_TIMEOUT, or 30 s without it */
-  double join_seconds;    /* until all ranks have joined; 0 means 120 s */
+  double timeout_seconds; /* time of one operation without progress; 0 means MUSTER_OPERATION_TIMEOUT, or 30 s */
+  double join_seconds;    /* time until all ranks have joined; 0 means 120 s */
 } muster_options;
 
 /* Joins the job and returns when all its ranks have joined. `options` may be NULL. A process has one world at a time.
@@ -124,8 +124,9 @@ MUSTER_API muster_code muster_comm_split(muster_comm* comm, int color, int key, 
  * `comm` has ended. */
 MUSTER_API muster_code muster_comm_group(muster_comm* comm, const int* ranks, int count, muster_comm** made,
                                          muster_error** error);
-/* muster_comm_group() of the ranks that have not ended. All surviving ranks must call it, and they agree on who
- * survives. Ranks lost during the call are left out, too. An error is returned on all ranks; they may call it again. */
+/* Does muster_comm_group() of the ranks that have not ended. All surviving ranks must call it, and they agree on which
+ * ranks survive. Ranks lost during the call are left out, too. An error is returned on all ranks; they may call it
+ * again. */
 MUSTER_API muster_code muster_comm_shrink(muster_comm* comm, muster_comm** made, muster_error** error);
 /* Waits for operations that were started. If requests are not freed yet and `comm` is not attached to a GPU, these
  * operations go on instead. If `comm` is attached by NCCL or CUDA IPC, it also waits for the other ranks to free
@@ -204,9 +205,9 @@ MUSTER_API muster_code muster_recv(muster_comm* comm, void* data, size_t count, 
 
 /* ---- without waiting ---- */
 
-/* Like the calls above, without waiting. *request (NULL after an error) must be freed with muster_request_free(). Do
- * not touch the buffers until the request is done. Arrays of counts may be freed when the call returns. An invalid
- * argument is reported here or by muster_wait(). */
+/* These do the same as the calls above, without waiting. *request (NULL after an error) must be freed with
+ * muster_request_free(). Do not touch the buffers until the request is done. Arrays of counts may be freed when the
+ * call returns. An invalid argument is reported here or by muster_wait(). */
 MUSTER_API muster_code muster_ibarrier(muster_comm* comm, muster_request** request, muster_error** error);
 MUSTER_API muster_code muster_iallreduce(muster_comm* comm, const void* in, void* out, size_t count, muster_dtype type,
                                          muster_op op, muster_request** request, muster_error** error);

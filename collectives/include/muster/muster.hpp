@@ -1,5 +1,5 @@
-// libmuster for C++: owners and types around muster.h. All is inline, so the ABI is C's. See muster.h for the meaning
-// of each call, its threads and its buffers.
+// libmuster for C++: owners and types around muster.h. Everything is inline, so the ABI is C's. See muster.h for the
+// meaning of each call, its threads and its buffers.
 //
 //   muster::World world = muster::World::join().value();
 //   muster::Communicator all = world.communicator();
@@ -21,7 +21,7 @@
 
 namespace muster {
 
-// The result of a call: a code, a message and the rank to blame. The default is ok.
+// The result of a call: a code, a message and the rank that caused the failure. The default is ok.
 class [[nodiscard]] Status {
  public:
   Status() = default;
@@ -107,7 +107,7 @@ class Request {
     return done != 0;
   }
   Status wait() const { return wait_for(-1); }
-  // MUSTER_TIMEOUT without a message if it is not done yet.
+  // Returns MUSTER_TIMEOUT without a message if it is not done yet.
   Status wait_for(double seconds) const {
     muster_error* error = nullptr;
     const muster_code code = muster_wait(request_.get(), seconds, &error);
@@ -118,7 +118,8 @@ class Request {
   std::unique_ptr<muster_request, decltype(&muster_request_free)> request_;
 };
 
-// `size()` elements for this rank, in memory that all ranks of the host have mapped. Free it before its communicator.
+// Holds `size()` elements for this rank, in memory that all ranks of the host have mapped. Free it before its
+// communicator.
 template <typename T>
 class Buffer {
  public:
@@ -192,7 +193,7 @@ class Communicator {
   Status barrier() const {
     return call([&](muster_error** error) { return muster_barrier(get(), error); });
   }
-  // In place.
+  // The operation is in place.
   template <typename T>
   Status allreduce(std::span<T> data, Op op, double prescale = 1, double postscale = 1) const {
     return allreduce(std::span<const T>(data), data.data(), op, prescale, postscale);
@@ -283,12 +284,13 @@ class Communicator {
     });
   }
 
-  // The same calls without waiting. Do not touch the buffers until the request is done; arrays of counts may be freed.
+  // These do the same without waiting. Do not touch the buffers until the request is done. Arrays of counts may be
+  // freed.
   Result<Request> start_barrier() const {
     return start(
         [&](muster_request** request, muster_error** error) { return muster_ibarrier(get(), request, error); });
   }
-  // In place.
+  // The operation is in place.
   template <typename T>
   Result<Request> start_allreduce(std::span<T> data, Op op, double prescale = 1, double postscale = 1) const {
     return start_allreduce(std::span<const T>(data), data.data(), op, prescale, postscale);

@@ -124,10 +124,10 @@ TEST(DeviceTeamAttach, KernelsThatTheDriverDoesNotTakeAreTold) {
         fmt::format("; rank {}: libmuster's kernels (cuModuleLoadData): made to fail", comm->rank());
     EXPECT_NE((*team)->why().find(expected), std::string::npos) << (*team)->why();
   });
-  const std::string told = testing::internal::GetCapturedStderr();
+  const std::string warned = testing::internal::GetCapturedStderr();
   const std::string line = "muster: collectives on GPU memory go through the host, which is slower: rank ";
-  EXPECT_NE(told.find(line), std::string::npos) << told;
-  EXPECT_EQ(told.find(line), told.rfind(line)) << "once for a process: " << told;
+  EXPECT_NE(warned.find(line), std::string::npos) << warned;
+  EXPECT_EQ(warned.find(line), warned.rfind(line)) << "once for a process: " << warned;
 }
 
 // The driver does not say what becomes of kernels whose module is unloaded.

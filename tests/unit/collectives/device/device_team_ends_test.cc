@@ -109,7 +109,7 @@ TEST(DeviceTeamErrors, LaunchesDoNotWaitForAStreamThatIsHeld) {
       ASSERT_TRUE(team->kernels()->reduce(team->stream(), place, place, 100, each, RedOp::kMax, {}).ok());
       ASSERT_TRUE(team->kernels()->transfer(team->stream(), moves, each, each).ok());
     }
-    ASSERT_TRUE((*held)->let_go_behind(team->stream()).ok());
+    ASSERT_TRUE((*held)->release_behind(team->stream()).ok());
     caller.wait();
     held->reset();
   });
@@ -189,7 +189,7 @@ TEST(DeviceTeamEnds, TheTrialsBlockIsNotFreedWhereTheTrialFails) {
   RanksInThreads ranks({2});
   ranks.run([](const std::shared_ptr<Communicator>& comm) {
     if (comm->rank() == 1) {
-      ASSERT_TRUE(tell_all(*comm, Offer{}).ok());  // as in the trial; then it ends
+      ASSERT_TRUE(gather_all(*comm, Offer{}).ok());  // as in the trial; then it ends
       comm->cancel({base::Code::kUnavailable, 1, "here", "rank 1 was killed"});
       return;
     }

@@ -53,7 +53,7 @@ TEST(DevicePath, CanBeNamedWhereItCanBeTaken) {
   EXPECT_EQ(differing.status().message(), "is MUSTER_DEVICE_PATH the same for all ranks?");
 }
 
-TEST(DevicePath, WhyItIsNoFasterOneIsSaid) {
+TEST(DevicePath, NamesWhyNoFasterPathIsPossible) {
   EXPECT_EQ(choose_path(kOwnGpus, 1)->why, "");
   EXPECT_EQ(choose_path(kOneGpu, 1)->why, "not nccl: ranks share a GPU");
   EXPECT_EQ(choose_path(kOneGpu, 2)->why, "not nccl: ranks share a GPU; not ipc: the ranks are on several hosts");

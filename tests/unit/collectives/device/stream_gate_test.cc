@@ -32,7 +32,7 @@ TEST(StreamGateTest, AStreamGoesOnWhenTheDeviceHasDoneWhatItWaitsFor) {
   never.hold(machine.ours.get());
   const auto hold = machine.gate->hold(machine.stream.get());
   ASSERT_TRUE(hold.ok()) << hold.status();
-  ASSERT_TRUE((*hold)->let_go_behind(machine.ours.get()).ok());
+  ASSERT_TRUE((*hold)->release_behind(machine.ours.get()).ok());
   EXPECT_FALSE(machine.is_done(machine.stream, std::chrono::milliseconds(20)));
   never.come();
   EXPECT_TRUE(machine.is_done(machine.stream));
@@ -60,7 +60,7 @@ TEST(StreamGateTest, AWordThatADeviceWritesTooLateHoldsNobody) {
   never.hold(machine.ours.get());
   auto failed = machine.gate->hold(machine.stream.get());
   ASSERT_TRUE(failed.ok());
-  ASSERT_TRUE((*failed)->let_go_behind(machine.ours.get()).ok());
+  ASSERT_TRUE((*failed)->release_behind(machine.ours.get()).ok());
   failed->reset();
   EXPECT_TRUE(machine.is_done(machine.stream)) << "the host lets it go";
   Never later(machine.gpu);

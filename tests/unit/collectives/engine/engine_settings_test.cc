@@ -179,7 +179,7 @@ TEST(EngineSettingsTest, ATensorThatARankNeverSubmitsEndsTheEngineAfterTheShutdo
                  }
                  together.arrive_and_wait();
                },
-               {.stall = {.warning = milliseconds(100), .shutdown = milliseconds(400), .is_told = false}});
+               {.stall = {.warning = milliseconds(100), .shutdown = milliseconds(400), .is_reported = false}});
 }
 
 // As the formula says, in float64 throughout.

@@ -25,13 +25,13 @@ class NegotiationTest : public testing::Test {
   }
   // One turn; that all ranks have come to the same.
   std::vector<Due> turn() {
-    std::vector<Said> said;
-    for (const auto& rank : ranks_) said.push_back(rank->say());
+    std::vector<Announcements> announcements;
+    for (const auto& rank : ranks_) announcements.push_back(rank->announcements());
     announced_ = 0;
-    for (const Said& one : said) announced_ += one.announced.size();
-    std::vector<Due> first = ranks_[0]->hear(said);
+    for (const Announcements& one : announcements) announced_ += one.announced.size();
+    std::vector<Due> first = ranks_[0]->decide(announcements);
     for (std::size_t rank = 1; rank < ranks_.size(); ++rank) {
-      const std::vector<Due> due = ranks_[rank]->hear(said);
+      const std::vector<Due> due = ranks_[rank]->decide(announcements);
       EXPECT_EQ(names(due), names(first));
       EXPECT_EQ(ranks_[rank]->cached_words(), ranks_[0]->cached_words());
     }

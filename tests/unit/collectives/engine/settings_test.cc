@@ -68,7 +68,7 @@ TEST_F(SettingsTest, EveryVariableIsReadInItsUnit) {
   EXPECT_TRUE(made->marks_turns);
   EXPECT_EQ(made->stall.warning, milliseconds(1500));
   EXPECT_EQ(made->stall.shutdown, milliseconds(9000));
-  EXPECT_FALSE(made->stall.is_told);
+  EXPECT_FALSE(made->stall.is_reported);
   EXPECT_TRUE(made->autotune.is_on);
   EXPECT_EQ(made->autotune.log, "a.csv");
   EXPECT_EQ(made->autotune.warmup_samples, 1);

@@ -16,34 +16,34 @@ using Late = std::vector<Negotiation::Late>;
 
 class StallReportTest : public testing::Test {
  protected:
-  StallReport::Verdict look(const Late& late, seconds at) {
-    return report_.look(late, base::MonotonicTime{} + at, [](int rank) { return std::to_string(rank) + " (n2)"; });
+  StallReport::Verdict check(const Late& late, seconds at) {
+    return report_.check(late, base::MonotonicTime{} + at, [](int rank) { return std::to_string(rank) + " (n2)"; });
   }
   StallReport report_{{.warning = seconds(60), .shutdown = seconds(200)}};
 };
 
 TEST_F(StallReportTest, AfterTheTimeItNamesTensorAndRanksAndAgainOnlyAfterAsLong) {
   const Late late{{"conv1", {1, 3}}};
-  EXPECT_THAT(look(late, seconds(1000)).warning, IsEmpty());
-  EXPECT_THAT(look(late, seconds(1059)).warning, IsEmpty());
-  EXPECT_THAT(look(late, seconds(1061)).warning, HasSubstr("'conv1' for 61 s: not from ranks 1 (n2), 3 (n2)"));
-  EXPECT_THAT(look(late, seconds(1070)).warning, IsEmpty());
-  EXPECT_THAT(look(late, seconds(1122)).warning, HasSubstr("for 122 s"));
+  EXPECT_THAT(check(late, seconds(1000)).warning, IsEmpty());
+  EXPECT_THAT(check(late, seconds(1059)).warning, IsEmpty());
+  EXPECT_THAT(check(late, seconds(1061)).warning, HasSubstr("'conv1' for 61 s, not submitted by ranks 1 (n2), 3 (n2)"));
+  EXPECT_THAT(check(late, seconds(1070)).warning, IsEmpty());
+  EXPECT_THAT(check(late, seconds(1122)).warning, HasSubstr("for 122 s"));
 }
 
 TEST_F(StallReportTest, WhatIsDoneBeginsAnew) {
   const Late late{{"conv1", {1}}};
-  EXPECT_THAT(look(late, seconds(0)).warning, IsEmpty());
-  EXPECT_THAT(look({}, seconds(59)).warning, IsEmpty());
-  EXPECT_THAT(look(late, seconds(61)).warning, IsEmpty());
-  EXPECT_THAT(look(late, seconds(122)).warning, HasSubstr("for 61 s: not from rank 1 (n2)"));
+  EXPECT_THAT(check(late, seconds(0)).warning, IsEmpty());
+  EXPECT_THAT(check({}, seconds(59)).warning, IsEmpty());
+  EXPECT_THAT(check(late, seconds(61)).warning, IsEmpty());
+  EXPECT_THAT(check(late, seconds(122)).warning, HasSubstr("for 61 s, not submitted by rank 1 (n2)"));
 }
 
 TEST_F(StallReportTest, ManyTensorsAreCounted) {
   Late late;
   for (int i = 0; i < 9; ++i) late.push_back({"t" + std::to_string(i), {0}});
-  look(late, seconds(0));
-  const std::string warning = look(late, seconds(60)).warning;
+  check(late, seconds(0));
+  const std::string warning = check(late, seconds(60)).warning;
   EXPECT_THAT(warning, HasSubstr("'t5'"));
   EXPECT_THAT(warning, Not(HasSubstr("'t6'")));
   EXPECT_THAT(warning, HasSubstr("and 3 more"));
@@ -51,9 +51,9 @@ TEST_F(StallReportTest, ManyTensorsAreCounted) {
 
 TEST_F(StallReportTest, TheEngineEndsAfterTheShutdownTime) {
   const Late late{{"conv1", {1}}};
-  EXPECT_THAT(look(late, seconds(0)).shutdown, IsEmpty());
-  EXPECT_THAT(look(late, seconds(199)).shutdown, IsEmpty());
-  EXPECT_THAT(look(late, seconds(200)).shutdown, HasSubstr("'conv1' for 200 s: not from rank 1 (n2)"));
+  EXPECT_THAT(check(late, seconds(0)).shutdown, IsEmpty());
+  EXPECT_THAT(check(late, seconds(199)).shutdown, IsEmpty());
+  EXPECT_THAT(check(late, seconds(200)).shutdown, HasSubstr("'conv1' for 200 s, not submitted by rank 1 (n2)"));
 }
 
 TEST(IdleTimeTest, IsShortEnoughForTheTimesThatAreSet) {

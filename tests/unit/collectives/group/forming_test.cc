@@ -113,7 +113,7 @@ TEST(FormingTest, ASettingThatDoesNotExistEndsItForAll) {
 
 // As soon as a rank has put it; what went wrong where nobody does.
 std::string value_of(World& world, const std::string& key) {
-  const auto found = world.look(key, milliseconds(20'000));
+  const auto found = world.get(key, milliseconds(20'000));
   return found.ok() ? *found : std::string(found.status().message());
 }
 
@@ -123,7 +123,7 @@ TEST(ShrinkingTest, WhoWasBlamedIsLeftOutEverywhere) {
   std::latch are_done(2);
   ranks.run([&](const std::shared_ptr<Communicator>& comm) {
     if (comm->rank() == 0) {
-      comm->world().tell_failure(comm->name(), {Code::kUnavailable, 2, "n3", "rank 2 (n3) was killed by signal 9"});
+      comm->world().report_failure(comm->name(), {Code::kUnavailable, 2, "n3", "rank 2 (n3) was killed by signal 9"});
     }
     if (comm->rank() == 2) {
       are_done.wait();

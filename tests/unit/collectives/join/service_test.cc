@@ -126,9 +126,9 @@ TEST_F(ServiceTest, WhatNobodyTookGoesWithItsCommunicator) {
 TEST_F(ServiceTest, WhatACommunicatorSharesGoesWithIt) {
   const base::FdPair pipe = base::make_pipe().value();
   ASSERT_TRUE(service_->share("one", pipe.first.get()).ok());
-  ASSERT_TRUE(ask_for_memory(service_->unix_name(), "one", kTestDeadline).ok());
+  ASSERT_TRUE(request_memory(service_->unix_name(), "one", kTestDeadline).ok());
   service_->forget("one");
-  EXPECT_EQ(ask_for_memory(service_->unix_name(), "one", milliseconds(50)).status().code(), Code::kDeadlineExceeded);
+  EXPECT_EQ(request_memory(service_->unix_name(), "one", milliseconds(50)).status().code(), Code::kDeadlineExceeded);
 }
 
 TEST_F(ServiceTest, ARankThatHasEndedIsNotWaitedFor) {
@@ -141,7 +141,7 @@ TEST_F(ServiceTest, ARankThatHasEndedIsNotWaitedFor) {
 }
 
 TEST_F(ServiceTest, MemoryThatIsOfNoUseIsNotWaitedFor) {
-  const auto asked = ask_for_memory(service_->unix_name(), "one", kTestDeadline, [] { return true; });
+  const auto asked = request_memory(service_->unix_name(), "one", kTestDeadline, [] { return true; });
   EXPECT_EQ(asked.status().code(), Code::kUnavailable) << asked.status();
 }
 

@@ -32,7 +32,7 @@ TEST(SessionHostTest, AGoodbyeIsNoFailure) {
   TestRank zero(0, host.connect(0));
   {
     TestRank one(1, host.connect(1));
-    one->say_goodbye();
+    one->send_goodbye();
   }
   EXPECT_TRUE(zero.hears("rank 1 ended: has left"));
 }
@@ -79,7 +79,7 @@ TEST(SessionHostTest, ARankThatHasLeftOneWorldIsNotMissedInTheNext) {
   TestRank two_next(2, host.connect(2));  // is ahead of the others
   {
     TestRank one(1, host.connect(1));
-    one->say_goodbye();
+    one->send_goodbye();
   }
   EXPECT_TRUE(zero.hears("rank 1 ended: has left"));
   EXPECT_TRUE(two.hears("rank 1 ended: has left"));

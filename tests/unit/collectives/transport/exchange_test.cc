@@ -71,14 +71,14 @@ TEST_P(ExchangeTest, BytesMayBeGivenAsTheyBecomeReady) {
     Outgoing* to = nullptr;
     if (exchange.rank() > 0) {
       MUSTER_ASSIGN_OR_RETURN(from, exchange.open_receive(exchange.rank() - 1, kSize));
-      from->give(data);
+      from->provide(data);
     }
     if (exchange.rank() < 2) {
       MUSTER_ASSIGN_OR_RETURN(to, exchange.open_send(exchange.rank() + 1, kSize));
     }
     MUSTER_RETURN_IF_ERROR(exchange.run([&] {
       const std::size_t ready = from == nullptr ? kSize : from->received();
-      if (to != nullptr && to->needs_more()) to->give(std::span(data).subspan(to->sent(), ready - to->sent()));
+      if (to != nullptr && to->needs_more()) to->provide(std::span(data).subspan(to->sent(), ready - to->sent()));
     }));
     EXPECT_EQ(std::ranges::count(data, std::byte{42}), static_cast<std::ptrdiff_t>(kSize));
     return base::ok_status();

@@ -1,4 +1,4 @@
-#include "collectives/call/tell.h"
+#include "collectives/call/notice.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 
 namespace muster::collectives::inline call {
 
-void tell(const std::string& line) {
+void print_notice(const std::string& line) {
   // stderr is not buffered, so fputs of one string is one write. If stderr is closed, the line is lost.
   std::fputs(fmt::format("muster: {}\n", line).c_str(), stderr);
 }
