@@ -23,10 +23,10 @@ namespace muster::collectives::inline join {
 namespace {
 
 constexpr int kMemoryBacklog = 1024;
-constexpr std::size_t kMaxAskers = 2048;
-constexpr std::chrono::milliseconds kPause{100};  // when file descriptors run out
-constexpr std::string_view kMemoryGone = "the rank that has the shared memory has gone";
-constexpr std::chrono::milliseconds kOverStep{100};  // between two calls of is_over
+constexpr std::size_t kMaxRequesters = 2048;
+constexpr std::chrono::milliseconds kPause{100};  // pause after file descriptors have run out
+constexpr std::string_view kMemoryGone = "the rank that shares the memory has ended";
+constexpr std::chrono::milliseconds kOverStep{100};  // time between two calls of is_over
 
 struct AbstractAddress {
   sockaddr_un address{};
@@ -50,41 +50,45 @@ bool is_our_uid(int socket) {
   return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
 }
 
-base::Status send_fd(int socket, int fd) {
+// A message of one byte, with room for one file descriptor.
+struct FdMessage {
+  FdMessage() {
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+  }
+  FdMessage(const FdMessage&) = delete;
+  FdMessage& operator=(const FdMessage&) = delete;
+
   char byte = 1;
   iovec data{&byte, 1};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
   msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+};
+
+base::Status send_fd(int socket, int fd) {
+  FdMessage sent;
+  cmsghdr* const header = CMSG_FIRSTHDR(&sent.message);
   header->cmsg_level = SOL_SOCKET;
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(sizeof(int));
   std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
-  if (sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
-    return base::errno_error(errno, "handing over shared memory");
+  if (sendmsg(socket, &sent.message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+    return base::errno_error(errno, "sending shared memory");
   }
   return base::ok_status();
 }
 
 base::Result<base::UniqueFd> receive_fd(int socket) {
-  char byte = 0;
-  iovec data{&byte, 1};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  const ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-  if (got < 0 && errno != ECONNRESET) return base::errno_error(errno, "taking shared memory");
-  if (got > 0 && (message.msg_flags & MSG_CTRUNC) != 0) {
-    return base::error(base::Code::kResourceExhausted, "taking shared memory: no file descriptor is free (ulimit -n)");
+  FdMessage received;
+  const ssize_t got = recvmsg(socket, &received.message, MSG_CMSG_CLOEXEC);
+  if (got < 0 && errno != ECONNRESET) return base::errno_error(errno, "receiving shared memory");
+  if (got > 0 && (received.message.msg_flags & MSG_CTRUNC) != 0) {
+    return base::error(base::Code::kResourceExhausted,
+                       "receiving shared memory: no file descriptor is free (ulimit -n)");
   }
-  const cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  const cmsghdr* const header = CMSG_FIRSTHDR(&received.message);
   if (got <= 0 || header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS ||
       header->cmsg_len != CMSG_LEN(sizeof(int))) {
     return base::error(base::Code::kUnavailable, "{}", kMemoryGone);
@@ -124,50 +128,51 @@ void MemoryShare::remove(const std::string& name) {
 }
 
 void MemoryShare::add_to(std::vector<pollfd>& fds) const {
-  const bool accepts = askers_.size() < kMaxAskers && base::monotonic_now() >= pauses_until_;
+  const bool accepts = requesters_.size() < kMaxRequesters && base::monotonic_now() >= pauses_until_;
   fds.push_back({listener_.get(), static_cast<short>(accepts ? POLLIN : 0), 0});
-  for (const Asker& asker : askers_) {
-    // Once an asker has sent its name and waits, poll it only for its end.
-    const bool is_whole = asker.got == kMemoryName;
-    fds.push_back({asker.socket.get(), static_cast<short>(is_whole ? 0 : POLLIN), 0});
+  for (const Requester& requester : requesters_) {
+    // Once a requester has sent its name and waits, poll it only for its end.
+    const bool is_whole = requester.got == kMemoryName;
+    fds.push_back({requester.socket.get(), static_cast<short>(is_whole ? 0 : POLLIN), 0});
   }
 }
 
 void MemoryShare::turn() {
   accept_new();
-  std::erase_if(askers_, [this](Asker& asker) { return !serve(asker); });
+  std::erase_if(requesters_, [this](Requester& requester) { return !serve(requester); });
 }
 
 void MemoryShare::accept_new() {
-  while (askers_.size() < kMaxAskers && base::monotonic_now() >= pauses_until_) {
+  while (requesters_.size() < kMaxRequesters && base::monotonic_now() >= pauses_until_) {
     base::UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.valid()) {
       // Pause, because the listener stays readable while descriptors are missing.
       if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) pauses_until_ = base::monotonic_now() + kPause;
       return;
     }
-    if (is_our_uid(socket.get())) askers_.push_back({std::move(socket), {}, 0});
+    if (is_our_uid(socket.get())) requesters_.push_back({std::move(socket), {}, 0});
   }
 }
 
-bool MemoryShare::serve(Asker& asker) {
-  while (asker.got < kMemoryName) {
-    const ssize_t got = recv(asker.socket.get(), asker.name.data() + asker.got, kMemoryName - asker.got, 0);
+bool MemoryShare::serve(Requester& requester) {
+  while (requester.got < kMemoryName) {
+    const ssize_t got =
+        recv(requester.socket.get(), requester.name.data() + requester.got, kMemoryName - requester.got, 0);
     if (got < 0) return errno == EAGAIN || errno == EINTR;
     if (got == 0) return false;
-    asker.got += static_cast<std::size_t>(got);
+    requester.got += static_cast<std::size_t>(got);
   }
-  const auto found = shared_.find(std::string(asker.name.data(), strnlen(asker.name.data(), kMemoryName)));
+  const auto found = shared_.find(std::string(requester.name.data(), strnlen(requester.name.data(), kMemoryName)));
   if (found != shared_.end()) {
-    // An asker that does not take the descriptor will ask again or give up. Either way it has been served.
-    return !send_fd(asker.socket.get(), found->second.get()).ok() && errno == EAGAIN;
+    // A requester that does not take the descriptor will ask again or fail. Either way it has been served.
+    return !send_fd(requester.socket.get(), found->second.get()).ok() && errno == EAGAIN;
   }
   char nothing = 0;
-  const ssize_t got = recv(asker.socket.get(), &nothing, 1, MSG_PEEK);
+  const ssize_t got = recv(requester.socket.get(), &nothing, 1, MSG_PEEK);
   return got < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
-base::Result<base::UniqueFd> ask_for_memory(const std::string& unix_name, const std::string& name,
+base::Result<base::UniqueFd> request_memory(const std::string& unix_name, const std::string& name,
                                             std::chrono::milliseconds deadline, const std::function<bool()>& is_over) {
   MUSTER_ASSIGN_OR_RETURN(const AbstractAddress at, abstract_address(unix_name));
   const base::UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
