@@ -1,7 +1,7 @@
 """Makes a wheel of Muster's Python with libmuster.so inside: pip install ./python
 
-The library is the one that MUSTER_LIBRARY names, else build/release/lib/libmuster.so of the tree, where that is built;
-else CMake builds it here, which needs what `tools/install-dependencies` installs. Everything that is written goes to
+The wheel gets the library that MUSTER_LIBRARY names, or else build/release/lib/libmuster.so of the tree. If neither
+exists, CMake builds the library. That build needs what `tools/install-dependencies` installs. All files are written to
 build/python-wheel of the tree.
 """
 
@@ -19,19 +19,19 @@ from wheel.bdist_wheel import bdist_wheel
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SCRATCH = ROOT / "build" / "python-wheel"
 LIBRARY = "lib/libmuster.so"
-# Python adds the folders that such a file names behind those that it searches already. So `import horovod` is Muster's
-# also without hvdrun, and an installed Horovod comes before it.
+# Python appends the folders that a .pth file names to the folders that it searches. So `import horovod` finds Muster's
+# package even without hvdrun. If another Horovod is installed, Python finds that one first.
 PATH_FILE = "muster-horovod.pth"
 HOROVOD_FOLDER = "muster/dropin\n"
 
 
 def version():
-    """The version in the tree's CMakeLists.txt."""
+    """Returns the version in the tree's CMakeLists.txt."""
     return re.search(r"^project\(muster VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE)[1]
 
 
 def find_library():
-    """The path of libmuster.so, which is built if need be."""
+    """Returns the path of libmuster.so. Builds the library if it does not exist."""
     built = pathlib.Path(os.environ.get("MUSTER_LIBRARY") or ROOT / "build" / "release" / LIBRARY)
     if built.exists():
         return built
@@ -42,31 +42,31 @@ def find_library():
 
 
 class BuildWithLibrary(build_py):
-    """The modules, and the library beside them."""
+    """Builds the modules, and copies the library beside them."""
 
     def run(self):
         super().run()
-        if not self.editable_mode:  # which finds the library in the build tree
+        if not self.editable_mode:  # an editable installation finds the library in the build tree
             shutil.copyfile(find_library(), pathlib.Path(self.build_lib) / "muster" / "libmuster.so")
             (pathlib.Path(self.build_lib) / PATH_FILE).write_text(HOROVOD_FOLDER)
 
 
 class PlatformWheel(bdist_wheel):
-    """For any Python 3 of this platform: the library knows nothing of Python."""
+    """Makes a wheel for any Python 3 of this platform, because the library does not depend on Python."""
 
     def get_tag(self):
         return "py3", "none", super().get_tag()[2]
 
 
 class WithLibrary(Distribution):
-    """Not the same for every platform."""
+    """Marks the package as specific to a platform, because it contains the library."""
 
     def has_ext_modules(self):
         return True
 
 
 SCRATCH.mkdir(parents=True, exist_ok=True)
-shutil.rmtree(SCRATCH / "lib", ignore_errors=True)  # a module that is gone from the tree stays out of the wheel
+shutil.rmtree(SCRATCH / "lib", ignore_errors=True)  # otherwise deleted modules would stay in the wheel
 setup(version=version(), packages=find_namespace_packages(include=["muster", "muster.*"]), distclass=WithLibrary,
       cmdclass={"build_py": BuildWithLibrary, "bdist_wheel": PlatformWheel},
       options={"build": {"build_base": str(SCRATCH), "build_lib": str(SCRATCH / "lib")},

@@ -113,13 +113,14 @@ _SHORT_FUNCTIONS = {
 
 
 def _candidates():
-    """Returns the places to search for the library: the user's path, a wheel, a build tree beside this package, the
-    system's search path."""
+    """Returns the places where the library may be: only MUSTER_LIBRARY if it is set. Otherwise a wheel, a build tree
+    beside this package, and the system's search path."""
     named = os.environ.get("MUSTER_LIBRARY")
     if named:
         return [named]
     here = os.path.dirname(os.path.abspath(__file__))
-    root = os.path.dirname(os.path.dirname(here))  # not resolved, because in a build tree this package is a link
+    # Don't resolve links: in a build tree this package is a link.
+    root = os.path.dirname(os.path.dirname(here))
     return [os.path.join(here, "libmuster.so"),
             os.path.join(root, "lib", "libmuster.so"),
             os.path.join(root, "build", "release", "lib", "libmuster.so"),
@@ -149,7 +150,7 @@ for _name in _FUNCTIONS:
     globals()[_name] = getattr(_library, _name)
 for _name in _SHORT_FUNCTIONS:
     globals()[_name] = getattr(_short, _name)
-# The variant for tensors on a GPU: it releases the GIL, because it calls the driver, which may wait.
+# The variant for tensors on a GPU. It releases the GIL, because it calls the driver, and the driver may wait.
 muster_engine_submit_on_gpu = _library.muster_engine_submit
 muster_engine_submit_on_gpu.restype, muster_engine_submit_on_gpu.argtypes = _SUBMIT
 

@@ -9,8 +9,8 @@ _FUNCTIONS = ("init", "shutdown", "is_initialized", "start_timeline", "stop_time
 
 
 class HorovodBasics:
-    """Every object of this class stands for the same process. The constructor ignores its arguments, because in Horovod
-    they name a library to load."""
+    """All objects of this class describe this process. The constructor ignores its arguments: in Horovod they name a
+    library to load."""
 
     Average, Sum, Adasum = engine.Average, engine.Sum, engine.Adasum
     Min, Max, Product = engine.Min, engine.Max, engine.Product
@@ -19,15 +19,15 @@ class HorovodBasics:
         del pkg_path, args
 
     def _get_process_set_ids_and_ranks(self):
-        """Returns {id: ranks} of all known process sets, the global one included."""
+        """Returns {id: ranks} of all known process sets, including the global one."""
         return {number: list(world.get_process_set_by_id(number).ranks) for number in world.process_set_ids()}
 
     def _process_set_rank(self, process_set_id):
-        """Returns this rank's number in the set. ValueError: there is no such set, or this rank is not in it."""
+        """Returns this rank's number in the set. ValueError: the set is unknown, or this rank is not in it."""
         return world.get_process_set_by_id(process_set_id).rank()
 
     def _process_set_size(self, process_set_id):
-        """Returns the number of ranks of the set. ValueError: there is no such set."""
+        """Returns the number of ranks of the set. ValueError: the set is unknown."""
         return world.get_process_set_by_id(process_set_id).size()
 
 

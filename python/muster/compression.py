@@ -1,9 +1,9 @@
-"""The common part of the frameworks' compressions: Compression.none, and casts to a smaller type while tensors
-travel."""
+"""What the compressions of all frameworks share: Compression.none, and the cast to a smaller type before a tensor is
+sent."""
 
 
 class Compressor:
-    """The interface of a compression. Users may give a class of their own."""
+    """The interface of a compression. Users may pass their own class."""
 
     @staticmethod
     def compress(tensor):
@@ -47,7 +47,7 @@ class CastCompressor(Compressor):
 
     @classmethod
     def compress(cls, tensor):
-        """Returns (the tensor as `sent`, its former type). Other tensors return as (tensor, None)."""
+        """Returns (the tensor as `sent`, its former type). For other tensors it returns (tensor, None)."""
         if not cls.is_floating(tensor):
             return tensor, None
         return cls.cast(tensor, cls.sent), tensor.dtype

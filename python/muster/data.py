@@ -1,4 +1,4 @@
-"""Data loaders, one of which can prepare batches ahead of time in a thread.
+"""Data loaders. One of them can prepare batches ahead of time in a thread.
 
     class Loader(AsyncDataLoaderMixin, MyDataLoader):   # MyDataLoader(BaseDataLoader) has _iterate()
         pass
@@ -22,7 +22,7 @@ class BaseDataLoader:
         raise NotImplementedError()
 
     def _process_batch(self, batch):
-        """Processes a batch, in the thread that takes it."""
+        """Processes a batch. It runs in the thread that iterates."""
         return batch
 
     def __iter__(self):
@@ -31,14 +31,15 @@ class BaseDataLoader:
 
 
 class _Epoch:
-    """One run of _iterate() in a thread, at most `ahead` batches ahead. One thread takes the batches; any thread may
-    stop it."""
+    """One run of _iterate() in a thread, which loads at most `ahead` batches ahead. One thread uses the batches. Any
+    thread may stop the run."""
 
     def __init__(self, iterate, ahead):
         self._iterate = iterate
         self._ahead = ahead
         self._changed = threading.Condition()
-        self._loaded = collections.deque()  # (batch, None); the last entry is (None, the exception that ended it)
+        # (batch, None) for each batch, then (None, the exception that ended the run)
+        self._loaded = collections.deque()
         self.is_stopped = False
         self._thread = threading.Thread(target=self._load, name="muster-data", daemon=True)
 
@@ -48,11 +49,11 @@ class _Epoch:
                 if not self._put(batch, None):
                     return
             self._put(None, StopIteration())
-        except BaseException as problem:  # pass it to the caller, who is in another thread
+        except BaseException as problem:  # the thread that iterates raises it
             self._put(None, problem)
 
     def _put(self, batch, end):
-        """Waits for room and adds the batch. Returns False if this was stopped."""
+        """Waits for room and adds the batch. Returns False if stop() was called."""
         with self._changed:
             self._changed.wait_for(lambda: self.is_stopped or len(self._loaded) < self._ahead)
             if not self.is_stopped:
@@ -61,7 +62,7 @@ class _Epoch:
             return not self.is_stopped
 
     def batches(self):
-        """Starts the thread and yields the batches. Ends when all are taken, or when this is stopped."""
+        """Starts the thread and yields the batches, until all are used or stop() is called."""
         with self._changed:
             if not self.is_stopped:
                 self._thread.start()
@@ -90,8 +91,8 @@ class _Epoch:
 
 
 class AsyncDataLoaderMixin:
-    """A mixin that stands before a BaseDataLoader among the bases. _iterate() then runs in a thread, up to
-    async_loader_queue_size batches ahead. 0 means that nothing changes. Every iteration has a thread of its own."""
+    """Makes _iterate() run in a thread, up to async_loader_queue_size batches ahead. 0 changes nothing. Name this mixin
+    before a BaseDataLoader among the bases. Every iteration has its own thread."""
 
     def __init__(self, async_loader_queue_size=64, *args, **kwargs):
         self.async_loader_queue_size = async_loader_queue_size
@@ -114,5 +115,5 @@ class AsyncDataLoaderMixin:
                 yield self._process_batch(batch)
         finally:
             self._epochs.discard(epoch)
-            if not epoch.is_stopped:  # otherwise the caller of stop() waits for the thread
+            if not epoch.is_stopped:  # otherwise the caller of stop() already waits for the thread
                 epoch.stop()

@@ -1,6 +1,6 @@
-"""Horovod's elastic API, without a framework: state that is saved, restored and made the same on all ranks.
+"""Horovod's elastic API, without a framework: state that ranks save, restore, and make the same on all ranks.
 
-It lets scripts for elastic jobs run in jobs with a fixed number of ranks: see run().
+With it, scripts for elastic jobs run in jobs with a fixed number of ranks: see run().
 """
 
 import copy
@@ -12,8 +12,8 @@ from muster.numpy import broadcast_object
 def run(func):
     """Returns a function that makes the state the same on all ranks and then calls `func(state, ...)`.
 
-    A job keeps the ranks that it started with: the launcher adds none and replaces none. So a HorovodInternalError (a
-    rank has ended) ends the call, and the state is not restored. The script must keep its results in a checkpoint."""
+    A job keeps the ranks that it started with: the launcher neither adds nor replaces ranks. If a rank ends, the call
+    ends with a HorovodInternalError, and the state is not restored. So the script must write checkpoints."""
     @functools.wraps(func)
     def wrapper(state, *args, **kwargs):
         state.sync()
@@ -23,13 +23,13 @@ def run(func):
 
 
 def run_fn(func, reset):
-    """Returns run(func). `reset` is not used; in Horovod it joins again after the ranks have changed."""
+    """Returns run(func). `reset` is not used. In Horovod it joins the job again after the ranks have changed."""
     del reset
     return run(func)
 
 
 class State:
-    """The state that a training needs to continue."""
+    """The state from which a training can continue."""
 
     def __init__(self):
         self._reset_callbacks = []
@@ -39,7 +39,7 @@ class State:
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self):
-        """Call it when the ranks of the job have changed."""
+        """Calls reset() and the callbacks. The caller calls it when the ranks of the job have changed."""
         self.reset()
         for callback in self._reset_callbacks:
             callback()

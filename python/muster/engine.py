@@ -26,11 +26,11 @@ _SLICE_SECONDS = 0.1
 class Buffer(NamedTuple):
     """One tensor: the address of its elements (contiguous, in C order), its type (muster_dtype) and its shape.
 
-    `out` is 0 if the operation allocates its result itself. On a GPU it may then be room for the result
-    (muster_tensor).
-    `keep` owns the memory; it is kept until the operation is done.
-    `stream` is the cudaStream_t whose work computes memory of a GPU (0: the default stream). None for memory of the
-    host."""
+    `out` is 0 if the operation allocates its result itself. On a GPU it may then be the address of memory for the
+    result (muster_tensor).
+    `keep` owns the memory. The ticket holds it until the operation is done.
+    `stream` is the cudaStream_t whose work computes memory of a GPU; 0 means the default stream. None means that the
+    memory is the host's."""
     in_: int
     out: int
     dtype: int
@@ -47,19 +47,19 @@ class Output(NamedTuple):
 
 
 class Abandoned:
-    """Operations whose tickets were dropped, with the memory that they use, until they are done. It has no lock,
-    because the garbage collector may add one at any moment, even while another is added."""
+    """Keeps the memory of running operations whose tickets were dropped, until they are done. It has no lock, because
+    the garbage collector may call add() at any moment, even inside another add()."""
 
     def __init__(self):
         self._waiting = collections.deque()
 
     def add(self, handle, keep, is_done, free):
-        """Adds `handle`. `is_done` and `free` are its functions."""
+        """Adds `handle`, and frees operations that are done. `is_done` and `free` are the functions for this handle."""
         self._waiting.append((handle, keep, is_done, free))
         for _ in range(len(self._waiting)):
             try:
                 first = self._waiting.popleft()
-            except IndexError:  # another thread was faster
+            except IndexError:  # another thread has taken the last one
                 return
             handle, _, is_done, free = first
             if is_done(handle):
@@ -69,15 +69,15 @@ class Abandoned:
 
 
 abandoned = Abandoned()
-forked = []  # not empty in a forked child of the process that has the tickets
+forked = []  # not empty in a child that the process with the tickets has forked
 os.register_at_fork(after_in_child=lambda: forked.append(True))
 
 
 class Ticket:
     """A submission. It keeps its tensors until the operation is done.
 
-    It exists before the operation: submit() lets libmuster write the handle into it. So no exception, such as a
-    signal's KeyboardInterrupt, can come between a running operation and the object that keeps its tensors."""
+    The ticket exists before the operation, and submit() lets libmuster write the handle into it. So an exception, such
+    as the KeyboardInterrupt of a signal, cannot leave a running operation without the object that keeps its tensors."""
 
     def __init__(self, keep):
         self._handle = c_void_p()  # a muster_ticket; NULL if nothing was submitted
@@ -100,11 +100,10 @@ class Ticket:
 
     def __del__(self, is_done=lib.muster_ticket_is_done, free=lib.muster_ticket_free, abandoned=abandoned,
                 forked=forked):
-        # A running operation still writes to its tensors, so they are released only when it is done.
-        # The names are defaults of arguments, because this module's names are gone before the last tickets at Python's
-        # end.
-        # A forked child leaves the operation alone: its other threads are gone, and the locks that they held stay
-        # locked.
+        # Keep the tensors until the operation is done, because it writes to them.
+        # Use functions only through default arguments: when Python ends, it may delete this module's names before the
+        # last ticket.
+        # In a forked child do nothing: a thread of the parent may have held a lock, which stays locked here.
         if not self._handle or forked:
             return
         if not self._is_done and not is_done(self._handle):
@@ -117,9 +116,9 @@ class Ticket:
         return self._is_done or bool(lib.muster_ticket_is_done(self._handle))
 
     def wait(self):
-        """Waits until the operation is done. Signals are handled meanwhile.
-        HorovodInternalError: it failed; RanksDifferError if the ranks submitted different things. ValueError: this is a
-        forked process, and its parent has not waited before the fork."""
+        """Waits until the operation is done. Python handles signals meanwhile.
+        HorovodInternalError: the operation failed. RanksDifferError: the ranks submitted different things. ValueError:
+        this is a forked process, and its parent has not waited before the fork."""
         if not self._is_done:
             if forked:
                 raise ValueError("a process that was forked from a rank cannot wait for the rank's operations")
@@ -171,13 +170,13 @@ class Ticket:
         return [splits[i] for i in range(ranks)]
 
     def last_joined(self):
-        """Returns the last rank (of the process set) that joined, for a successful join."""
+        """Returns the rank of the process set that joined last, for a successful join."""
         return lib.muster_ticket_last_joined(self._handle)
 
 
 def _describe(kind, name, buffers, op, root=0, prescale=1.0, postscale=1.0, splits=None, wire=lib.WIRE_SAME):
-    """Returns the muster_submission, with everything that it points to. `wire` is a muster_wire: the type as which
-    float32 of a GPU travels."""
+    """Returns the muster_submission, with everything that it points to. `wire` is a muster_wire: the type to which
+    float32 tensors of a GPU are cast before they are sent."""
     count = len(buffers)
     tensors = (lib.Tensor * count)()
     for tensor, buffer in zip(tensors, buffers):
@@ -203,10 +202,10 @@ def _describe(kind, name, buffers, op, root=0, prescale=1.0, postscale=1.0, spli
 
 
 def _submit_function(is_on_gpu):
-    # For tensors on a GPU, use the variant that releases the GIL. libmuster marks their stream by a call of the driver,
-    # which waits if the GPU's queue is full. The thread that would empty the queue may need the GIL: another thread of
-    # the program, or the one that calls `allocate`.
-    # Other submissions never wait. Releasing and taking the GIL would take longer than they do.
+    # For tensors on a GPU, use the variant that releases the GIL. libmuster calls the driver to mark the stream, and
+    # the driver waits if the GPU's queue is full. The thread that empties the queue may need the GIL: another thread of
+    # the program, or the thread that calls `allocate`.
+    # Other submissions never wait. They are shorter than releasing and acquiring the GIL.
     return lib.muster_engine_submit_on_gpu if is_on_gpu else lib.muster_engine_submit
 
 
@@ -214,8 +213,8 @@ def submit(engine, kind, name, buffers, op=Sum, root=0, prescale=1.0, postscale=
            wire=lib.WIRE_SAME, allocate=None):
     """Submits to `engine` (a muster_engine) and returns a Ticket. ValueError: the operation is not possible, or its
     name is in use. HorovodInternalError: the engine has ended.
-    `allocate(index, bytes)` runs on a thread of libmuster. It returns the address of memory for a result on a GPU, or
-    None."""
+    `allocate(index, bytes)` runs on a thread of libmuster. It returns the address of memory for a result on a GPU. None
+    means that memory could not be allocated."""
     submission = _describe(kind, name, buffers, op, root, prescale, postscale, splits, wire)
     callback = lib.ALLOCATE() if allocate is None else lib.ALLOCATE(lambda _, index, size: allocate(index, size))
     submission.allocate = callback
@@ -224,8 +223,8 @@ def submit(engine, kind, name, buffers, op=Sum, root=0, prescale=1.0, postscale=
 
 
 class RepeatedReduction:
-    """An allreduce in place that is described once and submitted many times, for memory like `buffer`. Not
-    thread-safe."""
+    """An allreduce in place that is described once and submitted many times. Every time the memory must have the type
+    and shape of `buffer`. Not thread-safe."""
 
     def __init__(self, name, buffer, op, prescale=1.0, postscale=1.0, wire=lib.WIRE_SAME):
         self._submission = _describe(lib.ALLREDUCE, name, [buffer], op, prescale=prescale, postscale=postscale,
@@ -242,7 +241,7 @@ class RepeatedReduction:
 
 
 class Handles:
-    """Horovod's integer handles. Each stands for a ticket and a function that makes its result."""
+    """Horovod's integer handles. Each belongs to a ticket and a function that makes the ticket's result."""
 
     def __init__(self):
         self._lock = threading.RLock()  # re-entrant, because a signal handler may interrupt its holder

@@ -2,7 +2,7 @@
 
 
 class HorovodInternalError(RuntimeError):
-    """A collective failed. If a rank has ended, `rank` and `host` name it; otherwise they are None and ''."""
+    """A collective failed. If a rank has ended, `rank` and `host` name that rank. Otherwise they are None and ''."""
 
     def __init__(self, *args, rank=None, host=""):
         super().__init__(*args)
@@ -15,7 +15,7 @@ class RanksDifferError(HorovodInternalError):
 
 
 class HostsUpdatedInterrupt(RuntimeError):
-    """The hosts of an elastic job have changed. With `skip_sync` the state need not be synchronised again."""
+    """The hosts of an elastic job have changed. If `skip_sync` is True, the state need not be synchronized again."""
 
     def __init__(self, skip_sync=False):
         super().__init__()
@@ -23,4 +23,4 @@ class HostsUpdatedInterrupt(RuntimeError):
 
 
 class HorovodVersionMismatchError(ImportError):
-    """Exists for scripts that name it. It is never raised, because Muster is compiled against no framework."""
+    """Exists for scripts that name it. Muster never raises it, because Muster is not compiled against a framework."""

@@ -5,15 +5,15 @@
     hvd.init()
     total = hvd.allreduce(np.arange(4.0), op=hvd.Sum)
 
-Types: float16, float32, float64, int8, uint8, int16, int32, int64 and bool. uint16, uint32 and uint64 work where
-nothing is computed (allgather, broadcast, alltoall) and for sums.
+Types: float16, float32, float64, int8, uint8, int16, int32, int64 and bool. uint16, uint32 and uint64 work only in
+allgather, broadcast, alltoall and sums.
 Results are new arrays. Functions whose names end in "_" work in place, on arrays that are contiguous and writable.
 
 Functions with "_async" return a handle for poll() and synchronize(). The caller must not change the arrays before
-synchronize(). `name` must be the same on all ranks. Unnamed operations are matched by the order of the calls of their
-kind.
-Errors: ValueError for an impossible call. HorovodInternalError if the operation failed: the ranks differ (this
-operation fails), or a rank has ended (this and all later operations fail).
+synchronize(). `name` must be the same on all ranks. Ranks match unnamed operations of one kind by the order of the
+calls.
+Errors: ValueError if an argument is wrong. HorovodInternalError if the operation failed. Either the ranks differ, and
+only this operation fails. Or a rank has ended, and this and all later operations fail.
 """
 
 import pickle
@@ -33,7 +33,7 @@ from muster.world import (ProcessSet, add_process_set, ccl_built, cross_rank, cr
 _TYPES = {np.dtype(np.float16): lib.FLOAT16, np.dtype(np.float32): lib.FLOAT32, np.dtype(np.float64): lib.FLOAT64,
           np.dtype(np.int8): lib.INT8, np.dtype(np.uint8): lib.UINT8, np.dtype(np.int16): lib.INT16,
           np.dtype(np.int32): lib.INT32, np.dtype(np.int64): lib.INT64, np.dtype(np.bool_): lib.BOOL}
-# Unsigned types use the signed type of the same size: it moves the same bits, and its sums wrap in the same way.
+# An unsigned type is sent as the signed type of the same size, which has the same bits and wraps in the same way.
 _UNSIGNED = {np.dtype(np.uint16): lib.INT16, np.dtype(np.uint32): lib.INT32, np.dtype(np.uint64): lib.INT64}
 
 
@@ -49,7 +49,7 @@ def _type_of(array, is_computed=False):
 
 
 def _contiguous(array):
-    """Returns `array` in C order. (np.ascontiguousarray would give an array without dimensions one dimension.)"""
+    """Returns `array` in C order. np.ascontiguousarray would add a dimension to an array without dimensions."""
     array = np.asarray(array)
     return array if array.flags.c_contiguous else array.copy(order="C")
 
@@ -61,7 +61,7 @@ def _buffer(array, out=None, is_computed=False):
 
 
 def reduction(average, op):
-    """Returns the reduction that a call asks for: `op`, or the older `average`. ValueError: both are given."""
+    """Returns the reduction that a call requests: `op`, or the older argument `average`. ValueError: both are set."""
     if average is not None and op is not None:
         raise ValueError("give op, or average (the older way), and not both")
     if op is not None:
@@ -135,7 +135,7 @@ def allreduce_(tensor, average=None, name=None, op=None, prescale_factor=1.0, po
 
 def grouped_allreduce(tensors, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
                       process_set=global_process_set):
-    """Does allreduce() for several arrays as one unit: none is reduced before all ranks have submitted all of them."""
+    """Does allreduce() for several arrays as one unit, when all ranks have submitted all of them."""
     return synchronize(
         grouped_allreduce_async(tensors, average, name, op, prescale_factor, postscale_factor, process_set))
 
@@ -169,8 +169,7 @@ def allgather_async(tensor, name=None, process_set=global_process_set):
 
 
 def allgather(tensor, name=None, process_set=global_process_set):
-    """Returns the arrays of all ranks, one behind the other along the first dimension. They may differ in that
-    dimension."""
+    """Returns the arrays of all ranks, concatenated along the first dimension. Only that dimension may differ."""
     return synchronize(allgather_async(tensor, name, process_set))
 
 
@@ -214,7 +213,7 @@ def broadcast_(tensor, root_rank, name=None, process_set=global_process_set):
 
 
 def even_splits(rows, ranks):
-    """Returns the splits of an alltoall() call without `splits`. ValueError: the rows cannot be shared out evenly."""
+    """Returns the splits of an alltoall() call without `splits`. ValueError: the rows do not divide evenly."""
     if rows % ranks != 0:
         raise ValueError(f"{rows} rows cannot be shared out evenly to {ranks} ranks: give splits")
     return [rows // ranks] * ranks
@@ -275,8 +274,8 @@ def grouped_reducescatter(tensors, name=None, op=Average, process_set=global_pro
 
 
 def join(device=-1):
-    """Call it on ranks that have no more data. Until all ranks have joined, this rank contributes nothing to the
-    allreduces of the others. Returns the last rank that joined, the same on all ranks. `device` is not used."""
+    """Waits until all ranks have joined. A rank joins when it has no more data. Meanwhile it contributes nothing to the
+    allreduces of the other ranks. Returns the rank that joined last, the same on all ranks. `device` is not used."""
     ticket = world.submit(lib.JOIN, "join", [])
     ticket.wait()
     world.restart_names()
@@ -299,7 +298,7 @@ def synchronize(handle):
 
 
 def _dumps(obj):
-    """Pickles an object. Uses cloudpickle if it is installed, because that also takes lambdas and classes of
+    """Pickles an object. Uses cloudpickle if it is installed, because it can also pickle lambdas and classes of
     scripts."""
     try:
         import cloudpickle
@@ -309,7 +308,7 @@ def _dumps(obj):
 
 
 def broadcast_object(obj, root_rank=0, name=None, process_set=global_process_set):
-    """Returns the object of `root_rank` on all ranks. The object must be one that can be pickled."""
+    """Returns the object of `root_rank` on all ranks. It must be possible to pickle the object."""
     name = world.operation_name("broadcast_object", name, process_set)
     is_root = rank() == root_rank
     data = np.frombuffer(_dumps(obj), dtype=np.uint8).copy() if is_root else None

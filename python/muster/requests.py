@@ -1,6 +1,6 @@
 """Operations of a communicator that run while the caller continues (muster_request). Thread-safe.
 
-Ranks match them by the order of the calls. It must be the same on all ranks of the communicator.
+Ranks match these operations by the order of the calls, which must be the same on all ranks of the communicator.
 """
 
 import threading
@@ -24,7 +24,8 @@ def _is_done(handle, test=lib.muster_test):
 class Request:
     """A running operation. It keeps the operation's memory until the operation is done.
 
-    Like engine.Ticket it exists before the operation, so that no exception can separate the two."""
+    The request exists before the operation. So an exception cannot leave an operation without a request (engine.Ticket
+    works in the same way)."""
 
     def __init__(self, keep):
         self._handle = c_void_p()  # a muster_request; NULL if nothing was started
@@ -58,10 +59,10 @@ class Request:
         return self._has_ended or _is_done(self._handle)
 
     def wait(self, seconds=None):
-        """Waits, and returns True when the operation is done. Returns False if it is not done within `seconds`. Signals
-        are handled meanwhile.
-        HorovodInternalError: it failed. ValueError: this is a forked process, and its parent has not waited before the
-        fork."""
+        """Waits, and returns True when the operation is done. Returns False if it is not done within `seconds`. Python
+        handles signals meanwhile.
+        HorovodInternalError: the operation failed. ValueError: this is a forked process, and its parent has not waited
+        before the fork."""
         if engine.forked and not self._has_ended:
             raise ValueError("a process that was forked from a rank cannot wait for the rank's operations")
         end = None if seconds is None else time.monotonic() + seconds
@@ -88,11 +89,11 @@ class Request:
 
 
 def start(function, *arguments, keep):
-    """Starts `function` (one of muster_i...) and returns its Request. `keep` owns the memory that it uses. ValueError:
-    an argument is not possible. HorovodInternalError: the communicator has ended."""
+    """Starts `function` (one of muster_i...) and returns its Request. `keep` owns the memory that the operation uses.
+    ValueError: an argument is wrong. HorovodInternalError: the communicator has ended."""
     return Request(keep).start(function, arguments)
 
 
 def counts(numbers):
-    """Returns the numbers of elements for each rank, in the form that operations take."""
+    """Returns the numbers of elements for each rank, as the array that libmuster's functions need."""
     return (c_size_t * len(numbers))(*numbers)

@@ -8,10 +8,10 @@
     losses = horovod.run(train, args=(0.1,), np=4)                   # on this host
     losses = horovod.run(train, args=(0.1,), np=4, hosts="n1:2,n2:2")
 
-hvdrun starts the ranks. The function, its arguments and sys.path go to all ranks by their standard input. The results
-come back by their standard output. So it works in the same way on this host and on others, and writes no file.
-Functions and results are pickled, by cloudpickle if it is installed, because that takes functions of scripts and
-notebooks, too.
+hvdrun starts the ranks. run() sends the function, its arguments and sys.path to the standard input of all ranks. The
+ranks send the results by their standard output. So run() works in the same way on this host and on others, and it
+writes no file. Functions and results are pickled. run() uses cloudpickle if it is installed, because cloudpickle can
+also pickle functions of scripts and notebooks.
 """
 
 import base64
@@ -30,8 +30,8 @@ _NO_MPI = "hvdrun starts the ranks itself, without mpirun: leave it out"
 
 
 def find_hvdrun():
-    """Returns the hvdrun to use: MUSTER_HVDRUN, the one of this package's installation, or the one on the PATH.
-    FileNotFoundError: there is none."""
+    """Returns the path of hvdrun: MUSTER_HVDRUN if it is set. Otherwise the hvdrun of this package's installation, or
+    the first one on the PATH. FileNotFoundError: hvdrun was not found."""
     here = os.path.dirname(os.path.abspath(__file__))
     root = os.path.dirname(os.path.dirname(here))
     beside = [os.path.join(root, "bin", "hvdrun"), os.path.join(root, "build", "release", "bin", "hvdrun")]
@@ -48,14 +48,14 @@ def run(func, args=(), kwargs=None, num_proc=None, min_num_proc=None, max_num_pr
         ssh_identity_file=None, disable_cache=None, output_filename=None, verbose=None, use_gloo=None, use_mpi=None,
         mpi_args=None, network_interface=None, network_interfaces=None, executable=None,
         prefix_output_with_timestamp=False, np=None, min_np=None, max_np=None):
-    """Calls func(*args, **kwargs) on `np` (or `num_proc`) ranks. Returns the list of their results, by rank. Their
-    output appears as hvdrun shows it.
+    """Calls func(*args, **kwargs) on `np` (or `num_proc`) ranks. Returns the list of their results, by rank. hvdrun
+    shows the output of the ranks.
 
     hosts, hostfile, ssh_*, start_timeout, network_interface(s), output_filename, verbose: as hvdrun's options.
     executable: the Python of the ranks; by default this one. disable_cache, use_gloo: accepted without effect.
-    ValueError: an option has no meaning here, or the function cannot be sent. RuntimeError: a rank failed (with its
-    traceback, if there is one), or could not be started."""
-    del disable_cache, use_gloo  # hvdrun always checks the hosts anew, and always uses the way of Gloo
+    ValueError: an option is not supported here, or the function cannot be sent. RuntimeError: a rank failed or could
+    not be started. The error contains the rank's traceback if the function raised an exception."""
+    del disable_cache, use_gloo  # hvdrun always checks the hosts, and always starts ranks as with Gloo
     for value, option, why in ((min_num_proc or min_np, "min_np", _NO_ELASTIC), (slots, "slots", _NO_ELASTIC),
                                (max_num_proc or max_np, "max_np", _NO_ELASTIC), (use_mpi, "use_mpi", _NO_MPI),
                                (reset_limit, "reset_limit", _NO_ELASTIC), (mpi_args, "mpi_args", _NO_MPI),
@@ -93,7 +93,7 @@ def _pickled(func, args, kwargs):
 
 
 class _Call:
-    """One run of hvdrun, and the results that come back from it."""
+    """One run of hvdrun, and the results that its ranks send."""
 
     def __init__(self, command, mark, ranks):
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -130,7 +130,7 @@ class _Call:
             with self._process.stdin as pipe:
                 pipe.write(message)
         except BrokenPipeError:
-            pass  # hvdrun has ended; its exit code tells the result
+            pass  # hvdrun has ended, and results() checks its exit code
 
     def _take(self, line):
         """Handles one line of hvdrun's output: it is a piece of a result, or is shown to the user."""

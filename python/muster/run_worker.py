@@ -2,8 +2,8 @@
 
     python -m muster.run_worker MARK
 
-The answer goes to standard output in lines of the form `MARK RANK KIND BASE64`. Any number of lines have the kind
-"more". The last one is "returned" with the end of the pickled result, or "raised" with the end of a traceback.
+The report goes to standard output in lines of the form `MARK RANK KIND BASE64`. Any number of lines have the kind
+"more". The last line is "returned" with the end of the pickled result, or "raised" with the end of a traceback.
 muster/run_function.py reads the lines.
 """
 

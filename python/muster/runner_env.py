@@ -7,8 +7,8 @@ _NAMES = (("HOROVOD_RANK", "HOROVOD_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_
 
 
 def get_env_rank_and_size():
-    """Returns (rank, size) from the variables of Horovod, Open MPI or PMI. The first pair that is set counts. Returns
-    (0, 1) if none is set. RuntimeError: only one variable of a pair is set."""
+    """Returns (rank, size) from the variables of Horovod, Open MPI or PMI: the first pair that is set. Returns (0, 1)
+    if no pair is set. RuntimeError: only one variable of a pair is set."""
     for names in _NAMES:
         values = [os.environ.get(name) for name in names]
         if None not in values:

@@ -1,11 +1,11 @@
-"""Horovod's small functions about threads. Scripts and tests import them from horovod.runner.util.threads."""
+"""Horovod's small functions for threads. Scripts and tests import them from horovod.runner.util.threads."""
 
 import contextlib
 import threading
 
 
 def in_thread(target, args=(), name=None, daemon=True, silent=False):
-    """Starts target(*args) in a thread and returns the thread. With `silent` an exception in it is dropped."""
+    """Starts target(*args) in a thread and returns the thread. With `silent` the thread ignores exceptions."""
     if not isinstance(args, tuple):
         raise ValueError(f"args is a {type(args).__name__}, and has to be a tuple: (argument,)")
 
@@ -19,9 +19,9 @@ def in_thread(target, args=(), name=None, daemon=True, silent=False):
 
 
 def on_event(event, func, args=(), stop=None, check_stop_interval_s=1.0, daemon=True, silent=False):
-    """Calls func(*args) in a thread when `event` is set. Does not call it if `stop` is set before; the thread polls
-    `stop` every `check_stop_interval_s`. ValueError: there is no event, or nothing could end the thread (it is no
-    daemon and has no `stop`)."""
+    """Calls func(*args) in a thread when `event` is set. Does not call it if `stop` is set before. The thread polls
+    `stop` every `check_stop_interval_s`. ValueError: `event` is None, or nothing could end the thread, because it is
+    not a daemon and has no `stop`."""
     if event is None:
         raise ValueError("there is no event to wait for")
     if not isinstance(args, tuple):

@@ -18,8 +18,8 @@ def get_ext_suffix():
 
 
 def get_extension_full_path(pkg_path, *args):
-    """Returns the path of a compiled module: args[-1] in the folders args[:-1] beside the file `pkg_path`. Muster has
-    no such module."""
+    """Returns the path that a compiled module would have: args[-1] in the folders args[:-1] beside the file `pkg_path`.
+    Muster has no compiled modules."""
     return os.path.join(os.path.dirname(pkg_path), *args[:-1], args[-1] + get_ext_suffix())
 
 
@@ -40,8 +40,8 @@ def check_extension(ext_name, ext_env_var, pkg_path, *args):
 
 
 def gpu_available(ext_base_name, verbose=False):
-    """Returns True if tensors of `ext_base_name` can stay on GPUs of this host. Only "torch" can; others go through the
-    host."""
+    """Returns True if tensors of `ext_base_name` can stay on GPUs of this host. Only those of "torch" can. Tensors of
+    other frameworks are copied to the host."""
     del verbose
     if ext_base_name != "torch" or not extension_available("torch"):
         return False
@@ -50,7 +50,7 @@ def gpu_available(ext_base_name, verbose=False):
 
 
 def _without_verbose(function):
-    """Returns the function of muster.world with Horovod's extra argument `verbose`, which is not used."""
+    """Returns `function` with Horovod's extra argument `verbose`, which is not used."""
     def call(verbose=False):
         del verbose
         return function()
@@ -65,7 +65,7 @@ mpi_built, gloo_built, nccl_built, ddl_built, ccl_built = map(_without_verbose, 
 
 
 def is_iterable(x):
-    """Returns True if iter() accepts it."""
+    """Returns True if iter() accepts `x`."""
     try:
         iter(x)
     except TypeError:
@@ -81,7 +81,7 @@ def split_list(items, parts):
 
 
 def num_rank_is_power_2(num_rank):
-    """Returns True if it is a power of two."""
+    """Returns True if `num_rank` is a power of two."""
     return num_rank > 0 and num_rank & (num_rank - 1) == 0
 
 
@@ -107,8 +107,8 @@ def env(**variables):
 
 
 def get_average_backwards_compatibility_fun(reduce_ops):
-    """Returns a function (op, average) that returns the reduction: `op`, or the meaning of the older `average`.
-    Reductions are attributes of `reduce_ops`. The function raises ValueError if both are given."""
+    """Returns a function (op, average) that returns the reduction: `op`, or the meaning of the older argument
+    `average`. Reductions are attributes of `reduce_ops`. The function raises ValueError if both are set."""
     def reduction_of(op, average):
         if op is not None and average is not None:
             raise ValueError("give op, or average (the older way), and not both")
@@ -122,7 +122,7 @@ def get_average_backwards_compatibility_fun(reduce_ops):
 
 
 def check_installed_version(name, version, exception=None):
-    """Raises `exception` if one is given. Otherwise accepts every version, because Muster is compiled against no
+    """Raises `exception` if it is not None. Otherwise accepts every version, because Muster is not compiled against a
     framework."""
     del name, version
     if exception is not None:
@@ -130,8 +130,8 @@ def check_installed_version(name, version, exception=None):
 
 
 def is_version_greater_equal_than(ver, target):
-    """Returns True if version `ver` is not older than `target` ("major.minor.patch"). Text behind the number of a part
-    is ignored. ValueError: one of them is no string, or `target` has not three parts."""
+    """Returns True if version `ver` is not older than `target` ("major.minor.patch"). It ignores text behind the number
+    of a part. ValueError: an argument is not a string, or `target` does not have three parts."""
     if not (isinstance(ver, str) and isinstance(target, str)):
         raise ValueError(f"versions are strings, not {type(ver).__name__} and {type(target).__name__}")
     if target.count(".") != 2:

@@ -1,7 +1,7 @@
 """This process in its job: Horovod's init(), rank() and process sets, for all frameworks.
 
-Threads: all functions except init() and shutdown() are thread-safe. After a fork the child may only ask for ranks and
-sizes.
+Threads: all functions except init() and shutdown() are thread-safe. A forked child may call only the functions that
+return ranks and sizes.
 """
 
 import atexit
@@ -23,14 +23,14 @@ from muster.exceptions import HorovodInternalError
 # A rank that leaves waits this long for the other ranks to notice, because they may be busy with other work.
 _FAREWELL_SECONDS = 1.0
 _OLDEST_NCCL = 21400  # the same limit as in collectives/device/path.cc
-# Number of names for unnamed operations of one kind in one process set. The numbers repeat, because a timeline has a
-# row for each name. Fewer operations than this are under way at once.
+# The number of names for unnamed operations of one kind in one process set. After so many operations the names repeat,
+# so that a timeline, with a row for each name, does not grow. At any time fewer operations are running.
 _MOST_NAMES = 1 << 16
 _IS_THERE = "the set of all ranks is there already"
 
 
 class ProcessSet:
-    """A set of ranks that do collectives by themselves. `ranks` are ranks of the world; None means all."""
+    """A set of ranks that run collectives among themselves. `ranks` are ranks of the world. None means all ranks."""
 
     process_set_id = None
 
@@ -48,16 +48,16 @@ class ProcessSet:
         return id(self)
 
     def included(self):
-        """Returns True if this rank is in the set. None if the set was not added yet."""
+        """Returns True if this rank is in the set. Returns None if the set was not added yet."""
         return None if self.process_set_id is None else _world().rank in self.ranks
 
     def size(self):
-        """Returns the number of its ranks. None if the set was not added yet."""
+        """Returns the number of ranks of the set. Returns None if the set was not added yet."""
         return None if self.process_set_id is None else len(self.ranks)
 
     def rank(self):
-        """Returns this rank's number in the set. None if the set was not added yet. ValueError: this rank is not in the
-        set."""
+        """Returns this rank's number in the set. Returns None if the set was not added yet. ValueError: this rank is
+        not in the set."""
         if self.process_set_id is None:
             return None
         if not self.included():
@@ -75,7 +75,7 @@ def takes_part(process_set):
 
 
 def size_of(process_set):
-    """Returns the number of its ranks. ValueError: the set was not added, or init() was not called."""
+    """Returns the number of ranks of the set. ValueError: the set was not added, or init() was not called."""
     _world()
     size = process_set.size()
     if size is None:
@@ -95,8 +95,8 @@ def _not_added(process_set):
 
 
 def _ranks_of(given):
-    """Returns the ranks of a list (or another iterable) of integers, sorted. ValueError: it is no such list, or names a
-    rank twice."""
+    """Returns the ranks of a list (or another iterable) of integers, sorted. ValueError: `given` is not such a list, or
+    contains a rank twice."""
     try:
         ranks = sorted(operator.index(rank) for rank in given)
     except TypeError:
@@ -117,15 +117,16 @@ class _World:
         self.handle = c_void_p()
         self.group = None
         self.communicators = set()  # made by communicator_of()
-        # Those of them that are no longer used. The garbage collector may add one at any time.
+        # The released communicators. The garbage collector may add one at any time.
         self.unused = collections.deque()
         # id -> (ProcessSet, communicator, engine). The last two are None if this rank is not in the set.
         self.sets = {}
-        # Both locks are re-entrant: a signal handler or a __del__ may interrupt their holder and submit something, too.
+        # Both locks are re-entrant, because a signal handler or a __del__ may interrupt the thread that holds one, and
+        # submit an operation.
         self.lock = threading.RLock()
-        # held while something is submitted, so that the engine is not freed meanwhile
+        # Held while an operation is submitted, so that no thread frees the engine meanwhile.
         self.submit_lock = threading.RLock()
-        self.is_submitting = False  # true while the thread that holds submit_lock submits
+        self.is_submitting = False  # True while the thread that holds submit_lock submits an operation
         self.set_ids = itertools.count(1)
         self.names = {}
         options = lib.Options(ctypes.sizeof(lib.Options), _operation_seconds(timeout_seconds), 0)
@@ -244,7 +245,7 @@ class _World:
         return found[2]
 
     def _free(self, members):
-        """Shuts the engines down, and frees engines and communicators. `members` are pairs (communicator or None,
+        """Shuts down the engines, and frees engines and communicators. `members` are pairs (communicator or None,
         engine or None)."""
         engines = [made for _, made in members if made is not None]
         for made in engines:
@@ -258,8 +259,8 @@ class _World:
                 lib.muster_comm_free(comm)
 
     def name(self, kind, name, process_set):
-        """Returns the name of an operation, the same on all ranks: the given name, or the number of the unnamed
-        operation. Each process set has its own numbers, because its ranks do operations that other ranks do not."""
+        """Returns the name of an operation, the same on all ranks. It contains `name`, or a number if `name` is None.
+        Each process set has its own numbers, because its ranks call operations that other ranks do not call."""
         if name is not None:
             return f"{kind}.{name}"
         with self.lock:
@@ -267,7 +268,7 @@ class _World:
             return f"{kind}.noname.{next(counter) % _MOST_NAMES + 1}"
 
     def restart_names(self):
-        """Restarts the numbers of unnamed operations of the set of all ranks."""
+        """Restarts the numbers of unnamed operations in the set of all ranks."""
         with self.lock:
             self.names = {of: counter for of, counter in self.names.items() if of[1] != 0}
 
@@ -303,7 +304,7 @@ def _host_key():
 
 def _operation_seconds(otherwise):
     """Returns HOROVOD_GLOO_TIMEOUT_SECONDS, or `otherwise` if it is not set. Returns 0 if MUSTER_OPERATION_TIMEOUT is
-    set, because libmuster then reads that itself."""
+    set, because libmuster itself reads that variable."""
     if os.environ.get("MUSTER_OPERATION_TIMEOUT"):
         return 0
     value = os.environ.get("HOROVOD_GLOO_TIMEOUT_SECONDS")
@@ -327,11 +328,12 @@ def _world():
 def init(comm=None, process_sets=None, *, timeout_seconds=0):
     """Joins the job, and returns when all its ranks have joined. A second call does nothing.
 
-    comm: None for all ranks, or a list of ranks that form a world of their own. A rank that is not in the list is a
-    world of one.
-    process_sets: a list of ProcessSets, the same on all ranks. "dynamic" is accepted, because sets can always be added
-    here.
-    timeout_seconds: the limit for an operation without progress, if the environment sets none. 0: libmuster's default.
+    comm: None for all ranks, or a list of ranks that form a separate world. Each rank outside the list forms a world of
+    one rank.
+    process_sets: a list of ProcessSets, the same on all ranks. "dynamic" is accepted without effect, because sets can
+    always be added here.
+    timeout_seconds: the limit for an operation without progress, if the environment sets no limit. 0 means libmuster's
+    default.
     ValueError: an argument or a setting of the environment is wrong. HorovodInternalError: a rank did not join, or
     ended. After an error this process has not joined, and init() can be called again."""
     global _current
@@ -349,7 +351,7 @@ def init(comm=None, process_sets=None, *, timeout_seconds=0):
 
 
 def _sets_of(given):
-    """Returns the ProcessSets that init() must add. ValueError: `given` is no list of such."""
+    """Returns the ProcessSets that init() must add. ValueError: `given` is not a list of process sets."""
     if given is None or isinstance(given, str):
         if given not in (None, "dynamic"):
             raise ValueError(f"process_sets={given!r} is neither a list nor 'dynamic'")
@@ -364,7 +366,7 @@ def _sets_of(given):
 
 
 def shutdown():
-    """Leaves the job. Operations fail on other ranks if they need this rank. After another init() it works again.
+    """Leaves the job. On other ranks, operations that need this rank fail. init() may be called again afterwards.
     ValueError: a signal handler or a __del__ has called it in the middle of a submission."""
     global _current
     if _current is not None and _current.pid == os.getpid():
@@ -412,7 +414,7 @@ def cross_size():
 
 
 def cross_rank():
-    """Returns this host's number among those of cross_size()."""
+    """Returns this host's number among the hosts that cross_size() counts."""
     return _world().cross_rank
 
 
@@ -423,7 +425,7 @@ def is_homogeneous():
 
 def add_process_set(process_set):
     """Adds a ProcessSet (or a list of ranks) and returns it. All ranks of the world call it, in the same order.
-    ValueError: there are no such ranks, the set exists already, or the ranks give different sets."""
+    ValueError: the ranks do not exist, the set exists already, or the ranks add different sets."""
     if not isinstance(process_set, ProcessSet):
         process_set = ProcessSet(process_set)
     if process_set.ranks is None:
@@ -443,7 +445,7 @@ def process_set_ids():
 
 
 def get_process_set_by_id(number):
-    """Returns the ProcessSet with this number. ValueError: there is none."""
+    """Returns the ProcessSet with this number. ValueError: no set has this number."""
     found = _world().sets.get(number)
     if found is None:
         raise ValueError(f"there is no process set {number}")
@@ -463,7 +465,7 @@ def stop_timeline():
     world._check(lib.muster_engine_timeline, world.engine_of(global_process_set), None, 0)
 
 
-# The features of a build of Horovod. libmuster takes the place of Gloo. The values are those that Horovod would return.
+# The features of a build of Horovod. The functions return what Horovod would return if libmuster were its Gloo.
 def mpi_threads_supported():
     """Returns False: this build has no MPI."""
     return False
@@ -490,8 +492,9 @@ def gloo_built():
 
 
 def nccl_built():
-    """Returns NCCL's version (22005 for 2.20.5) if ranks with one GPU each can use NCCL, otherwise 0. They can if this
-    libmuster has kernels for GPUs, and libnccl.so.2 is found at run time and is not older than 2.14."""
+    """Returns NCCL's version (22005 for 2.20.5) if ranks with one GPU each can use NCCL. Otherwise it returns 0. They
+    can if this libmuster has kernels for GPUs, and if libnccl.so.2 is found at run time and is at least version
+    2.14."""
     if not cuda_built():
         return 0
     version = c_int(0)
@@ -513,7 +516,8 @@ def ccl_built():
 
 
 def cuda_built():
-    """Returns True if this libmuster has kernels for GPUs. Without them tensors of a GPU go through the host."""
+    """Returns True if this libmuster has kernels for GPUs. Without kernels, tensors of a GPU are copied to the host and
+    back."""
     return bool(lib.muster_device_kernels())
 
 
@@ -523,8 +527,8 @@ def rocm_built():
 
 
 def _own_world():
-    """Returns this process's world. ValueError in a forked child: locks that other threads of its parent held stay
-    locked there."""
+    """Returns this process's world. ValueError: this process is a forked child. If another thread of the parent held a
+    lock, that lock stays locked in the child."""
     world = _world()
     if world.pid != os.getpid():
         raise ValueError("a process that was forked from a rank cannot take part in collectives")
@@ -532,8 +536,8 @@ def _own_world():
 
 
 def submit_to(process_set, call):
-    """Returns `call(target)`, where target is the muster_engine of `process_set`. The engine is not freed meanwhile.
-    ValueError: there is no engine, or this rank is not in the set."""
+    """Returns `call(target)`, where target is the muster_engine of `process_set`. No thread frees the engine meanwhile.
+    ValueError: the set is unknown, or this rank is not in the set."""
     return _own_world().submit(process_set, call)
 
 
@@ -554,15 +558,15 @@ def operation_name(kind, name, process_set=global_process_set):
 
 
 def restart_names():
-    """Call it when all ranks have called join(). Some ranks have done fewer operations, and all submitted ones are
-    done. From here on unnamed operations have the same numbers on all ranks again."""
+    """Restarts the numbers of unnamed operations. The caller calls it when all ranks have returned from join(). Then
+    all operations are done, but some ranks have called fewer operations. From now on the numbers agree again."""
     _own_world().restart_names()
 
 
 def communicator_of(ranks):
     """Returns a communicator (muster_comm) of these ranks of the world. Exactly these ranks call it, with the same
-    list. It is valid until let_go_of() or shutdown(). This call also frees released communicators, which waits for
-    their operations."""
+    list. The communicator is valid until release() or shutdown(). This call first frees released communicators, and
+    waits for their operations."""
     return _own_world().communicator(list(ranks))
 
 
@@ -572,7 +576,7 @@ def let_go_of(communicator, of_world):
 
 
 def is_current(world):
-    """Returns True if `world`, from an earlier current(), is still joined."""
+    """Returns True if shutdown() was not called since current() has returned `world`."""
     return world is _current
 
 

@@ -1,7 +1,7 @@
 """Makes `import horovod` find Muster's package with hvdrun --horovod muster, wherever another Horovod lies.
 
-hvdrun puts this folder first on a rank's PYTHONPATH, and Python runs this file before the rank's program. A folder on
-PYTHONPATH is not enough, because the folder of the script comes before it. So this file adds a finder that Python asks
+hvdrun puts this folder first on a rank's PYTHONPATH. Python runs this file before the rank's program. PYTHONPATH alone
+is not enough, because Python searches the folder of the script before it. So this file adds a finder, which Python asks
 before it searches any folder.
 """
 

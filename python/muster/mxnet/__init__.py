@@ -6,8 +6,8 @@
     hvd.broadcast_parameters(net.collect_params(), root_rank=0)
     trainer = hvd.DistributedTrainer(net.collect_params(), "sgd", {"learning_rate": 0.1 * hvd.size()})
 
-Arrays must be on the CPU. Every function returns when its operation is done. Errors: ValueError for an impossible call,
-HorovodInternalError if the operation failed.
+Arrays must be on the CPU. Every function returns when its operation is done. Errors: ValueError if an argument is
+wrong, HorovodInternalError if the operation failed.
 """
 
 from muster.engine import Adasum, Average, Max, Min, Product, Sum

@@ -1,4 +1,4 @@
-"""Compresses arrays while they travel: Compression.none, .fp16, or a class of the user's own with these functions."""
+"""Compresses arrays before they are sent: Compression.none, .fp16, or the user's own class with these functions."""
 
 import numpy as np
 

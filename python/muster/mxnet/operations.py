@@ -1,4 +1,4 @@
-"""Horovod's operations on MXNet's arrays, built on muster.numpy. MXNet has computed the arrays when they are sent."""
+"""Horovod's operations on MXNet's arrays, built on muster.numpy. They wait until MXNet has computed the arrays."""
 
 import mxnet as mx
 import numpy as np
@@ -48,7 +48,7 @@ def allreduce_(tensor, average=None, name=None, priority=0, prescale_factor=1.0,
 
 def grouped_allreduce(tensors, average=None, name=None, priority=0, prescale_factor=1.0, postscale_factor=1.0,
                       process_set=global_process_set, op=None):
-    """Does allreduce() for several arrays as one unit: none is reduced before all ranks have submitted all of them."""
+    """Does allreduce() for several arrays as one unit, when all ranks have submitted all of them."""
     del priority
     made = _reduced(tensors, average, name, op, prescale_factor, postscale_factor, process_set)
     return [_made(array, tensor) for array, tensor in zip(made, tensors)]
@@ -62,7 +62,7 @@ def grouped_allreduce_(tensors, average=None, name=None, priority=0, prescale_fa
 
 
 def reduce_all_(tensors, names, op, prescale_factor, postscale_factor, process_set, groups, compression):
-    """Reduces arrays in place, all on their way at once. groups: lists of their indices; each list is one unit."""
+    """Reduces arrays in place, all at the same time. groups: lists of their indices. Each list is one unit."""
     sent, contexts = zip(*[compression.compress(tensor) for tensor in tensors])
     values = _values(sent)
     begun = [arrays.grouped_allreduce_async([values[i] for i in group], None, names[group[0]], reduction(None, op),
@@ -73,13 +73,13 @@ def reduce_all_(tensors, names, op, prescale_factor, postscale_factor, process_s
 
 
 def allgather(tensor, name=None, priority=0, process_set=global_process_set):
-    """The arrays of all ranks, one behind the other along the first dimension, in which they may differ."""
+    """Returns the arrays of all ranks, concatenated along the first dimension. Only that dimension may differ."""
     del priority
     return _made(arrays.allgather(tensor.asnumpy(), name, process_set), tensor)
 
 
 def grouped_allgather(tensors, name=None, priority=0, process_set=global_process_set):
-    """allgather() of several arrays that are one unit."""
+    """Does allgather() for several arrays as one unit."""
     del priority
     made = arrays.grouped_allgather(_values(tensors), name, process_set)
     return [_made(array, tensor) for array, tensor in zip(made, tensors)]
@@ -99,8 +99,8 @@ def broadcast_(tensor, root_rank, name=None, priority=0, process_set=global_proc
 
 def alltoall(tensor, splits=None, name=None, priority=0, process_set=global_process_set):
     """Sends splits[r] rows of `tensor` to each rank r. Returns the rows from all ranks, in rank order. With `splits` it
-    also returns the number of rows from each rank. ValueError (also an MXNetError): the splits are not integers of 32
-    bits, or do not fit the tensor."""
+    also returns the number of rows from each rank. ValueError (which is also an MXNetError): the splits are not int32,
+    or do not fit the tensor."""
     del priority
     rows = None if splits is None else _splits(splits)
     try:

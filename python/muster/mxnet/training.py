@@ -1,5 +1,5 @@
-"""DistributedTrainer for Gluon, DistributedOptimizer for modules, and a function that gives one rank's parameters to
-all."""
+"""DistributedTrainer for Gluon, DistributedOptimizer for modules, and broadcast_parameters(), which gives all ranks the
+parameters of one rank."""
 
 import types
 
@@ -27,11 +27,11 @@ def _reduce(gradients, names, options):
 
 
 class DistributedTrainer(mx.gluon.Trainer):
-    """Gluon's Trainer whose step() uses the average of all ranks' gradients. Its batch size is that of one rank.
+    """Gluon's Trainer whose step() uses the average of all ranks' gradients. The batch size of step() is one rank's.
 
-    gradient_predivide_factor: gradients are divided by it before the sum, and by size / factor after it.
-    num_groups: gradients are reduced in this many units. prefix: stands before the names of gradients; two trainers
-    that step at the same time need different ones. process_set: ranks outside it take their own steps.
+    gradient_predivide_factor: gradients are divided by this factor before the sum, and by size / factor after the sum.
+    num_groups: gradients are reduced in this many units. prefix: the beginning of the gradients' names. Two trainers
+    that step at the same time need different prefixes. process_set: ranks outside it take their own steps.
     ValueError: `optimizer` is a DistributedOptimizer, the process set was not added, or init() was not called."""
 
     def __init__(self, params, optimizer, optimizer_params=None, compression=Compression.none,
@@ -49,9 +49,8 @@ class DistributedTrainer(mx.gluon.Trainer):
 
 
 class DistributedOptimizer(mx.optimizer.Optimizer):
-    """An optimizer of MXNet that first averages the gradients of all ranks of `process_set`. On other ranks it does
-    not. In all other respects it acts as `optimizer`. ValueError: the process set was not added, or init() was not
-    called."""
+    """Averages the gradients over all ranks of `process_set`, then acts as `optimizer`. On ranks outside the set it
+    only acts as `optimizer`. ValueError: the process set was not added, or init() was not called."""
 
     def __init__(self, optimizer, gradient_predivide_factor=1.0, num_groups=0, process_set=global_process_set):
         world.takes_part(process_set)
@@ -101,8 +100,8 @@ class DistributedOptimizer(mx.optimizer.Optimizer):
 
 def broadcast_parameters(params, root_rank=0, prefix=None):
     """Gives all ranks the values of `root_rank`, in place. `params` is a dict of arrays (module.get_params()) or
-    Gluon's parameters (net.collect_params()). Parameters with unknown shapes follow when they are initialized.
-    ValueError: `params` is neither."""
+    Gluon's parameters (net.collect_params()). If a parameter's shape is unknown, it is broadcast when it is
+    initialized. ValueError: `params` is neither of the two."""
     if not hasattr(params, "items"):
         raise ValueError(f"broadcast_parameters takes a dict of arrays or of parameters, not {type(params).__name__}")
     begun = []

@@ -10,12 +10,12 @@
     hvd.broadcast_variables(variables, root_rank=0)     # after the first step
 
 Tensors must be on the CPU. Operations work eagerly and in graphs, but not in code that XLA compiles (jit_compile=True).
-`name` must be the same on all ranks. Unnamed eager operations are matched by the order of the calls of their kind,
-those in graphs by their place in the graph.
-Errors: tf.errors.InvalidArgumentError for an impossible call. tf.errors.FailedPreconditionError if the ranks differ
-(this operation fails). HorovodInternalError if a rank has ended (this and all later operations fail).
-In eager code the first is also a ValueError, and the second also a HorovodInternalError. In a graph the last one is
-tf.errors.UnknownError.
+`name` must be the same on all ranks. Ranks match unnamed eager operations of one kind by the order of the calls, and
+unnamed operations in graphs by their place in the graph.
+Errors: tf.errors.InvalidArgumentError if an argument is wrong. tf.errors.FailedPreconditionError if the ranks differ
+(only this operation fails). HorovodInternalError if a rank has ended (this and all later operations fail).
+In eager code an InvalidArgumentError is also a ValueError, and a FailedPreconditionError also a HorovodInternalError.
+In a graph an ended rank causes a tf.errors.UnknownError.
 """
 
 from muster.engine import Adasum, Average, Max, Min, Product, Sum

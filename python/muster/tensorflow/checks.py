@@ -1,8 +1,9 @@
-"""Raises tf.errors.FailedPreconditionError in a graph if ranks differ. A tf.numpy_function cannot raise it.
+"""Raises tf.errors.FailedPreconditionError in a graph if ranks differ. A tf.numpy_function cannot raise that error.
 
-So a function that fails returns the number of its failure, and a kernel of ours behind it fails in its place. The
-kernel is registered with TensorFlow's C API for kernels (tensorflow/c/kernels.h), whose binary interface is stable. If
-a TensorFlow does not have that API, the function raises its own error, which TensorFlow turns into UnknownError.
+So a function that fails returns the number of its failure. Muster's own kernel reads that number and fails with the
+right error. This module registers the kernel with TensorFlow's C API for kernels (tensorflow/c/kernels.h), whose binary
+interface is stable. If a TensorFlow does not have that API, the function raises its own error, and TensorFlow turns
+that into UnknownError.
 """
 
 import ctypes
@@ -37,7 +38,7 @@ _FUNCTIONS = {
 }
 _COMPUTE = CFUNCTYPE(None, c_void_p, c_void_p)  # (kernel, its TF_OpKernelContext)
 
-_failures = {}  # number -> message, kept from the function's failure until the kernel's
+_failures = {}  # number -> message, from the failure of the function until the kernel fails
 _numbers = itertools.count(1)
 
 
@@ -49,7 +50,7 @@ class _Api:
             function = next((getattr(library, name) for library in libraries if hasattr(library, name)), None)
             if function is None:
                 raise AttributeError(name)
-            # Make a function object of our own, so that no other code sets its types.
+            # Make a separate function object, so that no other code changes its types.
             address = ctypes.cast(function, c_void_p).value
             setattr(self, name, CFUNCTYPE(result, *arguments)(address))
 
@@ -72,7 +73,7 @@ class _Api:
             self.TF_DeleteStatus(status)
 
     def check(self, context):
-        """Runs as the kernel: fails if its input is the number of a failure."""
+        """Runs as the kernel. Fails if its input is the number of a failure, and not 0."""
         status, tensor = self.TF_NewStatus(), c_void_p()
         try:
             self.TF_GetInput(context, 0, ctypes.byref(tensor), status)
@@ -97,9 +98,9 @@ def _libraries():
 
 
 def _registered():
-    """Returns the kernel's function, which must stay alive. None if this TensorFlow does not have the API."""
+    """Returns the kernel's function. The caller must keep it alive. None if this TensorFlow does not have the API."""
     before = getattr(tf, "_muster_check", None)
-    # This module is loaded again. Don't register twice, because TensorFlow would end the process.
+    # If this module is loaded again, don't register twice: TensorFlow would end the process.
     if before is not None:
         return before
     try:
@@ -117,7 +118,8 @@ _kernel = _registered()
 
 
 def checked(function, tensors, dtypes):
-    """Does tf.numpy_function(), but turns RanksDifferError into tf.errors.FailedPreconditionError."""
+    """Does tf.numpy_function(). If the function raises RanksDifferError, the operation raises
+    tf.errors.FailedPreconditionError."""
     if _kernel is None:
         return tf.numpy_function(function, tensors, dtypes, stateful=True)
 

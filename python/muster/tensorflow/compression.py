@@ -1,5 +1,4 @@
-"""Compresses tensors while they travel: Compression.none, .fp16, .bf16, or a class of the user's own like
-Compressor."""
+"""Compresses tensors before they are sent: Compression.none, .fp16, .bf16, or the user's own class like Compressor."""
 
 import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""Horovod's elastic API for TensorFlow. muster.elastic explains its effect in a job with a fixed number of ranks."""
+"""Horovod's elastic API for TensorFlow. muster.elastic explains what it does in a job with a fixed number of ranks."""
 
 from muster.elastic import ObjectState, run
 from muster.tensorflow.functions import broadcast_variables
@@ -35,7 +35,8 @@ class TensorFlowState(ObjectState):
 
 class TensorFlowKerasState(TensorFlowState):
     """Keeps a model with its optimizer, and objects that can be pickled as attributes: TensorFlowKerasState(model,
-    batch=0). `backend` is not used. All ranks must have the same variables: either all have made a step, or none."""
+    batch=0). `backend` is not used. All ranks must have the same variables. So either all ranks have made a step, or
+    no rank has."""
 
     def __init__(self, model, optimizer=None, backend=None, **kwargs):
         del backend
@@ -48,8 +49,8 @@ class TensorFlowKerasState(TensorFlowState):
 
 
 def variables_of(optimizer):
-    """Returns the optimizer's own variables. In Keras 3 they are a list, in older optimizers the result of a
-    function."""
+    """Returns the optimizer's own variables. In Keras 3 they are a list. In older optimizers a function returns
+    them."""
     if optimizer is None:
         return []
     found = optimizer.variables

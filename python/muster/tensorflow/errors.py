@@ -1,4 +1,5 @@
-"""The errors of eager operations: each is an error of muster and also the error of TensorFlow that Horovod raises."""
+"""The errors of eager operations. Each class is an error of Muster, and also the TensorFlow error that Horovod
+raises."""
 
 import contextlib
 
@@ -16,7 +17,7 @@ class FailedPrecondition(RanksDifferError, tf.errors.FailedPreconditionError):
 
 
 class InvalidArgument(ValueError, tf.errors.InvalidArgumentError):
-    """An operation is not possible."""
+    """An argument of an operation is wrong."""
 
     def __init__(self, message):
         ValueError.__init__(self, message)
@@ -25,7 +26,7 @@ class InvalidArgument(ValueError, tf.errors.InvalidArgumentError):
 
 @contextlib.contextmanager
 def of_tensorflow():
-    """Makes errors that leave the block errors of TensorFlow, too."""
+    """Turns errors that leave the block into errors that are also TensorFlow's."""
     try:
         yield
     except RanksDifferError as error:

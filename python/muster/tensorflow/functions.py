@@ -23,7 +23,8 @@ def _assign_all(variables, root_rank, name, process_set):
 @unconverted
 def broadcast_variables(variables, root_rank, process_set=global_process_set, inplace=False):
     """Gives all ranks the values of `root_rank` (a rank of the world). All broadcasts run at the same time. In a graph
-    of TensorFlow 1 it returns the operation that does so. `inplace` is not used, because variables are assigned to."""
+    of TensorFlow 1 it returns an operation that does this. `inplace` is not used: the values are always assigned to the
+    variables."""
     del inplace
     variables = list(variables)
     if not variables:
@@ -35,8 +36,8 @@ def broadcast_variables(variables, root_rank, process_set=global_process_set, in
 
 @unconverted
 def broadcast_(variables, root_rank, name=None, process_set=global_process_set):
-    """Does broadcast_variables(), and returns the new values of the variables as tensors. In a graph of TensorFlow 1
-    the use of any of these tensors assigns all variables."""
+    """Does broadcast_variables(), and returns the new values of the variables as tensors. If a session of TensorFlow 1
+    computes one of these tensors, it assigns all variables."""
     variables = list(variables)
     if not variables:
         return []
@@ -47,8 +48,8 @@ def broadcast_(variables, root_rank, name=None, process_set=global_process_set):
 
 def broadcast_global_variables(root_rank):
     """Returns, in a graph of TensorFlow 1, the operation that gives all ranks the global variables of `root_rank`.
-    RuntimeError: TensorFlow executes eagerly, where there are no such variables; use broadcast_variables() with the
-    model's."""
+    RuntimeError: TensorFlow executes eagerly and has no global variables. Then use broadcast_variables() with the
+    variables of the model."""
     if tf.executing_eagerly():
         raise RuntimeError("broadcast_global_variables() does not support eager execution: "
                            "broadcast_variables(model.variables, root_rank) instead")
@@ -75,7 +76,7 @@ class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):
 
 
 def broadcast_object(obj, root_rank=0, session=None, name=None, process_set=global_process_set):
-    """Returns the object of `root_rank` on all ranks. The object must be one that can be pickled. `session` is not
+    """Returns the object of `root_rank` on all ranks. It must be possible to pickle the object. `session` is not
     used."""
     del session
     return arrays.broadcast_object(obj, root_rank, name, process_set)

@@ -12,16 +12,16 @@ from muster.world import global_process_set
 
 
 def _place():
-    """Returns the part of the operations' names that tells where a reduction is called.
+    """Returns the part of the operations' names that identifies the place of the call. Empty for an eager call.
 
-    Eager reductions need no such part, because one is done before the next begins. Reductions of two functions need
-    none either; their names only keep their shapes apart in the engine's cache. In one graph reductions are numbered,
+    Eager reductions run one after the other, so they can share a name. Reductions of different functions could do so,
+    too, but different names keep their shapes apart in the engine's cache. Reductions of one graph are numbered,
     because in a graph of TensorFlow 1 several may run at the same time."""
     return "" if tf.executing_eagerly() else f".{graph.place()}"
 
 
 class Reducer:
-    """Makes the gradients of one tape or optimizer those of all ranks. Not thread-safe."""
+    """Reduces the gradients of one tape or optimizer over all ranks. Not thread-safe."""
 
     def __init__(self, kind, compression=Compression.none, sparse_as_dense=False, op=Average,
                  gradient_predivide_factor=1.0, groups=None, num_groups=0, process_set=global_process_set,
@@ -40,20 +40,20 @@ class Reducer:
         self._local_layers = [] if local_layers is None else \
             list(local_layers) if isinstance(local_layers, (list, tuple)) else [local_layers]
         self._local = []
-        self.has_computed = False  # true if an optimizer reduces gradients when it computes them
+        self.has_computed = False  # True once an optimizer has reduced gradients in compute_gradients()
 
     def register_local(self, variable):
-        """Keeps the gradients of this variable this rank's own."""
+        """Excludes the gradients of this variable from the reduction."""
         self._local.append(variable)
 
     def local_ids(self):
-        """Returns the id()s of the variables whose gradients stay this rank's own."""
+        """Returns the id()s of the variables whose gradients are not reduced."""
         return {id(variable) for variable in self._local} | {
             id(variable) for layer in self._local_layers for variable in layer.trainable_weights}
 
     def reduce(self, gradients, variables):
-        """Returns the gradients of all ranks of the process set, in the given order. Some gradients may be None. On
-        other ranks it returns the given ones."""
+        """Returns the gradients, reduced over all ranks of the process set, in the same order. Some gradients may be
+        None. On ranks outside the set it returns the gradients unchanged."""
         if not world.takes_part(self._process_set):
             return list(gradients)
         local = self.local_ids()
@@ -108,21 +108,21 @@ class _DistributedTape:
     _reducer = None
 
     def register_local_source(self, source):
-        """Keeps the gradients of this variable this rank's own, divided by the number of ranks."""
+        """Excludes the gradients of this variable from the reduction. They are divided by the number of ranks."""
         self._reducer.register_local(source)
 
     @unconverted
     def gradient(self, target, sources, *args, use_generic_names=False, **kwargs):
         """Returns the gradients of the user's tape, reduced over all ranks. `use_generic_names` is not used, because
-        names never depend on those of variables."""
+        the names of reductions never depend on the names of variables."""
         del use_generic_names
         found = super().gradient(target, sources, *args, **kwargs)
         reduced = self._reducer.reduce(tf.nest.flatten(found), tf.nest.flatten(sources))
         return tf.nest.pack_sequence_as(found, reduced)
 
     def get_local_and_global_gradients(self, target, sources, *args, **kwargs):
-        """Returns ([(source, gradient), …] of the sources whose gradients stay this rank's own, [the same of all
-        others])."""
+        """Returns two lists of (source, gradient). The first has the sources whose gradients are not reduced, the
+        second has all others."""
         pairs = list(zip(sources, self.gradient(target, sources, *args, **kwargs)))
         local = self._reducer.local_ids()
         return [pair for pair in pairs if id(pair[0]) in local], [pair for pair in pairs if id(pair[0]) not in local]
@@ -139,17 +139,17 @@ def _distributed(tape, name, **options):
 def DistributedGradientTape(gradtape, device_dense="", device_sparse="", compression=Compression.none,
                             sparse_as_dense=False, op=Average, gradient_predivide_factor=1.0, num_groups=0, groups=None,
                             process_set=global_process_set, scale_local_gradients=True, name=None):
-    """Returns `gradtape` itself. From now on its gradient() returns the gradients of all ranks.
+    """Returns `gradtape` itself. From now on its gradient() returns gradients that are reduced over all ranks.
 
     op: Average, Sum, Adasum, Min, Max, Product.
-    gradient_predivide_factor: gradients are divided by it before the sum, and by size / factor after it.
+    gradient_predivide_factor: gradients are divided by this factor before the sum, and by size / factor after the sum.
     groups: gradients that are reduced as one unit: a number of groups, or lists of variables. num_groups is its older
     name.
-    sparse_as_dense: tf.IndexedSlices are made dense. Otherwise they are gathered.
+    sparse_as_dense: tf.IndexedSlices are made dense and reduced. Otherwise they are gathered.
     process_set: on ranks outside it gradients stay unchanged.
     scale_local_gradients: gradients of register_local_source() are divided by the number of ranks.
-    name: the name of its reductions; Horovod has no such argument. Two tapes that reduce at the same time, in two
-    threads, need different names.
+    name: the name of the tape's reductions. Horovod has no such argument. Two tapes that reduce at the same time, in
+    two threads, need different names.
     The devices are not used. ValueError: a wrong setting, a process set that was not added, or init() was not
     called."""
     del device_dense, device_sparse
@@ -162,8 +162,7 @@ def PartialDistributedGradientTape(gradtape, device_dense="", device_sparse="", 
                                    sparse_as_dense=False, op=Average, gradient_predivide_factor=1.0, num_groups=0,
                                    groups=None, process_set=global_process_set, local_layers=None,
                                    scale_local_gradients=True, name=None):
-    """Does DistributedGradientTape(), but keeps the gradients of the weights of `local_layers` (one layer or several)
-    this rank's own."""
+    """Does DistributedGradientTape(), but does not reduce the gradients of `local_layers` (one layer or several)."""
     del device_dense, device_sparse
     return _distributed(gradtape, name, compression=compression, sparse_as_dense=sparse_as_dense, op=op,
                         gradient_predivide_factor=gradient_predivide_factor, num_groups=num_groups, groups=groups,

@@ -1,12 +1,14 @@
 """Operations in graphs: the names by which ranks match them, and the threads that wait for them.
 
 A tf.function of TensorFlow 2 runs an operation as a tf.numpy_function. It blocks a thread of TensorFlow until the
-operation is done. TensorFlow runs such functions in the order in which it has traced them, the same on all ranks. So
-ranks never wait for each other in different operations. Names count the operations of the function.
+operation is done. TensorFlow runs such functions in the order in which it has traced them, and this order is the same
+on all ranks. So ranks never wait for each other in different operations. A name contains the number of the operation in
+its function.
 
-In a graph of TensorFlow 1 operations have no order, and a session may run only some of them. Names are those of the
-graph's nodes. A waiting operation must not keep a thread of the session, because other operations need it. So its
-function is the map of a dataset with one element, and TensorFlow computes that element on a thread of its own.
+In a graph of TensorFlow 1 operations have no order, and a session may run only some of them. An operation has the name
+of its node in the graph. A waiting operation must not occupy a thread of the session, because other operations need
+that thread. So the operation's function is the map of a dataset with one element, and TensorFlow computes that element
+on a separate thread.
 """
 
 import re
@@ -16,28 +18,29 @@ import tensorflow as tf
 
 from muster.tensorflow.checks import checked
 
-_counts = weakref.WeakKeyDictionary()  # a graph -> {name: number of its operations that asked for this name}
+_counts = weakref.WeakKeyDictionary()  # a graph -> {name: how many of its operations requested this name}
 
 
 def _outermost():
-    """Returns the default graph. If that is a branch or the body of a loop, returns the graph that contains it."""
+    """Returns the default graph. If it is a branch or the body of a loop, returns the graph around it."""
     graph = tf.compat.v1.get_default_graph()
     while any(base.__name__ == "ControlFlowFuncGraph" for base in type(graph).__mro__):
-        graph = graph.outer_graph  # the name of a branch or a loop's body counts the traces of this process
+        # Don't use the name of the inner graph: it contains a number of this process's traces.
+        graph = graph.outer_graph
     return graph
 
 
 def _count(name):
-    """Returns how often the outermost graph was asked for this name, this time included."""
+    """Counts a request for this name in the outermost graph. Returns the number of requests so far."""
     counts = _counts.setdefault(_outermost(), {})
     counts[name] = counts.get(name, 0) + 1
     return counts[name]
 
 
 def place():
-    """Returns a name for the place in the default graph. It is the same on all ranks, in every step, and however often
-    a rank has traced its functions."""
-    # Cut the number at the end of a gradient function's name, because it counts the traces of this process.
+    """Returns a name for the present place in the default graph. The name is the same on all ranks and in every step.
+    It does not depend on how often a rank has traced its functions."""
+    # Remove the number at the end of a gradient function's name: it counts the traces of this process.
     name = re.sub(r"_\d+$", "", getattr(_outermost(), "name", "graph"))
     return f"{name}.{_count(name)}"
 
@@ -51,20 +54,21 @@ def _node_name(kind, tensor, name):
 
 
 def _label(node, ignore_name_scope):
-    """Returns the name of an operation whose node has the name `node`. Nodes of two branches may have the same name."""
+    """Returns the name of an operation whose node has the name `node`. It is unique, although nodes of two branches may
+    have the same name."""
     label = node.rsplit("/", 1)[-1] if ignore_name_scope else node
     count = _count(label)
     return label if count == 1 else f"{label}.{count}"
 
 
 def _on_its_own_thread(function, tensors, dtypes, name):
-    """Does checked() without a thread of the session."""
+    """Does checked() on a separate thread, not on one of the session."""
     body = tf.function(lambda *given: checked(function, given, dtypes), autograph=False)
     unknown = [tf.TensorShape(None)] * len(dtypes)
     with tf.device("/cpu:0"):
         element = tf.raw_ops.TensorDataset(components=tensors, output_shapes=[tensor.shape for tensor in tensors],
                                            name=f"{name}_given")
-        # Without inter-op parallelism the body runs on the thread that asks for the element.
+        # Turn inter-op parallelism off, so that the body runs on the thread that requests the element.
         made = tf.raw_ops.MapDataset(input_dataset=element, other_arguments=[], output_types=dtypes,
                                      f=body.get_concrete_function(*[tf.TensorSpec(None, t.dtype) for t in tensors]),
                                      output_shapes=unknown, use_inter_op_parallelism=False, name=f"{name}_made")
@@ -72,10 +76,10 @@ def _on_its_own_thread(function, tensors, dtypes, name):
 
 
 def add(kind, function, tensors, dtypes, name, ignore_name_scope=False):
-    """Returns the tensors that `function` computes. Its arguments are the arrays of `tensors`, and the name that all
-    ranks use. It is called when the default graph runs. `kind` is the kind of the operation. `name` is the
-    user's, or None."""
-    label = []  # in a graph of TensorFlow 1 it is known only once the node exists
+    """Adds an operation to the default graph and returns its results. When the graph runs, it calls function(arrays,
+    label), with the arrays of `tensors` and the name that all ranks use. `kind` is the kind of the operation. `name` is
+    the user's name, or None."""
+    label = []  # empty until the name is known; in a graph of TensorFlow 1 the node must exist first
 
     def run(*given):
         return function(list(given), label[0])

@@ -1,8 +1,8 @@
 """Horovod's operations on TensorFlow's tensors, built on muster.numpy.
 
-Eager tensors are passed on as arrays. muster.tensorflow.graph explains operations in a graph. Operations in a branch, a
-loop or a function that takes variables keep their order only among themselves. XLA (jit_compile=True) cannot call
-operations.
+Eager tensors are passed on as arrays. muster.tensorflow.graph explains operations in a graph. Operations in a branch,
+or in a loop or function that uses variables, keep their order only among themselves. Code that XLA compiles
+(jit_compile=True) cannot call operations.
 """
 
 import numpy as np
@@ -22,13 +22,13 @@ unconverted = tf.autograph.experimental.do_not_convert
 
 def call(kind, function, tensors, shapes, dtypes=None, name=None, process_set=global_process_set,
          ignore_name_scope=False):
-    """Returns the tensors that function(arrays, name) -> arrays makes of `tensors`. It is called now, or when the graph
-    runs.
+    """Returns the tensors that function(arrays, name) -> arrays makes of `tensors`. In eager code this calls the
+    function at once. Otherwise the function is called when the graph runs.
 
     kind: the kind of the operation, for its node in a graph. shapes: the known parts of the results' shapes. dtypes:
-    the types of the results; by default those of `tensors`. name: the user's. If that is None, and no graph gives
-    another one, the function gets None. ignore_name_scope: only the last part of names in a graph of TensorFlow 1
-    counts.
+    the types of the results; by default those of `tensors`. name: the user's name, or None. In eager code the function
+    gets this name. In a graph the function always gets a name. ignore_name_scope: in a graph of TensorFlow 1 only the
+    last part of the node's name is used.
     ValueError: the process set was not added, or init() was not called."""
     dtypes = [tensor.dtype for tensor in tensors] if dtypes is None else dtypes
     if tf.executing_eagerly():
@@ -47,7 +47,7 @@ def _grad_name(name):
 
 
 def _dense(gradients):
-    """Converts gradients of results to tensors, because TensorFlow may give some as tf.IndexedSlices."""
+    """Converts gradients to tensors, because TensorFlow may pass some as tf.IndexedSlices."""
     return [tf.convert_to_tensor(gradient) for gradient in gradients]
 
 
@@ -58,7 +58,7 @@ def _unknown_rows(tensor):
 def reduce_all(tensors, names, op, prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set,
                groups=None):
     """Returns the reductions of several dense tensors, which run at the same time. names: one for each tensor. groups:
-    lists of their indices; each list is one unit. It has no gradients."""
+    lists of the tensors' indices. Each list is one unit. Not differentiable."""
     groups = [[i] for i in range(len(tensors))] if groups is None else groups
 
     def function(given, _):
@@ -81,8 +81,8 @@ def reduce_all(tensors, names, op, prescale_factor=1.0, postscale_factor=1.0, pr
 def grouped_allreduce(tensors, average=None, device_dense="", device_sparse="", compression=Compression.none, op=None,
                       prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set,
                       ignore_name_scope=False, name=None):
-    """Does allreduce() for several tensors as one unit: none is reduced before all ranks have submitted all of them.
-    tf.IndexedSlices among them are gathered as another unit."""
+    """Does allreduce() for several tensors as one unit, when all ranks have submitted all of them. tf.IndexedSlices
+    among the tensors are gathered as another unit."""
     del device_dense, device_sparse
     op = reduction(average, op)
     is_sparse = [isinstance(tensor, tf.IndexedSlices) for tensor in tensors]
@@ -121,10 +121,10 @@ def allreduce(tensor, average=None, device_dense="", device_sparse="", compressi
               prescale_factor=1.0, postscale_factor=1.0, name=None, process_set=global_process_set,
               ignore_name_scope=False):
     """Returns the reduction of all ranks' tensors with this name, by default their average. Its gradient is the same
-    reduction of the gradients. tf.IndexedSlices are gathered; for an average they are divided by the number of ranks.
+    reduction of the gradients. tf.IndexedSlices are gathered. For an average they are divided by the number of ranks.
     The devices are not used.
-    In a graph of TensorFlow 1 the node has this name, or one made from the tensor's name. Ranks match operations by the
-    names of nodes; with ignore_name_scope without their scopes.
+    In a graph of TensorFlow 1 the node has this name, or a name made from the tensor's. Ranks match operations by the
+    names of their nodes. With ignore_name_scope they ignore the scopes in these names.
     NotImplementedError: tf.IndexedSlices with a reduction other than Average or Sum, or with a factor."""
     del device_dense, device_sparse
     op = reduction(average, op)
@@ -151,8 +151,8 @@ def allreduce(tensor, average=None, device_dense="", device_sparse="", compressi
 
 
 def _gather_slices(slices, op, scale, name, process_set, ignore_name_scope):
-    """Returns the reductions of several tf.IndexedSlices. The average of integers has a floating-point type, as
-    TensorFlow's division has."""
+    """Returns the reductions of several tf.IndexedSlices. The average of integers has a floating-point type, like a
+    division in TensorFlow."""
     if not slices:
         return []
     if op not in (Average, Sum):
@@ -200,15 +200,15 @@ def grouped_allgather(tensors, name=None, ignore_name_scope=False, process_set=g
 
 @unconverted
 def allgather(tensor, name=None, ignore_name_scope=False, process_set=global_process_set):
-    """Returns the tensors of all ranks, one behind the other along the first dimension. They may differ in that
-    dimension. Its gradient is this rank's part of the average of all ranks' gradients."""
+    """Returns the tensors of all ranks, concatenated along the first dimension. Only that dimension may differ. Its
+    gradient is this rank's part of the average of all ranks' gradients."""
     return grouped_allgather([tensor], name, ignore_name_scope, process_set)[0]
 
 
 @unconverted
 def broadcast(tensor, root_rank, name=None, ignore_name_scope=False, process_set=global_process_set):
-    """Returns the tensor of `root_rank` (a rank of the world) on all ranks. Its gradient is the average of all ranks'
-    gradients on `root_rank`, and zero elsewhere."""
+    """Returns the tensor of `root_rank` (a rank of the world) on all ranks. On `root_rank` its gradient is the average
+    of all ranks' gradients. On other ranks it is zero."""
     @tf.custom_gradient
     def differentiable(given):
         def function(values, label):
@@ -219,7 +219,7 @@ def broadcast(tensor, root_rank, name=None, ignore_name_scope=False, process_set
                                 process_set=process_set, ignore_name_scope=ignore_name_scope)
             if world.rank() == root_rank:
                 return average
-            # Without this dependency a session would not compute the average, and other ranks would wait for it.
+            # Keep this dependency: without it a session would not compute the average, but other ranks wait for it.
             with tf.control_dependencies([average]):
                 return tf.identity(tf.zeros_like(average))
 
@@ -286,15 +286,15 @@ def grouped_reducescatter(tensors, device_dense="", compression=Compression.none
 def reducescatter(tensor, device_dense="", compression=Compression.none, op=Average, name=None,
                   process_set=global_process_set, ignore_name_scope=False, prescale_factor=1.0, postscale_factor=1.0):
     """Returns this rank's rows of the reduction of all ranks' tensors (Average or Sum). If the rows do not divide
-    evenly, the first ranks get one more. Its gradient gathers those of all ranks, and multiplies them by the number of
-    ranks for a Sum."""
+    evenly, the first ranks get one more. Its gradient is the allgather of all ranks' gradients. For a Sum it is
+    multiplied by the number of ranks."""
     return grouped_reducescatter([tensor], device_dense, compression, op, process_set, prescale_factor,
                                  postscale_factor, name, ignore_name_scope)[0]
 
 
 def join():
-    """Call it on ranks that have no more data. Until all ranks have joined, this rank contributes nothing to the
-    allreduces of the others. Returns the last rank that joined."""
+    """Waits until all ranks have joined. A rank joins when it has no more data. Meanwhile it contributes nothing to the
+    allreduces of the other ranks. Returns the rank that joined last."""
     return arrays.join()
 
 

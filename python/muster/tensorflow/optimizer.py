@@ -1,4 +1,4 @@
-"""DistributedOptimizer: Keras' optimizers and those of tf.compat.v1, with the gradients of all ranks."""
+"""DistributedOptimizer: makes optimizers of Keras and of tf.compat.v1 use the gradients of all ranks."""
 
 import tensorflow as tf
 
@@ -17,12 +17,12 @@ class _Aggregation:
         self._is_average = is_average
         self._sums = None
         with tf.init_scope():
-            # number of passes since gradients were reduced
+            # the number of passes since gradients were last reduced
             self.counter = tf.Variable(0, trainable=False, dtype=tf.int64)
 
     def compute(self, reducer, gradients, variables):
-        """Returns in every n-th pass the gradients of all ranks, of n passes. In the other passes it returns this
-        rank's sums so far."""
+        """Adds the gradients of this pass. In every n-th pass it returns the gradients of n passes, reduced over all
+        ranks. In the other passes it returns this rank's sums so far."""
         if self._sums is None:
             with tf.init_scope():
                 self._sums = [None if gradient is None else tf.Variable(tf.zeros(variable.shape, gradient.dtype),
@@ -73,8 +73,8 @@ class _Aggregation:
 
 
 def _cond_in_place(condition, if_true, if_false):
-    """Does tf.cond() at a fixed place. A tf.function keeps its operations in order, but not a branch that takes
-    variables. Two operations that take none hold the branch in its place."""
+    """Does tf.cond() at a fixed place in a tf.function. A tf.function keeps its operations in order, except a branch
+    that uses variables. So this function puts an operation without variables before and after the branch."""
     with tf.control_dependencies([tf.timestamp()]):
         made = tf.cond(condition, if_true, if_false)
     with tf.control_dependencies(tf.nest.flatten(made)):
@@ -83,7 +83,7 @@ def _cond_in_place(condition, if_true, if_false):
 
 
 def _build(optimizer, variables):
-    """Makes the optimizer's own variables, because a branch of a graph cannot make them."""
+    """Creates the optimizer's own variables, because a branch of a graph cannot create them."""
     if hasattr(optimizer, "build"):
         if not getattr(optimizer, "built", False):
             optimizer.build(variables)
@@ -98,22 +98,23 @@ class _Distributed:
     _agg_helper = None  # an _Aggregation; the name is Horovod's
 
     def register_local_var(self, variable):
-        """Keeps the gradients of this variable this rank's own, divided by the number of ranks."""
+        """Excludes the gradients of this variable from the reduction. They are divided by the number of ranks."""
         self._reducer.register_local(variable)
 
     def _reduced(self, gradients, variables):
-        """Returns the gradients of all ranks, once as many backward passes as requested have been made."""
+        """Returns the gradients, reduced over all ranks. With several backward passes per step it reduces them only
+        after the last pass."""
         if self._agg_helper is None:
             return self._reducer.reduce(gradients, variables)
         return self._agg_helper.compute(self._reducer, gradients, variables)
 
     def _applied(self, variables, apply):
-        """Calls apply() if _reduced() has returned gradients of all ranks."""
+        """Calls apply() if _reduced() has returned reduced gradients."""
         return apply() if self._agg_helper is None else self._agg_helper.apply(self, variables, apply)
 
 
 class _DistributedKeras2(_Distributed):
-    """For Keras 2, its older optimizers included."""
+    """For Keras 2, including its older optimizers."""
 
     def compute_gradients(self, loss, var_list, tape=None):
         """Returns (gradient of all ranks, variable) for every variable."""
@@ -133,7 +134,7 @@ class _DistributedKeras2(_Distributed):
     @unconverted
     def apply_gradients(self, grads_and_vars, *args, **kwargs):
         """Does apply_gradients() of the user's optimizer with the gradients of all ranks. If compute_gradients() was
-        ever called (fit() does so), the given gradients are those already. Otherwise they are reduced here."""
+        ever called (fit() does so), the gradients are already reduced. Otherwise this method reduces them."""
         gradients, variables = map(list, zip(*grads_and_vars))
         base = super().apply_gradients
         if not self._reducer.has_computed:
@@ -158,7 +159,7 @@ class _DistributedV1(_Distributed):
 
     @property
     def _optimizer(self):
-        """The user's optimizer, under the name that it has in Horovod. Here it is this object."""
+        """Returns this object. In Horovod the user's optimizer has this name."""
         return self
 
     @unconverted
@@ -198,13 +199,14 @@ def DistributedOptimizer(optimizer, name=None, use_locking=False, device_dense="
                          process_set=global_process_set, scale_local_gradients=True):
     """Returns `optimizer` itself, with its state. From now on it uses the gradients of all ranks: its class becomes a
     subclass of its former class. Optimizers of Keras 2 and of tf.compat.v1 reduce in compute_gradients(), which fit()
-    and minimize() call. If gradients come from a tape instead, Keras' optimizers reduce them when they apply them.
+    and minimize() call. If gradients come from a tape instead, Keras' optimizers reduce them before they apply them.
 
-    name: the name of its reductions. Two optimizers that reduce at the same time, in two threads, need different names.
+    name: the name of the optimizer's reductions. Two optimizers that reduce at the same time, in two threads, need
+    different names.
     backward_passes_per_step: gradients add up, and are reduced and applied only in every n-th step. With
-    average_aggregated_gradients they are averaged. The optimizer's iterations count all steps.
+    average_aggregated_gradients they are averaged instead. The optimizer's `iterations` counts all steps.
     op, gradient_predivide_factor, groups, num_groups, sparse_as_dense, process_set, scale_local_gradients: as for
-    DistributedGradientTape(), with register_local_var() in place of register_local_source().
+    DistributedGradientTape(), but with register_local_var() instead of register_local_source().
     Locking and devices are not used. ValueError: a wrong setting, an unsupported optimizer, a process set that was not
     added, or init() was not called."""
     del use_locking, device_dense, device_sparse

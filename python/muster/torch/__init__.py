@@ -8,18 +8,18 @@
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
 
 Tensors may be on the CPU, or on one GPU (CUDA) for each rank. Types: float16, bfloat16, float32, float64, int8, uint8,
-int16, int32, int64 and bool. Contiguous tensors are read and written where they are. Functions whose names end in "_"
-work in place.
+int16, int32, int64 and bool. Contiguous tensors are not copied. Functions whose names end in "_" work in place.
 
-On a GPU an operation runs after the present work of the current stream, and in parallel with its later work. Results
-are on the GPU. Any stream can use them once synchronize() has returned. Adasum goes through the host, and so does
-everything if libmuster has no driver. No part of the CUDA side has run on a GPU yet: docs/collectives.md.
+On a GPU an operation runs after the present work of the current stream, and in parallel with the stream's later work.
+Results are on the GPU. Any stream can use them once synchronize() has returned. Adasum copies its tensors to the host
+and back. If libmuster finds no driver, all operations do so. No part of the CUDA side has run on a GPU yet:
+docs/collectives.md.
 
 Functions with "_async" return a handle for poll() and synchronize(). The caller must not change the tensors before
-synchronize(). `name` must be the same on all ranks. Unnamed operations are matched by the order of the calls of their
-kind.
-Errors: ValueError for an impossible call. HorovodInternalError if the operation failed: the ranks differ (this
-operation fails), or a rank has ended (this and all later operations fail).
+synchronize(). `name` must be the same on all ranks. Ranks match unnamed operations of one kind by the order of the
+calls.
+Errors: ValueError if an argument is wrong. HorovodInternalError if the operation failed. Either the ranks differ, and
+only this operation fails. Or a rank has ended, and this and all later operations fail.
 """
 
 from muster.exceptions import HorovodInternalError, HorovodVersionMismatchError, HostsUpdatedInterrupt

@@ -23,7 +23,8 @@ def _reduce(buffers, kind, average, name, op, prescale_factor, postscale_factor,
 
 def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
                     process_set=global_process_set, wire=lib.WIRE_SAME):
-    """Starts allreduce(). `wire` is the type as which float32 of a GPU travels (compression.wire_of())."""
+    """Starts allreduce(). `wire` is the type to which float32 tensors of a GPU are cast before they are sent
+    (compression.wire_of())."""
     buffer, out = memory.into_new(tensor, on_host=op == Adasum)
     return _reduce([buffer], "allreduce", average, name, op, prescale_factor, postscale_factor, process_set, wire,
                    lambda _: memory.moved(out, tensor))
@@ -73,13 +74,14 @@ def _some(tensors):
 
 
 def sparse_allreduce_async(tensor, name, op, process_set=global_process_set):
-    """Starts a sum or average of sparse COO tensors: it gathers the values and indices of all ranks.
+    """Starts a sum or average of sparse COO tensors. It gathers the values and indices of all ranks.
 
-    Returns a function (not a handle) that waits and returns the result, a sparse tensor that is not coalesced."""
+    Returns a function, not a handle. The function waits and returns the result, a sparse tensor that is not
+    coalesced."""
     if op not in (Average, Sum):
         raise ValueError(f"'{name}': a sparse allreduce is an Average or a Sum")
     given = tensor.detach().coalesce()
-    # allgather concatenates rows, so give it one row for each entry.
+    # Pass one row for each entry, because allgather concatenates rows.
     indices = allgather_async(given.indices().t(), name=f"{name}.indices", process_set=process_set)
     values = allgather_async(given.values(), name=f"{name}.values", process_set=process_set)
 
@@ -93,8 +95,8 @@ def sparse_allreduce_async(tensor, name, op, process_set=global_process_set):
 
 
 def _made(kind, code, tensors, name, process_set, finish, rows_of, **options):
-    """Starts an operation that allocates its results itself. `finish(ticket, results)` makes the user's result of them.
-    `rows_of` is as in Results()."""
+    """Starts an operation that allocates its results itself. `finish(ticket, results)` makes the user's result from
+    them. `rows_of` is as in Results()."""
     if memory.stay_on_gpu(tensors):
         results = Results(tensors, rows_of)
         ticket = world.submit(code, world.operation_name(kind, name, process_set), results.buffers, process_set,
@@ -157,8 +159,8 @@ def alltoall_async(tensor, splits=None, name=None, process_set=global_process_se
 
 
 def splits_of(tensor, splits, process_set):
-    """Returns the number of rows for each rank. ValueError: the rows do not divide evenly, or there is not one number
-    for each rank."""
+    """Returns the number of rows for each rank. ValueError: the rows do not divide evenly, or `splits` does not have
+    one number for each rank."""
     ranks = world.size_of(process_set)
     if tensor.dim() == 0:
         raise ValueError("alltoall needs a tensor with a first dimension")
@@ -176,7 +178,7 @@ def exchange(tensor, rows, name, process_set, finish):
 
 
 def tuple_with_splits(ranks):
-    """Returns a function that makes (result, received splits) of a finished alltoall."""
+    """Returns a function that returns (result, received splits) of a finished alltoall."""
     return lambda done, results: (results[0], torch.tensor(done.received_splits(ranks), dtype=torch.int32))
 
 
@@ -195,7 +197,7 @@ def grouped_reducescatter_async(tensors, name=None, op=Average, process_set=glob
 
 def _scatter(kind, tensors, name, op, process_set, prescale_factor, postscale_factor, finish):
     if op == Adasum:
-        # a RuntimeError, as in Horovod
+        # Raise a RuntimeError, as Horovod does.
         raise HorovodInternalError("a reducescatter cannot be an Adasum: use allreduce")
     return _made(kind, lib.REDUCESCATTER, tensors, name, process_set, finish, _rows_scattered(process_set), op=op,
                  prescale=prescale_factor, postscale=postscale_factor)

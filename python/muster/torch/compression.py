@@ -1,4 +1,4 @@
-"""Compresses tensors while they travel: Compression.none, .fp16, .bf16, or a class of the user's own like Compressor.
+"""Compresses tensors before they are sent: Compression.none, .fp16, .bf16, or the user's own class like Compressor.
 
 For allreduces of float32 on a GPU, the kernels that pack and unpack the data cast it. No separate cast is needed.
 """
@@ -36,8 +36,8 @@ _WIRES = {FP16Compressor: lib.WIRE_FLOAT16, BF16Compressor: lib.WIRE_BFLOAT16}
 
 
 def wire_of(compression, tensors, op):
-    """Returns the muster_wire with which libmuster itself casts these tensors while it packs them (float32 of a GPU).
-    WIRE_SAME means that compression.compress() must do it."""
+    """Returns the muster_wire with which libmuster itself casts these tensors while it packs them. It can do so only
+    with float32 tensors of a GPU. WIRE_SAME means that compression.compress() must cast them."""
     wire = _WIRES.get(compression, lib.WIRE_SAME)
     is_cast = op != Adasum and all(tensor.is_cuda and tensor.dtype == torch.float32 for tensor in tensors)
     return wire if is_cast else lib.WIRE_SAME

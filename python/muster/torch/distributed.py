@@ -5,18 +5,19 @@
     torch.distributed.init_process_group("muster")
     model = torch.nn.parallel.DistributedDataParallel(model)
 
-Operations of a group run in the order of the calls, which must be the same on all its ranks.
+Operations of a group run in the order of the calls. The order must be the same on all ranks of the group.
 Errors: if ranks differ or have ended, wait() raises HorovodInternalError on all ranks, and the group has ended.
 DistributedDataParallel raises a RuntimeError with the same message.
-Time-out: the group's `timeout` limits operations without progress if this backend joins the job. If muster.torch.init()
-was called before, or MUSTER_OPERATION_TIMEOUT is set, that time-out stays.
+Time limit: if this backend joins the job, the group's `timeout` limits operations without progress. If
+muster.torch.init() was called before, or MUSTER_OPERATION_TIMEOUT is set, that limit stays.
 Messages between two ranks arrive in the order in which they were sent. Their tags must agree; they do not select
 messages.
 Not supported: recv from any rank, bitwise reductions, sparse tensors.
 
-On a GPU an operation runs after the present work of the current stream, and in parallel with its later work. wait()
-returns when it is done. Allreduce, broadcast, alltoall, and allgather and reduce_scatter of equal sizes stay on the
-GPU. The others are copied to the host and back. No part of that has run on a GPU yet.
+On a GPU an operation runs after the present work of the current stream, and in parallel with the stream's later work.
+wait() returns when the operation is done. The tensors of allreduce, broadcast and alltoall stay on the GPU. So do those
+of allgather and reduce_scatter, if all have the same size. All other tensors are copied to the host and back. No part
+of this has run on a GPU yet.
 """
 
 import inspect
@@ -58,12 +59,12 @@ def _only(tensors):
 
 
 def _flat(tensors, on_gpu=False):
-    """Returns one tensor with the elements of all, on their device or on the host."""
+    """Returns one tensor with the elements of all tensors, on their GPU or on the host."""
     return torch.cat([(tensor.detach() if on_gpu else tensor.detach().cpu()).reshape(-1) for tensor in tensors])
 
 
 def _room_for(tensors, on_gpu=False):
-    """Returns a new tensor for the elements of all, on their device or on the host."""
+    """Returns a new tensor with room for the elements of all tensors, on their GPU or on the host."""
     return memory.new((sum(tensor.numel() for tensor in tensors),), tensors[0].dtype,
                       tensors[0].device if on_gpu else "cpu")
 
@@ -75,8 +76,8 @@ def _share_out(flat, tensors):
 
 
 def _copying_back(tensors, copies):
-    """Returns a function that finishes an operation in place. None if nothing remains, so that no events are made
-    either."""
+    """Returns a function that copies the results of an operation in place back to `tensors`. None if nothing must be
+    copied. Then the work also makes no events."""
     if all(copy is None for copy in copies):
         return None
 
@@ -88,8 +89,8 @@ def _copying_back(tensors, copies):
 
 
 class MusterProcessGroup(dist.ProcessGroup):
-    """A group of ranks with a communicator of libmuster. torch.distributed makes it; its methods take the arguments of
-    other groups."""
+    """A group of ranks with a communicator of libmuster. torch.distributed creates it. The methods have the same
+    arguments as those of other process groups."""
 
     def __init__(self, rank, size, ranks, name=""):
         super().__init__(rank, size)
@@ -108,13 +109,13 @@ class MusterProcessGroup(dist.ProcessGroup):
         """Returns "muster"."""
         return "muster"
 
-    # Groups have names since torch 2: DTensor, FSDP and device meshes find them by name. torch sets them since 2.2.
-    # Python reads the properties, C++ calls the functions.
+    # Since torch 2, groups have names, and DTensor, FSDP and device meshes find groups by name. Since 2.2, torch sets
+    # the names. Python code reads the properties. C++ code calls the functions.
     def _set_group_name(self, name):
         self._group_name = name
 
     def getGroupName(self):
-        """Returns the name that torch.distributed has given it."""
+        """Returns the name that torch.distributed has set."""
         return self._group_name
 
     group_name = property(getGroupName)
@@ -123,29 +124,29 @@ class MusterProcessGroup(dist.ProcessGroup):
         self._group_desc = description
 
     def getGroupDesc(self):
-        """Returns the user's description of it."""
+        """Returns the user's description of the group."""
         return self._group_desc
 
     group_desc = property(getGroupDesc)
 
     def _set_sequence_number_for_group(self):
-        """Does nothing, because operations are counted from the beginning."""
+        """Does nothing, because the group counts operations from its beginning."""
 
     def _get_sequence_number_for_group(self):
-        """Returns the number of libmuster's operations that this rank has started in the group. It is the same on all
-        ranks, except for messages."""
+        """Returns the number of libmuster's operations that this rank has started in the group. If no rank sends
+        messages, the number is the same on all ranks."""
         return self._last_call
 
     @property
     def device_path(self):
-        """How tensors of a GPU travel in this group: "nccl", "ipc" or "staged". None if there was no such tensor yet,
-        or if muster's shutdown() has ended the group."""
+        """The path on which this group sends tensors of a GPU: "nccl", "ipc" or "staged". None if the group had no such
+        tensor yet, or if muster's shutdown() has ended the group."""
         return self._gpu.path if self._has_gpu() else None
 
     @property
     def device_path_reason(self):
-        """Why no earlier path of that list is used: "not nccl: ranks share a GPU". Empty if there is no reason to give,
-        as when MUSTER_DEVICE_PATH names the path. None in the cases of device_path."""
+        """The reason why the group does not use an earlier path of that list, such as "not nccl: ranks share a GPU".
+        Empty if the group uses the first path, or if MUSTER_DEVICE_PATH names the path. None if device_path is None."""
         return self._gpu.path_reason if self._has_gpu() else None
 
     def _has_gpu(self):
@@ -217,13 +218,13 @@ class MusterProcessGroup(dist.ProcessGroup):
                               _root_of(opts), is_separate=False, on_gpu=on_gpu)
 
     def allgather(self, output_lists, input_tensors, opts=None):
-        """Takes one list of tensors. They may differ in size."""
+        """Gathers one tensor from each rank. The tensors may differ in size."""
         outputs = _only(output_lists)
         return self._gather_into([output.numel() for output in outputs], _only(input_tensors), outputs)
 
     def allgather_coalesced(self, output_lists, input_tensors, opts=None):
-        """Gathers several tensors. `output_lists` has a list of tensors for each rank, with an output for each
-        input."""
+        """Gathers several tensors. `output_lists` contains a list of tensors for each rank. Such a list has one output
+        for each input."""
         works = [self.allgather([[outputs[i] for outputs in output_lists]], [tensor])
                  for i, tensor in enumerate(input_tensors)]
         return _all_of(works, output_lists)
@@ -252,7 +253,7 @@ class MusterProcessGroup(dist.ProcessGroup):
         return MusterWork([request], outputs, lambda: _share_out(room, outputs))
 
     def gather(self, output_lists, input_tensors, opts=None):
-        """Gathers to the root, which gives one list of tensors."""
+        """Gathers to the root, which passes one list of tensors."""
         source, root = memory.reading(_only(input_tensors)), _root_of(opts)
         outputs = _only(output_lists) if self._rank == root else []
         room = _room_for(outputs) if outputs else None
@@ -261,7 +262,7 @@ class MusterProcessGroup(dist.ProcessGroup):
         return MusterWork([request], outputs, lambda: _share_out(room, outputs) if outputs else None)
 
     def scatter(self, output_tensors, input_lists, opts=None):
-        """Scatters from the root, which gives one list of tensors."""
+        """Scatters from the root, which passes one list of tensors."""
         output, root = _only(output_tensors), _root_of(opts)
         flat = _flat(_only(input_lists)) if self._rank == root else None
         target, copy = memory.in_place(output, on_host=True)
@@ -270,7 +271,7 @@ class MusterProcessGroup(dist.ProcessGroup):
         return MusterWork([request], [output], _copying_back([output], [copy]))
 
     def reduce_scatter(self, output_tensors, input_lists, opts=None):
-        """Takes one list with a tensor for each rank. They may differ in size."""
+        """Reduces one list with a tensor for each rank. The tensors may differ in size."""
         inputs = _only(input_lists)
         return self._scatter_from(inputs, [tensor.numel() for tensor in inputs], _only(output_tensors), opts)
 
@@ -300,14 +301,14 @@ class MusterProcessGroup(dist.ProcessGroup):
         return MusterWork([request], [output], _copying_back([output], [copy]))
 
     def alltoall_base(self, output, input, output_splits, input_splits, opts=None):
-        """Splits are numbers of rows. Without them all are equal."""
+        """Splits are numbers of rows. Without splits all ranks get the same number of rows."""
         sent, received = self._elements(input, input_splits), self._elements(output, output_splits)
         on_gpu = self._is_on_gpu([input, output])
         target, copy = memory.in_place(output, on_host=not on_gpu)
         return self._exchange(input, sent, target, received, [output], _copying_back([output], [copy]), on_gpu)
 
     def alltoall(self, output_tensors, input_tensors, opts=None):
-        """Takes lists with a tensor for each rank."""
+        """Exchanges lists with a tensor for each rank."""
         on_gpu = self._is_on_gpu([*input_tensors, *output_tensors])
         flat, room = _flat(input_tensors, on_gpu), _room_for(output_tensors, on_gpu)
         target, _ = memory.in_place(room, on_host=not on_gpu)
@@ -337,7 +338,7 @@ class MusterProcessGroup(dist.ProcessGroup):
         return MusterWork([self._start(lib.muster_ibarrier, keep=None)], [])
 
     def monitored_barrier(self, timeout=None, wait_all_ranks=False):
-        """Does barrier() and waits. An error names a rank that has ended, but not one that is late."""
+        """Does barrier() and waits. An error names a rank that has ended, but not a rank that is late."""
         self.barrier().wait(*([] if timeout is None else [timeout]))
 
     def send(self, tensors, dst, tag):

@@ -26,7 +26,7 @@ def broadcast_parameters(params, root_rank, process_set=global_process_set):
 def _broadcast_all(pairs, root_rank, process_set):
     handles = [broadcast_async_(tensor.detach(), root_rank, name, process_set) for name, tensor in pairs]
     failure = None
-    # Wait for all, even if one fails, because libmuster writes to the tensors until then.
+    # Wait for all, even if one fails, because libmuster writes to the tensors until they are done.
     for handle in handles:
         try:
             synchronize(handle)
@@ -37,7 +37,7 @@ def _broadcast_all(pairs, root_rank, process_set):
 
 
 class _Shape:
-    """Stands for a tensor in the skeleton. The tensor itself is sent separately."""
+    """Replaces a tensor in the skeleton. The tensor itself is sent separately."""
 
     def __init__(self, tensor):
         self.shape, self.dtype = tuple(tensor.shape), tensor.dtype
@@ -46,8 +46,8 @@ class _Shape:
 def broadcast_optimizer_state(optimizer, root_rank, model=None):
     """Gives all ranks the state and the options of the optimizer of `root_rank`: everything in its state_dict().
 
-    Other ranks' state may be empty, or different. An optimizer without a state takes a step first. Its gradients are
-    zeros, and the parameters keep them; scripts that ran under Horovod count that step.
+    On other ranks the state may be empty or different. If an optimizer has no state, it first takes a step with zero
+    gradients. The parameters keep these gradients. Scripts that ran under Horovod rely on this step.
     `model`: the parameters of its sparse Embeddings get sparse zeros. ValueError: the optimizer is an LBFGS, as in
     Horovod."""
     if isinstance(optimizer, torch.optim.LBFGS):
@@ -68,8 +68,8 @@ def broadcast_optimizer_state(optimizer, root_rank, model=None):
 
 
 def _step_with_zeros(optimizer, model):
-    """Takes a step of the user's optimizer on this rank alone, with zero gradients. Afterwards momenta and other state
-    exist."""
+    """Takes a step of the user's optimizer on this rank only, with zero gradients. The step creates momenta and other
+    state."""
     modules = [] if model is None else model.modules()
     sparse = {id(module.weight) for module in modules if isinstance(module, torch.nn.Embedding) and module.sparse}
     for group in optimizer.param_groups:
@@ -108,8 +108,8 @@ def _put_together(value, tensors):
 
 
 def _load(optimizer, state):
-    """Does load_state_dict(), but keeps the parameter group objects, because the wrapped optimizer or a scheduler has
-    them, too."""
+    """Does load_state_dict(), but keeps the objects of the parameter groups, because the wrapped optimizer or a
+    scheduler uses them, too."""
     groups = optimizer.param_groups
     optimizer.load_state_dict(state)
     for group, loaded in zip(groups, optimizer.param_groups):

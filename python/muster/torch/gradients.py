@@ -1,4 +1,4 @@
-"""Reduces the gradients of an optimizer. Each is reduced as soon as the backward pass has accumulated it."""
+"""Reduces the gradients of an optimizer, each as soon as the backward pass has accumulated it."""
 
 import contextlib
 import os
@@ -18,17 +18,18 @@ _TOO_MANY = ("there was another backward() for '{}' after its gradient was given
 _HAS_GRAPH = "the gradient of '{}' has a graph: with DistributedOptimizer, backward() goes without create_graph=True"
 
 
-# Gradients are submitted when this many bytes are ready, and by synchronize(). The reason: every submission wakes a
-# thread of libmuster, which takes a core from the backward pass if each rank has one core.
+# Gradients are submitted when this many bytes are ready, and by synchronize(). Every submission wakes a thread of
+# libmuster. If each rank has one core, that thread interrupts the backward pass.
 _HELD_BYTES = 1 << 20
 
 
 class Gradients:
     """Reduces the gradients of the parameters in `names`. If `is_sent` is False, it only counts backward passes.
 
-    States of a parameter: it waits for backward passes, then it is held until there is enough to submit. Then it is
-    submitted, alone or with its group once the whole group is complete. synchronize() finishes it, and it waits again.
-    Threads: one thread at a time calls it (backward passes, then the optimizer)."""
+    States of a parameter: first it waits for backward passes. A parameter without a group is then held until
+    _HELD_BYTES are ready, and submitted. A parameter with a group is submitted when all parameters of the group are
+    complete. synchronize() waits for the result, and the parameter waits for backward passes again.
+    Threads: one thread at a time may call it (backward passes, then the optimizer)."""
 
     def __init__(self, names, groups, compression, passes, op, predivide_factor, sparse_as_dense, process_set,
                  is_sent):
@@ -43,10 +44,10 @@ class Gradients:
         self._sparse_as_dense = sparse_as_dense
         self._is_sent = is_sent
         self._sparse_dimensions = {}  # of parameters whose gradients have been sparse
-        self._made_dense = set()  # parameters whose sparse gradients are dense while they travel
+        self._made_dense = set()  # parameters whose sparse gradients are dense until synchronize()
         self._left = {}  # parameter -> number of passes until it is submitted
         self._counted = set()  # parameters with a pass since the last step
-        self._held = []  # gradients that are complete and not submitted yet
+        self._held = []  # parameters whose gradients are complete but not submitted yet
         self._held_bytes = 0
         self._begun = {}  # parameter -> (function that waits and returns the result, context of its compression)
         self._repeated = {}  # parameter -> its reduction
@@ -57,7 +58,7 @@ class Gradients:
 
     @property
     def are_begun(self):
-        """True if there was a backward pass since the last synchronize()."""
+        """True if a backward pass has run since the last synchronize()."""
         return bool(self._counted)
 
     @property
@@ -74,13 +75,13 @@ class Gradients:
         return self._names[parameter]
 
     def set_passes(self, passes):
-        """Sets in which backward pass gradients are submitted: the `passes`-th."""
+        """Sets the number of backward passes after which gradients are submitted."""
         self._passes = passes
         self._left = dict.fromkeys(self._left, passes)
 
     def _hook(self):
-        # Hold this object weakly, so that its hooks end with it. An accumulator adds to .grad and lives as long as any
-        # object holds it.
+        # Pass the hooks a weak reference, so that they do not keep this object alive. Keep the accumulators, which add
+        # to .grad: otherwise they and their hooks would be deleted.
         this = weakref.ref(self)
         for parameter in self._names:
             if parameter.requires_grad:
@@ -117,8 +118,8 @@ class Gradients:
             self._submit(parameter)
 
     def _gradient(self, parameter):
-        """Returns the gradient in the form in which it is reduced; zeros if there is none. A gradient that is made
-        dense becomes sparse again at the end."""
+        """Returns the gradient in the form in which it is reduced. Without a gradient it returns zeros. If it makes a
+        sparse gradient dense, _set_result() makes the result sparse again."""
         gradient = parameter.grad
         if gradient is None:
             parameter.grad = gradient = _zeros(parameter, self._sparse_dimensions.get(parameter))
@@ -161,8 +162,7 @@ class Gradients:
             self._begun[parameter] = (lambda i=i: results.wait()[i]), ctx
 
     def synchronize(self):
-        """Submits the remaining gradients and waits for all. HorovodInternalError: the first error, raised when all are
-        done."""
+        """Submits the remaining gradients and waits for all. Then it raises the first error, a HorovodInternalError."""
         if not self._is_sent:
             return
         self._submit_held()

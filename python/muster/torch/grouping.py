@@ -4,8 +4,8 @@ import torch
 
 
 def names_of(optimizer, named_parameters):
-    """Returns {parameter: name} of an optimizer's parameters, in its order. ValueError: a name is missing or is used
-    twice."""
+    """Returns {parameter: name} of an optimizer's parameters, in the optimizer's order. ValueError: a name is missing
+    or is used twice."""
     owned = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     if named_parameters is None:
         return {parameter: f"allreduce.noname.{i}.{j}" for i, group in enumerate(optimizer.param_groups)
@@ -26,8 +26,9 @@ def names_of(optimizer, named_parameters):
 
 
 def groups_of(names, groups):
-    """Returns lists of parameters that are reduced as one unit. `groups` is a number of lists of about equal length, or
-    the lists themselves. A parameter in no list is reduced by itself. Parameters without a gradient are in no list."""
+    """Returns lists of parameters. The parameters of a list are reduced as one unit. `groups` is the number of lists,
+    which then have about equal lengths, or the lists themselves. Parameters outside all lists are reduced one by one.
+    The lists do not contain parameters without a gradient."""
     trained = [parameter for parameter in names if parameter.requires_grad]
     if groups is None:
         return []

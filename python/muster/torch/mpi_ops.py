@@ -1,4 +1,4 @@
-"""All functions except optimizers and state, under the name of the Horovod module from which scripts import them."""
+"""All functions except optimizers and state. Scripts import them from Horovod's module of this name."""
 
 from muster.engine import Adasum, Average, Max, Min, Product, Sum
 from muster.exceptions import HorovodInternalError

@@ -10,15 +10,16 @@ from muster import requests
 from muster.exceptions import HorovodInternalError
 from muster.torch import tensors as memory
 
-# Limit of running operations. Each has three entries in the queue of its stream: a wait for an event, a wait for a
-# word, an event. CUDA's queue has room for about 1,024. If it is full, the next caller waits inside the driver, and so
-# do launches of other threads. (libmuster itself lets 1,024 wait.)
+# The largest number of running operations. Each has three entries in the queue of its stream: a wait for an event, a
+# wait for a word, and an event. CUDA's queue has room for about 1,024 entries. If it is full, the next caller waits
+# inside the driver, and launches of other threads wait, too. libmuster itself allows 1,024 running operations.
 _MOST_RUNNING = 100
 
 
 class OnStream:
-    """The operations of one communicator and one GPU. They run after the present work of the current stream, and in
-    parallel with its later work. All ranks of the communicator make one at the same time. Thread-safe."""
+    """The operations of one communicator on one GPU. They run after the present work of the current stream, and in
+    parallel with the stream's later work. All ranks of the communicator create their OnStream at the same time.
+    Thread-safe."""
 
     def __init__(self, comm, device):
         self.device = device
@@ -35,18 +36,18 @@ class OnStream:
 
     @property
     def path(self):
-        """Returns how the tensors travel: "nccl", "ipc" or "staged"."""
+        """Returns the path on which the tensors are sent: "nccl", "ipc" or "staged"."""
         return lib.muster_device_path(self._comm).decode()
 
     @property
     def path_reason(self):
-        """Returns why no earlier path of that list is used, and why this rank has no kernels if it has none. Example:
-        "not nccl: ranks share a GPU". Empty if there is no reason to give, as when MUSTER_DEVICE_PATH names the
-        path."""
+        """Returns the reason why no earlier path of that list is used, such as "not nccl: ranks share a GPU". If this
+        rank has no kernels, it also returns the reason for that. Empty if the first path is used, or if
+        MUSTER_DEVICE_PATH names the path."""
         return lib.muster_device_path_reason(self._comm).decode()
 
     def start(self, function, *arguments, keep):
-        """Does requests.start() with one of muster_..._on_stream. Their last argument is the stream."""
+        """Does requests.start() with one of muster_..._on_stream, and adds the stream as the last argument."""
         with self._lock:
             self._make_way()
             self._side.follow()

@@ -1,11 +1,11 @@
-"""The operations that wait for their results. Those that make new tensors are differentiable.
+"""The operations that wait for their results. If an operation makes a new tensor, it is differentiable.
 
-In the backward pass every rank calls the opposite operation. So either all ranks of a process set go backward through
-it, or none. The rules:
+In the backward pass every rank calls the opposite operation. So all ranks of a process set must run the backward pass,
+or no rank. The opposite operations:
 - allreduce: the same allreduce;
 - allgather: this rank's rows of the average;
 - broadcast: the average on the root, zeros elsewhere;
-- alltoall: the rows go back;
+- alltoall: an alltoall that returns the rows to their senders;
 - reducescatter: allgather, multiplied by the number of ranks if it was a Sum.
 """
 
@@ -70,8 +70,7 @@ def allreduce_(tensor, average=None, name=None, op=None, prescale_factor=1.0, po
 
 def grouped_allreduce(tensors, average=None, name=None, compression=Compression.none, op=None, prescale_factor=1.0,
                       postscale_factor=1.0, process_set=global_process_set):
-    """Does allreduce() for several tensors as one unit: none is reduced before all ranks have submitted all of them.
-    Differentiable."""
+    """Does allreduce() for several tensors as one unit, when all ranks have submitted all of them. Differentiable."""
     pairs, wire = compress(compression, list(tensors), op)
     sent = [tensor for tensor, _ in pairs]
     options = {"average": average, "op": op, "prescale_factor": prescale_factor,
@@ -103,7 +102,7 @@ class _Allgather(Function):
         name, process_set, rows = ctx.call
         name = _backward_name(name)
         averages = start.grouped_allreduce_async(grads, name=name, op=Average, process_set=process_set)
-        # The place of this rank's rows depends on the numbers of rows of the ranks before it.
+        # Gather the numbers of rows: this rank's rows follow those of the ranks before it.
         table = synchronize(start.allgather_async(torch.tensor([rows]), name, process_set))
         begins = table[:process_set.rank()].sum(dim=0).tolist()
         averages = synchronize(averages)
@@ -111,7 +110,7 @@ class _Allgather(Function):
 
 
 def allgather(tensor, name=None, process_set=global_process_set):
-    """Returns the tensors of all ranks, one behind the other along dimension 0. They may differ in that dimension.
+    """Returns the tensors of all ranks, concatenated along dimension 0. Only that dimension may differ.
     Differentiable."""
     if _is_recorded(tensor):
         return _Allgather.apply(False, name, process_set, tensor)
@@ -170,9 +169,9 @@ class _Alltoall(Function):
 
 
 def alltoall(tensor, splits=None, name=None, process_set=global_process_set):
-    """Sends splits[r] rows of `tensor` to each rank r (the same number without `splits`). Returns the rows from all
-    ranks, in rank order. With `splits` it returns a tuple: also an int32 tensor with the number of rows from each rank.
-    Differentiable."""
+    """Sends splits[r] rows of `tensor` to each rank r. Without `splits` it sends each rank the same number of rows.
+    Returns the rows from all ranks, in rank order. With `splits` it returns a tuple of these rows and an int32 tensor
+    with the number of rows from each rank. Differentiable."""
     if not _is_recorded(tensor):
         return synchronize(start.alltoall_async(tensor, splits, name, process_set))
     result, received = _Alltoall.apply(tensor, start.splits_of(tensor, splits, process_set), name, process_set)

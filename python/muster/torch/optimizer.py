@@ -1,4 +1,4 @@
-"""DistributedOptimizer: an optimizer of the user's class. Its step() uses the gradients of all ranks."""
+"""DistributedOptimizer: an optimizer of the user's class whose step() uses the gradients of all ranks."""
 
 import contextlib
 import warnings
@@ -24,7 +24,7 @@ class _Distributed:
     """The methods that DistributedOptimizer() adds to the user's optimizer. Not thread-safe."""
 
     def synchronize(self):
-        """Waits until the gradients are those of all ranks. Gradients that were not computed count as zeros."""
+        """Waits until the gradients are reduced over all ranks. Gradients that were not computed count as zeros."""
         self._gradients.synchronize()
         self._is_synchronized = True
 
@@ -39,7 +39,7 @@ class _Distributed:
 
     @property
     def _parameter_names(self):
-        """{parameter: name}; scripts use it."""
+        """{parameter: name}. Scripts use this attribute."""
         return self._gradients.names
 
     def set_backward_passes_per_step(self, passes):
@@ -47,7 +47,8 @@ class _Distributed:
         self._gradients.set_passes(passes)
 
     def step(self, closure=None):
-        """Takes a step of the user's optimizer with the gradients of all ranks, even those that `closure` computes."""
+        """Takes a step of the user's optimizer with the gradients of all ranks. If `closure` computes gradients, it
+        reduces those, too."""
         if closure is None:
             self._synchronize_for_step()
             result = super().step()
@@ -97,7 +98,7 @@ class _DistributedAdasum(_Distributed):
     """Every rank takes its own step, and Adasum combines the steps."""
 
     def synchronize(self):
-        """Does nothing: gradients are not reduced."""
+        """Does nothing, because this class does not reduce gradients."""
 
     @contextlib.contextmanager
     def skip_synchronize(self):
@@ -142,19 +143,19 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
                          op=Average, gradient_predivide_factor=1.0, num_groups=0, groups=None, sparse_as_dense=False,
                          process_set=global_process_set):
     """Returns an optimizer whose class is a subclass of the class of `optimizer`. Both share parameter groups and
-    state. Gradients are reduced as soon as loss.backward() has computed them. step() waits for them.
+    state. Each gradient is reduced as soon as loss.backward() has computed it. step() waits for all gradients.
 
     named_parameters: model.named_parameters(), with the same names on all ranks. Without it, parameters are numbered.
     backward_passes_per_step: gradients add up over this many backward passes, and are then reduced.
     op: Average, Sum, Min, Max, Product. Adasum reduces each rank's step instead of its gradients.
-    gradient_predivide_factor: gradients are divided by it before the sum, and by size / factor after it.
+    gradient_predivide_factor: gradients are divided by this factor before the sum, and by size / factor after the sum.
     groups: gradients that are reduced as one unit: a number of groups, or lists of parameters. num_groups is its older
-    name, and deprecated.
+    name and is deprecated.
     sparse_as_dense: sparse gradients are dense while they are reduced. Otherwise they are gathered.
     process_set: ranks outside it take their own steps.
-    Additional methods: synchronize(), skip_synchronize(), set_backward_passes_per_step(). After synchronize() gradients
-    can be changed (clipped) before `with optimizer.skip_synchronize(): optimizer.step()`. If a rank fails, step() or
-    synchronize() raises HorovodInternalError.
+    Additional methods: synchronize(), skip_synchronize(), set_backward_passes_per_step(). To change (clip) gradients,
+    call synchronize(), change them, then `with optimizer.skip_synchronize(): optimizer.step()`. If a rank fails, step()
+    or synchronize() raises HorovodInternalError.
     ValueError: a wrong setting, names that are missing or used twice, or a process set that was not added."""
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError("gradient_predivide_factor is for averages: leave it out, or op")
@@ -167,7 +168,7 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     added = _DistributedAdasum if is_adasum else _Distributed
     made_class = type(base.__name__, (added, base), {"__doc__": base.__doc__})
     made = made_class.__new__(made_class)
-    # Don't copy "step": a scheduler that was made earlier has put its own step() into the old optimizer.
+    # Don't copy "step": a scheduler may have replaced step() in the old optimizer.
     made.__dict__.update((name, value) for name, value in optimizer.__dict__.items() if name != "step")
     made._is_synchronized = made._skips = False
     made._gradients = Gradients(names, groups_of(names, groups), compression, backward_passes_per_step, op,

@@ -1,4 +1,4 @@
-"""A reduction that is repeated in every step of a training. Its description is made only once."""
+"""A reduction that is repeated in every step of a training, and described only once."""
 
 from muster import _library as lib
 from muster import engine, world
@@ -17,8 +17,8 @@ class Repeated:
         self._described = None
 
     def begin(self, tensor, wire=lib.WIRE_SAME):
-        """Submits `tensor`, which travels as `wire`. Returns a function that waits and returns the tensor, or raises
-        HorovodInternalError if the operation failed."""
+        """Submits `tensor`, which is cast to the type `wire` before it is sent. Returns a function that waits and
+        returns the tensor. The function raises HorovodInternalError if the operation failed."""
         if not memory.is_in_place(tensor):
             handle = asynchronous.allreduce_async_(tensor, name=self._name, process_set=self._process_set, wire=wire,
                                                    **self._scales)

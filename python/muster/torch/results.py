@@ -1,7 +1,7 @@
-"""Memory for the results of operations on a GPU that allocate them (allgather, alltoall, reducescatter).
+"""Memory for the results of operations on a GPU that allocate their results (allgather, alltoall, reducescatter).
 
-Room is made when an operation is submitted, for the size that results from equal inputs on all ranks. If the real size
-differs, a thread of libmuster asks for memory once the ranks have agreed on it.
+When an operation is submitted, this module allocates memory for the result, as if all ranks had equal inputs. If the
+size of the result then differs, a thread of libmuster calls allocate().
 """
 
 import math
@@ -11,8 +11,8 @@ from muster.torch import tensors as memory
 
 
 class Results:
-    """The results of one operation on `tensors`, which lie on one GPU. `rows_of(tensor)` returns the number of rows if
-    all ranks give the same. None if it cannot be known."""
+    """The results of one operation on `tensors`, which lie on one GPU. `rows_of(tensor)` returns the number of the
+    result's rows if all ranks have equal inputs. None if even then the number is unknown."""
 
     def __init__(self, tensors, rows_of):
         self._tensors = tensors
@@ -25,8 +25,8 @@ class Results:
         return None if rows is None else memory.new((rows, *tensor.shape[1:]), tensor.dtype, tensor.device)
 
     def allocate(self, index, size):
-        """Returns the address of memory for result `index`. `size` is in bytes and not 0. None if there is no
-        memory."""
+        """Returns the address of memory for result `index`. `size` is in bytes and not 0. None if torch cannot allocate
+        the memory."""
         try:
             tensor = self._tensors[index]
             rows = size // (math.prod(tensor.shape[1:]) * tensor.element_size())

@@ -1,8 +1,8 @@
-"""Creates streams of a GPU that the program does not share.
+"""Creates streams of a GPU that the program does not use.
 
-torch has 32 streams of each priority and gives them out in turn, again and again. One of them could also be a stream of
-the program, which would then wait for our waiting operations. So these streams are made with the driver, and torch is
-told about them.
+torch has 32 streams of each priority and returns them in turn, again and again. So a stream of torch could also be a
+stream of the program, and the program would wait for Muster's waiting operations. Therefore this module creates streams
+with the driver, and wraps them for torch.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ def _call(name, *arguments):
 
 @functools.lru_cache(maxsize=None)
 def _context(ordinal):
-    """Returns torch's context of a GPU, the primary one. The context is kept."""
+    """Returns torch's context of a GPU, which is the primary context. This process keeps it until it ends."""
     device, context = c_int(), c_void_p()
     _call("cuInit", 0)
     _call("cuDeviceGet", byref(device), ordinal)
@@ -52,9 +52,9 @@ def _current(ordinal):
 def new_stream(ordinal):
     """Returns a new cudaStream_t of GPU `ordinal`, for operations that wait.
 
-    Streams of one priority share the GPU's queues, where a waiting operation delays the next one. So the priority of
-    this stream is between libmuster's (the greatest) and the program's (torch's have 0 to -3). If a GPU has only two
-    priorities, this stream has the program's."""
+    Streams of one priority share the GPU's queues. There a waiting operation delays the next one. So the priority of
+    this stream is lower than that of libmuster's streams (the greatest), and higher than the program's (torch uses 0 to
+    -3). If a GPU has only two priorities, this stream has the program's priority."""
     least, greatest, stream = c_int(), c_int(), c_void_p()
     with _current(ordinal):
         _call("cuCtxGetStreamPriorityRange", byref(least), byref(greatest))
@@ -72,5 +72,5 @@ def give_back(stream, ordinal, owner):
 
 
 def as_torchs(stream, device):
-    """Returns the torch.cuda.Stream for it."""
+    """Returns the torch.cuda.Stream for this cudaStream_t."""
     return torch.cuda.ExternalStream(stream, device=device)

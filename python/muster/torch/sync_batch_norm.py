@@ -11,11 +11,11 @@ from muster.world import size
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Replaces torch.nn.BatchNorm1d, 2d and 3d. Mean and variance are those of the batches of all ranks, which may
+    """Replaces torch.nn.BatchNorm1d, 2d and 3d. It uses the mean and variance of all ranks' batches. The batches may
     differ in size.
 
     Input: (N, C, ...). In training all ranks call forward() and backward() together. In evaluation, and in a world of
-    one, it is an ordinary batch normalization. The gradients of weight and bias are this rank's own."""
+    one rank, it is an ordinary batch normalization. The gradients of weight and bias are not reduced."""
 
     def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True):
         super().__init__(num_features, eps, momentum, affine, track_running_stats)
@@ -44,8 +44,8 @@ class SyncBatchNorm(_BatchNorm):
 
 
 class _Normalize(Function):
-    """Returns (the normalized input, mean, variance, number of elements of a channel). The last three are those of all
-    ranks, as float64."""
+    """Returns (the normalized input, mean, variance, number of elements of a channel). The last three cover all ranks'
+    batches and are float64."""
 
     @staticmethod
     def forward(ctx, input, weight, bias, eps):
@@ -71,7 +71,7 @@ class _Normalize(Function):
         own = torch.stack([grad.sum(others), (grad * centered).sum(others)])
         need_input, need_weight, need_bias, _ = ctx.needs_input_grad
         grad_input = None
-        # All ranks take part, even one whose input needs no gradient.
+        # Call allreduce even if this rank's input needs no gradient: the other ranks may need it.
         sums = synchronize(allreduce_async(own.to(torch.float64), name=f"sync_batch_norm.backward.{len(mean)}", op=Sum))
         if need_input:
             means = (sums / count).to(kind)
@@ -88,8 +88,8 @@ def _computed_type(tensor):
 
 
 def _statistics(input):
-    """Returns mean, biased variance and number of elements of each channel over all ranks, with the same bits on all
-    ranks."""
+    """Returns the mean, biased variance and number of elements of each channel over all ranks. All ranks get the same
+    bits."""
     features = input.shape[1]
     count = input.numel() // features
     if count:
@@ -97,7 +97,7 @@ def _statistics(input):
     else:
         variance = mean = torch.zeros(features, device=input.device)
     own = torch.cat([mean.to(torch.float64), variance.to(torch.float64), torch.tensor([count], dtype=torch.float64, device=input.device)])
-    # Layers with the same number of channels share a name. It is in use only during this call.
+    # Layers with the same number of channels share this name. They may do so, because only this call uses it.
     table = synchronize(allgather_async(own.view(1, -1), name=f"sync_batch_norm.{features}"))
     means, variances, counts = table[:, :features], table[:, features:-1], table[:, -1:]
     total = counts.sum()

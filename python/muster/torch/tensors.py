@@ -1,10 +1,10 @@
-"""Passes torch tensors to libmuster as memory, and libmuster's results as tensors, without a copy if possible.
+"""Passes torch tensors to libmuster as memory, and returns libmuster's results as tensors, without a copy if possible.
 
-Dense tensors of the types in TYPES are supported. These tensors are copied, and copied back:
-- one that is not contiguous;
-- one of a GPU (CUDA), if the operation runs on the host (`on_host`);
-- one of any other device (`xpu`). torch's own copies to the host and back wait until they are done, so this code needs
-no knowledge of the device.
+Dense tensors of the types in TYPES are supported. These tensors are copied, and the results are copied back:
+- tensors that are not contiguous;
+- tensors of a GPU (CUDA), if the operation runs on the host (`on_host`);
+- tensors of any other device (`xpu`). This code needs no knowledge of the device: torch copies these tensors to the
+host and back, and waits until a copy is done.
 """
 
 import functools
@@ -65,7 +65,7 @@ def stream_of(tensor):
 
 
 def new(shape, dtype, device):
-    """Returns an uninitialised tensor for the current stream."""
+    """Returns an uninitialized tensor for the current stream."""
     return torch.empty(shape, dtype=dtype, device=device)
 
 
@@ -75,12 +75,13 @@ def _result_stream(device):
 
 
 def new_idle(shape, dtype, device):
-    """As new() on a GPU, but no stream has work with the memory, so every stream may write to it at once. Any
-    thread."""
+    """Does new() on a GPU. No stream has work with the returned memory, so any stream may write to it at once. Any
+    thread may call this."""
     stream = _result_stream(device)
     with torch.cuda.stream(stream):
         made = new(shape, dtype, device)
-    stream.synchronize()  # wait: with cudaMallocAsync the memory is valid in the stream's order
+    # Wait, because with cudaMallocAsync other streams cannot use the memory before.
+    stream.synchronize()
     return made
 
 
@@ -123,8 +124,8 @@ def _has_driver():
 
 
 def stay_on_gpu(tensors):
-    """Returns True if libmuster can allocate the results on the GPU: all tensors lie on one GPU, and libmuster can use
-    its driver."""
+    """Returns True if an operation on these tensors can run on the GPU: all tensors lie on one GPU, and libmuster can
+    use the CUDA driver."""
     for tensor in tensors:
         _type_of(tensor)
     return (all(is_on_gpu(tensor) for tensor in tensors) and len({tensor.device for tensor in tensors}) == 1 and
@@ -145,11 +146,11 @@ def reading(tensor):
 
 
 def reading_on_gpu(tensor, room=None):
-    """Returns a Buffer of the GPU, for an operation that allocates its result itself. It uses `room` if the result
-    fits."""
+    """Returns a Buffer of the GPU, for an operation that allocates its result itself. The operation uses `room` if the
+    result fits."""
     kind = _type_of(tensor)
     source = _dense(tensor)
-    # An empty tensor has no address, so use another one: libmuster must know on which GPU it is.
+    # If the tensor is empty, use the address of another one: libmuster finds the GPU by the address.
     there = source if source.numel() else new((1,), source.dtype, source.device)
     return Buffer(there.data_ptr(), 0 if room is None else room.data_ptr(), kind, source.shape, (there, room),
                   stream_of(source))
@@ -164,8 +165,8 @@ def into_new(tensor, on_host=False):
 
 
 def in_place(tensor, on_host=False):
-    """Returns (a Buffer whose result is `tensor` itself, the copy from which copy_back() takes the result). The copy is
-    None if there is none."""
+    """Returns (a Buffer for an operation in place, a copy of `tensor` or None). If it returns a copy, the operation
+    writes to the copy, and copy_back() copies the result to `tensor`."""
     kind = _type_of(tensor)
     if is_in_place(tensor) and not (on_host and is_on_gpu(tensor)):
         address = tensor.data_ptr()
@@ -192,16 +193,16 @@ def copy_out(tensor, copy):
 
 
 def moved(result, tensor):
-    """Returns the result of an operation on the device of `tensor`, the tensor that the operation was given."""
+    """Returns `result` on the device of `tensor`, which is the input of the operation."""
     if not is_out_of_reach(tensor):
         return result.to(tensor.device)
     return tensor.detach().new_empty(result.shape).copy_(result)
 
 
 def made(output):
-    """Returns an engine.Output as a tensor. The memory is libmuster's, and lives as long as the tensor."""
+    """Returns an engine.Output as a tensor. The memory is libmuster's. It lives as long as the tensor."""
     dtype = _DTYPES[output.dtype]
     if 0 in output.shape:
         return torch.empty(output.shape, dtype=dtype)
-    # Don't return a view: autograd forbids changes in place of a view made in a forward function.
+    # Don't return a view: if a forward function returns a view, autograd forbids changing it in place.
     return torch.frombuffer(output.data, dtype=dtype).resize_(output.shape)

@@ -12,29 +12,29 @@ from muster.torch import tensors as memory
 
 
 def _gpus_of(result):
-    """Returns the devices of tensors in nested lists. A future must know those of its result."""
+    """Returns the GPUs of tensors in nested lists. A future must know the GPUs of its result."""
     if isinstance(result, (list, tuple)):
         return sorted({gpu for part in result for gpu in _gpus_of(part)}, key=str)
     return [result.device] if result.is_cuda else []
 
 
 class MusterWork(Work):
-    """A running operation: its requests, and the function `finish` to call once when they are done. Thread-safe."""
+    """A running operation. When its requests are done, wait() calls `finish` once. Thread-safe."""
 
     def __init__(self, requests, result, finish=None, source=-1):
         super().__init__()
         self.requests = requests
         self._result = result
         self._finish = finish
-        self._marks = []  # places in the stream of the thread that called `finish`, behind its work
+        self._marks = []  # set behind the work of `finish`, in the stream of the thread that called it
         self._source = source
         self._lock = threading.Lock()
         self._future = None
         _kept.keep(self)
 
     def wait(self, timeout=timedelta(0)):
-        """Waits, and returns True. HorovodInternalError: it failed. RuntimeError: it is not done within `timeout`; 0
-        means no limit."""
+        """Waits, and returns True. `timeout` of 0 means no limit. HorovodInternalError: the operation failed.
+        RuntimeError: it is not done within `timeout`."""
         _kept.release(self)
         seconds = timeout.total_seconds() if timeout else None
         for request in self.requests:
@@ -58,11 +58,11 @@ class MusterWork(Work):
         return all(request.done() for request in self.requests)
 
     def is_success(self):
-        """Returns True if it is done and did not fail."""
+        """Returns True if the operation is done and did not fail."""
         return self.is_completed() and self.exception() is None
 
     def exception(self):
-        """Returns its error. None if it is not done, or did not fail."""
+        """Returns the operation's error. None if the operation is not done, or did not fail."""
         if self.is_completed():
             try:
                 self.wait()
@@ -71,11 +71,11 @@ class MusterWork(Work):
         return None
 
     def result(self):
-        """Returns the tensors to which it writes."""
+        """Returns the tensors to which the operation writes."""
         return self._result
 
     def source_rank(self):
-        """Returns the rank in the group that sent, for a receive."""
+        """Returns the sender's rank in the group, for a receive. -1 for other operations."""
         return self._source
 
     _source_rank = source_rank
@@ -85,14 +85,14 @@ class MusterWork(Work):
         with self._lock:
             if self._future is None:
                 done = torch.futures.Future(devices=_gpus_of(self._result))
-                # An exception of this function becomes the future's error, even for C++.
+                # If this function raises an exception, it becomes the future's error, also for C++ code.
                 self._future = done.then(lambda _: self.wait() and self._result)
                 _completer_here().complete(self, done)
         _kept.release(self)
         return self._future
 
     def settle(self):
-        """Waits for the end without an exception. wait() reports a failure."""
+        """Waits until the operation is done. It raises no exception if the operation failed, but wait() does."""
         for request in self.requests:
             try:
                 request.wait()
@@ -101,10 +101,10 @@ class MusterWork(Work):
 
 
 class _Kept:
-    """Keeps works that torch will still wait for. Torch's C++ (DistributedDataParallel) holds only the C++ half of a
-    work. If the Python half were gone, it would wait for ever. It waits once for each work."""
+    """Keeps works until a caller has waited for them. Torch's C++ code (DistributedDataParallel) keeps only the C++
+    half of a work. If the Python half were deleted, that code would wait forever."""
 
-    # Above this number, finished works that no caller has waited for are released.
+    # Above this number of works, keep() releases the older half of the finished ones.
     LIMIT = 1000
 
     def __init__(self):
@@ -126,9 +126,9 @@ class _Kept:
 
 
 class _Completer:
-    """A thread that completes futures in the order of the operations. Callbacks of the futures run in this order, too.
+    """A thread that completes futures in the order of the operations. The callbacks of futures run in this order, too.
 
-    A callback may start operations and wait for their futures, as PowerSGD does. Another thread completes those."""
+    A callback may start operations and wait for their futures, as PowerSGD does. Another _Completer completes those."""
 
     def __init__(self):
         self._queue = queue.SimpleQueue()
@@ -149,12 +149,12 @@ class _Completer:
             work, future = self._queue.get()
             work.settle()
             future.set_result(None)
-            del work, future  # otherwise they would stay until the next one comes
+            del work, future  # otherwise they would live until the next work arrives
 
 
 _kept = _Kept()
 _outermost = _Completer()
-_here = threading.local()  # completer: completes futures that this thread requests while it completes others
+_here = threading.local()  # completer: completes the futures that callbacks on this thread request
 
 
 def _completer_here():

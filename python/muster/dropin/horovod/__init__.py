@@ -1,8 +1,8 @@
 """The package `horovod` on Muster: scripts that import it run unchanged.
 
-hvdrun puts the folder of this package at the end of the ranks' PYTHONPATH, which is still before site-packages. So this
-file checks whether another Horovod is installed. If so, it loads that one in its own place, unless MUSTER_HOROVOD
-(hvdrun --horovod) is "muster". Rank 0 prints on stderr which one is used.
+hvdrun puts the folder of this package at the end of the ranks' PYTHONPATH. Python searches site-packages only after
+that. So this file checks whether another Horovod is installed. If so, this file loads the installed Horovod instead,
+unless MUSTER_HOROVOD (hvdrun --horovod) is "muster". Rank 0 prints on stderr which Horovod is used.
 """
 
 import importlib.machinery
@@ -18,7 +18,7 @@ def _is_own(file):
 
 
 def _find_installed():
-    """Returns the spec of a `horovod` that is not Muster's. None if there is none."""
+    """Returns the spec of an installed `horovod` that is not Muster's. None if no other is installed."""
     path = [folder for folder in sys.path if not _is_own(os.path.join(folder, "horovod", "__init__.py"))]
     for finder in sys.meta_path:
         find = getattr(finder, "find_spec", None)  # older finders have only find_module()
@@ -40,7 +40,7 @@ def _tell(line):
 
 
 def _version_of(folder):
-    """Returns the version from the metadata of the installed package. It is too early to import the package."""
+    """Returns the version from the metadata of the installed package, because the package is not imported yet."""
     from importlib import metadata
     for found in metadata.distributions(name="horovod", path=[os.path.dirname(folder)]):
         return found.version

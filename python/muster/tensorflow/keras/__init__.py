@@ -6,8 +6,8 @@
     model.compile(hvd.DistributedOptimizer(tf.keras.optimizers.Adam(1e-3 * hvd.size())), loss=...)
     model.fit(..., callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)])
 
-Keras 3 compiles models by XLA, which cannot compile these operations. So pass jit_compile=False to compile(), or one of
-these callbacks to fit().
+Keras 3 compiles models with XLA, and XLA cannot compile these operations. So pass jit_compile=False to compile(), or
+pass one of these callbacks to fit().
 """
 
 import tensorflow as tf
@@ -29,7 +29,7 @@ def DistributedOptimizer(optimizer, name=None, device_dense="", device_sparse=""
                          sparse_as_dense=False, gradient_predivide_factor=1.0, op=Average, backward_passes_per_step=1,
                          average_aggregated_gradients=False, num_groups=0, groups=None,
                          process_set=global_process_set, scale_local_gradients=True):
-    """Does DistributedOptimizer() of muster.tensorflow, with the order of arguments of horovod.keras."""
+    """Does DistributedOptimizer() of muster.tensorflow. The arguments have the order of horovod.keras."""
     del device_dense, device_sparse
     return distribute(optimizer, name, backward_passes_per_step, average_aggregated_gradients, compression=compression,
                       sparse_as_dense=sparse_as_dense, op=op, gradient_predivide_factor=gradient_predivide_factor,
@@ -42,8 +42,7 @@ def PartialDistributedOptimizer(optimizer, name=None, device_dense="", device_sp
                                 backward_passes_per_step=1, average_aggregated_gradients=False, num_groups=0,
                                 groups=None, process_set=global_process_set, local_layers=None,
                                 scale_local_gradients=True):
-    """Does DistributedOptimizer(), but keeps the gradients of the weights of `local_layers` (one layer or several) this
-    rank's own."""
+    """Does DistributedOptimizer(), but does not reduce the gradients of `local_layers` (one layer or several)."""
     del device_dense, device_sparse
     return distribute(optimizer, name, backward_passes_per_step, average_aggregated_gradients, compression=compression,
                       sparse_as_dense=sparse_as_dense, op=op, gradient_predivide_factor=gradient_predivide_factor,
@@ -53,13 +52,13 @@ def PartialDistributedOptimizer(optimizer, name=None, device_dense="", device_sp
 
 def allreduce(value, name=None, average=None, prescale_factor=1.0, postscale_factor=1.0, op=None,
               compression=Compression.none):
-    """Returns the reduction of anything that tf.convert_to_tensor() takes, by default the average."""
+    """Returns the reduction of a value, by default the average. tf.convert_to_tensor() must accept the value."""
     return operations.allreduce(tf.convert_to_tensor(value), average=average, name=name, op=op, compression=compression,
                                 prescale_factor=prescale_factor, postscale_factor=postscale_factor)
 
 
 def allgather(value, name=None):
-    """Returns the values of all ranks, one behind the other along the first dimension."""
+    """Returns the values of all ranks, concatenated along the first dimension."""
     return operations.allgather(tf.convert_to_tensor(value), name)
 
 
@@ -74,8 +73,8 @@ def reducescatter(value, name=None, op=Average):
 
 
 def load_model(filepath, custom_optimizers=None, custom_objects=None, compression=Compression.none, legacy_opts=False):
-    """Does keras.models.load_model(), and makes the loaded optimizer a DistributedOptimizer. custom_optimizers: classes
-    of the user's own. `legacy_opts` is not used, because every kind of file is loaded."""
+    """Does keras.models.load_model(), and makes the loaded optimizer a DistributedOptimizer. custom_optimizers: the
+    user's own classes. `legacy_opts` is not used, because this function loads every kind of file."""
     del legacy_opts
     known = {optimizer.__name__: optimizer for optimizer in custom_optimizers or []} | dict(custom_objects or {})
     model = tf.keras.models.load_model(filepath, custom_objects=known)

@@ -11,8 +11,8 @@ from muster.world import global_process_set
 
 
 class _Callback(tf.keras.callbacks.Callback):
-    """The base of callbacks for models with collectives in their steps. It turns XLA off for them: XLA cannot compile
-    collectives, and Keras 3 would try to."""
+    """The base of callbacks for models with collectives in their steps. It turns XLA off, because Keras 3 would use
+    XLA, and XLA cannot compile collectives."""
 
     def set_model(self, model):
         """Keras calls this."""
@@ -22,10 +22,11 @@ class _Callback(tf.keras.callbacks.Callback):
 
 
 class BroadcastGlobalVariablesCallback(_Callback):
-    """Gives all ranks the variables of `root_rank`. Before the first batch it sends those of the model, if it is built.
-    After that batch it sends those of the model and its optimizer, because all exist then.
-    local_variables: a variable of the model, or a collection of variables, that each rank keeps. register_local_var()
-    adds one. `device` is not used. ValueError: local_variables holds something that is no variable."""
+    """Gives all ranks the variables of `root_rank`. Before the first batch it sends the model's variables, if the model
+    is built. After that batch it sends the variables of the model and its optimizer, because all exist then.
+    local_variables: a variable, or a collection of variables, of which each rank keeps its own value.
+    register_local_var() adds one. `device` is not used. ValueError: local_variables contains something that is not a
+    variable."""
 
     def __init__(self, root_rank, device="", local_variables=None):
         super().__init__()
@@ -45,8 +46,8 @@ class BroadcastGlobalVariablesCallback(_Callback):
         self._local.append(var)
 
     def _variables(self):
-        """Returns the variables of the model that ranks share. Empty while a model of Keras 2 is not built, because it
-        cannot list them."""
+        """Returns the variables of the model that ranks share. Empty while the model is not built, because a model of
+        Keras 2 then cannot list its variables."""
         if not getattr(self.model, "built", True):
             return []
         local = {id(variable) for variable in self._local}
@@ -65,8 +66,8 @@ class BroadcastGlobalVariablesCallback(_Callback):
 
 
 class MetricAverageCallback(_Callback):
-    """Replaces the metrics of an epoch by the averages over all ranks of the process set. On other ranks they stay
-    unchanged. Callbacks behind it in the list see the averages. `device` is not used."""
+    """Replaces the metrics of an epoch by their averages over all ranks of the process set. On other ranks it changes
+    nothing. Callbacks after it in the list see the averages. `device` is not used."""
 
     def __init__(self, device="", process_set=global_process_set):
         super().__init__()
@@ -86,9 +87,9 @@ class MetricAverageCallback(_Callback):
 class LearningRateScheduleCallback(_Callback):
     """Sets the learning rate to initial_lr * multiplier(epoch), from start_epoch until before end_epoch.
 
-    multiplier: a number or a function. staircase: the rate changes once an epoch. Otherwise it changes in every batch,
-    with fractions of epochs; this needs steps_per_epoch unless Keras knows it. momentum_correction: in the batch of a
-    change, a momentum that is a variable is scaled like the learning rate."""
+    multiplier: a number or a function. staircase: the rate changes once per epoch. Otherwise it changes in every batch,
+    with fractions of epochs. This needs steps_per_epoch, unless Keras knows it. momentum_correction: when the rate
+    changes, the momentum is scaled like the rate for that batch, if the momentum is a variable."""
 
     def __init__(self, initial_lr, multiplier, start_epoch=0, end_epoch=None, staircase=True, momentum_correction=True,
                  steps_per_epoch=None):
@@ -150,7 +151,8 @@ class LearningRateScheduleCallback(_Callback):
 
 
 class LearningRateWarmupCallback(LearningRateScheduleCallback):
-    """Raises the learning rate from initial_lr / size() to initial_lr, batch by batch, over warmup_epochs."""
+    """Raises the learning rate from initial_lr / size() to initial_lr. It raises the rate with every batch, over
+    warmup_epochs."""
 
     def __init__(self, initial_lr, warmup_epochs=5, momentum_correction=True, steps_per_epoch=None, verbose=0):
         def multiplier(epoch):
@@ -170,7 +172,7 @@ class LearningRateWarmupCallback(LearningRateScheduleCallback):
 
 
 class BestModelCheckpoint(tf.keras.callbacks.ModelCheckpoint):
-    """Keras' ModelCheckpoint of the best model so far, on rank 0 only."""
+    """Keras' ModelCheckpoint. It saves the best model so far, and only on rank 0."""
 
     def __init__(self, filepath, monitor="val_loss", verbose=0, mode="auto", save_freq="epoch"):
         super().__init__(filepath, monitor=monitor, verbose=verbose, save_best_only=True, mode=mode,

@@ -1,4 +1,4 @@
-"""Horovod's elastic API for Keras. muster.elastic explains its effect in a job with a fixed number of ranks."""
+"""Horovod's elastic API for Keras. muster.elastic explains what it does in a job with a fixed number of ranks."""
 
 import tensorflow as tf
 

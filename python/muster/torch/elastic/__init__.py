@@ -1,4 +1,4 @@
-"""Horovod's elastic API for PyTorch. muster.elastic explains its effect in a job with a fixed number of ranks."""
+"""Horovod's elastic API for PyTorch. muster.elastic explains what it does in a job with a fixed number of ranks."""
 
 from muster.elastic import ObjectState, State, run
 from muster.torch.elastic.sampler import ElasticSampler

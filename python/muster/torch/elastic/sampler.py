@@ -1,4 +1,4 @@
-"""A sampler that can continue in the middle of an epoch with the samples that are still unprocessed."""
+"""A sampler that can continue in the middle of an epoch with the unprocessed samples."""
 
 import random
 
@@ -8,14 +8,14 @@ from muster.world import rank, size
 
 
 class ElasticSampler(Sampler):
-    """Distributes the unprocessed samples of an epoch to all ranks, the same number to each. If they do not divide
-    evenly, some samples occur twice.
+    """Distributes the unprocessed samples of an epoch to all ranks, the same number to each. If the samples do not
+    divide evenly, some of them occur twice.
 
-    dataset: has a length. shuffle, seed: the same on all ranks. Call record_batch() after a batch, and set_epoch()
-    after an epoch.
-    `processed_num` counts the samples of the epoch that all ranks together have processed. They are the first ones of
-    the epoch's order. The sampler of Horovod 0.28 counts in the same way, so its checkpoints can be loaded. Checkpoints
-    of 0.27 can be loaded, too; they list samples (`processed_indices`)."""
+    dataset: anything with a length. shuffle, seed: the same on all ranks. Call record_batch() after a batch, and
+    set_epoch() after an epoch.
+    `processed_num` counts the samples of the epoch that all ranks together have processed. They are the first samples
+    in the order of the epoch. The sampler of Horovod 0.28 counts in the same way, so its checkpoints can be loaded.
+    Checkpoints of 0.27 can be loaded, too. They list samples (`processed_indices`)."""
 
     def __init__(self, dataset, shuffle=True, seed=0):
         self.dataset = dataset
@@ -23,11 +23,11 @@ class ElasticSampler(Sampler):
         self.seed = seed
         self.epoch = 0
         self.processed_num = 0
-        self.processed_indices = set()  # from a checkpoint of 0.27; they are left out of the epoch's order
+        self.processed_indices = set()  # from a checkpoint of 0.27; the order of the epoch omits them
         self.reset()
 
     def set_epoch(self, epoch):
-        """Begins an epoch: no sample of it was processed, and its order is new."""
+        """Begins an epoch. Its samples are all unprocessed, and their order is new."""
         self.epoch = epoch
         self.processed_num = 0
         self.processed_indices = set()

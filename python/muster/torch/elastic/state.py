@@ -1,5 +1,4 @@
-"""The state of a training with PyTorch. Models, optimizers and samplers each have a handler; other objects are
-pickled."""
+"""The state of a training with PyTorch. Models, optimizers and samplers have handlers. Other objects are pickled."""
 
 import copy
 
@@ -18,7 +17,7 @@ class StateHandler:
         self.save()
 
     def save(self):
-        """Keeps its state in memory."""
+        """Keeps the object's state in memory."""
         self._saved = copy.deepcopy(self.value.state_dict())
 
     def restore(self):
@@ -64,7 +63,7 @@ _registry = [(torch.nn.Module, ModelStateHandler), (torch.optim.Optimizer, Optim
 
 
 def get_handler_registry():
-    """Returns the list of (class, handler class) in which TorchState looks for handlers. The first match counts."""
+    """Returns the list of (class, handler class). TorchState uses the first entry that matches an object."""
     return _registry
 
 
@@ -82,8 +81,8 @@ def _handler_of(value):
 
 
 class TorchState(ObjectState):
-    """A state whose arguments become attributes: TorchState(model=model, optimizer=optimizer, epoch=0, batch=0). A
-    value with a handler is saved and synchronized by it. The others are objects that can be pickled."""
+    """A state whose arguments become attributes: TorchState(model=model, optimizer=optimizer, epoch=0, batch=0). If a
+    value has a handler, the handler saves and synchronizes it. All other values must be objects that can be pickled."""
 
     def __init__(self, model=None, optimizer=None, **kwargs):
         self._handlers = {}

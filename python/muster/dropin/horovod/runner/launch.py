@@ -8,7 +8,7 @@ from muster.run_function import find_hvdrun
 
 
 def is_gloo_used(use_gloo=None, use_mpi=None, use_jsrun=None):
-    """Returns True unless MPI or jsrun is asked for: ranks then find each other as with Horovod's Gloo."""
+    """Returns True if ranks find each other as with Horovod's Gloo. False if the arguments ask for MPI or jsrun."""
     return bool(use_gloo) or not (use_mpi or use_jsrun)
 
 

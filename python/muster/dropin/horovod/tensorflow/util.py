@@ -6,7 +6,7 @@ import tensorflow as tf
 
 
 def _executing_eagerly():
-    """Returns True if operations run when they are called: neither in a tf.function, nor in a graph of TensorFlow 1."""
+    """Returns True if operations run when they are called. In a tf.function or a graph of TensorFlow 1 they do not."""
     return tf.executing_eagerly()
 
 
@@ -16,8 +16,8 @@ def _make_subgraph(function):
 
 
 def _cache(function):
-    """Returns `function` with a cache of its results. Eager calls and graphs have separate results. The arguments must
-    be hashable."""
+    """Returns `function` with a cache of its results. The cache keeps results of eager calls and of graphs apart. The
+    arguments must be hashable."""
     kept = {}
 
     @functools.wraps(function)
