@@ -131,7 +131,7 @@ def _load():
     tried = []
     for path in _candidates():
         if os.path.isabs(path) and not os.path.exists(path):
-            tried.append(f"{os.path.normpath(path)}: is not there")
+            tried.append(f"{os.path.normpath(path)}: no such file")
             continue
         try:
             library, short = ctypes.CDLL(path), ctypes.PyDLL(path)
@@ -142,7 +142,7 @@ def _load():
             return library, short
         except (OSError, AttributeError) as problem:
             tried.append(f"{path}: {problem}")
-    raise ImportError("libmuster.so was not found; MUSTER_LIBRARY=PATH names it. " + "; ".join(tried))
+    raise ImportError("libmuster.so was not found: set MUSTER_LIBRARY to its path. " + "; ".join(tried))
 
 
 _library, _short = _load()
@@ -163,7 +163,7 @@ def version():
 def take_error(error):
     """Returns (message, rank or None, host) of a muster_error, and frees it."""
     if not error:
-        return "libmuster gave no reason", None, ""
+        return "libmuster reported an error without a message", None, ""
     rank = _library.muster_error_rank(error)
     taken = (_library.muster_error_message(error).decode(errors="replace"), None if rank < 0 else rank,
              _library.muster_error_host(error).decode(errors="replace"))

@@ -121,7 +121,7 @@ class Ticket:
         this is a forked process, and its parent has not waited before the fork."""
         if not self._is_done:
             if forked:
-                raise ValueError("a process that was forked from a rank cannot wait for the rank's operations")
+                raise ValueError("a forked process cannot wait for operations of its parent: wait before the fork")
             with self._lock:
                 if not self._is_done:
                     self._wait()
@@ -191,10 +191,10 @@ def _describe(kind, name, buffers, op, root=0, prescale=1.0, postscale=1.0, spli
             raise ValueError(f"'{name}': Adasum is for allreduce only")
         kind = lib.ADASUM
     if op not in _OPS:
-        raise ValueError(f"'{name}': op={op!r} is none of Average, Sum, Adasum, Min, Max and Product")
+        raise ValueError(f"'{name}': op={op!r} is unknown: use Average, Sum, Adasum, Min, Max or Product")
     streams = {buffer.stream for buffer in buffers}
     if len(streams) > 1:
-        raise ValueError(f"'{name}': its tensors are not all on the CPU, or not all on one GPU")
+        raise ValueError(f"'{name}': the tensors are not all on the CPU, or not all on one GPU")
     stream = streams.pop() if streams else None
     return lib.Submission(ctypes.sizeof(lib.Submission), name.encode(), kind, _OPS[op], root, count, tensors, prescale,
                           postscale, None if splits is None else (c_int64 * len(splits))(*splits), stream is not None,
@@ -260,7 +260,7 @@ class Handles:
         with self._lock:
             waiting = self._waiting.get(handle)
         if waiting is None:
-            raise ValueError(f"there is no operation with handle {handle}, or it was synchronized before")
+            raise ValueError(f"handle {handle} is unknown, or was synchronized before")
         return waiting[0].done()
 
     def synchronize(self, handle):

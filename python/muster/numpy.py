@@ -63,7 +63,7 @@ def _buffer(array, out=None, is_computed=False):
 def reduction(average, op):
     """Returns the reduction that a call requests: `op`, or the older argument `average`. ValueError: both are set."""
     if average is not None and op is not None:
-        raise ValueError("give op, or average (the older way), and not both")
+        raise ValueError("set op or average (the older argument), and not both")
     if op is not None:
         return op
     return Sum if average is False else Average
@@ -215,7 +215,7 @@ def broadcast_(tensor, root_rank, name=None, process_set=global_process_set):
 def even_splits(rows, ranks):
     """Returns the splits of an alltoall() call without `splits`. ValueError: the rows do not divide evenly."""
     if rows % ranks != 0:
-        raise ValueError(f"{rows} rows cannot be shared out evenly to {ranks} ranks: give splits")
+        raise ValueError(f"{rows} rows do not divide evenly among {ranks} ranks: set splits")
     return [rows // ranks] * ranks
 
 
@@ -227,7 +227,7 @@ def alltoall_async(tensor, splits=None, name=None, process_set=global_process_se
         raise ValueError("alltoall needs an array with a first dimension")
     rows = even_splits(array.shape[0], ranks) if splits is None else [int(split) for split in splits]
     if len(rows) != ranks:
-        raise ValueError(f"alltoall needs a split for each of {ranks} ranks, and got {len(rows)}")
+        raise ValueError(f"alltoall needs a split for each of {ranks} ranks, but got {len(rows)}")
 
     def result(done, made):
         if splits is None:

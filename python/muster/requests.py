@@ -64,7 +64,7 @@ class Request:
         HorovodInternalError: the operation failed. ValueError: this is a forked process, and its parent has not waited
         before the fork."""
         if engine.forked and not self._has_ended:
-            raise ValueError("a process that was forked from a rank cannot wait for the rank's operations")
+            raise ValueError("a forked process cannot wait for operations of its parent: wait before the fork")
         end = None if seconds is None else time.monotonic() + seconds
         with self._lock:
             while not self._has_ended:

@@ -25,8 +25,8 @@ import sys
 import threading
 
 _WORKER = "muster.run_worker"
-_NO_ELASTIC = "elastic jobs are not supported by run() yet: leave it out"
-_NO_MPI = "hvdrun starts the ranks itself, without mpirun: leave it out"
+_NO_ELASTIC = "run() does not support elastic jobs yet: omit this argument"
+_NO_MPI = "hvdrun starts the ranks itself, without mpirun: omit this argument"
 
 
 def find_hvdrun():
@@ -39,8 +39,8 @@ def find_hvdrun():
     for path in [named] if named else beside + [shutil.which("hvdrun")]:
         if path is not None and os.access(path, os.X_OK):
             return path
-    raise FileNotFoundError(f"hvdrun was not found{f' as {named}' if named else ''}: put its folder on the PATH, or "
-                            "name it by MUSTER_HVDRUN")
+    raise FileNotFoundError(f"hvdrun was not found{f' as {named}' if named else ''}: add its folder to the PATH, or "
+                            "set MUSTER_HVDRUN to its path")
 
 
 def run(func, args=(), kwargs=None, num_proc=None, min_num_proc=None, max_num_proc=None, slots=None, reset_limit=None,
@@ -83,8 +83,8 @@ def _pickled(func, args, kwargs):
         from cloudpickle import dumps
     except ImportError:
         if getattr(func, "__module__", None) == "__main__":
-            raise ValueError("run() can send a function of a script or a notebook only with cloudpickle: install that, "
-                             "or move the function to a module") from None
+            raise ValueError("run() can send a function of a script or a notebook only with cloudpickle: install "
+                             "cloudpickle, or move the function to a module") from None
         from pickle import dumps
     try:
         return pickle.dumps({"path": sys.path, "call": dumps((func, args, kwargs))})
@@ -122,7 +122,8 @@ class _Call:
         missing = [rank for rank in range(len(self._pieces)) if rank not in self._done]
         if code != 0 or missing:
             raise RuntimeError(f"run(): hvdrun ended with exit code {code}" +
-                               (f", ranks {missing} gave no result" if missing else "") + "; its lines above say why")
+                               (f", ranks {missing} returned no result" if missing else "") +
+                               "; see its messages above")
         return [self._done[rank][1] for rank in range(len(self._pieces))]
 
     def _send(self, message):

@@ -14,5 +14,5 @@ def get_env_rank_and_size():
         if None not in values:
             return int(values[0]), int(values[1])
         if values != [None, None]:
-            raise RuntimeError(f"of the variables {names[0]} and {names[1]} only one is set")
+            raise RuntimeError(f"only one of {names[0]} and {names[1]} is set: set both or neither")
     return 0, 1

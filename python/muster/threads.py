@@ -7,7 +7,7 @@ import threading
 def in_thread(target, args=(), name=None, daemon=True, silent=False):
     """Starts target(*args) in a thread and returns the thread. With `silent` the thread ignores exceptions."""
     if not isinstance(args, tuple):
-        raise ValueError(f"args is a {type(args).__name__}, and has to be a tuple: (argument,)")
+        raise ValueError(f"args must be a tuple, not {type(args)}, for a single argument use (arg,)")
 
     def call():
         with contextlib.suppress(Exception) if silent else contextlib.nullcontext():
@@ -23,9 +23,9 @@ def on_event(event, func, args=(), stop=None, check_stop_interval_s=1.0, daemon=
     `stop` every `check_stop_interval_s`. ValueError: `event` is None, or nothing could end the thread, because it is
     not a daemon and has no `stop`."""
     if event is None:
-        raise ValueError("there is no event to wait for")
+        raise ValueError("event is None: pass an event to wait for")
     if not isinstance(args, tuple):
-        raise ValueError(f"args is a {type(args).__name__}, and has to be a tuple: (argument,)")
+        raise ValueError(f"args must be a tuple, not {type(args)}, for a single argument use (arg,)")
     if stop is None and not daemon:
         raise ValueError("a thread that is not a daemon needs an event `stop`")
 

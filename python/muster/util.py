@@ -111,9 +111,9 @@ def get_average_backwards_compatibility_fun(reduce_ops):
     `average`. Reductions are attributes of `reduce_ops`. The function raises ValueError if both are set."""
     def reduction_of(op, average):
         if op is not None and average is not None:
-            raise ValueError("give op, or average (the older way), and not both")
+            raise ValueError("set op or average (the older argument), and not both")
         if average is not None:
-            warnings.warn("average is the older way: give op", DeprecationWarning)
+            warnings.warn("average is the older argument: use op", DeprecationWarning)
         if op is not None:
             return op
         return reduce_ops.Sum if average is False else reduce_ops.Average
@@ -133,9 +133,9 @@ def is_version_greater_equal_than(ver, target):
     """Returns True if version `ver` is not older than `target` ("major.minor.patch"). It ignores text behind the number
     of a part. ValueError: an argument is not a string, or `target` does not have three parts."""
     if not (isinstance(ver, str) and isinstance(target, str)):
-        raise ValueError(f"versions are strings, not {type(ver).__name__} and {type(target).__name__}")
+        raise ValueError(f"versions must be strings, not {type(ver).__name__} and {type(target).__name__}")
     if target.count(".") != 2:
-        raise ValueError(f"'{target}' is not of the form major.minor.patch")
+        raise ValueError(f"'{target}' does not have the form major.minor.patch")
     return _numbers_of(ver) >= _numbers_of(target)
 
 

@@ -100,9 +100,9 @@ def _ranks_of(given):
     try:
         ranks = sorted(operator.index(rank) for rank in given)
     except TypeError:
-        raise ValueError(f"{given!r} is no list of ranks (MPI communicators are not supported)") from None
+        raise ValueError(f"{given!r} is not a list of ranks (MPI communicators are not supported)") from None
     if len(set(ranks)) != len(ranks):
-        raise ValueError(f"{ranks} names a rank twice")
+        raise ValueError(f"{ranks} contains a rank twice")
     return ranks
 
 
@@ -186,10 +186,10 @@ class _World:
     def add_set(self, process_set):
         ranks = sorted(process_set.ranks)
         if not ranks or ranks[0] < 0 or ranks[-1] >= self.size:
-            raise ValueError(f"{ranks} are no ranks of a world of {self.size}")
+            raise ValueError(f"process set {ranks}: name at least one rank, and only ranks from 0 to {self.size - 1}")
         with self.lock:
             if any(known.ranks == ranks for known, _, _ in self.sets.values()):
-                raise ValueError(f"there is a process set of ranks {ranks} already")
+                raise ValueError(f"a process set of ranks {ranks} exists already")
             number = next(self.set_ids)
         self._check_same(number, ranks)
         comm = made = None
@@ -222,8 +222,8 @@ class _World:
         """Raises ValueError if the caller has interrupted a submission of this thread."""
         with self.submit_lock:
             if self.is_submitting:
-                raise ValueError("shutdown() or remove_process_set() has interrupted an operation that is being "
-                                 "submitted, in a handler of a signal or in a __del__: call it somewhere else")
+                raise ValueError("a signal handler or a __del__ called shutdown() or remove_process_set(), and "
+                                 "interrupted an operation that is being submitted: call it somewhere else")
 
     def remove_set(self, process_set):
         self.check_not_submitting()
@@ -448,7 +448,7 @@ def get_process_set_by_id(number):
     """Returns the ProcessSet with this number. ValueError: no set has this number."""
     found = _world().sets.get(number)
     if found is None:
-        raise ValueError(f"there is no process set {number}")
+        raise ValueError(f"process set {number} does not exist")
     return found[0]
 
 
@@ -531,7 +531,7 @@ def _own_world():
     lock, that lock stays locked in the child."""
     world = _world()
     if world.pid != os.getpid():
-        raise ValueError("a process that was forked from a rank cannot take part in collectives")
+        raise ValueError("a forked child process cannot take part in collectives")
     return world
 
 

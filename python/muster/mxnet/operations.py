@@ -117,7 +117,7 @@ def _splits(given):
     if not isinstance(given, mx.nd.NDArray):
         return given
     if given.dtype != np.int32:
-        raise InvalidArgument(f"alltoall takes splits of type int32, not {np.dtype(given.dtype)}")
+        raise InvalidArgument(f"alltoall needs splits of type int32, not {np.dtype(given.dtype)}")
     return given.asnumpy()
 
 

@@ -38,7 +38,8 @@ class DistributedTrainer(mx.gluon.Trainer):
                  gradient_predivide_factor=1.0, prefix=None, num_groups=0, process_set=global_process_set):
         world.takes_part(process_set)
         if isinstance(optimizer, DistributedOptimizer):
-            raise ValueError("DistributedTrainer takes an optimizer of MXNet: it reduces the gradients itself")
+            raise ValueError("DistributedTrainer needs an optimizer of MXNet, not a DistributedOptimizer: the trainer "
+                             "itself reduces the gradients")
         super().__init__(params, optimizer, optimizer_params, kvstore=None)
         self._name = f"{prefix or ''}gradient"
         self._options = gradient_predivide_factor, num_groups, process_set, compression
@@ -103,7 +104,7 @@ def broadcast_parameters(params, root_rank=0, prefix=None):
     Gluon's parameters (net.collect_params()). If a parameter's shape is unknown, it is broadcast when it is
     initialized. ValueError: `params` is neither of the two."""
     if not hasattr(params, "items"):
-        raise ValueError(f"broadcast_parameters takes a dict of arrays or of parameters, not {type(params).__name__}")
+        raise ValueError(f"broadcast_parameters needs a dict of arrays or of parameters, not {type(params).__name__}")
     begun = []
     for name, value in sorted(params.items()):
         name = f"{prefix or ''}parameter.{name}"

@@ -52,7 +52,7 @@ def broadcast_global_variables(root_rank):
     variables of the model."""
     if tf.executing_eagerly():
         raise RuntimeError("broadcast_global_variables() does not support eager execution: "
-                           "broadcast_variables(model.variables, root_rank) instead")
+                           "use broadcast_variables(model.variables, root_rank)")
     return broadcast_variables(tf.compat.v1.global_variables(), root_rank)
 
 

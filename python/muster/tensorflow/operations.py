@@ -156,10 +156,10 @@ def _gather_slices(slices, op, scale, name, process_set, ignore_name_scope):
     if not slices:
         return []
     if op not in (Average, Sum):
-        raise NotImplementedError("tf.IndexedSlices can be averaged and added up, not reduced otherwise: "
-                                  "sparse_as_dense=True makes them dense")
+        raise NotImplementedError("tf.IndexedSlices support only Average and Sum: use one of these, or "
+                                  "sparse_as_dense=True")
     if scale != 1.0:
-        raise NotImplementedError("tf.IndexedSlices cannot be scaled by prescale_factor and postscale_factor")
+        raise NotImplementedError("tf.IndexedSlices do not support prescale_factor and postscale_factor")
     values, indices = (
         grouped_allgather(parts, None if name is None else f"{name}.{what}", ignore_name_scope, process_set)
         for parts, what in (([each.values for each in slices], "values"), ([each.indices for each in slices], "indices")))
@@ -251,7 +251,8 @@ def alltoall(tensor, splits=None, name=None, ignore_name_scope=False, process_se
     given = tf.convert_to_tensor(tensor)
     if splits is None:
         rows = tf.shape(given)[0]
-        tf.debugging.assert_equal(rows % ranks, 0, f"alltoall without splits needs rows for {ranks} ranks evenly")
+        tf.debugging.assert_equal(rows % ranks, 0,
+                                  f"alltoall: the rows do not divide evenly among {ranks} ranks: set splits")
         return differentiable(given, tf.fill([ranks], rows // ranks))[0]
     return differentiable(given, tf.cast(tf.convert_to_tensor(splits), tf.int32))
 

@@ -181,7 +181,7 @@ def distribute(optimizer, name, backward_passes_per_step, average_aggregated_gra
     """Does the work of DistributedOptimizer() for all modules. `options` are those of Reducer()."""
     mixin = _mixin_of(optimizer)
     if isinstance(optimizer, _Distributed):
-        raise ValueError("the optimizer is a DistributedOptimizer already")
+        raise ValueError("the optimizer is already a DistributedOptimizer")
     if backward_passes_per_step < 1 or (backward_passes_per_step > 1 and mixin is _DistributedV1):
         raise ValueError("backward_passes_per_step must be at least 1, and 1 with optimizers of tf.compat.v1")
     base = optimizer.__class__

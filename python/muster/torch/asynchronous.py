@@ -66,7 +66,7 @@ def grouped_allreduce_async_(tensors, average=None, name=None, op=None, prescale
 
 def _some(tensors):
     if isinstance(tensors, torch.Tensor):
-        raise ValueError("a grouped operation takes a list of tensors, not one tensor")
+        raise ValueError("a grouped operation needs a list of tensors, not one tensor")
     tensors = list(tensors)
     if not tensors:
         raise ValueError("a grouped operation needs at least one tensor")
@@ -79,7 +79,7 @@ def sparse_allreduce_async(tensor, name, op, process_set=global_process_set):
     Returns a function, not a handle. The function waits and returns the result, a sparse tensor that is not
     coalesced."""
     if op not in (Average, Sum):
-        raise ValueError(f"'{name}': a sparse allreduce is an Average or a Sum")
+        raise ValueError(f"'{name}': op of a sparse allreduce must be Average or Sum")
     given = tensor.detach().coalesce()
     # Pass one row for each entry, because allgather concatenates rows.
     indices = allgather_async(given.indices().t(), name=f"{name}.indices", process_set=process_set)
@@ -166,7 +166,7 @@ def splits_of(tensor, splits, process_set):
         raise ValueError("alltoall needs a tensor with a first dimension")
     rows = even_splits(tensor.shape[0], ranks) if splits is None else [int(split) for split in splits]
     if len(rows) != ranks:
-        raise ValueError(f"alltoall needs a split for each of {ranks} ranks, and got {len(rows)}")
+        raise ValueError(f"alltoall needs a split for each of {ranks} ranks, but got {len(rows)}")
     return rows
 
 

@@ -45,7 +45,7 @@ def _op_of(options):
         if options.reduceOp == op:
             return ours
     named = [name for name in ("BAND", "BOR", "BXOR", "PREMUL_SUM") if options.reduceOp == getattr(ReduceOp, name, None)]
-    raise ValueError(f"backend muster has no reduction {' '.join(named)}: it has SUM, AVG, MIN, MAX and PRODUCT")
+    raise ValueError(f"backend muster has no reduction {' '.join(named)}: use SUM, AVG, MIN, MAX or PRODUCT")
 
 
 def _root_of(options):
@@ -54,7 +54,7 @@ def _root_of(options):
 
 def _only(tensors):
     if len(tensors) != 1:
-        raise ValueError(f"backend muster takes one tensor of a rank at a time, not {len(tensors)}")
+        raise ValueError(f"backend muster needs one tensor per call, not {len(tensors)}")
     return tensors[0]
 
 
@@ -172,8 +172,8 @@ class MusterProcessGroup(dist.ProcessGroup):
         if self._gpu is None:
             self._gpu = OnStream(self._comm, tensors[0].device)
         if self._gpu.device != tensors[0].device:
-            raise ValueError(f"this process group works on {self._gpu.device}, and these tensors are on "
-                             f"{tensors[0].device}: use one GPU a rank, torch.cuda.set_device()")
+            raise ValueError(f"this process group works on {self._gpu.device}, but these tensors are on "
+                             f"{tensors[0].device}: use one GPU per rank (torch.cuda.set_device())")
         return True
 
     def _in_place(self, function, tensors, *arguments, is_separate=True, on_gpu=False):
@@ -240,7 +240,7 @@ class MusterProcessGroup(dist.ProcessGroup):
         on_gpu = len(set(numbers)) == 1 and self._is_on_gpu([tensor, *outputs])
         room = _room_for(outputs, on_gpu)
         if numbers[self._rank] != tensor.numel() or sum(numbers) != room.numel():
-            raise ValueError(f"allgather: there is room for {numbers} elements of the ranks, and this rank has "
+            raise ValueError(f"allgather: the outputs have room for {numbers} elements of the ranks, but this rank has "
                              f"{tensor.numel()}")
         if on_gpu:
             source = memory.reading_on_gpu(tensor)
@@ -285,7 +285,8 @@ class MusterProcessGroup(dist.ProcessGroup):
 
     def _scatter_from(self, inputs, numbers, output, opts):
         if numbers[self._rank] != output.numel() or sum(numbers) != sum(tensor.numel() for tensor in inputs):
-            raise ValueError(f"reduce_scatter: {numbers} elements for the ranks, and room for {output.numel()} here")
+            raise ValueError(f"reduce_scatter: the inputs have {numbers} elements for the ranks, but the output has "
+                             f"room for {output.numel()}")
         op = _op_of(opts)
         on_gpu = len(set(numbers)) == 1 and self._is_on_gpu([output, *inputs])
         flat = inputs[0] if len(inputs) == 1 else _flat(inputs, on_gpu)
@@ -329,7 +330,7 @@ class MusterProcessGroup(dist.ProcessGroup):
         if not splits and rows % self._size == 0:
             splits = [rows // self._size] * self._size
         if len(splits) != self._size or sum(splits) != rows:
-            raise ValueError(f"alltoall: splits {splits} do not share out {rows} rows to {self._size} ranks")
+            raise ValueError(f"alltoall: splits {splits} do not distribute {rows} rows to {self._size} ranks")
         width = tensor.numel() // rows if rows else 0
         return [split * width for split in splits]
 
@@ -357,7 +358,7 @@ class MusterProcessGroup(dist.ProcessGroup):
 
     def recv_anysource(self, tensors, tag):
         """Raises ValueError."""
-        raise ValueError("backend muster cannot receive from any rank: name one, recv(tensor, src)")
+        raise ValueError("backend muster cannot receive from any rank: name one by recv(tensor, src)")
 
 
 def _all_of(works, result):
@@ -374,8 +375,9 @@ def _made(options, _):
     ranks = list(options.global_ranks_in_group)
     if not ranks:
         if (options.group_rank, options.group_size) != (world.rank(), world.size()):
-            raise ValueError(f"init_process_group: rank {options.group_rank} of {options.group_size} is rank "
-                             f"{world.rank()} of {world.size()} of the job: with backend muster they are the same")
+            raise ValueError(f"init_process_group: this process is rank {options.group_rank} of {options.group_size} "
+                             f"in the group, but rank {world.rank()} of {world.size()} in the job: backend muster "
+                             "needs the same numbers")
         ranks = range(world.size())
     return MusterProcessGroup(options.group_rank, options.group_size, ranks, options.group_id)
 

@@ -18,8 +18,8 @@ def broadcast_parameters(params, root_rank, process_set=global_process_set):
         pairs = [param if isinstance(param, tuple) else (None, param) for param in params]
     for name, tensor in pairs:
         if not isinstance(tensor, torch.Tensor):
-            raise ValueError(f"broadcast_parameters: '{name}' is a {type(tensor).__name__}, not a tensor: "
-                             "broadcast_object() takes anything")
+            raise ValueError(f"broadcast_parameters: '{name}' is a {type(tensor).__name__}, not a tensor: use "
+                             "broadcast_object() for other objects")
     _broadcast_all(pairs, root_rank, process_set)
 
 

@@ -13,9 +13,9 @@ from muster.torch import asynchronous
 from muster.torch.compression import compress
 from muster.torch.repeated import Repeated
 
-_TOO_MANY = ("there was another backward() for '{}' after its gradient was given away to be reduced: call step() "
-             "before, or set backward_passes_per_step to the number of backward passes of a step")
-_HAS_GRAPH = "the gradient of '{}' has a graph: with DistributedOptimizer, backward() goes without create_graph=True"
+_TOO_MANY = ("backward() was called again for '{}' after its gradient was submitted for reduction: call step() before, "
+             "or set backward_passes_per_step to the number of backward passes of a step")
+_HAS_GRAPH = "the gradient of '{}' has a graph: with DistributedOptimizer, call backward() without create_graph=True"
 
 
 # Gradients are submitted when this many bytes are ready, and by synchronize(). Every submission wakes a thread of

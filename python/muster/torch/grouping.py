@@ -12,11 +12,11 @@ def names_of(optimizer, named_parameters):
                 for j, parameter in enumerate(group["params"])}
     pairs = list(named_parameters)
     if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
-        raise ValueError("named_parameters is not made of pairs (name, parameter): pass model.named_parameters()")
+        raise ValueError("named_parameters must contain pairs (name, parameter): pass model.named_parameters()")
     names = [name for name, _ in pairs]
     twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     if twice:
-        raise ValueError(f"named_parameters has more than one parameter of the name {', '.join(twice)}")
+        raise ValueError(f"named_parameters contains these names more than once: {', '.join(twice)}")
     given = {parameter: name for name, parameter in pairs}
     without = [list(parameter.shape) for parameter in owned if parameter not in given]
     if without:
@@ -37,7 +37,7 @@ def groups_of(names, groups):
             raise ValueError(f"groups={groups}: the number of groups cannot be negative")
         return _split(trained, groups)
     if not isinstance(groups, (list, tuple)) or not all(_is_list_of_tensors(group) for group in groups):
-        raise ValueError(f"groups={type(groups).__name__}: it is neither a number of groups nor a list of lists of "
+        raise ValueError(f"groups is a {type(groups).__name__}: pass a number of groups, or a list of lists of "
                          "parameters")
     seen = set()
     for parameter in (parameter for group in groups for parameter in group):

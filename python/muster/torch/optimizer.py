@@ -14,8 +14,8 @@ from muster.torch.grouping import groups_of, names_of
 from muster.world import global_process_set
 
 _ZERO_GRAD = ("zero_grad() between backward() and step() (or synchronize()) would change gradients that are being "
-              "reduced: call it after step()")
-# The text begins like Horovod's, because scripts filter it.
+              "reduced: call zero_grad() after step()")
+# Keep the beginning of this text: it is Horovod's, and scripts filter it.
 _STEP_TWICE = ("optimizer.step() called without optimizer.skip_synchronize() after synchronize() reduces all gradients a "
                "second time: call it within `with optimizer.skip_synchronize():`")
 
@@ -158,9 +158,9 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     or synchronize() raises HorovodInternalError.
     ValueError: a wrong setting, names that are missing or used twice, or a process set that was not added."""
     if gradient_predivide_factor != 1.0 and op != Average:
-        raise ValueError("gradient_predivide_factor is for averages: leave it out, or op")
+        raise ValueError("gradient_predivide_factor needs op=Average: omit one of the two arguments")
     if num_groups != 0:
-        warnings.warn("num_groups is the older name of groups: use that one", DeprecationWarning)
+        warnings.warn("num_groups is the older name of groups: use groups", DeprecationWarning)
         groups = num_groups if groups is None else groups
     names = names_of(optimizer, named_parameters)
     is_adasum = op == Adasum and world.size() > 1

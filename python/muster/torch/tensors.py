@@ -32,7 +32,7 @@ def _type_of(tensor):
     if tensor.is_meta:
         raise ValueError("a tensor on meta cannot be used: it has no elements")
     if tensor.layout is not torch.strided:
-        raise ValueError("a sparse tensor cannot be used here: sparse_allreduce_async(), or tensor.to_dense()")
+        raise ValueError("a sparse tensor cannot be used here: use sparse_allreduce_async(), or tensor.to_dense()")
     if found is None:
         raise ValueError(f"tensors of {tensor.dtype} are not supported here")
     return found

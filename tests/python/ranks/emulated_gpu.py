@@ -140,7 +140,7 @@ class EmulatedGpu:
         patch.setattr(memory, "stream_of", self.stream_of)
         patch.setattr(memory, "new", self.new)
         patch.setattr(memory, "new_idle", self.new)
-        patch.setattr(memory, "take_over", lambda tensor: tensor)
+        patch.setattr(memory, "use_in_stream", lambda tensor: tensor)
         patch.setattr(memory, "SideStream", lambda device: _SideStream(self))
 
 

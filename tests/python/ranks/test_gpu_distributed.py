@@ -127,7 +127,7 @@ def test_a_stream_that_waits_is_nobody_elses(gpu, monkeypatch):
     """It is not one of torch's, and shares no queue with those of the program (0 to -3) nor with libmuster's (-5)."""
     given_back = []
     monkeypatch.setattr(streams, "as_torchs", lambda handle, device: (handle, device))
-    monkeypatch.setattr(streams, "give_back", lambda *what: given_back.append(what))
+    monkeypatch.setattr(streams, "destroy_stream", lambda *what: given_back.append(what))
     made = [SideStream(torch.device("cuda:0")) for _ in range(40)]
     handles = [each.handle for each in made]
     assert len(set(handles)) == len(handles)
@@ -195,7 +195,7 @@ def test_who_waits_for_what_was_done_in_place_has_nothing_to_follow(gpu, monkeyp
 def test_what_is_copied_from_is_not_used_again_too_soon(monkeypatch):
     """It may be of another stream than that of the thread that copies it."""
     taken = []
-    monkeypatch.setattr(memory, "take_over", lambda tensor: taken.append(tensor.data_ptr()))
+    monkeypatch.setattr(memory, "use_in_stream", lambda tensor: taken.append(tensor.data_ptr()))
     outputs = [torch.zeros(2) for _ in range(size())]
     dist.all_gather(outputs, torch.ones(2))
     assert len(set(taken)) == size()

@@ -53,7 +53,7 @@ def test_bool_is_or_and_and():
     own = np.array([True, False, hvd.rank() == 0])
     assert hvd.allreduce(own, op=hvd.Sum).tolist() == hvd.allreduce(own, op=hvd.Max).tolist() == [True, False, True]
     assert hvd.allreduce(own, op=hvd.Min).tolist() == [True, False, hvd.size() == 1]
-    with pytest.raises(ValueError, match="no average of bool"):
+    with pytest.raises(ValueError, match="bool has no average"):
         hvd.allreduce(own)
 
 
@@ -136,7 +136,7 @@ def test_alltoall():
     assert received.tolist() == [hvd.rank() + 1] * ranks and (made == hvd.rank()).all()
     with pytest.raises(ValueError, match="a split for each of"):
         hvd.alltoall(rows, splits=[1] * (ranks + 1))
-    with pytest.raises(ValueError, match="do not share out"):
+    with pytest.raises(ValueError, match="do not distribute"):
         hvd.alltoall(rows, splits=[0] * ranks)
     if ranks > 1:
         with pytest.raises(ValueError, match="evenly"):
@@ -272,8 +272,8 @@ def test_process_sets():
 
 
 def test_process_sets_that_are_none():
-    for ranks, message in [([0, 0], "twice"), ([hvd.size()], "no ranks of a world"), ([-1], "no ranks of a world"),
-                           ([], "no ranks of a world"), (["a"], "no list of ranks"), (7, "no list of ranks")]:
+    for ranks, message in [([0, 0], "twice"), ([hvd.size()], "only ranks from 0"), ([-1], "only ranks from 0"),
+                           ([], "only ranks from 0"), (["a"], "not a list of ranks"), (7, "not a list of ranks")]:
         with pytest.raises(ValueError, match=message):
             hvd.add_process_set(ranks)
     if hvd.size() > 1:
@@ -336,8 +336,8 @@ def test_a_world_of_some_ranks():
 
 
 @pytest.mark.parametrize("wrong, message", [("all", "neither a list nor 'dynamic'"), (7, "neither a list"),
-                                            ([[0, 0]], "twice"), ([None], "is there already"),
-                                            ([[0], [1 << 20]], "no ranks of a world|already"),
+                                            ([[0, 0]], "twice"), ([None], "exists already"),
+                                            ([[0], [1 << 20]], "only ranks from 0|already"),
                                             ([[0], [0]], "already")])
 def test_process_sets_that_init_cannot_add(wrong, message):
     """It can be called again, and adds those that it is given then."""

@@ -502,8 +502,8 @@ def test_settings_that_are_wrong():
     other = torch.nn.Parameter(torch.ones(1))
     first = model[0].weight
     for options, reason in (({"gradient_predivide_factor": 2.0, "op": hvd.Sum}, "gradient_predivide_factor"),
-                            ({"groups": -1}, "negative"), ({"groups": "all"}, "neither a number"),
-                            ({"groups": [first]}, "neither a number"), ({"groups": [[other]]}, "not a parameter"),
+                            ({"groups": -1}, "negative"), ({"groups": "all"}, "pass a number"),
+                            ({"groups": [first]}, "pass a number"), ({"groups": [[other]]}, "not a parameter"),
                             ({"groups": [[first], [first]]}, "twice")):
         with pytest.raises(ValueError, match=reason):
             hvd.DistributedOptimizer(sgd(model.parameters()), **options)

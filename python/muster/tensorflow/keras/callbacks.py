@@ -38,7 +38,7 @@ class BroadcastGlobalVariablesCallback(_Callback):
             is_one = hasattr(local_variables, "assign")
             for variable in [local_variables] if is_one else local_variables:
                 if not hasattr(variable, "assign"):
-                    raise ValueError(f"local_variables takes variables, not {type(variable).__name__}")
+                    raise ValueError(f"local_variables must contain variables, not {type(variable).__name__}")
                 self.register_local_var(variable)
 
     def register_local_var(self, var):
@@ -95,7 +95,7 @@ class LearningRateScheduleCallback(_Callback):
                  steps_per_epoch=None):
         super().__init__()
         if initial_lr is None:
-            raise ValueError("initial_lr must be given")
+            raise ValueError("initial_lr must be set")
         self._initial_lr = initial_lr
         self._multiplier = multiplier if callable(multiplier) else lambda epoch: multiplier
         self._start, self._end = start_epoch, end_epoch
@@ -111,7 +111,7 @@ class LearningRateScheduleCallback(_Callback):
             return
         self.steps_per_epoch = (self.params or {}).get("steps")
         if not self.steps_per_epoch:
-            raise ValueError("steps_per_epoch must be given: Keras does not know how many batches an epoch has")
+            raise ValueError("steps_per_epoch must be set: Keras does not know how many batches an epoch has")
 
     def on_epoch_begin(self, epoch, logs=None):
         """Keras calls this."""
