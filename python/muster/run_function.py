@@ -107,7 +107,7 @@ class _Call:
         sender.start()
         try:
             for line in self._process.stdout:
-                self._take(line)
+                self._handle_line(line)
             code = self._process.wait()
         finally:
             if self._process.poll() is None:
@@ -133,8 +133,8 @@ class _Call:
         except BrokenPipeError:
             pass  # hvdrun has ended, and results() checks its exit code
 
-    def _take(self, line):
-        """Handles one line of hvdrun's output: it is a piece of a result, or is shown to the user."""
+    def _handle_line(self, line):
+        """Handles one line of hvdrun's output: keeps a piece of a result, and shows other text to the user."""
         found = self._pattern.search(line.rstrip(b"\n"))
         shown = line if found is None else line[:found.start()] + b"\n"
         # Show the text before the mark: output that a rank printed without a newline. Skip the line if it is only

@@ -32,7 +32,7 @@ def _call(message):
     return func(*args, **kwargs)
 
 
-def _answer(mark, kind, data):
+def _report(mark, kind, data):
     rank = os.environ["MUSTER_RANK"]
     ends = list(range(_PIECE_BYTES, len(data), _PIECE_BYTES)) + [len(data)]
     lines = [f"{mark} {rank} {kind if end == len(data) else 'more'} "
@@ -49,9 +49,9 @@ def main():
     try:
         result = _dumps(_call(message))
     except Exception:
-        _answer(mark, "raised", traceback.format_exc().encode())
+        _report(mark, "raised", traceback.format_exc().encode())
         return 1
-    _answer(mark, "returned", result)
+    _report(mark, "returned", result)
     return 0
 
 

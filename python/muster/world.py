@@ -20,13 +20,13 @@ from muster import _library as lib
 from muster import engine
 from muster.exceptions import HorovodInternalError
 
-# A rank that leaves waits this long for the other ranks to notice, because they may be busy with other work.
-_FAREWELL_SECONDS = 1.0
+# A rank that leaves waits at most this long until the other ranks notice it. They may be busy with other work.
+_SHUTDOWN_SECONDS = 1.0
 _OLDEST_NCCL = 21400  # the same limit as in collectives/device/path.cc
 # The number of names for unnamed operations of one kind in one process set. After so many operations the names repeat,
 # so that a timeline, with a row for each name, does not grow. At any time fewer operations are running.
 _MOST_NAMES = 1 << 16
-_IS_THERE = "the set of all ranks is there already"
+_EXISTS = "the process set of all ranks exists already"
 
 
 class ProcessSet:
@@ -250,7 +250,7 @@ class _World:
         engines = [made for _, made in members if made is not None]
         for made in engines:
             lib.muster_engine_shut_down(made, 0)
-        end = time.monotonic() + _FAREWELL_SECONDS
+        end = time.monotonic() + _SHUTDOWN_SECONDS
         for made in engines:
             lib.muster_engine_shut_down(made, max(0, end - time.monotonic()))
         with self.submit_lock:
@@ -361,7 +361,7 @@ def _sets_of(given):
     except TypeError:
         raise ValueError(f"process_sets={given!r} is neither a list nor 'dynamic'") from None
     if any(each.ranks is None for each in sets):
-        raise ValueError(_IS_THERE)
+        raise ValueError(_EXISTS)
     return sets
 
 
@@ -429,7 +429,7 @@ def add_process_set(process_set):
     if not isinstance(process_set, ProcessSet):
         process_set = ProcessSet(process_set)
     if process_set.ranks is None:
-        raise ValueError(_IS_THERE)
+        raise ValueError(_EXISTS)
     _world().add_set(process_set)
     return process_set
 
@@ -570,8 +570,9 @@ def communicator_of(ranks):
     return _own_world().communicator(list(ranks))
 
 
-def let_go_of(communicator, of_world):
-    """Releases a communicator that is no longer used. `of_world` is the current() in which it was made. Never waits."""
+def release(communicator, of_world):
+    """Releases a communicator that is no longer used. `of_world` is the current() in which it was created. Never
+    waits."""
     of_world.unused.append(communicator)
 
 

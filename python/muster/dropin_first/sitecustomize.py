@@ -27,8 +27,8 @@ class _HorovodFinder:
                                                       submodule_search_locations=[_DROPIN])
 
 
-def _run_hidden_one():
-    """Runs the sitecustomize of the user or the system, which this file hides."""
+def _run_hidden_file():
+    """Runs the sitecustomize of the user or the system. Without this call Python would run only this file."""
     folders = [folder for folder in sys.path if os.path.abspath(folder) != _HERE]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", folders)
     if spec is None or spec.loader is None:
@@ -40,4 +40,4 @@ def _run_hidden_one():
 
 if os.environ.get("MUSTER_HOROVOD") == "muster":
     sys.meta_path.insert(0, _HorovodFinder)
-_run_hidden_one()
+_run_hidden_file()

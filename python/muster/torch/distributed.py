@@ -97,9 +97,9 @@ class MusterProcessGroup(dist.ProcessGroup):
         self._rank, self._size = rank, size
         self._world = world.current()
         self._comm = world.communicator_of(ranks)
-        # Don't release it at Python's end, because shutdown() frees it.
-        weakref.finalize(self, world.let_go_of, self._comm, self._world).atexit = False
-        self._gpu = None  # an OnStream, from the first tensors of a GPU on
+        # Don't release the communicator at Python's end, because shutdown() frees it.
+        weakref.finalize(self, world.release, self._comm, self._world).atexit = False
+        self._gpu = None  # an OnStream, once the group has had tensors of a GPU
 
         self._called = itertools.count(1)
         self._last_call = 0

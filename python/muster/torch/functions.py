@@ -56,11 +56,11 @@ def broadcast_optimizer_state(optimizer, root_rank, model=None):
         _step_with_zeros(optimizer, model)
     is_root = rank() == root_rank
     tensors = []
-    skeleton = _taken_apart(optimizer.state_dict(), tensors) if is_root else None
+    skeleton = _split_off_tensors(optimizer.state_dict(), tensors) if is_root else None
     skeleton = broadcast_object(skeleton, root_rank, name="optimizer_state")
     state = None
     if not is_root:
-        state = _put_together(skeleton, tensors)
+        state = _join_tensors(skeleton, tensors)
     _broadcast_all([(f"optimizer_state.{i}", tensor) for i, tensor in enumerate(tensors)], root_rank,
                    global_process_set)
     if not is_root:
@@ -83,27 +83,28 @@ def _step_with_zeros(optimizer, model):
     own_step()
 
 
-def _taken_apart(value, tensors):
-    """Returns `value` with a _Shape for every tensor, and appends the tensors to the list."""
+def _split_off_tensors(value, tensors):
+    """Returns the skeleton: `value` with a _Shape in place of every tensor. Appends the tensors to `tensors`."""
     if isinstance(value, torch.Tensor):
         tensors.append(value)
         return _Shape(value)
     if isinstance(value, dict):
-        return {key: _taken_apart(item, tensors) for key, item in value.items()}
+        return {key: _split_off_tensors(item, tensors) for key, item in value.items()}
     if type(value) in (list, tuple):
-        return type(value)(_taken_apart(item, tensors) for item in value)
+        return type(value)(_split_off_tensors(item, tensors) for item in value)
     return value
 
 
-def _put_together(value, tensors):
-    """Does the opposite of _taken_apart(), with new tensors."""
+def _join_tensors(value, tensors):
+    """Reverses _split_off_tensors(): returns the skeleton `value` with a new tensor in place of every _Shape. Appends
+    the new tensors to `tensors`."""
     if isinstance(value, _Shape):
         tensors.append(torch.empty(value.shape, dtype=value.dtype))
         return tensors[-1]
     if isinstance(value, dict):
-        return {key: _put_together(item, tensors) for key, item in value.items()}
+        return {key: _join_tensors(item, tensors) for key, item in value.items()}
     if type(value) in (list, tuple):
-        return type(value)(_put_together(item, tensors) for item in value)
+        return type(value)(_join_tensors(item, tensors) for item in value)
     return value
 
 

@@ -17,7 +17,7 @@ class Results:
     def __init__(self, tensors, rows_of):
         self._tensors = tensors
         self._rooms = [self._room_for(tensor, rows_of(tensor) if tensor.dim() else None) for tensor in tensors]
-        self._asked = {}  # index -> the tensor that allocate() has made
+        self._allocated = {}  # index -> the tensor that allocate() has made
         self.buffers = [memory.reading_on_gpu(tensor, room) for tensor, room in zip(tensors, self._rooms)]
 
     @staticmethod
@@ -30,7 +30,7 @@ class Results:
         try:
             tensor = self._tensors[index]
             rows = size // (math.prod(tensor.shape[1:]) * tensor.element_size())
-            self._asked[index] = made = memory.new_idle((rows, *tensor.shape[1:]), tensor.dtype, tensor.device)
+            self._allocated[index] = made = memory.new_idle((rows, *tensor.shape[1:]), tensor.dtype, tensor.device)
             return made.data_ptr()
         except Exception:  # pylint: disable=broad-except  # torch failed; libmuster ends the operation on all ranks
             traceback.print_exc()
@@ -38,11 +38,11 @@ class Results:
 
     def take(self, done):
         """Returns the result tensors of a finished ticket."""
-        return [self._take(index, done.shape(index)) for index in range(len(self._tensors))]
+        return [self._result(index, done.shape(index)) for index in range(len(self._tensors))]
 
-    def _take(self, index, shape):
-        if index in self._asked:
-            return memory.take_over(self._asked[index])
+    def _result(self, index, shape):
+        if index in self._allocated:
+            return memory.use_in_stream(self._allocated[index])
         if 0 in shape:
             return memory.new(shape, self._tensors[index].dtype, self._tensors[index].device)
         return self._rooms[index]

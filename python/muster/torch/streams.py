@@ -63,9 +63,9 @@ def new_stream(ordinal):
     return stream.value
 
 
-def give_back(stream, ordinal, owner):
-    """Destroys a stream of GPU `ordinal`, if this process is its maker `owner`. Its present work is still done. The
-    garbage collector may call this on any thread."""
+def destroy_stream(stream, ordinal, owner):
+    """Destroys a stream of GPU `ordinal` if this process (not its parent) has created it: `owner` is the creator's pid.
+    The GPU still completes the stream's present work. The garbage collector may call this on any thread."""
     if os.getpid() == owner:
         with _current(ordinal):
             _call("cuStreamDestroy_v2", c_void_p(stream))

@@ -85,8 +85,8 @@ def new_idle(shape, dtype, device):
     return made
 
 
-def take_over(tensor):
-    """Tells torch that the current stream uses the result of new_idle()."""
+def use_in_stream(tensor):
+    """Records for torch's allocator that the current stream uses the tensor. Returns `tensor`."""
     tensor.record_stream(torch.cuda.current_stream(tensor.device))
     return tensor
 
@@ -110,8 +110,8 @@ class SideStream:
     def __init__(self, device):
         self.handle = streams.new_stream(device.index)
         self._stream = streams.as_torchs(self.handle, device)
-        end = weakref.finalize(self, streams.give_back, self.handle, device.index, os.getpid())
-        end.atexit = False  # the driver may be gone by then
+        end = weakref.finalize(self, streams.destroy_stream, self.handle, device.index, os.getpid())
+        end.atexit = False  # at exit the driver may already have ended
 
     def follow(self):
         """Makes later work of this stream wait for the present work of the current stream."""
@@ -189,7 +189,7 @@ def copy_out(tensor, copy):
     with torch.no_grad():
         tensor.copy_(copy)
     if is_on_gpu(copy):
-        take_over(copy)
+        use_in_stream(copy)
 
 
 def moved(result, tensor):

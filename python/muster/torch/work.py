@@ -117,8 +117,8 @@ class _Kept:
             done = []
             if len(self._works) > self.LIMIT:
                 done = [key for key, old in self._works.items() if old.is_completed()]
-            let_go = [self._works.pop(key) for key in done[:len(done) // 2]]
-        del let_go  # their destructors run without the lock
+            released = [self._works.pop(key) for key in done[:len(done) // 2]]
+        del released  # here, so that destructors run without the lock
 
     def release(self, work):
         with self._lock:

@@ -148,7 +148,7 @@ class _SideStream:
     def __init__(self, gpu):
         self._gpu = gpu
         self.handle = streams.new_stream(0)
-        weakref.finalize(self, streams.give_back, self.handle, 0, os.getpid())
+        weakref.finalize(self, streams.destroy_stream, self.handle, 0, os.getpid())
 
     def follow(self):
         self._gpu.follow(self.handle, self._gpu.stream)

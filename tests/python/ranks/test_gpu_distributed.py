@@ -143,7 +143,7 @@ def test_a_stream_that_waits_is_nobody_elses(gpu, monkeypatch):
 def test_a_stream_is_given_back_by_a_thread_that_has_no_context(gpu):
     """Garbage is collected on any."""
     with concurrent.futures.ThreadPoolExecutor(1) as threads:
-        threads.submit(streams.give_back, streams.new_stream(0), 0, os.getpid()).result()
+        threads.submit(streams.destroy_stream, streams.new_stream(0), 0, os.getpid()).result()
 
 
 def test_what_the_driver_says_is_told(monkeypatch):

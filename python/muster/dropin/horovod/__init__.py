@@ -31,8 +31,8 @@ def _find_installed():
     return None
 
 
-def _tell(line):
-    """Prints a line on stderr, on rank 0 only and not in its helper processes."""
+def _print_on_rank_0(line):
+    """Prints a line on stderr. Only rank 0 prints it, and none of its helper processes."""
     rank = os.environ.get("MUSTER_RANK", os.environ.get("HOROVOD_RANK", "0"))
     processes = sys.modules.get("multiprocessing.process")
     if rank == "0" and (processes is None or processes.parent_process() is None):
@@ -48,18 +48,18 @@ def _version_of(folder):
 
 
 def _load_installed():
-    """Puts the installed Horovod in this module's place if it must be used. Returns True if it did."""
-    wish = os.environ.get("MUSTER_HOROVOD") or "auto"
-    if wish not in ("auto", "muster", "installed"):
-        raise ImportError(f"MUSTER_HOROVOD={wish} is none of auto, muster, installed")
-    spec = None if wish == "muster" else _find_installed()
+    """Loads the installed Horovod in place of this module if it must be used. Returns True if it did so."""
+    choice = os.environ.get("MUSTER_HOROVOD") or "auto"
+    if choice not in ("auto", "muster", "installed"):
+        raise ImportError(f"MUSTER_HOROVOD={choice} is unknown: use auto, muster or installed")
+    spec = None if choice == "muster" else _find_installed()
     if spec is None:
-        if wish == "installed":
-            raise ImportError("MUSTER_HOROVOD=installed, but this Python has no Horovod of its own: install it "
-                              "(pip install horovod), or take Muster's (hvdrun --horovod muster)")
+        if choice == "installed":
+            raise ImportError("MUSTER_HOROVOD=installed, but Horovod is not installed for this Python: install it "
+                              "(pip install horovod), or use Muster's (hvdrun --horovod muster)")
         return False
     folder = os.path.dirname(spec.origin)
-    _tell(f"horovod is {_version_of(folder)} in {folder}; --horovod muster takes Muster's")
+    _print_on_rank_0(f"horovod is {_version_of(folder)} in {folder}; use --horovod muster for Muster's")
     module = importlib.util.module_from_spec(spec)
     sys.modules["horovod"] = module
     spec.loader.exec_module(module)
@@ -70,6 +70,6 @@ if not _load_installed():
     import muster as _muster
     from muster.run_function import run
 
-    _tell(f"horovod is Muster's {_muster.__version__}; --horovod installed takes an installed one")
-    # The version of the API that this is; scripts compare it.
+    _print_on_rank_0(f"horovod is Muster's {_muster.__version__}; use --horovod installed for an installed one")
+    # The version of Horovod whose API this package has. Scripts compare it.
     __version__ = "0.28.1"
