@@ -18,7 +18,7 @@ std::vector<int> ranks_of(const model::PlacedHost& host) {
   return ranks;
 }
 
-TEST(SameHosts, RanksMoveToTheFirstEntryAndSlotsAreAdded) {
+TEST(SameHostEntries, RanksMoveToTheFirstEntryAndSlotsAreAdded) {
   const model::Placement placement = model::place_as_listed(
       {{.name = "a", .slots = 1}, {.name = "b", .slots = 2}, {.name = "c", .slots = 1}}, {0, 1, 2});
   const model::Placement result = merged(placement, {0, 1, 0});
@@ -29,7 +29,7 @@ TEST(SameHosts, RanksMoveToTheFirstEntryAndSlotsAreAdded) {
   EXPECT_THAT(ranks_of(result.hosts[1]), ElementsAre(1));
 }
 
-TEST(SameHosts, SharesThatDoNotOverlapAreJoined) {
+TEST(SameHostEntries, SharesThatDoNotOverlapAreJoined) {
   const auto share = joined(model::HostShare{.cpus = {0, 1}, .devices = {"GPU-1"}},
                             model::HostShare{.cpus = {2}, .devices = {"GPU-2"}, .is_open = true});
   ASSERT_TRUE(share.has_value());
@@ -39,13 +39,13 @@ TEST(SameHosts, SharesThatDoNotOverlapAreJoined) {
   EXPECT_FALSE(share->is_crowded);
 }
 
-TEST(SameHosts, AShareOfAnyCoresJoinsToAnyCores) {
+TEST(SameHostEntries, AShareOfAnyCoresJoinsToAnyCores) {
   const auto share = joined(model::HostShare{.cpus = {0, 1}}, model::HostShare{});
   ASSERT_TRUE(share.has_value());
   EXPECT_TRUE(share->cpus.empty());
 }
 
-TEST(SameHosts, OverlappingOrMissingSharesAreDecidedAnew) {
+TEST(SameHostEntries, OverlappingOrMissingSharesAreDecidedAnew) {
   EXPECT_EQ(joined(model::HostShare{.cpus = {0, 1}}, model::HostShare{.cpus = {1, 2}}), std::nullopt);
   EXPECT_EQ(joined(model::HostShare{.devices = {"GPU-1"}}, model::HostShare{.devices = {"GPU-1"}}), std::nullopt);
   EXPECT_EQ(joined(std::nullopt, model::HostShare{}), std::nullopt);
