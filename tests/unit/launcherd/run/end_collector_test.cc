@@ -53,7 +53,7 @@ TEST(EndCollector, AnMpiAbortEndsTheJobWhateverThePolicy) {
   }
 }
 
-TEST(EndCollector, WhatMusterStoppedIsNoFailure) {
+TEST(EndCollector, ARankStoppedByMusterIsNoFailure) {
   EndCollector ends(2, model::OnExit::kNonzeroKill);
   model::RankEnd stopped = exited(0, 0, milliseconds(0));
   stopped.kind = model::EndKind::kStopped;
@@ -116,7 +116,7 @@ TEST(EndCollector, ATimeThatIsNotKnownExcusesNobody) {
   EXPECT_EQ(ends.root()->rank, 0);
 }
 
-TEST(EndCollector, WhatFailedBeforeTheOthersEndedIsAFailure) {
+TEST(EndCollector, AServiceThatFailsBeforeTheOthersEndIsAFailure) {
   EndCollector ends(2, model::OnExit::kNonzeroKill, {0});
   EXPECT_TRUE(ends.add(exited(0, 3, milliseconds(7)), kStart));
   EXPECT_FALSE(ends.add(exited(1, 0, milliseconds(8)), kStart));

@@ -121,7 +121,7 @@ TEST_F(InputFeedTest, TheEndIsSentOnceAndTheSourceIsStoppedWhenTheRanksAreOver) 
   EXPECT_EQ(source.stops, 1);
 }
 
-TEST_F(InputFeedTest, WhoHasClosedItsStdinIsSentNothingMore) {
+TEST_F(InputFeedTest, SendsNothingToARankThatHasClosedItsStdin) {
   const auto feed = make({0, 1});
   feed->started(0);
   feed->started(1);

@@ -168,7 +168,7 @@ TEST_F(JobLivenessTest, SilentHostIsProbedAndGoesOnWhenItsAgentWasStopped) {
   EXPECT_THAT(warnings_, ::testing::Contains("n1: pid 7 (muster-agent) was stopped: it was continued"));
 }
 
-TEST_F(JobLivenessTest, LookThatIsNotAnsweredDoesNotHoldUpTheEndOfTheLease) {
+TEST_F(JobLivenessTest, UnansweredProbeDoesNotDelayTheEndOfTheLease) {
   const JobOutcome outcome = run(4s, [&](int, const v1::Ping&) { clock_.advance(kPing); });
   EXPECT_EQ(outcome.exit_code, 125);
   EXPECT_EQ(agent_->probes, 1);
@@ -220,7 +220,7 @@ TEST_F(JobLivenessTest, AHostThatAnswersMaySendItsOutputForLong) {
 }
 
 // Rank 0's agent holds the job's store: ranks of other hosts come to it also when rank 0 has ended.
-TEST_F(JobLivenessTest, AnAgentWhoseRanksHaveEndedIsStillAskedForOwners) {
+TEST_F(JobLivenessTest, AsksForOwnersAfterTheRanksOfAnAgentHaveEnded) {
   const JobOutcome outcome = run(1s, [&](int tick, const v1::Ping& ping) {
     clock_.advance(kPing);
     agent_->pong(ping);

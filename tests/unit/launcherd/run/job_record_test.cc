@@ -83,7 +83,7 @@ TEST_F(JobRecordTest, ARestartBeginsAnew) {
   EXPECT_FALSE(all().ranks(1).has_end());
 }
 
-TEST_F(JobRecordTest, EventsOfWhatIsNotInTheJobChangeNothing) {
+TEST_F(JobRecordTest, IgnoresEventsOfUnknownHostsAndRanks) {
   record_.on_event(model::RankUp{4, 42});
   record_.on_event(model::RankUp{-1, 42});
   record_.on_event(model::HostUp{"n9", "dial", ""});

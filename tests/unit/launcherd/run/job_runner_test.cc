@@ -161,7 +161,7 @@ class JobRunnerTest : public ::testing::Test, public JobObserver {
   std::vector<std::string> notes_;
 };
 
-TEST_F(JobRunnerTest, AHostWhoseMessagesCannotBeReadEndsTheJobWithWords) {
+TEST_F(JobRunnerTest, UnreadableMessagesOfAHostEndTheJobWithAReason) {
   run_job(2);
   agents_->to->agent_unreadable(1);
   EXPECT_EQ(agents_->dropped, std::set<int>{1});
@@ -445,7 +445,7 @@ TEST_F(PlacedJobTest, SharesThatOverlapAreBoundAnew) {
   }
 }
 
-TEST_F(PlacedJobTest, RanksThatRunGoOnWhateverTheirHostIsNow) {
+TEST_F(PlacedJobTest, RunningRanksContinueThoughTheirHostHasChanged) {
   LaunchOptions options;
   options.resumes = true;
   start("n1:2", std::move(options));
@@ -543,7 +543,7 @@ TEST_F(InterruptedTest, ThreeTimesAndTheAgentsAreLeftToEndTheRanks) {
 }
 
 // Its slots and GPUs are another job's when it has ended.
-TEST_F(InterruptedTest, WhoMayNotLeaveWaitsForTheEndOfTheRanksHoweverOftenItIsStopped) {
+TEST_F(InterruptedTest, RepeatedStopsWaitForTheRanksIfTheJobMayNotLeave) {
   options_.may_leave = false;
   run_job(1);
   for (int time = 0; time < 4; ++time) runner_->stop(StopCause::kInterrupt);
@@ -640,7 +640,7 @@ TEST_F(PlacedJobTest, TheSignalBeforeTheEndComesFromEveryLauncherdThatSeesItsTim
 }
 
 // Its hosts take the grace time of the first stop from the beginning. If the user asked twice, they take none.
-TEST_F(PlacedJobTest, TheNextLauncherdKillsAtOnceWhatWasToBeKilledAtOnce) {
+TEST_F(PlacedJobTest, NextLauncherdKeepsAStopAtOnce) {
   for (const bool is_at_once : {false, true}) {
     agents_ = std::make_shared<FakeAgents>();
     bound_.clear();

@@ -54,7 +54,7 @@ TEST_F(PeerCredentialQueriesTest, NobodyThereIsANo) {
   expect_reply(0, 3, 9, false);
 }
 
-TEST_F(PeerCredentialQueriesTest, OneYesIsEnoughAndAllMustSayNo) {
+TEST_F(PeerCredentialQueriesTest, OneYesIsEnoughAndOnlyAllNoIsNo) {
   questions.ask(0, question(1), {1, 2});
   answer(0, false);
   EXPECT_EQ(sent.size(), 2U);
@@ -88,7 +88,7 @@ TEST_F(PeerCredentialQueriesTest, AnswersThatNobodyWaitsForAreIgnored) {
 }
 
 // Ids are easy to guess: a host must not let a stranger in by a question that was put to another one.
-TEST_F(PeerCredentialQueriesTest, OnlyAgentsThatWereAskedAnswerAndOnce) {
+TEST_F(PeerCredentialQueriesTest, AcceptsOneAnswerFromEachQueriedAgent) {
   questions.ask(0, question(1), {1, 2});
   v1::OwnerAnswer answer;
   answer.set_id(sent.at(0).message.owner_question().id());

@@ -83,7 +83,7 @@ TEST_F(PeerFailuresTest, SendsNothingToAFollowerThatIsGone) {
   EXPECT_THAT(sent(), IsEmpty());
 }
 
-TEST_F(PeerFailuresTest, TellsWhoIsSilentOnceAndNotOfTheFollowersOwnHost) {
+TEST_F(PeerFailuresTest, ReportsSilentRanksOnceAndNotThoseOfTheFollowersHost) {
   news_.follow(0, {0, 1}, {}, true);
   news_.follow(1, {2, 3}, {}, true);
   news_.set_silent({2, 3});
@@ -97,7 +97,7 @@ TEST_F(PeerFailuresTest, TellsWhoIsSilentOnceAndNotOfTheFollowersOwnHost) {
   EXPECT_THAT(sent(), ElementsAre("agent 0: silent:"));
 }
 
-TEST_F(PeerFailuresTest, TellsWhoIsSilentToAgentsThatComeLaterAndAfterACut) {
+TEST_F(PeerFailuresTest, ReportsSilentRanksToLateAgentsAndAfterACut) {
   news_.set_silent({2});
   news_.follow(0, {0}, {}, true);
   EXPECT_THAT(sent(), ElementsAre("agent 0: silent: 2"));
@@ -107,7 +107,7 @@ TEST_F(PeerFailuresTest, TellsWhoIsSilentToAgentsThatComeLaterAndAfterACut) {
   EXPECT_THAT(sent(), IsEmpty());
 }
 
-TEST_F(PeerFailuresTest, TellsAnAgentOfAnOlderReleaseNothingOfSilence) {
+TEST_F(PeerFailuresTest, ReportsNoSilenceToAgentsOfOlderReleases) {
   news_.follow(0, {0}, {}, false);
   news_.set_silent({2});
   news_.flush();

@@ -34,7 +34,7 @@ TEST(RestartingJob, WhatFailsAgainIsNot) {
   EXPECT_FALSE(is_worth_a_restart(failed_with(model::EndKind::kHostLost)));
 }
 
-TEST(RestartingJob, WhatWasStoppedFromOutsideIsNot) {
+TEST(RestartingJob, AJobStoppedFromOutsideIsNot) {
   for (const StopCause cause :
        {StopCause::kHangup, StopCause::kInterrupt, StopCause::kTerminate, StopCause::kTimeout, StopCause::kStdoutClosed,
         StopCause::kHostFailed, StopCause::kOutputFailed, StopCause::kRefused}) {
@@ -44,7 +44,7 @@ TEST(RestartingJob, WhatWasStoppedFromOutsideIsNot) {
   }
 }
 
-TEST(RestartingJob, NothingStartsBesideWhatMayBeLeft) {
+TEST(RestartingJob, NoRestartIfProcessesMayBeLeft) {
   JobOutcome unclean = failed_with(model::EndKind::kExited);
   unclean.unclean.push_back({"n1", "n1: not reachable"});
   EXPECT_FALSE(is_worth_a_restart(unclean));

@@ -49,7 +49,7 @@ TEST_F(StackRequestsTest, DoneWhenEveryHostIs) {
   EXPECT_EQ(got_[0].pid(), 11);
 }
 
-TEST_F(StackRequestsTest, WhoWasNotAskedAnswersNothing) {
+TEST_F(StackRequestsTest, IgnoresAnswersOfAgentsThatWereNotAsked) {
   ask();
   questions_.answered(1, answer(true));
   v1::StackAnswer other = answer(true);
@@ -87,7 +87,7 @@ TEST_F(StackRequestsTest, TheEndOfTheJobEndsThem) {
   EXPECT_EQ(done_, 1);
 }
 
-TEST_F(StackRequestsTest, NobodyToAskIsDone) {
+TEST_F(StackRequestsTest, IsDoneAtOnceWithoutHosts) {
   questions_.ask({}, nullptr, [this] { ++done_; });
   EXPECT_EQ(done_, 1);
 }
