@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include <fmt/format.h>
-
 namespace muster::launcherd::inline agents {
 namespace {
 
@@ -152,14 +150,6 @@ std::span<const PooledHostPhase> all_pooled_host_phases() {
 
 std::span<const PooledHostEvent> all_pooled_host_events() {
   return kHostEvents;
-}
-
-std::string pooled_host_diagram() {
-  std::string text = "stateDiagram-v2\n    [*] --> absent\n";
-  for (const HostRow& row : kHostTable) {
-    text += fmt::format("    {} --> {}: {}\n", name_of(row.from), name_of(row.step.to), name_of(row.event));
-  }
-  return text;
 }
 
 }  // namespace muster::launcherd::agents

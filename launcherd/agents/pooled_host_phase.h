@@ -1,5 +1,6 @@
 // The life of a pooled host's agent as a state table: (phase, event) -> next phase and what the pool does, or nothing.
 // Pure; the table is in pooled_host_phase.cc and nowhere else. HostPool::Core asks the table and does the action.
+// docs/design.md shows it as a diagram.
 //
 //   ABSENT -> STARTING -> JOINING -> CONNECTED <-> CUT -> ABSENT
 //
@@ -11,7 +12,6 @@
 
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 
 namespace muster::launcherd::inline agents {
@@ -81,8 +81,5 @@ std::string_view name_of(PooledHostPhase phase);
 std::string_view name_of(PooledHostEvent event);
 std::span<const PooledHostPhase> all_pooled_host_phases();
 std::span<const PooledHostEvent> all_pooled_host_events();
-
-// Returns the table as the text of a Mermaid diagram. docs/design.md shows it.
-std::string pooled_host_diagram();
 
 }  // namespace muster::launcherd::agents

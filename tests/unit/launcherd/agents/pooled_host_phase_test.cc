@@ -3,12 +3,13 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "base/file.h"
+#include "tests/unit/launcherd/run/phase_diagram.h"
 
 namespace muster::launcherd::pooled_host_phase_test {
 namespace {
@@ -149,17 +150,13 @@ TEST(PooledHostPhase, ActionsFitThePhasesThatTheyLeadTo) {
   });
 }
 
-// To mend the page, copy the text that the failure shows.
 TEST(PooledHostPhase, DesignShowsTheTable) {
-  const auto page = base::read_file(MUSTER_SOURCE_DIR "/docs/design.md");
-  ASSERT_TRUE(page.ok()) << page.status();
-  const std::string begin = "<!-- pool phases: generated -->\n";
-  const std::size_t from = page->find(begin);
-  ASSERT_NE(from, std::string::npos);
-  const std::size_t to = page->find("<!-- end -->", from);
-  ASSERT_NE(to, std::string::npos);
-  EXPECT_EQ(page->substr(from + begin.size(), to - from - begin.size()),
-            fmt::format("```mermaid\n{}```\n", pooled_host_diagram()));
+  const auto next = [](Phase from, Event event) {
+    const auto step = next_step(from, event);
+    return step ? name_of(step->to) : std::string_view();
+  };
+  testing_support::expect_in_design(
+      "pool phases", testing_support::phase_diagram(all_pooled_host_phases(), all_pooled_host_events(), next));
 }
 
 }  // namespace
