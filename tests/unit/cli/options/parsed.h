@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/strings.h"
 #include "cli/options/options.h"
 
 namespace muster::cli {

@@ -21,8 +21,10 @@ std::string self_test_of(Words words) {
   words.emplace_back("prog");
   const ParsedHvdrun parsed = parse(words);
   EXPECT_FALSE(parsed.exit_code) << base::join(words, " ") << ": " << parsed.text;
-  const model::Placement placement{.size = 4,
-                                   .hosts = {{.host = {.name = "n1", .slots = 3}}, {.host = {.name = "n2"}}}};
+  model::Placement placement;
+  placement.hosts.resize(2);
+  placement.hosts[0].host = {.name = "n1", .slots = 3};
+  placement.hosts[1].host = {.name = "n2"};
   ParsedHvdrun test;
   test.options = self_test_options(parsed.options, placement, "/opt/bin");
   EXPECT_THAT(test.options.request.job.command, ElementsAre("/opt/bin/muster_perf", "--self-test"));
