@@ -68,7 +68,7 @@ void drop_own_environment() {
 base::Result<v1::AgentJoin> read_join() {
   v1::AgentJoin join;
   MUSTER_ASSIGN_OR_RETURN(const bool got, proto::read_message_blocking(STDIN_FILENO, join));
-  if (!got) return base::error(base::Code::kUnavailable, "the launcher closed the connection before it sent the job");
+  if (!got) return base::unavailable("the launcher closed the connection before it sent the job");
   return join;
 }
 
@@ -90,9 +90,8 @@ base::Result<AgentLink> choose_link(const v1::AgentJoin& join, const v1::Hello& 
     if (dialled.ok()) {
       link.dialled = std::move(*dialled);
     } else if (join.link() == "dial") {
-      return base::error(base::Code::kUnavailable,
-                         "cannot connect back to the launcher ({}): open its ports, or use --agent-link ssh",
-                         dialled.status().message());
+      return base::unavailable("cannot connect back to the launcher ({}): open its ports, or use --agent-link ssh",
+                               dialled.status().message());
     } else {
       reason = "connecting back failed: " + dialled.status().message();
     }
@@ -249,7 +248,6 @@ int main(int argc, char** argv) {
   try {
     muster::agent::leave(muster::agent::agent_main(argc, argv));
   } catch (const std::system_error& failure) {  // a constructor on this thread could not start a thread
-    return muster::agent::fail(
-        muster::base::error(muster::base::Code::kResourceExhausted, "{}", muster::base::thread_failure(failure)));
+    return muster::agent::fail(muster::base::resource_exhausted("{}", muster::base::thread_failure(failure)));
   }
 }

@@ -38,7 +38,7 @@ Result<std::string> read_file(const std::string& path, std::size_t limit) {
     if (n == 0) return content;
     content.append(buffer, static_cast<std::size_t>(n));
     if (content.size() > limit) {
-      return error(Code::kResourceExhausted, "{} is larger than {} bytes, the limit for such a file", path, limit);
+      return base::resource_exhausted("{} is larger than {} bytes, the limit for such a file", path, limit);
     }
   }
 }
@@ -92,14 +92,14 @@ Status make_private_directory(const std::string& path) {
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return errno_error(errno, fmt::format("inspect {}", path));
   if (info.st_uid != ::geteuid()) {
-    return error(Code::kPermissionDenied, "{} belongs to uid {}, but must belong to uid {}: use another directory",
-                 path, info.st_uid, ::geteuid());
+    return base::permission_denied("{} belongs to uid {}, but must belong to uid {}: use another directory", path,
+                                   info.st_uid, ::geteuid());
   }
   if ((info.st_mode & 077) != 0) {
-    return error(Code::kPermissionDenied,
-                 "{} has mode {:04o}, which lets other users in: use a directory made with mkdir -m 700, or chmod 700 "
-                 "this one if no one else needs it",
-                 path, info.st_mode & 07777);
+    return base::permission_denied(
+        "{} has mode {:04o}, which lets other users in: use a directory made with mkdir -m 700, or chmod 700 "
+        "this one if no one else needs it",
+        path, info.st_mode & 07777);
   }
   return ok_status();
 }
@@ -107,7 +107,7 @@ Status make_private_directory(const std::string& path) {
 Result<std::string> home_directory() {
   const auto home = env_var("HOME");
   if (!home || home->empty() || home->front() != '/') {
-    return error(Code::kFailedPrecondition, "HOME is not set to an absolute path");
+    return base::failed_precondition("HOME is not set to an absolute path");
   }
   return *home;
 }

@@ -43,7 +43,7 @@ Result<JobId> JobId::parse(std::string_view text) {
   const bool in_alphabet =
       std::ranges::all_of(text, [](char c) { return kAlphabet.find(c) != std::string_view::npos; });
   if (text.size() != kJobIdLength || !in_alphabet || std::ranges::all_of(text, is_digit)) {
-    return error(Code::kInvalidArgument, "'{}' is not a job id: 8 characters a-z and 2-7 are expected", text);
+    return base::invalid_argument("'{}' is not a job id: 8 characters a-z and 2-7 are expected", text);
   }
   return JobId(std::string(text));
 }

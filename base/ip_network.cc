@@ -33,8 +33,7 @@ std::uint8_t mask_at(int index, int length) {
 
 Result<IpNetwork> IpNetwork::parse(std::string_view text) {
   const auto fail = [&](std::string_view why) {
-    return error(Code::kInvalidArgument, "'{}' is not a network{}: write it as 10.1.0.0/16 or fd00::/8",
-                 printable(text), why);
+    return base::invalid_argument("'{}' is not a network{}: write it as 10.1.0.0/16 or fd00::/8", printable(text), why);
   };
   const auto slash = text.find('/');
   const auto address = IpAddress::parse(text.substr(0, slash));

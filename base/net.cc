@@ -27,7 +27,7 @@ Result<IpAddress> IpAddress::from_sockaddr(const sockaddr* address) {
     return IpAddress(text);
   }
   if (address->sa_family != AF_INET6) {
-    return error(Code::kInvalidArgument, "address family {} is neither IPv4 nor IPv6", address->sa_family);
+    return base::invalid_argument("address family {} is neither IPv4 nor IPv6", address->sa_family);
   }
   const auto* v6 = reinterpret_cast<const sockaddr_in6*>(address);
   if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) {
@@ -44,7 +44,7 @@ Result<IpAddress> IpAddress::from_sockaddr(const sockaddr* address) {
 Result<IpAddress> IpAddress::parse(std::string_view text) {
   const std::string whole(text);
   if (whole.find('\0') != std::string::npos) {  // the C functions below stop reading at NUL
-    return error(Code::kInvalidArgument, "an address holds no NUL byte");
+    return base::invalid_argument("an address holds no NUL byte");
   }
   const auto percent = whole.find('%');
   const std::string bare = whole.substr(0, percent);
@@ -60,7 +60,7 @@ Result<IpAddress> IpAddress::parse(std::string_view text) {
     if (percent == std::string::npos) return address;
     return IpAddress(address.str() + whole.substr(percent));
   }
-  return error(Code::kInvalidArgument, "'{}' is not an IPv4 or IPv6 address", text);
+  return base::invalid_argument("'{}' is not an IPv4 or IPv6 address", text);
 }
 
 bool IpAddress::is_loopback() const {
@@ -122,7 +122,7 @@ Result<IpAddress> route_source(const IpAddress& peer) {
 Result<std::string> interface_of(const IpAddress& address) {
   MUSTER_ASSIGN_OR_RETURN(const auto all, interface_addresses());
   const auto found = std::ranges::find(all, address, &InterfaceAddress::address);
-  if (found == all.end()) return error(Code::kNotFound, "no interface of this host has the address {}", address.str());
+  if (found == all.end()) return base::not_found("no interface of this host has the address {}", address.str());
   return found->interface;
 }
 

@@ -21,24 +21,24 @@ struct FreeContext {
 Result<std::string> sha256_of_file(int fd, const std::atomic<bool>* stop) {
   const std::unique_ptr<EVP_MD_CTX, FreeContext> context(EVP_MD_CTX_new());
   if (context == nullptr || EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) != 1) {
-    return error(Code::kInternal, "SHA-256 cannot be computed: OpenSSL does not provide it");
+    return base::internal_error("SHA-256 cannot be computed: OpenSSL does not provide it");
   }
   std::vector<char> piece(kPiece);
   for (off_t offset = 0;;) {
-    if (stop != nullptr && *stop) return error(Code::kCancelled, "SHA-256: cancelled");
+    if (stop != nullptr && *stop) return base::cancelled("SHA-256: cancelled");
     const ssize_t count = ::pread(fd, piece.data(), piece.size(), offset);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return errno_error(errno, "read");
     if (count == 0) break;
     if (EVP_DigestUpdate(context.get(), piece.data(), static_cast<std::size_t>(count)) != 1) {
-      return error(Code::kInternal, "SHA-256 cannot be computed");
+      return base::internal_error("SHA-256 cannot be computed");
     }
     offset += count;
   }
   std::string digest(EVP_MAX_MD_SIZE, '\0');
   unsigned size = 0;
   if (EVP_DigestFinal_ex(context.get(), reinterpret_cast<unsigned char*>(digest.data()), &size) != 1) {
-    return error(Code::kInternal, "SHA-256 cannot be computed");
+    return base::internal_error("SHA-256 cannot be computed");
   }
   digest.resize(size);
   return digest;

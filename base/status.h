@@ -70,6 +70,60 @@ Status error(Code code, fmt::format_string<Args...> format, Args&&... args) {
   return {code, fmt::format(format, std::forward<Args>(args)...)};
 }
 
+// error() with the code that the name says: invalid_argument("no rank {}", rank).
+template <typename... Args>
+Status invalid_argument(fmt::format_string<Args...> format, Args&&... args) {
+  return error(Code::kInvalidArgument, format, std::forward<Args>(args)...);
+}
+template <typename... Args>
+Status unavailable(fmt::format_string<Args...> format, Args&&... args) {
+  return error(Code::kUnavailable, format, std::forward<Args>(args)...);
+}
+template <typename... Args>
+Status failed_precondition(fmt::format_string<Args...> format, Args&&... args) {
+  return error(Code::kFailedPrecondition, format, std::forward<Args>(args)...);
+}
+template <typename... Args>
+Status resource_exhausted(fmt::format_string<Args...> format, Args&&... args) {
+  return error(Code::kResourceExhausted, format, std::forward<Args>(args)...);
+}
+template <typename... Args>
+Status internal_error(fmt::format_string<Args...> format, Args&&... args) {
+  return error(Code::kInternal, format, std::forward<Args>(args)...);
+}
+template <typename... Args>
+Status not_found(fmt::format_string<Args...> format, Args&&... args) {
+  return error(Code::kNotFound, format, std::forward<Args>(args)...);
+}
+template <typename... Args>
+Status permission_denied(fmt::format_string<Args...> format, Args&&... args) {
+  return error(Code::kPermissionDenied, format, std::forward<Args>(args)...);
+}
+template <typename... Args>
+Status deadline_exceeded(fmt::format_string<Args...> format, Args&&... args) {
+  return error(Code::kDeadlineExceeded, format, std::forward<Args>(args)...);
+}
+template <typename... Args>
+Status data_loss(fmt::format_string<Args...> format, Args&&... args) {
+  return error(Code::kDataLoss, format, std::forward<Args>(args)...);
+}
+template <typename... Args>
+Status unimplemented(fmt::format_string<Args...> format, Args&&... args) {
+  return error(Code::kUnimplemented, format, std::forward<Args>(args)...);
+}
+template <typename... Args>
+Status cancelled(fmt::format_string<Args...> format, Args&&... args) {
+  return error(Code::kCancelled, format, std::forward<Args>(args)...);
+}
+template <typename... Args>
+Status already_exists(fmt::format_string<Args...> format, Args&&... args) {
+  return error(Code::kAlreadyExists, format, std::forward<Args>(args)...);
+}
+template <typename... Args>
+Status unauthenticated(fmt::format_string<Args...> format, Args&&... args) {
+  return error(Code::kUnauthenticated, format, std::forward<Args>(args)...);
+}
+
 // `what: strerror(errno_value)`, with the code that fits errno (ENOENT gives NOT_FOUND, EACCES gives PERMISSION_DENIED,
 // …).
 Status errno_error(int errno_value, std::string_view what);

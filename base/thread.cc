@@ -11,7 +11,7 @@ Result<std::thread> start_thread(std::function<void()> body) {
   try {
     return std::thread(std::move(body));
   } catch (const std::system_error& failure) {
-    return error(Code::kResourceExhausted, "{}", thread_failure(failure));
+    return base::resource_exhausted("{}", thread_failure(failure));
   }
 }
 

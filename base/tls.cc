@@ -59,7 +59,7 @@ std::string take_reason() {
 }
 
 Status openssl_error(std::string_view what) {
-  return error(Code::kInternal, "{}: {}", what, take_reason());
+  return base::internal_error("{}: {}", what, take_reason());
 }
 
 Result<std::string> bio_text(BIO* bio) {
@@ -124,14 +124,14 @@ Status append_name(GENERAL_NAMES* names, std::string_view entry) {
   std::unique_ptr<GENERAL_NAME, Deleter<GENERAL_NAME_free>> name(GENERAL_NAME_new());
   if (kind == "IP") {
     ASN1_OCTET_STRING* address = a2i_IPADDRESS(value.c_str());
-    if (address == nullptr) return error(Code::kInvalidArgument, "certificate name '{}' is not an address", entry);
+    if (address == nullptr) return base::invalid_argument("certificate name '{}' is not an address", entry);
     GENERAL_NAME_set0_value(name.get(), GEN_IPADD, address);
   } else if ((kind == "URI" || kind == "DNS") && is_clean && !value.empty()) {
     ASN1_IA5STRING* text = ASN1_IA5STRING_new();
     ASN1_STRING_set(text, value.data(), static_cast<int>(value.size()));
     GENERAL_NAME_set0_value(name.get(), kind == "URI" ? GEN_URI : GEN_DNS, text);
   } else {
-    return error(Code::kInvalidArgument, "certificate name '{}' is not URI:…, DNS:… or IP:…", entry);
+    return base::invalid_argument("certificate name '{}' is not URI:…, DNS:… or IP:…", entry);
   }
   if (sk_GENERAL_NAME_push(names, name.get()) <= 0) return openssl_error("certificate names");
   (void)name.release();  // `names` owns it now
@@ -270,7 +270,7 @@ Result<CertificateAuthority> CertificateAuthority::load(const std::string& ca_pe
                                        : nullptr);
   KeyPtr key(key_text ? PEM_read_bio_PrivateKey(key_text.get(), nullptr, nullptr, nullptr) : nullptr);
   if (!certificate || !key || X509_check_private_key(certificate.get(), key.get()) != 1) {
-    return error(Code::kInvalidArgument, "not a certificate authority with its key: {}", take_reason());
+    return base::invalid_argument("not a certificate authority with its key: {}", take_reason());
   }
   return CertificateAuthority(std::move(certificate), std::move(key), ca_pem);
 }
@@ -394,7 +394,7 @@ Result<TlsTransfer> TlsStream::outcome(int result, const char* what) {
       is_dead_ = true;
       ERR_clear_error();
       if (saved_errno != 0) return errno_error(saved_errno, what).with_context("TLS");
-      return error(Code::kUnavailable, "TLS {}: the connection was cut", what);
+      return base::unavailable("TLS {}: the connection was cut", what);
     default:
       break;
   }
@@ -402,13 +402,13 @@ Result<TlsTransfer> TlsStream::outcome(int result, const char* what) {
   const unsigned long code = ERR_peek_last_error();
   const bool was_cut = ERR_GET_LIB(code) == ERR_LIB_SSL && ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
   const std::string reason = take_reason();
-  if (was_cut) return error(Code::kUnavailable, "TLS {}: the connection was cut", what);
-  return error(Code::kUnauthenticated, "TLS {}: {}", what, reason);
+  if (was_cut) return base::unavailable("TLS {}: the connection was cut", what);
+  return base::unauthenticated("TLS {}: {}", what, reason);
 }
 
 Result<TlsProgress> TlsStream::handshake_step() {
-  if (ssl_ == nullptr) return error(Code::kResourceExhausted, "TLS handshake: out of memory");
-  if (is_dead_) return error(Code::kInternal, "TLS handshake: the connection failed earlier");
+  if (ssl_ == nullptr) return base::resource_exhausted("TLS handshake: out of memory");
+  if (is_dead_) return base::internal_error("TLS handshake: the connection failed earlier");
   if (is_established_) return TlsProgress::kDone;
   ERR_clear_error();
   errno = 0;
@@ -416,14 +416,14 @@ Result<TlsProgress> TlsStream::handshake_step() {
   if (result == 1) {
     if (SSL_session_reused(ssl_.get()) != 1) {  // OpenSSL's term for using the key; no other handshake can succeed here
       is_dead_ = true;
-      return error(Code::kUnauthenticated, "TLS handshake: the peer did not use the key");
+      return base::unauthenticated("TLS handshake: the peer did not use the key");
     }
     is_established_ = true;
     return TlsProgress::kDone;
   }
   MUSTER_ASSIGN_OR_RETURN(const TlsTransfer transfer, outcome(result, "handshake"));
   if (transfer.progress == TlsProgress::kEof) {
-    return error(Code::kUnavailable, "TLS handshake: the peer closed the connection");
+    return base::unavailable("TLS handshake: the peer closed the connection");
   }
   return transfer.progress;
 }
@@ -432,12 +432,12 @@ Status TlsStream::wait(TlsProgress progress, MonotonicTime deadline, int cancel_
   const short events = progress == TlsProgress::kWantWrite ? POLLOUT : POLLIN;
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return error(Code::kDeadlineExceeded, "TLS {}: no answer in time", what);
+    if (left.count() <= 0) return base::deadline_exceeded("TLS {}: no answer in time", what);
     pollfd fds[2] = {{fd_.get(), events, 0}, {cancel_fd, POLLIN, 0}};
     const int ready = poll(fds, 2, static_cast<int>(std::min<long>(left.count(), 1 << 30)));
     if (ready < 0 && errno != EINTR) return errno_error(errno, "poll");
     if (ready <= 0) continue;
-    if (fds[1].revents != 0) return error(Code::kCancelled, "TLS {}: cancelled", what);
+    if (fds[1].revents != 0) return base::cancelled("TLS {}: cancelled", what);
     return ok_status();
   }
 }
@@ -451,7 +451,7 @@ Status TlsStream::handshake_blocking(MonotonicTime deadline, int cancel_fd) {
 }
 
 Result<TlsTransfer> TlsStream::read(void* data, std::size_t size) {
-  if (is_dead_) return error(Code::kInternal, "TLS read: the connection failed earlier");
+  if (is_dead_) return base::internal_error("TLS read: the connection failed earlier");
   ERR_clear_error();
   errno = 0;
   std::size_t bytes = 0;
@@ -461,7 +461,7 @@ Result<TlsTransfer> TlsStream::read(void* data, std::size_t size) {
 }
 
 Result<TlsTransfer> TlsStream::write(const void* data, std::size_t size) {
-  if (is_dead_) return error(Code::kInternal, "TLS write: the connection failed earlier");
+  if (is_dead_) return base::internal_error("TLS write: the connection failed earlier");
   ERR_clear_error();
   errno = 0;
   std::size_t bytes = 0;
@@ -499,7 +499,7 @@ Status TlsStream::read_exactly_blocking(void* data, std::size_t size, MonotonicT
   char* at = static_cast<char*>(data);
   while (size > 0) {
     MUSTER_ASSIGN_OR_RETURN(const TlsTransfer moved, read(at, size));
-    if (moved.progress == TlsProgress::kEof) return error(Code::kUnavailable, "TLS read: the peer closed");
+    if (moved.progress == TlsProgress::kEof) return base::unavailable("TLS read: the peer closed");
     at += moved.bytes;
     size -= moved.bytes;
     if (moved.bytes == 0) MUSTER_RETURN_IF_ERROR(wait(moved.progress, deadline, cancel_fd, "read"));

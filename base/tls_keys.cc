@@ -30,7 +30,7 @@ TlsKeyRing::~TlsKeyRing() {
 Status TlsKeyRing::add(TlsKey key) {
   if (key.identity.empty() || key.identity.size() > kMaxIdentity || key.secret.size() < kMinSecret ||
       key.secret.size() > kMaxSecret) {
-    return error(Code::kInvalidArgument, "TLS key '{}': its name or its secret is too short or too long", key.identity);
+    return base::invalid_argument("TLS key '{}': its name or its secret is too short or too long", key.identity);
   }
   const std::lock_guard lock(mutex_);
   std::string& secret = secrets_[std::move(key.identity)];

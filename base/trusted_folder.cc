@@ -79,16 +79,16 @@ class Walk {
     if (::fstat(at_.get(), &info) != 0) return errno_error(errno, fmt::format("inspect {}", printable(shown())));
     is_for_everyone_ = (info.st_mode & kOthersWrite) != 0;
     if (!rule_.needs_sticky || !is_for_everyone_ || (info.st_mode & S_ISVTX) != 0) return ok_status();
-    return error(Code::kPermissionDenied,
-                 "every user can replace files in {} (mode {:04o}): chmod +t it, or choose another folder",
-                 printable(shown()), info.st_mode & kModeBits);
+    return base::permission_denied(
+        "every user can replace files in {} (mode {:04o}): chmod +t it, or choose another folder", printable(shown()),
+        info.st_mode & kModeBits);
   }
 
   Status check_place_of(const struct stat& info, const std::string& path) const {
     if (!is_for_everyone_ || is_trusted_owner(info.st_uid)) return ok_status();
-    return error(Code::kPermissionDenied,
-                 "{} belongs to {}, and any user could have put it there: choose a folder of your own", printable(path),
-                 owner_name(info.st_uid));
+    return base::permission_denied(
+        "{} belongs to {}, and any user could have put it there: choose a folder of your own", printable(path),
+        owner_name(info.st_uid));
   }
 
   Status step(const std::string& name) {
@@ -120,7 +120,7 @@ class Walk {
       return errno_error(errno, fmt::format("inspect {}", printable(path)));
     }
     if (!S_ISLNK(info.st_mode)) {
-      return error(Code::kFailedPrecondition, "make the folder {}: something else has this name", printable(path));
+      return base::failed_precondition("make the folder {}: something else has this name", printable(path));
     }
     MUSTER_RETURN_IF_ERROR(check_place_of(info, path));
     std::string target(PATH_MAX, '\0');
@@ -150,18 +150,16 @@ Status check_trusted_folder(const struct stat& info, const std::string& shown) {
   const mode_t mode = info.st_mode & kModeBits;
   const std::string_view cure = info.st_uid == ::geteuid() ? "chmod go-w it, or choose" : "choose";
   if (!is_trusted_owner(info.st_uid)) {
-    return error(Code::kPermissionDenied,
-                 "{} belongs to {}, who could put other files there: choose a folder of your own", printable(shown),
-                 owner_name(info.st_uid));
+    return base::permission_denied("{} belongs to {}, who could put other files there: choose a folder of your own",
+                                   printable(shown), owner_name(info.st_uid));
   }
   if ((mode & kOthersWrite) != 0) {
-    return error(Code::kPermissionDenied, "every user may write into {} (mode {:04o}): {} a folder of your own",
-                 printable(shown), mode, cure);
+    return base::permission_denied("every user may write into {} (mode {:04o}): {} a folder of your own",
+                                   printable(shown), mode, cure);
   }
   if ((mode & kGroupWrite) != 0 && !is_private_group(info)) {
-    return error(Code::kPermissionDenied,
-                 "the members of group {} may write into {} (mode {:04o}): {} a folder of your own", info.st_gid,
-                 printable(shown), mode, cure);
+    return base::permission_denied("the members of group {} may write into {} (mode {:04o}): {} a folder of your own",
+                                   info.st_gid, printable(shown), mode, cure);
   }
   return ok_status();
 }
@@ -172,7 +170,7 @@ Status check_folder_of_own_files(const struct stat& info, const std::string& sho
 }
 
 Result<UniqueFd> open_folder_by_trusted_path(const std::string& path, FolderWalk walk) {
-  if (!path.starts_with('/')) return error(Code::kInvalidArgument, "'{}' is not an absolute path", printable(path));
+  if (!path.starts_with('/')) return base::invalid_argument("'{}' is not an absolute path", printable(path));
   return Walk(path, walk).run();
 }
 

@@ -58,7 +58,7 @@ Result<bool> read_exactly_blocking(int fd, void* data, std::size_t size) {
     }
     if (n == 0) {
       if (got == 0) return false;
-      return error(Code::kDataLoss, "the stream ended after {} of {} bytes", got, size);
+      return base::data_loss("the stream ended after {} of {} bytes", got, size);
     }
     got += static_cast<std::size_t>(n);
   }

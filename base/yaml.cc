@@ -24,7 +24,7 @@ class TreeBuilder final : public YAML::EventHandler {
 
   void fail(const YAML::Mark& mark, std::string_view problem) {
     if (status_.ok()) {
-      status_ = error(Code::kInvalidArgument, "{}:{}:{}: {}", file_name_, mark.line + 1, mark.column + 1, problem);
+      status_ = base::invalid_argument("{}:{}:{}: {}", file_name_, mark.line + 1, mark.column + 1, problem);
     }
   }
 
@@ -135,7 +135,7 @@ Result<YamlNode> parse_yaml(std::string_view content, std::string_view file_name
     MUSTER_RETURN_IF_ERROR(builder.status());
     TreeBuilder second(file_name);
     if (parser.HandleNextDocument(second)) {
-      return error(Code::kInvalidArgument, "{}: holds several documents, divided by '---': one is expected", file_name);
+      return base::invalid_argument("{}: holds several documents, divided by '---': one is expected", file_name);
     }
   } catch (const YAML::Exception& problem) {
     // The parser may fail after a mistake that is known already. The first mistake counts.

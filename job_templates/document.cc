@@ -132,7 +132,7 @@ std::string to_string(const Place& place) {
 }
 
 base::Status error_at(const Place& place, std::string_view problem) {
-  return base::error(base::Code::kInvalidArgument, "{}: {}", to_string(place), problem);
+  return base::invalid_argument("{}: {}", to_string(place), problem);
 }
 
 const Piece* Piece::find(std::string_view key) const {

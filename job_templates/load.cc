@@ -16,8 +16,6 @@
 namespace muster::job_templates {
 namespace {
 
-using base::Code;
-using base::error;
 using base::Result;
 using base::Status;
 
@@ -95,15 +93,15 @@ Result<Found> find_named(const std::string& name, const Sources& sources, const 
     return found.front();
   }
   const auto nearest = base::nearest_word(name, template_names(sources));
-  return error(Code::kNotFound, "{} template '{}'{} (muster templates lists them){}",
-               after.empty() ? "unknown" : "no other", base::printable(name),
-               nearest && *nearest != name ? fmt::format(", did you mean {}?", *nearest) : "",
-               left_out.empty() ? "" : "; " + left_out);
+  return base::not_found("{} template '{}'{} (muster templates lists them){}", after.empty() ? "unknown" : "no other",
+                         base::printable(name),
+                         nearest && *nearest != name ? fmt::format(", did you mean {}?", *nearest) : "",
+                         left_out.empty() ? "" : "; " + left_out);
 }
 
 Result<Found> find_file(const std::string& name, const std::string& folder) {
   const std::string path = name.starts_with('/') || folder.empty() ? name : fmt::format("{}/{}", folder, name);
-  if (!is_file(path)) return error(Code::kNotFound, "the template {} does not exist", base::printable(path));
+  if (!is_file(path)) return base::not_found("the template {} does not exist", base::printable(path));
   return Found{std::filesystem::path(path).stem().string(), path, {}};
 }
 
@@ -114,10 +112,10 @@ class Loader {
   // Returns the template, merged over everything that it extends.
   Result<Piece> load(const Found& found) {
     if (std::ranges::find(chain_, found.id()) != chain_.end()) {
-      return error(Code::kInvalidArgument, "extends forms a cycle: {} → {}", base::join(chain_, " → "), found.id());
+      return base::invalid_argument("extends forms a cycle: {} → {}", base::join(chain_, " → "), found.id());
     }
     if (++parts_ > kMaxParts) {
-      return error(Code::kInvalidArgument, "{}: more than {} templates extend each other", found.id(), kMaxParts);
+      return base::invalid_argument("{}: more than {} templates extend each other", found.id(), kMaxParts);
     }
     std::string content(found.content);
     if (!found.path.empty()) {

@@ -10,8 +10,6 @@
 namespace muster::job_templates {
 namespace {
 
-using base::Code;
-using base::error;
 using base::Result;
 using base::Status;
 using std::chrono::seconds;
@@ -126,14 +124,14 @@ std::vector<std::string> names_of(const Template& job_template) {
 }  // namespace
 
 Status unknown_parameter(const Template& job_template, std::string_view name, std::string_view label) {
-  return error(Code::kInvalidArgument,
-               "{}: the template {} has no parameter '{}'{} (muster templates show {} lists them)", label,
-               job_template.name, base::printable(name), nearest_of(name, names_of(job_template)), job_template.name);
+  return base::invalid_argument("{}: the template {} has no parameter '{}'{} (muster templates show {} lists them)",
+                                label, job_template.name, base::printable(name),
+                                nearest_of(name, names_of(job_template)), job_template.name);
 }
 
 Status check_value(const Parameter& parameter, std::string_view value, std::string_view label) {
   const auto fail = [&](std::string_view what) {
-    return error(Code::kInvalidArgument, "{} must be {}, not '{}'", label, what, base::printable(value));
+    return base::invalid_argument("{} must be {}, not '{}'", label, what, base::printable(value));
   };
   if (std::ranges::any_of(value, [](unsigned char c) { return c < 0x20 || c == 0x7f; })) {
     return fail("text without line breaks and control characters");
@@ -178,7 +176,7 @@ Status Values::check_complete() const {
     }
   }
   if (missing.empty()) return base::ok_status();
-  return error(Code::kInvalidArgument, "the template {} needs {}", template_->name, base::join(missing, ", "));
+  return base::invalid_argument("the template {} needs {}", template_->name, base::join(missing, ", "));
 }
 
 std::optional<std::string> Values::get(std::string_view name) const {
@@ -191,8 +189,8 @@ Result<seconds> parse_walltime(std::string_view text) {
   const auto clock = parse_clock(text);
   const auto time = clock ? clock : parse_units(text);
   if (!time || time->count() == 0 || *time > kLongest) {
-    return error(Code::kInvalidArgument, "'{}' is not a time: write it with a unit, as 30m, 1h30m or 7d, or as 0:30:00",
-                 base::printable(text));
+    return base::invalid_argument("'{}' is not a time: write it with a unit, as 30m, 1h30m or 7d, or as 0:30:00",
+                                  base::printable(text));
   }
   return *time;
 }

@@ -12,8 +12,6 @@
 namespace muster::job_templates {
 namespace {
 
-using base::Code;
-using base::error;
 using base::Result;
 using base::Status;
 using Words = std::vector<std::string>;
@@ -25,10 +23,10 @@ Result<std::string> use_in_directive(std::string_view parameter, std::string_vie
   if (value.find_first_not_of(kInDirectives) == std::string_view::npos && !value.starts_with('-') && !value.empty()) {
     return std::string(value);
   }
-  return error(Code::kInvalidArgument,
-               "--{} '{}' cannot stand in a line for the scheduler, where nothing is quoted: use letters, digits and "
-               "._,:=+@%/~^-, with a letter, a digit or a '.' or '/' first",
-               parameter, base::printable(value));
+  return base::invalid_argument(
+      "--{} '{}' cannot stand in a line for the scheduler, where nothing is quoted: use letters, digits and "
+      "._,:=+@%/~^-, with a letter, a digit or a '.' or '/' first",
+      parameter, base::printable(value));
 }
 
 // "ranks-per-node" -> PARAM_RANKS_PER_NODE.

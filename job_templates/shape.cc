@@ -24,7 +24,7 @@ model::GpuVendor vendor_of(GpuMaker maker) {
 base::Result<model::NodeShape> node_shape(const Template& job_template) {
   const NodeDescription& node = job_template.node;
   if (!node.is_known()) {
-    return base::error(base::Code::kFailedPrecondition, "the template {} does not describe a host", job_template.name);
+    return base::failed_precondition("the template {} does not describe a host", job_template.name);
   }
   model::NodeShape shape;
   const int all = node.sockets * node.cores;

@@ -28,7 +28,7 @@ base::Result<std::string> read_word(std::string_view text, std::size_t& at) {
     }
   }
   if (quote == '\0') return word;
-  return base::error(base::Code::kInvalidArgument, "a {} is not closed", quote);
+  return base::invalid_argument("a {} is not closed", quote);
 }
 
 }  // namespace

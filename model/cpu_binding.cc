@@ -11,8 +11,6 @@
 namespace muster::model {
 namespace {
 
-using base::Code;
-using base::error;
 using base::Result;
 using Bindings = std::vector<RankBinding>;
 
@@ -111,11 +109,11 @@ Result<Bindings> bind_depth(const NodeShape& node, std::size_t ranks, const Pinn
   const auto depth = static_cast<std::size_t>(std::max(pinning.depth, 1));
   auto blocks = pinning.hyperthreads > 0 ? blocks_by_core(sockets, depth) : blocks_by_thread(sockets, depth);
   if (blocks.size() < ranks) {
-    return error(Code::kInvalidArgument,
-                 "--bind-to depth: {} of {} do not fit on {} of {}: only {} ranks do, because no rank spans two "
-                 "sockets; use fewer ranks per host, or another --depth or --hyperthreads",
-                 plural(ranks, "rank"), plural(depth, "hardware thread"), plural(node.cores.size(), "core"),
-                 plural(sockets.size(), "socket"), blocks.size());
+    return base::invalid_argument(
+        "--bind-to depth: {} of {} do not fit on {} of {}: only {} ranks do, because no rank spans two "
+        "sockets; use fewer ranks per host, or another --depth or --hyperthreads",
+        plural(ranks, "rank"), plural(depth, "hardware thread"), plural(node.cores.size(), "core"),
+        plural(sockets.size(), "socket"), blocks.size());
   }
   Bindings bindings;
   for (std::size_t rank = 0; rank < ranks; ++rank) bindings.push_back(binding_to(node, std::move(blocks[rank])));
@@ -131,10 +129,10 @@ std::vector<int> all_cpus(const NodeShape& node) {
 
 Result<Bindings> bind_lists(const NodeShape& node, std::size_t ranks, const Pinning& pinning) {
   if (pinning.cpu_lists.size() < ranks) {
-    return error(Code::kInvalidArgument,
-                 "--bind-to list has {}, but the host has {}: add a list for each rank, because no list is used twice, "
-                 "or use --bind-to share",
-                 plural(pinning.cpu_lists.size(), "list"), plural(ranks, "rank"));
+    return base::invalid_argument(
+        "--bind-to list has {}, but the host has {}: add a list for each rank, because no list is used twice, "
+        "or use --bind-to share",
+        plural(pinning.cpu_lists.size(), "list"), plural(ranks, "rank"));
   }
   const std::vector<int> usable = all_cpus(node);
   Bindings bindings;
@@ -144,8 +142,8 @@ Result<Bindings> bind_lists(const NodeShape& node, std::size_t ranks, const Pinn
       if (!usable.empty() && !std::ranges::binary_search(usable, cpu)) missing.push_back(cpu);
     }
     if (!missing.empty()) {
-      return error(Code::kInvalidArgument, "--bind-to list gives local rank {} CPU {}, but ranks may use only {}", rank,
-                   format_cpu_list(missing), format_cpu_list(usable));
+      return base::invalid_argument("--bind-to list gives local rank {} CPU {}, but ranks may use only {}", rank,
+                                    format_cpu_list(missing), format_cpu_list(usable));
     }
     bindings.push_back(binding_to(node, pinning.cpu_lists[rank]));
   }
@@ -181,8 +179,8 @@ Result<Bindings> bind_cpus(const NodeShape& node, int local_size, const Pinning&
   if (node.cores.empty() && pinning.bind_to != BindTo::kList) return Bindings(ranks);
   const NodeShape usable = usable_node(node, pinning);
   if (usable.cores.empty() && !node.cores.empty()) {
-    return error(Code::kInvalidArgument, "--reserve-cores {} leaves no core to the ranks",
-                 format_cpu_list(pinning.reserved_cores));
+    return base::invalid_argument("--reserve-cores {} leaves no core to the ranks",
+                                  format_cpu_list(pinning.reserved_cores));
   }
   if (pinning.bind_to == BindTo::kDepth) return bind_depth(usable, ranks, pinning);
   if (pinning.bind_to == BindTo::kList) return bind_lists(usable, ranks, pinning);

@@ -7,9 +7,6 @@
 namespace muster::model {
 namespace {
 
-using base::Code;
-using base::error;
-
 constexpr std::string_view kScheduler = "scheduler";
 constexpr std::string_view kServer = "server";
 constexpr std::string_view kWorker = "worker";
@@ -64,10 +61,10 @@ base::Result<std::vector<RankPlace>> dmlc_places(const DmlcCounts& counts, const
     slots += room.back();
   }
   if (slots < counts.workers && !oversubscribe) {
-    return error(Code::kResourceExhausted,
-                 "not enough slots: {} workers are requested, but the hosts together have {}; leave the slots out of "
-                 "the list, or add --oversubscribe",
-                 counts.workers, slots);
+    return base::resource_exhausted(
+        "not enough slots: {} workers are requested, but the hosts together have {}; leave the slots out of "
+        "the list, or add --oversubscribe",
+        counts.workers, slots);
   }
   // Continue where the servers stopped, if they use the same hosts.
   std::size_t next = server_hosts.empty() ? static_cast<std::size_t>(counts.servers) % all.size() : 0;

@@ -16,9 +16,6 @@
 namespace muster::model {
 namespace {
 
-using base::Code;
-using base::error;
-
 constexpr std::size_t kMostShown = 80;  // messages show at most this much of a mask
 
 std::ptrdiff_t count_of(const NodeShape& node, GpuVendor vendor) {
@@ -93,8 +90,8 @@ base::Result<GpuChoice> intel_choice(const NodeShape& node, GpuBind gpu_bind, co
   MUSTER_ASSIGN_OR_RETURN(choice.list, intel_devices(node, gpu_bind, masks));
   // A host without any GPU binds none, as with `one`, because a site's template may set `tile` for all jobs.
   if (!choice.list.empty() || gpu_bind != GpuBind::kTile || node.gpus.empty()) return choice;
-  return error(Code::kInvalidArgument,
-               "--gpu-bind tile: the kernel shows no Intel GPU; describe the GPUs, as --gpu-tiles 6x2");
+  return base::invalid_argument(
+      "--gpu-bind tile: the kernel shows no Intel GPU; describe the GPUs, as --gpu-tiles 6x2");
 }
 
 // The devices in the order of --gpu-order; not for kNearest.
@@ -123,8 +120,8 @@ base::Result<std::vector<VisibleGpu>> chosen_order(const std::vector<VisibleGpu>
     for (const VisibleGpu& device : devices) {
       if (device.gpu != nullptr) there.push_back(device.gpu->index);
     }
-    return error(Code::kInvalidArgument, "--gpu-order names GPU {}, but ranks may use {}", index,
-                 there.empty() ? "none by number" : format_cpu_list(there));
+    return base::invalid_argument("--gpu-order names GPU {}, but ranks may use {}", index,
+                                  there.empty() ? "none by number" : format_cpu_list(there));
   }
   return order;
 }
@@ -133,15 +130,15 @@ base::Result<std::vector<VisibleGpu>> chosen_order(const std::vector<VisibleGpu>
 base::Status check_enough(std::size_t ranks, std::size_t devices, std::size_t each, const Pinning& pinning) {
   const char* const noun = pinning.gpu_bind == GpuBind::kTile ? "tile" : "GPU";
   if (devices < each) {
-    return error(Code::kInvalidArgument, "--gpus-per-rank {}: ranks may use only {} on that host", each,
-                 devices_word(devices, noun));
+    return base::invalid_argument("--gpus-per-rank {}: ranks may use only {} on that host", each,
+                                  devices_word(devices, noun));
   }
   const bool were_asked_for = pinning.gpu_bind != GpuBind::kOrder || pinning.gpus_per_rank > 0;
   if (!were_asked_for || pinning.share_gpu || ranks <= devices / each) return base::ok_status();
-  return error(Code::kInvalidArgument,
-               "{} ranks need {} each, but ranks may use {}: use fewer ranks, --share-gpu if several may share one, or "
-               "--gpu-bind none",
-               ranks, devices_word(each, noun), devices_word(devices, noun));
+  return base::invalid_argument(
+      "{} ranks need {} each, but ranks may use {}: use fewer ranks, --share-gpu if several may share one, or "
+      "--gpu-bind none",
+      ranks, devices_word(each, noun), devices_word(devices, noun));
 }
 
 // If ranks should have GPUs of their own, having none is an error, unless the host has none.
@@ -152,10 +149,10 @@ base::Status check_none(const GpuChoice& choice, const Pinning& pinning) {
     return base::ok_status();
   }
   if (choice.hidden_by.empty()) {
-    return error(Code::kInvalidArgument,
-                 "{}: that host shows no GPU that ranks can use; muster doctor shows what it has", option);
+    return base::invalid_argument("{}: that host shows no GPU that ranks can use; muster doctor shows what it has",
+                                  option);
   }
-  return error(Code::kInvalidArgument, "{}: {} (--gpu-bind none if the ranks need none)", option, choice.hidden_by);
+  return base::invalid_argument("{}: {} (--gpu-bind none if the ranks need none)", option, choice.hidden_by);
 }
 
 }  // namespace
@@ -174,9 +171,9 @@ base::Result<GpuChoice> choose_gpus(const NodeShape& node, const Pinning& pinnin
   if (is_intel) {
     MUSTER_ASSIGN_OR_RETURN(choice, intel_choice(node, pinning.gpu_bind, masks));
   } else if (!has_others && !node.gpus.empty() && pinning.gpus_per_rank > 0) {
-    return error(Code::kInvalidArgument,
-                 "--gpus-per-rank {}: its GPUs are Intel's, whose mask cannot order them: add --gpu-bind one or tile",
-                 pinning.gpus_per_rank);
+    return base::invalid_argument(
+        "--gpus-per-rank {}: its GPUs are Intel's, whose mask cannot order them: add --gpu-bind one or tile",
+        pinning.gpus_per_rank);
   } else {
     choice = has_nvidia ? nvidia_choice(node, masks) : amd_choice(node, masks);
   }
@@ -199,8 +196,8 @@ base::Result<GpuChoice> fit_gpus(const GpuChoice& all, std::size_t ranks, const 
     if (whole >= ranks * each || (each > 1 && whole >= each)) std::erase_if(choice.list, is_part);
   }
   if (has_parts(choice.list) && each > 1) {
-    return error(Code::kInvalidArgument,
-                 "--gpus-per-rank {}: a GPU there is divided (MIG), and CUDA shows a process one part of it", each);
+    return base::invalid_argument(
+        "--gpus-per-rank {}: a GPU there is divided (MIG), and CUDA shows a process one part of it", each);
   }
   MUSTER_RETURN_IF_ERROR(check_enough(ranks, choice.list.size(), each, pinning));
   return choice;

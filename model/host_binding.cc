@@ -21,8 +21,6 @@
 namespace muster::model {
 namespace {
 
-using base::Code;
-using base::error;
 using base::Result;
 
 struct Device {
@@ -76,16 +74,16 @@ Result<const Device*> find_device(const NodeShape& node, const std::vector<Devic
                                   const std::string& name) {
   const auto count = std::ranges::count_if(devices, [&](const Device& device) { return is_named(device, name); });
   if (count > 1) {
-    return error(Code::kInvalidArgument,
-                 "rank {} is placed on GPU {}, but {} parts of a GPU have that name there and cannot be distinguished: "
-                 "name no GPU for this rank, and it gets one",
-                 place.rank, base::printable(name), count);
+    return base::invalid_argument(
+        "rank {} is placed on GPU {}, but {} parts of a GPU have that name there and cannot be distinguished: "
+        "name no GPU for this rank, and it gets one",
+        place.rank, base::printable(name), count);
   }
   const auto found = std::ranges::find_if(devices, [&](const Device& device) { return is_named(device, name); });
   if (found != devices.end()) return &*found;
   if (may_be_there(node, name)) return nullptr;
-  return error(Code::kInvalidArgument, "rank {} is placed on GPU {}, which the host does not have: it has {}",
-               place.rank, base::printable(name), names_of(devices));
+  return base::invalid_argument("rank {} is placed on GPU {}, which the host does not have: it has {}", place.rank,
+                                base::printable(name), names_of(devices));
 }
 
 Result<RankGpus> chosen_gpus(const NodeShape& node, const RankPlace& place, const std::vector<Device>& devices,
@@ -99,8 +97,8 @@ Result<RankGpus> chosen_gpus(const NodeShape& node, const RankPlace& place, cons
     MUSTER_ASSIGN_OR_RETURN(const Device* const found, find_device(node, devices, place, name));
     const GpuVendor its = found == nullptr ? GpuVendor::kNvidia : found->vendor;
     if (vendor && *vendor != its) {
-      return error(Code::kInvalidArgument, "rank {} is placed on GPUs of two vendors, but can use those of one only",
-                   place.rank);
+      return base::invalid_argument("rank {} is placed on GPUs of two vendors, but can use those of one only",
+                                    place.rank);
     }
     vendor = its;
     if (found == nullptr) {
@@ -218,15 +216,15 @@ base::Status check_left(const NodeShape& node, const Pinning& pinning, const Gpu
   const auto is_left = [&](const std::string& id) { return allowed.contains(id); };
   if (all.empty() || std::ranges::any_of(all, is_left)) return base::ok_status();
   if (std::ranges::all_of(all, [&](const std::string& id) { return is_any_of(node, id, chosen); })) {
-    return error(Code::kInvalidArgument,
-                 "some of its ranks are placed on all {} GPUs, so no GPU is left for the other ranks: place these too, "
-                 "or use --gpu-bind none if they need none",
-                 all.size());
+    return base::invalid_argument(
+        "some of its ranks are placed on all {} GPUs, so no GPU is left for the other ranks: place these too, "
+        "or use --gpu-bind none if they need none",
+        all.size());
   }
-  return error(Code::kFailedPrecondition,
-               "the job has none of the {} GPUs there: other jobs have them, or the GPUs changed after the job was "
-               "placed (--gpu-bind none if its ranks need none)",
-               all.size());
+  return base::failed_precondition(
+      "the job has none of the {} GPUs there: other jobs have them, or the GPUs changed after the job was "
+      "placed (--gpu-bind none if its ranks need none)",
+      all.size());
 }
 
 }  // namespace

@@ -12,7 +12,6 @@ namespace muster::model {
 namespace {
 
 using base::Code;
-using base::error;
 using base::Result;
 using base::Status;
 
@@ -328,7 +327,7 @@ Status parse_line(std::string_view where, const Piece& line, std::vector<HostSpe
 
 Result<std::vector<HostSpec>> parse_host_list(std::string_view text, std::string_view where) {
   if (base::trim(text).empty()) {
-    return error(Code::kInvalidArgument, "{}: the list of hosts is empty: name hosts as n1:4,n2:4", where);
+    return base::invalid_argument("{}: the list of hosts is empty: name hosts as n1:4,n2:4", where);
   }
   return HostListParser(where, false).parse({text, 1});
 }
@@ -344,7 +343,7 @@ Result<std::vector<HostSpec>> parse_hostfile(std::string_view content, std::stri
     MUSTER_RETURN_IF_ERROR(parse_line(fmt::format("{}:{}", file_name, line_number), {line, 1}, hosts));
   }
   if (hosts.empty()) {
-    return error(Code::kInvalidArgument, "{}: no host is named: a line is 'n1 slots=4' or 'n1:4'", file_name);
+    return base::invalid_argument("{}: no host is named: a line is 'n1 slots=4' or 'n1:4'", file_name);
   }
   return hosts;
 }

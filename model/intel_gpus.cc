@@ -13,8 +13,6 @@
 namespace muster::model {
 namespace {
 
-using base::Code;
-using base::error;
 using base::Result;
 
 constexpr int kMostNumber = kMostGpus * kMostTiles;
@@ -39,8 +37,8 @@ std::vector<Tile> tiles_of(const NodeShape& node) {
 Result<bool> is_composite(const std::optional<std::string>& hierarchy) {
   if (!hierarchy || hierarchy->empty() || *hierarchy == "FLAT" || *hierarchy == "COMBINED") return false;
   if (*hierarchy == "COMPOSITE") return true;
-  return error(Code::kInvalidArgument, "ZE_FLAT_DEVICE_HIERARCHY is '{}', but must be FLAT, COMPOSITE or COMBINED",
-               base::printable(*hierarchy));
+  return base::invalid_argument("ZE_FLAT_DEVICE_HIERARCHY is '{}', but must be FLAT, COMPOSITE or COMBINED",
+                                base::printable(*hierarchy));
 }
 
 // Returns true if a word of a mask names the tile. nullopt if the word is invalid in a mask.
@@ -63,15 +61,15 @@ Result<std::vector<Tile>> masked(const std::vector<Tile>& all, const std::string
     for (std::size_t i = 0; i < all.size(); ++i) {
       const auto named = is_named(all[i], base::trim(word), composite);
       if (!named) {
-        return error(Code::kInvalidArgument,
-                     "ZE_AFFINITY_MASK holds '{}', which names nothing with ZE_FLAT_DEVICE_HIERARCHY={}",
-                     base::printable(word), composite ? "COMPOSITE" : "FLAT");
+        return base::invalid_argument(
+            "ZE_AFFINITY_MASK holds '{}', which names nothing with ZE_FLAT_DEVICE_HIERARCHY={}", base::printable(word),
+            composite ? "COMPOSITE" : "FLAT");
       }
       if (*named) is_left[i] = is_there = true;
     }
     if (!is_there) {
-      return error(Code::kInvalidArgument, "ZE_AFFINITY_MASK names '{}', but the host has {} tiles",
-                   base::printable(word), all.size());
+      return base::invalid_argument("ZE_AFFINITY_MASK names '{}', but the host has {} tiles", base::printable(word),
+                                    all.size());
     }
   }
   std::vector<Tile> left;
@@ -117,9 +115,9 @@ Result<std::vector<VisibleGpu>> intel_devices(const NodeShape& node, GpuBind gpu
   MUSTER_ASSIGN_OR_RETURN(const bool composite, is_composite(masks.ze_hierarchy));
   const auto has_other_tiles = [&](const Tile& tile) { return tile.gpu->tiles != tiles.front().gpu->tiles; };
   if (!are_numbers_of_bus(masks) && std::ranges::any_of(tiles, has_other_tiles)) {
-    return error(Code::kInvalidArgument,
-                 "ZE_AFFINITY_MASK is set, and the GPUs differ: set ZE_ENABLE_PCI_ID_DEVICE_ORDER=1, so that its "
-                 "numbers have a known meaning");
+    return base::invalid_argument(
+        "ZE_AFFINITY_MASK is set, and the GPUs differ: set ZE_ENABLE_PCI_ID_DEVICE_ORDER=1, so that its "
+        "numbers have a known meaning");
   }
   if (masks.ze && !masks.ze->empty()) {
     MUSTER_ASSIGN_OR_RETURN(tiles, masked(tiles, *masks.ze, composite));

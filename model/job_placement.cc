@@ -10,8 +10,6 @@
 namespace muster::model {
 namespace {
 
-using base::Code;
-using base::error;
 using base::Result;
 using base::Status;
 
@@ -43,7 +41,7 @@ Result<Pool> pool_of(const JobSpec& job, int ranks) {
 
 Result<std::size_t> index_of(const Pool& pool, const std::string& name) {
   const auto found = std::ranges::find(pool.hosts, name, &HostSpec::name);
-  if (found == pool.hosts.end()) return error(Code::kInvalidArgument, "{} is not one of the job's hosts", name);
+  if (found == pool.hosts.end()) return base::invalid_argument("{} is not one of the job's hosts", name);
   return static_cast<std::size_t>(found - pool.hosts.begin());
 }
 
@@ -125,10 +123,10 @@ Status deal_role(const JobSpec& job, const Role& role, Pool& pool, std::vector<i
     for (std::size_t i = before; i < dealt.size(); ++i) ++used[dealt[i]];
   }
   if (left > 0) {
-    return error(Code::kResourceExhausted,
-                 "not enough slots: {} ranks are requested, but the roles before leave {} on its hosts; give the hosts "
-                 "more slots, as -H n1:{}, or add --oversubscribe",
-                 role.np, role.np - left, role.np);
+    return base::resource_exhausted(
+        "not enough slots: {} ranks are requested, but the roles before leave {} on its hosts; give the hosts "
+        "more slots, as -H n1:{}, or add --oversubscribe",
+        role.np, role.np - left, role.np);
   }
   // Put the ranks of one host together, whatever the order in which they were dealt.
   if (!by_node)

@@ -10,8 +10,7 @@ namespace muster::model {
 namespace {
 
 base::Status label_mistake(std::string_view text) {
-  return base::error(
-      base::Code::kInvalidArgument,
+  return base::invalid_argument(
       "'{}' is not a label: it may hold {{rank}}, {{stream}} and {{time}}; {{{{ and }}}} stand for braces",
       base::printable(text));
 }

@@ -32,8 +32,7 @@ base::Result<StreamMap> parse_stream_map(std::string_view text) {
     const auto rank = base::parse_decimal(part.substr(0, colon), kMaxSlotsPerHost);
     const auto streams = colon < part.size() ? base::parse_decimal(part.substr(colon + 1), kBoth) : std::nullopt;
     if (!rank || !streams) {
-      return base::error(base::Code::kInvalidArgument, "must be a number from 0 to 3, or RANK:NUMBER,…, not '{}'",
-                         base::printable(text));
+      return base::invalid_argument("must be a number from 0 to 3, or RANK:NUMBER,…, not '{}'", base::printable(text));
     }
     map.of_ranks[static_cast<int>(*rank)] = static_cast<StreamSet>(*streams);
   }
@@ -45,7 +44,7 @@ base::Result<std::set<int>> parse_local_ranks(std::string_view text) {
   for (const std::string_view part : base::split(text, ',')) {
     const auto rank = base::parse_decimal(base::trim(part), kMaxSlotsPerHost);
     if (!rank) {
-      return base::error(base::Code::kInvalidArgument, "must be local ranks, as 0,1, not '{}'", base::printable(text));
+      return base::invalid_argument("must be local ranks, as 0,1, not '{}'", base::printable(text));
     }
     ranks.insert(static_cast<int>(*rank));
   }

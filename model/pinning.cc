@@ -12,8 +12,6 @@
 namespace muster::model {
 namespace {
 
-using base::Code;
-using base::error;
 using base::Status;
 
 constexpr std::string_view kList = "list:";
@@ -35,12 +33,12 @@ Status parse_cpu_lists(std::string_view text, std::vector<std::vector<int>>& lis
   for (const std::string_view word : base::split(text, ':')) {
     auto cpus = base::parse_number_list(word, base::kMaxCpu);
     if (!cpus || cpus->empty()) {
-      return error(Code::kInvalidArgument,
-                   "'{}' is not a list of CPUs: write one for each local rank, as list:0-7:8-15", shown(word));
+      return base::invalid_argument("'{}' is not a list of CPUs: write one for each local rank, as list:0-7:8-15",
+                                    shown(word));
     }
     listed += cpus->size();
     if (listed > kMostListed) {
-      return error(Code::kInvalidArgument, "'{}' lists more than {} CPUs", shown(text), kMostListed);
+      return base::invalid_argument("'{}' lists more than {} CPUs", shown(text), kMostListed);
     }
     lists.push_back(std::move(*cpus));
   }
@@ -63,8 +61,8 @@ Status parse_bind_to(std::string_view text, Pinning& pinning) {
     pinning.cpu_lists.clear();
     return base::ok_status();
   }
-  return error(Code::kInvalidArgument, "'{}' is not one of share, none, core, numa, socket, depth, list:CPUS:CPUS",
-               shown(text));
+  return base::invalid_argument("'{}' is not one of share, none, core, numa, socket, depth, list:CPUS:CPUS",
+                                shown(text));
 }
 
 std::string bind_to_word(const Pinning& pinning) {
@@ -80,8 +78,8 @@ std::string bind_to_word(const Pinning& pinning) {
 Status parse_reserved_cores(std::string_view text, Pinning& pinning) {
   auto cores = base::parse_number_list(text, base::kMaxCpu);
   if (!cores) {
-    return error(Code::kInvalidArgument,
-                 "'{}' is not a list of cores: write the number of each core's first thread, as 0,52", shown(text));
+    return base::invalid_argument("'{}' is not a list of cores: write the number of each core's first thread, as 0,52",
+                                  shown(text));
   }
   pinning.reserved_cores = std::move(*cores);
   return base::ok_status();
@@ -98,11 +96,11 @@ Status parse_gpu_order(std::string_view text, Pinning& pinning) {
   for (const std::string_view word : base::split(text, ',')) {
     const auto number = base::parse_decimal(word, kMostGpus - 1);
     if (!number) {
-      return error(Code::kInvalidArgument, "'{}' is not nearest, reverse, round-robin, or numbers of GPUs as 3,2,1,0",
-                   shown(text));
+      return base::invalid_argument("'{}' is not nearest, reverse, round-robin, or numbers of GPUs as 3,2,1,0",
+                                    shown(text));
     }
     if (std::ranges::find(list, static_cast<int>(*number)) != list.end()) {
-      return error(Code::kInvalidArgument, "'{}' names GPU {} twice", shown(text), *number);
+      return base::invalid_argument("'{}' names GPU {} twice", shown(text), *number);
     }
     list.push_back(static_cast<int>(*number));
   }
@@ -123,7 +121,7 @@ Status parse_gpu_tiles(std::string_view text, Pinning& pinning) {
   const auto gpus = parts.size() == 2 ? base::parse_decimal(parts[0], kMostGpus) : std::nullopt;
   const auto tiles = parts.size() == 2 ? base::parse_decimal(parts[1], kMostTiles) : std::nullopt;
   if (!gpus || !tiles || *gpus == 0 || *tiles == 0) {
-    return error(Code::kInvalidArgument, "'{}' is not GPUSxTILES, as 6x2 for six GPUs of two tiles", shown(text));
+    return base::invalid_argument("'{}' is not GPUSxTILES, as 6x2 for six GPUs of two tiles", shown(text));
   }
   pinning.gpus = static_cast<int>(*gpus);
   pinning.tiles = static_cast<int>(*tiles);

@@ -12,8 +12,6 @@
 namespace muster::model {
 namespace {
 
-using base::Code;
-using base::error;
 using base::Result;
 using base::Status;
 
@@ -41,12 +39,12 @@ std::string merge_key(const std::string& name) {
 Status merge_entry(const HostSpec& entry, Candidate& into) {
   HostSpec& host = into.host;
   if (!entry.user.empty() && !host.user.empty() && entry.user != host.user) {
-    return error(Code::kInvalidArgument, "host {} is listed for two users, {} and {}: use one of them", host.name,
-                 host.user, entry.user);
+    return base::invalid_argument("host {} is listed for two users, {} and {}: use one of them", host.name, host.user,
+                                  entry.user);
   }
   if (entry.port != 0 && host.port != 0 && entry.port != host.port) {
-    return error(Code::kInvalidArgument, "host {} is listed with two ssh ports, {} and {}: use one of them", host.name,
-                 host.port, entry.port);
+    return base::invalid_argument("host {} is listed with two ssh ports, {} and {}: use one of them", host.name,
+                                  host.port, entry.port);
   }
   if (host.user.empty()) host.user = entry.user;
   if (host.port == 0) host.port = entry.port;
@@ -143,8 +141,9 @@ Status too_few_slots(const PlacementRequest& request, const std::vector<Candidat
     if (const std::string flag = fitting_flag(hosts, np); !flag.empty()) fix += fmt::format(", or {}", flag);
     fix += ", or --oversubscribe";
   }
-  return error(Code::kResourceExhausted, "not enough slots: {} ranks are requested, but {} {}; {}{}", np,
-               hosts.size() == 1 ? "the host has" : "the hosts together have", available, fix, slot_table(hosts));
+  return base::resource_exhausted("not enough slots: {} ranks are requested, but {} {}; {}{}", np,
+                                  hosts.size() == 1 ? "the host has" : "the hosts together have", available, fix,
+                                  slot_table(hosts));
 }
 
 long total_of(const std::vector<Candidate>& hosts, int Candidate::*member) {
@@ -204,14 +203,14 @@ void fill_sizes(Placement& placement) {
 // -N without -np: places N ranks on every host.
 Result<int> deal_per_node(const PlacementRequest& request, std::vector<Candidate>& hosts) {
   const long np = static_cast<long>(request.ranks_per_node) * static_cast<long>(hosts.size());
-  if (np > kMaxRanks) return error(Code::kInvalidArgument, "{} ranks are more than the {} of one job", np, kMaxRanks);
+  if (np > kMaxRanks) return base::invalid_argument("{} ranks are more than the {} of one job", np, kMaxRanks);
   for (Candidate& candidate : hosts) {
     if (candidate.limit < request.ranks_per_node) {
       const std::string fix = request.oversubscribe ? "raise its max_slots" : "--oversubscribe";
-      return error(Code::kResourceExhausted,
-                   "not enough slots: -N {} requests {} ranks on every host, but {} has {}; use -N {}, or {}{}",
-                   request.ranks_per_node, request.ranks_per_node, display_name(candidate.host), candidate.limit,
-                   candidate.limit, fix, slot_table(hosts));
+      return base::resource_exhausted(
+          "not enough slots: -N {} requests {} ranks on every host, but {} has {}; use -N {}, or {}{}",
+          request.ranks_per_node, request.ranks_per_node, display_name(candidate.host), candidate.limit,
+          candidate.limit, fix, slot_table(hosts));
     }
     candidate.ranks = request.ranks_per_node;
   }
@@ -222,7 +221,7 @@ Result<int> deal_ranks(const PlacementRequest& request, std::vector<Candidate>& 
   if (request.np == 0 && request.ranks_per_node > 0) return deal_per_node(request, hosts);
   const long slots = total_of(hosts, &Candidate::slots);
   const long np = request.np > 0 ? request.np : slots;
-  if (np > kMaxRanks) return error(Code::kInvalidArgument, "{} ranks are more than the {} of one job", np, kMaxRanks);
+  if (np > kMaxRanks) return base::invalid_argument("{} ranks are more than the {} of one job", np, kMaxRanks);
   const long available = total_of(hosts, &Candidate::limit);
   if (available < np) return too_few_slots(request, hosts, static_cast<int>(np), static_cast<int>(available));
   if (request.map_by == MapBy::kNode) {
@@ -236,7 +235,7 @@ Result<int> deal_ranks(const PlacementRequest& request, std::vector<Candidate>& 
 Result<std::vector<Candidate>> candidates_of(const PlacementRequest& request) {
   if (!request.hosts.empty()) return merge_hosts(request.hosts);
   if (request.np == 0 && request.ranks_per_node == 0) {
-    return error(Code::kInvalidArgument, "the number of ranks is missing: use -np N, or name hosts with -H n1:4,n2:4");
+    return base::invalid_argument("the number of ranks is missing: use -np N, or name hosts with -H n1:4,n2:4");
   }
   HostSpec localhost;
   localhost.name = "localhost";
@@ -265,7 +264,7 @@ std::string_view Placement::role(int rank_number) const {
 
 Result<Placement> place(const PlacementRequest& request) {
   if (request.np < 0 || request.ranks_per_node < 0) {
-    return error(Code::kInvalidArgument, "a number of ranks cannot be negative");
+    return base::invalid_argument("a number of ranks cannot be negative");
   }
   MUSTER_ASSIGN_OR_RETURN(std::vector<Candidate> hosts, candidates_of(request));
   resolve_slots(request, hosts);

@@ -10,9 +10,6 @@
 namespace muster::model {
 namespace {
 
-using base::Code;
-using base::error;
-
 constexpr std::size_t kLongestName = 64;
 
 }  // namespace
@@ -57,18 +54,18 @@ bool is_role_name(std::string_view text) {
 }
 
 base::Status check_roles(const std::vector<Role>& roles) {
-  if (roles.size() > kMostRoles) return error(Code::kInvalidArgument, "more than {} roles", kMostRoles);
+  if (roles.size() > kMostRoles) return base::invalid_argument("more than {} roles", kMostRoles);
   std::set<std::string_view> names;
   long ranks = 0;
   for (const Role& role : roles) {
     if (!is_role_name(role.name)) {
-      return error(Code::kInvalidArgument, "'{}' cannot name a role: letters, digits and ._- make a name",
-                   base::printable(role.name.substr(0, kLongestName)));
+      return base::invalid_argument("'{}' cannot name a role: letters, digits and ._- make a name",
+                                    base::printable(role.name.substr(0, kLongestName)));
     }
-    if (!names.insert(role.name).second) return error(Code::kInvalidArgument, "two roles are named {}", role.name);
-    if (role.np < 1) return error(Code::kInvalidArgument, "role {} has no ranks", role.name);
+    if (!names.insert(role.name).second) return base::invalid_argument("two roles are named {}", role.name);
+    if (role.np < 1) return base::invalid_argument("role {} has no ranks", role.name);
     ranks += role.np;
-    if (ranks > kMaxRanks) return error(Code::kInvalidArgument, "more than {} ranks", kMaxRanks);
+    if (ranks > kMaxRanks) return base::invalid_argument("more than {} ranks", kMaxRanks);
   }
   return base::ok_status();
 }

@@ -23,9 +23,8 @@ constexpr auto kWords = std::to_array<std::pair<Runtime, std::string_view>>({{Ru
 base::Result<Runtime> parse_runtime(std::string_view word) {
   const auto* const found = std::ranges::find(kWords, word, &std::pair<Runtime, std::string_view>::second);
   if (found != kWords.end()) return found->first;
-  return base::error(base::Code::kInvalidArgument,
-                     "'{}' is not a runtime: use auto, torch, horovod, mpi, mxnet, jax, tensorflow or none",
-                     base::printable(word));
+  return base::invalid_argument("'{}' is not a runtime: use auto, torch, horovod, mpi, mxnet, jax, tensorflow or none",
+                                base::printable(word));
 }
 
 std::string_view runtime_word(Runtime runtime) {

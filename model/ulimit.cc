@@ -40,7 +40,7 @@ base::Result<std::uint64_t> parse_value(std::string_view text) {
   if (text == "unlimited") return Ulimit::kUnlimited;
   const auto number = base::parse_decimal(text, std::numeric_limits<long>::max());
   if (!number) {
-    return base::error(base::Code::kInvalidArgument, "'{}' is neither a number nor 'unlimited'", base::printable(text));
+    return base::invalid_argument("'{}' is neither a number nor 'unlimited'", base::printable(text));
   }
   return static_cast<std::uint64_t>(*number);
 }
@@ -49,8 +49,8 @@ base::Status unknown_name(std::string_view name) {
   std::vector<std::string> words;
   for (const LimitName& known : kNames) words.emplace_back(known.name);
   const auto nearest = base::nearest_word(name, words);
-  return base::error(
-      base::Code::kInvalidArgument, "unknown limit '{}'{}", base::printable(name),
+  return base::invalid_argument(
+      "unknown limit '{}'{}", base::printable(name),
       nearest ? fmt::format("; did you mean '{}'?", *nearest) : fmt::format("; there are {}", base::join(words, ", ")));
 }
 
@@ -59,8 +59,7 @@ base::Status unknown_name(std::string_view name) {
 base::Result<Ulimit> parse_ulimit(std::string_view text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos) {
-    return base::error(base::Code::kInvalidArgument, "'{}' is not NAME=VALUE, as in nofile=4096",
-                       base::printable(text));
+    return base::invalid_argument("'{}' is not NAME=VALUE, as in nofile=4096", base::printable(text));
   }
   const std::string_view name = text.substr(0, equals);
   const auto* known = std::ranges::find(kNames, name, &LimitName::name);
@@ -73,7 +72,7 @@ base::Result<Ulimit> parse_ulimit(std::string_view text) {
     MUSTER_ASSIGN_OR_RETURN(hard, parse_value(value.substr(colon + 1)));
   }
   if (soft > hard) {
-    return base::error(base::Code::kInvalidArgument, "'{}' has a soft limit above the hard one", text);
+    return base::invalid_argument("'{}' has a soft limit above the hard one", text);
   }
   return Ulimit{known->resource, soft, hard};
 }

@@ -52,8 +52,8 @@ base::Result<MuxParse> parse_mux_frame(std::string_view bytes, std::size_t strea
       is_valid = false;
   }
   if (!is_valid) {
-    return base::error(base::Code::kInvalidArgument, "agent channel: malformed frame (kind {}, stream {}, {} bytes)",
-                       static_cast<unsigned>(bytes[4] & 0xff), frame.stream, length);
+    return base::invalid_argument("agent channel: malformed frame (kind {}, stream {}, {} bytes)",
+                                  static_cast<unsigned>(bytes[4] & 0xff), frame.stream, length);
   }
   const std::size_t size = kMuxHeaderSize + payload;
   if (bytes.size() < size) return MuxParse{false, {}, size};
@@ -224,20 +224,17 @@ base::Status Mux::Worker::handle_frame(const MuxFrame& frame) {
   switch (frame.kind) {
     case MuxKind::kData:
       if (stream.is_write_done && !stream.is_reset_sent) {
-        return base::error(base::Code::kInvalidArgument, "agent channel: data after the end of stream {}",
-                           frame.stream);
+        return base::invalid_argument("agent channel: data after the end of stream {}", frame.stream);
       }
       if (stream.is_reset_sent) return base::ok_status();  // the peer sent it before our kReset arrived
       if (stream.waiting() + stream.consumed + frame.payload.size() > kMuxWindow) {
-        return base::error(base::Code::kInvalidArgument, "agent channel: more data than credit on stream {}",
-                           frame.stream);
+        return base::invalid_argument("agent channel: more data than credit on stream {}", frame.stream);
       }
       stream.incoming.append(frame.payload);
       break;
     case MuxKind::kCredit:
       if (frame.credit > kMuxWindow - stream.credit) {
-        return base::error(base::Code::kInvalidArgument, "agent channel: more credit than one window on stream {}",
-                           frame.stream);
+        return base::invalid_argument("agent channel: more credit than one window on stream {}", frame.stream);
       }
       stream.credit += frame.credit;
       break;

@@ -16,8 +16,7 @@ base::Result<std::uint32_t> length_of(std::string_view head) {
   std::uint32_t length = 0;
   for (std::size_t i = kHead; i-- > 0;) length = length << 8 | static_cast<unsigned char>(head[i]);
   if (length <= kMaxMessageBytes) return length;
-  return base::error(base::Code::kInvalidArgument, "the peer announced a message of {} bytes: it is not Muster",
-                     length);
+  return base::invalid_argument("the peer announced a message of {} bytes: it is not Muster", length);
 }
 
 }  // namespace
@@ -26,8 +25,8 @@ base::Result<std::string> frame_message(const google::protobuf::Message& message
   if (const auto mended = mended_copy(message)) return frame_message(*mended);
   const std::string body = message.SerializeAsString();
   if (body.size() > kMaxMessageBytes) {
-    return base::error(base::Code::kResourceExhausted, "a message of {} bytes is longer than the limit of {}",
-                       body.size(), kMaxMessageBytes);
+    return base::resource_exhausted("a message of {} bytes is longer than the limit of {}", body.size(),
+                                    kMaxMessageBytes);
   }
   std::string frame;
   for (int shift = 0; shift < 32; shift += 8) frame += static_cast<char>((body.size() >> shift) & 0xff);
@@ -41,9 +40,9 @@ base::Result<bool> read_message_blocking(int fd, google::protobuf::MessageLite& 
   MUSTER_ASSIGN_OR_RETURN(const std::uint32_t length, length_of({head.data(), head.size()}));
   std::string body(length, '\0');
   MUSTER_ASSIGN_OR_RETURN(const bool whole, base::read_exactly_blocking(fd, body.data(), body.size()));
-  if (!whole && length > 0) return base::error(base::Code::kUnavailable, "the peer closed the connection");
+  if (!whole && length > 0) return base::unavailable("the peer closed the connection");
   if (message.ParseFromString(body)) return true;
-  return base::error(base::Code::kInvalidArgument, "a message of the peer cannot be parsed: the versions may differ");
+  return base::invalid_argument("a message of the peer cannot be parsed: the versions may differ");
 }
 
 base::Result<std::optional<std::string>> FrameReader::next() {

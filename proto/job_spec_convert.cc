@@ -15,8 +15,6 @@
 namespace muster::proto {
 namespace {
 
-using base::Code;
-using base::error;
 using base::Status;
 using std::chrono::milliseconds;
 using Duration = google::protobuf::Duration;
@@ -46,7 +44,7 @@ constexpr milliseconds kHeldLease{std::chrono::minutes(10)};
 
 template <typename... Args>
 Status bad(std::string_view field, fmt::format_string<Args...> format, Args&&... args) {
-  return error(Code::kInvalidArgument, "{}: {}", field, fmt::format(format, std::forward<Args>(args)...));
+  return base::invalid_argument("{}: {}", field, fmt::format(format, std::forward<Args>(args)...));
 }
 
 // Reads one of a few words. Empty means the first.

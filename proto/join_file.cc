@@ -71,7 +71,7 @@ bool read_line(std::string_view key, std::string_view value, JoinFile& file) {
 }
 
 base::Status no_join_file(std::size_t line, std::string_view why) {
-  return base::error(base::Code::kInvalidArgument, "not a join file of this version: line {} {}", line, why);
+  return base::invalid_argument("not a join file of this version: line {} {}", line, why);
 }
 
 }  // namespace
@@ -93,10 +93,9 @@ std::string format_join_file(const JoinFile& file) {
 
 base::Result<JoinFile> parse_join_file(std::string_view text) {
   if (text.size() > kMaxJoinFile) {
-    return base::error(base::Code::kInvalidArgument, "not a join file: it is larger than {} bytes", kMaxJoinFile);
+    return base::invalid_argument("not a join file: it is larger than {} bytes", kMaxJoinFile);
   }
-  if (!text.ends_with('\n'))
-    return base::error(base::Code::kInvalidArgument, "not a join file: it has no last newline");
+  if (!text.ends_with('\n')) return base::invalid_argument("not a join file: it has no last newline");
   text.remove_suffix(1);
   const auto lines = base::split(text, '\n');
   if (lines.empty() || lines.front() != kFirstLine) return no_join_file(1, "does not name the version");

@@ -20,7 +20,7 @@ std::string message_line(const google::protobuf::Message& message) {
 base::Status parse_message(std::string_view json, google::protobuf::Message& message) {
   const auto status = google::protobuf::util::JsonStringToMessage({json.data(), json.size()}, &message);
   if (status.ok()) return base::ok_status();
-  return base::error(base::Code::kInvalidArgument, "{}", std::string(status.message()));
+  return base::invalid_argument("{}", std::string(status.message()));
 }
 
 }  // namespace muster::proto

@@ -90,11 +90,11 @@ base::Result<OutputParse> parse_output_frame(std::string_view bytes) {
   const auto rank = base::get_little_endian<std::uint32_t>(bytes.data() + 8);
   const Limits limits = payload_limits(kind);
   if (length < limits.min || length > limits.max) {
-    return base::error(base::Code::kInvalidArgument, "output frame of kind {} with {} bytes", kind, length);
+    return base::invalid_argument("output frame of kind {} with {} bytes", kind, length);
   }
   if (bytes[7] != 0 || base::get_little_endian<std::uint32_t>(bytes.data() + 12) != 0 ||
       !is_consistent(static_cast<OutputKind>(kind), flags, stream, rank)) {
-    return base::error(base::Code::kInvalidArgument, "output frame of kind {} with a malformed header", kind);
+    return base::invalid_argument("output frame of kind {} with a malformed header", kind);
   }
   const std::size_t size = kOutputHeaderSize + length;
   if (bytes.size() < size) return OutputParse{OutputParse::State::kNeedMore, {}, size};

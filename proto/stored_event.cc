@@ -80,9 +80,8 @@ base::Result<v1::Event> event_of_store(std::string_view bytes, std::uint64_t seq
   v1::Event message;
   const bool is_short = bytes.size() <= static_cast<std::size_t>(std::numeric_limits<int>::max());
   if (!is_short || !message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) || !is_valid(message.time())) {
-    return base::error(base::Code::kDataLoss,
-                       "event {} of the job store is corrupt: restore a copy of the store, or forget the job",
-                       sequence);
+    return base::data_loss("event {} of the job store is corrupt: restore a copy of the store, or forget the job",
+                           sequence);
   }
   message.set_sequence(sequence);
   return message;

@@ -108,7 +108,7 @@ void mend_field(Message& message, const FieldDescriptor& field) {
 base::Status check_text(const Message& message) {
   std::string path;
   if (!has_other_bytes(message, path)) return base::ok_status();
-  return base::error(base::Code::kInvalidArgument, "{}: must be UTF-8 text, but holds other bytes", path);
+  return base::invalid_argument("{}: must be UTF-8 text, but holds other bytes", path);
 }
 
 void mend_text(Message& message) {

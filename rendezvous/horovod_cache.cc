@@ -77,8 +77,8 @@ void HorovodCache::finish(std::string_view scope, std::string_view key, Done don
 base::Result<HorovodCache::Scope*> HorovodCache::followed(std::string_view scope) {
   if (Scope* const known = find(scope); known != nullptr) return known;
   if (scopes_.size() >= kMaxFollowedScopes) {
-    return base::error(base::Code::kResourceExhausted, "Horovod cache: more than {} scopes, at {}", kMaxFollowedScopes,
-                       base::printable(scope));
+    return base::resource_exhausted("Horovod cache: more than {} scopes, at {}", kMaxFollowedScopes,
+                                    base::printable(scope));
   }
   Scope& begun = scopes_.emplace(scope, Scope{}).first->second;
   ++counts_.forwarded;
@@ -139,9 +139,8 @@ void HorovodCache::store(Scope& scope, std::string_view key, HorovodValue value)
   // Allow twice the store's limits, because a scope exists twice while it is fetched anew. The store itself respects
   // its limits, so a larger amount does not come from our store.
   if (total_bytes_ - old + added > 2 * limits_.max_total_bytes || keys_ >= 2 * limits_.max_keys) {
-    scope.refused =
-        base::error(base::Code::kResourceExhausted,
-                    "Horovod cache: rank 0's host sent more than the limits of its store ({} bytes)", total_bytes_);
+    scope.refused = base::resource_exhausted(
+        "Horovod cache: rank 0's host sent more than the limits of its store ({} bytes)", total_bytes_);
     drop(scope.values);
     drop(scope.incoming);
     return;

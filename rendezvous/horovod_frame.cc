@@ -68,9 +68,8 @@ base::Result<HorovodFrameParse> parse_horovod_frame(std::string_view bytes, cons
   frame.code = static_cast<base::Code>(code);
   if (!is_known(frame.kind) || code > static_cast<int>(base::Code::kUnauthenticated) ||
       read<std::uint16_t>(bytes, 18) != 0 || scope + key > limits.max_key_bytes || value > limits.max_value_bytes) {
-    return base::error(base::Code::kInvalidArgument,
-                       "Horovod link: malformed frame (kind {}, code {}, {} + {} + {} bytes)",
-                       static_cast<int>(frame.kind), code, scope, key, value);
+    return base::invalid_argument("Horovod link: malformed frame (kind {}, code {}, {} + {} + {} bytes)",
+                                  static_cast<int>(frame.kind), code, scope, key, value);
   }
   const std::size_t size = kHorovodFrameHeader + scope + key + value;
   if (bytes.size() < size) return HorovodFrameParse{false, {}, size};

@@ -68,8 +68,7 @@ class HorovodLink::State : public std::enable_shared_from_this<State> {
     queued_bytes_ += out.size();
     queue_.push_back(std::move(out));
     if (queued_bytes_ > max_queued_bytes_) {
-      close_soon(base::error(base::Code::kResourceExhausted,
-                             "Horovod link: the peer does not read; {} bytes wait for it", queued_bytes_));
+      close_soon(base::resource_exhausted("Horovod link: the peer does not read; {} bytes wait for it", queued_bytes_));
     } else if (!is_writing_) {
       write();
     }
@@ -102,7 +101,7 @@ class HorovodLink::State : public std::enable_shared_from_this<State> {
   }
 
   static base::Status broken(std::string_view what, const Failure& failed) {
-    return base::error(base::Code::kUnavailable, "Horovod link: {}: {}", what, failed.message());
+    return base::unavailable("Horovod link: {}: {}", what, failed.message());
   }
 
   void read_frames() {

@@ -66,18 +66,16 @@ base::Status HorovodOrigin::on_frame(Peer& peer, const HorovodFrame& frame) {
     case HorovodFrameKind::kFollow:
       return follow(peer, frame.scope);
     default:
-      return base::error(base::Code::kInvalidArgument, "Horovod origin: a cache sent a frame of kind {}",
-                         static_cast<int>(frame.kind));
+      return base::invalid_argument("Horovod origin: a cache sent a frame of kind {}", static_cast<int>(frame.kind));
   }
 }
 
 base::Status HorovodOrigin::follow(Peer& peer, std::string_view scope) {
   if (peer.follows.contains(scope)) {
-    return base::error(base::Code::kInvalidArgument, "Horovod origin: a cache follows a scope twice");
+    return base::invalid_argument("Horovod origin: a cache follows a scope twice");
   }
   if (peer.follows.size() >= kMaxFollowedScopes) {
-    return base::error(base::Code::kResourceExhausted, "Horovod origin: a cache follows more than {} scopes",
-                       kMaxFollowedScopes);
+    return base::resource_exhausted("Horovod origin: a cache follows more than {} scopes", kMaxFollowedScopes);
   }
   peer.link->send({.kind = HorovodFrameKind::kBegin, .scope = scope}, nullptr);
   const auto watch = store_.watch(scope, [this, &peer, name = std::string(scope)](const HorovodStore::Change& change) {

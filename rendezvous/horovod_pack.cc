@@ -89,7 +89,7 @@ std::string pack_horovod_value(std::string_view value) {
 }
 
 base::Result<std::string> unpack_horovod_value(std::string_view packed, std::size_t max_bytes) {
-  const auto malformed = [] { return base::error(base::Code::kInvalidArgument, "Horovod link: a malformed value"); };
+  const auto malformed = [] { return base::invalid_argument("Horovod link: a malformed value"); };
   if (packed.size() < kSizeBytes) return malformed();
   std::size_t size = 0;
   for (std::size_t i = 0; i < kSizeBytes; ++i) {

@@ -44,12 +44,11 @@ base::Status check_horovod_lengths(const StoreLimits& limits, std::string_view s
                                    std::size_t value_bytes) {
   const std::size_t name = scope.size() + key.size();
   if (name > limits.max_key_bytes) {
-    return base::error(base::Code::kInvalidArgument, "Horovod store: a key of {} bytes; the limit is {}", name,
-                       limits.max_key_bytes);
+    return base::invalid_argument("Horovod store: a key of {} bytes; the limit is {}", name, limits.max_key_bytes);
   }
   if (value_bytes > limits.max_value_bytes) {
-    return base::error(base::Code::kInvalidArgument, "Horovod store: a value of {} bytes for {}/{}; the limit is {}",
-                       value_bytes, base::printable(scope), base::printable(key), limits.max_value_bytes);
+    return base::invalid_argument("Horovod store: a value of {} bytes for {}/{}; the limit is {}", value_bytes,
+                                  base::printable(scope), base::printable(key), limits.max_value_bytes);
   }
   return base::ok_status();
 }
@@ -59,8 +58,8 @@ base::Status HorovodStore::check_room(std::string_view scope, std::string_view k
   MUSTER_RETURN_IF_ERROR(check_horovod_lengths(limits_, scope, key, value));
   const std::size_t others = old == nullptr ? total_bytes_ + scope.size() + key.size() : total_bytes_ - old->size();
   if ((old == nullptr && keys_ >= limits_.max_keys) || others + value > limits_.max_total_bytes) {
-    return base::error(base::Code::kResourceExhausted, "Horovod store: full ({} keys, {} bytes) at {}/{}", keys_,
-                       total_bytes_, base::printable(scope), base::printable(key));
+    return base::resource_exhausted("Horovod store: full ({} keys, {} bytes) at {}/{}", keys_, total_bytes_,
+                                    base::printable(scope), base::printable(key));
   }
   return base::ok_status();
 }

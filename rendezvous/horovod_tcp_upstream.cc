@@ -160,7 +160,7 @@ void HorovodTcpUpstream::send(std::uint64_t id, const Request& request) {
 base::Status HorovodTcpUpstream::on_frame(const HorovodFrame& frame) {
   if (frame.kind == HorovodFrameKind::kDone) return on_done(frame);
   if (!follows_.contains(frame.scope)) {
-    return base::error(base::Code::kInvalidArgument, "Horovod upstream: received a scope that it does not follow");
+    return base::invalid_argument("Horovod upstream: received a scope that it does not follow");
   }
   if (listener_ == nullptr) return base::ok_status();
   switch (frame.kind) {
@@ -185,8 +185,8 @@ base::Status HorovodTcpUpstream::on_frame(const HorovodFrame& frame) {
       listener_->on_cleared(frame.scope);
       break;
     default:
-      return base::error(base::Code::kInvalidArgument, "Horovod upstream: the store sent a frame of kind {}",
-                         static_cast<int>(frame.kind));
+      return base::invalid_argument("Horovod upstream: the store sent a frame of kind {}",
+                                    static_cast<int>(frame.kind));
   }
   return base::ok_status();
 }
@@ -194,8 +194,8 @@ base::Status HorovodTcpUpstream::on_frame(const HorovodFrame& frame) {
 base::Status HorovodTcpUpstream::on_done(const HorovodFrame& frame) {
   const auto found = unanswered_.find(frame.id);
   if (found == unanswered_.end()) {
-    return base::error(base::Code::kInvalidArgument,
-                       "Horovod upstream: received an answer to request {}, which it did not send", frame.id);
+    return base::invalid_argument("Horovod upstream: received an answer to request {}, which it did not send",
+                                  frame.id);
   }
   const Done done = std::move(found->second.done);
   unanswered_.erase(found);

@@ -5,7 +5,7 @@
 namespace muster::rendezvous {
 
 base::Status too_many_waits() {
-  return base::error(base::Code::kResourceExhausted, "too many clients wait for keys already");
+  return base::resource_exhausted("too many clients wait for keys already");
 }
 
 HorovodKeys::WaitId HorovodWaits::add(std::string_view scope, std::string_view key, HorovodKeys::GetDone& done) {

@@ -41,14 +41,13 @@ HostFence::~HostFence() {
 base::Status HostFence::check(const std::string& name, const std::vector<int>& members) const {
   const bool is_ascending = std::ranges::adjacent_find(members, std::greater_equal<>()) == members.end();
   if (!is_ascending || std::ranges::find(members, own_host_) == members.end()) {
-    return base::error(
-        base::Code::kInvalidArgument,
+    return base::invalid_argument(
         "the hosts of the fence '{}' must be in ascending order, without repetition, and include host {}",
         base::printable(name), own_host_);
   }
   if (!open_.contains(name)) return base::ok_status();
-  return base::error(base::Code::kFailedPrecondition, "host {} entered the fence '{}' again before its end", own_host_,
-                     base::printable(name));
+  return base::failed_precondition("host {} entered the fence '{}' again before its end", own_host_,
+                                   base::printable(name));
 }
 
 void HostFence::enter(const std::string& name, std::vector<int> members, std::string blob, Done done) {

@@ -16,8 +16,6 @@
 namespace muster::rendezvous {
 namespace {
 
-using base::Code;
-
 struct Request {
   nlmsghdr header{};
   inet_diag_req_v2 body;
@@ -60,7 +58,7 @@ bool is_connected(std::uint8_t state) {
 
 base::Result<uid_t> read_answer(const char* bytes, std::size_t size) {
   nlmsghdr header{};
-  if (size < sizeof header) return base::error(Code::kInternal, "sock_diag: an answer of {} bytes", size);
+  if (size < sizeof header) return base::internal_error("sock_diag: an answer of {} bytes", size);
   std::memcpy(&header, bytes, sizeof header);
   if (header.nlmsg_type == NLMSG_ERROR && size >= NLMSG_HDRLEN + sizeof(nlmsgerr)) {
     nlmsgerr failure{};
@@ -69,11 +67,11 @@ base::Result<uid_t> read_answer(const char* bytes, std::size_t size) {
   }
   inet_diag_msg socket{};
   if (header.nlmsg_type != SOCK_DIAG_BY_FAMILY || size < NLMSG_HDRLEN + sizeof socket) {
-    return base::error(Code::kInternal, "sock_diag: an answer of type {}", header.nlmsg_type);
+    return base::internal_error("sock_diag: an answer of type {}", header.nlmsg_type);
   }
   std::memcpy(&socket, bytes + NLMSG_HDRLEN, sizeof socket);
   if (!is_connected(socket.idiag_state) || socket.idiag_inode == 0) {
-    return base::error(Code::kNotFound, "find the owner of a connection: its process has closed it");
+    return base::not_found("find the owner of a connection: its process has closed it");
   }
   return socket.idiag_uid;
 }
@@ -82,7 +80,7 @@ base::Result<uid_t> read_answer(const char* bytes, std::size_t size) {
 
 base::Result<uid_t> local_owner(const ConnectionEnds& ends) {
   if (ends.peer.is_v6() != ends.local.is_v6()) {
-    return base::error(Code::kInvalidArgument, "a connection has ends of different families");
+    return base::invalid_argument("a connection has ends of different families");
   }
   const base::UniqueFd fd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
   if (!fd.valid()) return base::errno_error(errno, "open a sock_diag socket");

@@ -14,19 +14,18 @@ using base::Code;
 base::Status MemoryStore::check_limits(std::string_view key, std::size_t value_size, std::size_t most,
                                        Values::const_iterator current) const {
   if (key.size() > limits_.max_key_bytes) {
-    return base::error(Code::kInvalidArgument, "a key of {} bytes is longer than {}", key.size(),
-                       limits_.max_key_bytes);
+    return base::invalid_argument("a key of {} bytes is longer than {}", key.size(), limits_.max_key_bytes);
   }
   if (value_size > most) {
-    return base::error(Code::kInvalidArgument, "a value of {} bytes is longer than {}", value_size, most);
+    return base::invalid_argument("a value of {} bytes is longer than {}", value_size, most);
   }
   const bool is_new = current == values_.end();
   const std::size_t replaced = is_new ? 0 : key.size() + current->second.size();
   if (total_bytes_ - replaced + key.size() + value_size > limits_.max_total_bytes) {
-    return base::error(Code::kResourceExhausted, "the store is full: {} bytes", limits_.max_total_bytes);
+    return base::resource_exhausted("the store is full: {} bytes", limits_.max_total_bytes);
   }
   if (is_new && values_.size() + queued_ >= limits_.max_keys) {
-    return base::error(Code::kResourceExhausted, "the store is full: {} keys", limits_.max_keys);
+    return base::resource_exhausted("the store is full: {} keys", limits_.max_keys);
   }
   return base::ok_status();
 }
@@ -65,7 +64,7 @@ base::Result<std::int64_t> MemoryStore::add(std::string_view key, std::int64_t d
     const std::string& text = current->second;
     const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), sum);
     if (failure != std::errc() || end != text.data() + text.size()) {
-      return base::error(Code::kInvalidArgument, "add: the value of the key is not a number");
+      return base::invalid_argument("add: the value of the key is not a number");
     }
   }
   if (__builtin_add_overflow(sum, delta, &sum)) {

@@ -195,7 +195,7 @@ SessionMessage parse(Parser& from) {
 
 base::Status check_length(std::string_view what, std::size_t size, std::size_t bound) {
   if (size <= bound) return base::ok_status();
-  return base::error(base::Code::kInvalidArgument, "a {} of {} bytes; the limit is {}", what, size, bound);
+  return base::invalid_argument("a {} of {} bytes; the limit is {}", what, size, bound);
 }
 
 }  // namespace
@@ -217,8 +217,8 @@ base::Result<std::optional<SessionMessage>> SessionReader::next() {
   if (rest.size() < kHeader) return std::optional<SessionMessage>();
   const auto size = base::get_little_endian<std::uint32_t>(rest.data());
   if (size == 0 || size > kMaxSessionFrame) {
-    return base::error(base::Code::kInvalidArgument, "session protocol: a frame of {} bytes; 1 to {} are possible",
-                       size, kMaxSessionFrame);
+    return base::invalid_argument("session protocol: a frame of {} bytes; 1 to {} are possible", size,
+                                  kMaxSessionFrame);
   }
   if (rest.size() - kHeader < size) {
     bytes_.erase(0, std::exchange(at_, 0));  // erase all complete messages at once
@@ -228,8 +228,8 @@ base::Result<std::optional<SessionMessage>> SessionReader::next() {
   Parser parser(body);
   SessionMessage message = parse(parser);
   if (!parser.is_at_end()) {
-    return base::error(base::Code::kInvalidArgument, "session protocol: a malformed frame of type {} with {} bytes",
-                       static_cast<unsigned char>(body[0]), size);
+    return base::invalid_argument("session protocol: a malformed frame of type {} with {} bytes",
+                                  static_cast<unsigned char>(body[0]), size);
   }
   at_ += kHeader + size;
   if (at_ == bytes_.size()) {

@@ -33,7 +33,7 @@ base::Result<bool> SessionStream::read(const Take& take) {
     if (count < 0) return broken(errno);
     if (count == 0) {
       if (reader_.is_empty()) return false;
-      return base::error(base::Code::kUnavailable, "session connection: it ended in the middle of a message");
+      return base::unavailable("session connection: it ended in the middle of a message");
     }
     reader_.append({bytes, static_cast<std::size_t>(count)});
     for (;;) {
@@ -48,9 +48,8 @@ base::Result<bool> SessionStream::read(const Take& take) {
 base::Status SessionStream::send(const SessionMessage& message) {
   const std::string frame = encode_session(message);
   if (unsent_.size() - sent_ + frame.size() > max_queued_bytes_) {
-    return base::error(base::Code::kResourceExhausted,
-                       "session connection: the other end does not read ({} bytes wait for it)",
-                       unsent_.size() - sent_);
+    return base::resource_exhausted("session connection: the other end does not read ({} bytes wait for it)",
+                                    unsent_.size() - sent_);
   }
   unsent_ += frame;
   return flush();

@@ -8,8 +8,6 @@
 namespace muster::rendezvous {
 namespace {
 
-using base::Code;
-
 // In the order of their codes.
 constexpr std::array kCodesOfA = {TorchOp::kSet,       TorchOp::kCompareSet, TorchOp::kGet,
                                   TorchOp::kAdd,       TorchOp::kCheck,      TorchOp::kWait,
@@ -137,14 +135,14 @@ bool TorchRequestParser::read_number(std::string_view bytes) {
 // Checks `more` bytes that a request claims from position_ on.
 base::Status TorchRequestParser::check_size(std::uint64_t more) const {
   if (more <= limits_.max_request_bytes && position_ + more <= limits_.max_request_bytes) return base::ok_status();
-  return base::error(Code::kInvalidArgument, "a request is longer than {} bytes", limits_.max_request_bytes);
+  return base::invalid_argument("a request is longer than {} bytes", limits_.max_request_bytes);
 }
 
 base::Result<bool> TorchRequestParser::read_text(std::uint64_t limit, std::string_view what, std::string_view bytes) {
   std::uint64_t size = 0;
   if (bytes.size() - position_ < sizeof size) return false;
   std::memcpy(&size, bytes.data() + position_, sizeof size);
-  if (size > limit) return base::error(Code::kInvalidArgument, "a {} of {} bytes is longer than {}", what, size, limit);
+  if (size > limit) return base::invalid_argument("a {} of {} bytes is longer than {}", what, size, limit);
   MUSTER_RETURN_IF_ERROR(check_size(sizeof size + size));
   if (bytes.size() - position_ - sizeof size < size) return false;
   position_ += sizeof size;
@@ -163,7 +161,7 @@ base::Result<bool> TorchRequestParser::read_count(Field field, std::string_view 
   if (bytes.size() - position_ < sizeof count) return false;
   std::memcpy(&count, bytes.data() + position_, sizeof count);
   if (count > limits_.max_keys) {
-    return base::error(Code::kInvalidArgument, "a request with {} keys has more than {}", count, limits_.max_keys);
+    return base::invalid_argument("a request with {} keys has more than {}", count, limits_.max_keys);
   }
   position_ += sizeof count;
   ++fields_;

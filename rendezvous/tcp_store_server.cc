@@ -21,8 +21,6 @@
 namespace muster::rendezvous {
 namespace {
 
-using base::Code;
-
 constexpr std::size_t kReadBytes = 128 << 10;  // from one connection in one turn
 constexpr int kSendsPerTurn = 4;
 constexpr int kRoundsPerTurn = 4;  // over ready connections, before other users of the loop get their turn
@@ -104,7 +102,7 @@ base::Status TcpStoreServer::Impl::begin(Store* store) {
   int is_listening = 0;
   socklen_t size = sizeof is_listening;
   if (::getsockopt(listening_.get(), SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &size) != 0 || is_listening == 0) {
-    return base::error(Code::kInvalidArgument, "the descriptor for the TCPStore is not a listening socket");
+    return base::invalid_argument("the descriptor for the TCPStore is not a listening socket");
   }
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_.valid()) return base::errno_error(errno, "create an epoll for the TCPStore");
@@ -251,7 +249,7 @@ void TcpStoreServer::Impl::check(const ConnectionEnds& ends, std::function<void(
     const auto self = weak.lock();
     if (self != nullptr && !is_allowed) {
       ++self->counters_.refused;
-      self->report(ends, base::error(Code::kPermissionDenied, "its owner is not the job's user or is unknown"));
+      self->report(ends, base::permission_denied("its owner is not the job's user or is unknown"));
     }
     done(is_allowed);
   });
@@ -262,7 +260,7 @@ void TcpStoreServer::Impl::add(base::UniqueFd fd) {
   if (!ends.ok()) return;  // the peer has gone
   if (connections_.size() >= std::min(config_.max_connections, base::descriptor_limit() - base::spare_descriptors())) {
     ++counters_.refused;
-    report(*ends, base::error(Code::kResourceExhausted, "{} connections are open already", connections_.size()));
+    report(*ends, base::resource_exhausted("{} connections are open already", connections_.size()));
     return;
   }
   ++counters_.accepted;

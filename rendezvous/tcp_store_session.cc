@@ -8,8 +8,6 @@
 namespace muster::rendezvous {
 namespace {
 
-using base::Code;
-
 // The approximate cost of a registered key beside its bytes: map nodes and lists.
 constexpr std::size_t kRegistrationBytes = 128;
 constexpr std::size_t kKeptCapacity = 64 << 10;  // larger buffers are freed when they are empty
@@ -119,7 +117,7 @@ base::Status TcpStoreSession::execute() {
     case TorchOp::kBarrier:
       return barrier();
   }
-  return base::error(Code::kInternal, "a request of torch's TCPStore is not implemented");
+  return base::internal_error("a request of torch's TCPStore is not implemented");
 }
 
 base::Status TcpStoreSession::multi_set() {
@@ -162,7 +160,7 @@ base::Status TcpStoreSession::get() {
   for (std::size_t i = 0; i < stream_.text_count(); ++i) {
     const std::string* value = store_->find(stream_.text(i));
     if (value == nullptr && !stream_.is_generation_c()) {
-      return base::error(Code::kNotFound, "the requested value does not exist");
+      return base::not_found("the requested value does not exist");
     }
     size += sizeof(std::uint64_t) + (value == nullptr ? 0 : value->size());
   }
@@ -212,7 +210,7 @@ bool TcpStoreSession::has_all() const {
 
 base::Status TcpStoreSession::may_wait() const {
   if (waits_.size() + barriers_.size() < hub_->limits_.max_waits) return base::ok_status();
-  return base::error(Code::kResourceExhausted, "more than {} waits at a time", hub_->limits_.max_waits);
+  return base::resource_exhausted("more than {} waits at a time", hub_->limits_.max_waits);
 }
 
 base::Status TcpStoreSession::wait() {
@@ -295,7 +293,7 @@ void TcpStoreSession::cancel_waits() {
 
 base::Status TcpStoreSession::watch() {
   if (watched_.size() >= hub_->limits_.max_watches) {
-    return base::error(Code::kResourceExhausted, "more than {} watched keys", hub_->limits_.max_watches);
+    return base::resource_exhausted("more than {} watched keys", hub_->limits_.max_watches);
   }
   watched_.emplace_back(stream_.text(0));
   registered_bytes_ += 2 * watched_.back().size() + kRegistrationBytes;
@@ -339,12 +337,10 @@ base::Status TcpStoreSession::reply(T number) {
 
 base::Status TcpStoreSession::check_reply(std::size_t size) const {
   if (size > hub_->limits_.max_reply_bytes) {
-    return base::error(Code::kResourceExhausted, "a reply of {} bytes is longer than {}", size,
-                       hub_->limits_.max_reply_bytes);
+    return base::resource_exhausted("a reply of {} bytes is longer than {}", size, hub_->limits_.max_reply_bytes);
   }
   if (hub_->total_bytes_ + size > hub_->limits_.max_total_bytes) {
-    return base::error(Code::kResourceExhausted, "all connections hold more than {} bytes",
-                       hub_->limits_.max_total_bytes);
+    return base::resource_exhausted("all connections hold more than {} bytes", hub_->limits_.max_total_bytes);
   }
   return base::ok_status();
 }

@@ -86,8 +86,7 @@ base::Result<bool> TorchRequestStream::begin() {
   if (rest_.empty()) return false;
   const auto code = static_cast<std::uint8_t>(rest_.front());
   const std::optional<TorchOp> op = op_of(code);
-  if (!op)
-    return base::error(base::Code::kInvalidArgument, "byte {} does not begin a request of torch's TCPStore", code);
+  if (!op) return base::invalid_argument("byte {} does not begin a request of torch's TCPStore", code);
   parser_.begin(*op);
   return true;
 }

@@ -83,13 +83,12 @@ base::Result<CleanupOptions> parse_cleanup(const std::vector<std::string>& argum
     } else if (name == "--job" && i + 1 < arguments.size()) {
       options.scan.job_prefix = arguments[++i];
       if (!is_job_prefix(options.scan.job_prefix)) {
-        return base::error(base::Code::kInvalidArgument, "'{}' is not the prefix of a job id",
-                           base::printable(options.scan.job_prefix));
+        return base::invalid_argument("'{}' is not the prefix of a job id", base::printable(options.scan.job_prefix));
       }
     } else if (name == "--session-root" && i + 1 < arguments.size()) {
       options.scan.session_root = arguments[++i];
     } else {
-      return base::error(base::Code::kInvalidArgument, "--cleanup: unknown argument '{}'", base::printable(name));
+      return base::invalid_argument("--cleanup: unknown argument '{}'", base::printable(name));
     }
   }
   if (!options.dry_run && !options.scan.job_prefix.empty()) {

@@ -19,7 +19,7 @@ base::Result<std::string> sha256_of_self() {
   if (!fd.valid()) return base::errno_error(errno, "read this program's own file");
   const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(), &EVP_MD_CTX_free);
   if (context == nullptr || EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) != 1) {
-    return base::error(base::Code::kInternal, "SHA-256 is not available");
+    return base::internal_error("SHA-256 is not available");
   }
   std::string buffer(1 << 18, '\0');
   while (true) {
@@ -46,9 +46,8 @@ base::Status install_self(const std::string& sha256_hex, const std::string& path
   MUSTER_ASSIGN_OR_RETURN(const std::string hash, sha256_of_self());
   if (hash != sha256_hex) {
     ::unlink(own_path);
-    return base::error(base::Code::kDataLoss,
-                       "the agent copied to {} has hash {} instead of {}: the transfer damaged it; start again",
-                       own_path, hash, sha256_hex);
+    return base::data_loss("the agent copied to {} has hash {} instead of {}: the transfer damaged it; start again",
+                           own_path, hash, sha256_hex);
   }
   if (::rename(own_path, path.c_str()) != 0) {
     return base::errno_error(errno, fmt::format("rename the agent to {}", path));

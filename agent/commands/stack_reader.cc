@@ -122,7 +122,7 @@ base::Status StackReader::take_frames() {
     v1::StackAnswer answer;
     answer.set_id(current_.id);
     if (!answer.mutable_process()->ParseFromString(*body)) {
-      return base::error(base::Code::kInvalidArgument, "a process cannot be parsed");
+      return base::invalid_argument("a process cannot be parsed");
     }
     send_(std::move(answer));
   }

@@ -114,7 +114,7 @@ base::Status report_stacks(const std::vector<std::string>& arguments) {
   const std::vector<ProcessInfo> table = read_all_processes();
   for (const std::string& argument : arguments) {
     const auto target = parse_target(argument);
-    if (!target) return base::error(base::Code::kInvalidArgument, "'{}' is not RANK:PID", base::printable(argument));
+    if (!target) return base::invalid_argument("'{}' is not RANK:PID", base::printable(argument));
     const auto own = std::ranges::find(table, target->pid, &ProcessInfo::pid);
     if (own == table.end()) continue;  // it has ended in between
     std::vector<ProcessInfo> processes = descendants(table, target->pid);

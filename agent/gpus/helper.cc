@@ -64,9 +64,9 @@ base::Result<std::optional<GpuReport>> Helper::receive() {
     return std::optional<GpuReport>(std::move(report));
   }
   if (socket_.peer_gone()) {
-    return base::error(base::Code::kUnavailable,
-                       "muster-gpus, which inspects the GPUs, ended without an answer: the host's C library may be too "
-                       "old for it, or NVIDIA's management library crashed; try nvidia-smi on that host");
+    return base::unavailable(
+        "muster-gpus, which inspects the GPUs, ended without an answer: the host's C library may be too "
+        "old for it, or NVIDIA's management library crashed; try nvidia-smi on that host");
   }
   return std::optional<GpuReport>();
 }
@@ -104,7 +104,7 @@ base::Result<GpuReport> survey_blocking(const base::Environment& login_environme
     if (ready < 0 && errno != EINTR) return base::errno_error(errno, "wait for muster-gpus");
     if (ready == 0) {
       if (hung != nullptr) *hung = std::move(helper);
-      return base::error(base::Code::kDeadlineExceeded, "{}", no_answer(question, patience));
+      return base::deadline_exceeded("{}", no_answer(question, patience));
     }
     MUSTER_ASSIGN_OR_RETURN(std::optional<GpuReport> report, helper.receive());
     if (report) return *std::move(report);

@@ -18,7 +18,7 @@ void Reader::ask(Answer answer) {
   if (waiting_.size() > 1) return;
   idle_.cancel();
   if (is_too_early()) {
-    return finish(base::error(base::Code::kDeadlineExceeded, "{}", no_answer(question_, patience_)));
+    return finish(base::deadline_exceeded("{}", no_answer(question_, patience_)));
   }
   deadline_ = loop_.after(patience_, [this] { timed_out(); });
   may_try_again_ = helper_.has_value();
@@ -62,7 +62,7 @@ void Reader::failed(const base::Status& why) {
 void Reader::timed_out() {
   ++timeouts_;
   retry_at_ = std::chrono::steady_clock::now() + retry_pause_;
-  finish(base::error(base::Code::kDeadlineExceeded, "{}", no_answer(question_, patience_)));
+  finish(base::deadline_exceeded("{}", no_answer(question_, patience_)));
 }
 
 void Reader::give_up_helper() {

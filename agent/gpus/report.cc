@@ -82,7 +82,7 @@ base::Result<Question> decode_question(const std::string& payload) {
   FieldReader in(payload);
   Question question;
   if (fields(in, question) && in.at_end()) return question;
-  return base::error(base::Code::kInvalidArgument, "a GPU query of {} bytes cannot be parsed", payload.size());
+  return base::invalid_argument("a GPU query of {} bytes cannot be parsed", payload.size());
 }
 
 std::string encode(const GpuReport& report) {
@@ -95,7 +95,7 @@ base::Result<GpuReport> decode_report(const std::string& payload) {
   FieldReader in(payload, kMaxText);
   GpuReport report;
   if (fields(in, report) && in.at_end()) return report;
-  return base::error(base::Code::kInvalidArgument, "a GPU report of {} bytes cannot be parsed", payload.size());
+  return base::invalid_argument("a GPU report of {} bytes cannot be parsed", payload.size());
 }
 
 }  // namespace muster::agent::gpus

@@ -93,9 +93,8 @@ base::Status FrameRing::acknowledge(std::uint64_t sequence) {
   }
   const std::uint64_t count = sequence - acknowledged_;  // a huge number if `sequence` goes back
   if (count > frames_ || size_of_first(count) > sent_) {
-    return base::error(base::Code::kInvalidArgument,
-                       "output: the launcher acknowledged frame {} after {}, with {} frames under way", sequence,
-                       acknowledged_, frames_);
+    return base::invalid_argument("output: the launcher acknowledged frame {} after {}, with {} frames under way",
+                                  sequence, acknowledged_, frames_);
   }
   const std::size_t sent = sent_ - size_of_first(count);
   drop(count);
@@ -115,9 +114,8 @@ base::Status FrameRing::resume_after(std::uint64_t sequence) {
   }
   const std::uint64_t count = sequence - acknowledged_;
   if (count > frames_) {
-    return base::error(base::Code::kInvalidArgument,
-                       "output: the launcher resumes after frame {}, outside of {} and {} more", sequence,
-                       acknowledged_, frames_);
+    return base::invalid_argument("output: the launcher resumes after frame {}, outside of {} and {} more", sequence,
+                                  acknowledged_, frames_);
   }
   drop(count);
   received_ = sequence;

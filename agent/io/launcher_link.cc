@@ -37,8 +37,7 @@ base::Result<LauncherLink> open_launcher_link_blocking(const OutputSenderConfig&
   MUSTER_RETURN_IF_ERROR(stream.read_exactly_blocking(answer.data(), answer.size(), deadline, cancel_fd));
   MUSTER_ASSIGN_OR_RETURN(const proto::OutputParse parse, proto::parse_output_frame({answer.data(), answer.size()}));
   if (parse.state != proto::OutputParse::State::kFrame || parse.frame.header.kind != proto::OutputKind::kResume) {
-    return base::error(base::Code::kInvalidArgument,
-                       "output connection: the launcher answered Hello with something else");
+    return base::invalid_argument("output connection: the launcher answered Hello with something else");
   }
   return LauncherLink{std::move(stream), parse.frame.header.sequence, {}};
 }

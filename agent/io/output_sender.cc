@@ -184,7 +184,7 @@ void OutputSender::Worker::run() {
     if (std::exchange(is_link_ready_, false)) read_answers();
     if (are_pipes_ready_) ranks_.read_ready([this] { pump(); });
   }
-  end_finish(base::error(Code::kCancelled, "output: stopped before the launcher received {} frames", ring_.frames()));
+  end_finish(base::cancelled("output: stopped before the launcher received {} frames", ring_.frames()));
   // No more commands are added, because post() sees is_stopping_.
   for (Command& command : commands_) refuse(&command);
 }
@@ -347,10 +347,9 @@ void OutputSender::Worker::settle_finish() {
     return end_finish(base::ok_status());
   }
   if (base::monotonic_now() >= finish_->deadline) {
-    return end_finish(
-        base::error(Code::kDeadlineExceeded,
-                    "output: the launcher did not receive everything in time; {} ranks and {} frames are left",
-                    ranks_.count(), ring_.frames()));
+    return end_finish(base::deadline_exceeded(
+        "output: the launcher did not receive everything in time; {} ranks and {} frames are left", ranks_.count(),
+        ring_.frames()));
   }
   wake_at(finish_->deadline);
 }

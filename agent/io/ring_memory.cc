@@ -104,9 +104,8 @@ base::Result<std::unique_ptr<RingMemory>> make_spool_memory(std::size_t bytes, s
   const bool is_ours = place != MAP_FAILED;
   if (!is_ours || ::mprotect(place, first, PROT_READ | PROT_WRITE) != 0) {
     if (is_ours) ::munmap(place, limit);
-    return base::error(base::Code::kResourceExhausted,
-                       "cannot reserve {} MiB of addresses for buffered output: lower MUSTER_SPOOL_MIB on this host",
-                       limit >> 20);
+    return base::resource_exhausted(
+        "cannot reserve {} MiB of addresses for buffered output: lower MUSTER_SPOOL_MIB on this host", limit >> 20);
   }
   return std::unique_ptr<RingMemory>(std::make_unique<SpoolMemory>(place, first, limit, directory));
 }

@@ -252,9 +252,9 @@ base::Result<OutputSenderConfig> Agent::Core::output_of(const std::string& job_i
     return output_by_dial(key, link_.dialled->address, static_cast<std::uint16_t>(order.output_port()), {});
   }
   if (output_over_mux_.valid()) return output_by_channel(key, std::move(output_over_mux_));
-  return base::error(base::Code::kResourceExhausted,
-                     "an agent that is linked through ssh carries the output of only one job; let agents dial back "
-                     "(--agent-link dial)");
+  return base::resource_exhausted(
+      "an agent that is linked through ssh carries the output of only one job; let agents dial back "
+      "(--agent-link dial)");
 }
 
 void Agent::Core::contact() {

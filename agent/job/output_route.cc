@@ -35,7 +35,7 @@ OutputSenderConfig output_by_channel(const OutputKey& key, base::UniqueFd stream
   auto there = std::make_shared<base::UniqueFd>(std::move(stream));
   config.connect = [there](base::MonotonicTime, int) -> base::Result<base::UniqueFd> {
     if (there->valid()) return std::move(*there);
-    return base::error(base::Code::kFailedPrecondition, "the ssh channel was closed");
+    return base::failed_precondition("the ssh channel was closed");
   };
   return config;
 }

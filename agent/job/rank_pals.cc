@@ -74,9 +74,8 @@ base::Status RankPals::choose_ports(const std::string& session_secret) {
   if (world_.hosts_size() < 2) return base::ok_status();
   const int count = world_.programs_size() + 1;
   if (count > kPorts) {
-    return base::error(base::Code::kResourceExhausted,
-                       "{} programs need {} ports, but only {} are available; start fewer programs", count - 1, count,
-                       kPorts);
+    return base::resource_exhausted("{} programs need {} ports, but only {} are available; start fewer programs",
+                                    count - 1, count, kPorts);
   }
   const auto first = static_cast<int>(number_of(session_secret, "pals ports") % kPorts);
   std::vector<std::string> ports;

@@ -47,16 +47,15 @@ std::vector<std::string> pmi_variable_names() {
 void RankPmi::open(const v1::Launch& launch, rendezvous::HorovodKeys* keys) {
   if (launch.world().empty() || keys == nullptr) return;
   if (!world_.ParseFromString(launch.world()) || launch.host() < 0 || launch.host() >= world_.hosts_size()) {
-    on_problem_(base::error(base::Code::kInvalidArgument, "the launcher's table of ranks for MPI cannot be read"));
+    on_problem_(base::invalid_argument("the launcher's table of ranks for MPI cannot be read"));
     return;
   }
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur <= kPmiDescriptor) {
-    on_problem_(
-        base::error(base::Code::kFailedPrecondition,
-                    "programs of MPICH will not find each other: they need descriptor {}, but the limit of open "
-                    "files (ulimit -n) is {}; raise it",
-                    kPmiDescriptor, files.rlim_cur));
+    on_problem_(base::failed_precondition(
+        "programs of MPICH will not find each other: they need descriptor {}, but the limit of open "
+        "files (ulimit -n) is {}; raise it",
+        kPmiDescriptor, files.rlim_cur));
     return;
   }
   host_ = launch.host();
@@ -68,8 +67,7 @@ void RankPmi::open(const v1::Launch& launch, rendezvous::HorovodKeys* keys) {
                 .aborted = [this](int rank, int code) { ends_.aborted(rank, code); },
                 .spawn_refused =
                     [this](int rank) {
-                      if (ends_.spawn_refused(rank))
-                        on_problem_(base::error(base::Code::kUnimplemented, "{}", refused_spawn(rank)));
+                      if (ends_.spawn_refused(rank)) on_problem_(base::unimplemented("{}", refused_spawn(rank)));
                     },
                 .on_problem = on_problem_});
 }

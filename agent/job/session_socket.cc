@@ -31,7 +31,7 @@ constexpr rlim_t kSpareOfSession = 64;
 constexpr std::string_view kScope = "muster";
 
 base::Status breach(int rank, std::string_view what) {
-  return base::error(base::Code::kInvalidArgument, "session of rank {}: {}", rank, what);
+  return base::invalid_argument("session of rank {}: {}", rank, what);
 }
 
 base::Result<base::UniqueFd> listen_in(const std::string& directory) {
@@ -135,7 +135,7 @@ base::Status SessionSocket::Peer::handle(SessionMessage message) {
     if (has_sent_hello()) return breach(rank_, "a second hello");
     return owner_.hello(*this, *hello);
   }
-  if (!has_sent_hello()) return base::error(base::Code::kInvalidArgument, "a session whose first message is not hello");
+  if (!has_sent_hello()) return base::invalid_argument("a session whose first message is not hello");
   if (has_sent_goodbye_) return breach(rank_, "it sent a message after its goodbye");
   if (auto* const put_order = std::get_if<rendezvous::SessionPut>(&message)) {
     put(std::move(*put_order));
@@ -192,8 +192,8 @@ SessionSocket::~SessionSocket() = default;
 base::Status SessionSocket::open(const std::string& directory, std::string secret, const std::vector<int>& ranks,
                                  rendezvous::HorovodKeys& keys) {
   if (secret.size() != rendezvous::kSessionSecretBytes) {
-    return base::error(base::Code::kInvalidArgument, "the launcher's secret for the ranks has {} bytes instead of {}",
-                       secret.size(), rendezvous::kSessionSecretBytes);
+    return base::invalid_argument("the launcher's secret for the ranks has {} bytes instead of {}", secret.size(),
+                                  rendezvous::kSessionSecretBytes);
   }
   MUSTER_ASSIGN_OR_RETURN(listening_, listen_in(directory));
   secret_ = std::move(secret);
@@ -236,12 +236,11 @@ base::Status SessionSocket::admit(int fd) const {
     return base::errno_error(errno, "read the credentials of a process that has connected to agent.sock");
   }
   if (peer.uid != ::geteuid()) {
-    return base::error(base::Code::kPermissionDenied, "agent.sock: refused process {} of uid {}", peer.pid, peer.uid);
+    return base::permission_denied("agent.sock: refused process {} of uid {}", peer.pid, peer.uid);
   }
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && static_cast<rlim_t>(fd) + kSpareOfSession > limit.rlim_cur) {
-    return base::error(base::Code::kResourceExhausted,
-                       "agent.sock: refused process {}: the agent has no file descriptors left", peer.pid);
+    return base::resource_exhausted("agent.sock: refused process {}: the agent has no file descriptors left", peer.pid);
   }
   return base::ok_status();
 }
@@ -257,8 +256,7 @@ base::Status SessionSocket::hello(Peer& peer, const rendezvous::SessionHello& he
   if (!ranks_.contains(hello.rank)) return breach(hello.rank, "it is not a rank of this host");
   const auto own = std::ranges::count_if(peers_, [&](const auto& entry) { return entry.second->rank() == hello.rank; });
   if (static_cast<std::size_t>(own) >= limits_.max_connections_of_rank) {
-    return base::error(base::Code::kResourceExhausted, "session of rank {}: it already has {} connections", hello.rank,
-                       own);
+    return base::resource_exhausted("session of rank {}: it already has {} connections", hello.rank, own);
   }
   peer.welcome(hello.rank, rendezvous::SessionWelcome{std::min(hello.version, rendezvous::kSessionVersion), secret_,
                                                       hellos_[hello.rank]++});

@@ -11,8 +11,6 @@
 namespace muster::agent::inline job {
 namespace {
 
-using base::Code;
-using base::error;
 using base::Status;
 
 StageItem item_of(const v1::StageEntry& entry) {
@@ -49,7 +47,7 @@ class StageService::Work {
       folder_.reset();
       return base::ok_status();
     }
-    if (!folder_) return error(Code::kFailedPrecondition, "no folder is open to stage into");
+    if (!folder_) return base::failed_precondition("no folder is open to stage into");
     switch (order.body_case()) {
       case v1::StageOrder::kMarks: {
         MUSTER_ASSIGN_OR_RETURN(const auto names, folder_->marks(order.marks().prefix()));
@@ -70,7 +68,7 @@ class StageService::Work {
         }
         return base::ok_status();
       default:
-        return error(Code::kUnimplemented, "unknown order; the launcher is newer than this agent");
+        return base::unimplemented("unknown order; the launcher is newer than this agent");
     }
   }
 
@@ -86,7 +84,7 @@ class StageService::Work {
     for (const v1::StageEntry& entry : entries.entries()) {
       MUSTER_RETURN_IF_ERROR(check_cancelled());
       if (items_.size() >= proto::kMostStageEntries) {
-        return error(Code::kResourceExhausted, "more than {} files", proto::kMostStageEntries);
+        return base::resource_exhausted("more than {} files", proto::kMostStageEntries);
       }
       const int number = static_cast<int>(items_.size());
       const StageItem& item = items_.emplace_back(item_of(entry));
@@ -99,13 +97,11 @@ class StageService::Work {
     return base::ok_status();
   }
 
-  Status check_cancelled() const {
-    return *stop_ ? error(Code::kCancelled, "staging was cancelled") : base::ok_status();
-  }
+  Status check_cancelled() const { return *stop_ ? base::cancelled("staging was cancelled") : base::ok_status(); }
 
   base::Result<const StageItem*> item_at(int entry) const {
     if (entry < 0 || static_cast<std::size_t>(entry) >= items_.size()) {
-      return error(Code::kInvalidArgument, "unknown entry {}", entry);
+      return base::invalid_argument("unknown entry {}", entry);
     }
     return &items_[static_cast<std::size_t>(entry)];
   }

@@ -33,8 +33,7 @@ base::Status check_descriptors() {
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur <= 2 * kSpareOfJobs) return base::ok_status();
   const base::UniqueFd next(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0));
   if (next.valid() && static_cast<rlim_t>(next.get()) < limit.rlim_cur - kSpareOfJobs) return base::ok_status();
-  return base::error(
-      base::Code::kResourceExhausted,
+  return base::resource_exhausted(
       "this agent has too few file descriptors for another job; wait until a job ends, or raise ulimit -n");
 }
 
@@ -49,8 +48,7 @@ base::Result<WardenOptions> warden_options(const std::string& id, const v1::Open
   MUSTER_ASSIGN_OR_RETURN(const base::JobId job, base::JobId::parse(id));
   MUSTER_ASSIGN_OR_RETURN(const ContainLevel contain, parse_contain_level(order.contain()));
   if (order.lease_ms() <= 0) {
-    return base::error(base::Code::kInvalidArgument, "a lease of {} ms is not allowed; it must be positive",
-                       order.lease_ms());
+    return base::invalid_argument("a lease of {} ms is not allowed; it must be positive", order.lease_ms());
   }
   return WardenOptions{
       .job_id = job.str(), .agent_id = agent_id_of(order), .session_root = order.session_root(), .contain = contain};
@@ -138,8 +136,7 @@ void WarmJobs::open(const v1::LauncherMessage& message) {
     return;
   }
   refuse(job.id, message.open_job(),
-         base::error(base::Code::kAlreadyExists, "job {} is already open here, as attempt {}", job.id,
-                     job.order.attempt()));
+         base::already_exists("job {} is already open here, as attempt {}", job.id, job.order.attempt()));
 }
 
 void WarmJobs::refuse(const std::string& id, const v1::OpenJob& order, const base::Status& why) {

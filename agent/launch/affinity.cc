@@ -17,7 +17,7 @@ base::Result<std::vector<unsigned long>> cpu_mask(const std::vector<int>& cpus) 
   std::vector<unsigned long> words;
   for (const int cpu : cpus) {
     if (cpu < 0 || cpu > base::kMaxCpu) {
-      return base::error(base::Code::kInvalidArgument, "CPU {} is not a CPU number", cpu);
+      return base::invalid_argument("CPU {} is not a CPU number", cpu);
     }
     const auto word = static_cast<std::size_t>(cpu / kBitsPerWord);
     if (words.size() <= word) words.resize(word + 1);

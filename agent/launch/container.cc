@@ -40,13 +40,13 @@ base::Result<std::string> find_program(const std::string& named, const SpawnRequ
     if (auto found = search(named.empty() ? name : named, request)) return *std::move(found);
   }
   if (!named.empty()) {
-    return base::error(base::Code::kNotFound, "--container-program: '{}' is not a program on that host (PATH is {})",
-                       base::printable(named), base::printable(path));
+    return base::not_found("--container-program: '{}' is not a program on that host (PATH is {})",
+                           base::printable(named), base::printable(path));
   }
-  return base::error(base::Code::kNotFound,
-                     "--container needs apptainer or singularity, and neither is in PATH ({}): install apptainer on "
-                     "that host, or name another program with --container-program",
-                     base::printable(path));
+  return base::not_found(
+      "--container needs apptainer or singularity, and neither is in PATH ({}): install apptainer on "
+      "that host, or name another program with --container-program",
+      base::printable(path));
 }
 
 void add(const fs::path& folder, std::vector<std::string>& folders) {
@@ -92,8 +92,8 @@ base::Status enter_container(const model::Container& container, const std::vecto
   const std::vector<std::string> folders = folders_of(environment, request.workdir);
   for (const std::string& folder : folders) {
     if (folder.find_first_of(":,") == std::string::npos) continue;
-    return base::error(base::Code::kInvalidArgument, "--container: '{}' cannot be bound: its name holds ':' or ','",
-                       base::printable(folder));
+    return base::invalid_argument("--container: '{}' cannot be bound: its name holds ':' or ','",
+                                  base::printable(folder));
   }
   request.argv = model::container_command(container, program, folders, request.workdir, request.argv);
   model::add_container_variables(own_names, request.env);

@@ -58,7 +58,7 @@ base::Status all_failed(const std::vector<Attempt>& attempts, std::uint16_t port
     text += (text.empty() ? "" : ", ") + sentence;
     sentences.push_back(std::move(sentence));
   }
-  return base::error(base::Code::kUnavailable, "{}", text.empty() ? "no address of the launcher is known" : text);
+  return base::unavailable("{}", text.empty() ? "no address of the launcher is known" : text);
 }
 
 }  // namespace
@@ -106,8 +106,7 @@ base::Result<Dialled> dial_first(const std::vector<base::IpAddress>& addresses, 
     const int ready = ::poll(polled.data(), polled.size(), static_cast<int>(std::clamp<long>(left, 0, 60'000)));
     if (ready < 0 && errno != EINTR) return base::errno_error(errno, "wait for a connection to the launcher");
     if (ready <= 0) continue;
-    if (cancel_fd >= 0 && polled.back().revents != 0)
-      return base::error(base::Code::kCancelled, "dialling was cancelled");
+    if (cancel_fd >= 0 && polled.back().revents != 0) return base::cancelled("dialling was cancelled");
     for (std::size_t k = 0; k < owner.size(); ++k) {
       if (polled[k].revents == 0) continue;
       Attempt& attempt = attempts[owner[k]];

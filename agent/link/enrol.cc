@@ -53,12 +53,12 @@ base::Status check_owner(int fd, const std::string& path) {
   struct stat info {};
   if (::fstat(fd, &info) != 0) return base::errno_error(errno, fmt::format("read the attributes of {}", path));
   if (!S_ISREG(info.st_mode)) {
-    return base::error(Code::kInvalidArgument, "--join {}: no regular file", path);
+    return base::invalid_argument("--join {}: no regular file", path);
   }
   if (info.st_uid != ::geteuid() || (info.st_mode & 077) != 0) {
-    return base::error(Code::kPermissionDenied,
-                       "--join {}: owned by uid {} with mode {:04o}; it must be ours (uid {}) with mode 0600", path,
-                       info.st_uid, info.st_mode & 07777, ::geteuid());
+    return base::permission_denied(
+        "--join {}: owned by uid {} with mode {:04o}; it must be ours (uid {}) with mode 0600", path, info.st_uid,
+        info.st_mode & 07777, ::geteuid());
   }
   return base::ok_status();
 }
@@ -82,8 +82,7 @@ base::Result<proto::JoinFile> read_join_file(const std::string& path) {
   if (!file.ok()) return file.status().with_context("--join " + path);
   const base::WallTime now = base::SystemClock().wall();
   if (file->expires <= now) {
-    return base::error(
-        Code::kFailedPrecondition,
+    return base::failed_precondition(
         "--join {}: expired at {}, and this host's clock shows {}; start the job again, or set this host's clock", path,
         base::format_rfc3339(file->expires), base::format_rfc3339(now));
   }
@@ -132,8 +131,7 @@ base::Result<base::TlsStream> connect(std::vector<base::IpAddress>& addresses, s
                                       const base::TlsContext& context, const proto::EnrolmentHello& hello) {
   auto dialled = dial_first(addresses, port, std::chrono::steady_clock::now() + kDialTime, -1);
   if (!dialled.ok()) {
-    return base::error(
-        Code::kNotFound,
+    return base::not_found(
         "cannot connect to the launcher ({}): it has ended, or a firewall blocks its ports; open them to "
         "this host",
         dialled.status().message());
@@ -150,12 +148,12 @@ base::Result<base::TlsStream> connect(std::vector<base::IpAddress>& addresses, s
   const auto answer = shaken.ok() ? introduce(stream, hello) : base::Result<proto::EnrolmentAnswer>(shaken);
   if (!answer.ok() && answer.status().code() == Code::kUnauthenticated) {
     std::erase(addresses, dialled->address);
-    return base::error(Code::kUnauthenticated,
-                       "the process that listens at {} does not know this join file ({}): the file is an old one",
-                       endpoint, answer.status().message());
+    return base::unauthenticated(
+        "the process that listens at {} does not know this join file ({}): the file is an old one", endpoint,
+        answer.status().message());
   }
   if (!answer.ok()) return answer.status().with_context("the launcher at " + endpoint);
-  if (!answer->is_taken) return base::error(Code::kPermissionDenied, "the launcher at {}: {}", endpoint, answer->text);
+  if (!answer->is_taken) return base::permission_denied("the launcher at {}: {}", endpoint, answer->text);
   return stream;
 }
 
@@ -199,14 +197,14 @@ base::Result<EnrolOptions> parse_enrol_arguments(const std::vector<std::string>&
     const auto slots = base::parse_decimal(arguments[i + 1], proto::kMaxEnrolledSlots);
     options.slots = slots ? static_cast<int>(*slots) : 0;
     if (options.slots == 0) {
-      return base::error(Code::kInvalidArgument, "--slots takes a number from 1 to {}, not '{}'",
-                         proto::kMaxEnrolledSlots, base::printable(arguments[i + 1]));
+      return base::invalid_argument("--slots takes a number from 1 to {}, not '{}'", proto::kMaxEnrolledSlots,
+                                    base::printable(arguments[i + 1]));
     }
   }
   const std::size_t words = 2u + (options.host.empty() ? 0u : 2u) + (options.slots == 0 ? 0u : 2u);
   const bool is_clean = arguments.size() == words && !options.join_file.empty();
   if (!is_clean || (!options.host.empty() && !proto::is_enrolment_name(options.host))) {
-    return base::error(Code::kInvalidArgument, "usage: muster-agent --join FILE [--host NAME] [--slots N]");
+    return base::invalid_argument("usage: muster-agent --join FILE [--host NAME] [--slots N]");
   }
   return options;
 }
@@ -232,8 +230,7 @@ base::Result<base::TlsStream> enrol(const EnrolOptions& options) {
                                     .slots = options.slots == 0 && file.stays ? slots_here() : options.slots,
                                     .instance = options.instance};
   if (hello.names.empty()) {
-    return base::error(Code::kFailedPrecondition,
-                       "this host has no usable name; give the launcher's name for it by --host NAME");
+    return base::failed_precondition("this host has no usable name; give the launcher's name for it by --host NAME");
   }
   drop_task_variables();
   set_user_variables(file);

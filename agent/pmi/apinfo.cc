@@ -78,7 +78,7 @@ base::Result<std::vector<RankRecord>> records_of(const std::vector<ApinfoHost>& 
     for (std::size_t i = 0; i < hosts[host].ranks.size(); ++i) {
       const int rank = hosts[host].ranks[i];
       if (rank < 0 || static_cast<std::size_t>(rank) >= records.size()) {
-        return base::error(base::Code::kInvalidArgument, "rank {} on {} belongs to no program", rank, hosts[host].name);
+        return base::invalid_argument("rank {} on {} belongs to no program", rank, hosts[host].name);
       }
       records[static_cast<std::size_t>(rank)] = {static_cast<int>(i), model::program_of(programs, rank),
                                                  static_cast<int>(host)};
@@ -86,7 +86,7 @@ base::Result<std::vector<RankRecord>> records_of(const std::vector<ApinfoHost>& 
   }
   const auto lost = std::ranges::find(records, -1, &RankRecord::local_rank);
   if (lost != records.end()) {
-    return base::error(base::Code::kInvalidArgument, "rank {} is on no host", lost - records.begin());
+    return base::invalid_argument("rank {} is on no host", lost - records.begin());
   }
   return records;
 }
@@ -121,8 +121,7 @@ base::Result<std::string> apinfo_file(const std::vector<ApinfoHost>& hosts,
   for (std::size_t i = 0; i < hosts.size(); ++i) {
     std::string name = hosts[i].name;
     if (name.size() >= kNameBytes) {
-      return base::error(base::Code::kInvalidArgument, "the name of host {} is longer than {} bytes", name,
-                         kNameBytes - 1);
+      return base::invalid_argument("the name of host {} is longer than {} bytes", name, kNameBytes - 1);
     }
     name.resize(kNameBytes);
     // HPE's header says "NOT Node ID: app-specific node index". Slurm writes the number in "nid00012" here, flux the

@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kMostWords = 32;
 
 base::Status no_pmi(std::string_view line) {
-  return base::error(base::Code::kInvalidArgument, "'{}' is not a PMI-1 command", base::printable(line.substr(0, 80)));
+  return base::invalid_argument("'{}' is not a PMI-1 command", base::printable(line.substr(0, 80)));
 }
 
 // Removes the next word from `rest`. A word without '=' gets an empty key.
@@ -60,7 +60,7 @@ base::Result<std::optional<std::string_view>> PmiReader::next_line() {
   rest_.erase(0, begin_);
   begin_ = 0;
   if (rest_.size() > kMaxPmiLine) {
-    return base::error(base::Code::kInvalidArgument, "a line of more than {} bytes", kMaxPmiLine);
+    return base::invalid_argument("a line of more than {} bytes", kMaxPmiLine);
   }
   return std::optional<std::string_view>();
 }

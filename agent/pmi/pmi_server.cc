@@ -102,8 +102,7 @@ base::Result<std::string> PmiServer::answer(int rank, const PmiCommand& command)
   for (const auto& [asked, refused] : kRefusals) {
     if (name == asked) return line(fmt::format("{} {}", refused, kRefused));
   }
-  return base::error(base::Code::kUnimplemented, "'{}' is not a PMI-1 command that Muster knows",
-                     base::printable(name.substr(0, 80)));
+  return base::unimplemented("'{}' is not a PMI-1 command that Muster knows", base::printable(name.substr(0, 80)));
 }
 
 base::Status PmiServer::open_world() {
@@ -138,7 +137,7 @@ std::string PmiServer::get(int rank, const PmiCommand& command) {
 
 base::Result<std::string> PmiServer::enter_barrier(int rank) {
   if (!in_barrier_.insert(rank).second) {
-    return base::error(base::Code::kInvalidArgument, "it entered a barrier a second time");
+    return base::invalid_argument("it entered a barrier a second time");
   }
   Rank& entered = ranks_[rank];
   // Each barrier of MPI_Init is followed by puts, or comes before the rank's first get of another rank's value. So

@@ -83,7 +83,7 @@ void PmiSession::send(std::string_view lines) {
   unsent_.append(lines);
   flush();
   if (unsent_.size() > kMaxUnsent) {
-    fail(base::error(base::Code::kResourceExhausted, "it sends requests without reading the answers"));
+    fail(base::resource_exhausted("it sends requests without reading the answers"));
   }
 }
 

@@ -34,12 +34,12 @@ bool has_room_for(std::string_view key, std::string_view value) {
 
 base::Status PmiSpace::put(std::string_view key, std::string_view value) {
   if (!has_room_for(key, value)) {
-    return base::error(base::Code::kInvalidArgument, "PMI key '{}' of {} bytes with a value of {}: at most {} and {}",
-                       base::printable(key.substr(0, kMaxPmiKey)), key.size(), value.size(), kMaxPmiKey, kMaxPmiValue);
+    return base::invalid_argument("PMI key '{}' of {} bytes with a value of {}: at most {} and {}",
+                                  base::printable(key.substr(0, kMaxPmiKey)), key.size(), value.size(), kMaxPmiKey,
+                                  kMaxPmiValue);
   }
   if (put_.size() + key.size() + value.size() + 8 > limits_.max_put_bytes) {
-    return base::error(base::Code::kResourceExhausted, "the ranks of a host put more than {} bytes of PMI values",
-                       limits_.max_put_bytes);
+    return base::resource_exhausted("the ranks of a host put more than {} bytes of PMI values", limits_.max_put_bytes);
   }
   MUSTER_RETURN_IF_ERROR(store(key, value));
   add_text(key, put_);
@@ -51,8 +51,7 @@ base::Status PmiSpace::store(std::string_view key, std::string_view value) {
   const auto found = values_.find(key);
   const std::size_t old = found == values_.end() ? 0 : found->first.size() + found->second.size();
   if (total_bytes_ - old + key.size() + value.size() > limits_.max_total_bytes) {
-    return base::error(base::Code::kResourceExhausted, "the job's PMI values are more than {} bytes",
-                       limits_.max_total_bytes);
+    return base::resource_exhausted("the job's PMI values are more than {} bytes", limits_.max_total_bytes);
   }
   total_bytes_ = total_bytes_ - old + key.size() + value.size();
   values_.insert_or_assign(std::string(key), std::string(value));
@@ -73,7 +72,7 @@ base::Status PmiSpace::merge(std::string_view blob) {
     std::string_view key;
     std::string_view value;
     if (!read_text(blob, key) || !read_text(blob, value) || !has_room_for(key, value)) {
-      return base::error(base::Code::kInvalidArgument, "the data received from a host are not PMI values");
+      return base::invalid_argument("the data received from a host are not PMI values");
     }
     MUSTER_RETURN_IF_ERROR(store(key, value));
   }

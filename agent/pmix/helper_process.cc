@@ -29,8 +29,7 @@ std::vector<std::string> helper_environment(const std::vector<std::string>& of_r
 base::Result<HelperProcess> HelperProcess::start(const std::vector<std::string>& environment,
                                                  const std::string& directory, bool verbose) {
   if (helper_program().empty()) {
-    return base::error(
-        base::Code::kUnimplemented,
+    return base::unimplemented(
         "this build of Muster cannot serve Open MPI: it was made without libpmix's headers (libpmix-dev)");
   }
   MUSTER_ASSIGN_OR_RETURN(CarriedChild child, start_carried({.name = "muster-pmix",

@@ -129,7 +129,7 @@ base::Result<Message> decode_any(const std::string& payload, const char* what) {
   FieldReader in(payload);
   Message message;
   if (read_one_of<std::uint8_t>(in, message, kFields) && in.at_end()) return message;
-  return base::error(base::Code::kInvalidArgument, "{} of {} bytes cannot be read", what, payload.size());
+  return base::invalid_argument("{} of {} bytes cannot be read", what, payload.size());
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ Service::~Service() {
 base::Result<std::unique_ptr<Service>> Service::open(base::Loop& loop, rendezvous::HorovodKeys& keys, ServiceJob job,
                                                      ServiceEvents events) {
   if (job.host < 0 || static_cast<std::size_t>(job.host) >= job.placement.hosts.size()) {
-    return base::error(base::Code::kInvalidArgument, "the launcher's placement has no host {}", job.host);
+    return base::invalid_argument("the launcher's placement has no host {}", job.host);
   }
   std::unique_ptr<Service> service(new Service(loop, keys, std::move(job), std::move(events)));
   MUSTER_RETURN_IF_ERROR(service->listen());

@@ -126,8 +126,7 @@ base::Result<v1::ProbeAnswer> Probe::answer(const v1::ProbeCommand& command) {
           reach(addresses_of(command.reach().addresses()), command.reach().port(), command.reach().timeout_ms());
       return reply;
     default:
-      return base::error(base::Code::kInvalidArgument,
-                         "unknown command: the launcher and this agent may have different versions");
+      return base::invalid_argument("unknown command: the launcher and this agent may have different versions");
   }
 }
 

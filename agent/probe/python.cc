@@ -114,8 +114,8 @@ base::Status Run::until_empty(const SpawnRequest& request, milliseconds limit) {
   const auto last = Clock::now() + kCleanUp;
   while (!is_empty_ && Clock::now() < last) MUSTER_RETURN_IF_ERROR(turn(last));
   if (!is_late) return ended();
-  return base::error(base::Code::kDeadlineExceeded, "python3 did not answer within {:.0f} s",
-                     std::chrono::duration<double>(limit).count());
+  return base::deadline_exceeded("python3 did not answer within {:.0f} s",
+                                 std::chrono::duration<double>(limit).count());
 }
 
 std::string last_line(const std::string& text) {

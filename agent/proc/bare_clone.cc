@@ -64,8 +64,8 @@ MUSTER_BARE long clone3_call(clone_args* args, int (*function)(void*), void* arg
 
 base::Status clone_error(int errno_value) {
   if (errno_value == EAGAIN) {
-    return base::error(base::Code::kResourceExhausted,
-                       "cannot create a process: the limit on processes is reached (ulimit -u, or the pids cgroup)");
+    return base::resource_exhausted(
+        "cannot create a process: the limit on processes is reached (ulimit -u, or the pids cgroup)");
   }
   return base::errno_error(errno_value, "cannot create a process");
 }
@@ -120,7 +120,7 @@ base::Result<BareChild> vfork_bare(int (*function)(void*), void* argument, const
   args.cgroup = static_cast<std::uint64_t>(cgroup_fd);
   const long pid = clone3_call(&args, function, argument);
   if (pid == -ENOSYS || pid == -E2BIG || pid == -EINVAL || pid == -EPERM) {
-    return base::error(base::Code::kUnimplemented, "this kernel cannot create a process in a cgroup");
+    return base::unimplemented("this kernel cannot create a process in a cgroup");
   }
   if (pid < 0) return clone_error(static_cast<int>(-pid));
   return BareChild{static_cast<pid_t>(pid), base::UniqueFd(pidfd)};

@@ -147,16 +147,16 @@ std::string find_memory_events(const std::string& mountinfo, const std::string& 
 
 base::Result<std::string> find_own_cgroup(const std::string& mountinfo, const std::string& self_cgroup) {
   const auto mount = find_cgroup2_mount(mountinfo);
-  if (!mount) return base::error(base::Code::kNotFound, "no cgroup v2 is mounted");
+  if (!mount) return base::not_found("no cgroup v2 is mounted");
   const auto own = find_own_path(self_cgroup);
-  if (!own) return base::error(base::Code::kNotFound, "this process is in no cgroup v2");
+  if (!own) return base::not_found("this process is in no cgroup v2");
   if (own->find("/..") != std::string::npos) {
-    return base::error(base::Code::kNotFound, "our cgroup lies outside of this container's view");
+    return base::not_found("our cgroup lies outside of this container's view");
   }
   std::string_view below = *own;
   if (mount->root != "/") {
     if (!below.starts_with(mount->root)) {
-      return base::error(base::Code::kNotFound, "our cgroup {} is not under the mounted {}", *own, mount->root);
+      return base::not_found("our cgroup {} is not under the mounted {}", *own, mount->root);
     }
     below.remove_prefix(mount->root.size());
   }

@@ -122,7 +122,7 @@ base::Result<EnvironScan> scan_for(const std::string& marker, bool any_value, co
     if (end == ReadEnd::kDone) return scan;
     const pid_t hangs_at = *plan.current_pid;
     if (end == ReadEnd::kFailed && hangs_at <= plan.after) {
-      return base::error(base::Code::kUnavailable, "cannot read /proc");
+      return base::unavailable("cannot read /proc");
     }
     if (hangs_at > plan.after && is_of_user(hangs_at, ::getuid())) scan.unreadable.push_back(hangs_at);
     plan.after = hangs_at;

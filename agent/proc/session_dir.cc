@@ -87,7 +87,7 @@ base::Result<base::UniqueFd> open_own_directory(int at, const std::string& name,
       fd.valid() ? ::fstat(fd.get(), &info) == 0 : ::fstatat(at, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
   const bool is_open_to_others = privacy == Privacy::kClosedToOthers && (info.st_mode & 077) != 0;
   if (is_there && (!S_ISDIR(info.st_mode) || info.st_uid != ::geteuid() || is_open_to_others)) {
-    return base::error(base::Code::kFailedPrecondition, "{} is not a private directory of this user", shown);
+    return base::failed_precondition("{} is not a private directory of this user", shown);
   }
   if (fd.valid()) return fd;
   return base::errno_error(problem, fmt::format("open the directory {}", shown));
@@ -194,8 +194,8 @@ bool is_private_directory(const std::string& path) {
 base::Status check_session_root(const std::string& root) {
   const std::string usual = session_root(root);
   if (!is_another_users(usual)) return base::ok_status();
-  return base::error(base::Code::kPermissionDenied,
-                     "{} was made by another user, who should remove it; jobs use {}-… instead", usual, usual);
+  return base::permission_denied("{} was made by another user, who should remove it; jobs use {}-… instead", usual,
+                                 usual);
 }
 
 base::Result<SessionDir> SessionDir::create(const std::string& root, const std::string& job_id,
@@ -217,7 +217,7 @@ base::Result<SessionDir> SessionDir::create(const std::string& root, const std::
     }
     if (::flock(alive.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno == EWOULDBLOCK) {
-        return base::error(base::Code::kAlreadyExists, "another agent of this job holds {}", file);
+        return base::already_exists("another agent of this job holds {}", file);
       }
       return base::errno_error(errno, fmt::format("lock {}", file));
     }
@@ -332,8 +332,7 @@ base::Result<FoundSession> inspect_session(const std::string& path) {
   if (!alive.valid() && errno == ENOENT) {
     // An empty directory is normal: the file is made right after the directory, and removed right before it.
     if (is_empty_directory(session.get())) return found;
-    return base::error(base::Code::kFailedPrecondition, "{} has no file {}: it is not a session directory", path,
-                       kAlive);
+    return base::failed_precondition("{} has no file {}: it is not a session directory", path, kAlive);
   }
   if (!alive.valid()) return base::errno_error(errno, fmt::format("open {}", file));
   std::string content(kLeaseRead, '\0');

@@ -34,7 +34,7 @@ bool is_xz(std::string_view bytes) {
 base::Status write_decompressed(int file, std::string_view bytes) {
   lzma_stream stream = LZMA_STREAM_INIT;
   if (::lzma_stream_decoder(&stream, kMostMemory, 0) != LZMA_OK)
-    return base::error(base::Code::kResourceExhausted, "no memory to decompress it");
+    return base::resource_exhausted("no memory to decompress it");
   const std::unique_ptr<lzma_stream, void (*)(lzma_stream*)> ended(&stream, ::lzma_end);
   stream.next_in = reinterpret_cast<const std::uint8_t*>(bytes.data());
   stream.avail_in = bytes.size();
@@ -44,7 +44,7 @@ base::Status write_decompressed(int file, std::string_view bytes) {
     stream.avail_out = piece.size();
     state = ::lzma_code(&stream, LZMA_FINISH);
     if (state != LZMA_OK && state != LZMA_STREAM_END) {
-      return base::error(base::Code::kDataLoss, "its compressed bytes are damaged");
+      return base::data_loss("its compressed bytes are damaged");
     }
     MUSTER_RETURN_IF_ERROR(base::write_all_blocking(file, piece.data(), piece.size() - stream.avail_out));
   }

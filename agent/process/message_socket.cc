@@ -111,8 +111,7 @@ base::Result<bool> MessageSocket::receive_some() {
     }
   }
   if ((header.msg_flags & MSG_CTRUNC) != 0) {
-    return base::error(base::Code::kResourceExhausted,
-                       "no file descriptor is left for the output of a rank (raise ulimit -n)");
+    return base::resource_exhausted("no file descriptor is left for the output of a rank (raise ulimit -n)");
   }
   incoming_.append(buffer.data(), static_cast<std::size_t>(n));
   return true;
@@ -124,8 +123,8 @@ base::Status MessageSocket::read_messages(std::vector<SocketMessage>& into) {
     Header header;
     std::memcpy(&header, incoming_.data() + at, sizeof header);
     if (header.payload_bytes > max_payload_ || header.fd_count > kMaxFds) {
-      return base::error(base::Code::kInvalidArgument, "a message of {} bytes and {} descriptors is too long",
-                         header.payload_bytes, header.fd_count);
+      return base::invalid_argument("a message of {} bytes and {} descriptors is too long", header.payload_bytes,
+                                    header.fd_count);
     }
     if (incoming_.size() - at - sizeof header < header.payload_bytes) break;
     SocketMessage message;

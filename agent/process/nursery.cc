@@ -18,7 +18,7 @@ base::Result<std::optional<Warden>> PendingWarden::take() {
   MUSTER_ASSIGN_OR_RETURN(auto messages, socket_.receive());
   if (messages.empty()) {
     if (!socket_.peer_gone()) return std::optional<Warden>();
-    return base::error(base::Code::kUnavailable, "the process that makes the job's warden has ended");
+    return base::unavailable("the process that makes the job's warden has ended");
   }
   MUSTER_ASSIGN_OR_RETURN(WardenParts parts, decode_warden_parts(std::move(messages.front())));
   MUSTER_ASSIGN_OR_RETURN(Warden warden, Warden::adopt(options_, std::move(parts)));
@@ -52,7 +52,7 @@ base::Result<PendingWarden> Nursery::ask(const WardenOptions& options) {
   fds.push_back(std::move(answer.second));
   socket_.send(encode(options), std::move(fds));
   const base::Status sent = socket_.flush();
-  if (!sent.ok()) return base::error(base::Code::kUnavailable, "the nursery of wardens (pid {}) has ended", pid_);
+  if (!sent.ok()) return base::unavailable("the nursery of wardens (pid {}) has ended", pid_);
   return PendingWarden(options, std::move(answer.first));
 }
 

@@ -124,7 +124,7 @@ base::Result<WardenOptions> decode_warden_options(const std::string& payload) {
   std::chrono::milliseconds::rep patience = 0;
   if (!reader.text(options.job_id) || !reader.text(options.agent_id) || !reader.text(options.session_root) ||
       !reader.number(options.contain) || !reader.number(margin) || !reader.number(patience) || !reader.at_end()) {
-    return base::error(base::Code::kInternal, "the nursery received an unknown request");
+    return base::internal_error("the nursery received an unknown request");
   }
   options.lease_margin = std::chrono::milliseconds(margin);
   options.agent_patience = std::chrono::milliseconds(patience);
@@ -151,7 +151,7 @@ SocketMessage encode_warden_parts(base::Result<WardenParts> made) {
 }
 
 base::Result<WardenParts> decode_warden_parts(SocketMessage message) {
-  const base::Status malformed = base::error(base::Code::kInternal, "the nursery's answer was not a warden");
+  const base::Status malformed = base::internal_error("the nursery's answer was not a warden");
   WireReader reader(message.payload);
   bool is_ok = false;
   if (!reader.number(is_ok)) return malformed;

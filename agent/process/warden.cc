@@ -108,7 +108,7 @@ base::Status Warden::State::watch() {
 }
 
 base::Status Warden::State::gone() const {
-  return base::error(base::Code::kUnavailable, "the warden (pid {}) has ended", ready.pid);
+  return base::unavailable("the warden (pid {}) has ended", ready.pid);
 }
 
 base::Status Warden::State::flush() {
@@ -225,8 +225,8 @@ base::Status Warden::stop(milliseconds grace) {
 
 base::Status Warden::finish(milliseconds patience) {
   if (!state_->ranks.empty() || !state_->asked.empty()) {
-    return base::error(base::Code::kFailedPrecondition, "{} ranks have not ended: stop them first",
-                       state_->ranks.size() + state_->asked.size());
+    return base::failed_precondition("{} ranks have not ended: stop them first",
+                                     state_->ranks.size() + state_->asked.size());
   }
   return state_->send(FinishCommand{patience});
 }

@@ -7,8 +7,7 @@ base::Result<ContainLevel> parse_contain_level(std::string_view text) {
   if (text == "cgroup") return ContainLevel::kCgroup;
   if (text == "pidns") return ContainLevel::kPidns;
   if (text == "subreaper") return ContainLevel::kSubreaper;
-  return base::error(base::Code::kInvalidArgument, "'{}' is not a containment: use auto, cgroup, pidns or subreaper",
-                     text);
+  return base::invalid_argument("'{}' is not a containment: use auto, cgroup, pidns or subreaper", text);
 }
 
 std::string Containment::name() const {

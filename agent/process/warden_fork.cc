@@ -93,10 +93,10 @@ base::Result<WardenReady> read_ready(MessageSocket& socket) {
     pollfd wanted{socket.fd(), POLLIN, 0};
     const int ready = ::poll(&wanted, 1, kReadyTimeoutMs);
     if (ready < 0 && errno == EINTR) continue;
-    if (ready == 0) return base::error(base::Code::kDeadlineExceeded, "the warden did not start within 10 s");
+    if (ready == 0) return base::deadline_exceeded("the warden did not start within 10 s");
     MUSTER_ASSIGN_OR_RETURN(const auto messages, socket.receive());
     if (!messages.empty()) return decode_ready(messages.front().payload);
-    if (socket.peer_gone()) return base::error(base::Code::kUnavailable, "the warden ended while it started");
+    if (socket.peer_gone()) return base::unavailable("the warden ended while it started");
   }
 }
 
@@ -159,7 +159,7 @@ base::Result<WardenFork> fork_at_level(const WardenOptions& options, const Warde
     socket.close();
     if (child > 0) ::waitpid(child, nullptr, 0);
     if (!ready.ok()) return ready.status();
-    return base::error(base::Code::kFailedPrecondition, "{}", ready->error);
+    return base::failed_precondition("{}", ready->error);
   }
   return WardenFork{std::move(socket), std::move(*ready)};
 }
@@ -186,7 +186,7 @@ base::Status check_agent_id(const std::string& id) {
            c == '-';
   });
   if (is_fine) return base::ok_status();
-  return base::error(base::Code::kInvalidArgument, "'{}' cannot name an agent: [A-Za-z0-9._-] only", id);
+  return base::invalid_argument("'{}' cannot name an agent: [A-Za-z0-9._-] only", id);
 }
 
 }  // namespace

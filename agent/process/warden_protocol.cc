@@ -80,7 +80,7 @@ std::string encode_variant(const Variant& value) {
 }
 
 base::Status malformed() {
-  return base::error(base::Code::kInternal, "a message between agent and warden cannot be parsed");
+  return base::internal_error("a message between agent and warden cannot be parsed");
 }
 
 }  // namespace

@@ -72,9 +72,9 @@ int add_thread(Dwfl_Thread* thread, void* argument) {
 
 base::Status refused(int error) {
   if (error == EPERM || error == EACCES) {
-    return base::error(base::Code::kPermissionDenied,
-                       "the kernel does not let it be traced: see /proc/sys/kernel/yama/ptrace_scope, or whether a "
-                       "debugger has it");
+    return base::permission_denied(
+        "the kernel does not let it be traced: see /proc/sys/kernel/yama/ptrace_scope, or whether a "
+        "debugger has it");
   }
   return base::errno_error(error, "trace it");
 }
@@ -88,20 +88,20 @@ base::Result<std::map<pid_t, UserStack>> read_user_stacks(pid_t pid) {
   callbacks.find_debuginfo = find_no_symbols;
   callbacks.debuginfo_path = &no_path;
   const std::unique_ptr<Dwfl, decltype(&::dwfl_end)> dwfl(::dwfl_begin(&callbacks), &::dwfl_end);
-  if (dwfl == nullptr) return base::error(base::Code::kInternal, "cannot begin to read stacks: {}", last_error());
+  if (dwfl == nullptr) return base::internal_error("cannot begin to read stacks: {}", last_error());
   const int reported = ::dwfl_linux_proc_report(dwfl.get(), pid);
   if (reported > 0) return refused(reported);
   if (reported < 0 || ::dwfl_report_end(dwfl.get(), nullptr, nullptr) != 0) {
-    return base::error(base::Code::kUnavailable, "cannot read what is mapped in it: {}", last_error());
+    return base::unavailable("cannot read what is mapped in it: {}", last_error());
   }
   const int attached = ::dwfl_linux_proc_attach(dwfl.get(), pid, false);
   if (attached > 0) return refused(attached);
-  if (attached < 0) return base::error(base::Code::kUnavailable, "cannot attach to it: {}", last_error());
+  if (attached < 0) return base::unavailable("cannot attach to it: {}", last_error());
   std::map<pid_t, UserStack> stacks;
   errno = 0;
   if (::dwfl_getthreads(dwfl.get(), add_thread, &stacks) != 0 && stacks.empty()) {
     if (errno == EPERM) return refused(EPERM);
-    return base::error(base::Code::kUnavailable, "cannot read its threads: {}", last_error());
+    return base::unavailable("cannot read its threads: {}", last_error());
   }
   return stacks;
 }

@@ -22,7 +22,6 @@ namespace muster::agent::inline stage {
 namespace {
 
 using base::Code;
-using base::error;
 using base::Result;
 using base::Status;
 
@@ -75,7 +74,7 @@ StageFolder::StageFolder(std::string directory, base::UniqueFd fd, Status trust,
 Result<StageFolder> StageFolder::open(const std::string& directory, std::chrono::seconds abandoned) {
   const bool is_path =
       directory.starts_with('/') && directory.size() <= kLongestPath && directory.find('\0') == std::string::npos;
-  if (!is_path) return error(Code::kInvalidArgument, "'{}' is not an absolute path", base::printable(directory));
+  if (!is_path) return base::invalid_argument("'{}' is not an absolute path", base::printable(directory));
   MUSTER_ASSIGN_OR_RETURN(base::UniqueFd fd, base::open_folder_by_trusted_path(directory));
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return base::errno_error(errno, "inspect " + base::printable(directory));
@@ -95,7 +94,7 @@ Status StageFolder::failed(int errno_value, std::string_view what, const StageIt
 
 Status StageFolder::mark(const std::string& name) {
   if (!is_inner_path(name) || name.find('/') != std::string::npos) {
-    return error(Code::kInvalidArgument, "'{}' is not a file name", base::printable(name));
+    return base::invalid_argument("'{}' is not a file name", base::printable(name));
   }
   remove_abandoned(fd_.get(), kOurs);
   const base::UniqueFd made(::openat(fd_.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
@@ -120,7 +119,7 @@ Result<std::vector<std::string>> StageFolder::marks(const std::string& prefix) c
 
 Result<base::UniqueFd> StageFolder::parent_of(const StageItem& item, bool make) const {
   if (!is_inner_path(item.path)) {
-    return error(Code::kInvalidArgument, "'{}' is not a path within a folder", base::printable(item.path));
+    return base::invalid_argument("'{}' is not a path within a folder", base::printable(item.path));
   }
   MUSTER_RETURN_IF_ERROR(trust_);
   base::UniqueFd at(::openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -135,8 +134,9 @@ Result<base::UniqueFd> StageFolder::parent_of(const StageItem& item, bool make) 
     base::UniqueFd next(::openat(at.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!next.valid()) {
       if (errno == ENOTDIR || errno == ELOOP) {
-        return error(Code::kFailedPrecondition, "{}/{}: {} is not a folder on that host: remove it, or stage elsewhere",
-                     base::printable(directory_), base::printable(item.path), base::printable(name));
+        return base::failed_precondition("{}/{}: {} is not a folder on that host: remove it, or stage elsewhere",
+                                         base::printable(directory_), base::printable(item.path),
+                                         base::printable(name));
       }
       return failed(errno, "reach", item);
     }
@@ -165,8 +165,8 @@ Status StageFolder::make_folder(const StageItem& item) const {
   const base::UniqueFd made(::openat(parent.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!made.valid() && errno == ENOENT) return failed(EROFS, "make", item);
   if (!made.valid()) {
-    return error(Code::kFailedPrecondition, "{}/{} is not a folder on that host: remove it, or stage elsewhere",
-                 base::printable(directory_), base::printable(item.path));
+    return base::failed_precondition("{}/{} is not a folder on that host: remove it, or stage elsewhere",
+                                     base::printable(directory_), base::printable(item.path));
   }
   struct stat info {};
   if (::fstat(made.get(), &info) != 0) return failed(errno, "inspect", item);
@@ -177,7 +177,7 @@ Status StageFolder::make_folder(const StageItem& item) const {
 
 Status StageFolder::make_link(const StageItem& item) {
   if (item.target.empty() || item.target.size() > kLongestPath || item.target.find('\0') != std::string::npos) {
-    return error(Code::kInvalidArgument, "{} is a link to nothing", base::printable(item.path));
+    return base::invalid_argument("{} is a link to nothing", base::printable(item.path));
   }
   MUSTER_ASSIGN_OR_RETURN(const base::UniqueFd parent, parent_of(item, true));
   const std::string name(name_of(item.path));
@@ -213,9 +213,8 @@ Result<StageCheck> StageFolder::check(const StageItem& item, const std::atomic<b
     return result;
   }
   if (S_ISDIR(info.st_mode)) {
-    return error(Code::kFailedPrecondition,
-                 "{}/{} is a folder on that host, but a file here: remove it, or stage elsewhere",
-                 base::printable(directory_), base::printable(item.path));
+    return base::failed_precondition("{}/{} is a folder on that host, but a file here: remove it, or stage elsewhere",
+                                     base::printable(directory_), base::printable(item.path));
   }
   result.verdict = StageVerdict::kContent;
   // Trust size and time only if the file has a trusted owner. Any owner can change the content and keep size and
@@ -283,8 +282,7 @@ Status StageFolder::begin(const StageItem& item) {
 Status StageFolder::write(const StageItem& item, std::uint64_t offset, std::string_view piece, bool last) {
   if (offset == 0) MUSTER_RETURN_IF_ERROR(begin(item));
   if (!half_.valid() || half_path_ != item.path || offset != half_size_) {
-    return error(Code::kInvalidArgument, "a piece of {} does not follow the previous piece",
-                 base::printable(item.path));
+    return base::invalid_argument("a piece of {} does not follow the previous piece", base::printable(item.path));
   }
   const Status written = base::write_all_blocking(half_.get(), piece.data(), piece.size());
   if (!written.ok()) {

@@ -209,7 +209,7 @@ void Cleaner::remove_sessions() {
     const bool has_process = std::ranges::any_of(report_.remains, [&session](const Remains& each) {
       return each.kind == RemainsKind::kProcess && each.state == RemainsState::kLeft && each.job_id == session.job_id;
     });
-    base::Status removed = base::error(base::Code::kFailedPrecondition, "kept while a process of the job is left");
+    base::Status removed = base::failed_precondition("kept while a process of the job is left");
     if (!has_process) {
       for (const std::string& path : known_cgroups(session.found.path)) {
         const StrayFile file{.kind = StrayFileKind::kCgroup, .job_id = session.job_id, .path = path};

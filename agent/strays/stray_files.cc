@@ -116,10 +116,10 @@ base::Status remove_stray_file(const StrayFile& file) {
   switch (file.kind) {
     case StrayFileKind::kSocket:
       if (!is_private_directory(file.path.substr(0, file.path.rfind('/')))) {
-        return base::error(base::Code::kFailedPrecondition, "{} is no longer in a directory of this user", file.path);
+        return base::failed_precondition("{} is no longer in a directory of this user", file.path);
       }
       if (!base::is_abandoned_socket(file.path)) {
-        return base::error(base::Code::kFailedPrecondition, "a process listens at {} now", file.path);
+        return base::failed_precondition("a process listens at {} now", file.path);
       }
       return remove_file(file.path);
     case StrayFileKind::kSharedMemory:
@@ -129,7 +129,7 @@ base::Status remove_stray_file(const StrayFile& file) {
       if (!cgroup.ok() && cgroup.status().code() == base::Code::kNotFound) return base::ok_status();
       MUSTER_RETURN_IF_ERROR(cgroup.status());
       if (cgroup->is_populated()) {
-        return base::error(base::Code::kFailedPrecondition, "{} has processes now", file.path);
+        return base::failed_precondition("{} has processes now", file.path);
       }
       return cgroup->remove();
     }

@@ -16,7 +16,7 @@ constexpr std::string_view kUnix = "unix:";
 constexpr long kHighestPort = 65'535;
 
 base::Status bad(const Setting& option, std::string_view problem) {
-  return base::error(base::Code::kInvalidArgument, "{}: {}", option.label, problem);
+  return base::invalid_argument("{}: {}", option.label, problem);
 }
 
 base::Status read_listen(const Setting& option, ParsedLauncherd& parsed) {
@@ -90,24 +90,24 @@ base::Status check(const ParsedLauncherd& parsed, bool is_root) {
   const bool has_all = !parsed.tls_certificate.empty() && !parsed.tls_key.empty() && !parsed.client_ca.empty();
   const bool has_any = !parsed.tls_certificate.empty() || !parsed.tls_key.empty() || !parsed.client_ca.empty();
   if (!parsed.addresses.empty() && !has_all) {
-    return base::error(base::Code::kInvalidArgument,
-                       "--listen {} needs --tls-cert, --tls-key and --client-ca: clients by TCP must have a "
-                       "certificate (docs/operations.md)",
-                       parsed.addresses.front());
+    return base::invalid_argument(
+        "--listen {} needs --tls-cert, --tls-key and --client-ca: clients by TCP must have a "
+        "certificate (docs/operations.md)",
+        parsed.addresses.front());
   }
   if (parsed.addresses.empty() && has_any) {
-    return base::error(base::Code::kInvalidArgument, "--tls-cert, --tls-key and --client-ca need --listen HOST:PORT");
+    return base::invalid_argument("--tls-cert, --tls-key and --client-ca need --listen HOST:PORT");
   }
   if (parsed.addresses.empty() && !parsed.client_crl.empty()) {
-    return base::error(base::Code::kInvalidArgument, "--client-crl needs --listen HOST:PORT");
+    return base::invalid_argument("--client-crl needs --listen HOST:PORT");
   }
   if (!parsed.join_file.empty() && !parsed.accept_agents) {
-    return base::error(base::Code::kInvalidArgument, "--join-file needs --accept-agents");
+    return base::invalid_argument("--join-file needs --accept-agents");
   }
   if (!parsed.addresses.empty() && is_root && !parsed.is_root_accepted) {
-    return base::error(base::Code::kInvalidArgument,
-                       "launcherd runs as root, so jobs submitted by TCP would run as root: start it as another user, "
-                       "or add --i-know-jobs-run-as-root");
+    return base::invalid_argument(
+        "launcherd runs as root, so jobs submitted by TCP would run as root: start it as another user, "
+        "or add --i-know-jobs-run-as-root");
   }
   return base::ok_status();
 }

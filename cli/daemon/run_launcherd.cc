@@ -76,7 +76,7 @@ base::Result<std::vector<launcherd::TlsListener>> tls_listeners(const ParsedLaun
   if (!parsed.client_crl.empty()) {
     MUSTER_ASSIGN_OR_RETURN(client_crl, read(parsed.client_crl));
     if (client_crl.empty()) {
-      return base::error(base::Code::kInvalidArgument, "--client-crl: {} is empty", parsed.client_crl);
+      return base::invalid_argument("--client-crl: {} is empty", parsed.client_crl);
     }
   }
   for (const std::string& address : parsed.addresses) {

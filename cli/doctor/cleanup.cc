@@ -11,8 +11,8 @@ constexpr std::string_view kJobIdLetters = "abcdefghijklmnopqrstuvwxyz234567";
 base::Status read_job(const ParsedOption& option, std::string& job) {
   if (option.value.empty() || option.value.size() > kJobIdLength ||
       option.value.find_first_not_of(kJobIdLetters) != std::string::npos) {
-    return base::error(base::Code::kInvalidArgument, "{} must be a job id or its beginning, not '{}'", option.spelling,
-                       base::printable(option.value));
+    return base::invalid_argument("{} must be a job id or its beginning, not '{}'", option.spelling,
+                                  base::printable(option.value));
   }
   job = option.value;
   return base::ok_status();

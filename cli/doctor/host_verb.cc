@@ -16,8 +16,8 @@ base::Result<HvdrunOptions> read_line(const HostVerb& verb, CommandLine line, co
   if (verb.parse_words) {
     MUSTER_RETURN_IF_ERROR(verb.parse_words(line.command));
   } else if (!line.command.empty()) {
-    return base::error(base::Code::kInvalidArgument, "'{}' is not an option: {}", base::printable(line.command.front()),
-                       verb.advice(line.command));
+    return base::invalid_argument("'{}' is not an option: {}", base::printable(line.command.front()),
+                                  verb.advice(line.command));
   }
   const FlagTable& settable = verb.settable != nullptr ? *verb.settable : hvdrun_flags();
   CommandLine given;

@@ -70,8 +70,7 @@ std::vector<base::Result<model::NodeShape>> probe_shapes(const model::JobSpec& j
     if (!each.status.ok()) {
       shapes.push_back(each.status);
     } else if (!each.facts) {
-      shapes.push_back(base::error(base::Code::kUnavailable, "host {}: its agent did not send the facts of the host",
-                                   each.host.name));
+      shapes.push_back(base::unavailable("host {}: its agent did not send the facts of the host", each.host.name));
     } else {
       shapes.push_back(proto::node_shape_of(each.facts->hello()));
     }

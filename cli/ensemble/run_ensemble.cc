@@ -58,7 +58,7 @@ Result<Requests> make_requests(const Ensemble& ensemble, const base::Environment
   for (const EnsembleJob& job : ensemble.jobs) {
     ParsedSubmit parsed = parse_submit(job.arguments, environment, {.build_id = base::build_id()}, now);
     if (parsed.exit_code) {
-      return base::error(base::Code::kInvalidArgument, "{}: job {}: {}", job.where, job.name, base::trim(parsed.text));
+      return base::invalid_argument("{}: job {}: {}", job.where, job.name, base::trim(parsed.text));
     }
     JobRequest& of_job = parsed.options.request;
     of_job.job.environment.python_folders = python_folders();

@@ -74,8 +74,7 @@ Status add_variable(const Setting& setting, bool may_be_bare, std::vector<std::s
   if (at != std::string::npos) named[at] = '=';
   MUSTER_RETURN_IF_ERROR(check_variable(named).with_context(setting.label));
   if (at == std::string::npos && !may_be_bare) {
-    return error(Code::kInvalidArgument, "{} takes NAME:VALUE, not '{}'", setting.label,
-                 base::printable(setting.value));
+    return base::invalid_argument("{} takes NAME:VALUE, not '{}'", setting.label, base::printable(setting.value));
   }
   into.push_back(std::move(named));
   return base::ok_status();
@@ -85,7 +84,7 @@ Status read_hosts_of(const Setting& setting, std::vector<model::HostSpec>& into)
   const auto content = base::read_file(setting.value, kMostHostBytes);
   if (!content.ok()) return content.status().with_context(setting.label);
   MUSTER_ASSIGN_OR_RETURN(into, parse_dmlc_hosts(*content, setting.value));
-  if (into.empty()) return error(Code::kInvalidArgument, "{}: {} names no host", setting.label, setting.value);
+  if (into.empty()) return base::invalid_argument("{}: {} names no host", setting.label, setting.value);
   return base::ok_status();
 }
 
@@ -94,9 +93,8 @@ Status read_where(const Settings& settings, SettingReader& read, JobRequest& req
   read.word("launcher", launcher);
   MUSTER_RETURN_IF_ERROR(read.status());
   if (launcher != "ssh" && launcher != "local") {
-    return error(Code::kUnimplemented,
-                 "--launcher {}: the hosts are those of -H or of the scheduler's job around; leave --launcher out",
-                 launcher);
+    return base::unimplemented(
+        "--launcher {}: the hosts are those of -H or of the scheduler's job around; leave --launcher out", launcher);
   }
   std::vector<model::HostSpec>& hosts = request.job.placement.hosts;
   if (launcher == "local") {
@@ -107,7 +105,7 @@ Status read_where(const Settings& settings, SettingReader& read, JobRequest& req
   read.custom("server-hostfile",
               [&](const Setting& setting) { return read_hosts_of(setting, request.dmlc->server_hosts); });
   if (settings.find("server-hostfile") != nullptr && hosts.empty()) {
-    return error(Code::kInvalidArgument, "--server-hostfile: name the hosts of the workers by -H as well");
+    return base::invalid_argument("--server-hostfile: name the hosts of the workers by -H as well");
   }
   return read.status();
 }
@@ -119,9 +117,9 @@ Status read_own(const Settings& settings, JobRequest& request) {
   read.number("num-workers", 1, model::kMaxRanks, workers);
   read.number("num-servers", 0, model::kMaxRanks, servers);
   MUSTER_RETURN_IF_ERROR(read.status());
-  if (workers == 0) return error(Code::kInvalidArgument, "how many workers? Say it with -n N");
+  if (workers == 0) return base::invalid_argument("how many workers? Say it with -n N");
   if (servers == 0) {
-    return error(Code::kUnimplemented, "-s 0: rabit's tracker, for jobs without servers, is not served");
+    return base::unimplemented("-s 0: rabit's tracker, for jobs without servers, is not served");
   }
   model::DmlcCounts& counts = request.dmlc.emplace().counts;
   counts.workers = workers;
@@ -138,8 +136,8 @@ Status read_own(const Settings& settings, JobRequest& request) {
               [&](const Setting& setting) { return add_variable(setting, false, counts.worker_environment); });
   read.custom("sync-dst-dir", [&](const Setting& setting) -> Status {
     if (!setting.value.starts_with('/')) {
-      return error(Code::kInvalidArgument, "{} takes an absolute path, not '{}'", setting.label,
-                   base::printable(setting.value));
+      return base::invalid_argument("{} takes an absolute path, not '{}'", setting.label,
+                                    base::printable(setting.value));
     }
     request.job.stages.push_back({.source = ".", .destination = setting.value});
     request.job.workdir = setting.value;
@@ -163,12 +161,12 @@ Result<ParsedHvdrun> read_line(DmlcLine line, const base::Environment& environme
   MUSTER_ASSIGN_OR_RETURN(parsed.options, read_options(ours));
   MUSTER_RETURN_IF_ERROR(assume_template_node(ours, environment, parsed.options.dry_run));
   if (const Setting* setting = own.find("byteps-launch")) {
-    return error(Code::kUnimplemented, "{}: {}", setting->label, setting->flag->answer_text);
+    return base::unimplemented("{}: {}", setting->label, setting->flag->answer_text);
   }
   MUSTER_RETURN_IF_ERROR(read_own(own, parsed.options.request));
   if (line.command.empty() && parsed.options.dry_run.is_on) return parsed;
   if (line.command.empty()) {
-    return error(Code::kInvalidArgument, "no command is given, as in muster dmlc -n 2 -H hosts \"python train.py\"");
+    return base::invalid_argument("no command is given, as in muster dmlc -n 2 -H hosts \"python train.py\"");
   }
   // Run the command as one line in bash, because launch.py does so.
   parsed.options.request.job.command = {"bash", "-c", base::join(line.command, " ")};
@@ -195,12 +193,12 @@ Result<std::vector<model::HostSpec>> parse_dmlc_hosts(std::string_view content, 
         colon == std::string_view::npos ? std::optional<long>(0) : base::parse_decimal(named.substr(colon + 1), 65'535);
     const bool is_user = host.user.empty() ? at == std::string_view::npos : model::is_user_name(host.user);
     if (!port || !is_user || !model::is_host_name(host.name)) {
-      return error(Code::kInvalidArgument, "{}:{}: '{}' is no host: write name, or name:SSHPORT", file_name, number,
-                   base::printable(word.substr(0, 100)));
+      return base::invalid_argument("{}:{}: '{}' is no host: write name, or name:SSHPORT", file_name, number,
+                                    base::printable(word.substr(0, 100)));
     }
     host.port = static_cast<int>(*port);
     if (hosts.size() >= static_cast<std::size_t>(model::kMaxHosts)) {
-      return error(Code::kInvalidArgument, "{}:{}: more than {} hosts", file_name, number, model::kMaxHosts);
+      return base::invalid_argument("{}:{}: more than {} hosts", file_name, number, model::kMaxHosts);
     }
     hosts.push_back(std::move(host));
   }

@@ -115,12 +115,12 @@ Status read_ranks_per_host(const Settings& settings, SettingReader& read, JobReq
     return base::ok_status();
   }
   if (setting != nullptr && setting->value == "xpu") {
-    return error(Code::kUnimplemented, "{}: Intel's GPUs are not counted: give the number of ranks", setting->label);
+    return base::unimplemented("{}: Intel's GPUs are not counted: give the number of ranks", setting->label);
   }
   if (setting != nullptr && !setting->value.empty() &&
       setting->value.find_first_of("0123456789") == std::string::npos) {
-    return error(Code::kInvalidArgument, "{} must be gpu, cpu, auto or a number, not '{}'", setting->label,
-                 base::printable(setting->value));
+    return base::invalid_argument("{} must be gpu, cpu, auto or a number, not '{}'", setting->label,
+                                  base::printable(setting->value));
   }
   read.number("nproc-per-node", 1, model::kMaxSlotsPerHost, request.job.placement.ranks_per_node);
   return read.status();
@@ -136,8 +136,8 @@ Status read_ranks(const Settings& settings, SettingReader& read, JobRequest& req
     const auto min = base::parse_decimal(parts.front(), model::kMaxHosts);
     const auto max = base::parse_decimal(parts.back(), model::kMaxHosts);
     if (parts.size() > 2 || !min || !max || *min == 0 || *min > *max) {
-      return error(Code::kInvalidArgument, "{} must be a number of hosts, or MIN:MAX, not '{}'", setting.label,
-                   base::printable(setting.value));
+      return base::invalid_argument("{} must be a number of hosts, or MIN:MAX, not '{}'", setting.label,
+                                    base::printable(setting.value));
     }
     request.nodes = NodeCount{static_cast<int>(*min), static_cast<int>(*max), setting.label};
     return base::ok_status();
@@ -147,7 +147,7 @@ Status read_ranks(const Settings& settings, SettingReader& read, JobRequest& req
   MUSTER_RETURN_IF_ERROR(read.status());
   if (!is_standalone) return base::ok_status();
   if (!placement.hosts.empty() || !request.hostfile.empty()) {
-    return error(Code::kInvalidArgument, "--standalone means this host: leave -H and --hostfile out, or --standalone");
+    return base::invalid_argument("--standalone means this host: leave -H and --hostfile out, or --standalone");
   }
   model::HostSpec localhost;
   localhost.name = "localhost";
@@ -159,7 +159,7 @@ Result<model::StreamMap> read_streams(const Settings& settings, const char* name
   const Setting* setting = settings.find(name);
   if (setting == nullptr) return model::StreamMap{};
   auto map = model::parse_stream_map(setting->value);
-  if (!map.ok()) return error(Code::kInvalidArgument, "{} {}", setting->label, map.status().message());
+  if (!map.ok()) return base::invalid_argument("{} {}", setting->label, map.status().message());
   return map;
 }
 
@@ -222,7 +222,7 @@ Status read_logs(const Settings& settings, SettingReader& read, model::JobSpec& 
   }
   read.custom("local-ranks-filter", [&](const Setting& setting) -> Status {
     auto ranks = model::parse_local_ranks(setting.value);
-    if (!ranks.ok()) return error(Code::kInvalidArgument, "{} {}", setting.label, ranks.status().message());
+    if (!ranks.ok()) return base::invalid_argument("{} {}", setting.label, ranks.status().message());
     job.output.shown_ranks = std::move(*ranks);
     return base::ok_status();
   });
@@ -237,7 +237,7 @@ Status read_binding(SettingReader& read, model::JobSpec& job) {
   if (binding == "socket") job.pinning.bind_to = model::BindTo::kSocket;
   if (binding == "exclusive") job.pinning.bind_to = model::BindTo::kShare;
   if (binding == "core-complex") {
-    return error(Code::kUnimplemented, "--numa-binding core-complex comes later: node, socket and exclusive are there");
+    return base::unimplemented("--numa-binding core-complex comes later: node, socket and exclusive are there");
   }
   return base::ok_status();
 }
@@ -349,10 +349,10 @@ Status make_command(TorchLine& line, const Settings& settings, const base::Envir
   use_env = use_env || asks_env || by_path;
   MUSTER_RETURN_IF_ERROR(read.status());
   if (line.script.empty() || line.script.front().empty()) {
-    return error(Code::kInvalidArgument, "no script is given, as in muster torchrun --nproc-per-node 4 train.py");
+    return base::invalid_argument("no script is given, as in muster torchrun --nproc-per-node 4 train.py");
   }
-  if (is_module && no_python) return error(Code::kInvalidArgument, "--module and --no-python exclude each other");
-  if (is_module && by_path) return error(Code::kInvalidArgument, "--module and --run-path exclude each other");
+  if (is_module && no_python) return base::invalid_argument("--module and --no-python exclude each other");
+  if (is_module && by_path) return base::invalid_argument("--module and --run-path exclude each other");
   const auto named = environment.get("PYTHON_EXEC");
   const std::string python = named ? std::string(*named) : line.python.empty() ? "python3" : line.python;
   if (!no_python) {

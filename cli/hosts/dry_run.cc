@@ -87,8 +87,7 @@ std::vector<base::Result<model::NodeShape>> assumed_or_probed(const HvdrunOption
   if (options.dry_run.probe) return ask(options.request.job, hosts);
   if (options.dry_run.assumed_node) return {hosts.size(), *options.dry_run.assumed_node};
   if (std::ranges::all_of(hosts, model::is_localhost)) return ask(options.request.job, hosts);
-  return {base::error(base::Code::kInvalidArgument,
-                      "--dry-run asks no host: add --probe, or --assume-node with the shape of the hosts")};
+  return {base::invalid_argument("--dry-run asks no host: add --probe, or --assume-node with the shape of the hosts")};
 }
 
 }  // namespace

@@ -17,8 +17,7 @@ base::Result<std::vector<std::string>> parse_env_file(std::string_view text, con
     if (begin == std::string_view::npos || line[begin] == '#') continue;
     std::string variable(line.substr(begin));
     if (variable.find('\0') != std::string::npos) {
-      return base::error(base::Code::kInvalidArgument, "{}:{}: the line has a NUL byte", base::printable(shown),
-                         number);
+      return base::invalid_argument("{}:{}: the line has a NUL byte", base::printable(shown), number);
     }
     if (const base::Status checked = check_variable(variable); !checked.ok()) {
       return checked.with_context(fmt::format("{}:{}", base::printable(shown), number));

@@ -45,9 +45,8 @@ base::Status limit_hosts(const NodeCount& nodes, std::vector<model::HostSpec>& h
   }
   const std::size_t known = hosts.empty() ? 1 : kept.size();  // an empty list means this host
   if (known < static_cast<std::size_t>(nodes.min)) {
-    return base::error(base::Code::kInvalidArgument,
-                       "{} needs {} hosts, but only {} known: name more by -H n1,n2 or --hostfile", nodes.label,
-                       nodes.min, known == 1 ? "one is" : fmt::format("{} are", known));
+    return base::invalid_argument("{} needs {} hosts, but only {} known: name more by -H n1,n2 or --hostfile",
+                                  nodes.label, nodes.min, known == 1 ? "one is" : fmt::format("{} are", known));
   }
   if (!left_out.empty()) {
     const std::string rest = left_out.size() == 1 ? "" : fmt::format(" and {} more", left_out.size() - 1);
@@ -82,8 +81,7 @@ base::Result<int> count_devices(const DeviceCount& devices, const std::string& h
   if (devices.of == Of::kGpus && !counted.ok()) return counted.status().with_context(host);
   const int gpus = counted.ok() ? *counted : 0;
   if (devices.of == Of::kGpus && gpus == 0) {
-    return base::error(base::Code::kFailedPrecondition, "{} has no visible GPU: give --nproc-per-node cpu, or a number",
-                       host);
+    return base::failed_precondition("{} has no visible GPU: give --nproc-per-node cpu, or a number", host);
   }
   if (devices.of == Of::kGpus || (devices.of == Of::kGpusElseCpus && gpus > 0)) return gpus;
   std::size_t cpus = 0;
@@ -185,9 +183,8 @@ base::Status fit_elastic(const ElasticOptions& elastic, const model::PlacementRe
     MUSTER_ASSIGN_OR_RETURN(placement, model::place(fewer));
   }
   if (elastic.min_ranks && placement.size < *elastic.min_ranks) {
-    return base::error(base::Code::kInvalidArgument,
-                       "--min-np needs {} ranks, but the job has {}: name more hosts or slots", *elastic.min_ranks,
-                       placement.size);
+    return base::invalid_argument("--min-np needs {} ranks, but the job has {}: name more hosts or slots",
+                                  *elastic.min_ranks, placement.size);
   }
   return base::ok_status();
 }
@@ -245,8 +242,8 @@ base::Status check_stages(const model::JobSpec& job) {
   for (const model::StagedPath& staged : job.stages) {
     if (::access(staged.source.c_str(), R_OK) == 0) continue;
     const int problem = errno;
-    return base::error(base::Code::kInvalidArgument, "--stage {}: {}", base::printable(staged.source),
-                       base::errno_error(problem, "it cannot be read").message());
+    return base::invalid_argument("--stage {}: {}", base::printable(staged.source),
+                                  base::errno_error(problem, "it cannot be read").message());
   }
   return base::ok_status();
 }
@@ -287,8 +284,8 @@ base::Status leave_out_hosts(JobRequest& request, std::vector<std::string>& note
   if (request.health_check == HealthCheck::kOff) return base::ok_status();
   std::vector<model::HostSpec>& hosts = request.job.placement.hosts;
   if (hosts.empty() && std::ranges::any_of(request.job.roles, [](const auto& role) { return !role.hosts.empty(); })) {
-    return base::error(base::Code::kInvalidArgument,
-                       "--spare and --health-check choose among the hosts of all programs: name those by --hostfile");
+    return base::invalid_argument(
+        "--spare and --health-check choose among the hosts of all programs: name those by --hostfile");
   }
   std::vector<HostHealth> health;
   if (check) {

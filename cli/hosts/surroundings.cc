@@ -57,8 +57,7 @@ base::Result<std::string> find_agent(const base::Environment& environment) {
   MUSTER_ASSIGN_OR_RETURN(const std::string directory, program_directory());
   const std::string path = directory + "/muster-agent";
   if (::access(path.c_str(), X_OK) != 0) {
-    return base::error(
-        base::Code::kNotFound,
+    return base::not_found(
         "{} is missing: it belongs beside this program; build or install it, or name another by MUSTER_AGENT_PATH",
         path);
   }

@@ -11,8 +11,8 @@ namespace {
 
 Status unknown_option(std::string_view word, const FlagTable& table) {
   const auto nearest = table.nearest(word);
-  return error(Code::kInvalidArgument, "unknown option {}{} (--help lists all options)", base::printable(word),
-               nearest ? fmt::format(", did you mean {}?", *nearest) : "");
+  return base::invalid_argument("unknown option {}{} (--help lists all options)", base::printable(word),
+                                nearest ? fmt::format(", did you mean {}?", *nearest) : "");
 }
 
 // An option and the value that is attached to its word; nullopt if none is.
@@ -53,7 +53,7 @@ Status check_contradiction(const CommandLine& line, const FlagTable::Match& now,
     const auto earlier = table.find(before.spelling);
     if (before.flag == now.flag && earlier && !earlier->spelling->value.empty() &&
         earlier->spelling->value != now.spelling->value) {
-      return error(Code::kInvalidArgument, "{} and {} exclude each other", before.spelling, now.spelling->text);
+      return base::invalid_argument("{} and {} exclude each other", before.spelling, now.spelling->text);
     }
   }
   return base::ok_status();
@@ -69,7 +69,7 @@ Result<std::size_t> read_option(const std::vector<std::string>& words, std::size
   const Spelling& spelling = *option.match.spelling;
   const std::string text(spelling.text);
   if (!spelling.value.empty()) {
-    if (option.attached) return error(Code::kInvalidArgument, "{} takes no value", text);
+    if (option.attached) return base::invalid_argument("{} takes no value", text);
     MUSTER_RETURN_IF_ERROR(check_contradiction(line, option.match, table));
     line.options.push_back({&flag, text, std::string(spelling.value)});
     line.is_answered = flag.stands_alone;
@@ -80,11 +80,11 @@ Result<std::size_t> read_option(const std::vector<std::string>& words, std::size
   if (option.attached) values.push_back(*option.attached);
   for (std::size_t i = at + 1; i < words.size() && values.size() < count; ++i) values.push_back(words[i]);
   if (values.size() < count) {
-    return error(Code::kInvalidArgument, "{} needs {}: {} {}", text, count == 1 ? "a value" : "more values", text,
-                 flag.value_name);
+    return base::invalid_argument("{} needs {}: {} {}", text, count == 1 ? "a value" : "more values", text,
+                                  flag.value_name);
   }
   if (std::ranges::any_of(values, &std::string::empty)) {
-    return error(Code::kInvalidArgument, "{} needs a value that is not empty", text);
+    return base::invalid_argument("{} needs a value that is not empty", text);
   }
   line.options.push_back({&flag, text, base::join(values, " ")});
   line.is_answered = flag.stands_alone;

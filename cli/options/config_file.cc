@@ -50,7 +50,7 @@ class ConfigReader {
 
  private:
   Status fail(const YamlNode::Key& key, std::string_view problem) const {
-    return error(Code::kInvalidArgument, "{}:{}:{}: {}", file_name_, key.line, key.column, problem);
+    return base::invalid_argument("{}:{}:{}: {}", file_name_, key.line, key.column, problem);
   }
 
   bool is_section(const std::string& path) const {
@@ -167,8 +167,8 @@ Result<std::vector<Setting>> parse_config(std::string_view content, const std::s
   MUSTER_ASSIGN_OR_RETURN(const YamlNode root, base::parse_yaml(content, file_name));
   if (root.kind == YamlNode::Kind::kNull) return std::vector<Setting>{};
   if (root.kind != YamlNode::Kind::kMap) {
-    return error(Code::kInvalidArgument, "{}:{}:{}: keys are expected, as in 'muster:' and 'timeout: 2h' below it",
-                 file_name, root.line, root.column);
+    return base::invalid_argument("{}:{}:{}: keys are expected, as in 'muster:' and 'timeout: 2h' below it", file_name,
+                                  root.line, root.column);
   }
   ConfigReader reader(file_name, table, takes_roles, ignored);
   MUSTER_RETURN_IF_ERROR(reader.read_section("", root));

@@ -10,7 +10,7 @@ void read_dmlc(SettingReader& read, JobRequest& request) {
   for (const char* name : {"num-workers", "num-servers"}) {
     if (request.job.runtime == model::Runtime::kMxnet) break;
     read.custom(name, [](const Setting& setting) {
-      return error(Code::kInvalidArgument, "{} belongs to --runtime mxnet", setting.label);
+      return base::invalid_argument("{} belongs to --runtime mxnet", setting.label);
     });
   }
   int workers = 0;
@@ -19,13 +19,13 @@ void read_dmlc(SettingReader& read, JobRequest& request) {
   read.number("num-servers", 1, model::kMaxRanks, servers);
   if (workers == 0) {
     read.custom("num-servers", [](const Setting& setting) {
-      return error(Code::kInvalidArgument, "{}: the number of workers is missing: add --num-workers N", setting.label);
+      return base::invalid_argument("{}: the number of workers is missing: add --num-workers N", setting.label);
     });
     return;
   }
   read.custom("num-proc", [](const Setting& setting) {
-    return error(Code::kInvalidArgument, "{}: --num-workers and --num-servers set the number of ranks: leave it out",
-                 setting.label);
+    return base::invalid_argument("{}: --num-workers and --num-servers set the number of ranks: leave it out",
+                                  setting.label);
   });
   request.dmlc.emplace().counts = {.workers = workers, .servers = servers > 0 ? servers : workers};
 }
@@ -34,7 +34,7 @@ Status settle_dmlc(JobRequest& request, bool any_hosts) {
   if (!request.dmlc) return base::ok_status();
   model::JobSpec& job = request.job;
   if (!job.roles.empty()) {
-    return error(Code::kInvalidArgument, "--num-workers: scheduler, servers and workers run one command, not several");
+    return base::invalid_argument("--num-workers: scheduler, servers and workers run one command, not several");
   }
   const DmlcOptions& dmlc = *request.dmlc;
   job.roles = model::dmlc_roles(dmlc.counts);

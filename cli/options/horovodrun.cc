@@ -92,8 +92,8 @@ base::Result<std::optional<std::string>> expand_abbreviation(std::string_view wo
   }
   if (found.empty()) return std::optional<std::string>();
   if (found.size() == 1) return std::optional(found.front());
-  return base::error(base::Code::kInvalidArgument, "{} is ambiguous: {}; write one of them in full",
-                     base::printable(word), base::join(found, ", "));
+  return base::invalid_argument("{} is ambiguous: {}; write one of them in full", base::printable(word),
+                                base::join(found, ", "));
 }
 
 }  // namespace muster::cli::options

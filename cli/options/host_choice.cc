@@ -43,8 +43,8 @@ Result<HostNumbers> parse_host_numbers(std::string_view text, std::string_view l
     const auto last =
         dash == std::string_view::npos ? first : base::parse_decimal(range.substr(dash + 1), model::kMaxHosts - 1);
     if (!first || !last || *last < *first) {
-      return error(Code::kInvalidArgument, "{}: '{}' is not a list of host numbers: write it as 0-3,5, counting from 0",
-                   label, base::printable(text));
+      return base::invalid_argument("{}: '{}' is not a list of host numbers: write it as 0-3,5, counting from 0", label,
+                                    base::printable(text));
     }
     numbers.ranges.emplace_back(static_cast<int>(*first), static_cast<int>(*last));
   }
@@ -56,9 +56,8 @@ Result<std::vector<model::HostSpec>> pick_hosts(const HostNumbers& numbers, cons
   std::set<std::string> wanted;
   for (const auto& [first, last] : numbers.ranges) {
     if (static_cast<std::size_t>(last) >= names.size()) {
-      return error(
-          Code::kInvalidArgument, "{}: no host has the number {}: {}; name hosts by -H, or run inside an allocation",
-          numbers.label, last,
+      return base::invalid_argument(
+          "{}: no host has the number {}: {}; name hosts by -H, or run inside an allocation", numbers.label, last,
           names.empty() ? "no hosts are listed"
                         : fmt::format("the {} hosts are numbered from 0 to {}", names.size(), names.size() - 1));
     }
@@ -71,8 +70,8 @@ Result<HostChoice> leave_spares_out(int spares, const std::vector<HostHealth>& h
                                     const std::vector<model::HostSpec>& hosts) {
   const std::vector<std::string> names = names_of(hosts);
   if (static_cast<std::size_t>(spares) >= names.size()) {
-    return error(Code::kInvalidArgument, "--spare {} leaves no host for the job: {} known", spares,
-                 names.size() == 1 ? "one is" : fmt::format("{} are", names.size()));
+    return base::invalid_argument("--spare {} leaves no host for the job: {} known", spares,
+                                  names.size() == 1 ? "one is" : fmt::format("{} are", names.size()));
   }
   const std::size_t needed = names.size() - static_cast<std::size_t>(spares);
   HostChoice choice;
@@ -89,8 +88,8 @@ Result<HostChoice> leave_spares_out(int spares, const std::vector<HostHealth>& h
     }
   }
   if (taken.size() < needed) {
-    return error(Code::kUnavailable, "{} of the {} needed hosts are healthy; {}; see muster doctor", taken.size(),
-                 needed, base::join(problems, "; "));
+    return base::unavailable("{} of the {} needed hosts are healthy; {}; see muster doctor", taken.size(), needed,
+                             base::join(problems, "; "));
   }
   choice.hosts = entries_of(taken, hosts);
   return choice;

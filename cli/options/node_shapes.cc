@@ -44,8 +44,7 @@ int numa_of(const std::string& directory) {
 
 Result<model::NodeShape> parse_assumed_node(std::string_view text) {
   const auto fail = [&] {
-    return error(
-        Code::kInvalidArgument,
+    return base::invalid_argument(
         "'{}' is not a shape: write SOCKETSxCORES[xTHREADS][+GPUS], as 2x32x2+4 for two sockets of 32 cores of "
         "two threads, and four GPUs; +6x2 are six Intel GPUs of two tiles",
         base::printable(text));

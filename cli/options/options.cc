@@ -38,8 +38,8 @@ Status check_interface(const std::string& name) {
   const bool is_clean = std::ranges::none_of(
       name, [](unsigned char c) { return c <= ' ' || c == 0x7f || c == '/' || c == '^' || c == '='; });
   if (!name.empty() && name.size() <= kMost && is_clean) return base::ok_status();
-  return error(Code::kInvalidArgument, "'{}' is not the name of a network interface: write them as eth0,ib0",
-               base::printable(name));
+  return base::invalid_argument("'{}' is not the name of a network interface: write them as eth0,ib0",
+                                base::printable(name));
 }
 
 void read_placement(SettingReader& read, JobRequest& request) {
@@ -98,10 +98,10 @@ void read_reach(SettingReader& read, Reach& reach) {
                   BootstrapBy::kPbsdsh, BootstrapBy::kFlux, BootstrapBy::kJsrun, BootstrapBy::kManual},
       reach.bootstrap.by);
   read.custom("bootstrap-cmd", [&](const Setting& setting) -> Status {
-    if (setting.value.empty()) return error(Code::kInvalidArgument, "{} is empty", setting.label);
+    if (setting.value.empty()) return base::invalid_argument("{} is empty", setting.label);
     if (reach.bootstrap.by != BootstrapBy::kAuto) {
-      return error(Code::kInvalidArgument, "{} and --bootstrap exclude each other: one of them starts the agents",
-                   setting.label);
+      return base::invalid_argument("{} and --bootstrap exclude each other: one of them starts the agents",
+                                    setting.label);
     }
     reach.bootstrap.by = BootstrapBy::kCommand;
     reach.bootstrap.command = setting.value;
@@ -126,7 +126,7 @@ void read_pinning(SettingReader& read, model::Pinning& pinning) {
   read.custom("depth", [&](const Setting& setting) -> Status {
     if (!is_bound) pinning.bind_to = model::BindTo::kDepth;
     if (pinning.bind_to == model::BindTo::kDepth) return base::ok_status();
-    return error(Code::kInvalidArgument, "{} belongs to --bind-to depth", setting.label);
+    return base::invalid_argument("{} belongs to --bind-to depth", setting.label);
   });
   read.number("depth", 1, base::kMaxCpu, pinning.depth);
   read.number("hyperthreads", 1, model::kMostThreads, pinning.hyperthreads);
@@ -136,8 +136,7 @@ void read_pinning(SettingReader& read, model::Pinning& pinning) {
               pinning.gpu_bind);
   read.custom("gpus-per-rank", [&](const Setting& setting) -> Status {
     if (pinning.gpu_bind != GpuBind::kNone) return base::ok_status();
-    return error(Code::kInvalidArgument, "{} and --gpu-bind none exclude each other: none gives no rank a GPU",
-                 setting.label);
+    return base::invalid_argument("{} and --gpu-bind none exclude each other: none gives no rank a GPU", setting.label);
   });
   read.number("gpus-per-rank", 1, model::kMostGpus, pinning.gpus_per_rank);
   read.toggle("share-gpu", pinning.share_gpu);
@@ -150,7 +149,7 @@ void read_container(SettingReader& read, model::Container& container) {
   for (const char* name : {"container-args", "container-program"}) {
     if (!container.image.empty()) break;
     read.custom(name, [](const Setting& setting) {
-      return error(Code::kInvalidArgument, "{} belongs to --container", setting.label);
+      return base::invalid_argument("{} belongs to --container", setting.label);
     });
   }
   read.text("container-program", container.program);
@@ -168,8 +167,8 @@ Result<model::StagedPath> parse_stage(const Setting& setting) {
   model::StagedPath staged{.source = setting.value.substr(0, colon)};
   if (colon != std::string::npos) staged.destination = setting.value.substr(colon + 1);
   if (staged.source.empty() || (colon != std::string::npos && staged.destination.empty())) {
-    return error(Code::kInvalidArgument, "{} takes a path, or two as SRC:DST, not '{}'", setting.label,
-                 base::printable(setting.value));
+    return base::invalid_argument("{} takes a path, or two as SRC:DST, not '{}'", setting.label,
+                                  base::printable(setting.value));
   }
   return staged;
 }
@@ -212,7 +211,7 @@ void read_program(SettingReader& read, JobRequest& request) {
 void read_input(SettingReader& read, model::JobInput& input) {
   read.custom("stdin", [&](const Setting& setting) -> Status {
     auto parsed = model::parse_input(setting.value);
-    if (!parsed.ok()) return error(Code::kInvalidArgument, "{} {}", setting.label, parsed.status().message());
+    if (!parsed.ok()) return base::invalid_argument("{} {}", setting.label, parsed.status().message());
     input = *parsed;
     return base::ok_status();
   });
@@ -231,12 +230,11 @@ void read_output(SettingReader& read, model::JobSpec& job, OutputPlan& output) {
 Result<model::EndSignal> parse_end_signal(const Setting& setting) {
   const std::size_t at = setting.value.find('@');
   const auto signo = base::signal_named(std::string_view(setting.value).substr(0, at));
-  const auto ahead = at == std::string::npos ? Result<milliseconds>(error(Code::kInvalidArgument, "no time"))
+  const auto ahead = at == std::string::npos ? Result<milliseconds>(base::invalid_argument("no time"))
                                              : parse_duration(std::string_view(setting.value).substr(at + 1));
   if (signo && ahead.ok()) return model::EndSignal{*signo, *ahead};
-  return error(Code::kInvalidArgument,
-               "{} takes a signal and the time before the end, such as USR1@120 or TERM@5m, not '{}'", setting.label,
-               base::printable(setting.value));
+  return base::invalid_argument("{} takes a signal and the time before the end, such as USR1@120 or TERM@5m, not '{}'",
+                                setting.label, base::printable(setting.value));
 }
 
 void read_life(SettingReader& read, model::JobSpec& job) {
@@ -262,8 +260,8 @@ Status check_cooldown(const Setting& setting) {
   const auto low = base::parse_decimal(words.front(), kMost);
   const auto high = base::parse_decimal(words.back(), kMost);
   if (words.size() == 2 && low && high && *low >= 1 && *low <= *high) return base::ok_status();
-  return error(Code::kInvalidArgument, "{} takes two numbers, the lower one first, from 1 to {} seconds, not '{}'",
-               setting.label, kMost, base::printable(setting.value));
+  return base::invalid_argument("{} takes two numbers, the lower one first, from 1 to {} seconds, not '{}'",
+                                setting.label, kMost, base::printable(setting.value));
 }
 
 // Elastic jobs are not supported yet. Options that matter only after the start are checked, so that mistakes are found.
@@ -285,9 +283,8 @@ void check_controller(SettingReader& read) {
   read.word("controller", controller);
   if (controller.empty() || controller == "gloo") return;
   read.custom("controller", [&](const Setting& setting) {
-    return error(Code::kUnimplemented,
-                 "{}: hvdrun does not support Horovod's controller {} yet; run the program with --gloo", setting.label,
-                 controller);
+    return base::unimplemented("{}: hvdrun does not support Horovod's controller {} yet; run the program with --gloo",
+                               setting.label, controller);
   });
 }
 
@@ -306,15 +303,14 @@ void read_dry_run(SettingReader& read, DryRunOptions& dry_run) {
   read.toggle("probe", dry_run.probe);
   if (dry_run.probe && assumed != nullptr) {
     read.custom("assume-node", [](const Setting& setting) {
-      return error(Code::kInvalidArgument,
-                   "{} and --probe exclude each other: give the shape of the hosts, or ask them", setting.label);
+      return base::invalid_argument("{} and --probe exclude each other: give the shape of the hosts, or ask them",
+                                    setting.label);
     });
   }
   for (const char* name : {"json", "assume-node", "probe"}) {
     if (dry_run.is_on) break;
-    read.custom(name, [](const Setting& setting) {
-      return error(Code::kInvalidArgument, "{} belongs to --dry-run", setting.label);
-    });
+    read.custom(
+        name, [](const Setting& setting) { return base::invalid_argument("{} belongs to --dry-run", setting.label); });
   }
 }
 
@@ -325,7 +321,7 @@ Status answer_unsupported(const Settings& settings, std::vector<std::string>& no
     const Flag& flag = *setting.flag;
     if (!flag.harmless.empty() && setting.value == flag.harmless) continue;
     if (flag.answer == Answer::kRefusal) {
-      return error(Code::kUnimplemented, "{}: {}", setting.label, flag.answer_text);
+      return base::unimplemented("{}: {}", setting.label, flag.answer_text);
     }
     if (flag.answer != Answer::kNote) continue;
     const auto found = std::ranges::find(labels, flag.answer_text, &std::pair<std::string_view, std::string>::first);
@@ -350,16 +346,16 @@ ParsedHvdrun answer_alone(const ParsedOption& option, const ParseContext& contex
   if (name == "man") return answer(0, man_page(hvdrun_doc()));
   const auto script = completion(option.value, {.name = "hvdrun", .verbs = {{"", &hvdrun_flags()}}});
   if (script) return answer(0, *script);
-  return mistake(error(Code::kInvalidArgument, "{} must be one of bash, zsh, fish, not '{}'", option.spelling,
-                       base::printable(option.value)));
+  return mistake(base::invalid_argument("{} must be one of bash, zsh, fish, not '{}'", option.spelling,
+                                        base::printable(option.value)));
 }
 
 Status read_command(CommandLine& line, model::JobSpec& job) {
   if (line.command.empty()) {
-    return error(Code::kInvalidArgument,
-                 "no command is given: add the program to run, as in hvdrun -np 4 python3 train.py; see hvdrun --help");
+    return base::invalid_argument(
+        "no command is given: add the program to run, as in hvdrun -np 4 python3 train.py; see hvdrun --help");
   }
-  if (line.command.front().empty()) return error(Code::kInvalidArgument, "the command is an empty word");
+  if (line.command.front().empty()) return base::invalid_argument("the command is an empty word");
   job.command = std::move(line.command);
   return base::ok_status();
 }
@@ -367,8 +363,8 @@ Status read_command(CommandLine& line, model::JobSpec& job) {
 // --self-test: runs muster_perf, which lies in the same directory as this program.
 Status read_self_test(CommandLine& line, const std::string& directory) {
   if (!line.command.empty()) {
-    return error(Code::kInvalidArgument, "--self-test brings its own command: leave out '{}'",
-                 base::printable(line.command.front()));
+    return base::invalid_argument("--self-test brings its own command: leave out '{}'",
+                                  base::printable(line.command.front()));
   }
   line.command = {directory + "/muster_perf", "--self-test"};
   return base::ok_status();
@@ -414,7 +410,7 @@ Result<ChosenTemplate> read_chosen_template(const CommandLine& line, const base:
   const ParsedOption* option = last_option(line, "template");
   const ParsedOption* set = last_option(line, "set");
   if (option == nullptr && set != nullptr) {
-    return error(Code::kInvalidArgument, "{} belongs to -t", set->spelling);
+    return base::invalid_argument("{} belongs to -t", set->spelling);
   }
   if (option == nullptr) option = last_option(line, "assume-node");
   if (option == nullptr || (option->flag->name == "assume-node" && is_node_shape(option->value))) return chosen;

@@ -51,8 +51,8 @@ Result<std::vector<Program>> cut_programs(CommandLine& line, const FlagTable& ta
     MUSTER_ASSIGN_OR_RETURN(CommandLine part, split_command_line(rest, table));
     for (const ParsedOption& option : part.options) {
       if (is_of_one_program(option)) continue;
-      return error(Code::kInvalidArgument, "{} is for all programs of the line: put it before the first command",
-                   option.spelling);
+      return base::invalid_argument("{} is for all programs of the line: put it before the first command",
+                                    option.spelling);
     }
     const std::size_t end = part.is_verbatim ? part.command.size() : find_next(part.command, table);
     const auto cut = part.command.begin() + static_cast<std::ptrdiff_t>(end);
@@ -78,7 +78,7 @@ std::string name_of(const std::string& program, std::set<std::string>& taken) {
 
 Result<model::Role> role_of(Program program, std::set<std::string>& taken) {
   if (program.command.empty() || program.command.front().empty()) {
-    return error(Code::kInvalidArgument, "a program is missing beside the ':'");
+    return base::invalid_argument("a program is missing beside the ':'");
   }
   CommandLine line;
   line.options = std::move(program.options);
@@ -99,8 +99,8 @@ Result<model::Role> role_of(Program program, std::set<std::string>& taken) {
   read.text("wdir", role.workdir);
   MUSTER_RETURN_IF_ERROR(read.status());
   if (role.np == 0 && role.hosts.empty()) {
-    return error(Code::kInvalidArgument, "{} has no number of ranks: put -np N before it, as in -np 1 ./a : -np 4 ./b",
-                 base::printable(program.command.front()));
+    return base::invalid_argument("{} has no number of ranks: put -np N before it, as in -np 1 ./a : -np 4 ./b",
+                                  base::printable(program.command.front()));
   }
   if (role.np == 0) role.np = slots_of(role.hosts);
   role.name = name_of(program.command.front(), taken);
@@ -134,7 +134,7 @@ Result<std::vector<model::Role>> read_programs(CommandLine& line, const base::En
   MUSTER_ASSIGN_OR_RETURN(std::vector<model::Role> of_file, read_role_file(*file));
   if (of_file.empty()) return roles;
   if (!roles.empty() || !line.command.empty()) {
-    return error(Code::kInvalidArgument, "{} has roles with commands of their own: leave the command out", *file);
+    return base::invalid_argument("{} has roles with commands of their own: leave the command out", *file);
   }
   return of_file;
 }
@@ -142,7 +142,7 @@ Result<std::vector<model::Role>> read_programs(CommandLine& line, const base::En
 Status set_roles(std::vector<model::Role> roles, const Settings& settings, model::JobSpec& job) {
   if (roles.empty()) return base::ok_status();
   if (const Setting* setting = settings.find("num-proc")) {
-    return error(Code::kInvalidArgument, "{}: each of the job's programs has its own number of ranks", setting->label);
+    return base::invalid_argument("{}: each of the job's programs has its own number of ranks", setting->label);
   }
   MUSTER_RETURN_IF_ERROR(model::check_roles(roles));
   job.placement.np = model::count_ranks(roles);

@@ -14,7 +14,7 @@
 namespace muster::cli::inline options {
 
 void SettingReader::fail(const Setting& setting, const std::string& problem) {
-  status_ = error(Code::kInvalidArgument, "{} {}", setting.label, problem);
+  status_ = base::invalid_argument("{} {}", setting.label, problem);
 }
 
 void SettingReader::toggle(std::string_view name, std::optional<bool>& into) {
@@ -122,8 +122,7 @@ Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
       {{"ms", 1}, {"s", 1'000}, {"m", 60'000}, {"h", 3'600'000}}};
   constexpr long kMost = 10L * 366 * 24 * 3'600'000;
   const auto fail = [&] {
-    return error(Code::kInvalidArgument, "'{}' is not a time: write it as 30, 30s, 5m, 1.5h or 500ms",
-                 base::printable(text));
+    return base::invalid_argument("'{}' is not a time: write it as 30, 30s, 5m, 1.5h or 500ms", base::printable(text));
   };
   const auto end = std::min(text.find_first_not_of("0123456789."), text.size());
   const std::string_view number = text.substr(0, end);
@@ -150,8 +149,8 @@ base::Status check_variable(const std::string& named) {
   const std::string name = named.substr(0, named.find('='));
   const bool is_clean = std::ranges::none_of(name, [](unsigned char c) { return c <= ' ' || c == 0x7f; });
   if (!name.empty() && is_clean) return base::ok_status();
-  return error(Code::kInvalidArgument, "'{}' is not the name of an environment variable: write NAME or NAME=VALUE",
-               base::printable(name));
+  return base::invalid_argument("'{}' is not the name of an environment variable: write NAME or NAME=VALUE",
+                                base::printable(name));
 }
 
 std::optional<bool> parse_toggle(std::string_view text) {

@@ -12,8 +12,7 @@ base::Status check_exclusion(const std::vector<Setting>& layer) {
       return candidate.flag->exclusive == setting.flag->exclusive && candidate.flag != setting.flag;
     });
     if (other != layer.end()) {
-      return base::error(base::Code::kInvalidArgument, "{} and {} exclude each other: give one of them", setting.label,
-                         other->label);
+      return base::invalid_argument("{} and {} exclude each other: give one of them", setting.label, other->label);
     }
   }
   return base::ok_status();

@@ -100,7 +100,7 @@ void add_extra(const ParsedOption& option, job_templates::ScriptRequest& script)
 Status set_parameter(std::string_view assignment, job_templates::Values& values) {
   const auto equals = assignment.find('=');
   if (equals == std::string_view::npos || equals == 0) {
-    return error(Code::kInvalidArgument, "--set takes NAME=VALUE, not '{}'", base::printable(assignment));
+    return base::invalid_argument("--set takes NAME=VALUE, not '{}'", base::printable(assignment));
   }
   const std::string_view name = assignment.substr(0, equals);
   return values.set(name, assignment.substr(equals + 1), fmt::format("--set {}", base::printable(name)));
@@ -154,8 +154,8 @@ Result<TemplateLine> read_template_line(const std::vector<std::string>& argument
   maker.finish(line);
   MUSTER_ASSIGN_OR_RETURN(CommandLine words, split_command_line(arguments, *line.table));
   if (has_programs(words, *line.table)) {
-    return error(Code::kUnimplemented,
-                 "-t takes one program: render the template's script, and write the others into its hvdrun line");
+    return base::unimplemented(
+        "-t takes one program: render the template's script, and write the others into its hvdrun line");
   }
   line.wants_help = words.is_answered;
   CommandLine of_verb;

@@ -25,7 +25,7 @@ std::string YamlValues::place(int line, int column) const {
 }
 
 Status YamlValues::fail(const YamlNode& at, std::string_view problem) const {
-  return error(Code::kInvalidArgument, "{}: {}", place(at), problem);
+  return base::invalid_argument("{}: {}", place(at), problem);
 }
 
 Status YamlValues::keys(const YamlNode& map, std::string_view what, const Words& known, const ReadKey& read) const {
@@ -36,9 +36,8 @@ Status YamlValues::keys(const YamlNode& map, std::string_view what, const Words&
     const YamlNode::Key& key = map.keys[i];
     if (std::ranges::find(known, key.text) == known.end()) {
       const auto nearest = base::nearest_word(key.text, known);
-      return error(
-          Code::kInvalidArgument, "{}: unknown key '{}' in {}; {}", place(key.line, key.column),
-          base::printable(key.text), what,
+      return base::invalid_argument(
+          "{}: unknown key '{}' in {}; {}", place(key.line, key.column), base::printable(key.text), what,
           nearest ? fmt::format("did you mean {}?", *nearest) : fmt::format("use one of: {}", base::join(known, ", ")));
     }
     MUSTER_RETURN_IF_ERROR(read(key.text, map.items[i]));

@@ -59,7 +59,7 @@ base::Result<v1::ClientResult> read_result(const std::string& path, const Client
   v1::ClientResult result;
   const base::Status parsed = proto::parse_message(text, result);
   if (!parsed.ok() || result.client() != client.name || !is_result(result.result())) {
-    return base::error(base::Code::kInvalidArgument, "{} is no result of {}: run its tests again", path, client.name);
+    return base::invalid_argument("{} is no result of {}: run its tests again", path, client.name);
   }
   return result;
 }

@@ -79,10 +79,9 @@ base::Status none_meant(const std::vector<FoundJob>& foreground, bool has_daemon
   if (foreground.empty() && !has_daemon)
     return {Code::kNotFound, "no hvdrun of yours runs on this host, and no launcherd"};
   if (has_daemon) {
-    return base::error(Code::kNotFound, "no job begins with {} or is named so: muster jobs --all lists them",
-                       base::printable(word));
+    return base::not_found("no job begins with {} or is named so: muster jobs --all lists them", base::printable(word));
   }
-  return base::error(Code::kNotFound, "no job begins with {}: there are {}", base::printable(word), ids_of(foreground));
+  return base::not_found("no job begins with {}: there are {}", base::printable(word), ids_of(foreground));
 }
 
 }  // namespace
@@ -123,13 +122,12 @@ base::Result<FoundJob> job_named(const VerbCall& call, const std::string& word) 
   if (whole != meant.end()) return *whole;
   if (meant.size() == 1) return meant.front();
   if (meant.empty()) return none_meant(foreground, daemon.has_value(), word);
-  return base::error(Code::kInvalidArgument, "which job? There are {}", ids_of(meant));
+  return base::invalid_argument("which job? There are {}", ids_of(meant));
 }
 
 base::Result<FoundJob> one_job(const VerbCall& call) {
   if (call.words().size() > 1) {
-    return base::error(Code::kInvalidArgument, "one job at a time: {} is one word too many",
-                       base::printable(call.words()[1]));
+    return base::invalid_argument("one job at a time: {} is one word too many", base::printable(call.words()[1]));
   }
   return job_named(call, call.words().empty() ? std::string() : call.words().front());
 }

@@ -49,10 +49,10 @@ base::Status check_words(const VerbCall& call) {
   }
   const std::string& action = call.words().front();
   if (action != "drain" && action != "resume") {
-    return base::error(base::Code::kInvalidArgument, "'{}' is not drain or resume", base::printable(action));
+    return base::invalid_argument("'{}' is not drain or resume", base::printable(action));
   }
   if (call.words().size() > 1) return base::ok_status();
-  return base::error(base::Code::kInvalidArgument, "which host? muster hosts {} HOST; muster hosts lists them", action);
+  return base::invalid_argument("which host? muster hosts {} HOST; muster hosts lists them", action);
 }
 
 std::string gpus_of(const std::vector<v1::LauncherHost>& hosts) {

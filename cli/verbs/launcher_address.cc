@@ -49,9 +49,9 @@ base::Result<launcherd::LauncherAddress> need_launcherd(const Settings& settings
                                                         const base::Environment& environment) {
   MUSTER_ASSIGN_OR_RETURN(auto address, find_launcherd(settings, environment));
   if (address) return std::move(*address);
-  return base::error(base::Code::kNotFound,
-                     "no launcherd of yours runs on this host: start one with launcherd --hostfile FILE, or name one "
-                     "by --launcher ADDR or MUSTER_LAUNCHER");
+  return base::not_found(
+      "no launcherd of yours runs on this host: start one with launcherd --hostfile FILE, or name one "
+      "by --launcher ADDR or MUSTER_LAUNCHER");
 }
 
 }  // namespace muster::cli::verbs

@@ -15,8 +15,8 @@ constexpr long kMaxLines = 1'000'000'000'000;
 base::Status set_ranks(const Setting& setting, v1::LogsRequest& request) {
   const auto list = base::parse_number_list(setting.value, kMaxRank);
   if (!list || list->empty()) {
-    return base::error(base::Code::kInvalidArgument, "{} must be a list as 0-3,7, not '{}'", setting.label,
-                       base::printable(setting.value));
+    return base::invalid_argument("{} must be a list as 0-3,7, not '{}'", setting.label,
+                                  base::printable(setting.value));
   }
   request.mutable_ranks()->Add(list->begin(), list->end());
   return base::ok_status();
@@ -40,7 +40,7 @@ base::Result<base::WallTime> parse_time(std::string_view text) {
   if (rest != nullptr && std::string_view(rest) == "Z") {
     return std::chrono::system_clock::from_time_t(::timegm(&utc)) + fraction;
   }
-  return base::error(base::Code::kInvalidArgument, "'{}' is no time as 2026-06-20T17:05:53Z", base::printable(text));
+  return base::invalid_argument("'{}' is no time as 2026-06-20T17:05:53Z", base::printable(text));
 }
 
 void set_timestamp(base::WallTime time, google::protobuf::Timestamp& into) {
@@ -54,8 +54,8 @@ base::Result<base::WallTime> parse_since(std::string_view text, base::WallTime n
   if (ago.ok()) return now - *ago;
   const auto at = parse_time(text);
   if (at.ok()) return at;
-  return base::error(base::Code::kInvalidArgument,
-                     "'{}' is no time: write how long ago, as 10m, or 2026-06-20T17:05:53Z", base::printable(text));
+  return base::invalid_argument("'{}' is no time: write how long ago, as 10m, or 2026-06-20T17:05:53Z",
+                                base::printable(text));
 }
 
 base::Result<v1::LogsRequest> read_logs_request(const Settings& settings, base::WallTime now) {
@@ -69,8 +69,8 @@ base::Result<v1::LogsRequest> read_logs_request(const Settings& settings, base::
   if (const Setting* const tail = settings.find("tail")) {
     const auto lines = base::parse_decimal(tail->value, kMaxLines);
     if (!lines || *lines == 0) {
-      return base::error(base::Code::kInvalidArgument, "{} must be a number of lines, 1 or more, not '{}'", tail->label,
-                         base::printable(tail->value));
+      return base::invalid_argument("{} must be a number of lines, 1 or more, not '{}'", tail->label,
+                                    base::printable(tail->value));
     }
     request.set_tail_lines(*lines);
   }

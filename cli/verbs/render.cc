@@ -12,8 +12,7 @@ namespace muster::cli::inline verbs {
 base::Result<std::string> script_of(const std::string& verb, TemplateLine& line) {
   for (const std::string& note : line.job_template->notes) base::print_remark("muster {}: {}\n", verb, note);
   if (line.script.command.empty() || line.script.command.front().empty()) {
-    return base::error(base::Code::kInvalidArgument,
-                       "no command is given: add what to run after the options, as in -- python3 train.py");
+    return base::invalid_argument("no command is given: add what to run after the options, as in -- python3 train.py");
   }
   if (const Setting* hvdrun = line.own.find("hvdrun")) {
     line.script.hvdrun = hvdrun->value;

@@ -26,8 +26,7 @@ base::Result<StackCriteria> read_criteria(const VerbCall& call) {
   if (ranks == nullptr) return criteria;
   const auto list = base::parse_number_list(ranks->value, kMaxStackRank);
   if (!list || list->empty()) {
-    return base::error(base::Code::kInvalidArgument, "{} must be a list as 0-3,7, not '{}'", ranks->label,
-                       base::printable(ranks->value));
+    return base::invalid_argument("{} must be a list as 0-3,7, not '{}'", ranks->label, base::printable(ranks->value));
   }
   criteria.ranks = *list;
   return criteria;

@@ -26,9 +26,8 @@ constexpr std::size_t kRequestIdBytes = 16;
 base::Status check_for_launcherd(const JobRequest& request, const Reach& reach, OutputPlan& output) {
   const model::JobInput& input = request.job.input;
   if (input.pty || (input.to != model::InputTo::kNone && input.to != model::InputTo::kAuto)) {
-    return base::error(base::Code::kInvalidArgument,
-                       "{}: ranks of launcherd's jobs have no input; run without --launcher",
-                       input.pty ? "--pty" : "--stdin");
+    return base::invalid_argument("{}: ranks of launcherd's jobs have no input; run without --launcher",
+                                  input.pty ? "--pty" : "--stdin");
   }
   if (request.elastic.min_ranks || request.elastic.max_ranks) {
     return {base::Code::kInvalidArgument, "--min-np and --max-np: launcherd's jobs have a fixed size; say -np"};
@@ -39,8 +38,8 @@ base::Status check_for_launcherd(const JobRequest& request, const Reach& reach, 
             "--launcher"};
   }
   if (request.host_numbers && request.hostfile.empty() && request.job.placement.hosts.empty()) {
-    return base::error(base::Code::kInvalidArgument, "{} counts the hosts of a list: name them by -H or --hostfile",
-                       request.host_numbers->label);
+    return base::invalid_argument("{} counts the hosts of a list: name them by -H or --hostfile",
+                                  request.host_numbers->label);
   }
   if (!request.job.stages.empty()) {
     output.notes.emplace_back("--stage: the files are taken from launcherd's machine, under the same path");

@@ -36,8 +36,8 @@ Status read_deadline(const Setting& setting, base::WallTime now, v1::JobSpec& sp
   const auto ahead = parse_duration(setting.value);
   const auto at = ahead.ok() ? base::Result<base::WallTime>(now + *ahead) : parse_time(setting.value);
   if (!at.ok()) {
-    return error(Code::kInvalidArgument, "{}: '{}' is no time: write how long from now, as 2h, or 2026-06-20T17:05:53Z",
-                 setting.label, base::printable(setting.value));
+    return base::invalid_argument("{}: '{}' is no time: write how long from now, as 2h, or 2026-06-20T17:05:53Z",
+                                  setting.label, base::printable(setting.value));
   }
   set_timestamp(*at, *spec.mutable_deadline());
   return base::ok_status();
@@ -48,8 +48,7 @@ Status read_priority(const Setting& setting, v1::SubmitRequest& request) {
   const char* const end = setting.value.data() + setting.value.size();
   const auto [rest, problem] = std::from_chars(setting.value.data(), end, priority);
   if (problem != std::errc() || rest != end) {
-    return error(Code::kInvalidArgument, "{} must be a whole number, not '{}'", setting.label,
-                 base::printable(setting.value));
+    return base::invalid_argument("{} must be a whole number, not '{}'", setting.label, base::printable(setting.value));
   }
   request.set_priority(priority);
   return base::ok_status();
@@ -58,8 +57,7 @@ Status read_priority(const Setting& setting, v1::SubmitRequest& request) {
 Status read_label(const Setting& setting, v1::SubmitRequest& request) {
   const std::size_t equals = setting.value.find('=');
   if (equals == std::string::npos || equals == 0) {
-    return error(Code::kInvalidArgument, "{} must be NAME=VALUE, not '{}'", setting.label,
-                 base::printable(setting.value));
+    return base::invalid_argument("{} must be NAME=VALUE, not '{}'", setting.label, base::printable(setting.value));
   }
   v1::NameValue& label = *request.add_labels();
   label.set_name(setting.value.substr(0, equals));
@@ -120,13 +118,12 @@ base::Result<ParsedSubmit> read_line(CommandLine line, const base::Environment& 
   MUSTER_RETURN_IF_ERROR(set_roles(std::move(roles), settings, parsed.options.request.job));
   for (const char* name : {"set", "hvdrun", "script", "dry-run", "json"}) {
     if (const Setting* setting = parsed.own.find(name)) {
-      return error(Code::kInvalidArgument, "{} belongs to -t", setting->label);
+      return base::invalid_argument("{} belongs to -t", setting->label);
     }
   }
   model::JobSpec& job = parsed.options.request.job;
   if (job.roles.empty() && (of_hvdrun.command.empty() || of_hvdrun.command.front().empty())) {
-    return error(Code::kInvalidArgument,
-                 "no command is given: add what to run, as in muster submit -np 4 python3 train.py");
+    return base::invalid_argument("no command is given: add what to run, as in muster submit -np 4 python3 train.py");
   }
   job.command = std::move(of_hvdrun.command);
   bool is_expanded = false;
@@ -200,8 +197,7 @@ Status check_for_scheduler(const TemplateLine& line) {
   constexpr std::string_view kFits[] = {"template", "set", "hvdrun", "script", "dry-run", "json"};
   for (const Setting& setting : line.own.entries()) {
     if (std::ranges::find(kFits, setting.flag->name) != std::end(kFits)) continue;
-    return error(Code::kInvalidArgument, "{} is for launcherd, and a scheduler takes this job: leave it out",
-                 setting.label);
+    return base::invalid_argument("{} is for launcherd, and a scheduler takes this job: leave it out", setting.label);
   }
   return base::ok_status();
 }
@@ -234,7 +230,7 @@ int show_template(const TemplateLine& line, const base::Environment& environment
     return *parsed.exit_code;
   }
   return run_dry(std::move(parsed.options), environment, [](const auto&, const auto&) {
-    return std::vector<base::Result<model::NodeShape>>{error(Code::kInvalidArgument, "no host is asked")};
+    return std::vector<base::Result<model::NodeShape>>{base::invalid_argument("no host is asked")};
   });
 }
 

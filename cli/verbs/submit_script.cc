@@ -42,7 +42,7 @@ Result<std::string> path_for(const TemplateLine& line) {
   MUSTER_ASSIGN_OR_RETURN(const std::string home, base::home_directory());
   std::error_code failed;
   std::filesystem::create_directories(home + "/.cache/muster", failed);
-  if (failed) return error(Code::kUnavailable, "{}/.cache/muster: {}", home, failed.message());
+  if (failed) return base::unavailable("{}/.cache/muster: {}", home, failed.message());
   const std::string folder = home + "/.cache/muster/jobs";
   MUSTER_RETURN_IF_ERROR(base::make_private_directory(folder));
   return fmt::format("{}/{}-{}.sh", folder, line.job_template->name, base::JobId::random().str());
@@ -134,8 +134,8 @@ Result<int> submit_script(TemplateLine& line) {
   if (!output.ok()) return submission_failure(line.job_template->scheduler, output.status());
   const auto id = submitted_id(line.job_template->scheduler, *output);
   if (!id) {
-    return error(Code::kUnavailable, "{} accepted the script but printed no job id; its output: {}",
-                 program.words.front(), base::printable(base::trim(*output)));
+    return base::unavailable("{} accepted the script but printed no job id; its output: {}", program.words.front(),
+                             base::printable(base::trim(*output)));
   }
   return print_answer("muster submit", base::printable(*id) + "\n");
 }

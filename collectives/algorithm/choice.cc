@@ -148,8 +148,7 @@ base::Result<AllreduceAlgorithm> parse_algorithm(std::string_view name) {
     if (known.name == name) return known.algorithm;
     names += std::string(names.empty() ? "" : ", ") + std::string(known.name);
   }
-  return base::error(base::Code::kInvalidArgument, "MUSTER_ALGORITHM={}: unknown algorithm; use one of: {}", name,
-                     names);
+  return base::invalid_argument("MUSTER_ALGORITHM={}: unknown algorithm; use one of: {}", name, names);
 }
 
 AllreduceCriteria criteria_of(const ReduceTask& reduction) {

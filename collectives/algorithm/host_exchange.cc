@@ -101,10 +101,9 @@ base::Status host_alltoall(HostTeam& team, const Call& call, const std::byte* in
     std::uint64_t bytes = 0;
     std::memcpy(&bytes, team.slot(i) + rank_index(team.rank()) * sizeof bytes, sizeof bytes);
     if (bytes != from[rank_index(i)].size) {
-      return team.blame(i, base::error(base::Code::kFailedPrecondition,
-                                       "{}: rank {} ({}) sends {} bytes to rank {}, which expects {}", describe(call),
-                                       team.mate(i).world_rank, team.mate(i).host, bytes,
-                                       team.mate(team.rank()).world_rank, from[rank_index(i)].size));
+      return team.blame(i, base::failed_precondition("{}: rank {} ({}) sends {} bytes to rank {}, which expects {}",
+                                                     describe(call), team.mate(i).world_rank, team.mate(i).host, bytes,
+                                                     team.mate(team.rank()).world_rank, from[rank_index(i)].size));
     }
     longest = std::max(longest, team.payload_as<std::uint64_t>(i));
   }

@@ -16,7 +16,7 @@ base::Status linked_allreduce(AllreduceAlgorithm algorithm, Exchange& exchange, 
     case AllreduceAlgorithm::kRing:
       return ring_allreduce(exchange, operation, reduction);
     default:
-      return base::error(base::Code::kInternal, "{} is not an allreduce over links", name_of(algorithm));
+      return base::internal_error("{} is not an allreduce over links", name_of(algorithm));
   }
 }
 

@@ -80,14 +80,12 @@ muster::base::Result<std::chrono::milliseconds> timeout_of(double seconds, const
     char* end = nullptr;
     seconds = std::strtod(setting, &end);
     if (*end != '\0' || !(seconds > 0)) {
-      return muster::base::error(Code::kInvalidArgument, "MUSTER_OPERATION_TIMEOUT={}: use a number of seconds above 0",
-                                 setting);
+      return muster::base::invalid_argument("MUSTER_OPERATION_TIMEOUT={}: use a number of seconds above 0", setting);
     }
   }
   if (seconds == 0) return otherwise;
   if (!(seconds > 0) || seconds > 1e9) {
-    return muster::base::error(Code::kInvalidArgument, "{} is not a valid timeout: use a number of seconds above 0",
-                               seconds);
+    return muster::base::invalid_argument("{} is not a valid timeout: use a number of seconds above 0", seconds);
   }
   return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1000)));
 }

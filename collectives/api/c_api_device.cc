@@ -66,16 +66,14 @@ Status check_attached(const muster_comm& comm) {
     return {Code::kInvalidArgument, "a forked child process cannot take part in collectives"};
   }
   if (comm.gpu != nullptr) return {};
-  return muster::base::error(Code::kInvalidArgument,
-                             "communicator {} is not attached to a GPU: call muster_device_attach() first",
-                             comm.communicator->name());
+  return muster::base::invalid_argument("communicator {} is not attached to a GPU: call muster_device_attach() first",
+                                        comm.communicator->name());
 }
 
 Status check_device_types(muster_dtype type, int op) {
   if (static_cast<unsigned>(type) >= muster::collectives::kDTypes ||
       static_cast<unsigned>(op) >= muster::collectives::kRedOps) {
-    return muster::base::error(Code::kInvalidArgument, "unknown data type {} or reduction {}", static_cast<int>(type),
-                               op);
+    return muster::base::invalid_argument("unknown data type {} or reduction {}", static_cast<int>(type), op);
   }
   if (type == MUSTER_BOOL && op == MUSTER_AVG) {
     return {Code::kInvalidArgument, "bool has no average; use max, min or sum"};
@@ -86,20 +84,17 @@ Status check_device_types(muster_dtype type, int op) {
 // Checks that `data` is memory of the attached GPU. Otherwise the device would fail in a way that ends all of CUDA in
 // this process.
 Status check_data(const muster_comm& comm, const void* data, std::size_t count, muster_dtype type) {
-  if (count > kMaxCount)
-    return muster::base::error(Code::kInvalidArgument, "{} elements are too many; the limit is 2^44", count);
+  if (count > kMaxCount) return muster::base::invalid_argument("{} elements are too many; the limit is 2^44", count);
   if (count == 0) return {};
   const auto& gpu = comm.gpu->team->gpu();
   const int device = data == nullptr ? -1 : device_of(gpu, data);
   const std::size_t size = size_of(static_cast<DType>(type));
   if (device == gpu.ordinal() && reinterpret_cast<std::uintptr_t>(data) % size == 0) return {};
   if (device == gpu.ordinal()) {
-    return muster::base::error(Code::kInvalidArgument,
-                               "a buffer's address is not a multiple of {}, the size of its elements", size);
+    return muster::base::invalid_argument("a buffer's address is not a multiple of {}, the size of its elements", size);
   }
-  return muster::base::error(Code::kInvalidArgument,
-                             "a buffer of {} elements is not memory of GPU {} (communicator {})", count, gpu.ordinal(),
-                             comm.communicator->name());
+  return muster::base::invalid_argument("a buffer of {} elements is not memory of GPU {} (communicator {})", count,
+                                        gpu.ordinal(), comm.communicator->name());
 }
 
 Status check(const muster_comm& comm, const void* in, const void* out, std::size_t count, muster_dtype type,
@@ -113,12 +108,11 @@ Status check(const muster_comm& comm, const void* in, const void* out, std::size
 Result<std::vector<std::size_t>> counts_of(const muster_comm& comm, const size_t* counts) {
   const Communicator& on = *comm.communicator;
   if (counts == nullptr) {
-    return muster::base::error(Code::kInvalidArgument, "the counts of the ranks are NULL (communicator {})", on.name());
+    return muster::base::invalid_argument("the counts of the ranks are NULL (communicator {})", on.name());
   }
   std::vector<std::size_t> copy(counts, counts + on.size());
   if (std::ranges::max(copy) <= kMaxCount) return copy;
-  return muster::base::error(Code::kInvalidArgument, "{} elements are too many; the limit is 2^44",
-                             std::ranges::max(copy));
+  return muster::base::invalid_argument("{} elements are too many; the limit is 2^44", std::ranges::max(copy));
 }
 
 // Runs `operation` of the route between the work that `stream` has now and its later work.
@@ -206,8 +200,8 @@ muster_code muster_device_attach(muster_comm* comm, int device, muster_error** e
   return guarded(error, [&] {
     Communicator& on = *comm->communicator;
     if (comm->gpu != nullptr) {
-      return report(muster::base::error(Code::kInvalidArgument, "communicator {} is already attached to GPU {}",
-                                        on.name(), comm->gpu->team->gpu().ordinal()),
+      return report(muster::base::invalid_argument("communicator {} is already attached to GPU {}", on.name(),
+                                                   comm->gpu->team->gpu().ordinal()),
                     nullptr, error);
     }
     auto made = attach(on, device, std::exchange(comm->inherited, nullptr));
@@ -286,8 +280,8 @@ muster_code muster_broadcast_on_stream(muster_comm* comm, void* data, size_t cou
   return guarded(error, [&] {
     Status checked = check(*comm, data, data, count, type);
     if (checked.ok() && (root < 0 || root >= comm->communicator->size())) {
-      checked = muster::base::error(Code::kInvalidArgument, "root {}: communicator {} has ranks 0 to {}", root,
-                                    comm->communicator->name(), comm->communicator->size() - 1);
+      checked = muster::base::invalid_argument("root {}: communicator {} has ranks 0 to {}", root,
+                                               comm->communicator->name(), comm->communicator->size() - 1);
     }
     return start(comm, checked, stream, request, error,
                  [=](Route& route) { return route.broadcast(data, count * muster_dtype_size(type), root); });

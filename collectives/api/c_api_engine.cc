@@ -56,13 +56,12 @@ std::chrono::milliseconds milliseconds_of(double seconds) {
 
 Result<TensorSpec> spec_of(const muster_tensor& tensor, const char* name) {
   if (static_cast<unsigned>(tensor.type) >= muster::collectives::kDTypes) {
-    return muster::base::error(Code::kInvalidArgument, "'{}': unknown data type {}", name,
-                               static_cast<int>(tensor.type));
+    return muster::base::invalid_argument("'{}': unknown data type {}", name, static_cast<int>(tensor.type));
   }
   if (tensor.dimensions < 0 || tensor.dimensions > kMostDimensions ||
       (tensor.dimensions > 0 && tensor.shape == nullptr)) {
-    return muster::base::error(Code::kInvalidArgument, "'{}': {} dimensions are not valid, or the shape is NULL", name,
-                               tensor.dimensions);
+    return muster::base::invalid_argument("'{}': {} dimensions are not valid, or the shape is NULL", name,
+                                          tensor.dimensions);
   }
   return TensorSpec{static_cast<DType>(tensor.type), {tensor.shape, tensor.shape + tensor.dimensions}};
 }
@@ -84,9 +83,9 @@ Status check(const muster_submission* given) {
   if (static_cast<unsigned>(given->kind) >= muster::collectives::kKinds ||
       static_cast<unsigned>(given->op) >= muster::collectives::kRedOps || given->count < 0 ||
       (given->count > 0 && given->tensors == nullptr)) {
-    return muster::base::error(Code::kInvalidArgument,
-                               "'{}': unknown operation {} or reduction {}, or its {} tensors are missing", given->name,
-                               static_cast<int>(given->kind), static_cast<int>(given->op), given->count);
+    return muster::base::invalid_argument("'{}': unknown operation {} or reduction {}, or its {} tensors are missing",
+                                          given->name, static_cast<int>(given->kind), static_cast<int>(given->op),
+                                          given->count);
   }
   return {};
 }
@@ -98,7 +97,7 @@ Status check_data(const Submission& submission, std::size_t index) {
   const auto& tensor = submission.tensors[index];
   if (submission.signature.tensors[index].elements() == 0) return {};
   if (tensor.in != nullptr && (!writes_it || tensor.out != nullptr)) return {};
-  return muster::base::error(Code::kInvalidArgument, "'{}': tensor {} has no data", submission.name, index);
+  return muster::base::invalid_argument("'{}': tensor {} has no data", submission.name, index);
 }
 
 Result<std::optional<DType>> wire_of(const muster_submission& given) {
@@ -110,8 +109,7 @@ Result<std::optional<DType>> wire_of(const muster_submission& given) {
     case MUSTER_WIRE_BFLOAT16:
       return std::optional(DType::kBF16);
   }
-  return muster::base::error(Code::kInvalidArgument, "'{}': unknown wire type {}", given.name,
-                             static_cast<int>(given.wire));
+  return muster::base::invalid_argument("'{}': unknown wire type {}", given.name, static_cast<int>(given.wire));
 }
 
 Result<Submission> submission_of(const Engine& engine, const muster_submission* given) {
@@ -171,15 +169,13 @@ Result<std::shared_ptr<Gpu>> gpu_of(muster_engine& engine, const Submission& sub
       is_known = true;
       const int ordinal = engine.gpu == nullptr ? device_of(*api, data) : device_of(*engine.gpu, data);
       if (ordinal < 0) {
-        return muster::base::error(Code::kInvalidArgument, "'{}': tensor {} is not memory of a GPU", submission.name,
-                                   i);
+        return muster::base::invalid_argument("'{}': tensor {} is not memory of a GPU", submission.name, i);
       }
       if (engine.gpu == nullptr) {
         MUSTER_ASSIGN_OR_RETURN(engine.gpu, Gpu::open(api, ordinal));
       }
       if (engine.gpu->ordinal() == ordinal) continue;
-      return muster::base::error(
-          Code::kInvalidArgument,
+      return muster::base::invalid_argument(
           "'{}': tensor {} is on GPU {}, and this rank's collectives are on GPU {}: use one GPU per rank",
           submission.name, i, ordinal, engine.gpu->ordinal());
     }

@@ -6,7 +6,6 @@
 
 #include "collectives/api/c_api.h"
 
-using muster::base::Code;
 using muster::base::Status;
 using muster::collectives::blocks_of;
 using muster::collectives::Communicator;
@@ -35,18 +34,16 @@ Status check_types(muster_dtype type, int op = MUSTER_SUM) {
       static_cast<unsigned>(op) < muster::collectives::kRedOps) {
     return {};
   }
-  return muster::base::error(Code::kInvalidArgument, "unknown data type {} or reduction {}", static_cast<int>(type),
-                             op);
+  return muster::base::invalid_argument("unknown data type {} or reduction {}", static_cast<int>(type), op);
 }
 
 Status check_buffer(const Communicator& on, const void* data, std::size_t count) {
   if (count > kMaxCount) {
-    return muster::base::error(Code::kInvalidArgument, "{} elements are too many; the limit is 2^44 (communicator {})",
-                               count, on.name());
+    return muster::base::invalid_argument("{} elements are too many; the limit is 2^44 (communicator {})", count,
+                                          on.name());
   }
   if (data != nullptr || count == 0) return {};
-  return muster::base::error(Code::kInvalidArgument, "a buffer of {} elements is NULL (communicator {})", count,
-                             on.name());
+  return muster::base::invalid_argument("a buffer of {} elements is NULL (communicator {})", count, on.name());
 }
 
 Status check(const Communicator& on, const void* in, const void* out, std::size_t count, muster_dtype type,
@@ -59,7 +56,7 @@ Status check(const Communicator& on, const void* in, const void* out, std::size_
 // Copies the caller's counts[size]. INVALID_ARGUMENT if they are NULL or too large.
 muster::base::Result<Counts> copy_counts(const Communicator& on, const size_t* counts) {
   if (counts == nullptr) {
-    return muster::base::error(Code::kInvalidArgument, "the counts of the ranks are NULL (communicator {})", on.name());
+    return muster::base::invalid_argument("the counts of the ranks are NULL (communicator {})", on.name());
   }
   Counts copy(counts, counts + on.size());
   for (const std::size_t count : copy) MUSTER_RETURN_IF_ERROR(check_buffer(on, &copy, count));

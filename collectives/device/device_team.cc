@@ -111,9 +111,8 @@ base::Status DeviceTeam::choose(const base::Status& started, const NcclPart& par
   MUSTER_RETURN_IF_ERROR(forced.status());
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].is_ready != 0) continue;
-    return base::error(base::Code::kFailedPrecondition,
-                       "rank {} has no GPU that it can use: see the error of that rank",
-                       ground_.comm.world_rank(static_cast<int>(rank)));
+    return base::failed_precondition("rank {} has no GPU that it can use: see the error of that rank",
+                                     ground_.comm.world_rank(static_cast<int>(rank)));
   }
   const bool reaches_all =
       std::ranges::all_of(all, [this](const Facts& rank) { return ground_.gpu->reaches(rank.uuid); });
@@ -238,8 +237,8 @@ bool DeviceTeam::becomes_quiet(std::chrono::milliseconds time) {
 }
 
 base::Status DeviceTeam::no_memory() const {
-  return base::error(base::Code::kResourceExhausted, "rank {}: the host ran out of memory in an operation on a GPU",
-                     ground_.comm.world_rank(ground_.comm.rank()));
+  return base::resource_exhausted("rank {}: the host ran out of memory in an operation on a GPU",
+                                  ground_.comm.world_rank(ground_.comm.rank()));
 }
 
 base::Status DeviceTeam::begin(std::span<void* const> ready) {

@@ -17,8 +17,7 @@ base::Result<std::shared_ptr<Gpu>> Gpu::open(std::shared_ptr<const CudaApi> api,
   int count = 0;
   MUSTER_RETURN_IF_ERROR(api->check(api->device_get_count(&count), "cuDeviceGetCount"));
   if (ordinal < 0 || ordinal >= count) {
-    return base::error(base::Code::kInvalidArgument, "GPU {} does not exist; number of visible GPUs: {}", ordinal,
-                       count);
+    return base::invalid_argument("GPU {} does not exist; number of visible GPUs: {}", ordinal, count);
   }
   std::shared_ptr<Gpu> gpu(new Gpu(std::move(api), ordinal));
   const base::Status started = gpu->start();

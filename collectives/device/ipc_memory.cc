@@ -68,8 +68,8 @@ base::Result<std::uint32_t> IpcMemory::make(const std::vector<Wanted>& wanted) {
   for (std::size_t rank = 0; all.ok() && rank < all->size(); ++rank) {
     if ((*all)[rank].is_there != 0) continue;
     lacking_ = static_cast<int>(rank);
-    return base::error(base::Code::kResourceExhausted, "the GPU of rank {} has no memory left for {} bytes",
-                       ground_.comm.world_rank(lacking_), region.room[rank]);
+    return base::resource_exhausted("the GPU of rank {} has no memory left for {} bytes",
+                                    ground_.comm.world_rank(lacking_), region.room[rank]);
   }
   const base::Status shared = all.ok() ? map(region, *all) : all.status();
   if (!shared.ok()) {

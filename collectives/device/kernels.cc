@@ -66,7 +66,7 @@ std::span<const std::byte> Kernels::image() {
 
 base::Result<std::unique_ptr<Kernels>> Kernels::load(const std::shared_ptr<const Gpu>& gpu) {
   if (image().empty()) {
-    return base::error(base::Code::kNotFound, "libmuster was built without nvcc: it has no kernels for GPUs");
+    return base::not_found("libmuster was built without nvcc: it has no kernels for GPUs");
   }
   std::unique_ptr<Kernels> kernels(new Kernels(gpu));
   void* module = nullptr;
@@ -113,8 +113,8 @@ base::Status Kernels::launch_all() {
   MUSTER_RETURN_IF_ERROR(gpu_->call("cuEventRecord", gpu_->api().event_record, done.get(), stream.get()));
   const CudaResult result = wait_for(*gpu_, done.get(), kFirstLaunches);
   if (result == kCudaNotReady) {
-    return base::error(base::Code::kDeadlineExceeded, "GPU {} did not run libmuster's kernels within {} s",
-                       gpu_->ordinal(), kFirstLaunches.count());
+    return base::deadline_exceeded("GPU {} did not run libmuster's kernels within {} s", gpu_->ordinal(),
+                                   kFirstLaunches.count());
   }
   return gpu_->api().check(result, "libmuster's kernels, launched first");
 }
@@ -122,7 +122,7 @@ base::Status Kernels::launch_all() {
 base::Status Kernels::launch(void* function, void* stream, std::size_t blocks, const void* arguments) const {
   if (blocks == 0) return base::ok_status();
   if (blocks > kMostBlocks) {
-    return base::error(base::Code::kInvalidArgument, "{} elements are too many for one launch", blocks * kUnitElements);
+    return base::invalid_argument("{} elements are too many for one launch", blocks * kUnitElements);
   }
   void* parameters[] = {const_cast<void*>(arguments)};  // the driver copies the arguments
   void** const none = nullptr;
@@ -148,8 +148,7 @@ base::Status Kernels::launch_transfer(void* function, void* stream, std::span<co
 base::Status Kernels::transfer(void* stream, std::span<const Move> moves, DType from, DType to, double scale) const {
   const auto kernel = transfer_of(from, to, scale);
   if (!kernel) {
-    return base::error(base::Code::kInvalidArgument, "no GPU kernel moves {} to {}, scaled by {}", name_of(from),
-                       name_of(to), scale);
+    return base::invalid_argument("no GPU kernel moves {} to {}, scaled by {}", name_of(from), name_of(to), scale);
   }
   if (moves.size() <= kFewSegments) return launch_transfer<kFewSegments>(few_[*kernel], stream, moves, scale);
   if (moves.size() <= kSomeSegments) return launch_transfer<kSomeSegments>(some_[*kernel], stream, moves, scale);
@@ -165,8 +164,8 @@ base::Status Kernels::reduce(void* stream, std::span<const DeviceAddress> inputs
                              std::span<const DeviceAddress> outputs, std::size_t count, DType type, RedOp op,
                              Scale scale) const {
   if (inputs.empty() || inputs.size() > kMostSharers || outputs.size() > kMostSharers) {
-    return base::error(base::Code::kInvalidArgument, "a GPU kernel reduces 1 to {} buffers at once, not {} to {}",
-                       kMostSharers, inputs.size(), outputs.size());
+    return base::invalid_argument("a GPU kernel reduces 1 to {} buffers at once, not {} to {}", kMostSharers,
+                                  inputs.size(), outputs.size());
   }
   Reduction call{};
   std::ranges::copy(inputs, call.in);

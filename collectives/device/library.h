@@ -17,8 +17,7 @@ class Library {
   template <class Function>
   base::Status find(const char* symbol, Function*& function) const {
     void* const found = find(symbol);
-    if (found == nullptr)
-      return base::error(base::Code::kNotFound, "{} has no {}: the library is too old", name_, symbol);
+    if (found == nullptr) return base::not_found("{} has no {}: the library is too old", name_, symbol);
     function = reinterpret_cast<Function*>(found);
     return base::ok_status();
   }

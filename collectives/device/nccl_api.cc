@@ -50,8 +50,8 @@ base::Status NcclApi::check(NcclResult result, const char* what) const {
   if (result == kNcclSuccess || result == kNcclInProgress) return base::ok_status();
   const char* const last = get_last_error(nullptr);
   const std::string_view words(last == nullptr ? "" : last, last == nullptr ? 0 : strnlen(last, 1023));
-  return base::error(base::Code::kInternal, "{}: {}{}{} (NCCL error {}; NCCL_DEBUG=WARN shows more)", what,
-                     get_error_string(result), words.empty() ? "" : ": ", words, result);
+  return base::internal_error("{}: {}{}{} (NCCL error {}; NCCL_DEBUG=WARN shows more)", what, get_error_string(result),
+                              words.empty() ? "" : ": ", words, result);
 }
 
 int nccl_type(DType type) {

@@ -27,8 +27,8 @@ base::Result<std::unique_ptr<NcclRoute>> NcclRoute::make(const Ground& ground, s
                           gather_all(ground.comm, static_cast<std::uint8_t>(room.ok() ? 1 : 0)));
   for (std::size_t rank = 0; rank < have.size(); ++rank) {
     if (have[rank] != 0) continue;
-    return base::error(base::Code::kFailedPrecondition, "the GPU of rank {} has no memory left for {} bytes",
-                       ground.comm.world_rank(static_cast<int>(rank)), kRoom);
+    return base::failed_precondition("the GPU of rank {} has no memory left for {} bytes",
+                                     ground.comm.world_rank(static_cast<int>(rank)), kRoom);
   }
   made->room_ = std::move(*room);
   MUSTER_ASSIGN_OR_RETURN(made->begun_, make_event(ground.gpu));
@@ -175,8 +175,7 @@ NcclRoute::Limit NcclRoute::of_operation() const {
 }
 
 base::Status NcclRoute::Limit::error(const char* what) const {
-  return base::error(
-      base::Code::kDeadlineExceeded,
+  return base::deadline_exceeded(
       "{} did not finish within {} s: a rank is stopped, NCCL cannot reach a rank (NCCL_DEBUG=INFO shows "
       "more), or the operation needs more time (raise MUSTER_OPERATION_TIMEOUT)",
       what, std::chrono::duration<double>(time).count());

@@ -46,8 +46,7 @@ base::Result<std::optional<Path>> parse_path(std::string_view name) {
   if (name.empty() || name == "auto") return std::optional<Path>();
   const auto* const found = std::ranges::find(kNames, name);
   if (found != std::end(kNames)) return std::optional(static_cast<Path>(found - std::begin(kNames)));
-  return base::error(base::Code::kInvalidArgument,
-                     "MUSTER_DEVICE_PATH={}: unknown path; use one of: auto, nccl, ipc, staged", name);
+  return base::invalid_argument("MUSTER_DEVICE_PATH={}: unknown path; use one of: auto, nccl, ipc, staged", name);
 }
 
 base::Result<Choice> choose_path(std::span<const Facts> ranks, int hosts, std::string_view broken_ipc) {
@@ -62,7 +61,7 @@ base::Result<Choice> choose_path(std::span<const Facts> ranks, int hosts, std::s
   if (forced >= 0) {
     const std::string& why_not = wanted == Path::kNccl ? nccl : ipc;
     if (wanted == Path::kStaged || why_not.empty()) return Choice{wanted, ""};
-    return base::error(base::Code::kFailedPrecondition, "MUSTER_DEVICE_PATH={}: {}", name_of(wanted), why_not);
+    return base::failed_precondition("MUSTER_DEVICE_PATH={}: {}", name_of(wanted), why_not);
   }
   if (nccl.empty()) return Choice{Path::kNccl, ""};
   if (ipc.empty()) return Choice{Path::kIpc, fmt::format("not nccl: {}", nccl)};

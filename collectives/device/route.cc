@@ -22,10 +22,9 @@ base::Result<std::vector<CallHeader>> agree(Communicator& comm, const CallHeader
   MUSTER_ASSIGN_OR_RETURN(std::vector<CallHeader> all, gather_all(comm, own));
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].call == own.call) continue;
-    return base::error(base::Code::kFailedPrecondition,
-                       "rank {} calls {} on its GPU, rank {} calls {} (communicator {})",
-                       comm.world_rank(static_cast<int>(rank)), describe(all[rank].call), comm.world_rank(comm.rank()),
-                       describe(own.call), comm.name());
+    return base::failed_precondition("rank {} calls {} on its GPU, rank {} calls {} (communicator {})",
+                                     comm.world_rank(static_cast<int>(rank)), describe(all[rank].call),
+                                     comm.world_rank(comm.rank()), describe(own.call), comm.name());
   }
   return all;
 }
@@ -55,10 +54,9 @@ base::Result<std::size_t> agree_on_blocks(Communicator& comm, Blocks to, Blocks 
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     most = std::max(most, all[rank].most);
     if (all[rank].sender < 0) continue;
-    return base::error(base::Code::kFailedPrecondition,
-                       "alltoall: rank {} sends {} bytes to rank {}, which expects {} (communicator {})",
-                       comm.world_rank(static_cast<int>(all[rank].sender)), all[rank].sent,
-                       comm.world_rank(static_cast<int>(rank)), all[rank].expected, comm.name());
+    return base::failed_precondition("alltoall: rank {} sends {} bytes to rank {}, which expects {} (communicator {})",
+                                     comm.world_rank(static_cast<int>(all[rank].sender)), all[rank].sent,
+                                     comm.world_rank(static_cast<int>(rank)), all[rank].expected, comm.name());
   }
   return most;
 }

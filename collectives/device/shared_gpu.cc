@@ -91,7 +91,7 @@ base::Result<void*> SharedGpu::allocate(std::size_t bytes) {
 
 base::Result<DeviceMemory> SharedGpu::release(void* memory) {
   if (memory_.release(address_of(memory))) return DeviceMemory();
-  return base::error(base::Code::kInvalidArgument, "not a buffer of communicator {}", ground_.comm.name());
+  return base::invalid_argument("not a buffer of communicator {}", ground_.comm.name());
 }
 
 base::Result<std::vector<CallHeader>> SharedGpu::meet(const Call& call, const IpcMemory::Place& in,
@@ -110,8 +110,8 @@ base::Result<DeviceAddress> SharedGpu::source(const std::vector<CallHeader>& all
   if (all[rank].in_region == 0) return DeviceAddress{0};
   const DeviceAddress found = memory_.address(rank, {all[rank].in_region, all[rank].in_offset}, bytes);
   if (found != 0) return found;
-  return base::error(base::Code::kInternal, "rank {} names a buffer that it does not have",
-                     ground_.comm.world_rank(static_cast<int>(rank)));
+  return base::internal_error("rank {} names a buffer that it does not have",
+                              ground_.comm.world_rank(static_cast<int>(rank)));
 }
 
 base::Status SharedGpu::reach() {

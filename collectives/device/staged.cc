@@ -215,7 +215,7 @@ base::Result<void*> Staged::allocate(std::size_t bytes) {
 
 base::Result<DeviceMemory> Staged::release(void* memory) {
   if (auto found = allocated_.extract(memory); !found.empty()) return std::move(found.mapped());
-  return base::error(base::Code::kInvalidArgument, "not a buffer of communicator {}", ground_.comm.name());
+  return base::invalid_argument("not a buffer of communicator {}", ground_.comm.name());
 }
 
 }  // namespace muster::collectives::device

@@ -15,8 +15,7 @@ base::Result<std::shared_ptr<StreamGate::Hold>> StreamGate::hold(void* stream) {
   std::uint32_t number = last_.fetch_add(1) + 1;
   for (std::uint32_t tried = 1; is_used_[number % kWords].exchange(true); ++tried) {
     if (tried == kWords) {
-      return base::error(base::Code::kResourceExhausted,
-                         "{} operations on streams are in progress: wait for some of them", kWords);
+      return base::resource_exhausted("{} operations on streams are in progress: wait for some of them", kWords);
     }
     number = last_.fetch_add(1) + 1;
   }

@@ -116,8 +116,7 @@ base::Result<std::vector<Announcement>> read_announcements(std::span<const std::
   Reader reader(bytes);
   while (reader.ok() && !reader.is_at_end()) list.push_back(read_announcement(reader));
   if (!reader.ok()) {
-    return base::error(base::Code::kDataLoss,
-                       "a rank announced its tensors in an unknown format: do all ranks use the same libmuster?");
+    return base::data_loss("a rank announced its tensors in an unknown format: do all ranks use the same libmuster?");
   }
   for (const Announcement& announcement : list) {
     const base::Status sense = check(announcement.signature, ranks);

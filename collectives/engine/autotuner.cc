@@ -85,7 +85,7 @@ base::Result<Autotuner> Autotuner::create(const AutotuneSettings& settings, Tune
   made.log_.emplace(settings.log, std::ios::trunc);
   *made.log_ << "fusion_bytes,cycle_ms,bytes_per_us\n" << std::flush;
   if (!*made.log_) {
-    return base::error(base::Code::kInvalidArgument, "HOROVOD_AUTOTUNE_LOG={} cannot be written", settings.log);
+    return base::invalid_argument("HOROVOD_AUTOTUNE_LOG={} cannot be written", settings.log);
   }
   return made;
 }

@@ -229,14 +229,12 @@ base::Result<Output> DeviceBatches::output_of(const Submission& own, std::size_t
   const device::Gpu::Current current(team_->gpu());
   output.on_gpu = own.allocate(static_cast<int>(t), bytes);
   if (output.on_gpu == nullptr) {
-    return base::error(base::Code::kResourceExhausted,
-                       "'{}': rank {} has no memory on its GPU for a result of {} bytes", own.name,
-                       comm_->world_rank(comm_->rank()), bytes);
+    return base::resource_exhausted("'{}': rank {} has no memory on its GPU for a result of {} bytes", own.name,
+                                    comm_->world_rank(comm_->rank()), bytes);
   }
   if (device_of(team_->gpu(), output.on_gpu) == team_->gpu().ordinal()) return output;
-  return base::error(base::Code::kInvalidArgument,
-                     "'{}': the memory that rank {} provided for a result is not on GPU {}", own.name,
-                     comm_->world_rank(comm_->rank()), team_->gpu().ordinal());
+  return base::invalid_argument("'{}': the memory that rank {} provided for a result is not on GPU {}", own.name,
+                                comm_->world_rank(comm_->rank()), team_->gpu().ordinal());
 }
 
 // Blocks of different sizes use an alltoall that sends the same block to all ranks.

@@ -115,7 +115,7 @@ base::Status Engine::start_threads() {
   try {
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error& problem) {
-    return base::error(base::Code::kResourceExhausted, "cannot start the engine's thread: {}", problem.what());
+    return base::resource_exhausted("cannot start the engine's thread: {}", problem.what());
   }
   if (!settings_.stall.is_checked || size() == 1) return base::ok_status();
   StallWatch::Engine watched{.late = [this] { return late(); },
@@ -155,8 +155,8 @@ void Engine::cancel(const Failure& why) {
 base::Result<std::shared_ptr<Ticket>> Engine::submit(Submission submission) {
   MUSTER_RETURN_IF_ERROR(check(submission.signature, size()));
   if (submission.tensors.size() != submission.signature.tensors.size()) {
-    return base::error(base::Code::kInvalidArgument, "'{}': {} tensors are described but {} are passed",
-                       submission.name, submission.signature.tensors.size(), submission.tensors.size());
+    return base::invalid_argument("'{}': {} tensors are described but {} are passed", submission.name,
+                                  submission.signature.tensors.size(), submission.tensors.size());
   }
   auto ticket = std::make_shared<Ticket>();
   std::shared_ptr<Ticket> handle = Ticket::handle_of(ticket);
@@ -165,9 +165,8 @@ base::Result<std::shared_ptr<Ticket>> Engine::submit(Submission submission) {
     MUSTER_RETURN_IF_ERROR(ended_);
     std::weak_ptr<Ticket>& in_use = in_flight_[submission.name];
     if (is_running(in_use)) {
-      return base::error(base::Code::kAlreadyExists,
-                         "a tensor named '{}' is in flight: use another name, or wait for that tensor",
-                         submission.name);
+      return base::already_exists("a tensor named '{}' is in flight: use another name, or wait for that tensor",
+                                  submission.name);
     }
     in_use = ticket;
     submitted_.push_back({std::move(submission), ticket});
@@ -267,9 +266,8 @@ void Engine::run() {
   try {
     status = work();
   } catch (const std::exception& problem) {  // the standard library throws when memory runs out
-    status =
-        base::error(base::Code::kResourceExhausted, "rank {} ({}): out of memory in an operation ({})",
-                    data_->world_rank(rank()), data_->world().member(data_->world_rank(rank())).host, problem.what());
+    status = base::resource_exhausted("rank {} ({}): out of memory in an operation ({})", data_->world_rank(rank()),
+                                      data_->world().member(data_->world_rank(rank())).host, problem.what());
   }
   end(status);
 }
@@ -366,8 +364,8 @@ base::Result<std::vector<Announcements>> Engine::decode_heads(std::span<const st
     }
     announcements[rank].cached.assign(of_rank.begin() + Head::kWords, of_rank.end());
     if (head.announced_bytes > kMostAnnounced) {
-      return base::error(base::Code::kDataLoss, "rank {} announced {} bytes in one turn, which is too much",
-                         data_->world_rank(static_cast<int>(rank)), head.announced_bytes);
+      return base::data_loss("rank {} announced {} bytes in one turn, which is too much",
+                             data_->world_rank(static_cast<int>(rank)), head.announced_bytes);
     }
     announced_bytes[rank] = head.announced_bytes;
     if (rank == 0) tuned_ = {head.fusion_bytes, microseconds(static_cast<std::int64_t>(head.cycle))};

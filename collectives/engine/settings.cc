@@ -10,7 +10,6 @@
 namespace muster::collectives::inline engine {
 namespace {
 
-using base::Code;
 using base::env_var;
 using base::Status;
 using Value = std::optional<std::string>;
@@ -33,7 +32,7 @@ Status read(const char* name, const Value& value, T least, T& into) {
   if (!is_set(value)) return {};
   const std::optional<T> number = parsed<T>(*value);
   if (!number || !(*number >= least)) {
-    return base::error(Code::kInvalidArgument, "{}={}: use a number of at least {}", name, *value, least);
+    return base::invalid_argument("{}={}: use a number of at least {}", name, *value, least);
   }
   into = *number;
   return {};
@@ -54,7 +53,7 @@ Status read_time(const char* name, const Value& value, double units_a_second, Du
   MUSTER_RETURN_IF_ERROR(read(name, value, 0.0, number));
   if (number < 0) return {};
   if (!(number / units_a_second < kMostSeconds)) {
-    return base::error(Code::kInvalidArgument, "{}={}: this time is too long", name, *value);
+    return base::invalid_argument("{}={}: this time is too long", name, *value);
   }
   into = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(number / units_a_second));
   return {};
@@ -68,8 +67,7 @@ Status read_affinity(const Value& value, std::optional<std::vector<int>>& into) 
     const std::string_view item = rest.substr(0, rest.find(','));
     const std::optional<int> core = parsed<int>(item);
     if (!core || *core < 0) {
-      return base::error(Code::kInvalidArgument, "HOROVOD_THREAD_AFFINITY={}: '{}' is not the number of a core", *value,
-                         item);
+      return base::invalid_argument("HOROVOD_THREAD_AFFINITY={}: '{}' is not the number of a core", *value, item);
     }
     into->push_back(*core);
     if (item.size() == rest.size()) return {};

@@ -15,9 +15,6 @@ namespace {
 
 constexpr std::size_t kMostElements = std::size_t{1} << 44;
 
-using base::Code;
-using base::error;
-
 bool is_for_gpu(Kind kind) {
   return kind != Kind::kAdasum && kind != Kind::kBarrier && kind != Kind::kJoin;
 }
@@ -47,24 +44,23 @@ base::Status check_tensor(const Signature& signature, const TensorSpec& tensor) 
   std::size_t elements = 1;
   for (const std::int64_t dimension : tensor.shape) {
     if (dimension < 0 || (dimension != 0 && elements > kMostElements / static_cast<std::size_t>(dimension))) {
-      return error(Code::kInvalidArgument, "{}: a dimension is negative, or the tensor has too many elements",
-                   describe(signature));
+      return base::invalid_argument("{}: a dimension is negative, or the tensor has too many elements",
+                                    describe(signature));
     }
     elements *= static_cast<std::size_t>(dimension);
   }
   const bool needs_rows =
       signature.kind == Kind::kAllgather || signature.kind == Kind::kAlltoall || signature.kind == Kind::kReduceScatter;
   if (needs_rows && tensor.shape.empty()) {
-    return error(Code::kInvalidArgument, "{}: a tensor without dimensions has no rows to distribute",
-                 describe(signature));
+    return base::invalid_argument("{}: a tensor without dimensions has no rows to distribute", describe(signature));
   }
   const bool is_float = tensor.type == DType::kF16 || tensor.type == DType::kBF16 || tensor.type == DType::kF32 ||
                         tensor.type == DType::kF64;
   if (signature.kind == Kind::kAdasum && !is_float) {
-    return error(Code::kInvalidArgument, "{}: Adasum needs floats", describe(signature));
+    return base::invalid_argument("{}: Adasum needs floats", describe(signature));
   }
   if (signature.op == RedOp::kAvg && tensor.type == DType::kBool) {
-    return error(Code::kInvalidArgument, "bool has no average; use max, min or sum");
+    return base::invalid_argument("bool has no average; use max, min or sum");
   }
   return base::ok_status();
 }
@@ -75,8 +71,7 @@ base::Status check_wire(const Signature& signature) {
       signature.is_on_gpu && std::ranges::all_of(signature.tensors, is_float32)) {
     return base::ok_status();
   }
-  return error(Code::kInvalidArgument, "{}: only float32 on a GPU can be reduced as 16-bit floats",
-               describe(signature));
+  return base::invalid_argument("{}: only float32 on a GPU can be reduced as 16-bit floats", describe(signature));
 }
 
 base::Status check_splits(const Signature& signature, int ranks) {
@@ -84,14 +79,13 @@ base::Status check_splits(const Signature& signature, int ranks) {
   std::int64_t sum = 0;
   for (const std::int64_t split : signature.splits) {
     if (split < 0 || split > rows) {
-      return error(Code::kInvalidArgument, "{}: a split is negative, or larger than {} rows", describe(signature),
-                   rows);
+      return base::invalid_argument("{}: a split is negative, or larger than {} rows", describe(signature), rows);
     }
     sum += split;
   }
   if (signature.tensors.size() != 1 || std::cmp_not_equal(signature.splits.size(), ranks) || sum != rows) {
-    return error(Code::kInvalidArgument, "{}: {} splits that add up to {} do not distribute {} rows to {} ranks",
-                 describe(signature), signature.splits.size(), sum, rows, ranks);
+    return base::invalid_argument("{}: {} splits that add up to {} do not distribute {} rows to {} ranks",
+                                  describe(signature), signature.splits.size(), sum, rows, ranks);
   }
   return base::ok_status();
 }
@@ -141,23 +135,23 @@ std::string describe(const Signature& signature) {
 
 base::Status check(const Signature& signature, int ranks) {
   if (signature.is_on_gpu && !is_for_gpu(signature.kind)) {
-    return error(Code::kInvalidArgument, "{}: this operation works only in memory of the host", describe(signature));
+    return base::invalid_argument("{}: this operation works only in memory of the host", describe(signature));
   }
   if (signature.wire) MUSTER_RETURN_IF_ERROR(check_wire(signature));
   if (!std::isfinite(signature.before) || !std::isfinite(signature.after)) {
-    return error(Code::kInvalidArgument, "{}: a scale is not a finite number", describe(signature));
+    return base::invalid_argument("{}: a scale is not a finite number", describe(signature));
   }
   const bool has_tensors = signature.kind != Kind::kBarrier && signature.kind != Kind::kJoin;
   if (signature.tensors.empty() == has_tensors) {
-    return error(Code::kInvalidArgument, "{} with {} tensors", name_of(signature.kind), signature.tensors.size());
+    return base::invalid_argument("{} with {} tensors", name_of(signature.kind), signature.tensors.size());
   }
   for (const TensorSpec& tensor : signature.tensors) MUSTER_RETURN_IF_ERROR(check_tensor(signature, tensor));
   if (signature.kind == Kind::kBroadcast && (signature.root < 0 || signature.root >= ranks)) {
-    return error(Code::kInvalidArgument, "{}: the ranks are 0 to {}", describe(signature), ranks - 1);
+    return base::invalid_argument("{}: the ranks are 0 to {}", describe(signature), ranks - 1);
   }
   if (signature.kind == Kind::kAdasum && (ranks & (ranks - 1)) != 0) {
-    return error(Code::kInvalidArgument, "{}: Adasum needs a power of two of ranks, but there are {}",
-                 describe(signature), ranks);
+    return base::invalid_argument("{}: Adasum needs a power of two of ranks, but there are {}", describe(signature),
+                                  ranks);
   }
   return signature.kind == Kind::kAlltoall ? check_splits(signature, ranks) : base::ok_status();
 }
@@ -171,15 +165,15 @@ base::Status agree(std::string_view name, const std::vector<const Signature*>& o
   const Signature& wanted = **found;
   for (std::size_t rank = first; rank < of_ranks.size(); ++rank) {
     if (of_ranks[rank] == nullptr || fits(wanted, *of_ranks[rank])) continue;
-    return error(Code::kFailedPrecondition, "ranks differ in '{}': rank {} wants {}, rank {} wants {}", name,
-                 number_of(first), describe(wanted), number_of(rank), describe(*of_ranks[rank]));
+    return base::failed_precondition("ranks differ in '{}': rank {} wants {}, rank {} wants {}", name, number_of(first),
+                                     describe(wanted), number_of(rank), describe(*of_ranks[rank]));
   }
   const auto joined = std::ranges::find(of_ranks, nullptr);
   if (joined == of_ranks.end() || wanted.kind == Kind::kBarrier) return base::ok_status();
   const bool is_sum = wanted.op == RedOp::kSum || wanted.op == RedOp::kAvg;
   if (wanted.kind == Kind::kAllreduce && is_sum) return base::ok_status();
-  return error(Code::kFailedPrecondition, "'{}' is {}, which is no longer possible: rank {} has joined", name,
-               describe(wanted), number_of(static_cast<std::size_t>(joined - of_ranks.begin())));
+  return base::failed_precondition("'{}' is {}, which is no longer possible: rank {} has joined", name,
+                                   describe(wanted), number_of(static_cast<std::size_t>(joined - of_ranks.begin())));
 }
 
 }  // namespace muster::collectives::engine

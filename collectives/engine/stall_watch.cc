@@ -67,8 +67,7 @@ base::Result<std::unique_ptr<StallWatch>> StallWatch::start(StallSettings settin
   try {
     made->thread_ = std::thread([watch = made.get()] { watch->run(); });
   } catch (const std::system_error& problem) {
-    return base::error(base::Code::kResourceExhausted, "cannot start the thread that watches for stalls: {}",
-                       problem.what());
+    return base::resource_exhausted("cannot start the thread that watches for stalls: {}", problem.what());
   }
   return made;
 }

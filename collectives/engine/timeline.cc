@@ -55,14 +55,13 @@ std::int64_t microseconds_since(base::MonotonicTime time) {
 base::Result<std::unique_ptr<Timeline>> Timeline::start(const std::string& path, bool marks_turns) {
   base::UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (file.get() < 0) {
-    return base::error(base::Code::kInvalidArgument, "cannot write the timeline {}: {}", path, std::strerror(errno));
+    return base::invalid_argument("cannot write the timeline {}: {}", path, std::strerror(errno));
   }
   std::unique_ptr<Timeline> made(new Timeline(path, std::move(file), marks_turns));
   try {
     made->writer_ = std::thread([timeline = made.get()] { timeline->write(); });
   } catch (const std::system_error& problem) {
-    return base::error(base::Code::kResourceExhausted, "cannot start a thread for the timeline {}: {}", path,
-                       problem.what());
+    return base::resource_exhausted("cannot start a thread for the timeline {}: {}", path, problem.what());
   }
   return made;
 }

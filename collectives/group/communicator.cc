@@ -69,8 +69,8 @@ base::Status Communicator::run_now(const Call& call, const Operation& operation)
     if (status.ok()) status = operation();
   } catch (const std::bad_alloc&) {
     // The operation's rounds and messages are half done. So the communicator ends, and the other ranks get the reason.
-    status = base::error(base::Code::kResourceExhausted, "rank {} ran out of memory in an operation of communicator {}",
-                         world_->rank(), name_);
+    status =
+        base::resource_exhausted("rank {} ran out of memory in an operation of communicator {}", world_->rank(), name_);
   }
   return status.ok() ? status : detach(fail(status));
 }
@@ -81,8 +81,7 @@ std::shared_ptr<Request> Communicator::start(Worker::Work work) {
 
 base::Status Communicator::check_root(int root) const {
   if (root >= 0 && root < size()) return base::ok_status();
-  return base::error(base::Code::kInvalidArgument, "root {}: communicator {} has ranks 0 to {}", root, name_,
-                     size() - 1);
+  return base::invalid_argument("root {}: communicator {} has ranks 0 to {}", root, name_, size() - 1);
 }
 
 // In an operation with a root, not all ranks receive something over links. If two ranks name different roots, they
@@ -112,7 +111,7 @@ base::Status Communicator::allreduce(const void* in, void* out, std::size_t coun
 base::Result<ReduceTask> Communicator::task(const void* in, void* out, std::size_t count, DType type, RedOp op,
                                             Scale scale) const {
   if (type == DType::kBool && op == RedOp::kAvg) {
-    return base::error(base::Code::kInvalidArgument, "bool has no average; use max, min or sum");
+    return base::invalid_argument("bool has no average; use max, min or sum");
   }
   if (op == RedOp::kAvg) scale.divisor = static_cast<std::uint32_t>(size());
   return ReduceTask{type, op == RedOp::kAvg ? RedOp::kSum : op, scale, in, out, count};
@@ -275,8 +274,7 @@ base::Status Communicator::alltoall(const void* in, Blocks to, void* out, Blocks
 
 base::Result<std::byte*> Communicator::allocate(std::size_t bytes) {
   if (bytes > kMaxRegistered) {
-    return base::error(base::Code::kResourceExhausted,
-                       "registered buffers of {} bytes are too large; the limit is 2^46", bytes);
+    return base::resource_exhausted("registered buffers of {} bytes are too large; the limit is 2^46", bytes);
   }
   std::byte* memory = nullptr;
   MUSTER_RETURN_IF_ERROR(run(Call{.op = Op::kAllocate}, [&] {

@@ -38,8 +38,7 @@ base::Result<std::shared_ptr<Communicator>> Communicator::of_world(std::shared_p
 base::Result<std::shared_ptr<Communicator>> Communicator::make(std::shared_ptr<World> world, std::string name,
                                                                std::vector<int> members, Failure* why) {
   if (members.size() > kMaxRanks) {
-    return base::error(base::Code::kResourceExhausted, "a communicator of {} ranks is too large: at most {}",
-                       members.size(), kMaxRanks);
+    return base::resource_exhausted("a communicator of {} ranks is too large: at most {}", members.size(), kMaxRanks);
   }
   std::shared_ptr<Communicator> made(new Communicator(std::move(world), std::move(name), std::move(members)));
   base::Status ready = made->make_team();
@@ -96,8 +95,7 @@ base::Status Communicator::make_team() {
 base::Result<Segment> Communicator::make_segment(const std::vector<int>& locals, int own) {
   const int ranks = static_cast<int>(locals.size());
   if (ranks > kMaxLocalRanks) {
-    return base::error(base::Code::kResourceExhausted, "{} ranks on one host are too many; libmuster supports {}",
-                       ranks, kMaxLocalRanks);
+    return base::resource_exhausted("{} ranks on one host are too many; libmuster supports {}", ranks, kMaxLocalRanks);
   }
   if (own != 0) {
     const Member& first = world_->member(world_rank(locals.front()));
@@ -127,7 +125,7 @@ base::Status Communicator::blame_for_memory(const Member& first, const base::Sta
   if (!end) return as_of_first();
   awaited_ = culprit;
   const Member& member = world_->member(culprit);
-  return base::error(base::Code::kUnavailable, "rank {} ({}, pid {}) {}", culprit, member.host, member.pid, end->cause);
+  return base::unavailable("rank {} ({}, pid {}) {}", culprit, member.host, member.pid, end->cause);
 }
 
 base::Status Communicator::read_algorithm() {
@@ -231,14 +229,12 @@ base::Result<std::shared_ptr<Communicator>> Communicator::group(std::span<const 
   std::vector<int> members;
   for (const int rank : ranks) {
     if (rank < 0 || rank >= size()) {
-      return base::error(base::Code::kInvalidArgument, "rank {}: communicator {} has ranks 0 to {}", rank, name_,
-                         size() - 1);
+      return base::invalid_argument("rank {}: communicator {} has ranks 0 to {}", rank, name_, size() - 1);
     }
     members.push_back(world_rank(rank));
   }
   if (std::find(members.begin(), members.end(), world_->rank()) == members.end()) {
-    return base::error(base::Code::kInvalidArgument,
-                       "only ranks of a group may make it, and rank {} is not one of them", world_->rank());
+    return base::invalid_argument("only ranks of a group may make it, and rank {} is not one of them", world_->rank());
   }
   int count = 0;
   {

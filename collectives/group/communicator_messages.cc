@@ -42,10 +42,10 @@ std::string Communicator::how_left(int rank) const {
 
 base::Result<Call> Communicator::message_call(std::size_t count, DType type, int peer, int tag) const {
   if (peer < 0 || peer >= size() || peer == rank_) {
-    return base::error(base::Code::kInvalidArgument,
-                       "rank {} of communicator {} cannot send to or receive from rank {}", rank_, name_, peer);
+    return base::invalid_argument("rank {} of communicator {} cannot send to or receive from rank {}", rank_, name_,
+                                  peer);
   }
-  if (tag < 0) return base::error(base::Code::kInvalidArgument, "tag {}: tags begin at 0", tag);
+  if (tag < 0) return base::invalid_argument("tag {}: tags begin at 0", tag);
   MUSTER_RETURN_IF_ERROR(ended());
   return Call{.count = count, .root = tag, .op = Op::kSend, .type = type};
 }

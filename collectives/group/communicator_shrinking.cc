@@ -171,9 +171,9 @@ base::Result<std::shared_ptr<Communicator>> Communicator::shrink(Failure* why) {
     round.place = fmt::format("{}/{}/{}", name_, attempt, number);
     MUSTER_ASSIGN_OR_RETURN(const std::vector<int> left, agree_on_survivors(round, why));
     if (std::find(left.begin(), left.end(), rank_) == left.end()) {
-      return base::error(base::Code::kUnavailable,
-                         "the other ranks believe that rank {} has ended and continue without it (communicator {})",
-                         world_->rank(), name_);
+      return base::unavailable(
+          "the other ranks believe that rank {} has ended and continue without it (communicator {})", world_->rank(),
+          name_);
     }
     Failure own;
     auto made = group(left, &own);

@@ -232,8 +232,7 @@ bool Messages::begin(Line& line, Transfer& transfer) {
     // Do not send to a rank that has left, because a ring would accept a message that no rank ever reads.
     const std::string left = owner_.left(line.peer);
     if (!left.empty()) {
-      broken(line, base::error(base::Code::kUnavailable, "{}: {} {}", describe(transfer.call), links_->name(line.peer),
-                               left));
+      broken(line, base::unavailable("{}: {} {}", describe(transfer.call), links_->name(line.peer), left));
       return false;
     }
   }
@@ -299,17 +298,18 @@ void Messages::inspect_line(Line& line) {
     const bool is_all_here = links_->is_local(line.peer) || now - *transfer.peer_left_at > kLastBytesTime;
     // Messages that the peer sent before it left still count.
     if (!is_all_here || turn(line) || has_failed_) return;
-    broken(line, base::error(base::Code::kUnavailable, "{}: {} {}",
-                             transfer.is_send ? describe(transfer.call) : describe_receive(transfer.call),
+    broken(line,
+           base::unavailable("{}: {} {}", transfer.is_send ? describe(transfer.call) : describe_receive(transfer.call),
                              links_->name(line.peer), left));
     return;
   }
   if (now - transfer.moved_at <= links_->policy().deadline) return;
   const double seconds = std::chrono::duration<double>(links_->policy().deadline).count();
-  broken(line, transfer.is_send ? base::error(base::Code::kDeadlineExceeded, "{}: {} has accepted no data for {} s",
-                                              describe(transfer.call), links_->name(line.peer), seconds)
-                                : base::error(base::Code::kDeadlineExceeded, "{}: no data from {} for {} s",
-                                              describe_receive(transfer.call), links_->name(line.peer), seconds));
+  broken(line, transfer.is_send
+                   ? base::deadline_exceeded("{}: {} has accepted no data for {} s", describe(transfer.call),
+                                             links_->name(line.peer), seconds)
+                   : base::deadline_exceeded("{}: no data from {} for {} s", describe_receive(transfer.call),
+                                             links_->name(line.peer), seconds));
 }
 
 void Messages::finish_first(Line& line, const base::Status& status) {

@@ -46,7 +46,7 @@ base::Status RegisteredMemory::map(Region& region, std::uint32_t id) {
   MUSTER_ASSIGN_OR_RETURN(region.fd, share_file(id, region.mapped));
   struct stat found {};
   if (fstat(region.fd.get(), &found) != 0 || std::cmp_not_equal(found.st_size, region.mapped)) {
-    return base::error(base::Code::kInternal, "the first rank of this host shares a registered buffer of another size");
+    return base::internal_error("the first rank of this host shares a registered buffer of another size");
   }
   void* const memory = mmap(nullptr, region.mapped, PROT_READ | PROT_WRITE, MAP_SHARED, region.fd.get(), 0);
   if (memory == MAP_FAILED) return base::errno_error(errno, "mapping registered buffers");
@@ -90,7 +90,7 @@ base::Status RegisteredMemory::release(std::byte* memory) {
     madvise(memory, region.bytes_per_rank, MADV_REMOVE);
     return base::ok_status();
   }
-  return base::error(base::Code::kInvalidArgument, "not a registered buffer of communicator {}", communicator_);
+  return base::invalid_argument("not a registered buffer of communicator {}", communicator_);
 }
 
 base::Status RegisteredMemory::make_private() {

@@ -218,10 +218,10 @@ base::Status World::check_encryption() const {
   const auto one = std::find_if(members_.begin(), members_.end(), encrypts);
   const auto other = std::find_if_not(members_.begin(), members_.end(), encrypts);
   if (one == members_.end() || other == members_.end()) return base::ok_status();
-  return base::error(base::Code::kFailedPrecondition,
-                     "rank {} ({}) encrypts its connections and rank {} ({}) does not: set MUSTER_ENCRYPT=1 for all "
-                     "ranks or for none",
-                     one->rank, one->host, other->rank, other->host);
+  return base::failed_precondition(
+      "rank {} ({}) encrypts its connections and rank {} ({}) does not: set MUSTER_ENCRYPT=1 for all "
+      "ranks or for none",
+      one->rank, one->host, other->rank, other->host);
 }
 
 LinkRequest World::request_to(int rank, const std::string& communicator) const {
@@ -231,8 +231,7 @@ LinkRequest World::request_to(int rank, const std::string& communicator) const {
 base::Status World::check_nobody_failed() const {
   const auto failed = wait_for_failed(all_ranks(), milliseconds(0));
   if (!failed) return base::ok_status();
-  return base::error(base::Code::kUnavailable, "rank {} {} before all ranks had joined", *failed,
-                     end_of(*failed)->cause);
+  return base::unavailable("rank {} {} before all ranks had joined", *failed, end_of(*failed)->cause);
 }
 
 // Waits in slices, for two reasons. A rank that ended before it joined must not be waited for until the deadline. And
@@ -245,7 +244,7 @@ base::Result<std::string> World::wait_for_member(int rank, base::MonotonicTime d
     const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
     auto found = session_->wait(key(fmt::format("member/{}", rank)), std::clamp(left, milliseconds(1), kMeetingSlice));
     if (found.ok() || found.status().code() != base::Code::kDeadlineExceeded) return found;
-    if (gone) return base::error(base::Code::kUnavailable, "rank {} {} before it had joined", rank, gone->cause);
+    if (gone) return base::unavailable("rank {} {} before it had joined", rank, gone->cause);
     if (left <= milliseconds(0)) return found;
   }
 }
@@ -300,7 +299,7 @@ base::Status World::put(const std::string& name, const std::string& value) {
 }
 
 base::Result<std::string> World::get(const std::string& name, milliseconds time) {
-  if (session_ == nullptr) return base::error(base::Code::kUnavailable, "this process has no session");
+  if (session_ == nullptr) return base::unavailable("this process has no session");
   return session_->wait(key(name), time);
 }
 

@@ -18,13 +18,12 @@ namespace {
 base::Result<int> number_of(const base::Environment& environment, const char* name) {
   const auto text = environment.get(name);
   if (!text) {
-    return base::error(base::Code::kInvalidArgument,
-                       "MUSTER_SESSION_DIR is set but {} is not: start this program with hvdrun", name);
+    return base::invalid_argument("MUSTER_SESSION_DIR is set but {} is not: start this program with hvdrun", name);
   }
   int number = -1;
   const auto [end, problem] = std::from_chars(text->data(), text->data() + text->size(), number);
   if (problem != std::errc() || end != text->data() + text->size() || number < 0) {
-    return base::error(base::Code::kInvalidArgument, "{}={} is not a number of ranks", name, *text);
+    return base::invalid_argument("{}={} is not a number of ranks", name, *text);
   }
   return number;
 }
@@ -44,9 +43,9 @@ base::Result<std::string> own_address(const base::Environment& environment) {
         std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.interface == *interface; });
     if (found != all.end()) return found->address.str();
   }
-  return base::error(base::Code::kFailedPrecondition,
-                     "no address is known at which other hosts reach this rank: neither MASTER_ADDR nor "
-                     "GLOO_SOCKET_IFNAME, which hvdrun sets, names one");
+  return base::failed_precondition(
+      "no address is known at which other hosts reach this rank: neither MASTER_ADDR nor "
+      "GLOO_SOCKET_IFNAME, which hvdrun sets, names one");
 }
 
 base::Result<WorldSetup> setup_of_agent(const base::Environment& environment, std::string_view directory) {
@@ -54,8 +53,7 @@ base::Result<WorldSetup> setup_of_agent(const base::Environment& environment, st
   MUSTER_ASSIGN_OR_RETURN(setup.rank, number_of(environment, "MUSTER_RANK"));
   MUSTER_ASSIGN_OR_RETURN(setup.size, number_of(environment, "MUSTER_SIZE"));
   if (setup.rank >= setup.size) {
-    return base::error(base::Code::kInvalidArgument, "MUSTER_RANK={} is not below MUSTER_SIZE={}", setup.rank,
-                       setup.size);
+    return base::invalid_argument("MUSTER_RANK={} is not below MUSTER_SIZE={}", setup.rank, setup.size);
   }
   MUSTER_ASSIGN_OR_RETURN(setup.address, own_address(environment));
   MUSTER_ASSIGN_OR_RETURN(setup.session, connect_to_agent(std::string(directory)));
@@ -66,7 +64,7 @@ base::Result<bool> encrypts(const base::Environment& environment) {
   const std::string_view text = environment.get("MUSTER_ENCRYPT").value_or("");
   if (text.empty() || text == "0") return false;
   if (text == "1") return true;
-  return base::error(base::Code::kInvalidArgument, "MUSTER_ENCRYPT={}: use 0 or 1", text);
+  return base::invalid_argument("MUSTER_ENCRYPT={}: use 0 or 1", text);
 }
 
 }  // namespace

@@ -19,8 +19,7 @@ base::Result<base::UniqueFd> connect_to_agent(const std::string& directory) {
     return base::errno_error(errno, fmt::format("open the session directory {}", directory));
   }
   if (about.st_uid != ::geteuid() || (about.st_mode & 077) != 0) {
-    return base::error(
-        base::Code::kPermissionDenied,
+    return base::permission_denied(
         "the session directory {} belongs to uid {} with mode {:o}, but must belong to this user with mode 0700: is "
         "MUSTER_SESSION_DIR that of this job?",
         directory, about.st_uid, about.st_mode & 07777);
@@ -39,8 +38,7 @@ base::Result<base::UniqueFd> connect_to_agent(const std::string& directory) {
     return base::errno_error(errno, fmt::format("query the process that listens at {}", shown));
   }
   if (peer.uid != ::geteuid()) {
-    return base::error(base::Code::kPermissionDenied, "{1}: the listening process belongs to uid {0}, not to this user",
-                       peer.uid, shown);
+    return base::permission_denied("{1}: the listening process belongs to uid {0}, not to this user", peer.uid, shown);
   }
   return fd;
 }

@@ -42,14 +42,13 @@ milliseconds left_until(base::MonotonicTime end) {
 base::Result<int> number_of(const char* name, std::optional<std::string_view> text, long max) {
   const auto number = text ? base::parse_decimal(*text, max) : std::nullopt;
   if (number) return static_cast<int>(*number);
-  return base::error(Code::kInvalidArgument, "with MUSTER_RENDEZVOUS, {} must be a number from 0 to {}, but it is {}",
-                     name, max, text ? base::shell_quote(base::printable(*text)) : "not set");
+  return base::invalid_argument("with MUSTER_RENDEZVOUS, {} must be a number from 0 to {}, but it is {}", name, max,
+                                text ? base::shell_quote(base::printable(*text)) : "not set");
 }
 
 base::Status bad_rendezvous(std::string_view text) {
-  return base::error(Code::kInvalidArgument,
-                     "MUSTER_RENDEZVOUS must be tcp://HOST:PORT or file:///DIRECTORY, but it is {}",
-                     base::shell_quote(base::printable(text)));
+  return base::invalid_argument("MUSTER_RENDEZVOUS must be tcp://HOST:PORT or file:///DIRECTORY, but it is {}",
+                                base::shell_quote(base::printable(text)));
 }
 
 base::Status parse_tcp(std::string_view text, AloneSettings& settings) {
@@ -83,7 +82,7 @@ base::Result<std::vector<base::IpAddress>> resolve(const std::string& host) {
     if (list != nullptr) ::freeaddrinfo(list);
   });
   if (failed != 0) {
-    return base::error(Code::kUnavailable, "cannot resolve {}: {}", base::printable(host), ::gai_strerror(failed));
+    return base::unavailable("cannot resolve {}: {}", base::printable(host), ::gai_strerror(failed));
   }
   std::vector<base::IpAddress> addresses;
   for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
@@ -100,7 +99,7 @@ base::Result<std::vector<base::IpAddress>> own_addresses() {
   MUSTER_ASSIGN_OR_RETURN(const auto interfaces, base::interface_addresses());
   std::vector<base::IpAddress> addresses;
   for (const base::InterfaceAddress& entry : interfaces) addresses.push_back(entry.address);
-  if (addresses.empty()) return base::error(Code::kUnavailable, "no network interface of this host is up");
+  if (addresses.empty()) return base::unavailable("no network interface of this host is up");
   return addresses;
 }
 
@@ -219,14 +218,14 @@ base::Result<std::optional<AloneSettings>> read_alone_settings(const base::Envir
   MUSTER_ASSIGN_OR_RETURN(settings.size, number_of("MUSTER_SIZE", environment.get("MUSTER_SIZE"), kMaxRanks));
   MUSTER_ASSIGN_OR_RETURN(settings.rank, number_of("MUSTER_RANK", environment.get("MUSTER_RANK"), kMaxRanks));
   if (settings.rank >= settings.size) {
-    return base::error(Code::kInvalidArgument, "MUSTER_RANK is {}, but MUSTER_SIZE is {}: ranks are 0 to size - 1",
-                       settings.rank, settings.size);
+    return base::invalid_argument("MUSTER_RANK is {}, but MUSTER_SIZE is {}: ranks are 0 to size - 1", settings.rank,
+                                  settings.size);
   }
   settings.secret_file = environment.get("MUSTER_SECRET_FILE").value_or("");
   if (!settings.host.empty() && settings.secret_file.empty()) {
-    return base::error(Code::kInvalidArgument,
-                       "MUSTER_RENDEZVOUS=tcp://… needs MUSTER_SECRET_FILE: a file with 64 hexadecimal digits, of mode "
-                       "600, the same on all hosts (openssl rand -hex 32)");
+    return base::invalid_argument(
+        "MUSTER_RENDEZVOUS=tcp://… needs MUSTER_SECRET_FILE: a file with 64 hexadecimal digits, of mode "
+        "600, the same on all hosts (openssl rand -hex 32)");
   }
   return std::optional(std::move(settings));
 }
@@ -242,9 +241,9 @@ base::Result<AloneGuest> join_alone(const AloneSettings& settings, const Reach& 
   auto guest = is_tcp ? join_tcp(settings, reach, end) : join_directory(settings, reach, end);
   if (guest.ok() || base::monotonic_now() < end) return guest;
   const std::string where = is_tcp ? fmt::format("{}:{}", settings.host, settings.port) : settings.directory;
-  return base::error(Code::kDeadlineExceeded, "rank {} did not find rank 0 through {} within {} s: {}", settings.rank,
-                     where, std::chrono::duration_cast<std::chrono::seconds>(deadline).count(),
-                     guest.status().message());
+  return base::deadline_exceeded("rank {} did not find rank 0 through {} within {} s: {}", settings.rank, where,
+                                 std::chrono::duration_cast<std::chrono::seconds>(deadline).count(),
+                                 guest.status().message());
 }
 
 base::Result<base::IpAddress> address_for_others(const AloneSettings& settings, int session) {

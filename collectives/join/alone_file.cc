@@ -40,7 +40,7 @@ std::string digits_of(std::string_view secret) {
 }
 
 base::Status no_place(std::string_view what) {
-  return base::error(base::Code::kInvalidArgument, "the file that rank 0 published has {}", what);
+  return base::invalid_argument("the file that rank 0 published has {}", what);
 }
 
 }  // namespace
@@ -49,9 +49,9 @@ base::Result<std::string> read_secret_file(const std::string& path) {
   MUSTER_ASSIGN_OR_RETURN(const std::string content, base::read_own_file(path));
   std::string secret = secret_of(base::trim(base::trim(content)));
   if (!secret.empty()) return secret;
-  return base::error(base::Code::kInvalidArgument,
-                     "{} must hold {} hexadecimal digits and nothing else; make them with: openssl rand -hex {}", path,
-                     2 * rendezvous::kSessionSecretBytes, rendezvous::kSessionSecretBytes);
+  return base::invalid_argument(
+      "{} must hold {} hexadecimal digits and nothing else; make them with: openssl rand -hex {}", path,
+      2 * rendezvous::kSessionSecretBytes, rendezvous::kSessionSecretBytes);
 }
 
 std::string place_path(const std::string& directory) {

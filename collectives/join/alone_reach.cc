@@ -35,7 +35,7 @@ base::Result<base::UniqueFd> reach(const AlonePlace& place, const base::IpAddres
 
 Reach reach_session_host(int rank) {
   return [rank](const AlonePlace& place, milliseconds deadline) -> base::Result<base::UniqueFd> {
-    base::Status last = base::error(base::Code::kUnavailable, "rank 0 has no address");
+    base::Status last = base::unavailable("rank 0 has no address");
     const milliseconds share = deadline / static_cast<int>(std::max<std::size_t>(place.addresses.size(), 1));
     for (const base::IpAddress& address : place.addresses) {
       auto socket = reach(place, address, rank, share);

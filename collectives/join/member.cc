@@ -42,8 +42,7 @@ base::Result<Member> decode_member(std::string_view bytes) {
              read_number(fields[4], member.pid) && read_number(fields[6], member.port) && member.rank >= 0 &&
              member.pid > 0 && base::IpAddress::parse(fields[5]).ok() && (fields[8] == "0" || fields[8] == "1");
   if (!is_whole) {
-    return base::error(base::Code::kInvalidArgument,
-                       "cannot read the description of a rank: do all ranks use the same libmuster?");
+    return base::invalid_argument("cannot read the description of a rank: do all ranks use the same libmuster?");
   }
   member.host = fields[2];
   member.place = fields[3];

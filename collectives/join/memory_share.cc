@@ -36,7 +36,7 @@ struct AbstractAddress {
 base::Result<AbstractAddress> abstract_address(const std::string& name) {
   AbstractAddress made;
   if (name.empty() || name.size() + 1 > sizeof made.address.sun_path) {
-    return base::error(base::Code::kInvalidArgument, "'{}' is not a valid name of an abstract Unix socket", name);
+    return base::invalid_argument("'{}' is not a valid name of an abstract Unix socket", name);
   }
   made.address.sun_family = AF_UNIX;
   std::memcpy(made.address.sun_path + 1, name.data(), name.size());
@@ -85,13 +85,12 @@ base::Result<base::UniqueFd> receive_fd(int socket) {
   const ssize_t got = recvmsg(socket, &received.message, MSG_CMSG_CLOEXEC);
   if (got < 0 && errno != ECONNRESET) return base::errno_error(errno, "receiving shared memory");
   if (got > 0 && (received.message.msg_flags & MSG_CTRUNC) != 0) {
-    return base::error(base::Code::kResourceExhausted,
-                       "receiving shared memory: no file descriptor is free (ulimit -n)");
+    return base::resource_exhausted("receiving shared memory: no file descriptor is free (ulimit -n)");
   }
   const cmsghdr* const header = CMSG_FIRSTHDR(&received.message);
   if (got <= 0 || header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS ||
       header->cmsg_len != CMSG_LEN(sizeof(int))) {
-    return base::error(base::Code::kUnavailable, "{}", kMemoryGone);
+    return base::unavailable("{}", kMemoryGone);
   }
   int fd = -1;
   std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
@@ -115,7 +114,7 @@ base::Result<MemoryShare> MemoryShare::open() {
 
 base::Status MemoryShare::add(const std::string& name, int fd) {
   if (name.size() >= kMemoryName) {
-    return base::error(base::Code::kInvalidArgument, "'{}' is too long for a name of shared memory", name);
+    return base::invalid_argument("'{}' is too long for a name of shared memory", name);
   }
   base::UniqueFd copy(fcntl(fd, F_DUPFD_CLOEXEC, 0));
   if (!copy.valid()) return base::errno_error(errno, "duplicate the descriptor of shared memory");
@@ -179,23 +178,22 @@ base::Result<base::UniqueFd> request_memory(const std::string& unix_name, const 
   if (!socket.valid()) return base::errno_error(errno, "create a Unix socket for shared memory");
   if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&at.address), at.size) != 0) {
     const int problem = errno;
-    if (problem == ECONNREFUSED) return base::error(base::Code::kUnavailable, "{}", kMemoryGone);
+    if (problem == ECONNREFUSED) return base::unavailable("{}", kMemoryGone);
     return base::errno_error(problem, "request shared memory from the first rank of this host");
   }
   if (!is_our_uid(socket.get())) {
-    return base::error(base::Code::kPermissionDenied, "the process that offers shared memory belongs to another user");
+    return base::permission_denied("the process that offers shared memory belongs to another user");
   }
   std::array<char, kMemoryName> asked{};
   std::memcpy(asked.data(), name.data(), std::min(name.size(), kMemoryName - 1));
   const base::Status sent = base::write_all_blocking(socket.get(), asked.data(), asked.size());
-  if (!sent.ok()) return base::error(base::Code::kUnavailable, "{} ({})", kMemoryGone, sent.message());
+  if (!sent.ok()) return base::unavailable("{} ({})", kMemoryGone, sent.message());
   const base::MonotonicTime end = end_of(deadline);
   while (!poll_until(socket.get(), POLLIN, std::min(end, base::monotonic_now() + kOverStep))) {
-    if (is_over && is_over()) return base::error(base::Code::kUnavailable, "the shared memory is no longer needed");
+    if (is_over && is_over()) return base::unavailable("the shared memory is no longer needed");
     if (base::monotonic_now() < end) continue;
-    return base::error(base::Code::kDeadlineExceeded,
-                       "the first rank of this host did not share memory for '{}' within {} ms", name,
-                       deadline.count());
+    return base::deadline_exceeded("the first rank of this host did not share memory for '{}' within {} ms", name,
+                                   deadline.count());
   }
   return receive_fd(socket.get());
 }

@@ -327,12 +327,11 @@ base::Result<Connection> Service::take_link(const std::string& communicator, int
     }
     if (!gone_since && is_gone && is_gone()) gone_since = steady_clock::now();
     if (gone_since && steady_clock::now() - *gone_since > kLastCallTime) {
-      return base::error(base::Code::kUnavailable, "rank {} ended before it connected (communicator {})", source,
-                         communicator);
+      return base::unavailable("rank {} ended before it connected (communicator {})", source, communicator);
     }
     if (steady_clock::now() >= end) {
-      return base::error(base::Code::kDeadlineExceeded, "rank {} did not connect within {} ms (communicator {})",
-                         source, deadline.count(), communicator);
+      return base::deadline_exceeded("rank {} did not connect within {} ms (communicator {})", source, deadline.count(),
+                                     communicator);
     }
     thread_->link_arrived.wait_for(lock, kPollStep);
   }

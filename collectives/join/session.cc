@@ -37,15 +37,14 @@ base::Result<SessionMessage> read_first(int fd, base::MonotonicTime end) {
     MUSTER_ASSIGN_OR_RETURN(std::optional<SessionMessage> message, reader.next());
     if (message) return std::move(*message);
     if (!poll_until(fd, POLLIN, end)) {
-      return base::error(base::Code::kDeadlineExceeded, "the host of the session does not answer");
+      return base::deadline_exceeded("the host of the session does not answer");
     }
     std::string bytes(std::min<std::size_t>(reader.missing(), 4096), '\0');
     const ssize_t count = ::recv(fd, bytes.data(), bytes.size(), MSG_DONTWAIT);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
     if (count < 0) return base::errno_error(errno, "session connection");
     if (count == 0) {
-      return base::error(base::Code::kUnavailable,
-                         "the host of the session closed the connection instead of answering");
+      return base::unavailable("the host of the session closed the connection instead of answering");
     }
     bytes.resize(static_cast<std::size_t>(count));
     reader.append(bytes);
@@ -111,14 +110,14 @@ base::Status Session::State::begin(base::MonotonicTime end) {
   MUSTER_ASSIGN_OR_RETURN(SessionMessage first, read_first(stream_.fd(), end));
   auto* const welcome = std::get_if<rendezvous::SessionWelcome>(&first);
   if (welcome == nullptr) {
-    return base::error(base::Code::kInvalidArgument, "the host of the session does not begin with a welcome");
+    return base::invalid_argument("the host of the session does not begin with a welcome");
   }
   // A host of an earlier version sends fewer kinds of messages.
   if (welcome->version == 0 || welcome->version > rendezvous::kSessionVersion) {
-    return base::error(base::Code::kFailedPrecondition,
-                       "the host of the session speaks version {} of its protocol, this program version {}: use a "
-                       "launcher and a libmuster of the same release",
-                       welcome->version, rendezvous::kSessionVersion);
+    return base::failed_precondition(
+        "the host of the session speaks version {} of its protocol, this program version {}: use a "
+        "launcher and a libmuster of the same release",
+        welcome->version, rendezvous::kSessionVersion);
   }
   welcome_ = std::move(*welcome);
   return base::ok_status();
@@ -177,7 +176,7 @@ base::Result<std::string> Session::State::call(SessionMessage message, std::uint
   if (is_answered) return answer.bytes;
   // An answer that arrives later is ignored.
   if (std::holds_alternative<rendezvous::SessionWait>(message)) (void)stream_.send(rendezvous::SessionCancel{id});
-  return base::error(base::Code::kDeadlineExceeded, "{}: no answer within the deadline", what);
+  return base::deadline_exceeded("{}: no answer within the deadline", what);
 }
 
 base::Status Session::State::put(std::string_view key, std::string_view value, base::MonotonicTime end,
@@ -231,7 +230,7 @@ base::Status Session::State::on_ready() {
     const auto read = stream_.read([this](SessionMessage message) { return handle(std::move(message)); });
     status = read.status();
     if (read.ok() && !*read) {
-      status = base::error(base::Code::kUnavailable, "the host of the session has closed the connection");
+      status = base::unavailable("the host of the session has closed the connection");
     }
   }
   if (!status.ok()) lose(status);
@@ -248,7 +247,7 @@ base::Status Session::State::handle(SessionMessage message) {
   } else if (const auto* const silence = std::get_if<rendezvous::SessionSilence>(&message)) {
     if (events_.on_silence) events_.on_silence(silence->rank, silence->is_silent);
   } else {
-    return base::error(base::Code::kInvalidArgument, "the host of the session sent what only a rank may send");
+    return base::invalid_argument("the host of the session sent what only a rank may send");
   }
   return base::ok_status();
 }

@@ -13,7 +13,7 @@ using rendezvous::SessionMessage;
 constexpr std::size_t kMaxProblems = 100;
 
 base::Status breach(int rank, std::string_view what) {
-  return base::error(base::Code::kInvalidArgument, "session of rank {}: {}", rank, what);
+  return base::invalid_argument("session of rank {}: {}", rank, what);
 }
 
 }  // namespace
@@ -39,10 +39,10 @@ void SessionHost::add(int rank, base::UniqueFd socket) {
   const auto own = std::ranges::count_if(peers_, [rank](const auto& entry) { return entry.second->rank == rank; });
   if (rank < 0 || rank >= size_ || static_cast<std::size_t>(own) >= limits_.max_connections_of_rank) {
     if (problems_.size() < kMaxProblems) {
-      problems_.push_back(base::error(base::Code::kResourceExhausted,
-                                      "session of rank {}: refused; the world has ranks 0 to {}, with at most {} "
-                                      "connections each",
-                                      rank, size_ - 1, limits_.max_connections_of_rank));
+      problems_.push_back(
+          base::resource_exhausted("session of rank {}: refused; the world has ranks 0 to {}, with at most {} "
+                                   "connections each",
+                                   rank, size_ - 1, limits_.max_connections_of_rank));
     }
     return;
   }
@@ -69,7 +69,7 @@ void SessionHost::on_ready(int fd) {
 
 base::Status SessionHost::read(Peer& peer) {
   const auto read = peer.stream.read([&](SessionMessage message) { return handle(peer, std::move(message)); });
-  if (read.ok() && !*read) return base::error(base::Code::kUnavailable, "closed");
+  if (read.ok() && !*read) return base::unavailable("closed");
   return read.status();
 }
 
@@ -118,8 +118,7 @@ base::Status SessionHost::store(const std::string& key, std::string value) {
   const std::size_t replaced = found == values_.end() ? 0 : key.size() + found->second.size();
   const std::size_t total = total_bytes_ - replaced + key.size() + value.size();
   if (total > limits_.max_total_bytes || (found == values_.end() && values_.size() >= limits_.max_keys)) {
-    return base::error(base::Code::kResourceExhausted, "rank 0's store is full: {} keys, {} bytes", values_.size(),
-                       total_bytes_);
+    return base::resource_exhausted("rank 0's store is full: {} keys, {} bytes", values_.size(), total_bytes_);
   }
   total_bytes_ = total;
   values_[key] = std::move(value);
@@ -171,7 +170,7 @@ void SessionHost::drop_broken() {
       if (found == peers_.end()) continue;
       // The peer may have sent a goodbye before it closed its end, so read first.
       base::Status why = read(*found->second);
-      if (why.ok()) why = base::error(base::Code::kUnavailable, "the rank does not read");
+      if (why.ok()) why = base::unavailable("the rank does not read");
       remove(*found->second, why);
     }
   }

@@ -127,8 +127,8 @@ base::Status Exchange::wait(Waiter& waiter, Moved* moved) {
   *moved = turn();  // bytes that the peer sent before it ended still count
   if (*moved != Moved::kNothing) return base::ok_status();
   failed_peer_ = gone;
-  return base::error(base::Code::kUnavailable, "{}: {} ended before it had finished its part",
-                     describe(operation_.call), peers_.name(gone));
+  return base::unavailable("{}: {} ended before it had finished its part", describe(operation_.call),
+                           peers_.name(gone));
 }
 
 // Checks only peers with a ring, because a ring stays open when its process ends. A connection is closed after its last

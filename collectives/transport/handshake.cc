@@ -61,7 +61,7 @@ std::array<char, Handshake::kHelloSize> make_hello(const LinkRequest& request) {
 }
 
 base::Status refuse(std::string_view why) {
-  return base::error(Code::kUnauthenticated, "a connection was refused: {}", why);
+  return base::unauthenticated("a connection was refused: {}", why);
 }
 
 }  // namespace
@@ -116,7 +116,7 @@ base::Result<bool> Handshake::move_bytes() {
     const std::size_t left = size_ - moved_;
     const ssize_t n =
         is_sending() ? ::send(fd(), at, left, MSG_NOSIGNAL | MSG_DONTWAIT) : ::recv(fd(), at, left, MSG_DONTWAIT);
-    if (n == 0) return base::error(Code::kUnavailable, "the peer closed the connection during the handshake");
+    if (n == 0) return base::unavailable("the peer closed the connection during the handshake");
     if (n > 0) {
       moved_ += static_cast<std::size_t>(n);
       continue;
@@ -124,7 +124,7 @@ base::Result<bool> Handshake::move_bytes() {
     if (errno == EINTR) continue;
     if (errno == EAGAIN) return false;
     if (state_ == State::kSendsHello && moved_ == 0) return base::Status(Code::kUnavailable, std::strerror(errno));
-    return base::error(Code::kUnavailable, "the connection broke during the handshake: {}", std::strerror(errno));
+    return base::unavailable("the connection broke during the handshake: {}", std::strerror(errno));
   }
   return true;
 }
@@ -159,10 +159,10 @@ std::string Handshake::mac_of_listener(bool encrypts, std::string_view nonce) co
 base::Status Handshake::differs(bool listener_encrypts) const {
   const int one = listener_encrypts ? request_.destination : request_.source;
   const int other = listener_encrypts ? request_.source : request_.destination;
-  return base::error(Code::kFailedPrecondition,
-                     "rank {} encrypts its connections and rank {} does not: set MUSTER_ENCRYPT=1 for all ranks or for "
-                     "none",
-                     one, other);
+  return base::failed_precondition(
+      "rank {} encrypts its connections and rank {} does not: set MUSTER_ENCRYPT=1 for all ranks or for "
+      "none",
+      one, other);
 }
 
 base::Status Handshake::read_challenge() {

@@ -44,27 +44,25 @@ Moved Incoming::turn() {
 base::Status Incoming::mismatch(const std::string& peer, const std::string& own) const {
   using base::Code;
   if (header_.magic != MessageHeader::kMagic) {
-    return base::error(Code::kDataLoss, "{} sent data that is not a Muster message: do all ranks use the same version?",
-                       peer);
+    return base::data_loss("{} sent data that is not a Muster message: do all ranks use the same version?", peer);
   }
   const std::string theirs = describe(header_.call);
   const std::string ours = describe(expected_.call);
   if (theirs != ours) {
-    return base::error(Code::kFailedPrecondition, "{} called {}; {} called {}", peer, theirs, own,
-                       expected_.call.op == Op::kSend ? describe_receive(expected_.call) : ours);
+    return base::failed_precondition("{} called {}; {} called {}", peer, theirs, own,
+                                     expected_.call.op == Op::kSend ? describe_receive(expected_.call) : ours);
   }
   if (header_.sequence != expected_.sequence) {
-    return base::error(
-        Code::kFailedPrecondition,
+    return base::failed_precondition(
         "{} is at operation {} of this communicator, {} at {} (both {}): a rank has skipped an operation", peer,
         header_.sequence, own, expected_.sequence, ours);
   }
   if (header_.bytes != expected_.bytes) {
-    return base::error(Code::kFailedPrecondition, "{} sent {} bytes in {}; {} expected {}", peer, header_.bytes, ours,
-                       own, expected_.bytes);
+    return base::failed_precondition("{} sent {} bytes in {}; {} expected {}", peer, header_.bytes, ours, own,
+                                     expected_.bytes);
   }
-  return base::error(Code::kFailedPrecondition,
-                     "{} chose another algorithm for {} than {}: give both the same settings", peer, ours, own);
+  return base::failed_precondition("{} chose another algorithm for {} than {}: give both the same settings", peer, ours,
+                                   own);
 }
 
 }  // namespace muster::collectives::transport

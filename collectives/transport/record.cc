@@ -12,7 +12,7 @@ namespace muster::collectives::inline transport {
 namespace {
 
 base::Status broken(const char* what) {
-  return base::error(base::Code::kInternal, "libcrypto cannot {} with AES-256-GCM", what);
+  return base::internal_error("libcrypto cannot {} with AES-256-GCM", what);
 }
 
 const unsigned char* bytes_of(std::span<const std::byte> bytes) {
@@ -100,7 +100,7 @@ base::Result<std::size_t> RecordOpener::size_of_record(std::span<const std::byte
   MUSTER_CHECK(begin.size() >= kRecordHeadBytes);
   const auto size = base::get_little_endian<std::uint32_t>(reinterpret_cast<const char*>(begin.data()));
   if (size < 1 || size > kMaxRecordBytes) {
-    return base::error(base::Code::kUnauthenticated, "invalid record size: {} bytes", size);
+    return base::unauthenticated("invalid record size: {} bytes", size);
   }
   return kRecordHeadBytes + size + kRecordTagBytes;
 }
@@ -118,7 +118,7 @@ base::Result<std::span<std::byte>> RecordOpener::open(std::span<std::byte> recor
                        EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_GCM_SET_TAG, kRecordTagBytes, bytes_of(tag)) == 1;
   if (!is_done) return broken("open");
   if (EVP_DecryptFinal_ex(context, bytes_of(tag), &written) != 1) {
-    return base::error(base::Code::kUnauthenticated, "a record was changed, repeated or lost in transit");
+    return base::unauthenticated("a record was changed, repeated or lost in transit");
   }
   return bytes;
 }

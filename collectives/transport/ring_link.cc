@@ -97,11 +97,10 @@ std::ptrdiff_t RingLink::try_receive(std::span<std::byte> head, std::span<std::b
 
 base::Status RingLink::why() const {
   if (is_damaged_) {
-    return base::error(base::Code::kUnavailable,
-                       "the shared memory between this rank and {} is damaged: its ring holds an impossible position",
-                       peer_);
+    return base::unavailable(
+        "the shared memory between this rank and {} is damaged: its ring holds an impossible position", peer_);
   }
-  if (is_closed_) return base::error(base::Code::kUnavailable, "{} closed its link", peer_);
+  if (is_closed_) return base::unavailable("{} closed its link", peer_);
   return base::ok_status();
 }
 

@@ -70,7 +70,7 @@ bool SealedLink::flush() {
     }
     if (errno == EINTR) continue;
     if (errno == EAGAIN) return false;
-    return fail(base::error(base::Code::kUnavailable, "the connection to {} broke: {}", peer_, std::strerror(errno)));
+    return fail(base::unavailable("the connection to {} broke: {}", peer_, std::strerror(errno)));
   }
   return true;
 }
@@ -126,12 +126,12 @@ bool SealedLink::read_more() {
       return true;
     }
     if (count == 0) {
-      return fail(base::error(base::Code::kUnavailable, "{} closed its connection{}", peer_,
-                              begin_ == end_ ? "" : " in the middle of a record"));
+      return fail(
+          base::unavailable("{} closed its connection{}", peer_, begin_ == end_ ? "" : " in the middle of a record"));
     }
     if (errno == EINTR) continue;
     if (errno == EAGAIN) return false;
-    return fail(base::error(base::Code::kUnavailable, "the connection to {} broke: {}", peer_, std::strerror(errno)));
+    return fail(base::unavailable("the connection to {} broke: {}", peer_, std::strerror(errno)));
   }
 }
 

@@ -74,17 +74,17 @@ base::Result<Segment> Segment::attach(base::UniqueFd fd, int ranks) {
   if (fstat(fd.get(), &found) != 0) return base::errno_error(errno, "inspecting the ranks' shared memory");
   const int seals = fcntl(fd.get(), F_GET_SEALS);
   if (std::cmp_not_equal(found.st_size, size_for(ranks)) || seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
-    return base::error(base::Code::kInvalidArgument,
-                       "the received shared memory does not have the size for {} ranks: do all ranks use the same "
-                       "libmuster?",
-                       ranks);
+    return base::invalid_argument(
+        "the received shared memory does not have the size for {} ranks: do all ranks use the same "
+        "libmuster?",
+        ranks);
   }
   MUSTER_ASSIGN_OR_RETURN(Segment segment, map(std::move(fd), ranks));
   const Head& head = *reinterpret_cast<const Head*>(segment.memory_);
   if (head.magic.load() != kMagic || std::cmp_not_equal(head.ranks.load(), ranks)) {
-    return base::error(base::Code::kInvalidArgument,
-                       "the received shared memory has another layout: do all ranks use the same "
-                       "libmuster?");
+    return base::invalid_argument(
+        "the received shared memory has another layout: do all ranks use the same "
+        "libmuster?");
   }
   return segment;
 }

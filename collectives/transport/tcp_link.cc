@@ -56,9 +56,9 @@ std::ptrdiff_t TcpLink::try_receive(std::span<std::byte> head, std::span<std::by
 
 base::Status TcpLink::why() const {
   if (error_ != 0) {
-    return base::error(base::Code::kUnavailable, "the connection to {} broke: {}", peer_, std::strerror(error_));
+    return base::unavailable("the connection to {} broke: {}", peer_, std::strerror(error_));
   }
-  if (is_closed_) return base::error(base::Code::kUnavailable, "{} closed its connection", peer_);
+  if (is_closed_) return base::unavailable("{} closed its connection", peer_);
   return base::ok_status();
 }
 

@@ -28,10 +28,10 @@ base::Status set_number(int socket, int level, int option, int value, const char
 base::Status choose_congestion(const TcpOptions& options, int socket) {
   if (!options.congestion.empty()) {
     if (set_congestion(socket, options.congestion)) return base::ok_status();
-    return base::error(base::Code::kInvalidArgument,
-                       "cannot use the congestion control of MUSTER_CONGESTION on this host ({}); use one "
-                       "of net.ipv4.tcp_allowed_congestion_control",
-                       std::strerror(errno));
+    return base::invalid_argument(
+        "cannot use the congestion control of MUSTER_CONGESTION on this host ({}); use one "
+        "of net.ipv4.tcp_allowed_congestion_control",
+        std::strerror(errno));
   }
   if (congestion_of(socket) != "bbr") return base::ok_status();
   // cubic needs CAP_NET_ADMIN unless it is the default; every user may use reno.

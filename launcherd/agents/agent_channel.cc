@@ -17,8 +17,7 @@ base::Result<LinkChoice> parse_link_line(std::string_view line) {
   constexpr std::string_view kSsh = "MUSTER-LINK ssh ";
   if (line == kDial) return LinkChoice{};
   if (line.starts_with(kSsh)) return LinkChoice{true, base::printable(line.substr(kSsh.size()))};
-  return base::error(base::Code::kInvalidArgument, "the agent sent '{}' instead of a link line",
-                     base::printable(line.substr(0, 100)));
+  return base::invalid_argument("the agent sent '{}' instead of a link line", base::printable(line.substr(0, 100)));
 }
 
 struct AgentChannel::State : std::enable_shared_from_this<AgentChannel::State> {
@@ -51,7 +50,7 @@ void AgentChannel::State::readable() {
     const ssize_t n = ::recv(stream.get(), &byte, 1, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (n <= 0) {
-      gone(base::error(base::Code::kUnavailable, "the agent ended, or the connection to it was closed"));
+      gone(base::unavailable("the agent ended, or the connection to it was closed"));
       return;
     }
     if (chosen) continue;  // an agent that dials sends nothing more here
@@ -79,8 +78,8 @@ void AgentChannel::State::choose(const LinkChoice& choice) {
   auto output = base::make_socketpair(SOCK_STREAM);
   base::UniqueFd copy(::fcntl(stream.get(), F_DUPFD_CLOEXEC, 0));
   if (!control.ok() || !output.ok() || !copy.valid()) {
-    gone(base::error(base::Code::kResourceExhausted,
-                     "no file descriptors are left to carry the agent's channels over ssh: raise `ulimit -n`"));
+    gone(base::resource_exhausted(
+        "no file descriptors are left to carry the agent's channels over ssh: raise `ulimit -n`"));
     return;
   }
   watch.cancel();
@@ -93,8 +92,7 @@ void AgentChannel::State::choose(const LinkChoice& choice) {
         loop.post([weak, status] {
           const auto self = weak.lock();
           if (self == nullptr) return;
-          self->gone(status.ok() ? base::error(base::Code::kUnavailable, "the agent ended, or ssh was closed")
-                                 : status);
+          self->gone(status.ok() ? base::unavailable("the agent ended, or ssh was closed") : status);
         });
       });
   events.on_link(choice, std::move(control->second), std::move(output->second));

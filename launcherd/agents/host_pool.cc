@@ -99,10 +99,10 @@ base::Status HostPool::Core::open_ports() {
     MUSTER_ASSIGN_OR_RETURN(hub_, OutputHub::start({}, std::move(*listening)));
     return base::ok_status();
   }
-  return base::error(base::Code::kUnavailable,
-                     "{}: agents of the last launcherd connect to these ports; end the program that uses them, or "
-                     "remove {} (what its agents still run then ends by itself)",
-                     status.message(), parts_.file.path());
+  return base::unavailable(
+      "{}: agents of the last launcherd connect to these ports; end the program that uses them, or "
+      "remove {} (what its agents still run then ends by itself)",
+      status.message(), parts_.file.path());
 }
 
 void HostPool::Core::route_events() {

@@ -23,10 +23,10 @@ base::Status PoolFile::load(base::WallTime now) {
       return base::ok_status();
     }
   }
-  return base::error(base::Code::kDataLoss,
-                     "{}: not a list of agents that launcherd wrote; remove it and start launcherd again (agents that "
-                     "still run then end by themselves)",
-                     path_);
+  return base::data_loss(
+      "{}: not a list of agents that launcherd wrote; remove it and start launcherd again (agents that "
+      "still run then end by themselves)",
+      path_);
 }
 
 base::Status PoolFile::make_keys() {

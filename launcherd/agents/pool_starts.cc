@@ -70,8 +70,7 @@ void PoolStarts::start(PoolHost& host) {
 // it.
 void PoolStarts::start_announced() {
   const std::vector<int> numbers = std::exchange(announced_, {});
-  const base::Status saved =
-      parts_.is_ending ? base::error(base::Code::kCancelled, "launcherd is ending") : parts_.file.save();
+  const base::Status saved = parts_.is_ending ? base::cancelled("launcherd is ending") : parts_.file.save();
   // Hosts that failed before start one by one, because a host that breaks its wave would break it again.
   std::vector<BootstrapTarget> together;
   for (const int number : numbers) {

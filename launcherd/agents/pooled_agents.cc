@@ -97,7 +97,7 @@ void PooledAgents::pool_failed(int agent, const std::string& message) {
 }
 
 void PooledAgents::pool_gone(int agent, const std::string& why) {
-  listener_->agent_gone(agent, base::error(base::Code::kUnavailable, "{}", why));
+  listener_->agent_gone(agent, base::unavailable("{}", why));
 }
 
 void PooledAgents::pool_unreadable(int agent) {

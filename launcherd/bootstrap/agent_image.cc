@@ -27,7 +27,7 @@ base::Result<std::string> sha256_hex(std::string_view bytes) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned size = 0;
   if (::EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, ::EVP_sha256(), nullptr) != 1) {
-    return base::error(base::Code::kInternal, "SHA-256 failed");
+    return base::internal_error("SHA-256 failed");
   }
   std::string hex;
   for (unsigned i = 0; i < size; ++i) hex += fmt::format("{:02x}", digest[i]);
@@ -71,8 +71,7 @@ base::Result<AgentImage> AgentImage::open(const std::string& path) {
   image.path_ = path;
   image.machine_ = elf_machine({head.data(), count > 0 ? static_cast<std::size_t>(count) : 0});
   if (image.machine_.empty()) {
-    return base::error(base::Code::kInvalidArgument, "{} is not a 64-bit program: it cannot be sent as the agent",
-                       path);
+    return base::invalid_argument("{} is not a 64-bit program: it cannot be sent as the agent", path);
   }
   return image;
 }

@@ -12,7 +12,6 @@ namespace muster::launcherd::inline bootstrap {
 namespace {
 
 using base::Code;
-using base::error;
 
 bool has(std::string_view text, std::initializer_list<std::string_view> words) {
   for (const std::string_view word : words) {
@@ -46,105 +45,100 @@ std::string login_name(const Failure& f) {
 base::Status connection_status(const Failure& f) {
   switch (f.kind) {
     case FailureKind::kNameNotFound:
-      return error(Code::kNotFound, "host {}: cannot resolve the name ({}); check its spelling, DNS and /etc/hosts",
-                   f.host, f.detail);
+      return base::not_found("host {}: cannot resolve the name ({}); check its spelling, DNS and /etc/hosts", f.host,
+                             f.detail);
     case FailureKind::kRefused:
-      return error(
-          Code::kUnavailable,
+      return base::unavailable(
           "host {}: nothing accepts connections{} (connection refused); start sshd there, or give its port with "
           "-p or in the hostfile",
           f.host, at(f));
     case FailureKind::kTimeout:
-      return error(Code::kDeadlineExceeded,
-                   "host {}: no answer{} in time ({}); check that the host is up and that no firewall blocks it, or "
-                   "raise --start-timeout",
-                   f.host, at(f), f.detail);
+      return base::deadline_exceeded(
+          "host {}: no answer{} in time ({}); check that the host is up and that no firewall blocks it, or "
+          "raise --start-timeout",
+          f.host, at(f), f.detail);
     case FailureKind::kNoRoute:
-      return error(Code::kUnavailable,
-                   "host {}: not reachable{} ({}); check that the host is up and that a route leads to it", f.host,
-                   at(f), f.detail);
+      return base::unavailable("host {}: not reachable{} ({}); check that the host is up and that a route leads to it",
+                               f.host, at(f), f.detail);
     case FailureKind::kClosed:
-      return error(Code::kUnavailable,
-                   "host {}: connection{} closed during the log-in ({}); check sshd's log there (MaxStartups, "
-                   "AllowUsers, fail2ban)",
-                   f.host, at(f), f.detail);
+      return base::unavailable(
+          "host {}: connection{} closed during the log-in ({}); check sshd's log there (MaxStartups, "
+          "AllowUsers, fail2ban)",
+          f.host, at(f), f.detail);
     default:
-      return error(Code::kUnavailable, "host {}: ssh failed{} ({}); try: ssh {} true", f.host, at(f), f.detail,
-                   login_name(f));
+      return base::unavailable("host {}: ssh failed{} ({}); try: ssh {} true", f.host, at(f), f.detail, login_name(f));
   }
 }
 
 base::Status login_status(const Failure& f) {
   switch (f.kind) {
     case FailureKind::kHostKeyChanged:
-      return error(Code::kFailedPrecondition,
-                   "host {}: its host key differs from the one in {} (the host was reinstalled, or another machine "
-                   "answers in its place); if you expected the change, run: ssh-keygen -R '{}'",
-                   f.host, f.detail.empty() ? "known_hosts" : f.detail, f.name);
+      return base::failed_precondition(
+          "host {}: its host key differs from the one in {} (the host was reinstalled, or another machine "
+          "answers in its place); if you expected the change, run: ssh-keygen -R '{}'",
+          f.host, f.detail.empty() ? "known_hosts" : f.detail, f.name);
     case FailureKind::kHostKeyUnknown:
-      return error(Code::kFailedPrecondition,
-                   "host {}: its host key is unknown and StrictHostKeyChecking forbids accepting it; accept it once "
-                   "with: ssh {}",
-                   f.host, login_name(f));
+      return base::failed_precondition(
+          "host {}: its host key is unknown and StrictHostKeyChecking forbids accepting it; accept it once "
+          "with: ssh {}",
+          f.host, login_name(f));
     case FailureKind::kHostKeyRevoked:
-      return error(Code::kFailedPrecondition,
-                   "host {}: known_hosts marks its host key as revoked; ask the host's administrator for a new key",
-                   f.host);
+      return base::failed_precondition(
+          "host {}: known_hosts marks its host key as revoked; ask the host's administrator for a new key", f.host);
     case FailureKind::kNoSsh:
-      return error(Code::kFailedPrecondition,
-                   "host {}: cannot run the ssh program, which this host needs ({}); install openssh-client or use "
-                   "--ssh-backend libssh",
-                   f.host, f.detail);
+      return base::failed_precondition(
+          "host {}: cannot run the ssh program, which this host needs ({}); install openssh-client or use "
+          "--ssh-backend libssh",
+          f.host, f.detail);
     default:
-      return error(Code::kUnauthenticated,
-                   "host {}: sshd did not accept user {} ({}); install your key there with: ssh-copy-id {}, or name "
-                   "another key with -i",
-                   f.host, f.user.empty() ? "of yours" : f.user, f.detail, login_name(f));
+      return base::unauthenticated(
+          "host {}: sshd did not accept user {} ({}); install your key there with: ssh-copy-id {}, or name "
+          "another key with -i",
+          f.host, f.user.empty() ? "of yours" : f.user, f.detail, login_name(f));
   }
 }
 
 base::Status agent_status(const Failure& f) {
   switch (f.kind) {
     case FailureKind::kNoSpace:
-      return error(
-          Code::kResourceExhausted,
+      return base::resource_exhausted(
           "host {}: no space left for the agent in {}{}; free some, or choose another folder with --agent-dir DIR",
           f.host, f.directory, quoted_output(f));
     case FailureKind::kReadOnly:
-      return error(Code::kFailedPrecondition,
-                   "host {}: {} is on a read-only file system{}; choose another folder with --agent-dir DIR", f.host,
-                   f.directory, quoted_output(f));
+      return base::failed_precondition(
+          "host {}: {} is on a read-only file system{}; choose another folder with --agent-dir DIR", f.host,
+          f.directory, quoted_output(f));
     case FailureKind::kNoWrite:
-      return error(Code::kPermissionDenied,
-                   "host {}: cannot store the agent in {}{}; check the folder's permissions, or choose another one "
-                   "with --agent-dir DIR",
-                   f.host, f.directory, quoted_output(f));
+      return base::permission_denied(
+          "host {}: cannot store the agent in {}{}; check the folder's permissions, or choose another one "
+          "with --agent-dir DIR",
+          f.host, f.directory, quoted_output(f));
     case FailureKind::kNoExec:
-      return error(Code::kFailedPrecondition,
-                   "host {}: cannot run programs in {} (file system mounted noexec?){}; choose another folder with "
-                   "--agent-dir DIR",
-                   f.host, f.directory, quoted_output(f));
+      return base::failed_precondition(
+          "host {}: cannot run programs in {} (file system mounted noexec?){}; choose another folder with "
+          "--agent-dir DIR",
+          f.host, f.directory, quoted_output(f));
     case FailureKind::kUnsafeFolder:
-      return error(Code::kPermissionDenied,
-                   "host {}: another user could replace the agent in {}{}; choose another folder with --agent-dir DIR",
-                   f.host, f.directory, quoted_output(f));
+      return base::permission_denied(
+          "host {}: another user could replace the agent in {}{}; choose another folder with --agent-dir DIR", f.host,
+          f.directory, quoted_output(f));
     case FailureKind::kWrongArch:
-      return error(Code::kFailedPrecondition,
-                   "host {}: {}; build muster-agent for that architecture and start Muster from such a machine", f.host,
-                   f.detail);
+      return base::failed_precondition(
+          "host {}: {}; build muster-agent for that architecture and start Muster from such a machine", f.host,
+          f.detail);
     case FailureKind::kOtherBuild:
-      return error(Code::kFailedPrecondition,
-                   "host {}: the agent there is from another build ({}); remove it: ssh {} rm {}/agent-*", f.host,
-                   f.detail, login_name(f), f.directory);
+      return base::failed_precondition(
+          "host {}: the agent there is from another build ({}); remove it: ssh {} rm {}/agent-*", f.host, f.detail,
+          login_name(f), f.directory);
     case FailureKind::kNoisyShell:
-      return error(Code::kUnavailable,
-                   "host {}: no agent answered; the login shell {}{}; remove output and exec from its start-up files "
-                   "for non-interactive shells, then try: ssh {} true",
-                   f.host, ended(f), quoted_output(f), login_name(f));
+      return base::unavailable(
+          "host {}: no agent answered; the login shell {}{}; remove output and exec from its start-up files "
+          "for non-interactive shells, then try: ssh {} true",
+          f.host, ended(f), quoted_output(f), login_name(f));
     default:
-      return error(Code::kUnavailable,
-                   "host {}: the agent in {} {} before it answered{}{}; run there: {}/agent-* --version", f.host,
-                   f.directory, ended(f), quoted_output(f), f.detail.empty() ? "" : " (" + f.detail + ")", f.directory);
+      return base::unavailable("host {}: the agent in {} {} before it answered{}{}; run there: {}/agent-* --version",
+                               f.host, f.directory, ended(f), quoted_output(f),
+                               f.detail.empty() ? "" : " (" + f.detail + ")", f.directory);
   }
 }
 
@@ -155,7 +149,7 @@ base::Status to_status(const Failure& f) {
     case FailureKind::kNone:
       return {};
     case FailureKind::kCancelled:
-      return error(Code::kCancelled, "host {}: cancelled", f.host);
+      return base::cancelled("host {}: cancelled", f.host);
     case FailureKind::kNameNotFound:
     case FailureKind::kRefused:
     case FailureKind::kTimeout:

@@ -84,7 +84,7 @@ bool is_pbs_job(std::string_view id) {
 base::Result<RemotePaths> remote_paths(std::string_view agent_dir, std::string_view agent_id, std::string_view arch,
                                        std::string_view random) {
   if (agent_id.empty() || agent_id.size() > 64 || !all_of(agent_id, "._-")) {
-    return base::error(base::Code::kInvalidArgument, "agent id '{}': must be 1 to 64 of [A-Za-z0-9._-]", agent_id);
+    return base::invalid_argument("agent id '{}': must be 1 to 64 of [A-Za-z0-9._-]", agent_id);
   }
   RemotePaths paths;
   paths.must_be_ours = !agent_dir.empty() && !agent_dir.starts_with("~/");
@@ -93,8 +93,8 @@ base::Result<RemotePaths> remote_paths(std::string_view agent_dir, std::string_v
   const std::string_view rest = std::string_view(paths.directory).substr(paths.directory.starts_with("~/") ? 2 : 0);
   const bool is_rooted = paths.directory.starts_with('/') || paths.directory.starts_with("~/");
   if (!is_rooted || rest.empty() || !all_of(rest, "._/+-")) {
-    return base::error(base::Code::kInvalidArgument,
-                       "--agent-dir '{}': must be an absolute path or begin with ~/, of [A-Za-z0-9._/+-]", agent_dir);
+    return base::invalid_argument("--agent-dir '{}': must be an absolute path or begin with ~/, of [A-Za-z0-9._/+-]",
+                                  agent_dir);
   }
   paths.agent = fmt::format("{}/agent-{}-{}", paths.directory, agent_id, arch);
   paths.temporary = fmt::format("{}/.agent-{}-{}.{}", paths.directory, agent_id, arch, random);
@@ -103,12 +103,11 @@ base::Result<RemotePaths> remote_paths(std::string_view agent_dir, std::string_v
 
 base::Status check_target_names(std::string_view name, std::string_view user) {
   if (!is_host_name(name) && !base::IpAddress::parse(name).ok()) {
-    return base::error(base::Code::kInvalidArgument, "host name '{}': must match [A-Za-z0-9_][A-Za-z0-9._-]*",
-                       base::printable(name));
+    return base::invalid_argument("host name '{}': must match [A-Za-z0-9_][A-Za-z0-9._-]*", base::printable(name));
   }
   if (!user.empty() && !((is_alnum(user.front()) || user.front() == '_') && all_of(user, "._-$@"))) {
-    return base::error(base::Code::kInvalidArgument, "host {}: user name '{}' must match [A-Za-z0-9_][A-Za-z0-9._-]*",
-                       name, base::printable(user));
+    return base::invalid_argument("host {}: user name '{}' must match [A-Za-z0-9_][A-Za-z0-9._-]*", name,
+                                  base::printable(user));
   }
   return {};
 }
@@ -116,8 +115,7 @@ base::Status check_target_names(std::string_view name, std::string_view user) {
 base::Status check_agent_args(const std::vector<std::string>& args) {
   for (const std::string& arg : args) {
     if (arg.empty() || !all_of(arg, "/._=:,@+-")) {
-      return base::error(base::Code::kInvalidArgument, "agent argument '{}': must be of [A-Za-z0-9/._=:,@+-]",
-                         base::printable(arg));
+      return base::invalid_argument("agent argument '{}': must be of [A-Za-z0-9/._=:,@+-]", base::printable(arg));
     }
   }
   return {};

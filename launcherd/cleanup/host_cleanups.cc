@@ -94,16 +94,15 @@ void HostCleanups::start() {
 base::Result<v1::CleanupReport> parse_cleanup_report(const CommandResult& result) {
   if (result.exit_status != 0) {
     const std::string errors(base::trim(result.errors));
-    return base::error(base::Code::kUnavailable, "muster-agent --cleanup failed there with exit code {}{}{}",
-                       result.exit_status, errors.empty() ? "" : ": ", base::printable(errors));
+    return base::unavailable("muster-agent --cleanup failed there with exit code {}{}{}", result.exit_status,
+                             errors.empty() ? "" : ": ", base::printable(errors));
   }
   proto::FrameReader frames;
   frames.feed(result.output);
   MUSTER_ASSIGN_OR_RETURN(const auto frame, frames.next());
   v1::CleanupReport report;
   if (!frame || !frames.is_empty() || !report.ParseFromString(*frame)) {
-    return base::error(base::Code::kInvalidArgument,
-                       "cannot read the answer of its agent: is that agent from another build?");
+    return base::invalid_argument("cannot read the answer of its agent: is that agent from another build?");
   }
   return report;
 }

@@ -50,7 +50,7 @@ void DaemonApi::refuse_ended(const base::JobId& id, std::function<void(base::Sta
         if (!job.ok()) {
           refuse(job.status());
         } else {
-          refuse(base::error(Code::kFailedPrecondition, "job {} has ended: {}", id.str(), model::name_of(job->state)));
+          refuse(base::failed_precondition("job {} has ended: {}", id.str(), model::name_of(job->state)));
         }
       });
 }

@@ -9,7 +9,6 @@
 namespace muster::launcherd::inline daemon {
 namespace {
 
-using base::Code;
 using RankRequests = std::span<const model::RankRequest>;
 
 // Undoes its changes of the table on destruction, unless keep() was called.
@@ -47,12 +46,11 @@ class ShareChanges {
 base::Status share_error(const JobNeed& need, const KnownHost& known, const SlotHost& host, RankRequests rank_requests,
                          bool had_one, const base::Status& why) {
   if (had_one) {
-    return base::error(Code::kFailedPrecondition, "its cores or GPUs have changed since the job was placed: {}",
-                       why.message());
+    return base::failed_precondition("its cores or GPUs have changed since the job was placed: {}", why.message());
   }
   const auto alone = share_of(need.share, known.shape, {}, host.all_slots(), rank_requests);
   if (!alone.ok()) return alone.status();  // impossible even if no other job ran
-  return base::error(Code::kUnavailable, "{}: other jobs use them", why.message());
+  return base::unavailable("{}: other jobs use them", why.message());
 }
 
 }  // namespace

@@ -31,8 +31,7 @@ base::Status DialledHosts::read() {
     const auto words = base::split(line, ' ');
     const auto slots = words.size() == 2 ? base::parse_decimal(words[1], proto::kMaxEnrolledSlots) : std::nullopt;
     if (!slots || *slots == 0 || !proto::is_enrolment_name(words[0])) {
-      return base::error(base::Code::kDataLoss, "{} is damaged: remove it; the agents that dialled in will join again",
-                         options_.file);
+      return base::data_loss("{} is damaged: remove it; the agents that dialled in will join again", options_.file);
     }
     joined_[std::string(words[0])].slots = static_cast<int>(*slots);
   }

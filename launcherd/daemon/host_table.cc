@@ -46,8 +46,8 @@ SlotHost* HostTable::known(const std::string& name) {
 base::Result<const SlotHost*> HostTable::find(const std::string& name) const {
   const auto found = index_.find(name);
   if (found != index_.end()) return &hosts_[found->second];
-  return base::error(base::Code::kNotFound, "{} is not one of launcherd's hosts: muster hosts lists them",
-                     name.empty() ? "an empty name" : base::printable(name.substr(0, 64)));
+  return base::not_found("{} is not one of launcherd's hosts: muster hosts lists them",
+                         name.empty() ? "an empty name" : base::printable(name.substr(0, 64)));
 }
 
 base::Result<StoredHost> HostTable::drained(const std::string& name, const std::string& reason,

@@ -56,10 +56,10 @@ base::Status check_placement(const JobNeed& need, const model::JobSpec& job, std
   recovery.placement = *std::move(placement);
   const std::size_t bytes = recovery_bytes(recovery).size() + kBesidePlacement;
   if (bytes <= kLongestBlob) return base::ok_status();
-  return base::error(Code::kInvalidArgument,
-                     "spec.size: the placement of {} ranks takes {} bytes in the job store, more than its limit of {}: "
-                     "ask for fewer ranks",
-                     need.ranks(), bytes, kLongestBlob);
+  return base::invalid_argument(
+      "spec.size: the placement of {} ranks takes {} bytes in the job store, more than its limit of {}: "
+      "ask for fewer ranks",
+      need.ranks(), bytes, kLongestBlob);
 }
 
 v1::SubmitResponse response_for(const base::JobId& id) {
@@ -151,25 +151,25 @@ void JobAdmission::answer_again(std::shared_ptr<Candidate> candidate, Reply<v1::
     store_new(std::move(candidate), std::move(reply));
     return;
   }
-  store_->read<Known>([request_id](StoreReader& reader) { return read_known(reader, request_id); },
-                      gate_.wrap([this, candidate, reply](base::Result<Known> known) {
-                        if (known.status().code() == Code::kNotFound) {
-                          candidate->job.id = base::JobId::random();
-                          store_new(candidate, reply);
-                          return;
-                        }
-                        if (!known.ok()) {
-                          reply(known.status());
-                          return;
-                        }
-                        if (known->spec.request().SerializeAsString() != candidate->job.request.SerializeAsString()) {
-                          reply(base::error(Code::kAlreadyExists,
-                                            "request_id: already used for job {} with another request; use a new one",
-                                            known->id.str()));
-                          return;
-                        }
-                        reply(response_for(known->id));
-                      }));
+  store_->read<Known>(
+      [request_id](StoreReader& reader) { return read_known(reader, request_id); },
+      gate_.wrap([this, candidate, reply](base::Result<Known> known) {
+        if (known.status().code() == Code::kNotFound) {
+          candidate->job.id = base::JobId::random();
+          store_new(candidate, reply);
+          return;
+        }
+        if (!known.ok()) {
+          reply(known.status());
+          return;
+        }
+        if (known->spec.request().SerializeAsString() != candidate->job.request.SerializeAsString()) {
+          reply(base::already_exists("request_id: already used for job {} with another request; use a new one",
+                                     known->id.str()));
+          return;
+        }
+        reply(response_for(known->id));
+      }));
 }
 
 }  // namespace muster::launcherd::daemon

@@ -27,7 +27,7 @@ bool is_wrong_in_itself(const base::Status& status) {
 }
 
 base::Status not_open(const base::JobId& id) {
-  return base::error(Code::kNotFound, "job {} is not open: it has ended or never existed", id.str());
+  return base::not_found("job {} is not open: it has ended or never existed", id.str());
 }
 
 }  // namespace
@@ -51,11 +51,11 @@ JobManager::OpenJob* JobManager::find(const base::JobId& id) {
 
 void JobManager::submit(const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply) {
   if (is_leaving_) {
-    reply(base::error(Code::kUnavailable, "launcherd is shutting down: submit again after its restart"));
+    reply(base::unavailable("launcherd is shutting down: submit again after its restart"));
     return;
   }
   if (jobs_.size() + held_.size() >= kMostOpenJobs) {
-    reply(base::error(Code::kResourceExhausted, "{} jobs are open already: submit again later", jobs_.size()));
+    reply(base::resource_exhausted("{} jobs are open already: submit again later", jobs_.size()));
     return;
   }
   held_.add(request, std::move(reply));
@@ -262,7 +262,7 @@ base::Status JobManager::signal(const base::JobId& id, int signo) {
   OpenJob* const job = find(id);
   if (job == nullptr) return not_open(id);
   if (job->running == nullptr) {
-    return base::error(Code::kFailedPrecondition, "job {} waits for slots: none of its ranks is running", id.str());
+    return base::failed_precondition("job {} waits for slots: none of its ranks is running", id.str());
   }
   return job->running->signal_ranks(signo);
 }
@@ -272,7 +272,7 @@ base::Status JobManager::stacks(const base::JobId& id, const std::vector<int>& r
   OpenJob* const job = find(id);
   if (job == nullptr) return not_open(id);
   if (job->running == nullptr) {
-    return base::error(Code::kFailedPrecondition, "job {} waits for slots: none of its ranks is running", id.str());
+    return base::failed_precondition("job {} waits for slots: none of its ranks is running", id.str());
   }
   return job->running->stacks(ranks, std::move(on_process), std::move(done));
 }
@@ -310,7 +310,7 @@ void JobManager::leave(base::Loop::Task done) {
     is_any = true;
     job.running->stop(StopCause::kTerminate, "launcherd was stopped");
   }
-  held_.refuse_all(base::error(Code::kUnavailable, "launcherd is shutting down: submit again after its restart"));
+  held_.refuse_all(base::unavailable("launcherd is shutting down: submit again after its restart"));
   if (is_again) return;
   left_ = std::move(done);
   if (!is_any) std::exchange(left_, nullptr)();

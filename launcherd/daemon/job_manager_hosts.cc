@@ -31,7 +31,7 @@ std::string problem_of(const SlotHost& host, const std::string& problem) {
 
 void JobManager::drain(const std::string& host, const std::string& reason, Reply<v1::LauncherHost> reply) {
   if (reason.size() > 1024) {
-    reply(base::error(Code::kInvalidArgument, "reason: {} bytes exceed the limit of 1024", reason.size()));
+    reply(base::invalid_argument("reason: {} bytes exceed the limit of 1024", reason.size()));
     return;
   }
   store_host(hosts_.drained(host, base::printable(reason), surroundings_.clock->wall()), std::move(reply));

@@ -150,8 +150,7 @@ base::Result<v1::StoredSpec> stored_spec(StoreReader& reader, const base::JobId&
   MUSTER_ASSIGN_OR_RETURN(const std::string bytes, reader.spec(id));
   v1::StoredSpec spec;
   if (!spec.ParseFromString(bytes)) {
-    return base::error(base::Code::kDataLoss, "job {}: stored spec is corrupt; restore a copy of the job store",
-                       id.str());
+    return base::data_loss("job {}: stored spec is corrupt; restore a copy of the job store", id.str());
   }
   return spec;
 }
@@ -161,7 +160,7 @@ base::Result<proto::Submission> stored_submission(StoreReader& reader, const bas
   MUSTER_ASSIGN_OR_RETURN(const std::string bytes, reader.environment(id));
   v1::StoredEnvironment environment;
   if (!environment.ParseFromString(bytes)) {
-    return base::error(base::Code::kDataLoss, "job {}: stored environment is corrupt; submit the job again", id.str());
+    return base::data_loss("job {}: stored environment is corrupt; submit the job again", id.str());
   }
   *spec.mutable_request()->mutable_environment() = std::move(*environment.mutable_environment());
   *spec.mutable_request()->mutable_role_environment() = std::move(*environment.mutable_role_environment());
@@ -182,7 +181,7 @@ base::Result<v1::Job> read_job(StoreReader& reader, const base::JobId& id, const
 
 base::Result<v1::ListJobsResponse> read_jobs(StoreReader& reader, const v1::ListJobsRequest& request) {
   if (request.page_size() < 0) {
-    return base::error(base::Code::kInvalidArgument, "page_size: {} is negative", request.page_size());
+    return base::invalid_argument("page_size: {} is negative", request.page_size());
   }
   const int limit = request.page_size() == 0 ? 100 : std::min(request.page_size(), kMostJobsOfAPage);
   const auto which = request.all() ? StoreReader::Which::kAll : StoreReader::Which::kOpen;

@@ -36,8 +36,7 @@ class JournalOutput final : public OutputSink {
       const std::lock_guard lock(mutex_);
       lost_bytes_[host] += bytes;
     }
-    on_failure_(base::error(base::Code::kDataLoss,
-                            "{} bytes from {}: this machine's disk confirmed the write and lost it", bytes, host));
+    on_failure_(base::data_loss("{} bytes from {}: this machine's disk confirmed the write and lost it", bytes, host));
     return report(journal_->lost(bytes, host));
   }
   base::Status end_agent(int agent) override { return report(journal_->end_agent(agent)); }

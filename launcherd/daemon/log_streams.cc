@@ -54,12 +54,12 @@ base::Result<LogQuery> log_query_of(const v1::LogsRequest& request) {
   LogQuery query;
   for (const int rank : request.ranks()) {
     if (rank < 0 || rank >= model::kMaxRanks) {
-      return base::error(base::Code::kInvalidArgument, "ranks: {} is not a valid rank", rank);
+      return base::invalid_argument("ranks: {} is not a valid rank", rank);
     }
     query.ranks.insert(rank);
   }
   if (request.tail_lines() < 0) {
-    return base::error(base::Code::kInvalidArgument, "tail_lines: {} is negative", request.tail_lines());
+    return base::invalid_argument("tail_lines: {} is negative", request.tail_lines());
   }
   query.position = request.from_position();
   query.tail_lines = request.tail_lines();
@@ -67,7 +67,7 @@ base::Result<LogQuery> log_query_of(const v1::LogsRequest& request) {
     constexpr std::int64_t kYear2200 = 7'258'118'400;
     const auto& since = request.since();
     if (since.seconds() < 0 || since.seconds() > kYear2200 || since.nanos() < 0 || since.nanos() > 999'999'999) {
-      return base::error(base::Code::kInvalidArgument, "since: the time must lie between 1970 and 2200");
+      return base::invalid_argument("since: the time must lie between 1970 and 2200");
     }
     query.since = base::WallTime(std::chrono::duration_cast<base::WallTime::duration>(
         std::chrono::seconds(since.seconds()) + std::chrono::nanoseconds(since.nanos())));

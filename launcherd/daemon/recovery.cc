@@ -10,7 +10,7 @@ namespace muster::launcherd::inline daemon {
 namespace {
 
 base::Status no_recovery() {
-  return base::error(base::Code::kDataLoss, "the stored record of where it runs is corrupt");
+  return base::data_loss("the stored record of where it runs is corrupt");
 }
 
 void set_share(const std::optional<model::HostShare>& share, v1::HostShare& to) {

@@ -273,8 +273,7 @@ void RunningJob::stop(StopCause cause, const std::string& reason) {
 base::Status RunningJob::signal_ranks(int signo) {
   MUSTER_RETURN_IF_ERROR(check_signal(signo));
   if (job_ == nullptr || is_over_ || state_ != model::JobState::kRunning) {
-    return base::error(base::Code::kFailedPrecondition, "job {} is {}: its ranks are not running", id_.str(),
-                       model::name_of(state_));
+    return base::failed_precondition("job {} is {}: its ranks are not running", id_.str(), model::name_of(state_));
   }
   job_->signal_ranks(signo);
   return base::ok_status();
@@ -283,8 +282,7 @@ base::Status RunningJob::signal_ranks(int signo) {
 base::Status RunningJob::stacks(const std::vector<int>& ranks, std::function<void(v1::ProcessStack)> on_process,
                                 base::Loop::Task done) {
   if (job_ == nullptr || is_over_) {
-    return base::error(base::Code::kFailedPrecondition, "job {} is {}: no rank is running", id_.str(),
-                       model::name_of(state_));
+    return base::failed_precondition("job {} is {}: no rank is running", id_.str(), model::name_of(state_));
   }
   return job_->stacks(ranks, std::move(on_process), std::move(done));
 }

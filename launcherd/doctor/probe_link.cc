@@ -35,7 +35,7 @@ void ProbeLink::State::ask(const v1::ProbeCommand& command, base::Duration timeo
   done = std::move(done_);
   const auto seconds = std::chrono::duration<double>(timeout).count();
   deadline = loop.after(timeout, [this, seconds] {
-    finish(base::error(base::Code::kDeadlineExceeded, "the agent did not answer within {:.0f} s", seconds));
+    finish(base::deadline_exceeded("the agent did not answer within {:.0f} s", seconds));
   });
   auto frame = proto::frame_message(command);
   if (frame.ok()) {
@@ -52,7 +52,7 @@ void ProbeLink::State::send() {
   const ssize_t sent = ::send(stream.get(), unsent.data(), unsent.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   if (sent < 0 && errno != EAGAIN && errno != EINTR) {
     writable.cancel();
-    return finish_later(base::error(base::Code::kUnavailable, "the connection to its agent was lost"));
+    return finish_later(base::unavailable("the connection to its agent was lost"));
   }
   unsent.erase(0, static_cast<std::size_t>(std::max<ssize_t>(sent, 0)));
   if (unsent.empty()) {
@@ -78,7 +78,7 @@ void ProbeLink::State::readable() {
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (n <= 0) {
     watch.cancel();
-    finish(base::error(base::Code::kUnavailable, "its agent ended, or the connection to it was closed"));
+    finish(base::unavailable("its agent ended, or the connection to it was closed"));
     return;
   }
   // No command is in progress. Stop reading, so that unexpected data does not pile up.
@@ -100,7 +100,7 @@ base::Result<std::optional<v1::ProbeAnswer>> ProbeLink::State::read_answer() {
   if (!body) return std::optional<v1::ProbeAnswer>();
   v1::ProbeAnswer answer;
   if (answer.ParseFromString(*body)) return std::optional(std::move(answer));
-  return base::error(base::Code::kInvalidArgument, "cannot parse the answer of its agent");
+  return base::invalid_argument("cannot parse the answer of its agent");
 }
 
 void ProbeLink::State::finish(base::Result<v1::ProbeAnswer> answer) {

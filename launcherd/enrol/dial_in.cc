@@ -49,8 +49,8 @@ base::Status DialIn::read_key() {
   auto file = proto::parse_join_file(*text);
   base::wipe(*text);
   if (!file.ok()) {
-    return base::error(Code::kDataLoss, "{}: {}; remove the file, then start the agents again with the new one",
-                       options_.at.join_file, file.status().message());
+    return base::data_loss("{}: {}; remove the file, then start the agents again with the new one",
+                           options_.at.join_file, file.status().message());
   }
   identity_ = file->identity;
   token_ = file->token;

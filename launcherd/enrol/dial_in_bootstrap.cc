@@ -34,8 +34,7 @@ class DialInBootstrap final : public Bootstrap {
 
   void run(const BootstrapTarget& target, std::vector<std::string>,
            std::function<void(base::Result<CommandResult>)> done) override {
-    done(base::error(
-        Code::kUnimplemented,
+    done(base::unimplemented(
         "host {}: launcherd cannot start programs on a host whose agent dialled in; run muster cleanup on that host",
         target.name));
   }

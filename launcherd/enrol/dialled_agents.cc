@@ -8,8 +8,6 @@
 
 namespace muster::launcherd::inline enrol {
 
-using base::Code;
-
 base::Result<EnrolmentSeats::AssignedSeat> DialledAgents::assign(const proto::EnrolmentHello& hello, const Ends& ends) {
   const std::string& host = hello.names.front();
   MUSTER_ASSIGN_OR_RETURN(base::FdPair streams, base::make_socketpair(SOCK_STREAM));
@@ -17,10 +15,10 @@ base::Result<EnrolmentSeats::AssignedSeat> DialledAgents::assign(const proto::En
   const auto found = agents_.find(host);
   // The same agent may connect again, because its old connection was cut without notice.
   if (found != agents_.end() && found->second.instance != hello.instance) {
-    return base::error(Code::kAlreadyExists,
-                       "refused a second agent of host {}{}: one is connected already; give it --host NAME if it runs "
-                       "on another host, else end one of them",
-                       host, ends.host ? " from " + ends.host->str() : "");
+    return base::already_exists(
+        "refused a second agent of host {}{}: one is connected already; give it --host NAME if it runs "
+        "on another host, else end one of them",
+        host, ends.host ? " from " + ends.host->str() : "");
   }
   Agent& agent = agents_[host];
   agent = {.seat = next_seat_++,
@@ -88,11 +86,10 @@ base::Result<DialledAgents::Arrived> DialledAgents::await_stream(const std::stri
     return found != agents_.end() && found->second.stream.valid();
   };
   if (!arrived_.wait_until(lock, deadline, [&] { return is_cancelled || is_here(); })) {
-    return base::error(
-        Code::kDeadlineExceeded,
+    return base::deadline_exceeded(
         "its agent is not connected: start muster-agent --join FILE there again, or find out why it ended");
   }
-  if (is_cancelled) return base::error(Code::kCancelled, "cancelled");
+  if (is_cancelled) return base::cancelled("cancelled");
   Agent& agent = agents_.at(host);
   return Arrived{std::move(agent.stream), agent.ends};
 }

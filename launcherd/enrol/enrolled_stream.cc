@@ -36,7 +36,7 @@ base::Status await_marker_line(int stream, const std::string& agent_id, const st
     scanner.feed({&byte, 1});
   }
   if (scanner.state() == MarkerScanner::State::kFound) return base::ok_status();
-  return base::error(Code::kFailedPrecondition, "the program that enrolled as {} is not an agent of this build", name);
+  return base::failed_precondition("the program that enrolled as {} is not an agent of this build", name);
 }
 
 }  // namespace muster::launcherd::enrol

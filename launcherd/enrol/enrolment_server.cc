@@ -146,8 +146,7 @@ class EnrolmentServer::Newcomer final : public PumpItem {
         char buffer[512];
         MUSTER_ASSIGN_OR_RETURN(const base::TlsTransfer moved,
                                 stream_->read(buffer, std::min(sizeof buffer, wanted_ - text_.size())));
-        if (moved.progress == base::TlsProgress::kEof)
-          return base::error(base::Code::kUnavailable, "the agent closed the connection");
+        if (moved.progress == base::TlsProgress::kEof) return base::unavailable("the agent closed the connection");
         if (moved.bytes == 0) return false;
         text_.append(buffer, moved.bytes);
       }
@@ -176,10 +175,9 @@ class EnrolmentServer::Newcomer final : public PumpItem {
   base::Result<EnrolmentSeats::AssignedSeat> assign_seat(const proto::EnrolmentHello& hello) {
     const State::Key key = state_->key_of(stream_->peer_identity());
     if (key.seats == nullptr)
-      return base::error(base::Code::kNotFound, "an agent connected too late: the launcher waits for no more agents");
+      return base::not_found("an agent connected too late: the launcher waits for no more agents");
     if (hello.build_id != state_->options.build_id) {
-      return base::error(
-          base::Code::kFailedPrecondition,
+      return base::failed_precondition(
           "the agent of host {} is from another build ({}, not {}): start the program that the launcher names",
           hello.names.front(), hello.build_id, state_->options.build_id);
     }

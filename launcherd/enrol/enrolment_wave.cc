@@ -88,18 +88,17 @@ base::Result<EnrolmentWave::AssignedSeat> EnrolmentWave::assign_seat(const std::
   const std::string from = ends.host ? " from " + ends.host->str() : "";
   const std::lock_guard lock(mutex_);
   if (!host) {
-    return base::error(base::Code::kNotFound,
-                       "an agent{} names its host {}, but the launcher waits for other hosts ({}): name the hosts as "
-                       "they call themselves, or give the agent --host NAME",
-                       from, listed(agent_names), listed(missing()));
+    return base::not_found(
+        "an agent{} names its host {}, but the launcher waits for other hosts ({}): name the hosts as "
+        "they call themselves, or give the agent --host NAME",
+        from, listed(agent_names), listed(missing()));
   }
   Seat& seat = seats_[*host];
   if (seat.is_occupied) {
-    return base::error(base::Code::kAlreadyExists, "refused a second agent of host {}{}: one has enrolled already",
-                       names_[*host], from);
+    return base::already_exists("refused a second agent of host {}{}: one has enrolled already", names_[*host], from);
   }
   if (!seat.reason.empty()) {
-    return base::error(base::Code::kFailedPrecondition, "the agent of host {} connected too late", names_[*host]);
+    return base::failed_precondition("the agent of host {} connected too late", names_[*host]);
   }
   seat.is_occupied = true;
   seat.ends = ends;

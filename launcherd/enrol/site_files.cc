@@ -95,10 +95,10 @@ base::Result<std::string> site_directory(const std::string& agent_dir, const std
   // The directory becomes part of command lines, so check its characters.
   const auto checked = remote_paths(directory, "x", "x", "x");
   if (checked.ok()) return directory;
-  return base::error(base::Code::kInvalidArgument,
-                     "cannot start the agent from {}: choose another folder with --agent-dir DIR; all hosts must see "
-                     "it, and its name may hold [A-Za-z0-9._/+-]",
-                     directory);
+  return base::invalid_argument(
+      "cannot start the agent from {}: choose another folder with --agent-dir DIR; all hosts must see "
+      "it, and its name may hold [A-Za-z0-9._/+-]",
+      directory);
 }
 
 base::Result<std::string> place_agent(const std::string& directory, const std::string& agent_id,
@@ -132,7 +132,7 @@ base::Result<std::vector<base::IpAddress>> join_addresses() {
     if (addresses.size() < kMostAddresses) addresses.push_back(entry.address);
   }
   if (addresses.empty()) {
-    return base::error(base::Code::kUnavailable, "this host has no network address at which agents could reach it");
+    return base::unavailable("this host has no network address at which agents could reach it");
   }
   return addresses;
 }

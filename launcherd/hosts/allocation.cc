@@ -11,8 +11,6 @@
 namespace muster::launcherd::inline hosts {
 namespace {
 
-using base::Code;
-using base::error;
 using base::Result;
 using base::Status;
 using model::HostSpec;
@@ -23,8 +21,8 @@ constexpr std::string_view kTasks = "SLURM_TASKS_PER_NODE";
 constexpr std::string_view kLsfHosts = "LSB_MCPU_HOSTS";
 
 Status bad_tasks(std::string_view text) {
-  return error(Code::kInvalidArgument, "{}: '{}' is not a list of numbers such as 2(x3),1: name the hosts by -H",
-               kTasks, base::printable(text));
+  return base::invalid_argument("{}: '{}' is not a list of numbers such as 2(x3),1: name the hosts by -H", kTasks,
+                                base::printable(text));
 }
 
 // Expands "2(x3),1" to 2, 2, 2, 1. Returns at most `most` numbers.
@@ -40,14 +38,14 @@ Result<std::vector<int>> expand_tasks(std::string_view text, std::size_t most) {
     }
     if (!count || *count == 0 || !times || *times == 0) return bad_tasks(text);
     if (static_cast<std::size_t>(*times) > most - tasks.size()) {
-      return error(Code::kInvalidArgument, "{}: '{}' counts more nodes than SLURM_JOB_NODELIST, which names {}", kTasks,
-                   base::printable(text), most);
+      return base::invalid_argument("{}: '{}' counts more nodes than SLURM_JOB_NODELIST, which names {}", kTasks,
+                                    base::printable(text), most);
     }
     tasks.insert(tasks.end(), static_cast<std::size_t>(*times), static_cast<int>(*count));
   }
   if (tasks.size() < most) {
-    return error(Code::kInvalidArgument, "{}: '{}' counts {} nodes, SLURM_JOB_NODELIST names {}", kTasks,
-                 base::printable(text), tasks.size(), most);
+    return base::invalid_argument("{}: '{}' counts {} nodes, SLURM_JOB_NODELIST names {}", kTasks,
+                                  base::printable(text), tasks.size(), most);
   }
   return tasks;
 }
@@ -133,7 +131,7 @@ Result<Hosts> slurm_hosts(std::string_view node_list, std::string_view tasks_per
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const auto repeats = static_cast<std::size_t>(tasks[i]);
     if (hosts.size() + repeats > static_cast<std::size_t>(model::kMaxHosts)) {
-      return error(Code::kInvalidArgument, "{}: more than {} tasks: name the hosts by -H", kTasks, model::kMaxHosts);
+      return base::invalid_argument("{}: more than {} tasks: name the hosts by -H", kTasks, model::kMaxHosts);
     }
     hosts.insert(hosts.end(), repeats, nodes[i]);
   }
@@ -148,11 +146,11 @@ Result<Hosts> cobalt_hosts(std::string_view node_ids) {
     const auto first = base::parse_decimal(part.substr(0, dash), kMostId);
     const auto last = dash == std::string_view::npos ? first : base::parse_decimal(part.substr(dash + 1), kMostId);
     if (!first || !last || *last < *first) {
-      return error(Code::kInvalidArgument, "{}: '{}' is not a list of node numbers such as 1-3,7: name the hosts by -H",
-                   kPartition, base::printable(node_ids));
+      return base::invalid_argument("{}: '{}' is not a list of node numbers such as 1-3,7: name the hosts by -H",
+                                    kPartition, base::printable(node_ids));
     }
     if (hosts.size() + static_cast<std::size_t>(*last - *first) >= static_cast<std::size_t>(model::kMaxHosts)) {
-      return error(Code::kInvalidArgument, "{}: more than {} nodes", kPartition, model::kMaxHosts);
+      return base::invalid_argument("{}: more than {} nodes", kPartition, model::kMaxHosts);
     }
     for (long id = *first; id <= *last; ++id) hosts.push_back({.name = fmt::format("nid{:05}", id)});
   }
@@ -161,8 +159,8 @@ Result<Hosts> cobalt_hosts(std::string_view node_ids) {
 
 Result<Hosts> lsf_hosts(std::string_view hosts_and_slots) {
   const auto bad = [&] {
-    return error(Code::kInvalidArgument, "{}: '{}' is not a list such as 'n1 4 n2 4': name the hosts by -H", kLsfHosts,
-                 base::printable(hosts_and_slots));
+    return base::invalid_argument("{}: '{}' is not a list such as 'n1 4 n2 4': name the hosts by -H", kLsfHosts,
+                                  base::printable(hosts_and_slots));
   };
   std::vector<std::string_view> words;
   for (const std::string_view word : base::split(hosts_and_slots, ' ')) {

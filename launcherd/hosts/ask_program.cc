@@ -51,14 +51,13 @@ base::Result<ProgramResult> ask_program(const std::string& name, const std::vect
   }
   if (result.output.size() > kMaxOutput) {
     process.kill_group();
-    return error(Code::kResourceExhausted, "{} prints more than {} MiB", name, kMaxOutput >> 20);
+    return base::resource_exhausted("{} prints more than {} MiB", name, kMaxOutput >> 20);
   }
   if (result.exit_status > 128) {
-    return error(Code::kUnavailable, "{} was ended by signal {}{}", name, result.exit_status - 128,
-                 quoted_errors(result));
+    return base::unavailable("{} was ended by signal {}{}", name, result.exit_status - 128, quoted_errors(result));
   }
   if (result.exit_status != 0) {
-    return error(Code::kUnavailable, "{} ended with exit code {}{}", name, result.exit_status, quoted_errors(result));
+    return base::unavailable("{} ended with exit code {}{}", name, result.exit_status, quoted_errors(result));
   }
   return result;
 }

@@ -10,8 +10,6 @@
 namespace muster::launcherd::inline hosts {
 namespace {
 
-using base::Code;
-using base::error;
 using base::Result;
 using base::WallTime;
 using End = std::optional<WallTime>;
@@ -21,8 +19,8 @@ constexpr long kMostSeconds = 10L * 366 * 24 * 3600;
 constexpr long kLatest = 9'000'000'000;  // in the year 2255; clocks in nanoseconds end in 2262
 
 base::Status not_understood(const std::vector<std::string>& command, std::string_view answer) {
-  return error(Code::kUnavailable, "{} answered '{}', which is not a time: leave out --signal, or give --timeout",
-               base::join(command, " "), base::printable(answer.substr(0, 200)));
+  return base::unavailable("{} answered '{}', which is not a time: leave out --signal, or give --timeout",
+                           base::join(command, " "), base::printable(answer.substr(0, 200)));
 }
 
 // Parses seconds since 1970 from a variable.

@@ -10,7 +10,6 @@
 namespace muster::launcherd::inline output {
 namespace {
 
-using base::Code;
 using proto::OutputKind;
 
 struct RankEnd {
@@ -130,7 +129,7 @@ void HubFlows::end_all(Flow* flow) {
 base::Status HubFlows::handle(Flow* flow, const proto::OutputFrame& frame) {
   const proto::OutputHeader& header = frame.header;
   if (header.kind == OutputKind::kHello || header.kind == OutputKind::kResume || header.kind == OutputKind::kAck) {
-    return base::error(Code::kInvalidArgument, "unexpected frame of kind {}", static_cast<int>(header.kind));
+    return base::invalid_argument("unexpected frame of kind {}", static_cast<int>(header.kind));
   }
   if (header.sequence <= flow->last_delivered) return base::ok_status();  // sent again after the connection was cut
   if (header.kind == OutputKind::kGap) {
@@ -139,13 +138,13 @@ base::Status HubFlows::handle(Flow* flow, const proto::OutputFrame& frame) {
     return base::ok_status();
   }
   if (header.sequence != flow->last_delivered + 1) {
-    return base::error(Code::kDataLoss, "frame {} came after frame {}", header.sequence, flow->last_delivered);
+    return base::data_loss("frame {} came after frame {}", header.sequence, flow->last_delivered);
   }
   flow->last_delivered = header.sequence;
   flow->job_->sink->frame(flow->agent, header.sequence);
   const int rank = static_cast<int>(header.rank);
   if (header.kind != OutputKind::kFinish && flow->running_.count(rank) == 0) {
-    return base::error(Code::kPermissionDenied, "output of rank {}, which does not run at this agent", rank);
+    return base::permission_denied("output of rank {}, which does not run at this agent", rank);
   }
   Job* const job = flow->job_;
   job->is_flush_due = true;

@@ -38,7 +38,7 @@ std::string_view JournalReader::loaded(std::uint64_t begin, std::uint64_t end) c
 }
 
 base::Status JournalReader::damaged(const base::Status& why) const {
-  return base::error(base::Code::kDataLoss, "{} is damaged at byte {}: {}", name_, position_, why.message());
+  return base::data_loss("{} is damaged at byte {}: {}", name_, position_, why.message());
 }
 
 base::Result<std::optional<JournalRecord>> JournalReader::next(std::uint64_t limit) {

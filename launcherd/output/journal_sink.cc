@@ -81,8 +81,7 @@ base::Result<std::unique_ptr<JournalSink>> JournalSink::open(const std::string& 
   struct stat about {};
   if (fstat(fd.get(), &about) != 0) return base::errno_error(errno, "open " + path);
   if (!S_ISREG(about.st_mode)) {
-    return base::error(base::Code::kFailedPrecondition,
-                       "{} is not a regular file: cannot store the output of a job there", path);
+    return base::failed_precondition("{} is not a regular file: cannot store the output of a job there", path);
   }
   std::unique_ptr<JournalSink> sink(new JournalSink(path, std::move(fd), clock, std::move(on_flush)));
   MUSTER_RETURN_IF_ERROR(sink->read_past());

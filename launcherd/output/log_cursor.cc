@@ -190,9 +190,8 @@ base::Result<LogCursor::State> LogCursor::read(std::optional<std::uint64_t> read
   while (bytes < kLogPage && ahead_->position() - begin < kSliceBytes) {
     const auto record = ahead_->next(readable.value_or(JournalReader::kNoLimit));
     if (!record.ok() && !has_read_ && query_.position != 0 && record.status().code() == base::Code::kDataLoss) {
-      return base::error(base::Code::kInvalidArgument,
-                         "position {} is not the start of a record: use a position that a chunk has named",
-                         query_.position);
+      return base::invalid_argument("position {} is not the start of a record: use a position that a chunk has named",
+                                    query_.position);
     }
     if (!record.ok() && page->chunks.empty()) return record.status();
     if (!record.ok()) break;  // return the chunks before the damage; the next read reports the error

@@ -427,8 +427,7 @@ base::Status OutputHub::Worker::on_hello(std::uint64_t id, HubConnection* connec
   }
   HubFlows::Flow* const flow = flows_.find(number);
   if (flow == nullptr || flow->agent != static_cast<int>(frame.header.rank)) {
-    return base::error(Code::kUnauthenticated, "Hello of agent {} with the key of '{}' is refused", frame.header.rank,
-                       identity);
+    return base::unauthenticated("Hello of agent {} with the key of '{}' is refused", frame.header.rank, identity);
   }
   const std::uint64_t older = std::exchange(flow->connection, id);
   close(older, {Code::kAborted, "replaced by a newer connection"});

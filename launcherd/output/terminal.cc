@@ -102,7 +102,7 @@ base::Status Terminal::wait_writable() {
   for (;;) {
     const int ready = poll(fds, 2, limit_ms);
     if (ready < 0 && errno != EINTR) return base::errno_error(errno, fmt::format("poll {}", name_));
-    if (is_cancelled_) return base::error(base::Code::kCancelled, "{}: writing was cancelled", name_);
+    if (is_cancelled_) return base::cancelled("{}: writing was cancelled", name_);
     if (ready > 0) return base::ok_status();
   }
 }
@@ -124,7 +124,7 @@ base::Status Terminal::write_some(std::string_view* text) {
   }
   if (errno == EAGAIN || errno == EINTR) return base::ok_status();
   if (errno == EPIPE || errno == ECONNRESET) {
-    return base::error(base::Code::kCancelled, "{}: its reader has closed it", name_);
+    return base::cancelled("{}: its reader has closed it", name_);
   }
   return base::errno_error(errno, fmt::format("write {}", name_));
 }

@@ -207,8 +207,8 @@ base::Result<v1::NetworkInterface> choose_interface(const v1::Hello& hello, cons
   }
   const std::string criteria = job.network ? "--network " + job.network->str()
                                            : "--network-interfaces " + base::join(job.network_interfaces, ",");
-  return base::error(base::Code::kNotFound, "no network interface of the host matches {}; it has {}", criteria,
-                     base::printable(base::join(has, ", ")));
+  return base::not_found("no network interface of the host matches {}; it has {}", criteria,
+                         base::printable(base::join(has, ", ")));
 }
 
 base::Result<std::string> choose_master_address(const std::vector<HostFacts>& facts, const model::JobSpec& job) {
@@ -234,10 +234,10 @@ base::Result<std::string> choose_master_address(const std::vector<HostFacts>& fa
     if (master.host_address && has_address(master.hello, master.host_address->str())) return master.host_address->str();
   }
   if (const auto any = first_routable(master.hello)) return *any;
-  return base::error(base::Code::kUnavailable,
-                     "host {} has only a loopback address, so the other hosts cannot reach rank 0: bring up an "
-                     "interface there, or list another host first",
-                     master.hello.hostname());
+  return base::unavailable(
+      "host {} has only a loopback address, so the other hosts cannot reach rank 0: bring up an "
+      "interface there, or list another host first",
+      master.hello.hostname());
 }
 
 std::string host_identity(const v1::Hello& hello) {

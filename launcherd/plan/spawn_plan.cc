@@ -18,13 +18,12 @@ base::Result<int> count_ranks(const v1::SpawnRequest& request) {
   std::int64_t count = 0;
   for (const v1::SpawnProgram& program : request.programs()) {
     if (program.command().empty() || program.command(0).empty() || program.ranks() < 1) {
-      return base::error(base::Code::kInvalidArgument, "the request names no program, or asks for less than one rank");
+      return base::invalid_argument("the request names no program, or asks for less than one rank");
     }
     count += program.ranks();
   }
   if (count < 1 || count > model::kMaxRanks) {
-    return base::error(base::Code::kInvalidArgument, "the request asks for {} ranks: at most {} can run", count,
-                       model::kMaxRanks);
+    return base::invalid_argument("the request asks for {} ranks: at most {} can run", count, model::kMaxRanks);
   }
   return static_cast<int>(count);
 }
@@ -48,9 +47,8 @@ base::Result<std::vector<int>> allowed_hosts(const v1::SpawnProgram& program, co
     for (const std::string& word : program.hosts()) {
       const auto found = std::ranges::find(hosts, host_name(word), &SpawnHost::name);
       if (found == hosts.end()) {
-        return base::error(base::Code::kInvalidArgument,
-                           "host {} runs no rank of this job: only hosts that run one can get more",
-                           base::printable(word));
+        return base::invalid_argument("host {} runs no rank of this job: only hosts that run one can get more",
+                                      base::printable(word));
       }
       allowed.push_back(static_cast<int>(found - hosts.begin()));
     }
@@ -92,10 +90,10 @@ base::Status place_program(const v1::SpawnProgram& program, bool oversubscribe, 
     }
   }
   if (left > 0) {
-    return base::error(base::Code::kResourceExhausted,
-                       "the request asks for {} ranks, but the job's hosts have {} free slots{}: start the job with "
-                       "more slots (as -H n1:8) or with --oversubscribe",
-                       program.ranks(), free, program.hosts().empty() ? "" : " among those that the request allows");
+    return base::resource_exhausted(
+        "the request asks for {} ranks, but the job's hosts have {} free slots{}: start the job with "
+        "more slots (as -H n1:8) or with --oversubscribe",
+        program.ranks(), free, program.hosts().empty() ? "" : " among those that the request allows");
   }
   for (std::size_t i = 0; i < more.size(); ++i)
     host_of.insert(host_of.end(), static_cast<std::size_t>(more[i]), static_cast<int>(i));

@@ -17,8 +17,6 @@
 namespace muster::launcherd::inline queue {
 namespace {
 
-using base::Code;
-using base::error;
 using base::Result;
 using model::BindTo;
 using model::CoreShape;
@@ -98,7 +96,7 @@ base::Status choose_cores(const ShareRequest& request, const NodeShape& node, co
   if (bind_to == BindTo::kNone || bind_to == BindTo::kList || ranks == 0) return base::ok_status();
   const std::vector<CoreShape> free = free_cores(node, use, bind_to);
   // A host that reports no cores gives a share without cores, which is no error.
-  if (free.empty() && !node.cores.empty()) return error(Code::kInvalidArgument, "no core is free there");
+  if (free.empty() && !node.cores.empty()) return base::invalid_argument("no core is free there");
   if (bind_to == BindTo::kDepth || std::cmp_greater_equal(ranks, slots)) {
     share.cpus = all_cpus(free);
     return base::ok_status();
@@ -141,8 +139,8 @@ Result<std::vector<std::string>> named_devices(const ShareRequest& request, cons
       const HostUse::Users users = users_of(use, node, id);
       const bool may_share = is_by_role ? is_open : request.pinning.share_gpu;
       if (users.count > 0 && !(users.are_open && may_share)) {
-        return error(Code::kInvalidArgument, "{} {}, which another job uses",
-                     is_by_role ? "one of its roles names" : "its ranks are placed on", id);
+        return base::invalid_argument("{} {}, which another job uses",
+                                      is_by_role ? "one of its roles names" : "its ranks are placed on", id);
       }
       if (std::ranges::find(devices, id) == devices.end()) devices.push_back(id);
     }
@@ -170,7 +168,7 @@ base::Status choose_devices(const NodeShape& node, const HostUse& use, const std
     share.devices.resize(std::min(share.devices.size(), least));
     if (!share.devices.empty()) return base::ok_status();
   }
-  return error(Code::kInvalidArgument, "{} of {} GPUs are free there", share.devices.size(), all.size());
+  return base::invalid_argument("{} of {} GPUs are free there", share.devices.size(), all.size());
 }
 
 }  // namespace

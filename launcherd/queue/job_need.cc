@@ -11,8 +11,6 @@
 namespace muster::launcherd::inline queue {
 namespace {
 
-using base::Code;
-
 // Returns each name once. Repeated entries add their slots.
 std::vector<model::HostSpec> merged_hosts(const std::vector<model::HostSpec>& list) {
   std::vector<model::HostSpec> merged;
@@ -32,8 +30,8 @@ std::vector<model::HostSpec> merged_hosts(const std::vector<model::HostSpec>& li
 base::Status check_hosts(const JobNeed& need, std::span<const SlotHost> hosts) {
   for (const model::HostSpec& wanted : need.request.hosts) {
     if (find_host(hosts, wanted.name) == nullptr) {
-      return base::error(Code::kInvalidArgument,
-                         "spec.hosts: {} is not one of launcherd's hosts: muster hosts lists them", wanted.name);
+      return base::invalid_argument("spec.hosts: {} is not one of launcherd's hosts: muster hosts lists them",
+                                    wanted.name);
     }
   }
   return base::ok_status();
@@ -96,8 +94,7 @@ base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHos
   MUSTER_RETURN_IF_ERROR(check_hosts(need, hosts));
   const long ranks = job.placement.np > 0 ? job.placement.np : ranks_left_to_hosts(need, hosts);
   if (ranks > model::kMaxRanks) {
-    return base::error(Code::kInvalidArgument, "spec.size: {} ranks exceed the limit of {} for one job", ranks,
-                       model::kMaxRanks);
+    return base::invalid_argument("spec.size: {} ranks exceed the limit of {} for one job", ranks, model::kMaxRanks);
   }
   need.request.np = static_cast<int>(ranks);
   const std::vector<SlotHost> undrained = as_if_open(hosts);
@@ -105,7 +102,7 @@ base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHos
   if (ranks > 0 && is_for_more) return need;
   if (ranks > 0) MUSTER_RETURN_IF_ERROR(check_shares(need, undrained));
   if (ranks > 0 && has_idle_slots(need, undrained)) return need;
-  return base::error(Code::kInvalidArgument, "{}", why_never(need, undrained));
+  return base::invalid_argument("{}", why_never(need, undrained));
 }
 
 bool never_fits(const JobNeed& need, std::span<const SlotHost> hosts) {

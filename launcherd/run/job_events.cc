@@ -205,8 +205,7 @@ base::Status JobRunner::Core::stacks(const std::vector<int>& ranks, StackRequest
                                      base::Loop::Task done) {
   for (const int rank : ranks) {
     if (rank >= 0 && rank < worlds_.next_number()) continue;
-    return base::error(base::Code::kInvalidArgument, "unknown rank {}: the job has ranks 0 to {}", rank,
-                       worlds_.next_number() - 1);
+    return base::invalid_argument("unknown rank {}: the job has ranks 0 to {}", rank, worlds_.next_number() - 1);
   }
   std::vector<StackRequests::Target> asked;
   for (const JobHost& host : hosts_) {
@@ -219,9 +218,8 @@ base::Status JobRunner::Core::stacks(const std::vector<int>& ranks, StackRequest
     if (!there.empty()) asked.push_back({.agent = host.agent, .host = host.name, .ranks = std::move(there)});
   }
   if (asked.empty())
-    return base::error(
-        base::Code::kFailedPrecondition, "{}",
-        ranks.empty() ? "no rank runs at the moment: it is starting or ending" : "none of these ranks runs");
+    return base::failed_precondition(
+        "{}", ranks.empty() ? "no rank runs at the moment: it is starting or ending" : "none of these ranks runs");
   stack_requests_.ask(asked, std::move(on_process), std::move(done));
   return base::ok_status();
 }

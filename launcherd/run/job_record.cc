@@ -30,10 +30,10 @@ constexpr std::size_t kLongestAnswer = std::size_t{3} << 20;
 
 base::Status check_signal(int signo) {
   if (signo < 1 || signo > kHighestSignal) {
-    return base::error(base::Code::kInvalidArgument, "there is no signal {}: 1 to {}", signo, kHighestSignal);
+    return base::invalid_argument("there is no signal {}: 1 to {}", signo, kHighestSignal);
   }
   if (signo == SIGKILL) {
-    return base::error(base::Code::kInvalidArgument, "SIGKILL ends the job: kill it instead");
+    return base::invalid_argument("SIGKILL ends the job: kill it instead");
   }
   return base::ok_status();
 }

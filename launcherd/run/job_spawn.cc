@@ -15,17 +15,17 @@ void JobRunner::Core::spawn_requested(JobHost& host, const v1::SpawnRequest& req
 
 base::Status JobRunner::Core::spawn(JobHost& host, const v1::SpawnRequest& request) {
   if (!options_.may_spawn) {
-    return base::error(base::Code::kFailedPrecondition,
-                       "a job of launcherd cannot get more ranks: start it with hvdrun, without launcherd");
+    return base::failed_precondition(
+        "a job of launcherd cannot get more ranks: start it with hvdrun, without launcherd");
   }
   if (is_ending(phase_) || host.phase != HostPhase::kLaunched) {
-    return base::error(base::Code::kFailedPrecondition, "the job is ending");
+    return base::failed_precondition("the job is ending");
   }
   MUSTER_ASSIGN_OR_RETURN(const std::vector<int> host_of,
                           place_spawned(request, spawn_hosts(), job_.placement.oversubscribe));
   const int first = worlds_.next_number();
   if (first > model::kMaxRanks - static_cast<int>(host_of.size())) {
-    return base::error(base::Code::kResourceExhausted, "the job has had {} ranks, and Muster numbers no more", first);
+    return base::resource_exhausted("the job has had {} ranks, and Muster numbers no more", first);
   }
   const SpawnedRanks ranks{.name = fmt::format("muster-{}-{}-{}", options_.job_id, options_.attempt, first),
                            .first = first,

@@ -37,10 +37,10 @@ const std::string kKeyOption = "--tls-key";
 
 base::Result<std::string> read_pem(const std::string& what, const std::string& path) {
   if (path.empty()) {
-    return base::error(base::Code::kInvalidArgument,
-                       "a launcher by TCP needs certificates, but {} is not set: give --tls-cert, --tls-key and "
-                       "--tls-ca, or MUSTER_TLS_CERT, MUSTER_TLS_KEY and MUSTER_TLS_CA",
-                       what);
+    return base::invalid_argument(
+        "a launcher by TCP needs certificates, but {} is not set: give --tls-cert, --tls-key and "
+        "--tls-ca, or MUSTER_TLS_CERT, MUSTER_TLS_KEY and MUSTER_TLS_CA",
+        what);
   }
   auto pem = what == kKeyOption ? read_private_key(path) : base::read_file(path);
   return pem.ok() ? pem : pem.status().with_context(what);
@@ -61,8 +61,7 @@ base::Result<std::shared_ptr<grpc::Channel>> unix_channel(const LauncherAddress&
                                                           std::chrono::seconds patience) {
   MUSTER_ASSIGN_OR_RETURN(base::UniqueFd fd, connect_launcher(address.path, patience));
   if (!is_own_peer(fd.get())) {
-    return base::error(base::Code::kPermissionDenied, "the launcher at {} belongs to another user",
-                       format_launcher_address(address));
+    return base::permission_denied("the launcher at {} belongs to another user", format_launcher_address(address));
   }
   MUSTER_RETURN_IF_ERROR(base::set_nonblocking(fd.get(), true));
   grpc::ChannelArguments arguments;

@@ -4,9 +4,8 @@ namespace muster::launcherd::inline service {
 namespace {
 
 base::Status not_served(std::string_view call) {
-  return base::error(base::Code::kUnimplemented,
-                     "this launcher does not serve {}: only launcherd does; a foreground hvdrun serves its own job",
-                     call);
+  return base::unimplemented(
+      "this launcher does not serve {}: only launcherd does; a foreground hvdrun serves its own job", call);
 }
 
 }  // namespace

@@ -107,9 +107,8 @@ bool ApiServer::State::make_server() {
 base::Status ApiServer::State::open_port(const TlsListener& wanted, TlsPort& port) {
   auto listening = listen_tcp(wanted.address);
   if (!listening.ok()) {
-    return base::error(base::Code::kUnavailable,
-                       "cannot listen at {}: {}: does this host have the address, and is the port free?",
-                       wanted.address, listening.status().message());
+    return base::unavailable("cannot listen at {}: {}: does this host have the address, and is the port free?",
+                             wanted.address, listening.status().message());
   }
   ports.push_back(listening->port);
   port.credentials =
@@ -144,8 +143,7 @@ base::Status ApiServer::State::listen() {
     MUSTER_RETURN_IF_ERROR(open_port(wanted, tls[i]));
   }
   if (make_server()) return base::ok_status();
-  return base::error(base::Code::kInternal, "cannot serve at {}: gRPC rejects its certificates",
-                     listeners.tls.front().address);
+  return base::internal_error("cannot serve at {}: gRPC rejects its certificates", listeners.tls.front().address);
 }
 
 // Any thread.
@@ -184,8 +182,7 @@ ApiServer::~ApiServer() {
 
 base::Status ApiServer::replace_certificates(const std::vector<TlsListener>& tls) {
   if (tls.size() != state_->tls.size()) {
-    return base::error(base::Code::kInvalidArgument, "launcherd has {} TCP listeners, not {}", state_->tls.size(),
-                       tls.size());
+    return base::invalid_argument("launcherd has {} TCP listeners, not {}", state_->tls.size(), tls.size());
   }
   for (const TlsListener& each : tls) {
     MUSTER_RETURN_IF_ERROR(check_tls_texts(each.certificate, each.key, each.client_ca));

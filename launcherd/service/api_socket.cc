@@ -36,7 +36,7 @@ void remove_if_empty(const std::string& directory) {
 base::Result<base::UniqueFd> listen_at(const std::string& path) {
   const std::string not_yet = fmt::format("{}.{}{}", path, ::getpid(), kNotYet);
   const auto address = base::unix_address(not_yet);
-  if (!address) return base::error(base::Code::kInvalidArgument, "{} is too long for a socket's name", path);
+  if (!address) return base::invalid_argument("{} is too long for a socket's name", path);
   base::UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return base::errno_error(errno, "open a Unix socket");
   ::unlink(not_yet.c_str());  // a killed process with our pid may have left it
@@ -98,7 +98,7 @@ base::Result<ApiSocket> ApiSocket::open_for_daemon(const std::vector<std::string
 }
 
 base::Result<ApiSocket> ApiSocket::open_at(const std::string& path) {
-  if (!path.starts_with('/')) return base::error(base::Code::kInvalidArgument, "{} is not an absolute path", path);
+  if (!path.starts_with('/')) return base::invalid_argument("{} is not an absolute path", path);
   base::Status failed;
   // The last foreground job to end removes the directory, so try again.
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -109,8 +109,8 @@ base::Result<ApiSocket> ApiSocket::open_at(const std::string& path) {
     if (failed.code() == base::Code::kNotFound) continue;
     if (failed.code() != base::Code::kAlreadyExists) return failed;
     if (!base::is_abandoned_socket(path)) {
-      return base::error(base::Code::kAlreadyExists,
-                         "another launcherd listens at {}: end it, or name another socket by --listen unix:PATH", path);
+      return base::already_exists(
+          "another launcherd listens at {}: end it, or name another socket by --listen unix:PATH", path);
     }
     ::unlink(path.c_str());
   }
@@ -161,7 +161,7 @@ std::optional<std::string> find_daemon(const std::vector<std::string>& directori
 
 base::Result<base::UniqueFd> connect_launcher(const std::string& path, std::chrono::seconds patience) {
   const auto address = base::unix_address(path);
-  if (!address) return base::error(base::Code::kInvalidArgument, "{} is too long for a socket's name", path);
+  if (!address) return base::invalid_argument("{} is too long for a socket's name", path);
   base::UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return base::errno_error(errno, "open a Unix socket");
   const timeval time{.tv_sec = patience.count(), .tv_usec = 0};
@@ -171,10 +171,8 @@ base::Result<base::UniqueFd> connect_launcher(const std::string& path, std::chro
     return base::errno_error(errno, "limit the time of a connection");
   }
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) == 0) return fd;
-  if (errno == ENOENT || errno == ECONNREFUSED)
-    return base::error(base::Code::kUnavailable, "the job has ended in the meantime");
-  if (errno == EAGAIN)
-    return base::error(base::Code::kDeadlineExceeded, "its hvdrun did not answer in time: is it suspended (Ctrl-Z)?");
+  if (errno == ENOENT || errno == ECONNREFUSED) return base::unavailable("the job has ended in the meantime");
+  if (errno == EAGAIN) return base::deadline_exceeded("its hvdrun did not answer in time: is it suspended (Ctrl-Z)?");
   return base::errno_error(errno, fmt::format("connect to {}", path));
 }
 

@@ -58,16 +58,15 @@ base::Status check_role(const grpc::ServerContextBase& context, Role needed, con
   // Allow the call, because Unix sockets accept only our own user (api_server.cc).
   if (auth == nullptr || !is_by_tls(*auth)) return base::ok_status();
   if (is_revoked(*auth, revoked)) {
-    return base::error(
-        base::Code::kPermissionDenied,
+    return base::permission_denied(
         "this certificate is revoked (launcherd's --client-crl): ask its certificate authority for a new one");
   }
   const auto role = highest_role(*auth);
   if (role && *role >= needed) return base::ok_status();
-  return base::error(base::Code::kPermissionDenied,
-                     "this call needs the role {}, but the certificate gives {}: use one with the URI muster://role/{} "
-                     "among its subject alternative names",
-                     word_of(needed), role ? word_of(*role) : "none", word_of(needed));
+  return base::permission_denied(
+      "this call needs the role {}, but the certificate gives {}: use one with the URI muster://role/{} "
+      "among its subject alternative names",
+      word_of(needed), role ? word_of(*role) : "none", word_of(needed));
 }
 
 }  // namespace muster::launcherd::service

@@ -359,18 +359,16 @@ base::Status ControlServer::State::serve() {
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
   server = builder.BuildAndStart();
   if (server != nullptr) return base::ok_status();
-  return base::error(base::Code::kInternal, "cannot start the control server: its certificate and key do not match");
+  return base::internal_error("cannot start the control server: its certificate and key do not match");
 }
 
 base::Status ControlServer::State::listen() {
   auto listening = base::listen_any(static_cast<std::uint16_t>(options.port), kControlBacklog);
   if (!listening.ok()) {
     if (options.port != 0) {
-      return base::error(base::Code::kUnavailable, "cannot listen for agents on TCP port {}: another program uses it",
-                         options.port);
+      return base::unavailable("cannot listen for agents on TCP port {}: another program uses it", options.port);
     }
-    return base::error(base::Code::kUnavailable,
-                       "cannot listen for agents on any TCP port of this machine: is the loopback interface up?");
+    return base::unavailable("cannot listen for agents on any TCP port of this machine: is the loopback interface up?");
   }
   MUSTER_ASSIGN_OR_RETURN(port, base::local_port(listening->get()));
   FrontDoorOptions about;

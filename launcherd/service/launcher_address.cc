@@ -39,8 +39,8 @@ base::Result<LauncherAddress> parse_launcher_address(std::string_view text) {
       return address;
     }
   }
-  return base::error(base::Code::kInvalidArgument,
-                     "'{}' is not a launcher address; write unix:/path, host:port or [v6]:port", base::printable(text));
+  return base::invalid_argument("'{}' is not a launcher address; write unix:/path, host:port or [v6]:port",
+                                base::printable(text));
 }
 
 std::string format_launcher_address(const LauncherAddress& address) {

@@ -11,7 +11,6 @@
 namespace muster::launcherd::inline service {
 namespace {
 
-using base::Code;
 using Certificate = std::shared_ptr<X509>;
 
 // Returns all objects of one kind in `pem`. `is_whole` is true if no damaged object follows the last one.
@@ -51,17 +50,16 @@ base::Result<RevokedCertificates> RevokedCertificates::read(const std::string& c
   if (crl_pem.empty()) return result;
   auto lists = pem_objects(crl_pem, ::PEM_read_bio_X509_CRL, ::X509_CRL_free);
   if (lists.objects.empty() || !lists.is_whole) {
-    return base::error(Code::kInvalidArgument, "the list of revoked certificates is not in PEM format");
+    return base::invalid_argument("the list of revoked certificates is not in PEM format");
   }
   const auto authorities = pem_objects(ca_pem, ::PEM_read_bio_X509, ::X509_free).objects;
   for (const auto& list : lists.objects) {
     if (std::ranges::none_of(authorities, [&](const Certificate& one) { return is_signed_by(list.get(), one); })) {
-      return base::error(Code::kInvalidArgument,
-                         "the list of revoked certificates is not signed by an authority of --client-ca");
+      return base::invalid_argument("the list of revoked certificates is not signed by an authority of --client-ca");
     }
     if (::X509_CRL_get_ext_by_NID(list.get(), NID_delta_crl, -1) >= 0) {
-      return base::error(Code::kInvalidArgument,
-                         "the list of revoked certificates holds only changes (a delta CRL): give a full list");
+      return base::invalid_argument(
+          "the list of revoked certificates holds only changes (a delta CRL): give a full list");
     }
   }
   result.lists_ = std::move(lists.objects);

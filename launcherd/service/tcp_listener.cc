@@ -28,8 +28,7 @@ base::Result<HostAndPort> split_address(const std::string& address) {
   const auto port =
       colon == std::string::npos ? std::nullopt : base::parse_decimal(address.substr(colon + 1), kLastPort);
   if (!port || colon == 0) {
-    return base::error(base::Code::kInvalidArgument, "'{}' is not an address: write HOST:PORT",
-                       base::printable(address));
+    return base::invalid_argument("'{}' is not an address: write HOST:PORT", base::printable(address));
   }
   std::string host = address.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
@@ -43,7 +42,7 @@ base::Result<std::vector<base::IpAddress>> resolve(const std::string& host) {
   const int problem = ::getaddrinfo(host.c_str(), nullptr, &hints, &raw);
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> found(raw, ::freeaddrinfo);
   if (problem != 0) {
-    return base::error(base::Code::kUnavailable, "look up {}: {}", base::printable(host), ::gai_strerror(problem));
+    return base::unavailable("look up {}: {}", base::printable(host), ::gai_strerror(problem));
   }
   std::vector<base::IpAddress> addresses;
   for (const addrinfo* each = found.get(); each != nullptr; each = each->ai_next) {
@@ -67,7 +66,7 @@ base::Result<TcpListener> listen_tcp(const std::string& address) {
   MUSTER_ASSIGN_OR_RETURN(const std::vector<base::IpAddress> addresses, resolve(wanted.host));
   TcpListener listener;
   listener.port = wanted.port;
-  base::Status failed = base::error(base::Code::kUnavailable, "{} has no address", base::printable(wanted.host));
+  base::Status failed = base::unavailable("{} has no address", base::printable(wanted.host));
   for (const base::IpAddress& each : addresses) {
     auto fd = listen_at_one(each, static_cast<std::uint16_t>(listener.port));
     if (!fd.ok()) {

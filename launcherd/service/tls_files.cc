@@ -53,11 +53,10 @@ base::Result<std::string> read_private_key(const std::string& path) {
   const bool is_ours = info.st_uid == ::geteuid();
   const mode_t forbidden = is_ours && info.st_uid != 0 ? kNotForOthers | kNotForGroup : kNotForOthers;
   if (!is_ours && info.st_uid != 0) {
-    return base::error(Code::kPermissionDenied, "{} belongs to another user, who could change the key: chown it", path);
+    return base::permission_denied("{} belongs to another user, who could change the key: chown it", path);
   }
   if ((info.st_mode & forbidden) != 0) {
-    return base::error(Code::kPermissionDenied,
-                       "{} is a private key that other users may read or write: run chmod 600 on it", path);
+    return base::permission_denied("{} is a private key that other users may read or write: run chmod 600 on it", path);
   }
   // Read the checked file itself, because another file may have its name by now.
   return base::read_file(fmt::format("/proc/self/fd/{}", fd.get()), kLongestKey);

@@ -124,7 +124,7 @@ base::Result<SiteBootstrap::Seat> SiteBootstrap::claim(const BootstrapTarget& ta
     seats_.erase(found);
     found = seats_.find(key_of(target));
   }
-  if (found == seats_.end()) return base::error(Code::kInternal, "host {}: no wave expects its agent", target.name);
+  if (found == seats_.end()) return base::internal_error("host {}: no wave expects its agent", target.name);
   base::Result<Seat> seat = std::move(found->second);
   seats_.erase(found);
   return seat;
@@ -307,9 +307,8 @@ base::Result<CommandResult> SiteBootstrap::run_there(const BootstrapTarget& targ
   MUSTER_ASSIGN_OR_RETURN(agent.program, place_agent(directory_, options_.agent_id, image_));
   agent.args = std::move(args);
   if (launcher_.by == BootstrapBy::kManual) {
-    return base::error(Code::kUnimplemented,
-                       "host {}: --bootstrap manual cannot start a program there; run this on that host: {}",
-                       target.name, typed_command(target, agent));
+    return base::unimplemented("host {}: --bootstrap manual cannot start a program there; run this on that host: {}",
+                               target.name, typed_command(target, agent));
   }
   OwnedFile host_file;
   if (needs_host_file(launcher_.by)) {

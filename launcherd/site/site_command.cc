@@ -38,7 +38,7 @@ std::vector<SiteCommand> one_for_all(Words argv, const Targets& hosts, const Sit
 }
 
 base::Status cannot(BootstrapBy by, const std::string& why) {
-  return base::error(base::Code::kInvalidArgument, "--bootstrap {}: {}", bootstrap_name(by), why);
+  return base::invalid_argument("--bootstrap {}: {}", bootstrap_name(by), why);
 }
 
 // Returns each node of the allocation once, in its order. flux numbers its brokers in this order.
@@ -314,7 +314,7 @@ bool is_usual_remark(std::string_view line) {
 
 base::Result<std::vector<std::string>> split_words(std::string_view text) {
   const auto bad = [](std::string_view why) {
-    return base::error(base::Code::kInvalidArgument, "--bootstrap-cmd: {}, as in 'rsh {{host}} {{cmd}}'", why);
+    return base::invalid_argument("--bootstrap-cmd: {}, as in 'rsh {{host}} {{cmd}}'", why);
   };
   Words words;
   bool is_word = false;

@@ -20,8 +20,6 @@
 namespace muster::launcherd::inline stage {
 namespace {
 
-using base::Code;
-using base::error;
 using base::Result;
 using base::Status;
 
@@ -43,8 +41,8 @@ struct FolderId {
 };
 
 Status refuse(const std::string& path) {
-  return error(Code::kPermissionDenied, "--stage: {} holds launcherd's state and keys: stage another folder",
-               base::printable(path));
+  return base::permission_denied("--stage: {} holds launcherd's state and keys: stage another folder",
+                                 base::printable(path));
 }
 
 class TreeScan {
@@ -55,7 +53,7 @@ class TreeScan {
   // Lists one folder. `prefix` precedes its names, for example "a/b/". It is empty at the root.
   Status list(const std::string& prefix, int depth) {
     const std::string path = tree_.root + "/" + prefix;
-    if (depth > kDeepest) return error(Code::kResourceExhausted, "--stage: {} is too deep", base::printable(path));
+    if (depth > kDeepest) return base::resource_exhausted("--stage: {} is too deep", base::printable(path));
     const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(path.c_str()), ::closedir);
     if (listing == nullptr) return cannot(errno, "list", path);
     std::vector<std::string> names;
@@ -80,7 +78,7 @@ class TreeScan {
 
  private:
   Status go_on() const {
-    return stop_ != nullptr && *stop_ ? error(Code::kCancelled, "--stage: cancelled") : base::ok_status();
+    return stop_ != nullptr && *stop_ ? base::cancelled("--stage: cancelled") : base::ok_status();
   }
 
   Status add(const std::string& below, int depth) {
@@ -91,8 +89,8 @@ class TreeScan {
       return errno == ENOENT ? base::ok_status() : cannot(errno, "look at", path);  // the entry was removed meanwhile
     }
     if (tree_.entries.size() >= proto::kMostStageEntries) {
-      return error(Code::kResourceExhausted, "--stage: {} holds more than {} files", base::printable(tree_.root),
-                   proto::kMostStageEntries);
+      return base::resource_exhausted("--stage: {} holds more than {} files", base::printable(tree_.root),
+                                      proto::kMostStageEntries);
     }
     v1::StageEntry entry;
     entry.set_path(below);
@@ -167,12 +165,11 @@ Result<std::string> read_piece(const std::string& path, StageSource::Link link, 
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) return cannot(errno, "look at", path);
   if (stamp_of(info) != stamp) {  // check after the read, to notice a change during the read
-    return error(Code::kFailedPrecondition, "--stage: {} changed while it was copied: start the job again",
-                 base::printable(path));
+    return base::failed_precondition("--stage: {} changed while it was copied: start the job again",
+                                     base::printable(path));
   }
   if (done < size) {
-    return error(Code::kFailedPrecondition, "--stage: {} is shorter than the file system reports",
-                 base::printable(path));
+    return base::failed_precondition("--stage: {} is shorter than the file system reports", base::printable(path));
   }
   return piece;
 }
@@ -207,7 +204,7 @@ Result<StageTree> scan_stage_source(const std::string& source, const std::string
     return tree;
   }
   if (!S_ISREG(info.st_mode)) {
-    return error(Code::kInvalidArgument, "--stage: {} is neither a file nor a folder", base::printable(path));
+    return base::invalid_argument("--stage: {} is neither a file nor a folder", base::printable(path));
   }
   const std::size_t slash = path.rfind('/');
   tree.root = slash == std::string::npos ? "." : path.substr(0, std::max<std::size_t>(slash, 1));

@@ -125,8 +125,7 @@ void Staging::answered(int agent, const v1::StageAnswer& answer) {
   if (phase_ == Phase::kOver || found == places_.end()) return;
   Place& place = *found;
   if (!answer.error().empty()) {
-    fail(base::error(base::Code::kFailedPrecondition, "{}: --stage: {}", place.host.name,
-                     base::printable(answer.error())));
+    fail(base::failed_precondition("{}: --stage: {}", place.host.name, base::printable(answer.error())));
     return;
   }
   if (place.unanswered.empty() || place.unanswered.front().id != answer.id()) return;  // an answer to an earlier start
@@ -347,10 +346,10 @@ void Staging::check_silence() {
     place.silent += limits_.period;
     const std::chrono::seconds moving{place.unanswered.front().moving / limits_.slowest_disk};
     if (place.silent <= limits_.silence + moving) continue;
-    fail(base::error(base::Code::kDeadlineExceeded,
-                     "{}: --stage: no answer for {} s about {}: check that the disk there works, or leave the host out",
-                     place.host.name, std::chrono::duration_cast<std::chrono::seconds>(place.silent).count(),
-                     base::printable(directory_)));
+    fail(base::deadline_exceeded(
+        "{}: --stage: no answer for {} s about {}: check that the disk there works, or leave the host out",
+        place.host.name, std::chrono::duration_cast<std::chrono::seconds>(place.silent).count(),
+        base::printable(directory_)));
   }
 }
 

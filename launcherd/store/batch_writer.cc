@@ -28,8 +28,8 @@ base::Status run(const Statement& statement) {
 
 base::Status check_length(const std::string& bytes, std::string_view what, const base::JobId& job) {
   if (bytes.size() <= kLongestBlob) return base::ok_status();
-  return base::error(Code::kInvalidArgument, "job {}: its {} has {} bytes, more than the limit of {}", job.str(), what,
-                     bytes.size(), kLongestBlob);
+  return base::invalid_argument("job {}: its {} has {} bytes, more than the limit of {}", job.str(), what, bytes.size(),
+                                kLongestBlob);
 }
 
 }  // namespace
@@ -125,12 +125,12 @@ base::Status BatchWriter::check_free(const NewJob& job) {
     same.bind(1, job.request_id);
     MUSTER_ASSIGN_OR_RETURN(const bool taken, same.next());
     if (taken) {
-      return base::error(Code::kAlreadyExists, "the request '{}' was already accepted as job {}",
-                         base::printable(job.request_id), same.bytes(0));
+      return base::already_exists("the request '{}' was already accepted as job {}", base::printable(job.request_id),
+                                  same.bytes(0));
     }
   }
   const auto same_id = find(job.id);
-  if (same_id.ok()) return base::error(Code::kAlreadyExists, "job {} exists already: use another id", job.id.str());
+  if (same_id.ok()) return base::already_exists("job {} exists already: use another id", job.id.str());
   return same_id.status().code() == Code::kNotFound ? base::ok_status() : same_id.status();
 }
 
@@ -163,11 +163,11 @@ base::Result<BatchWriter::JobRow> BatchWriter::find(const base::JobId& id) {
   Execution query = statements_.find_job.start();
   query.bind(1, id.str());
   MUSTER_ASSIGN_OR_RETURN(const bool found, query.next());
-  if (!found) return base::error(Code::kNotFound, "unknown job {}", id.str());
+  if (!found) return base::not_found("unknown job {}", id.str());
   const auto state = model::job_state_of(query.integer(1));
   if (!state)
-    return base::error(Code::kDataLoss, "job {}: stored state {} is invalid; restore a copy of the job store", id.str(),
-                       query.integer(1));
+    return base::data_loss("job {}: stored state {} is invalid; restore a copy of the job store", id.str(),
+                           query.integer(1));
   return JobRow{query.integer(0), *state, static_cast<std::uint64_t>(query.integer(2))};
 }
 
@@ -197,8 +197,8 @@ base::Status BatchWriter::apply(const NewEvent& event) {
 base::Status BatchWriter::move(const NewEvent& event, const JobRow& job) {
   const JobStep& step = *event.job_step;
   if (!model::can_follow(job.state, step.to)) {
-    return base::error(Code::kFailedPrecondition, "job {} is {} and cannot become {}", event.job.str(),
-                       model::name_of(job.state), model::name_of(step.to));
+    return base::failed_precondition("job {} is {} and cannot become {}", event.job.str(), model::name_of(job.state),
+                                     model::name_of(step.to));
   }
   const bool ends = model::is_final(step.to);
   {
@@ -242,8 +242,8 @@ base::Status BatchWriter::move_rank(const RankStep& step, const base::JobId& id,
     if (found) from = model::rank_state_of(query.integer(0)).value_or(model::RankState::kLost);
   }
   if (!model::can_follow(from, step.to)) {
-    return base::error(Code::kFailedPrecondition, "job {}: rank {} of attempt {} is {} and cannot become {}", id.str(),
-                       step.rank, step.attempt, model::name_of(from), model::name_of(step.to));
+    return base::failed_precondition("job {}: rank {} of attempt {} is {} and cannot become {}", id.str(), step.rank,
+                                     step.attempt, model::name_of(from), model::name_of(step.to));
   }
   Execution put = statements_.put_rank.start();
   put.bind(1, job.number);
@@ -261,8 +261,8 @@ base::Status BatchWriter::move_rank(const RankStep& step, const base::JobId& id,
 base::Status BatchWriter::apply(const NewReason& reason) {
   MUSTER_ASSIGN_OR_RETURN(const JobRow job, find(reason.job));
   if (job.state != model::JobState::kQueued) {
-    return base::error(Code::kFailedPrecondition, "job {} is {}: it does not wait for a reason", reason.job.str(),
-                       model::name_of(job.state));
+    return base::failed_precondition("job {} is {}: it does not wait for a reason", reason.job.str(),
+                                     model::name_of(job.state));
   }
   Execution update = statements_.set_reason.start();
   update.bind(1, reason.reason);
@@ -274,8 +274,8 @@ base::Status BatchWriter::apply(const NewRecovery& recovery) {
   MUSTER_RETURN_IF_ERROR(check_length(recovery.content, "recovery", recovery.job));
   MUSTER_ASSIGN_OR_RETURN(const JobRow job, find(recovery.job));
   if (model::is_final(job.state)) {
-    return base::error(Code::kFailedPrecondition, "job {} is {}: there is nothing to recover", recovery.job.str(),
-                       model::name_of(job.state));
+    return base::failed_precondition("job {} is {}: there is nothing to recover", recovery.job.str(),
+                                     model::name_of(job.state));
   }
   Execution put = statements_.put_recovery.start();
   put.bind(1, job.number);
@@ -298,14 +298,14 @@ base::Status BatchWriter::apply(const ForgetHost& forget) {
   erase.bind(1, forget.name);
   MUSTER_RETURN_IF_ERROR(erase.run());
   if (database_.changed_rows() == 1) return base::ok_status();
-  return base::error(Code::kNotFound, "unknown host {}", base::printable(forget.name));
+  return base::not_found("unknown host {}", base::printable(forget.name));
 }
 
 base::Status BatchWriter::apply(const ForgetJob& forget) {
   MUSTER_ASSIGN_OR_RETURN(const JobRow job, find(forget.job));
   if (!model::is_final(job.state)) {
-    return base::error(Code::kFailedPrecondition, "job {} is {}: only jobs that have ended can be removed",
-                       forget.job.str(), model::name_of(job.state));
+    return base::failed_precondition("job {} is {}: only jobs that have ended can be removed", forget.job.str(),
+                                     model::name_of(job.state));
   }
   Execution erase = statements_.delete_job.start();
   erase.bind(1, job.number);

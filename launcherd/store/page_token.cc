@@ -21,9 +21,8 @@ base::Result<std::int64_t> parse_page_token(std::string_view token) {
     const auto number = base::parse_decimal(token.substr(kPrefix.size()), std::numeric_limits<std::int64_t>::max());
     if (number && *number > 0 && page_token(*number) == token) return *number;
   }
-  return base::error(base::Code::kInvalidArgument,
-                     "'{}' is not a page token of this list: use the one that the previous page returned",
-                     base::printable(token.substr(0, 64)));
+  return base::invalid_argument("'{}' is not a page token of this list: use the one that the previous page returned",
+                                base::printable(token.substr(0, 64)));
 }
 
 }  // namespace muster::launcherd::store

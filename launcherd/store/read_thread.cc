@@ -25,9 +25,8 @@ base::Status ReadThread::put(Query query) {
   {
     const std::lock_guard lock(mutex_);
     if (waiting_.size() >= kMaxQueries) {
-      return base::error(base::Code::kResourceExhausted,
-                         "{} queries of the job store are waiting already: ask again later, or less often",
-                         kMaxQueries);
+      return base::resource_exhausted("{} queries of the job store are waiting already: ask again later, or less often",
+                                      kMaxQueries);
     }
     waiting_.push_back(std::move(query));
   }

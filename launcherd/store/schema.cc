@@ -14,8 +14,6 @@
 namespace muster::launcherd::inline store {
 namespace {
 
-using base::Code;
-
 constexpr long kApplication = 0x4d737472;  // "Mstr", in the header of the file
 
 // Times are wall-clock microseconds. A job is final if and only if it has ended_us. The tables environments and
@@ -75,8 +73,7 @@ base::Status make_file(const std::string& path) {
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return base::errno_error(errno, fmt::format("look at {}", path));
   if (!S_ISREG(info.st_mode) || (info.st_mode & 077) != 0) {
-    return base::error(Code::kPermissionDenied, "{} must be a file that only its owner may read: run chmod 600 on it",
-                       path);
+    return base::permission_denied("{} must be a file that only its owner may read: run chmod 600 on it", path);
   }
   return base::ok_status();
 }
@@ -89,10 +86,10 @@ base::Result<long> pragma(Database& database, const std::string& name) {
 base::Status check_whole(Database& database, const std::string& path) {
   MUSTER_ASSIGN_OR_RETURN(const std::string verdict, database.value_of("PRAGMA quick_check(1)"));
   if (verdict == "ok") return base::ok_status();
-  return base::error(Code::kDataLoss,
-                     "{} is damaged ({}) and was left as it is: restore a copy of it, or move it away to begin with an "
-                     "empty one",
-                     path, base::printable(verdict));
+  return base::data_loss(
+      "{} is damaged ({}) and was left as it is: restore a copy of it, or move it away to begin with an "
+      "empty one",
+      path, base::printable(verdict));
 }
 
 // Returns the version of the file; 0 for an empty file.
@@ -100,13 +97,11 @@ base::Result<std::size_t> checked_version(Database& database, const std::string&
   MUSTER_ASSIGN_OR_RETURN(const long application, pragma(database, "application_id"));
   MUSTER_ASSIGN_OR_RETURN(const std::string tables, database.value_of("SELECT count(*) FROM sqlite_master"));
   if (application != kApplication && !(application == 0 && tables == "0")) {
-    return base::error(Code::kFailedPrecondition, "{} is a database of another program: choose another --state DIR",
-                       path);
+    return base::failed_precondition("{} is a database of another program: choose another --state DIR", path);
   }
   MUSTER_ASSIGN_OR_RETURN(const long version, pragma(database, "user_version"));
   if (version > static_cast<long>(newest)) {
-    return base::error(
-        Code::kFailedPrecondition,
+    return base::failed_precondition(
         "{} was written by a newer launcherd (schema version {}; this launcherd supports {}): start the newer one",
         path, version, newest);
   }
@@ -140,8 +135,8 @@ base::Result<Database> open_store(const std::string& path, std::span<const std::
   MUSTER_ASSIGN_OR_RETURN(const std::size_t version, checked_version(database, path, migrations.size()));
   MUSTER_ASSIGN_OR_RETURN(const std::string mode, database.value_of("PRAGMA journal_mode = WAL"));
   if (mode != "wal") {
-    return base::error(Code::kFailedPrecondition,
-                       "{}: its file system cannot hold a write-ahead log: choose a --state DIR on a local disk", path);
+    return base::failed_precondition(
+        "{}: its file system cannot hold a write-ahead log: choose a --state DIR on a local disk", path);
   }
   // FULL: a commit is on the disk before the caller gets its result. secure_delete: SQLite overwrites secrets of ended
   // jobs.

@@ -10,8 +10,6 @@
 namespace muster::launcherd::inline store {
 namespace {
 
-using base::Code;
-
 // How long a writer waits for a reader that recovers the log, and vice versa. No other process uses the file.
 constexpr int kBusyMilliseconds = 2000;
 
@@ -37,18 +35,17 @@ bool is_lack_of_room(int system_error) {
 base::Status disk_failure(int extended, int system_error, const std::string& path) {
   const int code = extended & 0xff;
   if (code == SQLITE_FULL) {
-    return base::error(Code::kResourceExhausted, "{}: disk full; free some space", path);
+    return base::resource_exhausted("{}: disk full; free some space", path);
   }
   if (code == SQLITE_READONLY) {
-    return base::error(Code::kResourceExhausted, "{}: not writable; make its directory and disk writable", path);
+    return base::resource_exhausted("{}: not writable; make its directory and disk writable", path);
   }
   const char* const why = system_error != 0 ? std::strerror(system_error) : "no reason given";
-  if (is_lack_of_room(system_error)) return base::error(Code::kResourceExhausted, "{}: write: {}", path, why);
+  if (is_lack_of_room(system_error)) return base::resource_exhausted("{}: write: {}", path, why);
   if (is_of_writing(extended)) {
-    return base::error(Code::kResourceExhausted, "{}: a write failed ({}); check its disk", path, why);
+    return base::resource_exhausted("{}: a write failed ({}); check its disk", path, why);
   }
-  return base::error(Code::kUnavailable, "{}: input or output failed ({}, code {}); check its disk", path, why,
-                     extended);
+  return base::unavailable("{}: input or output failed ({}, code {}); check its disk", path, why, extended);
 }
 
 base::Status status_of(sqlite3* handle, int result) {
@@ -64,27 +61,26 @@ base::Status status_of(sqlite3* handle, int result) {
       return disk_failure(handle != nullptr ? extended : result, handle != nullptr ? sqlite3_system_errno(handle) : 0,
                           path);
     case SQLITE_NOMEM:
-      return base::error(Code::kResourceExhausted, "{}: out of memory", path);
+      return base::resource_exhausted("{}: out of memory", path);
     case SQLITE_NOTADB:
     case SQLITE_CORRUPT:
-      return base::error(
-          Code::kDataLoss,
+      return base::data_loss(
           "{} is damaged ({}) and was left as it is: restore a copy of it, or move it away to begin with "
           "an empty one",
           path, message);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
     case SQLITE_PROTOCOL:  // readers and writers blocked each other for too long
-      return base::error(Code::kUnavailable, "{} is locked by another process; end that process", path);
+      return base::unavailable("{} is locked by another process; end that process", path);
     case SQLITE_TOOBIG:
-      return base::error(Code::kInvalidArgument, "{}: a value is too long", path);
+      return base::invalid_argument("{}: a value is too long", path);
     case SQLITE_CONSTRAINT:
       if (extended == SQLITE_CONSTRAINT_UNIQUE || extended == SQLITE_CONSTRAINT_PRIMARYKEY) {
-        return base::error(Code::kAlreadyExists, "{}: {}", path, message);
+        return base::already_exists("{}: {}", path, message);
       }
       [[fallthrough]];
     default:
-      return base::error(Code::kInternal, "{}: {}", path, message);
+      return base::internal_error("{}: {}", path, message);
   }
 }
 

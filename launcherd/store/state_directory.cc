@@ -16,8 +16,6 @@
 namespace muster::launcherd::inline store {
 namespace {
 
-using base::Code;
-
 struct SharedFileSystem {
   long type;
   std::string_view name;
@@ -46,9 +44,8 @@ base::Status check_file_system(const std::string& path) {
   if (::statfs(path.c_str(), &info) != 0) return base::errno_error(errno, fmt::format("look at the disk of {}", path));
   const auto shared = shared_file_system(static_cast<long>(info.f_type));
   if (!shared) return base::ok_status();
-  return base::error(Code::kFailedPrecondition,
-                     "{} is on {}, which other hosts can write: choose a directory on a local disk with --state DIR",
-                     path, *shared);
+  return base::failed_precondition(
+      "{} is on {}, which other hosts can write: choose a directory on a local disk with --state DIR", path, *shared);
 }
 
 // Returns the name of the lock's holder, with the pid that it wrote. Only for messages.
@@ -73,16 +70,15 @@ base::Result<std::string> default_state_directory(const base::Environment& envir
                c == '_';
       });
   if (!is_name) {
-    return base::error(Code::kInvalidArgument,
-                       "the host name '{}' cannot name a directory: choose one with --state DIR",
-                       base::printable(host_name));
+    return base::invalid_argument("the host name '{}' cannot name a directory: choose one with --state DIR",
+                                  base::printable(host_name));
   }
   const auto state = environment.get("XDG_STATE_HOME");
   if (state && state->starts_with('/')) return fmt::format("{}/muster/{}", *state, host_name);
   const auto home = environment.get("HOME");
   if (!home || !home->starts_with('/')) {
-    return base::error(Code::kFailedPrecondition,
-                       "neither XDG_STATE_HOME nor HOME is an absolute path: choose a directory with --state DIR");
+    return base::failed_precondition(
+        "neither XDG_STATE_HOME nor HOME is an absolute path: choose a directory with --state DIR");
   }
   return fmt::format("{}/.local/state/muster/{}", *home, host_name);
 }
@@ -95,8 +91,7 @@ std::optional<std::string_view> shared_file_system(long type) {
 
 base::Result<StateDirectory> StateDirectory::open(const std::string& path) {
   if (!path.starts_with('/')) {
-    return base::error(Code::kInvalidArgument, "the state directory '{}' is not an absolute path",
-                       base::printable(path));
+    return base::invalid_argument("the state directory '{}' is not an absolute path", base::printable(path));
   }
   MUSTER_RETURN_IF_ERROR(make_parents(path));
   MUSTER_RETURN_IF_ERROR(base::make_private_directory(path));
@@ -106,8 +101,8 @@ base::Result<StateDirectory> StateDirectory::open(const std::string& path) {
   if (!lock.valid()) return base::errno_error(errno, fmt::format("open {}", name));
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return base::errno_error(errno, fmt::format("lock {}", name));
-    return base::error(Code::kAlreadyExists, "{} is in use by {}: end it, or choose another directory with --state DIR",
-                       path, holder_of(name));
+    return base::already_exists("{} is in use by {}: end it, or choose another directory with --state DIR", path,
+                                holder_of(name));
   }
   MUSTER_RETURN_IF_ERROR(write_pid(lock.get(), name));
   return StateDirectory(path, std::move(lock));

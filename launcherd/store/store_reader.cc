@@ -13,8 +13,6 @@
 namespace muster::launcherd::inline store {
 namespace {
 
-using base::Code;
-
 base::WallTime time_of(std::int64_t micros) {
   return base::WallTime(std::chrono::duration_cast<base::WallTime::duration>(std::chrono::microseconds(micros)));
 }
@@ -28,14 +26,13 @@ std::int64_t bounded(int limit) {
 }
 
 base::Status no_such_job(const base::JobId& id) {
-  return base::error(Code::kNotFound, "unknown job {}", id.str());
+  return base::not_found("unknown job {}", id.str());
 }
 
 // Parses an id that the file stores.
 base::Result<base::JobId> stored_id(const Execution& row, int column) {
   auto id = base::JobId::parse(row.bytes(column));
-  if (!id.ok())
-    return base::error(Code::kDataLoss, "the job store holds a job with a malformed id; restore a copy of the store");
+  if (!id.ok()) return base::data_loss("the job store holds a job with a malformed id; restore a copy of the store");
   return id;
 }
 
@@ -47,8 +44,8 @@ base::Result<StoredJob> job_of(const Execution& row) {
   MUSTER_ASSIGN_OR_RETURN(base::JobId id, stored_id(row, 0));
   const auto state = model::job_state_of(row.integer(5));
   if (!state) {
-    return base::error(Code::kDataLoss, "job {}: stored state {} is invalid; restore a copy of the job store", id.str(),
-                       row.integer(5));
+    return base::data_loss("job {}: stored state {} is invalid; restore a copy of the job store", id.str(),
+                           row.integer(5));
   }
   StoredJob job{.id = std::move(id)};
   job.number = row.integer(1);
@@ -80,8 +77,7 @@ base::Result<StoredEvent> event_of(const Execution& row) {
 base::Result<StoredRank> rank_of(const Execution& row) {
   const auto state = model::rank_state_of(row.integer(2));
   if (!state)
-    return base::error(Code::kDataLoss, "stored rank state {} is invalid; restore a copy of the job store",
-                       row.integer(2));
+    return base::data_loss("stored rank state {} is invalid; restore a copy of the job store", row.integer(2));
   StoredRank rank;
   rank.attempt = static_cast<int>(row.integer(0));
   rank.rank = static_cast<int>(row.integer(1));
@@ -175,7 +171,7 @@ base::Result<StoredJob> StoreReader::job(const base::JobId& id) {
 }
 
 base::Result<base::JobId> StoreReader::job_by_prefix(std::string_view prefix) {
-  if (prefix.empty()) return base::error(Code::kInvalidArgument, "the job's id is empty: give its first letters");
+  if (prefix.empty()) return base::invalid_argument("the job's id is empty: give its first letters");
   Execution query = statements_.prefix.start();
   query.bind(1, prefix);
   query.bind(2, std::string(prefix) + '\x7f');  // greater than all letters of ids
@@ -186,10 +182,9 @@ base::Result<base::JobId> StoreReader::job_by_prefix(std::string_view prefix) {
     found.push_back(query.bytes(0));
   }
   if (found.size() == 1) return base::JobId::parse(found.front());
-  if (found.empty()) return base::error(Code::kNotFound, "unknown job '{}'", base::printable(prefix.substr(0, 64)));
-  return base::error(Code::kInvalidArgument,
-                     "the ids of several jobs begin with '{}', such as {} and {}: give more letters",
-                     base::printable(prefix), found[0], found[1]);
+  if (found.empty()) return base::not_found("unknown job '{}'", base::printable(prefix.substr(0, 64)));
+  return base::invalid_argument("the ids of several jobs begin with '{}', such as {} and {}: give more letters",
+                                base::printable(prefix), found[0], found[1]);
 }
 
 base::Result<base::JobId> StoreReader::job_of_request(std::string_view request_id) {
@@ -197,7 +192,7 @@ base::Result<base::JobId> StoreReader::job_of_request(std::string_view request_i
   query.bind(1, request_id);
   MUSTER_ASSIGN_OR_RETURN(const bool found, query.next());
   if (found) return stored_id(query, 0);
-  return base::error(Code::kNotFound, "no job has the request id '{}'", base::printable(request_id.substr(0, 64)));
+  return base::not_found("no job has the request id '{}'", base::printable(request_id.substr(0, 64)));
 }
 
 base::Result<JobPage> StoreReader::jobs(Which which, int limit, std::string_view token) {

@@ -65,8 +65,7 @@ void WriteThread::put(std::vector<PendingBatch> batches) {
   changed_.notify_one();
   for (PendingBatch& each : refused) {
     loop_.post([committed = std::move(each.committed)] {
-      committed(base::error(Code::kResourceExhausted,
-                            "too many changes wait for the job store: its disk is full or too slow"));
+      committed(base::resource_exhausted("too many changes wait for the job store: its disk is full or too slow"));
     });
   }
 }

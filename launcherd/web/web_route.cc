@@ -29,7 +29,7 @@ base::Result<long> number_of(const WebTarget& target, const std::string& name, l
   if (!text) return standard;
   const auto number = base::parse_decimal(*text, max);
   if (number) return *number;
-  return base::error(base::Code::kInvalidArgument, "{}: must be a whole number up to {}", name, max);
+  return base::invalid_argument("{}: must be a whole number up to {}", name, max);
 }
 
 const PageFile* find_file(const std::vector<std::string>& path) {

@@ -28,9 +28,8 @@ base::Result<Endpoint> parse_endpoint(const std::string& text) {
     auto address = base::IpAddress::parse(host);
     if (address.ok() && address->is_loopback()) return Endpoint{*address, static_cast<std::uint16_t>(*port)};
   }
-  return base::error(base::Code::kInvalidArgument,
-                     "'{}' is not a loopback address: write 127.0.0.1:7480; from other machines, use ssh -L",
-                     base::printable(text));
+  return base::invalid_argument("'{}' is not a loopback address: write 127.0.0.1:7480; from other machines, use ssh -L",
+                                base::printable(text));
 }
 
 void allow_all(const rendezvous::ConnectionEnds&, const std::function<void(bool)>& done) {

@@ -200,19 +200,17 @@ base::Result<std::unique_ptr<NvmlApi>> load_nvml(const char* file) {
   void* const library = ::dlopen(file, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* const why = ::dlerror();
-    return base::error(Code::kUnavailable, "NVIDIA's management library cannot be loaded ({})",
-                       why == nullptr ? file : why);
+    return base::unavailable("NVIDIA's management library cannot be loaded ({})", why == nullptr ? file : why);
   }
   const Functions functions = find_functions(library);
   if (functions.init == nullptr || functions.count == nullptr || functions.handle == nullptr ||
       functions.uuid == nullptr) {
-    return base::error(Code::kUnavailable,
-                       "{} is too old or not NVIDIA's library: it lacks nvmlInit_v2 or a function of that version",
-                       file);
+    return base::unavailable(
+        "{} is too old or not NVIDIA's library: it lacks nvmlInit_v2 or a function of that version", file);
   }
   auto nvml = std::make_unique<NvmlLibrary>(functions);
   if (const base::Status started = nvml->start(); !started.ok()) {
-    return base::error(Code::kUnavailable, "NVIDIA's management library does not start: {}", started.message());
+    return base::unavailable("NVIDIA's management library does not start: {}", started.message());
   }
   return std::unique_ptr<NvmlApi>(std::move(nvml));
 }

@@ -64,7 +64,7 @@ base::Status check_doorbell(std::uint16_t port, std::chrono::milliseconds patien
   MUSTER_RETURN_IF_ERROR(ring(port));
   lock.lock();
   if (all.changed.wait_for(lock, patience, [&] { return all.rings != before; })) return base::ok_status();
-  return base::error(base::Code::kUnimplemented, "it does not accept connections in a way that Muster knows");
+  return base::unimplemented("it does not accept connections in a way that Muster knows");
 }
 
 base::Status hand_over(base::UniqueFd rank, std::uint16_t port) {

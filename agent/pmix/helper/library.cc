@@ -27,8 +27,7 @@ base::Result<Library> load_library() {
   }
   if (handle == nullptr) {
     const char* why = ::dlerror();
-    return base::error(
-        base::Code::kNotFound,
+    return base::not_found(
         "the library libpmix.so.2, through which Open MPI's ranks find each other, cannot be loaded ({}): {}",
         why == nullptr ? "not found" : why, kHowToInstall);
   }
@@ -45,9 +44,8 @@ base::Result<Library> load_library() {
                        find(handle, "PMIx_Info_load", found.info_load) &&
                        find(handle, "PMIx_Error_string", found.error_string);
   if (has_all) return found;
-  return base::error(base::Code::kUnimplemented,
-                     "libpmix here is older than 4.2 ({}), which Muster cannot use: update it",
-                     found.version.empty() ? "it does not report its version" : found.version);
+  return base::unimplemented("libpmix here is older than 4.2 ({}), which Muster cannot use: update it",
+                             found.version.empty() ? "it does not report its version" : found.version);
 }
 
 }  // namespace muster::agent::pmix

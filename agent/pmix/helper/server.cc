@@ -367,7 +367,7 @@ base::Status Server::begin() {
   infos.flag(PMIX_SERVER_TOOL_SUPPORT, false);
   infos.flag(PMIX_SERVER_SHARE_TOPOLOGY, true);
   const pmix_status_t began = library_.server_init(&callbacks.module, infos.data(), infos.size());
-  if (began != PMIX_SUCCESS) return base::error(base::Code::kInternal, "it does not start: {}", text_of(began));
+  if (began != PMIX_SUCCESS) return base::internal_error("it does not start: {}", text_of(began));
   MUSTER_ASSIGN_OR_RETURN(port_, find_port());
   return check_doorbell(port_, kDoorbellPatience);
 }
@@ -378,7 +378,7 @@ base::Result<std::uint16_t> Server::find_port() const {
   begin_.nspace.copy(nobody.nspace, sizeof nobody.nspace - 1);
   char** environment = nullptr;
   const pmix_status_t status = library_.setup_fork(&nobody, &environment);
-  if (status != PMIX_SUCCESS) return base::error(base::Code::kInternal, "it has no port: {}", text_of(status));
+  if (status != PMIX_SUCCESS) return base::internal_error("it has no port: {}", text_of(status));
   for (char** entry = environment; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const auto begin = text.find("tcp4://127.");
@@ -386,7 +386,7 @@ base::Result<std::uint16_t> Server::find_port() const {
     const auto port = base::parse_decimal(text.substr(text.rfind(':') + 1), 65535);
     if (port) return static_cast<std::uint16_t>(*port);
   }
-  return base::error(base::Code::kInternal, "it does not listen at 127.0.0.1: is the interface lo up?");
+  return base::internal_error("it does not listen at 127.0.0.1: is the interface lo up?");
 }
 
 base::Status Server::wait_for(const char* what, const std::function<pmix_status_t(pmix_op_cbfunc_t, void*)>& start) {
@@ -411,12 +411,12 @@ base::Status Server::wait_for(const char* what, const std::function<pmix_status_
     if (done.status == PMIX_SUCCESS || done.status == PMIX_OPERATION_SUCCEEDED) return base::ok_status();
   }
   const pmix_status_t failure = started == PMIX_SUCCESS ? done.status : started;
-  return base::error(base::Code::kInternal, "libpmix here ({}) rejected {}: {}", version(), what, text_of(failure));
+  return base::internal_error("libpmix here ({}) rejected {}: {}", version(), what, text_of(failure));
 }
 
 base::Status Server::place(const Placement& placement) {
   if (begin_.host < 0 || static_cast<std::size_t>(begin_.host) >= placement.hosts.size()) {
-    return base::error(base::Code::kInvalidArgument, "the placement has no host {}", begin_.host);
+    return base::invalid_argument("the placement has no host {}", begin_.host);
   }
   MUSTER_RETURN_IF_ERROR(add(World{.nspace = begin_.nspace, .placement = placement, .spawner = {}, .others = {}}));
   is_placed_ = true;
@@ -426,7 +426,7 @@ base::Status Server::place(const Placement& placement) {
 
 base::Status Server::add(const AddWorld& world) {
   if (worlds_.empty() || world.placement.hosts.size() != worlds_.front().placement.hosts.size()) {
-    return base::error(base::Code::kInvalidArgument, "the spawned ranks are not placed on the hosts of the job");
+    return base::invalid_argument("the spawned ranks are not placed on the hosts of the job");
   }
   return add(World{.nspace = world.nspace,
                    .first = world.first,
@@ -500,7 +500,7 @@ base::Status Server::register_world(const World& world) {
   char* rank_map = nullptr;
   if (library_.generate_regex(base::join(names, ",").c_str(), &node_map) != PMIX_SUCCESS ||
       library_.generate_ppn(base::join(ranks, ";").c_str(), &rank_map) != PMIX_SUCCESS) {
-    return base::error(base::Code::kInternal, "libpmix here ({}) cannot store where the ranks are", version());
+    return base::internal_error("libpmix here ({}) cannot store where the ranks are", version());
   }
   const std::vector<int>& own = own_ranks(world);
   const auto size = static_cast<std::size_t>(size_of(world.placement));
@@ -570,7 +570,7 @@ void Server::add_ranks(const World& world, Infos& infos) const {
 base::Status Server::register_ranks(const World& world) {
   for (const int rank : own_ranks(world)) {
     const auto proc = proc_of(world.first + rank);
-    if (!proc) return base::error(base::Code::kInvalidArgument, "the placement has no rank {}", rank);
+    if (!proc) return base::invalid_argument("the placement has no rank {}", rank);
     MUSTER_RETURN_IF_ERROR(wait_for("a rank", [&](pmix_op_cbfunc_t done, void* context) {
       return library_.register_client(&*proc, ::getuid(), ::getgid(), nullptr, done, context);
     }));

@@ -15,6 +15,26 @@ std::string show(const Status& status) {
   return out.str();
 }
 
+TEST(Status, EachCodeHasAFunctionOfItsName) {
+  const std::pair<Status, Code> cases[] = {{invalid_argument("{}", 1), Code::kInvalidArgument},
+                                           {unavailable("{}", 1), Code::kUnavailable},
+                                           {failed_precondition("{}", 1), Code::kFailedPrecondition},
+                                           {resource_exhausted("{}", 1), Code::kResourceExhausted},
+                                           {internal_error("{}", 1), Code::kInternal},
+                                           {not_found("{}", 1), Code::kNotFound},
+                                           {permission_denied("{}", 1), Code::kPermissionDenied},
+                                           {deadline_exceeded("{}", 1), Code::kDeadlineExceeded},
+                                           {data_loss("{}", 1), Code::kDataLoss},
+                                           {unimplemented("{}", 1), Code::kUnimplemented},
+                                           {cancelled("{}", 1), Code::kCancelled},
+                                           {already_exists("{}", 1), Code::kAlreadyExists},
+                                           {unauthenticated("{}", 1), Code::kUnauthenticated}};
+  for (const auto& [status, code] : cases) {
+    EXPECT_EQ(status.code(), code);
+    EXPECT_EQ(status.message(), "1");
+  }
+}
+
 TEST(Status, DefaultIsOk) {
   EXPECT_TRUE(Status().ok());
   EXPECT_EQ(show(ok_status()), "OK");
