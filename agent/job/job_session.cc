@@ -117,9 +117,7 @@ void JobSession::carry_out(SessionAction action, const Cause& cause) {
       return warden_.dismiss();
     case SessionAction::kRemove:
       // Post the task, because the caller may be a watch or a timer that remove() destroys.
-      return host_.loop.post([this, alive = std::weak_ptr<char>(alive_)] {
-        if (alive.lock()) remove();
-      });
+      return host_.loop.post(gate_.wrap([this] { remove(); }));
   }
 }
 

@@ -27,6 +27,7 @@
 #include "agent/job/session_warden.h"
 #include "agent/job/stage_service.h"
 #include "agent/process/warden.h"
+#include "base/gate.h"
 #include "base/loop.h"
 #include "base/status.h"
 #include "proto/muster/v1/agent.pb.h"
@@ -141,7 +142,7 @@ class JobSession {
   SessionEnd end_;
   std::string failure_;              // why this host failed the job; empty if it did not
   std::function<void()> on_closed_;  // set by close()
-  const std::shared_ptr<char> alive_ = std::make_shared<char>();
+  base::Gate gate_;
 };
 
 }  // namespace muster::agent::job

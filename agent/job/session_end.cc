@@ -18,11 +18,10 @@ void SessionEnd::give_up_gpus() {
 
 // Posts the end of the wait, because the caller may be gpus_ itself.
 void SessionEnd::end_gpu_wait() {
-  loop_.post([this, alive = std::weak_ptr<char>(alive_)] {
-    if (!alive.lock()) return;
+  loop_.post(gate_.wrap([this] {
     gpus_.give_up();
     events_.on_change();
-  });
+  }));
 }
 
 }  // namespace muster::agent::job

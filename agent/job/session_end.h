@@ -15,6 +15,7 @@
 #include "agent/gpus/job_gpus.h"
 #include "agent/job/session_output.h"
 #include "agent/process/warden_events.h"
+#include "base/gate.h"
 #include "base/loop.h"
 #include "proto/muster/v1/agent.pb.h"
 
@@ -49,7 +50,7 @@ class SessionEnd {
   const Events events_;
   bool awaits_no_gpus_ = false;
   std::optional<v1::HostEmpty> message_;
-  const std::shared_ptr<char> alive_ = std::make_shared<char>();
+  base::Gate gate_;
 };
 
 }  // namespace muster::agent::job

@@ -13,12 +13,9 @@ constexpr std::chrono::hours kOutputPatience{24};
 
 }  // namespace
 
-// The task does nothing once this object is destroyed.
 template <typename Task>
 void SessionOutput::post(Task task) {
-  loop_.post([alive = std::weak_ptr<char>(alive_), task = std::move(task)] {
-    if (alive.lock()) task();
-  });
+  loop_.post(gate_.wrap(std::move(task)));
 }
 
 base::Status SessionOutput::start(OutputSenderConfig config) {

@@ -13,6 +13,7 @@
 
 #include "agent/io/output_sender.h"
 #include "agent/process/warden_events.h"
+#include "base/gate.h"
 #include "base/loop.h"
 #include "base/status.h"
 
@@ -53,7 +54,7 @@ class SessionOutput {
   std::set<int> tails_due_;  // those of ranks_ that have exited, and whose tail has not arrived
   bool awaits_any_ = false;
   bool had_any_ = false;
-  const std::shared_ptr<char> alive_ = std::make_shared<char>();
+  base::Gate gate_;  // before the sender, whose thread makes passes
   // Last, so that its thread ends before the members that its callbacks use.
   std::unique_ptr<OutputSender> sender_;
 };

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/gate.h"
 #include "launcherd/agents/job_agents.h"
 #include "launcherd/plan/launch_plan.h"
 #include "launcherd/plan/spawn_plan.h"
@@ -179,8 +180,8 @@ class JobRunner::Core final : private AgentListener {
   bool root_reported_ = false;
   Suspension suspension_{hosts_, timers_,
                          [this](int agent, v1::LauncherMessage message) { agents_->send(agent, std::move(message)); }};
-  std::shared_ptr<char> shares_token_;  // expires with the core, so that late answers are ignored
-  std::unique_ptr<Staging> staging_;    // exists only in kStaging
+  base::Gate shares_gate_;            // reset for each query of the shares
+  std::unique_ptr<Staging> staging_;  // exists only in kStaging
   base::MonotonicTime start_deadline_{};
   // Last member: the agents are destroyed before anything that they call back into.
   const std::shared_ptr<JobAgents> agents_;

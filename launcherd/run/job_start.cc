@@ -389,9 +389,9 @@ void JobRunner::Core::ask_shares() {
     const std::string kept_as = hosts_.is_first(host) ? "" : hosts_.first_of(host).name;
     known.push_back({host.name, proto::node_shape_of(hello), host.has_launched, host_identity(hello), kept_as});
   }
-  shares_token_ = std::make_shared<char>();
-  options_.shares(known, [this, token = std::weak_ptr(shares_token_)](const base::Result<model::Placement>& decided) {
-    if (token.expired() || phase_ != JobPhase::kSharing) return;
+  shares_gate_.reset();
+  options_.shares(known, [this, pass = shares_gate_.pass()](const base::Result<model::Placement>& decided) {
+    if (!pass || phase_ != JobPhase::kSharing) return;
     if (decided.ok()) {
       store_shares(*decided);
       launch();

@@ -52,7 +52,7 @@ TEST(ChooseInterface, ByNameByNetworkOrBoth) {
   EXPECT_FALSE(choose_interface(facts.hello, job).ok());
   job.network = *base::IpNetwork::parse("192.168.0.0/16");
   EXPECT_EQ(choose_interface(facts.hello, job).status().message(),
-            "no network interface of the host matches --network 192.168.0.0/16: it has eth0 10.0.0.1, ib0 10.9.0.1");
+            "no network interface of the host matches --network 192.168.0.0/16; it has eth0 10.0.0.1, ib0 10.9.0.1");
 }
 
 TEST(MasterAddress, OneHostIsLoopback) {
