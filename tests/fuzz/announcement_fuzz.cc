@@ -22,10 +22,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Negotiation negotiation(2, 0, 4);
   negotiation.submit({"a", {.kind = Kind::kAllreduce, .tensors = {{DType::kF32, {2}}}}});
   for (int turn = 0; turn < 2; ++turn) {
-    std::vector<Said> said(2);
-    said[0] = negotiation.say();
-    if (turn == 0) said[1].announced = *announced;
-    const std::vector<Due> due = negotiation.hear(said);
+    std::vector<Announcements> of_ranks(2);
+    of_ranks[0] = negotiation.announcements();
+    if (turn == 0) of_ranks[1].announced = *announced;
+    const std::vector<Due> due = negotiation.decide(of_ranks);
     for (const Batch& batch : batches_of(due, 1 << 20)) {
       if (batch.pieces.empty()) std::abort();
     }
