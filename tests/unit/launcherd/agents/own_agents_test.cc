@@ -1,8 +1,6 @@
 // Agents of one job, in the order in which a busy machine may report them. The agent is a fake.
 #include "launcherd/agents/own_agents.h"
 
-#include <sys/socket.h>
-
 #include <functional>
 #include <string>
 #include <vector>
@@ -10,8 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "agent/link/control_client.h"
 #include "base/ids.h"
+#include "tests/unit/launcherd/agents/played_agent.h"
 #include "tests/unit/launcherd/run/no_output.h"
 
 namespace muster::launcherd::own_agents_test {
@@ -34,15 +32,7 @@ class HeldBootstrap final : public Bootstrap {
   }
   void cancel() override {}
 
-  void report() {
-    auto pair = base::make_socketpair(SOCK_STREAM);
-    ASSERT_TRUE(pair.ok()) << pair.status();
-    stdio = std::move(pair->second);
-    StartedAgent agent;
-    agent.stream = std::move(pair->first);
-    agent.backend = "fake";
-    done_(std::move(agent));
-  }
+  void report() { done_(testing_support::started_agent(stdio)); }
 
   JoinSource join;
   base::UniqueFd stdio;  // the agent's end
@@ -58,17 +48,9 @@ class OwnAgentsTest : public ::testing::Test, protected AgentListener {
     ASSERT_TRUE(frame.ok()) << frame.status();
     v1::AgentJoin join;
     ASSERT_TRUE(join.ParseFromString(frame->substr(sizeof(std::uint32_t))));
-    agent::ControlClientOptions options;
-    options.endpoint = fmt::format("127.0.0.1:{}", join.control_port());
-    options.ca_pem = join.ca_pem();
-    options.certificate_pem = join.certificate_pem();
-    options.key_pem = join.key_pem();
-    options.token = join.token();
     v1::Hello hello;
-    hello.set_job_id(join.job_id());
-    hello.set_agent_index(join.agent_index());
     hello.set_hostname("n1");
-    agent_ = agent::ControlClient::start(loop_, std::move(options), std::move(hello));
+    agent_ = testing_support::play_agent(loop_, join, std::move(hello));
   }
 
   void agent_started(int) override { said_.emplace_back("started"); }

@@ -1,6 +1,5 @@
 // How the pool starts agents, and how long it waits for one that has not reported or was cut. The bootstrap and the
 // agents are fakes.
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <string_view>
@@ -8,9 +7,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "agent/link/control_client.h"
 #include "base/ids.h"
 #include "launcherd/agents/host_pool.h"
+#include "tests/unit/launcherd/agents/played_agent.h"
 #include "tests/unit/launcherd/run/no_output.h"
 #include "tests/unit/support/temp_dir.h"
 
@@ -30,13 +29,7 @@ class FakeBootstrap final : public Bootstrap {
     if (fails) return done(base::error(base::Code::kUnavailable, "n1: no log-in"));
     ASSERT_TRUE(source.get().ok());
     ASSERT_TRUE(join.ParseFromString(source.get()->substr(sizeof(std::uint32_t))));
-    auto pair = base::make_socketpair(SOCK_STREAM);
-    ASSERT_TRUE(pair.ok()) << pair.status();
-    stdio = std::move(pair->second);
-    StartedAgent agent;
-    agent.stream = std::move(pair->first);
-    agent.backend = "fake";
-    done(std::move(agent));
+    done(testing_support::started_agent(stdio));
     on_start();
   }
   void run(const BootstrapTarget&, std::vector<std::string>,
@@ -97,19 +90,7 @@ class PoolStartsTest : public ::testing::Test, private AgentListener {
     ASSERT_EQ(::write(bootstrap_.stdio.get(), kLine.data(), kLine.size()), static_cast<ssize_t>(kLine.size()));
     bootstrap_.stdio.reset();
   }
-  void attach_agent() {
-    const v1::AgentJoin& join = bootstrap_.join;
-    agent::ControlClientOptions options;
-    options.endpoint = fmt::format("127.0.0.1:{}", join.control_port());
-    options.ca_pem = join.ca_pem();
-    options.certificate_pem = join.certificate_pem();
-    options.key_pem = join.key_pem();
-    options.token = join.token();
-    v1::Hello hello;
-    hello.set_job_id(join.job_id());
-    hello.set_agent_index(join.agent_index());
-    agent_ = agent::ControlClient::start(loop_, std::move(options), std::move(hello));
-  }
+  void attach_agent() { agent_ = testing_support::play_agent(loop_, bootstrap_.join); }
 
   void agent_started(int) override {}
   void agent_up(int, AgentUp) override {}

@@ -11,10 +11,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "agent/link/control_client.h"
 #include "launcherd/daemon/job_view.h"
 #include "launcherd/daemon/recovery.h"
 #include "proto/muster/v1/pool.pb.h"
+#include "tests/unit/launcherd/agents/played_agent.h"
 #include "tests/unit/launcherd/store/store_rig.h"
 
 namespace muster::launcherd::job_manager_test {
@@ -74,18 +74,10 @@ class FakeAgent {
     EXPECT_TRUE(stdio.ok()) << stdio.status();
     constexpr std::string_view kLine = "MUSTER-LINK dial\n";
     EXPECT_TRUE(base::write_all_blocking(stdio->second.get(), kLine.data(), kLine.size()).ok());
-    agent::ControlClientOptions options;
-    options.endpoint = fmt::format("127.0.0.1:{}", join.control_port());
-    options.ca_pem = join.ca_pem();
-    options.certificate_pem = join.certificate_pem();
-    options.key_pem = join.key_pem();
-    options.token = join.token();
     v1::Hello hello;
-    hello.set_job_id(join.job_id());
-    hello.set_agent_index(join.agent_index());
     hello.set_hostname("n1");
     for (int cpu = 0; cpu < 2; ++cpu) hello.add_cores()->add_cpus(cpu);
-    client_ = agent::ControlClient::start(loop, std::move(options), std::move(hello));
+    client_ = testing_support::play_agent(loop, join, std::move(hello));
     StartedAgent started;
     started.stream = std::move(stdio->first);
     started.backend = "played";

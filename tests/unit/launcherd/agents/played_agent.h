@@ -1,0 +1,46 @@
+// An agent that a test plays: how it was started, and how it answers the launcher.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <memory>
+#include <utility>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "agent/link/control_client.h"
+#include "base/loop.h"
+#include "base/net.h"
+#include "launcherd/bootstrap/bootstrap.h"
+#include "proto/muster/v1/agent.pb.h"
+
+namespace muster::testing_support {
+
+// An agent that was started. The agent's end of the log-in is put into `stdio`.
+inline launcherd::StartedAgent started_agent(base::UniqueFd& stdio) {
+  auto pair = base::make_socketpair(SOCK_STREAM);
+  EXPECT_TRUE(pair.ok()) << pair.status();
+  stdio = std::move(pair->second);
+  launcherd::StartedAgent agent;
+  agent.stream = std::move(pair->first);
+  agent.backend = "fake";
+  return agent;
+}
+
+// Answers as the agent does that was started with `join`. `hello` says what it tells of its host; the job and the
+// agent's index are those of `join`.
+inline std::unique_ptr<agent::ControlClient> play_agent(base::Loop& loop, const v1::AgentJoin& join,
+                                                        v1::Hello hello = {}) {
+  hello.set_job_id(join.job_id());
+  hello.set_agent_index(join.agent_index());
+  agent::ControlClientOptions options{.endpoint = fmt::format("127.0.0.1:{}", join.control_port()),
+                                      .fd = {},
+                                      .ca_pem = join.ca_pem(),
+                                      .certificate_pem = join.certificate_pem(),
+                                      .key_pem = join.key_pem(),
+                                      .token = join.token()};
+  return agent::ControlClient::start(loop, std::move(options), std::move(hello));
+}
+
+}  // namespace muster::testing_support
