@@ -11,13 +11,7 @@ namespace muster::rendezvous::tcp_store_owner_test {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::Client;
-using testing::i64;
-using testing::kAddInit;
-using testing::LateCheck;
-using testing::Served;
-using testing::text;
-using testing::u8;
+using namespace testing;
 
 TEST(TcpStoreOwner, ARefusedOwnerIsNotRead) {
   TcpStoreServerConfig config;

@@ -9,12 +9,7 @@
 namespace muster::rendezvous::tcp_store_protocol_test {
 namespace {
 
-using testing::i64;
-using testing::text;
-using testing::texts;
-using testing::u32;
-using testing::u64;
-using testing::u8;
+using namespace testing;
 
 using Codes = std::map<int, TorchOp>;
 

@@ -16,18 +16,7 @@ namespace muster::rendezvous::tcp_store_server_test {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::allow_all;
-using testing::Client;
-using testing::i64;
-using testing::kAddInit;
-using testing::LateCheck;
-using testing::Served;
-using testing::text;
-using testing::texts;
-using testing::u32;
-using testing::u64;
-using testing::u8;
-using testing::validate;
+using namespace testing;
 
 TEST(TcpStoreServer, ServesClientsOfAllGenerations) {
   Served served;

@@ -11,13 +11,7 @@
 namespace muster::rendezvous::tcp_store_session_test {
 namespace {
 
-using testing::i64;
-using testing::text;
-using testing::texts;
-using testing::u32;
-using testing::u64;
-using testing::u8;
-using testing::validate;
+using namespace testing;
 
 // A store and what its clients share.
 struct Rig {

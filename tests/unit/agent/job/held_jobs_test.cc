@@ -16,19 +16,8 @@ namespace muster::agent::held_jobs_test {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::eventually;
-using testing::FakeHub;
-using testing::FakeLauncher;
+using namespace testing;
 using testing::launch;
-using testing::leave;
-using testing::left_after;
-using testing::open_job;
-using testing::output_key;
-using testing::prepare;
-using testing::processes_with;
-using testing::ReceivedOutput;
-using testing::stop;
-using testing::WarmAgent;
 using Body = v1::AgentMessage;
 
 class HeldJobsTest : public testing::WarmAgentFixture {

@@ -9,11 +9,7 @@ namespace muster::agent::job_session_test {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::exited;
-using testing::FakeWarden;
-using testing::run_until;
-using testing::SentMessages;
-using testing::started;
+using namespace testing;
 using Body = v1::AgentMessage;
 
 class JobSessionTest : public ::testing::Test {

@@ -7,11 +7,7 @@
 namespace muster::agent::session_ranks_test {
 namespace {
 
-using testing::exited;
-using testing::FakeWarden;
-using testing::run_until;
-using testing::SentMessages;
-using testing::started;
+using namespace testing;
 using Body = v1::AgentMessage;
 
 class SessionRanksTest : public ::testing::Test {

@@ -22,21 +22,8 @@ namespace muster::agent::warm_jobs_test {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::eventually;
-using testing::FakeHub;
-using testing::gone_within;
-using testing::kPatience;
+using namespace testing;
 using testing::launch;
-using testing::leave;
-using testing::left_after;
-using testing::new_job;
-using testing::open_job;
-using testing::output_key;
-using testing::prepare;
-using testing::processes_with;
-using testing::ReceivedOutput;
-using testing::stop;
-using testing::WarmAgent;
 using Body = v1::AgentMessage;
 
 bool is_there(const std::string& path) {

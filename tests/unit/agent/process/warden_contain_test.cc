@@ -22,17 +22,7 @@ namespace muster::agent::warden_contain_test {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::AgentChild;
-using testing::as_agent;
-using testing::kOrdinaryUid;
-using testing::left_after;
-using testing::Playground;
-using testing::poll_until;
-using testing::processes_with;
-using testing::read_until;
-using testing::request;
-using testing::Seen;
-using testing::wait_status_of_agent;
+using namespace testing;
 
 struct Case {
   const char* name;

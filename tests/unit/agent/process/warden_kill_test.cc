@@ -18,12 +18,7 @@ namespace muster::agent::warden_kill_test {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::AgentChild;
-using testing::as_agent;
-using testing::kOrdinaryUid;
-using testing::left_after;
-using testing::Playground;
-using testing::request;
+using namespace testing;
 
 constexpr int kMoments = 20;
 
