@@ -10,18 +10,10 @@
 #include <gtest/gtest.h>
 
 #include "agent/proc/proc_table.h"
-#include "tests/unit/support/temp_dir.h"
+#include "tests/unit/agent/gpus/scripted_gpu.h"
 
 namespace muster::agent::job_gpus_test {
 namespace {
-
-// The number of a process that has ended.
-pid_t gone() {
-  const pid_t pid = ::fork();
-  if (pid == 0) ::_exit(0);
-  ::waitpid(pid, nullptr, 0);
-  return pid;
-}
 
 SpawnRequest rank_with(int rank, const std::string& variable) {
   SpawnRequest request;
@@ -30,15 +22,8 @@ SpawnRequest rank_with(int rank, const std::string& variable) {
   return request;
 }
 
-class JobGpusTest : public ::testing::Test {
+class JobGpusTest : public testing::ScriptedGpuFixture {
  protected:
-  JobGpusTest() {
-    std::filesystem::copy(MUSTER_SCRIPTED_NVML, dir_.path() + "/libnvidia-ml.so.1");
-    login_.set("LD_LIBRARY_PATH", dir_.path());
-    host_.reader = &reader_;
-    host_.known = {{.index = 0, .uuid = "GPU-a"}};
-  }
-
   void say(const std::string& processes) {
     // At once: the library reads it while we write.
     dir_.write("new", "driver 550\ngpu 0000:1b:00.0 GPU-a 100 0 5 H100\n" + processes);
@@ -68,12 +53,6 @@ class JobGpusTest : public ::testing::Test {
     EXPECT_TRUE(said_.empty());
   }
 
-  const testing_support::TempDir dir_;
-  base::Environment login_;
-  base::Loop loop_;
-  gpus::KilledHelpers killed_{loop_};
-  gpus::Reader reader_{loop_, login_, killed_};
-  HostGpus host_;
   std::vector<std::string> said_;
 };
 

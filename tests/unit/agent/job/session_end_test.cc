@@ -1,14 +1,9 @@
 #include "agent/job/session_end.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <filesystem>
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "agent/gpus/killed_helpers.h"
+#include "tests/unit/agent/gpus/scripted_gpu.h"
 #include "tests/unit/agent/job/fake_warden.h"
 
 namespace muster::agent::session_end_test {
@@ -16,22 +11,13 @@ namespace {
 
 using testing::run_until;
 
-// The GPUs are those of an emulation of NVIDIA's library, as in job_gpus_test.cc.
-class SessionEndTest : public ::testing::Test {
+class SessionEndTest : public testing::ScriptedGpuFixture {
  protected:
-  SessionEndTest() {
-    std::filesystem::copy(MUSTER_SCRIPTED_NVML, dir_.path() + "/libnvidia-ml.so.1");
-    login_.set("LD_LIBRARY_PATH", dir_.path());
-    host_.reader = &reader_;
-    host_.known = {{.index = 0, .uuid = "GPU-a"}};
-    host_.seen = gpus::GpuReport{.driver = "550", .gpus = {{.uuid = "GPU-a"}}};
-  }
+  SessionEndTest() { host_.seen = gpus::GpuReport{.driver = "550", .gpus = {{.uuid = "GPU-a"}}}; }
 
   // A rank that had a GPU has ended, and the driver does not release its memory.
   void hold_memory() {
-    const pid_t pid = ::fork();
-    if (pid == 0) ::_exit(0);
-    ::waitpid(pid, nullptr, 0);
+    const pid_t pid = gone();
     dir_.write("script", fmt::format("driver 550\ngpu 0000:1b:00.0 GPU-a 100 0 5 H100\nprocess {} 100\n", pid));
     SpawnRequest request;
     request.env = {"CUDA_VISIBLE_DEVICES=0"};
@@ -39,12 +25,6 @@ class SessionEndTest : public ::testing::Test {
     gpus_.ended(0, pid);
   }
 
-  const testing_support::TempDir dir_;
-  base::Environment login_;
-  base::Loop loop_;
-  gpus::KilledHelpers killed_{loop_};
-  gpus::Reader reader_{loop_, login_, killed_};
-  HostGpus host_;
   JobGpus gpus_{loop_, host_};
   SessionOutput output_{loop_, {.on_tail = [](int, const std::string&) {}, .on_change = [] {}}};
   int changes_ = 0;
