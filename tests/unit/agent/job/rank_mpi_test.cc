@@ -66,6 +66,14 @@ class RankMpiTest : public ::testing::Test {
     for (const v1::LaunchRank& rank : launch.ranks()) pmi.plan(rank, request);
     return request;
   }
+  RankPmix make_pmix() {
+    return RankPmix(loop_, ends_,
+                    {.on_problem = [this](const std::string& text) { problems_.push_back(text); },
+                     .pid_of = [](int) { return 0; },
+                     .on_spawn = {},
+                     .on_world_added = {},
+                     .on_lost = [](const std::string&) {}});
+  }
 
   base::Loop loop_;
   rendezvous::HorovodStore store_{rendezvous::HorovodPlan{}};
@@ -117,12 +125,7 @@ TEST_F(RankMpiTest, WhatTheUserHasSetForARoleIsNotTheLaunchers) {
 TEST_F(RankMpiTest, AHostThatCannotServePmixLetsNoRankBeAWorldOfItsOwn) {
   v1::Launch launch = launch_of(2);
   launch.set_host(7);
-  RankPmix pmix(loop_, ends_,
-                {.on_problem = [this](const std::string& text) { problems_.push_back(text); },
-                 .pid_of = [](int) { return 0; },
-                 .on_spawn = {},
-                 .on_world_added = {},
-                 .on_lost = [](const std::string&) {}});
+  RankPmix pmix = make_pmix();
   pmix.open(launch, &keys_, "/nowhere/abcdefgh-0", false);
   EXPECT_THAT(problems_, ElementsAre(HasSubstr("programs of Open MPI will not start")));
   SpawnRequest first;
@@ -223,12 +226,7 @@ TEST_F(RankPalsTest, NothingWhereTheLauncherDoesNotWantIt) {
 }
 
 TEST_F(RankMpiTest, AJobWithoutAWorldIsLeftAlone) {
-  RankPmix pmix(loop_, ends_,
-                {.on_problem = [this](const std::string& text) { problems_.push_back(text); },
-                 .pid_of = [](int) { return 0; },
-                 .on_spawn = {},
-                 .on_world_added = {},
-                 .on_lost = [](const std::string&) {}});
+  RankPmix pmix = make_pmix();
   pmix.open({}, &keys_, "/nowhere/abcdefgh-0", false);
   SpawnRequest request;
   pmix.plan(request);
