@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/unit/launcherd/doctor/healthy_host.h"
+
 namespace muster::cli::host_health_test {
 namespace {
 
@@ -12,23 +14,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 HostFindings well(const std::string& name, int gpus = 0) {
-  HostFindings findings;
-  findings.host.name = name;
-  findings.host_address = *base::IpAddress::parse("10.0.0.2");
-  findings.backend = "libssh";
-  findings.clock = launcherd::ClockSample{};
-  v1::HostFacts& facts = findings.facts.emplace();
-  facts.mutable_launcher()->set_address("10.0.0.1");
-  v1::Hello& hello = *facts.mutable_hello();
-  hello.set_hostname(name);
-  hello.set_kernel("6.1.0");
-  hello.set_containment("cgroup");
-  hello.add_cores()->add_cpus(0);
-  for (int i = 0; i < gpus; ++i) hello.add_gpus()->set_index(i);
-  v1::NetworkInterface& interface = *hello.add_interfaces();
-  interface.set_name("eth0");
-  interface.set_address("10.0.0.2");
-  facts.mutable_python()->set_version("3.11.2");
+  HostFindings findings = testing_support::healthy_host(name);
+  for (int i = 0; i < gpus; ++i) findings.facts->mutable_hello()->add_gpus()->set_index(i);
   return findings;
 }
 

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/unit/launcherd/doctor/healthy_host.h"
+
 namespace muster::launcherd::judge_test {
 namespace {
 
@@ -13,26 +15,7 @@ using model::CheckState;
 using model::HostDiagnosis;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-HostFindings answering(const char* name) {
-  HostFindings findings;
-  findings.host.name = name;
-  findings.host_address = *base::IpAddress::parse("10.0.0.2");
-  findings.backend = "libssh";
-  findings.clock = ClockSample{};
-  v1::HostFacts& facts = findings.facts.emplace();
-  facts.mutable_launcher()->set_address("10.0.0.1");
-  v1::Hello& hello = *facts.mutable_hello();
-  hello.set_hostname(name);
-  hello.set_kernel("6.1.0");
-  hello.set_containment("cgroup");
-  hello.add_cores()->add_cpus(0);
-  v1::NetworkInterface& interface = *hello.add_interfaces();
-  interface.set_name("eth0");
-  interface.set_address("10.0.0.2");
-  facts.mutable_python()->set_version("3.11.2");
-  return findings;
-}
+using testing_support::healthy_host;
 
 HostFindings down(const char* name) {
   HostFindings findings;
@@ -49,14 +32,14 @@ std::vector<std::string> names(const HostDiagnosis& diagnosis) {
 }
 
 TEST(Judge, AllChecksOfAHostInOrder) {
-  const HostDiagnosis diagnosis = judge_host(answering("n1"), "auto");
+  const HostDiagnosis diagnosis = judge_host(healthy_host("n1"), "auto");
   EXPECT_THAT(names(diagnosis), ElementsAre("name", "ssh", "back-connection", "link", "clock", "threads", "kernel",
                                             "containment", "logind", "cores", "gpus", "nics", "python", "torch"));
   EXPECT_EQ(diagnosis.state(), CheckState::kOk);
 }
 
 TEST(Judge, AHostThatIsDownHasItsRowAndTheOthersTheirs) {
-  const auto diagnoses = judge_hosts({answering("n1"), down("n2")}, "auto");
+  const auto diagnoses = judge_hosts({healthy_host("n1"), down("n2")}, "auto");
   ASSERT_EQ(diagnoses.size(), 2u);
   EXPECT_EQ(diagnoses[0].state(), CheckState::kOk);
   EXPECT_THAT(names(diagnoses[1]), ElementsAre("name", "ssh"));
@@ -66,13 +49,13 @@ TEST(Judge, AHostThatIsDownHasItsRowAndTheOthersTheirs) {
 
 TEST(Judge, NothingIsKnownWhenNobodyAnswers) {
   EXPECT_TRUE(no_host_answered({down("n1"), down("n2")}));
-  EXPECT_FALSE(no_host_answered({down("n1"), answering("n2")}));
+  EXPECT_FALSE(no_host_answered({down("n1"), healthy_host("n2")}));
 }
 
 TEST(Judge, ADifferenceIsToldOfEveryHost) {
-  HostFindings other = answering("n2");
+  HostFindings other = healthy_host("n2");
   other.facts->mutable_python()->set_version("3.9.1");
-  const auto diagnoses = judge_hosts({answering("n1"), other, answering("n3")}, "auto");
+  const auto diagnoses = judge_hosts({healthy_host("n1"), other, healthy_host("n3")}, "auto");
   ASSERT_EQ(diagnoses[1].differences.size(), 1u);
   EXPECT_EQ(diagnoses[1].differences[0].seen, "3.9.1");
   EXPECT_EQ(diagnoses[0].differences[0].seen, "3.11.2");
@@ -80,15 +63,15 @@ TEST(Judge, ADifferenceIsToldOfEveryHost) {
 }
 
 TEST(Judge, TwoNamesOfOneHost) {
-  HostFindings other = answering("n2");
+  HostFindings other = healthy_host("n2");
   other.facts->mutable_hello()->set_hostname("n1");
-  const auto diagnoses = judge_hosts({down("n0"), answering("n1"), other}, "auto");
+  const auto diagnoses = judge_hosts({down("n0"), healthy_host("n1"), other}, "auto");
   EXPECT_EQ(diagnoses[1].checks[0].seen, "10.0.0.2, calls itself n1");
   EXPECT_EQ(diagnoses[2].checks[0].seen, "10.0.0.2, calls itself n1, the same host as n1");
 }
 
 TEST(Judge, WhatAHostSaysIsPrintableAndBounded) {
-  HostFindings hostile = answering("n1");
+  HostFindings hostile = healthy_host("n1");
   hostile.facts->mutable_python()->set_version("3\x1b[31m\n\r");
   hostile.facts->mutable_python()->set_path(std::string(100'000, 'x') + "\xff");
   hostile.facts->mutable_hello()->set_hostname("\x07\xc3(");
