@@ -47,6 +47,17 @@ void send_all(int fd, std::string_view bytes) {
   ASSERT_EQ(::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
 }
 
+// A listener at `pair.second` that `pair.first` has sent the Hello of a caller: it waits for the proof.
+Handshake greeted_listener(FdPair& pair) {
+  Handshake listener = Handshake::answer(std::move(pair.second), kSecret, 5);
+  FdPair recorder = make_pair();
+  Handshake caller = Handshake::call(std::move(recorder.first), kSecret, request_to(5));
+  EXPECT_TRUE(caller.step().ok());
+  send_all(pair.first.get(), receive_all(recorder.second.get()));
+  EXPECT_TRUE(listener.step().ok());
+  return listener;
+}
+
 TEST(HandshakeTest, BothEndsAgreeAndTheSocketIsTheirs) {
   FdPair pair = make_pair();
   Handshake caller = Handshake::call(std::move(pair.first), kSecret, request_to(5));
@@ -87,12 +98,7 @@ TEST(HandshakeTest, ACallerWithAnotherSecretIsRefusedByBoth) {
 
 TEST(HandshakeTest, AProofOfAnotherSecretIsRefused) {
   FdPair pair = make_pair();
-  Handshake listener = Handshake::answer(std::move(pair.second), kSecret, 5);
-  FdPair recorder = make_pair();
-  Handshake caller = Handshake::call(std::move(recorder.first), kSecret, request_to(5));
-  ASSERT_TRUE(caller.step().ok());
-  send_all(pair.first.get(), receive_all(recorder.second.get()));
-  ASSERT_TRUE(listener.step().ok());
+  Handshake listener = greeted_listener(pair);
   send_all(pair.first.get(), std::string(Handshake::kProofSize, 'x'));
   EXPECT_EQ(listener.step().status().code(), Code::kUnauthenticated);
 }
@@ -182,12 +188,7 @@ TEST(HandshakeTest, RecordedMessagesAreNoAnswer) {
 
 TEST(HandshakeTest, AReflectedChallengeIsNoProof) {
   FdPair pair = make_pair();
-  Handshake listener = Handshake::answer(std::move(pair.second), kSecret, 5);
-  FdPair recorder = make_pair();
-  Handshake caller = Handshake::call(std::move(recorder.first), kSecret, request_to(5));
-  ASSERT_TRUE(caller.step().ok());
-  send_all(pair.first.get(), receive_all(recorder.second.get()));
-  ASSERT_TRUE(listener.step().ok());
+  Handshake listener = greeted_listener(pair);
   const std::string challenge = receive_all(pair.first.get());
   ASSERT_EQ(challenge.size(), Handshake::kChallengeSize);
   send_all(pair.first.get(), challenge.substr(32));
