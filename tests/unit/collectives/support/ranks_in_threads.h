@@ -8,6 +8,7 @@
 #include <latch>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -56,7 +57,17 @@ class RanksInThreads {
     });
   }
 
-  // The same with the world that each rank has got, or why it has got none.
+  // Runs `body` on the ranks `active`. The others are there, and do nothing until these are done.
+  void run_on(const std::set<int>& active, const std::function<void(std::shared_ptr<Communicator>)>& body) {
+    std::latch are_done(static_cast<std::ptrdiff_t>(active.size()));
+    run([&](const std::shared_ptr<Communicator>& comm) {
+      if (!active.contains(comm->rank())) return are_done.wait();
+      body(comm);
+      are_done.count_down();
+    });
+  }
+
+  // As run(), with the world that each rank has got, or why it has got none.
   void join(const std::function<void(base::Result<std::shared_ptr<World>>)>& body) {
     auto listener = base::listen_on(*base::IpAddress::parse("127.0.0.1"), 0, 1024);
     ASSERT_TRUE(listener.ok()) << listener.status();
