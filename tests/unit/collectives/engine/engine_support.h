@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <numeric>
+#include <random>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -57,6 +60,20 @@ Submission of_rows(Kind kind, const std::string& name, const std::vector<T>& dat
 inline base::Status finish(const base::Result<std::shared_ptr<Ticket>>& ticket) {
   if (!ticket.ok()) return ticket.status();
   return (*ticket)->wait_for(kPatience).value_or(base::Status(base::Code::kDeadlineExceeded, "not done"));
+}
+
+// Sums each vector over the ranks, all at once, submitted in an order that each rank draws for itself.
+inline void reduce_in_any_order(Engine& engine, std::vector<std::vector<float>>& data, std::mt19937& random) {
+  std::vector<std::size_t> order(data.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::shuffle(order.begin(), order.end(), random);
+  std::vector<std::shared_ptr<Ticket>> tickets;
+  for (const std::size_t i : order) {
+    auto ticket = engine.submit(allreduce("tensor " + std::to_string(i), data[i]));
+    ASSERT_TRUE(ticket.ok()) << ticket.status();
+    tickets.push_back(*ticket);
+  }
+  for (const auto& ticket : tickets) ASSERT_EQ(finish(ticket).message(), "");
 }
 
 template <typename T>

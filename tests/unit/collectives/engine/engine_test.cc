@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <barrier>
 #include <chrono>
 #include <cmath>
@@ -28,19 +27,10 @@ TEST_P(EngineTest, TensorsInAnyOrderOnEachRankAreReducedByName) {
     std::mt19937 random(static_cast<unsigned>(engine.rank()));
     for (int step = 0; step < 3; ++step) {
       std::vector<std::vector<float>> data;
-      std::vector<std::size_t> order;
       for (std::size_t i = 0; i < kTensors; ++i) {
         data.emplace_back(1 + i % 70, static_cast<float>(i) + static_cast<float>(engine.rank()));
-        order.push_back(i);
       }
-      std::shuffle(order.begin(), order.end(), random);
-      std::vector<std::shared_ptr<Ticket>> tickets;
-      for (const std::size_t i : order) {
-        auto ticket = engine.submit(allreduce("tensor " + std::to_string(i), data[i]));
-        ASSERT_TRUE(ticket.ok()) << ticket.status();
-        tickets.push_back(*ticket);
-      }
-      for (const auto& ticket : tickets) ASSERT_EQ(finish(ticket).message(), "");
+      reduce_in_any_order(engine, data, random);
       const int ranks = engine.size();
       for (std::size_t i = 0; i < kTensors; ++i) {
         const auto sum = static_cast<float>(static_cast<int>(i) * ranks + ranks * (ranks - 1) / 2);
