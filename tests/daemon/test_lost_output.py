@@ -47,6 +47,17 @@ def kill_after_two_lines(daemon, tmp_path):
     return job, second
 
 
+def end_with_losses(api, job, gate):
+    """Lets the job of kill_after_two_lines() write "three" and end; (its end, the lost bytes by host)."""
+    gate.write_text("on\n")
+    ended = api.wait(job)
+    assert ended.exit_code == 7, ended
+    # "two" is lost as well as "one", unless its acknowledgement was.
+    output, lost = api.output(job), lost_bytes(api, job)
+    assert (output, lost) in [(b"three\n", {"localhost": 8}), (b"two\nthree\n", {"localhost": 4})]
+    return ended, lost
+
+
 @pytest.mark.parametrize("left", [0, RECORD, RECORD + 20])
 def test_a_journal_is_shorter_than_what_was_acknowledged(launcherd, tmp_path, left):
     daemon = launcherd()
@@ -55,12 +66,7 @@ def test_a_journal_is_shorter_than_what_was_acknowledged(launcherd, tmp_path, le
 
     daemon = launcherd()
     api = daemon.client()
-    second.write_text("on\n")
-    ended = api.wait(job)
-    assert ended.exit_code == 7, ended
-    # "two" is lost as well, unless its acknowledgement was.
-    output, lost = api.output(job), lost_bytes(api, job)
-    assert (output, lost) in [(b"three\n", {"localhost": 8}), (b"two\nthree\n", {"localhost": 4})]
+    ended, lost = end_with_losses(api, job, second)
     said = f"{lost['localhost']} bytes of the output of localhost are "
     assert said + "lost: launcherd's disk confirmed the write and lost it" in ended.reason
     shown = subprocess.run([conftest.BIN / "muster", "logs", job, "--launcher", f"unix:{daemon.socket}"],
@@ -110,9 +116,5 @@ def test_a_damaged_journal_ends_no_job(launcherd, tmp_path):
     assert pathlib.Path(f"{journal}.damaged").read_bytes() == content[RECORD:]
     daemon.line_with("serving")
     api = daemon.client()
-    second.write_text("on\n")
-    ended = api.wait(job)
-    assert ended.exit_code == 7, ended
-    output, lost = api.output(job), lost_bytes(api, job)
-    assert (output, lost) in [(b"three\n", {"localhost": 8}), (b"two\nthree\n", {"localhost": 4})]
+    ended, lost = end_with_losses(api, job, second)
     assert f"{lost['localhost']} bytes of the output of localhost are lost" in ended.reason
