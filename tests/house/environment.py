@@ -14,6 +14,8 @@ import pathlib
 import re
 import sys
 
+from report import report
+
 ROOMS = ("base", "model", "proto", "rendezvous", "collectives", "job_templates", "agent", "launcherd", "cli")
 READ = re.compile(r'(?:\b(?:env_var|getenv|secure_getenv)|(?:\.|->)(?:get|environment))\(\s*"([A-Z_][A-Z0-9_]*)"\s*\)')
 READ_PYTHON = re.compile(r"""\benviron(?:\.(?:get|pop|setdefault)\(|\[)\s*["']([A-Z_][A-Z0-9_]*)["']|"""
@@ -110,11 +112,7 @@ def differences(root):
 
 
 def main():
-    problems = differences(pathlib.Path(sys.argv[1]).resolve())
-    for problem in problems:
-        print(problem)
-    print(f"{len(problems)} differences between the code and docs/environment.md")
-    return 1 if problems else 0
+    return report(differences(pathlib.Path(sys.argv[1]).resolve()), "differences between the code and docs/environment.md")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ import pathlib
 import re
 import sys
 
+from report import report
+
 # Room: the rooms that it may include (itself always).
 ROOMS = {
     "base": [],
@@ -185,12 +187,7 @@ def check_tree(root):
 
 
 def main():
-    root = pathlib.Path(sys.argv[1]).resolve()
-    violations = check_tree(root)
-    for violation in violations:
-        print(violation)
-    print(f"{len(violations)} violations of the layers")
-    return 1 if violations else 0
+    return report(check_tree(pathlib.Path(sys.argv[1]).resolve()), "violations of the layers")
 
 
 if __name__ == "__main__":

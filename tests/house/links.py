@@ -11,6 +11,7 @@ import re
 import sys
 
 import layers
+from report import report
 
 LONGEST_PAGE = 120
 INDEX = "docs/user-guide.md"
@@ -81,11 +82,7 @@ def check_tree(root):
 
 
 def main():
-    problems = sorted(check_tree(pathlib.Path(sys.argv[1]).resolve()))
-    for problem in problems:
-        print(problem)
-    print(f"{len(problems)} violations of the links of documents")
-    return 1 if problems else 0
+    return report(sorted(check_tree(pathlib.Path(sys.argv[1]).resolve())), "violations of the links of documents")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import sys
 
 import cxx
 import layers
+from report import report
 
 LIST = "tests/house/untested.txt"
 TESTS = "tests/unit/"
@@ -104,11 +105,7 @@ def main():
             return 1
         file.write_text(changed, encoding="utf-8")
         text = changed
-    problems = differences(root, text)
-    for problem in problems:
-        print(problem)
-    print(f"{len(problems)} differences between product code and its tests")
-    return 1 if problems else 0
+    return report(differences(root, text), "differences between product code and its tests")
 
 
 if __name__ == "__main__":

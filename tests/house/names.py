@@ -15,6 +15,7 @@ import sys
 
 import cxx
 import layers
+from report import report
 
 # Folders and files whose namespace is another one, with the reason. The longest entry that fits counts.
 NAMESPACES = {
@@ -88,10 +89,7 @@ def main():
     violations = check_types(readers)
     if "--folders" in sys.argv[2:]:
         violations += check_folders(readers)
-    for violation in violations:
-        print(violation)
-    print(f"{len(violations)} violations of the names of types and namespaces")
-    return 1 if violations else 0
+    return report(violations, "violations of the names of types and namespaces")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import re
 import sys
 
 import layers
+from report import report
 
 ROOMS = [*layers.ROOMS, "python"]
 CODE = (".h", ".hpp", ".cc", ".cu", ".cuh", ".c", ".py", ".proto")
@@ -58,11 +59,7 @@ def check_tree(root):
 
 
 def main():
-    violations = check_tree(pathlib.Path(sys.argv[1]).resolve())
-    for violation in violations:
-        print(violation)
-    print(f"{len(violations)} violations of the READMEs of rooms and folders")
-    return 1 if violations else 0
+    return report(check_tree(pathlib.Path(sys.argv[1]).resolve()), "violations of the READMEs of rooms and folders")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import subprocess
 import sys
 
 import layers
+from report import report
 
 FIRST = "b7c1b0a98b1fa184e7e971cef08b846f2a907e59"  # the last commit before this rule
 ROOMS = (*layers.ROOMS, "python", "examples", "house", "docs", "tests", "tools", "bench", "ci", "packaging")
@@ -74,10 +75,7 @@ def main():
     if violations is None:
         print(f"skipped: needs a git checkout with all commits since {FIRST}")
         return SKIPPED
-    for violation in violations:
-        print(violation)
-    print(f"{len(violations)} violations of the subjects of commits")
-    return 1 if violations else 0
+    return report(violations, "violations of the subjects of commits")
 
 
 if __name__ == "__main__":
