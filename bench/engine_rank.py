@@ -11,6 +11,8 @@ import json
 import sys
 import time
 
+from gloo_ranks import GlooRanks
+
 LATENCY_WARM_UP, LATENCY_ITERATIONS = 200, 2000
 MANY_WARM_UP, MANY_ITERATIONS = 5, 30
 ELEMENTS, TENSORS = 16 << 20, 100
@@ -72,34 +74,21 @@ class HorovodTorch(Numpy):
         self._hvd.allreduce_(self._token, name="barrier")  # older Horovods have no barrier()
 
 
-class Gloo:
+class Gloo(GlooRanks):
     """torch.distributed: dist.all_reduce(async_op=True) of each tensor."""
 
     def __init__(self):
         import torch
-        import torch.distributed as dist
         torch.set_num_threads(1)
-        self._torch, self._dist = torch, dist
-        dist.init_process_group("gloo")
-        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        self._torch = torch
+        super().__init__()
 
     def make(self, count):
         return self._torch.empty(count)
 
-    def barrier(self):
-        self._dist.barrier()
-
     def reduce(self, tensors, _):
         for work in [self._dist.all_reduce(tensor, async_op=True) for tensor in tensors]:
             work.wait()
-
-    def gather(self, numbers):
-        gathered = [None] * self.size
-        self._dist.all_gather_object(gathered, numbers)
-        return gathered
-
-    def end(self):
-        self._dist.destroy_process_group()
 
 
 class GlooBuckets(Gloo):

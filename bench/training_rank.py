@@ -16,6 +16,7 @@ import time
 import torch
 
 import gradient_shapes
+from gloo_ranks import GlooRanks
 
 WARM_UP_STEPS = 3
 SIDE = 64  # of the matrices of a unit: they lie in the cache of a core
@@ -144,30 +145,17 @@ class Horovod:
         self._hvd.shutdown()
 
 
-class Gloo:
+class Gloo(GlooRanks):
     """torch.distributed, around the model."""
 
     exchanges = True
 
     def __init__(self, views=False):
-        import torch.distributed as dist
-        self._dist, self._views = dist, views
-        dist.init_process_group("gloo")
-        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        super().__init__()
+        self._views = views
 
     def wrap(self, model, optimizer):
         return torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=self._views), optimizer
-
-    def barrier(self):
-        self._dist.barrier()
-
-    def gather(self, numbers):
-        gathered = [None] * self.size
-        self._dist.all_gather_object(gathered, numbers)
-        return gathered
-
-    def end(self):
-        self._dist.destroy_process_group()
 
 
 class Alone(Gloo):
