@@ -149,7 +149,8 @@ int serve() {
   auto wardens = make_wardens(*join);
   if (!wardens.ok()) return fail(wardens.status());
 
-  // Check this only now, because the wardens must be forked while the process has had only one thread.
+  // Check the thread limit only after the wardens are forked. The check starts threads, and the fork needs a process
+  // that has had only one.
   if (const base::Status room = base::check_thread_room(kAgentThreads); !room.ok()) return fail(room);
 
   v1::Hello hello;

@@ -12,10 +12,9 @@ namespace muster::agent::inline gpus {
 
 class AssignedGpus {
  public:
-  // Adds the GPUs of one more rank. `known` are the host's GPUs at the agent's start; it says which of them are
-  // divided.
-  // A vendor whose mask is not set adds nothing. If the GPUs of a mask cannot be determined, all of its vendor's are
-  // added.
+  // Adds the GPUs that the masks of one more rank select. `known` lists the host's GPUs at the agent's start, and the
+  // parts of divided GPUs.
+  // A mask that is not set adds no GPU. If a mask cannot be resolved, all GPUs of its vendor are added.
   void add(const std::vector<model::GpuShape>& known, const model::GpuMasks& masks);
   void add(const AssignedGpus& more);
 

@@ -116,7 +116,8 @@ class GpuRelease {
 
   // The loop calls `done`, once.
   void begin(EndedProcesses ended, Done done);
-  // Supplies the state before the job if begin() had none yet. Call it before the first report arrives.
+  // Supplies the GPU memory in use before the job, if begin() did not get it. Call this before the first report
+  // arrives.
   void learn_before(GpusBefore before) { ended_.before = std::move(before); }
 
  private:

@@ -64,7 +64,7 @@ class RankOutputs {
   FrameRing* const ring_;
   CarryBudget carry_;
   std::map<int, std::unique_ptr<Rank>> ranks_;
-  // Ends of ranks, kept back from the ring as long as no rank has written anything.
+  // The ends of ranks that are not yet in `ring_`. They stay here until a rank writes output.
   std::vector<RankOutputEnd> silent_;
   base::UniqueFd pipes_;  // an epoll over all pipes
   bool is_ring_full_ = false;

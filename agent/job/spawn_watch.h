@@ -29,7 +29,7 @@ class SpawnWatch {
 
   // Call it before the requests go to the warden.
   void expect(const std::vector<SpawnRequest>& requests);
-  // The rank has started, or it could not start. Returns true if no rank must still start.
+  // Call this when the rank has started or failed to start. Returns true if all expected ranks have been tried.
   bool tried(int rank);
 
  private:

@@ -237,7 +237,7 @@ void WarmJobs::closed(const std::string& id) {
   if (next.empty()) return forget(id);
   jobs_.erase(id);
   for (const v1::LauncherMessage& message : next) handle(message);
-  if (is_idle()) events_.on_idle();  // the next job was refused
+  if (is_idle()) events_.on_idle();  // handle() may have refused the next job
 }
 
 void WarmJobs::forget(const std::string& id) {

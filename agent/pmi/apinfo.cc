@@ -39,14 +39,14 @@ void put_size(std::size_t value, std::string& file) {
   file.append(bytes, sizeof bytes);
 }
 
-// An int before a field of size 8. The zero is C's padding.
+// Writes an int that a field of 8 bytes follows. The zero is C's padding.
 void put_count(std::size_t value, std::string& file) {
   put_int(static_cast<int>(value), file);
   put_int(0, file);
 }
 
-// Describes the records of one kind: the size of each, where they begin, and how many there are. `end` is where the
-// previous records end; it moves to the end of these.
+// Writes the header entry for the records of one kind: the size of each, their offset, and their number. The records
+// begin at `end`. The call then advances `end` by their total size.
 void put_section(std::size_t bytes, std::size_t count, std::size_t& end, std::string& file) {
   put_size(bytes, file);
   put_size(end, file);

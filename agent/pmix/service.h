@@ -68,8 +68,8 @@ class Service {
 
   // Completes a rank's environment. Removes what another launcher set for its own ranks.
   void set_variables(int rank, base::Environment& environment);
-  // Adds ranks that a rank of the job has spawned. Call it before set_variables() for those of this host.
-  // on_world_added() follows, but not from within this call.
+  // Adds ranks that a rank of the job has spawned. For each of them on this host, call set_variables() afterwards.
+  // The service calls on_world_added() after this call has returned.
   // In all calls and events, ranks are job-wide numbers.
   void add_world(const AddWorld& world);
   // Answers an on_spawn(). If `nspace` is empty, the rank gets an error. Other ranks of its world would then

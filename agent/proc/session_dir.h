@@ -65,7 +65,7 @@ bool is_session_root(std::string_view path);  // judged by its name
 base::Status check_session_root(const std::string& root);
 // True if the path is a directory of ours, not a link, and closed to other users.
 bool is_private_directory(const std::string& path);
-// Empty if there is no root. After any other error it is unknown which sessions exist.
+// Empty if `root` does not exist. After an error the existing sessions are unknown.
 base::Result<std::vector<std::string>> list_sessions(const std::string& root, const std::string& job_id);
 base::Result<std::vector<std::string>> list_all_sessions(const std::string& root);
 

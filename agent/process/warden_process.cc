@@ -302,7 +302,8 @@ void WardenProcess::reap() {
   }
 }
 
-// True if nothing is left of the processes that a TERM to the rank groups has reached.
+// True if no rank and no other process in the ranks' process groups still runs. The warden sends SIGTERM to these
+// groups.
 bool WardenProcess::rank_groups_are_gone() const {
   if (!ranks_.empty()) return false;
   if (container_->is_empty()) return true;
@@ -356,7 +357,7 @@ void WardenProcess::check_agent(Time now) {
   } else if (setup_.agent_pidfd.valid()) {
     is_sent = send_by_pidfd(setup_.agent_pidfd.get(), SIGKILL);
   } else {
-    // The agent is our parent, so the number is its own as long as it lives.
+    // Without a pidfd, signal by pid. While the agent lives, no other process can have its pid.
     is_sent = ::kill(setup_.agent_pid, SIGKILL) == 0;
   }
   if (is_sent) agent_is_gone();
