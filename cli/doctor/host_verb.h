@@ -22,7 +22,7 @@ namespace muster::cli::inline doctor {
 FlagTable host_verb_flags(std::span<const std::string_view> of_hvdrun, std::vector<FlagRow> own);
 
 struct HostVerb {
-  const CommandDoc& doc;  // its name stands before mistakes; its table splits the line
+  const CommandDoc& doc;  // error messages begin with its name; its table lists the options of the command line
   // Reads the option if it is the verb's own. Returns false if it is not.
   std::function<base::Result<bool>(const ParsedOption& option)> take;
   // Returns a sentence on how to name hosts, for a user who typed these words.

@@ -41,8 +41,8 @@ struct PlacedJob {
 // Returns the shape of each host, one result each. May start agents there.
 using ProbeShapes = std::function<std::vector<base::Result<model::NodeShape>>(const std::vector<model::HostSpec>&)>;
 
-// Returns the health of the hosts. May start agents there. If the function is empty, no host is checked and all count
-// as healthy.
+// Returns the health of the hosts. May start agents there. An empty CheckHosts means that no host is checked, and all
+// count as healthy.
 using CheckHosts = std::function<base::Result<std::vector<HostHealth>>(const std::vector<model::HostSpec>&)>;
 
 // --spare and --health-check: removes hosts from the list, and adds a note with the reason for each.

@@ -10,8 +10,9 @@ namespace muster::cli::inline options {
 // Reads --num-workers and --num-servers. Call it after --runtime is read. -np beside them is an error.
 void read_dmlc(SettingReader& read, JobRequest& request);
 
-// Makes the roles of the job. Call it once the hosts are known; other jobs stay unchanged.
-// Without hosts the job runs on this host. With `any_hosts` the list stays empty, and launcherd chooses the hosts.
+// Sets the roles of a DMLC job. Call it once the hosts are known. It does not change a job of another runtime.
+// If request.hosts is empty, the job runs on this host. With `any_hosts`, request.hosts stays empty and launcherd
+// chooses the hosts.
 // INVALID_ARGUMENT if the command line names several programs. Errors of model::dmlc_places() are passed on.
 base::Status settle_dmlc(JobRequest& request, bool any_hosts);
 

@@ -10,7 +10,7 @@
 
 namespace muster::cli::inline options {
 
-// The row of --label-format TEXT and --no-label.
+// Returns the row for --label-format TEXT and --no-label in the table of options.
 FlagRow label_row();
 
 // Reads the label from --label-format, --no-label and -prefix-timestamp. INVALID_ARGUMENT if the text is no format; the

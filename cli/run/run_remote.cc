@@ -99,7 +99,8 @@ int abandon(const FoundJob& job, const base::Status& why) {
   return kMusterFailed;
 }
 
-// Opens one file for each rank. launcherd decides which rank runs where, so the placement has only a size.
+// Opens one file for each rank. launcherd chooses the hosts of the ranks, so the placement here holds only the number
+// of ranks.
 base::Result<std::unique_ptr<Outlets>> open_outlets(const model::JobSpec& spec, const model::LabelFormat& label,
                                                     const FoundJob& job, const base::Clock& clock,
                                                     const std::string& directory) {

@@ -42,7 +42,7 @@ class LogOutput {
   launcherd::OutputSink* const sink_;
   ChunkClock* const clock_;
   const std::function<void(const std::string&)> on_notice_;
-  std::map<std::string, std::uint64_t> gone_;  // bytes by host
+  std::map<std::string, std::uint64_t> gone_;  // lost bytes by host
 };
 
 }  // namespace muster::cli::view
