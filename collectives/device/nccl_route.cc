@@ -36,9 +36,9 @@ base::Result<std::unique_ptr<NcclRoute>> NcclRoute::make(const Ground& ground, s
   return made;
 }
 
-// Abort also after success. This rank's part of all operations is done by then. ncclCommDestroy() would wait for the
-// other ranks of the host, forever if one of them does other things. Abort the parent before its part, because NCCL
-// may still be making the part.
+// Abort also after success. By then this rank has finished its share of all operations. ncclCommDestroy() would wait
+// for the other ranks of the host, forever if one of them never calls it.
+// Abort comm_ before part_, because NCCL may still be splitting part_ from comm_.
 void NcclRoute::abort() {
   const Gpu::Current current(*ground_.gpu);
   if (comm_ != nullptr) (void)nccl_->abort(std::exchange(comm_, nullptr));
@@ -116,7 +116,8 @@ base::Status NcclRoute::warm_up() {
   return api.check(state, "NCCL's first operations on the GPU (cuEventQuery)");
 }
 
-// Runs the operations on `bytes` bytes of all ranks together, but on at least one element of each rank.
+// Runs each operation once. The buffers of all ranks together have `bytes` bytes, but each rank has at least one
+// element.
 base::Status NcclRoute::warm_up(std::size_t bytes, const Limit& limit) {
   const auto ranks = static_cast<std::size_t>(ground_.comm.size());
   const std::size_t part = std::max<std::size_t>(bytes / sizeof(float) / ranks, 1);

@@ -87,10 +87,10 @@ class NcclRoute final : public Staged {
 
   const std::shared_ptr<const NcclApi> nccl_;
   NcclComm comm_ = nullptr;
-  NcclComm part_ = nullptr;       // set while NCCL splits and writes here
+  NcclComm part_ = nullptr;       // set while NCCL splits comm_; NCCL writes the new communicator here
   DeviceMemory room_;             // for inputs that are moved before they are reduced, and for warming up
-  Event begun_;                   // reached when the device begins an operation
-  std::optional<Limit> running_;  // set when begun_ was reached
+  Event begun_;                   // completes when the device begins an operation
+  std::optional<Limit> running_;  // set once begun_ has completed
 };
 
 }  // namespace muster::collectives::device

@@ -85,7 +85,7 @@ base::Result<std::vector<int>> Communicator::agree_on_survivors(const ShrinkRoun
     if (!decides || rank_ != 0) {
       const auto decided = world_->get(name, kPollTime);
       if (decided.ok()) return base::parse_number_list(*decided, size() - 1).value_or(std::vector<int>());
-      // The session was lost together with rank 0, for all ranks. So each rank must use its own list.
+      // The session was lost together with rank 0, for all ranks. So each rank must use its own list of survivors.
       if (decided.status().code() != base::Code::kDeadlineExceeded) return left;
     }
     if (decides) {

@@ -161,7 +161,7 @@ Moved Exchange::sleep() {
   }
   Moved moved = Moved::kNothing;
   if (!fds_.empty()) {
-    // On an error or a signal the caller checks again.
+    // Ignore the result: after an error or a signal, the caller tries the links again.
     poll(fds_.data(), fds_.size(), has_rings ? kShortSleepMs : kSleepMs);
   } else {
     peers_.bell().sleep_unless([&] {

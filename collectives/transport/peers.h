@@ -17,8 +17,8 @@ class Peers {
   virtual int rank() const = 0;  // of the communicator
   virtual int size() const = 0;
 
-  // Returns the link to another rank, the same object until it breaks. It may wait until that rank is connected, and
-  // then fails as a wait does (wait.h).
+  // Returns the link to another rank. It is the same object until the link breaks. The call may wait for that rank to
+  // connect. It then returns the errors of a wait (wait.h).
   virtual base::Result<Link*> link(int peer) = 0;
   // The peer's name in messages, by its rank in the world: "rank 3 (n2)".
   virtual std::string name(int peer) const = 0;

@@ -94,8 +94,8 @@ MUSTER_API muster_code muster_engine_submit(muster_engine* engine, const muster_
 MUSTER_API muster_code muster_engine_timeline(muster_engine* engine, const char* path, int marks_turns,
                                               muster_error** error);
 
-/* Waits until the ticket is done, for at most `seconds` (negative: for ever). MUSTER_TIMEOUT without an error if it is
- * not done. */
+/* Waits until the ticket is done, but for at most `seconds`. Negative seconds mean no limit. Returns MUSTER_TIMEOUT if
+ * it is not done by then, and sets no error. */
 MUSTER_API muster_code muster_ticket_wait(muster_ticket* ticket, double seconds, muster_error** error);
 MUSTER_API int muster_ticket_is_done(muster_ticket* ticket);
 

@@ -244,8 +244,8 @@ MUSTER_API muster_code muster_irecv(muster_comm* comm, void* data, size_t count,
 
 /* *done becomes 0 or 1. muster_wait() returns the operation's own error. */
 MUSTER_API muster_code muster_test(muster_request* request, int* done);
-/* Returns the operation's result; it may be called again. MUSTER_TIMEOUT without an error if it is still running after
- * `seconds`. Negative seconds mean no limit but the communicator's own. */
+/* Waits for the operation and returns its result. May be called again. Returns MUSTER_TIMEOUT if the operation still
+ * runs after `seconds`, and sets no error. Negative seconds mean no limit but the communicator's own. */
 MUSTER_API muster_code muster_wait(muster_request* request, double seconds, muster_error** error);
 /* Does not cancel: a running operation goes on and uses its buffers. NULL is allowed. */
 MUSTER_API void muster_request_free(muster_request* request);
