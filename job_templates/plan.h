@@ -36,8 +36,8 @@ struct LaunchPlan {
 // Makes the plan. It leaves out each option or variable that names a parameter without a value.
 base::Result<LaunchPlan> plan_launch(const Values& values);
 
-// A sentence for a job that runs without its script: the parts of the template that only the script runs. Empty if
-// there are none.
+// Returns a sentence that names the parts of the template which take effect only in its script. Show it if the job runs
+// without the script. Empty if there are no such parts.
 std::string left_out_note(const Template& job_template);
 
 // Stands for a bind-to that lists CPUs. A template has one list per GPU, so the lists hold only if ranks get GPUs.
