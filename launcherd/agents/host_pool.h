@@ -51,8 +51,8 @@ struct PoolHostView {
   std::string problem;
   v1::Hello hello;
   int jobs = 0;
-  std::optional<v1::HostLoad> load;         // only if it is up
-  std::optional<std::int64_t> output_rate;  // bytes a second; only if it is up
+  std::optional<v1::HostLoad> load;         // nullopt if the agent is not up
+  std::optional<std::int64_t> output_rate;  // bytes a second; nullopt if the agent is not up
   std::uint64_t output_bytes = 0;           // since the pool was started
 };
 
@@ -66,7 +66,8 @@ struct PooledJob {
   // `resumes`: an earlier launcherd began this attempt. `was_running`: it also started ranks of it.
   bool resumes = false;
   bool was_running = false;
-  // Adds to each agent what is in the sink already: its last frame, and the ranks that have written all. May be empty.
+  // Returns the agent, completed with what the sink already has of it: the last frame, and the ranks whose output is
+  // complete. An empty function adds nothing.
   std::function<ExpectedAgent(ExpectedAgent)> with_past{};
 };
 

@@ -36,7 +36,7 @@ class LinkKeys {
   bool is_over(base::WallTime now) const { return now >= authority_.expires(); }
   bool is_offering() const { return next_.has_value(); }
   bool is_offer_due(base::WallTime now) const;
-  bool is_change_due(base::WallTime now) const;  // only while is_offering()
+  bool is_change_due(base::WallTime now) const;  // call it only while is_offering()
 
   // If either returns an error, nothing has changed.
   base::Status offer();

@@ -42,7 +42,7 @@ struct PoolSession {
   bool has_launched = false;  // from Hello; only in kRecalling
   v1::JobOpened opened;
   std::vector<v1::AgentMessage> history;
-  int starts = 0;  // agents that were lost before they opened the job
+  int starts = 0;  // agents started for the job that have not opened it; limited by kMostStarts
 };
 
 struct PoolHost {

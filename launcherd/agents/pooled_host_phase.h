@@ -40,7 +40,7 @@ enum class PooledHostEvent {
   kHear,         // any other message of the agent
   kSilence,      // the agent has sent nothing for a while
   kCut,          // the control stream has ended
-  kFindAlive,    // a probe of the host did not find the agent gone
+  kFindAlive,    // a probe found the agent, or it could not tell whether the agent still runs
   kFindGone,     // a probe found no process of the agent, or an agent without a job did not return in time
   kUnreadable,   // a message on the control stream cannot be read
   kEndLauncher,  // launcherd is ending, and the host has no job

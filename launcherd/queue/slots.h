@@ -43,7 +43,7 @@ struct SlotHost {
   // If the list has several names for the host, all of them have the same `machine`.
   static constexpr int kOneName = -1;
   int machine = kOneName;
-  int slots_of_names = 0;  // slots of all its names together; 0 means `slots`
+  int slots_of_names = 0;  // slots under all names of the host together; 0 means that only `slots` counts
 
   bool is_open() const { return !is_drained && !is_down && source != SlotSource::kAwaited; }
   bool is_known() const { return !is_shared || shape != nullptr; }

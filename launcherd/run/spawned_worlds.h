@@ -58,7 +58,7 @@ class SpawnedWorlds {
   void started(int rank);
   // Returns true if the end belongs to a world that is not up. Such an end does not count for the job.
   bool keep_end(const model::RankEnd& end);
-  // The ranks of the host will report no ends, or will not start.
+  // Call this when the host is lost or has left the job: its ranks will no longer start or report their ends.
   void host_left(const JobHost& host);
 
   // The rank belongs to a world that has failed to start.

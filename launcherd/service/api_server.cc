@@ -146,7 +146,7 @@ base::Status ApiServer::State::listen() {
   return base::internal_error("cannot serve at {}: gRPC rejects its certificates", listeners.tls.front().address);
 }
 
-// Any thread.
+// May be called from any thread.
 void ApiServer::State::authenticated(const std::string& peer) {
   for (const TlsPort& port : tls) {
     for (const auto& door : port.doors) door->authenticated(peer);
