@@ -29,7 +29,8 @@ bool is_near(const CoreShape& core, const GpuShape& gpu) {
   return gpu.cpus.empty() ? core.numa == gpu.numa : touches(core, gpu.cpus);
 }
 
-// `cpus` must be sorted. If the rank is not bound or the GPU's place is unknown, they count as near.
+// Returns the distance between a GPU and the rank bound to `cpus`, which must be sorted. If the rank is not bound or
+// the GPU's place is unknown, the result is kSameNode.
 Distance distance(const NodeShape& node, const std::vector<int>& cpus, const GpuShape* gpu) {
   if (cpus.empty() || gpu == nullptr || (gpu->cpus.empty() && gpu->numa < 0)) return kSameNode;
   std::vector<int> sockets;

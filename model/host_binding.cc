@@ -179,8 +179,8 @@ void add_dealt_gpus(NodeBinding dealt, Chosen& chosen) {
   chosen.binding.remark = std::move(dealt.remark);
 }
 
-// Deals what is left. Cores and GPUs are dealt together if the same ranks need both. `node` is the `whole` node,
-// reduced to the cores that may be dealt.
+// Deals cores and GPUs to the ranks that have none yet. If the same ranks need both, they are dealt together. `whole`
+// is the host's shape; `node` is the same shape, but only with the cores that the job may use.
 base::Status deal_rest(const NodeShape& whole, const NodeShape& node, const Pinning& pinning, const GpuMasks& masks,
                        const std::set<std::string>* allowed, Chosen& chosen) {
   NodeShape rest = node;

@@ -60,7 +60,7 @@ Result<RoomOfRole> room_of(const Role& role, const Pool& pool, bool own_pool) {
   }
   for (const HostSpec& host : role.hosts) {
     MUSTER_ASSIGN_OR_RETURN(const std::size_t index, index_of(pool, host.name));
-    // A host without slots gives the role one slot, as in any list, unless the job's own list gives its slots.
+    // If the role gives no slots for a host, use the slots in the job's host list. Without such a list, use one slot.
     const int wanted = host.slots ? *host.slots : own_pool ? kMaxSlotsPerHost : 1;
     const auto known = std::ranges::find(room.hosts, index);
     if (known == room.hosts.end()) {

@@ -22,7 +22,8 @@ constexpr auto kSessionNames =
 constexpr auto kSessionPrefixes =
     std::to_array<std::string_view>({"BASH_FUNC_", "XDG_", "SSH_", "DBUS_", "WAYLAND_", "GRPC_", "SYSTEMD_"});
 
-// Masks over this host's GPUs, whose numbers mean other GPUs elsewhere. CUDA's is also matched with a prefix.
+// GPU masks. They hold GPU numbers of this host, which mean other GPUs on other hosts. CUDA's mask has a constant of
+// its own, because some variables consist of a prefix and its name.
 constexpr auto kGpuMaskNames = std::to_array<std::string_view>(
     {"ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK"});
 constexpr std::string_view kCudaMask = "CUDA_VISIBLE_DEVICES";
