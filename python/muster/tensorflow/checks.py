@@ -73,7 +73,8 @@ class _Api:
             self.TF_DeleteStatus(status)
 
     def check(self, context):
-        """Runs as the kernel. Fails if its input is the number of a failure, and not 0."""
+        """TensorFlow calls this when the op runs. An input of 0 means success. Any other number is a key of _failures,
+        and the op fails with that message."""
         status, tensor = self.TF_NewStatus(), c_void_p()
         try:
             self.TF_GetInput(context, 0, ctypes.byref(tensor), status)

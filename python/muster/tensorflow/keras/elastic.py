@@ -18,14 +18,14 @@ class CommitStateCallback(tf.keras.callbacks.Callback):
         self._left = batches_per_commit
 
     def on_train_batch_end(self, batch, logs=None):
-        """Keras calls this."""
+        """Commits the state if `batches_per_commit` batches have ended since the last commit."""
         self._left -= 1
         if self._left == 0:
             self._left = self._batches
             self._state.commit()
 
     def on_epoch_end(self, epoch, logs=None):
-        """Keras calls this."""
+        """Commits the state."""
         self._left = self._batches
         self._state.commit()
 
@@ -38,11 +38,11 @@ class UpdateBatchStateCallback(tf.keras.callbacks.Callback):
         self._state = state
 
     def on_train_batch_end(self, batch, logs=None):
-        """Keras calls this."""
+        """Stores the number of batches that have ended in this epoch."""
         self._state.batch = batch + 1
 
     def on_epoch_end(self, epoch, logs=None):
-        """Keras calls this."""
+        """Resets the number for the next epoch."""
         self._state.batch = 0
 
 
@@ -54,5 +54,5 @@ class UpdateEpochStateCallback(tf.keras.callbacks.Callback):
         self._state = state
 
     def on_epoch_end(self, epoch, logs=None):
-        """Keras calls this."""
+        """Stores the number of epochs that have ended."""
         self._state.epoch = epoch + 1
