@@ -1,11 +1,13 @@
 // The key-value store of one Horovod generation. It has scopes of keys, and clears a scope when all its ranks have
 // finished.
 //
-// Protocol: it keeps what horovodrun's rendezvous server keeps (horovod 0.28.1, runner/http/http_server.py). One
-// difference: every scope counts its own finishers. In a scope of the plan, finish(rank) only notes that this rank no
-// longer needs the scope. When all its ranks have finished, keys and finishers are cleared. Then the scope can be used
-// again, such as for shutdown and init in one generation. A rank that puts its key again has not finished. All other
-// scopes are ad hoc (process sets), and finish(key) removes that key.
+// Protocol: the store behaves like horovodrun's rendezvous server (horovod 0.28.1, runner/http/http_server.py), except
+// that it counts the finished ranks of each scope separately.
+// HorovodPlan lists the scopes of a world and the number of ranks in each. In such a scope, finish(rank) only records
+// that the rank no longer needs it. After finish() of all its ranks, the store clears the scope. A program can then use
+// it again: it may shut Horovod down and initialise it again in one generation. If a rank puts its key again, it no
+// longer counts as finished.
+// All other scopes belong to process sets. There, finish(key) removes that key.
 //
 // Limits: StoreLimits.
 // Owner: the agent on rank 0's host; one store for each generation.
@@ -34,7 +36,7 @@ struct HorovodHost {
 
 struct HorovodPlan {
   std::map<std::string, std::size_t, std::less<>>
-      finishers;  // by scope, how many ranks must finish it, which are 0 to n-1
+      finishers;  // for each scope, the number n of its ranks, which are 0 to n-1
 };
 
 // The scopes of a world, with hosts in order: global, local_<name> for every host, cross_<local rank> for every local

@@ -117,7 +117,7 @@ void HostFence::fail(const std::shared_ptr<Fence>& fence, const base::Status& wh
 void HostFence::close(const std::shared_ptr<Fence>& fence, base::Result<Blobs> result) {
   answer([this, fence, done = std::exchange(fence->done, nullptr), result = std::move(result)] {
     open_.erase(fence->name);
-    // All have entered this fence, so all have left the one before.
+    // All hosts have entered this fence, so all have left the one before. Its key is no longer needed.
     if (result.ok() && fence->number > 1) {
       keys_.finish(kScope, key_of(fence->name, fence->number - 1, own_host_), [](const base::Status&) {});
     }
