@@ -64,7 +64,7 @@ struct EndedProcesses {
   // False if there were more processes, whose numbers here are not known.
   bool are_all_numbered = true;
   AssignedGpus gpus{};                 // the GPUs on which the job had memory
-  std::optional<GpusBefore> before{};  // nullopt if nothing has read their state before the job
+  std::optional<GpusBefore> before{};  // nullopt if the GPUs were not read before the job
 };
 
 // Memory that an ended process of the job still has, or may have.

@@ -17,9 +17,9 @@ namespace muster::agent::inline gpus {
 
 // The agent's question about these GPUs. One GpuReport answers each question, in order.
 struct Question {
-  bool nvidia = true;         // ask the library about NVIDIA's
-  bool files = false;         // read the kernel's files about AMD's and Intel's
-  bool nvidia_files = false;  // read the kernel's files about NVIDIA's
+  bool nvidia = true;         // ask the library about NVIDIA GPUs
+  bool files = false;         // read the kernel's files about AMD and Intel GPUs
+  bool nvidia_files = false;  // read the kernel's files about NVIDIA GPUs
   std::string root{};         // put before all paths, for tests
 
   bool operator==(const Question&) const = default;

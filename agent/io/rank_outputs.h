@@ -36,7 +36,8 @@ class RankOutputs {
 
   // Reads each ready pipe once. Calls `send` whenever much has come, while it is still in the cache.
   void read_ready(const std::function<void()>& send);
-  // Do not read before this time. It lies ahead if the last round brought only few bytes, so that more can arrive.
+  // Do not read before this time. If the last round brought only few bytes, this time is in the future, so that more
+  // bytes can arrive.
   base::MonotonicTime gathers_until() const { return gathers_until_; }
   // Does what depends on time: sends unfinished lines that have waited long enough, and reads what dead ranks left.
   // Returns when it must be called again. MonotonicTime::max() means that only events matter.

@@ -65,7 +65,7 @@ class RankServers {
   // Completes the message about a rank that has been reaped. Uses what the rank reported before its end.
   void judge(v1::RankExited& exited);
   void stderr_arrived(int rank, const std::string& tail) { pmix_.explain(rank, tail); }
-  // The job is being stopped. See MpiEnds.
+  // Call this when the job is being stopped. See MpiEnds.
   void stopping() { ends_.stopping(); }
 
   // Reports to libmuster's ranks that a rank of this host has ended, or ranks of other hosts.

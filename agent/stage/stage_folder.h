@@ -41,7 +41,7 @@ struct StageItem {
 enum class StageVerdict {
   kRight,    // nothing needs to be sent
   kContent,  // the content must be sent
-  // There is a file of this size with another time. `digest` identifies its content.
+  // The host has a file of this size, but with another modification time. `digest` identifies its content.
   kUncertain,
 };
 

@@ -104,8 +104,8 @@ base::Status HostScanner::read_processes() {
   return base::ok_status();
 }
 
-// Adds a session. `is_visible` is false if only another process can see its directory. Such a session only shows
-// whether its job lives.
+// Adds a session. `is_visible` is false if its directory exists only in the mount namespace of another process. The
+// scan then uses the session only to find out whether the job is alive.
 void HostScanner::add_session(const std::string& job_id, const std::string& path, bool is_visible) {
   if (!inspected_.insert(path).second) return;
   const milliseconds age = age_of(path);
@@ -142,8 +142,8 @@ void HostScanner::find_sessions() {
   }
   for (const MarkedProcess& process : marked_) {
     const std::string& path = process.session_dir;
-    // Any process can set the variable. So accept only a directory that is a session of ours by its place and name,
-    // because it may be removed.
+    // Any process can set the variable, and the sweep may remove the directory that it names. So accept only a path
+    // whose place and name are those of a session.
     if (!path.starts_with('/') || job_of_session(path) != process.job_id) continue;
     if (!is_session_root(std::string_view(path).substr(0, path.rfind('/')))) continue;
     if (exists(path)) {

@@ -94,7 +94,7 @@ std::vector<FileGpu> survey_files(uid_t uid, const std::string& root) {
     gpu.shows_dead = by_kfd.has_value();
     gpu.foreign_pids = by_kfd.has_value() && is_foreign;
     Users users = by_kfd ? (*by_kfd)[amd[i].gpu_id] : Users();
-    // DRM's numbers are of our own PID namespace. They do not say which partition of a GPU is meant.
+    // DRM reports pids of our own PID namespace, and does not report which partition of a GPU a process uses.
     if (!gpu.foreign_pids && amd[i].is_whole) merge(by_pci[amd[i].pci], users);
     set_processes(users, gpu);
   }
