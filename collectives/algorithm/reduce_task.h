@@ -14,7 +14,7 @@ struct ReduceTask {
   Scale scale{};  // the caller sets the divisor for kAvg
   const void* input = nullptr;
   void* output = nullptr;  // may be `input` if the operation allows it; otherwise they must not overlap
-  std::size_t count = 0;   // elements; each operation defines of which vector
+  std::size_t count = 0;   // number of elements; each operation says in which vector
 
   std::size_t element() const { return size_of(type); }
   std::size_t bytes() const { return count * element(); }

@@ -14,15 +14,16 @@ class ShutdownBudget {
  public:
   using Time = std::chrono::milliseconds;
   static constexpr Time kAll{2000};
-  static constexpr Time kLeast{20};  // enough for ranks that free theirs at the same moment
+  static constexpr Time kLeast{20};  // enough if all ranks free their communicators at the same moment
 
   // Returns the limit of the next wait.
   Time time() const { return std::max(left_.load(), kLeast); }
-  // Records a wait. If the other ranks have freed theirs, the full time is available again, because they will do so
-  // next time, too.
+  // Records a wait. If the other ranks have freed their communicators, the full time is available again, because they
+  // will do so next time, too.
   void waited(Time took, bool have_freed) { left_ = have_freed ? kAll : std::max(left_.load() - took, Time{0}); }
 
-  // `have_freed(time)` waits for at most `time` and returns whether the other ranks have freed theirs.
+  // `have_freed(time)` waits for at most `time` and returns whether the other ranks have freed their
+  // communicators.
   template <class Wait>
   bool wait(const Wait& have_freed) {
     const auto begin = std::chrono::steady_clock::now();

@@ -232,7 +232,8 @@ bool DeviceTeam::becomes_quiet(std::chrono::milliseconds time) {
   const CudaApi& api = ground_.gpu->api();
   const Gpu::Current current(*ground_.gpu);
   const base::Status gathered = route_->gather();
-  if (!gathered.ok() || api.event_record(done_.get(), ground_.stream) != kCudaSuccess) return true;  // nothing runs
+  if (!gathered.ok() || api.event_record(done_.get(), ground_.stream) != kCudaSuccess)
+    return true;  // the device is unusable, so no work runs
   return wait_for(*ground_.gpu, done_.get(), time) != kCudaNotReady;
 }
 

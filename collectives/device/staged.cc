@@ -77,7 +77,7 @@ base::Status Staged::wait_for_up(std::size_t chunk) {
   return wait_until_done(ground_, is_up_[chunk % kSlots].get());
 }
 
-// Makes the rank's stream wait until all chunks are up.
+// Makes the rank's stream wait until all chunks are copied to the device.
 base::Status Staged::finish() {
   for (const Event& is_up : is_up_) {
     MUSTER_RETURN_IF_ERROR(

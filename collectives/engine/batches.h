@@ -10,9 +10,9 @@
 
 namespace muster::collectives::inline engine {
 
-// One of the tensors that are due.
+// Identifies one tensor of the submissions that all ranks have made.
 struct Piece {
-  std::size_t due = 0;     // index of the Due
+  std::size_t due = 0;     // index of its submission in `due` of batches_of()
   std::size_t tensor = 0;  // index in its signature
 };
 

@@ -105,7 +105,7 @@ class Service::Thread {
   std::mutex mutex;  // guards all below, up to the thread's own members
   std::condition_variable link_arrived;
   std::map<LinkKey, Connection> links;
-  std::set<std::string> forgotten;             // the last communicators that have ended
+  std::set<std::string> forgotten;             // the communicators that ended most recently
   std::deque<std::string> forgotten_in_order;  // the same, oldest first
   std::string secret;
   std::vector<std::shared_ptr<Polled>> new_watches;

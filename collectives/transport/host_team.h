@@ -1,11 +1,11 @@
 // The ranks of one communicator on one host, which work in rounds. In each round every rank publishes its call, a few
 // bytes, and what lies in its slot or staging area. Then it waits until all ranks have published.
 //
-// Each rank has two lines that alternate from round to round. A rank can be one round ahead of another, but never two,
-// because it has waited for all ranks in the round between. Other ranks read what a rank published in round r until
-// they publish round r + 1. The rank may overwrite it after it has waited for all of round r + 1. So the data of two
-// consecutive rounds must not overlap. Slots advance through the arena, at the same place for all ranks, and then start
-// again. So no round may take more than a quarter of the arena. The staging and result areas belong to
+// Each rank publishes in two lines of shared memory, which it uses in turn. A rank can be one round ahead of another,
+// but never two, because it has waited for all ranks in the round between. Other ranks read what a rank published in
+// round r until they publish round r + 1. The rank may overwrite it after it has waited for all of round r + 1. So the
+// data of two consecutive rounds must not overlap. Slots advance through the arena, at the same place for all ranks,
+// and then start again. So no round may take more than a quarter of the arena. The staging and result areas belong to
 // hierarchical_allreduce.
 //
 // Thread: one at a time.
