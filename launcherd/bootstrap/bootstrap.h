@@ -86,7 +86,8 @@ struct BootstrapOptions {
   std::string identity_file;
   int default_port = 0;    // option -p
   std::string agent_path;  // local file of the static agent program, which is run here or sent to hosts
-  // Build id [A-Za-z0-9._-]+. On a host the agent's file is <agent_dir>/agent-<agent_id>-<arch>.
+  // The build id of the agent program, of the characters [A-Za-z0-9._-] only. On a host, the program's path is
+  // <agent_dir>/agent-<agent_id>-<arch>.
   std::string agent_id;
   // Empty means ~/.cache/muster. Else an absolute path or ~/…, of the characters [A-Za-z0-9/._+~-] only.
   std::string agent_dir;

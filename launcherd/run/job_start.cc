@@ -485,7 +485,7 @@ void JobRunner::Core::launch_timed_out() {
                                 host.name, host.started, host.ranks.size(),
                                 std::chrono::duration_cast<std::chrono::seconds>(job_.start_timeout).count())});
   }
-  if (host_failures_.empty()) return watch_launch();  // the remaining hosts are silent, so their lease decides
+  if (host_failures_.empty()) return watch_launch();  // only silent hosts remain; they fail when their lease ends
   begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), "a host did not start its ranks");
 }
 

@@ -49,7 +49,7 @@ class SpawnedWorlds {
 
   int next_number() const { return next_number_; }
   // Sends the world to every host with running ranks, because these may communicate with the new ranks. Hosts whose
-  // ranks have ended do not get it. `messages` are by place of the host.
+  // ranks have ended do not get it. `messages` has the order of the job's hosts.
   void begin(SpawnedWorld world, std::vector<v1::AddWorld> messages);
   void refuse(int agent, std::uint64_t request, const std::string& why);
 
@@ -61,7 +61,7 @@ class SpawnedWorlds {
   // Call this when the host is lost or has left the job: its ranks will no longer start or report their ends.
   void host_left(const JobHost& host);
 
-  // The rank belongs to a world that has failed to start.
+  // Returns true if the rank belongs to a world that has failed to start.
   bool has_failed(int rank) const;
 
  private:
