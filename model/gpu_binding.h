@@ -76,13 +76,14 @@ std::vector<std::pair<std::string, std::string>> mask_variables(GpuVendor vendor
 base::Result<std::vector<std::string>> devices_of_job(const NodeShape& node, const Pinning& pinning,
                                                       const GpuMasks& job_masks);
 
-// `job_masks` are those of the job's own environment. They take precedence over the host's (NodeShape::gpu_masks).
-// model/gpu_choice.h decides which GPUs can be dealt.
-// There may be more ranks than GPUs if GPUs were not requested (order, and no --gpus-per-rank), or with share_gpu.
-// INVALID_ARGUMENT, one sentence without the host's name: bind_cpus() fails, or `tile` finds GPUs but no tile. Or a
-// mask hides all GPUs although they were requested, a GPU of --gpu-order does not exist, or there are too few.
-// `allowed` are the only devices (device_id) that may be dealt; nullptr means all. `cores` are the cores that ranks
-// have already; nullptr means that they are dealt here.
+// Deals the host's cores and GPUs to its ranks. model/gpu_choice.h decides which GPUs can be dealt.
+//   job_masks  masks of the job's environment; they take precedence over the host's (NodeShape::gpu_masks)
+//   allowed    the devices (device_id) that may be dealt; nullptr means all
+//   cores      the cores that the ranks have already; nullptr means that this call deals them
+// There may be more ranks than GPUs with share_gpu, or if the job requests no GPUs (order, and no --gpus-per-rank).
+// INVALID_ARGUMENT: bind_cpus() fails; `tile` finds GPUs but no tile; a mask hides all GPUs of a job that requests
+// some; a GPU of --gpu-order does not exist; or there are too few GPUs. The message is one sentence without the host's
+// name.
 base::Result<NodeBinding> bind_node(const NodeShape& node, int local_size, const Pinning& pinning,
                                     const GpuMasks& job_masks, const std::set<std::string>* allowed = nullptr,
                                     const std::vector<RankBinding>* cores = nullptr);
