@@ -69,7 +69,7 @@ class Abandoned:
 
 
 abandoned = Abandoned()
-forked = []  # not empty in a child that the process with the tickets has forked
+forked = []  # not empty after this process was forked; its tickets then belong to the parent
 os.register_at_fork(after_in_child=lambda: forked.append(True))
 
 

@@ -83,7 +83,7 @@ class Reducer:
             made[i] = self._compression.decompress(tensor, ctx)
 
     def _groups_of(self, variables):
-        """Returns lists of indices. Each list is one unit."""
+        """Returns lists of indices into `variables`. The gradients of each list are reduced together."""
         indices = list(range(len(variables)))
         if self._groups is None:
             return [[i] for i in indices]
