@@ -9,7 +9,8 @@
 // Names: those of gRPC's src/core/plugin_registry.
 #include <grpc/grpc_security.h>
 
-// gRPC's C++ library offers them; their C side brings an HTTP client and signatures for clouds.
+// gRPC's C++ library refers to these functions. gRPC's own versions would link an HTTP client and the signatures of
+// cloud services, so replace them.
 extern "C" grpc_channel_credentials* grpc_google_default_credentials_create(grpc_call_credentials* /*call*/) {
   return nullptr;
 }

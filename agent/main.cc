@@ -47,7 +47,7 @@ int fail(const base::Status& status) {
   return 1;
 }
 
-// Forbids core files and reading by others' debuggers, because this memory contains keys. Ranks are not affected,
+// Forbids core files, and debuggers of other processes, because this memory contains keys. Ranks are not affected,
 // because exec resets it.
 void protect_process() {
   ::prctl(PR_SET_DUMPABLE, 0);

@@ -1,5 +1,5 @@
-/* Debian has no libudev.a, and libhwloc.a asks it only for the names of block devices, which nobody here reads: with
- * these every look-up finds nothing. Signatures as in libudev.h, whose objects are opaque. */
+/* Debian has no libudev.a. libhwloc.a uses it only for the names of block devices, which Muster does not read. So these
+ * functions find nothing. They have the signatures of libudev.h, whose objects are opaque. */
 #include <stddef.h>
 
 void* udev_new(void) {

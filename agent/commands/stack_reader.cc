@@ -112,7 +112,7 @@ void StackReader::readable() {
 // be reaped at once.
 void StackReader::cut(const std::string& why) {
   cut_because_ = why;
-  ::kill(pid_, SIGKILL);  // its number is safe, because it is our unreaped child
+  ::kill(pid_, SIGKILL);  // no other process can have its pid, because it is our unreaped child
 }
 
 base::Status StackReader::take_frames() {

@@ -53,8 +53,8 @@ v1::ThreadStack thread_of(const KernelStack& kernel, const UserStack* user) {
   return thread;
 }
 
-// Adds a thread. Threads of a pool wait at the same place, so a thread with an equal stack is only added to that
-// one's list.
+// Adds a thread. Threads of a pool often wait at the same place. So if a listed thread has the same name and stack,
+// only the id is added to it.
 void add_thread(const v1::ThreadStack& thread, pid_t tid, v1::ProcessStack& process) {
   std::string key = thread.SerializeAsString();
   for (v1::ThreadStack& other : *process.mutable_threads()) {

@@ -23,8 +23,8 @@ constexpr std::size_t kMostBytes = 64 << 10;
 constexpr std::size_t kMostName = 256;  // length of the name of a device's file
 constexpr std::string_view kDevices = "/dev/dri/";
 
-// The counts of a region's memory, the best first. They are: memory there now, the same under its name in older
-// kernels, and all that was allocated for it.
+// Names of the fields that count a region's memory, the best first: the memory that is there now, the same in older
+// kernels, and all memory that was allocated for the region.
 constexpr auto kKinds = std::to_array<std::string_view>({"drm-resident-", "drm-memory-", "drm-total-"});
 
 // Parses "1234", "1234 KiB" or "12 MiB".

@@ -16,8 +16,8 @@ void add(const gpus::NvidiaGpu& seen, v1::GpuLoad& load) {
   if (seen.knows_processes) load.set_processes(static_cast<int>(seen.processes.size()));
 }
 
-// If the driver lists only this user's processes and this user has none, the number of all is unknown. Then leave the
-// number out.
+// If the driver lists only this user's processes and this user has none, the number of all users' processes is unknown.
+// Then leave the number out.
 void add(const gpus::FileGpu& seen, v1::GpuLoad& load) {
   load.set_busy_percent(seen.busy_percent.value_or(0));
   load.set_busy_unknown(!seen.busy_percent);

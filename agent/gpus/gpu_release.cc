@@ -49,7 +49,7 @@ void add(const NvidiaGpu& gpu, const GpuName& name, bool foreign_pids, std::vect
   }
 }
 
-// If the numbers are of another namespace, it is unknown which processes live. Then all memory counts.
+// If the pids are of another namespace, it is unknown which processes live. Then all memory counts.
 std::uint64_t unaccounted(const SeenGpu& gpu, const std::function<bool(pid_t)>& is_gone) {
   std::uint64_t rest = gpu.used.value_or(0);
   for (const GpuProcess& process : gpu.processes) {
@@ -64,7 +64,7 @@ std::optional<std::uint64_t> used_before(const GpuName& name, const std::optiona
   return found == before->in_use.end() ? std::nullopt : std::optional(found->second);
 }
 
-// Why numbers do not show which processes of the job still have memory. Empty if they do.
+// Returns why pids do not show which processes of the job still have memory. Empty if they do.
 std::string why_not_by_number(const SeenGpu& gpu, bool are_all_numbered) {
   if (gpu.foreign_pids) return "the driver reports the host's process IDs, but the agent runs in a container";
   if (!gpu.shows_dead) return "its driver lists processes only while they live";
@@ -205,7 +205,8 @@ void GpuRelease::judge(const base::Result<GpuReport>& report) {
   finish(problem.empty() ? std::vector<std::string>() : std::vector{not_known(problem)});
 }
 
-// Why NVIDIA's library reports nothing about a GPU of the job. Empty if it does report, or if the user already knows.
+// Returns why NVIDIA's library reports nothing about a GPU of the job. Empty if it does report, or if the user already
+// knows.
 std::string GpuRelease::new_problem(const GpuReport& report) const {
   if (!reader_.question().nvidia || !ended_.gpus.has_any_of(GpuVendor::kNvidia)) return {};
   if (report.problem.empty() || report.problem == reported_) return {};

@@ -2,11 +2,11 @@
 // finds it free. The kernel reaps a killed process before its GPU memory is released; large memories take some
 // seconds.
 //
-// By number: NVIDIA's driver and AMD's KFD list a process until its memory is released. Processes of the job are its
+// By pid: NVIDIA's driver and AMD's KFD list a process until its memory is released. Processes of the job are its
 // ranks and its killed leftovers. An ended process on the job's GPUs counts, too, if it was not listed before the
 // job. It is a child of a rank that ended before the agent could see it.
-// By amount: where numbers cannot be used, memory in use on the job's GPUs is compared with that before the job.
-// Intel's drivers list only living processes, and in a PID namespace the numbers may be the host's.
+// By amount: where pids cannot be used, memory in use on the job's GPUs is compared with that before the job.
+// Intel's drivers list only living processes, and in a PID namespace the pids may be the host's.
 //
 // Owner: the job's JobGpus.
 // Thread: the loop thread only. One wait at a time.
@@ -32,7 +32,7 @@
 
 namespace muster::agent::inline gpus {
 
-// True if no process, not even a zombie, has this number here.
+// True if no process, not even a zombie, has this pid in our PID namespace.
 bool has_ended(pid_t pid);
 
 // A GPU of any vendor, or a part of a divided one, as a report shows it.
@@ -61,7 +61,7 @@ GpusBefore before_job(const std::vector<SeenGpu>& seen, const std::function<bool
 // The processes whose memory must be released.
 struct EndedProcesses {
   std::map<pid_t, std::string> pids{};  // with the name of each for the user
-  // False if there were more processes, whose numbers here are not known.
+  // False if the job had more processes, whose pids in our PID namespace are not known.
   bool are_all_numbered = true;
   AssignedGpus gpus{};                 // the GPUs on which the job had memory
   std::optional<GpusBefore> before{};  // nullopt if the GPUs were not read before the job
@@ -74,17 +74,17 @@ struct HeldMemory {
   pid_t pid = 0;
   std::optional<std::uint64_t> bytes{};
   std::string whose{};  // like "rank 5"; empty if it was neither a rank nor a leftover
-  std::string why{};    // why the number is not known; empty if it is known
+  std::string why{};    // why the pid is not known; empty if it is known
 
   bool operator==(const HeldMemory&) const = default;
 };
 
-// Memory of ended processes that a GPU still lists. If a process with such a number lives, it is another process and is
+// Memory of ended processes that a GPU still lists. If a process with such a pid lives, it is another process and is
 // left out. Pure but for `is_gone`.
 std::vector<HeldMemory> held_memory(const std::vector<SeenGpu>& seen, const EndedProcesses& ended,
                                     const std::function<bool(pid_t)>& is_gone);
 
-// Growth on GPUs of the job for which numbers cannot be used: more than kSlack more is in use than before.
+// Growth on GPUs of the job for which pids cannot be used. It counts only if it exceeds kSlack.
 struct GrownMemory {
   std::vector<HeldMemory> held{};
   // Why the growth on some GPU is unknown. Empty if it is known, or if the driver never reports it.

@@ -72,7 +72,7 @@ base::Result<std::optional<GpuReport>> Helper::receive() {
 }
 
 pid_t Helper::kill_unreaped() {
-  ::kill(pid_, SIGKILL);  // its number is safe, because it is our unreaped child
+  ::kill(pid_, SIGKILL);  // no other process can have its pid, because it is our unreaped child
   socket_.close();
   return std::exchange(pid_, 0);
 }

@@ -72,7 +72,7 @@ std::vector<NvidiaFile> nvidia_gpus(const std::string& root) {
     return found == fields.end() ? std::string() : found->second;
   };
   std::vector<NvidiaFile> gpus;
-  // All names have one length, so they are sorted as PCI counts.
+  // All addresses have the same length, so the order of the names is the order of the PCI addresses.
   for (const std::string& address : base::entries_of(directory)) {
     const Fields fields = read_fields(directory + "/" + address + "/information", ':');
     if (fields.empty() || text(fields, "GPU Excluded") == "Yes") continue;
@@ -137,7 +137,7 @@ GpuMemory memory_of(const AmdGpu& gpu, const std::string& root) {
   if (!gpu.is_whole) return {};
   const std::string device = root + "/sys/bus/pci/devices/" + gpu.pci;
   GpuMemory memory{read_number(device + "/mem_info_vram_total"), read_number(device + "/mem_info_vram_used")};
-  // Such a value is impossible.
+  // Ignore an impossible value.
   if (memory.total && memory.used && *memory.used > *memory.total) memory.used.reset();
   return memory;
 }

@@ -36,8 +36,8 @@ struct AmdGpu {
 // Sorted by node, the order of ROCm's runtime and of the indices of GpuShape.
 std::vector<AmdGpu> amd_gpus(const std::string& root = "");
 
-// A GPU of class "display controller", which all of Intel's server GPUs are. One that drives a screen is part of a
-// processor and is not listed.
+// A GPU of the PCI class "display controller". All Intel GPUs for servers have this class. A GPU that drives a screen
+// is part of a processor and is not listed.
 struct IntelGpu {
   std::string card{};  // its folder in sysfs; includes `root`
   std::string pci{};

@@ -32,7 +32,7 @@ inline constexpr std::size_t kMaxProcesses = 65'536;  // on one GPU
 inline constexpr std::size_t kMaxText = 256;          // bytes of a name or of a sentence's part
 
 struct GpuProcess {
-  // The number in the helper's PID namespace, unless foreign_pids is set.
+  // The pid in the helper's PID namespace, unless foreign_pids is set.
   std::int32_t pid = 0;
   std::optional<std::uint64_t> memory{};  // bytes; nullopt if the driver does not report it
 

@@ -15,7 +15,7 @@ constexpr std::size_t kMostStat = 4 << 20;  // it has a line for each interrupt 
 constexpr std::size_t kLongestMeminfo = 64 << 10;
 constexpr int kNoticeablePercent = 2;
 constexpr std::int64_t kNoticeableMib = 64;
-constexpr std::int64_t kNoticeableShare = 100;  // divides the earlier amount
+constexpr std::int64_t kNoticeableShare = 100;  // a change of a hundredth is noticeable
 
 // Positions in the kernel's columns: user, nice, system, idle, iowait, irq, softirq, steal. Guest times are included
 // in user and nice.

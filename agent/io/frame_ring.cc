@@ -122,7 +122,8 @@ base::Status FrameRing::resume_after(std::uint64_t sequence) {
   return base::ok_status();
 }
 
-// Also makes a dropped Finish anew. Finish has no content that could be lost, and no frame comes after it.
+// Makes the Gap frame for lost frames. If Finish was dropped, makes it again: it has no content, and no frame comes
+// after it.
 void FrameRing::report_gap() {
   const std::uint64_t gone = acknowledged_ - (has_dropped_finish_ ? 1 : 0);
   if (received_ < gone) {

@@ -24,7 +24,7 @@ void block_sigpipe() {
 
 base::Result<LauncherLink> open_launcher_link_blocking(const OutputSenderConfig& config, int cancel_fd) {
   const base::MonotonicTime deadline = std::chrono::steady_clock::now() + config.attempt_timeout;
-  // Make it only now, because a job without output does not need it.
+  // Make the TLS context only now, because a job without output does not need it.
   MUSTER_ASSIGN_OR_RETURN(const base::TlsContext tls, base::TlsContext::client(config.key));
   MUSTER_ASSIGN_OR_RETURN(base::UniqueFd fd, config.connect(deadline, cancel_fd));
   base::tune_output_socket(fd.get());

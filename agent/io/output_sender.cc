@@ -49,7 +49,7 @@ struct AttemptEnded {
 };
 using Command = std::variant<AddRank, RankExited, Finish, AttemptEnded>;
 
-// If there are not enough addresses for the file, uses memory only. Output is still kept, but less of it.
+// If there is not enough address space for the file, uses memory only. Output is still kept, but less of it.
 std::unique_ptr<RingMemory> memory_of(const OutputSenderConfig& config) {
   const std::size_t bytes = std::max(config.ring_bytes, 5 * proto::kMaxOutputPayload / 2);
   if (config.spool_bytes > 0) {

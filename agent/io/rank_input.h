@@ -54,7 +54,7 @@ class RankInput {
   std::size_t owed_ = 0;  // pushed bytes in queue_ that are not yet reported as written
   char last_ = '\n';
   bool is_ending_ = false;
-  bool ended_lines_ = false;  // whether the end was typed last in the mode for lines
+  bool ended_lines_ = false;  // true if the terminal read lines when the end was typed last
   base::Timer room_watch_;    // armed while queue_ is not empty
   base::Timer mode_watch_;    // armed for a terminal whose end was typed
   base::Timer reader_watch_;  // armed for a pipe; fires when the rank has closed its end

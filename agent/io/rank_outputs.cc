@@ -125,7 +125,7 @@ void RankOutputs::settle_pipe(const Rank& rank, RankPipe* pipe) {
   is_ring_full_ = !pipe->flush_carry(ring_, &carry_);
 }
 
-// True if all of the rank is framed, so that it can be forgotten.
+// True if all output of the rank is framed, so that the rank can be forgotten.
 bool RankOutputs::settle_rank(Rank* rank) {
   if (rank->exited && !rank->is_draining) {
     const MonotonicTime due = *rank->exited + config_->drain_after_exit;

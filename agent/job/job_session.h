@@ -55,7 +55,7 @@ struct SessionEvents {
   std::function<void(v1::AgentMessage)> send_unnumbered;  // dropped while no launcher listens
   // Called once, when the launcher has left, or is lost and the ranks have ended. The owner must now call close().
   std::function<void()> on_done;
-  // Returns children of this process that do not belong to this job. Neither do their descendants.
+  // Returns the children of this process that, with all their descendants, do not belong to this job.
   std::function<std::vector<pid_t>()> others;
 };
 

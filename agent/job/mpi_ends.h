@@ -26,13 +26,13 @@ class MpiEnds {
   void connected(int rank);  // MPI_Init; called again after finalized() for a wrapper's second program
   void finalized(int rank);
   void aborted(int rank, int code);  // only the first call for a rank counts
-  // The rank's MPI_Comm_spawn was refused. If the rank aborts, this is the reason. Returns true at the first refusal of
-  // the rank.
+  // Call this when the rank's MPI_Comm_spawn was refused. If the rank aborts later, the refusal is the reason. Returns
+  // true at the first refusal of the rank.
   bool spawn_refused(int rank) { return !std::exchange(ranks_[rank].is_refused, true); }
-  // The job is being stopped. Aborts that ranks report from now on are consequences and do not count.
+  // Call this when the job is being stopped. Aborts that ranks report from then on are consequences and do not count.
   void stopping() { is_stopping_ = true; }
 
-  // The rank has ended. Completes its RankExited message.
+  // Call this when the rank has ended. Completes its RankExited message.
   void judge(v1::RankExited& exited);
 
  private:

@@ -201,7 +201,7 @@ void OwnerPeers::arrived(std::string_view datagram, const base::SockAddr& from) 
   const base::HmacDigest digest = base::hmac_sha256(key_, {body});
   if (!base::is_equal_in_constant_time({digest.data(), digest.size()}, datagram.substr(kBodyBytes))) return;
   if (body[kKindAt] == kAllowed) {
-    // Accept the answer only if all but its kind equals the question.
+    // Accept the answer only if all its fields except the kind equal those of the question.
     auto found = questions_.find(std::string(body.substr(kNonceAt)));
     const bool is_same =
         found != questions_.end() &&

@@ -40,7 +40,7 @@ class RankPmix {
   void open(const v1::Launch& launch, rendezvous::HorovodKeys* keys, const std::string& session_dir, bool verbose);
   // Completes the environment of one of the launch's ranks. Call it before the rank is put into a container.
   void plan(SpawnRequest& request);
-  // Call it before the new world's ranks are planned. on_world_added() follows, but not from within this call.
+  // Call it before the new world's ranks are planned. on_world_added() is called after this call has returned.
   void add_world(const v1::AddWorld& world);
   void spawn_answered(const v1::SpawnAnswer& answer);
   // Call it after a rank has been reaped. Reads what the rank sent before its end.

@@ -37,7 +37,7 @@ class SessionOutput {
 
   void rank_started(RankStarted& started, bool has_terminal);  // takes its stdout_fd and stderr_fd
   void rank_exited(int rank);
-  // No rank runs any longer.
+  // Call this when no rank runs any longer.
   void finish();
 
   // True if no stderr tail is due, and if it is known whether there was output.

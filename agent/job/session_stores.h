@@ -44,7 +44,7 @@ class SessionStores {
   void owner_answered(const v1::OwnerAnswer& answer) { owners_.answered(answer); }
   // Call this when a launcher is connected, also after a cut.
   void ask_again() { owners_.ask_again(); }
-  // The job is over, so other programs may use MASTER_PORT.
+  // Call this when the job is over. Frees MASTER_PORT for other programs.
   void release_master_port() { master_port_.reset(); }
 
   // The secret of this start of the job, which its ranks share. Empty if the launcher has sent none.

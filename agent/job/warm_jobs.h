@@ -43,10 +43,10 @@ class WarmJobs {
   void contact(base::MonotonicTime when);
   void check_leases(base::MonotonicTime now);
   void stream_is_up();
-  // The launcher process has ended: jobs that are not held end, too.
+  // Call this when the launcher process has ended. Ends the jobs that are not held.
   void launcher_is_gone();
-  // The launcher process has ended and a new one listens. The new one gets the history of every job; jobs that are
-  // not held end.
+  // Call this when the launcher process has ended and a new one listens. Sends the new one the history of every job,
+  // and ends the jobs that are not held.
   void launcher_is_new();
   // Ends all jobs, also held ones.
   void end_all(const std::string& why);

@@ -1,4 +1,4 @@
-// Finds out whether the launcher's process has surely ended. The agent begins the check when the stream has ended.
+// Finds out whether the launcher's process has certainly ended. The agent begins the check when the stream has ended.
 // The process has ended if its port refuses a connection. It has also ended if the launcher's side ended the stream
 // and the port then gives no answer.
 // A cut without an end from the launcher's side proves nothing.

@@ -55,7 +55,7 @@ HelperProcess& HelperProcess::operator=(HelperProcess&& other) noexcept {
 
 void HelperProcess::end() {
   if (pid_ == 0) return;
-  ::kill(pid_, SIGKILL);  // its number is safe, because it is our unreaped child
+  ::kill(pid_, SIGKILL);  // no other process can have its pid, because it is our unreaped child
   ::waitpid(std::exchange(pid_, 0), nullptr, 0);
 }
 

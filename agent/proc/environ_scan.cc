@@ -83,7 +83,7 @@ ReadEnd follow_child(int fd, pid_t child, const volatile pid_t* current_pid, con
 }
 
 void end_child(const BareChild& child) {
-  ::kill(child.pid, SIGKILL);  // its number is safe, because it is our unreaped child
+  ::kill(child.pid, SIGKILL);  // no other process can have its pid, because it is our unreaped child
   // If the child hangs in the kernel, leave it to the process that later reaps our children. It holds nothing but a
   // copy of our memory.
   for (int attempt = 0; attempt < 50; ++attempt) {

@@ -54,7 +54,7 @@ std::optional<ProcessInfo> parse_stat(std::string_view content);
 // hit. False if the process has ended or may not be signalled.
 bool signal_process(const ProcessInfo& info, int signo);
 
-// The start time that a process created now would get.
+// The start time of a process that is created at this moment.
 std::uint64_t ticks_since_boot();
 
 // For an fd made by pidfd_open: the pid in the /proc on which `proc_fd` is open. 0 if unknown.

@@ -16,7 +16,7 @@ namespace muster::agent::inline proc {
 
 struct KnownRank {
   pid_t pid = 0;
-  std::uint64_t not_before = 0;  // its start time is this or shortly after, in ticks since boot
+  std::uint64_t not_before = 0;  // the rank started at this time or shortly after; in ticks since boot
 };
 
 std::vector<KnownRank> known_ranks(const std::string& session_path);

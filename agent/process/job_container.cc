@@ -97,7 +97,7 @@ KillReport kill_everything(const JobContainer& container, std::chrono::milliseco
     }
     if (Clock::now() > deadline) break;
     container.kill_once(members, round);
-    // The next round sees the deaths. The kernel needs some hundred microseconds for a death.
+    // Pause before the next round, because the kernel needs some hundred microseconds to end a process.
     ::poll(nullptr, 0, wait_ms);
     wait_ms = std::min(wait_ms * 2, kMaxWaitMs);
   }

@@ -30,7 +30,7 @@ class JobContainer {
   const std::optional<Cgroup>& cgroup() const { return cgroup_; }
   bool is_namespace_init() const { return is_namespace_init_; }
 
-  // True is always right. False may be wrong for some ms, while an ended process is not reaped yet.
+  // True is always correct. False may be wrong for some ms, while an ended process is not reaped yet.
   bool is_empty() const;
   std::vector<Member> members() const;  // includes dead processes that are not reaped yet
   void signal_all(int signo) const;

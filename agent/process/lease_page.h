@@ -30,7 +30,7 @@ class LeasePage {
   int wake_fd() const { return wake_.get(); }
   void drain_wake() const;
   int page_fd() const { return page_.get(); }
-  // After these, the page may only be destroyed.
+  // These give the page's descriptors away. Afterwards the page may only be destroyed.
   base::UniqueFd release_page() { return std::move(page_); }
   base::UniqueFd release_wake() { return std::move(wake_); }
 

@@ -84,7 +84,7 @@ struct Warden::State {
   WardenReady ready;
   base::UniqueFd epoll;
   bool watches_writing = false;
-  // The warden ended before it was asked to.
+  // The error for a warden that ended without an order to leave.
   bool is_gone = false;
   bool is_reaped = false;
   bool is_leaving = false;  // the leave command was sent
@@ -209,7 +209,7 @@ bool Warden::keep_running() {
   if (state_->is_gone || state_->is_closed || state_->is_reaped) return true;
   const auto info = read_process(state_->ready.pid);
   if (!info || info->is_dead()) return true;  // read_events() sees its end on the socket
-  // Its number is safe, because it is our unreaped child.
+  // No other process can have its pid, because it is our unreaped child.
   if (info->state == 'T') ::kill(state_->ready.pid, SIGCONT);
   return info->state != 'T' && info->state != 't' && info->state != 'D';
 }
@@ -286,7 +286,7 @@ base::Status Warden::close() {
   }
   state_->is_closed = true;
   if (!state_->is_reaped && !reap_within(state_->ready.pid, kLeaveBound)) {
-    ::kill(state_->ready.pid, SIGKILL);  // its number is safe, because it is our unreaped child
+    ::kill(state_->ready.pid, SIGKILL);  // no other process can have its pid, because it is our unreaped child
     reap_within(state_->ready.pid, kLeaveBound);
   }
   state_->socket.close();
@@ -299,7 +299,7 @@ Warden::Aftermath Warden::clean_up_without_warden(const std::vector<pid_t>& spar
   // Kill a warden that only lost its socket, because it must not go on. If the job has a PID namespace, this ends
   // everything in it.
   if (!state_->is_reaped) {
-    ::kill(state_->ready.pid, SIGKILL);  // its number is safe, because it is our unreaped child
+    ::kill(state_->ready.pid, SIGKILL);  // no other process can have its pid, because it is our unreaped child
     state_->is_reaped = reap_within(state_->ready.pid, kCleanUpBound);
   }
   std::optional<Cgroup> cgroup;

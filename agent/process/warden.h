@@ -90,9 +90,10 @@ class Warden {
   // hangs in the kernel.
   // Call it again and again. stop() and close() call it, too.
   bool keep_running();
-  // Kills a warden that hangs. Its end then shows in read_events(), as any other end.
+  // Kills a warden that hangs. read_events() then reports its end, as it reports any other end.
   void kill_hung();
-  // The job must end now: the kernel kills the calling process if it still lives at `when`, whatever the lease is.
+  // Call this when the job must end. The kernel kills the calling process if it still lives at `when`, whatever the
+  // lease is.
   // Works only for a warden that start() has made.
   void end_agent_by(base::MonotonicTime when);
 

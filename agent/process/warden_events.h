@@ -74,7 +74,7 @@ struct RankExited {
 };
 
 struct Leftover {
-  // The process's number as the agent sees it, if that is known. Otherwise its number inside the PID namespace.
+  // The process's pid as the agent sees it, if that is known. Otherwise its pid inside the PID namespace.
   pid_t pid = 0;
   std::string command;
   std::string why;             // how it was found: "descendant", "cgroup", "pid namespace" or "environment"

@@ -220,7 +220,7 @@ void WardenProcess::handle(SpawnRequest& request) {
 }
 
 void WardenProcess::signal_rank(pid_t pid_inside, Rank& rank, int signo) {
-  // The rank leads its group and is not reaped, so the number is surely its own.
+  // The rank leads its group and is not reaped, so no other group can have this number.
   if (::kill(-pid_inside, signo) != 0 || !ends_a_process(signo)) return;
   rank.is_signalled_by_us = true;
   rank.is_killed_by_us = rank.is_killed_by_us || signo == SIGKILL;
@@ -276,8 +276,8 @@ void WardenProcess::handle(const PauseCommand& command) {
 void WardenProcess::handle(const LeaveCommand&) {
   if (!container_->is_empty()) kill_everything(*container_, kKillBound, [this](const auto&) { reap(); });
   if (container_->cgroup()) container_->cgroup()->remove_blocking();
-  // Remove the session now, because the agent may be killed before it removes the session. An agent that lives tries
-  // again and reports what was in the way.
+  // Remove the session now, because the agent may be killed before it can. An agent that still lives removes it again,
+  // and reports the reason if that fails.
   ::_exit(session_.remove().ok() ? 0 : 1);
 }
 

@@ -33,7 +33,7 @@ struct WardenSetup {
   bool use_pidns = false;  // this process is init of a new PID namespace and has a mount namespace
   bool use_cgroup = false;
   bool require_cgroup = false;  // if false, the warden also serves without a cgroup
-  std::string note;             // why a better level failed before
+  std::string note;             // why the attempt at a better level failed
   pid_t agent_pid = 0;
   base::UniqueFd agent_pidfd;  // invalid on old kernels; the socket's EOF shows the agent's end, too
   base::UniqueFd host_proc;    // /proc of the agent's namespace

@@ -71,8 +71,8 @@ bool is_dead(const HostScan& scan, const std::string& job_id) {
   return job != scan.jobs.end() && job->second == JobState::kDead;
 }
 
-// Returns the jobs of which the second search found strays that the first one did not. A lease has expired in between,
-// or a process has started.
+// Returns the jobs for which only the second search found strays. Between the searches a lease has expired, or a
+// process has started.
 std::set<std::string> new_in(const HostScan& first, const HostScan& second) {
   std::set<std::string> jobs;
   for (const Stray& stray : second.strays) {

@@ -82,8 +82,8 @@ base::Status HostScanner::read_processes() {
   }
   for (const ProcessInfo& info : sight_.table) {
     if (is_of_user(info.pid, ::getuid())) sight_.own.insert(info.pid);
-    // Other processes may be slow on a loaded host. Report only one that hangs in the kernel, because it may be a
-    // stray.
+    // An unreadable process may be a stray. On a loaded host a process may also be just slow. So report only processes
+    // that hang in the kernel.
     if (sight_.unreadable.contains(info.pid) && info.state == 'D') {
       scan_.problems.push_back(fmt::format("pid {} ({}) hangs in the kernel{}{}: its environment cannot be read",
                                            info.pid, info.command, wait_channel(info.pid).empty() ? "" : " in ",

@@ -57,8 +57,8 @@ struct Stray {
   std::string found_by;  // "environment", "cgroup", "session", "note" or "descendant"
 };
 
-// These processes are never candidates: `spared`, sshd, and launchers, agents and wardens with everything below them.
-// A process whose environment names a job that is not dead is not one, either.
+// The processes that are never candidates: `spared`, sshd, and launchers, agents and wardens with their descendants.
+// Also every process whose environment names a job that is not dead.
 std::vector<Stray> find_strays(const HostSight& sight);
 
 // The strays of `second` that `first` contains, too: the same process (pid and start time) of the same job.

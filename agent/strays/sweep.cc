@@ -53,7 +53,7 @@ base::Result<std::vector<FoundSession>> lock_dead_sessions(const std::string& jo
       if (session.ok() && session->is_alive) {
         for (const ProcessInfo& keeper : continue_stopped_keepers(path)) {
           report.continued.push_back(keeper);
-          // The keeper now ends its job, if that is over, so wait longer.
+          // The continued keeper ends its job if the job is over, so wait longer.
           if (session->lease_has_passed) deadline = Clock::now() + kKeepersEndJob;
         }
       }

@@ -1,8 +1,8 @@
 // Cleans up one job on a host whose agent and warden are both gone: `muster-agent --sweep JOB`.
 //
 // A process is a stray only if it is of our uid and its environment contains exactly MUSTER_JOB_ID=<job>. Also, no
-// process may hold the lock on its session's `alive`, and the lease written there must have passed. All this must be
-// seen twice, 2 s apart.
+// process may hold the lock on its session's `alive`, and the lease written there must have expired. Two searches, 2 s
+// apart, must find all this.
 // If the job's own launcher asks, it knows that the job is over (is_known_dead). Then a free lock is enough.
 // The caller, its ancestors, and all living agents and wardens are never candidates.
 #pragma once

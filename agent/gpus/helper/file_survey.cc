@@ -33,7 +33,7 @@ std::map<std::string, Users> drm_users_by_gpu(uid_t uid, const std::string& root
 
 // Users by KFD's id of the GPU, from "proc/<pid>/vram_<id>" in KFD's folder of sysfs
 // (drivers/gpu/drm/amd/amdkfd/kfd_process.c of Linux). All users' files may be read.
-// A process is listed, by its number on the host, until the driver has cleaned up after it.
+// A process is listed, by its pid on the host, until the driver has cleaned up after it.
 // nullopt if this kernel does not list them (before 5.8).
 std::optional<std::map<std::uint64_t, Users>> kfd_users_by_gpu(const std::vector<AmdGpu>& gpus,
                                                                const std::string& root) {

@@ -78,7 +78,7 @@ int run(int argc, char** argv) {
     return 2;
   }
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // it ends with the agent: by this signal, or by the end of the socket
-  // Otherwise its name would be the number of a descriptor, by which it was started.
+  // This program was started through a descriptor, so the kernel named it after the descriptor's number.
   ::prctl(PR_SET_NAME, "muster-gpus");
   (void)::signal(SIGPIPE, SIG_IGN);
   MessageSocket agent(base::UniqueFd(static_cast<int>(*fd)), kMaxMessage);

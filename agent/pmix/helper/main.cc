@@ -166,7 +166,7 @@ int run(int argc, char** argv) {
   // The helper ends with the agent: by this signal, or by the end of the socket.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::prctl(PR_SET_DUMPABLE, 0);
-  // Otherwise its name would be the number of a descriptor, by which it was started.
+  // This program was started through a descriptor, so the kernel named it after the descriptor's number.
   ::prctl(PR_SET_NAME, "muster-pmix");
   (void)::signal(SIGPIPE, SIG_IGN);
   Helper helper{base::UniqueFd(static_cast<int>(*fd))};

@@ -92,7 +92,7 @@ class Server {
   const Send send_;
   std::uint16_t port_ = 0;
   mutable std::mutex mutex_;
-  // The first is the job's own. The owner's thread writes it under mutex_; all threads read it.
+  // The first world is the job's own. The owner's thread writes the list under mutex_. All threads read it.
   std::vector<World> worlds_;
   std::map<int, int> host_of_;  // by job-wide number; the owner's thread only
   std::vector<base::UniqueFd> early_;
