@@ -84,7 +84,7 @@ struct Warden::State {
   WardenReady ready;
   base::UniqueFd epoll;
   bool watches_writing = false;
-  // The error for a warden that ended without an order to leave.
+  // True if the warden ended without an order to leave.
   bool is_gone = false;
   bool is_reaped = false;
   bool is_leaving = false;  // the leave command was sent

@@ -261,7 +261,7 @@ struct Server::Callbacks {
     return PMIX_SUCCESS;
   }
 
-  // Answers a request whose answer is only a status.
+  // Passes a rank's request to the agent, whose answer is only a status.
   template <typename Asked>
   static void ask(Asked asked, pmix_op_cbfunc_t done, void* context) {
     the_server->post_([asked = std::move(asked), done, context]() mutable {
