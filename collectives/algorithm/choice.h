@@ -42,7 +42,7 @@ struct Layout {
   int hosts = 1;
   int local_ranks = 1;          // of the largest host
   int least_local_ranks = 1;    // of the smallest host
-  bool oversubscribed = false;  // true if any host is
+  bool oversubscribed = false;  // true if any host has more ranks than cores
   bool can_read_peers = false;  // true if all hosts allow it
   LinkSpeed link{};
 };
@@ -50,7 +50,7 @@ struct Layout {
 struct AllreduceCriteria {
   std::size_t bytes = 0;
   DType type = DType::kF32;
-  bool registered = false;  // true if it holds on all ranks
+  bool registered = false;  // true if all ranks have registered their buffers
   bool one_go = false;      // partial results would lose precision (wants_one_go())
   bool any_order = false;   // all orders of the inputs give the same bits (is_order_free())
   std::optional<AllreduceAlgorithm> forced{};

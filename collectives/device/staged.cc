@@ -32,7 +32,7 @@ base::Status Staged::start() {
   return base::ok_status();
 }
 
-// Copies up wait for all work that the caller has enqueued before this operation.
+// Makes copies to the device wait for all work that the caller has enqueued before this operation.
 base::Status Staged::begin() {
   const CudaApi& api = ground_.gpu->api();
   MUSTER_RETURN_IF_ERROR(ground_.gpu->call("cuEventRecord", api.event_record, begun_.get(), ground_.stream));

@@ -25,7 +25,7 @@ Tuned point(int fusion, int cycle) {
           .cycle = microseconds(cycle == 0 ? 0 : 125 << cycle)};
 }
 
-// These return the position of a value along the grid. It may lie between two points.
+// The next two functions return the position of a value along the grid. It may lie between two points.
 double along_fusion(const Tuned& at) {
   return at.fusion_bytes == 0 ? 0 : std::max(0.0, std::log2(static_cast<double>(at.fusion_bytes)) - 19);
 }

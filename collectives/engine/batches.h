@@ -17,7 +17,7 @@ struct Piece {
 };
 
 struct Batch {
-  std::vector<Piece> pieces;  // pieces of an allreduce; for other kinds one Due, as {due, 0}
+  std::vector<Piece> pieces;  // pieces of an allreduce; for other kinds one submission, as {due, 0}
   std::size_t bytes = 0;      // with each piece at a multiple of 64
 };
 

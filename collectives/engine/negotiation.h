@@ -30,7 +30,6 @@ struct Due {
   std::vector<std::optional<Signature>> of_ranks;  // nullopt for a rank that has joined without submitting it
   int last_joined = -1;                            // only for kJoin, which has no signatures
 };
-// nullopt for a rank that has joined without submitting it
 class Negotiation {
  public:
   // `numbers` are the ranks' numbers in messages; empty means that ranks are named by their index.

@@ -254,7 +254,8 @@ base::Result<std::shared_ptr<Communicator>> Communicator::split(int color, int k
   const Wanted own{color, key};
   std::vector<Wanted> all(rank_index(size()));
   const std::vector<std::size_t> counts(rank_index(size()), sizeof own / 4);
-  // Count the child inside the exchange. So ranks culprit threads call split() at the same time agree on the number.
+  // Count the child inside the exchange. If the threads of a rank call split() at the same time, all
+  // ranks still agree on the number.
   int child = 0;
   base::Status met = allgather(&own, all.data(), counts, DType::kI32, true, [&] { child = ++children_; });
   if (met.ok() && with_it) met = with_it();

@@ -347,7 +347,7 @@ void Messages::sleep(const IsOver& is_over) {
     });
     return;
   }
-  // On an error or a signal the caller checks again.
+  // Ignore the result: after an error or a signal, the caller tries the links again.
   poll(fds.data(), fds.size(), has_rings ? kShortSleepMs : kSleepMs);
   pollers_.fetch_sub(1);
   std::uint64_t woken = 0;

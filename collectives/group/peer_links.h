@@ -33,7 +33,7 @@ class PeerLinks final : public Peers {
   // Returns the event that try_link() waits for, as an entry for poll(). fd is -1 if try_link() waits for the peer to
   // connect, which cannot be polled.
   pollfd poll_entry(int peer) const;
-  // Whether the peer runs on this host.
+  // Returns whether the peer runs on this host.
   bool is_local(int peer) const { return local_rank_of_[static_cast<std::size_t>(peer)] >= 0; }
   std::string name(int peer) const override;
   int world_rank(int peer) const override { return members_[static_cast<std::size_t>(peer)]; }

@@ -26,7 +26,7 @@ constexpr int kMemoryBacklog = 1024;
 constexpr std::size_t kMaxRequesters = 2048;
 constexpr std::chrono::milliseconds kPause{100};  // pause after file descriptors have run out
 constexpr std::string_view kMemoryGone = "the rank that shares the memory has ended";
-constexpr std::chrono::milliseconds kOverStep{100};  // time between two calls of is_over
+constexpr std::chrono::milliseconds kOverStep{100};  // time between two calls of `is_over`
 
 struct AbstractAddress {
   sockaddr_un address{};

@@ -33,7 +33,7 @@ base::Result<Handshake> shake_hands(Handshake handshake, base::MonotonicTime end
     if (turn == Handshake::Turn::kDone) return handshake;
     MUSTER_RETURN_IF_ERROR(check(end, abort));
     pollfd wanted{handshake.fd(), static_cast<short>(turn == Handshake::Turn::kWantsRead ? POLLIN : POLLOUT), 0};
-    poll(&wanted, 1, kPollMs);  // on an error or a signal it checks again
+    poll(&wanted, 1, kPollMs);  // after an error or a signal, the caller checks again
   }
 }
 

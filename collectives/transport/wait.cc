@@ -112,7 +112,7 @@ base::Result<bool> Waiter::is_time_to_sleep(const LateFailure& late) {
 
 base::Status Waiter::idle(std::span<pollfd> fds, const LateFailure& late) {
   MUSTER_ASSIGN_OR_RETURN(const bool is_time, is_time_to_sleep(late));
-  if (is_time) poll(fds.data(), fds.size(), 10);  // on an error or a signal the caller checks again
+  if (is_time) poll(fds.data(), fds.size(), 10);  // after an error or a signal, the caller checks again
   return base::ok_status();
 }
 

@@ -10,7 +10,7 @@
  * communicator run one at a time, in the order of the calls, together with its other collectives.
  *
  * Errors: muster_wait() on the request returns them. After a failed operation its stream goes on, and the contents of
- * outputs are undefined. So a program that must not use them must ask the request first. A rank that dies ends the
+ * outputs are undefined. So check the request before you use the outputs. A rank that dies ends the
  * communicator, as everywhere, and does not hold any stream.
  *
  * Deadlocks: during an operation, `stream` waits on the device for something that CUDA does not know. So no thread on
