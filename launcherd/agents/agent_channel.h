@@ -24,9 +24,10 @@ struct LinkChoice {
 class AgentChannel {
  public:
   struct Events {
-    // The agent has chosen its link. Over ssh, the two sockets are the launcher's ends of control and output.
+    // Called when the agent has chosen its link. Over ssh, the two sockets are the launcher's ends of control and
+    // output.
     std::function<void(LinkChoice, base::UniqueFd control, base::UniqueFd output)> on_link;
-    // The agent or its connection is gone, or the agent has sent something else than a link line.
+    // Called if the agent or its connection is gone, or if the agent has not sent a valid link line.
     std::function<void(base::Status)> on_gone;
   };
 

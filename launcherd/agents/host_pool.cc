@@ -114,7 +114,7 @@ void HostPool::Core::route_events() {
   };
   parts_.control->on_cut = [this](int number) {
     PoolHost* const host = parts_.roster.numbered(number);
-    // The reason is for a dismissed agent, which is gone now. Other agents may come back.
+    // Only a dismissed agent is gone for good, and gets this reason. Other agents may come back.
     if (host != nullptr) apply(*host, PooledHostEvent::kCut, "launcherd dismissed it");
   };
   parts_.control->on_unreadable = [this](int number) {
@@ -259,7 +259,7 @@ void HostPool::Core::probe_later(PoolHost& host, base::Duration after) {
   host.timer = parts_.loop.after(after, [this, &host] { probe(host); });
 }
 
-// Probes whether an agent without a stream lives. The lock of a job that the agent holds shows that on its host.
+// Probes whether an agent without a stream lives. An agent that holds a job also holds the lock of the job's session.
 void HostPool::Core::probe(PoolHost& host) {
   const auto held = std::ranges::find_if(
       host.sessions, [](const auto& entry) { return entry.second.resumes || entry.second.is_held(); });

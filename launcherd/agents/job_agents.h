@@ -80,7 +80,7 @@ class JobAgents {
   // Call it when the agent has ended after its ranks. Output that the agent has sent is still read. output_complete()
   // or output_cut() follows, but neither does while the host keeps the connection open.
   virtual void output_ends(int agent) = 0;
-  // The job no longer needs the agent: sends Leave.
+  // Call this when the job no longer needs the agent. Sends Leave.
   virtual void leave(int agent) = 0;
   // Stops using the agent: its messages are ignored from now on. The agent notices that, and ends what it still runs.
   virtual void drop(int agent) = 0;

@@ -2,8 +2,8 @@
 //
 // A certificate authority lives 30 days. When less than a third of that is left, offer() makes a successor. From then
 // on both are trusted, and agents get a certificate of the successor. The launcher still shows its old certificate,
-// which all agents trust. When all agents have theirs, or a sixth of the time is left, change() puts the successor in
-// place.
+// which all agents trust. When all agents have a new certificate, or only a sixth of the time is left, change() makes
+// the successor the authority.
 //
 // Owner: the pool (HostPool::Core), which stores and distributes them. They are secret.
 // Thread: none of its own; plain values.
@@ -38,7 +38,7 @@ class LinkKeys {
   bool is_offer_due(base::WallTime now) const;
   bool is_change_due(base::WallTime now) const;  // call it only while is_offering()
 
-  // If either returns an error, nothing has changed.
+  // If offer() or change() returns an error, nothing has changed.
   base::Status offer();
   base::Status change();
 

@@ -34,7 +34,7 @@ struct OwnAgentsOptions {
   bool without_gpus = false;  // no rank of the job gets a GPU
 };
 
-// Adds addresses at which the agent may reach this launcher. The address that the agent's sshd saw is not among them.
+// Adds addresses at which the agent may reach this launcher, except the address that the agent's sshd reports.
 void add_launcher_addresses(bool is_local, v1::AgentJoin& join);
 
 // Arguments with which `muster-agent` finds and ends the processes that a dead agent has left of a job.
@@ -63,7 +63,7 @@ class OwnAgents final : public JobAgents, public std::enable_shared_from_this<Ow
     std::string token;
     AgentUp up;
     std::unique_ptr<AgentChannel> link;
-    // The agent's Hello, if it came before the bootstrap's thread reported that the agent runs.
+    // The agent's Hello. Set only if it came before the bootstrap's thread reported that the agent runs.
     std::optional<v1::Hello> early_hello;
     base::UniqueFd output_over_ssh;  // the hub's end; passed on when the hub knows the agent's ranks
     bool is_dropped = false;

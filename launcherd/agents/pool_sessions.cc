@@ -49,7 +49,7 @@ void PoolSessions::attach(const AgentHost& wanted, const std::string& job, PoolS
   if (has_joined(host.phase)) return open(host, job, entry);
   if (host.phase == PooledHostPhase::kAwaited) return;
   if (!has_agent(host.phase) && entry.resumes) {
-    // The state file does not list the agent that held the job, or that agent was found gone already.
+    // The agent that held the job is lost: the state file does not list it, or a probe has found it gone.
     parts_.loop.post(gate_.wrap([this, &host] {
       if (!has_agent(host.phase)) lose(host, "launcherd knows no agent there");
     }));

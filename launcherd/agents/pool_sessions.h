@@ -19,7 +19,7 @@ class PoolSessions {
  public:
   explicit PoolSessions(PoolParts& parts) : parts_(parts) {}
 
-  // For PooledAgents.
+  // PooledAgents calls these.
   void attach(const AgentHost& host, const std::string& job, PoolSession session);
   // Sends Leave, now or when the agent is back.
   void detach(const BootstrapTarget& target, const std::string& job);
@@ -27,13 +27,13 @@ class PoolSessions {
   void sweep(const BootstrapTarget& target, const std::string& job,
              std::function<void(base::Result<CommandResult>)> done);
 
-  // For HostPool::Core. The host's agent has sent its first Hello.
+  // HostPool::Core calls the rest. Call this one when the host's agent has sent its first Hello.
   void resume(PoolHost& host);
   void message(PoolHost& host, const v1::AgentMessage& message);
   void stream(PoolHost& host, bool is_there);
-  // The agent could not be started.
+  // Call this when the agent could not be started.
   void fail(PoolHost& host, const std::string& message);
-  // The agent is gone. Starts another one for jobs that the lost agent had not opened.
+  // Call this when the agent is gone. Starts another one for jobs that the lost agent had not opened.
   void lose(PoolHost& host, const std::string& why);
   // Ends all jobs that agents hold but that this launcherd does not know.
   void forget_others();

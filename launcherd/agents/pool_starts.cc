@@ -123,7 +123,7 @@ void PoolStarts::watch_login(PoolHost& host, int number, base::UniqueFd stream) 
   };
   events.on_gone = [this, &host, number](const base::Status& status) {
     if (host.number != number) return;
-    // The link is still inside this call, so destroy it afterwards.
+    // The link is calling this function, so destroy the link later.
     parts_.loop.post(gate_.wrap([&host, number] {
       if (host.number == number) host.link.reset();
     }));

@@ -67,7 +67,7 @@ struct BootstrapTarget {
 
 enum class SshBackend { kAuto, kLibssh, kSsh };
 
-// How agents are started on other hosts.
+// Options that say how agents are started on other hosts.
 enum class BootstrapBy { kAuto, kSsh, kSrun, kAprun, kPals, kPbsdsh, kFlux, kJsrun, kManual, kCommand };
 
 enum class FailureKind;  // failure.h
@@ -82,7 +82,7 @@ struct BootstrapOptions {
   std::string pbs_job = {};
   std::shared_ptr<DialIn> dial_in = {};  // holds agents that connect by themselves; may be null
   SshBackend backend = SshBackend::kAuto;
-  // Option -i. Empty means the ssh configuration's keys, those of ssh-agent, and the default keys.
+  // Set by the option -i. Empty means the keys of the ssh configuration, the keys of ssh-agent, and the default keys.
   std::string identity_file;
   int default_port = 0;    // option -p
   std::string agent_path;  // local file of the static agent program, which is run here or sent to hosts

@@ -49,7 +49,7 @@ base::Status share_error(const JobNeed& need, const KnownHost& known, const Slot
     return base::failed_precondition("its cores or GPUs have changed since the job was placed: {}", why.message());
   }
   const auto alone = share_of(need.share, known.shape, {}, host.all_slots(), rank_requests);
-  if (!alone.ok()) return alone.status();  // impossible even if no other job ran
+  if (!alone.ok()) return alone.status();  // the share would be impossible even if no other job ran
   return base::unavailable("{}: other jobs use them", why.message());
 }
 

@@ -56,8 +56,8 @@ class HostTable {
   // Other names in this list for the same host.
   std::vector<std::string> other_names(const std::string& name) const;
 
-  // The host's agent cannot be started. No job is placed there until the agent can be started again. If the agent's
-  // GPUs decide the slots, the host gets one slot.
+  // Call this when the host's agent cannot be started. No job is placed there until the agent can be started again. If
+  // the agent's GPUs decide the slots, the host gets one slot.
   void set_down(const std::string& name, bool is_down);
 
   // Hosts whose agents must be asked for their GPUs and have neither answered nor failed.
@@ -67,7 +67,7 @@ class HostTable {
   // starts to accept jobs. Returns false for a host with slots in the list.
   bool set_gpus(const std::string& name, int gpus);
 
-  // Returns the host without what its agent reports.
+  // Returns the host without the facts that its agent reports.
   base::Result<v1::LauncherHost> message(const std::string& name) const;
   v1::LauncherHost message_of(const SlotHost& host) const;
 

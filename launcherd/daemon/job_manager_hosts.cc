@@ -63,7 +63,7 @@ void JobManager::replace_hosts(const std::vector<model::HostSpec>& list) {
     const BootstrapTarget target = target_of(host);
     const v1::AgentState state = surroundings_.pool->state(target);
     if (state == v1::AGENT_STATE_FAILED) hosts_.set_down(host.name, true);
-    // While the host was not in the list, the table missed what the agent reported.
+    // The table missed the agent's reports while the host was not in the list.
     if (state == v1::AGENT_STATE_UP) learn_from_agent(host.name, target);
   }
   ask_for_gpus();

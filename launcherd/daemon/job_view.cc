@@ -100,7 +100,7 @@ base::Result<v1::StoredSpec> shown_spec(StoreReader& reader, const base::JobId& 
   return spec;
 }
 
-// Cuts off the last ranks if the answer would be too long. `bytes` is the size of the job without ranks. The client
+// Leaves out the last ranks if the answer would be too long. `bytes` is the size of the job without ranks. The client
 // asks again for the missing ranks.
 void cut_ranks(v1::Job& job, std::size_t bytes) {
   for (int i = 0; i < job.ranks_size(); ++i) {

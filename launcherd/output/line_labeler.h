@@ -55,7 +55,7 @@ class LineLabeler {
   // Ends the stream: closes its line if that line is open.
   void end(int rank, proto::OutputStream stream, TextBuffer* out);
 
-  // Says how the text in an `out` that was empty joins the text before it.
+  // Returns how the labelled text joins the text before it. Valid if `out` was empty before append().
   Join join() const { return join_; }
 
   // Returns the label of the open line, in case the caller must write it again. Empty at the start of a line.

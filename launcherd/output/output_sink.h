@@ -22,17 +22,17 @@ class OutputSink {
   // Writes lines of one rank in order. Flags are as in proto/output_frame.h. May block (console), but returns when it
   // is cancelled.
   virtual base::Status write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t flags) = 0;
-  // The rank sends no more. The sink completes an unfinished line if the destination needs that.
+  // Called when the rank sends no more. The sink completes an unfinished line if the destination needs that.
   virtual base::Status end_rank(int rank) = 0;
-  // A new attempt of the job begins, so agents restart their frame numbers. Only sinks that continue after a restart of
-  // their launcher need this call and the next three.
+  // Called when a new attempt of the job begins, in which agents restart their frame numbers. Only sinks that continue
+  // after a restart of their launcher need this call and the next three.
   virtual void begin_attempt(int /*attempt*/) {}
-  // The calls until the next frame() belong to this numbered frame of an agent. Each frame comes once, in order.
+  // Called before the calls for one numbered frame of an agent. Each frame comes once, in order.
   virtual void frame(int /*agent*/, std::uint64_t /*sequence*/) {}
-  // An earlier launcher accepted `bytes` of output of the ranks on `host`, in frames up to frame(). This sink lacks
-  // these bytes, and no other copy exists.
+  // Called if output is lost: an earlier launcher accepted `bytes` of output of the ranks on `host`, in frames up to
+  // frame(). This sink lacks these bytes, and no other copy exists.
   virtual base::Status lost(std::uint64_t /*bytes*/, const std::string& /*host*/) { return base::ok_status(); }
-  // No rank of the agent sends more.
+  // Called when no rank of the agent sends more.
   virtual base::Status end_agent(int /*agent*/) { return base::ok_status(); }
   // Hands everything written so far to the destination. The hub calls it whenever it has no further work.
   virtual base::Status flush() = 0;

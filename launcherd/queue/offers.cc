@@ -92,7 +92,7 @@ int Offers::room(Offer& offer, Room room) {
 
 long Offers::total(Room room, long enough) {
   long total = 0;
-  std::map<int, int> left;  // for hosts with several names: how many more ranks their GPUs can serve
+  std::map<int, int> left;  // how many more ranks the GPUs can serve, for hosts with several names
   for (Offer& offer : offers_) {
     if (total >= enough) break;
     int there = this->room(offer, room);

@@ -46,7 +46,7 @@ std::optional<model::RankEnd> EndCollector::root() const {
 int EndCollector::root_index() const {
   std::vector<model::RankEnd> all = ends();
   const auto last = others_ended_well_at();
-  // Treat a late end as if Muster had stopped the rank, whichever of the two messages arrived first.
+  // Treat a late end as if Muster had stopped the rank, whether the end or the stop was reported first.
   for (model::RankEnd& end : all) {
     const bool came_early = last && services_.contains(end.rank) && end.at_is_known && end.at >= *last;
     if (came_early || late_.contains(end.rank)) end.kind = model::EndKind::kStopped;

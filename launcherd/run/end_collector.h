@@ -37,11 +37,11 @@ class EndCollector {
   bool has_ended(int rank) const { return ends_.contains(rank); }
   bool all_ended() const { return static_cast<int>(ends_.size()) == size_; }
   bool any_failed() const { return first_failure_.has_value(); }
-  // Only services are left.
+  // Returns true if only services still run.
   bool only_services_run() const { return !services_.empty() && others_ended_ == others() && !all_ended(); }
-  // True for a service that ended after all other ranks had ended well.
+  // Returns true for a service that ended after all other ranks had ended well.
   bool is_late(int rank) const { return late_.contains(rank); }
-  // When the root cause must be named. nullopt if no rank has failed.
+  // Returns the time at which the root cause must be named. nullopt if no rank has failed.
   std::optional<base::MonotonicTime> decision_time() const;
 
   std::vector<model::RankEnd> ends() const;  // by rank
@@ -50,8 +50,8 @@ class EndCollector {
   int root_index() const;  // index into ends(); -1 if no rank has failed by itself
 
  private:
-  // When the last rank that is no service ended. nullopt if one of them still runs, has failed, or has no known end
-  // time.
+  // Returns the time at which the last rank that is no service ended. nullopt if such a rank still runs, has failed, or
+  // has no known end time.
   std::optional<base::MonotonicTime> others_ended_well_at() const;
   int others() const { return size_ - static_cast<int>(services_.size()); }
 

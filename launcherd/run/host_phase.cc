@@ -59,7 +59,7 @@ constexpr auto kHostTable = std::to_array<HostRow>({
     {kLaunched, HostEvent::kLeaseOver, {kLost, HostAction::kLoseSilent}},
     {kLaunched, HostEvent::kStopOverdue, {kLost, HostAction::kLoseSilent}},
 
-    // An agent that reports its host empty too early still gets its ranks.
+    // If an agent reports too early that no process is left, it still gets its ranks.
     {kDraining, HostEvent::kLaunch, {kLaunched, HostAction::kNone}},
     {kDraining, HostEvent::kOutputComplete, {kEmpty, HostAction::kNone}},
     {kDraining, HostEvent::kOutputCut, {kEmpty, HostAction::kLoseOutput}},

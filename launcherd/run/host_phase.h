@@ -16,7 +16,7 @@ enum class HostPhase {
   kJoining,        // the agent runs but has sent no Hello
   kUp,             // the agent has sent Hello
   kPrepared,       // the agent has sent Prepared: its network interface is known
-  kLaunched,       // the agent has been sent its ranks
+  kLaunched,       // the launcher has sent the agent its ranks
   kDraining,       // no process of the job is left there, but output is missing
   kEmpty,          // final: no process is left, and no more output comes
   kUnused,         // final: the job does not need this host, for example because another entry is the same host
@@ -67,11 +67,11 @@ struct HostTransition {
 // nullopt if the event cannot happen in that phase.
 std::optional<HostTransition> next_phase(HostPhase from, HostEvent event);
 
-// The agent has not sent Hello.
+// True if the agent has not sent Hello.
 bool is_waiting(HostPhase phase);
-// The agent must answer pings.
+// True if the agent must answer pings.
 bool is_watched(HostPhase phase);
-// No process of the job runs on the host, or it can no longer be ended.
+// True if no process of the job runs on the host, or if the launcher can no longer end such processes.
 bool is_without_processes(HostPhase phase);
 
 std::string_view name_of(HostPhase phase);

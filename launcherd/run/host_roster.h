@@ -23,14 +23,14 @@ struct JobHost {
   std::string agent_link;  // "dial" or "ssh"
   // Only for jobs resumed after a launcherd restart: messages that the runner has not processed yet (job_agents.h).
   std::vector<v1::AgentMessage> history;
-  bool has_launched = false;     // true if that earlier launcherd sent it its ranks
-  std::vector<int> ranks;        // the ranks that the agent was sent
+  bool has_launched = false;     // true if an earlier launcherd sent the agent its ranks
+  std::vector<int> ranks;        // the ranks that the launcher sent to the agent
   int started = 0;               // ranks that have started there
   bool has_tried_all = false;    // the agent has tried to start each of its ranks
   bool output_complete = false;  // all output was read; it may be before the ranks are gone
   bool has_stream = false;
   int suspends_due = 0;          // answers to Suspend that are missing; one may arrive after the next Suspend was sent
-  bool has_misreported = false;  // it reported on ranks that it does not have; warned once
+  bool has_misreported = false;  // the agent reported on ranks that it does not have; the user was warned
 };
 
 class HostRoster {
@@ -51,12 +51,13 @@ class HostRoster {
   bool is_first(const JobHost& host) const { return first_of_[static_cast<std::size_t>(host.agent)] == host.agent; }
   JobHost& first_of(const JobHost& host) { return at(first_of_[static_cast<std::size_t>(host.agent)]); }
 
-  // Whether every host has taken this step. No host takes it back, so each call continues where the last one ended: the
-  // runner asks after every message, and a full scan would cost the square of the number of hosts.
+  // Each returns whether every host has taken this step. A host never takes a step back, so each call continues where
+  // the last one ended. The runner calls after every message, so a full scan would cost the square of the number of
+  // hosts.
   bool are_up();
   bool are_prepared();
   bool are_without_processes();
-  // Notes that the agent has tried to start its ranks. Returns true once, for the last of all agents.
+  // Records that the agent has tried to start its ranks. Returns true once, for the last of all agents.
   bool note_tried(JobHost& host);
 
   bool is_any_waiting() const;
@@ -64,7 +65,7 @@ class HostRoster {
   bool is_any_launched_before() const;                 // JobHost::has_launched
   std::vector<HostFacts> facts() const;                // by agent
   std::vector<JobHost*> by_placed(std::size_t count);  // nullptr where no host has that place
-  // Agents of all hosts with this address. Private networks may use one address on several hosts.
+  // Returns the agents of all hosts with this address. Private networks may use one address on several hosts.
   std::vector<int> owners_of(const std::string& address) const;
 
  private:
@@ -76,7 +77,8 @@ class HostRoster {
 
   std::vector<JobHost> hosts_;
   std::vector<int> first_of_;
-  // The first host that is not up, not prepared, has not tried its ranks, and has processes.
+  // Each is the agent of the first host that is not up, that is not prepared, that has not tried to start all its
+  // ranks, or that has processes.
   std::size_t first_not_up_ = 0;
   std::size_t first_not_prepared_ = 0;
   std::size_t first_not_tried_ = 0;

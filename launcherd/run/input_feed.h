@@ -22,7 +22,7 @@ class InputFeed;
 class InputSource {
  public:
   virtual ~InputSource() = default;
-  virtual void prepare() = 0;               // the ranks are being started and may write before start()
+  virtual void prepare() = 0;               // called when the ranks are being started; they may write before start()
   virtual void start(InputFeed& feed) = 0;  // the ranks run and read; `feed` exists until stop()
   virtual void has_room() = 0;              // feed.room() was 0 and is now larger
   virtual void stop() = 0;                  // no rank reads any longer, or none ever did
@@ -39,12 +39,12 @@ class InputFeed {
   InputFeed(const InputFeed&) = delete;
   InputFeed& operator=(const InputFeed&) = delete;
 
-  // For the source.
+  // The source calls these.
   std::size_t room() const;           // bytes that give() accepts now; 0 if no rank reads
   void give(std::string_view bytes);  // at most room()
   void end();                         // there is no more input
 
-  // For the job. Ranks that are not in the feed are ignored.
+  // The job's runner calls these. Ranks that are not in the feed are ignored.
   void started(int rank);
   void taken(int rank, std::size_t bytes, bool closed);
   void rank_over(int rank);  // the rank has ended, or will not start

@@ -304,7 +304,8 @@ void JobRunner::Core::host_empty(JobHost& host, const v1::HostEmpty& empty) {
   }
   if (!empty.failure().empty()) {
     host_failures_.push_back({host.name, fmt::format("{}: {}", host.name, base::printable(empty.failure()))});
-    // Its ranks appear as stopped. A policy stop that saw them end first did not know of this failure.
+    // Name the host as the cause. Its ranks only report that they were stopped. Their ends may have begun a stop before
+    // this failure was known.
     stop_.blame_host(ends_.root().has_value());
     begin_stop(StopCause::kHostFailed, job_.kill_grace, "a host failed");
   }

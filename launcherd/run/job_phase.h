@@ -60,11 +60,11 @@ struct JobPhaseChange {
 // nullopt if the event cannot happen in that phase.
 std::optional<JobPhaseChange> next_phase(JobPhase from, RunEvent event);
 
-// No rank was sent to a host by this launcher.
+// True if this launcher has not sent ranks to any host yet.
 constexpr bool is_before_launch(JobPhase phase) {
   return phase < JobPhase::kLaunching;
 }
-// The job is being stopped, or is over.
+// True if the job is being stopped, or is over.
 constexpr bool is_ending(JobPhase phase) {
   return phase >= JobPhase::kStopping;
 }

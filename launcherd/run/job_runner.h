@@ -91,7 +91,8 @@ struct LaunchOptions {
   // are bound. It answers at once or later, because what the job needs may have to become free. It must not answer
   // after the runner's end. Empty means that the job may use its hosts completely.
   std::function<void(const std::vector<KnownHost>&, ShareAnswer)> shares{};
-  // When the job must have left the hosts: at the end of the scheduler's job, or at its deadline. nullopt if not known.
+  // The time by which the job must have left the hosts: the end of the scheduler's job, or the job's deadline. nullopt
+  // if there is no such time, or if it is unknown.
   std::optional<base::WallTime> ends_at{};
 };
 
@@ -122,13 +123,13 @@ class JobObserver {
   virtual ~JobObserver() = default;
   // Reports how many hosts are up of all, and the names of those that are not.
   virtual void on_progress(int up, int total, const std::vector<std::string>& waiting) = 0;
-  // every agent has tried to start all its ranks
+  // Called when every agent has tried to start all its ranks.
   virtual void on_running() = 0;
   virtual void on_note(const std::string& line) = 0;     // for --verbose
   virtual void on_warning(const std::string& line) = 0;  // always shown
   // Reports a step before the start, for example staged files. An observer may ignore it.
   virtual void on_remark(const std::string& line) { static_cast<void>(line); }
-  // The error file that a rank wrote for torch before it failed. Only jobs with a JobSpec::log_dir report it.
+  // Reports the error file that a rank wrote for torch before it failed. Called only for jobs with a JobSpec::log_dir.
   virtual void on_error_file(int rank, const std::string& content) {
     static_cast<void>(rank), static_cast<void>(content);
   }
@@ -137,8 +138,8 @@ class JobObserver {
   // Reports what each rank may use of its host, by rank. The runner calls it at every attempt, before ranks are
   // started.
   virtual void on_bound(const std::vector<model::BoundRank>& ranks) { static_cast<void>(ranks); }
-  // The same facts as values, for records: hosts and ranks that start and end, suspicions, the stop. The owner of the
-  // runner creates JobStarting and JobEnded itself.
+  // Reports the same facts as values, for records: hosts and ranks that start and end, suspicions, the stop. The owner
+  // of the runner creates JobStarting and JobEnded itself.
   virtual void on_event(const model::JobEvent& event) { static_cast<void>(event); }
 };
 

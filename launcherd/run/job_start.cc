@@ -366,7 +366,7 @@ void JobRunner::Core::stage() {
 }
 
 void JobRunner::Core::staged(const base::Status& status) {
-  // staging_ is still inside this call, so destroy it afterwards.
+  // staging_ is calling this function, so destroy it later.
   timers_.start(JobTimer::kStaged, base::Duration::zero(), [this, status] {
     staging_.reset();
     if (status.ok()) {

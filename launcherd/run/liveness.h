@@ -48,26 +48,27 @@ class Liveness {
   // `hosts` is borrowed.
   Liveness(const base::Clock& clock, std::chrono::milliseconds lease, HostRoster& hosts, Events events);
 
-  // All hosts are in the roster. Their leases begin now.
+  // Call this when all hosts are in the roster. Their leases begin at the call.
   void start();
   // Call it each kPingPeriod. Leases do not run while the job is suspended.
   void tick(bool is_suspended, bool is_stopping);
   void ping(const JobHost& host);
 
-  // A stream to the agent has begun.
+  // Call this when a stream to the agent has begun.
   void connected(const JobHost& host) { at(host).last_heard = clock_.now(); }
-  // A message has come.
+  // Call this when a message of the host's agent has come.
   void heard(JobHost& host);
-  // Counts the host as heard for this long.
+  // Treats the host as not silent for this time.
   void grant(const JobHost& host, base::Duration time) { at(host).last_heard = clock_.now() + time; }
   // Returns true if the pong has improved what is known about the agent's clock.
   bool pong(const JobHost& host, const v1::Pong& pong);
 
   bool is_suspect(const JobHost& host) const { return at(host).is_suspect; }
-  // The ranks of all suspect hosts.
+  // Returns the ranks of all suspect hosts.
   std::set<int> silent_ranks() const;
   bool knows_clock(const JobHost& host) const { return at(host).best_round_trip != base::Duration::max(); }
-  // The time of this clock at `agent_ns` of the agent's. Now, if the agent's clock is unknown or the value is no time.
+  // Converts `agent_ns`, a time of the agent's clock, to this machine's clock. Returns the present time if the agent's
+  // clock is unknown or the value is no valid time.
   base::MonotonicTime corrected(const JobHost& host, std::int64_t agent_ns) const;
 
  private:

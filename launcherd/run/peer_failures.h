@@ -31,7 +31,8 @@ class PeerFailures {
   void follow(int agent, const std::vector<int>& own_ranks, const std::vector<model::RankEnd>& so_far,
               bool wants_silence);
   void unfollow(int agent) { followers_.erase(agent); }
-  // A new stream to the agent has begun. The agent has forgotten which ranks are silent, so they are sent again.
+  // Call this when a new stream to the agent has begun. The agent has forgotten which ranks are silent, so they are
+  // sent again.
   void stream_began(int agent);
 
   // Adds an end; call it once for each rank. Returns true if flush() has something to send.
@@ -44,7 +45,7 @@ class PeerFailures {
   struct Follower {
     std::set<int> own_ranks;
     bool wants_silence = false;
-    std::set<int> silent{};  // the set that the agent was sent last
+    std::set<int> silent{};  // the set that was last sent to the agent
   };
 
   void send_ends(int agent, const Follower& follower, const std::vector<model::RankEnd>& ends);

@@ -37,16 +37,17 @@ enum class JobTimer {
   kCount,
 };
 
-// Whether the timer may run in that phase.
+// Returns whether the timer may run in that phase.
 bool belongs_to(JobTimer timer, JobPhase phase);
 
 class PhaseTimers {
  public:
   PhaseTimers(base::Loop& loop, JobPhase first) : loop_(loop), phase_(first) {}
 
-  // Sets what starts the timer when the job enters the timer's phases from outside of them.
+  // Sets the function that starts the timer. It is called when the job enters one of the timer's phases from any other
+  // phase.
   void on_enter(JobTimer timer, std::function<void()> start);
-  // The job is in this phase from now on.
+  // Call this when the job enters a phase.
   void enter(JobPhase phase);
 
   // Starts or restarts the timer. Ignored in phases to which it does not belong.

@@ -147,7 +147,7 @@ void RestartingJob::on_finished(const JobOutcome& outcome) {
     return;
   }
   failed_ = outcome;
-  // The runner is still inside this call, so replace it afterwards.
+  // The runner is calling this function, so replace the runner later.
   again_ = loop_.after(base::Duration::zero(), [this] { start_again(); });
 }
 

@@ -53,7 +53,7 @@ class SpawnedWorlds {
   void begin(SpawnedWorld world, std::vector<v1::AddWorld> messages);
   void refuse(int agent, std::uint64_t request, const std::string& why);
 
-  // For the agents' messages.
+  // Call these when the agents' messages arrive.
   void added(const JobHost& host, const v1::WorldAdded& added);
   void started(int rank);
   // Returns true if the end belongs to a world that is not up. Such an end does not count for the job.

@@ -37,9 +37,9 @@ class StackRequests {
   // `done` if `hosts` is empty.
   void ask(const std::vector<Target>& hosts, OnProcess on_process, std::function<void()> done);
   void answered(int agent, const v1::StackAnswer& answer);
-  // The agent will no longer answer.
+  // Call this when the agent can no longer answer.
   void lost(int agent);
-  // The job is over, so every open question ends with `done`.
+  // Call this when the job is over. Calls the `done` of every open question.
   void close();
 
  private:

@@ -30,14 +30,14 @@ class StopPlan {
   bool is_early() const { return early_ != StopCause::kNone; }
   StopCause early() const { return early_; }
   bool is_early_at_once() const { return is_early_at_once_; }
-  // The grace time of the early stop.
+  // Returns the grace time of the early stop.
   std::chrono::milliseconds early_grace() const { return is_early_at_once_ ? std::chrono::milliseconds(0) : grace_; }
 
-  // The stop begins. If it ends the start of a job and an early stop was requested, that one is the cause, not a
-  // failure that came after it.
+  // Call this when the stop begins. If it ends the start of a job and an early stop was requested, the early stop is
+  // the cause. A failure that came later is not.
   void begin(StopCause cause, bool ends_start);
-  // A host failed. A policy stop that saw the host's ranks end did not know of the failure, so the host is the cause,
-  // unless a rank has failed by itself.
+  // Call this when a host has failed. It makes the host the cause of the stop, unless a rank has failed by itself. The
+  // ends of the host's ranks may have begun a stop before the host's failure was known.
   void blame_host(bool has_root);
   StopCause cause() const { return cause_; }
 
@@ -45,9 +45,9 @@ class StopPlan {
   std::chrono::milliseconds set_limit(std::chrono::milliseconds grace, bool waits_for_gpus);
   std::chrono::milliseconds limit() const { return limit_; }
 
-  // The user or the reader of stdout stopped the job, so no one waits for the rest of its output.
+  // True if the user or the reader of stdout stopped the job. Then no process waits for the rest of its output.
   bool is_from_outside() const;
-  // The user asked for this end, so agents do not wait until GPUs release memory.
+  // True if the user asked for this end. Then agents do not wait until GPUs release memory.
   bool cuts_gpu_wait() const { return is_from_outside() || cause_ == StopCause::kTimeout; }
   // `root` is the rank whose failure is the root cause. nullopt if no rank has failed by itself.
   int exit_code(const std::optional<model::RankEnd>& root) const;

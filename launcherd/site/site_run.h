@@ -13,7 +13,7 @@ namespace muster::launcherd::inline site {
 
 struct SiteRunEvents {
   std::function<void(const std::string& line)> on_line;  // a line of its stdout or stderr
-  // The process has ended. `last_lines` are its last lines, for a message.
+  // Called when the process has ended. `last_lines` are its last lines, for a message.
   std::function<void(int exit_status, const std::string& last_lines)> on_end;
   // True if some of its agents have enrolled. The process then ends by itself with them. To end it earlier would end
   // them.
