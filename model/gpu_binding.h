@@ -51,8 +51,8 @@ struct NodeBinding {
   std::string remark;  // one sentence for the user, without the host's name; empty if there is nothing to report
 };
 
-// A remark for the user if more ranks than GPUs or tiles were dealt to and the user did not ask for that. One sentence
-// without the host's name. Empty if there is nothing to report.
+// Returns a remark for the user if there are more ranks than GPUs or tiles, and the user did not ask for that. It is
+// one sentence without the host's name. Empty if there is nothing to report.
 std::string crowd_remark(int ranks, int gpus, const Pinning& pinning);
 
 // Returns how many ranks a host without slots gets. These are as many as bind_node() can give cores and a GPU of their

@@ -26,8 +26,8 @@ std::string devices_word(std::size_t count, const char* noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-// Such as "CUDA_VISIBLE_DEVICES is 'all'". Messages may show masks, because they hold no secrets as other variables may
-// (docs/adr/0026).
+// Returns text such as "CUDA_VISIBLE_DEVICES is 'all'". Messages may show masks, because they hold no secrets as other
+// variables may (docs/adr/0026).
 std::string mask_text(const char* name, const std::string& mask) {
   const std::string shown = base::printable(mask.substr(0, kMostShown));
   return fmt::format("{} is '{}{}'", name, shown, mask.size() > kMostShown ? "…" : "");
@@ -94,7 +94,7 @@ base::Result<GpuChoice> intel_choice(const NodeShape& node, GpuBind gpu_bind, co
       "--gpu-bind tile: the kernel shows no Intel GPU; describe the GPUs, as --gpu-tiles 6x2");
 }
 
-// The devices in the order of --gpu-order; not for kNearest.
+// Returns the devices in the order of --gpu-order. Do not call it for kNearest.
 base::Result<std::vector<VisibleGpu>> chosen_order(const std::vector<VisibleGpu>& devices, const Pinning& pinning) {
   std::vector<VisibleGpu> order = devices;
   if (pinning.gpu_order == GpuOrder::kReverse) std::ranges::reverse(order);

@@ -63,7 +63,7 @@ bool is_repeated(const std::vector<VisibleGpu>& visible, const VisibleGpu& entry
   });
 }
 
-// Whether no other GPU has its UUID.
+// Returns whether the GPU has a UUID that no other GPU has.
 bool has_own_uuid(const GpuShape& gpu, const std::vector<const GpuShape*>& all) {
   return !gpu.uuid.empty() && std::ranges::count(all, gpu.uuid, &GpuShape::uuid) == 1;
 }

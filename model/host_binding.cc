@@ -257,8 +257,8 @@ std::vector<RankRequest> requests_on(std::span<const RankPlace> places, std::spa
 
 namespace {
 
-// The GPUs that a rank sees because of its role's masks, whatever it is dealt. nullopt if its role sets none. AMD's HIP
-// masks count within what is dealt and say nothing of other GPUs. But they may leave no GPU.
+// Returns the GPUs that a rank sees by its role's masks alone. nullopt if the role sets no such mask. AMD's HIP masks
+// select among the GPUs that are dealt to the rank. So they matter here only if they leave no GPU.
 std::optional<RankGpus> gpus_of_role(const NodeShape& whole_node, const Pinning& pinning, const GpuMasks& job_masks,
                                      const GpuMasks& role) {
   const NodeShape node = with_described_gpus(whole_node, pinning);
@@ -280,7 +280,7 @@ std::optional<RankGpus> gpus_of_role(const NodeShape& whole_node, const Pinning&
   return own;
 }
 
-// The GPUs by the masks of each role that has ranks here.
+// The GPUs that the masks of each role select, for roles with ranks on this host.
 using RoleGpus = std::map<const GpuMasks*, std::optional<RankGpus>>;
 
 RoleGpus gpus_of_roles(const NodeShape& node, std::span<const RankRequest> requests, const Pinning& pinning,
@@ -294,7 +294,8 @@ RoleGpus gpus_of_roles(const NodeShape& node, std::span<const RankRequest> reque
   return roles;
 }
 
-// The GPUs that the rank has by its role's masks. nullptr if the role sets none or the rank's place was chosen.
+// Returns the GPUs that the rank has by its role's masks. nullptr if the role sets none, or if the user chose the
+// rank's GPUs.
 const RankGpus* gpus_by_masks(const RoleGpus& roles, const RankRequest& request) {
   const auto found = roles.find(request.masks);
   return found == roles.end() || !found->second || request.has_gpus() ? nullptr : &*found->second;
@@ -305,7 +306,8 @@ std::vector<bool> are_dealt(std::span<const RankRequest> requests, const RoleGpu
   bool is_any_later = false;
   for (std::size_t rank = requests.size(); rank-- > 0;) {
     if (requests[rank].has_gpus()) continue;
-    // In the list that all ranks see, number local_rank is that rank's.
+    // With kOrder all ranks see one list, and a rank uses the GPU at index local_rank. So a rank before others must
+    // also be dealt a GPU.
     const bool is_counted = gpu_bind == GpuBind::kOrder && is_any_later;
     dealt[rank] = is_counted || gpus_by_masks(roles, requests[rank]) == nullptr;
     is_any_later = is_any_later || dealt[rank];
