@@ -38,7 +38,7 @@ class StackReader {
 
   // `pids` are the pids of the ranks in question, by rank.
   void ask(std::uint64_t id, const std::map<int, pid_t>& pids);
-  // The pid of the present reading, or 0. It is a child of the agent and not of the job.
+  // Returns the pid of the present reading, or 0. It is a child of the agent and not of the job.
   pid_t pid() const { return pid_; }
 
  private:

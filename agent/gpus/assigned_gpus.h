@@ -29,7 +29,7 @@ class AssignedGpus {
   std::set<GpuName> gpus_;
 };
 
-// The masks in a list of NAME=VALUE entries.
+// Returns the masks in a list of NAME=VALUE entries.
 model::GpuMasks masks_in(const std::vector<std::string>& environment);
 
 }  // namespace muster::agent::gpus

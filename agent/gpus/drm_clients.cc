@@ -59,7 +59,7 @@ void add_memory(std::string_view key, std::string_view value, Amounts& amounts) 
   }
 }
 
-// The target of a link. Empty if it is not a link, or if we may not read it.
+// Returns the target of a link. Empty if it is not a link, or if we may not read it.
 std::string link_of(const std::string& path) {
   std::array<char, kMostName> target{};
   const ssize_t size = ::readlink(path.c_str(), target.data(), target.size());

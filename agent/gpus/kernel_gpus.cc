@@ -36,7 +36,8 @@ std::optional<long> number_behind(std::string_view name, std::string_view prefix
   return base::parse_decimal(name.substr(prefix.size()), kMostNodes);
 }
 
-// Number of the GPU's parts that its driver shows. xe calls them tiles; i915 shows each as graphics of its own.
+// Returns the number of the GPU's parts that its driver shows. xe calls them tiles; i915 shows each as graphics of its
+// own.
 int count_tiles(const std::string& card) {
   const auto count = [](const std::string& directory, std::string_view prefix) {
     return static_cast<int>(std::ranges::count_if(

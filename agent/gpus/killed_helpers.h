@@ -30,7 +30,7 @@ class KilledHelpers {
   void take(pid_t killed);
   // Reaps first, then returns true if no killed helper is left.
   bool are_all_gone();
-  // The helpers that are not reaped yet. They are children of this process and of no job.
+  // Returns the helpers that are not reaped yet. They are children of this process and of no job.
   std::vector<pid_t> pids() const;
 
  private:

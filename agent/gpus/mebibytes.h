@@ -5,7 +5,7 @@
 
 namespace muster::agent::inline gpus {
 
-// The number of whole MiB in `bytes`.
+// Returns the number of whole MiB in `bytes`.
 inline std::int64_t mebibytes(std::uint64_t bytes) {
   constexpr int kBytesPerMibBits = 20;
   return static_cast<std::int64_t>(bytes >> kBytesPerMibBits);

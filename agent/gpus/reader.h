@@ -44,7 +44,7 @@ class Reader {
   void ask(Answer answer);
   bool is_asking() const { return !waiting_.empty(); }
   const Question& question() const { return question_; }
-  // The helper's pid, or 0. The helper is a child of this process and of no job.
+  // Returns the helper's pid, or 0. The helper is a child of this process and of no job.
   pid_t pid() const { return helper_ ? helper_->pid() : 0; }
 
  private:

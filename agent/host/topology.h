@@ -9,10 +9,10 @@ struct hwloc_bitmap_s;
 
 namespace muster::agent::inline host {
 
-// The cores that this process may use, within its affinity and cgroup limits. GPUs are not included.
+// Returns the cores that this process may use, within its affinity and cgroup limits. GPUs are not included.
 base::Result<model::NodeShape> read_node_shape();
 
-// The cores of a loaded topology that have a hardware thread in `allowed`.
+// Returns the cores of a loaded topology that have a hardware thread in `allowed`.
 model::NodeShape node_shape_of(hwloc_topology* topology, const hwloc_bitmap_s* allowed);
 
 }  // namespace muster::agent::host

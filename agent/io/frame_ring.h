@@ -38,7 +38,7 @@ class FrameRing {
   // number.
   void commit(proto::OutputHeader header);
 
-  // The bytes to write next: a contiguous piece that may hold many frames. Empty if all is written.
+  // Returns the bytes to write next: a contiguous piece that may hold many frames. Empty if all is written.
   std::string_view unsent() const;
   void mark_sent(std::size_t bytes);
 

@@ -7,7 +7,7 @@
 
 namespace muster::agent::inline io {
 
-// The size of the longest prefix that ends a line; 0 if there is none.
+// Returns the size of the longest prefix that ends a line; 0 if there is none.
 inline std::size_t whole_lines(std::string_view text) {
   const void* newline = memrchr(text.data(), '\n', text.size());
   const std::size_t after_newline =

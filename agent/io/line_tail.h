@@ -13,8 +13,8 @@ class LineTail {
   static constexpr int kMaxLines = 20;
 
   void append(std::string_view bytes);
-  // The last kMaxLines lines within kMaxBytes. Each ends with '\n' if it had one. If '\r' overwrote a line (progress
-  // bars), only the visible part is returned.
+  // Returns the last kMaxLines lines within kMaxBytes. Each ends with '\n' if it had one. If '\r' overwrote a line
+  // (progress bars), only the visible part is returned.
   std::string text() const;
 
  private:

@@ -82,7 +82,7 @@ class OutputSender {
  public:
   // RESOURCE_EXHAUSTED, or an error of errno: no thread or descriptor was free.
   static base::Result<std::unique_ptr<OutputSender>> start(OutputSenderConfig config, OutputSenderEvents events);
-  // The same, but aborts on an error.
+  // Does the same as start(), but aborts on an error.
   OutputSender(OutputSenderConfig config, OutputSenderEvents events);
   ~OutputSender();
   OutputSender(const OutputSender&) = delete;

@@ -29,11 +29,11 @@ class RingMemory {
   std::size_t size_ = 0;
 };
 
-// A RingMemory of exactly `bytes` of memory.
+// Returns a RingMemory of exactly `bytes` of memory.
 std::unique_ptr<RingMemory> make_heap_memory(std::size_t bytes);
 
-// A RingMemory of `bytes` of memory, with up to `spool_bytes` of a file in `directory` behind them. The file is made
-// when it is needed, and has no name afterwards.
+// Returns a RingMemory of `bytes` of memory, with up to `spool_bytes` of a file in `directory` behind them. The file is
+// made when it is needed, and has no name afterwards.
 // Its blocks are allocated before they are used. So a full disk only means that there is no more room.
 // RESOURCE_EXHAUSTED: not even the addresses could be reserved.
 base::Result<std::unique_ptr<RingMemory>> make_spool_memory(std::size_t bytes, std::size_t spool_bytes,

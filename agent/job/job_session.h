@@ -81,8 +81,8 @@ class JobSession {
   bool is_launched() const { return has_launched(phase_); }
   const Containment& containment() const { return warden_->containment(); }
   const std::string& session_dir() const { return warden_->session_dir(); }
-  // The children of this process that belong to this job: the warden and the helpers for stacks and PMIx. Ranks are
-  // listed, too, because they become our children if the warden dies.
+  // Returns the children of this process that belong to this job: the warden and the helpers for stacks and PMIx. Ranks
+  // are listed, too, because they become our children if the warden dies.
   std::vector<pid_t> own_children() const;
 
   // Call this after on_done. It ends the threads, lets the warden leave and removes the session directory. Then the

@@ -39,10 +39,10 @@ class JobStores {
   base::Status open(const v1::Prepare& prepare, v1::Prepared& answer);
   // Serves this host's ranks. Call it when the other hosts' ports are known.
   base::Status serve_ranks(const v1::Launch& launch);
-  // The keys of the whole job, for the sessions of our own ranks. Valid after serve_ranks() for as long as this
+  // Returns the keys of the whole job, for the sessions of our own ranks. Valid after serve_ranks() for as long as this
   // object. nullptr if the stores are not open.
   rendezvous::HorovodKeys* keys() const;
-  // The variables that every rank of this host gets.
+  // Returns the variables that every rank of this host gets.
   std::vector<std::pair<std::string, std::string>> variables() const;
 
  private:

@@ -43,7 +43,7 @@ class RankPals {
   std::string secret_;     // empty if the job has one host
 };
 
-// Names of the variables by which a rank finds PALS.
+// Returns the names of the variables by which a rank finds PALS.
 std::vector<std::string> pals_variable_names();
 
 }  // namespace muster::agent::job

@@ -33,7 +33,7 @@ class RankPmi {
   // Call it before the ranks are planned. `keys` outlives this object; nullptr if there are no keys, and so no PMI.
   // Errors: a host that cannot serve PMI reports a problem. Programs other than MPICH's still run.
   void open(const v1::Launch& launch, rendezvous::HorovodKeys* keys);
-  // The name of the key-value space that ranks get. Empty means that PMI is not served.
+  // Returns the name of the key-value space that ranks get. Empty means that PMI is not served.
   const std::string& world_name() const { return world_.name(); }
   // Adds the variables. Call it after the environment is made from `rank`.
   void plan(const v1::LaunchRank& rank, SpawnRequest& request) const;
@@ -55,7 +55,7 @@ class RankPmi {
 // True if the launcher itself set the variable. False if the user set it for the ranks of a role.
 bool is_of_launcher(const v1::LaunchRank& rank, const std::string& name);
 
-// Names of the variables by which a rank finds PMI.
+// Returns the names of the variables by which a rank finds PMI.
 std::vector<std::string> pmi_variable_names();
 
 }  // namespace muster::agent::job

@@ -50,9 +50,9 @@ class RankPmix {
   // Call it with the last stderr lines of a rank that ended. If the rank is a program of Open MPI that lacks libpmix,
   // reports that, but only once.
   void explain(int rank, const std::string& stderr_tail);
-  // The pid of the helper, a child of the agent that does not belong to the job. 0 if there is no helper.
+  // Returns the pid of the helper, a child of the agent that does not belong to the job. 0 if there is no helper.
   pid_t helper() const { return service_ ? service_->pid() : 0; }
-  // Names of the variables that plan() has set for any rank.
+  // Returns the names of the variables that plan() has set for any rank.
   const std::set<std::string>& variable_names() const { return names_; }
 
  private:

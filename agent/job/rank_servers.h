@@ -75,7 +75,7 @@ class RankServers {
 
   // The pid of the PMIx helper, 0 if there is none.
   pid_t helper() const { return pmix_.helper(); }
-  // Names of the variables by which ranks find these servers.
+  // Returns the names of the variables by which ranks find these servers.
   std::vector<std::string> variable_names() const;
 
  private:

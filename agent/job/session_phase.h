@@ -82,7 +82,7 @@ std::string_view name_of(SessionAction action);
 std::span<const SessionPhase> all_session_phases();
 std::span<const SessionEvent> all_session_events();
 
-// The table as a state diagram in the language of Mermaid.
+// Returns the table as a state diagram in the language of Mermaid.
 std::string to_mermaid();
 
 }  // namespace muster::agent::job

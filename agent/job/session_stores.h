@@ -47,7 +47,7 @@ class SessionStores {
   // Call this when the job is over. Frees MASTER_PORT for other programs.
   void release_master_port() { master_port_.reset(); }
 
-  // The secret of this start of the job, which its ranks share. Empty if the launcher has sent none.
+  // Returns the secret of this start of the job, which its ranks share. Empty if the launcher has sent none.
   const std::string& secret() const { return secret_; }
   // See JobStores.
   rendezvous::HorovodKeys* keys() const { return stores_.keys(); }

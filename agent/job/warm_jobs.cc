@@ -54,7 +54,7 @@ base::Result<WardenOptions> warden_options(const std::string& id, const v1::Open
       .job_id = job.str(), .agent_id = agent_id_of(order), .session_root = order.session_root(), .contain = contain};
 }
 
-// The spool limit of a held job. It bounds the output that waits while no launcherd reads it.
+// Returns the spool limit of a held job. It bounds the output that waits while no launcherd reads it.
 std::size_t spool_bytes(const base::Environment& environment) {
   const auto text = environment.get("MUSTER_SPOOL_MIB");
   const auto mib = text ? base::parse_decimal(*text, kMaxSpoolMib) : std::nullopt;

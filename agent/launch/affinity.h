@@ -9,7 +9,7 @@
 
 namespace muster::agent::inline launch {
 
-// The mask in the form that sched_setaffinity takes. Empty if there are no CPUs, so that the affinity stays.
+// Returns the mask in the form that sched_setaffinity takes. Empty if there are no CPUs, so that the affinity stays.
 // INVALID_ARGUMENT: a number is out of range.
 base::Result<std::vector<unsigned long>> cpu_mask(const std::vector<int>& cpus);
 

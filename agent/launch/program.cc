@@ -65,7 +65,7 @@ bool is_elf(std::string_view head) {
   return head.starts_with(std::string_view(ELFMAG, SELFMAG));
 }
 
-// The path after "#!". nullopt for other files.
+// Returns the path after "#!". nullopt for other files.
 std::optional<std::string> script_interpreter(std::string_view head) {
   if (!head.starts_with("#!")) return std::nullopt;
   std::string_view line = head.substr(2, head.find('\n') - 2);
@@ -73,7 +73,7 @@ std::optional<std::string> script_interpreter(std::string_view head) {
   return std::string(line.substr(0, line.find_first_of(" \t")));
 }
 
-// The dynamic loader that a 64-bit ELF program names. nullopt if the first bytes contain none.
+// Returns the dynamic loader that a 64-bit ELF program names. nullopt if the first bytes contain none.
 std::optional<std::string> elf_loader(std::string_view head) {
   Elf64_Ehdr header{};
   if (!is_elf(head) || head.size() < sizeof header || head[EI_CLASS] != ELFCLASS64) return std::nullopt;

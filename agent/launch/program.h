@@ -13,7 +13,7 @@
 
 namespace muster::agent::inline launch {
 
-// The paths to try with execve, in order. If the name contains a slash, it is the only path.
+// Returns the paths to try with execve, in order. If the name contains a slash, it is the only path.
 std::vector<std::string> program_candidates(std::string_view name, const std::vector<std::string>& env);
 
 struct ExecFailure {

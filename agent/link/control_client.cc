@@ -144,7 +144,7 @@ class LauncherStream final : public grpc::ClientBidiReactor<v1::AgentMessage, v1
     joins_ = true;
   }
 
-  // The number of the last message that the launcher has acknowledged by messages without a body.
+  // Returns the number of the last message that the launcher has acknowledged by messages without a body.
   std::uint64_t acknowledged() const { return acknowledged_; }
 
   void close() {
@@ -279,7 +279,7 @@ struct ControlClient::State : std::enable_shared_from_this<ControlClient::State>
   void write_soon();
   void arrived(const LauncherStream* from, const v1::LauncherMessage& message);
   void done(const LauncherStream* from, const grpc::Status& status);
-  // Number of numbered messages that were handled, in both directions.
+  // Returns the number of numbered messages that were handled, in both directions.
   std::uint64_t handled() const { return incoming.last_received() + outgoing.last_acknowledged(); }
   void wait_until_no_stream();
 

@@ -29,7 +29,7 @@ struct EnrolOptions {
 // Parses `--join FILE [--host NAME] [--slots N]`. INVALID_ARGUMENT: the arguments are something else.
 base::Result<EnrolOptions> parse_enrol_arguments(const std::vector<std::string>& arguments);
 
-// The names by which the launcher may know this host, the most certain first. `variables` works like getenv.
+// Returns the names by which the launcher may know this host, the most certain first. `variables` works like getenv.
 std::vector<std::string> host_names(const std::string& given, const std::string& hostname,
                                     const std::function<const char*(const char*)>& variables);
 

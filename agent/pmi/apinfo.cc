@@ -91,7 +91,7 @@ base::Result<std::vector<RankRecord>> records_of(const std::vector<ApinfoHost>& 
   return records;
 }
 
-// The largest number of the program's ranks on one host.
+// Returns the largest number of the program's ranks on one host.
 int most_on_a_host(int program, std::size_t hosts, const std::vector<RankRecord>& records) {
   std::vector<int> counts(hosts);
   for (const RankRecord& record : records) {

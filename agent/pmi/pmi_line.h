@@ -22,7 +22,7 @@ struct PmiCommand {
   std::string name;                                        // the value of cmd= or mcmd=
   std::vector<std::pair<std::string, std::string>> words;  // the other words; empty for a spawn
 
-  // The value of `key`. Empty if the key is missing.
+  // Returns the value of `key`. Empty if the key is missing.
   std::string_view word(std::string_view key) const;
 };
 

@@ -67,7 +67,7 @@ class PmiServer {
     base::Timer patience = {};
   };
 
-  // The line of the answer. Empty if there is no answer now, or none at all.
+  // Returns the line of the answer. Empty if there is no answer now, or none at all.
   base::Result<std::string> answer(int rank, const PmiCommand& command);
   base::Result<std::string> greet(int rank, const PmiCommand& command);
   base::Result<std::string> enter_barrier(int rank);

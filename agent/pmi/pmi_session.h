@@ -33,7 +33,7 @@ class PmiSession {
   // with the rank's descriptor may go on writing.
   void drain();
   bool is_open() const { return socket_.valid(); }
-  // The pid of the process that sent the last bytes, as the kernel reports it. 0 if not known.
+  // Returns the pid of the process that sent the last bytes, as the kernel reports it. 0 if not known.
   pid_t sender() const { return sender_; }
 
  private:

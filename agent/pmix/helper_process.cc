@@ -12,7 +12,7 @@
 namespace muster::agent::pmix {
 namespace {
 
-// The variables that libpmix must read. Leaves out everything that an outer launcher set for libpmix.
+// Returns the variables that libpmix must read. Leaves out everything that an outer launcher set for libpmix.
 std::vector<std::string> helper_environment(const std::vector<std::string>& of_ranks, const std::string& directory) {
   std::vector<std::string> environment = {"PMIX_MCA_gds=hash", "TMPDIR=" + directory};
   for (const std::string& entry : of_ranks) {

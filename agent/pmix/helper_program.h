@@ -5,7 +5,7 @@
 
 namespace muster::agent::pmix {
 
-// An ELF file, compressed by xz. Empty if libpmix's headers were missing when this was built.
+// Returns an ELF file, compressed by xz. Empty if libpmix's headers were missing when this was built.
 std::string_view helper_program();
 
 }  // namespace muster::agent::pmix

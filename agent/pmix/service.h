@@ -77,7 +77,7 @@ class Service {
   void spawn_done(const SpawnWanted& wanted, const std::string& nspace);
   // True if no other rank shares the MPI_COMM_WORLD of `rank`.
   bool is_alone(int rank) const;
-  // The helper's pid, or 0. The helper is a child of the agent and not of the job.
+  // Returns the helper's pid, or 0. The helper is a child of the agent and not of the job.
   pid_t pid() const { return helper_.pid(); }
   // Reads what the helper has sent so far. Call it before an ended rank is judged.
   void catch_up();

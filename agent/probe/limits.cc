@@ -18,7 +18,7 @@ std::int64_t number_of(rlim_t limit) {
   return static_cast<std::int64_t>(std::min<rlim_t>(limit, static_cast<rlim_t>(RLIM_INFINITY) >> 1));
 }
 
-// The lowest pids.max from our cgroup up to the root. nullopt if none is set, or if there is no cgroup v2.
+// Returns the lowest pids.max from our cgroup up to the root. nullopt if none is set, or if there is no cgroup v2.
 std::optional<long> cgroup_pids() {
   const auto mountinfo = base::read_file("/proc/self/mountinfo");
   const auto self = base::read_file("/proc/self/cgroup");

@@ -94,7 +94,7 @@ base::Status remove_groups(const std::string& path) {
   return base::ok_status();
 }
 
-// The mount of cgroup v1's memory controller. nullopt on hosts that have only cgroup v2.
+// Returns the mount of cgroup v1's memory controller. nullopt on hosts that have only cgroup v2.
 std::optional<Mount> find_memory_mount(const std::string& mountinfo) {
   for (const std::string_view line : base::split(mountinfo, '\n')) {
     const std::size_t dash = line.find(" - ");

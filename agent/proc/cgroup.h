@@ -49,16 +49,17 @@ class Cgroup {
   base::UniqueFd procs_;
 };
 
-// The number after `key ` in a file that has one key on each line, such as memory.events and /proc/vmstat. nullopt if
-// there is none.
+// Returns the number after `key ` in a file that has one key on each line, such as memory.events and /proc/vmstat.
+// nullopt if there is none.
 std::optional<std::uint64_t> keyed_value(const std::string& path, std::string_view key);
 
-// The file in which the kernel counts oom_kill for the cgroup that limits this process's memory: memory.oom_control
+// Returns the file in which the kernel counts oom_kill for the cgroup that limits this process's memory:
+// memory.oom_control
 // of cgroup v1, or memory.events of v2. Empty if there is none.
 // The arguments are the contents of /proc/self/mountinfo and /proc/self/cgroup. Pure.
 std::string find_memory_events(const std::string& mountinfo, const std::string& self_cgroup);
 
-// The directory of our own cgroup v2, from the contents of /proc/self/mountinfo and /proc/self/cgroup. Pure.
+// Returns the directory of our own cgroup v2, from the contents of /proc/self/mountinfo and /proc/self/cgroup. Pure.
 base::Result<std::string> find_own_cgroup(const std::string& mountinfo, const std::string& self_cgroup);
 
 }  // namespace muster::agent::proc

@@ -44,7 +44,7 @@ class DescendantNotes {
   base::MonotonicTime next_ = base::MonotonicTime::max();
 };
 
-// The descendants that the session's warden has noted. Their start times are exact.
+// Returns the descendants that the session's warden has noted. Their start times are exact.
 std::vector<KnownRank> noted_descendants(const std::string& session_path);
 
 }  // namespace muster::agent::proc

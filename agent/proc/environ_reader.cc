@@ -45,7 +45,7 @@ MUSTER_BARE void write_path(char* path, const char* pid, const char* file) {
   *path = '\0';
 }
 
-// The length of the entry at `at`, without its NUL.
+// Returns the length of the entry at `at`, without its NUL.
 MUSTER_BARE std::size_t entry_size(const EnvironReaderPlan* plan, std::size_t at, std::size_t end) {
   std::size_t size = 0;
   while (at + size < end && plan->buffer[at + size] != '\0') ++size;

@@ -35,7 +35,7 @@ struct ScanLimits {
 
 base::Result<EnvironScan> scan_environments(const std::string& job_id, const ScanLimits& limits = {});
 
-// The same for all jobs: finds processes whose MUSTER_JOB_ID is a well-formed id.
+// Does the same for all jobs. It finds processes whose MUSTER_JOB_ID is a well-formed id.
 base::Result<EnvironScan> scan_all_jobs(const ScanLimits& limits = {});
 
 struct MarkedKill {

@@ -11,7 +11,7 @@
 
 namespace muster::agent::inline proc {
 
-// The <world> in those names: the 32-bit FNV-1a hash of PMI's name of the key-value space (MPICH,
+// Returns the <world> in those names: the 32-bit FNV-1a hash of PMI's name of the key-value space (MPICH,
 // src/util/mpir_pmi.c), in hexadecimal digits.
 std::string mpich_world(std::string_view kvs_name);
 

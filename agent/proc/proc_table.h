@@ -31,10 +31,10 @@ struct ProcessInfo {
 // nullopt if the process has ended.
 std::optional<ProcessInfo> read_process(pid_t pid);
 
-// All processes that this /proc shows, in order of pid.
+// Returns all processes that this /proc shows, in order of pid.
 std::vector<ProcessInfo> read_all_processes();
 
-// The processes of `table` below `root`. `root` and the subtrees of `spare` are left out.
+// Returns the processes of `table` below `root`. `root` and the subtrees of `spare` are left out.
 std::vector<ProcessInfo> descendants(const std::vector<ProcessInfo>& table, pid_t root,
                                      const std::vector<pid_t>& spare = {});
 
@@ -44,7 +44,7 @@ std::vector<pid_t> ancestors(pid_t pid);
 // True if the process's real uid is `uid`. False also if it has ended.
 bool is_of_user(pid_t pid, uid_t uid);
 
-// The kernel function in which the process waits. Empty if unknown.
+// Returns the kernel function in which the process waits. Empty if unknown.
 std::string wait_channel(pid_t pid);
 
 // Parses the content of /proc/<pid>/stat. nullopt if it is malformed.
@@ -54,7 +54,7 @@ std::optional<ProcessInfo> parse_stat(std::string_view content);
 // hit. False if the process has ended or may not be signalled.
 bool signal_process(const ProcessInfo& info, int signo);
 
-// The start time of a process that is created at this moment.
+// Returns the start time of a process that is created at this moment.
 std::uint64_t ticks_since_boot();
 
 // For an fd made by pidfd_open: the pid in the /proc on which `proc_fd` is open. 0 if unknown.

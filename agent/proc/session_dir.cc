@@ -123,7 +123,7 @@ bool is_another_users(const std::string& path) {
   return ::lstat(path.c_str(), &info) == 0 && info.st_uid != ::geteuid();
 }
 
-// The session roots that are used instead of `usual` while another user has its name.
+// Returns the session roots that are used instead of `usual` while another user has its name.
 std::vector<std::string> other_session_roots(const std::string& usual) {
   std::vector<std::string> found;
   const SplitPath path = split_path(usual);

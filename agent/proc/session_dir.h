@@ -57,7 +57,7 @@ struct FoundSession {
 };
 
 std::string session_root(const std::string& root);  // <root>/muster-<uid>
-// The folders that may hold sessions of this user: session_root() and the folders that were made instead of it.
+// Returns the folders that may hold sessions of this user: session_root() and the folders that were made instead of it.
 // session_root() is left out if another user has made it.
 std::vector<std::string> session_roots(const std::string& root);
 bool is_session_root(std::string_view path);  // judged by its name
@@ -69,7 +69,8 @@ bool is_private_directory(const std::string& path);
 base::Result<std::vector<std::string>> list_sessions(const std::string& root, const std::string& job_id);
 base::Result<std::vector<std::string>> list_all_sessions(const std::string& root);
 
-// The job after which a session directory is named, from the last part of `path`. Empty if it is not such a name.
+// Returns the job after which a session directory is named, from the last part of `path`. Empty if it is not such a
+// name.
 std::string job_of_session(const std::string& path);
 // Reads a session and tries to lock it. Never follows a link at `path` or at the directory above it, which must be
 // ours and 0700.
@@ -78,12 +79,13 @@ std::string job_of_session(const std::string& path);
 base::Result<FoundSession> inspect_session(const std::string& path);
 // True unless the result of inspect_session() shows that agent and warden are gone.
 bool may_be_alive(const base::Result<FoundSession>& session);
-// The same for a session that a process of `job_id` names. False if no session of that job can have this path.
+// Does the same as may_be_alive() for a session that a process of `job_id` names. False if no session of that job can
+// have this path.
 bool may_be_living_session(const std::string& path, const std::string& job_id);
 // Removes the directory and the shared memory of the job's ranks (shared_memory_dir, mpich_memory.h). Removes
 // muster-<uid> above the directory if that is then empty.
 base::Status remove_session(const std::string& path);
-// The folder for files that a session's ranks share in memory. A program that needs it makes it.
+// Returns the folder for files that a session's ranks share in memory. A program that needs it makes it.
 std::string shared_memory_dir(const std::string& session_path);
 // Removes the directory with its content, never following a link. Ok also if there is none.
 base::Status remove_tree(const std::string& path);

@@ -20,7 +20,7 @@ struct KnownRank {
 };
 
 std::vector<KnownRank> known_ranks(const std::string& session_path);
-// The same for any note that has a pid and a start time on each line.
+// Reads any note that has a pid and a start time on each line.
 std::vector<KnownRank> known_processes(const std::string& session_path, const std::string& note);
 
 // Returns only cgroups that are named after the session. So a process that can write the note cannot make Muster
@@ -31,7 +31,7 @@ std::vector<std::string> known_cgroups(const std::string& session_path);
 inline constexpr const char* kWorldNote = "mpi-world";
 std::vector<std::string> known_worlds(const std::string& session_path);
 
-// The processes of `table` that are left of the session (setsid) of a rank. Pure.
+// Returns the processes of `table` that are left of the session (setsid) of a rank. Pure.
 // A session keeps its number as long as it has members, so processes with that number are the rank's. If all were
 // gone and the number was reused, its leader exists and started much later; then nothing is returned.
 std::vector<ProcessInfo> members_of_session(const std::vector<ProcessInfo>& table, const KnownRank& rank);

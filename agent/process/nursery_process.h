@@ -18,11 +18,11 @@ namespace muster::agent::inline process {
 // Runs until the other end of `socket` closes or the owner ends.
 [[noreturn]] void run_nursery(base::UniqueFd socket, WardenOwner owner);
 
-// The agent's request. The descriptor that comes with it is for the answer.
+// Encodes the agent's request. The descriptor that comes with the request is for the answer.
 std::string encode(const WardenOptions& options);
 base::Result<WardenOptions> decode_warden_options(const std::string& payload);
 
-// The answer: the parts of a warden, or the reason why none could be made.
+// Encodes the answer: the parts of a warden, or the reason why none could be made.
 SocketMessage encode_warden_parts(base::Result<WardenParts> made);
 base::Result<WardenParts> decode_warden_parts(SocketMessage message);
 

@@ -51,7 +51,8 @@ class OomWatch {
   std::uint64_t take_others();
 
  private:
-  // Number of processes that the kernel killed because memory ran out, in the nearest cgroup that counts them.
+  // Returns the number of processes that the kernel killed because memory ran out, in the nearest cgroup that counts
+  // them.
   // nullopt if none counts.
   std::optional<std::uint64_t> kills_here() const;
   void read_log();
@@ -64,7 +65,8 @@ class OomWatch {
   std::unordered_set<pid_t> killed_;
 };
 
-// The pid in a line of the kernel's log like "Out of memory: Killed process 4711 (python3) …". 0 if it is another
+// Returns the pid in a line of the kernel's log like "Out of memory: Killed process 4711 (python3) …". 0 if it is
+// another
 // line.
 pid_t pid_in_oom_line(std::string_view line);
 

@@ -34,7 +34,7 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return array;
 }
 
-// The rank's environment with our marker. An audit or a sweep finds the rank by the marker.
+// Returns the rank's environment with our marker. An audit or a sweep finds the rank by the marker.
 std::vector<std::string> marked_environment(const std::vector<std::string>& env, const std::string& job_id) {
   std::vector<std::string> marked{"MUSTER_JOB_ID=" + job_id};
   for (const std::string& entry : env) {

@@ -18,7 +18,7 @@ struct KernelStack {
   std::vector<std::string> frames;  // innermost first; empty without root
 };
 
-// The threads in order of their ids. Empty if the process has ended.
+// Returns the threads in order of their ids. Empty if the process has ended.
 std::vector<KernelStack> read_kernel_stacks(pid_t pid);
 
 // Parses /proc/PID/stack. A line "[<0>] do_select+0x6e1/0x7c0" becomes "do_select".

@@ -33,7 +33,8 @@ struct UserStack {
 
 inline constexpr std::size_t kMaxUserFrames = 128;
 
-// The stacks by thread id. PERMISSION_DENIED: the process is another user's, or the kernel's ptrace_scope forbids it.
+// Returns the stacks by thread id. PERMISSION_DENIED: the process is another user's, or the kernel's ptrace_scope
+// forbids it.
 base::Result<std::map<pid_t, UserStack>> read_user_stacks(pid_t pid);
 
 }  // namespace muster::agent::stacks

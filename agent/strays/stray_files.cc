@@ -26,7 +26,7 @@ constexpr std::size_t kJobIdLength = 8;
 constexpr int kMaxCgroups = 10'000;
 constexpr int kMaxDepth = 12;
 
-// The file's age. nullopt if it is gone, not of this type, or another user's.
+// Returns the file's age. nullopt if it is gone, not of this type, or another user's.
 std::optional<std::chrono::seconds> age_of_own(const std::string& path, mode_t type) {
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0 || (info.st_mode & S_IFMT) != type || info.st_uid != ::geteuid()) {
@@ -35,7 +35,7 @@ std::optional<std::chrono::seconds> age_of_own(const std::string& path, mode_t t
   return std::chrono::seconds(std::max<long>(0, ::time(nullptr) - info.st_mtime));
 }
 
-// The job in a name muster-<job> or muster-<job>-… . Empty for any other name.
+// Returns the job in a name muster-<job> or muster-<job>-… . Empty for any other name.
 std::string job_in_name(const std::string& name) {
   if (!name.starts_with(kPrefix)) return "";
   const std::string rest = name.substr(kPrefix.size());

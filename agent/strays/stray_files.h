@@ -31,7 +31,7 @@ std::vector<StrayFile> find_empty_cgroups(const std::string& root);
 // Files of our uid in `directory` that are named muster-<job> or muster-<job>-… .
 std::vector<StrayFile> find_shared_memory(const std::string& directory);
 
-// The directory on which cgroup v2 is mounted. Empty if it is not mounted.
+// Returns the directory on which cgroup v2 is mounted. Empty if it is not mounted.
 std::string cgroup_root(const std::string& mountinfo);
 
 // Removes a file that was judged to be a stray. FAILED_PRECONDITION: a process now listens at the socket, or the cgroup

@@ -57,11 +57,11 @@ struct Stray {
   std::string found_by;  // "environment", "cgroup", "session", "note" or "descendant"
 };
 
-// The processes that are never candidates: `spared`, sshd, and launchers, agents and wardens with their descendants.
-// Also every process whose environment names a job that is not dead.
+// Returns the strays of one search. It never returns `spared`, sshd, or launchers, agents and wardens with their
+// descendants. It also never returns a process whose environment names a job that is not dead.
 std::vector<Stray> find_strays(const HostSight& sight);
 
-// The strays of `second` that `first` contains, too: the same process (pid and start time) of the same job.
+// Returns the strays of `second` that `first` contains, too: the same process (pid and start time) of the same job.
 std::vector<Stray> seen_twice(const std::vector<Stray>& first, const std::vector<Stray>& second);
 
 bool is_warden(const ProcessInfo& info);

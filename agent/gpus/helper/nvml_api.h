@@ -39,7 +39,7 @@ class NvmlApi {
   virtual base::Result<unsigned> most_parts(Device gpu) = 0;
   virtual base::Result<Device> part(Device gpu, unsigned index) = 0;
   virtual base::Result<int> busy_percent(Device gpu) = 0;
-  // The processes that compute on the device.
+  // Returns the processes that compute on the device.
   virtual base::Result<std::vector<GpuProcess>> processes(Device device) = 0;
 };
 

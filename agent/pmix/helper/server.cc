@@ -51,8 +51,8 @@ std::vector<std::string> list_of(char** keys) {
   return list;
 }
 
-// The text that helpers exchange for a published value: the rank's number, a letter for its type (s, b), its bytes.
-// nullopt if the type is another one.
+// Returns the text that helpers exchange for a published value: the rank's number, a letter for its type (s, b), its
+// bytes. nullopt if the type is another one.
 std::optional<std::string> to_bytes(const pmix_value_t& value, int rank) {
   if (value.type == PMIX_STRING && value.data.string != nullptr) return fmt::format("{} s{}", rank, value.data.string);
   if (value.type != PMIX_BYTE_OBJECT) return std::nullopt;

@@ -76,7 +76,8 @@ class Server {
   // May be called from any thread. nullopt if it is not a rank of the job.
   std::optional<int> number_of(const pmix_proc_t& proc) const;
   std::optional<pmix_proc_t> proc_of(int number) const;
-  // The job-wide numbers of the ranks in a list, ascending. An entry may mean "all of this world". nullopt if a rank
+  // Returns the job-wide numbers of the ranks in a list, ascending. An entry may mean "all of this world". nullopt if a
+  // rank
   // is unknown.
   std::optional<std::vector<int>> numbers_of(const pmix_proc_t* procs, std::size_t count) const;
   // Starts an operation and waits until libpmix has finished it.
