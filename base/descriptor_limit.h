@@ -10,8 +10,8 @@ void raise_descriptor_limit();
 
 std::size_t descriptor_limit();
 
-// How many descriptors a listener leaves free for the rest of its process. This is 128, or a quarter of the limit if
-// the limit is below 512.
+// Returns how many descriptors a listener leaves free for the rest of its process. This is 128, or a quarter of the
+// limit if the limit is below 512.
 std::size_t spare_descriptors();
 
 // Returns true if one more descriptor can be opened while `spare` stay free. `fd` is any open descriptor, which this

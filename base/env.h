@@ -11,7 +11,7 @@ namespace muster::base {
 
 class Environment {
  public:
-  // The calling process's environment. Read it before threads start.
+  // Returns the calling process's environment. Read it before threads start.
   static Environment current();
 
   std::optional<std::string_view> get(

@@ -23,8 +23,8 @@ Status write_file_durably(const std::string& path, std::string_view content, uns
 // closed to other users. Its parents must exist.
 Status make_private_directory(const std::string& path);
 
-// The effective uid's home directory: $HOME if it is absolute, else an error. No NSS look-up, because the agent is
-// static.
+// Returns the effective uid's home directory: $HOME if it is absolute, else an error. No NSS look-up, because the agent
+// is static.
 Result<std::string> home_directory();
 
 }  // namespace muster::base

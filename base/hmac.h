@@ -12,8 +12,8 @@ namespace muster::base {
 inline constexpr std::size_t kHmacSize = 32;
 using HmacDigest = std::array<char, kHmacSize>;
 
-// The HMAC of all parts, one after the other. It does not cover the boundaries between parts. So all parts but the last
-// must have known sizes.
+// Returns the HMAC of all parts, one after the other. It does not cover the boundaries between parts. So all parts but
+// the last must have known sizes.
 HmacDigest hmac_sha256(std::string_view secret, std::initializer_list<std::string_view> parts);
 
 // Takes the same time for equal and for different bytes. Returns false at once if the sizes differ.

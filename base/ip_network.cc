@@ -22,7 +22,7 @@ std::array<std::uint8_t, 16> bytes_of(const IpAddress& address) {
   return bytes;
 }
 
-// The mask of those bits of byte `index` that belong to the first `length` bits.
+// Returns the mask of those bits of byte `index` that belong to the first `length` bits.
 std::uint8_t mask_at(int index, int length) {
   const int bits = length - index * 8;
   if (bits >= 8) return 0xff;

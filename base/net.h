@@ -35,7 +35,7 @@ class IpAddress {
   std::string text_;
 };
 
-// Such as "1.2.3.4:80" or "[::1]:80".
+// Returns text such as "1.2.3.4:80" or "[::1]:80".
 std::string format_endpoint(const IpAddress& address, std::uint16_t port);
 
 struct SockAddr {
@@ -50,14 +50,14 @@ struct InterfaceAddress {
   IpAddress address;
 };
 
-// The addresses of interfaces that are up, loopback last, without link-local ones.
+// Returns the addresses of interfaces that are up, loopback last, without link-local ones.
 Result<std::vector<InterfaceAddress>> interface_addresses();
 
-// The local address that the kernel would use towards `peer`. It asks for the route with an unconnected UDP socket; no
-// packet is sent.
+// Returns the local address that the kernel would use towards `peer`. It asks for the route with an unconnected UDP
+// socket; no packet is sent.
 Result<IpAddress> route_source(const IpAddress& peer);
 
-// The interface that has `address`, or NOT_FOUND.
+// Returns the interface that has `address`, or NOT_FOUND.
 Result<std::string> interface_of(const IpAddress& address);
 
 Result<IpAddress> local_address(int socket_fd);

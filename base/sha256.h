@@ -8,8 +8,8 @@
 
 namespace muster::base {
 
-// The 32 bytes of the hash of all that can be read from `fd` from offset 0 on. The position of `fd` does not change.
-// CANCELLED if `stop` becomes true, which is checked before each 256 KiB.
+// Returns the 32 bytes of the hash of all that can be read from `fd` from offset 0 on. The position of `fd` does not
+// change. CANCELLED if `stop` becomes true, which is checked before each 256 KiB.
 Result<std::string> sha256_of_file(int fd, const std::atomic<bool>* stop = nullptr);
 
 }  // namespace muster::base

@@ -117,7 +117,7 @@ std::optional<std::string> nearest_word(std::string_view word, std::span<const s
 
 namespace {
 
-// The length of the well-formed UTF-8 character at the start of `text`; 0 if there is none (RFC 3629).
+// Returns the length of the well-formed UTF-8 character at the start of `text`; 0 if there is none (RFC 3629).
 std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
   const auto follows = [&](std::size_t i) { return (byte(i) & 0xc0) == 0x80; };

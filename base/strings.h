@@ -24,8 +24,8 @@ std::optional<std::vector<int>> parse_number_list(std::string_view text, int max
 // Quotes the word if a POSIX shell would change it. Then `sh -c` yields the same word.
 std::string shell_quote(std::string_view word);
 
-// The word of `words` with the smallest edit distance to `word`. nullopt if that distance exceeds a third of its
-// length, rounded up.
+// Returns the word of `words` with the smallest edit distance to `word`. nullopt if that distance exceeds a third of
+// its length, rounded up.
 std::optional<std::string> nearest_word(std::string_view word, std::span<const std::string> words);
 
 // Returns `text` with U+FFFD in place of every byte that belongs to no well-formed UTF-8 character.

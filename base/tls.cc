@@ -151,7 +151,7 @@ Status add_names(X509* certificate, const std::vector<std::string>& entries) {
 // The keys of a context, for OpenSSL's callbacks.
 using Keys = std::shared_ptr<const TlsKeyRing>;
 
-// The pre-shared key as a "session". Its cipher suite fixes the hash of the key schedule.
+// Returns the pre-shared key as a "session". Its cipher suite fixes the hash of the key schedule.
 SSL_SESSION* make_session(SSL* ssl, const std::string& secret) {
   constexpr unsigned char kAes128GcmSha256[] = {0x13, 0x01};
   std::unique_ptr<SSL_SESSION, Deleter<SSL_SESSION_free>> session(SSL_SESSION_new());

@@ -23,8 +23,8 @@ bool is_trusted_owner(uid_t owner);
 // members, so it may not write.
 Status check_trusted_folder(const struct stat& info, const std::string& shown);
 
-// The same check, for a folder in which the caller uses only plain files that belong to the effective user. All users
-// may write into it if it has the sticky bit. Then only the owner of a file can replace it.
+// Does the same check for a folder in which the caller uses only plain files that belong to the effective user. All
+// users may write into it if it has the sticky bit. Then only the owner of a file can replace it.
 Status check_folder_of_own_files(const struct stat& info, const std::string& shown);
 
 struct FolderWalk {
