@@ -32,7 +32,8 @@ ParsedLauncherd parse_launcherd(const std::vector<std::string>& arguments, const
                                 const ParseContext& context, bool is_root);
 
 const FlagTable& launcherd_flags();
-// The options that files and variables may set: hvdrun's, which launcherd reads from the same files, and its own.
+// Returns the options that files and variables may set: hvdrun's, which launcherd reads from the same files, and its
+// own.
 const FlagTable& launcherd_settable_flags();
 const CommandDoc& launcherd_doc();
 

@@ -16,7 +16,7 @@
 
 namespace muster::cli::inline foreign {
 
-// The options of `muster dmlc`: launch.py's options, and hvdrun's except those for the number and the
+// Returns the options of `muster dmlc`: launch.py's options, and hvdrun's except those for the number and the
 // hosts of ranks.
 const FlagTable& dmlc_flags();
 

@@ -21,8 +21,8 @@
 
 namespace muster::cli::inline foreign {
 
-// The options of `muster torchrun`: torchrun's, torch.distributed.launch's, and those of hvdrun that do not set the
-// number of ranks.
+// Returns the options of `muster torchrun`: torchrun's, torch.distributed.launch's, and those of hvdrun that do not set
+// the number of ranks.
 const FlagTable& torchrun_flags();
 
 // `verb` is "torchrun" or "torch.distributed.launch". The latter selects that launcher's behaviour without its name in

@@ -18,7 +18,7 @@ struct SiteChoice {
   std::string why;  // one line for --verbose; empty if there is nothing to report
 };
 
-// The choice for --bootstrap auto. Pure, except for `has_program`.
+// Returns the choice for --bootstrap auto. Pure, except for `has_program`.
 SiteChoice choose_site_launcher(const base::Environment& environment,
                                 const std::optional<launcherd::Allocation>& allocation,
                                 const std::function<bool(const std::string& name)>& has_program);

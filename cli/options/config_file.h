@@ -38,7 +38,7 @@ base::Result<std::vector<Setting>> read_config_file(const std::string& path, con
                                                     bool takes_roles = false,
                                                     std::vector<std::string>* ignored = nullptr);
 
-// The file that the user named for this run by --config-file or its variable. nullopt if the user named none.
+// Returns the file that the user named for this run by --config-file or its variable. nullopt if the user named none.
 std::optional<std::string> named_config(const CommandLine& line, const base::Environment& environment,
                                         const FlagTable& table);
 

@@ -8,7 +8,7 @@
 
 namespace muster::cli::inline options {
 
-// All options of horovodrun 0.28.1, and Muster's own.
+// Returns all options of horovodrun 0.28.1, and Muster's own.
 const FlagTable& hvdrun_flags();
 const CommandDoc& hvdrun_doc();
 

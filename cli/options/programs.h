@@ -24,7 +24,8 @@ base::Result<std::vector<model::Role>> read_programs(CommandLine& line, const ba
 // True if the line has a second program.
 bool has_programs(const CommandLine& line, const FlagTable& table);
 
-// The number of ranks of a role for which the user gave none: one for each slot. A host without a number has one slot.
+// Returns the number of ranks of a role for which the user gave none: one for each slot. A host without a number has
+// one slot.
 int slots_of(const std::vector<model::HostSpec>& hosts);
 
 // Puts the roles into `job`. `settings` are the job's other options. INVALID_ARGUMENT if they set a number of ranks,

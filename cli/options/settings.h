@@ -42,7 +42,7 @@ class Settings {
   std::vector<std::string> notes_;
 };
 
-// The layers that come from the command line and the environment; neither reads a file.
+// These return the layers that come from the command line and the environment. They read no file.
 std::vector<Setting> settings_of(const CommandLine& line);
 // A variable with an empty value counts as not set.
 std::vector<Setting> settings_of(const base::Environment& environment, const FlagTable& table);

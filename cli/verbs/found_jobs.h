@@ -23,7 +23,7 @@ struct FoundJob {
   std::string id;
   launcherd::LauncherAddress launcher;
 
-  // The name of the job in requests to this launcher. Empty for a foreground job, whose launcher has only one.
+  // Returns the name of the job in requests to this launcher. Empty for a foreground job, whose launcher has only one.
   std::string name_there() const { return launcher.is_foreground_job ? std::string() : id; }
 };
 
