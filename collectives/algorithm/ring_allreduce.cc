@@ -50,7 +50,7 @@ class Cursor {
     offset_ += bytes;
     skip_empty();
   }
-  // The bytes of all steps of all pieces.
+  // Returns the bytes of all steps of all pieces.
   std::size_t total() const {
     std::size_t sum = 0;
     for (Cursor at(bytes_, ranks_, first_slice_); !at.is_at_end(); at.advance(at.left_in_slice())) {

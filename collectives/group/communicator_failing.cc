@@ -59,7 +59,7 @@ Failure Communicator::blame_last(Failure failure) {
   return team_->abort().is_raised() ? team_->abort().read() : failure;
 }
 
-// The members on the host `place`, as ranks of the world, ascending.
+// Returns the members on the host `place`, as ranks of the world, ascending.
 std::vector<int> Communicator::members_at(const std::string& place) const {
   std::vector<int> there;
   std::ranges::copy_if(members_, std::back_inserter(there),

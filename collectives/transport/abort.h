@@ -18,7 +18,7 @@ struct Failure {
   std::string message;  // one sentence that names the rank and the host
 };
 
-// The failure as text, to be put into the job's store for ranks of other hosts.
+// Returns the failure as text, to be put into the job's store for ranks of other hosts.
 std::string encode(const Failure& failure);
 // Returns an ABORTED failure without a rank if `text` does not come from encode().
 Failure decode_failure(const std::string& text);

@@ -86,7 +86,7 @@ class Exchange {
   std::span<std::byte> scratch(std::size_t bytes);
   // Returns one pointer for each rank, for the inputs of a reduction.
   std::span<const void*> operands() { return operands_; }
-  // The communicator's rank that caused the last error; -1 if none.
+  // Returns the communicator's rank that caused the last error; -1 if none.
   int failed_peer() const { return failed_peer_; }
 
  private:

@@ -108,7 +108,7 @@ class HostTeam {
   void set_gone(int rank) { mates_gone_[static_cast<std::size_t>(rank)].store(true, std::memory_order_release); }
   // Records that local rank `rank` caused the error of an operation, for failure(). Adds the rank's host and number.
   base::Status blame(int rank, base::Status status);
-  // The failure behind the last error that this team returned.
+  // Returns the failure behind the last error that this team returned.
   const Failure& failure() const { return failure_; }
   // Announces that this rank has left and takes part in no further round.
   void leave() { segment_.lane(rank_).left.store(1); }

@@ -29,7 +29,7 @@ class Link {
   std::ptrdiff_t try_receive(std::span<std::byte> into) { return try_receive({}, into); }
   // UNAVAILABLE, with one sentence that names the peer.
   virtual base::Status why() const = 0;
-  // The descriptor to poll when nothing moves for long; -1 for shared memory, which has none.
+  // Returns the descriptor to poll when nothing moves for long; -1 for shared memory, which has none.
   virtual int fd() const = 0;
 };
 

@@ -20,7 +20,7 @@ class Peers {
   // Returns the link to another rank. It is the same object until the link breaks. The call may wait for that rank to
   // connect. It then returns the errors of a wait (wait.h).
   virtual base::Result<Link*> link(int peer) = 0;
-  // The peer's name in messages, by its rank in the world: "rank 3 (n2)".
+  // Returns the peer's name in messages, by its rank in the world: "rank 3 (n2)".
   virtual std::string name(int peer) const = 0;
   virtual int world_rank(int peer) const = 0;
   virtual std::string host(int peer) const = 0;
@@ -30,7 +30,7 @@ class Peers {
 
   virtual const WaitPolicy& policy() const = 0;
   virtual const AbortRecord& abort() const = 0;
-  // The flag that peers ring when they move bytes in this rank's ring links.
+  // Returns the flag that peers ring when they move bytes in this rank's ring links.
   virtual Flag& bell() = 0;
 };
 

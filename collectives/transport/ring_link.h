@@ -26,7 +26,7 @@ static_assert(sizeof(RingHead) == 256);
 
 class RingLink final : public Link {
  public:
-  // The bytes of a ring with `capacity` bytes of data.
+  // Returns the bytes of a ring with `capacity` bytes of data.
   static constexpr std::size_t bytes_of_ring(std::size_t capacity) { return sizeof(RingHead) + capacity; }
 
   // `capacity` must be a power of two from 64 bytes to 1 GiB, the same for both ends. The memory must outlive the link.
