@@ -71,7 +71,7 @@ bool is_plain(std::string_view text) {
   return text != "null" && text != "Null" && text != "NULL";
 }
 
-// Whether `text` can be written as a YAML block (|).
+// Returns whether `text` can be written as a YAML block (|).
 bool is_block(std::string_view text) {
   if (text.find('\n') == std::string_view::npos || !text.ends_with('\n') || text.ends_with("\n\n")) return false;
   if (text.front() == ' ' || text.front() == '\n') return false;

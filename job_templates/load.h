@@ -25,7 +25,7 @@ struct BuiltIn {
   std::string_view content;
 };
 
-// The files of templates/, which the build makes part of the program; sorted by name.
+// Returns the files of templates/, which the build makes part of the program; sorted by name.
 std::span<const BuiltIn> built_in_templates();
 
 struct Sources {
@@ -43,7 +43,7 @@ base::Result<Template> load_template(const std::string& name, const Sources& sou
 // Reads a file's content and finds what it extends in `sources`. `file_name` is for errors.
 base::Result<Template> parse_template(std::string_view content, const std::string& file_name, const Sources& sources);
 
-// The names of the user's own and the built-in templates, sorted, each once.
+// Returns the names of the user's own and the built-in templates, sorted, each once.
 std::vector<std::string> template_names(const Sources& sources);
 
 }  // namespace muster::job_templates

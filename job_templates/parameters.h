@@ -14,7 +14,7 @@
 
 namespace muster::job_templates {
 
-// The error for a parameter that the template lacks; names the nearest one. `label` begins the sentence.
+// Returns the error for a parameter that the template lacks; names the nearest one. `label` begins the sentence.
 base::Status unknown_parameter(const Template& job_template, std::string_view name, std::string_view label);
 
 // Checks one value against the parameter's type and range. `label` begins the error ("--nodes").
@@ -44,8 +44,8 @@ class Values {
 // "90s", "30m", "1h30m", "2h", "7d", "0:30:00". A unit is required, because schedulers differ in theirs.
 base::Result<std::chrono::seconds> parse_walltime(std::string_view text);
 
-// The parameters that a text names, in order. An error if braces do not match, or a parameter or its format is unknown.
-// "{{" and "}}" stand for single braces.
+// Returns the parameters that a text names, in order. An error if braces do not match, or a parameter or its format is
+// unknown. "{{" and "}}" stand for single braces.
 base::Result<std::vector<std::string>> parameters_in(const Text& text, const Template& job_template,
                                                      const std::vector<std::string>& also_known = {});
 

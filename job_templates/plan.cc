@@ -138,7 +138,7 @@ bool sets(const LaunchPlan& plan, std::string_view option) {
   return std::ranges::find(plan.options, option, &LaunchOption::name) != plan.options.end();
 }
 
-// Whether the user has set `option` through one of its parameters.
+// Returns whether the user has set `option` through one of its parameters.
 bool is_given(std::string_view option, const Values& values) {
   const std::vector<NamedText>& launch = values.of().launch;
   const auto found = std::ranges::find(launch, option, &NamedText::name);

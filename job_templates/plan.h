@@ -43,10 +43,10 @@ std::string left_out_note(const Template& job_template);
 // Stands for a bind-to that lists CPUs. A template has one list per GPU, so the lists hold only if ranks get GPUs.
 inline constexpr std::string_view kCpuLists = "bind-to list:";
 
-// The options of a template that lose their meaning if the user gives `option`: "bind-to" -> depth, ….
+// Returns the options of a template that lose their meaning if the user gives `option`: "bind-to" -> depth, ….
 std::vector<std::string_view> overruled_by(std::string_view option, std::string_view value);
 
-// Whether `left_out`, an element of overruled_by(), means this option of a template.
+// Returns whether `left_out`, an element of overruled_by(), means this option of a template.
 bool means_option(std::string_view left_out, std::string_view name, std::string_view value);
 
 }  // namespace muster::job_templates

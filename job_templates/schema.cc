@@ -248,7 +248,7 @@ class Checker {
                                            path.empty() ? "" : " in " + path, hint));
   }
 
-  // The path of a key of this name elsewhere in the schema ("launch.depth"); empty if there is none.
+  // Returns the path of a key of this name elsewhere in the schema ("launch.depth"); empty if there is none.
   static std::string path_of(std::string_view key, const KeyRule& rule, const std::string& path) {
     if (rule.takes != Takes::kKeys) return "";
     for (const KeyRule& each : rule.below) {

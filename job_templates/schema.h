@@ -35,7 +35,7 @@ struct KeyRule {
   std::string_view name_is_a = {};  // kNamed: "parameter", "variable", "role"
 };
 
-// The rule of a whole template; its `takes` is kKeys.
+// Returns the rule of a whole template; its `takes` is kKeys.
 const KeyRule& template_schema();
 
 // Returns the first mistake of one file: an unknown key (with the nearest known one), a value of the wrong type or out

@@ -25,7 +25,7 @@ struct ScriptRequest {
 // The script ends with the command's exit code.
 base::Result<std::string> render_script(const Values& values, const ScriptRequest& request);
 
-// The scheduler's lines: "#PBS -A physics". Refuses a value with a character that such a line cannot hold.
+// Returns the scheduler's lines: "#PBS -A physics". Refuses a value with a character that such a line cannot hold.
 base::Result<std::vector<std::string>> render_directives(const Values& values);
 
 // "#PBS"; empty for kNone.

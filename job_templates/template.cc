@@ -48,7 +48,7 @@ std::optional<Text> some_text(const Piece& map, std::string_view key) {
   return piece == nullptr ? std::nullopt : std::optional(Text{piece->text, piece->place});
 }
 
-// A list; a single value becomes a list of one.
+// Returns the texts of a list. A single value counts as a list of one.
 std::vector<Text> texts_of(const Piece& map, std::string_view key) {
   const Piece* piece = map.find(key);
   if (piece == nullptr) return {};
