@@ -98,7 +98,7 @@ class HostPool {
   void let_go(base::Loop::Task done);
 
   int control_port() const;
-  // The number of agents that are up or may still connect.
+  // Returns the number of agents that are up or may still connect.
   std::size_t agents() const;
 
   class Core;

@@ -28,7 +28,7 @@ class LinkKeys {
   static base::Result<LinkKeys> load(const v1::PoolState& state);
   void store(v1::PoolState& state) const;
 
-  // The trusted authorities.
+  // Returns the certificates of the trusted authorities.
   std::string trusted_pem() const { return authority_.ca_pem() + next_pem(); }
   const base::TlsIdentity& own() const { return own_; }
   const base::TlsIdentity& agents() const { return agents_; }

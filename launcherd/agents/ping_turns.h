@@ -20,7 +20,7 @@ class PingTurns {
     count_ = static_cast<int>(std::max<std::size_t>((agents + kMostAtOnce - 1) / kMostAtOnce, 1));
     turn_ = (turn_ + 1) % count_;
   }
-  // Number of ticks from one ping of an agent to its next.
+  // Returns the number of ticks from one ping of an agent to its next.
   int count() const { return count_; }
   bool is_due(std::size_t agent) const { return static_cast<int>(agent % static_cast<std::size_t>(count_)) == turn_; }
 

@@ -35,8 +35,8 @@ class PoolFile {
   base::Status save_if_due() { return is_due_ ? save() : base::ok_status(); }
 
   const std::string& path() const { return path_; }
-  // The state file's content, without this launcherd's own agents and keys. Until it is cleared, its agents are those
-  // of the last launcherd.
+  // Returns the state file's content, without this launcherd's own agents and keys. Until it is cleared, its agents are
+  // those of the last launcherd.
   v1::PoolState& state() { return state_; }
   LinkKeys& keys() { return *keys_; }
 

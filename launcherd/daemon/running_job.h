@@ -43,7 +43,7 @@ struct JobSurroundings {
   std::function<void(const std::string& line)> on_line;  // for launcherd's own log
 };
 
-// The folder and the file that hold the output of a job.
+// These return the folder and the file that hold the output of a job.
 std::string job_directory(const JobSurroundings& surroundings, const base::JobId& id);
 std::string journal_path(const JobSurroundings& surroundings, const base::JobId& id);
 

@@ -89,7 +89,7 @@ std::string unknown_users(const v1::HostFacts& facts) {
   return silent + (silent.empty() ? "" : "; ") + "processes of other users or outside the container are not visible";
 }
 
-// The text for a host where no user of a GPU is visible.
+// Returns the text for a host where no user of a GPU is visible.
 std::string no_user(const v1::HostFacts& facts) {
   const std::string rest = unknown_users(facts);
   const auto is_silent = [](const v1::UntoldGpu& gpu) { return !gpu.own_only(); };

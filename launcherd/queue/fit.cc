@@ -43,7 +43,7 @@ bool has_idle_slots(Offers& offers, Room room) {
   return need.request.ranks_per_node == 0 || need.request.ranks_per_node * usable >= need.ranks();
 }
 
-// The job's user and port for a host override those in launcherd's list.
+// Returns the host with the job's user and port, which override those in launcherd's list.
 model::HostSpec named(const Offer& offer, int slots) {
   model::HostSpec spec = offer.host->host;
   if (offer.wanted != nullptr) {

@@ -29,7 +29,7 @@ struct Misfit {
 // Finds the first host that cannot provide the job's share. Only for jobs that have enough slots.
 std::optional<Misfit> find_misfit(const JobNeed& need, std::span<const SlotHost> hosts, DeviceLists* known = nullptr);
 
-// The number of ranks for each host. Only for jobs whose ranks have places.
+// Returns the number of ranks for each host. Only for jobs whose ranks have places.
 std::map<std::string, int> ranks_by_host(const JobNeed& need);
 // nullptr if the list has no such host.
 const SlotHost* find_host(std::span<const SlotHost> hosts, const std::string& name);
