@@ -9,10 +9,10 @@
 
 namespace muster::model {
 
-// All CPUs of the cores that have one of `sorted_cpus`, sorted.
+// Returns all CPUs of the cores that have one of `sorted_cpus`, sorted.
 std::vector<int> whole_cores(const NodeShape& node, const std::vector<int>& sorted_cpus);
 
-// The node without its reserved cores, and with only those threads of each core that are used.
+// Returns the node without its reserved cores, and with only those threads of each core that are used.
 NodeShape usable_node(const NodeShape& node, const Pinning& pinning);
 
 // Returns one entry for each local rank.

@@ -14,7 +14,7 @@ namespace muster::model {
 
 std::string device_id(GpuVendor vendor, const VisibleGpu& device);
 
-// The name that users know: "GPU 3", "AMD GPU 0". A part (MIG) is named by its UUID: "MIG-… of GPU 3".
+// Returns the name that users know: "GPU 3", "AMD GPU 0". A part (MIG) is named by its UUID: "MIG-… of GPU 3".
 std::string gpu_text(GpuVendor vendor, int index, const std::string& part = {});
 
 // Returns true if both names are equal, or if one is a whole GPU and the other is one of its tiles.

@@ -30,9 +30,9 @@ std::vector<Role> dmlc_roles(const DmlcCounts& counts);
 base::Result<std::vector<RankPlace>> dmlc_places(const DmlcCounts& counts, const std::vector<HostSpec>& hosts,
                                                  const std::vector<HostSpec>& server_hosts, bool oversubscribe);
 
-// The variables that ps-lite reads in a rank of `role`: DMLC_ROLE, DMLC_PS_ROOT_URI and _PORT, DMLC_NUM_WORKER and
-// _SERVER, DMLC_NODE_HOST, DMLC_INTERFACE (unless the user set it), DMLC_TASK_ID, DMLC_NUM_ATTEMPT. `address` is that
-// of the rank's host on the route to the scheduler; empty if unknown.
+// Returns the variables that ps-lite reads in a rank of `role`: DMLC_ROLE, DMLC_PS_ROOT_URI and _PORT, DMLC_NUM_WORKER
+// and _SERVER, DMLC_NODE_HOST, DMLC_INTERFACE (unless the user set it), DMLC_TASK_ID, DMLC_NUM_ATTEMPT. `address` is
+// that of the rank's host on the route to the scheduler; empty if unknown.
 std::vector<std::pair<std::string, std::string>> dmlc_variables(const std::vector<Role>& roles,
                                                                 const RankEnvInput& input, const std::string& address,
                                                                 const base::Environment& user_set);

@@ -12,7 +12,7 @@
 
 namespace muster::model {
 
-// The code of a process that a signal ended, as a shell shows it.
+// Returns the code of a process that a signal ended, as a shell shows it.
 constexpr int signal_exit_code(int signo) {
   return 128 + signo;
 }

@@ -31,7 +31,7 @@ std::string describe_signal(int signal) {
   return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("signal {} ({})", signal, name);
 }
 
-// Such as "signal 9 (SIGKILL)", as programmers know it.
+// Returns text such as "signal 9 (SIGKILL)", as programmers know it.
 std::string name_signal(int signal) {
   const char* name = ::sigabbrev_np(signal);
   return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("signal {} (SIG{})", signal, name);
@@ -48,7 +48,7 @@ std::string describe_exit(const RankEnd& end) {
                             : fmt::format("exit code {}: {}", end.exit_code, end.detail);
 }
 
-// Such as "ended with exit code 1", the end of a sentence that begins with ranks.
+// Returns text such as "ended with exit code 1", the end of a sentence that begins with ranks.
 std::string predicate(const RankEnd& end) {
   switch (end.kind) {
     case EndKind::kStartFailed:

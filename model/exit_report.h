@@ -45,20 +45,21 @@ struct RankEnd {
 // Returns the status that a shell sees of a program that called MPI_Abort(code). It is never 0.
 int abort_status(int code);
 
-// Such as "called MPI_Abort(13)", "called MPI_Abort(1) after its MPI_Comm_spawn had failed", "ended without
-// MPI_Finalize". Empty if the end has nothing to do with MPI.
+// Returns text such as "called MPI_Abort(13)", "called MPI_Abort(1) after its MPI_Comm_spawn had failed", "ended
+// without MPI_Finalize". Empty if the end has nothing to do with MPI.
 std::string describe_mpi(const RankEnd& end);
 
 // The root cause, as an index into `ends`; -1 if no rank failed by itself. It is the earliest failed end that Muster
 // did not cause. A signal takes precedence over a non-zero code within 50 ms. The lower rank wins ties.
 int root_cause(const std::vector<RankEnd>& ends);
 
-// Such as "exit code 3", "called MPI_Abort(13)", "signal 9 (Killed)", "out of memory: killed by the kernel", …
+// Returns text such as "exit code 3", "called MPI_Abort(13)", "signal 9 (Killed)", "out of memory: killed by the
+// kernel", …
 std::string describe(const RankEnd& end);
 
-// The text after the rank's name in a message to its peers: "was killed by signal 9 (SIGKILL)", "exited with 1", "ran
-// out of memory: killed by signal 9 (SIGKILL)", "did not start: …", "was lost with its host n2", "was ended with the
-// job".
+// Returns the text after the rank's name in a message to its peers: "was killed by signal 9 (SIGKILL)", "exited with
+// 1", "ran out of memory: killed by signal 9 (SIGKILL)", "did not start: …", "was lost with its host n2", "was ended
+// with the job".
 std::string describe_to_peers(const RankEnd& end);
 
 // The ends of all other ranks in one collapsed line, without ranks that succeeded: "ranks 0-3,7 ended with signal 15

@@ -24,7 +24,7 @@ std::optional<std::string> value_of(std::string_view name, const ExpandValues& v
   return std::nullopt;
 }
 
-// The name in braces at the start of `text`: "rank" for "{rank}…".
+// Returns the name in braces at the start of `text`: "rank" for "{rank}…".
 std::string_view name_at(std::string_view text) {
   constexpr std::size_t kLongest = 16;  // no name is longer, so a word full of braces is not searched to its end
   const auto close = text.substr(0, kLongest).find('}');

@@ -96,7 +96,7 @@ class Dealer {
   std::vector<std::size_t> taker_of_;
 };
 
-// The local ranks in the order in which shares are dealt to them. Ranks that share a GPU follow each other.
+// Returns the local ranks in the order in which shares are dealt to them. Ranks that share a GPU follow each other.
 std::vector<std::size_t> sharing_order(std::size_t ranks, std::size_t devices) {
   std::vector<std::size_t> order(ranks);
   std::iota(order.begin(), order.end(), std::size_t{0});

@@ -64,13 +64,13 @@ base::Result<int> most_ranks(const NodeShape& node, const Pinning& pinning, cons
 // Like most_ranks(), for a job without any settings.
 int count_gpus(const NodeShape& node, const GpuMasks& job_masks);
 
-// The variables that make a process see the devices of `list`. With `by_index`, NVIDIA's entries are numbers in the
-// order of the PCI bus. `masks` are those in force.
+// Returns the variables that make a process see the devices of `list`. With `by_index`, NVIDIA's entries are numbers in
+// the order of the PCI bus. `masks` are those in force.
 std::vector<std::pair<std::string, std::string>> mask_variables(GpuVendor vendor, const std::string& list,
                                                                 std::size_t count, bool by_index,
                                                                 const GpuMasks& masks);
 
-// All devices that bind_node() deals to any number of ranks, as device_id(), in the order of --gpu-order (for
+// Returns all devices that bind_node() deals to any number of ranks, as device_id(), in the order of --gpu-order (for
 // `nearest`, the host's order). It leaves out parts of divided GPUs if whole ones are enough. Empty if there are none,
 // and for kNone. INVALID_ARGUMENT as from bind_node(), for errors that do not depend on the number of ranks.
 base::Result<std::vector<std::string>> devices_of_job(const NodeShape& node, const Pinning& pinning,

@@ -30,12 +30,12 @@ GpuMasks masks_in_force(const NodeShape& node, const GpuMasks& job_masks);
 // it for kNone. INVALID_ARGUMENT as from bind_node(). The result refers to `node`.
 base::Result<GpuChoice> choose_gpus(const NodeShape& node, const Pinning& pinning, const GpuMasks& masks);
 
-// The devices of `all` that are dealt to `ranks` ranks, if they are enough. Empty if there are none. CUDA shows a
-// process one part of a divided GPU, and no whole GPU beside it. So whole GPUs are dealt alone if they are enough or if
-// there is nothing else.
+// Returns the devices of `all` that are dealt to `ranks` ranks, if they are enough. Empty if there are none. CUDA shows
+// a process one part of a divided GPU, and no whole GPU beside it. So whole GPUs are dealt alone if they are enough or
+// if there is nothing else.
 base::Result<GpuChoice> fit_gpus(const GpuChoice& all, std::size_t ranks, const Pinning& pinning);
 
-// The number of devices for each rank.
+// Returns the number of devices for each rank.
 std::size_t gpus_for_each(const Pinning& pinning);
 
 bool has_parts(const std::vector<VisibleGpu>& devices);

@@ -24,7 +24,7 @@ constexpr std::pair<std::string_view, std::optional<std::string> GpuMasks::*> kM
     {"ZE_FLAT_DEVICE_HIERARCHY", &GpuMasks::ze_hierarchy},
     {"ZE_ENABLE_PCI_ID_DEVICE_ORDER", &GpuMasks::ze_order}};
 
-// The number at the start of the word, as strtol() finds it: 1 for "1" and "1gpu".
+// Returns the number at the start of the word, as strtol() finds it: 1 for "1" and "1gpu".
 std::optional<long> leading_number(std::string_view word) {
   const auto end = std::min(word.find_first_not_of("0123456789"), word.size());
   return base::parse_decimal(word.substr(0, end), kMostMaskNumber);

@@ -14,7 +14,7 @@ namespace muster::model {
 
 // Sets the masks that `variables` contains. Other members of `masks` stay unchanged.
 void set_gpu_masks(const std::vector<std::pair<std::string, std::string>>& variables, GpuMasks& masks);
-// The reverse of set_gpu_masks().
+// Does the reverse of set_gpu_masks().
 std::vector<std::pair<std::string, std::string>> gpu_mask_variables(const GpuMasks& masks);
 
 bool is_mig_name(std::string_view name);  // true if it names a part of a GPU that NVIDIA's driver has divided
@@ -33,9 +33,9 @@ enum class MaskNumbers { kByBus, kUnknown };
 // CUDA puts the fastest GPU first unless CUDA_DEVICE_ORDER says otherwise. Equal GPUs are in the order of the bus.
 MaskNumbers cuda_numbers(const NodeShape& node, const GpuMasks& masks);
 
-// The GPUs of `vendor` that `mask` leaves (nullopt: all), in its order. The rules are those of the runtimes. A word is
-// an index or the beginning of one UUID. The first word that is neither ends the list. A GPU that is named twice
-// empties the list.
+// Returns the GPUs of `vendor` that `mask` leaves (nullopt: all), in its order. The rules are those of the runtimes. A
+// word is an index or the beginning of one UUID. The first word that is neither ends the list. A GPU that is named
+// twice empties the list.
 // Names are UUIDs. They are indices if not all UUIDs are known or several GPUs have the same one (parts of AMD's). A
 // divided GPU stands for its parts. A number that we do not know keeps its name and has no GPU. The list is also empty
 // if unknown UUIDs make a mask unreadable. The result refers to `node`.

@@ -69,7 +69,7 @@ std::string names_of(const std::vector<Device>& devices) {
   return names.empty() ? "none" : base::join(names, ", ");
 }
 
-// The device with this name. nullptr if none is found but it may exist.
+// Returns the device with this name. nullptr if none is found but it may exist.
 Result<const Device*> find_device(const NodeShape& node, const std::vector<Device>& devices, const RankPlace& place,
                                   const std::string& name) {
   const auto count = std::ranges::count_if(devices, [&](const Device& device) { return is_named(device, name); });
@@ -323,7 +323,7 @@ void leave_to_roles(const NodeShape& node, const std::vector<std::string>& named
   if (others.size() >= ranks * gpus_for_each(pinning)) allowed = std::move(others);
 }
 
-// The node, reduced to the cores that the ranks may get.
+// Returns the node, reduced to the cores that the ranks may get.
 NodeShape node_of_share(const NodeShape& node, const HostShare* share, const Pinning& pinning) {
   if (share == nullptr || share->cpus.empty() || pinning.bind_to == BindTo::kList) return node;
   NodeShape own = node;

@@ -45,7 +45,7 @@ struct RankRequest {
 std::vector<RankRequest> requests_on(std::span<const RankPlace> places, std::span<const RoleMasks> roles,
                                      const PlacedHost& host);
 
-// All GPUs that were chosen for ranks, by device_id(). INVALID_ARGUMENT as from bind_host().
+// Returns all GPUs that were chosen for ranks, by device_id(). INVALID_ARGUMENT as from bind_host().
 base::Result<std::vector<std::string>> chosen_devices(const NodeShape& node, std::span<const RankRequest> requests,
                                                       const GpuMasks& masks);
 

@@ -36,7 +36,7 @@ base::Result<std::vector<HostSpec>> parse_host_list(std::string_view text, std::
 // name file:line:column.
 base::Result<std::vector<HostSpec>> parse_hostfile(std::string_view content, std::string_view file_name);
 
-// The grammar's rules, for names from other sources. A host is a name or an address literal without brackets.
+// These check names from other sources by the grammar's rules. A host is a name or an address literal without brackets.
 bool is_host_name(std::string_view text);
 bool is_user_name(std::string_view text);
 

@@ -29,7 +29,7 @@ base::Result<JobInput> parse_input(std::string_view text);
 // Checks that a job of `size` ranks can have it. INVALID_ARGUMENT, in the words of the options.
 base::Status check_input(const JobInput& input, int size);
 
-// The ranks whose stdin is not /dev/null; kAuto counts as kNone.
+// Returns the ranks whose stdin is not /dev/null; kAuto counts as kNone.
 std::vector<int> reading_ranks(const JobInput& input, int size);
 
 }  // namespace muster::model

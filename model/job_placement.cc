@@ -19,7 +19,7 @@ struct Pool {
   std::vector<int> free;
 };
 
-// The job's hosts, or else those that its roles name, or else this host.
+// Returns the job's hosts, or else those that its roles name, or else this host.
 Result<Pool> pool_of(const JobSpec& job, int ranks) {
   PlacementRequest request = job.placement;
   request.map_by = MapBy::kSlot;

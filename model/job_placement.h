@@ -20,10 +20,10 @@ std::vector<RankPlace> places_of(const Placement& placement);
 // Replaces the host `from` by `to` everywhere in the job.
 void rename_host(const std::string& from, const std::string& to, JobSpec& job);
 
-// The programs that the job runs, for people: its command, or its roles' commands with ":" between them.
+// Returns the programs that the job runs, for people: its command, or its roles' commands with ":" between them.
 std::vector<std::string> all_commands(const JobSpec& job);
 
-// The names of a job's roles and their ranks, for its placement.
+// Returns the names of a job's roles and their ranks, for its placement.
 std::vector<RoleRanks> role_ranks(const std::vector<Role>& roles);
 
 }  // namespace muster::model

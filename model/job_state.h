@@ -47,7 +47,7 @@ struct JobTransition {
 
 // nullopt if the transition is not allowed.
 std::optional<JobTransition> next_state(JobState from, JobTrigger trigger);
-// Whether some trigger leads from `from` to `to`.
+// Returns whether some trigger leads from `from` to `to`.
 bool can_follow(JobState from, JobState to);
 bool is_final(JobState state);
 

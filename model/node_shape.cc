@@ -78,7 +78,7 @@ std::vector<int> cpus_of(const Cores& cores) {
   return cpus;
 }
 
-// The cores of the domain (core, NUMA node, socket) that contains `home`.
+// Returns the cores of the domain (core, NUMA node, socket) that contains `home`.
 Cores domain_of(const NodeShape& node, const CoreShape& home, BindTo bind_to) {
   Cores domain;
   for (const CoreShape& core : node.cores) {

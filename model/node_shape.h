@@ -82,7 +82,7 @@ struct RankBinding {
 // (model/cpu_binding.h) handles kDepth and kList.
 std::vector<RankBinding> bind_ranks(const NodeShape& node, int local_size, BindTo bind_to);
 
-// Such as "0-3,8".
+// Returns text such as "0-3,8".
 std::string format_cpu_list(std::vector<int> cpus);
 
 }  // namespace muster::model

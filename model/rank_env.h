@@ -21,10 +21,10 @@ struct ExportPolicy {
   std::vector<std::string> python_folders{};
 };
 
-// The launcher's variables that are exported to the ranks, then the named ones, then the Python folders. CONTRACT:
-// never BASH_FUNC_*, HOME, SSH_*, another launcher's rank variables, …. `-x NAME` of an unset variable is left out.
-// `local` means that the ranks run on this host. Then masks over its GPUs (*CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES,
-// …) are exported, too.
+// Returns the launcher's variables that are exported to the ranks, then the named ones, then the Python folders.
+// CONTRACT: never BASH_FUNC_*, HOME, SSH_*, another launcher's rank variables, …. `-x NAME` of an unset variable is
+// left out. `local` means that the ranks run on this host. Then masks over its GPUs (*CUDA_VISIBLE_DEVICES,
+// ROCR_VISIBLE_DEVICES, …) are exported, too.
 std::vector<std::pair<std::string, std::string>> exported_variables(const base::Environment& launcher,
                                                                     const ExportPolicy& policy, bool local);
 
@@ -35,13 +35,13 @@ bool is_rank_variable(std::string_view name);
 // True if the default policy never exports `name`.
 bool is_never_exported(std::string_view name, bool local);
 
-// A host's name in the keys of Horovod's store. '/' and ':' become '-', because its paths use them.
+// Returns a host's name in the keys of Horovod's store. '/' and ':' become '-', because its paths use them.
 std::string horovod_hostname(std::string name);
 
-// The file to which torch's @record writes a rank's exception, on the rank's host.
+// Returns the file to which torch's @record writes a rank's exception, on the rank's host.
 std::string torch_error_file(const std::string& session_dir, int rank);
 
-// Such as "10.0.0.1:8000" or "[fd00::1]:8000".
+// Returns text such as "10.0.0.1:8000" or "[fd00::1]:8000".
 std::string host_and_port(const std::string& address, int port);
 
 struct RankEnvInput {

@@ -32,10 +32,10 @@ struct RoleOfRank {
 };
 RoleOfRank role_of(const std::vector<Role>& roles, int rank);
 
-// The ranks of roles that are services; also empty if all roles are.
+// Returns the ranks of roles that are services; also empty if all roles are.
 std::set<int> service_ranks(const std::vector<Role>& roles);
 
-// The number of ranks of all roles together.
+// Returns the number of ranks of all roles together.
 int count_ranks(const std::vector<Role>& roles);
 
 // `ranks_of_programs` has the number of ranks of each program, in rank order. Returns the index of `rank`'s program; 0

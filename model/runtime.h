@@ -24,7 +24,7 @@ enum class Runtime {
 base::Result<Runtime> parse_runtime(std::string_view word);
 std::string_view runtime_word(Runtime runtime);
 
-// Whether a job with --runtime `chosen` serves `one`, which must be neither kAuto nor kNone.
+// Returns whether a job with --runtime `chosen` serves `one`, which must be neither kAuto nor kNone.
 bool serves(Runtime chosen, Runtime one);
 
 }  // namespace muster::model

@@ -24,7 +24,7 @@ struct Ulimit {
 // setrlimit's units: bytes, numbers, seconds. INVALID_ARGUMENT names the nearest limit.
 base::Result<Ulimit> parse_ulimit(std::string_view text);
 
-// Such as "nofile"; "resource 99" for a number without a name.
+// Returns text such as "nofile"; "resource 99" for a number without a name.
 std::string ulimit_name(int resource);
 
 }  // namespace muster::model
