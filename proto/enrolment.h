@@ -35,7 +35,7 @@ struct EnrolmentAnswer {
 std::string encode_hello(const EnrolmentHello& hello);
 std::string encode_answer(const EnrolmentAnswer& answer);
 
-// The size of the text that follows a header. INVALID_ARGUMENT if it is zero or too large.
+// Returns the size of the text that follows a header. INVALID_ARGUMENT if it is zero or too large.
 base::Result<std::size_t> enrolment_size(std::string_view header);
 base::Result<EnrolmentHello> decode_hello(std::string_view text);
 base::Result<EnrolmentAnswer> decode_answer(std::string_view text);

@@ -13,7 +13,7 @@ namespace muster::proto {
 // Bytes of hosts and programs that are not UTF-8 become U+FFFD.
 v1::Event make_event(const model::JobEvent& event, std::uint64_t sequence, base::WallTime time);
 
-// The same as one line of proto3 JSON (proto/message_json.h).
+// Returns the event as one line of proto3 JSON (proto/message_json.h).
 std::string event_line(const model::JobEvent& event, std::uint64_t sequence, base::WallTime time);
 
 }  // namespace muster::proto

@@ -37,7 +37,7 @@ std::string format_join_file(const JoinFile& file);
 // INVALID_ARGUMENT if format_join_file() could not have written `text`. The message names the line, never its value.
 base::Result<JoinFile> parse_join_file(std::string_view text);
 
-// Whether `name` is one of the variables that a join file may hold.
+// Returns whether `name` is one of the variables that a join file may hold.
 bool is_join_variable(std::string_view name);
 
 }  // namespace muster::proto

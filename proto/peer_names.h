@@ -12,12 +12,12 @@ namespace muster::proto {
 // CertificateAuthority::issue().
 inline constexpr std::string_view kLauncherName = "DNS:launcherd";
 
-// The name in the certificate that all agents of a job share: role and job. The token says which agent it is.
+// Returns the name in the certificate that all agents of a job share: role and job. The token says which agent it is.
 inline std::string agent_uri(std::string_view job) {
   return fmt::format("muster://{}/agent", job);
 }
 
-// The name of an agent's key on the output connection.
+// Returns the name of an agent's key on the output connection.
 inline std::string output_identity(std::string_view job, int agent_index) {
   return fmt::format("muster://{}/output/{}", job, agent_index);
 }

@@ -29,7 +29,7 @@ class ReplayQueue {
 
   std::uint64_t last_acknowledged() const { return last_sent_ - pending_.size(); }
 
-  // The messages to send again, in order, on a new stream.
+  // Returns the messages to send again, in order, on a new stream.
   const std::deque<Message>& pending() const { return pending_; }
 
   enum class Arrival { kNew, kDuplicate, kGap };

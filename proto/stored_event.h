@@ -21,7 +21,7 @@ constexpr std::size_t kLongestReason = 4096;
 // The size limit of a job's end. gRPC's own limit for a message is twice that.
 constexpr std::size_t kLongestEnd = std::size_t{2} << 20;
 
-// A muster.v1.Event without its number, which the store assigns. A job-end event that is too long is
+// Returns a muster.v1.Event without its number, which the store assigns. A job-end event that is too long is
 // shortened. The ends of the ranks have their own events.
 std::string stored_event(const model::JobEvent& event, base::WallTime time);
 // DATA_LOSS if the bytes are not an event, or JSON cannot express its time. Keeps fields and kinds of a newer

@@ -46,7 +46,7 @@ bool is_to_be_seen(const FieldDescriptor& field) {
   return is_text(field) || (is_message(field) && may_hold_text(*field.message_type()));
 }
 
-// The number of values. A `string` that is not repeated always has one, which may be empty.
+// Returns the number of values. A `string` that is not repeated always has one, which may be empty.
 int count(const Message& message, const FieldDescriptor& field) {
   if (field.is_repeated()) return message.GetReflection()->FieldSize(message, &field);
   return is_text(field) || message.GetReflection()->HasField(message, &field) ? 1 : 0;
