@@ -36,7 +36,7 @@ char before(std::string_view value, std::size_t at) {
   return at < kStride ? '\0' : value[at - kStride];
 }
 
-// The first position from `at` on whose byte differs from the one 136 before.
+// Returns the first position from `at` on whose byte differs from the one 136 before.
 std::size_t end_of_same(std::string_view value, std::size_t at) {
   static constexpr std::array<char, kStride> kZeros{};
   while (at < value.size()) {
@@ -53,7 +53,7 @@ std::size_t end_of_same(std::string_view value, std::size_t at) {
   return at;
 }
 
-// The end of the bytes from `at` on that differ from those 136 before.
+// Returns the end of the bytes from `at` on that differ from those 136 before.
 std::size_t end_of_changed(std::string_view value, std::size_t at) {
   while (at < value.size() && value[at] != before(value, at)) ++at;
   return at;

@@ -66,7 +66,7 @@ class HorovodRequestReader {
   int refusal_ = 0;
 };
 
-// The status line and headers of a reply whose body has `body_size` bytes.
+// Returns the status line and headers of a reply whose body has `body_size` bytes.
 std::string horovod_reply_head(int status, std::size_t body_size);
 
 }  // namespace muster::rendezvous

@@ -39,8 +39,8 @@ struct HorovodPlan {
       finishers;  // for each scope, the number n of its ranks, which are 0 to n-1
 };
 
-// The scopes of a world, with hosts in order: global, local_<name> for every host, cross_<local rank> for every local
-// rank.
+// Returns the scopes of a world, with hosts in order: global, local_<name> for every host, cross_<local rank> for every
+// local rank.
 HorovodPlan make_horovod_plan(std::span<const HorovodHost> hosts);
 
 // INVALID_ARGUMENT, with a message, if a length exceeds `limits`.

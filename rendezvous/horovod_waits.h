@@ -45,7 +45,7 @@ class HorovodWaits {
   HorovodKeys::WaitId next_ = 1;
 };
 
-// The error of a wait beyond the limit.
+// Returns the error of a wait beyond the limit.
 base::Status too_many_waits();
 
 }  // namespace muster::rendezvous

@@ -50,8 +50,8 @@ Request make_request(const ConnectionEnds& ends) {
   return request;
 }
 
-// Whether the connection is established or half closed. In all other states the kernel's answer may describe a socket
-// that never was our peer. It may still be connecting from the same port, or be the rest of a closed one.
+// Returns whether the connection is established or half closed. In all other states the kernel's answer may describe a
+// socket that never was our peer. It may still be connecting from the same port, or be the rest of a closed one.
 bool is_connected(std::uint8_t state) {
   return state == TCP_ESTABLISHED || state == TCP_FIN_WAIT1 || state == TCP_FIN_WAIT2 || state == TCP_CLOSE_WAIT;
 }

@@ -12,9 +12,9 @@
 
 namespace muster::rendezvous {
 
-// The uid of the process that holds the peer's socket. NOT_FOUND if no process on this host holds such a connection.
-// The peer may be elsewhere or may have closed it. The kernel names root as owner of closed sockets, so those must not
-// count.
+// Returns the uid of the process that holds the peer's socket. NOT_FOUND if no process on this host holds such a
+// connection. The peer may be elsewhere or may have closed it. The kernel names root as owner of closed sockets, so
+// those must not count.
 base::Result<uid_t> local_owner(const ConnectionEnds& ends);
 
 // Allows only peers on this host that `uid` owns.

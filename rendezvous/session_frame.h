@@ -112,8 +112,8 @@ class SessionReader {
   // then.
   base::Result<std::optional<SessionMessage>> next();
   bool is_empty() const { return at_ == bytes_.size(); }  // true between two messages
-  // How many bytes complete the next message, or its header. Never more than the message, for readers that must not
-  // read further.
+  // Returns how many bytes complete the next message, or its header. Never more than the message, for readers that must
+  // not read further.
   std::size_t missing() const;
 
  private:

@@ -45,7 +45,7 @@ class Store {
                                                 std::string_view desired) = 0;
   virtual bool erase(std::string_view key) = 0;
 
-  // The value, valid until the store changes; nullptr if the key does not exist.
+  // Returns the value, valid until the store changes; nullptr if the key does not exist.
   virtual const std::string* find(std::string_view key) const = 0;
   std::optional<std::string> get(std::string_view key) const {
     const std::string* value = find(key);
