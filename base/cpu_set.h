@@ -7,7 +7,7 @@ namespace muster::base {
 
 inline constexpr int kMaxCpu = 65535;
 
-// Their numbers, ascending; empty if the kernel does not report them.
+// Returns the numbers of these CPUs, ascending. Empty if the kernel does not report them.
 std::vector<int> allowed_cpus();
 
 }  // namespace muster::base

@@ -174,7 +174,7 @@ std::uint16_t port_to_keep() {
 
 namespace {
 
-// Serves a process that needs its former port, on which connections of the earlier process may linger.
+// Lets a process bind a port on which connections of an earlier process may linger. Does so only for a fixed port.
 void allow_reuse(const UniqueFd& fd, std::uint16_t port) {
   const int on = port != 0 ? 1 : 0;
   (void)::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);

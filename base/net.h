@@ -79,7 +79,7 @@ std::optional<sockaddr_un> unix_address(const std::string& path);
 // Returns true if `path` is a socket without a listener, so that a connection to it is refused.
 bool is_abandoned_socket(const std::string& path);
 
-// AF_INET if the kernel does not report it.
+// Returns the socket's address family. AF_INET if the kernel does not report it.
 int address_family(int socket);
 
 }  // namespace muster::base

@@ -13,7 +13,7 @@ namespace muster::base {
 // Writes and flushes the text. Returns false, with errno set, if the stream refused a part of the text.
 bool print_text(std::FILE* stream, std::string_view text);
 
-// A remark on stderr. If stderr fails, the remark is lost.
+// Writes a remark to stderr. If stderr fails, the remark is lost.
 template <typename... Args>
 void print_remark(fmt::format_string<Args...> format, Args&&... args) {
   (void)print_text(stderr, fmt::format(format, std::forward<Args>(args)...));
