@@ -30,9 +30,9 @@ std::string fish_completion(const CompletedProgram& program);
 // Returns the script for a shell by its name. nullopt for an unknown shell.
 std::optional<std::string> completion(std::string_view shell, const CompletedProgram& program);
 
-// What the scripts share:
+// The scripts of all shells use the following.
 
-// What a shell does to complete a value. `choices` is a format string with one {} for the words.
+// The commands by which a shell completes each kind of value. `choices` is a format string with one {} for the words.
 struct ValueActions {
   std::string_view choices, file, directory, host, job_template, nothing;
 };

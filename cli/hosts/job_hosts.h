@@ -59,8 +59,9 @@ int placement_exit_code(const base::Status& failure);
 void settle_directories(model::JobSpec& job, const std::string& directory);
 
 // Fills in what the options leave open (directory, umask, hosts) and places the ranks.
-// Hosts are probed only in two cases. One: their devices count, for request.devices, or for hosts without slots if one
-// rank each is not enough. Two: request.health_check asks for it.
+// Probes hosts only in these cases:
+// - Their devices must be counted: for request.devices, or for hosts without slots if one rank each is not enough.
+// - request.health_check asks for it.
 base::Result<PlacedJob> place_job(HvdrunOptions& options, const base::Environment& environment,
                                   const std::string& directory, const ProbeShapes& probe, const CheckHosts& check = {});
 

@@ -12,7 +12,8 @@ namespace muster::cli::inline run {
 // Call it from the main thread while no other thread runs. Returns the exit code of the program (CONTRACT: Exit).
 int run_job(HvdrunOptions options, const base::Environment& environment);
 
-// The main() of a launcher. If the command line asks for a text, such as help, prints it; otherwise runs the job.
+// Does the work of a launcher's main(). If the command line asks for a text, such as help, prints it. Otherwise runs
+// the job.
 int run_command(const std::function<ParsedHvdrun(const base::Environment&)>& parse);
 
 }  // namespace muster::cli::run

@@ -50,7 +50,8 @@ launcherd::JobOutcome outcome_of(const EndedJob& ended, int stop_signal) {
     if (end.rank() == ended.report.root_cause_rank()) outcome.root = static_cast<int>(outcome.ends.size());
     outcome.ends.push_back(proto::rank_end_of(end));
   }
-  // launcherd knows only that it was asked to end the job. The signal is known only here, so put it into the code.
+  // launcherd knows only that it was asked to end the job. Only this process knows the signal, so put it into the exit
+  // code.
   if (stop_signal != 0 && outcome.exit_code == model::kTerminated) {
     outcome.exit_code = model::signal_exit_code(stop_signal);
   }

@@ -5,7 +5,7 @@
 namespace muster::cli::inline verbs {
 namespace {
 
-// The value of an option, else of its variable; empty if neither is set. `by` names the source.
+// Returns the value of an option, or else of its variable. Empty if neither is set. `by` names the source.
 struct NamedValue {
   std::string value;
   std::string by;

@@ -13,7 +13,8 @@ namespace muster::cli::inline view {
 // report nothing.
 std::string gpu_summary(const v1::LauncherHost& host);
 
-// `muster hosts --gpus`: a heading, and a line for each GPU and each part of one (MIG). Empty if there is none.
+// Formats `muster hosts --gpus`: a heading, and a line for each GPU and each part of one (MIG). Empty if no host has a
+// GPU.
 std::string format_gpus(const std::vector<v1::LauncherHost>& hosts);
 
 }  // namespace muster::cli::view
