@@ -66,11 +66,11 @@ class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):
         self._operation = None
 
     def begin(self):
-        """The session calls this."""
+        """Makes the operation. The session calls this before it finalizes the graph."""
         self._operation = broadcast_global_variables(self._root_rank)
 
     def after_create_session(self, session, coord):
-        """The session calls this."""
+        """Runs the operation."""
         del coord
         session.run(self._operation)
 

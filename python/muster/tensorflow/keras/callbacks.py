@@ -15,7 +15,7 @@ class _Callback(tf.keras.callbacks.Callback):
     XLA, and XLA cannot compile collectives."""
 
     def set_model(self, model):
-        """Keras calls this."""
+        """Turns XLA off for the model, then does the base class's work."""
         if getattr(model, "jit_compile", None) is True:
             model.jit_compile = False
         super().set_model(model)
@@ -54,12 +54,12 @@ class BroadcastGlobalVariablesCallback(_Callback):
         return [variable for variable in self.model.variables if id(variable) not in local]
 
     def on_train_begin(self, logs=None):
-        """Keras calls this."""
+        """Sends the model's variables, unless all variables were sent in an earlier training."""
         if not self._is_done:
             broadcast_variables(self._variables(), self._root_rank)
 
     def on_train_batch_end(self, batch, logs=None):
-        """Keras calls this."""
+        """Sends the variables of the model and its optimizer after the first batch."""
         if not self._is_done:
             broadcast_variables(self._variables() + variables_of(self.model.optimizer), self._root_rank)
             self._is_done = True
@@ -75,7 +75,7 @@ class MetricAverageCallback(_Callback):
         self._process_set = process_set
 
     def on_epoch_end(self, epoch, logs=None):
-        """Keras calls this."""
+        """Replaces the values in `logs` by their averages."""
         if not world.takes_part(self._process_set):
             return
         names = sorted(logs or {})
@@ -106,7 +106,7 @@ class LearningRateScheduleCallback(_Callback):
         self._momentum = None
 
     def on_train_begin(self, logs=None):
-        """Keras calls this."""
+        """Asks Keras for steps_per_epoch if it is needed and not set. ValueError: Keras does not know it."""
         if self._is_staircase or self.steps_per_epoch:
             return
         self.steps_per_epoch = (self.params or {}).get("steps")
@@ -114,11 +114,11 @@ class LearningRateScheduleCallback(_Callback):
             raise ValueError("steps_per_epoch must be set: Keras does not know how many batches an epoch has")
 
     def on_epoch_begin(self, epoch, logs=None):
-        """Keras calls this."""
+        """Stores the number of the epoch."""
         self._epoch = epoch
 
     def on_train_batch_begin(self, batch, logs=None):
-        """Keras calls this."""
+        """Sets the learning rate if it changes with this batch."""
         if self._epoch < self._start or (self._end is not None and self._epoch >= self._end):
             return
         if not self._is_staircase:
@@ -127,13 +127,13 @@ class LearningRateScheduleCallback(_Callback):
             self._set(self._epoch)
 
     def on_train_batch_end(self, batch, logs=None):
-        """Keras calls this."""
+        """Restores the momentum if it was scaled for this batch."""
         if self._momentum is not None:
             self.model.optimizer.momentum.assign(self._momentum)
             self._momentum = None
 
     def on_epoch_end(self, epoch, logs=None):
-        """Keras calls this."""
+        """Adds the learning rate to `logs`."""
         if logs is not None:
             logs["lr"] = self._rate()
 
@@ -165,7 +165,7 @@ class LearningRateWarmupCallback(LearningRateScheduleCallback):
         self._is_verbose = verbose > 0
 
     def on_epoch_end(self, epoch, logs=None):
-        """Keras calls this."""
+        """Does the base class's work. After the last epoch of the warmup, rank 0 prints the rate."""
         super().on_epoch_end(epoch, logs)
         if epoch == self._last and self._is_verbose and world.rank() == 0:
             print(f"\nEpoch {epoch + 1}: finished gradual learning rate warmup to {self._rate():g}.")
