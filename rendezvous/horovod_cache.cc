@@ -10,7 +10,7 @@
 namespace muster::rendezvous {
 namespace {
 
-// Only a thread's name depends on it, so no rank waits for it.
+// Returns true for the rank_<r> keys. Only the name of a thread depends on their values, so no rank waits for them.
 bool is_hint(std::string_view key) {
   return key.starts_with("rank_");
 }

@@ -8,9 +8,9 @@
 // Order: horovod_upstream.h guarantees that a rank with an answer sees at least what the store held at that moment. So
 // after all ranks have finished a scope, the first put of the next round finds the cache without the old values.
 //
-// A get in a scope that is being fetched for the first time waits for one round trip. In the order of §2.3 the worker's
-// own put has waited for it before. Gets of the rank_<r> name hints never wait. While rank 0's host is unreachable, no
-// get waits: it returns null, which means "not yet" to the worker.
+// A get in a scope that is being fetched for the first time waits for one round trip. A worker puts its own key
+// first, so that put has waited for the fetch already. Gets of the rank_<r> name hints never wait. While rank 0's host
+// is unreachable, no get waits: it returns null, which means "not yet" to the worker.
 //
 // Owner: the agent. The upstream must outlive it.
 // Thread: the loop's.

@@ -14,8 +14,8 @@
 
 namespace muster::rendezvous {
 
-// `value` is a value of §2.3's step 3: blocks of a raw sockaddr_storage and a number. True if the first address is a
-// loopback address.
+// `value` is a value by which a Horovod worker publishes its addresses: blocks of a raw sockaddr_storage and a number.
+// True if the first address is a loopback address.
 bool publishes_loopback(std::string_view value);
 
 // Put it in front of a host's keys in a job of several hosts. `keys` must outlive it. `found` is called once, with the

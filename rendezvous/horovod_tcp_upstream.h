@@ -47,7 +47,7 @@ class HorovodTcpUpstream final : public HorovodUpstream {
   void finish(std::string_view scope, std::string_view key, Done done) override;
   void follow(std::string_view scope) override;
   bool is_connected() const override { return link_ != nullptr; }
-  // The reason why there is no connection now. Ok if there is one, or before the first attempt.
+  // Returns the reason why there is no connection now. Ok if there is one, or before the first attempt.
   const base::Status& last_failure() const { return last_failure_; }
 
  private:

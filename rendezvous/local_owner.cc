@@ -32,7 +32,8 @@ void put_address(const base::IpAddress& address, __be32 (&into)[4], std::uint32_
   if (v6->sin6_scope_id != 0) *scope = v6->sin6_scope_id;
 }
 
-// Asks for the peer's socket, whose own end is our peer's end.
+// Makes the request for the socket at the other end. From its view, the source is our peer's address and the
+// destination is ours.
 Request make_request(const ConnectionEnds& ends) {
   Request request{};
   request.header.nlmsg_len = sizeof request;

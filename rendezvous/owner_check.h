@@ -20,7 +20,7 @@ struct ConnectionEnds {
   std::uint16_t local_port = 0;
 };
 
-// The ends of a connected IPv4 or IPv6 socket; an error if it is no longer connected.
+// Returns the ends of a connected IPv4 or IPv6 socket. An error means that it is no longer connected.
 base::Result<ConnectionEnds> connection_ends(int socket_fd);
 
 // Called on the loop thread for each new connection. It must call `done` exactly once, on the loop thread, at once or

@@ -29,7 +29,7 @@ TcpStoreSession::~TcpStoreSession() {
   cancel_waits();
   for (const std::string& key : watched_) {
     const auto found = hub_->watchers_.find(key);
-    if (found == hub_->watchers_.end()) continue;  // watched twice; the first one removed it
+    if (found == hub_->watchers_.end()) continue;  // the key was watched twice, and the loop has removed both watches
     std::erase(found->second, this);
     if (found->second.empty()) hub_->watchers_.erase(found);
   }

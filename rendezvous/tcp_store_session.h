@@ -58,7 +58,7 @@ class TcpStoreHub {
   const TcpStoreLimits limits_;
   const std::shared_ptr<TorchPeers> peers_;
   Sessions watchers_;  // watching sessions by key
-  Sessions arrived_;   // at a barrier, by its key
+  Sessions arrived_;   // sessions that wait at a barrier, by the barrier's key
   std::size_t total_bytes_ = 0;
 };
 
@@ -84,7 +84,7 @@ class TcpStoreSession {
   bool wants_input() const { return failure_.ok() && !is_held_back_; }
   const base::Status& failure() const {
     return failure_;
-  }  // the error of the last call, or one that ended the session since
+  }  // the error of the last call, or a later one that ended the session
 
  private:
   struct Wait {
