@@ -30,7 +30,7 @@ GpuName name_of(const gpus::FileGpu& gpu, const std::vector<gpus::FileGpu>& seen
                 const std::vector<model::GpuShape>& known);
 GpuName part_of(const GpuName& gpu, const std::string& uuid);
 
-// Text for a user: "GPU 3", "AMD GPU 0", "MIG-… of GPU 3", "GPU-…".
+// Returns text for a user: "GPU 3", "AMD GPU 0", "MIG-… of GPU 3", "GPU-…".
 std::string text_of(const GpuName& name);
 
 }  // namespace muster::agent::gpus

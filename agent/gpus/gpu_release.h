@@ -95,7 +95,7 @@ inline constexpr std::uint64_t kSlack = std::uint64_t{256} << 20;
 GrownMemory grown_memory(const std::vector<SeenGpu>& seen, const EndedProcesses& ended,
                          const std::function<bool(pid_t)>& is_gone);
 
-// Text for a user: "GPU 3 still holds 1.2 GB of rank 5 (pid 1234), which has ended".
+// Returns text for a user: "GPU 3 still holds 1.2 GB of rank 5 (pid 1234), which has ended".
 std::string describe(const HeldMemory& held);
 
 inline constexpr std::chrono::milliseconds kReleasePatience{8'000};
@@ -114,7 +114,7 @@ class GpuRelease {
   GpuRelease(const GpuRelease&) = delete;
   GpuRelease& operator=(const GpuRelease&) = delete;
 
-  // The loop calls `done`, once.
+  // Begins the wait. The loop calls `done` once.
   void begin(EndedProcesses ended, Done done);
   // Supplies the GPU memory in use before the job, if begin() did not get it. Call this before the first report
   // arrives.

@@ -61,7 +61,7 @@ base::Result<GpuReport> survey_blocking(const base::Environment& login_environme
                                         std::chrono::milliseconds patience = kSurveyPatience,
                                         std::optional<Helper>* hung = nullptr, const Question& question = {});
 
-// One sentence for the user about a driver that hangs.
+// Returns one sentence for the user about a driver that hangs.
 std::string no_answer(const Question& question, std::chrono::milliseconds patience);
 
 }  // namespace muster::agent::gpus

@@ -44,7 +44,7 @@ struct IntelGpu {
   int tiles = 1;  // number of its parts
 };
 
-// Sorted by PCI address.
+// Returns the GPUs, sorted by PCI address.
 std::vector<IntelGpu> intel_gpus(const std::string& root = "");
 
 struct GpuMemory {

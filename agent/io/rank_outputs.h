@@ -30,7 +30,7 @@ class RankOutputs {
   bool valid() const { return pipes_.valid(); }  // false if no descriptor was free; errno says why
   int fd() const { return pipes_.get(); }        // readable if read_ready() has something to read
 
-  // OutputSender's add_rank() and rank_exited().
+  // These do the work of OutputSender's add_rank() and rank_exited().
   void add(int number, base::UniqueFd stdout_fd, base::UniqueFd stderr_fd, RankPipe::Cut cut);
   void exited(int number);
 

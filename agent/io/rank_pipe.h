@@ -55,7 +55,7 @@ class RankPipe {
 
   bool is_open() const { return fd_.valid(); }
   bool has_carry() const { return !carry_.empty(); }
-  // The time of the last read that brought data.
+  // Returns the time of the last read that brought data.
   base::MonotonicTime last_data() const { return last_data_; }
   bool has_pending() const { return pending() > 0; }
   int fd() const { return fd_.get(); }

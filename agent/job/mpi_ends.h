@@ -49,7 +49,7 @@ class MpiEnds {
   bool is_stopping_ = false;
 };
 
-// One sentence for the user: what the program called, and what to do instead.
+// Returns one sentence for the user. It says what the program called, and what to do instead.
 std::string refused_spawn(int rank);
 
 }  // namespace muster::agent::job

@@ -49,7 +49,7 @@ class SessionStores {
 
   // Returns the secret of this start of the job, which its ranks share. Empty if the launcher has sent none.
   const std::string& secret() const { return secret_; }
-  // See JobStores.
+  // Returns the keys of the whole job (see JobStores).
   rendezvous::HorovodKeys* keys() const { return stores_.keys(); }
   std::vector<std::pair<std::string, std::string>> variables() const { return stores_.variables(); }
 

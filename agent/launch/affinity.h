@@ -13,7 +13,7 @@ namespace muster::agent::inline launch {
 // INVALID_ARGUMENT: a number is out of range.
 base::Result<std::vector<unsigned long>> cpu_mask(const std::vector<int>& cpus);
 
-// One sentence for the user, after the kernel has refused the mask.
+// Returns one sentence for the user. Call it after the kernel has refused the mask.
 std::string explain_affinity_failure(const std::vector<int>& cpus, int errno_value);
 
 }  // namespace muster::agent::launch

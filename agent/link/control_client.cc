@@ -95,11 +95,11 @@ bool is_silence(const std::string& reason) {
 class LauncherStream;
 
 struct LauncherStreamEvents {
-  // Must post the message to the loop. The loop calls handled() afterwards.
+  // Called for each message. It must post the message to the loop, which later calls handled().
   std::function<void(v1::LauncherMessage, std::size_t bytes)> on_message;
-  // The launcher will send nothing more, or has sent something that cannot be read.
+  // Called if the launcher will send nothing more, or has sent something that cannot be read.
   std::function<void()> on_read_end;
-  // The last event. It takes over the stream, which must be released on the loop.
+  // Called last. It takes over the stream, which it must release on the loop.
   std::function<void(std::shared_ptr<LauncherStream>, const grpc::Status&)> on_done;
 };
 
@@ -177,7 +177,7 @@ class LauncherStream final : public grpc::ClientBidiReactor<v1::AgentMessage, v1
     StartRead(&incoming_);
   }
 
-  // A message of this size has been handled.
+  // Call this when a message of this size has been handled.
   void handled(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     unhandled_ -= bytes;

@@ -29,7 +29,8 @@ struct RankSettingsInput {
 std::vector<std::pair<std::string, std::string>> rank_settings(const RankSettingsInput& input,
                                                                const base::Environment& user_set);
 
-// For a host that serves no PMIx. It makes MPI_Init fail there, instead of making each rank a world of its own.
+// Call this for a host that serves no PMIx. MPI_Init then fails there. Otherwise each rank would become a world of its
+// own.
 void set_without_server(base::Environment& environment);
 
 // True for a setting that another launcher made for its own ranks, or that would keep Open MPI away from our server.

@@ -38,7 +38,7 @@ std::vector<ProcessInfo> read_all_processes();
 std::vector<ProcessInfo> descendants(const std::vector<ProcessInfo>& table, pid_t root,
                                      const std::vector<pid_t>& spare = {});
 
-// `pid` and its parents up to pid 1.
+// Returns `pid` and its parents up to pid 1.
 std::vector<pid_t> ancestors(pid_t pid);
 
 // True if the process's real uid is `uid`. False also if it has ended.
@@ -57,7 +57,7 @@ bool signal_process(const ProcessInfo& info, int signo);
 // Returns the start time of a process that is created at this moment.
 std::uint64_t ticks_since_boot();
 
-// For an fd made by pidfd_open: the pid in the /proc on which `proc_fd` is open. 0 if unknown.
+// Returns the pid of the process behind `pidfd`, as numbered in the /proc on which `proc_fd` is open. 0 if unknown.
 pid_t pid_of_pidfd(int proc_fd, int pidfd);
 
 // Calls pidfd_open(2). Invalid if the kernel lacks it (before 5.3) or the process has ended.

@@ -20,7 +20,7 @@ struct CarriedProgram {
   std::string name;                        // its argv[0]; messages use this name
   std::string_view bytes;                  // an ELF file, plain or compressed by xz
   std::vector<std::string> environment{};  // the whole environment of the child: NAME=VALUE entries
-  // True: the child writes to our stderr. False: its stderr is /dev/null. Its stdin and stdout always are.
+  // True if the child writes to our stderr. Otherwise its stderr is /dev/null, as its stdin and stdout are in any case.
   bool keeps_stderr = false;
 };
 

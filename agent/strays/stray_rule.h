@@ -27,7 +27,7 @@ struct SessionSight {
   bool lease_has_passed = true;
 };
 
-// A job without sessions is dead.
+// Returns the state of a job with these sessions. A job without sessions is dead.
 JobState judge_job(const std::vector<SessionSight>& sessions);
 
 // The notes of one job's session.
