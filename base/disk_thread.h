@@ -27,7 +27,7 @@ class DiskThread {
 
   // `kept` is what the work uses. The thread releases it when it ends. RESOURCE_EXHAUSTED if no thread can be started.
   static Result<std::unique_ptr<DiskThread>> start(Loop& loop, std::shared_ptr<void> kept = nullptr);
-  // Work that was added calls nothing on the loop afterwards.
+  // After destruction, no work that was added runs a function on the loop.
   ~DiskThread();
   DiskThread(const DiskThread&) = delete;
   DiskThread& operator=(const DiskThread&) = delete;

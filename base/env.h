@@ -25,7 +25,7 @@ class Environment {
   std::vector<std::pair<std::string, std::string>> entries_;
 };
 
-// getenv() as an optional. An empty value counts as set.
+// Returns the result of getenv() as an optional. An empty value counts as set.
 std::optional<std::string> env_var(const char* name);
 
 }  // namespace muster::base

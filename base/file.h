@@ -15,8 +15,8 @@ Result<std::string> read_file(const std::string& path, std::size_t limit = 16u <
 // content.
 Status write_file_atomically(const std::string& path, std::string_view content, unsigned mode = 0600);
 
-// Like write_file_atomically(), but returns only when the content is on the disk. After a crash of the machine, the old
-// or the new content exists. Blocks as long as the disk takes.
+// Does the same as write_file_atomically(), but returns only when the content is on the disk. After a crash of the
+// machine, the old or the new content exists. Blocks as long as the disk takes.
 Status write_file_durably(const std::string& path, std::string_view content, unsigned mode = 0600);
 
 // Makes `path` with mode 0700. If it exists, checks that it is a real directory and no link, belongs to our uid, and is

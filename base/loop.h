@@ -55,7 +55,7 @@ class Loop {
   // outlive the handle. It never fails. While the process has no descriptor left for the watch, it polls every 20 ms.
   Timer on_readable(int fd, Task task);
 
-  // Like on_readable(), each time `fd` accepts more bytes or its reader has gone.
+  // Does the same as on_readable(), but each time `fd` accepts more bytes or its reader has gone.
   Timer on_writable(int fd, Task task);
 
   boost::asio::io_context& context() { return *context_; }

@@ -70,7 +70,7 @@ Result<UniqueFd> listen_any(std::uint16_t port, int backlog);
 // Returns a random port outside the range that the kernel gives to connections. A listener that ends and later needs
 // its port again uses such a port. The port may be in use.
 std::uint16_t port_to_keep();
-// Like listen_any(), but on one address of this host.
+// Does the same as listen_any(), but on one address of this host.
 Result<UniqueFd> listen_on(const IpAddress& address, std::uint16_t port, int backlog);
 
 // nullopt if `path` is longer than a Unix socket's address can be.

@@ -124,8 +124,8 @@ Status unauthenticated(fmt::format_string<Args...> format, Args&&... args) {
   return error(Code::kUnauthenticated, format, std::forward<Args>(args)...);
 }
 
-// `what: strerror(errno_value)`, with the code that fits errno (ENOENT gives NOT_FOUND, EACCES gives PERMISSION_DENIED,
-// …).
+// Returns an error with the text `what: strerror(errno_value)`. Its code fits errno: ENOENT gives NOT_FOUND, EACCES
+// gives PERMISSION_DENIED, ….
 Status errno_error(int errno_value, std::string_view what);
 
 template <typename T>

@@ -112,15 +112,15 @@ class TlsStream {
   Result<TlsTransfer> read(void* data, std::size_t size);
   Result<TlsTransfer> write(const void* data, std::size_t size);
 
-  // read() and write() in a loop with poll(2), for the few small messages around a handshake. They transfer all bytes
-  // or return an error.
+  // These call read() or write() in a loop with poll(2), for the few small messages around a handshake. They transfer
+  // all bytes or return an error.
   Status write_all_blocking(const void* data, std::size_t size, MonotonicTime deadline, int cancel_fd);
   Status read_exactly_blocking(void* data, std::size_t size, MonotonicTime deadline, int cancel_fd);
 
   // Sends close_notify if the socket accepts it now; never blocks.
   void close_notify();
 
-  // On the server: the identity whose key the peer has proved. Empty before the handshake is done.
+  // On the server, returns the identity whose key the peer has proved. Empty before the handshake is done.
   std::string peer_identity() const;
 
   int fd() const { return fd_.get(); }
