@@ -167,7 +167,7 @@ std::vector<std::string> count_gpu_slots(const model::JobSpec& job, const base::
                                   shapes[i].status().message(), asked[i].name));
       continue;
     }
-    // If the GPUs cannot be bound as the job asks, keep one slot; the launch reports the error.
+    // If the host's GPUs cannot be bound as the job requests, keep one slot. The launch later reports the error.
     const base::Result<int> count = count_gpus(*shapes[i], job, environment, asked[i]);
     if (count.ok() && *count > 0) open[i]->slots = *count;
   }

@@ -47,7 +47,8 @@ class SettingReader {
   // Reads one of the table's choices as the word itself.
   void word(std::string_view name, std::string& into);
 
-  // For all other types. `read` gets each setting of the option. Its error should begin with the setting's label.
+  // Reads an option of any other type. `read` gets each setting of the option. Its error should begin with the
+  // setting's label.
   void custom(std::string_view name, const std::function<base::Status(const Setting&)>& read);
 
  private:
