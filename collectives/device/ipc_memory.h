@@ -27,7 +27,7 @@ class IpcMemory {
   // RESOURCE_EXHAUSTED, on all ranks, if the GPU of rank lacking() has no memory for it. Nothing has changed then.
   base::Result<std::uint32_t> share(std::size_t bytes);
   int lacking() const { return lacking_; }
-  // Not collective: releases only this rank's part, which find() no longer finds. False if no such region exists.
+  // Not collective. Releases only this rank's part, which find() no longer finds. False if no such region exists.
   bool release(DeviceAddress begin);
 
   // Unmaps all memory of other ranks. From here on, find() finds nothing.

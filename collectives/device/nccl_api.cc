@@ -39,7 +39,8 @@ base::Result<std::shared_ptr<const NcclApi>> NcclApi::load() {
   return std::shared_ptr<const NcclApi>(std::move(api));
 }
 
-// With shared resources, a part uses its parent's abort flag. So freeing one ends the other.
+// If split() shares resources, the new communicator uses its parent's abort flag. So freeing one of them ends the
+// other.
 bool NcclApi::splits() const {
   const std::string shares = base::env_var("NCCL_COMM_SPLIT_SHARE_RESOURCES").value_or("");
   return split != nullptr && (shares.empty() || shares == "0");

@@ -40,7 +40,7 @@ struct RecordKeys {
   ~RecordKeys();
 };
 
-// HKDF-SHA256 (RFC 5869), for 32 bytes.
+// Derives a key of 32 bytes by HKDF-SHA256 (RFC 5869).
 RecordKey derive_key(std::string_view secret, std::string_view salt, std::string_view info);
 
 class RecordCipher {
