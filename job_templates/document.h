@@ -18,10 +18,10 @@ struct Place {
   int column = 0;
 };
 
-// "FILE:LINE:COLUMN".
+// Returns "FILE:LINE:COLUMN".
 std::string to_string(const Place& place);
 
-// "FILE:LINE:COLUMN: problem".
+// Returns an error with the text "FILE:LINE:COLUMN: problem".
 base::Status error_at(const Place& place, std::string_view problem);
 
 struct Piece {

@@ -41,7 +41,7 @@ class Values {
   std::map<std::string, std::string> given_;
 };
 
-// "90s", "30m", "1h30m", "2h", "7d", "0:30:00". A unit is required, because schedulers differ in theirs.
+// Parses "90s", "30m", "1h30m", "2h", "7d" or "0:30:00". A unit is required, because schedulers differ in theirs.
 base::Result<std::chrono::seconds> parse_walltime(std::string_view text);
 
 // Returns the parameters that a text names, in order. An error if braces do not match, or a parameter or its format is

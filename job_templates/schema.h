@@ -42,7 +42,7 @@ const KeyRule& template_schema();
 // of its range, or a bad name. null is allowed everywhere, because it removes what a template below sets.
 base::Status check_schema(const Piece& root);
 
-// "true", "false", "yes", "no", "on", "off"; else nullopt.
+// Parses "true", "false", "yes", "no", "on" or "off". nullopt for any other text.
 std::optional<bool> parse_switch(std::string_view text);
 
 }  // namespace muster::job_templates

@@ -29,7 +29,7 @@ Result<std::string> use_in_directive(std::string_view parameter, std::string_vie
       parameter, base::printable(value));
 }
 
-// "ranks-per-node" -> PARAM_RANKS_PER_NODE.
+// Returns the name of the parameter's variable: PARAM_RANKS_PER_NODE for "ranks-per-node".
 std::string variable_of(const Parameter& parameter) {
   std::string name = "PARAM_" + parameter.name;
   for (char& c : name) c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
@@ -51,7 +51,7 @@ bool is_for_flux(std::string_view line) {
   return start == "flux:";
 }
 
-// Lines of a comment. Bytes that a terminal cannot show become \xNN.
+// Returns the text as the lines of a comment. Bytes that a terminal cannot show become \xNN.
 std::string comment(std::string_view text) {
   std::string result;
   for (const std::string_view line : base::split(text, '\n')) {

@@ -28,7 +28,7 @@ base::Result<std::string> render_script(const Values& values, const ScriptReques
 // Returns the scheduler's lines: "#PBS -A physics". Refuses a value with a character that such a line cannot hold.
 base::Result<std::vector<std::string>> render_directives(const Values& values);
 
-// "#PBS"; empty for kNone.
+// Returns the beginning of the scheduler's lines, such as "#PBS". Empty for kNone.
 std::string_view directive_prefix(Scheduler scheduler);
 
 }  // namespace muster::job_templates

@@ -14,7 +14,7 @@ namespace muster::job_templates {
 // hvdrun's --reserve-cores leaves them out. FAILED_PRECONDITION if the template does not describe hosts.
 base::Result<model::NodeShape> node_shape(const Template& job_template);
 
-// "nid00001", "nid00002", …, by the site's pattern; "host1", … if the template has no pattern.
+// Returns "nid00001", "nid00002", …, by the site's pattern. Returns "host1", … if the template has no pattern.
 std::vector<std::string> made_up_names(const NodeDescription& node, int count);
 
 }  // namespace muster::job_templates

@@ -19,7 +19,7 @@ inline constexpr long kMostNumber = 1'000'000'000;  // the limit of a kInt param
 
 enum class Scheduler { kNone, kCobalt, kPbs, kSlurm, kFlux, kLsf };
 
-// "Cobalt", "PBS"; empty for kNone.
+// Returns the scheduler's name, such as "Cobalt" or "PBS". Empty for kNone.
 std::string_view display_name(Scheduler scheduler);
 
 enum class ParameterType { kString, kInt, kTime, kChoice, kBool };
@@ -73,8 +73,8 @@ struct NodeDescription {
 
 // Shell code that runs as it is written. It gets parameters as the variables PARAM_NAME.
 struct Commands {
-  std::vector<Text> job;   // once
-  std::vector<Text> node;  // once on every host
+  std::vector<Text> job;   // runs once in the job
+  std::vector<Text> node;  // runs once on every host
 };
 
 struct Template {
