@@ -86,7 +86,7 @@ class HostPool {
 
   // Returns AGENT_STATE_NONE for a host that no job has requested yet.
   PoolHostView view(const BootstrapTarget& target) const;
-  // Bytes a second that the job's ranks write. nullopt if the job has no agents.
+  // Returns how many bytes a second the job's ranks write. nullopt if the job has no agents.
   std::optional<std::int64_t> output_rate(const std::string& job) const;
   v1::AgentState state(const BootstrapTarget& target) const;  // the state in its view, at less cost
   // Ends all jobs that agents hold but that this launcherd does not know. Call it once the jobs of the last launcherd

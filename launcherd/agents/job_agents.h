@@ -37,15 +37,15 @@ class AgentListener {
   virtual ~AgentListener() = default;
   virtual void agent_started(int agent) = 0;  // the agent runs but has not sent Hello
   virtual void agent_up(int agent, AgentUp up) = 0;
-  // the agent does not come up; `message` names the host
+  // Called if the agent does not come up. `message` names the host.
   virtual void agent_failed(int agent, const std::string& message) = 0;
   // Delivers each message except Hello, once and in order. Pong comes here too.
   virtual void agent_message(int agent, const v1::AgentMessage& message) = 0;
   virtual void agent_stream(int agent, bool is_there) = 0;  // the control stream was cut, or is back
-  // The agent has ended. Its ranks have ended with it, or a sweep will find them.
+  // Called when the agent has ended. Its ranks have ended with it, or a sweep will find them.
   virtual void agent_gone(int agent, const base::Status& status) = 0;
-  // The agent lives, but the agent or the launcher cannot read the other's messages. The launcher has ordered the agent
-  // to end its ranks.
+  // Called if the agent lives, but it or the launcher cannot read the other's messages. The launcher has ordered the
+  // agent to end its ranks.
   virtual void agent_unreadable(int agent) = 0;
   virtual void output_complete(int agent) = 0;  // all output of its ranks is in the sink
   virtual void output_cut(int agent) = 0;       // after output_ends(), if output is missing

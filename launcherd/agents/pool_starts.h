@@ -21,7 +21,7 @@ class PoolStarts {
   void start(PoolHost& host);
   // Arms the timer that ends the start of an agent that does not report.
   void await_report(PoolHost& host);
-  // Like await_report() with a shorter time, because the agent's log-in has ended for the reason `why`.
+  // Does the same as await_report() with a shorter time, because the agent's log-in has ended for the reason `why`.
   void await_last_report(PoolHost& host, const std::string& why);
   // Arms the timer for the next attempt after a failure.
   void retry_later(PoolHost& host);

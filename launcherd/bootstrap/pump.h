@@ -27,7 +27,7 @@ class PumpItem {
   virtual ~PumpItem() = default;
   virtual void prepare(std::span<pollfd, kFds> fds) = 0;      // sets what to wait for; fd -1 means nothing
   virtual bool serve(std::span<const pollfd, kFds> fds) = 0;  // false if the item is done; the pump then destroys it
-  // The pump calls serve() at this time too.
+  // Returns a time at which the pump must call serve(), too. nullopt if there is none.
   virtual std::optional<base::MonotonicTime> deadline() const { return std::nullopt; }
   virtual void ask_to_end() {}  // the pump is being destroyed: start a shutdown, which the destructor completes
 };

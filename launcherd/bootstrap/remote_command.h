@@ -39,9 +39,9 @@ base::Status check_agent_args(const std::vector<std::string>& args);
 // The line about an unsafe folder begins with these words. The exit status is then 126.
 inline constexpr std::string_view kUnsafeFolderWords = "muster: unsafe folder:";
 
-// `exec AGENT ARGS…`
+// Returns the command `exec AGENT ARGS…`.
 std::string cached_command(const RemotePaths& paths, const std::vector<std::string>& args);
-// `exec TEMPORARY --install SHA AGENT ARGS…`
+// Returns the command `exec TEMPORARY --install SHA AGENT ARGS…`.
 std::string install_command(const RemotePaths& paths, std::string_view sha256, const std::vector<std::string>& args);
 // Receives the agent on stdin. Exits with status 0 only if all `size` bytes arrived.
 std::string receive_command(const RemotePaths& paths, std::size_t size);

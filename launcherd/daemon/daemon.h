@@ -54,7 +54,7 @@ class Daemon {
   static base::Result<std::unique_ptr<Daemon>> open(base::Loop& loop, const base::Clock& clock, DaemonOptions options);
   ~Daemon();
 
-  // For example "serving unix:/run/user/1000/muster/launcherd.sock with 4 hosts and 16 slots".
+  // Returns text such as "serving unix:/run/user/1000/muster/launcherd.sock with 4 hosts and 16 slots".
   std::string description() const;
   void replace_hosts(const std::vector<model::HostSpec>& hosts);
   // See ApiServer::replace_certificates.

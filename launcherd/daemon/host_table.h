@@ -53,7 +53,7 @@ class HostTable {
   // Stores the host's cores, GPUs and identity, as its agent reports them (host_identity(); empty if unknown). Returns
   // false if all of this was known already.
   bool learn(const std::string& name, const model::NodeShape& shape, const std::string& identity);
-  // Other names in this list for the same host.
+  // Returns the other names of the same host in the list.
   std::vector<std::string> other_names(const std::string& name) const;
 
   // Call this when the host's agent cannot be started. No job is placed there until the agent can be started again. If

@@ -10,7 +10,7 @@
 
 namespace muster::launcherd::inline doctor {
 
-// checks_reach.cc: whether hosts and launcher reach each other.
+// These checks find out whether hosts and launcher reach each other (checks_reach.cc).
 model::Check check_name(const HostFindings& findings);
 // FAIL means that no other check was possible. check_name() reports names that cannot be resolved.
 model::Check check_ssh(const HostFindings& findings);
@@ -19,7 +19,7 @@ model::Check check_link(const v1::HostFacts& facts, const std::string& agent_lin
 model::Check check_peer(const PeerFinding& peer);
 model::Check check_clock(const ClockSample& clock);
 
-// checks_host.cc: what the host permits.
+// These checks find out what the host permits (checks_host.cc).
 // `locks_memory` is true if the host has devices that lock memory (InfiniBand, GPUs), so that MEMLOCK matters.
 model::Check check_limit(const v1::LimitFact& limit, bool locks_memory);
 bool locks_memory(const v1::HostFacts& facts);
@@ -29,10 +29,10 @@ model::Check check_kernel(const std::string& release);
 model::Check check_containment(const v1::HostFacts& facts);
 model::Check check_logind(const v1::LogindFact& logind, const std::string& user);
 
-// checks_programs.cc: what ranks find on the host.
+// These checks find out what ranks find on the host (checks_programs.cc).
 model::Check check_cores(const v1::Hello& hello);
 model::Check check_gpus(const v1::HostFacts& facts);
-// Only for hosts whose driver reports which processes use their GPUs.
+// Call this only for hosts whose driver reports which processes use their GPUs.
 model::Check check_gpu_memory(const v1::HostFacts& facts);
 model::Check check_nics(const v1::HostFacts& facts);
 model::Check check_python(const v1::HostFacts& facts);

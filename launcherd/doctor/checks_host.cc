@@ -73,7 +73,7 @@ constexpr auto kSpaces = std::to_array<SpaceRow>({
      "--shm-size)"},
 });
 
-// "4.18.0-372.el8" -> {4, 18}.
+// Returns {4, 18} for "4.18.0-372.el8".
 std::optional<std::pair<long, long>> kernel_version(std::string_view release) {
   const auto parts = base::split(release.substr(0, release.find_first_not_of("0123456789.")), '.');
   if (parts.size() < 2) return std::nullopt;

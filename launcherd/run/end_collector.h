@@ -45,7 +45,7 @@ class EndCollector {
   std::optional<base::MonotonicTime> decision_time() const;
 
   std::vector<model::RankEnd> ends() const;  // by rank
-  // The root cause among what is known so far.
+  // Returns the root cause among the ends that are known so far.
   std::optional<model::RankEnd> root() const;
   int root_index() const;  // index into ends(); -1 if no rank has failed by itself
 

@@ -44,7 +44,7 @@ class HostRoster {
   auto begin() const { return hosts_.begin(); }
   auto end() const { return hosts_.end(); }
 
-  // For each agent, the first agent on the same host. Empty if not known yet.
+  // `first_of` has for each agent the first agent on the same host. Empty if not known yet.
   void set_first_of(std::vector<int> first_of) { first_of_ = std::move(first_of); }
   bool has_first_of() const { return !first_of_.empty(); }
   const std::vector<int>& first_of() const { return first_of_; }

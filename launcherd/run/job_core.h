@@ -61,7 +61,7 @@ class JobRunner::Core final : private AgentListener {
   RunAction advance(RunEvent event);
   void proceed(RunEvent event);
 
-  // job_start.cc
+  // Defined in job_start.cc:
   void agent_started(int agent) override;
   void agent_up(int agent, AgentUp up) override;
   void agent_failed(int agent, const std::string& message) override;
@@ -91,7 +91,7 @@ class JobRunner::Core final : private AgentListener {
   void report_progress();
   void send_progress() const;
 
-  // job_events.cc
+  // Defined in job_events.cc:
   void agent_message(int agent, const v1::AgentMessage& message) override;
   void agent_stream(int agent, bool is_there) override;
   void note(const std::string& line) override;
@@ -112,14 +112,14 @@ class JobRunner::Core final : private AgentListener {
   void output_lost(JobHost& host, const std::string& why);
   bool may_report(JobHost& host, const v1::AgentMessage& message);
 
-  // job_spawn.cc
+  // Defined in job_spawn.cc:
   SpawnedWorlds::Events spawn_events();
   void spawn_requested(JobHost& host, const v1::SpawnRequest& request);
   base::Status spawn(JobHost& host, const v1::SpawnRequest& request);
   std::vector<SpawnHost> spawn_hosts() const;
   bool may_run(int rank) const;
 
-  // job_end.cc
+  // Defined in job_end.cc:
   bool may_have_ranks() const;
   void keep_early_stop(StopCause cause);
   void begin_stop(StopCause cause, std::chrono::milliseconds grace, const std::string& reason);

@@ -35,7 +35,8 @@ class RestartingJob final : private JobObserver {
   RestartingJob(base::Loop& loop, const base::Clock& clock, JobSetup setup, Bootstrap* bootstrap);
   ~RestartingJob() override;
 
-  // Like JobRunner's, and applied to every attempt. Input that one attempt has read is not read again by the next.
+  // These do the same as JobRunner's functions, for every attempt. A later attempt does not get the input that an
+  // earlier one has read.
   void set_input(InputSource* source);
   void resize_terminal(int rows, int columns);
 

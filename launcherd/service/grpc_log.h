@@ -22,7 +22,7 @@ class GrpcErrors {
   using OnError = std::function<void(const std::string& line)>;
   using Now = base::MonotonicTime (*)();
 
-  // gRPC's threads call `now`.
+  // `now` is called on gRPC's threads.
   explicit GrpcErrors(OnError on_error, Now now = base::monotonic_now);
   ~GrpcErrors();
   GrpcErrors(const GrpcErrors&) = delete;

@@ -308,7 +308,7 @@ std::vector<std::string> variables_without(BootstrapBy by) {
 }
 
 bool is_usual_remark(std::string_view line) {
-  // srun prints this line although --cpu-bind=none asks only for what such a cluster does by default.
+  // srun prints this line on clusters without CPU binding, even if --cpu-bind=none asks for no binding.
   return line.find("cluster configuration lacks support for cpu binding") != std::string_view::npos;
 }
 

@@ -45,8 +45,8 @@ class JobStore {
   // Errors are those of BatchWriter::commit. RESOURCE_EXHAUSTED also if too many changes wait. Never calls back before
   // it returns.
   void append(Batch batch, Committed committed);
-  // Like append(), for changes that have happened and so cannot be refused. While the disk is full, the batch waits in
-  // memory. RESOURCE_EXHAUSTED if all such batches need more than WriteThread::kMostKeptBytes.
+  // Does the same as append(), for changes that have happened and so cannot be refused. While the disk is full, the
+  // batch waits in memory. RESOURCE_EXHAUSTED if all such batches need more than WriteThread::kMostKeptBytes.
   void record(Batch batch, Committed committed);
 
   // Runs `query` on the reading thread and `answer` on the loop. No answer runs after the store's destruction.
