@@ -61,7 +61,7 @@ std::string crowd_remark(int ranks, int gpus, const Pinning& pinning);
 // the message says why.
 base::Result<int> most_ranks(const NodeShape& node, const Pinning& pinning, const GpuMasks& job_masks);
 
-// Like most_ranks(), for a job without any settings.
+// Does the same as most_ranks(), for a job without any settings.
 int count_gpus(const NodeShape& node, const GpuMasks& job_masks);
 
 // Returns the variables that make a process see the devices of `list`. With `by_index`, NVIDIA's entries are numbers in

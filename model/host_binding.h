@@ -30,7 +30,7 @@ struct RoleMasks {
 
   bool operator==(const RoleMasks&) const = default;
 };
-// Only for roles that set masks.
+// Returns the masks of those roles that set any.
 std::vector<RoleMasks> role_masks(const std::vector<Role>& roles, const base::Environment& launcher);
 
 // The choices for one rank.
@@ -41,7 +41,7 @@ struct RankRequest {
   bool has_cpus() const { return place != nullptr && !place->cpus.empty(); }
   bool has_gpus() const { return place != nullptr && !place->gpus.empty(); }
 };
-// One entry for each rank of the host. The result refers to both arguments.
+// Returns one entry for each rank of the host. The result refers to `places` and `roles`.
 std::vector<RankRequest> requests_on(std::span<const RankPlace> places, std::span<const RoleMasks> roles,
                                      const PlacedHost& host);
 
@@ -49,7 +49,7 @@ std::vector<RankRequest> requests_on(std::span<const RankPlace> places, std::spa
 base::Result<std::vector<std::string>> chosen_devices(const NodeShape& node, std::span<const RankRequest> requests,
                                                       const GpuMasks& masks);
 
-// For each rank, whether GPUs are dealt to it.
+// Returns for each rank whether GPUs are dealt to it.
 std::vector<bool> are_dealt(const NodeShape& node, std::span<const RankRequest> requests, const Pinning& pinning,
                             const GpuMasks& masks);
 

@@ -43,7 +43,7 @@ bool is_user_name(std::string_view text);
 // True for "localhost" and loopback literals, which run without ssh.
 bool is_localhost(const HostSpec& host);
 
-// For messages: user@name, with brackets around an IPv6 literal.
+// Returns the host for messages: user@name, with brackets around an IPv6 literal.
 std::string display_name(const HostSpec& host);
 
 }  // namespace muster::model

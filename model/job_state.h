@@ -68,7 +68,7 @@ bool can_follow(RankState from, RankState to);
 bool is_final(RankState state);
 RankTrigger trigger_of(const RankEnd& end);
 
-// "QUEUED" and so on, as users see it. For a number from outside: nullopt if there is no such state.
+// These return names such as "QUEUED", as users see them. For a number from outside, nullopt if there is no such state.
 std::string_view name_of(JobState state);
 std::string_view name_of(RankState state);
 std::optional<JobState> job_state_of(long number);

@@ -26,7 +26,7 @@ struct StreamMap {
   std::map<int, StreamSet> of_ranks{};
 
   StreamSet of(int local_rank) const;
-  bool is_empty() const;  // no stream of any rank
+  bool is_empty() const;  // true if it selects no stream of any rank
 
   bool operator==(const StreamMap&) const = default;
 };

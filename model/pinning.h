@@ -51,18 +51,18 @@ struct Pinning {
 // Each parser reads one word and sets its meaning in `pinning`. INVALID_ARGUMENT, with one sentence that begins with
 // the word. The reverse functions return a word that parses to the same value.
 
-// "share", "none", "core", "numa", "socket", "depth", "list:0-7:8-15:0,2,4".
+// Words: "share", "none", "core", "numa", "socket", "depth", and lists such as "list:0-7:8-15:0,2,4".
 base::Status parse_bind_to(std::string_view text, Pinning& pinning);
 std::string bind_to_word(const Pinning& pinning);
 
-// "0,52".
+// The word is a list of CPU numbers, such as "0,52".
 base::Status parse_reserved_cores(std::string_view text, Pinning& pinning);
 
-// "nearest", "reverse", "round-robin", "3,2,1,0".
+// Words: "nearest", "reverse", "round-robin", and lists such as "3,2,1,0".
 base::Status parse_gpu_order(std::string_view text, Pinning& pinning);
 std::string gpu_order_word(const Pinning& pinning);
 
-// "6x2": GPUs and the tiles of each.
+// The word gives the GPUs and the tiles of each, such as "6x2".
 base::Status parse_gpu_tiles(std::string_view text, Pinning& pinning);
 std::string gpu_tiles_word(const Pinning& pinning);  // empty if not given
 

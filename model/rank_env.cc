@@ -135,8 +135,8 @@ void put_deepspeed(const RankEnvInput& input, Variables& variables) {
                           {"LOCAL_SIZE", input.rank.local_size}});
 }
 
-// For jax.distributed.initialize(). Process 0 serves the coordinator, as rank 0 serves torch's store with env://. So
-// one port serves both. If our agent serves that store, the port is taken.
+// Sets the variables for jax.distributed.initialize(). Process 0 serves the coordinator, as rank 0 serves torch's store
+// with env://. So one port serves both. If our agent serves that store, the port is taken.
 // JAX itself reads only the address. It learns its rank from Open MPI's variables if it finds the one of mpirun's
 // daemon (jax 0.10, _src/clusters/ompi_cluster.py). Set that one only for jobs of JAX alone, because Open MPI's library
 // would look for the daemon.
@@ -151,7 +151,7 @@ void put_jax(const RankEnvInput& input, Variables& variables) {
                           {"OMPI_COMM_WORLD_LOCAL_RANK", input.rank.local_rank}});
 }
 
-// For tf.distribute.MultiWorkerMirroredStrategy. Addresses contain nothing that JSON must escape.
+// Sets the variables for tf.distribute.MultiWorkerMirroredStrategy. Addresses contain nothing that JSON must escape.
 void put_tensorflow(const RankEnvInput& input, const Environment& user_set, Variables& variables) {
   if (user_set.get("TF_CONFIG") || input.tensorflow_workers.empty()) return;
   variables.emplace_back(
