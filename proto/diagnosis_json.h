@@ -7,7 +7,7 @@
 
 namespace muster::proto {
 
-// One line, with its newline. Bytes that are not UTF-8 become U+FFFD. Pure.
+// Returns one line, with its newline. Bytes that are not UTF-8 become U+FFFD. Pure.
 std::string diagnosis_line(const model::HostDiagnosis& diagnosis);
 
 }  // namespace muster::proto

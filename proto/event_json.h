@@ -10,7 +10,7 @@
 
 namespace muster::proto {
 
-// Bytes of hosts and programs that are not UTF-8 become U+FFFD.
+// Converts the event. Bytes of hosts and programs that are not UTF-8 become U+FFFD.
 v1::Event make_event(const model::JobEvent& event, std::uint64_t sequence, base::WallTime time);
 
 // Returns the event as one line of proto3 JSON (proto/message_json.h).

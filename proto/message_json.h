@@ -12,7 +12,7 @@ class Message;
 
 namespace muster::proto {
 
-// One line, with its newline. Text that is not UTF-8 is repaired (text_fields.h).
+// Returns one line, with its newline. Text that is not UTF-8 is repaired (text_fields.h).
 std::string message_line(const google::protobuf::Message& message);
 
 // INVALID_ARGUMENT if `json` is not valid JSON or has a field that the message lacks.
