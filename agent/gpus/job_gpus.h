@@ -61,9 +61,9 @@ class JobGpus {
   std::uint64_t launched_at_ = 0;  // in ticks since boot
   AssignedGpus assigned_;
   std::set<int> with_gpus_;  // ranks that have GPUs
-  // Those of with_gpus_ whose pid outside of their PID namespace is not known.
+  // The ranks of with_gpus_ whose pid outside of their PID namespace is not known.
   std::set<int> unnumbered_;
-  // Those of with_gpus_ that have ended, with the name of each for the user.
+  // The ranks of with_gpus_ that have ended, with the name of each for the user.
   std::map<pid_t, std::string> on_gpus_;
   std::optional<GpusBefore> before_;
   std::unique_ptr<GpuRelease> release_;  // set during the wait

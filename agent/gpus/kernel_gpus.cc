@@ -80,7 +80,7 @@ std::vector<NvidiaFile> nvidia_gpus(const std::string& root) {
     NvidiaFile& gpu = gpus.emplace_back();
     gpu.pci = address;
     gpu.model = text(fields, "Model");
-    // It contains '?' until the GPU's first use since boot.
+    // The UUID contains '?' until the GPU's first use since boot.
     const std::string uuid = text(fields, "GPU UUID");
     if (uuid.starts_with("GPU-") && uuid.find('?') == std::string::npos) gpu.uuid = uuid;
   }

@@ -247,7 +247,8 @@ void JobSession::launcher_lost(const std::string& why) {
 
 void JobSession::abandon_ranks(const std::string& why) {
   end_.give_up_gpus();
-  // A launcher that comes back must not take these ends for a success or for a failure of the ranks.
+  // Set failure_, so that a launcher that comes back takes the ends of the ranks neither for success nor for failures
+  // of their own.
   if (failure_.empty() && !ranks_.are_all_over()) failure_ = why + "; the ranks were ended";
   // stderr may be a closed channel by now. The agent ignores SIGPIPE, and a log may still receive the line.
   base::print_remark("muster-agent: {}: ending the ranks\n", why);

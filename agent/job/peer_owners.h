@@ -56,7 +56,7 @@ class PeerOwners {
 
   // True if the connection ends in a process of our user on this host. `ends` are as the other host sees them.
   static bool is_ours(const rendezvous::ConnectionEnds& ends);
-  // This agent's answer to another agent's question.
+  // Returns this agent's answer to another agent's question.
   static v1::OwnerAnswer answer(const v1::OwnerQuestion& question);
 
  private:

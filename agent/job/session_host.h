@@ -14,7 +14,7 @@
 
 namespace muster::agent::inline job {
 
-// It outlives the sessions.
+// The owner must keep this object for as long as the sessions live.
 struct SessionHost {
   base::Loop& loop;
   const base::Environment login_environment;  // the ranks' environment is built on this one

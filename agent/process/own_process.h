@@ -17,7 +17,7 @@ base::Status become_supervisor();
 // Puts /dev/null at 0, 1 and 2 and closes everything else but `kept`. Kept descriptors must be above 2.
 base::Status keep_only_descriptors(const std::vector<int>& kept);
 
-// This process's pid in the /proc on which `proc_fd` is open.
+// Returns this process's pid in the /proc on which `proc_fd` is open.
 pid_t own_pid_in(int proc_fd);
 
 // Kills processes with the job's environment marker that have escaped from all containment, and adds them to `empty`.

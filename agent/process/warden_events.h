@@ -18,7 +18,7 @@ enum class ContainLevel {
   // Root gets a cgroup and a PID namespace, as far as the machine allows them. Other users get a cgroup if one is
   // delegated to them, else the subreaper alone.
   kAuto,
-  // This level and the next ones: exactly this level, or start() fails with the reason.
+  // This level and the next ones request exactly that level. If it is impossible, start() fails with the reason.
   kCgroup,
   kPidns,  // an ordinary user gets a user namespace with it
   kSubreaper,

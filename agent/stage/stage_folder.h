@@ -69,7 +69,7 @@ class StageFolder {
   // Removes the mark and a half-written file.
   ~StageFolder();
 
-  // Makes a file with that name. By it, another host sees that both hosts share this folder's file system.
+  // Makes the mark, a file named `name`. If another host sees this file, both hosts share this folder's file system.
   // On a read-only file system no mark is made. Then each host compares for itself, and a difference becomes an error
   // of write().
   base::Status mark(const std::string& name);
