@@ -105,7 +105,7 @@ base::Status AttachedJob::start() {
 
 void AttachedJob::read_output() {
   base::Status shown;
-  // It reports no trouble, because read_events() reports it once.
+  // Do not report connection problems here, because read_events() reports each of them.
   Reconnecting reconnecting([](const std::string&) {}, cancel_fd_.get());
   const base::Status status =
       read_logs(log_client_, attachment_.job, attachment_.request, reconnecting, [&](const v1::LogChunk& chunk) {

@@ -16,7 +16,8 @@ namespace muster::cli::inline view {
 // there are no hosts.
 std::string format_hosts(const std::vector<v1::LauncherHost>& hosts);
 
-// Formats such a table with other columns. They begin after the host's name: `heading`, then the text of `columns`.
+// Formats the same table as format_hosts(), but with other columns after the host's name. `heading` is their heading,
+// and `columns` returns their text for a host.
 std::string table_of_hosts(const std::vector<v1::LauncherHost>& hosts, std::string_view heading,
                            const std::function<std::string(const v1::LauncherHost&)>& columns);
 
