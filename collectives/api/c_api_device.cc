@@ -232,7 +232,7 @@ muster_code muster_device_buffer_alloc(muster_comm* comm, size_t bytes, void** d
   return guarded(error, [&] {
     const Status attached = check_attached(*comm);
     if (!attached.ok()) return report(attached, nullptr, error);
-    // The work runs on the worker, as do the operations that look up the buffers.
+    // Allocate on the worker, because the operations that look up the buffers run there, too.
     const auto made = std::make_shared<void*>(nullptr);
     auto work = [gpu = comm->gpu, bytes, made] {
       return gpu->team->run({}, [&](Route& route) {

@@ -27,7 +27,7 @@ struct SessionHost::Peer {
   bool has_sent_hello = false;
   bool has_sent_goodbye = false;
   std::uint32_t generation = 0;
-  // Its unanswered waits, by their ids.
+  // The peer's unanswered waits, by their ids.
   std::map<std::uint64_t, std::multimap<std::string, Wait>::iterator> waits;
 };
 
