@@ -16,7 +16,7 @@ namespace muster::job_templates {
 struct ScriptRequest {
   std::string hvdrun = "hvdrun";                // the program
   std::vector<std::vector<std::string>> extra;  // more options of hvdrun, each with its value; they win
-  // Those options of `extra` that choose the hosts and the way to reach them.
+  // The options of `extra` that choose the hosts and the way to reach them.
   std::vector<std::vector<std::string>> reach;
   std::vector<std::string_view> left_out;  // options of the template that `extra` overrules
   std::vector<std::string> command;        // never empty
