@@ -88,7 +88,7 @@ class HostPool {
   PoolHostView view(const BootstrapTarget& target) const;
   // Returns how many bytes a second the job's ranks write. nullopt if the job has no agents.
   std::optional<std::int64_t> output_rate(const std::string& job) const;
-  v1::AgentState state(const BootstrapTarget& target) const;  // the state in its view, at less cost
+  v1::AgentState state(const BootstrapTarget& target) const;  // the same as view().state, at less cost
   // Ends all jobs that agents hold but that this launcherd does not know. Call it once the jobs of the last launcherd
   // are resumed.
   void forget_other_jobs();

@@ -20,7 +20,7 @@ struct ClockSample {
   std::chrono::nanoseconds uncertainty{};
 };
 
-// Whether this host reaches the address of rank 0 in a job on all of these hosts.
+// The result of a test whether this host reaches the address of rank 0 in a job on all hosts.
 struct PeerFinding {
   std::string host;     // the host of rank 0
   std::string address;  // empty if no address was found; `failure` then says why

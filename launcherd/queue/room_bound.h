@@ -30,13 +30,13 @@ class RoomBound {
   bool may_fit(const JobNeed& need);
 
  private:
-  // The devices that a host has for jobs of one Devices, given `use`.
+  // The devices of one host for the jobs of one Devices entry, if other jobs use `use`.
   struct HostDevices {
     bool is_known = false;
     HostUse use;
     DeviceCounts counts;
   };
-  // For jobs that could get the same GPUs, even if they ask for different numbers.
+  // One entry for all jobs that could get the same GPUs, even if they ask for different numbers.
   struct Devices {
     model::Pinning pinning;
     model::GpuMasks masks;
