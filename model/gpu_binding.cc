@@ -270,7 +270,7 @@ base::Result<std::vector<std::string>> devices_of_job(const NodeShape& whole_nod
                                                       const GpuMasks& job_masks) {
   std::vector<std::string> ids;
   if (pinning.gpu_bind == GpuBind::kNone) return ids;
-  // This is called often, so copy the node only if something is added.
+  // This function is called often, so copy the node only if GPUs are added to it.
   const std::optional<NodeShape> described =
       pinning.gpus > 0 ? std::optional(with_described_gpus(whole_node, pinning)) : std::nullopt;
   const NodeShape& node = described ? *described : whole_node;
