@@ -44,7 +44,7 @@ class HorovodCache final : public HorovodKeys, private HorovodUpstream::Listener
 
   void put(std::string_view scope, std::string_view key, HorovodValue value, Done done) override;
   void get(std::string_view scope, std::string_view key, GetDone done) override;
-  // It also works while rank 0's host is unreachable. It is answered when the key arrives later.
+  // A wait may begin while rank 0's host is unreachable. It is answered when the key arrives later.
   WaitId wait(std::string_view scope, std::string_view key, GetDone done) override;
   void cancel_wait(WaitId id) override { waits_.cancel(id); }
   void finish(std::string_view scope, std::string_view key, Done done) override;

@@ -154,7 +154,8 @@ base::Status TcpStoreSession::add() {
   return reply(sum);
 }
 
-// GET and MULTI_GET. For a missing key, C gets no bytes, and A and B are dropped, as their servers do.
+// Answers GET and MULTI_GET. For a missing key, a client of generation C gets no bytes. A client of A or B is dropped,
+// as torch's own servers of A and B do.
 base::Status TcpStoreSession::get() {
   std::size_t size = 0;
   for (std::size_t i = 0; i < stream_.text_count(); ++i) {
