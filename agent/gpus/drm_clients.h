@@ -17,7 +17,7 @@ namespace muster::agent::inline gpus {
 
 struct DrmClient {
   std::string pci{};     // "0000:c1:00.0"
-  std::uint64_t id = 0;  // one for each time that the device was opened, unique for its GPU
+  std::uint64_t id = 0;  // id of one opening of the device; unique for its GPU
   // Bytes on the GPU itself. nullopt if the driver does not report it; older drivers do not.
   std::optional<std::uint64_t> memory{};
 

@@ -36,7 +36,7 @@ class KilledHelpers {
  private:
   struct Killed {
     pid_t pid = 0;
-    base::UniqueFd end;  // its pidfd
+    base::UniqueFd end;  // the helper's pidfd
     base::Timer watch;
   };
   void reap();

@@ -54,7 +54,7 @@ class FrameRing {
 
  private:
   struct Run {
-    std::size_t begin = 0;  // offset of its first frame
+    std::size_t begin = 0;  // offset of the run's first frame
     std::size_t end = 0;
   };
   std::size_t room_behind(std::size_t place) const;
@@ -73,7 +73,7 @@ class FrameRing {
   std::uint64_t dropped_data_ = 0;  // payload bytes of Data frames up to acknowledged_
   bool has_dropped_finish_ = false;
   std::string ahead_;           // sent before the frames; it describes a gap
-  std::size_t ahead_sent_ = 0;  // bytes of it that are written
+  std::size_t ahead_sent_ = 0;  // bytes of ahead_ that are written
   std::size_t sent_ = 0;        // bytes of frames that are written, from the first frame on
   std::uint64_t committed_ = 0;
   std::size_t reserved_ = 0;  // offset of the reserved room

@@ -21,7 +21,7 @@ class RingMemory {
   std::size_t size() const { return size_; }  // usable bytes at data()
   // Grows to at least `wanted` bytes in total. False if there is no more room, now or ever; then nothing has changed.
   virtual bool grow(std::size_t wanted) = 0;
-  // The caller needs none of the content any longer. The memory that grow() has added may be released.
+  // Call this when the content is no longer needed. May release the memory that grow() has added.
   virtual void shrink() = 0;
 
  protected:

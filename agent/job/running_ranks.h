@@ -21,7 +21,7 @@ class RunningRanks {
   void add_spawned(const v1::Launch& launch);
 
   void started(int rank, pid_t pid) { pids_[rank] = pid; }
-  // The rank has ended or could not start. Returns its pid, or 0 if it has never run.
+  // Call this when the rank has ended or could not start. Returns its pid, or 0 if it has never run.
   pid_t over(int rank);
 
   bool are_all_over() const { return running_.empty(); }

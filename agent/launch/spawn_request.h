@@ -37,7 +37,7 @@ struct SpawnRequest {
   unsigned umask = 022;
   std::vector<RlimitSetting> limits;  // replace the agent's own limits
   StdinOf stdin_of = StdinOf::kNull;
-  unsigned short rows = 24;  // size of a kTerminal; so is `columns`
+  unsigned short rows = 24;  // `rows` and `columns` are the size of a kTerminal
   unsigned short columns = 80;
   // The rank gets a socket to the agent as descriptor kPmiDescriptor. RankStarted has the other end.
   bool wants_pmi = false;

@@ -55,13 +55,13 @@ class PmiServer {
 
   // `socket` is our end, non-blocking.
   void add(int rank, base::UniqueFd socket);
-  // The rank has ended. Handles what it sent before, and closes its socket.
+  // Call this when the rank has ended. Handles what it sent before, and closes its socket.
   void ended(int rank);
 
  private:
   struct Rank {
     int barriers = 0;      // number of barriers that it has entered
-    bool has_put = false;  // since its last barrier; so is has_got
+    bool has_put = false;  // true if it has put since its last barrier; has_got means the same for get
     bool has_got = false;
     bool is_out = false;  // released early from the barrier in which it is
     base::Timer patience = {};

@@ -29,7 +29,7 @@ class DescendantNotes {
  public:
   static base::Result<DescendantNotes> create(const std::string& session_path);
 
-  // A rank has started, so the next poll comes soon.
+  // Call this when a rank has started, so that the next poll comes soon.
   void begin(base::MonotonicTime now);
   base::MonotonicTime next_poll() const { return next_; }
   // Polls if it is time. This costs some microseconds for each thread below this process.

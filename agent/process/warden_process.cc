@@ -263,7 +263,7 @@ void WardenProcess::handle(const StopCommand& command) {
 }
 
 void WardenProcess::handle(const FinishCommand& command) {
-  if (phase_ == Phase::kStopping) return;  // a stop ends in the same way
+  if (phase_ == Phase::kStopping) return;  // the stop that is under way ends all that is left, too
   phase_ = Phase::kFinishing;
   deadline_ = now_time() + command.patience;
 }

@@ -62,7 +62,7 @@ class Server {
   // Ranks with one MPI_COMM_WORLD: those of the job, or those of one spawn.
   struct World {
     std::string nspace;
-    int first = 0;  // the job-wide number of its rank 0
+    int first = 0;  // the job-wide number of this world's rank 0
     Placement placement;
     std::optional<pmix_proc_t> spawner;
     std::vector<std::size_t> others;  // number of ranks of earlier worlds, by host
