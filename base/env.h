@@ -16,7 +16,7 @@ class Environment {
 
   std::optional<std::string_view> get(
       std::string_view name) const;                         // the view is valid until the next set() or unset()
-  void set(std::string_view name, std::string_view value);  // replaces
+  void set(std::string_view name, std::string_view value);  // replaces an older value
   void unset(std::string_view name);
   const std::vector<std::pair<std::string, std::string>>& entries() const { return entries_; }
   std::vector<std::string> to_strings() const;  // NAME=VALUE, in order

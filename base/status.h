@@ -44,7 +44,7 @@ std::string_view code_name(Code code);
 
 class [[nodiscard]] Status {
  public:
-  Status() = default;  // ok
+  Status() = default;  // the status is ok
   Status(Code code, std::string message) : code_(code), message_(std::move(message)) {}
 
   bool ok() const { return code_ == Code::kOk; }
