@@ -82,7 +82,7 @@ struct Counts {
   int gone = 0;
   int left = 0;
   int waiting = 0;  // jobs
-  int unknown = 0;  // hosts
+  int unknown = 0;  // number of hosts that could not be asked
   int problems = 0;
   std::set<std::string> alive;
 };

@@ -34,7 +34,7 @@ class SettingReader {
   void text(std::string_view name, std::string& into);
   void number(std::string_view name, long min, long max, int& into);
   void number(std::string_view name, long min, long max, std::optional<long>& into);
-  // A number from 0 to `max`, such as "3", "3.5" or "1e-3".
+  // Reads a number from 0 to `max`, such as "3", "3.5" or "1e-3".
   void real(std::string_view name, double max, std::optional<double>& into);
   void time(std::string_view name, std::chrono::milliseconds min, std::chrono::milliseconds& into);
   void time(std::string_view name, std::chrono::milliseconds min, std::optional<std::chrono::milliseconds>& into);

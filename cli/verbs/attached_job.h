@@ -75,7 +75,7 @@ class AttachedJob {
   LogOutput* const output_;
   launcherd::NoticeWriter& notices_;
   const std::function<void()> finished_;
-  base::Gate gate_;  // before the threads, which wrap tasks in it
+  base::Gate gate_;  // declared before the threads, which wrap tasks in it
 
   launcherd::ApiClient log_client_;
   launcherd::ApiClient event_client_;
