@@ -20,7 +20,7 @@ enum class AllreduceAlgorithm {
   kPeerRead,           // one host: process_vm_readv
   kDirect,             // one host: registered buffers
   kOneShot,            // links: every rank sends all to every rank
-  kRecursiveDoubling,  // links
+  kRecursiveDoubling,  // links: doubling distances
   kPairwise,           // links: reduce-scatter and allgather between all pairs
   kRing,               // links, in rank order
   kHierarchical,       // shared memory inside hosts, links between them

@@ -32,8 +32,8 @@ class Chunk {
     if (is_owner()) MUSTER_RETURN_IF_ERROR(reduce_own(inputs));
     team_.begin();
     team_.publish(operation_.call);
-    // Wait for all ranks, even for those without a slice. Until they publish, their data in the staging area may be
-    // read, and they may read this rank's.
+    // Wait for all ranks, even for those without a slice. After the wait no rank reads staged data any longer, and no
+    // rank is two rounds ahead of another.
     for (int i = 1; i < team_.size(); ++i) {
       const int peer = (team_.rank() + i) % team_.size();
       MUSTER_RETURN_IF_ERROR(team_.wait_for(peer, operation_.call));

@@ -55,7 +55,7 @@ class Pairwise {
  private:
   struct Lane {
     int peer = 0;
-    Slice slice;  // the peer's
+    Slice slice;  // the peer's slice
     Outgoing* to = nullptr;
     Incoming* from = nullptr;
   };

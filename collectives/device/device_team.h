@@ -109,7 +109,7 @@ class DeviceTeam {
   base::Status kernels_loaded_;  // NOT_FOUND if built without kernels
   bool all_have_kernels_ = false;
   bool all_have_parts_ = false;
-  bool is_named_ = false;                   // whether the user named the path
+  bool is_named_ = false;                   // true if the user named the path
   std::shared_ptr<const Kernels> kernels_;  // shared by all teams on this GPU
   std::shared_ptr<const NcclApi> nccl_;
   bool is_quiet_ = true;  // false if the device was still busy after a failure

@@ -45,7 +45,7 @@ inline constexpr int kMostSharers = 32;  // the most ranks whose buffers one ker
 struct Reduction {
   std::uint64_t in[kMostSharers];
   std::uint64_t out[kMostSharers];
-  std::uint64_t count;  // elements
+  std::uint64_t count;  // number of elements
   double before;
   double after;
   std::uint32_t divisor;  // not 0

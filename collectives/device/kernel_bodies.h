@@ -77,7 +77,7 @@ MUSTER_ON_BOTH To transferred(From value, double scale) {
   if constexpr (std::is_integral_v<From>) {  // copies the bits of any type, unscaled
     return value;
   } else {
-    using Real = AccumulatedOf<From>;  // the same for To
+    using Real = AccumulatedOf<From>;  // To accumulates in the same type
     return narrow<To>(static_cast<Real>(widen(value) * static_cast<Real>(scale)));
   }
 }

@@ -25,7 +25,7 @@ base::Result<std::optional<Path>> parse_path(std::string_view name);
 
 // The facts of one rank. Trivially copyable, because ranks send it to each other.
 struct Facts {
-  DeviceUuid uuid{};              // of its GPU
+  DeviceUuid uuid{};              // UUID of the rank's GPU
   std::int32_t nccl_version = 0;  // in NCCL's numbering; 0 if NCCL cannot be loaded
   std::int32_t forced = -1;       // the Path that the user named; -1 if none
   std::uint8_t has_kernels = 0;

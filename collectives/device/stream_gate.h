@@ -37,7 +37,7 @@ class StreamGate : public std::enable_shared_from_this<StreamGate> {
    private:
     const std::shared_ptr<StreamGate> gate_;
     const std::uint32_t number_;
-    bool is_behind_ = false;  // whether the device writes the word
+    bool is_behind_ = false;  // true if the device writes the word
   };
   // Makes later work on `stream` wait. RESOURCE_EXHAUSTED if too many streams wait.
   base::Result<std::shared_ptr<Hold>> hold(void* stream);

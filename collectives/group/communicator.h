@@ -203,7 +203,7 @@ class Communicator final : public EndListener {
   std::unique_ptr<SomePeers> slice_peers_;  // the ranks with our local rank, one on each host; null if a host has none
   std::unique_ptr<Exchange> slice_exchange_;  // over slice_peers_
   std::uint64_t sequence_ = 0;
-  std::uint64_t steps_ = 0;  // counts operations
+  std::uint64_t steps_ = 0;  // number of operations so far
   std::shared_ptr<AbortSink> sink_;
   std::uint64_t failure_watch_ = 0;
   AllreduceAlgorithm last_algorithm_ = AllreduceAlgorithm::kFlat;

@@ -98,8 +98,8 @@ class World {
   };
   std::optional<End> end_of(int rank) const;
 
-  // The launcher reports that the host of this rank has stopped answering, or that it answers again. This fails
-  // nothing.
+  // Call this when the launcher reports that the host of this rank has stopped answering, or that it answers again. No
+  // operation fails because of it.
   void set_silent(int rank, bool is_silent);
   // Returns those of `ranks` whose host is silent and whose end is not known, in the given order.
   std::vector<int> silent_of(std::span<const int> ranks) const;

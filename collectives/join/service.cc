@@ -52,7 +52,7 @@ constexpr std::size_t kMaxForgotten = 4096;
 
 struct Incoming {
   Handshake handshake;
-  std::string source;  // the address
+  std::string source;  // the address of the peer
   base::MonotonicTime began;
   short events = POLLIN;
 };
@@ -106,7 +106,7 @@ class Service::Thread {
   std::condition_variable link_arrived;
   std::map<LinkKey, Connection> links;
   std::set<std::string> forgotten;             // the communicators that ended most recently
-  std::deque<std::string> forgotten_in_order;  // the same, oldest first
+  std::deque<std::string> forgotten_in_order;  // the names in `forgotten`, oldest first
   std::string secret;
   std::vector<std::shared_ptr<Polled>> new_watches;
   std::vector<std::function<void()>> tasks;

@@ -31,7 +31,7 @@ class Polled {
 struct ServiceConfig {
   int rank = 0;             // of the world
   base::UniqueFd listener;  // TCP, listening, non-blocking
-  bool encrypts = false;    // encrypts links
+  bool encrypts = false;    // true if this rank encrypts links
   // Receives a connection for rank 0's session (without a launcher), after its handshake. May be null.
   std::function<void(int rank, base::UniqueFd socket)> on_session;
 };

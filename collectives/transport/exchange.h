@@ -112,7 +112,7 @@ class Exchange {
   std::unique_ptr<std::byte[]> scratch_;
   std::size_t scratch_size_ = 0;
   base::Status error_;
-  bool has_sockets_ = false;  // whether any message uses a socket
+  bool has_sockets_ = false;  // true if any message uses a socket
   int failed_peer_ = -1;
 };
 

@@ -41,7 +41,7 @@ class SealedLink final : public Link {
   const std::string peer_;
   base::Status broken_;
 
-  std::vector<std::byte> sealed_;  // one record
+  std::vector<std::byte> sealed_;  // the sealed record that is being sent
   std::size_t sealed_size_ = 0;
   std::size_t flushed_ = 0;
   std::size_t sealed_bytes_ = 0;  // number of the caller's bytes in the record; 0 means that no record is buffered
