@@ -14,7 +14,7 @@
 namespace muster::job_templates {
 
 struct ScriptRequest {
-  std::string hvdrun = "hvdrun";                // the program
+  std::string hvdrun = "hvdrun";                // the name or path of hvdrun
   std::vector<std::vector<std::string>> extra;  // more options of hvdrun, each with its value; they win
   // The options of `extra` that choose the hosts and the way to reach them.
   std::vector<std::vector<std::string>> reach;

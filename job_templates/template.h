@@ -58,8 +58,8 @@ enum class GpuMaker { kNvidia, kAmd, kIntel };
 struct NodeDescription {
   std::string names{};  // such as "nid{n:05}"
   int sockets = 0;
-  int cores = 0;    // per socket
-  int threads = 1;  // per core
+  int cores = 0;    // cores per socket
+  int threads = 1;  // threads per core
   int numa = 1;     // NUMA nodes per socket
   std::vector<int> reserved_cores{};
   int gpus = 0;
