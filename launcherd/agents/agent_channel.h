@@ -18,7 +18,7 @@ namespace muster::launcherd::inline agents {
 
 struct LinkChoice {
   bool over_ssh = false;
-  std::string reason;  // why the agent does not dial, in its own words
+  std::string reason;  // why the agent does not dial, in the agent's words
 };
 
 class AgentChannel {

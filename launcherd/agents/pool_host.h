@@ -50,7 +50,7 @@ struct PoolHost {
   bool is_local = false;
   PooledHostPhase phase = PooledHostPhase::kAbsent;  // only HostPool::Core::apply() changes it
   int number = -1;                                   // its number at the control server; -1 if it has no agent
-  int hello_number = -1;                             // the number in its join; differs after a restart of launcherd
+  int hello_number = -1;  // the number in the agent's join; differs from `number` after a restart of launcherd
   std::string token;
   AgentUp up;  // what the last agent that was up reported
   std::string problem;
@@ -67,7 +67,7 @@ struct PoolHost {
   std::map<std::string, PoolSession> sessions;  // by job
   std::set<std::string> closing;                // jobs whose Leave was sent or will be sent
   std::set<std::string> unstored;               // those of `closing` whose end is not on the disk yet
-  base::Timer timer;                            // the timer of its phase
+  base::Timer timer;                            // the timer of the host's phase
   base::Gate phase_gate;                        // closes when its phase ends
 };
 

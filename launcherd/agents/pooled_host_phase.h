@@ -53,7 +53,7 @@ enum class PooledHostAction {
   kShow,             // report the change to views
   kBootstrap,        // list the agent in the state file, then start it
   kAwaitReport,      // arm the timer for the first Hello
-  kAwaitLastReport,  // arm a shorter timer for it
+  kAwaitLastReport,  // arm a shorter timer for the first Hello
   kRetryLater,       // fail the jobs that wait, and arm the timer for the next attempt
   kAwaitReturn,      // arm the timer for the next probe
   kOpenJobs,         // resume the jobs that the agent holds, and open those that wait

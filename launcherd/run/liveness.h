@@ -76,7 +76,7 @@ class Liveness {
     base::MonotonicTime last_heard{};
     bool is_suspect = false;
     bool is_probed = false;            // a probe is under way
-    base::MonotonicTime last_probe{};  // its start
+    base::MonotonicTime last_probe{};  // when the last probe began
     std::deque<std::int64_t> pings{};  // launcher_ns of the last pings; a Pong must answer one of them
     base::Duration best_round_trip = base::Duration::max();
     std::int64_t clock_offset_ns = 0;  // agent's monotonic clock minus ours

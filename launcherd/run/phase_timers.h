@@ -32,7 +32,7 @@ enum class JobTimer {
   kRootCause,  // the root cause is named
   kPeers,      // ends of ranks are sent to peers, in a new turn of the loop
   kProgress,   // progress is reported, in a new turn of the loop
-  kTick,       // pings
+  kTick,       // pings are sent
   kSuspend,    // answers to Suspend
   kCount,
 };

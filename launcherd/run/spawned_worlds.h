@@ -25,10 +25,10 @@ struct SpawnedWorld {
   int agent = 0;  // the agent of the rank that spawned it
   std::uint64_t request = 0;
   std::string name{};
-  int first = 0;  // the number of its rank 0
+  int first = 0;  // the number of this world's rank 0
   int size = 0;
   Phase phase = Phase::kStarting;
-  std::set<int> unstarted{};           // ranks of it that have not started
+  std::set<int> unstarted{};           // ranks of this world that have not started
   std::set<int> unanswered{};          // agents that have not sent WorldAdded
   std::vector<model::RankEnd> ends{};  // ends that arrived while it was starting
 
@@ -41,7 +41,7 @@ class SpawnedWorlds {
     std::function<void(int agent, v1::LauncherMessage message)> send;
     std::function<void(int agent, const std::vector<int>& ranks)> expect_output;
     std::function<void(int count)> add_ranks;         // a world is up: its ranks belong to the job
-    std::function<void(model::RankEnd end)> add_end;  // a rank of it had ended before
+    std::function<void(model::RankEnd end)> add_end;  // a rank of such a world had ended before it was up
   };
 
   // `hosts` is borrowed. `first_number` is the number of the first spawned rank.

@@ -53,7 +53,7 @@ int number_of_signal(std::string_view name) {
   return 0;
 }
 
-constexpr std::size_t kQueueLimit = 512 * 1024;  // per direction
+constexpr std::size_t kQueueLimit = 512 * 1024;  // bytes per direction
 constexpr std::uint32_t kStreamPiece = 32 * 1024;
 constexpr auto kCloseGrace = std::chrono::milliseconds(2000);
 
