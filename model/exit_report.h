@@ -49,8 +49,8 @@ int abort_status(int code);
 // without MPI_Finalize". Empty if the end has nothing to do with MPI.
 std::string describe_mpi(const RankEnd& end);
 
-// The root cause, as an index into `ends`; -1 if no rank failed by itself. It is the earliest failed end that Muster
-// did not cause. A signal takes precedence over a non-zero code within 50 ms. The lower rank wins ties.
+// Returns the root cause as an index into `ends`; -1 if no rank failed by itself. It is the earliest failed end that
+// Muster did not cause. A signal takes precedence over a non-zero code within 50 ms. The lower rank wins ties.
 int root_cause(const std::vector<RankEnd>& ends);
 
 // Returns text such as "exit code 3", "called MPI_Abort(13)", "signal 9 (Killed)", "out of memory: killed by the

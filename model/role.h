@@ -16,7 +16,7 @@ inline constexpr int kMostRoles = 1'000;  // most roles of one job
 
 struct Role {
   std::string name{};                      // unique within a job
-  int np = 1;                              // ranks
+  int np = 1;                              // number of ranks
   std::vector<std::string> command{};      // empty means the job's
   std::vector<std::string> environment{};  // NAME or NAME=VALUE; overrides the job's
   std::string workdir{};                   // empty means the job's
