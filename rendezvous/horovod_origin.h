@@ -37,7 +37,7 @@ struct HorovodOriginCounts {
   std::uint64_t changes = 0;     // sent to other hosts
   std::uint64_t sent_bytes = 0;  // bytes of values, as sent
   std::uint64_t lost_links = 0;
-  std::size_t links = 0;  // now
+  std::size_t links = 0;  // links that are open now
 };
 
 class HorovodOrigin {

@@ -39,12 +39,12 @@ struct HorovodServerLimits {
 };
 
 struct HorovodServerCounts {
-  std::uint64_t requests = 0;    // complete ones
+  std::uint64_t requests = 0;    // complete requests
   std::uint64_t refused = 0;     // answered with a status other than 200 and 404
   std::uint64_t expired = 0;     // connections closed at the time limit
   std::uint64_t made_room = 0;   // connections closed for newer ones
   std::uint64_t sent_bytes = 0;  // bytes of replies' heads and bodies
-  std::size_t connections = 0;   // open now
+  std::size_t connections = 0;   // connections that are open now
 };
 
 class HorovodServer {

@@ -44,7 +44,7 @@ struct TcpStoreCounters {
   std::uint64_t accepted = 0;  // allowed by the owner check
   std::uint64_t refused = 0;   // refused by the owner check or max_connections
   std::uint64_t failed = 0;    // closed because of their bytes, or of the memory that they held
-  std::size_t open = 0;        // now
+  std::size_t open = 0;        // connections that are open now
 };
 
 class TcpStoreServer {

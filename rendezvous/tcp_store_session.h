@@ -131,7 +131,7 @@ class TcpStoreSession {
   std::string output_;
   std::size_t sent_ = 0;               // bytes of output_ that were sent
   bool is_held_back_ = false;          // too much of output_ is unread
-  bool is_serving_ = false;            // inside one of its own calls
+  bool is_serving_ = false;            // true while one of this session's functions runs
   std::vector<Wait> waits_;            // registered in the Store
   std::vector<std::string> barriers_;  // barriers at which it has arrived and waits
   std::vector<std::string> watched_;
