@@ -4,9 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
-
-#include <fmt/format.h>
 
 namespace muster::agent::inline job {
 namespace {
@@ -143,15 +140,6 @@ std::span<const SessionPhase> all_session_phases() {
 
 std::span<const SessionEvent> all_session_events() {
   return kEvents;
-}
-
-std::string to_mermaid() {
-  std::string text = fmt::format("stateDiagram-v2\n    [*] --> {}\n", name_of(kPhases.front()));
-  for (const StepRow& row : kSteps) {
-    fmt::format_to(std::back_inserter(text), "    {} --> {}: {} / {}\n", name_of(row.from), name_of(row.step.to),
-                   name_of(row.event), name_of(row.step.action));
-  }
-  return text + fmt::format("    {} --> [*]\n", name_of(kPhases.back()));
 }
 
 }  // namespace muster::agent::job

@@ -4,14 +4,13 @@
 //   preparing -> running -> ending -> draining -> reported -> done -> closing -> closed
 //
 // A stop leads from running to stopping. After the loss of the launcher, abandoned and unheard take the place of
-// stopping and draining. docs/design.md shows the table as a diagram, which to_mermaid() writes.
+// stopping and draining. docs/design.md shows the table as a diagram.
 //
 // If the table does not allow an event, the session ignores it. Only AddWorld then gets a refusal as its answer.
 #pragma once
 
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 
 namespace muster::agent::inline job {
@@ -81,8 +80,5 @@ std::string_view name_of(SessionEvent event);
 std::string_view name_of(SessionAction action);
 std::span<const SessionPhase> all_session_phases();
 std::span<const SessionEvent> all_session_events();
-
-// Returns the table as a state diagram in the language of Mermaid.
-std::string to_mermaid();
 
 }  // namespace muster::agent::job

@@ -1,13 +1,14 @@
 #include "agent/job/session_phase.h"
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <set>
-#include <sstream>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "tests/unit/support/phase_diagram.h"
 
 namespace muster::agent::session_phase_test {
 namespace {
@@ -132,14 +133,12 @@ TEST(SessionPhase, LeaseAndWardenBelongToPhases) {
 }
 
 TEST(SessionPhase, DesignPageShowsTheTable) {
-  std::ifstream file(MUSTER_DESIGN_PAGE);
-  std::stringstream page;
-  page << file.rdbuf();
-  const std::string expected =
-      "<!-- session phases: generated -->\n```mermaid\n" + to_mermaid() + "```\n<!-- end -->\n";
-  EXPECT_NE(page.str().find(expected), std::string::npos)
-      << "put this into docs/design.md, section \"How a session of a job on one host moves\":\n"
-      << expected;
+  testing_support::expect_in_design(
+      "session phases", testing_support::phase_diagram(
+                            all_session_phases(), all_session_events(), [](SessionPhase from, SessionEvent event) {
+                              const auto next = next_step(from, event);
+                              return next && next->to != from ? name_of(next->to) : std::string_view();
+                            }));
 }
 
 }  // namespace

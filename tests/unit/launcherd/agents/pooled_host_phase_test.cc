@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tests/unit/launcherd/run/phase_diagram.h"
+#include "tests/unit/support/phase_diagram.h"
 
 namespace muster::launcherd::pooled_host_phase_test {
 namespace {

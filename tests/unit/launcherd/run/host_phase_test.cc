@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/launcherd/run/phase_diagram.h"
+#include "tests/unit/support/phase_diagram.h"
 
 namespace muster::launcherd::host_phase_test {
 namespace {

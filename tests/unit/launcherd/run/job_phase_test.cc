@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/launcherd/run/phase_diagram.h"
+#include "tests/unit/support/phase_diagram.h"
 
 namespace muster::launcherd::job_phase_test {
 namespace {
