@@ -198,4 +198,4 @@ def test_network_that_a_host_has_not(hvdrun, cluster, no_leftovers):
     result = hvdrun(["-np", "4", "-H", "n1,n2,n3,n4", "--network", "198.18.0.0/15", "true"])
     assert result.rc == 125, result
     for host in cluster.nodes:
-        assert f"{host}: no network interface of the host matches --network 198.18.0.0/15: it has " in result.stderr, result
+        assert f"{host}: no network interface of the host matches --network 198.18.0.0/15; it has " in result.stderr, result
