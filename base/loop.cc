@@ -121,7 +121,7 @@ Timer watch(asio::io_context& context, int fd, ReadyState::Wait wait, Task task)
 }  // namespace
 
 Loop::Loop() : context_(std::make_unique<asio::io_context>(1)) {
-  // Asio opens its epoll and timer descriptors with the first timer. Later no descriptor may be left.
+  // Asio opens its epoll and timer descriptors with the first timer. Later the process may have no free descriptor.
   const asio::steady_timer first(*context_);
 }
 

@@ -49,7 +49,7 @@ struct CheckedListener::State : std::enable_shared_from_this<State> {
     for (int i = 0; i < kAcceptsPerTurn; ++i) {
       base::UniqueFd fd(::accept4(listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (fd.valid()) {
-        // The kernel returns the lowest free number.
+        // accept4() returns the lowest free descriptor number, so a high number means that few are left.
         const bool is_last = static_cast<std::size_t>(fd.get()) + spare >= base::descriptor_limit();
         const bool makes_room = is_last && !unchecked.empty();
         if (makes_room) drop_oldest();

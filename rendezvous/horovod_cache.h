@@ -1,16 +1,17 @@
 // One host's cache of the job's Horovod keys. The HTTP server of every host except rank 0's answers from it. So
 // starting n ranks costs rank 0's host O(n) requests instead of n times n polls.
 //
-// The cache follows each scope that a rank of this host uses, once and completely. It answers polls (200 or 404) from
-// what it has received, and never forwards them. A value stays until the store clears it. put and finish are answered
-// when the store has made them.
+// The cache fetches each scope that a rank of this host uses, once and completely, and then receives its changes. It
+// answers polls (200 or 404) from what it has received, and never forwards them. A value stays until the store clears
+// it. The cache answers a put or finish when the store has carried it out.
 //
-// Order: horovod_upstream.h guarantees that a rank with an answer sees at least what the store held at that moment. So
-// after all ranks have finished a scope, the first put of the next round finds the cache without the old values.
+// Order: before a put or finish is answered, the cache has received all earlier changes of the scopes that it fetches
+// (horovod_upstream.h). So if all ranks have finished a scope, the cache has dropped its values before the next put is
+// answered.
 //
-// A get in a scope that is being fetched for the first time waits for one round trip. A worker puts its own key
-// first, so that put has waited for the fetch already. Gets of the rank_<r> name hints never wait. While rank 0's host
-// is unreachable, no get waits: it returns null, which means "not yet" to the worker.
+// A get waits until the first fetch of its scope has ended, which takes one round trip. But a worker puts its own key
+// first, and the answer to that put comes after the fetch. Gets of the rank_<r> name hints never wait. While rank 0's
+// host is unreachable, no get waits: it returns null, which means "not yet" to the worker.
 //
 // Owner: the agent. The upstream must outlive it.
 // Thread: the loop's.

@@ -45,7 +45,7 @@ class HorovodWaits {
   HorovodKeys::WaitId next_ = 1;
 };
 
-// Returns the error of a wait beyond the limit.
+// Returns the error for a wait that would exceed the number of allowed waits.
 base::Status too_many_waits();
 
 }  // namespace muster::rendezvous

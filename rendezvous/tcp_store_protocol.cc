@@ -43,7 +43,7 @@ std::optional<TorchOp> torch_op(TorchGeneration generation, std::uint8_t code) {
 }
 
 TorchGreeting read_torch_greeting(std::string_view first_bytes) {
-  // In A and B this would be a SET with a key of more than a gigabyte.
+  // VALIDATE is only in generation C. In A and B the same bytes would begin a SET with a key of over a gigabyte.
   std::string validate(1, '\0');
   append_torch_number(kTorchMagic, &validate);
   const std::size_t known = std::min(first_bytes.size(), validate.size());

@@ -2,8 +2,8 @@
 // result to a launcher.
 // J is a whole job id; with --dry-run a prefix is enough.
 //
-// Output: the marker line, then a frame (proto/frame.h) with a v1::CleanupReport, on stdout. Together they are
-// shorter than the output that a bootstrap keeps of a command.
+// Output: the marker line, then a frame (proto/frame.h) with a v1::CleanupReport, on stdout. Together they are shorter
+// than kMaxCommandOutput (launcherd/bootstrap/bootstrap.h), because a bootstrap drops longer output.
 #pragma once
 
 #include <string>

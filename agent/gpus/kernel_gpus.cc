@@ -143,8 +143,8 @@ GpuMemory memory_of(const AmdGpu& gpu, const std::string& root) {
   return memory;
 }
 
-// Linux's own i915 and xe have no file for it (xe had one only before it was merged). Intel's i915 for servers has
-// these two files (i915_sysfs.c of intel-gpu-i915-backports).
+// The i915 and xe drivers of Linux have no file for GPU memory. (xe had one before it became part of Linux.) Intel's
+// i915 for servers has the two files that are read here (i915_sysfs.c of intel-gpu-i915-backports).
 GpuMemory memory_of(const IntelGpu& gpu) {
   GpuMemory memory{.total = read_number(gpu.card + "/lmem_total_bytes")};
   const auto available = read_number(gpu.card + "/lmem_avail_bytes");

@@ -177,7 +177,7 @@ void JobSession::handle(const v1::LauncherMessage& message) {
   }
 }
 
-// The table does not allow new ranks, because no rank runs here or because the ranks must end.
+// Call this if the phase does not allow new ranks: either no rank runs here, or the ranks must end.
 void JobSession::refuse(const v1::AddWorld& world) const {
   v1::WorldAdded refusal;
   refusal.set_first(world.first());

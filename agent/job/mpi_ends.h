@@ -23,7 +23,7 @@ class MpiEnds {
   // A rank that calls MPI_Abort normally ends by itself at once. If it does not, `kill` is called.
   MpiEnds(base::Loop& loop, std::function<void(int rank)> kill) : loop_(loop), kill_(std::move(kill)) {}
 
-  void connected(int rank);  // MPI_Init; called again after finalized() for a wrapper's second program
+  void connected(int rank);  // at each MPI_Init; a rank that is a script may run another program after finalized()
   void finalized(int rank);
   void aborted(int rank, int code);  // only the first call for a rank counts
   // Call this when the rank's MPI_Comm_spawn was refused. If the rank aborts later, the refusal is the reason. Returns

@@ -30,7 +30,7 @@ class SessionOutput {
   SessionOutput(const SessionOutput&) = delete;
   SessionOutput& operator=(const SessionOutput&) = delete;
 
-  // Call it once. Afterwards has_all() waits for ranks, and with `config.only_if_any` also for had_any().
+  // Call it once. With `config.only_if_any`, has_all() is false from then on until had_any() is known.
   base::Status start(OutputSenderConfig config);
   // Ends the threads. Drops output that the launcher has not acknowledged.
   void stop() { sender_.reset(); }

@@ -7,8 +7,8 @@ namespace {
 
 // A warden that was ordered to leave and is still there after this time is killed.
 constexpr std::chrono::seconds kCloseBound{5};
-// A warden that does not run for this long while the ranks must end is killed. The launcher waits for the grace and 6
-// s more (launcherd's kStopMargin). Killing what is left takes up to 3 s of these.
+// If a warden hangs or stays stopped for this long while the ranks must end, the agent kills it. The launcher waits for
+// the grace and 6 s more (launcherd's kStopMargin). In these 6 s, killing what is left takes up to 3 s.
 constexpr std::chrono::milliseconds kWardenPatience{1000};
 
 }  // namespace

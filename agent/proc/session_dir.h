@@ -79,8 +79,8 @@ std::string job_of_session(const std::string& path);
 base::Result<FoundSession> inspect_session(const std::string& path);
 // True unless the result of inspect_session() shows that agent and warden are gone.
 bool may_be_alive(const base::Result<FoundSession>& session);
-// Does the same as may_be_alive() for a session that a process of `job_id` names. False if no session of that job can
-// have this path.
+// Does the same as may_be_alive() for a path from the environment of a process of `job_id`. False if no session of
+// that job can have this path.
 bool may_be_living_session(const std::string& path, const std::string& job_id);
 // Removes the directory and the shared memory of the job's ranks (shared_memory_dir, mpich_memory.h). Removes
 // muster-<uid> above the directory if that is then empty.

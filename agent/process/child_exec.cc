@@ -54,8 +54,8 @@ MUSTER_BARE void die_with_parent(ChildPlan* plan) {
   if (raw_syscall(SYS_getppid) != plan->parent) fail(plan, ChildStep::kParent, -ESRCH);
 }
 
-// By this note a sweep finds the session of a process that has changed its environment, after agent and warden are
-// gone.
+// Appends a line about this process to the session's note. After agent and warden are gone, a sweep reads that note. So
+// it knows the session of this process even if the process has changed its environment.
 // Ignore errors: a full disk costs only the note.
 MUSTER_BARE void write_note(const ChildPlan* plan) {
   char line[64];

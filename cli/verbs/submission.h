@@ -27,8 +27,8 @@ base::Result<v1::SubmitRequest> make_submission(JobRequest& request, const std::
 base::Status in_words_of_options(const base::Status& refusal);
 
 // Submits the job to launcherd and returns its id. Adds a new request_id if the request has none. Blocks.
-// An answer that does not come in time does not tell whether the job was submitted. The error then names the
-// request_id, and submitting again with it makes no second job.
+// If no answer comes in time, launcherd may or may not have the job. The error then names the request_id. If the user
+// submits again with that request_id, launcherd makes no second job.
 base::Result<std::string> submit_once(const launcherd::LauncherAddress& launcher, v1::SubmitRequest request);
 
 }  // namespace muster::cli::verbs

@@ -77,7 +77,7 @@ void StdinReader::pause() {
 
 void StdinReader::resume() {
   is_paused_ = false;
-  // Forget the raw mode: the processes that had the terminal meanwhile have left it in their own mode.
+  // Let wait() enter raw mode anew, because another process may have changed the terminal's mode during the stop.
   leave_raw();
   wait();
 }
@@ -118,7 +118,7 @@ void StdinReader::read_some() {
   std::array<char, proto::kInputPiece> buffer;
   const std::size_t size = std::min(buffer.size(), feed_->room());
   if (size == 0) return wait();
-  // Another process with the same pipe may have read the byte. Without our own descriptor, read() would then block.
+  // Another process may have read the input first. Then reading fd_ may block, so poll it. own_fd_ never blocks.
   pollfd ready{fd_, POLLIN, 0};
   if (!own_fd_.valid() && !is_file_ && ::poll(&ready, 1, 0) == 0) return wait();
   ssize_t n = 0;

@@ -97,7 +97,7 @@ base::Result<AloneGuest> join_alone(const AloneSettings& settings, const Reach& 
 // literal address is used unchanged.
 base::Result<base::IpAddress> address_for_others(const AloneSettings& settings, int session);
 
-// Returns the Reach of a rank. It connects by TCP to each address in turn, then does the handshake for kSession.
+// Returns a function that tries each address in turn: it connects by TCP, then does this rank's kSession handshake.
 Reach reach_session_host(int rank);
 
 }  // namespace muster::collectives::join

@@ -49,9 +49,9 @@ class LogCursor {
     kDry,    // nothing more before `readable` or the end of the file
   };
 
-  // If the file is being written, `readable` says up to which byte to read. nullopt if no process writes the file.
-  // Errors: INVALID_ARGUMENT and OUT_OF_RANGE if no page has named the position. DATA_LOSS with the path and the
-  // offset. Errors of open and read. After an error the cursor cannot be used.
+  // `readable` is the offset at which to stop in a file that is being written. nullopt if no process writes the file.
+  // Errors: INVALID_ARGUMENT and OUT_OF_RANGE if the query's position is neither 0 nor a LogChunk's next_position.
+  // DATA_LOSS with the path and the offset. Errors of open and read. After an error the cursor cannot be used.
   base::Result<State> read(std::optional<std::uint64_t> readable, LogPage* page);
 
   const LogQuery& query() const { return query_; }

@@ -34,7 +34,7 @@ namespace muster::launcherd::inline output {
 struct OutputHubConfig {
   std::size_t max_pending = 256;  // connections without a Hello; above this number the hub closes the oldest
   base::Duration hello_timeout = std::chrono::seconds(10);
-  // Reports for logs that an unauthenticated connection came up (ok) or ended, or that the listening socket failed.
+  // For logs: an unauthenticated connection came up (ok) or ended, or the listening socket failed.
   std::function<void(base::Status)> on_stranger;
 };
 
@@ -48,7 +48,7 @@ struct OutputHubEvents {
   std::function<void(int agent)> on_agent_cut;
   // A sink's destination failed (see OutputSink).
   std::function<void(base::Status)> on_error;
-  // Reports for logs that a connection came up (ok) or ended.
+  // For logs: a connection came up (ok) or ended.
   std::function<void(int agent, base::Status)> on_connection;
 };
 

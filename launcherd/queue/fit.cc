@@ -96,7 +96,7 @@ std::optional<model::Placement> fit_slots(Offers& offers, Room room) {
   return std::move(*placement);
 }
 
-// Counts what jobs use of the hosts, and what the current job gets. All names of a host share one use.
+// Counts what jobs use of the hosts, and what the current job gets. If a host has several names, they share one count.
 class UseByNames {
  public:
   const HostUse& of(const SlotHost& host) const {

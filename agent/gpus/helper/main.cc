@@ -77,7 +77,7 @@ int run(int argc, char** argv) {
     base::print_remark("muster-gpus is started by Muster's agent: it needs a socket\n");
     return 2;
   }
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // it ends with the agent: by this signal, or by the end of the socket
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // kills this helper if the agent dies; serve() also ends when the socket closes
   // This program was started through a descriptor, so the kernel named it after the descriptor's number.
   ::prctl(PR_SET_NAME, "muster-gpus");
   (void)::signal(SIGPIPE, SIG_IGN);
