@@ -61,7 +61,7 @@ def test_jobs_go_on_and_end_as_they_would(launcherd, how):
     launcherd.watch("logs", "-f", running).out.wait_for("line 3", count=4)
     launcherd.watch("logs", "-f", stays).out.wait_for("up", count=2)
     replace(launcherd, how)
-    assert launcherd.job(running)["state"] == "RUNNING"
+    assert launcherd.job(running)["state"] == "JOB_STATE_RUNNING"
     assert launcherd.job(ended)["exit_code"] == 5
     assert "early" in launcherd.asked("logs", ended)
     assert launcherd.watch("wait", running).end(90).rc == 0, launcherd.asked("events", running)
@@ -70,7 +70,7 @@ def test_jobs_go_on_and_end_as_they_would(launcherd, how):
     check_output(launcherd, failing, 1)
     launcherd.asked("kill", stays)
     assert launcherd.muster("wait", stays).returncode != 0
-    assert launcherd.job(stays)["state"] == "KILLED"
+    assert launcherd.job(stays)["state"] == "JOB_STATE_KILLED"
     assert launcherd.watch("wait", waiting).end(90).rc == 0, launcherd.asked("events", waiting)
     assert launcherd.asked("logs", waiting).count("late") == 8
 
@@ -80,11 +80,11 @@ def test_verbs_of_the_other_build(launcherd):
     job = launcherd.submit("-np", "2", "sh", "-c", WAITS)
     launcherd.watch("logs", "-f", job).out.wait_for("up", count=2)
     launcherd.bin_dir = BIN_DIR
-    assert launcherd.job(job)["state"] == "RUNNING"
+    assert launcherd.job(job)["state"] == "JOB_STATE_RUNNING"
     assert job in launcherd.asked("jobs")
     replace(launcherd, signal.SIGTERM)
     launcherd.bin_dir = OTHER_BIN_DIR
-    assert launcherd.job(job)["state"] == "RUNNING"
+    assert launcherd.job(job)["state"] == "JOB_STATE_RUNNING"
     launcherd.asked("kill", job)
     assert launcherd.muster("wait", job).returncode != 0
     again = launcherd.submit("-np", "2", "sh", "-c", "echo again")

@@ -93,7 +93,7 @@ TEST(SelfTest, IgnoresEveryOptionThatItDoesNotName) {
 TEST(SelfTest, StartsItsRanksAsTheJobDoes) {
   EXPECT_THAT(self_test_of({"-x", "A=1", "--start-timeout", "5", "-p", "2222", "--contain", "subreaper"}),
               StartsWith("per_node=1 host=n1:1 host=n2:1 port=2222 env=A=1 "));
-  EXPECT_NE(self_test_of({"--nic", "ib0"}), kPlain);
+  EXPECT_NE(self_test_of({"--network-interface", "ib0"}), kPlain);
 }
 
 }  // namespace
