@@ -1,11 +1,11 @@
-// Which parts of gRPC the agent registers, and so links: 3 MB less than all of them.
+// Registers only the parts of gRPC that the agent needs. This makes the agent 3 MB smaller.
 //
-// gRPC 1.51 registers its resolvers, balancers and filters in two functions, each with an object of its own in
-// libgrpc.a. These are linked instead, and the linker leaves in the archive what only those two need: xDS, RLS, DNS,
-// balancing over many servers, Google's cloud. The agent connects to addresses and to descriptors, with one server
-// behind each. Other versions of gRPC are linked whole (agent/CMakeLists.txt). The order is gRPC's: it is that of the
-// filters.
-//
+// gRPC 1.51 registers its resolvers, balancers and filters in two functions. Each function has an object file of its
+// own in libgrpc.a. This file defines both functions, so the linker takes neither object file. It also leaves out
+// what only those two refer to: xDS, RLS, DNS, balancing over many servers, and Google's cloud. The agent needs none
+// of this, because it connects to addresses and descriptors with one server behind each.
+// Other versions of gRPC are linked whole (agent/CMakeLists.txt). Keep gRPC's order of calls, because it is the order
+// of the filters.
 // Names: those of gRPC's src/core/plugin_registry.
 #include <grpc/grpc_security.h>
 

@@ -116,7 +116,7 @@ base::Status report_stacks(const std::vector<std::string>& arguments) {
     const auto target = parse_target(argument);
     if (!target) return base::invalid_argument("'{}' is not RANK:PID", base::printable(argument));
     const auto own = std::ranges::find(table, target->pid, &ProcessInfo::pid);
-    if (own == table.end()) continue;  // it has ended in between
+    if (own == table.end()) continue;  // the rank has ended
     std::vector<ProcessInfo> processes = descendants(table, target->pid);
     processes.insert(processes.begin(), *own);
     for (const ProcessInfo& info : processes) {

@@ -165,8 +165,8 @@ int Agent::Core::run() {
   }
   lease_timer_ = loop_.every(kLeaseCheck, [this] { check_lease(); });
   loop_.run();
-  // Ignore TERM from here on. The launcher may send it while the agent cleans up, and the session directory would stay.
-  // Earlier this is not needed: if the agent ends without an order to leave, the warden removes the directory.
+  // Ignore TERM from here on. A TERM from the launcher would otherwise end the agent during its cleanup, and the
+  // session directory would stay. If TERM ends the agent before this point, the warden removes the directory.
   ::signal(SIGTERM, SIG_IGN);
   if (session_ != nullptr) {
     const base::Status closed = session_->close_blocking();

@@ -22,7 +22,7 @@
 
 namespace muster::agent::inline job {
 
-// The threads of the whole agent process: gRPC's, the output sender's, and some to spare.
+// The number of threads of the whole agent process: gRPC's, the output sender's, and some to spare.
 inline constexpr int kAgentThreads = 12;
 
 // How this agent reaches its launcher.
@@ -46,8 +46,8 @@ class Agent {
 
   // Runs until the launcher sends Leave, or until the launcher is lost and everything is killed. Returns the exit
   // status of the process.
-  // An agent of one job has then done all its work. Its process may end without the destructor, which would wait for
-  // gRPC's threads.
+  // When run() returns, an agent of one job has done all its work. The process may then end without the destructor,
+  // which would wait for gRPC's threads.
   int run();
 
  private:

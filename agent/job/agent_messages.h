@@ -25,7 +25,7 @@ v1::AgentMessage notice_message(const std::string& text);
 v1::AgentMessage stderr_tail_message(int rank, const std::string& text);
 v1::AgentMessage error_file_message(int rank, const std::string& content);
 
-// `failure` says why the host failed the job. Empty means that it did not.
+// `failure` says why the host failed the job. Empty means that the host did not fail it.
 v1::HostEmpty host_empty_of(const JobEmpty& empty, const std::string& failure);
 
 v1::AgentMessage pong_of(const v1::Ping& ping, base::MonotonicTime now);

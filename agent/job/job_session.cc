@@ -20,8 +20,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The sum of all time limits of an agent whose job is over. The agent kills and audits everything twice, and the warden
-// leaves.
+// The sum of all time limits of an agent whose job is over. In this time the agent kills and audits everything twice,
+// and the warden leaves.
 constexpr std::chrono::seconds kEndBound{20};
 
 }  // namespace
@@ -49,7 +49,7 @@ JobSession::JobSession(const SessionHost& host, Warden warden, SessionOptions op
               }),
       output_(host.loop, {.on_tail =
                               [this](int rank, const std::string& tail) {
-                                // If HostEmpty says that there was no output, empty tails are not sent.
+                                // Do not send empty tails if HostEmpty reports whether there was output.
                                 if (!tail.empty() || !options_.reports_no_output) {
                                   events_.send(stderr_tail_message(rank, tail));
                                 }
@@ -65,7 +65,7 @@ JobSession::JobSession(const SessionHost& host, Warden warden, SessionOptions op
               .on_notice = [this](const std::string& text) { notice(text); },
               .on_problem = [this](const base::Status& problem) { log(problem); },
               .on_all_over = [this] { on(SessionEvent::kLastRankOver); },
-              // Report the failure of this host, because the ends that this stop causes are no failures of ranks.
+              // Record a failure of this host, because this stop ends ranks that have not failed by themselves.
               .on_lost =
                   [this](const std::string& why) {
                     failure_ = why;
@@ -188,7 +188,7 @@ void JobSession::refuse(const v1::AddWorld& world) const {
 
 void JobSession::stream_is_up() {
   stores_.ask_again();
-  ranks_.servers().set_silent({});  // the launcher sends the list anew
+  ranks_.servers().set_silent({});  // the launcher sends the list of silent ranks again
 }
 
 void JobSession::ask_stacks(const v1::StackQuestion& question) {
@@ -247,10 +247,10 @@ void JobSession::launcher_lost(const std::string& why) {
 
 void JobSession::abandon_ranks(const std::string& why) {
   end_.give_up_gpus();
-  // Set failure_, so that a launcher that comes back takes the ends of the ranks neither for success nor for failures
-  // of their own.
+  // Set failure_. Otherwise a launcher that comes back would count the ends of the ranks as success, or as failures
+  // of the ranks themselves.
   if (failure_.empty() && !ranks_.are_all_over()) failure_ = why + "; the ranks were ended";
-  // stderr may be a closed channel by now. The agent ignores SIGPIPE, and a log may still receive the line.
+  // stderr may be closed by now, but print anyway: the agent ignores SIGPIPE, and stderr may lead to a log.
   base::print_remark("muster-agent: {}: ending the ranks\n", why);
   on(SessionEvent::kStop);
 }

@@ -68,7 +68,7 @@ class JobSession {
 
   // Handles one message of this job: Prepare, Launch and what follows. Unknown messages are ignored.
   void handle(const v1::LauncherMessage& message);
-  // Call this at each message of the launcher. The lease starts again.
+  // Call this at each message of the launcher. It renews the lease.
   void contact(base::MonotonicTime when);
   // Call this several times a second. Checks the lease, and whether the warden still runs.
   void check(base::MonotonicTime now);

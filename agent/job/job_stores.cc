@@ -28,7 +28,7 @@ rendezvous::HorovodPlan plan_of(const v1::Prepare& prepare) {
 
 }  // namespace
 
-// Members stand in the order in which they use each other.
+// Each member may use the members before it, so keep this order.
 class JobStores::Horovod {
  public:
   base::UniqueFd listening;  // the ranks connect here; moves to the server

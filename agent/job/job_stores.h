@@ -24,7 +24,7 @@ class JobStores {
  public:
   struct Events {
     std::function<void(const base::Status&)> on_problem;  // a connection was refused or closed; one sentence
-    // Other hosts cannot reach an address that a rank published; one sentence, once.
+    // Called once, with one sentence: other hosts cannot reach an address that a rank published.
     std::function<void(const std::string&)> on_unreachable;
     std::function<void()> on_starved = {};  // new connections wait, because this process has no descriptors left
   };
@@ -39,8 +39,8 @@ class JobStores {
   base::Status open(const v1::Prepare& prepare, v1::Prepared& answer);
   // Serves this host's ranks. Call it when the other hosts' ports are known.
   base::Status serve_ranks(const v1::Launch& launch);
-  // Returns the keys of the whole job, for the sessions of our own ranks. Valid after serve_ranks() for as long as this
-  // object. nullptr if the stores are not open.
+  // Returns the keys of the whole job, for the other servers of this host (RankServers). Valid from serve_ranks()
+  // until this object is destroyed. nullptr if the stores are not open.
   rendezvous::HorovodKeys* keys() const;
   // Returns the variables that every rank of this host gets.
   std::vector<std::pair<std::string, std::string>> variables() const;

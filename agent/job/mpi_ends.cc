@@ -9,7 +9,8 @@
 namespace muster::agent::inline job {
 namespace {
 
-// The time for the program's own exit, which flushes buffers and runs atexit handlers. All other ranks wait meanwhile.
+// After MPI_Abort a program gets this time to exit by itself: to flush buffers and run atexit handlers. It is short,
+// because all other ranks wait for this end.
 constexpr std::chrono::milliseconds kAbortPatience{500};
 
 }  // namespace

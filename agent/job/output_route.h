@@ -1,4 +1,4 @@
-// How the output of a job's ranks reaches the launcher: over which connection, and with which key.
+// Makes the route by which the output of a job's ranks reaches the launcher: its connections and its key.
 //
 // Thread: the returned functions run on the output sender's helper thread. They own what they use.
 #pragma once
@@ -18,8 +18,8 @@ struct OutputKey {
   std::string token;
 };
 
-// Dials `port` at the address by which the agent reached the launcher. `first`, if valid, is an open connection, which
-// serves as the first one.
+// Dials `port` at the address by which the agent reached the launcher. If `first` is valid, it is an open connection,
+// and is used before any dial.
 OutputSenderConfig output_by_dial(const OutputKey& key, const base::IpAddress& address, std::uint16_t port,
                                   base::UniqueFd first);
 

@@ -214,7 +214,7 @@ void OwnerPeers::arrived(std::string_view datagram, const base::SockAddr& from) 
   if (body[kKindAt] != kQuestion || !peer.ok() || !local.ok()) return;
   const rendezvous::ConnectionEnds ends{*peer, base::get_little_endian<std::uint16_t>(body.data() + kPortsAt), *local,
                                         base::get_little_endian<std::uint16_t>(body.data() + kPortsAt + 2)};
-  if (!answer_(ends)) return;  // send no answer; a launcher, if there is one, refuses the connection
+  if (!answer_(ends)) return;  // send no answer; the asking agent also asks the launcher, which refuses the connection
   std::string answer(body);
   answer[kKindAt] = kAllowed;
   send(seal(std::move(answer)), from);

@@ -7,9 +7,9 @@
 // (owner_peers.h).
 //
 // Thread: the loop thread only.
-// Limits: any process can connect, so the number of questions is bounded, for each peer address and in total.
-// Questions are not queued for an absent launcher. A question that it may not have received is sent again when a
-// launcher is there, if its connection can still be waiting.
+// Limits: any process can connect, so the number of questions is bounded, for each peer address and in total. While
+// no launcher is connected, new questions are not queued for one. When a launcher connects, the open questions are
+// sent again if their connections can still be waiting.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ namespace muster::agent::inline job {
 
 struct PeerOwnersLimits {
   std::size_t max_questions = 4096;
-  std::size_t max_of_peer = 1024;  // from one address, because all its ranks may come at once
+  std::size_t max_of_peer = 1024;  // from one address, because all ranks there may connect at once
   // A connection without an answer is closed after this time.
   base::Duration time_limit = rendezvous::CheckedListenerLimits().check_limit;
 };

@@ -30,7 +30,7 @@ bool host_has_rdma() {
   return !none && devices != std::filesystem::directory_iterator();
 }
 
-// The user's variables for a role come first in the list. MUSTER_JOB_ID is the first variable of the launcher.
+// In this list, the user's variables for a role come before MUSTER_JOB_ID, and the launcher's own come after it.
 bool is_of_launcher(const v1::LaunchRank& rank, const std::string& name) {
   bool is_theirs = false;
   for (auto variable = rank.environment().rbegin(); variable != rank.environment().rend(); ++variable) {

@@ -35,7 +35,7 @@ class RankPmi {
   void open(const v1::Launch& launch, rendezvous::HorovodKeys* keys);
   // Returns the name of the key-value space that ranks get. Empty means that PMI is not served.
   const std::string& world_name() const { return world_.name(); }
-  // Adds the variables. Call it after the environment is made from `rank`.
+  // Adds PMI's variables to `request`. Call it after the rest of the environment is made from `rank`.
   void plan(const v1::LaunchRank& rank, SpawnRequest& request) const;
   void started(RankStarted& started);  // takes its pmi_fd
   void ended(int rank);                // call it before MpiEnds::judge()

@@ -1,4 +1,4 @@
-// What this host serves to a job's ranks while they run: libmuster's socket, PMI-1, PMIx and PALS. It completes the
+// Serves a job's ranks on this host while they run, by libmuster's socket, PMI-1, PMIx and PALS. It completes the
 // ranks' start requests with the variables by which ranks find these servers, and it judges how ranks end.
 //
 // Owner: the job's session.
@@ -68,7 +68,7 @@ class RankServers {
   // Call this when the job is being stopped. See MpiEnds.
   void stopping() { ends_.stopping(); }
 
-  // Reports to libmuster's ranks that a rank of this host has ended, or ranks of other hosts.
+  // These report to ranks with libmuster that a rank of this host has ended, or that ranks of other hosts have.
   void rank_ended(const model::RankEnd& end);
   void ranks_ended(const v1::RanksEnded& ended);
   void set_silent(std::set<int> ranks) { socket_.set_silent(std::move(ranks)); }

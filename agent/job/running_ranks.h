@@ -1,4 +1,4 @@
-// Which ranks of a job on this host are not over yet, and their pids. Plain values.
+// Knows which ranks of a job on this host are not over yet, and their pids. Plain values.
 //
 // Owner: SessionRanks.
 #pragma once

@@ -34,7 +34,7 @@ class SessionEnd {
 
   // Keeps the message until it may be sent, and begins to wait for the memory of GPUs. A later message replaces it.
   void job_is_empty(v1::HostEmpty message, const std::vector<Leftover>& leftovers);
-  // Ends the wait for GPUs, also one that has not begun.
+  // Ends the wait for GPUs. If the wait has not begun, it will not begin.
   void give_up_gpus();
 
   // True if HostEmpty may be sent now.

@@ -54,7 +54,7 @@ class SessionOutput {
   std::set<int> tails_due_;  // those of ranks_ that have exited, and whose tail has not arrived
   bool awaits_any_ = false;
   bool had_any_ = false;
-  base::Gate gate_;  // before the sender, whose thread makes passes
+  base::Gate gate_;  // declared before sender_, whose thread uses the gate
   // Last, so that its thread ends before the members that its callbacks use.
   std::unique_ptr<OutputSender> sender_;
 };

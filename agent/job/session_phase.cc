@@ -38,7 +38,7 @@ constexpr std::array kSteps = {
     StepRow{kWardenless, kAllArrived, {kWardenless, kReport}},
 
     StepRow{kRunning, kAddWorld, {kRunning, kAddRanks}},
-    // The first stop may be meant only for ranks that get no grace, so the wait for GPUs goes on.
+    // A stop of running ranks does not end the wait for GPUs. A grace of 0 may concern only the ranks.
     StepRow{kRunning, kStop, {kStopping, kStopRanks}},
     StepRow{kRunning, kLauncherGone, {kAbandoned, kAbandonRanks}},
     StepRow{kRunning, kLastRankOver, {kEnding, kFinish}},
@@ -59,7 +59,7 @@ constexpr std::array kSteps = {
     StepRow{kAbandoned, kWardenEnded, {kAbandoned, kReplaceWarden}},
     StepRow{kAbandoned, kJobEmpty, {kUnheard, kCollect}},
 
-    // A stop that the warden received after its JobEmpty makes it send another one.
+    // If the warden receives a stop after it has sent JobEmpty, it sends JobEmpty a second time.
     StepRow{kDraining, kStop, {kDraining, kEndGpuWait}},
     StepRow{kDraining, kLauncherGone, {kUnheard, kAbandonRanks}},
     StepRow{kDraining, kJobEmpty, {kDraining, kCollect}},

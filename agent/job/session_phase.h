@@ -1,12 +1,13 @@
-// How a session of a job on one host moves, as a state table: (phase, event) -> next phase and action, or not allowed.
-// Pure; the table is in session_phase.cc and nowhere else. JobSession asks it at each event and carries out the action.
+// The phases of a session of a job on one host, as a state table: (phase, event) -> next phase and action, or not
+// allowed. Pure; the table is in session_phase.cc and nowhere else. JobSession asks it at each event and carries out
+// the action.
 //
 //   preparing -> running -> ending -> draining -> reported -> done -> closing -> closed
 //
 // A stop leads from running to stopping. After the loss of the launcher, abandoned and unheard take the place of
 // stopping and draining. docs/design.md shows the table as a diagram.
 //
-// If the table does not allow an event, the session ignores it. Only AddWorld then gets a refusal as its answer.
+// If the table does not allow an event, the session ignores the event. It answers an ignored AddWorld with a refusal.
 #pragma once
 
 #include <optional>
@@ -50,7 +51,7 @@ enum class SessionAction {
   kFinish,          // order the warden to end what the ranks left
   kStopRanks,       // order the warden to end the ranks
   kStopAll,         // like kStopRanks; a stop without grace also ends the wait for GPUs
-  kEndGpuWait,      // no rank runs; a stop without grace ends the wait for GPUs, also a later one
+  kEndGpuWait,      // like kStopAll, but without an order to the warden, because no rank runs
   kAbandonRanks,    // end the ranks at once, and do not wait for GPUs
   kReplaceWarden,   // end the ranks in the warden's place
   kCollect,         // keep HostEmpty until all output has arrived and GPU memory is released

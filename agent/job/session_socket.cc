@@ -26,7 +26,8 @@ using rendezvous::SessionMessage;
 constexpr int kSessionBacklog = 4096;
 constexpr int kAcceptsPerTurn = 64;                     // afterwards other tasks of the loop run
 constexpr std::chrono::milliseconds kAcceptPause{100};  // used when descriptors have run out
-// Descriptors that are kept for the rest of the agent. A new descriptor has the lowest free number.
+// Number of descriptors that this socket leaves to the rest of the agent. A new descriptor gets the lowest free
+// number, so a number near the limit shows that few are left.
 constexpr rlim_t kSpareOfSession = 64;
 constexpr std::string_view kScope = "muster";
 

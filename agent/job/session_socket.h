@@ -4,8 +4,8 @@
 // Security: the socket serves only processes of our own uid (SO_PEERCRED, checked before a byte is read), and only
 // ranks of this host. Keys: the socket serves the keys of the whole job, in the scope "muster". Ends: the socket
 // reports the end of a rank of this host at once. Ends of ranks on other hosts come from the launcher; the agent asks
-// for them at the first hello. While a held job has no launcher, they wait for the next launcher. Silence: an older
-// libmuster receives no reports of silent hosts.
+// for them at the first hello. While a held job has no launcher, these ends arrive only with the next one. Silence:
+// an older libmuster receives no reports of silent hosts.
 //
 // Owner: the job's session.
 // Thread: the session's loop thread.

@@ -1,5 +1,5 @@
-// What a host prepares for a job before its ranks start: the stores in which ranks meet, reserved ports, and the
-// checks of connections to the stores.
+// Prepares a host for a job before its ranks start. It opens the stores in which ranks meet, reserves ports, and
+// checks connections to the stores.
 //
 // Owner: the job's session.
 // Thread: the loop thread only.

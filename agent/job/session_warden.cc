@@ -45,7 +45,7 @@ bool SessionWarden::check(base::MonotonicTime now, bool must_end_ranks) {
 void SessionWarden::dismiss() {
   warden_.begin_close();
   close_deadline_ = loop_.after(kCloseBound, [this] { events_.on_close_due(); });
-  // If the warden has ended before, the watch was cancelled. A new one finds that end at once.
+  // If the warden has already ended, its watch was cancelled. A new watch reports that end at once.
   if (!watch_.armed()) watch();
 }
 

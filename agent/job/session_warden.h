@@ -50,7 +50,7 @@ class SessionWarden {
   const Events events_;
   base::Timer watch_;
   base::Timer close_deadline_;
-  std::optional<base::MonotonicTime> hangs_since_;  // since when the warden does not run, while the ranks must end
+  std::optional<base::MonotonicTime> hangs_since_;  // since when the warden has not run although the ranks must end
 };
 
 }  // namespace muster::agent::job

@@ -27,7 +27,7 @@ constexpr long kSpoolMib = 1024;
 constexpr long kMaxSpoolMib = 1024 * 1024;
 constexpr const char* kLauncherEnded = "the launcher has ended";
 
-// Duplicates a descriptor to learn the lowest free number, because the kernel hands out the lowest one first.
+// Refuses a job if few descriptors are free. A duplicated descriptor gets, and so shows, the lowest free number.
 base::Status check_descriptors() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur <= 2 * kSpareOfJobs) return base::ok_status();

@@ -27,7 +27,7 @@ struct CarriedProgram {
 // A child of this process. The caller must end and reap it.
 struct CarriedChild {
   pid_t pid = 0;
-  // A stream. The child has the other end as the descriptor whose number is argv[1], and otherwise only 0, 1 and 2.
+  // A stream socket. argv[1] is the number of the child's end. The child has no other descriptors but 0, 1 and 2.
   base::UniqueFd socket;
 };
 

@@ -33,8 +33,7 @@ struct KernelSigaction {
   while (true) raw_syscall(SYS_exit_group, 127);
 }
 
-// Ignore errors: a kernel without Yama, or with a weaker setting, refuses this or does not need it. The setting
-// survives execve.
+// Ignore errors: a kernel without Yama refuses this call, and needs no permission. The permission survives execve.
 MUSTER_BARE void allow_tracer(const ChildPlan* plan) {
   if (plan->tracer > 0) raw_syscall(SYS_prctl, PR_SET_PTRACER, plan->tracer);
 }
@@ -75,7 +74,7 @@ MUSTER_BARE void set_stdio(ChildPlan* plan) {
   if (out < 0) fail(plan, ChildStep::kStdio, out);
   const long err = raw_syscall(SYS_dup3, plan->stderr_fd, 2, 0);
   if (err < 0) fail(plan, ChildStep::kStdio, err);
-  // Do this last of the three descriptors, because it may overwrite a descriptor that the steps above need.
+  // Place this descriptor last, because it may overwrite a descriptor that the steps above still need.
   const long pmi = plan->pmi_fd < 0 ? 0 : raw_syscall(SYS_dup3, plan->pmi_fd, plan->pmi_target, 0);
   if (pmi < 0) fail(plan, ChildStep::kStdio, pmi);
   const long owned = plan->is_terminal ? raw_syscall(SYS_ioctl, 0, TIOCSCTTY, 0) : 0;
@@ -141,8 +140,8 @@ MUSTER_BARE int child_exec(void* argument) {
   auto* plan = static_cast<ChildPlan*>(argument);
   die_with_parent(plan);
   // Only a rank with a terminal gets a session of its own. Linux shares out processors by session (sched_autogroup).
-  // A rank that yields should give the core to another rank of its session. In a session of its own, it would give it
-  // to any process on the host.
+  // If ranks share a session, a rank that yields gives its core to another rank. In a session of its own, it would
+  // give the core to any process on the host.
   long result = plan->is_terminal ? raw_syscall(SYS_setsid) : raw_syscall(SYS_setpgid, 0, 0);
   if (result < 0) fail(plan, ChildStep::kSession, result);
   reset_dispositions();

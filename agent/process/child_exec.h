@@ -2,7 +2,7 @@
 //
 // Thread: it runs in the warden's memory on a stack of its own, while the warden waits (vfork semantics). It may only
 // make raw system calls and write to its plan.
-// Errors: a failure is left in the plan as step and errno.
+// Errors: the child leaves a failure in the plan, as step and errno.
 #pragma once
 
 #include <sys/resource.h>
@@ -54,8 +54,8 @@ struct ChildPlan {
   int note_fd = -1;
   const char* note_tail = nullptr;
   pid_t parent = 0;  // the warden, as getppid() must return it
-  // The agent: what it starts may trace the rank, and so read its stacks (Yama's ptrace_scope 1). 0 if there is no
-  // tracer.
+  // The agent's pid. The agent and its children may trace the rank to read its stacks, even if Yama's ptrace_scope is
+  // 1. 0 if there is no tracer.
   pid_t tracer = 0;
 
   // The child writes these when it fails. The warden reads them after the clone has returned.

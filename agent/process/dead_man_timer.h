@@ -1,7 +1,6 @@
-// Ends the process that owns it, unless the process sets a later time before. The kernel sends SIGKILL at the set
-// time, even if the process is stopped or all its threads hang.
-// The warden cannot do this from inside a PID namespace, because the kernel takes no signal from there to the
-// outside.
+// Kills the process that owns it at a set time, unless the process sets a later time first. The kernel sends SIGKILL,
+// even if the process is stopped or all its threads hang.
+// A warden inside a PID namespace cannot kill its agent in this way, because no signal leaves the namespace.
 //
 // Owner: the process that made it. A fork does not inherit it, and an exec removes it.
 // Thread: any.

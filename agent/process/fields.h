@@ -109,8 +109,8 @@ class FieldReader {
   std::size_t max_text_;
 };
 
-// A message that is one of several: its index, as a number of type Kind, and its fields. `fields` is called with the
-// writer or reader and the message.
+// Writes a message that is one of several types: its index, as a number of type Kind, then its fields. `fields` is
+// called with the writer or reader and the message.
 template <typename Kind, typename Variant, typename Fields>
 void write_one_of(FieldWriter& out, const Variant& value, Fields fields) {
   out(static_cast<Kind>(value.index()));

@@ -1,5 +1,5 @@
 // Finds, signals and kills all processes of the job on this host. They are descendants of this process (a subreaper)
-// or members of the job's cgroup. If this process is init of a PID namespace, they are all of that namespace.
+// or members of the job's cgroup. If this process is init of a PID namespace, they are all of its processes.
 //
 // Owner: the warden, or the agent when it cleans up in the warden's place.
 // Thread: single-threaded.

@@ -1,8 +1,8 @@
 // The lease in memory that agent and warden share, so that renewing it costs nothing and needs no answer. An eventfd
 // wakes the warden when it must read the lease again.
 //
-// Owner: it is created before the fork, and each side owns its copy. If an agent did not exist when its warden was
-// forked, it attaches by the page's descriptors.
+// Owner: it is created before the fork, and each side owns its copy. An agent that did not fork its warden itself
+// attaches by the page's descriptors.
 // Thread: thread-safe.
 #pragma once
 

@@ -22,7 +22,7 @@ base::Result<std::optional<Warden>> PendingWarden::take() {
   }
   MUSTER_ASSIGN_OR_RETURN(WardenParts parts, decode_warden_parts(std::move(messages.front())));
   MUSTER_ASSIGN_OR_RETURN(Warden warden, Warden::adopt(options_, std::move(parts)));
-  // Close it only now. This ends the maker, and the warden becomes a child of this process.
+  // Close the socket only now, because this ends the maker. The warden then becomes a child of this process.
   socket_.close();
   return std::optional<Warden>(std::move(warden));
 }

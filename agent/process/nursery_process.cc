@@ -92,7 +92,7 @@ class NurseryProcess {
     MessageSocket answer(std::move(message.fds.front()));
     SocketMessage refusal = encode_warden_parts(failed);
     answer.send(std::move(refusal.payload));
-    // Ignore errors: they mean that the agent has ended. An empty socket accepts this much without waiting.
+    // Ignore errors: they mean that the agent has ended. This message fits into an empty socket without waiting.
     (void)answer.flush();
   }
 

@@ -5,7 +5,7 @@
 //
 // It asks these sources, in this order:
 // 1. the job's cgroup, if it has a memory controller
-// 2. the kernel's log, if this process may read it, which has pid numbers of the first PID namespace only
+// 2. the kernel's log, if this process may read it; the log has only pids of the first PID namespace
 // 3. the cgroup that limits the memory of the warden, and so of the ranks
 // 4. the machine's count of such kills, which counts kills of other processes, too
 #pragma once
@@ -25,7 +25,7 @@ namespace muster::agent::inline process {
 
 enum class OomVerdict {
   kNo,  // also if this machine does not report it
-  // The kernel has meanwhile killed some process of this machine because memory ran out.
+  // Since the last call of judge(), the kernel has killed some process of this machine because memory ran out.
   kPerhaps,
   kYes,
 };
@@ -46,14 +46,13 @@ class OomWatch {
   // Call it once for each rank that ended by a SIGKILL which we did not send. `pid` is the one in the host's first
   // PID namespace.
   OomVerdict judge(pid_t pid);
-  // Returns the number of kills under the same limit since the last call, without those that judge() counted for
-  // ranks.
+  // Returns the number of such kills under the ranks' memory limit since the last call. It leaves out those that
+  // judge() has counted for ranks.
   std::uint64_t take_others();
 
  private:
   // Returns the number of processes that the kernel killed because memory ran out, in the nearest cgroup that counts
-  // them.
-  // nullopt if none counts.
+  // them. nullopt if none counts.
   std::optional<std::uint64_t> kills_here() const;
   void read_log();
 
@@ -65,9 +64,8 @@ class OomWatch {
   std::unordered_set<pid_t> killed_;
 };
 
-// Returns the pid in a line of the kernel's log like "Out of memory: Killed process 4711 (python3) …". 0 if it is
-// another
-// line.
+// Returns the pid in a line of the kernel's log like "Out of memory: Killed process 4711 (python3) …". 0 for any
+// other line.
 pid_t pid_in_oom_line(std::string_view line);
 
 }  // namespace muster::agent::process

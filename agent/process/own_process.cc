@@ -59,8 +59,8 @@ void audit(const std::string& job_id, const std::string& session_path, pid_t age
   }
   for (ProcessInfo& info : report->killed) empty.killed.push_back({info.pid, std::move(info.command), "environment"});
   for (const pid_t pid : report->unreadable) {
-    // These processes may belong to the job. On a loaded host a process of another job may be unreadable, too. So
-    // report only processes that hang in the kernel.
+    // These unreadable processes may belong to the job. On a loaded host a process of another job may be unreadable,
+    // too. So report only processes that hang in the kernel.
     const auto info = read_process(pid);
     if (info && info->state == 'D') empty.stuck.push_back({pid, info->command, info->state, wait_channel(pid)});
   }

@@ -25,7 +25,7 @@ base::Status make_terminal(const SpawnRequest& request, RankStdio& stdio) {
   if (!master.valid()) return base::errno_error(errno, "cannot make a terminal: open /dev/ptmx");
   const int unlocked = 0;
   if (::ioctl(master.get(), TIOCSPTLCK, &unlocked) != 0) return base::errno_error(errno, "cannot unlock a terminal");
-  // Do not open it by its name. Another mount of /dev/pts may give that name to another terminal.
+  // Do not open the terminal by its name. Another mount of /dev/pts may give that name to another terminal.
   stdio.child_stdin.reset(::ioctl(master.get(), TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC));
   if (!stdio.child_stdin.valid()) return base::errno_error(errno, "cannot open a terminal");
   const winsize size{request.rows, request.columns, 0, 0};
@@ -59,8 +59,8 @@ base::Status make_pipes(const SpawnRequest& request, RankStdio& stdio) {
 base::Status make_pmi_socket(RankStdio& stdio) {
   MUSTER_ASSIGN_OR_RETURN(base::FdPair pair, base::make_socketpair(SOCK_STREAM));
   MUSTER_RETURN_IF_ERROR(base::set_nonblocking(pair.first.get(), true));
-  // The child duplicates it to kPmiDescriptor. The copy must start at another number, so move it if it lies there
-  // already.
+  // The child duplicates its end to kPmiDescriptor. dup3 fails if both numbers are equal, so move an end that already
+  // has this number.
   if (pair.second.get() == kPmiDescriptor) {
     pair.second.reset(::fcntl(pair.second.get(), F_DUPFD_CLOEXEC, kPmiDescriptor + 1));
     if (!pair.second.valid()) return base::errno_error(errno, "copy a socket's descriptor");

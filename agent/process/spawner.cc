@@ -108,7 +108,7 @@ std::variant<Spawned, RankStartFailed> Spawner::spawn(const SpawnRequest& reques
   const auto* failed = std::get_if<RankStartFailed>(&result);
   if (failed == nullptr || failed->errno_value != ENOEXEC) return result;
   for (const std::string& candidate : candidates) {
-    // The candidate that stopped the search is the first one that exists and may be executed.
+    // execve gave ENOEXEC for the first candidate that exists and may be executed, so find that one.
     const std::string at = candidate.starts_with('/') || request.workdir.empty()
                                ? candidate
                                : fmt::format("{}/{}", request.workdir, candidate);
@@ -183,7 +183,7 @@ base::Result<BareChild> Spawner::clone_child(ChildPlan& plan, const Cgroup* cgro
 }
 
 base::Status Spawner::try_cgroup(const Cgroup& cgroup) {
-  // Starts a child with nothing to execute. It reaches the last steps only if the cgroup has let it in.
+  // Starts a child that has nothing to execute. It reaches its last steps only if the cgroup has let it in.
   const char* const nothing[] = {nullptr};
   ChildPlan plan;
   plan.candidates = nothing;

@@ -30,8 +30,8 @@ class Spawner {
   // `job_id` becomes MUSTER_JOB_ID of everything that it starts.
   // `notes` is a file for sweeps. Each process's pid and a lower bound of its start time are appended to it. Invalid
   // means no notes.
-  // `tracer` is the process that, with its descendants, may trace what is started. 0 means that no permission is
-  // needed, as in a PID namespace, where only root can trace.
+  // `tracer` and its descendants may trace the started processes. 0 means that no permission is needed, as in a PID
+  // namespace, where only root can trace.
   static base::Result<Spawner> create(std::string job_id, base::UniqueFd notes = {}, pid_t tracer = 0);
 
   // `cgroup` may be null. If a process could not exec, this function reaps it.

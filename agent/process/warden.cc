@@ -32,7 +32,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLeaveBound{4000};
 constexpr milliseconds kCleanUpBound{3000};
-// The warden gets this time to kill a hung agent first, if it can.
+// The agent's own timer ends a hung agent this much later than the warden would, so that the warden can do it first.
 constexpr milliseconds kWardenFirst{500};
 
 // True while a process that another process forked for us is not our child yet. It becomes our child when its parent
@@ -267,8 +267,8 @@ pid_t Warden::pid() const {
 
 void Warden::begin_close() {
   if (state_->is_gone || state_->is_closed || std::exchange(state_->is_leaving, true)) return;
-  // Without this message the warden would take the end of the socket for the agent's death. The result would be the
-  // same, but later. An error means the end of the stream, which read_events() finds.
+  // Send LeaveCommand, so that the warden does not take the end of the socket for the agent's death. The warden would
+  // then do the same, but later. An error of flush() means the end of the stream, which read_events() finds.
   (void)keep_running();
   state_->socket.send(encode(LeaveCommand{}));
   (void)state_->flush();
@@ -319,7 +319,7 @@ Warden::Aftermath Warden::clean_up_without_warden(const std::vector<pid_t>& spar
   const auto now = Clock::now();
   for (const auto& [number, rank] : state_->ranks) {
     const auto known = wait_statuses.find(rank.pid);
-    // Ranks of a PID namespace ended with it, by SIGKILL.
+    // If the status is unknown, the rank was in a PID namespace, whose end killed it by SIGKILL.
     const int status = known != wait_statuses.end() ? known->second : SIGKILL;
     const bool is_ours = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
     aftermath.ranks.push_back({number, rank.pid, rank.pid_inside, status, is_ours, false, now});

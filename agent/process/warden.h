@@ -41,8 +41,8 @@ struct WardenOptions {
   ContainLevel contain = ContainLevel::kAuto;
   // The warden acts this long after the end of the lease, so that the agent may act first.
   std::chrono::milliseconds lease_margin{500};
-  // After that, an agent that does nothing for this long is killed. An agent that begins to end its job is killed if
-  // it then sends nothing for twice this time.
+  // When the lease has run out, the warden kills an agent that does nothing for this long. If the agent begins to end
+  // its job but then sends nothing for twice this time, the warden kills it, too.
   std::chrono::milliseconds agent_patience{5000};
 };
 
@@ -60,7 +60,7 @@ class Warden {
   Warden(Warden&&) noexcept;
   Warden& operator=(Warden&&) noexcept;
 
-  // Readable when read_events() has something to read, or something to write. The number never changes.
+  // Readable when read_events() must be called: something can be read or written. The number never changes.
   int fd() const;
   // Returns everything that has arrived; never blocks. UNAVAILABLE: the warden is gone, so call
   // clean_up_without_warden().
@@ -98,7 +98,7 @@ class Warden {
   void end_agent_by(base::MonotonicTime when);
 
   const Containment& containment() const;
-  // MUSTER_SESSION_DIR of the ranks. Agent or warden, whichever is the last, removes it at the end.
+  // The directory that ranks get as MUSTER_SESSION_DIR. The last of agent and warden removes it at the end.
   const std::string& session_dir() const;
   pid_t pid() const;  // the warden's pid
 

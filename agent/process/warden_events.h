@@ -16,7 +16,7 @@ namespace muster::agent::inline process {
 
 enum class ContainLevel {
   // Root gets a cgroup and a PID namespace, as far as the machine allows them. Other users get a cgroup if one is
-  // delegated to them, else the subreaper alone.
+  // delegated to them, and otherwise only the subreaper.
   kAuto,
   // This level and the next ones request exactly that level. If it is impossible, start() fails with the reason.
   kCgroup,
@@ -42,7 +42,7 @@ struct RankStarted {
   // Non-blocking: the write end of a pipe, or the master of the rank's terminal. Invalid means that the rank has
   // /dev/null.
   base::UniqueFd stdin_fd;
-  // Non-blocking: a read end with 1 MiB if the kernel allows it, or the same master.
+  // Non-blocking: a read end with 1 MiB if the kernel allows it, or the master of the rank's terminal.
   base::UniqueFd stdout_fd;
   base::UniqueFd stderr_fd;  // a read end; invalid if the rank has a terminal
   base::MonotonicTime at{};

@@ -38,7 +38,8 @@ base::Status unshare_namespaces() {
   const int user = uid == 0 ? 0 : CLONE_NEWUSER;
   if (::unshare(user | CLONE_NEWPID | CLONE_NEWNS) != 0) return base::errno_error(errno, "new namespaces");
   if (user == 0) return base::ok_status();
-  // Otherwise root would own the map files. The warden becomes not dumpable again before it serves.
+  // Be dumpable while writing, because root owns the map files of a process that is not. The warden changes this back
+  // before it serves.
   ::prctl(PR_SET_DUMPABLE, 1);
   MUSTER_RETURN_IF_ERROR(write_to("/proc/self/setgroups", "deny"));
   MUSTER_RETURN_IF_ERROR(write_to("/proc/self/uid_map", fmt::format("{} {} 1", uid, uid)));
@@ -65,7 +66,7 @@ base::Status unshare_namespaces() {
   MessageSocket out(std::move(socket));
   out.send(encode(ready));
   if (out.flush().ok()) ::_exit(0);
-  // The agent has ended, so no other process removes it or reads an error.
+  // The agent has ended, so no other process removes the session directory or reads an error.
   (void)session.remove();
   ::_exit(1);
 }

@@ -26,7 +26,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kKillBound{3000};
-// The poll interval while something is about to end that gives no signal.
+// The poll interval while the warden waits for the end of processes whose end gives it no SIGCHLD.
 constexpr milliseconds kTick{4};
 constexpr std::size_t kMostNoted = 4096;  // processes for which the pid outside the namespace is looked up
 
@@ -86,10 +86,10 @@ base::Status WardenProcess::set_up() {
   child_signal_.reset(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!child_signal_.valid()) return base::errno_error(errno, "create a signalfd");
   base::UniqueFd notes;
-  // With a PID namespace no notes are needed: everything ends by itself, and its pids mean nothing outside.
+  // With a PID namespace no notes are needed: its processes end with it, and its pids mean nothing outside.
   if (!setup_.use_pidns) {
     MUSTER_ASSIGN_OR_RETURN(notes, open_note(session_.path(), "ranks"));
-    // Ranks without a terminal are in the warden's session. By its number a sweep finds what is left of them.
+    // Ranks without a terminal are in the warden's session. A sweep finds what is left of them by its number.
     const std::string own = fmt::format("{} {}\n", ::getsid(0), ticks_since_boot());
     MUSTER_RETURN_IF_ERROR(base::write_all_blocking(notes.get(), own.data(), own.size()));
   }
@@ -143,7 +143,7 @@ void WardenProcess::refuse(const base::Status& status) {
   ready.pid = own_pid_in(setup_.host_proc.get());
   socket_.send(encode(ready));
   if (socket_.flush().ok()) ::_exit(0);
-  // The agent has ended, so no other process removes what was made.
+  // The agent has ended, so no other process removes the cgroup and the session directory.
   if (container_ != nullptr && container_->cgroup()) container_->cgroup()->remove_blocking();
   (void)session_.remove();  // no process is left to read an error
   ::_exit(1);
@@ -227,7 +227,7 @@ void WardenProcess::signal_rank(pid_t pid_inside, Rank& rank, int signo) {
 }
 
 void WardenProcess::handle(const SignalCommand& command) {
-  reap();  // first, because a signal of ours did not end a rank that has ended already
+  reap();  // first, so that a rank that has already ended does not count as ended by our signal
   for (auto& [pid, rank] : ranks_) {
     if (command.rank < 0 || rank_numbers_[pid] == command.rank) signal_rank(pid, rank, command.signo);
   }
@@ -340,20 +340,20 @@ void WardenProcess::check_deadlines() {
   phase_ = Phase::kServing;
 }
 
-// After the end of its lease, the agent can only end its job and leave. While it does so it gets more time, up to a
-// limit.
+// After the end of its lease, the agent can only end its job and leave. Each message from the agent in that time
+// gives it more time.
 void WardenProcess::wait_on_for_agent() {
   if (agent_deadline_) agent_deadline_ = now_time() + 2 * setup_.agent_patience;
 }
 
-// An agent that is stopped or hangs must not come back later.
+// Kills an agent that is stopped or hangs, because it must not continue later.
 void WardenProcess::check_agent(Time now) {
   if (!agent_deadline_ || now < *agent_deadline_) return;
   agent_deadline_.reset();
   bool is_sent = false;
   if (setup_.use_pidns) {
-    // No signal can leave this namespace. The agent's own timer ends it (DeadManTimer), and the warden sees that as
-    // any end.
+    // No signal can leave this namespace. The agent's own timer ends the agent (DeadManTimer), and the warden handles
+    // that end like any other.
   } else if (setup_.agent_pidfd.valid()) {
     is_sent = send_by_pidfd(setup_.agent_pidfd.get(), SIGKILL);
   } else {

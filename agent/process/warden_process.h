@@ -1,7 +1,7 @@
 // The warden process itself: the loop that Warden::start forks.
 //
 // Thread: single-threaded, with all signals blocked. It leaves by _exit and never returns.
-// End: it ends when the agent orders it or is gone, after it has killed everything.
+// End: it ends when the agent orders it to leave or is gone, after it has killed everything.
 #pragma once
 
 #include <chrono>
@@ -90,7 +90,7 @@ class WardenProcess {
   std::unique_ptr<JobContainer> container_;
   std::unique_ptr<Spawner> spawner_;
   std::unique_ptr<OomWatch> oom_;
-  std::unique_ptr<DescendantNotes> descendants_;  // null if a cgroup or a namespace holds them
+  std::unique_ptr<DescendantNotes> descendants_;  // null if a cgroup or a namespace holds the descendants
 
   std::deque<WardenCommand> commands_;  // in order of arrival, not handled yet
   std::map<pid_t, Rank> ranks_;         // running ranks, by the pid that this process sees
@@ -98,7 +98,7 @@ class WardenProcess {
   Phase phase_ = Phase::kServing;
   Time deadline_{};                    // the deadline of kStopping or kFinishing
   std::optional<Time> expired_lease_;  // the expired lease on which the warden has acted
-  // Set when a lease has expired. An agent that sends nothing until then is stopped or hangs, and is killed.
+  // Set when a lease has expired. The warden kills an agent that has sent nothing by this time.
   std::optional<Time> agent_deadline_;
 };
 
