@@ -21,7 +21,7 @@ bool has_vendor(const NodeShape& node, GpuVendor vendor) {
   return std::ranges::any_of(node.gpus, [&](const GpuShape& gpu) { return gpu.vendor == vendor; });
 }
 
-// False if the mask names a GPU by UUID while the UUID of some GPU is unknown. Such a mask may mean any of them.
+// False if the mask names a GPU by UUID while the UUID of some GPU is unknown. Such a mask may mean any GPU.
 bool is_readable(const NodeShape& node, GpuVendor vendor, const Mask& mask) {
   const bool knows_uuids =
       std::ranges::none_of(node.gpus, [&](const GpuShape& gpu) { return gpu.vendor == vendor && gpu.uuid.empty(); });

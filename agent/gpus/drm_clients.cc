@@ -106,7 +106,7 @@ std::vector<DrmUser> read_drm_users(uid_t uid, const std::string& root) {
   for (const pid_t pid : processes_of(uid, root)) {
     const std::string process = fmt::format("{}/proc/{}", root, pid);
     for (const std::string& fd : base::entries_of(process + "/fd")) {
-      // Read the descriptor's name first. The files of other descriptors need not be read.
+      // Read the target of the descriptor's link first. fdinfo is of use only for a DRM device.
       if (!link_of(process + "/fd/" + fd).starts_with(kDevices)) continue;
       const auto content = base::read_file(process + "/fdinfo/" + fd, kMostBytes);
       auto client = content.ok() ? parse_drm_client(*content) : std::nullopt;

@@ -22,8 +22,8 @@ struct GpuName {
   auto operator<=>(const GpuName&) const = default;
 };
 
-// `known` are the host's GPUs at the agent's start. If it has none of this vendor, as when the library failed then,
-// `place` becomes the index. `place` is the GPU's position in the report.
+// `known` are the host's GPUs at the agent's start. If it has none of this vendor, for example because the library
+// failed at the start, `place` becomes the index. `place` is the GPU's position in the report.
 GpuName name_of(const gpus::NvidiaGpu& gpu, std::size_t place, const std::vector<model::GpuShape>& known);
 // `seen` are the report's GPUs; `gpu` is one of them.
 GpuName name_of(const gpus::FileGpu& gpu, const std::vector<gpus::FileGpu>& seen,

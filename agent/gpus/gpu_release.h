@@ -4,9 +4,9 @@
 //
 // By pid: NVIDIA's driver and AMD's KFD list a process until its memory is released. Processes of the job are its
 // ranks and its killed leftovers. An ended process on the job's GPUs counts, too, if it was not listed before the
-// job. It is a child of a rank that ended before the agent could see it.
-// By amount: where pids cannot be used, memory in use on the job's GPUs is compared with that before the job.
-// Intel's drivers list only living processes, and in a PID namespace the pids may be the host's.
+// job. Such a process is the child of a rank, and ended before the agent could see it.
+// By amount: where pids cannot be used, the agent compares the memory in use on the job's GPUs with that before the
+// job. Intel's drivers list only living processes, and in a PID namespace the pids may be the host's.
 //
 // Owner: the job's JobGpus.
 // Thread: the loop thread only. One wait at a time.

@@ -23,8 +23,8 @@ namespace muster::agent::inline gpus {
 std::vector<model::GpuShape> find_gpus(const model::NodeShape& node, const std::string& root = "",
                                        const gpus::GpuReport& nvidia = {});
 
-// Returns the query for the GPUs of a running host. It includes NVIDIA's library even if the library has failed or not
-// answered in time, because its driver is there.
+// Returns the query for the GPUs of a running host. If the host has NVIDIA's driver, the query includes NVIDIA's
+// library, even if the library has failed or not answered in time.
 gpus::Question question_about(const v1::Hello& hello, bool has_nvidia_driver = gpus::has_nvidia_driver());
 
 struct NvidiaSurvey {

@@ -28,8 +28,8 @@ bool has_nvidia_driver(const std::string& root = "");
 
 class Helper {
  public:
-  // Starts it from memory; nothing is written to a disk. It gets only LD_LIBRARY_PATH of the login's environment, by
-  // which the library is found.
+  // Starts muster-gpus from memory; nothing is written to a disk. Of the login's environment it gets only
+  // LD_LIBRARY_PATH, by which it finds the library.
   static base::Result<Helper> start(const base::Environment& login_environment);
   ~Helper() { end(); }
   Helper(Helper&& other) noexcept;
@@ -55,8 +55,8 @@ class Helper {
   MessageSocket socket_;
 };
 
-// Starts a helper, asks it, and ends it. DEADLINE_EXCEEDED: no answer within `patience`. If `hung` is given, it then
-// gets the hanging helper.
+// Starts a helper, asks it, and ends it. DEADLINE_EXCEEDED: no answer within `patience`. The helper then moves to
+// `hung`, unless `hung` is nullptr.
 base::Result<GpuReport> survey_blocking(const base::Environment& login_environment,
                                         std::chrono::milliseconds patience = kSurveyPatience,
                                         std::optional<Helper>* hung = nullptr, const Question& question = {});

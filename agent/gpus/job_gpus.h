@@ -63,7 +63,7 @@ class JobGpus {
   std::set<int> with_gpus_;  // ranks that have GPUs
   // The ranks of with_gpus_ whose pid outside of their PID namespace is not known.
   std::set<int> unnumbered_;
-  // The ranks of with_gpus_ that have ended, with the name of each for the user.
+  // The pids of the ranks of with_gpus_ that have ended, with the name of each for the user.
   std::map<pid_t, std::string> on_gpus_;
   std::optional<GpusBefore> before_;
   std::unique_ptr<GpuRelease> release_;  // set during the wait

@@ -36,8 +36,8 @@ std::optional<long> number_behind(std::string_view name, std::string_view prefix
   return base::parse_decimal(name.substr(prefix.size()), kMostNodes);
 }
 
-// Returns the number of the GPU's parts that its driver shows. xe calls them tiles; i915 shows each as graphics of its
-// own.
+// Returns the number of the GPU's parts that its driver shows: xe's folders device/tile0, tile1, …, or i915's folders
+// gt/gt0, gt1, …
 int count_tiles(const std::string& card) {
   const auto count = [](const std::string& directory, std::string_view prefix) {
     return static_cast<int>(std::ranges::count_if(

@@ -1,5 +1,5 @@
-// The host's GPUs as the kernel shows them in files: which there are, and the memory of AMD's and Intel's. Files in
-// sysfs are read at once and do not wait for a GPU. `root` is put before all paths. Plain functions.
+// The host's GPUs as the kernel shows them in files, with the memory of AMD's and Intel's GPUs. Files in sysfs are
+// read at once and do not wait for a GPU. `root` is put before all paths. Plain functions.
 #pragma once
 
 #include <cstdint>

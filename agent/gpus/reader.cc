@@ -51,7 +51,8 @@ void Reader::readable() {
   if (*report) finish(**std::move(report));
 }
 
-// Any process may have ended the helper since its last answer. That has nothing to do with the GPUs, so try once more.
+// Another process may have ended the helper since its last answer. Such an end does not concern the GPUs, so try once
+// more.
 void Reader::failed(const base::Status& why) {
   if (why.code() != base::Code::kUnavailable || !std::exchange(may_try_again_, false)) return finish(why);
   watch_.cancel();
@@ -82,7 +83,7 @@ void Reader::finish(base::Result<GpuReport> report) {
   delivery_ = loop_.after(base::Duration::zero(), [this] { deliver(); });
 }
 
-// A callback may ask again, or destroy this object.
+// Empties result_ and waiting_ first, because a callback may ask again, or destroy this object.
 void Reader::deliver() {
   const base::Result<GpuReport> result = *std::exchange(result_, std::nullopt);
   const std::vector<Answer> answered = std::exchange(waiting_, {});

@@ -51,7 +51,7 @@ base::Status fill_host_facts(const base::Environment& login_environment, const g
 base::Result<v1::Prepared> find_route(const std::string& master_address) {
   MUSTER_ASSIGN_OR_RETURN(const base::IpAddress master, base::IpAddress::parse(master_address));
   MUSTER_ASSIGN_OR_RETURN(base::IpAddress source, base::route_source(master));
-  // The kernel answers loopback for an address of this host itself. Then use the interface that has the address.
+  // For an address of this host itself, the kernel names loopback. Then use the interface that has the address.
   if (source.is_loopback() || source == master) source = master;
   MUSTER_ASSIGN_OR_RETURN(const std::string interface, base::interface_of(source));
   v1::Prepared prepared;

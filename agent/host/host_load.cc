@@ -11,7 +11,7 @@
 namespace muster::agent::inline host {
 namespace {
 
-constexpr std::size_t kMostStat = 4 << 20;  // it has a line for each interrupt and each CPU
+constexpr std::size_t kMostStat = 4 << 20;  // /proc/stat has a line for each interrupt and each CPU
 constexpr std::size_t kLongestMeminfo = 64 << 10;
 constexpr int kNoticeablePercent = 2;
 constexpr std::int64_t kNoticeableMib = 64;

@@ -1,5 +1,5 @@
 // Measures how busy this host's processors and memory are, from /proc/stat and /proc/meminfo.
-// Its GPUs are in gpu_loads.h, because a file of their drivers may hang its reader.
+// gpu_loads.h does this for GPUs, from a report of muster-gpus, because reading files of their drivers may hang.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,10 @@ struct CpuTimes {
 // (proc(5)).
 std::optional<CpuTimes> parse_cpu_times(std::string_view stat);
 
-// The busy share between two readings, 0 to 100. nullopt if no time has passed or the counters went back.
+// Returns the busy share between two readings, 0 to 100. nullopt if no time has passed or the counters went back.
 std::optional<int> cpu_percent(const CpuTimes& before, const CpuTimes& now);
 
-// MemTotal - MemAvailable of /proc/meminfo, in MiB. nullopt if one of them is missing.
+// Returns MemTotal - MemAvailable of /proc/meminfo, in MiB. nullopt if one of them is missing.
 std::optional<std::int64_t> parse_used_memory(std::string_view meminfo);
 
 // True if the two loads differ so much that a viewer should see it.

@@ -36,8 +36,8 @@ void LoadReport::measure() {
   send_(std::move(message));
 }
 
-// Asks about the GPUs, for the next report. After a failure the GPUs are left out. It then asks less often, because
-// each question to a failing library starts a process.
+// Asks about the GPUs for the next report. After a failure, the next report leaves the GPUs out. If NVIDIA's library
+// has failed, this function asks less often, because each question starts a process.
 void LoadReport::ask_gpus() {
   if (gpus_.reader == nullptr) return;
   if (has_failed_ && !gpus_.reader->question().files && ++passed_over_ < kFailedPeriods) return;

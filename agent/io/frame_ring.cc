@@ -17,7 +17,7 @@ constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
 
 }  // namespace
 
-// The room from `place` to the next run or to the end of the memory.
+// Returns the room from `place` to the next run or to the end of the memory.
 std::size_t FrameRing::room_behind(std::size_t place) const {
   std::size_t end = memory_->size();
   for (const Run& run : runs_) {

@@ -149,7 +149,7 @@ void OutputSender::Worker::post(Command command) {
   refuse(&command);
 }
 
-// The sender has stopped. A caller that waits for an answer gets one.
+// Answers a command that came after the sender has stopped, because its caller may wait for an answer.
 void OutputSender::Worker::refuse(Command* command) {
   auto* finish = std::get_if<Finish>(command);
   if (finish != nullptr && finish->done) finish->done({Code::kCancelled, "output: already stopped"});

@@ -20,7 +20,7 @@ constexpr std::chrono::milliseconds kModeCheck{200};
 
 RankInput::RankInput(base::Loop& loop, base::UniqueFd fd, Kind kind, OnTaken on_taken)
     : loop_(loop), fd_(std::move(fd)), kind_(kind), on_taken_(std::move(on_taken)) {
-  // A pipe's write end becomes readable only when its reader is gone, by that error.
+  // A pipe's write end becomes readable in one case only: the rank has closed the read end (EPOLLERR).
   if (kind_ == Kind::kPipe) reader_watch_ = loop_.on_readable(fd_.get(), [this] { close(0); });
 }
 

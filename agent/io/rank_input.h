@@ -24,8 +24,8 @@ namespace muster::agent::inline io {
 class RankInput {
  public:
   enum class Kind { kPipe, kTerminal };
-  // Reports that `bytes` more of the pushed bytes have been written. `closed` is true once, when input ends. Then
-  // nothing reads it, or more was pushed than the window allows. The callback must not destroy the RankInput.
+  // Reports that `bytes` more of the pushed bytes have been written. `closed` is true once, if input ends because
+  // nothing reads it or because more was pushed than the window allows. The callback must not destroy the RankInput.
   using OnTaken = std::function<void(std::size_t bytes, bool closed)>;
 
   // `fd` must be non-blocking.

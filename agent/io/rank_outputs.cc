@@ -26,8 +26,8 @@ constexpr auto kGather = std::chrono::milliseconds(2);
 constexpr std::size_t kTailPasses = 16;
 constexpr auto kBetweenReads = std::chrono::milliseconds(10);  // for a pipe that epoll refused
 
-// With few ranks, stdout pipes are deep. Many ranks must not use up their user's pipe pages, because new pipes would
-// then shrink to 8 KiB.
+// With few ranks, stdout pipes are large. Many large pipes would use up the user's limit of pipe pages, and new pipes
+// would then shrink to 8 KiB.
 // The pipe of stderr keeps its 64 KiB, as much as is read for the tail of a dead rank.
 void size_pipe(int fd, std::size_t ranks) {
   const int bytes = ranks <= 8 ? 1 << 20 : ranks <= 32 ? 256 << 10 : 0;

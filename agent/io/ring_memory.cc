@@ -65,7 +65,7 @@ class SpoolMemory final : public RingMemory {
 
   void shrink() override {
     if (size_ <= first_) return;
-    size_ = first_;  // from here on nothing touches the bytes behind it
+    size_ = first_;  // from here on nothing touches the bytes of the file
     give_back(0);
   }
 

@@ -126,7 +126,7 @@ std::string explain_noexec(std::string_view head) {
   return "it is neither a program nor a script";
 }
 
-// The file exists, so something that it names is missing.
+// Explains ENOENT for a file that exists: an interpreter or a loader that the file names is missing.
 std::string explain_missing_interpreter(std::string_view head) {
   if (auto interpreter = script_interpreter(head)) {
     if (interpreter->ends_with('\r')) {

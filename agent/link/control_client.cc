@@ -56,7 +56,7 @@ grpc::ChannelArguments channel_arguments() {
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2 * kLongestPatience.count());
-  // Otherwise a new channel would wait for an old one's attempt.
+  // Otherwise a new channel would wait for the connection attempt of an old one.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   // No size limit: a Launch holds the commands and variables of all ranks of this host, and the launcher has proved
@@ -379,7 +379,7 @@ void ControlClient::State::welcomed(const v1::LauncherMessage& message) {
   const std::string& now = message.welcome().launcher_instance();
   const bool is_another = instance && *instance != now;
   instance = now;
-  // Only now does the client know which messages the launcher has. Earlier it would send some of them twice.
+  // Only now does the client know which messages the launcher has. Messages sent earlier might arrive twice.
   welcome = true;
   welcomed_at = std::chrono::steady_clock::now();
   give_up.cancel();

@@ -1,9 +1,9 @@
 // The agent's end of the control channel: one gRPC stream to the launcher. After a cut it opens a new stream. No
 // message is lost or handled twice.
 //
-// Limits: all queues are bounded. If the launcher does not read, or sends more than the loop handles, the client stops
-// reading until that changes. Meanwhile the launcher's pings get no answer, and the lease decides.
-// The client keeps all answers to the launcher's questions. It drops Notices while too much is not acknowledged
+// Limits: all queues are bounded. If the launcher does not read, or sends more than the loop handles, the client
+// stops reading until that changes. While it does not read, the launcher's pings get no answer. The lease limits how
+// long this may last.
 // (outgoing_messages.h), and unnumbered messages while too much is not written.
 //
 // Owner: the agent.

@@ -257,8 +257,8 @@ bool wants_to_stay(const EnrolOptions& options) {
 }
 
 int serve_always(const EnrolOptions& options, const std::function<int()>& serve, std::chrono::milliseconds patience) {
-  // The child ends when this process, its carrier, ends, even if the agent has left its connection. A user who ends the
-  // carrier wants the host back. The child itself must not enrol again.
+  // The child ends when this process, its carrier, ends, even if the agent no longer uses the carrier's connection. A
+  // user who ends the carrier wants the host back. The child itself must not enrol again.
   const auto serve_and_end = [&serve, carrier = ::getpid()]() -> int {
     if (::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || ::getppid() != carrier) ::_exit(kFailed);
     ::_exit(serve());

@@ -46,7 +46,7 @@ void GoneCheck::result(int error) {
   socket_.reset();
   const bool is_gone = error == ECONNREFUSED || (error != 0 && is_ended_by_launcher_);
   if (is_gone) return on_gone_();
-  // A process listens there, or the cause is unknown. Either the stream comes back soon, or the next probe decides.
+  // A process listens at the port, or the cause is unknown. Either the stream comes back, or the next probe decides.
   probe_later();
 }
 

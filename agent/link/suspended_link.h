@@ -1,6 +1,6 @@
 // Checks whether the launcher's machine can still be reached while the launcher itself is stopped (Ctrl-Z) and sends
 // nothing. The machine's kernel answers the keep-alive of a TCP connection even if no process accepts it.
-// Without this check, ranks would stay suspended for ever if their host's link is cut meanwhile.
+// Without this check, ranks would stay suspended for ever if their host loses its link during that time.
 //
 // Thread: the loop thread only. The loop calls `on_lost` at most once for each begin().
 #pragma once

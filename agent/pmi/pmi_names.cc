@@ -40,7 +40,7 @@ void PmiNames::answer(int rank, const std::string& line) {
 
 void PmiNames::get(const std::string& service, Found found) {
   keys_.get(kNamesScope, key_of_service(service), gate_.wrap([this, found = std::move(found)](auto value) {
-    // Continue on the loop. The keys may not be called from within their own answer.
+    // Continue on the loop, because the key store must not be called from within its own answer.
     loop_.post(gate_.wrap([found, value = std::move(value)] { found(value); }));
   }));
 }

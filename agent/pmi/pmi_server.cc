@@ -22,7 +22,7 @@ constexpr const char* kFence = "pmi-1";
 constexpr const char* kMappingKey = "PMI_process_mapping";
 // Barriers in MPI_Init of MPICH 4.0: two if each host has one rank, else three.
 constexpr int kFewestOfInit = 2;
-constexpr std::chrono::milliseconds kPatience{200};  // more than the ranks' own skew
+constexpr std::chrono::milliseconds kPatience{200};  // ranks normally reach a barrier within less time
 constexpr const char* kRefused = "rc=-1 msg=not_supported_by_muster";
 
 // Commands that are refused, each with the name of its answer.
@@ -154,10 +154,10 @@ base::Result<std::string> PmiServer::enter_barrier(int rank) {
   return std::string();
 }
 
-// Releases the rank from the barrier early. MPICH before 4.2 over UCX waits in MPI_Finalize until each peer
+// Releases the rank from the barrier early. In MPI_Finalize, MPICH before 4.2 over UCX waits until each peer
 // acknowledges the end of its connections.
-// Peers whose own connections have ended already wait in this barrier and do not acknowledge. Under any launcher this
-// never ends.
+// Peers whose own connections have ended already wait in this barrier and do not acknowledge. So these ranks hang,
+// whatever launcher they have.
 // The barrier has no other purpose; pull request 6596 of pmodels/mpich removes it.
 void PmiServer::let_out(int rank) {
   const auto session = sessions_.find(rank);

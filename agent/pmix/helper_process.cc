@@ -61,7 +61,7 @@ void HelperProcess::end() {
 
 std::string HelperProcess::reap() {
   if (pid_ == 0) return "has ended";
-  // It may have closed its socket without ending. Use SIGKILL, because SIGTERM waits while a process is stopped.
+  // The helper may still run. Use SIGKILL, because SIGTERM waits while a process is stopped.
   ::kill(pid_, SIGKILL);
   int status = 0;
   ::waitpid(std::exchange(pid_, 0), &status, 0);

@@ -14,8 +14,8 @@ namespace muster::agent::pmix {
 
 class HelperProcess {
  public:
-  // Starts it from memory; nothing is written to a disk. `environment` is the ranks' environment. The helper gets
-  // only LD_LIBRARY_PATH, PATH, HOME and LANG of it, and no settings for libpmix.
+  // Starts muster-pmix from memory; nothing is written to a disk. `environment` is the ranks' environment. The helper
+  // gets only LD_LIBRARY_PATH, PATH, HOME and LANG of it, and no settings for libpmix.
   // UNIMPLEMENTED: this build has no helper.
   static base::Result<HelperProcess> start(const std::vector<std::string>& environment, const std::string& directory,
                                            bool verbose);

@@ -42,7 +42,7 @@ Names::~Names() {
   for (const auto& [id, request] : open_) keys_.cancel_wait(request->wait);
 }
 
-// The keys may call back from within another put, where they may not be called. So continue on the loop.
+// The key store may call back from within a put, where none of its functions may be called. So continue on the loop.
 Names::Continue Names::later_value(const std::shared_ptr<Request>& request, Continue next) {
   return gate_.wrap([this, request, next = std::move(next)](base::Result<HorovodValue> value) {
     loop_.post(gate_.wrap([this, request, next, value = std::move(value)] {

@@ -9,8 +9,8 @@
 namespace muster::agent::pmix {
 namespace {
 
-// Without it, Open MPI 4 searches for its own daemon or Slurm's and finds none. Then each rank becomes a world of
-// one.
+// Without this setting, Open MPI 4 searches for its own daemon or Slurm's and finds none. Then each rank becomes a
+// world of one.
 constexpr std::pair<const char*, const char*> kOnlyByPmix{"OMPI_MCA_schizo", "ompi"};
 // The buffer type of a libpmix without debugging.
 constexpr const char* kPlainBuffers = "PMIX_BFROP_BUFFER_NON_DESC";
@@ -44,8 +44,8 @@ std::vector<std::pair<std::string, std::string>> rank_settings(const RankSetting
   put("OMPI_MCA_hwloc_base_binding_policy", "none");
   put("OMPI_MCA_orte_externally_bound", "1");
   if (input.is_crowded) put("OMPI_MCA_mpi_yield_when_idle", "1");
-  // Debian's 4.1 uses UCX for windows even where UCX then refuses TCP. Without UCX, Open MPI uses its own
-  // implementation.
+  // Debian's Open MPI 4.1 uses UCX for MPI's windows even where UCX refuses to use TCP for them. Without UCX, Open
+  // MPI uses its own implementation.
   if (!input.has_rdma) put("OMPI_MCA_osc", "^ucx");
   if (!input.shared_memory.empty()) {
     put("OMPI_MCA_btl_vader_backing_directory", input.shared_memory);  // Open MPI 4

@@ -13,7 +13,7 @@ namespace muster::agent::pmix {
 
 struct RankSettingsInput {
   std::string nspace;  // PMIx's name of the rank's world
-  std::string server;  // the name of the job, from which its servers are named
+  std::string server;  // the name of the job; its servers are named after it
   int rank = 0;
   int host = 0;  // index of the rank's host
   std::string host_name;

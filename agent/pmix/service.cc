@@ -63,8 +63,8 @@ base::Result<std::unique_ptr<Service>> Service::open(base::Loop& loop, rendezvou
 }
 
 base::Status Service::listen() {
-  // Make it at once, because an mpirun inside a rank searches for it, too. Its name can be guessed, and any user may
-  // write to /dev/shm.
+  // Make this directory at once, because an mpirun inside a rank searches for it, too. It must be private: its name
+  // can be guessed, and any user may write to /dev/shm.
   if (!shared_memory_.empty()) shared_memory_made_ = base::make_private_directory(shared_memory_);
   if (!shared_memory_made_.ok()) shared_memory_.clear();
   MUSTER_ASSIGN_OR_RETURN(const base::IpAddress loopback, base::IpAddress::parse("127.0.0.1"));

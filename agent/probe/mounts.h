@@ -6,8 +6,8 @@
 
 namespace muster::agent::inline probe {
 
-// Returns the type of the mount that holds `path`, which must be absolute and without links. It is the longest mount
-// point above the path, the last of equal ones. Empty if there is none.
+// Returns the type of the mount that holds `path`, which must be absolute and without links. The mount is the one
+// with the longest mount point above the path, or the last of several. Empty if there is none.
 std::string file_system_of(std::string_view mounts, std::string_view path);
 
 }  // namespace muster::agent::probe

@@ -102,8 +102,8 @@ base::Status Probe::serve() {
   }
 }
 
-// Waits for a command. Meanwhile it accepts other hosts' connections, so that they do not fill the queue, and closes
-// them.
+// Waits for a command. While it waits, it accepts and closes other hosts' connections, so that they do not fill the
+// queue.
 base::Result<bool> Probe::await_command() {
   pollfd fds[] = {{STDIN_FILENO, POLLIN, 0}, {listener_.get(), POLLIN, 0}};
   if (::poll(fds, std::size(fds), -1) < 0 && errno != EINTR) return base::errno_error(errno, "wait for the launcher");
@@ -193,7 +193,7 @@ void Probe::add_launcher(v1::HostFacts& facts) const {
 
 void Probe::add_listener(v1::HostFacts& facts) {
   auto listening = base::listen_any(0, kBacklog);
-  if (!listening.ok()) return;  // the port stays 0, which reports it
+  if (!listening.ok()) return;  // the port stays 0, which reports this failure
   const auto port = base::local_port(listening->get());
   if (!port.ok()) return;
   listener_ = std::move(*listening);

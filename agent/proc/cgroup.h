@@ -53,9 +53,8 @@ class Cgroup {
 // nullopt if there is none.
 std::optional<std::uint64_t> keyed_value(const std::string& path, std::string_view key);
 
-// Returns the file in which the kernel counts oom_kill for the cgroup that limits this process's memory:
-// memory.oom_control
-// of cgroup v1, or memory.events of v2. Empty if there is none.
+// Returns the file in which the kernel counts oom_kill for the cgroup that limits this process's memory. The file is
+// memory.oom_control of cgroup v1, or memory.events of v2. Empty if there is none.
 // The arguments are the contents of /proc/self/mountinfo and /proc/self/cgroup. Pure.
 std::string find_memory_events(const std::string& mountinfo, const std::string& self_cgroup);
 

@@ -56,7 +56,7 @@ void DescendantNotes::poll(base::MonotonicTime now) {
   add_children(::getpid(), pids);
   std::string lines;
   const pid_t own_session = ::getsid(0);
-  for (std::size_t i = 0; i < pids.size(); ++i) {  // add_children() appends to `pids` meanwhile
+  for (std::size_t i = 0; i < pids.size(); ++i) {  // add_children() appends to `pids` during this loop
     add_children(pids[i], pids);
     const auto info = read_process(pids[i]);
     if (!info || info->is_dead() || info->session == own_session) continue;

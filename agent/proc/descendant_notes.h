@@ -1,7 +1,7 @@
-// Notes in the session directory which descendants of this process have left its session. If agent and warden are
+// Writes into the session directory which descendants of this process have left its session. If agent and warden are
 // killed at the same instant, a sweep finds such processes by these notes. This works even if a process has emptied
 // its environment.
-// It is needed only if neither a cgroup nor a PID namespace holds the descendants.
+// The notes are needed only if neither a cgroup nor a PID namespace holds the descendants.
 //
 // Owner: the warden process.
 // Thread: single-threaded.

@@ -59,8 +59,8 @@ MUSTER_BARE bool equals(const char* a, const char* b, std::size_t size) {
   return true;
 }
 
-// Asks for the owner first. Even opening an environment may wait for the process, whichever user owns it. Asking for
-// its owner does not wait.
+// Asks for the process's owner first, which never waits. Opening an environment may wait for the process, whichever
+// user owns it.
 MUSTER_BARE bool is_ours(const EnvironReaderPlan* plan, const char* pid) {
   char path[64];
   write_path(path, pid, "");
@@ -133,8 +133,8 @@ MUSTER_BARE void scan_process(EnvironReaderPlan* plan, const char* name, pid_t p
 }
 
 // Closes all descriptors but one. The copy must not hold the session's lock.
-// It must not hold the other end of its own pipe, either. If its parent were killed, that end would block it for
-// ever.
+// It must not hold the read end of its own pipe, either. With that end open, its writes would block for ever after
+// its parent was killed.
 MUSTER_BARE void close_all_but(long kept) {
   long failed = kept > 0 ? raw_syscall(SYS_close_range, 0, kept - 1, 0) : 0;
   if (failed == 0) failed = raw_syscall(SYS_close_range, kept + 1, ~0U, 0);

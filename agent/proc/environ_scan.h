@@ -1,9 +1,8 @@
 // The audit: finds processes of our uid whose environment contains exactly MUSTER_JOB_ID=<job>.
 //
-// Reading an environment waits for the memory lock of its process. If that process hangs in the kernel, this takes
-// for ever. So a copied child reads, with a time limit for each process. A process that exceeds it is skipped and
-// reported.
-//
+// Reading an environment waits for the memory lock of its process. If that process hangs in the kernel, the reader
+// waits for ever. So a forked copy of this process reads, with a time limit for each process. A process that exceeds
+// the limit is skipped and reported.
 // Thread: any; the process may have threads. Calls block, bounded by ScanLimits::total.
 #pragma once
 
@@ -45,8 +44,8 @@ struct MarkedKill {
 
 // Kills the processes of a job. It scans, opens a pidfd for each process found, and scans again. It kills those that
 // both scans found as the same process. It repeats this until nothing is found, at most 10 times.
-// It spares the pids of `spare`. It also spares processes that name a session directory other than `own_session`
-// whose agent lives.
+// It spares the pids of `spare`. It also spares a process whose MUSTER_SESSION_DIR is not `own_session`, if the agent
+// of that other session lives.
 base::Result<MarkedKill> kill_marked(const std::string& job_id, const std::string& own_session,
                                      const std::vector<pid_t>& spare);
 

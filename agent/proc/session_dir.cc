@@ -123,7 +123,7 @@ bool is_another_users(const std::string& path) {
   return ::lstat(path.c_str(), &info) == 0 && info.st_uid != ::geteuid();
 }
 
-// Returns the session roots that are used instead of `usual` while another user has its name.
+// Returns the session roots that are used instead of `usual` while another user owns the folder `usual`.
 std::vector<std::string> other_session_roots(const std::string& usual) {
   std::vector<std::string> found;
   const SplitPath path = split_path(usual);
@@ -285,7 +285,7 @@ base::Status remove_session(const std::string& path) {
     if (shared.ok()) shared = remove_mpich_memory("/dev/shm", world);
   }
   MUSTER_RETURN_IF_ERROR(remove_session_directory(place, path));
-  ::rmdir(place.parent.c_str());  // fails while another job is there, which is right
+  ::rmdir(place.parent.c_str());  // fails while another session is in it, as it should
   return shared;
 }
 

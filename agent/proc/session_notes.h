@@ -32,8 +32,8 @@ inline constexpr const char* kWorldNote = "mpi-world";
 std::vector<std::string> known_worlds(const std::string& session_path);
 
 // Returns the processes of `table` that are left of the session (setsid) of a rank. Pure.
-// A session keeps its number as long as it has members, so processes with that number are the rank's. If all were
-// gone and the number was reused, its leader exists and started much later; then nothing is returned.
+// A session keeps its number while it has members. After that the number may be reused by a session whose leader
+// started much later than the rank. Then nothing is returned.
 std::vector<ProcessInfo> members_of_session(const std::vector<ProcessInfo>& table, const KnownRank& rank);
 
 }  // namespace muster::agent::proc

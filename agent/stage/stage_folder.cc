@@ -50,7 +50,7 @@ Status set_time(int fd, std::int64_t mtime_ns) {
 }
 
 // True if mkdir may have failed because the folder exists. A read-only file system reports EROFS before it checks
-// that.
+// whether the folder exists.
 bool may_be_there(int problem) {
   return problem == EEXIST || problem == EROFS;
 }

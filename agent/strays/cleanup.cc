@@ -143,7 +143,7 @@ void Cleaner::add_new(const std::vector<Stray>& strays) {
 }
 
 // Each round pins the targets, searches again, and kills those that are still the same strays. It also kills strays
-// that started meanwhile, because their jobs were found dead twice.
+// that started between two rounds, because their jobs were found dead twice.
 base::Status Cleaner::kill_strays() {
   std::set<std::string> jobs;
   for (const Stray& stray : strays_) jobs.insert(stray.job_id);
@@ -153,7 +153,7 @@ base::Status Cleaner::kill_strays() {
   const auto deadline = Clock::now() + kCleanupKillBound;
   int wait_ms = 1;
   std::vector<Stray> targets = strays_;
-  // A process that is just being executed shows no environment. So stop only after two searches that find nothing.
+  // While a process runs execve, it shows no environment. So stop only after two searches that find nothing.
   for (int empty_scans = 0; empty_scans < 2 && Clock::now() < deadline;) {
     std::vector<base::UniqueFd> pidfds;
     for (const Stray& target : targets) pidfds.push_back(open_pidfd(target.info.pid));
@@ -203,7 +203,7 @@ void Cleaner::finish(RemainsKind kind, const std::string& path, const base::Stat
   if (!removed.ok()) remains->problem = removed.message();
 }
 
-// Removes the sessions. The notes of a job are needed as long as the job has a process, so such a session is kept.
+// Removes the sessions, except those of jobs that still have a process, because a later cleanup needs their notes.
 void Cleaner::remove_sessions() {
   for (SeenSession& session : sessions_) {
     const bool has_process = std::ranges::any_of(report_.remains, [&session](const Remains& each) {
@@ -213,7 +213,7 @@ void Cleaner::remove_sessions() {
     if (!has_process) {
       for (const std::string& path : known_cgroups(session.found.path)) {
         const StrayFile file{.kind = StrayFileKind::kCgroup, .job_id = session.job_id, .path = path};
-        if (has(files_, file)) continue;  // it was empty before, so remove_stray_files() removes it
+        if (has(files_, file)) continue;  // remove_stray_files() removes it, because the search found it empty
         if (const auto status = remove_stray_file(file); !status.ok()) report_.problems.push_back(status.message());
       }
       removed = remove_session(session.found.path);

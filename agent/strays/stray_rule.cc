@@ -77,7 +77,7 @@ void Search::consider(const ProcessInfo& info, const std::string& job_id, std::s
 void Search::add_descendants() {
   std::multimap<pid_t, const ProcessInfo*> children;
   for (const ProcessInfo& info : sight_.table) children.emplace(info.parent, &info);
-  for (std::size_t i = 0; i < found_.size(); ++i) {  // consider() appends to found_ meanwhile
+  for (std::size_t i = 0; i < found_.size(); ++i) {  // consider() appends to found_ during this loop
     const Stray parent = found_[i];
     const auto [first, last] = children.equal_range(parent.info.pid);
     for (auto child = first; child != last; ++child) {

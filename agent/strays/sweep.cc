@@ -40,7 +40,7 @@ base::Result<std::vector<FoundSession>> lock_dead_sessions(const std::string& jo
   for (const std::string& path : paths) {
     while (true) {
       auto session = inspect_session(path);
-      if (!session.ok() && !may_be_alive(session)) break;  // the session was removed in between, or is not ours
+      if (!session.ok() && !may_be_alive(session)) break;  // the session was just removed, or is not ours
       const bool is_free = session.ok() && !session->is_alive && (options.is_known_dead || session->lease_has_passed);
       if (is_free) {
         dead.push_back(std::move(*session));
@@ -172,7 +172,7 @@ base::Status Sweeper::kill_strays(const std::vector<FoundSession>& dead, bool se
   }
   const auto deadline = Clock::now() + kSweepKillBound;
   int wait_ms = 1;
-  // A process that is just being executed shows no environment. So stop only after two searches that find nothing.
+  // While a process runs execve, it shows no environment. So stop only after two searches that find nothing.
   for (int empty_scans = 0; empty_scans < 2 && Clock::now() < deadline;) {
     for (const ProcessInfo& info : found) {
       if (!signal_process(info, SIGKILL)) continue;

@@ -108,8 +108,8 @@ class NvmlLibrary final : public NvmlApi {
     return NvmlMemory{memory.total, memory.used};
   }
 
-  // The library prints the domain with eight digits in capitals; sysfs has four small ones. A GPU is always function
-  // 0.
+  // The library prints the domain as eight upper-case digits. sysfs uses four lower-case digits. A GPU is always
+  // function 0.
   base::Result<std::string> pci(Device gpu) override {
     nvml::PciInfo info{};
     MUSTER_RETURN_IF_ERROR(call("nvmlDeviceGetPciInfo_v3", functions_.pci, gpu, &info));

@@ -14,8 +14,8 @@
 namespace muster::agent::pmix {
 namespace {
 
-// accept() has no argument by which it could find the sockets. So this is the only state of the process that is
-// outside of an object.
+// The sockets for accept(). They are global, because accept() has no argument by which it could find an object of
+// ours.
 struct Queue {
   std::mutex mutex;
   std::condition_variable changed;
@@ -68,7 +68,7 @@ base::Status check_doorbell(std::uint16_t port, std::chrono::milliseconds patien
 }
 
 base::Status hand_over(base::UniqueFd rank, std::uint16_t port) {
-  MUSTER_RETURN_IF_ERROR(base::set_nonblocking(rank.get(), false));  // sockets from accept() are blocking, too
+  MUSTER_RETURN_IF_ERROR(base::set_nonblocking(rank.get(), false));  // libpmix expects blocking sockets from accept()
   Queue& all = queue();
   {
     const std::lock_guard lock(all.mutex);

@@ -20,7 +20,7 @@
 namespace muster::agent::pmix {
 
 // Rings once without a socket. `port` is that of libpmix's own listener on 127.0.0.1. UNIMPLEMENTED: this libpmix did
-// not call our accept() within the time.
+// not call our accept() within `patience`.
 base::Status check_doorbell(std::uint16_t port, std::chrono::milliseconds patience);
 
 // Makes libpmix serve `rank`, a connected socket.

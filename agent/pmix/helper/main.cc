@@ -79,8 +79,8 @@ class Helper {
 
  private:
   // Returns only when the event is written. The rank that waits for the answer may end right afterwards, and the
-  // agent judges it by what it has read.
-  // The agent always reads. run() notices if the agent is lost.
+  // agent judges the rank by the events that it has read.
+  // The wait is short, because the agent always reads. run() notices if the agent is lost.
   void report(const Event& event) {
     agent_.send(encode(event));
     while (agent_.flush().ok() && agent_.wants_to_write()) {
@@ -163,7 +163,7 @@ int run(int argc, char** argv) {
     base::print_remark("muster-pmix is started by Muster's agent: it needs a socket\n");
     return 2;
   }
-  // The helper ends with the agent: by this signal, or by the end of the socket.
+  // This signal kills the helper if the agent dies. run() also ends when the socket closes.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::prctl(PR_SET_DUMPABLE, 0);
   // This program was started through a descriptor, so the kernel named it after the descriptor's number.

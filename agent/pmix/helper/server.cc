@@ -126,8 +126,8 @@ std::string digest(const std::string& text) {
 }  // namespace
 
 struct Server::Callbacks {
-  // Reports to the agent. Callbacks that must answer do so after this, so the agent has the report before the rank
-  // can end.
+  // Reports to the agent. A callback answers its rank only after this call, so the agent has the report before the
+  // rank can end.
   template <typename RankEvent>
   static void report(const pmix_proc_t& proc, RankEvent event) {
     the_server->post_([proc, event]() mutable {
@@ -141,7 +141,7 @@ struct Server::Callbacks {
   static pmix_status_t connected(const pmix_proc_t* proc, void*, pmix_info_t*, std::size_t, pmix_op_cbfunc_t done,
                                  void* context) {
     report(*proc, RankConnected{});
-    // libpmix passes null since 4.2.
+    // Since 4.2, libpmix passes null for `done`.
     if (done == nullptr) return PMIX_OPERATION_SUCCEEDED;
     the_server->answer_later(done, context);
     return PMIX_SUCCESS;
@@ -372,7 +372,7 @@ base::Status Server::begin() {
   return check_doorbell(port_, kDoorbellPatience);
 }
 
-// libpmix gives its port only to processes that it believes we start.
+// libpmix reveals its port only in the environment for a child of ours, so ask for that of a child that never starts.
 base::Result<std::uint16_t> Server::find_port() const {
   pmix_proc_t nobody{};
   begin_.nspace.copy(nobody.nspace, sizeof nobody.nspace - 1);

@@ -42,7 +42,7 @@ class Server {
   // Registers spawned ranks with libpmix; call it after place(). The error is one sentence.
   base::Status add(const AddWorld& world);
   void spawn_done(const SpawnDone& done);
-  // `rank` is a connected socket. It may come before or after place(). Later errors show only at the rank.
+  // `rank` is a connected socket. It may come before or after place(). Only the rank sees later errors.
   base::Status serve(base::UniqueFd rank);
   void fence_done(const FenceDone& done);
   void want_rank_data(const WantRankData& wanted);
@@ -76,9 +76,8 @@ class Server {
   // May be called from any thread. nullopt if it is not a rank of the job.
   std::optional<int> number_of(const pmix_proc_t& proc) const;
   std::optional<pmix_proc_t> proc_of(int number) const;
-  // Returns the job-wide numbers of the ranks in a list, ascending. An entry may mean "all of this world". nullopt if a
-  // rank
-  // is unknown.
+  // Returns the job-wide numbers of the ranks in a list, ascending. An entry may mean "all of this world". nullopt if
+  // a rank is unknown.
   std::optional<std::vector<int>> numbers_of(const pmix_proc_t* procs, std::size_t count) const;
   // Starts an operation and waits until libpmix has finished it.
   base::Status wait_for(const char* what, const std::function<pmix_status_t(pmix_op_cbfunc_t, void*)>& start);
@@ -98,7 +97,7 @@ class Server {
   std::map<int, int> host_of_;  // by job-wide number; the owner's thread only
   std::vector<base::UniqueFd> early_;
   bool is_placed_ = false;
-  // Calls of libpmix that wait for the agent's answer; the owner's thread only. So are the next two.
+  // The next three hold calls of libpmix that wait for the agent's answer. Only the owner's thread uses them.
   std::map<std::uint64_t, Waiting> waiting_;
   std::map<std::uint64_t, std::function<void(const NameAnswer&)>> names_waiting_;
   std::map<std::uint64_t, std::function<void(const SpawnDone&)>> spawns_waiting_;
