@@ -156,7 +156,7 @@ void StackReader::end(std::string problem) {
   answer.set_done(true);
   answer.set_problem(problem);
   send_(std::move(answer));
-  // Post it: the caller may be the callback of the watch that the next reading replaces.
+  // Start the next reading from the loop, because the caller may be the callback of the watch that this replaces.
   if (waiting_.empty()) return;
   next_ = loop_.after(base::Duration::zero(), [this] {
     next_.cancel();

@@ -24,7 +24,7 @@ using model::GpuShape;
 using model::GpuVendor;
 
 constexpr std::size_t kLongestSysfsFile = 64 << 10;
-// Short, because a job's start waits for it. If the GPUs take longer to wake, their description is read from files.
+// This time is short, because a job's start waits for it. If the GPUs take longer to wake, files describe them.
 constexpr std::chrono::milliseconds kStartPatience{5'000};
 constexpr std::chrono::milliseconds kFilesPatience{2'000};
 

@@ -13,7 +13,7 @@
 namespace muster::agent::inline io {
 namespace {
 
-// How often to read the terminal's mode, because the kernel does not report that it has changed.
+// The interval at which the terminal's mode is read, because the kernel does not report that it has changed.
 constexpr std::chrono::milliseconds kModeCheck{200};
 
 }  // namespace
@@ -56,12 +56,12 @@ void RankInput::resize(unsigned short rows, unsigned short columns) {
   if (fd_.valid()) (void)::ioctl(fd_.get(), TIOCSWINSZ, &size);
 }
 
-// In the middle of a line, one end-of-file character only hands over what was typed so far. Then two are needed.
+// Types one end-of-file character, or two in the middle of a line, where the first only hands over the typed part.
 void RankInput::type_end() {
   termios modes{};
   const bool is_known = ::tcgetattr(fd_.get(), &modes) == 0;
   ended_lines_ = is_known && (modes.c_lflag & ICANON) != 0;
-  // In a mode for keys, c_cc[VEOF] has another meaning.
+  // If the terminal reads keys and not lines, c_cc[VEOF] has another meaning.
   const char end = ended_lines_ ? static_cast<char>(modes.c_cc[VEOF]) : '\4';
   queue_.append(last_ == '\n' || !ended_lines_ ? 1 : 2, end);
 }

@@ -25,7 +25,7 @@ namespace muster::agent::inline job {
 // The number of threads of the whole agent process: gRPC's, the output sender's, and some to spare.
 inline constexpr int kAgentThreads = 12;
 
-// How this agent reaches its launcher.
+// The connection by which this agent reaches its launcher.
 struct AgentLink {
   // The first output connection; empty means that stdin and stdout carry everything.
   std::optional<Dialled> dialled;

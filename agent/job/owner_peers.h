@@ -67,7 +67,7 @@ class OwnerPeers {
   base::UniqueFd socket_;
   bool is_v6_ = true;
   bool has_peers_ = false;
-  // By address: the ports at which agents with this address answer.
+  // The ports at which agents answer, by the address of their host.
   std::map<base::IpAddress, std::set<std::uint16_t>> ports_;
   std::map<std::string, Question> questions_;  // by nonce
   base::Timer readable_;

@@ -68,8 +68,7 @@ base::Status RankPals::write_file(const std::string& session_dir) {
   return base::write_file_atomically(fmt::format("{}/{}", directory_, kFileName), file);
 }
 
-// Chooses the same ports on all hosts, one more than there are programs. No other job may use them on any of these
-// hosts.
+// Chooses the same ports on all hosts, one more than there are programs. No other job on these hosts may use them.
 base::Status RankPals::choose_ports(const std::string& session_secret) {
   if (world_.hosts_size() < 2) return base::ok_status();
   const int count = world_.programs_size() + 1;

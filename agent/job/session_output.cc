@@ -7,8 +7,8 @@
 namespace muster::agent::inline job {
 namespace {
 
-// How long the session offers output to the launcher after all ranks have ended. A launcher that has not read the
-// output within this time is not expected to return.
+// The session offers output to the launcher for this long after all ranks have ended. A launcher that has not read
+// the output within this time is not expected to return.
 constexpr std::chrono::hours kOutputPatience{24};
 
 }  // namespace

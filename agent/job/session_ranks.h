@@ -42,7 +42,7 @@ class SessionRanks {
   SessionRanks(const SessionRanks&) = delete;
   SessionRanks& operator=(const SessionRanks&) = delete;
 
-  // Starts the ranks of Launch. If `made` is an error, each of them is reported as one that could not start.
+  // Starts the ranks of Launch. If `made` is an error, reports each rank as one that could not start.
   void launch(const v1::Launch& launch, base::Status made);
   // Starts the ranks of a world that other ranks have spawned.
   void add_world(const v1::AddWorld& world);

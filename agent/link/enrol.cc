@@ -1,4 +1,4 @@
-// How an agent enrols by a join file. Read enrol() first, with read_join_file() and connect(), which it calls.
+// Enrols an agent by a join file. Read enrol() first, with read_join_file() and connect(), which it calls.
 // Then read serve_behind(), which forks the process that carries the bytes, and serve_always(), which repeats all
 // this.
 

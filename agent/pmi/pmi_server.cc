@@ -140,8 +140,8 @@ base::Result<std::string> PmiServer::enter_barrier(int rank) {
     return base::invalid_argument("it entered a barrier a second time");
   }
   Rank& entered = ranks_[rank];
-  // Each barrier of MPI_Init is followed by puts, or comes before the rank's first get of another rank's value. So
-  // this may be the barrier in MPI_Finalize.
+  // Each barrier of MPI_Init is followed by puts, or comes before the rank's first get of another rank's value. So a
+  // barrier after gets and without puts may be the one in MPI_Finalize.
   const bool may_be_the_last = ++entered.barriers > kFewestOfInit && entered.has_got && !entered.has_put;
   entered.has_got = entered.has_put = false;
   if (may_be_the_last) entered.patience = loop_.after(kPatience, [this, rank] { let_out(rank); });

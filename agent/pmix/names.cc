@@ -106,7 +106,7 @@ void Names::look_up(const NameLookUp& asked) {
   open_[asked.id] = request;
   if (asked.waits && asked.seconds > 0) {
     request->limit = loop_.after(std::chrono::seconds(asked.seconds), [this, weak = std::weak_ptr(request)] {
-      // Post it: the answer destroys the timer that calls this.
+      // Answer from the loop, because the answer destroys the timer that calls this function.
       loop_.post(gate_.wrap([this, weak] {
         const auto late = weak.lock();
         if (late != nullptr && open_.contains(late->id)) finish(late, NameStatus::kMissing);

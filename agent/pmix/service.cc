@@ -183,7 +183,7 @@ void Service::flush() {
     writable_.cancel();
   } else if (!writable_.armed()) {
     writable_ = loop_.on_writable(socket_->fd(), [this] {
-      // Post it: the call may cancel the watch that calls this.
+      // Flush from the loop, because flush() may cancel the watch that calls this function.
       loop_.post(gate_.wrap([this] { flush(); }));
     });
   }
@@ -225,7 +225,7 @@ void Service::lost(const base::Status& why) {
 void Service::fail(const std::string& sentence) {
   if (std::exchange(has_failed_, true)) return;
   events_.on_problem(sentence);
-  // Do it later, because one of these objects may be calling this function.
+  // End these objects later, because one of them may be calling this function.
   ending_ = loop_.after(base::Duration::zero(), [this] {
     ending_.cancel();
     watch_.cancel();

@@ -110,7 +110,7 @@ base::Result<base::UniqueFd> open_parent_of_session(const SplitPath& path) {
   return open_own_directory(AT_FDCWD, path.parent, path.parent, Privacy::kClosedToOthers);
 }
 
-// True if the path still names the locked file. A sweep may have removed the file in between.
+// True if the path still names the locked file. A sweep may have removed the file before it was locked.
 bool is_same_file(int fd, const std::string& path) {
   struct stat by_fd {};
   struct stat by_path {};

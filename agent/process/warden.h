@@ -104,7 +104,7 @@ class Warden {
 
   // Orderly end, after JobEmpty: the warden leaves, and the session directory is removed. Blocks for at most some
   // seconds.
-  // It hardly blocks if begin_close() was called before and read_events() has returned UNAVAILABLE since.
+  // close() hardly blocks if begin_close() was called before and read_events() has since returned UNAVAILABLE.
   base::Status close();
   void begin_close();
 

@@ -1,5 +1,4 @@
-// How a warden is forked. Read make_warden() at the end first, then fork_warden(), which tries one level after
-// another.
+// Forks a warden. Read make_warden() at the end first, then fork_warden(), which tries one level after another.
 // Then read fork_at_level(), and run_between() for the namespaces.
 
 #include "agent/process/warden_fork.h"

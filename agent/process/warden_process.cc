@@ -276,8 +276,8 @@ void WardenProcess::handle(const PauseCommand& command) {
 void WardenProcess::handle(const LeaveCommand&) {
   if (!container_->is_empty()) kill_everything(*container_, kKillBound, [this](const auto&) { reap(); });
   if (container_->cgroup()) container_->cgroup()->remove_blocking();
-  // Remove the session now, because the agent may be killed before it can. An agent that still lives removes it again,
-  // and reports the reason if that fails.
+  // Remove the session now, because the agent may be killed before it removes the session. An agent that still lives
+  // removes it again, and reports the reason if that fails.
   ::_exit(session_.remove().ok() ? 0 : 1);
 }
 
@@ -405,8 +405,8 @@ JobEmpty WardenProcess::empty_the_job() {
   return empty;
 }
 
-// Notes the members' pids as the agent sees them, while the members live. The kernel does not report them later. 0 if
-// this kernel never reports them.
+// Notes the members' pids as the agent sees them. It does so while the members live, because the kernel does not
+// report these pids later. 0 if this kernel never reports them.
 void WardenProcess::note_outside(const std::vector<Member>& members, std::map<pid_t, pid_t>& outside) const {
   if (!setup_.use_pidns) return;
   for (const Member& member : members) {

@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr milliseconds kScanTime{8000};
-// Many times the time that an agent needs between making its lock file and locking it.
+// A session younger than this may not be locked yet. An agent locks its session within a small part of this time.
 constexpr milliseconds kYoung{1000};
 
 // The time since something was last made in the directory, such as its lock file.
@@ -97,7 +97,7 @@ base::Status HostScanner::read_processes() {
       sight_.marked[process.info.pid] = process.job_id;
       marked_.push_back(std::move(process));
     } else if (is_there) {
-      // The pid was reused in between, so nothing is known of the new process.
+      // The pid now belongs to another process, of which nothing is known.
       sight_.unreadable.insert(process.info.pid);
     }
   }

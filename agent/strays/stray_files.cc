@@ -89,7 +89,7 @@ std::vector<StrayFile> find_abandoned_sockets(const std::vector<std::string>& di
 }
 
 std::string cgroup_root(const std::string& mountinfo) {
-  // Find it as if our own cgroup were the root of the mounted hierarchy.
+  // Find the mount as if our own cgroup were the root of the mounted hierarchy.
   const auto root = find_own_cgroup(mountinfo, "0::/");
   return root.ok() ? *root : "";
 }

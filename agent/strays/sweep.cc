@@ -29,7 +29,7 @@ constexpr milliseconds kSweepScanPause{2000};
 constexpr milliseconds kLockPoll{20};
 constexpr milliseconds kSweepKillBound{3000};
 constexpr int kSweepMaxPollMs = 16;
-constexpr milliseconds kKeepersEndJob{8000};  // time to end their job after they were continued
+constexpr milliseconds kKeepersEndJob{8000};  // the time that continued keepers get to end their job
 
 // Returns the job's sessions whose agent and warden are gone, locked by us. The others go into the report.
 base::Result<std::vector<FoundSession>> lock_dead_sessions(const std::string& job_id, const SweepOptions& options,

@@ -26,7 +26,7 @@
 namespace muster::agent::inline gpus {
 namespace {
 
-// Loads the library at the first question, and again after it has failed, because a driver can be loaded anew.
+// Loads the library at the first question. If that fails, tries again later, because a driver may be loaded by then.
 class Surveyor {
  public:
   GpuReport answer(const Question& question) {
