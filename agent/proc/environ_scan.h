@@ -3,6 +3,7 @@
 // Reading an environment waits for the memory lock of its process. If that process hangs in the kernel, the reader
 // waits for ever. So a forked copy of this process reads, with a time limit for each process. A process that exceeds
 // the limit is skipped and reported.
+//
 // Thread: any; the process may have threads. Calls block, bounded by ScanLimits::total.
 #pragma once
 

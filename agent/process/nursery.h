@@ -15,8 +15,8 @@
 //
 // Example:
 //   MUSTER_ASSIGN_OR_RETURN(Nursery nursery, Nursery::start());
-// MUSTER_ASSIGN_OR_RETURN(PendingWarden pending, nursery.ask({.job_id = job, .agent_id = "0"}));
-// poll(pending.fd()); MUSTER_ASSIGN_OR_RETURN(std::optional<Warden> warden, pending.take());
+//   MUSTER_ASSIGN_OR_RETURN(PendingWarden pending, nursery.ask({.job_id = job, .agent_id = "0"}));
+//   poll(pending.fd());  MUSTER_ASSIGN_OR_RETURN(std::optional<Warden> warden, pending.take());
 #pragma once
 
 #include <optional>
