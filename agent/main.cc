@@ -47,7 +47,7 @@ int fail(const base::Status& status) {
   return 1;
 }
 
-// Forbids core files, and debuggers of other processes, because this memory contains keys. Ranks are not affected,
+// Forbids core files, and debugging by other processes, because this memory contains keys. Ranks are not affected,
 // because exec resets it.
 void protect_process() {
   ::prctl(PR_SET_DUMPABLE, 0);
@@ -126,8 +126,8 @@ base::Status detach() {
   return base::ok_status();
 }
 
-// Exits without destructors. Everything that matters is closed. The clean-up of OpenSSL and gRPC would cost a tenth of
-// a short job's CPU time, and we cannot limit the time of gRPC's.
+// Exits without destructors. Everything that matters is closed. The clean-up of OpenSSL and gRPC would cost a tenth
+// of a short job's CPU time, and gRPC's has no time limit.
 [[noreturn]] void leave(int status) {
   std::fflush(nullptr);
   ::_exit(status);

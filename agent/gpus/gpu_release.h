@@ -60,7 +60,7 @@ GpusBefore before_job(const std::vector<SeenGpu>& seen, const std::function<bool
 
 // The processes whose memory must be released.
 struct EndedProcesses {
-  std::map<pid_t, std::string> pids{};  // with the name of each for the user
+  std::map<pid_t, std::string> pids{};  // the name of each process for the user, by pid
   // False if the job had more processes, whose pids in our PID namespace are not known.
   bool are_all_numbered = true;
   AssignedGpus gpus{};                 // the GPUs on which the job had memory

@@ -23,7 +23,7 @@
 
 namespace muster::agent::inline gpus {
 
-// The facts about GPUs that all jobs of an agent share. It outlives them.
+// The facts about GPUs that all jobs of an agent share. This object outlives the jobs.
 struct HostGpus {
   gpus::Reader* reader = nullptr;        // nullptr if there are no GPUs to ask about
   std::vector<model::GpuShape> known{};  // the host's GPUs at the agent's start

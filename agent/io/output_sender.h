@@ -69,7 +69,7 @@ struct OutputSenderEvents {
   // receives nothing.
   std::function<void(int rank, std::string stderr_tail)> on_stderr_tail;
   // Called when all output of the rank is read and framed. The launcher need not have acknowledged it. Called late if
-  // the launcher blocks.
+  // the launcher does not read.
   std::function<void(RankOutputEnd)> on_ended;
   // Called once, and only with only_if_any. True as soon as there is output. False after finish(), if all ranks have
   // ended without output.

@@ -45,7 +45,7 @@ class PeerOwners {
   // object.
   void ask_others(OwnerPeers& others) { others_ = &others; }
 
-  // The returned check is valid as long as this object.
+  // The returned check is valid as long as this object lives.
   rendezvous::OwnerCheck check();
 
   // Handles the launcher's answer to one of our questions. An answer without a question is ignored.

@@ -1,5 +1,5 @@
-// The jobs of a warm agent. launcherd opens them one by one, and they run side by side. Each job has its own session.
-// It also has a history, which a restarted launcherd receives.
+// The jobs of a warm agent. launcherd opens them one by one, and they run side by side. Each job has its own session,
+// and a history that a restarted launcherd receives.
 //
 // Owner: the agent.
 // Thread: the loop thread only.

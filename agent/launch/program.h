@@ -1,7 +1,7 @@
 // Launch step: finds the rank's program, and says in one sentence why it could not be run.
 //
 // The search uses the PATH of the rank's own environment and follows execvp(3). Relative paths are relative to the
-// rank's working directory, because the child is there when it tries them.
+// rank's working directory, because the child enters that directory before it tries them.
 #pragma once
 
 #include <string>

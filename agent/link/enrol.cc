@@ -40,8 +40,8 @@ using base::Code;
 
 constexpr std::chrono::seconds kDialTime{10};
 constexpr std::chrono::seconds kTalkTime{20};
-// The limit of a handshake if there are several addresses. At one of them a foreign process may listen and send
-// nothing.
+// The time limit of a handshake if the launcher has several addresses. At one of them a foreign process may listen
+// and send nothing.
 constexpr std::chrono::seconds kHandshakeTimeOfMany{5};
 // The agent tries again, because the launcher may have refused it only for too many newcomers at a time.
 constexpr int kTries = 4;

@@ -46,8 +46,8 @@ class OomWatch {
   // Call it once for each rank that ended by a SIGKILL which we did not send. `pid` is the one in the host's first
   // PID namespace.
   OomVerdict judge(pid_t pid);
-  // Returns the number of such kills under the ranks' memory limit since the last call. It leaves out those that
-  // judge() has counted for ranks.
+  // Returns the number of processes that the kernel has killed under the ranks' memory limit since the last call. It
+  // leaves out the ranks that judge() has counted.
   std::uint64_t take_others();
 
  private:
