@@ -1,9 +1,9 @@
 // The numbered messages of an agent that its launcher has not acknowledged. The agent keeps them, and sends them again
 // after a cut.
 //
-// Limits: messages about ranks and jobs are bounded by the number of ranks and jobs, and answers by the launcher's
-// questions. Lines for the user (Notice) have no such bound, so the agent drops them while too much waits. A later line
-// reports how many were dropped.
+// Limits: the numbers of ranks, of jobs and of the launcher's questions bound most messages. Lines for the user
+// (Notice) have no such bound, so the agent drops them while too much waits. A later line reports how many were
+// dropped.
 //
 // Thread: the loop thread only. Pure values.
 #pragma once

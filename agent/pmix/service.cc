@@ -178,7 +178,7 @@ void Service::send(const Command& command, std::vector<base::UniqueFd> fds) {
 
 void Service::flush() {
   if (!socket_) return;
-  if (const base::Status sent = socket_->flush(); !sent.ok()) return;  // readable() will read its end
+  if (const base::Status sent = socket_->flush(); !sent.ok()) return;  // readable() finds the end of the socket
   if (!socket_->wants_to_write()) {
     writable_.cancel();
   } else if (!writable_.armed()) {

@@ -36,7 +36,7 @@ class PendingWarden {
       : options_(std::move(options)), socket_(std::move(answer)) {}
 
   int fd() const { return socket_.fd(); }  // readable when take() has a result
-  // nullopt if the warden is not ready yet. Errors are those of Warden::start. There is one more: the process that
+  // nullopt if the warden is not ready yet. Errors are those of Warden::start, and UNAVAILABLE: the process that
   // makes the warden has ended. After an error nothing is left of the warden.
   base::Result<std::optional<Warden>> take();
 

@@ -89,7 +89,7 @@ base::Status WardenProcess::set_up() {
   // With a PID namespace no notes are needed: its processes end with it, and its pids mean nothing outside.
   if (!setup_.use_pidns) {
     MUSTER_ASSIGN_OR_RETURN(notes, open_note(session_.path(), "ranks"));
-    // Ranks without a terminal are in the warden's session. A sweep finds what is left of them by its number.
+    // Ranks without a terminal are in the warden's session. A sweep finds their remains by that session's number.
     const std::string own = fmt::format("{} {}\n", ::getsid(0), ticks_since_boot());
     MUSTER_RETURN_IF_ERROR(base::write_all_blocking(notes.get(), own.data(), own.size()));
   }

@@ -25,7 +25,7 @@ struct HostScanOptions {
 
 struct SeenSession {
   std::string job_id;
-  // Contains the lock, which is ours now, if no other process held it.
+  // Contains the session's lock if no other process held it. The lock is then ours.
   FoundSession found;
   std::chrono::seconds age{0};
 };
