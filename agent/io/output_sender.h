@@ -100,8 +100,8 @@ class OutputSender {
 
   // Declares that no rank will be added any longer. The sender waits for ranks that still run. It calls `done` once,
   // on its thread.
-  // The status is ok if the launcher acknowledged everything, else DEADLINE_EXCEEDED or CANCELLED (stopped). Then the
-  // text says how much is left.
+  // The status is ok if the launcher acknowledged everything. Otherwise it is DEADLINE_EXCEEDED or CANCELLED
+  // (stopped), and its text says how much is left.
   void finish(base::MonotonicTime deadline, std::function<void(base::Status)> done);
   base::Status flush_and_close_blocking(base::MonotonicTime deadline);
 

@@ -20,7 +20,7 @@ namespace muster::agent::inline job {
 
 class MpiEnds {
  public:
-  // A rank that calls MPI_Abort normally ends by itself at once. If it does not, `kill` is called.
+  // A rank that calls MPI_Abort normally ends by itself at once. If the rank goes on, this object calls `kill`.
   MpiEnds(base::Loop& loop, std::function<void(int rank)> kill) : loop_(loop), kill_(std::move(kill)) {}
 
   void connected(int rank);  // at each MPI_Init; a rank that is a script may run another program after finalized()

@@ -42,8 +42,8 @@ class OwnerPeers {
   // True if the peers are known and none has this address.
   bool is_stranger(const base::IpAddress& address) const;
 
-  // Asks the peer's agent. If it answers that the connection is ours, the loop later calls `allowed`. Otherwise nothing
-  // is called.
+  // Asks the peer's agent. If that agent answers that the connection is ours, the loop later calls `allowed`.
+  // Otherwise nothing is called.
   void ask(const rendezvous::ConnectionEnds& ends, std::function<void()> allowed);
 
  private:

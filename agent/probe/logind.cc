@@ -18,7 +18,7 @@ void read_if_there(const std::string& path, LogindSettings& settings) {
   if (content.ok()) read_logind_file(*content, settings);
 }
 
-// Returns the first main file that exists, because it hides those in the folders after it.
+// Returns the first main file that exists, because that file hides those in later folders.
 std::string main_file(const std::string& root) {
   for (const char* const path : {"/etc/systemd/logind.conf", "/run/systemd/logind.conf",
                                  "/usr/local/lib/systemd/logind.conf", "/usr/lib/systemd/logind.conf"}) {

@@ -1,6 +1,6 @@
 // A cgroup v2 of our own, below the cgroup in which this process is. Its name contains job and agent.
-// It is found by mountinfo and /proc/self/cgroup. This works on hybrid machines, too, where cgroup v2 has no
-// controllers.
+// find_own_cgroup() finds the parent by mountinfo and /proc/self/cgroup. This works on hybrid machines, too, where
+// cgroup v2 has no controllers.
 //
 // Owner: the warden, or a clean-up after it.
 // Thread: single-threaded.

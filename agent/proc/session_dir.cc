@@ -201,8 +201,7 @@ base::Status check_session_root(const std::string& root) {
 base::Result<SessionDir> SessionDir::create(const std::string& root, const std::string& job_id,
                                             const std::string& agent_id) {
   std::string path;
-  // Another job that ends may remove the empty parent, and a sweep may remove a stale directory. So try several
-  // times.
+  // Another job that ends may remove the empty parent, and a sweep may remove a stale directory. So try again.
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     MUSTER_ASSIGN_OR_RETURN(const std::string parent, make_session_root(root));
     path = fmt::format("{}/{}-{}", parent, job_id, agent_id);

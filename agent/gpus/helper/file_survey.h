@@ -11,7 +11,7 @@
 namespace muster::agent::inline gpus {
 
 // Returns AMD's GPUs, then Intel's, by index, within the bounds of decode_report(). For processes of other users than
-// `uid`, it returns only what the kernel shows to everybody. 0 means all users. May hang in a driver.
+// `uid`, it returns only what the kernel shows to everybody. `uid` 0 sees all users. May hang in a driver.
 std::vector<FileGpu> survey_files(uid_t uid, const std::string& root = "");
 
 // Returns NVIDIA's GPUs, within the same bounds. May hang with its driver.
