@@ -15,7 +15,7 @@ std::size_t descriptor_limit();
 std::size_t spare_descriptors();
 
 // Returns true if one more descriptor can be opened while `spare` stay free. `fd` is any open descriptor, which this
-// function duplicates for a moment. The kernel gives the duplicate the lowest free number; it does not report how many
+// function duplicates for a moment. The kernel gives the duplicate the lowest free number, but does not report how many
 // are free.
 bool has_spare_descriptors(int fd, std::size_t spare);
 

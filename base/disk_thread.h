@@ -1,7 +1,7 @@
 // A thread for work that waits for disks. It does one piece of work after the other. Each piece returns a function,
 // which then runs on the loop.
 //
-// Thread: the loop thread only, except that the work reads `stop`.
+// Thread: call it on the loop thread only. The work runs on the DiskThread's own thread, and reads `stop` there.
 //
 // Destruction: work that has not begun is dropped. Work that has begun reads `stop` between its steps, and ends. The
 // destructor waits kPatience for a thread that hangs in the file system, for example because a server does not answer.
@@ -25,7 +25,7 @@ class DiskThread {
   using Work = std::function<Loop::Task(const std::atomic<bool>& stop)>;
   static constexpr std::chrono::seconds kPatience{1};
 
-  // `kept` is what the work uses. The thread releases it when it ends. RESOURCE_EXHAUSTED if no thread can be started.
+  // The work uses `kept`. The thread releases `kept` at its end. RESOURCE_EXHAUSTED if no thread can be started.
   static Result<std::unique_ptr<DiskThread>> start(Loop& loop, std::shared_ptr<void> kept = nullptr);
   // After destruction, no work that was added runs a function on the loop.
   ~DiskThread();

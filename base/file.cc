@@ -25,7 +25,7 @@ Result<std::string> read_file(const std::string& path, std::size_t limit) {
   std::string content;
   struct stat about {};
   if (::fstat(fd.get(), &about) == 0 &&
-      S_ISREG(about.st_mode)) {  // /proc reports 0; such files are read to their end, too
+      S_ISREG(about.st_mode)) {  // files in /proc have size 0, so read() goes on to their end
     content.reserve(std::min(static_cast<std::size_t>(about.st_size), limit) + 1);
   }
   char buffer[16384];
@@ -81,7 +81,7 @@ Status write_file_durably(const std::string& path, std::string_view content, uns
 
 Status make_private_directory(const std::string& path) {
   UniqueFd fd;
-  // Another process may remove it between the two calls. Then make it again.
+  // If another process removes the directory between mkdir() and open(), make it again.
   for (int attempt = 1; !fd.valid(); ++attempt) {
     if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return errno_error(errno, fmt::format("create {}", path));
     fd.reset(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));

@@ -8,7 +8,7 @@
 
 namespace muster::base {
 
-// Reads at most `limit` bytes. RESOURCE_EXHAUSTED for a larger file, which is never cut. It works for /proc files.
+// Reads at most `limit` bytes. RESOURCE_EXHAUSTED for a larger file, which is never cut. Files in /proc work, too.
 Result<std::string> read_file(const std::string& path, std::size_t limit = 16u << 20);
 
 // Writes a temporary file beside `path` and renames it over `path`. So a reader sees the whole old or the whole new

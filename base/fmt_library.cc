@@ -1,6 +1,6 @@
 // Compiles once the functions that fmt's headers declare. With FMT_HEADER_ONLY every file would compile them again,
 // which takes longer than the file itself. Debian has fmt only as a shared library. The agent is static, and libmuster
-// is loaded into users' programs, so both bring their own.
+// is loaded into users' programs, so both contain a copy of these functions.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

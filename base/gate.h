@@ -3,8 +3,8 @@
 //
 // Owner: the object that the callbacks use. Declare the gate as the last member, so that it closes before the members
 // that a callback uses are destroyed. If other threads of the owner make passes, declare it before those threads.
-// Thread: call a wrapped function, and ask a pass, on the owner's thread only, which is usually the loop thread. Any
-// thread may make, copy or drop one while the gate is neither closed nor destroyed; post it to the loop to call it.
+// Thread: call wrapped functions and passes on the owner's thread only, which is usually the loop thread. Any thread
+// may make, copy or drop them while the gate is neither closed nor destroyed. To call one, it posts to the loop.
 // A gate does not keep its owner alive. A callback that may destroy the owner must not use the owner afterwards.
 //
 //   class Reader {

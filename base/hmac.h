@@ -19,7 +19,7 @@ HmacDigest hmac_sha256(std::string_view secret, std::initializer_list<std::strin
 // Takes the same time for equal and for different bytes. Returns false at once if the sizes differ.
 bool is_equal_in_constant_time(std::string_view a, std::string_view b);
 
-// Overwrites the bytes. The optimizer cannot remove it, even if the bytes are not read again.
+// Overwrites the bytes. The optimizer cannot remove these writes, even if the bytes are not read again.
 void wipe(void* data, std::size_t size);
 inline void wipe(std::string& secret) {
   wipe(secret.data(), secret.size());

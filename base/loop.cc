@@ -23,7 +23,7 @@ namespace asio = boost::asio;
 using namespace std::chrono_literals;
 using Task = Loop::Task;
 
-constexpr auto kPollPeriod = 20ms;  // used only while no descriptor is left
+constexpr auto kPollPeriod = 20ms;  // used only while the process has no free descriptor
 
 // The handle (a Timer) has the only strong reference. Pending handlers have weak ones, and do nothing after it is
 // destroyed.
@@ -52,8 +52,9 @@ struct TimerState : std::enable_shared_from_this<TimerState> {
   Task task;
 };
 
-// Watches a duplicate of the caller's descriptor, which the caller may close at any time. While the process has no
-// descriptor left, it polls the caller's own one. Such a watch is late, but it never fails and never misses an event.
+// Watches a duplicate of the caller's descriptor, because asio closes what it watches. While the process has no free
+// descriptor for the duplicate, it polls the caller's descriptor. Such a watch is late, but it never fails or misses an
+// event.
 struct ReadyState : std::enable_shared_from_this<ReadyState> {
   using Wait = asio::posix::stream_descriptor::wait_type;
 
@@ -121,7 +122,8 @@ Timer watch(asio::io_context& context, int fd, ReadyState::Wait wait, Task task)
 }  // namespace
 
 Loop::Loop() : context_(std::make_unique<asio::io_context>(1)) {
-  // Asio opens its epoll and timer descriptors with the first timer. Later the process may have no free descriptor.
+  // Make a first timer now, because asio opens its epoll and timer descriptors with it. By the time of the caller's
+  // first timer, the process may have no free descriptor.
   const asio::steady_timer first(*context_);
 }
 

@@ -52,7 +52,8 @@ class Loop {
   Timer after(Duration delay, Task task);
   Timer every(Duration period, Task task);  // first after one period
   // Calls `task` each time `fd` is readable, until the returned handle is destroyed. The caller owns `fd`, which must
-  // outlive the handle. It never fails. While the process has no descriptor left for the watch, it polls every 20 ms.
+  // outlive the handle. The call never fails. While the process has no descriptor for the watch, the loop polls every
+  // 20 ms.
   Timer on_readable(int fd, Task task);
 
   // Does the same as on_readable(), but each time `fd` accepts more bytes or its reader has gone.

@@ -159,7 +159,7 @@ Result<std::uint16_t> local_port(int socket_fd) {
 }
 
 std::uint16_t port_to_keep() {
-  // The file has "32768\t60999": the kernel gives these ports to connections.
+  // The file contains text such as "32768\t60999": the range of ports that the kernel gives to connections.
   long first = 32'768;
   if (const auto range = read_file("/proc/sys/net/ipv4/ip_local_port_range"); range.ok()) {
     const std::string_view text(*range);

@@ -67,8 +67,8 @@ Result<std::uint16_t> local_port(int socket_fd);
 // Listens on all addresses. The socket is non-blocking, close-on-exec, with TCP_NODELAY. It is dual-stack on [::], or
 // IPv4 only if the host has no IPv6. Port 0 picks a free port.
 Result<UniqueFd> listen_any(std::uint16_t port, int backlog);
-// Returns a random port outside the range that the kernel gives to connections. A listener that ends and later needs
-// its port again uses such a port. The port may be in use.
+// Returns a random port outside the range that the kernel gives to connections. Use it for a listener that ends and
+// must later listen on the same port again. The port may be in use.
 std::uint16_t port_to_keep();
 // Does the same as listen_any(), but on one address of this host.
 Result<UniqueFd> listen_on(const IpAddress& address, std::uint16_t port, int backlog);

@@ -70,7 +70,7 @@ Status error(Code code, fmt::format_string<Args...> format, Args&&... args) {
   return {code, fmt::format(format, std::forward<Args>(args)...)};
 }
 
-// error() with the code that the name says: invalid_argument("no rank {}", rank).
+// Each function returns error() with the code of its name: invalid_argument("no rank {}", rank).
 template <typename... Args>
 Status invalid_argument(fmt::format_string<Args...> format, Args&&... args) {
   return error(Code::kInvalidArgument, format, std::forward<Args>(args)...);

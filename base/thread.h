@@ -18,7 +18,7 @@ Result<std::thread> start_thread(std::function<void()> body);
 // threads. RESOURCE_EXHAUSTED if fewer are allowed.
 Status check_thread_room(int count);
 
-// Returns the message for a failure to start a thread. main() uses it for errors that constructors on its thread threw.
+// Returns the message for a failure to start a thread. main() prints it if a constructor on the main thread throws one.
 std::string thread_failure(const std::system_error& failure);
 
 }  // namespace muster::base

@@ -95,8 +95,8 @@ Status add_extension(X509* certificate, X509* issuer, int nid, const char* value
   return ok_status();
 }
 
-// Sets serial, validity, subject and key, which the authority and leaves have in common. The issuer is unset, and the
-// certificate is unsigned.
+// Makes the part that certificates of the authority and of leaves have in common: serial, validity, subject and key.
+// The caller must set the issuer and sign the certificate.
 Result<X509Ptr> new_certificate(const std::string& common_name, EVP_PKEY* key) {
   X509Ptr certificate(X509_new());
   std::uint64_t serial = 0;
@@ -151,7 +151,7 @@ Status add_names(X509* certificate, const std::vector<std::string>& entries) {
 // The keys of a context, for OpenSSL's callbacks.
 using Keys = std::shared_ptr<const TlsKeyRing>;
 
-// Returns the pre-shared key as a "session". Its cipher suite fixes the hash of the key schedule.
+// Returns the pre-shared key as an OpenSSL session. The session's cipher suite fixes the hash of the key schedule.
 SSL_SESSION* make_session(SSL* ssl, const std::string& secret) {
   constexpr unsigned char kAes128GcmSha256[] = {0x13, 0x01};
   std::unique_ptr<SSL_SESSION, Deleter<SSL_SESSION_free>> session(SSL_SESSION_new());
@@ -163,8 +163,8 @@ SSL_SESSION* make_session(SSL* ssl, const std::string& secret) {
   return done ? session.release() : nullptr;
 }
 
-// Returns the index of an SSL_CTX's keys. The keys live as long as the SSL_CTX, to which every stream holds a
-// reference.
+// Returns the index at which an SSL_CTX stores its keys (OpenSSL's ex_data). The keys live as long as the SSL_CTX, to
+// which every stream holds a reference.
 int keys_index() {
   static const int kIndex = SSL_CTX_get_ex_new_index(
       0, nullptr, nullptr, nullptr,
@@ -176,8 +176,8 @@ const TlsKeyRing& keys_of(SSL* ssl) {
   return **static_cast<const Keys*>(SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), keys_index()));
 }
 
-// Returns the index of an SSL's identity, whose key the handshake uses. The SSL has its own copy, because the key may
-// be removed at any time.
+// Returns the index at which an SSL stores the identity whose key the handshake uses. The SSL has its own copy, because
+// TlsKeyRing::remove() may remove the key at any time.
 int identity_index() {
   static const int kIndex = SSL_get_ex_new_index(
       0, nullptr, nullptr, nullptr,
@@ -206,7 +206,7 @@ int use_session(SSL* ssl, const EVP_MD* hash, const unsigned char** identity, st
   if (!key || !remember_identity(ssl, key->identity)) return 0;
   *session = make_session(ssl, key->secret);
   OPENSSL_cleanse(key->secret.data(), key->secret.size());
-  const std::string& name = *identity_of(ssl);  // OpenSSL reads it after this call
+  const std::string& name = *identity_of(ssl);  // OpenSSL reads the name after this call
   *identity = reinterpret_cast<const unsigned char*>(name.data());
   *size = name.size();
   return *session != nullptr ? 1 : 0;
@@ -354,10 +354,10 @@ void tune_output_socket(int fd) {
 TlsStream::TlsStream(const TlsContext& context, UniqueFd fd)
     : fd_(std::move(fd)), ssl_(SSL_new(context.context_.get()), SSL_free), is_server_(context.is_server()) {
   if (ssl_ == nullptr) {
-    is_dead_ = true;  // memory ran out; the handshake reports it
+    is_dead_ = true;  // memory ran out; the next handshake step reports that
     return;
   }
-  // A descriptor that cannot be made non-blocking is no socket. The handshake reports it.
+  // A descriptor that cannot be made non-blocking is no socket. The next handshake step reports that.
   is_dead_ = !set_nonblocking(fd_.get(), true).ok() || SSL_set_fd(ssl_.get(), fd_.get()) != 1;
   if (is_server_) {
     SSL_set_accept_state(ssl_.get());
@@ -414,7 +414,7 @@ Result<TlsProgress> TlsStream::handshake_step() {
   errno = 0;
   const int result = SSL_do_handshake(ssl_.get());
   if (result == 1) {
-    if (SSL_session_reused(ssl_.get()) != 1) {  // OpenSSL's term for using the key; no other handshake can succeed here
+    if (SSL_session_reused(ssl_.get()) != 1) {  // "reused" is OpenSSL's word for a handshake with the key
       is_dead_ = true;
       return base::unauthenticated("TLS handshake: the peer did not use the key");
     }
@@ -466,8 +466,8 @@ Result<TlsTransfer> TlsStream::write(const void* data, std::size_t size) {
   errno = 0;
   std::size_t bytes = 0;
   // Pass only the unfinished record. With more bytes, OpenSSL begins the next record in the same call. If the socket
-  // does not accept that, OpenSSL reports neither record. The peer could then answer a record that its sender does not
-  // know to be sent.
+  // does not accept the next record, OpenSSL reports neither as written. The peer could then answer a record that this
+  // side does not know it has sent.
   const std::size_t record = unfinished_ > 0 ? unfinished_ : std::min<std::size_t>(size, SSL3_RT_MAX_PLAIN_LENGTH);
   const int result = SSL_write_ex(ssl_.get(), data, record, &bytes);
   if (result != 1) {

@@ -108,7 +108,7 @@ class TlsStream {
   // read: kEof is the peer's close_notify. UNAVAILABLE if the connection ends without one. Bytes may be buffered inside
   // although the fd is not readable, so always read until kWantRead.
   // write: sends at most one record. After kWantWrite, repeat it with the same first bytes; the buffer may have moved
-  // or grown. All bytes that the peer has read have been reported here before.
+  // or grown. The peer can read only bytes that write() has reported as sent.
   Result<TlsTransfer> read(void* data, std::size_t size);
   Result<TlsTransfer> write(const void* data, std::size_t size);
 
@@ -136,7 +136,7 @@ class TlsStream {
   bool is_dead_ = false;
   std::uint64_t written_ = 0;  // since the last key update
   std::size_t unfinished_ =
-      0;  // bytes of a record that the socket has not accepted completely; they are not reported yet
+      0;  // bytes of a record that the socket has accepted only in part; write() has not reported them yet
 };
 
 }  // namespace muster::base

@@ -18,12 +18,13 @@ void TlsPump::prepare(pollfd& remote, pollfd& local) const {
   remote = {stream_.fd(), 0, 0};
   if (incoming_.empty() && !has_remote_ended_) remote.events |= POLLIN;
   if (wants_to_write_) remote.events |= POLLOUT;
-  if (remote.events == 0 || is_remote_gone_) remote.fd = -1;  // its hang-up would wake poll() again and again
+  if (remote.events == 0 || is_remote_gone_)
+    remote.fd = -1;  // a hang-up of this socket would wake poll() again and again
   local = {local_.get(), 0, 0};
   if (!has_local_ended_ && outgoing_.empty()) local.events |= POLLIN;
   if (!incoming_.empty()) local.events |= POLLOUT;
-  // Do not poll the local socket without events, either. But poll it after its end of stream, to detect that it is
-  // gone.
+  // Do not poll the local socket without events either, for the same reason. But poll it after its end of stream, to
+  // detect that its peer is gone.
   if (is_local_gone_ || (!has_local_ended_ && local.events == 0)) local.fd = -1;
 }
 

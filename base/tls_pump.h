@@ -43,7 +43,7 @@ class TlsPump {
   std::string outgoing_;  // read from the local socket
   std::string incoming_;  // read from the connection
   bool has_local_ended_ = false;
-  bool is_local_gone_ = false;  // the reader has closed it
+  bool is_local_gone_ = false;  // the local reader has closed its end
   bool has_remote_ended_ = false;
   bool is_remote_gone_ = false;
   bool has_sent_end_ = false;    // sent to the remote side

@@ -94,7 +94,7 @@ class Walk {
   Status step(const std::string& name) {
     const std::string path = shown_ + "/" + name;
     UniqueFd next;
-    // Another process may make or remove it in between.
+    // Another process may make or remove the folder between openat() and mkdirat().
     for (int attempt = 1; !next.valid(); ++attempt) {
       // O_DIRECTORY triggers an autofs mount.
       next.reset(::openat(at_.get(), name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));

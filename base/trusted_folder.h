@@ -1,5 +1,5 @@
-// Checks folders that hold programs or secrets of this user. Another user must not be able to put a file into them or
-// to replace them.
+// Checks folders that hold programs or secrets of this user. Another user must not be able to put a file into these
+// folders or to replace them.
 //
 // Trusted users are the effective user and root.
 // Errors: PERMISSION_DENIED, with one sentence that names the folder, its owner or mode, and what to do.
@@ -28,7 +28,7 @@ Status check_trusted_folder(const struct stat& info, const std::string& shown);
 Status check_folder_of_own_files(const struct stat& info, const std::string& shown);
 
 struct FolderWalk {
-  unsigned made_mode = 0755;  // mode of folders that are missing and are made, less the umask
+  unsigned made_mode = 0755;  // mode of the missing folders that the walk makes, less the umask
   // Refuse a folder on the path that all users may write and that has no sticky bit. There any user could replace the
   // next folder.
   bool needs_sticky = false;

@@ -40,8 +40,8 @@ Result<FdPair> make_pipe(int flags = 0);
 Result<FdPair> make_socketpair(int type);
 Status set_nonblocking(int fd, bool on);
 
-// These two repeat after short counts and EINTR; the fd must be blocking. read_exactly_blocking() returns false at an
-// EOF before byte 0.
+// Both functions continue after short counts and EINTR; the fd must be blocking. read_exactly_blocking() returns false
+// at an EOF before byte 0.
 Status write_all_blocking(int fd, const void* data, std::size_t size);
 Result<bool> read_exactly_blocking(int fd, void* data, std::size_t size);
 

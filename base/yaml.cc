@@ -138,7 +138,7 @@ Result<YamlNode> parse_yaml(std::string_view content, std::string_view file_name
       return base::invalid_argument("{}: holds several documents, divided by '---': one is expected", file_name);
     }
   } catch (const YAML::Exception& problem) {
-    // The parser may fail after a mistake that is known already. The first mistake counts.
+    // The parser may fail after the builder has found a mistake. The builder keeps its first mistake.
     builder.fail(problem.mark, printable(problem.msg));
     return builder.status();
   }

@@ -2,7 +2,7 @@
 //
 // It is for configuration: one document, unique plain text keys, and a limited depth. No aliases, because they can turn
 // a small file into a large tree.
-// Errors: everything else is an error that names line and column.
+// Errors: all other YAML is refused. Each error names line and column.
 // Thread: any.
 #pragma once
 
