@@ -33,9 +33,9 @@ std::vector<std::string> container_command(const Container& container, const std
                                            const std::vector<std::string>& folders, const std::string& workdir,
                                            const std::vector<std::string>& command);
 
-// Copies each variable of `names` in `environment` (NAME=VALUE) to APPTAINERENV_NAME and SINGULARITYENV_NAME. So it
-// reaches the program whatever image and options (--cleanenv) do with the environment. A copy that exists already stays
-// unchanged.
+// Copies each variable of `names` in `environment` (NAME=VALUE) to APPTAINERENV_NAME and SINGULARITYENV_NAME. So the
+// variable reaches the program even if the image or an option (--cleanenv) drops the environment. A copy that exists
+// already stays unchanged.
 void add_container_variables(const std::vector<std::string>& names, std::vector<std::string>& environment);
 
 }  // namespace muster::model

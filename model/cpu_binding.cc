@@ -36,8 +36,8 @@ std::vector<Socket> sockets_of(const NodeShape& node) {
   return sockets;
 }
 
-// Returns the threads of a socket in the order in which they are dealt. It takes `layers` threads of each core, from
-// the core's thread `first` on: all first ones, then all second ones.
+// Returns the threads of a socket in the order in which ranks get them: `layers` threads of each core, from the core's
+// thread `first` on. First come the cores' first threads, then their second ones.
 std::vector<int> threads_of(const Socket& socket, std::size_t first, std::size_t layers) {
   std::vector<int> cpus;
   for (std::size_t thread = first; thread < first + layers; ++thread) {

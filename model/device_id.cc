@@ -19,7 +19,7 @@ Naming naming_of(std::string_view id) {
   return id.starts_with("cuda:") ? Naming::kCudaNumber : Naming::kOtherVendor;
 }
 
-// The first letters that identify the kind of name.
+// How many letters at the beginning of a name identify its kind (GPU-, MIG-, cuda, …).
 constexpr std::size_t kOfNaming = 4;
 
 bool has_part(const GpuShape& gpu, std::string_view id) {

@@ -11,8 +11,8 @@ constexpr std::string_view kScheduler = "scheduler";
 constexpr std::string_view kServer = "server";
 constexpr std::string_view kWorker = "worker";
 
-// Lists each host once, in order. Repeated hosts add their slots, which count only if all entries of the host give
-// some.
+// Lists each host once, in order. The slots of a host's entries add up. They count only if all entries of the host give
+// slots.
 std::vector<HostSpec> merged(const std::vector<HostSpec>& hosts) {
   std::vector<HostSpec> result;
   for (const HostSpec& host : hosts) {

@@ -17,14 +17,14 @@ constexpr int signal_exit_code(int signo) {
   return 128 + signo;
 }
 
-// The value is the code.
+// Each value is an exit code.
 enum ExitCause : int {
   kSuccess = 0,
   kNotAnswered = 1,
   kUsageError = 2,
   kTimedOut = 124,
   kMusterFailed = 125,
-  kNotExecutable = 126,  // 126 and 127 as a shell
+  kNotExecutable = 126,  // 126 and 127 have the meaning that shells give them
   kNotFound = 127,
   kHungUp = signal_exit_code(SIGHUP),
   kInterrupted = signal_exit_code(SIGINT),
@@ -37,7 +37,7 @@ struct ExitCode {
   std::string_view sentence;  // without a full stop
 };
 
-// In the order of the codes.
+// One row for each exit code.
 inline constexpr ExitCode kExitCodes[] = {
     {kSuccess, "all ranks ended with 0"},
     {kNotAnswered, "a launcher or a host did not answer"},

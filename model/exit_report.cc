@@ -14,8 +14,8 @@
 namespace muster::model {
 namespace {
 
-// A crashing rank breaks its peers' connections. Their error exits may be reaped a little before the crash, because the
-// kernel first writes the core file.
+// A crashing rank breaks its peers' connections. The agent may reap the peers' error exits a little before the crashed
+// rank, because the kernel first writes the core file.
 constexpr std::chrono::milliseconds kSignalPrecedence{50};
 
 bool is_candidate(const RankEnd& end) {
@@ -43,7 +43,7 @@ std::string describe_exit(const RankEnd& end) {
     return fmt::format("out of memory: exit code {} after the kernel killed a process of it", end.exit_code);
   }
   if (end.without_finalize) return fmt::format("exit code {} without MPI_Finalize", end.exit_code);
-  // launcherd's store keeps an MPI end as `detail`.
+  // In ends that launcherd has stored, `detail` holds the sentence about MPI.
   return end.detail.empty() ? fmt::format("exit code {}", end.exit_code)
                             : fmt::format("exit code {}: {}", end.exit_code, end.detail);
 }
@@ -115,7 +115,7 @@ int root_cause(const std::vector<RankEnd>& ends) {
 
 std::string describe_mpi(const RankEnd& end) {
   if (end.abort_code) {
-    // Most libraries abort because of the refused spawn. A program that handles errors itself may have another reason.
+    // Say "after": most libraries abort because of the refused spawn, but a program may abort for another reason.
     const char* after = end.spawn_refused ? " after its MPI_Comm_spawn had failed" : "";
     return fmt::format("called MPI_Abort({}){}", *end.abort_code, after);
   }

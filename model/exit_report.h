@@ -15,14 +15,14 @@ enum class EndKind {
   kSignalled,    // ended by a signal that Muster did not send
   kStartFailed,  // never ran; exit_code is 125, 126 or 127, and `detail` has the reason
   kStopped,      // ended after Muster's TERM or KILL
-  kHostLost,     // its host did not answer within the lease
+  kHostLost,     // the rank's host did not answer within the lease
 };
 
 struct RankEnd {
   int rank = 0;
   std::string host;
   long pid = 0;
-  long pid_inside = 0;  // in the rank's own PID namespace; equal to pid without one
+  long pid_inside = 0;  // pid in the rank's own PID namespace; equal to `pid` if it has none
   EndKind kind = EndKind::kExited;
   int exit_code = 0;  // for kExited and kStartFailed
   // For kSignalled and kStopped. 0 in kStopped if the rank exited by itself after the TERM, with exit_code.
@@ -30,10 +30,10 @@ struct RankEnd {
   bool out_of_memory = false;
   std::string detail;  // for kStartFailed, kHostLost, and kStopped before it ran: one sentence
   // For programs that use PMI or PMIx.
-  std::optional<int> abort_code = {};  // for kExited: it called MPI_Abort with this code
-  bool without_finalize = false;  // for kExited with 0: it called MPI_Init but not MPI_Finalize, which is a failure
+  std::optional<int> abort_code = {};  // for kExited: the rank called MPI_Abort with this code
+  bool without_finalize = false;  // for kExited with 0: the rank called MPI_Init but not MPI_Finalize, so it failed
   bool spawn_refused = false;     // with abort_code: MPI_Abort came after its MPI_Comm_spawn was refused
-  bool at_is_known = true;  // false if reported before the agent's clock was compared; `at` is then the time of arrival
+  bool at_is_known = true;        // false if the agent's clock was not compared yet; `at` is then the time of arrival
   base::MonotonicTime
       at{};  // the launcher's monotonic clock: the agent's time, corrected by the stream's measured offset
 
@@ -62,8 +62,8 @@ std::string describe(const RankEnd& end);
 // with the job".
 std::string describe_to_peers(const RankEnd& end);
 
-// The ends of all other ranks in one collapsed line, without ranks that succeeded: "ranks 0-3,7 ended with signal 15
-// (Terminated) after the stop; rank 9 ended with exit code 1".
+// Returns the ends of all other ranks as one collapsed line, without ranks that succeeded: "ranks 0-3,7 ended with
+// signal 15 (Terminated) after the stop; rank 9 ended with exit code 1".
 std::string describe_consequences(const std::vector<RankEnd>& ends, int root);
 
 // Formats ranks as ranges, such as "0-3,7".

@@ -70,8 +70,8 @@ class Dealer {
  private:
   static constexpr std::size_t kNone = ~std::size_t{0};
 
-  // Takes a free device within `worst`. Otherwise it takes one whose taker can move to another device at most as far
-  // away.
+  // Gives the taker a free device within `worst`. If none is free, it gives a device within `worst` whose present taker
+  // can move to another device at most as far away.
   bool seat(std::size_t taker, Distance worst, std::vector<bool>& asked) {
     for (std::size_t device = 0; device < taker_of_.size(); ++device) {
       if (distances_[taker][device] <= worst && taker_of_[device] == kNone) return take(taker, device);
@@ -138,7 +138,7 @@ bool is_by_index(const VisibleGpu& device) {
   return device.gpu != nullptr && device.name == fmt::format("{}", device.gpu->index);
 }
 
-// Orders the names of `dealt` so that number i is local rank i's, also if ranks share GPUs. First come the first
+// Orders the names of `dealt` so that entry i belongs to local rank i, also if ranks share GPUs. First come the first
 // devices of all ranks, then the second ones, and so on. Unused devices come last.
 std::vector<std::string> common_list(const std::vector<VisibleGpu>& dealt, std::size_t each, std::size_t ranks) {
   const std::size_t groups = std::min(ranks, dealt.size() / each);
@@ -146,7 +146,8 @@ std::vector<std::string> common_list(const std::vector<VisibleGpu>& dealt, std::
   for (std::size_t nth = 0; nth < each; ++nth) {
     for (std::size_t group = 0; group < groups; ++group) names.push_back(dealt[group * each + nth].name);
   }
-  // If ranks share GPUs, leave out the rest: higher ranks would take them by number, and there are too few for all.
+  // If ranks share GPUs, leave out unused devices. Higher ranks would pick them by number, and they are too few for
+  // all.
   for (std::size_t i = groups * each; i < dealt.size() && ranks <= groups; ++i) names.push_back(dealt[i].name);
   return names;
 }
@@ -177,7 +178,7 @@ void assign_gpus(const std::vector<VisibleGpu>& dealt, const GpuChoice& choice, 
   }
 }
 
-// The remark for `order` if all GPUs are hidden and the user has not requested any.
+// Returns the remark for --gpu-bind order if all GPUs are hidden and the user has not requested any.
 std::string none_remark(const GpuChoice& choice) {
   if (choice.hidden_by.empty() || choice.is_meant) return {};
   return choice.hidden_by + ": no rank gets a GPU (--gpu-bind none if the ranks need none)";
@@ -220,7 +221,7 @@ base::Result<int> most_ranks(const NodeShape& whole_node, const Pinning& job_pin
   const GpuMasks masks = masks_in_force(node, job_masks);
   Pinning pinning = job_pinning;
   pinning.share_gpu = false;  // count GPUs as if each rank had its own
-  // Ranks whose masks Muster does not set use GPUs, too.
+  // Count GPUs also if Muster sets no masks, because the ranks then use GPUs, too.
   const auto is_intel = [](const GpuShape& gpu) { return gpu.vendor == GpuVendor::kIntel; };
   const bool is_left_alone =
       pinning.gpu_bind == GpuBind::kNone || (pinning.gpu_bind == GpuBind::kOrder && pinning.gpus_per_rank == 0);
@@ -243,19 +244,19 @@ base::Result<int> most_ranks(const NodeShape& whole_node, const Pinning& job_pin
 std::vector<std::pair<std::string, std::string>> mask_variables(GpuVendor vendor, const std::string& list,
                                                                 std::size_t count, bool by_index,
                                                                 const GpuMasks& masks) {
-  // Level Zero uses its own order unless a variable selects the PCI bus's. Ranks read a user's mask without that
-  // variable as the user wrote it.
+  // Select the PCI bus's order for Muster's own numbers, because Level Zero otherwise uses its own order. Leave the
+  // order alone if the numbers come from a mask that the user wrote in Level Zero's order.
   if (vendor == GpuVendor::kIntel) {
     std::vector<std::pair<std::string, std::string>> variables = {{"ZE_AFFINITY_MASK", list}};
     if (are_numbers_of_bus(masks)) variables.insert(variables.begin(), {"ZE_ENABLE_PCI_ID_DEVICE_ORDER", "1"});
     return variables;
   }
   if (vendor == GpuVendor::kNvidia) {
-    // CUDA counts by speed unless a variable says otherwise. Our indices are those of the PCI bus.
+    // By default CUDA numbers GPUs by speed. Muster's indices follow the PCI bus, so select that order.
     if (by_index) return {{"CUDA_DEVICE_ORDER", kByBus}, {"CUDA_VISIBLE_DEVICES", list}};
     return {{"CUDA_VISIBLE_DEVICES", list}};
   }
-  // The masks that count within ROCr's were applied before. So make them pass all devices here.
+  // HIP's masks count within ROCr's. Muster has already applied the user's, so set them to pass all devices here.
   std::vector<std::pair<std::string, std::string>> variables = {{"ROCR_VISIBLE_DEVICES", list}};
   std::vector<std::string> numbers;
   for (std::size_t i = 0; i < count; ++i) numbers.push_back(fmt::format("{}", i));

@@ -8,9 +8,9 @@
 // With more ranks than GPUs, GPU i serves the local ranks i, i + GPUs, …. Scripts that use local_rank modulo the number
 // of devices expect this. Those ranks get neighbouring shares, unless depth or list chooses the cores.
 //
-// --gpus-per-rank N: the same with N GPUs for each rank. With `one`, the rank sees only these. With `order`, they are
-// numbers i, i + R, … of the list that all ranks see. R is the number of local ranks, or of the groups that ranks
-// share. So number i is local rank i's own here, too.
+// --gpus-per-rank N: each rank gets N GPUs by the same rules. With `one`, a rank sees only its own. With `order`, all
+// ranks see one list, and rank i's GPUs are the entries i, i + R, … of it. R is the number of local ranks, or of groups
+// if ranks share GPUs. So entry i belongs to local rank i here, too.
 //
 // MIG: CUDA sees one part at a time, so each rank sees only its own. A host's whole GPUs are dealt before parts if they
 // are enough for all, unless --gpu-order lists the devices.
@@ -56,9 +56,9 @@ struct NodeBinding {
 std::string crowd_remark(int ranks, int gpus, const Pinning& pinning);
 
 // Returns how many ranks a host without slots gets. These are as many as bind_node() can give cores and a GPU of their
-// own. bind_node() accepts this number and every smaller one. If GPUs are not bound (kNone, and kOrder for Intel), it
-// is the number of GPUs that ranks can see. 0 if they see none. INVALID_ARGUMENT if bind_node() refuses even one rank;
-// the message says why.
+// own. bind_node() accepts this number and every smaller one. If GPUs are not bound (kNone, and kOrder for Intel), the
+// result is the number of GPUs that ranks can see. 0 if they see none. INVALID_ARGUMENT if bind_node() refuses even one
+// rank; the message says why.
 base::Result<int> most_ranks(const NodeShape& node, const Pinning& pinning, const GpuMasks& job_masks);
 
 // Does the same as most_ranks(), for a job without any settings.

@@ -88,7 +88,7 @@ GpuChoice amd_choice(const NodeShape& node, const GpuMasks& masks) {
 base::Result<GpuChoice> intel_choice(const NodeShape& node, GpuBind gpu_bind, const GpuMasks& masks) {
   GpuChoice choice{.vendor = GpuVendor::kIntel};
   MUSTER_ASSIGN_OR_RETURN(choice.list, intel_devices(node, gpu_bind, masks));
-  // A host without any GPU binds none, as with `one`, because a site's template may set `tile` for all jobs.
+  // A host without any GPU is no error, as with `one`, because a site's template may set `tile` for all jobs.
   if (!choice.list.empty() || gpu_bind != GpuBind::kTile || node.gpus.empty()) return choice;
   return base::invalid_argument(
       "--gpu-bind tile: the kernel shows no Intel GPU; describe the GPUs, as --gpu-tiles 6x2");

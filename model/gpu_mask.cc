@@ -36,7 +36,7 @@ const GpuShape* find_index(const std::vector<const GpuShape*>& all, std::string_
   return found == all.end() ? nullptr : *found;
 }
 
-// nullptr if no UUID or several UUIDs begin with it.
+// Returns the GPU whose UUID starts with `beginning`. nullptr if there is none, or if there are several.
 const GpuShape* find_uuid(const std::vector<const GpuShape*>& all, std::string_view beginning) {
   const GpuShape* found = nullptr;
   for (const GpuShape* gpu : all) {
@@ -76,7 +76,7 @@ std::vector<const GpuShape*> gpus_of(const NodeShape& node, GpuVendor vendor) {
   return all;
 }
 
-// The GPU itself, or its parts if it is divided. The caller must set the name of a whole GPU.
+// Returns the GPU itself, or its parts if it is divided. The caller must set the name of a whole GPU.
 std::vector<VisibleGpu> devices_of(const GpuShape& gpu) {
   if (!gpu.is_divided) return {{"", &gpu}};
   std::vector<VisibleGpu> parts;
@@ -106,7 +106,7 @@ std::vector<VisibleGpu> read_mask(const std::vector<const GpuShape*>& all, std::
     } else {
       const bool is_uuid = word.starts_with("GPU-");
       const GpuShape* const gpu = is_uuid ? find_uuid(all, word) : find_index(all, word);
-      if (gpu == nullptr && is_uuid && !knows_uuids) return {};  // it may be one of the GPUs with unknown UUID
+      if (gpu == nullptr && is_uuid && !knows_uuids) return {};  // `word` may name a GPU with an unknown UUID
       if (gpu == nullptr) break;
       entries = devices_of(*gpu);
     }
@@ -175,7 +175,7 @@ std::vector<VisibleGpu> visible_gpus(const NodeShape& node, GpuVendor vendor, co
 
 std::vector<VisibleGpu> visible_amd_gpus(const NodeShape& node, const GpuMasks& masks) {
   std::vector<VisibleGpu> pool = visible_gpus(node, GpuVendor::kAmd, masks.rocr);
-  // HIP ignores an empty list (rocdevice.cpp of ROCclr). An empty list of ROCr's, above, hides all.
+  // HIP ignores an empty list (rocdevice.cpp of ROCclr). ROCr does not: its empty list, handled above, hides all GPUs.
   const std::optional<std::string>& mask = masks.hip && !masks.hip->empty() ? masks.hip : masks.cuda;
   if (!mask || mask->empty()) return pool;
   std::vector<const GpuShape*> gpus;

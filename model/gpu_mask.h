@@ -30,7 +30,8 @@ struct VisibleGpu {
 // The meaning of a mask's numbers: GpuShape::index, or an order that only the runtime knows.
 enum class MaskNumbers { kByBus, kUnknown };
 
-// CUDA puts the fastest GPU first unless CUDA_DEVICE_ORDER says otherwise. Equal GPUs are in the order of the bus.
+// By default CUDA numbers the fastest GPU first, so the result is kUnknown. It is kByBus if CUDA_DEVICE_ORDER is
+// PCI_BUS_ID, or if all GPUs are of one model.
 MaskNumbers cuda_numbers(const NodeShape& node, const GpuMasks& masks);
 
 // Returns the GPUs of `vendor` that `mask` leaves (nullopt: all), in its order. The rules are those of the runtimes. A
@@ -42,9 +43,9 @@ MaskNumbers cuda_numbers(const NodeShape& node, const GpuMasks& masks);
 std::vector<VisibleGpu> visible_gpus(const NodeShape& node, GpuVendor vendor, const std::optional<std::string>& mask,
                                      MaskNumbers numbers = MaskNumbers::kByBus);
 
-// AMD's GPUs that ROCR_VISIBLE_DEVICES and, counted within those, HIP's mask leave. HIP's mask is HIP_VISIBLE_DEVICES,
-// or else CUDA_VISIBLE_DEVICES. A word is an index or the beginning of a UUID. The first word that is neither ends the
-// list, and repeated ones count once.
+// Returns AMD's GPUs that ROCR_VISIBLE_DEVICES and HIP's mask leave. HIP's mask counts within ROCr's list. It is
+// HIP_VISIBLE_DEVICES, or else CUDA_VISIBLE_DEVICES. A word is an index or the beginning of a UUID. The first word that
+// is neither ends the list, and repeated ones count once.
 std::vector<VisibleGpu> visible_amd_gpus(const NodeShape& node, const GpuMasks& masks);
 
 }  // namespace muster::model

@@ -28,8 +28,8 @@ struct Device {
   VisibleGpu seen;
 };
 
-// Lists all devices of the host, also those that the login's masks hide. A user who chooses GPUs names them by the
-// whole host.
+// Lists all devices of the host, even those that the login's masks hide, because a user who chooses GPUs uses their
+// numbers and names on the whole host.
 std::vector<Device> all_devices(const NodeShape& node, const GpuMasks& masks) {
   std::vector<Device> devices;
   for (const GpuVendor vendor : {GpuVendor::kNvidia, GpuVendor::kAmd}) {
@@ -48,7 +48,7 @@ bool is_named(const Device& device, const std::string& name) {
   return device.seen.gpu->uuid == name || (!device.seen.gpu->pci.empty() && device.seen.gpu->pci == name);
 }
 
-// Without the driver's library, not all UUIDs and parts of GPUs are known.
+// Returns true if a GPU or part of this name may exist, because the driver's library did not report all names.
 bool may_be_there(const NodeShape& node, const std::string& name) {
   const bool is_part = is_mig_name(name);
   if (!is_part && !name.starts_with("GPU-")) return false;
@@ -306,8 +306,8 @@ std::vector<bool> are_dealt(std::span<const RankRequest> requests, const RoleGpu
   bool is_any_later = false;
   for (std::size_t rank = requests.size(); rank-- > 0;) {
     if (requests[rank].has_gpus()) continue;
-    // With kOrder all ranks see one list, and a rank uses the GPU at index local_rank. So a rank before others must
-    // also be dealt a GPU.
+    // With kOrder all ranks see one list, and each uses the GPU at index local_rank. So if a later rank is dealt a GPU,
+    // every rank before it must be dealt one, too.
     const bool is_counted = gpu_bind == GpuBind::kOrder && is_any_later;
     dealt[rank] = is_counted || gpus_by_masks(roles, requests[rank]) == nullptr;
     is_any_later = is_any_later || dealt[rank];

@@ -5,9 +5,9 @@
 // chosen GPUs sees only these. The other ranks get none of them, and no chosen core. A rank with chosen cores gets GPUs
 // near them, as --gpu-order says.
 //
-// A role may set what its ranks see (CUDA_VISIBLE_DEVICES in its environment). Its ranks have the GPUs that it names.
-// Other ranks get different GPUs if there are enough. The role's ranks are dealt none. The exception is --gpu-bind
-// order if a later rank must find its own GPU in the list that all see.
+// A role may set a GPU mask for its ranks (CUDA_VISIBLE_DEVICES in its environment). The ranks then have the GPUs of
+// that mask, and the binder deals them none. Other ranks get different GPUs if there are enough. With --gpu-bind order,
+// the binder deals such a rank a GPU only if a later rank must find its own GPU in the list that all ranks see.
 #pragma once
 
 #include <span>
@@ -36,7 +36,7 @@ std::vector<RoleMasks> role_masks(const std::vector<Role>& roles, const base::En
 // The choices for one rank.
 struct RankRequest {
   const RankPlace* place = nullptr;
-  const GpuMasks* masks = nullptr;  // its role's masks; nullptr if the role sets none
+  const GpuMasks* masks = nullptr;  // masks of the rank's role; nullptr if the role sets none
 
   bool has_cpus() const { return place != nullptr && !place->cpus.empty(); }
   bool has_gpus() const { return place != nullptr && !place->gpus.empty(); }

@@ -1,8 +1,8 @@
 // A host as a user names it, and the grammar of host lists. Plain values, pure functions.
 //
-// Grammar (an item): [user@]name[:slots] | [user@][v6][:slots]; lists by comma; ranges n[01-16,20], several a name as
-// Slurm has them; repeats add their slots. A name matches [A-Za-z0-9_][A-Za-z0-9._-]* or is an address literal;
-// anything else is refused. So a name never reaches a shell or becomes an option.
+// Grammar (an item): [user@]name[:slots] | [user@][v6][:slots]. Commas separate items. A name may have several ranges,
+// such as n[01-16,20], as in Slurm. The slots of a repeated host add up. A name matches [A-Za-z0-9_][A-Za-z0-9._-]* or
+// is an address literal. Anything else is refused, so a name never reaches a shell or becomes an option.
 #pragma once
 
 #include <optional>
@@ -36,7 +36,8 @@ base::Result<std::vector<HostSpec>> parse_host_list(std::string_view text, std::
 // name file:line:column.
 base::Result<std::vector<HostSpec>> parse_hostfile(std::string_view content, std::string_view file_name);
 
-// These check names from other sources by the grammar's rules. A host is a name or an address literal without brackets.
+// Both functions check names from other sources by this grammar. A host is a name or an address literal without
+// brackets.
 bool is_host_name(std::string_view text);
 bool is_user_name(std::string_view text);
 

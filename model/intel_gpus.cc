@@ -53,8 +53,8 @@ std::optional<bool> is_named(const Tile& tile, std::string_view word, bool compo
   return number ? std::optional(*number == tile.number) : std::nullopt;
 }
 
-// Returns the tiles that the user's mask leaves, in the order of the devices, because Level Zero does not reorder them,
-// either.
+// Returns the tiles that the user's mask leaves, in the order of the devices. The mask's order does not count, because
+// Level Zero ignores it, too.
 Result<std::vector<Tile>> masked(const std::vector<Tile>& all, const std::string& mask, bool composite) {
   std::vector<bool> is_left(all.size(), false);
   for (const std::string_view word : base::split(mask, ',')) {

@@ -15,14 +15,14 @@
 
 namespace muster::model {
 
-// False if a mask is set whose numbers are in Level Zero's own order, which is not documented.
+// Returns false if a mask is set whose numbers are in Level Zero's own order, which is not documented.
 bool are_numbers_of_bus(const GpuMasks& masks);
 
 // Returns the devices that a rank can get, in the order of the devices. With kTile these are tiles, with kOne GPUs with
-// all tiles that the mask leaves. `name` is the entry for ZE_AFFINITY_MASK. Without a mask it is all of the node; empty
-// if the node has none. INVALID_ARGUMENT if the mask or hierarchy is invalid or names a missing device. Also if the
-// numbers are in Level Zero's own order and the GPUs differ. (For equal GPUs that order is taken as the bus's.) The
-// result refers to `node`.
+// all tiles that the mask leaves. `name` is the entry for ZE_AFFINITY_MASK. Without a mask the result has all devices
+// of the node; it is empty if the node has none. INVALID_ARGUMENT if the mask or hierarchy is invalid or names a
+// missing device. Also if the numbers are in Level Zero's own order and the GPUs differ. (Equal GPUs are taken in the
+// bus's order.) The result refers to `node`.
 base::Result<std::vector<VisibleGpu>> intel_devices(const NodeShape& node, GpuBind gpu_bind, const GpuMasks& masks);
 
 // Returns the node with the Intel GPUs that the user described, if its kernel shows none. Their place is unknown.

@@ -33,8 +33,8 @@ struct BoundRank {
   std::string host{};
   int local_rank = 0;
   std::vector<int> cpus{};             // OS numbers; empty if not bound
-  std::vector<int> gpus{};             // its own, by the driver's number; for a part, that of its GPU
-  std::vector<std::string> devices{};  // its own, by name (model/device_id.h)
+  std::vector<int> gpus{};             // the rank's GPUs, by the driver's number; for a part, its GPU's number
+  std::vector<std::string> devices{};  // the rank's devices, by name (model/device_id.h)
 
   bool operator==(const BoundRank&) const = default;
 };

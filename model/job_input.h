@@ -26,7 +26,7 @@ struct JobInput {
 // Parses "auto", "none", "all" or the number of a rank.
 base::Result<JobInput> parse_input(std::string_view text);
 
-// Checks that a job of `size` ranks can have it. INVALID_ARGUMENT, in the words of the options.
+// Checks that a job of `size` ranks can have this input. INVALID_ARGUMENT, in the words of the options.
 base::Status check_input(const JobInput& input, int size);
 
 // Returns the ranks whose stdin is not /dev/null; kAuto counts as kNone.

@@ -24,7 +24,7 @@ Result<Pool> pool_of(const JobSpec& job, int ranks) {
   PlacementRequest request = job.placement;
   request.map_by = MapBy::kSlot;
   request.np = 0;
-  request.oversubscribe = true;  // only the slots are needed here
+  request.oversubscribe = true;  // accept any number of ranks, because only the slots are needed here
   if (request.hosts.empty()) {
     for (const Role& role : job.roles) request.hosts.insert(request.hosts.end(), role.hosts.begin(), role.hosts.end());
   }

@@ -14,7 +14,7 @@ namespace muster::model {
 // Returns the errors of model::place(). An error of a role names the role.
 base::Result<Placement> place(const JobSpec& job);
 
-// Converts a placement to places, for callers that accept only places.
+// Returns one RankPlace for each rank, with its host, for callers that do not accept a Placement.
 std::vector<RankPlace> places_of(const Placement& placement);
 
 // Replaces the host `from` by `to` everywhere in the job.

@@ -78,7 +78,7 @@ struct JobSpec {
   // Names may differ from host to host: each host uses those that it has.
   std::vector<std::string> network_interfaces;
   std::optional<base::IpNetwork> network;
-  // The agent on rank 0's host serves torch's TCPStore, as torchrun's agent does. Otherwise rank 0 does.
+  // If true, the agent on rank 0's host serves torch's TCPStore, as torchrun's agent does. If false, rank 0 serves it.
   bool torch_agent_store = false;
   std::string output_dir;  // --output-filename; empty means console only
   OutputRoutes output;     // routes ranks' output to the console and to the files in output_dir

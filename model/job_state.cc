@@ -17,7 +17,7 @@ struct JobRow {
   JobTransition transition;
 };
 
-// All ranks can end before the last one is reported as started. So STARTING ends like RUNNING.
+// All ranks can end before the last one is reported as started. So STARTING has the same final transitions as RUNNING.
 constexpr std::array kJobTable = {
     JobRow{kQueued, kStart, {kStarting, "its hosts start it"}},
     JobRow{kQueued, kEndBadly, {kFailed, "it can never start"}},

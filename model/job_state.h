@@ -1,6 +1,6 @@
 // The life of a job and of its ranks as two state tables: (state, trigger) -> next state, or not allowed. Pure; the
-// tables are in job_state.cc and nowhere else. The code that drives a job asks the table and records the answer. What
-// the table does not allow is a bug of that code or an answer to a user ("the job has ended"), never a silent no-op.
+// tables are in job_state.cc and nowhere else. The code that drives a job asks the table and records the answer. If the
+// table does not allow a step, that is a bug or an error for a user ("the job has ended"), never a silent no-op.
 //
 //   QUEUED -> STARTING -> RUNNING -> STOPPING -> SUCCEEDED | FAILED | KILLED | LOST
 //
@@ -19,7 +19,7 @@ namespace muster::model {
 // Numbers are stored and sent (JobState of job.proto), so never change or reuse them.
 enum class JobState {
   kQueued = 1,     // waits for slots
-  kStarting = 2,   // its hosts are asked to start it; ranks may run
+  kStarting = 2,   // the launcher has asked hosts to start the job; ranks may run
   kRunning = 3,    // all ranks have started
   kStopping = 4,   // ranks are being ended
   kSucceeded = 5,  // final: exit code 0
@@ -30,14 +30,14 @@ enum class JobState {
 
 enum class JobTrigger {
   kStart,      // slots were assigned
-  kRequeue,    // it could not start, and no rank of it runs, so its slots are free again
+  kRequeue,    // the job could not start and none of its ranks runs, so its slots are free again
   kAllUp,      // the last rank has started
   kStop,       // a user, the deadline or a rank's failure ends its ranks; repeated, it ends them with more force
   kRestart,    // all ranks have ended after a failure, and it may start again
   kEndWell,    // all ranks have ended, exit code 0
   kEndBadly,   // all ranks have ended with another exit code; for a queued job: it can never start
   kEndKilled,  // all ranks have ended after a request to end the job
-  kLoseTrack,  // its hosts did not return within their leases, so its outcome is unknown
+  kLoseTrack,  // the job's hosts did not return within their leases, so its outcome is unknown
 };
 
 struct JobTransition {

@@ -123,7 +123,8 @@ std::vector<RankBinding> bind_ranks(const NodeShape& node, int local_size, BindT
     }
     const Cores domain = domain_of(node, *share.front(), bind_to);
     binding.cpus = cpus_of(domain);
-    // Ranks in one domain share its cores, so the number of threads follows the smaller of the two.
+    // Ranks in one domain share its cores, so count the cores of the rank's share or of the domain, whichever has
+    // fewer.
     binding.physical_cores = static_cast<int>(std::min(share.size(), domain.size()));
   }
   return bindings;

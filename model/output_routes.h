@@ -31,7 +31,7 @@ struct StreamMap {
   bool operator==(const StreamMap&) const = default;
 };
 
-// Errors are one sentence without the option's name, which begins with "must be …".
+// An error is one sentence that begins with "must be …". The caller adds the option's name.
 base::Result<StreamMap> parse_stream_map(std::string_view text);
 base::Result<std::set<int>> parse_local_ranks(std::string_view text);  // "0,2"
 

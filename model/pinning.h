@@ -27,8 +27,8 @@ enum class GpuOrder {
 
 inline constexpr int kMostThreads = 64;  // most threads of a core
 inline constexpr int kMostGpus = 1024;   // most GPUs of a host
-inline constexpr int kMostTiles = 16;    // of a GPU
-inline constexpr int kMostParts = 64;    // of a GPU
+inline constexpr int kMostTiles = 16;    // most tiles of a GPU
+inline constexpr int kMostParts = 64;    // most parts of a GPU
 
 struct Pinning {
   BindTo bind_to = BindTo::kShare;

@@ -185,7 +185,7 @@ void deal_by_node(std::vector<Candidate>& hosts, int np) {
 }
 
 void fill_sizes(Placement& placement) {
-  std::vector<int> hosts_with;  // by local rank, the number of hosts that have it
+  std::vector<int> hosts_with;  // indexed by local rank: the number of hosts that have this local rank
   for (std::size_t i = 0; i < placement.hosts.size(); ++i) {
     PlacedHost& host = placement.hosts[i];
     hosts_with.resize(std::max(hosts_with.size(), host.ranks.size()));

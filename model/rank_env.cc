@@ -15,7 +15,7 @@ namespace {
 using base::Environment;
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-// They belong to the launcher's login or desktop session. The remote login has its own.
+// Variables of the launcher's login or desktop session. The log-in on the remote host sets its own.
 constexpr auto kSessionNames =
     std::to_array<std::string_view>({"OLDPWD", "HOME", "USER", "LOGNAME", "SHELL", "MAIL", "HOSTNAME", "TMPDIR",
                                      "DISPLAY", "XAUTHORITY", "TERM", "INVOCATION_ID", "_HOROVOD_SECRET_KEY"});
@@ -23,7 +23,7 @@ constexpr auto kSessionPrefixes =
     std::to_array<std::string_view>({"BASH_FUNC_", "XDG_", "SSH_", "DBUS_", "WAYLAND_", "GRPC_", "SYSTEMD_"});
 
 // GPU masks. They hold GPU numbers of this host, which mean other GPUs on other hosts. CUDA's mask has a constant of
-// its own, because some variables consist of a prefix and its name.
+// its own, because the names of some variables are a prefix and this mask's name.
 constexpr auto kGpuMaskNames = std::to_array<std::string_view>(
     {"ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK"});
 constexpr std::string_view kCudaMask = "CUDA_VISIBLE_DEVICES";
@@ -135,11 +135,12 @@ void put_deepspeed(const RankEnvInput& input, Variables& variables) {
                           {"LOCAL_SIZE", input.rank.local_size}});
 }
 
-// Sets the variables for jax.distributed.initialize(). Process 0 serves the coordinator, as rank 0 serves torch's store
-// with env://. So one port serves both. If our agent serves that store, the port is taken.
-// JAX itself reads only the address. It learns its rank from Open MPI's variables if it finds the one of mpirun's
-// daemon (jax 0.10, _src/clusters/ompi_cluster.py). Set that one only for jobs of JAX alone, because Open MPI's library
-// would look for the daemon.
+// Sets the variables for jax.distributed.initialize(). Rank 0 serves JAX's coordinator, just as it serves torch's store
+// with env://. One port is enough for both. If the agent serves torch's store, the agent holds that port, so set
+// nothing.
+// JAX itself reads only the address. It learns its rank from Open MPI's variables if it finds the variable of mpirun's
+// daemon (jax 0.10, _src/clusters/ompi_cluster.py). Set the daemon's variable only with --runtime jax, because Open
+// MPI's library would look for the daemon.
 void put_jax(const RankEnvInput& input, Variables& variables) {
   if (input.torch_agent_store || input.master_addr.empty() || input.master_port == 0) return;
   variables.emplace_back("JAX_COORDINATOR_ADDRESS", host_and_port(input.master_addr, input.master_port));
@@ -159,19 +160,19 @@ void put_tensorflow(const RankEnvInput& input, const Environment& user_set, Vari
                                base::join(input.tensorflow_workers, R"(", ")"), input.rank.rank));
 }
 
-// oneCCL reads only the local ranks of Intel MPI's launcher, unless a variable names another launcher.
+// Sets oneCCL's launcher to "none", so that oneCCL reads our local ranks, not those of Intel MPI's launcher.
 void put_one_ccl(const RankEnvInput& input, const Environment& user_set, Variables& variables) {
   if (user_set.get("CCL_PROCESS_LAUNCHER").value_or("none") != "none") return;
   variables.emplace_back("CCL_PROCESS_LAUNCHER", "none");
   put_numbers(variables, {{"CCL_LOCAL_RANK", input.rank.local_rank}, {"CCL_LOCAL_SIZE", input.rank.local_size}});
 }
 
-// Names that scripts written for mpirun read to pick a GPU or a shard. Open MPI's own library does not read them. Under
-// another launcher it looks for a PMIx server and finds none. MPI_Init then makes a world of one, with or without these
-// names.
-// PMI_RANK and PMI_SIZE (and hydra's MPI_LOCALRANKID) differ: they are one half of a protocol whose other half is
-// PMI_FD or PMI_PORT. Without the second half, MPICH makes a world of one that contradicts the first. And scripts that
-// find PMI_RANK assume that MPI_Init works. So only the code that serves PMI to the rank sets them.
+// Sets names that scripts written for mpirun read to pick a GPU or a shard. Open MPI's own library does not read them.
+// Under another launcher it looks for a PMIx server and finds none. MPI_Init then makes a world of one, with or without
+// these names.
+// PMI_RANK and PMI_SIZE (and hydra's MPI_LOCALRANKID) are not set here. They are one half of a protocol whose other
+// half is PMI_FD or PMI_PORT. With the first half alone, MPICH makes a world of one that contradicts it. And scripts
+// that find PMI_RANK assume that MPI_Init works. So only the code that serves PMI to the rank sets them.
 void put_open_mpi(const RankEnvInput& input, Variables& variables) {
   const PlacedRank& rank = input.rank;
   put_numbers(variables, {{"OMPI_COMM_WORLD_RANK", rank.rank},
@@ -185,8 +186,8 @@ bool spans_hosts(const RankEnvInput& input) {
   return input.nnodes > 1 || input.has_peers_elsewhere;
 }
 
-// MPICH's UCX assumes that every interface of a host reaches the other hosts. The agent removes this variable on a host
-// with more than Ethernet (agent/job/rank_pmi.h).
+// Names one interface for MPICH's UCX, which assumes that every interface of a host reaches the other hosts. The agent
+// removes this variable on a host with more than Ethernet (agent/job/rank_pmi.h).
 void put_ucx(const RankEnvInput& input, const Environment& user_set, Variables& variables) {
   const char* const name = "UCX_NET_DEVICES";
   if (spans_hosts(input) && !input.interface.empty() && !user_set.get(name)) {
@@ -194,14 +195,14 @@ void put_ucx(const RankEnvInput& input, const Environment& user_set, Variables& 
   }
 }
 
-// Open MPI tries all networks of a host, and waits for ever in a network that does not reach the other hosts.
+// Names one interface for Open MPI. It would try all, and wait for ever on one that does not reach the other hosts.
 void put_open_mpi_network(const RankEnvInput& input, const Environment& user_set, Variables& variables) {
   const char* const name = "OMPI_MCA_btl_tcp_if_include";
   const bool is_chosen = user_set.get(name) || user_set.get("OMPI_MCA_btl_tcp_if_exclude");
   if (spans_hosts(input) && !input.interface.empty() && !is_chosen) variables.emplace_back(name, input.interface);
 }
 
-// Variables that the user's own setting overrides.
+// Sets variables that the user's own setting overrides.
 void put_defaults(const RankEnvInput& input, const Environment& user_set, Variables& variables) {
   const auto put = [&](const char* name, const std::string& value) {
     if (!user_set.get(name)) variables.emplace_back(name, value);
@@ -278,7 +279,7 @@ Variables exported_variables(const Environment& launcher, const ExportPolicy& po
       result.set(named, *value);
     }
   }
-  // Muster's Horovod comes first, whatever else is on the path. The folder beside it ensures that.
+  // With MUSTER_HOROVOD=muster, the folder "…_first" makes Muster's `horovod` win, whatever else is on the path.
   put_python_folders(policy.python_folders, result.get("MUSTER_HOROVOD") == "muster", result);
   return result.entries();
 }

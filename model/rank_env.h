@@ -23,7 +23,7 @@ struct ExportPolicy {
 
 // Returns the launcher's variables that are exported to the ranks, then the named ones, then the Python folders.
 // CONTRACT: never BASH_FUNC_*, HOME, SSH_*, another launcher's rank variables, …. `-x NAME` of an unset variable is
-// left out. `local` means that the ranks run on this host. Then masks over its GPUs (*CUDA_VISIBLE_DEVICES,
+// left out. `local` means that the ranks run on this host. Then masks over this host's GPUs (*CUDA_VISIBLE_DEVICES,
 // ROCR_VISIBLE_DEVICES, …) are exported, too.
 std::vector<std::pair<std::string, std::string>> exported_variables(const base::Environment& launcher,
                                                                     const ExportPolicy& policy, bool local);
@@ -35,7 +35,7 @@ bool is_rank_variable(std::string_view name);
 // True if the default policy never exports `name`.
 bool is_never_exported(std::string_view name, bool local);
 
-// Returns a host's name in the keys of Horovod's store. '/' and ':' become '-', because its paths use them.
+// Returns a host's name in the keys of Horovod's store. '/' and ':' become '-', because the paths of keys use them.
 std::string horovod_hostname(std::string name);
 
 // Returns the file to which torch's @record writes a rank's exception, on the rank's host.
@@ -51,10 +51,10 @@ struct RankEnvInput {
   PlacedRank rank;
   int size = 0;
   int nnodes = 0;
-  // Spawned ranks communicate with other ranks of the job, on more hosts than `nnodes`.
+  // True for spawned ranks: they communicate with other ranks of the job, on more hosts than `nnodes`.
   bool has_peers_elsewhere = false;
   std::string hostname;     // name of the rank's host, as in the host list
-  std::string session_dir;  // on that host
+  std::string session_dir;  // on the rank's host
   std::string master_addr;
   int master_port = 0;
   std::string role = "default";  // torch's name for the group of ranks
