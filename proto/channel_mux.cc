@@ -63,7 +63,8 @@ base::Result<MuxParse> parse_mux_frame(std::string_view bytes, std::size_t strea
 
 namespace {
 
-// Limit of the bytes that wait for the channel. It keeps the channel busy, yet control never waits behind much output.
+// Limit of the bytes that wait for the channel. Enough to keep the channel busy, but control never waits long behind
+// output.
 constexpr std::size_t kOutgoingLimit = 2 * (kMaxMuxPayload + kMuxHeaderSize);
 constexpr std::size_t kReadChunk = 64 * 1024;
 

@@ -14,7 +14,7 @@
 
 namespace muster::proto {
 
-// This build does not know which environment variable masks GPUs of a newer vendor.
+// Returns nullopt for a vendor that only newer builds know. This build does not know the variable that masks its GPUs.
 std::optional<model::GpuVendor> vendor_of(v1::GpuVendor vendor) {
   switch (vendor) {
     case v1::GPU_VENDOR_NVIDIA:
@@ -239,13 +239,13 @@ model::RankEnd rank_end_of(const v1::RankExited& exited) {
   end.out_of_memory = exited.out_of_memory();
   const int status = exited.wait_status();
   if (exited.has_abort_code()) {
-    // The rank ended by itself, even if its agent had to help, because a wrapper around it continued.
+    // The rank called MPI_Abort, so it ended by itself, even if the agent had to end a wrapper that continued.
     end.kind = model::EndKind::kExited;
     end.abort_code = exited.abort_code();
     end.spawn_refused = exited.spawn_refused();
     end.exit_code = model::abort_status(exited.abort_code());
   } else if (WIFSIGNALED(status)) {
-    // A stop sends only these two signals. A rank that crashed meanwhile was not ended by the stop.
+    // A stop sends only these two signals. If another signal ended the rank during a stop, the rank crashed by itself.
     const bool is_by_stop = WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGKILL;
     end.kind = exited.stopped_by_us() && is_by_stop ? model::EndKind::kStopped : model::EndKind::kSignalled;
     end.signal = WTERMSIG(status);

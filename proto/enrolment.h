@@ -1,6 +1,7 @@
 // The first messages between a launcher and an agent that has connected with a join file (proto/join_file.h). The agent
-// sends its names. The launcher answers which of its hosts that is, or why it refuses the agent. Afterwards the
-// connection replaces stdin and stdout of an ssh log-in. Each message is a u32 little-endian size, then text.
+// sends its names. The launcher answers with its name of the agent's host, or with the reason why it refuses the agent.
+// Afterwards the connection replaces stdin and stdout of an ssh log-in. Each message is a u32 little-endian size, then
+// text.
 //
 // Thread: any; pure, no I/O. Fuzzed.
 #pragma once

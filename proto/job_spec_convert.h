@@ -30,7 +30,7 @@ struct Submission {
   std::chrono::seconds retention{std::chrono::hours(24 * 7)};
 };
 
-// Returns the job without its environment. `placement.np` is 0 if the hosts decide the size.
+// Returns the job without its environment. A `placement.np` of 0 means that launcherd derives it from the hosts.
 base::Result<model::JobSpec> job_spec_of(const v1::JobSpec& spec);
 base::Result<LaunchRequests> launch_requests_of(const v1::JobSpec& spec);
 base::Result<Submission> submission_of(const v1::SubmitRequest& request);

@@ -10,7 +10,7 @@ struct Limits {
   std::size_t max;
 };
 
-// Limits of the payload by kind; {1, 0}, which nothing meets, if the kind is unknown.
+// Returns the limits of the payload of a kind. For an unknown kind returns {1, 0}, which no size satisfies.
 Limits payload_limits(std::uint8_t kind) {
   switch (static_cast<OutputKind>(kind)) {
     case OutputKind::kData:

@@ -12,8 +12,8 @@
 //
 // After a cut the agent reconnects and sends all frames above Resume's number again. The launcher drops duplicates, so
 // it accepts each frame exactly once. A launcher that has lost accepted frames answers Resume with a number below its
-// last Ack. The agent no longer has those frames. It sends Gap first. If the last of those frames was Finish, it sends
-// Finish again.
+// last Ack. The agent no longer has the lost frames, so it first sends Gap. If the last lost frame was Finish, the
+// agent sends Finish again.
 #pragma once
 
 #include <array>

@@ -8,8 +8,8 @@
 
 namespace muster::proto {
 
-// The name in the launcher's certificate on the control connection. Agents accept no other peer. The form is that of
-// CertificateAuthority::issue().
+// The name in the launcher's certificate on the control connection. Agents accept no other peer. The name has the form
+// that CertificateAuthority::issue() takes.
 inline constexpr std::string_view kLauncherName = "DNS:launcherd";
 
 // Returns the name in the certificate that all agents of a job share: role and job. The token says which agent it is.

@@ -46,7 +46,7 @@ void shorten_texts(v1::Event& event) {
   }
 }
 
-// Readers find the other ends in earlier events and by GetJob.
+// Keeps only the end of the root cause. Readers find the other ends in earlier events and by GetJob.
 void keep_root_cause(v1::ExitReport& report) {
   v1::RankEnd root;
   bool has_root = false;

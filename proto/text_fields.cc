@@ -33,7 +33,7 @@ bool reaches_text(const Descriptor& type, std::set<const Descriptor*>& seen) {
   return false;
 }
 
-// Cached by type: a job may have a hundred thousand messages without text, such as its ranks' variables.
+// Returns true if messages of `type` can hold text. Caches the answer, because a job may have 100,000 messages.
 bool may_hold_text(const Descriptor& type) {
   thread_local std::unordered_map<const Descriptor*, bool> known;
   const auto found = known.find(&type);
