@@ -53,7 +53,7 @@ std::string why_left_out(const std::string& name, const std::string& path, const
   const auto is_foreign = [&](int stat_result) {  // if stat fails, reading the file reports the error
     return stat_result == 0 && info.st_uid != *sources.owner && info.st_uid != 0;
   };
-  // Ignore another user's link, even if it points to this user's file.
+  // Ignore a link that belongs to another user, even if it points to a file of this user.
   const bool counts = !is_foreign(::lstat(path.c_str(), &info)) && !is_foreign(::stat(path.c_str(), &info));
   if (counts) return "";
   return fmt::format("template {}: {} is ignored because it belongs to another user (uid {}); use -t {} to accept it",

@@ -222,7 +222,7 @@ Result<std::optional<std::vector<FilledPiece>>> fill_pieces(const Text& text, co
   for (const Part& part : parts) {
     const Parameter* parameter = part.is_parameter ? values.of().parameter(part.text) : nullptr;
     if (parameter == nullptr) {
-      // Keep names of no parameter: the caller replaces them (roles).
+      // Keep a name that is no parameter, because the caller replaces it (role texts have such names).
       pieces.push_back({part.text, part.is_parameter});
       continue;
     }

@@ -104,7 +104,7 @@ std::vector<std::pair<const Role*, std::string>> role_tests(const std::vector<Ro
   return tests;
 }
 
-// Shell code by which each rank sets the variables of its role and then executes the command.
+// Returns shell code by which each rank sets the variables of its role and then executes the command.
 Result<std::vector<std::string>> role_prefix(const Values& values) {
   if (values.of().roles.empty()) return std::vector<std::string>();
   MUSTER_ASSIGN_OR_RETURN(const std::vector<RoleRanks> roles, count_roles(values));

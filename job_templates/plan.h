@@ -18,7 +18,7 @@ struct LaunchOption {
   bool is_switch = false;
   Place place;
 
-  // {"--ranks-per-node", "4"}, {"--no-oversubscribe"}.
+  // Returns the option as words of hvdrun's line: {"--ranks-per-node", "4"}, {"--no-oversubscribe"}.
   std::vector<std::string> words() const;
 };
 

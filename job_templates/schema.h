@@ -39,7 +39,7 @@ struct KeyRule {
 const KeyRule& template_schema();
 
 // Returns the first mistake of one file: an unknown key (with the nearest known one), a value of the wrong type or out
-// of its range, or a bad name. null is allowed everywhere, because it removes what a template below sets.
+// of its range, or a bad name. null is allowed for every key, because it removes the value of an extended template.
 base::Status check_schema(const Piece& root);
 
 // Parses "true", "false", "yes", "no", "on" or "off". nullopt for any other text.

@@ -67,7 +67,7 @@ std::string joined(const Words& words) {
   return text;
 }
 
-// Returns a remark for shellcheck: quoted words with $ or ` must not be expanded.
+// Returns a comment that tells shellcheck to accept $ and ` in quotes. Empty if no word contains them.
 std::string quoting_remark(const Words& words) {
   const bool has_dollar =
       std::ranges::any_of(words, [](const std::string& word) { return word.find_first_of("$`") != std::string::npos; });

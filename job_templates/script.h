@@ -15,7 +15,7 @@ namespace muster::job_templates {
 
 struct ScriptRequest {
   std::string hvdrun = "hvdrun";                // the name or path of hvdrun
-  std::vector<std::vector<std::string>> extra;  // more options of hvdrun, each with its value; they win
+  std::vector<std::vector<std::string>> extra;  // more options of hvdrun, with values; they override the template's
   // The options of `extra` that choose the hosts and the way to reach them.
   std::vector<std::vector<std::string>> reach;
   std::vector<std::string_view> left_out;  // options of the template that `extra` overrules
