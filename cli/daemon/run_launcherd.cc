@@ -42,8 +42,8 @@ base::Result<std::vector<model::HostSpec>> hosts_of(const ParsedLauncherd& parse
   JobRequest request = parsed.options.request;
   MUSTER_ASSIGN_OR_RETURN(const HostSource source, find_hosts(request, environment, directory));
   std::vector<model::HostSpec> hosts = std::move(request.job.placement.hosts);
-  // hvdrun does the same: it asks hosts for their GPUs if the user, or a scheduler that counts no tasks, lists them
-  // once.
+  // Leave hosts without slots if launcherd must count their GPUs. As in hvdrun, these are hosts that the user, or a
+  // scheduler that counts no tasks, lists once.
   set_default_slots(parsed.options.reach, source, hosts);
   if (hosts.empty() && !parsed.accept_agents) {
     const int processors = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));

@@ -122,7 +122,7 @@ std::string summary(const std::vector<v1::CleanupReport>& reports, const Counts&
   return text + base::join(parts, ", ") + "\n";
 }
 
-// Returns the lines for what the table does not show.
+// Returns lines about unreachable hosts, problems, and jobs that were not touched, because the table omits them.
 std::string remarks(const v1::CleanupReport& report, const std::string& job) {
   const std::string host = base::printable(report.host());
   std::string text;

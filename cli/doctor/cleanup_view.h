@@ -10,8 +10,8 @@
 
 namespace muster::cli::inline doctor {
 
-// Returns a table of the strays, lines for those that were not touched or are not known, and a last line with counts.
-// `job` is the only job that the user asked for; empty means all jobs.
+// Returns a table of the strays, lines for strays that were not touched and hosts that did not report, and a last line
+// with counts. `job` is the only job that the user asked for; empty means all jobs.
 std::string format_cleanup(const std::vector<v1::CleanupReport>& reports, const std::string& job);
 
 // Returns 0 if nothing is left, 1 if something is left or not known, 125 if no host could be asked.

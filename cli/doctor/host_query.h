@@ -21,8 +21,8 @@
 
 namespace muster::cli::inline doctor {
 
-// Ignores SIGPIPE while it exists, so that a host that disconnects does not end this process. Afterwards a reader that
-// closes our output ends it, as with other programs.
+// Ignores SIGPIPE while this object exists, so that a host that disconnects does not end the process. Afterwards
+// SIGPIPE ends the process if the reader of its output has gone, as with other programs.
 class NoSigpipe {
  public:
   NoSigpipe();

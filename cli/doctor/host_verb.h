@@ -1,5 +1,5 @@
 // The common part of verbs that ask hosts (`muster doctor`, `muster cleanup`). They have hvdrun's options on which
-// hosts and how they are reached, with their files and variables. They add a few options of their own.
+// hosts and how they are reached; the same files and variables set these. They add a few options of their own.
 #pragma once
 
 #include <functional>

@@ -103,8 +103,7 @@ void EnsembleRun::kill_the_rest() {
   for (const auto& [id, name] : names_) {
     v1::KillRequest request;
     request.set_job(id);
-    // Ignore failure: launcherd refuses if the job has ended meanwhile. If launcherd is gone, the next request reports
-    // it.
+    // Ignore failure: launcherd refuses if the job has just ended. If launcherd is gone, the next request reports that.
     static_cast<void>(client_.kill(request, kPatience));
   }
 }

@@ -20,7 +20,7 @@ namespace muster::cli::inline ensemble {
 struct EnsembleEnd {
   std::string name;
   v1::Job job;                 // the job as launcherd reports it at its end
-  std::string output_problem;  // empty if all its output is in its files
+  std::string output_problem;  // empty if all output of the job is in the job's files
 };
 
 class EnsembleRun {

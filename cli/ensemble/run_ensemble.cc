@@ -43,7 +43,7 @@ constexpr int kFailed = 1;
 // Threads that an ensemble needs: those of gRPC, of the store and of the jobs' run, and a reserve.
 constexpr int kEnsembleThreads = 30;
 constexpr std::size_t kLargestFile = std::size_t{16} << 20;
-// No other launcherd follows this one. So agents wait for a cut connection only as long as hvdrun's agents do.
+// No other launcherd follows this one. So agents wait for its return only as long as hvdrun's agents wait for hvdrun.
 constexpr std::chrono::seconds kAgentLease{15};
 
 Result<Ensemble> read_ensemble(const std::string& path) {

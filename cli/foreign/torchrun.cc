@@ -128,7 +128,7 @@ Status read_ranks_per_host(const Settings& settings, SettingReader& read, JobReq
 
 Status read_ranks(const Settings& settings, SettingReader& read, JobRequest& request) {
   model::PlacementRequest& placement = request.job.placement;
-  placement.np = 0;  // torchrun means N on every host, so ignore a configuration file's -np
+  placement.np = 0;  // torchrun sets a number of ranks per host, so ignore a configuration file's -np
   placement.ranks_per_node = 1;
   MUSTER_RETURN_IF_ERROR(read_ranks_per_host(settings, read, request));
   read.custom("nnodes", [&](const Setting& setting) -> Status {

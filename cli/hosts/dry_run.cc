@@ -45,8 +45,8 @@ std::string name_of_gpu(const DryRank& rank) {
   return rank.tile ? fmt::format("{}.{}", rank.gpus.front(), *rank.tile) : joined(rank.gpus);
 }
 
-// Returns the shape of this machine. It asks a local agent, which also knows GPUs. If none can be had, it asks the
-// kernel.
+// Returns the shape of this machine. It asks a local agent, which also knows GPUs. If no agent answers, it reads the
+// cores from the kernel's files.
 model::NodeShape own_shape(const model::JobSpec& job, const model::HostSpec& host, const ProbeJobHosts& ask) {
   std::vector<base::Result<model::NodeShape>> answers = ask(job, {host});
   if (!answers.empty() && answers.front().ok()) return *std::move(answers.front());
@@ -80,7 +80,8 @@ std::vector<std::optional<model::NodeShape>> asked_shapes(std::vector<base::Resu
   return shapes;
 }
 
-// Returns the shapes for options whose number of ranks depends on the hosts.
+// Returns the shapes of `hosts`, for a job whose number of ranks depends on them. It uses --assume-node, or asks the
+// hosts.
 std::vector<base::Result<model::NodeShape>> assumed_or_probed(const HvdrunOptions& options,
                                                               const std::vector<model::HostSpec>& hosts,
                                                               const ProbeJobHosts& ask) {

@@ -50,8 +50,8 @@ std::string dry_run_json(const model::Placement& placement, const std::vector<Dr
 using ProbeJobHosts = std::function<std::vector<base::Result<model::NodeShape>>(
     const model::JobSpec& job, const std::vector<model::HostSpec>& hosts)>;
 
-// Prints the plan of these options on stdout and returns the exit code. `ask` describes this machine; with --probe it
-// describes all hosts.
+// Prints the plan of these options on stdout and returns the exit code. It calls `ask` for the shape of this machine,
+// or with --probe for the shapes of all hosts.
 int run_dry(HvdrunOptions options, const base::Environment& environment, const ProbeJobHosts& ask);
 
 }  // namespace muster::cli::hosts

@@ -140,7 +140,7 @@ bool counts_gpus(const JobRequest& request, const Reach& reach) {
   return is_open && (placement.np == 0 || placement.np > slots);
 }
 
-// Sets slots to the number of GPUs. A host that cannot be asked keeps its one slot; the result has a line for each.
+// Sets slots to the number of GPUs. Returns one line for each host that cannot be asked, which keeps its one slot.
 std::vector<std::string> count_gpu_slots(const model::JobSpec& job, const base::Environment& environment,
                                          const ProbeShapes& probe, std::vector<model::HostSpec>& hosts) {
   std::vector<std::string> notes;

@@ -48,7 +48,7 @@ using CheckHosts = std::function<base::Result<std::vector<HostHealth>>(const std
 // --spare and --health-check: removes hosts from the list, and adds a note with the reason for each.
 base::Status leave_out_hosts(JobRequest& request, std::vector<std::string>& notes, const CheckHosts& check);
 
-// Runs a scheduler's program and returns its output. Ctrl-C ends it, and so does a minute, or `limit`.
+// Runs a scheduler's program and returns its output. Ends the program on Ctrl-C, and after a minute or `limit`.
 base::Result<std::string> ask_scheduler(const std::vector<std::string>& argv);
 base::Result<std::string> ask_scheduler_within(std::chrono::seconds limit, const std::vector<std::string>& argv);
 

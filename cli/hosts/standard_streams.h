@@ -10,12 +10,12 @@ namespace muster::cli::inline hosts {
 inline constexpr std::chrono::seconds kFlushTimeout{2};
 
 // Call it first in main(). If one of the three streams was closed (`>&-`), it starts the program again with /dev/null
-// in its place. Otherwise sockets and files would get their numbers, even those that libraries open before main().
-// Without /proc or /dev/null the program continues unchanged.
+// in place of the stream. Otherwise the next socket or file would get the stream's number, even one that a library
+// opens before main(). Without /proc or /dev/null the program continues unchanged.
 void hold_standard_streams(char** argv);
 
 // Prints the answer of a program on stdout. Returns 0, or an exit code after a line on stderr.
-// If no process reads the pipe, SIGPIPE ends a program that does not ignore it. Otherwise this returns the same code.
+// If no process reads the pipe, SIGPIPE ends the program. If the program ignores SIGPIPE, returns kStdoutClosed.
 int print_answer(std::string_view program, std::string_view text);
 
 // Prints "`program`: `message`" on stderr. Returns `code`.

@@ -22,8 +22,8 @@ unsigned current_umask();
 // Returns the directory of this program's file.
 base::Result<std::string> program_directory();
 
-// Returns the folders that ranks with Python get on their PYTHONPATH. One is <prefix>/python, which holds the package
-// muster. The other is the folder of its `horovod` inside it. Empty if this program was installed without them.
+// Returns the folders that ranks with Python get on their PYTHONPATH: <prefix>/python, which holds the package muster,
+// and the folder of Muster's `horovod` in that package. Empty if this program was installed without them.
 std::vector<std::string> python_folders();
 
 // Finds the agent: beside the running program, or at MUSTER_AGENT_PATH.

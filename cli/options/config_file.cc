@@ -36,7 +36,7 @@ class ConfigReader {
         if (value.kind != YamlNode::Kind::kMap) return fail(key, fmt::format("{} holds keys, not a value", key_path));
         MUSTER_RETURN_IF_ERROR(read_section(key_path + ".", value));
       } else if (takes_roles_ && key_path == "roles") {
-        continue;  // cli/options/role_file.h reads them
+        continue;  // cli/options/role_file.h reads the roles
       } else if (key_path == "launcherd") {
         continue;  // launcherd's own settings; this program does not use them
       } else {

@@ -45,7 +45,7 @@ struct ParseContext {
   std::string_view build_id;
   std::string system_config = "/etc/muster/config.yaml";  // need not exist
   std::string program_directory = {};                     // the directory of muster_perf, for --self-test
-  bool is_horovodrun = false;                             // hvdrun was called by that name: cli/options/horovodrun.h
+  bool is_horovodrun = false;                             // hvdrun was called by the name horovodrun
 };
 
 // `arguments` excludes the program's name.

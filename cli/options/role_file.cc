@@ -46,7 +46,7 @@ class RoleReader {
     MUSTER_RETURN_IF_ERROR(
         values_.keys(node, "a role", {"name", "np", "command", "hosts", "env", "wdir", "service"},
                      [&](const std::string& key, const YamlNode& value) { return read_key(key, value, role); }));
-    // the same defaults as on the command line
+    // Use the same default number of ranks as on the command line.
     if (role.np == 0) role.np = role.hosts.empty() ? 1 : slots_of(role.hosts);
     if (role.name.empty()) return values_.fail(node, "the role has no name");
     if (role.command.empty()) {

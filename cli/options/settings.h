@@ -19,7 +19,7 @@ struct Setting {
   const Flag* flag = nullptr;
   std::string value;
   std::string origin;  // "-np", "MUSTER_NUM_PROC", "/etc/muster/config.yaml:3"
-  std::string label;   // the text with which errors begin: the origin, for files with column and key
+  std::string label;   // the text with which errors begin: the origin; for files also column and key
 };
 
 class Settings {

@@ -26,7 +26,7 @@ struct TemplateLine {
   Settings own;                                           // the verb's options
   bool wants_help = false;
 
-  // These hold the descriptions of the line's options. They must live as long as the line.
+  // `table` and `names` hold the descriptions of the line's options. They must live as long as the line.
   std::shared_ptr<const FlagTable> table;
   std::shared_ptr<const std::deque<std::string>> names;
 };

@@ -41,7 +41,7 @@ bool has_gpu_problem(const HostFindings& findings) {
   return findings.facts && !findings.facts->hello().gpu_problem().empty();
 }
 
-// A host that has not answered may have a GPU problem, too, so it does not count here.
+// Returns true if the host reports no GPU problem. False if it has not answered, because it may have one.
 bool is_without_gpu_problem(const HostFindings& findings) {
   return findings.status.ok() && findings.facts && findings.facts->hello().gpu_problem().empty();
 }
@@ -51,7 +51,7 @@ bool is_without_gpu_problem(const HostFindings& findings) {
 std::vector<HostHealth> health_of(const std::vector<HostFindings>& findings, const std::string& agent_link,
                                   bool uses_gpus) {
   const int gpus = usual_gpus(findings);
-  // If all hosts have a GPU problem, no host is better. Then ignore it here, because the start of the job reports it.
+  // If all hosts have a GPU problem, no host is better. So ignore the problem here; the start of the job reports it.
   const bool is_problem_rare = uses_gpus && std::ranges::any_of(findings, is_without_gpu_problem);
   std::vector<HostHealth> health;
   for (const HostFindings& each : findings) {

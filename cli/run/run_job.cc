@@ -221,7 +221,7 @@ int run_placed(HvdrunOptions options, PlacedJob placed, const std::string& boots
 }  // namespace
 
 int run_job(HvdrunOptions options, const base::Environment& environment) {
-  // Find the hosts before signals are blocked, so that Ctrl-C ends any program that is asked for them.
+  // Find the hosts before signals are blocked, so that Ctrl-C also ends a program that lists them.
   const std::string directory = logical_working_directory(environment);
   const bool verbose = options.output.verbose;
   const ProbeShapes probe = [&](const std::vector<model::HostSpec>& hosts) {

@@ -76,7 +76,8 @@ base::Result<Order> make_order(HvdrunOptions& options, const base::Environment& 
   return order;
 }
 
-// Makes the folder before the job runs, to check that files can be written. Only the running job knows their number.
+// Makes the folder before the job runs, to check that files can be written. The files come later, once their number is
+// known.
 base::Status make_output_folder(const model::JobSpec& job, const std::string& directory) {
   if (job.output_dir.empty()) return base::ok_status();
   const std::string folder = absolute_path(job.output_dir, directory);

@@ -1,5 +1,5 @@
-// `hvdrun --launcher`: launcherd runs the job. Its output, its end and its signals are handled here, as in the
-// foreground.
+// `hvdrun --launcher`: launcherd runs the job. This process handles the job's output, its end and its signals, as in
+// the foreground.
 #pragma once
 
 #include "base/env.h"

@@ -42,7 +42,7 @@ int attach(const VerbCall& call, const FoundJob& job, v1::LogsRequest request, c
     loop.run();
     exit_code = attached.exit_code();
     if (!notices.flush_blocking(std::chrono::steady_clock::now() + kFlushTimeout)) terminals.err()->cancel();
-    // Cancel it, so that a console that no process reads cannot delay the end.
+    // Cancel the console's output, because a console that no process reads would delay the end.
     terminals.out()->cancel();
   }
   return exit_code;

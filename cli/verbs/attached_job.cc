@@ -190,7 +190,7 @@ void AttachedJob::ask(std::function<base::Status(ApiClient&)> question) {
   auto asked = base::start_thread([this, question = std::move(question)] {
     ApiClient client(attachment_.job.launcher);
     const base::Status status = question(client);
-    // FAILED_PRECONDITION means that the job has ended meanwhile.
+    // FAILED_PRECONDITION means that the job has already ended, so it is no problem.
     if (!status.ok() && status.code() != base::Code::kFailedPrecondition) {
       notices_.line(base::printable(status.message()));
     }

@@ -34,7 +34,7 @@ namespace muster::cli::inline verbs {
 struct Attachment {
   FoundJob job;
   v1::LogsRequest request;  // start() sets `follow`
-  // If true, signals and a closed stdout end the job. If false, they end only this view of it.
+  // If true, signals and a closed stdout end the job. If false, they end only this view of the job.
   bool owns_job = false;
   bool is_terminal = false;                             // stderr is a terminal
   bool quiet = false;                                   // as JobViewOptions::quiet
@@ -55,7 +55,7 @@ class AttachedJob {
   // SIGINT, SIGTERM and SIGHUP stop the job if owns_job, else they detach from it. SIGUSR1 and SIGUSR2 go to the ranks
   // if owns_job, else nothing happens.
   void on_signal(int signo);
-  // Valid after `finished`: the job's exit code, or the code for the reason why this left it.
+  // Valid after `finished`: the job's exit code, or the code for the reason why this object left the job.
   int exit_code() const { return exit_code_; }
 
  private:
@@ -93,7 +93,7 @@ class AttachedJob {
 };
 
 // Converts the end of a job into the outcome that hvdrun's report takes. `stop_signal` is the signal by which the
-// caller stopped the job; 0 if it did not.
+// caller stopped the job; 0 if the caller did not stop it.
 launcherd::JobOutcome outcome_of(const EndedJob& ended, int stop_signal);
 
 }  // namespace muster::cli::verbs

@@ -1,4 +1,4 @@
-// Follows the events and the output of a job until its end. If launcherd restarts meanwhile, it continues from the last
+// Follows the events and the output of a job until its end. After a restart of launcherd, it continues from the last
 // position.
 // Thread: blocks; one thread at a time.
 #pragma once
@@ -21,7 +21,7 @@ struct EndedJob {
   v1::Job job;            // set only for jobs of launcherd
 };
 
-// Waits for a launcherd that does not answer. It waits as long as jobs go on without their launcherd.
+// Waits for a launcherd that does not answer, for as long as a job of the default lease goes on without launcherd.
 class Reconnecting {
  public:
   // `on_trouble` gets one line when launcherd stops answering. `cancel_fd` becomes readable if the caller no longer

@@ -24,8 +24,8 @@ namespace {
 using launcherd::ApiClient;
 
 // Ends the job and waits for its end. Returns the exit code.
-// It watches the job before it ends it: otherwise the job and its launcher could be gone before the watch begins. The
-// first event of a job is its start.
+// Starts the watch first, because the job and its launcher may be gone soon after the kill. The first event, such as
+// the job's start, shows that the watch works, so kill the job then.
 int kill_and_wait(const VerbCall& call, const FoundJob& job, bool at_once) {
   ApiClient client(job.launcher);
   const auto now = ask_job(client, job, kNoRanks);
@@ -73,7 +73,7 @@ int run_jobs(const std::string& verb, const std::vector<std::string>& arguments)
   for (const FoundJob& found : foreground_jobs()) {
     ApiClient client(found.launcher);
     auto job = ask_job(client, found, kNoRanks);
-    // UNAVAILABLE means that the job has ended since it was found.
+    // UNAVAILABLE means that the job has ended since foreground_jobs() found it, so it is no failure.
     if (job.ok()) jobs.push_back(std::move(*job));
     if (!job.ok() && job.status().code() != base::Code::kUnavailable) job_not_answered(call, found, job.status());
   }

@@ -5,7 +5,7 @@
 namespace muster::cli::inline verbs {
 namespace {
 
-// Returns the value of an option, or else of its variable. Empty if neither is set. `by` names the source.
+// The value of an option, or else of its variable. Empty if neither is set. `by` names the source, for messages.
 struct NamedValue {
   std::string value;
   std::string by;

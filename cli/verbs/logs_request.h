@@ -18,7 +18,7 @@ void set_timestamp(base::WallTime time, google::protobuf::Timestamp& into);
 // Parses "10m", which means 10 minutes before `now`, or "2026-06-20T17:05:53.25Z".
 base::Result<base::WallTime> parse_since(std::string_view text, base::WallTime now);
 
-// Reads the request, but not its job and not whether to follow it. INVALID_ARGUMENT names the option.
+// Reads the request, but leaves its fields `job` and `follow` unset. INVALID_ARGUMENT names the option.
 base::Result<v1::LogsRequest> read_logs_request(const Settings& settings, base::WallTime now);
 
 }  // namespace muster::cli::verbs

@@ -92,7 +92,7 @@ base::Result<v1::SubmitRequest> make_submission(JobRequest& request, const std::
   MUSTER_RETURN_IF_ERROR(settle_places(job));
   v1::SubmitRequest submit;
   *submit.mutable_spec() = proto::to_proto(job);
-  // Clear the lease: hvdrun's own lease is short, because its ranks end with it.
+  // Clear the lease, so that launcherd's default holds. hvdrun's own lease is short, because its ranks end with it.
   submit.mutable_spec()->clear_lease();
   submit.mutable_spec()->set_contain(contain);
   proto::set_environment(model::exported_variables(environment, job.environment, false), *submit.mutable_environment());

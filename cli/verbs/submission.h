@@ -14,8 +14,8 @@
 
 namespace muster::cli::inline verbs {
 
-// Checks for hvdrun's options that have no meaning with launcherd. INVALID_ARGUMENT if the job would miss something by
-// it. For the others, `output` gets a note.
+// Checks for hvdrun's options that have no meaning with launcherd. INVALID_ARGUMENT if the job cannot run as the user
+// asked without the option. For each other option, `output` gets a note.
 base::Status check_for_launcherd(const JobRequest& request, const Reach& reach, OutputPlan& output);
 
 // Makes the request without name, priority and submit's other options. `contain` is --contain. `directory` is

@@ -10,7 +10,7 @@
 namespace muster::cli::inline verbs {
 namespace {
 
-// Options of the taken groups that submit leaves out, because they need a launcher in the foreground.
+// Options of the groups below that submit leaves out, because they need a launcher in the foreground.
 constexpr std::string_view kLeftOut[] = {"stdin", "pty"};
 constexpr FlagGroup kSharedGroups[] = {FlagGroup::kRanks, FlagGroup::kHosts, FlagGroup::kProgram, FlagGroup::kLife,
                                        FlagGroup::kTuning};

@@ -22,8 +22,8 @@ namespace {
 
 using job_templates::Scheduler;
 
-// The limit is long because a busy server may take minutes. If its program is ended early, the job may exist all the
-// same.
+// The limit is long because a busy server may take minutes. If Muster ends the scheduler's program early, the scheduler
+// may have the job all the same.
 constexpr std::chrono::minutes kSubmissionLimit{10};
 
 bool is_on_path(const std::string& program, const base::Environment& environment) {

@@ -18,7 +18,7 @@ const CommandDoc& templates_doc();
 int run_render(const std::string& verb, const std::vector<std::string>& arguments);
 const CommandDoc& render_doc();
 
-// Returns the script of a line. The error: the line has no command. Prints the template's notes on stderr.
+// Returns the script for the line. Prints the template's notes on stderr. The error means that the line has no command.
 base::Result<std::string> script_of(const std::string& verb, TemplateLine& line);
 
 // Describes how a scheduler takes a script. Pure.

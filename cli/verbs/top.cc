@@ -52,7 +52,7 @@ class Sampler {
     for (const FoundJob& found : foreground_jobs()) {
       ApiClient client(found.launcher);
       auto job = ask_job(client, found, kNoRanks);
-      // Skip a failed answer: that job has ended since it was found.
+      // Skip a failed answer, because it means that the job has ended since foreground_jobs() found it.
       if (job.ok()) sample.jobs.push_back(std::move(*job));
     }
     sample.at = base::SystemClock().wall();

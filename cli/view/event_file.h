@@ -1,6 +1,6 @@
 // --json-events: writes a job's events into a file, one line of JSON each, and passes all calls on to the view.
 // Thread: loop thread only.
-// Errors: if the file can no longer be written, that is reported once and the file is left alone. The job goes on.
+// Errors: if a write fails, EventFile reports that once and writes no more. The job goes on.
 #pragma once
 
 #include <memory>

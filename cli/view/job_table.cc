@@ -47,7 +47,7 @@ int hosts_up(const v1::Job& job) {
   return static_cast<int>(std::ranges::count_if(job.hosts(), [](const v1::HostStatus& host) { return host.up(); }));
 }
 
-// Returns the time since the job started, or since its submission if it has not started. It stops at the job's end.
+// Returns the time from the job's start, or from its submission if it has not started, to its end or to `now`.
 std::string age_of(const v1::Job& job, base::WallTime now) {
   const base::WallTime from = wall_time_of(job.has_started() ? job.started() : job.submitted());
   const base::WallTime to = job.has_ended() ? wall_time_of(job.ended()) : now;

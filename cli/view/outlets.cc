@@ -65,7 +65,7 @@ void Outlets::set_raw(bool is_raw) {
 
 void Outlets::close(base::MonotonicTime deadline) {
   if (!notices_.flush_blocking(deadline)) terminals_.err()->cancel();
-  // Cancel it, so that a console that no process reads cannot delay the hub's thread.
+  // Cancel the console's output, because a console that no process reads would delay the hub's thread.
   terminals_.out()->cancel();
 }
 

@@ -37,14 +37,14 @@ class Outlets {
   launcherd::Terminals terminals_;
   launcherd::NoticeWriter notices_;
   launcherd::ConsoleSink console_;
-  std::unique_ptr<launcherd::SelectSink> shown_;  // before the console, if the console does not get all output
+  std::unique_ptr<launcherd::SelectSink> shown_;  // stands before the console; nullptr if the console gets all output
   std::unique_ptr<launcherd::FileSink> files_;
-  std::unique_ptr<launcherd::SelectSink> written_;  // before the files
+  std::unique_ptr<launcherd::SelectSink> written_;  // stands before the files
   std::unique_ptr<launcherd::TeeSink> tee_;
   std::unique_ptr<launcherd::FilterSink> filtered_;
-  std::unique_ptr<launcherd::SelectSink> searched_;  // before the filters; selects what the console gets
+  std::unique_ptr<launcherd::SelectSink> searched_;  // stands before the filters; selects the console's output
   std::unique_ptr<launcherd::TeeSink> filter_tee_;
-  launcherd::OutputSink* sink_ = &console_;  // one of the above
+  launcherd::OutputSink* sink_ = &console_;  // the sink above that all output reaches first
 };
 
 }  // namespace muster::cli::view

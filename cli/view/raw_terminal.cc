@@ -61,7 +61,7 @@ bool RawTerminal::enter() {
 void RawTerminal::leave() {
   if (!before_) return;
   const JobControlHeld held;
-  // Ignore failure: a terminal that was hung up meanwhile has no mode to restore.
+  // Ignore failure: a terminal that was hung up has no mode to restore.
   if (is_foreground(fd_)) (void)::tcsetattr(fd_, TCSANOW, &*before_);
   before_.reset();
 }

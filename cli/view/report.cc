@@ -46,8 +46,8 @@ void add_stderr_tail(const JobOutcome& outcome, std::vector<std::string>* lines)
   for (const std::string_view line : base::split(tail, '\n')) lines->push_back("  | " + base::printable(line));
 }
 
-// Adds advice on MPI_Comm_spawn. MPICH over UCX, as Debian has it, refuses it without asking any launcher, even under
-// mpiexec. In other cases the agent knows of the refusal.
+// Adds advice on MPI_Comm_spawn. MPICH over UCX, as Debian has it, refuses spawns without asking any launcher, even
+// under mpiexec. In all other cases the agent learns of the refusal.
 void add_spawn_advice(const JobOutcome& outcome, std::vector<std::string>* lines) {
   const std::string& tail = outcome.stderr_tail;  // MPICH's own message; with Open MPI the agent has given the reason
   const bool is_of_mpich =

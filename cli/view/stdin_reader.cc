@@ -77,7 +77,7 @@ void StdinReader::pause() {
 
 void StdinReader::resume() {
   is_paused_ = false;
-  // Let wait() enter raw mode anew, because another process may have changed the terminal's mode during the stop.
+  // Leave raw mode, so that wait() enters it anew: another process may have changed the mode during the stop.
   leave_raw();
   wait();
 }

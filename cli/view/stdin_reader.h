@@ -1,7 +1,7 @@
 // Reads hvdrun's stdin for the ranks. It reads only as much as they take, and only while one of them reads. So little
-// is lost of the input for the next program of a shell script.
-// It never stops the process: a terminal is read only while this process group is in its foreground. Otherwise it is
-// polled twice a second. The flags of the shared descriptor stay unchanged.
+// input is lost for the next program of a shell script.
+// It never stops the process: it reads a terminal only while this process group is in the foreground. Otherwise it
+// polls the terminal twice a second. The flags of the shared descriptor stay unchanged.
 // Thread: loop thread only. Owner: it must outlive the runners that use it.
 #pragma once
 
