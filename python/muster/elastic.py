@@ -39,7 +39,7 @@ class State:
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self):
-        """Calls reset() and the callbacks. The caller calls it when the ranks of the job have changed."""
+        """Calls reset() and the callbacks. Call it when the ranks of the job have changed."""
         self.reset()
         for callback in self._reset_callbacks:
             callback()

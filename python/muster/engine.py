@@ -116,7 +116,7 @@ class Ticket:
         return self._is_done or bool(lib.muster_ticket_is_done(self._handle))
 
     def wait(self):
-        """Waits until the operation is done. Python handles signals meanwhile.
+        """Waits until the operation is done. While it waits, Python handles signals.
         HorovodInternalError: the operation failed. RanksDifferError: the ranks submitted different things. ValueError:
         this is a forked process, and its parent has not waited before the fork."""
         if not self._is_done:

@@ -274,8 +274,9 @@ def grouped_reducescatter(tensors, name=None, op=Average, process_set=global_pro
 
 
 def join(device=-1):
-    """Waits until all ranks have joined. A rank joins when it has no more data. Meanwhile it contributes nothing to the
-    allreduces of the other ranks. Returns the rank that joined last, the same on all ranks. `device` is not used."""
+    """Waits until all ranks have joined. A rank joins when it has no more data. While it waits, it contributes nothing
+    to the allreduces of the other ranks. Returns the rank that joined last, the same on all ranks. `device` is not
+    used."""
     ticket = world.submit(lib.JOIN, "join", [])
     ticket.wait()
     world.restart_names()

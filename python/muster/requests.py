@@ -59,8 +59,8 @@ class Request:
         return self._has_ended or _is_done(self._handle)
 
     def wait(self, seconds=None):
-        """Waits, and returns True when the operation is done. Returns False if it is not done within `seconds`. Python
-        handles signals meanwhile.
+        """Waits, and returns True when the operation is done. Returns False if it is not done within `seconds`. While
+        it waits, Python handles signals.
         HorovodInternalError: the operation failed. ValueError: this is a forked process, and its parent has not waited
         before the fork."""
         if engine.forked and not self._has_ended:

@@ -20,11 +20,11 @@ from muster import _library as lib
 from muster import engine
 from muster.exceptions import HorovodInternalError
 
-# A rank that leaves waits at most this long until the other ranks notice it. They may be busy with other work.
+# A rank that leaves waits at most this long until the other ranks notice that. They may be busy with other work.
 _SHUTDOWN_SECONDS = 1.0
 _OLDEST_NCCL = 21400  # the same limit as in collectives/device/path.cc
 # The number of names for unnamed operations of one kind in one process set. After so many operations the names repeat,
-# so that a timeline, with a row for each name, does not grow. At any time fewer operations are running.
+# so that a timeline, with a row for each name, does not grow. Far fewer operations run at the same time.
 _MOST_NAMES = 1 << 16
 _EXISTS = "the process set of all ranks exists already"
 
@@ -124,7 +124,7 @@ class _World:
         # Both locks are re-entrant, because a signal handler or a __del__ may interrupt the thread that holds one, and
         # submit an operation.
         self.lock = threading.RLock()
-        # Held while an operation is submitted, so that no thread frees the engine meanwhile.
+        # Held while an operation is submitted, so that no other thread frees the engine.
         self.submit_lock = threading.RLock()
         self.is_submitting = False  # True while the thread that holds submit_lock submits an operation
         self.set_ids = itertools.count(1)
@@ -536,7 +536,7 @@ def _own_world():
 
 
 def submit_to(process_set, call):
-    """Returns `call(target)`, where target is the muster_engine of `process_set`. No thread frees the engine meanwhile.
+    """Returns `call(target)`, where target is the muster_engine of `process_set`. No thread frees it during the call.
     ValueError: the set is unknown, or this rank is not in the set."""
     return _own_world().submit(process_set, call)
 

@@ -1,8 +1,8 @@
 """Makes `import horovod` find Muster's package with hvdrun --horovod muster, wherever another Horovod lies.
 
 hvdrun puts this folder first on a rank's PYTHONPATH. Python runs this file before the rank's program. PYTHONPATH alone
-is not enough, because Python searches the folder of the script before it. So this file adds a finder, which Python asks
-before it searches any folder.
+is not enough, because Python searches the script's folder before PYTHONPATH. So this file adds a finder, which Python
+asks before it searches any folder.
 """
 
 import importlib.machinery

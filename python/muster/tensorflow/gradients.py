@@ -14,8 +14,8 @@ from muster.world import global_process_set
 def _place():
     """Returns the part of the operations' names that identifies the place of the call. Empty for an eager call.
 
-    Eager reductions run one after the other, so they can share a name. Reductions of different functions could do so,
-    too, but different names keep their shapes apart in the engine's cache. Reductions of one graph are numbered,
+    Eager reductions run one after the other, so they can share a name. Reductions of different functions could share
+    one, too, but different names keep their shapes apart in the engine's cache. Reductions of one graph are numbered,
     because in a graph of TensorFlow 1 several may run at the same time."""
     return "" if tf.executing_eagerly() else f".{graph.place()}"
 
@@ -28,7 +28,7 @@ class Reducer:
                  scale_local_gradients=True, local_layers=None):
         if gradient_predivide_factor != 1.0 and op != Average:
             raise ValueError("gradient_predivide_factor not supported with op != Average")
-        world.takes_part(process_set)  # raises ValueError if it was not added, or init() was not called
+        world.takes_part(process_set)  # raises ValueError if the set was not added, or init() was not called
         self._kind = kind
         self._compression = compression
         self._sparse_as_dense = sparse_as_dense

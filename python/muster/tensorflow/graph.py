@@ -1,9 +1,9 @@
 """Operations in graphs: the names by which ranks match them, and the threads that wait for them.
 
-A tf.function of TensorFlow 2 runs an operation as a tf.numpy_function. It blocks a thread of TensorFlow until the
+A tf.function of TensorFlow 2 runs an operation as a tf.numpy_function, which blocks a thread of TensorFlow until the
 operation is done. TensorFlow runs such functions in the order in which it has traced them, and this order is the same
-on all ranks. So ranks never wait for each other in different operations. A name contains the number of the operation in
-its function.
+on all ranks. So ranks never wait for each other in different operations. An operation's name contains its number in the
+tf.function.
 
 In a graph of TensorFlow 1 operations have no order, and a session may run only some of them. An operation has the name
 of its node in the graph. A waiting operation must not occupy a thread of the session, because other operations need

@@ -294,8 +294,8 @@ def reducescatter(tensor, device_dense="", compression=Compression.none, op=Aver
 
 
 def join():
-    """Waits until all ranks have joined. A rank joins when it has no more data. Meanwhile it contributes nothing to the
-    allreduces of the other ranks. Returns the rank that joined last."""
+    """Waits until all ranks have joined. A rank joins when it has no more data. While it waits, it contributes nothing
+    to the allreduces of the other ranks. Returns the rank that joined last."""
     return arrays.join()
 
 

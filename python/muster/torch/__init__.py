@@ -12,8 +12,8 @@ int16, int32, int64 and bool. Contiguous tensors are not copied. Functions whose
 
 On a GPU an operation runs after the present work of the current stream, and in parallel with the stream's later work.
 Results are on the GPU. Any stream can use them once synchronize() has returned. Adasum copies its tensors to the host
-and back. If libmuster finds no driver, all operations do so. No part of the CUDA side has run on a GPU yet:
-docs/collectives.md.
+and back. If libmuster finds no driver, all operations copy their tensors. No part of the CUDA side has run on a GPU
+yet: docs/collectives.md.
 
 Functions with "_async" return a handle for poll() and synchronize(). The caller must not change the tensors before
 synchronize(). `name` must be the same on all ranks. Ranks match unnamed operations of one kind by the order of the

@@ -77,7 +77,7 @@ def _share_out(flat, tensors):
 
 def _copying_back(tensors, copies):
     """Returns a function that copies the results of an operation in place back to `tensors`. None if nothing must be
-    copied. Then the work also makes no events."""
+    copied, so that the MusterWork makes no CUDA events either."""
     if all(copy is None for copy in copies):
         return None
 
@@ -139,14 +139,14 @@ class MusterProcessGroup(dist.ProcessGroup):
 
     @property
     def device_path(self):
-        """The path on which this group sends tensors of a GPU: "nccl", "ipc" or "staged". None if the group had no such
-        tensor yet, or if muster's shutdown() has ended the group."""
+        """The path on which this group sends tensors of a GPU: "nccl", "ipc" or "staged", in libmuster's order of
+        preference. None if the group had no such tensor yet, or if muster's shutdown() has ended the group."""
         return self._gpu.path if self._has_gpu() else None
 
     @property
     def device_path_reason(self):
-        """The reason why the group does not use an earlier path of that list, such as "not nccl: ranks share a GPU".
-        Empty if the group uses the first path, or if MUSTER_DEVICE_PATH names the path. None if device_path is None."""
+        """The reason why the group does not use a preferred path (see device_path), such as "not nccl: ranks share a
+        GPU". Empty if the group uses "nccl", or if MUSTER_DEVICE_PATH names the path. None if device_path is None."""
         return self._gpu.path_reason if self._has_gpu() else None
 
     def _has_gpu(self):
@@ -191,7 +191,7 @@ class MusterProcessGroup(dist.ProcessGroup):
         return MusterWork(started, list(tensors), _copying_back(tensors, copies))
 
     def allreduce(self, tensors, opts=None):
-        """Works in place."""
+        """Reduces one tensor in place."""
         return self.allreduce_coalesced([_only(tensors)], opts)
 
     def allreduce_coalesced(self, tensors, opts=None):
@@ -212,7 +212,7 @@ class MusterProcessGroup(dist.ProcessGroup):
         return MusterWork([request], [tensor])
 
     def broadcast(self, tensors, opts=None):
-        """Works in place."""
+        """Broadcasts one tensor in place."""
         on_gpu = self._is_on_gpu([_only(tensors)])
         return self._in_place(lib.muster_broadcast_on_stream if on_gpu else lib.muster_ibroadcast, tensors,
                               _root_of(opts), is_separate=False, on_gpu=on_gpu)

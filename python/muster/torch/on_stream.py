@@ -36,14 +36,15 @@ class OnStream:
 
     @property
     def path(self):
-        """Returns the path on which the tensors are sent: "nccl", "ipc" or "staged"."""
+        """Returns the path on which the tensors are sent: "nccl", "ipc" or "staged", in libmuster's order of
+        preference."""
         return lib.muster_device_path(self._comm).decode()
 
     @property
     def path_reason(self):
-        """Returns the reason why no earlier path of that list is used, such as "not nccl: ranks share a GPU". If this
-        rank has no kernels, it also returns the reason for that. Empty if the first path is used, or if
-        MUSTER_DEVICE_PATH names the path."""
+        """Returns the reason why a preferred path is not used, such as "not nccl: ranks share a GPU". If this rank has
+        no kernels, it also returns the reason for that. Empty if "nccl" is used, or if MUSTER_DEVICE_PATH names the
+        path."""
         return lib.muster_device_path_reason(self._comm).decode()
 
     def start(self, function, *arguments, keep):

@@ -30,7 +30,7 @@ class _Distributed:
 
     @contextlib.contextmanager
     def skip_synchronize(self):
-        """A context in which step() does not call synchronize(). The caller must have called it before."""
+        """A context in which step() does not call synchronize(). The caller must call synchronize() before."""
         self._skips = True
         try:
             yield

@@ -31,7 +31,7 @@ def _call(name, *arguments):
 
 @functools.lru_cache(maxsize=None)
 def _context(ordinal):
-    """Returns torch's context of a GPU, which is the primary context. This process keeps it until it ends."""
+    """Returns torch's context of a GPU, which is the primary context. The process keeps it for its whole life."""
     device, context = c_int(), c_void_p()
     _call("cuInit", 0)
     _call("cuDeviceGet", byref(device), ordinal)
@@ -52,7 +52,7 @@ def _current(ordinal):
 def new_stream(ordinal):
     """Returns a new cudaStream_t of GPU `ordinal`, for operations that wait.
 
-    Streams of one priority share the GPU's queues. There a waiting operation delays the next one. So the priority of
+    Streams of one priority share the GPU's queues, where a waiting operation delays the next one. So the priority of
     this stream is lower than that of libmuster's streams (the greatest), and higher than the program's (torch uses 0 to
     -3). If a GPU has only two priorities, this stream has the program's priority."""
     least, greatest, stream = c_int(), c_int(), c_void_p()

@@ -97,7 +97,7 @@ def _statistics(input):
     else:
         variance = mean = torch.zeros(features, device=input.device)
     own = torch.cat([mean.to(torch.float64), variance.to(torch.float64), torch.tensor([count], dtype=torch.float64, device=input.device)])
-    # Layers with the same number of channels share this name. They may do so, because only this call uses it.
+    # Layers with the same number of channels share this name. This is safe, because no other call uses the name.
     table = synchronize(allgather_async(own.view(1, -1), name=f"sync_batch_norm.{features}"))
     means, variances, counts = table[:, :features], table[:, features:-1], table[:, -1:]
     total = counts.sum()

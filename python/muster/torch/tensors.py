@@ -80,7 +80,7 @@ def new_idle(shape, dtype, device):
     stream = _result_stream(device)
     with torch.cuda.stream(stream):
         made = new(shape, dtype, device)
-    # Wait, because with cudaMallocAsync other streams cannot use the memory before.
+    # Wait: with cudaMallocAsync other streams cannot use the memory before the current stream has allocated it.
     stream.synchronize()
     return made
 
@@ -111,7 +111,7 @@ class SideStream:
         self.handle = streams.new_stream(device.index)
         self._stream = streams.as_torchs(self.handle, device)
         end = weakref.finalize(self, streams.destroy_stream, self.handle, device.index, os.getpid())
-        end.atexit = False  # at exit the driver may already have ended
+        end.atexit = False  # when Python exits, the driver may already have ended
 
     def follow(self):
         """Makes later work of this stream wait for the present work of the current stream."""

@@ -118,7 +118,7 @@ class _Kept:
             if len(self._works) > self.LIMIT:
                 done = [key for key, old in self._works.items() if old.is_completed()]
             released = [self._works.pop(key) for key in done[:len(done) // 2]]
-        del released  # here, so that destructors run without the lock
+        del released  # delete it here, so that destructors run without the lock
 
     def release(self, work):
         with self._lock:

@@ -23,7 +23,7 @@ class _Callback(tf.keras.callbacks.Callback):
 
 class BroadcastGlobalVariablesCallback(_Callback):
     """Gives all ranks the variables of `root_rank`. Before the first batch it sends the model's variables, if the model
-    is built. After that batch it sends the variables of the model and its optimizer, because all exist then.
+    is built. After that batch it sends the variables of the model and its optimizer, because all exist by then.
     local_variables: a variable, or a collection of variables, of which each rank keeps its own value.
     register_local_var() adds one. `device` is not used. ValueError: local_variables contains something that is not a
     variable."""

@@ -4,8 +4,8 @@ import importlib as _importlib
 
 from muster.tensorflow import *
 
-# Import these modules: scripts use them as attributes (hvd.mpi_ops.rank()), and Muster's modules of the same names are
-# there until then.
+# Import this package's modules, because scripts use them as attributes (hvd.mpi_ops.rank()). Before the import, these
+# attributes are Muster's modules of the same names.
 for _name in ("compression", "functions", "mpi_ops", "sync_batch_norm", "util"):
     _importlib.import_module(f"{__name__}.{_name}")
 from horovod.tensorflow.mpi_ops import check_num_rank_power_of_2, handle_average_backwards_compatibility
