@@ -3,7 +3,7 @@
 //
 // Owner: OwnAgents or the pool (HostPool::Core), one for each agent.
 // Thread: loop thread only, callbacks too. No callback comes after destruction.
-// Destruction: closes the stream, which the agent takes as the end of its launcher.
+// Destruction: closes the stream. The agent reads EOF, which means that its launcher is gone.
 #pragma once
 
 #include <functional>

@@ -19,8 +19,8 @@ constexpr std::chrono::milliseconds kPoolPingPeriod{500};
 constexpr std::chrono::milliseconds kPoolSilentAfter{1'500};
 // A cut agent that lives dials again within milliseconds. After this time, probe its host.
 constexpr std::chrono::milliseconds kProbeAfter{300};
-// An agent of the last launcherd waits up to 1 s between two attempts to dial. If it has no job, only wait for it:
-// nothing on its host shows whether it lives.
+// An agent of the last launcherd waits up to 1 s between two attempts to dial. An agent without a job holds no lock
+// that a probe could find, so the pool only waits this long for it.
 constexpr std::chrono::milliseconds kAwaitFor{3'000};
 constexpr std::chrono::milliseconds kAwaitForEach{10};  // for each awaited agent, because all of them connect at once
 constexpr std::chrono::milliseconds kDismissal{2'000};
@@ -69,7 +69,7 @@ base::Status HostPool::Core::start() {
   return base::ok_status();
 }
 
-// Opens the ports that agents know. For a new pool it opens ports that a later launcherd can open again.
+// Opens the ports that the state file records. For a new pool, picks ports that a later launcherd can open again.
 base::Status HostPool::Core::open_ports() {
   v1::PoolState& state = parts_.file.state();
   const LinkKeys& keys = parts_.file.keys();
@@ -114,7 +114,7 @@ void HostPool::Core::route_events() {
   };
   parts_.control->on_cut = [this](int number) {
     PoolHost* const host = parts_.roster.numbered(number);
-    // Only a dismissed agent is gone for good, and gets this reason. Other agents may come back.
+    // Only a dismissed agent never comes back, and only then does this reason count. Other agents may reconnect.
     if (host != nullptr) apply(*host, PooledHostEvent::kCut, "launcherd dismissed it");
   };
   parts_.control->on_unreadable = [this](int number) {
@@ -124,7 +124,7 @@ void HostPool::Core::route_events() {
 
 void HostPool::Core::await_agents() {
   v1::PoolState& state = parts_.file.state();
-  int number = 0;  // as the control server numbers known agents
+  int number = 0;  // the control server gives known agents the numbers 0, 1, 2, …
   for (const v1::PoolAgent& agent : state.agents()) {
     PoolHost& host = parts_.roster.at({.name = agent.name(), .user = agent.user(), .port = agent.port()});
     parts_.roster.add_agent(host, agent.token(), number++, agent.number());
@@ -235,11 +235,11 @@ void HostPool::Core::lose_agent(PoolHost& host, const std::string& why) {
   parts_.note(fmt::format("{}: the agent is gone: {}", host.target.name, why));
   parts_.save_soon();
   sessions_.lose(host, why);
-  if (host.is_requested) apply(host, PooledHostEvent::kStart);  // ignored if a job has started one
+  if (host.is_requested) apply(host, PooledHostEvent::kStart);  // ignored if a job has already started an agent
   parts_.report_change(host);
 }
 
-// An unreadable message blocks all later ones, of all jobs.
+// Drops the agent, because an unreadable message blocks all later messages, of all jobs on this agent.
 void HostPool::Core::drop_agent(PoolHost& host) {
   const auto sessions = std::exchange(host.sessions, {});
   lose_agent(host,

@@ -5,8 +5,8 @@
 //
 // `state_file` (proto PoolState; secret, mode 0600) holds the authority, the ports and the tokens. The pool writes it
 // before it starts an agent. Agents reconnect to the same ports by themselves. If an agent does not, the bootstrap
-// searches its host. The agent counts as gone only if no process of it runs there.
-//
+// before it starts an agent. Agents reconnect to the same ports by themselves. If an agent does not reconnect, the
+// bootstrap searches its host. The agent counts as gone only if that search finds no process of it.
 // Agents must be able to connect to this machine. If one cannot, its start fails: jobs that outlive a launcherd cannot
 // depend on a log-in of that launcherd.
 //
@@ -45,7 +45,7 @@ struct HostPoolOptions {
   std::function<void(base::Loop::Task)> when_stored;
 };
 
-// The state of one agent, for views. `hello` is that of the last agent that was up; its job_id is empty if none was.
+// The state of one agent, for views. `hello` is from the last agent that was up. hello.job_id is empty if none was.
 struct PoolHostView {
   v1::AgentState state = v1::AGENT_STATE_NONE;
   std::string problem;
@@ -63,11 +63,12 @@ struct PooledJob {
   std::chrono::milliseconds lease{600'000};
   bool hold = true;    // ranks continue without launcherd
   std::string secret;  // secret of this attempt, at least 16 bytes
-  // `resumes`: an earlier launcherd began this attempt. `was_running`: it also started ranks of it.
+  // `resumes`: an earlier launcherd began this attempt. `was_running`: that launcherd also started ranks of the
+  // attempt.
   bool resumes = false;
   bool was_running = false;
-  // Returns the agent, completed with what the sink already has of it: the last frame, and the ranks whose output is
-  // complete. An empty function adds nothing.
+  // Adds to the agent what the sink already has from it: the last frame, and the ranks whose output is complete.
+  // Returns the result. An empty function adds nothing.
   std::function<ExpectedAgent(ExpectedAgent)> with_past{};
 };
 
@@ -93,8 +94,8 @@ class HostPool {
   // are resumed.
   void forget_other_jobs();
 
-  // Prepares for the end of this launcherd. From now on, dropped jobs are not ended on their agents; the next launcherd
-  // finds them. Agents without a job end. `done` runs when they have ended, or after 2 s.
+  // Prepares for the end of this launcherd. From now on, dropping a job does not end it on its agents, so that the next
+  // launcherd finds it there. Agents without a job end. `done` runs when they have ended, or after 2 s.
   void let_go(base::Loop::Task done);
 
   int control_port() const;

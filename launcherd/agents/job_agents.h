@@ -42,7 +42,7 @@ class AgentListener {
   // Delivers each message except Hello, once and in order. Pong comes here too.
   virtual void agent_message(int agent, const v1::AgentMessage& message) = 0;
   virtual void agent_stream(int agent, bool is_there) = 0;  // the control stream was cut, or is back
-  // Called when the agent has ended. Its ranks have ended with it, or a sweep will find them.
+  // Called when the agent has ended. Its ranks have ended with it, or a sweep will find and end them.
   virtual void agent_gone(int agent, const base::Status& status) = 0;
   // Called if the agent lives, but it or the launcher cannot read the other's messages. The launcher has ordered the
   // agent to end its ranks.

@@ -1,9 +1,9 @@
 // The certificates between a launcher and its agents, and their renewal.
 //
-// A certificate authority lives 30 days. When less than a third of that is left, offer() makes a successor. From then
-// on both are trusted, and agents get a certificate of the successor. The launcher still shows its old certificate,
-// which all agents trust. When all agents have a new certificate, or only a sixth of the time is left, change() makes
-// the successor the authority.
+// A certificate authority lives 30 days. When less than a third of that time is left, offer() makes a successor. From
+// then on both authorities are trusted, and agents get a certificate of the successor. The launcher still shows its old
+// certificate, which all agents trust. When all agents have a new certificate, or only a sixth of the time is left,
+// change() makes the successor the authority.
 //
 // Owner: the pool (HostPool::Core), which stores and distributes them. They are secret.
 // Thread: none of its own; plain values.

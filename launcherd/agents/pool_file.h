@@ -29,14 +29,14 @@ class PoolFile {
   base::Status load(base::WallTime now);
   // Writes the file with all agents of the roster.
   base::Status save();
-  // Saves once for all changes of this turn of the loop, because the file lists every agent.
+  // Saves once for all changes of this turn of the loop, because each save writes the list of all agents.
   void save_soon(std::function<void(const base::Status&)> on_error);
   // Saves now if save_soon() has not saved yet.
   base::Status save_if_due() { return is_due_ ? save() : base::ok_status(); }
 
   const std::string& path() const { return path_; }
-  // Returns the state file's content, without this launcherd's own agents and keys. Until it is cleared, its agents are
-  // those of the last launcherd.
+  // Returns the state file's content, without this launcherd's own agents and keys. The listed agents are those of the
+  // last launcherd, until the pool clears the list.
   v1::PoolState& state() { return state_; }
   LinkKeys& keys() { return *keys_; }
 

@@ -66,7 +66,7 @@ struct PoolHost {
   std::shared_ptr<OutputMeter> output = std::make_shared<OutputMeter>();
   std::map<std::string, PoolSession> sessions;  // by job
   std::set<std::string> closing;                // jobs whose Leave was sent or will be sent
-  std::set<std::string> unstored;               // those of `closing` whose end is not on the disk yet
+  std::set<std::string> unstored;               // jobs in `closing` whose end is not on the disk yet
   base::Timer timer;                            // the timer of the host's phase
   base::Gate phase_gate;                        // closes when its phase ends
 };

@@ -15,7 +15,7 @@ class PoolKeys {
 
   // Does the next step of a renewal if it is due. Call it at each tick.
   void renew(base::MonotonicTime now);
-  // Sends the next certificate to the host's agent, which has joined. Does nothing if the agent has it.
+  // Sends the next certificate to the agent, if it lacks that certificate. Call it only once the agent has joined.
   void offer(PoolHost& host);
 
  private:

@@ -19,7 +19,7 @@ class PoolMeters {
   // Returns the meter of the job's output. The pool counts as long as the meter lives.
   std::shared_ptr<OutputMeter> of_job(const std::string& job, base::MonotonicTime now) {
     std::weak_ptr<OutputMeter>& known = jobs_[job];
-    auto meter = known.lock();  // an attempt of the job that is just ending may have one
+    auto meter = known.lock();  // an earlier attempt of the job that is still ending may hold a meter
     if (meter == nullptr) {
       meter = std::make_shared<OutputMeter>();
       meter->sample(now);

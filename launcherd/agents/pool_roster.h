@@ -29,7 +29,7 @@ class PoolRoster {
     return *host;
   }
 
-  // These two return nullptr if there is no such host.
+  // find() and numbered() return nullptr if the host is unknown.
   const PoolHost* find(const BootstrapTarget& target) const {
     const auto found = hosts_.find(key_of(target));
     return found == hosts_.end() ? nullptr : found->second.get();
@@ -41,7 +41,7 @@ class PoolRoster {
     return found->second;
   }
 
-  // Gives the host an agent, which has `number` at the control server.
+  // Records the host's agent, which has `number` at the control server.
   void add_agent(PoolHost& host, std::string token, int number, int hello_number) {
     host.token = std::move(token);
     host.number = number;

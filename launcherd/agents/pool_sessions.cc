@@ -79,8 +79,8 @@ void PoolSessions::detach(const BootstrapTarget& target, const std::string& job)
   if (may_be_there && !parts_.is_ending) leave_when_stored(host, job);
 }
 
-// Sends Leave once the job's end is on the disk. Until then only the agent has the job's messages. After a kill, the
-// next launcherd asks for them again.
+// Sends Leave once the job's end is on the disk. Until then only the agent has the job's messages. If launcherd is
+// killed before, the next launcherd asks the agent for these messages again.
 void PoolSessions::leave_when_stored(PoolHost& host, const std::string& job) {
   if (!parts_.options.when_stored) return send_leave(host, job);
   host.closing.insert(job);
@@ -91,14 +91,14 @@ void PoolSessions::leave_when_stored(PoolHost& host, const std::string& job) {
 }
 
 void PoolSessions::stored(PoolHost& host, const std::string& job) {
-  if (host.unstored.erase(job) == 0) return;  // the agent was lost meanwhile
+  if (host.unstored.erase(job) == 0) return;  // the agent was lost before the disk had the job's end
   if (!parts_.is_ending) return send_leave(host, job);
   if (host.unstored.empty()) parts_.apply(host, PooledHostEvent::kStored, {});
 }
 
 void PoolSessions::send_leave(PoolHost& host, const std::string& job) {
   host.closing.insert(job);
-  // An awaited agent gets Leave when it connects. Before that, no message can be numbered for it.
+  // An awaited agent gets Leave when it connects. Before it connects, no message to it can be numbered.
   if (!has_joined(host.phase)) return;
   v1::LauncherMessage message;
   message.set_job_id(job);
@@ -219,8 +219,8 @@ void PoolSessions::session_message(PoolHost& host, PoolSession& session, const v
   }
 }
 
-// The agent closes a job by itself when the job's lease has ended. It sends nothing more about the job, although it
-// lives.
+// Handles the agent's report that it has closed a job by itself, because the job's lease has ended. The agent lives
+// but sends nothing more about the job.
 void PoolSessions::closed_by_agent(PoolHost& host, const std::string& job) {
   const auto found = host.sessions.find(job);
   if (found == host.sessions.end()) return;

@@ -1,6 +1,6 @@
 // The jobs on a pool's agents: opens, resumes and closes them. Private to this folder.
 //
-// Reports to the session's `owner` by its pool_* functions until detach().
+// PoolSessions reports a session's events through the pool_* functions of its `owner`, until detach().
 //
 // Owner: HostPool::Core.
 // Thread: loop thread only. The bootstrap's threads post to it.

@@ -16,7 +16,7 @@ namespace {
 constexpr std::chrono::seconds kReportAfter{20};
 // TCP sends a lost SYN again after 1, 3 and 7 s, so an agent needs that long on a lossy network.
 constexpr std::chrono::milliseconds kPoolDialTimeout{12'000};
-constexpr std::chrono::milliseconds kAfterLogin{2'000};  // for the report of an agent that has left its log-in
+constexpr std::chrono::milliseconds kAfterLogin{2'000};  // time for a report after the agent's log-in has ended
 constexpr std::chrono::seconds kFirstRetry{5};
 constexpr std::chrono::seconds kLastRetry{60};
 // After this many failures, about ten minutes, retry a host less often.
@@ -71,7 +71,7 @@ void PoolStarts::start(PoolHost& host) {
 void PoolStarts::start_announced() {
   const std::vector<int> numbers = std::exchange(announced_, {});
   const base::Status saved = parts_.is_ending ? base::cancelled("launcherd is ending") : parts_.file.save();
-  // Hosts that failed before start one by one, because a host that breaks its wave would break it again.
+  // Start hosts that failed before one by one. Such a host can make a whole wave fail, and may do so again.
   std::vector<BootstrapTarget> together;
   for (const int number : numbers) {
     const PoolHost* const host = parts_.roster.numbered(number);
@@ -104,7 +104,7 @@ void PoolStarts::bootstrap(PoolHost& host) {
 }
 
 void PoolStarts::bootstrapped(PoolHost& host, int number, base::Result<StartedAgent> started) {
-  if (host.number != number) return;  // another agent was started there since
+  if (host.number != number) return;  // another agent was started on the host after this one
   if (!started.ok()) return parts_.apply(host, PooledHostEvent::kFailStart, started.status().message());
   host.up.launcher_addresses = started->launcher_addresses;
   host.up.host_address = started->host_address;
@@ -127,7 +127,7 @@ void PoolStarts::watch_login(PoolHost& host, int number, base::UniqueFd stream) 
     parts_.loop.post(gate_.wrap([&host, number] {
       if (host.number == number) host.link.reset();
     }));
-    // An agent that has dialled leaves its log-in, and its TLS handshake may still be under way.
+    // If the agent has dialled, the end of its log-in is no failure. Its TLS handshake may still be under way.
     if (!host.has_dialled) parts_.apply(host, PooledHostEvent::kLoseLogin, status.message());
   };
   host.link = std::make_unique<AgentChannel>(parts_.loop, std::move(stream), std::move(events));

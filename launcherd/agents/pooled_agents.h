@@ -31,7 +31,7 @@ class PooledAgents final : public JobAgents, public std::enable_shared_from_this
   void drop(int agent) override;
   void sweep(int agent, std::function<void(base::Result<CommandResult>)> done) override;
 
-  // The pool reports events of a session by these. Before it calls one of the first three, it removes the session.
+  // The pool calls these to report events of a session. Before it calls one of the first three, it removes the session.
   void pool_failed(int agent, const std::string& message);
   void pool_gone(int agent, const std::string& why);
   void pool_unreadable(int agent);

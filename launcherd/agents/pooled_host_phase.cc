@@ -19,7 +19,7 @@ struct HostRow {
 };
 
 // An agent can send Hello before the bootstrap reports that it runs. So the bootstrap's report can come in any phase
-// that has an agent: a success then has no meaning, and a failure still ends the agent.
+// that has an agent. A reported success then has no effect, and a reported failure still ends the agent.
 constexpr std::array kHostTable = {
     HostRow{Phase::kAbsent, Event::kRemember, {Phase::kAwaited, Action::kNone}},
     HostRow{Phase::kAbsent, Event::kStart, {Phase::kStarting, Action::kBootstrap}},

@@ -1,4 +1,4 @@
-// The life of a pooled host's agent as a state table: (phase, event) -> next phase and what the pool does, or nothing.
+// The life of a pooled host's agent as a state table: (phase, event) -> next phase and action, or no entry.
 // Pure; the table is in pooled_host_phase.cc and nowhere else. HostPool::Core asks the table and does the action.
 // docs/design.md shows it as a diagram.
 //

@@ -26,7 +26,7 @@
 //       replace a file, and continues with the remaining arguments. On failure it removes its temporary file, writes
 //       the reason to stderr and exits with a status other than 0.
 //   agent --join FILE [--host NAME]
-//       Like --stdio, but over a connection to the launcher that FILE names.
+//       Like --stdio, but the agent connects to the launcher whose addresses are in FILE.
 //   agent ARGS…
 //       run() uses this form. The agent may write the marker line first. The launcher then drops the output before that
 //       line, because a noisy login shell printed it.
@@ -77,7 +77,7 @@ struct BootstrapOptions {
   std::string command = {};            // only for kCommand: a template with {host} and {cmd}
   // The hosts of the surrounding scheduler allocation, in its order. A host appears once per slot or chunk.
   std::vector<std::string> allocation = {};
-  bool only_allocation = false;  // true to reach hosts outside the allocation by ssh
+  bool only_allocation = false;  // true if `by` applies to hosts of the allocation only, and ssh reaches the others
   // Id of the surrounding PBS job. Agents started over ssh join it by pbs_attach, if the host has that program.
   std::string pbs_job = {};
   std::shared_ptr<DialIn> dial_in = {};  // holds agents that connect by themselves; may be null
@@ -130,7 +130,7 @@ class Bootstrap {
  public:
   virtual ~Bootstrap() = default;
 
-  // Announces the hosts of the following calls of start(). Launchers like srun then start all of them at once.
+  // Announces the hosts for which start() will be called. Launchers like srun then start all of them at once.
   virtual void expect(const std::vector<BootstrapTarget>& targets) { static_cast<void>(targets); }
 
   // Starts the agent, and writes `join` verbatim to its stdin after its marker. The error is one sentence that names
@@ -143,8 +143,8 @@ class Bootstrap {
   virtual void run(const BootstrapTarget& target, std::vector<std::string> args,
                    std::function<void(base::Result<CommandResult>)> done) = 0;
 
-  // Ends all calls of start and run soon with CANCELLED, those in flight and all later ones. Agents that are already
-  // started live on. Idempotent.
+  // Makes all calls of start and run end soon with CANCELLED, both calls in flight and later calls. Agents that are
+  // already started live on. Idempotent.
   virtual void cancel() = 0;
 };
 

@@ -1,4 +1,4 @@
-// The `ssh` program and local agents as child processes; ChildWatch takes over after release().
+// Runs the `ssh` program and local agents as child processes. ChildWatch owns a child after release().
 // Read spawn_child first, then ChildProgram::exchange, then ChildWatch.
 #include "launcherd/bootstrap/child.h"
 
@@ -20,7 +20,7 @@ namespace muster::launcherd::inline bootstrap {
 namespace {
 
 constexpr auto kChildTermGrace = std::chrono::milliseconds(2000);
-// A process that is ending gets this time between its last close and its end.
+// A child that has closed its descriptors gets this time to end.
 constexpr auto kEndGrace = std::chrono::milliseconds(500);
 constexpr std::size_t kLongestLine = 4096;
 constexpr std::size_t kKeptErrors = 64 * 1024;

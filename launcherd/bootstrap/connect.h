@@ -1,5 +1,6 @@
-// Connects to a named host by TCP. It resolves the name, then tries all its addresses. It starts the next attempt after
-// 250 ms, or as soon as one fails. The first connection wins. Calls block at most as long as the Waiter allows.
+// connect_host() connects to a named host by TCP. It resolves the name, then tries all its addresses. The next attempt
+// starts after 250 ms, or as soon as the last one fails. The first connection wins. Calls block at most as long as the
+// Waiter allows.
 #pragma once
 
 #include <string>

@@ -291,7 +291,7 @@ FailureKind classify_agent_end(int exit_status, std::string_view errors, std::st
   }
   const bool is_denied = has(errors, {"ermission denied"});
   if (is_denied && (exit_status == 126 || exit_status == 1 || exit_status == 127)) return FailureKind::kNoExec;
-  // csh exits with 1, fish with 127 or 125. Each shell has its own wording.
+  // If the program is missing, csh exits with 1, and fish with 127 or 125. Each shell has its own wording.
   const bool is_not_found =
       has(errors, {"No such file", "not found", "Command not found", "Unknown command", "does not exist"});
   if (exit_status == 127)

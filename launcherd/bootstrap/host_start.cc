@@ -44,7 +44,7 @@ class Starter {
   Failure try_cached() {
     is_spoilt_ = false;
     Failure failure = launch(cached_command(task_.paths, task_.args));
-    // bash runs an empty file as an empty script. Its message then names the agent's file.
+    // If the stored file is damaged, bash may run it as a script. The error messages then name the agent's file.
     if (failure.kind == FailureKind::kNoisyShell && failure.errors.find("/agent-") != std::string::npos) {
       is_spoilt_ = true;
     }
@@ -61,7 +61,7 @@ class Starter {
     Failure failure = store_by_sftp((*content)->bytes, is_stored);
     if (is_stored) failure = launch(command);
     if (is_stored && failure.kind == FailureKind::kAgentMissing) remove_by_sftp();
-    // SFTP stored the file, but the shell does not find it. SFTP shows another directory tree than the login shell.
+    // SFTP is missing, or it shows another directory tree than the login shell. Store the file by a program instead.
     if (failure.kind == FailureKind::kAgentMissing || failure.kind == FailureKind::kNoWrite) {
       failure = store_by_program((*content)->bytes);
       if (failure.ok()) failure = launch(command);

@@ -16,7 +16,7 @@
 namespace muster::launcherd::inline bootstrap {
 
 // Lets hosts that share a file system send the agent only once. If several hosts lack it, one host sends it while the
-// others wait. The others then probe again. Those that still lack it send it at the same time. Thread-safe.
+// others wait. The others then probe again. Those that still lack it all send it at the same time. Thread-safe.
 class SendGate {
  public:
   enum class Turn { kSend, kProbeAgain, kCancelled };

@@ -64,8 +64,8 @@ void Pump::run() {
       timeout = static_cast<int>(std::clamp<std::chrono::milliseconds::rep>(left.count(), 0, 60'000));
     }
     if (::poll(fds.data(), fds.size(), timeout) < 0 && errno != EINTR) {
-      // The kernel has no memory for so many descriptors, or their limit was lowered. Meanwhile serve the items whose
-      // deadline is due.
+      // poll() fails if the kernel lacks memory for so many descriptors, or if their limit was lowered. Poll again
+      // soon, and serve the items whose deadline is due until then.
       (void)::poll(&fds.back(), 1, std::min(timeout < 0 ? kPollAgainMs : timeout, kPollAgainMs));
     }
     if (fds.back().revents != 0) {

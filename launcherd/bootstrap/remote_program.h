@@ -23,17 +23,17 @@ class RemoteProgram {
  public:
   virtual ~RemoteProgram() = default;
 
-  // Waits for progress, then makes it. Removes sent bytes from the front of `input`. Appends stdout to `output` up to
-  // the end of a line, so that bytes after the marker line stay unread. Appends stderr to `errors`. Returns without
-  // progress once has_ended(). A Failure always means that the connection failed.
+  // Waits until bytes can move, then moves them. Removes sent bytes from the front of `input`. Appends stdout to
+  // `output` up to the end of a line, so that bytes after the marker line stay unread. Appends stderr to `errors`. Once
+  // has_ended(), returns without moving bytes. A Failure always means that the connection failed.
   virtual Failure exchange(std::string_view& input, std::string& output, std::string& errors, const Waiter& waiter) = 0;
   virtual Failure close_input(const Waiter& waiter) = 0;
 
   virtual bool has_ended() const = 0;   // no more output will come
   virtual int exit_status() const = 0;  // -1 if unknown; 128 + signal if a signal ended it
 
-  // Hands the program to a thread of the bootstrap. That thread watches it and carries its stdio to `stream`. Writes
-  // `input` first. Only destruction may follow this call. `on_stderr` is that of BootstrapOptions.
+  // Hands the program to a thread of the bootstrap. That thread watches it and carries its stdio to `stream`. `input`
+  // precedes the bytes from `stream`. Only destruction may follow this call. `on_stderr` is that of BootstrapOptions.
   virtual Failure release(std::string_view input, std::function<void(const std::string& line)> on_stderr,
                           const Waiter& waiter, base::UniqueFd& stream) = 0;
 };

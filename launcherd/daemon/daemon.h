@@ -5,7 +5,7 @@
 //
 //   MUSTER_ASSIGN_OR_RETURN(const auto daemon, Daemon::open(loop, clock, std::move(options)));
 //   loop.run();                                     // serves until leave()
-//   daemon->leave([&] { loop.stop(); });            // first stops jobs that cannot outlive it; twice: at once
+//   daemon->leave([&] { loop.stop(); });            // stops jobs that cannot outlive it; a second call kills them
 #pragma once
 
 #include <chrono>

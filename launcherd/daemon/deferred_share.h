@@ -17,8 +17,8 @@
 
 namespace muster::launcherd::inline daemon {
 
-// Returns the share of ranks that started without one, as if the whole host were theirs. The share only counts what
-// these ranks use. nullopt if the ranks could not be bound to the host as it is now.
+// Returns a share for ranks that started without one and so may use the whole host. The share counts only what these
+// ranks use. nullopt if the ranks could not be bound to the host as it is now.
 std::optional<model::HostShare> share_that_runs(const ShareRequest& request, const model::NodeShape& node, int slots,
                                                 std::span<const model::RankRequest> rank_requests);
 
@@ -30,13 +30,13 @@ enum class Settling { kHostKnown, kBeforeLaunch };
 
 struct SettledShare {
   std::string host;
-  std::optional<model::HostShare> share;  // nullopt if the share was dropped, because nobody knows what its ranks use
+  std::optional<model::HostShare> share;  // nullopt if the share was dropped, because it is unknown what its ranks use
 };
 
 // Decides the shares of a job that was placed before its hosts were fully known. It considers the hosts in `known` that
 // have no share. Before the launch it also considers hosts whose share no longer exists.
 //
-// It counts the shares in `table`, which must have learnt about the hosts first. If ranks of the job run already, a
+// It counts the shares in `table`, which must know the facts about these hosts. If ranks of the job run already, a
 // host without a share is no error, because such a job must not end for the sake of other jobs.
 //
 // Errors change nothing; the message begins with the host. UNAVAILABLE: other jobs use the share, under another name of

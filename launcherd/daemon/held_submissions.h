@@ -2,7 +2,7 @@
 // slots. The client waits up to `patience` for its reply.
 //
 // Owner: JobManager.
-// Thread: loop thread only. Submissions that are held at its end get no reply.
+// Thread: loop thread only. Submissions that are still held at destruction get no reply.
 #pragma once
 
 #include <chrono>
@@ -21,8 +21,8 @@ class HeldSubmissions {
  public:
   using Admit = std::function<void(const v1::SubmitRequest&, Reply<v1::SubmitResponse>)>;
 
-  // `hosts` is borrowed. `patience` must be shorter than the timeout of clients. After `patience` the decision uses the
-  // slots that are known then.
+  // `hosts` is borrowed. `patience` must be shorter than the timeout of clients. After `patience` launcherd decides
+  // with the slots that it knows by then.
   HeldSubmissions(base::Loop& loop, const HostTable* hosts, Admit admit,
                   std::chrono::milliseconds patience = std::chrono::seconds(10))
       : loop_(loop), hosts_(hosts), admit_(std::move(admit)), patience_(patience) {}
