@@ -82,7 +82,7 @@ class JobAgents {
   virtual void output_ends(int agent) = 0;
   // Call this when the job no longer needs the agent. Sends Leave.
   virtual void leave(int agent) = 0;
-  // Stops using the agent: its messages are ignored from now on. The agent notices that, and ends what it still runs.
+  // Stops using the agent: its messages are ignored from now on. The agent then ends what it still runs of the job.
   virtual void drop(int agent) = 0;
   // Finds and ends the processes of the job that a dead agent has left on the host.
   virtual void sweep(int agent, std::function<void(base::Result<CommandResult>)> done) = 0;

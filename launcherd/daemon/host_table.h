@@ -1,8 +1,8 @@
 // The hosts of a launcherd: its list, how many of their slots are used, and which hosts are drained.
 //
 // If the list names a host once and without slots, the host gets one slot per GPU that its agent reports. A host may
-// have several names. Once its agents have shown that, its cores and GPUs are counted together. Slots and drains belong
-// to a name.
+// have several names. If agents show that names mean the same host, the table counts cores and GPUs once for all these
+// names. Slots and drains belong to a single name.
 //
 // Owner: JobManager.
 // Thread: loop thread only; no I/O.
@@ -25,7 +25,7 @@ namespace muster::launcherd::inline daemon {
 
 class HostTable {
  public:
-  // If the list repeats a host, its slots are added. An entry without a number then counts as one slot.
+  // If the list repeats a host, its slots are added. A repeated entry without a number of slots counts as one slot.
   explicit HostTable(const std::vector<model::HostSpec>& list) { replace(list); }
 
   // Replaces the list. Hosts in both lists keep their used slots and drains. Jobs on a removed host continue, but its

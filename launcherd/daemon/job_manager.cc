@@ -143,7 +143,7 @@ void JobManager::record_start(const base::JobId& id) {
          });
 }
 
-// Called if the start could not be stored, so that the job still waits in the store.
+// Called if the start could not be stored. In the store the job still waits.
 void JobManager::start_not_recorded(const base::JobId& id, const base::Status& why) {
   OpenJob* const job = find(id);
   if (job == nullptr || job->running == nullptr) return;
@@ -304,8 +304,8 @@ void JobManager::leave(base::Loop::Task done) {
   const bool is_again = std::exchange(is_leaving_, true);
   bool is_any = false;
   for (auto& [id, job] : jobs_) {
-    // No rank runs while the start of a job is being stored, and holds() is true for it. Do not wait for such a job,
-    // because its disk may stay full.
+    // While the start of a job is being stored, no rank of it runs, and holds() is true. Do not wait for such a job,
+    // because the disk may stay full.
     if (job.running == nullptr || job.running->holds()) continue;
     is_any = true;
     job.running->stop(StopCause::kTerminate, "launcherd was stopped");

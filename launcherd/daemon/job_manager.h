@@ -78,8 +78,8 @@ class JobManager {
   // Call it when the pool reports that the agent of this host has changed.
   void agent_changed(const std::string& host);
 
-  // Starts no more jobs, and stops the jobs that cannot outlive launcherd. `done` runs when the last of these has
-  // ended.
+  // Starts no more jobs, and stops the jobs that cannot outlive launcherd. `done` runs when the last of the stopped
+  // jobs has ended.
   void leave(base::Loop::Task done);
 
   const std::string& jobs_directory() const { return surroundings_.jobs_directory; }

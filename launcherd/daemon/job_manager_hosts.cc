@@ -71,7 +71,7 @@ void JobManager::replace_hosts(const std::vector<model::HostSpec>& list) {
   schedule();
 }
 
-// Starts the hosts' agents and asks them. The first job there would start the agents anyway.
+// Starts agents on hosts whose number of GPUs decides their slots. The first job there would start the agents anyway.
 void JobManager::ask_for_gpus() {
   for (const model::HostSpec& host : hosts_.awaited()) ask(host);
 }
@@ -145,7 +145,7 @@ void JobManager::agent_changed(const std::string& name) {
 void JobManager::learn_from_agent(const std::string& name, const BootstrapTarget& target) {
   const v1::Hello hello = surroundings_.pool->view(target).hello;
   const model::NodeShape shape = proto::node_shape_of(hello);
-  // Count without a mask of launcherd and without a job's pinning, because jobs bring their own.
+  // Ignore the GPU mask and the pinning of launcherd itself, because each job brings its own.
   if (hosts_.set_gpus(name, model::count_gpus(shape, {}))) schedule();
   learn(name, shape, host_identity(hello));
 }
@@ -188,7 +188,7 @@ void JobManager::settle_before_launch(const base::JobId& id, const std::vector<K
 
 void JobManager::settle_or_wait(const base::JobId& id, const std::vector<KnownHost>& hosts, ShareSettled done) {
   OpenJob* const job = find(id);
-  // The job has ended meanwhile, so no code waits for the answer.
+  // If the job has ended, no code waits for the answer.
   if (job == nullptr || job->running == nullptr || job->running->is_over()) return;
   const base::Status settled = settle(*job, hosts, Settling::kBeforeLaunch);
   if (settled.code() == Code::kUnavailable) {

@@ -1,5 +1,5 @@
-// Streams the output of jobs to clients. Each client has a cursor of the LogReader. It gets the next page when the
-// transport has sent the last one.
+// Streams the output of jobs to clients. Each client has a cursor of the LogReader. A client gets its next page when
+// the transport has sent the page before.
 //
 // Owner: Daemon.
 // Thread: loop thread only.

@@ -131,7 +131,7 @@ Check check_gpus(const v1::HostFacts& facts) {
   std::string seen;
   for (const auto& [name, count] : models) seen += fmt::format("{}{} x {}", seen.empty() ? "" : ", ", count, name);
   if (!facts.hello().gpu_problem().empty()) {
-    // With a driver the problem concerns one GPU, else it concerns the library.
+    // If the agent found a driver, the problem is about one GPU. Otherwise it is about the library of the driver.
     const bool has_driver = !facts.hello().gpu_driver().empty();
     const std::string what = !has_driver    ? fmt::format("{} seen in the driver's files", facts.hello().gpus_size())
                              : seen.empty() ? std::string("none")

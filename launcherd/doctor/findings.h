@@ -31,7 +31,7 @@ struct HostFindings {
   model::HostSpec host;
   bool is_local = false;  // true if the agent was started without ssh
 
-  // Not OK if the agent was not asked or did not answer; one sentence. Earlier results are then still set.
+  // Not OK if the agent was not asked or did not answer; one sentence. Results from before the failure stay set.
   base::Status status;
   std::optional<FailureKind> failure;  // set if the agent did not start
 

@@ -37,7 +37,8 @@ class EnrolmentServer {
 
   std::uint16_t port() const { return port_; }
 
-  // Any thread. From now on agents with this join file's key can get these seats. `on_enrolled` runs after each agent.
+  // Any thread. From now on agents with this join file's key can get these seats. `on_enrolled` runs for each enrolled
+  // agent.
   base::Status open(const std::string& identity, const std::string& token, std::shared_ptr<EnrolmentSeats> seats,
                     std::function<void(const std::string& host)> on_enrolled);
   // Afterwards no agent can enrol by this key. Enrolled agents stay connected.

@@ -28,7 +28,7 @@ class EnrolmentWave final : public EnrolmentSeats {
   // RESOURCE_EXHAUSTED if no descriptors are left.
   static base::Result<std::shared_ptr<EnrolmentWave>> make(std::vector<std::string> names);
 
-  // Returns the caller's end of a seat; works once. It reads EOF if the seat stays empty or the agent is gone.
+  // Returns the caller's end of a seat; works once. Reads return EOF if the seat stays empty or the agent is gone.
   base::UniqueFd take_stream(std::size_t seat);
   // Returns why a seat stays empty. Empty if the seat is occupied or may still be assigned.
   std::string reason(std::size_t seat) const;

@@ -56,7 +56,7 @@ bool is_each_once(const Hosts& hosts) {
                              [&](const HostSpec& host) { return !host.slots && names.insert(host.name).second; });
 }
 
-// Makes an allocation for schedulers that list a host once per chunk or task, if the job mentions these at all.
+// Makes an allocation for schedulers that list a host once per chunk or task, if the job requests chunks or tasks.
 Allocation one_slot_by_default(std::string scheduler, std::string source, Hosts hosts) {
   const bool is_open = is_each_once(hosts);
   return {std::move(scheduler), std::move(source), std::move(hosts), is_open};

@@ -2,9 +2,9 @@
 // Flux must be asked. Reads only the node file that the environment names. Resolves no names.
 // Thread: calls block as long as the file system does, and for Flux until it answers.
 //
-// If a scheduler counts tasks or chunks of a node, it lists the node once for each of them. place() takes repeated
-// names as slots; -N overrides them. If the job does not mention tasks, a host that is listed once may have more slots
-// by its GPUs.
+// If a scheduler counts tasks or chunks of a node, it lists the node once for each of them. place() counts repeated
+// names as slots; -N overrides them. If the job does not mention tasks, a host that is listed once may get more slots
+// from its number of GPUs.
 #pragma once
 
 #include <optional>

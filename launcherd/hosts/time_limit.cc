@@ -60,7 +60,7 @@ std::optional<WallTime> parse_ctime(std::string_view text) {
   return time == -1 ? std::nullopt : std::optional(std::chrono::system_clock::from_time_t(time));
 }
 
-// Adds the limit to the start time, which is exact. PBS updates the used time only every few minutes.
+// Adds the limit to the start time, which is exact. The used time is not, because PBS updates it every few minutes.
 Result<End> ask_pbs(const std::string& job, const AskProgram& ask, WallTime now) {
   const std::vector<std::string> command = {"qstat", "-f", job};
   MUSTER_ASSIGN_OR_RETURN(const std::string answer, ask(command));

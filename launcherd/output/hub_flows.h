@@ -72,7 +72,7 @@ class HubFlows {
   // Handles any frame except the first one of a connection. Ignores frames that it has handled before. An error means
   // that the agent broke the protocol, so close its connection.
   base::Status handle(Flow* flow, const proto::OutputFrame& frame);
-  // Call it when the agent sends no more. Reports that, unless all of the agent's output has arrived.
+  // Call it when the agent sends no more. settle() then reports the loss, unless all of the agent's output has arrived.
   static void cut(Flow* flow);
   // Call it after each turn. It flushes the sinks and reports the ends that are due. If `all` is false, it serves only
   // jobs with new ends.

@@ -18,7 +18,7 @@ namespace muster::launcherd::inline output {
 namespace {
 
 constexpr std::uint64_t kReserveStep = 4 << 20;  // fallocate reserves space in steps of this size
-// The sink notifies readers after this many bytes at the latest, even if the hub never rests.
+// The sink notifies readers after this many bytes at the latest, even while the hub is too busy to call flush().
 constexpr std::uint64_t kPublishStep = 256 * 1024;
 
 // True if the file holds only zero bytes from `begin` on. Some file systems leave such bytes after a power cut.
@@ -119,7 +119,7 @@ void JournalSink::move_damage(std::uint64_t begin, const base::Status& why) {
 JournalSink::~JournalSink() {
   if (!is_open_) return;
   (void)settle_lost();
-  // Also frees the reserved space. If it fails, an incomplete record stays, and open() removes it.
+  // cut_off() also frees the reserved space. If it fails, an incomplete record stays, and open() removes that record.
   (void)cut_off();
   lost_.clear();
   publish_size();
@@ -251,7 +251,7 @@ base::Status JournalSink::end_rank(int rank) {
   return status.ok() ? status : once(std::move(status));
 }
 
-// If this record cannot be written either, its bytes count as missing as well.
+// If the kGone record cannot be written, counts its bytes as missing, so that a later kLost record includes them.
 base::Status JournalSink::lost(std::uint64_t bytes, const std::string& host) {
   base::Status status = append(header(JournalKind::kGone, 0), encode_gone(bytes, host));
   if (status.ok()) return status;

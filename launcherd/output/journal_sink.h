@@ -106,7 +106,7 @@ class JournalSink final : public OutputSink {
   bool can_reserve_ = true;
   bool has_torn_end_ = false;  // true while bytes behind size_ wait to be cut off
   bool has_reported_failure_ = false;
-  // Losses by agent since the disk has accepted no more. Their records still change.
+  // Losses by agent since the disk became full or failed. The kLost records of these losses may still change.
   std::map<int, Lost> lost_;
 };
 

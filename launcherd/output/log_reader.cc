@@ -80,7 +80,7 @@ bool LogReader::handle_events() {
     commands.swap(commands_);
     changed.swap(changed_);
   }
-  // Apply changes first, because a journal that has ended changes no more.
+  // Apply changes before commands, because a command may end a journal, and an ended journal must not change.
   for (const auto& [path, readable] : changed) {
     readable_[path] = readable;
     wake(path);
@@ -150,7 +150,7 @@ void LogReader::answer(std::uint64_t id, base::Result<LogPage> page) {
 
 void LogReader::deliver(std::uint64_t id, base::Result<LogPage> page) {
   const auto found = waiting_.find(id);
-  if (found == waiting_.end()) return;  // the cursor was closed meanwhile
+  if (found == waiting_.end()) return;  // the cursor was closed before its page was ready
   const Done done = std::move(found->second);
   waiting_.erase(found);
   done(std::move(page));

@@ -47,7 +47,7 @@ struct AddJob {
 };
 struct RemoveJob {
   std::string job;
-  std::promise<void>* done;  // fulfilled when the command was handled, or never will be
+  std::promise<void>* done;  // fulfilled when the command was handled, or when the hub will never handle it
 };
 struct ExpectAgent {
   std::string job;
@@ -121,8 +121,8 @@ class OutputHub::Worker {
   std::unordered_map<std::uint64_t, std::unique_ptr<HubConnection>> connections_;
   // Ids of connections without a Hello, oldest first. May also hold ids of closed or accepted connections.
   std::deque<std::uint64_t> pending_;
-  // Flows whose agent is gone, until the hub has read everything that the agent sent. `before` is the number of the
-  // next connection at that time.
+  // Flows whose agent is gone, until the hub has read everything that the agent sent. `before` is the number that the
+  // next new connection had when the agent was reported gone.
   struct Ended {
     int flow;
     std::uint64_t before;

@@ -118,7 +118,7 @@ base::Status FileSink::open_rank(int rank) {
 base::Status FileSink::write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t) {
   if (!files_.contains(rank)) MUSTER_RETURN_IF_ERROR(open_rank(rank));
   File& file = files_[rank][stream == proto::OutputStream::kStdout ? 0 : 1];
-  if (!file.fd.valid()) return base::ok_status();  // it has failed before, and that was reported
+  if (!file.fd.valid()) return base::ok_status();  // an earlier write failed, and the sink has reported that
   const int problem = write_all(file.fd.get(), bytes);
   if (problem == 0) return base::ok_status();
   file.fd.reset();

@@ -21,7 +21,8 @@ namespace {
 
 constexpr std::string_view kEraseLine = "\r\033[K";
 constexpr std::size_t kMaxNotices = 1000;
-// Chunk sizes for a descriptor that could not be opened again as non-blocking. poll(2) promises that so many bytes fit.
+// Chunk sizes for a descriptor that could not be opened again as non-blocking. If poll(2) reports POLLOUT, this many
+// bytes fit.
 // Terminals promise less than pipes.
 constexpr std::size_t kPipeChunk = 4096;
 constexpr std::size_t kTtyChunk = 256;
@@ -46,7 +47,7 @@ std::string_view cut_to_columns(std::string_view text, std::size_t columns) {
 
 }  // namespace
 
-// Holds the terminal. Threads get it in the order of their arrival, so that a flood of output cannot delay a notice for
+// The right to write to the terminal. Threads get it in the order of their arrival, so that a flood of output cannot
 // ever.
 class Terminal::Turn {
  public:

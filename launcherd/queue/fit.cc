@@ -129,7 +129,7 @@ std::optional<Misfit> assign_shares(const JobNeed& need, std::span<const SlotHos
   return misfit;
 }
 
-// Returns the largest number of ranks, up to `most`, that can have their share on the host, with that share.
+// Returns how many ranks, up to `most`, can have their share on the host, and the share of these ranks.
 std::pair<int, std::optional<model::HostShare>> most_with_share(const JobNeed& need, const SlotHost& host,
                                                                 const HostUse& use, int most) {
   int fewest = 0;  // this many ranks have their share

@@ -87,7 +87,7 @@ bool is_open_share(const ShareRequest& request, std::size_t devices, int slots);
 // Returns the GPUs, tiles and parts of the host that the job could get. nullopt on an error. The start of the job
 // reports it.
 std::optional<std::vector<std::string>> devices_for(const ShareRequest& request, const model::NodeShape& node);
-// Counts of such devices, given what other jobs use.
+// Counts of the devices that devices_for() returns, given what other jobs use.
 struct DeviceCounts {
   std::size_t all = 0;
   std::size_t free = 0;   // no job uses them

@@ -48,7 +48,7 @@ class JobQueue {
   std::vector<model::HostSpec> hosts_to_ask(const std::vector<SlotHost>& hosts) const;
 
   // Explains to users why jobs wait. One Reasons object serves many jobs with one pass over the hosts. It borrows the
-  // queue and the hosts, which must not change meanwhile.
+  // queue and the hosts, which must not change while it lives.
   class Reasons;
   std::string reason(const base::JobId& id, const std::vector<SlotHost>& hosts) const;
 

@@ -47,7 +47,7 @@ bool RoomBound::may_fit(const JobNeed& need) {
     if (found != index_.end()) add(need, &wanted, devices, found->second, sum);
   }
   if (sum.with_gpus >= need.ranks()) return true;
-  // If a host with GPUs exists, no rank of a job that asks for GPUs goes to a host without (Offers::has_gpu_hosts()).
+  // If a host with GPUs exists, a job that asks for GPUs gets no host without GPUs (Offers::has_gpu_hosts()).
   const bool wants_all_slots = !need.request.hosts.empty() && need.ranks() >= sum.max_slots;
   const bool leaves_others = need.share.asks_for_gpus() && !wants_all_slots && sum.has_gpu_hosts;
   return !leaves_others && sum.with_gpus + sum.without_gpus >= need.ranks();

@@ -1,5 +1,5 @@
 // Computes an upper bound on the ranks that a job could have on a list of hosts now. If may_fit() returns false, fit()
-// would find no place. It costs a fraction of fit(), and most jobs of a long queue have no room.
+// would find no place. Most jobs of a long queue have no room, and may_fit() costs a fraction of fit().
 //
 // Owner: one pass over many jobs. It borrows the hosts. Their slots, use and state may change while it lives; their
 // order, names and shapes may not.

@@ -100,7 +100,7 @@ std::string missing_share(const JobNeed& need, std::span<const SlotHost> hosts, 
   return misfit ? fmt::format("{}: {}", misfit->host, misfit->why.message()) : "waits for its turn";
 }
 
-// More hosts may join, so the job waits. The text also says if no host in the present list could ever run the job.
+// More hosts may join, so the job waits. The text also says whether some host in the present list could run the job.
 std::string why_no_share(const JobNeed& need, std::span<const SlotHost> hosts, DeviceLists* known) {
   const std::string why = missing_share(need, hosts, known);
   return never_fits(need, hosts) ? why + "; none of the present hosts could ever run it" : why;

@@ -1,7 +1,7 @@
 // The phases of one host of a job as a table: (phase, event) -> next phase and action. Pure; the table is in
 // host_phase.cc and nowhere else. Core asks the table for every change and then performs the action.
 //
-// A pair that is not in the table cannot happen. If it does, apply() ignores the event.
+// A pair that is not in the table must not happen. If it does, apply() ignores the event.
 // docs/design.md shows the table as a diagram.
 #pragma once
 
@@ -38,7 +38,7 @@ enum class HostEvent {
   kStartOverdue,    // the time for the start is over
   kStartEnded,      // the job's start has ended, and no rank runs on the host
   kAgentGone,       // the agent has ended
-  kUnreadable,      // one of the two ends cannot read the other's messages
+  kUnreadable,      // the agent or the launcher cannot read the other's messages
   kLeaseOver,       // the agent has been silent for the whole lease
   kStopOverdue,     // the agent has not confirmed in time that its ranks are gone
   kSwept,           // the search of the host has ended
@@ -54,8 +54,8 @@ enum class HostAction {
   kReadRest,        // read the output that the agent has sent
   kLoseOutput,      // report that output is missing
   kSweep,           // report the host and its ranks as lost, and search it for their processes
-  kLoseSilent,      // report them as lost; whether processes are left is unknown
-  kLoseUnreadable,  // report them as lost; the agent was sent the order to end the ranks
+  kLoseSilent,      // report the host and its ranks as lost; whether processes are left is unknown
+  kLoseUnreadable,  // report the host and its ranks as lost; the agent was sent the order to end the ranks
 };
 
 struct HostTransition {

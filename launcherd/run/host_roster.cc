@@ -16,7 +16,7 @@ bool HostRoster::are_up() {
   const auto is_up = [](const JobHost& host) {
     return host.phase == HostPhase::kUp || host.phase == HostPhase::kUnused;
   };
-  // A host that was up may have failed since.
+  // Check all hosts again, because a host that was up may have failed since.
   return have_all(first_not_up_, is_up) && std::ranges::all_of(hosts_, is_up);
 }
 

@@ -1,4 +1,4 @@
-// The hosts of a job: finds them by agent, by place and by address, and answers whether all have taken a step.
+// The hosts of a job: finds them by agent, by place and by address, and reports whether all hosts have taken a step.
 //
 // Owner: JobRunner's core.
 // Thread: loop thread only.
@@ -27,7 +27,7 @@ struct JobHost {
   std::vector<int> ranks;        // the ranks that the launcher sent to the agent
   int started = 0;               // ranks that have started there
   bool has_tried_all = false;    // the agent has tried to start each of its ranks
-  bool output_complete = false;  // all output was read; it may be before the ranks are gone
+  bool output_complete = false;  // all output was read, perhaps before the ranks were gone
   bool has_stream = false;
   int suspends_due = 0;          // answers to Suspend that are missing; one may arrive after the next Suspend was sent
   bool has_misreported = false;  // the agent reported on ranks that it does not have; the user was warned
@@ -77,8 +77,8 @@ class HostRoster {
 
   std::vector<JobHost> hosts_;
   std::vector<int> first_of_;
-  // Each is the agent of the first host that is not up, that is not prepared, that has not tried to start all its
-  // ranks, or that has processes.
+  // Each is the agent of the first host that has not taken a step: to be up, to be prepared, to have tried to start all
+  // its ranks, to be without processes.
   std::size_t first_not_up_ = 0;
   std::size_t first_not_prepared_ = 0;
   std::size_t first_not_tried_ = 0;

@@ -1,8 +1,8 @@
 // Passes the launcher's stdin on to the ranks that read it. It decides how much the source may send, and when no rank
 // reads any longer.
 //
-// Each byte goes to all of these ranks at once, so a slow rank holds back the others. At most proto::kInputWindow bytes
-// wait for the slowest rank. Nothing is read before every one of these ranks runs.
+// Each byte goes to all reading ranks at once, so a slow rank holds back the others. At most proto::kInputWindow bytes
+// wait for the slowest rank. The feed reads nothing before all reading ranks run.
 //
 // Owner: the job's runner, which reports to it what happens to the ranks.
 // Thread: loop thread only.
@@ -18,7 +18,7 @@ namespace muster::launcherd::inline run {
 
 class InputFeed;
 
-// Reads the launcher's stdin. It outlives the feeds that it serves, one after the other.
+// Reads the launcher's stdin. It serves one feed after the other, and outlives them.
 class InputSource {
  public:
   virtual ~InputSource() = default;

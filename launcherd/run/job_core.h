@@ -42,7 +42,7 @@ inline constexpr std::chrono::milliseconds kRedialTime{3'000};
 // When only services are left (model::Role::is_service), they get this long to end by themselves.
 inline constexpr std::chrono::milliseconds kServiceTime{5'000};
 // If the user interrupted the job, the launcher waits this long for its output after the processes are gone. Without a
-// limit it might wait for ever, because no one may read the console.
+// limit it would wait for ever if no process reads the console.
 inline constexpr std::chrono::milliseconds kOutputAfterInterrupt{2'000};
 
 class JobRunner::Core final : private AgentListener {

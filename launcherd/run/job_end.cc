@@ -17,7 +17,7 @@ void JobRunner::Core::stop(StopCause cause) {
     begin_stop(cause, job_.kill_grace, "the job was stopped");
     return;
   }
-  // A stop is under way and the user repeats it: kill now, but keep the first cause.
+  // If the user repeats a stop that is under way, kill now, but keep the first cause.
   if (phase_ == JobPhase::kKilling) {
     if (options_.may_leave) finish(RunEvent::kLeave);
     return;
@@ -39,7 +39,7 @@ void JobRunner::Core::keep_early_stop(StopCause cause) {
   const auto patience = stop_.keep_early(cause);
   if (!patience) return;
   const base::Duration left = std::max(start_deadline_ - clock_.now(), base::Duration::zero());
-  // While shares are decided, kStart has ended and kEarlyStop may run.
+  // Start both timers. PhaseTimers ignores kStart while shares are decided, and kEarlyStop in all other phases.
   for (const JobTimer timer : {JobTimer::kStart, JobTimer::kEarlyStop}) {
     timers_.start(timer, std::min<base::Duration>(*patience, left), [this] { start_timed_out(); });
   }

@@ -73,7 +73,8 @@ bool JobRunner::Core::may_report(JobHost& host, const v1::AgentMessage& message)
   const auto rank = reported_rank(message);
   const auto has = [&](const JobHost& other) { return std::ranges::find(other.ranks, *rank) != other.ranks.end(); };
   if (!rank || has(host)) return true;
-  // An earlier launcherd may have sent it the ranks of another entry of the same host, which has not come back.
+  // An earlier launcherd may have sent this host the ranks of another entry for the same host. If that entry has not
+  // come back, no entry has these ranks.
   if (options_.resumes && std::ranges::none_of(hosts_, has)) return true;
   if (!std::exchange(host.has_misreported, true)) {
     observer_->on_warning(

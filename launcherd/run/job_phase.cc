@@ -15,8 +15,8 @@ struct JobPhaseRow {
   JobPhaseChange change;
 };
 
-// Agents of a resumed job may report their ranks before this launcher has launched it. So kRanksTried comes in any
-// phase.
+// Agents of a resumed job may report their ranks before this launcher has launched the job. So kRanksTried may come in
+// any phase.
 constexpr auto kJobPhaseTable = std::to_array<JobPhaseRow>({
     {kConnecting, RunEvent::kHostsUp, {kPreparing, RunAction::kPrepare}},
     {kConnecting, RunEvent::kRanksTried, {kConnecting, RunAction::kReportRunning}},

@@ -1,7 +1,7 @@
 // The phases of one attempt of a job as a table: (phase, event) -> next phase and action. Pure; the table is in
 // job_phase.cc and nowhere else. Core asks the table for every change and then performs the action.
 //
-// A pair that is not in the table cannot happen. If it does, Core ignores the event.
+// A pair that is not in the table must not happen. If it does, Core ignores the event.
 // Suspended (Ctrl-Z) is no phase, because a job may be suspended in each of them.
 // docs/design.md shows the table as a diagram.
 #pragma once

@@ -1,7 +1,7 @@
 // Records what is known about a job while its launcher lives: its hosts, its ranks and its events. The launcher's
 // socket answers queries from it.
 //
-// It is an observer between the runner and the next observer, to which it passes everything on.
+// It observes the runner, and passes everything on to the next observer.
 //
 // Owner: the launcher of the job.
 // Thread: loop thread only.

@@ -59,10 +59,11 @@ struct KnownHost {
   model::NodeShape shape;
   bool has_launched = false;  // true if its agent already has its ranks; their cores and GPUs are final
   std::string identity{};     // host_identity() of launch_plan.h
-  // the entry of the same host whose agent gets the ranks of both; empty if this entry keeps its own
+  // Name of the other entry for this host, whose agent gets the ranks of both entries. Empty if this entry keeps its
+  // ranks.
   std::string kept_as{};
 };
-// Receives the placement with the shares (PlacedHost::share) that are now decided; hosts are found by name. An error
+// Receives the placement with all shares that are decided now (PlacedHost::share). Look up its hosts by name. An error
 // means that the job cannot start on these hosts.
 using ShareAnswer = std::function<void(const base::Result<model::Placement>&)>;
 
@@ -73,8 +74,8 @@ struct LaunchOptions {
   std::string build_id{};           // Agents must be of this build. Empty means that any build is accepted.
   bool verbose = false;
   int attempt = 0;  // number of starts before this one
-  // true if an earlier launcherd began this attempt. Agents that hold its ranks then come back, and the stop below goes
-  // on.
+  // true if an earlier launcherd began this attempt. Agents that hold its ranks then come back, and a stop that was
+  // requested (resumed_stop) continues.
   bool resumes = false;
   StopCause resumed_stop = StopCause::kNone;
   bool resumed_at_once = false;  // true if that stop was requested twice
@@ -82,13 +83,13 @@ struct LaunchOptions {
   // entry comes back, because an earlier launcherd sent it the ranks of both. Empty means that no two entries are known
   // to be the same host.
   std::vector<int> resumed_first_of{};
-  // true if a third stop() may end the job while its agents still end the ranks. Disable it where other jobs get the
+  // true if a third stop() may end the job while its agents still end the ranks. Set false if other jobs get the
   // hosts afterwards.
   bool may_leave = true;
   bool may_spawn = false;      // ranks may start more ranks (MPI_Comm_spawn)
   std::string never_staged{};  // A folder on this machine that must never be staged to a host. Empty means none.
   // Decides what the job may use of its hosts. The runner calls it once all hosts of an attempt are up, before ranks
-  // are bound. It answers at once or later, because what the job needs may have to become free. It must not answer
+  // are bound. It may answer later, because other jobs may have to release what this job needs. It must not answer
   // after the runner's end. Empty means that the job may use its hosts completely.
   std::function<void(const std::vector<KnownHost>&, ShareAnswer)> shares{};
   // The time by which the job must have left the hosts: the end of the scheduler's job, or the job's deadline. nullopt
@@ -121,7 +122,7 @@ struct JobOutcome {
 class JobObserver {
  public:
   virtual ~JobObserver() = default;
-  // Reports how many hosts are up of all, and the names of those that are not.
+  // Reports how many of all hosts are up, and the names of the hosts that are not.
   virtual void on_progress(int up, int total, const std::vector<std::string>& waiting) = 0;
   // Called when every agent has tried to start all its ranks.
   virtual void on_running() = 0;
@@ -178,7 +179,7 @@ class JobRunner {
   void suspend(bool on, base::Loop::Task done);
   // Asks where these ranks are in their programs. Empty `ranks` means all of them. `on_process` gets one message a
   // process, then `done` follows. Neither is called after the runner's end.
-  // INVALID_ARGUMENT: the job has no such rank. FAILED_PRECONDITION: none of them runs.
+  // INVALID_ARGUMENT: the job has no such rank. FAILED_PRECONDITION: none of these ranks runs.
   base::Status stacks(const std::vector<int>& ranks, std::function<void(v1::ProcessStack)> on_process,
                       base::Loop::Task done);
 

@@ -12,7 +12,7 @@
 namespace muster::launcherd::inline run {
 namespace {
 
-// The bootstrap has the same time limit and knows how far each host came. This margin lets it report first.
+// The bootstrap has the same time limit and knows how far each host came. With this margin the bootstrap reports first.
 constexpr std::chrono::milliseconds kBootstrapSpeaksFirst{500};
 constexpr std::size_t kSessionSecretBytes = 32;  // agent.proto
 constexpr std::size_t kStageTokenBytes = 8;
@@ -120,7 +120,7 @@ void JobRunner::Core::agent_up(int agent, AgentUp up) {
   host.agent_link = up.link;
   host.history = std::move(up.history);
   host.has_launched = up.has_launched;
-  // The offset of its clock must be known before its history is processed.
+  // Ping first, because the offset of the agent's clock must be known before the agent's history is processed.
   if (host.has_launched) liveness_.ping(host);
   host.phase.apply(HostEvent::kAgentUp);
   observer_->on_note(fmt::format(
@@ -224,7 +224,7 @@ void JobRunner::Core::maybe_prepare() {
 // Merges entries of the host list that turn out to be one host, as if the list had named it twice. If launcherd has
 // placed the ranks, they stay on the hosts that it chose.
 base::Status JobRunner::Core::merge_same_hosts() {
-  // An earlier launcherd has merged the entries.
+  // Return if an earlier launcherd has merged the entries.
   if (hosts_.has_first_of()) return base::ok_status();
   hosts_.set_first_of(find_same_hosts(hosts_.facts()));
   model::JobSpec job = job_;
@@ -257,7 +257,7 @@ base::Status JobRunner::Core::place_merged(const model::JobSpec& job) {
       host.placed = static_cast<int>(found - placement_.hosts.begin());
       continue;
     }
-    // Either another entry is the same host, or the added slots of the hosts before this one suffice.
+    // The job does not need this entry: another entry is the same host, or the hosts before this one have enough slots.
     host.phase.apply(HostEvent::kNotNeeded);
     host.placed = -1;
   }
@@ -383,7 +383,7 @@ void JobRunner::Core::ask_shares() {
   const bool were_merged = options_.resumes && !options_.resumed_first_of.empty();
   std::vector<KnownHost> known;
   for (const JobHost& host : hosts_) {
-    // No agent was requested for such an entry, because another entry has its ranks.
+    // Skip an entry whose ranks another entry has. No agent was requested for it.
     if (were_merged && host.phase == HostPhase::kUnused) continue;
     const v1::Hello& hello = host.facts.hello;
     const std::string kept_as = hosts_.is_first(host) ? "" : hosts_.first_of(host).name;
@@ -471,7 +471,7 @@ void JobRunner::Core::send_launch(LaunchPlan plan, const std::vector<JobHost*>& 
 }
 
 // Limits the wait for ranks to start. A file system that does not answer blocks the start of a host's ranks, and the
-// agent cannot end that. Each started rank restarts the timer, because many ranks need longer than one.
+// agent cannot interrupt it. Each started rank restarts the timer, because many ranks may need more than one timeout.
 void JobRunner::Core::watch_launch() {
   timers_.start(JobTimer::kLaunch, job_.start_timeout, [this] { launch_timed_out(); });
 }

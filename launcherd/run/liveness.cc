@@ -64,7 +64,8 @@ void Liveness::ping(const JobHost& host) {
   events_.send(host.agent, std::move(message));
 }
 
-// Returns false if the host was lost. The job may have ended then; the next tick continues.
+// Returns false if the host was lost. The loss may have ended the job, so tick() then leaves other hosts to the next
+// tick.
 bool Liveness::check(JobHost& host, base::MonotonicTime now, bool is_stopping) {
   const Contact& contact = at(host);
   const base::Duration silent = now - contact.last_heard;
@@ -78,7 +79,8 @@ bool Liveness::check(JobHost& host, base::MonotonicTime now, bool is_stopping) {
     return false;
   }
   probe(host, now, is_stopping);
-  // After a stall, first read its queued messages, and let the agent reconnect.
+  // After a stall of this process, do not suspect the host at once. Queued messages must be read first, and the agent
+  // may have to reconnect.
   const base::Duration suspect_after = kSuspectAfter + kPingPeriod * turns_.count();
   if (std::min(silent, now - runs_since_) > suspect_after && !contact.is_suspect) {
     set_suspect(host, true);

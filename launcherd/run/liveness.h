@@ -1,5 +1,5 @@
-// Watches whether the agents of a job answer: sends pings, suspects and probes silent hosts, and learns how far each
-// agent's clock is from this one's.
+// Watches whether the agents of a job answer. It sends pings, suspects and probes silent hosts, and learns the offset
+// between each agent's clock and this machine's clock.
 //
 // Owner: JobRunner's core.
 // Thread: loop thread only. Callbacks may end the job. They must not destroy this object.

@@ -1,8 +1,8 @@
 // Forwards agents' questions about the owners of connections to the agents that can answer them, and returns the
 // answers.
 //
-// Several hosts may have the same address, because private networks repeat. Then all of them are asked, and one yes is
-// a yes. If an agent is lost, its answer never comes and the asker drops its connection by itself.
+// Several hosts may have the same address, because private networks reuse addresses. All of them are then asked, and
+// one yes suffices. If an agent is lost, its answer never comes, and the asking agent drops its connection by itself.
 //
 // Owner: JobRunner's core.
 // Thread: loop thread only.
@@ -25,7 +25,8 @@ class PeerCredentialQueries {
 
   // `candidates` are the agents that may know. If empty, the answer is no, at once.
   void ask(int asker, const v1::OwnerQuestion& question, const std::vector<int>& candidates);
-  // Accepts one answer from each agent that was asked, under the id that it was asked with. Other answers are ignored.
+  // Accepts one answer from each agent that was asked, under the id of the forwarded question. Other answers are
+  // ignored.
   void answered(int agent, const v1::OwnerAnswer& answer);
 
  private:

@@ -1,7 +1,7 @@
-// Reports to each agent that follows them how ranks of other hosts have ended (agent.proto, FollowEnds). Peers that
-// wait for these ranks then fail at once.
+// Reports how ranks of other hosts have ended, to each agent that asked for such reports (agent.proto, FollowEnds).
+// Peers that wait for a rank that has ended then fail at once.
 //
-// It also reports which ranks the launcher does not hear, so that all peers name the same host at their deadline.
+// It also reports which ranks are silent, so that all peers name the same host at their deadline.
 // Reports that are due at the same time share one message.
 //
 // Owner: JobRunner's core.
@@ -26,8 +26,8 @@ class PeerFailures {
 
   explicit PeerFailures(Send send) : send_(std::move(send)) {}
 
-  // Starts to report to `agent`, beginning with all ends `so_far`. `own_ranks` are the ranks of that agent's host,
-  // which it knows of before the launcher. With `wants_silence` the agent also gets set_silent()'s ranks.
+  // Starts to report to `agent`, beginning with all ends `so_far`. `own_ranks` are the ranks of that agent's host. The
+  // agent knows their ends by itself. With `wants_silence` the agent also gets set_silent()'s ranks.
   void follow(int agent, const std::vector<int>& own_ranks, const std::vector<model::RankEnd>& so_far,
               bool wants_silence);
   void unfollow(int agent) { followers_.erase(agent); }

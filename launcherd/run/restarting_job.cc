@@ -32,7 +32,7 @@ OwnAgentsOptions own_agents_options(const model::JobSpec& job, const LaunchOptio
 bool is_worth_a_restart(const JobOutcome& outcome) {
   if (outcome.cause != StopCause::kNone && outcome.cause != StopCause::kPolicy) return false;
   if (outcome.exit_code == 0 || outcome.root < 0) return false;
-  // Two attempts must never run at the same time.
+  // Do not restart if processes may be left, because two attempts must never run at the same time.
   if (!outcome.unclean.empty() || !outcome.host_failures.empty()) return false;
   const model::EndKind kind = outcome.ends[static_cast<std::size_t>(outcome.root)].kind;
   return kind == model::EndKind::kExited || kind == model::EndKind::kSignalled;
@@ -131,7 +131,7 @@ void RestartingJob::stop(StopCause cause) {
     runner_->stop(cause);
     return;
   }
-  // Between two attempts: report the failure of the last one.
+  // The job waits between two attempts, so report the failure of the last attempt.
   again_.cancel();
   finish(*std::exchange(failed_, std::nullopt));
 }

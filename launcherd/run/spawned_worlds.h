@@ -41,7 +41,7 @@ class SpawnedWorlds {
     std::function<void(int agent, v1::LauncherMessage message)> send;
     std::function<void(int agent, const std::vector<int>& ranks)> expect_output;
     std::function<void(int count)> add_ranks;         // a world is up: its ranks belong to the job
-    std::function<void(model::RankEnd end)> add_end;  // a rank of such a world had ended before it was up
+    std::function<void(model::RankEnd end)> add_end;  // a rank had ended before its world was up
   };
 
   // `hosts` is borrowed. `first_number` is the number of the first spawned rank.

@@ -18,7 +18,7 @@ namespace muster::launcherd::inline run {
 
 class StackRequests {
  public:
-  // Must exceed the time that an agent needs when a process hangs.
+  // Limit on the wait for answers. It must exceed the time that an agent needs when a process hangs.
   static constexpr std::chrono::seconds kPatience{10};
 
   using Send = std::function<void(int agent, v1::LauncherMessage message)>;

@@ -34,7 +34,7 @@ class StopPlan {
   std::chrono::milliseconds early_grace() const { return is_early_at_once_ ? std::chrono::milliseconds(0) : grace_; }
 
   // Call this when the stop begins. If it ends the start of a job and an early stop was requested, the early stop is
-  // the cause. A failure that came later is not.
+  // the cause, even if a failure came later.
   void begin(StopCause cause, bool ends_start);
   // Call this when a host has failed. It makes the host the cause of the stop, unless a rank has failed by itself. The
   // ends of the host's ranks may have begun a stop before the host's failure was known.

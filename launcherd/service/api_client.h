@@ -22,7 +22,7 @@ namespace muster::launcherd::inline service {
 class ApiClient {
  public:
   using Patience = std::chrono::seconds;
-  // Return false to stop. The call then ends with OK.
+  // The function returns false to stop. The call then ends with OK.
   template <typename Answer>
   using OnAnswer = std::function<bool(const Answer&)>;
 

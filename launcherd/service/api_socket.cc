@@ -74,7 +74,7 @@ base::Result<ApiSocket> ApiSocket::open(const std::vector<std::string>& director
   base::Status failed;
   for (const std::string& directory : directories) {
     const std::string path = fmt::format("{}/{}{}{}", directory, kPrefix, job_id, kSuffix);
-    // The last foreground job to end removes the directory, so try again.
+    // The last foreground job to end may remove the directory before the socket is in it, so try again.
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
       failed = base::make_private_directory(directory);
       if (!failed.ok()) break;
@@ -100,7 +100,7 @@ base::Result<ApiSocket> ApiSocket::open_for_daemon(const std::vector<std::string
 base::Result<ApiSocket> ApiSocket::open_at(const std::string& path) {
   if (!path.starts_with('/')) return base::invalid_argument("{} is not an absolute path", path);
   base::Status failed;
-  // The last foreground job to end removes the directory, so try again.
+  // The last foreground job to end may remove the directory before the socket is in it, so try again.
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     MUSTER_RETURN_IF_ERROR(base::make_private_directory(path.substr(0, path.rfind('/'))));
     auto fd = listen_at(path);

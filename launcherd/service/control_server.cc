@@ -26,7 +26,7 @@ namespace muster::launcherd::inline service {
 namespace {
 
 constexpr int kMaxControlBytes = 4 << 20;
-// All agents of a job connect at once. The kernel caps this at net.core.somaxconn.
+// All agents of a job connect at once. The kernel limits the backlog to net.core.somaxconn.
 constexpr int kControlBacklog = 4096;
 // Limit on the bytes of an agent's messages that the loop has not handled yet. Above it the server stops reading from
 // the agent, and TCP holds the agent back.
@@ -317,7 +317,7 @@ void ControlServer::State::hello(const std::shared_ptr<AgentStream>& stream, int
   }
   if (slot.stream != nullptr) slot.stream->close(grpc::Status::CANCELLED);
   slot.stream = stream;
-  // If another launcher instance sent these numbers, they do not match our queue.
+  // Ignore the number of another launcher instance, because it does not match our queue.
   if (hello.launcher_instance() == options.launcher_instance) slot.outgoing.acknowledged(hello.resume_from());
   v1::LauncherMessage welcome;
   welcome.mutable_welcome()->set_launcher_instance(options.launcher_instance);
@@ -372,7 +372,7 @@ base::Status ControlServer::State::listen() {
   }
   MUSTER_ASSIGN_OR_RETURN(port, base::local_port(listening->get()));
   FrontDoorOptions about;
-  // All agents may connect at once, so allow that many beyond the limit for unauthenticated peers.
+  // All agents may connect at once, so add their number to the limit for unauthenticated peers.
   about.most_unproven = [this] { return unproven_limit() + agents.size(); };
   about.name = "the control port";
   about.on_line = options.on_line;

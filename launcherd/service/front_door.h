@@ -4,7 +4,7 @@
 // accepts instead:
 // - A connection is unproven until authenticated() names its peer, or kUnprovenTime has passed. Once `most_unproven`
 //   connections are unproven, each new one closes the oldest one. So silent peers delay no other peer.
-// - If no descriptor is free, the class pauses for 100 ms (kDoorPause). Meanwhile the kernel's backlog holds new
+// - If no descriptor is free, the class pauses for 100 ms (kDoorPause). During the pause the kernel's backlog holds new
 //   connections. Unproven connections older than 2 s (kYoung) are closed. The pause is reported once a minute.
 // The server itself must end handshakes that take longer than kHandshakeTime, by GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS.
 //

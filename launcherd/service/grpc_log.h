@@ -1,4 +1,5 @@
-// Redirects gRPC's own log. gRPC has one log function per process, so this is process-wide. Thread: any.
+// Redirects gRPC's own log. gRPC has one log function per process, so the change affects the whole process. Thread:
+// any.
 //
 // gRPC's errors go to the launcher's log, at most one line a minute, with the number of errors that were left out. All
 // other levels are dropped, because gRPC logs a line about each unauthenticated peer. If GRPC_VERBOSITY is set, gRPC

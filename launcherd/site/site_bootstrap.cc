@@ -75,7 +75,7 @@ void SiteBootstrap::cancel() {
 }
 
 void SiteBootstrap::report(const std::string& label, const std::string& line) const {
-  // Most of these programs already begin their lines with their name.
+  // Do not repeat the prefix. Most of these programs already begin their lines with their name.
   const std::string prefix = label + ": ";
   if (options_.on_stderr) options_.on_stderr(label, line.starts_with(prefix) ? line.substr(prefix.size()) : line);
 }
@@ -115,7 +115,7 @@ void SiteBootstrap::expect(const std::vector<BootstrapTarget>& targets) {
 
 base::Result<SiteBootstrap::Seat> SiteBootstrap::claim(const BootstrapTarget& target) {
   const std::lock_guard lock(mutex_);
-  // A seat is late if nobody started its agent before the deadline.
+  // A seat is late if its agent was not started before the deadline.
   const auto is_late = [](const base::Result<Seat>& seat) {
     return seat.ok() && seat->wave->deadline <= std::chrono::steady_clock::now();
   };
@@ -183,7 +183,7 @@ base::Status SiteBootstrap::try_to_launch(const std::shared_ptr<Wave>& wave) {
   MUSTER_RETURN_IF_ERROR((Waiter{cancel_.fd(), base::MonotonicTime::max()}.check()));
   MUSTER_ASSIGN_OR_RETURN(EnrolmentServer * enrolment, server());
   MUSTER_ASSIGN_OR_RETURN(const SiteAgent agent, write_files(wave, enrolment->port()));
-  // Storing the agent may have used up the time.
+  // Storing the agent takes time. If every seat was given up by now, start nothing.
   if (wave->seats->is_complete()) return base::ok_status();
   if (launcher_.by == BootstrapBy::kManual) {
     for (const BootstrapTarget& target : wave->targets) {
@@ -218,7 +218,7 @@ base::Status SiteBootstrap::start_command(const std::shared_ptr<Wave>& wave, con
 
 void SiteBootstrap::command_ended(const std::shared_ptr<Wave>& wave, const SiteCommand& command, int exit_status,
                                   const std::string& last_lines) {
-  // The user's command may leave the agent in the background.
+  // If a command of the user succeeds, keep the seats, because the command may leave the agent in the background.
   if (launcher_.by == BootstrapBy::kCommand && exit_status == 0) return;
   wave->seats->give_up(
       command.hosts,

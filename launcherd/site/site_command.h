@@ -61,7 +61,7 @@ std::string typed_command(const BootstrapTarget& host, const SiteAgent& agent);
 // Returns the batch job's variables that must be unset. They would change how many agents the launcher starts.
 std::vector<std::string> variables_without(BootstrapBy by);
 
-// True for a line that such a launcher prints although our request is correct.
+// True for a line that a site's launcher prints although our request is correct.
 bool is_usual_remark(std::string_view line);
 
 // Splits a template into words at blanks. The quotes '…' and "…" and the escape \ keep blanks, and are removed. No

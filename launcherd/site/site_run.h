@@ -15,8 +15,8 @@ struct SiteRunEvents {
   std::function<void(const std::string& line)> on_line;  // a line of its stdout or stderr
   // Called when the process has ended. `last_lines` are its last lines, for a message.
   std::function<void(int exit_status, const std::string& last_lines)> on_end;
-  // True if some of its agents have enrolled. The process then ends by itself with them. To end it earlier would end
-  // them.
+  // True if some agents of the process have enrolled. The process then ends by itself after its agents. Do not end it
+  // earlier, because its agents would end with it.
   std::function<bool()> has_agents;
   // True if no agent has enrolled and none can enrol any longer. The pump then ends the process. Call Pump::wake() if
   // the result may have changed.

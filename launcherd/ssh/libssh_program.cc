@@ -15,8 +15,8 @@
 
 namespace muster::launcherd::inline ssh {
 
-// A channel, and the state that libssh's callbacks recorded. Any call into libssh may receive packets, also of the kind
-// that the caller has just checked for. libssh buffers received data, which makes no descriptor readable. So check that
+// A channel, and the state that libssh's callbacks recorded. Any call into libssh may receive packets, even those for
+// which the caller has just checked. libssh buffers received data, which makes no descriptor readable. So check that
 // has_activity is false before you wait.
 struct WatchedChannel {
   explicit WatchedChannel(ssh_channel channel);

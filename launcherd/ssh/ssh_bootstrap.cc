@@ -212,7 +212,7 @@ Failure SshBootstrap::start_once(const Plan& plan, const HostTask& task, const W
   if (failure.ok() || !may_ask_ssh || !plan.may_ask_ssh) return failure;
   if (task.on_note) task.on_note(fmt::format("trying the ssh program: {}", failure.detail));
   const Failure second = start_by_ssh(plan, task, waiter, outcome);
-  // For the same refusal our message explains more than ssh's.
+  // If both refusals are of the same kind, return ours, because it explains more than ssh's.
   const bool is_same = second.kind == failure.kind || second.kind == FailureKind::kNoSsh;
   return is_same ? failure : second;
 }

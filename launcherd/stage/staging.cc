@@ -128,7 +128,8 @@ void Staging::answered(int agent, const v1::StageAnswer& answer) {
     fail(base::failed_precondition("{}: --stage: {}", place.host.name, base::printable(answer.error())));
     return;
   }
-  if (place.unanswered.empty() || place.unanswered.front().id != answer.id()) return;  // an answer to an earlier start
+  if (place.unanswered.empty() || place.unanswered.front().id != answer.id())
+    return;  // an answer to an order of an earlier launcherd
   place.silent = {};
   place.in_flight -= place.unanswered.front().bytes;
   to_agents_ -= place.unanswered.front().bytes;

@@ -7,7 +7,7 @@
 //   3. Every agent reports which marks it sees. Hosts that see each other's marks share a file system.
 //   4. The first host of each file system gets the files.
 //
-// If the launcher's machine sees a mark in the source, the folder is the source itself, so it gets no files.
+// If the launcher's machine sees a host's mark in the source, that host's folder is the source. It gets no files.
 //
 // If a host does not answer in time, the staging fails, because the host's disk hangs. The limit grows with the bytes
 // that the host must read or write before it answers.

@@ -13,7 +13,7 @@ namespace {
 // How long a writer waits for a reader that recovers the log, and vice versa. No other process uses the file.
 constexpr int kBusyMilliseconds = 2000;
 
-// Recognises a failed write by SQLite's extended code. errno is lost, because SQLite may have rolled back since.
+// Recognises a failed write by SQLite's extended code. errno does not help, because SQLite may have rolled back since.
 bool is_of_writing(int extended) {
   switch (extended) {
     case SQLITE_IOERR_WRITE:

@@ -1,5 +1,5 @@
-// StoreReader queries the job store on its own read-only connection. It sees everything committed before, even while
-// another thread writes.
+// StoreReader queries the job store on its own read-only connection. A query sees everything that was committed before
+// it, even while another thread writes.
 // Thread: one; blocking.
 // NOT_FOUND: the job is unknown. DATA_LOSS: the file holds invalid data. `limit` is the longest result; values outside
 // 1 to kLongestPage are clamped.
@@ -17,7 +17,7 @@
 namespace muster::launcherd::inline store {
 
 constexpr int kLongestPage = 1000;
-// A page of events ends once its messages exceed this size. So it is at most one event longer.
+// A page of events ends once its messages exceed this size. So a page exceeds it by at most one event.
 constexpr std::size_t kPageBytes = std::size_t{1} << 20;
 
 class StoreReader {

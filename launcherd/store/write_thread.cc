@@ -131,8 +131,8 @@ void WriteThread::commit(std::vector<PendingBatch> round) {
   }
 }
 
-// If the log cannot be emptied now, the thread tries again later. Readers finish soon, and each commit reports a
-// failing disk.
+// If the log cannot be emptied now, the thread tries again later and reports nothing. A reader that blocks it finishes
+// soon, and each commit reports a failing disk.
 void WriteThread::wipe_if_due() {
   if (!kept_.empty() || !writer_.has_secrets_in_log() || base::monotonic_now() < wipe_at_) return;
   (void)writer_.wipe_log();

@@ -1,5 +1,5 @@
 // WriteThread writes into the job store on its own thread. It takes all waiting batches, commits them as one
-// transaction, and posts each result to the loop. During a commit the next batches gather, so the disk sets the pace.
+// transaction, and posts each result to the loop. Batches that arrive during a commit form the next transaction.
 //
 // A batch with `keep` records what has happened, so it cannot be refused. It waits in memory while the store cannot be
 // written: the disk is full or fails, or another process has the lock. The thread tries it again, in order, with

@@ -1,5 +1,5 @@
-// WebServer is launcherd's HTTP port on a loopback address. It serves only processes of its own user. The kernel names
-// the owner of the peer's socket before a byte is read. Other users get 403 with the reason. At most kMostConnections
+// WebServer is launcherd's HTTP port on a loopback address. It serves only processes of its own user. Before it reads a
+// byte, it asks the kernel who owns the peer's socket. Other users get 403 with the reason. At most kMostConnections
 // of our user and kMostStrangers of other users are open.
 // Thread: created and destroyed on the loop thread.
 #pragma once
