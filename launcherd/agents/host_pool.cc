@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds kProbeAfter{300};
 // An agent of the last launcherd waits up to 1 s between two attempts to dial. An agent without a job holds no lock
 // that a probe could find, so the pool only waits this long for it.
 constexpr std::chrono::milliseconds kAwaitFor{3'000};
-constexpr std::chrono::milliseconds kAwaitForEach{10};  // for each awaited agent, because all of them connect at once
+constexpr std::chrono::milliseconds kAwaitForEach{10};  // per awaited agent, because all awaited agents connect at once
 constexpr std::chrono::milliseconds kDismissal{2'000};
 constexpr int kQuickProbes = 5;
 constexpr std::chrono::milliseconds kSlowProbe{2'000};

@@ -1,11 +1,11 @@
 // The agents of one start of a job, as its runner sees them. Each host has one agent, identified by the host's index.
 //
-// There are two kinds. OwnAgents (own_agents.h) are started for the job and end with it; hvdrun uses them. Agents of a
-// HostPool (host_pool.h) stay idle between jobs and serve several jobs of launcherd, also at the same time.
+// There are two kinds of agents. OwnAgents (own_agents.h) are started for the job and end with it; hvdrun uses them.
+// Agents of a HostPool (host_pool.h) stay idle between jobs and serve several jobs of launcherd, also at the same time.
 //
 // Owner: JobRunner's core, which is also the listener.
 // Thread: loop thread only. The listener is called from the loop, also from within send() and the other calls. It must
-// not destroy the agents there. After destruction the listener is not called.
+// not destroy the agents in such a call. After destruction the listener is not called.
 #pragma once
 
 #include <functional>
@@ -73,9 +73,10 @@ class JobAgents {
   virtual void send(int agent, v1::LauncherMessage message) = 0;
   // Sends a message that is dropped while there is no stream.
   virtual void send_unnumbered(int agent, v1::LauncherMessage message) = 0;
-  // Accepts output of these ranks. Call it before they start.
+  // Accepts output of these ranks. Call it before the ranks start.
   virtual void expect_output(int agent, const std::vector<int>& ranks) = 0;
-  // Accepts output of more ranks. Call it before they start. Agents whose jobs never get more ranks ignore the call.
+  // Accepts output of more ranks. Call it before the ranks start. Agents whose jobs never get more ranks ignore the
+  // call.
   virtual void expect_more_output(int /*agent*/, const std::vector<int>& /*ranks*/) {}
   // Call it when the agent has ended after its ranks. Output that the agent has sent is still read. output_complete()
   // or output_cut() follows, but neither does while the host keeps the connection open.

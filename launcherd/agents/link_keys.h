@@ -5,7 +5,7 @@
 // certificate, which all agents trust. When all agents have a new certificate, or only a sixth of the time is left,
 // change() makes the successor the authority.
 //
-// Owner: the pool (HostPool::Core), which stores and distributes them. They are secret.
+// Owner: the pool (HostPool::Core), which stores and distributes the certificates. They contain secret keys.
 // Thread: none of its own; plain values.
 #pragma once
 

@@ -28,7 +28,8 @@ void add_launcher_addresses(bool is_local, v1::AgentJoin& join) {
   }
   const auto own = base::interface_addresses();
   if (!own.ok()) return;
-  // The agent tries these after the address that its sshd saw, because the launcher may be multi-homed.
+  // The agent first tries the address that its sshd saw. It tries these addresses next, because the launcher may be
+  // multi-homed.
   for (const base::InterfaceAddress& entry : *own) {
     if (entry.address.is_loopback() || join.launcher_addresses_size() >= kMaxDialAddresses) continue;
     join.add_launcher_addresses(entry.address.str());

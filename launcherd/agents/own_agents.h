@@ -77,7 +77,7 @@ class OwnAgents final : public JobAgents, public std::enable_shared_from_this<Ow
   void on_hello(int agent, const v1::Hello& hello, bool resumed);
   void report_up(int agent, const v1::Hello& hello);
   Host& at(int agent) { return hosts_[static_cast<std::size_t>(agent)]; }
-  // Wraps `function` for another thread. It then runs on the loop, and only while this object lives.
+  // Wraps `function` for another thread. `function` then runs on the loop, and only while this object lives.
   template <typename Function>
   auto posted(Function function) {
     return [&loop = loop_, weak = weak_from_this(), function](auto... arguments) {

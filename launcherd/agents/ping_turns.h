@@ -1,5 +1,5 @@
-// Decides which agents are pinged at a tick. Up to 1,000 agents are all pinged at each tick; more of them take turns.
-// Every ping and its answer cost a launcher the same time, even if the agents have little to send.
+// Decides which agents are pinged at a tick. Up to 1,000 agents are all pinged at each tick. A larger number of agents
+// takes turns. Every ping and its answer cost a launcher the same time, even if the agents have little to send.
 //
 // Owner: JobRunner's core and the pool, one each. A plain value without threads.
 //

@@ -16,7 +16,8 @@ base::Status PoolFile::load(base::WallTime now) {
   if (!content.ok()) return content.status();
   if (state_.ParseFromString(*content) && !state_.id().empty()) {
     auto keys = LinkKeys::load(state_);
-    // Replace expired certificates. No agent still needs them: it has had no link for its lease, so it has ended.
+    // Replace expired certificates. No agent needs them: every agent has been without a link for its lease, so it has
+    // ended.
     if (keys.ok() && keys->is_over(now)) return make_keys();
     if (keys.ok()) {
       keys_ = *std::move(keys);

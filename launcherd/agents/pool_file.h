@@ -25,7 +25,7 @@ class PoolFile {
   PoolFile(base::Loop& loop, std::string path, const PoolRoster& roster)
       : loop_(loop), path_(std::move(path)), roster_(roster) {}
 
-  // Reads the file, or begins a new state if there is none. Call it once, before all others.
+  // Reads the file, or begins a new state if there is no file. Call it once, before all others.
   base::Status load(base::WallTime now);
   // Writes the file with all agents of the roster.
   base::Status save();

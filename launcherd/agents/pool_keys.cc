@@ -18,7 +18,7 @@ void PoolKeys::renew(base::MonotonicTime now) {
   const LinkKeys before = keys;
   const bool is_offer = !keys.is_offering();
   base::Status status = is_offer ? keys.offer() : keys.change();
-  // Save before agents get the keys, because the next launcherd must trust them too.
+  // Save before agents get the keys, because the next launcherd must trust these keys, too.
   if (status.ok()) status = parts_.file.save();
   if (!status.ok()) {
     keys = before;

@@ -19,7 +19,7 @@ class PoolSessions {
  public:
   explicit PoolSessions(PoolParts& parts) : parts_(parts) {}
 
-  // PooledAgents calls these.
+  // PooledAgents calls the next three functions.
   void attach(const AgentHost& host, const std::string& job, PoolSession session);
   // Sends Leave, now or when the agent is back.
   void detach(const BootstrapTarget& target, const std::string& job);
@@ -27,7 +27,7 @@ class PoolSessions {
   void sweep(const BootstrapTarget& target, const std::string& job,
              std::function<void(base::Result<CommandResult>)> done);
 
-  // HostPool::Core calls the rest. Call this one when the host's agent has sent its first Hello.
+  // HostPool::Core calls the other functions. Call resume() when the host's agent has sent its first Hello.
   void resume(PoolHost& host);
   void message(PoolHost& host, const v1::AgentMessage& message);
   void stream(PoolHost& host, bool is_there);

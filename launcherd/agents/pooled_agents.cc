@@ -18,7 +18,7 @@ base::Status PooledAgents::start(std::vector<AgentHost> hosts, OutputSink* sink,
   hosts_ = std::move(hosts);
   meter_ = pool_.job_meter(job_.job_id);
   listener_ = listener;
-  // Wraps `function` for the hub's thread. It then runs on the loop, and only while this object lives.
+  // Wraps `function` for the hub's thread. `function` then runs on the loop, and only while this object lives.
   const auto posted = [this](auto function) {
     return [&loop = pool_.loop(), weak = weak_from_this(), function](const auto& argument) {
       loop.post([weak, function, argument] {

@@ -112,7 +112,7 @@ struct StartedAgent {
   // its stdin. Shutdown or close sends EOF to the agent. EOF here means that the agent ended or its connection is
   // lost.
   base::UniqueFd stream;
-  // This machine's addresses on the connection, best first. Empty if unknown (the `ssh` program, local agents).
+  // This machine's addresses on the connection, best first. Empty if unknown: with the `ssh` program and local agents.
   std::vector<base::IpAddress> launcher_addresses;
   std::optional<base::IpAddress> host_address;  // the host's address on the connection; nullopt if unknown
   bool agent_sent = false;                      // false if the host had the agent in its cache

@@ -35,7 +35,7 @@ Failure describe_end(const RemoteProgram& program, std::string printed, std::str
   return failure;
 }
 
-// Starter leads one host through the steps. It is a local variable of start_on_host.
+// Starter runs the steps for one host. It is a local variable of start_on_host.
 class Starter {
  public:
   Starter(HostLink& link, const HostTask& task, const AgentImage& image, const Waiter& waiter, HostResult& result)
@@ -157,7 +157,7 @@ class Starter {
             .exit_status = stored.exit_status};
   }
 
-  // Best effort, also after a cancel. If it fails, one file stays in the agent's directory.
+  // Best effort, even after a cancel. If the removal fails, one file stays in the agent's directory.
   void remove_temporary() {
     const Waiter clean_up{-1, std::chrono::steady_clock::now() + kCleanUpTime};
     std::unique_ptr<RemoteProgram> program;

@@ -1,5 +1,5 @@
-// Starts an agent on one host over a HostLink. It tries the cached agent, sends the agent if the host lacks it, and
-// reads the agent's marker. The steps are the same for libssh and for the `ssh` program.
+// Starts an agent on one host over a HostLink. start_on_host() tries the cached agent, sends the agent if the host
+// lacks it, and reads the agent's marker. The steps are the same for libssh and for the `ssh` program.
 #pragma once
 
 #include <condition_variable>

@@ -20,8 +20,8 @@ struct RemotePaths {
   // only a plain file of this user. No other user may be able to replace that file or a folder on the way to it.
   // Otherwise the shell prints kUnsafeFolderWords.
   bool must_be_ours = false;
-  // Id of the surrounding PBS job. Programs join that job by pbs_attach if the host has it, so that PBS accounts and
-  // ends them.
+  // Id of the surrounding PBS job. Programs join that job by pbs_attach, if the host has that program. PBS then
+  // accounts and ends the programs.
   std::string pbs_job = {};
 };
 

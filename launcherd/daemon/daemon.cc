@@ -126,7 +126,7 @@ base::Status Daemon::Parts::open_dial_in(const base::Clock& clock, const DaemonO
   return base::ok_status();
 }
 
-// Call it after open_pool(), because it asks the pool which agents are still there.
+// Call it after open_pool(), because it asks the pool which agents still run.
 base::Status Daemon::Parts::load_dialled(const DaemonOptions& options) {
   if (dial_in == nullptr) return base::ok_status();
   DialledHosts::Options wanted;

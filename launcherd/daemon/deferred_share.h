@@ -17,8 +17,8 @@
 
 namespace muster::launcherd::inline daemon {
 
-// Returns a share for ranks that started without one and so may use the whole host. The share counts only what these
-// ranks use. nullopt if the ranks could not be bound to the host as it is now.
+// Returns a share for ranks that started without one and so may use the whole host. The share counts only the cores and
+// GPUs that these ranks use. nullopt if the ranks could not be bound to the host as it is now.
 std::optional<model::HostShare> share_that_runs(const ShareRequest& request, const model::NodeShape& node, int slots,
                                                 std::span<const model::RankRequest> rank_requests);
 

@@ -1,6 +1,6 @@
 // The hosts of a launcherd: those of its list, and those whose agents have connected by themselves (--accept-agents). A
-// dialled host stays as long as its agent waits here or runs for the pool. A file keeps these hosts for the next
-// launcherd, because jobs may continue there.
+// dialled host stays as long as launcherd or its pool is connected to the host's agent. A file keeps these hosts for
+// the next launcherd, because jobs may continue on them.
 //
 // Owner: Daemon.
 // Thread: loop thread only.
@@ -34,7 +34,7 @@ class DialledHosts {
   static base::Result<std::unique_ptr<DialledHosts>> load(base::Loop& loop, std::vector<model::HostSpec> listed,
                                                           Options options);
 
-  std::vector<model::HostSpec> hosts() const;  // those of the list first
+  std::vector<model::HostSpec> hosts() const;  // hosts of the list first
   std::vector<std::string> names() const;      // names of the hosts that connected by themselves
   void replace_listed(std::vector<model::HostSpec> listed);
 

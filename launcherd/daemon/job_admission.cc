@@ -47,7 +47,8 @@ base::Status check_placement(const JobNeed& need, const model::JobSpec& job, std
     host.used = 0;
     host.is_drained = host.is_down = false;
     if (host.source == SlotSource::kAwaited) host.source = SlotSource::kUnknown;
-    if (!host.is_known()) host.is_shared = false;  // treat it as known, because the job is placed there in any case
+    if (!host.is_known())
+      host.is_shared = false;  // treat the host as known, because it may become known before the job starts
   }
   auto placement = fit(need, hosts);
   if (!placement) return base::ok_status();  // some of its hosts have not connected yet

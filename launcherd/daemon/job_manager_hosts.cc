@@ -71,7 +71,8 @@ void JobManager::replace_hosts(const std::vector<model::HostSpec>& list) {
   schedule();
 }
 
-// Starts agents on hosts whose number of GPUs decides their slots. The first job there would start the agents anyway.
+// Starts agents on hosts whose number of GPUs decides their slots. The first job on such a host would start its agent
+// anyway.
 void JobManager::ask_for_gpus() {
   for (const model::HostSpec& host : hosts_.awaited()) ask(host);
 }

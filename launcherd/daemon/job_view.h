@@ -24,7 +24,7 @@ inline constexpr std::size_t kLongestAnswer = std::size_t{3} << 20;
 
 // DATA_LOSS: the stored bytes are not a valid spec.
 base::Result<v1::StoredSpec> stored_spec(StoreReader& reader, const base::JobId& id);
-// Returns the job with its environment variables. Errors are those of stored_spec() and of proto::submission_of().
+// Returns the job with its environment variables. Returns the errors of stored_spec() and of proto::submission_of().
 base::Result<proto::Submission> stored_submission(StoreReader& reader, const base::JobId& id);
 
 // Returns the job with the requested ranks. The answer includes hosts only if the job has ended, because the hosts of

@@ -1,5 +1,6 @@
 // Writes the output of a job of launcherd to its journal. If the journal cannot store output, this class reports the
-// failure once, and the job continues without that output. It also reports output that the disk had confirmed and lost.
+// failure once, and the job continues without that output. It also reports output that the disk confirmed but lost
+// later.
 //
 // Owner: RunningJob.
 // Thread: one thread at a time (OutputSink). Any thread may call lost_bytes().

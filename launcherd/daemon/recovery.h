@@ -1,5 +1,5 @@
 // The record by which the next launcherd finds the ranks of a running job again. The bytes are a proto JobRecovery. The
-// job store keeps them among its secrets (docs/adr/0011).
+// job store keeps these bytes among its secrets (docs/adr/0011).
 //
 // Thread: any. Pure functions.
 #pragma once

@@ -1,5 +1,5 @@
 // Removes ended jobs when their retention time is over: their records in the store, and their output. At the start it
-// also removes output without records, which stays behind if launcherd is killed between the two steps.
+// also removes output without records, which stays behind if launcherd is killed between these two removals.
 //
 // Owner: Daemon.
 // Thread: loop thread only; the store reads on its own thread.

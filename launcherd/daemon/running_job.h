@@ -2,8 +2,8 @@
 // runner's reports into events for the store.
 //
 // Owner: JobManager.
-// Thread: loop thread only. It calls the owner's functions from within its own functions. The owner must not destroy it
-// there, but post the destruction.
+// Thread: loop thread only. It calls the owner's functions from within its own functions. The owner must not destroy
+// this object in such a call, but post the destruction.
 #pragma once
 
 #include <functional>
@@ -65,8 +65,8 @@ using ShareSettled = std::function<void(const base::Status&)>;
 struct RunningJobOwner {
   std::function<void(Batch)> record;  // stores events
   std::function<void()> on_ended;     // called after the last record
-  // Decides the job's shares of hosts that are now known. `done` runs when the disk has them, which may be only after
-  // other jobs end.
+  // Decides the job's shares of hosts that are now known. `done` runs when the disk has the shares. That may be only
+  // after other jobs end.
   std::function<void(const std::vector<KnownHost>&, ShareSettled done)> settle_shares{};
 };
 

@@ -200,7 +200,7 @@ void HostProbes::Core::ask(std::size_t index, const v1::ProbeCommand& command, m
 void HostProbes::Core::ask_clock(std::size_t index) {
   v1::ProbeCommand command;
   command.mutable_read_clock();
-  // Each call takes one reading. The answer to it starts the next one.
+  // Each call takes one reading. The answer starts the next call.
   const auto before = std::chrono::system_clock::now();
   hosts_[index].link->ask(command, kClockTime, [this, index, before](base::Result<v1::ProbeAnswer> answer) {
     if (!answer.ok()) return fail(index, answer.status().with_context("host " + hosts_[index].findings.host.name));

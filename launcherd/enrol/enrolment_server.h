@@ -1,4 +1,4 @@
-// EnrolmentServer is the port at which agents enrol: those that a site's launcher started, and those that dial in. The
+// EnrolmentServer is the port at which agents enrol. A site's launcher started them, or they dial in by themselves. The
 // agent proves by TLS 1.3 that it has a join file's key. Then it sends its host's names. Then the connection carries
 // that host's stream (enrolment_seats.h).
 // Thread: all work runs on the pump's thread until the pump ends.

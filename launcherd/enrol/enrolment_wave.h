@@ -41,8 +41,7 @@ class EnrolmentWave final : public EnrolmentSeats {
   void release(AssignedSeat assigned) override;
   void left(std::size_t) override {}  // nothing to do, because the caller reads EOF from its end of the stream
 
-  // These give up some seats, or all seats, unless they are occupied already. Such seats stay empty for the reason
-  // `why`.
+  // Both functions give up seats, unless the seats are occupied already. Such seats stay empty for the reason `why`.
   void give_up(const std::vector<std::size_t>& seats, const std::string& why);
   void give_up_all(const std::string& why);
 

@@ -69,7 +69,8 @@ Result<std::optional<Allocation>> from_file(std::string scheduler, std::string_v
       one_slot_by_default(std::move(scheduler), fmt::format("{} {}", variable, path), std::move(*hosts)));
 }
 
-// If jsrun starts programs, LSF lists the host of the batch script first, with one slot. That host is no compute node.
+// If jsrun starts programs, LSF lists the host of the batch script first, with one slot. Drop that host, because it is
+// no compute node.
 void drop_lsf_launch_node(Hosts& hosts) {
   if (hosts.size() < 2 || hosts[0].name == hosts[1].name) return;
   if (hosts[0].name.starts_with("batch") || hosts[0].name.starts_with("login")) hosts.erase(hosts.begin());

@@ -32,7 +32,7 @@ class HubFlows {
     std::string identity;
     std::uint64_t last_delivered = 0;  // sequence of the last frame in the sink
     std::uint64_t connection = 0;      // the connection's number; 0 if none
-    // The events of the flow's job. They live as long as the flow.
+    // The events of the flow's job. The pointer is valid as long as the flow exists.
     const OutputHubEvents* events = nullptr;
 
    private:

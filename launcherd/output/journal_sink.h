@@ -9,7 +9,7 @@
 // first failure: RESOURCE_EXHAUSTED if the disk is full, else the disk's own code. For each agent a record says how
 // many bytes are missing and up to which frame. So readers can report the loss, and a restarted launcherd requests the
 // right frames. These records, and the ends of ranks and agents, use reserved space (kReserve). Once space is free
-// again, the sink stores lines again. It cuts off an incomplete record at once.
+// again, the sink stores lines again. After a failed write, it cuts off the incomplete record at once.
 #pragma once
 
 #include <cstdint>

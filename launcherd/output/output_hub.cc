@@ -130,7 +130,7 @@ class OutputHub::Worker {
   std::vector<Ended> ended_;
   std::vector<std::uint64_t> hot_;  // connections with more to read although their socket may be quiet
   std::uint64_t next_id_ = kListenId + 1;
-  // This clock runs only while the hub waits. So a blocked console does not make a connection late.
+  // Time that the hub has spent waiting. Timeouts count this time only, so a blocked console makes no connection late.
   MonotonicTime idle_time_{};
   MonotonicTime accept_again_{};
   bool is_accept_paused_ = false;
@@ -339,7 +339,7 @@ void OutputHub::Worker::add(base::UniqueFd fd) {
   pending_.push_back(id);
 }
 
-// Forgets accepted connections. Closes those that sent no Hello in time or are too many.
+// Forgets accepted connections. Closes connections that sent no Hello in time, and the oldest ones if too many wait.
 void OutputHub::Worker::drop_late() {
   std::erase_if(pending_, [this](std::uint64_t id) {
     const auto found = connections_.find(id);

@@ -6,9 +6,9 @@
 // them. No callback runs after stop() or the job's remove_job() has returned.
 // Owner: the job layer. A job's sink must live until the hub is gone or remove_job() has returned.
 // Security: an agent needs two steps. The first is a TLS handshake with the key of proto::output_identity(job, n). The
-// second is a Hello of the expected agent n. The hub closes all other connections without a reply. They never delay
-// other agents, because a handshake may take at most 10 s and at most `max_pending` connections may wait. A newer
-// connection of an agent replaces its older one.
+// second is a Hello of the expected agent n. The hub closes all other connections without a reply. Such connections
+// never delay other agents, because a handshake may take at most 10 s and at most `max_pending` connections may wait. A
+// newer connection of an agent replaces its older one.
 //
 // Example:
 //   auto hub = OutputHub::start({}, std::move(listening_fd));

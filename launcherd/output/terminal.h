@@ -105,7 +105,7 @@ class Terminal {
   bool is_status_shown_ = false;
 };
 
-// stdout and stderr of this process. They share one Terminal if both are the same file.
+// stdout and stderr of this process. Both streams share one Terminal if they are the same file.
 class Terminals {
  public:
   Terminals(int out_fd, int err_fd);

@@ -44,8 +44,8 @@ bool reports_gpu_users(const v1::Hello& hello);
 // True if the agent may wait for GPU memory. The agent checks again later, even if it reported no users at its start.
 bool may_wait_for_gpus(const v1::Hello& hello);
 
-// Returns the address at which the other hosts reach the host of rank 0 (facts[0]). With one host this is loopback,
-// unless the user chose a network.
+// Returns the address at which the other hosts reach the host of rank 0 (facts[0]). If the job has one host, the
+// address is loopback, unless the user chose a network.
 // UNAVAILABLE: the host has only a loopback address.
 base::Result<std::string> choose_master_address(const std::vector<HostFacts>& facts, const model::JobSpec& job);
 

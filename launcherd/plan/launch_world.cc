@@ -57,7 +57,7 @@ void set_world(const model::JobSpec& job, const model::Placement& placement, con
   }
   add_programs(program_sizes(job, placement), hosts, world);
   world.set_pals(serves_pals(job, user_set));
-  // Serialise once for all hosts, because there may be many.
+  // Serialise the World once for all hosts, because a job may have many hosts.
   const std::string serialised = world.SerializeAsString();
   for (v1::Launch& host : hosts) host.set_world(serialised);
 }

@@ -28,8 +28,8 @@ base::Result<int> count_ranks(const v1::SpawnRequest& request) {
   return static_cast<int>(count);
 }
 
-// Returns the host name in a word of an MPI_Info: "n1:2" means n1. The request and the free slots decide how many ranks
-// go there.
+// Returns the host name in a word of an MPI_Info: "n1:2" means n1. The number is ignored: the request and the free
+// slots decide how many ranks run on the host.
 std::string_view host_name(std::string_view word) {
   const auto colon = word.rfind(':');
   if (colon == std::string_view::npos || !base::parse_decimal(word.substr(colon + 1), model::kMaxSlotsPerHost)) {

@@ -29,7 +29,7 @@ struct SpawnHost {
 base::Result<std::vector<int>> place_spawned(const v1::SpawnRequest& request, const std::vector<SpawnHost>& hosts,
                                              bool oversubscribe);
 
-// Ranks that a rank of the job has spawned. `first` is the number of the first of them within the job.
+// Ranks that a rank of the job has spawned. `first` is the number of the first such rank within the job.
 struct SpawnedRanks {
   std::string name;  // World.name
   int first = 0;
@@ -37,7 +37,7 @@ struct SpawnedRanks {
 };
 
 // Returns the message for each host of `placement`, also for hosts without new ranks. `facts` describe these hosts. The
-// new ranks form a job of their own, so MUSTER_RANK counts from 0. They are bound to no cores and no GPUs.
+// new ranks form a job of their own, so MUSTER_RANK counts from 0. The new ranks are bound to no cores and no GPUs.
 base::Result<std::vector<v1::AddWorld>> plan_spawned(const model::JobSpec& job, const model::Placement& placement,
                                                      const std::vector<HostFacts>& facts, const Attempt& attempt,
                                                      const std::string& master_address,

@@ -147,7 +147,7 @@ std::pair<int, std::optional<model::HostShare>> most_with_share(const JobNeed& n
   return {fewest, std::move(theirs)};
 }
 
-// Limits the ranks on each host to those that can have their share there.
+// Limits the ranks on each host to the number that can have their share on that host.
 void limit_to_shares(Offers& offers) {
   UseByNames use;
   for (Offer& offer : offers.usable()) {

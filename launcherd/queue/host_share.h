@@ -44,7 +44,7 @@ class HostUse {
   const std::map<std::string, Users>& devices() const { return content().devices; }  // by device_id()
   const std::vector<model::HostShare>& shares() const { return content().shares; }
 
-  // True if neither has changed since one was copied from the other, or if both are empty.
+  // True if one is an unchanged copy of the other, or if both are empty.
   bool is_same(const HostUse& other) const { return content_ == other.content_; }
 
   void add(const model::HostShare& share);
@@ -69,7 +69,7 @@ struct ShareRequest {
   model::GpuMasks masks{};                     // from the job's environment
   std::vector<model::RoleMasks> role_masks{};  // from its roles' environments
 
-  // True if it requests a number of GPUs for each rank. It then gets no fewer.
+  // True if the job requests a number of GPUs for each rank. The job then gets no fewer GPUs.
   bool asks_for_gpus() const {
     return pinning.gpu_bind == model::GpuBind::kOne || pinning.gpu_bind == model::GpuBind::kTile ||
            (pinning.gpu_bind != model::GpuBind::kNone && pinning.gpus_per_rank > 0);
@@ -91,7 +91,7 @@ std::optional<std::vector<std::string>> devices_for(const ShareRequest& request,
 struct DeviceCounts {
   std::size_t all = 0;
   std::size_t free = 0;   // no job uses them
-  std::size_t open = 0;   // no job uses them, or only jobs that share them
+  std::size_t open = 0;   // no job uses them, or all their users share them
   bool is_error = false;  // devices_for() returned nullopt
 };
 DeviceCounts count_devices(const std::vector<std::string>& devices, const model::NodeShape& node, const HostUse& use);

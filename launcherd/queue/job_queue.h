@@ -4,8 +4,8 @@
 // start on free slots, even on slots that the head could use. They may overtake the head only kMostOvertakes times.
 // After that, the queue reserves the free slots of all hosts that the head may use until the head starts.
 //
-// So every job that could run does start. It waits only for earlier jobs and for the ends of running jobs. Later jobs
-// of a higher priority go before it.
+// So every job that could run starts at some time. A job waits only for earlier jobs and for the ends of running jobs.
+// Later jobs of a higher priority go before it.
 //
 // Owner: JobManager.
 // Thread: one thread. A plain value without I/O.
@@ -44,7 +44,7 @@ class JobQueue {
   // Removes and returns the jobs that start now, in order. Counts their slots as used in `hosts`.
   std::vector<Start> start(std::vector<SlotHost>& hosts);
 
-  // Returns the hosts whose facts a waiting job needs before it can start there.
+  // Returns the hosts whose facts a waiting job needs before it can start on them.
   std::vector<model::HostSpec> hosts_to_ask(const std::vector<SlotHost>& hosts) const;
 
   // Explains to users why jobs wait. One Reasons object serves many jobs with one pass over the hosts. It borrows the

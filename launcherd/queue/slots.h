@@ -1,7 +1,7 @@
 // The slots of launcherd's hosts, and which of them a job uses. host_share.h decides about cores and GPUs.
 //
-// A job uses one slot a rank. With oversubscribe it may have more ranks than its hosts have slots. It then uses all
-// slots of the hosts that it may use, and starts when all of them are free.
+// A job uses one slot a rank. With oversubscribe a job may have more ranks than its hosts have slots. The job then uses
+// all slots of the hosts that it may use, and starts when all of them are free.
 //
 // A host's cores and GPUs are known once its agent has reported them. Until then one job at a time starts on the host,
 // without a share. Jobs that ask for GPUs or for a binding to depth wait.
@@ -47,7 +47,7 @@ struct SlotHost {
 
   bool is_open() const { return !is_drained && !is_down && source != SlotSource::kAwaited; }
   bool is_known() const { return !is_shared || shape != nullptr; }
-  // True while a job starts there and the host's cores and GPUs are still unknown.
+  // True while a job starts on the host and the host's cores and GPUs are still unknown.
   bool is_starting() const { return is_shared && shape == nullptr && used > 0; }
   int all_slots() const { return slots_of_names > 0 ? slots_of_names : slots; }
   int free() const { return !is_open() || used > slots ? 0 : slots - used; }
@@ -62,7 +62,7 @@ struct JobNeed {
   int ranks() const { return request.np; }
   // nullptr if the job does not name the host.
   const model::HostSpec* wanted(const std::string& host) const;
-  // True if both request the same. If one of them finds no place, the other finds none either.
+  // True if both jobs request the same. If one job finds no place, the other finds none either.
   bool is_like(const JobNeed& other) const;
 };
 

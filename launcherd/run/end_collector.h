@@ -30,7 +30,7 @@ class EndCollector {
   // true if the job's policy requires that the other ranks are stopped now.
   bool add(model::RankEnd end, base::MonotonicTime now);
 
-  // Adds ranks that other ranks spawned. Their numbers follow those of all ranks before.
+  // Adds ranks that other ranks spawned. Their numbers follow the numbers of all earlier ranks.
   void add_ranks(int count) { size_ += count; }
   int size() const { return size_; }
 
@@ -50,7 +50,7 @@ class EndCollector {
   int root_index() const;  // index into ends(); -1 if no rank has failed by itself
 
  private:
-  // Returns the time at which the last rank that is no service ended. nullopt if such a rank still runs, has failed, or
+  // Returns the time at which the last rank ended that is no service. nullopt if such a rank still runs, has failed, or
   // has no known end time.
   std::optional<base::MonotonicTime> others_ended_well_at() const;
   int others() const { return size_ - static_cast<int>(services_.size()); }

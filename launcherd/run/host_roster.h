@@ -51,9 +51,9 @@ class HostRoster {
   bool is_first(const JobHost& host) const { return first_of_[static_cast<std::size_t>(host.agent)] == host.agent; }
   JobHost& first_of(const JobHost& host) { return at(first_of_[static_cast<std::size_t>(host.agent)]); }
 
-  // Each returns whether every host has taken this step. A host never takes a step back, so each call continues where
-  // the last one ended. The runner calls after every message, so a full scan would cost the square of the number of
-  // hosts.
+  // Each of the three functions returns whether every host has taken its step. A host never takes a step back, so each
+  // call continues where the last one ended. The runner calls after every message, so a full scan would cost the square
+  // of the number of hosts.
   bool are_up();
   bool are_prepared();
   bool are_without_processes();

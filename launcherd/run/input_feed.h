@@ -39,12 +39,12 @@ class InputFeed {
   InputFeed(const InputFeed&) = delete;
   InputFeed& operator=(const InputFeed&) = delete;
 
-  // The source calls these.
+  // The source calls the next three functions.
   std::size_t room() const;           // bytes that give() accepts now; 0 if no rank reads
   void give(std::string_view bytes);  // at most room()
   void end();                         // there is no more input
 
-  // The job's runner calls these. Ranks that are not in the feed are ignored.
+  // The job's runner calls the next functions. They ignore ranks that are not in the feed.
   void started(int rank);
   void taken(int rank, std::size_t bytes, bool closed);
   void rank_over(int rank);  // the rank has ended, or will not start

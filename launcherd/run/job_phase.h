@@ -12,7 +12,7 @@
 
 namespace muster::launcherd::inline run {
 
-// In the order in which a job passes through them.
+// The phases stand in the order in which a job passes through them.
 enum class JobPhase {
   kConnecting,  // agents are started, or come back
   kPreparing,   // each agent chooses its network interface

@@ -171,13 +171,13 @@ class JobRunner {
   // Stops the job: SIGTERM to all ranks, SIGKILL after the grace time. A second call kills at once. A third call
   // finishes without waiting for the agents, if LaunchOptions::may_leave.
   void stop(StopCause cause);
-  // Sends a signal to all ranks. With `is_once` each rank gets at most one signal that is sent this way. That holds
-  // even if a later launcherd sends it again.
+  // Sends a signal to all ranks. With `is_once` each rank gets at most one such signal, even if a later launcherd sends
+  // it again.
   void signal_ranks(int signo, bool is_once = false);
   // `on`: stops the ranks and holds the leases (Ctrl-Z). Otherwise continues both. The runner calls `done` when every
   // reachable agent has answered, or after 1 s.
   void suspend(bool on, base::Loop::Task done);
-  // Asks where these ranks are in their programs. Empty `ranks` means all of them. `on_process` gets one message a
+  // Asks where these ranks are in their programs. Empty `ranks` means all ranks. `on_process` gets one message a
   // process, then `done` follows. Neither is called after the runner's end.
   // INVALID_ARGUMENT: the job has no such rank. FAILED_PRECONDITION: none of these ranks runs.
   base::Status stacks(const std::vector<int>& ranks, std::function<void(v1::ProcessStack)> on_process,

@@ -85,7 +85,8 @@ base::Status JobRunner::Core::start() {
     }
   }
   MUSTER_RETURN_IF_ERROR(agents_->start(std::move(hosts), sink_, this));
-  // Agents that an earlier launcherd started come back by themselves. They hold their ranks for one lease.
+  // Agents that an earlier launcherd started come back by themselves. Wait for one lease, because they keep their ranks
+  // that long.
   const auto patience = options_.resumes ? job_.lease : job_.start_timeout;
   start_deadline_ = clock_.now() + patience + kBootstrapSpeaksFirst;
   timers_.start(JobTimer::kStart, start_deadline_ - clock_.now(), [this] { start_timed_out(); });
@@ -309,7 +310,7 @@ void JobRunner::Core::prepare_hosts() {
     message.mutable_prepare()->set_master_address(master_address_);
     message.mutable_prepare()->set_session_secret(secret);
     message.mutable_prepare()->set_runtime(std::string(model::runtime_word(job_.runtime)));
-    if (job_.runtime == model::Runtime::kTensorflow) {  // each rank is a server there and needs a port
+    if (job_.runtime == model::Runtime::kTensorflow) {  // each rank of TensorFlow is a server and needs a port
       const auto ranks = placement_.hosts[static_cast<std::size_t>(host.placed)].ranks.size();
       message.mutable_prepare()->set_hold_ports(static_cast<int>(ranks));
     }
@@ -436,7 +437,8 @@ void JobRunner::Core::launch() {
   if (!planned.ok()) {
     const base::Status& why = planned.status();
     host_failures_.push_back({"", why.message()});
-    // At the first start this is a mistake of the command line. At a later attempt the host has changed since.
+    // At the first start, an invalid argument is a mistake of the command line. At a later attempt, the host has
+    // changed.
     const bool is_refused = is_first && why.code() == base::Code::kInvalidArgument;
     begin_stop(is_refused ? StopCause::kRefused : StopCause::kHostFailed, std::chrono::milliseconds(0), why.message());
     return;

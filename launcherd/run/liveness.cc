@@ -10,7 +10,7 @@
 namespace muster::launcherd::inline run {
 namespace {
 
-// pings that may still be answered: those of four seconds at kPingPeriod
+// Number of pings that a Pong may still answer: four seconds at kPingPeriod.
 constexpr std::size_t kMostPings = 8;
 constexpr std::int64_t kLastAgentTime = std::int64_t{1} << 61;  // ns since its boot: 73 years, and sums do not overflow
 
@@ -35,8 +35,8 @@ void Liveness::start() {
 void Liveness::tick(bool is_suspended, bool is_stopping) {
   const base::MonotonicTime now = clock_.now();
   if (now - last_tick_ > 2 * kPingPeriod + kSuspectAfter) {
-    // This process itself was stopped (Ctrl-Z, a debugger, a paused machine). Agents were not silent in that time, so
-    // do not count it. Silence from before the stall still counts.
+    // This process itself was stopped (Ctrl-Z, a debugger, a paused machine). Do not count that time as silence of the
+    // agents. Silence from before the stall still counts.
     const base::Duration stalled = now - last_tick_ - kPingPeriod;
     for (Contact& contact : contacts_) {
       if (contact.last_heard < now) contact.last_heard = std::min(now, contact.last_heard + stalled);
@@ -89,7 +89,7 @@ bool Liveness::check(JobHost& host, base::MonotonicTime now, bool is_stopping) {
   return true;
 }
 
-// Probes a silent host over the bootstrap. If its agent and warden are stopped, nothing else would continue them. The
+// Probes a silent host over the bootstrap. If its agent and warden are stopped, only this probe continues them. The
 // probe also ends what dead agents have left.
 void Liveness::probe(const JobHost& host, base::MonotonicTime now, bool is_stopping) {
   Contact& contact = at(host);

@@ -37,7 +37,7 @@ class Liveness {
  public:
   struct Events {
     std::function<void(int agent, v1::LauncherMessage ping)> send;
-    // Logs in to the host, continues stopped processes there and reports them.
+    // Logs in to the host, and continues and reports stopped processes of the job.
     std::function<void(int agent, std::function<void(const base::Result<CommandResult>&)> done)> probe;
     std::function<void(JobHost& host, bool is_suspect)> suspect;
     std::function<void(JobHost& host, const std::string& why)> lease_over;
@@ -95,7 +95,7 @@ class Liveness {
   std::vector<Contact> contacts_;  // by agent
   PingTurns turns_;
   base::MonotonicTime last_tick_{};
-  base::MonotonicTime runs_since_{};  // since when this process has run without a stall
+  base::MonotonicTime runs_since_{};  // the end of this process's last stall, or its start
 };
 
 }  // namespace muster::launcherd::run

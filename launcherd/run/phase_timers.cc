@@ -5,7 +5,7 @@
 namespace muster::launcherd::inline run {
 namespace {
 
-// The first and the last phase of a timer. Between them the timer runs on.
+// The first and the last phase of a timer. The timer continues through the phases between both.
 struct PhaseRange {
   JobPhase first;
   JobPhase last;

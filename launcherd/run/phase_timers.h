@@ -1,4 +1,5 @@
-// The timers of a job. Each belongs to some phases: it runs only in these, and ends when the job leaves them.
+// The timers of a job. Each timer belongs to some phases. It runs only in its phases, and is cancelled when the job
+// leaves them.
 //
 // Owner: JobRunner's core.
 // Thread: loop thread only.
@@ -44,8 +45,8 @@ class PhaseTimers {
  public:
   PhaseTimers(base::Loop& loop, JobPhase first) : loop_(loop), phase_(first) {}
 
-  // Sets the function that starts the timer. It is called when the job enters one of the timer's phases from any other
-  // phase.
+  // Sets the function that starts the timer. enter() calls it when the job enters one of the timer's phases from any
+  // other phase.
   void on_enter(JobTimer timer, std::function<void()> start);
   // Call this when the job enters a phase.
   void enter(JobPhase phase);

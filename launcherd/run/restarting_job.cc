@@ -105,7 +105,7 @@ void RestartingJob::plan_end_signal() {
   const base::Duration wait = std::max<base::Duration>(*left - job_.end_signal->ahead, base::Duration::zero());
   end_signal_timer_ = loop_.after(wait, [this] {
     is_end_near_ = true;
-    // If ranks are still being started, wait: the signal would end those that have no handler for it yet.
+    // If ranks are still being started, wait: the signal would end ranks that have no handler for it yet.
     if (is_running_) send_end_signal();
   });
 }

@@ -1,14 +1,14 @@
 // Runs a job, and restarts all of it if one of its ranks fails by itself, at most JobSpec::max_restarts times. It is
 // torchrun's --max-restarts for the whole job.
 //
-// Every attempt has new agents, new processes and empty stores. It begins when nothing of the attempt before is left.
-// Only the job's id, its output and its events continue.
+// Every attempt has new agents, new processes and empty stores. It begins when no process of the attempt before is
+// left. Only the job's id, its output and its events continue.
 //
 // It does not restart a job that was stopped from outside or that lost a host. It does not restart a job whose program
 // could not be executed, or that may have left a process somewhere.
 //
 // Owner: hvdrun or launcherd.
-// Thread: loop thread only. The rules for calls and for the observer are those of JobRunner (job_runner.h).
+// Thread: loop thread only. For calls and for the observer the rules of JobRunner apply (job_runner.h).
 #pragma once
 
 #include <functional>

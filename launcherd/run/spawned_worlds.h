@@ -48,15 +48,15 @@ class SpawnedWorlds {
   SpawnedWorlds(HostRoster& hosts, int first_number, Events events);
 
   int next_number() const { return next_number_; }
-  // Sends the world to every host with running ranks, because these may communicate with the new ranks. Hosts whose
+  // Sends the world to every host with running ranks, because its ranks may communicate with the new ranks. Hosts whose
   // ranks have ended do not get it. `messages` has the order of the job's hosts.
   void begin(SpawnedWorld world, std::vector<v1::AddWorld> messages);
   void refuse(int agent, std::uint64_t request, const std::string& why);
 
-  // Call these when the agents' messages arrive.
+  // Call these two functions when the agents' messages arrive.
   void added(const JobHost& host, const v1::WorldAdded& added);
   void started(int rank);
-  // Returns true if the end belongs to a world that is not up. Such an end does not count for the job.
+  // Returns true if the end belongs to a world that is not up. The end then does not count for the job.
   bool keep_end(const model::RankEnd& end);
   // Call this when the host is lost or has left the job: its ranks will no longer start or report their ends.
   void host_left(const JobHost& host);

@@ -1,6 +1,7 @@
 // Decides what the stop of a job means: its cause, how long agents may take to confirm it, and the exit code.
 //
-// A resumed job may be stopped before all its hosts are back. That early stop is kept here until it can be carried out.
+// A resumed job may be stopped before all its hosts are back. StopPlan keeps that early stop until the ranks can be
+// stopped.
 //
 // Owner: JobRunner's core. A plain value without timers.
 #pragma once
@@ -20,7 +21,7 @@ inline constexpr std::chrono::milliseconds kGpuMargin{10'000};
 
 class StopPlan {
  public:
-  // `early` is a stop that was requested from an earlier launcherd. kNone if there was none.
+  // `early` is a stop that a user requested from an earlier launcherd. kNone if no stop was requested.
   StopPlan(std::chrono::milliseconds grace, StopCause early, bool is_early_at_once)
       : grace_(grace), early_(early), is_early_at_once_(is_early_at_once) {}
 
@@ -47,7 +48,7 @@ class StopPlan {
 
   // True if the user or the reader of stdout stopped the job. Then no process waits for the rest of its output.
   bool is_from_outside() const;
-  // True if the user asked for this end. Then agents do not wait until GPUs release memory.
+  // True if the user or the user's --timeout stopped the job. Then agents do not wait until GPUs release memory.
   bool cuts_gpu_wait() const { return is_from_outside() || cause_ == StopCause::kTimeout; }
   // `root` is the rank whose failure is the root cause. nullopt if no rank has failed by itself.
   int exit_code(const std::optional<model::RankEnd>& root) const;

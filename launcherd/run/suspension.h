@@ -23,7 +23,7 @@ class Suspension {
   // True if the last order was to stop.
   bool is_on() const { return is_on_; }
   // Sends the order to all launched hosts. Calls `done` when every reachable agent has answered, or after 1 s. A later
-  // order forgets the `done` of this one. Empty `done` means that the caller does not wait.
+  // order drops the `done` of an earlier order. Empty `done` means that the caller does not wait.
   void order(bool on, base::Loop::Task done);
   void answered(JobHost& host);
   // Call this when no more answers can come. Calls the pending `done`.

@@ -1,5 +1,5 @@
 // ApiCalls carries calls of launcher.proto from gRPC's threads to the loop. It checks the caller's role, posts the
-// call to the loop, and sends the reply from there. When the launcher shuts down, it ends open streams. Private to
+// call to the loop, and sends the reply from there. At shutdown of the launcher, close() ends open streams. Private to
 // this folder.
 #pragma once
 

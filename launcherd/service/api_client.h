@@ -40,7 +40,7 @@ class ApiClient {
   base::Result<v1::LauncherHost> resume_host(const v1::ResumeHostRequest& request, Patience patience);
   base::Result<v1::Capabilities> capabilities(Patience patience);
 
-  // watch() and the next two calls have no time limit. They return once the launcher has sent everything.
+  // watch() and the next two calls have no time limit. Each call returns once the launcher has sent everything.
   base::Status watch(const v1::WatchRequest& request, const OnAnswer<v1::Event>& on_event);
   base::Status logs(const v1::LogsRequest& request, const OnAnswer<v1::LogChunk>& on_chunk);
   base::Status cleanup(const v1::CleanupRequest& request, const OnAnswer<v1::CleanupReport>& on_report);

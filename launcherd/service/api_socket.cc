@@ -31,7 +31,7 @@ void remove_if_empty(const std::string& directory) {
   ::rmdir(directory.c_str());  // fails while another job uses the directory, as intended
 }
 
-// Renames the socket to `path` only once it listens. Otherwise a probe could mistake it for the socket of a killed
+// Renames the socket to `path` only once it listens. A socket that does not listen looks like the socket of a killed
 // launcher. ALREADY_EXISTS: the name is used.
 base::Result<base::UniqueFd> listen_at(const std::string& path) {
   const std::string not_yet = fmt::format("{}.{}{}", path, ::getpid(), kNotYet);

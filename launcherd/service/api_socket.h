@@ -26,7 +26,7 @@ class ApiSocket {
   // Opens launcherd's socket in the first directory that can be created. ALREADY_EXISTS: another launcherd listens
   // there.
   static base::Result<ApiSocket> open_for_daemon(const std::vector<std::string>& directories);
-  // Opens a socket at an absolute path. Creates missing directories. Errors are those of open_for_daemon().
+  // Opens a socket at an absolute path. Creates missing directories. Returns the errors of open_for_daemon().
   static base::Result<ApiSocket> open_at(const std::string& path);
   ~ApiSocket();
   ApiSocket(ApiSocket&& other) noexcept;

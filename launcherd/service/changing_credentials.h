@@ -1,6 +1,6 @@
 // TLS credentials of a gRPC server that may change while it runs. Each handshake uses the credentials that are current
-// at its start. gRPC's C++ interface cannot do this for certificates that exist only in memory. So this class adapts
-// gRPC's C interface (grpc_security.h, "certificate config fetcher"). No other file uses that interface.
+// at its start. gRPC's C++ interface cannot change certificates that exist only in memory. So this class adapts gRPC's
+// C interface (grpc_security.h, "certificate config fetcher"). No other file uses that interface.
 //
 // Owner: the object must outlive the server.
 // Thread: change() may be called from any thread.

@@ -350,7 +350,7 @@ void ControlServer::State::done(const std::shared_ptr<AgentStream>& stream, int 
 
 ControlServer::ControlServer() = default;
 
-// gRPC does not listen itself. It gets connections that the front door accepted.
+// gRPC does not listen itself. The front door accepts connections and hands them to gRPC.
 base::Status ControlServer::State::serve() {
   grpc::ServerBuilder builder;
   set_channel_arguments(builder);

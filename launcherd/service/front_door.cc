@@ -133,7 +133,7 @@ void FrontDoor::State::accept_some() {
       break;
     } else if (is_out_of_descriptors(errno)) {
       return pause(errno);
-    }  // otherwise the connection failed before it was accepted
+    }  // all other errors mean that the connection failed before it was accepted
   }
   arm();
 }

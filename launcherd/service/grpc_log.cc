@@ -20,7 +20,7 @@ constexpr std::size_t kLongestLine = 300;
 }  // namespace
 
 struct GrpcErrorLog {
-  // Guards all members. It is held while a line is passed on, so that no reader is called after its destruction.
+  // Guards all members. Hold the mutex while a reader gets a line, so that no reader is called after its destruction.
   std::mutex mutex;
   std::vector<GrpcErrors*> readers;
 

@@ -58,7 +58,8 @@ class HostIndex {
 // Returns the command for a user to type on a host.
 std::string typed_command(const BootstrapTarget& host, const SiteAgent& agent);
 
-// Returns the batch job's variables that must be unset. They would change how many agents the launcher starts.
+// Returns the batch job's variables that must be unset. Such variables would change how many agents the launcher
+// starts.
 std::vector<std::string> variables_without(BootstrapBy by);
 
 // True for a line that a site's launcher prints although our request is correct.

@@ -1,5 +1,4 @@
-// Runs one process of a site's launcher while its agents live. It sends the process's lines to the user. It reports the
-// process's end to the code that waits for the agents.
+// Runs one process of a site's launcher while its agents live. SiteRunEvents report the process's lines and its end.
 // Thread: it is an item of the pump, so all callbacks run on the pump's thread.
 #pragma once
 
@@ -25,7 +24,8 @@ struct SiteRunEvents {
 
 // Starts `argv` in its own session, with an empty stdin and without the variables in `unset`.
 // When the pump ends, it ends the process and everything that the process started. A process with agents gets 3 s to
-// end with them. After that it lives on as long as they do, because a warm agent of launcherd may have jobs to keep.
+// end with them. After that the process lives on as long as its agents do, because a warm agent of launcherd may have
+// jobs to keep.
 base::Status start_site_run(Pump& pump, const std::vector<std::string>& argv, const std::vector<std::string>& unset,
                             SiteRunEvents events);
 

@@ -178,7 +178,7 @@ class LibsshStream final : public PumpItem {
       if (count < 0 && (errno == EAGAIN || errno == EINTR)) break;
       has_socket_eof_ = true;
     }
-    // The stream's owner has closed both directions, so nobody reads further output. The agent gets a moment to end.
+    // The stream's owner has closed both directions, so further output has no reader. Give the agent a moment to end.
     if ((revents & (POLLHUP | POLLERR)) != 0 && has_socket_eof_) lose_socket();
   }
 

@@ -128,8 +128,8 @@ void Staging::answered(int agent, const v1::StageAnswer& answer) {
     fail(base::failed_precondition("{}: --stage: {}", place.host.name, base::printable(answer.error())));
     return;
   }
-  if (place.unanswered.empty() || place.unanswered.front().id != answer.id())
-    return;  // an answer to an order of an earlier launcherd
+  // Ignore answers to orders of an earlier launcherd.
+  if (place.unanswered.empty() || place.unanswered.front().id != answer.id()) return;
   place.silent = {};
   place.in_flight -= place.unanswered.front().bytes;
   to_agents_ -= place.unanswered.front().bytes;
@@ -140,7 +140,8 @@ void Staging::answered(int agent, const v1::StageAnswer& answer) {
     const auto sees = [&](std::size_t i) {
       return std::ranges::find(answer.marks(), mark_of(i)) != answer.marks().end();
     };
-    // If the folder is read-only on a host, that host has no mark of its own. It may then see the mark of a later host.
+    // If the folder is read-only on a host, that host has no mark of its own. Such a host may see the mark of a later
+    // host.
     const std::size_t end = sees(index) ? index : places_.size();
     for (std::size_t i = 0; i < end; ++i) {
       if (!sees(i)) continue;

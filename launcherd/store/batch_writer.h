@@ -18,8 +18,8 @@ class BatchWriter {
   static base::Result<BatchWriter> create(Database database);
 
   // Returns one status per batch, in order. An invalid batch (see below) does not affect the others. If the disk cannot
-  // store them, all batches fail with the disk's status, and none is stored. One exception: if the disk fails during a
-  // commit (UNAVAILABLE) and a crash follows, the batches may be stored after all.
+  // store the transaction, all batches fail with the disk's status, and none is stored. One exception: if the disk
+  // fails during a commit (UNAVAILABLE) and a crash follows, the batches may be stored after all.
   //
   // Errors of an invalid batch:
   //   ALREADY_EXISTS       the id or request id is used already

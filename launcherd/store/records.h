@@ -25,7 +25,7 @@ constexpr std::size_t kLongestBlob = std::size_t{4} << 20;
 // A new job. Its state is QUEUED.
 struct NewJob {
   base::JobId id;
-  // The submitter chooses it, so that a repeated Submit creates no second job. Empty means none.
+  // The submitter chooses this id, so that a repeated Submit creates no second job. Empty means no id.
   std::string request_id{};
   std::string name{};
   int priority = 0;
@@ -64,15 +64,15 @@ struct NewEvent {
   std::optional<RankStep> rank_step{};
 };
 
-// A new reason of a queued job ("needs 16 slots, 12 are free"). It is no event, because it changes with every other
-// job.
+// A new reason of a queued job ("needs 16 slots, 12 are free"). A reason is no event, because it may change whenever
+// another job does.
 struct NewReason {
   base::JobId job;
   std::string reason{};
 };
 
-// The record by which a later launcherd finds this job's agents. It replaces the earlier one. Secret; deleted when the
-// job is final.
+// The record by which a later launcherd finds this job's agents. A new record replaces the earlier record. Secret;
+// deleted when the job is final.
 struct NewRecovery {
   base::JobId job;
   std::string content{};

@@ -4,7 +4,8 @@
 //
 // Thread: the loop thread only.
 // Owner: the session owns itself until its connection is closed. The code that replies holds a shared_ptr.
-// Limits: the peer must send the request's header, of at most 8 KiB, within 10 s. It must read each write within 60 s.
+// Limits: the peer must send the request's header, of at most 8 KiB, within 10 s. The peer must read each write within
+// 60 s.
 #pragma once
 
 #include <functional>
