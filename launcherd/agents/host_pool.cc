@@ -285,7 +285,7 @@ void HostPool::Core::ask(const AgentHost& requested) {
   if (has_joined(host.phase)) return parts_.report_change(host);
   host.is_local = requested.is_local;
   host.is_requested = true;
-  // A failed agent is retried by a timer. An awaited agent connects or is found gone.
+  // Start nothing in other phases. A timer retries a failed agent. An awaited agent connects, or a probe finds it gone.
   if (host.phase == PooledHostPhase::kAbsent) apply(host, PooledHostEvent::kStart);
 }
 

@@ -191,7 +191,8 @@ void OwnAgents::on_hello(int agent, const v1::Hello& hello, bool resumed) {
     listener_->note(fmt::format("{}: the control connection is back", host.host.target.name));
     return;
   }
-  // The agent gets its join before the bootstrap's thread posts that it runs. On a busy machine its Hello comes first.
+  // The agent gets its join before the bootstrap's thread posts that it runs. On a busy machine the agent's Hello may
+  // come before that post, so keep the Hello.
   if (host.link == nullptr) {
     host.early_hello = hello;
     return;

@@ -35,7 +35,7 @@ class HostPool::Core {
   int control_port() const { return parts_.control->port(); }
   std::size_t agents() const { return parts_.control->agents(); }
 
-  // PooledAgents uses these two functions.
+  // PooledAgents uses the functions from here to the next blank line.
   PoolSessions& sessions() { return sessions_; }
   OutputHub& hub() { return *hub_; }
   base::Loop& loop() { return parts_.loop; }

@@ -19,7 +19,7 @@ class PoolSessions {
  public:
   explicit PoolSessions(PoolParts& parts) : parts_(parts) {}
 
-  // PooledAgents calls the next three functions.
+  // PooledAgents calls attach, detach, send and sweep.
   void attach(const AgentHost& host, const std::string& job, PoolSession session);
   // Sends Leave, now or when the agent is back.
   void detach(const BootstrapTarget& target, const std::string& job);

@@ -14,7 +14,7 @@ namespace muster::launcherd::inline agents {
 namespace {
 
 constexpr std::chrono::seconds kReportAfter{20};
-// TCP sends a lost SYN again after 1, 3 and 7 s, so an agent needs that long on a lossy network.
+// TCP sends a lost SYN again after 1, 3 and 7 s, so an agent may need this long on a lossy network.
 constexpr std::chrono::milliseconds kPoolDialTimeout{12'000};
 constexpr std::chrono::milliseconds kAfterLogin{2'000};  // time for a report after the log-in of the agent has ended
 constexpr std::chrono::seconds kFirstRetry{5};

@@ -20,7 +20,8 @@ bool is_same_machine(std::string_view a, std::string_view b);
 
 class AgentImage {
  public:
-  // Reads only the ELF header. NOT_FOUND if the file does not exist. INVALID_ARGUMENT if it cannot be an agent.
+  // Reads only the ELF header. NOT_FOUND if the file does not exist. INVALID_ARGUMENT if the file is not a 64-bit
+  // program.
   static base::Result<AgentImage> open(const std::string& path);
 
   const std::string& machine() const { return machine_; }

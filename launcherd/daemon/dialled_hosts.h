@@ -1,5 +1,5 @@
 // The hosts of a launcherd: those of its list, and those whose agents have connected by themselves (--accept-agents). A
-// dialled host stays as long as launcherd or its pool is connected to the host's agent. A file keeps these hosts for
+// dialled host stays as long as its agent is connected and unused, or runs for the pool. A file keeps these hosts for
 // the next launcherd, because jobs may continue on them.
 //
 // Owner: Daemon.

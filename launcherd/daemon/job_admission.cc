@@ -32,7 +32,7 @@ base::Result<Known> read_known(StoreReader& reader, const std::string& request_i
   return Known{id, std::move(spec)};
 }
 
-// Below both limits a placement always fits into the store, so it is not checked.
+// check_placement() skips jobs below both limits, because their placement always fits into the store.
 constexpr int kManyRanks = 10'000;
 constexpr std::size_t kManyHosts = 1'000;
 // Bytes of a recovery record in addition to the placement: a secret, and the frame of an event.
@@ -47,8 +47,8 @@ base::Status check_placement(const JobNeed& need, const model::JobSpec& job, std
     host.used = 0;
     host.is_drained = host.is_down = false;
     if (host.source == SlotSource::kAwaited) host.source = SlotSource::kUnknown;
-    if (!host.is_known())
-      host.is_shared = false;  // treat the host as known, because it may become known before the job starts
+    // Treat an unknown host as known, because the job can be placed on it later.
+    if (!host.is_known()) host.is_shared = false;
   }
   auto placement = fit(need, hosts);
   if (!placement) return base::ok_status();  // some of its hosts have not connected yet

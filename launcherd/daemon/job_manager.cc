@@ -162,7 +162,8 @@ void JobManager::launch(const base::JobId& id) {
 
 void JobManager::launched(const base::JobId& id, const base::Result<proto::Submission>& submission) {
   OpenJob* const job = find(id);
-  // Start no job while launcherd leaves, because nothing would stop it. The next launcherd finds the job starting.
+  // Start no job while launcherd leaves, because nothing would stop it. The next launcherd finds this job in the state
+  // STARTING.
   if (job == nullptr || job->running == nullptr || is_leaving_) return;
   if (!submission.ok()) {
     job->running->start_failed(submission.status());

@@ -22,7 +22,7 @@ class Retention {
  public:
   using OnLine = std::function<void(const std::string& line)>;
 
-  // Borrowed objects must outlive this one. `on_line` reports what could not be removed.
+  // Borrowed objects must outlive this one. `on_line` receives a line about each job that could not be removed.
   Retention(base::Loop& loop, const base::Clock& clock, JobStore* store, std::string jobs_directory, OnLine on_line);
 
   void add(const base::JobId& job, base::WallTime forget_at);

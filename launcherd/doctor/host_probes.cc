@@ -129,7 +129,7 @@ base::Status HostProbes::Core::start() {
 base::Status HostProbes::Core::open_listener() {
   MUSTER_ASSIGN_OR_RETURN(listener_, base::listen_any(0, kListenBacklog));
   MUSTER_ASSIGN_OR_RETURN(port_, base::local_port(listener_.get()));
-  // The connection alone shows the host that it reaches us, so close it at once.
+  // Close the connection at once, because an accepted connection is enough to show the host that it reaches us.
   accepting_ = loop_.on_readable(listener_.get(), [this] {
     const base::UniqueFd visitor(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   });

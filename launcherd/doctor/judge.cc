@@ -66,7 +66,7 @@ void mark_same_hosts(const std::vector<HostFindings>& findings, std::vector<mode
   }
 }
 
-// Shows each host its own value.
+// Adds the difference to each host's diagnosis, with that host's value.
 void add_difference(const Difference& difference, std::vector<model::HostDiagnosis>& diagnoses) {
   for (const auto& [value, hosts] : difference.values) {
     for (const std::size_t host : hosts) {

@@ -1,6 +1,6 @@
-// EnrolmentServer is the port at which agents enrol. A site's launcher started them, or they dial in by themselves. The
-// agent proves by TLS 1.3 that it has a join file's key. Then it sends its host's names. Then the connection carries
-// that host's stream (enrolment_seats.h).
+// EnrolmentServer is the port at which agents enrol. A site's launcher started these agents, or they dial in by
+// themselves. The agent proves by TLS 1.3 that it has a join file's key. Then it sends its host's names. Then the
+// connection carries that host's stream (enrolment_seats.h).
 // Thread: all work runs on the pump's thread until the pump ends.
 //
 // A peer without the key fails in the handshake, and only --verbose reports it. The server limits the number and the

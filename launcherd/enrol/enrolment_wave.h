@@ -41,7 +41,8 @@ class EnrolmentWave final : public EnrolmentSeats {
   void release(AssignedSeat assigned) override;
   void left(std::size_t) override {}  // nothing to do, because the caller reads EOF from its end of the stream
 
-  // Both functions give up seats, unless the seats are occupied already. Such seats stay empty for the reason `why`.
+  // Both functions give up seats, unless the seats are occupied already. A seat that was given up stays empty for the
+  // reason `why`.
   void give_up(const std::vector<std::size_t>& seats, const std::string& why);
   void give_up_all(const std::string& why);
 

@@ -109,7 +109,8 @@ HubFlows::Flow* HubFlows::find(int flow) {
   return found == flows_.end() ? nullptr : &found->second;
 }
 
-// All frames before this frame are lost: an earlier launcher acknowledged them, so the agent has dropped them.
+// Handles a gap frame. The frames up to its sequence are lost: an earlier launcher acknowledged them, so the agent has
+// dropped them.
 base::Status HubFlows::handle_gap(Flow* flow, const proto::OutputFrame& frame) {
   const std::uint64_t bytes = std::max(proto::decode_gap_bytes(frame.payload), flow->delivered_bytes_);
   const std::uint64_t missing = bytes - std::exchange(flow->delivered_bytes_, bytes);

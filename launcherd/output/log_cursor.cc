@@ -88,8 +88,8 @@ std::int64_t LogCursor::lines_of(const JournalRecord& record) {
   return std::count(record.payload.begin(), record.payload.end(), '\n') + (is_open ? 1 : 0);
 }
 
-// Finds the end of the last whole record. If the file is being written, `readable` is that end. Otherwise it searches,
-// because the last record may be incomplete. Returns false if the caller must call again.
+// Finds the end of the last whole record. If the file is being written, `readable` is that end. Otherwise searches for
+// that end, because the last record may be incomplete. Returns false if the caller must call again.
 base::Result<bool> LogCursor::find_end(std::optional<std::uint64_t> readable) {
   if (readable) {
     back_ = std::make_unique<JournalReader>(fd_.get(), query_.path, *readable);

@@ -22,8 +22,7 @@ namespace {
 constexpr std::string_view kEraseLine = "\r\033[K";
 constexpr std::size_t kMaxNotices = 1000;
 // Chunk sizes for a descriptor that could not be opened again as non-blocking. If poll(2) reports POLLOUT, this many
-// bytes fit.
-// Terminals promise less than pipes.
+// bytes fit. Terminals accept less than pipes.
 constexpr std::size_t kPipeChunk = 4096;
 constexpr std::size_t kTtyChunk = 256;
 constexpr int kCancelPollMs = 100;

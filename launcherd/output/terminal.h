@@ -3,8 +3,8 @@
 // text and drawn again after it.
 //
 // Thread: any. Writers take turns in the order of their arrival.
-// Errors: cancel() ends a blocked write. After cancel() or a failed write the terminal drops all text. Writes wait
-// without O_NONBLOCK on the shared descriptor, because the caller's shell would see that flag.
+// Errors: cancel() ends a blocked write. After cancel() or a failed write the terminal drops all text. Writes never set
+// O_NONBLOCK on the shared descriptor, because the caller's shell would see that flag.
 //
 // Example:
 //   Terminals terminals(1, 2);

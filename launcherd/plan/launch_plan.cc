@@ -113,8 +113,8 @@ void set_input(const model::JobSpec& job, const std::vector<int>& readers, std::
   variable.set_value(std::string(*terminal));
 }
 
-// Returns the variables to add to the job's. The role's own variables come first, then those that identify the rank.
-// GPUs that the role itself names stay, unless the user placed the rank on others.
+// Returns the rank's variables, to add to the job's variables. The role's own variables come first, then those that
+// identify the rank. GPUs that the role's variables name stay, unless the user placed the rank on other GPUs.
 proto::EnvList rank_environment(const model::JobSpec& job, const model::RankEnvInput& input, const HostFacts& fact,
                                 const base::Environment& of_job, const base::Environment& of_role,
                                 const proto::EnvList& gpus, bool is_placed) {

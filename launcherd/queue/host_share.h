@@ -7,7 +7,7 @@
 //    - Cores that users name (--bind-to list, places) are granted even if another job uses them.
 //    - If other jobs have left no core, a job gets all cores, or those of its slots, except with --bind-to depth.
 //    - If no GPU is free, jobs with --share-gpu share GPUs.
-//    - Jobs that ask for no GPUs also share them, on a host with more slots than GPUs.
+//    - On a host with more slots than GPUs, jobs that ask for no number of GPUs share GPUs, too.
 //
 // A job waits for GPUs that its user names (places, masks of roles). A GPU is not free if another job may use it under
 // another name, for example under CUDA's own number.
@@ -74,7 +74,8 @@ struct ShareRequest {
     return pinning.gpu_bind == model::GpuBind::kOne || pinning.gpu_bind == model::GpuBind::kTile ||
            (pinning.gpu_bind != model::GpuBind::kNone && pinning.gpus_per_rank > 0);
   }
-  // True if some host may be unable to satisfy it. The job starts only on hosts that are known to do so.
+  // True if some host may be unable to satisfy the request. The job then starts only on hosts whose cores and GPUs are
+  // known.
   bool is_choosy() const {
     return asks_for_gpus() || pinning.bind_to == model::BindTo::kDepth ||
            (pinning.gpu_bind != model::GpuBind::kNone && pinning.gpu_order == model::GpuOrder::kList);

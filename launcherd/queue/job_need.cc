@@ -37,7 +37,7 @@ base::Status check_hosts(const JobNeed& need, std::span<const SlotHost> hosts) {
   return base::ok_status();
 }
 
-// Returns the number of ranks if the spec gives none.
+// Returns the number of ranks for a job whose spec does not give one.
 long ranks_left_to_hosts(const JobNeed& need, std::span<const SlotHost> hosts) {
   if (need.request.ranks_per_node > 0) {
     const auto count = need.request.hosts.empty() ? hosts.size() : need.request.hosts.size();

@@ -50,7 +50,7 @@ class EndCollector {
   int root_index() const;  // index into ends(); -1 if no rank has failed by itself
 
  private:
-  // Returns the time at which the last rank ended that is no service. nullopt if such a rank still runs, has failed, or
+  // Returns when the last of the ranks that are no services ended. nullopt if one of them still runs, has failed, or
   // has no known end time.
   std::optional<base::MonotonicTime> others_ended_well_at() const;
   int others() const { return size_ - static_cast<int>(services_.size()); }

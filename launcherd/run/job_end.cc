@@ -65,7 +65,8 @@ void JobRunner::Core::begin_stop(StopCause cause, std::chrono::milliseconds grac
   maybe_finish();
 }
 
-// Takes all hosts out of the start. Returns whether ranks that an earlier launcherd started must be stopped.
+// Ends the start of all hosts, because the job is being stopped. Returns whether ranks that an earlier launcherd
+// started must be stopped.
 bool JobRunner::Core::end_start() {
   agents_->cancel_start();
   for (JobHost& host : hosts_) give_up_start(host);
@@ -75,7 +76,8 @@ bool JobRunner::Core::end_start() {
   return !is_finished();
 }
 
-// Takes a host out of a start that has ended. Only ranks that an earlier launcherd started remain to be stopped.
+// Ends the start of one host. If an earlier launcherd started ranks on the host, assigns them to it, so that they are
+// stopped.
 void JobRunner::Core::give_up_start(JobHost& host) {
   if (host.has_launched && (host.phase == HostPhase::kUp || host.phase == HostPhase::kPrepared))
     return assign_ranks(host);

@@ -19,7 +19,7 @@ std::string describe_leftover(const std::string& host, const v1::Leftover& lefto
 constexpr std::size_t kMaxStrayLines = 20;
 constexpr std::size_t kLongestTail = std::size_t{256} << 10;  // bytes of a rank's stderr
 
-// Returns the rank that the message reports on. nullopt if it reports on none.
+// Returns the rank that the message is about. nullopt if the message is about no rank.
 std::optional<int> reported_rank(const v1::AgentMessage& message) {
   switch (message.body_case()) {
     case v1::AgentMessage::kRankStarted:
@@ -305,8 +305,8 @@ void JobRunner::Core::host_empty(JobHost& host, const v1::HostEmpty& empty) {
   }
   if (!empty.failure().empty()) {
     host_failures_.push_back({host.name, fmt::format("{}: {}", host.name, base::printable(empty.failure()))});
-    // Name the host as the cause. Its ranks only report that they were stopped. Their ends may have begun a stop before
-    // this failure was known.
+    // Name the host as the cause. The host's ranks only report that they were stopped. These ends may have begun a stop
+    // before the host's failure was known.
     stop_.blame_host(ends_.root().has_value());
     begin_stop(StopCause::kHostFailed, job_.kill_grace, "a host failed");
   }

@@ -174,8 +174,8 @@ class JobRunner {
   // Sends a signal to all ranks. With `is_once` each rank gets at most one such signal, even if a later launcherd sends
   // it again.
   void signal_ranks(int signo, bool is_once = false);
-  // `on`: stops the ranks and holds the leases (Ctrl-Z). Otherwise continues both. The runner calls `done` when every
-  // reachable agent has answered, or after 1 s.
+  // With `on`, stops the ranks and holds the leases (Ctrl-Z). Without `on`, continues the ranks and the leases. The
+  // runner calls `done` when every reachable agent has answered, or after 1 s.
   void suspend(bool on, base::Loop::Task done);
   // Asks where these ranks are in their programs. Empty `ranks` means all ranks. `on_process` gets one message a
   // process, then `done` follows. Neither is called after the runner's end.

@@ -12,7 +12,7 @@ namespace muster::launcherd::inline run {
 model::Placement merged(const model::Placement& placement, const std::vector<int>& first_of);
 
 // Joins the shares of two entries that are one host. launcherd decided both shares as if for two hosts, so they may
-// overlap. Then returns nullopt, and the ranks are bound anew to the whole host.
+// overlap. If they do, returns nullopt, and the ranks are then bound anew to the whole host.
 std::optional<model::HostShare> joined(std::optional<model::HostShare> share,
                                        const std::optional<model::HostShare>& other);
 

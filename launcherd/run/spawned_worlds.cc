@@ -48,7 +48,7 @@ void SpawnedWorlds::refuse(int agent, std::uint64_t request, const std::string& 
 void SpawnedWorlds::added(const JobHost& host, const v1::WorldAdded& added) {
   SpawnedWorld* const world = world_of(added.first());
   if (world == nullptr || world->unanswered.erase(host.agent) == 0) return;
-  // A host without a rank of this world does not need to know it, so it may fail to add the world.
+  // A host without a rank of this world does not need the world. Ignore the host's failure to add it.
   const bool has_any = std::ranges::any_of(host.ranks, [&](int rank) { return world->unstarted.contains(rank); });
   const bool has_failed = added.starts_no_rank() ? has_any : !added.error().empty();
   if (has_failed) fail(*world, fmt::format("{}: {}", host.name, base::printable(added.error())));

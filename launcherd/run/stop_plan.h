@@ -48,7 +48,7 @@ class StopPlan {
 
   // True if the user or the reader of stdout stopped the job. Then no process waits for the rest of its output.
   bool is_from_outside() const;
-  // True if the user or the user's --timeout stopped the job. Then agents do not wait until GPUs release memory.
+  // True if is_from_outside(), or if --timeout stopped the job. Then agents do not wait until GPUs release memory.
   bool cuts_gpu_wait() const { return is_from_outside() || cause_ == StopCause::kTimeout; }
   // `root` is the rank whose failure is the root cause. nullopt if no rank has failed by itself.
   int exit_code(const std::optional<model::RankEnd>& root) const;

@@ -32,7 +32,7 @@ constexpr int kControlBacklog = 4096;
 // the agent, and TCP holds the agent back.
 constexpr std::size_t kMostUnhandled = std::size_t{8} << 20;
 constexpr std::size_t kMessageOverhead = 512;  // approximate memory of a message in addition to its bytes
-// After this many successive streams that end at an unreadable message, the next one would end in the same way.
+// If this many successive streams end at an unreadable message, give up. The next stream would end in the same way.
 constexpr std::uint32_t kMostUnreadable = 5;
 
 // The server sends no keepalive. An agent that dials in has its own keepalive, and replaces its stream. An agent over

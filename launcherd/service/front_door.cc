@@ -96,8 +96,8 @@ struct FrontDoor::State : std::enable_shared_from_this<State> {
   void erase(std::uint64_t id);
 
   base::Loop& loop;
-  // asio waits on the listening socket itself. A new watch of the loop would need a new descriptor, which may be
-  // missing at the end of a pause.
+  // Let asio wait on the listening socket itself. A watch of the loop needs a descriptor of its own, and none may be
+  // free at the end of a pause.
   asio::posix::stream_descriptor listening;
   const OnAccepted on_accepted;
   const FrontDoorOptions options;

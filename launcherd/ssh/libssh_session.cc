@@ -32,7 +32,7 @@ void append_word(std::string& list, const std::string& word) {
 LibsshSession::LibsshSession() : session_(::ssh_new()) {}
 
 LibsshSession::~LibsshSession() {
-  // Never call ssh_disconnect: for a socket that we opened it leaves the socket open. ssh_free closes it.
+  // Never call ssh_disconnect, because it does not close a socket that we opened. ssh_free closes the socket.
   ::ssh_free(session_);
 }
 

@@ -52,8 +52,8 @@ class StageSource {
   void scan(std::string source, std::function<void(base::Result<StageTree>)> done);
   // Returns the names in `directory` that begin with `prefix`. Empty if it cannot be read.
   void names(std::string directory, std::string prefix, std::function<void(std::vector<std::string>)> done);
-  // How to treat a link at the end of a path. The source itself may be a link and is followed. A link below it means
-  // that the file was replaced.
+  // How to treat a link at the end of a path. Follow the source itself, which may be a link. Refuse a link below the
+  // source, because it has replaced the listed file.
   enum class Link { kFollow, kRefuse };
   // Identifies a file as it was listed. If the file changes or is replaced, it no longer matches the list that the
   // hosts got.

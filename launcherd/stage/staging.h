@@ -77,7 +77,8 @@ class Staging {
     Host host{};
     std::deque<Unanswered> unanswered{};
     std::size_t in_flight = 0;
-    // Time since the host's last answer, or since it owes an answer. Does not grow while the launcher is stopped.
+    // Time since the host's last answer, or since the first order after that answer. Does not grow while the launcher
+    // is stopped.
     std::chrono::milliseconds silent{};
     std::size_t first_seen = 0;  // index of the first host whose mark is in this folder
     bool gets_files = false;

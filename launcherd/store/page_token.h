@@ -9,7 +9,7 @@
 
 namespace muster::launcherd::inline store {
 
-// The next page continues with jobs below this number (> 0).
+// Returns the token of the page that continues with jobs whose number is below `number` (> 0).
 std::string page_token(std::int64_t number);
 
 // An empty token means the first page, which has the highest numbers. INVALID_ARGUMENT: `token` does not come from

@@ -55,7 +55,7 @@ struct RankStep {
   std::string detail{};
 };
 
-// The next event of the job. The store gives it its number.
+// The next event of the job. The store assigns the event's number.
 struct NewEvent {
   base::JobId job;
   base::WallTime time{};

@@ -157,7 +157,7 @@ void Database::Close::operator()(sqlite3* handle) const {
 }
 
 base::Result<Database> Database::open(const std::string& path, Access access) {
-  // One thread at a time uses a connection, so it needs no internal locks.
+  // One thread at a time uses a connection, so turn off SQLite's own locks.
   const int flags = (access == Access::kWrite ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY) | SQLITE_OPEN_NOMUTEX |
                     SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_EXRESCODE;
   sqlite3* handle = nullptr;
