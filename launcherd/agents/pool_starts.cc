@@ -66,8 +66,8 @@ void PoolStarts::start(PoolHost& host) {
   if (announced_.size() == 1) parts_.loop.post(gate_.wrap([this] { start_announced(); }));
 }
 
-// Saves the state file, then starts the announced agents. The next launcherd must know all agents that may connect to
-// it.
+// Saves the state file before it starts the announced agents, because the next launcherd must know every agent that may
+// connect to it.
 void PoolStarts::start_announced() {
   const std::vector<int> numbers = std::exchange(announced_, {});
   const base::Status saved = parts_.is_ending ? base::cancelled("launcherd is ending") : parts_.file.save();

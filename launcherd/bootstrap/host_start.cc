@@ -121,7 +121,7 @@ class Starter {
     std::unique_ptr<RemoteProgram> sftp;
     bool is_usable = false;
     Failure failure = link_.subsystem("sftp", waiter_, sftp);
-    // The host has no SFTP subsystem.
+    // Here, kSshFailed means that the host has no SFTP subsystem. Then another way may still store the file.
     if (failure.kind == FailureKind::kSshFailed) failure.kind = FailureKind::kNoWrite;
     if (failure.ok()) {
       failure = sftp_upload(*sftp, sftp_path(task_.paths.directory), sftp_path(task_.paths.temporary), content, waiter_,

@@ -20,9 +20,9 @@ void MarkerScanner::add_noise(std::string_view bytes) {
   if (noise_size_ > kMaxNoise) state_ = State::kTooMuchNoise;
 }
 
-// `held_` is no marker, so it becomes noise, and `byte` may begin the next marker. The first letter of a marker appears
-// only once in its fixed part ("MUSTER-AGENT" has one M). So that part of `held_` cannot hide another beginning. A
-// build id may hide one ("…AMUSTER-AGENT 1 "), so the id is searched again.
+// `held_` is no marker, so it becomes noise, and `byte` may begin the next marker. Search the build id in `held_`
+// again, because it may contain the beginning of a marker ("…AMUSTER-AGENT 1 "). The fixed part cannot contain one,
+// because its first letter appears in it only once ("MUSTER-AGENT" has one M).
 void MarkerScanner::restart_with(char byte) {
   std::string again;
   again.swap(held_);

@@ -110,7 +110,7 @@ class JobManager {
   RunningJobOwner owner_of(const base::JobId& id);
   base::Timer deadline_timer(const base::JobId& id, std::optional<base::WallTime> deadline);
 
-  // Call this when the host's agent is up and has reported its cores and GPUs. Decides what jobs may use there.
+  // Call this when the host's agent is up and has reported its cores and GPUs. Decides what jobs may use on that host.
   void learn_from_agent(const std::string& host, const BootstrapTarget& target);
   void learn(const std::string& host, const model::NodeShape& shape, const std::string& identity);
   // Decides the job's shares that are due now (settle_shares() of deferred_share.h).

@@ -63,7 +63,7 @@ void JobManager::replace_hosts(const std::vector<model::HostSpec>& list) {
     const BootstrapTarget target = target_of(host);
     const v1::AgentState state = surroundings_.pool->state(target);
     if (state == v1::AGENT_STATE_FAILED) hosts_.set_down(host.name, true);
-    // The table missed the agent's reports while the host was not in the list.
+    // Learn the agent's facts again, because the table missed its reports while the host was not in the list.
     if (state == v1::AGENT_STATE_UP) learn_from_agent(host.name, target);
   }
   ask_for_gpus();
@@ -199,7 +199,7 @@ void JobManager::settle_or_wait(const base::JobId& id, const std::vector<KnownHo
     return;
   }
   if (!settled.ok() || !(job->has_deferred_share || job->running->has_merged_hosts())) return done(settled);
-  // Batches are committed in order, so the shares are on the disk when this empty batch is.
+  // Batches are committed in order, so the shares are on the disk when this empty batch is committed.
   store_->record({}, gate_.wrap([this, id, done = std::move(done)](const base::Status& status) {
     if (is_open(id)) done(status);  // if the job is closed, its runner is gone
   }));

@@ -1,5 +1,5 @@
 // Streams the events of jobs to clients that watch them. Each client gets the events of one job from the store, page by
-// page. A client gets the next page when the transport has sent the last one, so a slow client uses no memory.
+// page. A client gets its next page when the transport has sent the page before, so a slow client costs no more memory.
 //
 // Owner: Daemon.
 // Thread: loop thread only.

@@ -127,7 +127,7 @@ base::Result<std::vector<base::IpAddress>> join_addresses() {
   MUSTER_ASSIGN_OR_RETURN(const auto interfaces, base::interface_addresses());
   std::vector<base::IpAddress> addresses;
   for (const base::InterfaceAddress& entry : interfaces) {
-    // Another host cannot reach this host by a loopback address.
+    // Skip loopback addresses if another address was found, because other hosts cannot reach them.
     if (entry.address.is_loopback() && !addresses.empty()) continue;
     if (addresses.size() < kMostAddresses) addresses.push_back(entry.address);
   }

@@ -261,7 +261,7 @@ Result<model::HostShare> share_of(const ShareRequest& request, const NodeShape& 
                           model::bind_host(node, rank_requests, request.pinning, request.masks, &share));
   MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> named,
                           named_devices(request, node, use, binding, rank_requests, share.is_open));
-  // A job that asks for no number of GPUs gets the same part of the GPUs as of the slots.
+  // If the job asks for no number of GPUs and uses k of s slots, it gets k of s parts of the GPUs.
   const bool has_parts = std::ranges::any_of(all, [](const std::string& id) { return model::is_mig_name(id); });
   std::size_t most = least;
   if (!request.asks_for_gpus() && !has_parts) {

@@ -2,7 +2,7 @@
 //
 // Owner: hvdrun or launcherd, mostly through RestartingJob (restarting_job.h).
 // Thread: loop thread only. The runner calls the observer from within its own calls. The observer must not destroy the
-// runner there; it posts instead. After on_finished the runner makes no more calls.
+// runner in such a call, but post the destruction. After on_finished the runner makes no more calls.
 // Destruction: a runner that has not finished drops its hosts. Their agents see the end of their launcher and kill what
 // they started.
 //

@@ -58,7 +58,7 @@ class Liveness {
   void connected(const JobHost& host) { at(host).last_heard = clock_.now(); }
   // Call this when a message of the host's agent has come.
   void heard(JobHost& host);
-  // Treats the host as not silent for this time.
+  // From now on, does not count this much time as silence of the host.
   void grant(const JobHost& host, base::Duration time) { at(host).last_heard = clock_.now() + time; }
   // Returns true if the pong has improved what is known about the agent's clock.
   bool pong(const JobHost& host, const v1::Pong& pong);

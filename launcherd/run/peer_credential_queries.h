@@ -23,7 +23,7 @@ class PeerCredentialQueries {
 
   explicit PeerCredentialQueries(Send send) : send_(std::move(send)) {}
 
-  // `candidates` are the agents that may know. If empty, the answer is no, at once.
+  // `candidates` are the agents that may know. If there are no candidates, sends the answer "no" at once.
   void ask(int asker, const v1::OwnerQuestion& question, const std::vector<int>& candidates);
   // Accepts one answer from each agent that was asked, under the id of the forwarded question. Other answers are
   // ignored.

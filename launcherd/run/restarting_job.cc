@@ -1,5 +1,5 @@
 // All of RestartingJob, and the options of the agents that it starts itself.
-// Read it in this order: make_runner, start, on_finished, start_again, then the signal before the time limit.
+// Read it in this order: make_runner, start, on_finished, start_again; then plan_end_signal.
 #include "launcherd/run/restarting_job.h"
 
 #include <algorithm>

@@ -25,8 +25,8 @@ class StopPlan {
   StopPlan(std::chrono::milliseconds grace, StopCause early, bool is_early_at_once)
       : grace_(grace), early_(early), is_early_at_once_(is_early_at_once) {}
 
-  // Keeps a stop until all hosts are back. A second call makes it a stop at once. Returns how long the job may still
-  // wait for its hosts. nullopt if the call changes nothing.
+  // Keeps a stop until all hosts are back. A second call makes the ranks be killed at once. Returns how long the job
+  // may still wait for its hosts. nullopt if the call changes nothing.
   std::optional<std::chrono::milliseconds> keep_early(StopCause cause);
   bool is_early() const { return early_ != StopCause::kNone; }
   StopCause early() const { return early_; }
@@ -46,7 +46,7 @@ class StopPlan {
   std::chrono::milliseconds set_limit(std::chrono::milliseconds grace, bool waits_for_gpus);
   std::chrono::milliseconds limit() const { return limit_; }
 
-  // True if the user or the reader of stdout stopped the job. Then no process waits for the rest of its output.
+  // True if the user or the reader of stdout stopped the job. Then nothing waits for the rest of the output of the job.
   bool is_from_outside() const;
   // True if is_from_outside(), or if --timeout stopped the job. Then agents do not wait until GPUs release memory.
   bool cuts_gpu_wait() const { return is_from_outside() || cause_ == StopCause::kTimeout; }

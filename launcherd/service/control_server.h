@@ -55,8 +55,8 @@ class ControlServer {
   std::function<void(int agent, const v1::AgentMessage&)> on_message;
   // The stream ended. The agent may come back.
   std::function<void(int agent)> on_cut;
-  // Called instead of on_hello if every stream of the agent ends at a message that one side cannot read. The server has
-  // ordered the agent to end what it runs. The owner must call forget().
+  // Called instead of on_hello if every stream of the agent ends at a message that the agent or the server cannot read.
+  // The server has ordered the agent to end what it runs. The owner must call forget().
   std::function<void(int agent)> on_unreadable;
 
   static base::Result<std::unique_ptr<ControlServer>> start(base::Loop& loop, ControlServerOptions options);

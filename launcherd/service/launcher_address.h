@@ -24,7 +24,7 @@ struct LauncherAddress {
 
 LauncherAddress foreground_address(const std::string& path);
 
-// INVALID_ARGUMENT: `text` is not an address. The message describes valid ones.
+// INVALID_ARGUMENT: `text` is not an address. The message describes valid addresses.
 base::Result<LauncherAddress> parse_launcher_address(std::string_view text);
 
 // Returns the address as a user types it.

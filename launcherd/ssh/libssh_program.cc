@@ -344,7 +344,7 @@ Failure LibsshProgram::close_input(const Waiter& waiter) {
   Failure failure = session_->drive(
       waiter, SSH_AGAIN, [this] { return ::ssh_channel_send_eof(channel_->handle); }, rc);
   if (!failure.ok()) return failure;
-  // The host closed the channel first, so it accepts no EOF. exchange() reports how the program ended.
+  // A failure here means that the host has closed the channel already. exchange() reports how the program ended.
   return rc == SSH_OK || ::ssh_is_connected(session_->get()) != 0 ? Failure{} : session_->connection_failure();
 }
 

@@ -142,7 +142,7 @@ std::optional<std::int64_t> Execution::maybe_integer(int column) const {
 }
 
 std::string Execution::bytes(int column) const {
-  // Read the data before the size, because this call may convert the value.
+  // Read the data before the size, because reading the data may convert the value and change its size.
   const void* const data = sqlite3_column_blob(statement_, column);
   const auto size = static_cast<std::size_t>(sqlite3_column_bytes(statement_, column));
   return data != nullptr ? std::string(static_cast<const char*>(data), size) : std::string();

@@ -17,8 +17,8 @@ struct WebTarget {
 // nullopt if `target` is invalid: no leading '/', bad escapes, control characters or too many parts.
 std::optional<WebTarget> parse_web_target(std::string_view target);
 
-// True if a Host header names this machine by a loopback name. If a foreign page's name was redirected to this machine
-// (DNS rebinding), the header holds that other name.
+// True if a Host header names this machine by a loopback name. After DNS rebinding, the name of a foreign page means
+// this machine. The header then holds that foreign name.
 bool is_local_host_header(std::string_view host);
 
 }  // namespace muster::launcherd::web
