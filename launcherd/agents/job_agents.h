@@ -24,8 +24,8 @@ namespace muster::launcherd::inline agents {
 // The facts about a host's agent that is up.
 struct AgentUp {
   v1::Hello hello;
-  std::vector<base::IpAddress> launcher_addresses;  // this machine's addresses on the way to the host, best first
-  std::optional<base::IpAddress> host_address;      // the host's address on that way
+  std::vector<base::IpAddress> launcher_addresses;  // this machine's addresses on the connection, best first
+  std::optional<base::IpAddress> host_address;      // the host's address on the connection to the launcher
   std::string link;                                 // "dial" or "ssh"
   // Only for jobs resumed after a launcherd restart: all messages that the agent has sent about the job, in order.
   std::vector<v1::AgentMessage> history;

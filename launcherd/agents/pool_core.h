@@ -76,7 +76,7 @@ class HostPool::Core {
   PoolKeys keys_;
   PoolMeters meters_;
   const std::string instance_;
-  base::Loop::Task ended_;  // the caller of let_go() waits for this
+  base::Loop::Task ended_;  // the `done` of let_go()
   base::Timer end_timer_;
   base::Timer tick_timer_;
   PingTurns ping_turns_;

@@ -49,7 +49,7 @@ struct PoolHost {
   BootstrapTarget target;
   bool is_local = false;
   PooledHostPhase phase = PooledHostPhase::kAbsent;  // only HostPool::Core::apply() changes it
-  int number = -1;                                   // its number at the control server; -1 if it has no agent
+  int number = -1;        // the agent's number at the control server; -1 if the host has no agent
   int hello_number = -1;  // the number in the agent's join; differs from `number` after a restart of launcherd
   std::string token;
   AgentUp up;  // what the last agent that was up reported
@@ -61,14 +61,14 @@ struct PoolHost {
   int probes = 0;                      // probes in a row that did not show that the agent is gone
   int failures = 0;                    // starts in a row that failed
   base::MonotonicTime last_heard{};
-  base::MonotonicTime cut_at{};      // when its last stream was cut
-  std::optional<v1::HostLoad> load;  // the last report of its agent
+  base::MonotonicTime cut_at{};      // when the agent's last stream was cut
+  std::optional<v1::HostLoad> load;  // the last report of the host's agent
   std::shared_ptr<OutputMeter> output = std::make_shared<OutputMeter>();
   std::map<std::string, PoolSession> sessions;  // by job
   std::set<std::string> closing;                // jobs whose Leave was sent or will be sent
   std::set<std::string> unstored;               // jobs in `closing` whose end is not on the disk yet
   base::Timer timer;                            // the timer of the host's phase
-  base::Gate phase_gate;                        // closes when its phase ends
+  base::Gate phase_gate;                        // closes when the host's phase ends
 };
 
 }  // namespace muster::launcherd::agents

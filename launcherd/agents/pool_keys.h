@@ -22,7 +22,7 @@ class PoolKeys {
   bool all_have_next() const;
 
   PoolParts& parts_;
-  base::MonotonicTime again_{};  // no attempt before this time
+  base::MonotonicTime again_{};  // make no attempt before this time
 };
 
 }  // namespace muster::launcherd::agents

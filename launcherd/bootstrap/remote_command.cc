@@ -150,7 +150,7 @@ RemoteSystem parse_uname(std::string_view output) {
     const std::string_view os = trimmed.substr(0, blank);
     const std::string_view arch = trimmed.substr(blank + 1);
     if (!all_of(os, "_-./") || !all_of(arch, "_-")) continue;
-    system = {std::string(os), std::string(arch)};  // the last such line wins, because noise comes first
+    system = {std::string(os), std::string(arch)};  // the last such line wins, because the shell's noise comes first
   }
   return system;
 }

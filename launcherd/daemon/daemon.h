@@ -31,7 +31,7 @@ struct DaemonOptions {
   // Absolute path. Empty means launcherd.sock in the first of socket_directories.
   std::string socket;
   std::vector<std::string> socket_directories;  // api_directories()
-  bool has_socket = true;                       // false if it serves TCP only
+  bool has_socket = true;                       // false if launcherd serves TCP only
   std::vector<TlsListener> tls;
   std::string http;             // loopback address and port of the web page; empty means no page
   std::string state_directory;  // absolute

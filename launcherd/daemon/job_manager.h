@@ -90,10 +90,10 @@ class JobManager {
     int size = 0;
     std::chrono::seconds retention{};
     std::vector<model::RoleRanks> roles{};
-    JobNeed need{};                   // only while it runs
-    bool has_deferred_share = false;  // a share was decided after its start was stored
-    bool has_run = false;             // it ran under an earlier launcherd, so ranks may still be running
-    bool has_ended = false;           // true while its end is being stored
+    JobNeed need{};                   // only while the job runs
+    bool has_deferred_share = false;  // a share was decided after the job's start was stored
+    bool has_run = false;             // the job ran under an earlier launcherd, so its ranks may still run
+    bool has_ended = false;           // true while the job's end is being stored
     base::Timer deadline{};
     base::Timer start_again{};              // retries a start that could not be stored
     std::unique_ptr<RunningJob> running{};  // nullptr until the job starts

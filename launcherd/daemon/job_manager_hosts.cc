@@ -116,7 +116,7 @@ std::vector<v1::LauncherHost> JobManager::host_messages() const {
 
 void JobManager::agent_changed(const std::string& name) {
   const auto found = hosts_.find(name);
-  if (!found.ok()) return;  // a job's host that is no longer in the list
+  if (!found.ok()) return;  // the list no longer has this host of a job
   const SlotHost& host = **found;
   const BootstrapTarget target = target_of(host.host);
   const v1::AgentState state = surroundings_.pool->state(target);

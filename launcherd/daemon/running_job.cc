@@ -395,7 +395,8 @@ struct RunningJob::Steps {
     running.record_event(event, {}, to ? std::optional(step_of(end, running.attempt_, *to)) : std::nullopt);
   }
   void operator()(const model::JobStopping& stopping) const {
-    if (running.resumed_ && running.state_ == model::JobState::kStopping) return;  // an earlier launcherd has stored it
+    // An earlier launcherd has stored this event.
+    if (running.resumed_ && running.state_ == model::JobState::kStopping) return;
     const std::string& reason = running.stop_reason_.empty() ? stopping.reason : running.stop_reason_;
     running.record_event(model::JobStopping{reason}, running.step(model::JobTrigger::kStop, reason), {});
   }

@@ -100,7 +100,7 @@ class LogReader {
   base::Loop& loop_;
   std::map<std::uint64_t, Done> waiting_;  // used by the loop only, like the next member
   std::uint64_t last_cursor_ = 0;
-  base::Gate gate_;  // declared before the thread, which wraps answers in it
+  base::Gate gate_;  // declared before the thread, which wraps its answers in this gate
 
   std::map<std::uint64_t, Reading> readings_;      // used by the reader's thread only, like the next member
   std::map<std::string, std::uint64_t> readable_;  // for journals that are being written

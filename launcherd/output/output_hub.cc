@@ -413,7 +413,7 @@ base::Status OutputHub::Worker::on_frame(std::uint64_t id, HubConnection* connec
   if (connection->flow < 0) return on_hello(id, connection, frame);
   HubFlows::Flow* const flow = flows_.find(connection->flow);
   if (flow == nullptr) return {Code::kCancelled, "the launcher no longer expects this agent"};
-  if (!flows_.is_expected(*flow, frame)) handle_commands();  // the rank may be in a command that waits
+  if (!flows_.is_expected(*flow, frame)) handle_commands();  // a waiting command may add the rank
   return flows_.handle(flow, frame);
 }
 
@@ -422,7 +422,7 @@ base::Status OutputHub::Worker::on_hello(std::uint64_t id, HubConnection* connec
   const std::string identity = connection->peer_identity();
   int number = flows_.of_identity(identity);
   if (number == HubFlows::kNone) {
-    handle_commands();  // the agent may be in a command that waits
+    handle_commands();  // a waiting command may add the agent
     number = flows_.of_identity(identity);
   }
   HubFlows::Flow* const flow = flows_.find(number);

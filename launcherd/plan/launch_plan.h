@@ -21,8 +21,8 @@ namespace muster::launcherd::inline plan {
 struct HostFacts {
   v1::Hello hello;
   bool local = false;                               // true if started without ssh
-  std::vector<base::IpAddress> launcher_addresses;  // this machine's addresses on the way to the host, best first
-  std::optional<base::IpAddress> host_address;      // the host's address on that way
+  std::vector<base::IpAddress> launcher_addresses;  // this machine's addresses on the connection, best first
+  std::optional<base::IpAddress> host_address;      // the host's address on the connection to the launcher
   v1::Prepared prepared;                            // set after Prepare
 };
 

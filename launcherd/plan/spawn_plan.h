@@ -17,9 +17,9 @@ namespace muster::launcherd::inline plan {
 struct SpawnHost {
   std::string name;
   int slots = 0;
-  int running = 0;        // ranks that run there
+  int running = 0;        // ranks of the job that run on the host
   int most = 0;           // limit on ranks; 0 means no limit
-  bool is_usable = true;  // true if ranks of the job run there, so that the host's agent can start more
+  bool is_usable = true;  // true if ranks of the job run on the host, so that its agent can start more
 };
 
 // Returns for each new rank the index of its host, in ascending order. Fills host after host in the order of `hosts`,

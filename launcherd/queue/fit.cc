@@ -88,7 +88,7 @@ std::optional<model::Placement> fit_slots(Offers& offers, Room room) {
     const int there = offers.room(offer, room);
     if (there == 0) continue;
     request.hosts.push_back(named(offer, there));
-    left -= request.map_by == model::MapBy::kNode ? 1 : there;  // by node, each host in turn gets one rank first
+    left -= request.map_by == model::MapBy::kNode ? 1 : there;  // by node, each host gets only one rank at first
     if (takes_all && need.request.ranks_per_node > 0) request.hosts.back().max_slots = need.request.ranks_per_node;
   }
   auto placement = model::place(request);
@@ -132,7 +132,7 @@ std::optional<Misfit> assign_shares(const JobNeed& need, std::span<const SlotHos
 // Returns how many ranks, up to `most`, can have their share on the host, and the share of these ranks.
 std::pair<int, std::optional<model::HostShare>> most_with_share(const JobNeed& need, const SlotHost& host,
                                                                 const HostUse& use, int most) {
-  int fewest = 0;  // this many ranks have their share
+  int fewest = 0;  // so many ranks are known to have their share
   std::optional<model::HostShare> theirs;
   for (int ranks = most; fewest < most; ranks = most - (most - fewest) / 2) {
     const std::vector<model::RankRequest> rank_requests(static_cast<std::size_t>(ranks));

@@ -38,7 +38,7 @@ class HostUse {
  public:
   struct Users {
     int count = 0;
-    bool are_open = true;  // true if all its users share it
+    bool are_open = true;  // true if all users of the device share it
   };
   const std::vector<int>& cpus() const { return content().cpus; }                    // sorted
   const std::map<std::string, Users>& devices() const { return content().devices; }  // by device_id()
@@ -67,7 +67,7 @@ class HostUse {
 struct ShareRequest {
   model::Pinning pinning{};
   model::GpuMasks masks{};                     // from the job's environment
-  std::vector<model::RoleMasks> role_masks{};  // from its roles' environments
+  std::vector<model::RoleMasks> role_masks{};  // from the environments of the job's roles
 
   // True if the job requests a number of GPUs for each rank. The job then gets no fewer GPUs.
   bool asks_for_gpus() const {

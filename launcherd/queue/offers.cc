@@ -75,7 +75,7 @@ int Offers::room_for_gpus(Offer& offer, Room room) {
   if (host.shape == nullptr || need_.share.pinning.gpu_bind == model::GpuBind::kNone) return kAnyRanks;
   const auto& all = devices(offer);
   if (has_gpu_hosts() && (!all || all->empty())) return 0;
-  if (!need_.share.role_masks.empty()) return kAnyRanks;  // some of its ranks may need no GPU, so its share decides
+  if (!need_.share.role_masks.empty()) return kAnyRanks;  // some ranks may need no GPU, so the job's share decides
   static const HostUse kNothing;
   return all ? ranks_for_gpus(need_.share, *all, *host.shape, room == Room::kIdle ? kNothing : host.use,
                               host.all_slots())

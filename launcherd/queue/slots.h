@@ -24,20 +24,20 @@ namespace muster::launcherd::inline queue {
 
 // The source of a host's number of slots.
 enum class SlotSource {
-  kList,     // its entry in the list
-  kAwaited,  // its agent has not reported its GPUs yet; the host takes no job until then
-  kUnknown,  // its agent did not report its GPUs, so it has one slot
-  kAgent,    // its agent's number of GPUs, or one if it has none
+  kList,     // the host's entry in the list gives the number
+  kAwaited,  // the agent has not reported its GPUs yet; the host takes no job until then
+  kUnknown,  // the agent did not report its GPUs, so the host has one slot
+  kAgent,    // the number of GPUs that the agent reports, or one if it reports none
 };
 
 struct SlotHost {
-  model::HostSpec host;  // its entry in launcherd's list
+  model::HostSpec host;  // the host's entry in launcherd's list
   int slots = 0;
   int used = 0;
   SlotSource source = SlotSource::kList;
-  bool is_drained = false;                          // true if it accepts no new job
-  bool is_down = false;                             // true if it cannot be reached, so it accepts no new job
-  bool is_shared = false;                           // true if launcherd counts what jobs use of its cores and GPUs
+  bool is_drained = false;  // true if the host accepts no new job
+  bool is_down = false;     // true if the host cannot be reached, so it accepts no new job
+  bool is_shared = false;   // true if launcherd counts what jobs use of the host's cores and GPUs
   std::shared_ptr<const model::NodeShape> shape{};  // nullptr while unknown
   HostUse use{};                                    // what jobs use under all names of the host
   // If the list has several names for the host, all of them have the same `machine`.

@@ -17,11 +17,11 @@ enum class HostPhase {
   kUp,             // the agent has sent Hello
   kPrepared,       // the agent has sent Prepared: its network interface is known
   kLaunched,       // the launcher has sent the agent its ranks
-  kDraining,       // no process of the job is left there, but output is missing
+  kDraining,       // no process of the job is left on the host, but output is missing
   kEmpty,          // final: no process is left, and no more output comes
   kUnused,         // final: the job does not need this host, for example because another entry is the same host
   kFailed,         // final: the host did not come up
-  kSweeping,       // the agent was lost; the host is searched for processes that it left
+  kSweeping,       // the agent was lost; a sweep searches the host for processes that the agent left
   kLost,           // final: the host was lost after it came up
 };
 

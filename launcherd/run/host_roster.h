@@ -25,7 +25,7 @@ struct JobHost {
   std::vector<v1::AgentMessage> history;
   bool has_launched = false;     // true if an earlier launcherd sent the agent its ranks
   std::vector<int> ranks;        // the ranks that the launcher sent to the agent
-  int started = 0;               // ranks that have started there
+  int started = 0;               // ranks that have started on the host
   bool has_tried_all = false;    // the agent has tried to start each of its ranks
   bool output_complete = false;  // all output was read, perhaps before the ranks were gone
   bool has_stream = false;
@@ -64,7 +64,7 @@ class HostRoster {
   bool is_any_in(HostPhase phase) const;
   bool is_any_launched_before() const;                 // JobHost::has_launched
   std::vector<HostFacts> facts() const;                // by agent
-  std::vector<JobHost*> by_placed(std::size_t count);  // nullptr where no host has that place
+  std::vector<JobHost*> by_placed(std::size_t count);  // nullptr for a place without a host
   // Returns the agents of all hosts with this address. Private networks may use one address on several hosts.
   std::vector<int> owners_of(const std::string& address) const;
 

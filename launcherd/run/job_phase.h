@@ -17,7 +17,7 @@ enum class JobPhase {
   kConnecting,  // agents are started, or come back
   kPreparing,   // each agent chooses its network interface
   kStaging,     // files are sent to the hosts
-  kSharing,     // what the job may use of its hosts is decided
+  kSharing,     // the owner decides what the job may use of its hosts
   kLaunching,   // the agents were sent their ranks
   kRunning,     // the agents have tried to start every rank
   kStopping,    // ranks have the grace time to end
@@ -32,8 +32,8 @@ enum class RunEvent {
   kPlanned,        // each host's ranks are planned
   kRanksTried,     // the last agent has tried to start its ranks; happens once
   kStop,           // a user, a limit, a rank or a host ends the job
-  kKill,           // a user asks to stop it again
-  kLeave,          // a user asks to stop it a third time, and the job may end before its agents do
+  kKill,           // a user asks a second time to stop the job
+  kLeave,          // a user asks a third time to stop the job, which may end before its agents do
   kHostsGone,      // no process is left, and all output that the job waits for was read
 };
 
@@ -47,7 +47,7 @@ enum class RunAction {
   kReportRunning,  // report that the ranks run
   kEndStart,       // take all hosts out of the start
   kStopRanks,      // send the stop with a grace time
-  kKillRanks,      // send the stop without one
+  kKillRanks,      // send the stop without a grace time
   kFinish,         // report the outcome
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 // Number of pings that a Pong may still answer: four seconds at kPingPeriod.
 constexpr std::size_t kMostPings = 8;
-constexpr std::int64_t kLastAgentTime = std::int64_t{1} << 61;  // ns since its boot: 73 years, and sums do not overflow
+constexpr std::int64_t kLastAgentTime = std::int64_t{1} << 61;  // ns since boot: 73 years, and sums do not overflow
 
 std::int64_t to_ns(base::MonotonicTime time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();

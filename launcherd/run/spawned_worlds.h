@@ -22,7 +22,7 @@ namespace muster::launcherd::inline run {
 
 struct SpawnedWorld {
   enum class Phase { kStarting, kRunning, kFailed };
-  int agent = 0;  // the agent of the rank that spawned it
+  int agent = 0;  // the agent of the rank that spawned this world
   std::uint64_t request = 0;
   std::string name{};
   int first = 0;  // the number of this world's rank 0
@@ -30,7 +30,7 @@ struct SpawnedWorld {
   Phase phase = Phase::kStarting;
   std::set<int> unstarted{};           // ranks of this world that have not started
   std::set<int> unanswered{};          // agents that have not sent WorldAdded
-  std::vector<model::RankEnd> ends{};  // ends that arrived while it was starting
+  std::vector<model::RankEnd> ends{};  // ends that arrived while the world was starting
 
   bool has(int rank) const { return rank >= first && rank < first + size; }
 };

@@ -108,7 +108,7 @@ struct FrontDoor::State : std::enable_shared_from_this<State> {
 
   std::mutex mutex;
   std::map<std::uint64_t, Unproven> unproven;              // by age; guarded by mutex, like all members below
-  std::unordered_map<std::string, std::uint64_t> by_peer;  // the newest connection of this peer name
+  std::unordered_map<std::string, std::uint64_t> by_peer;  // the newest connection, by the name of its peer
   std::uint64_t next_id = 0;
 };
 

@@ -33,7 +33,7 @@ struct SiteLauncher {
 
 struct SiteCommand {
   std::vector<std::string> argv;
-  std::vector<std::size_t> hosts;  // indices of the hosts on which it starts agents
+  std::vector<std::size_t> hosts;  // indices of the hosts on which the command starts agents
 };
 
 // Returns one command for all hosts, or one for each host. INVALID_ARGUMENT: this launcher cannot start agents on these
@@ -52,7 +52,7 @@ class HostIndex {
 
  private:
   std::map<std::string, std::size_t> places_;
-  std::map<std::string, std::optional<std::size_t>> short_places_;  // nullopt if several names share it
+  std::map<std::string, std::optional<std::size_t>> short_places_;  // nullopt if several names share the short name
 };
 
 // Returns the command for a user to type on a host.

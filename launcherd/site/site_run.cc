@@ -123,7 +123,7 @@ class SiteRun final : public PumpItem {
   SpawnedChild child_;
   const SiteRunEvents events_;
   std::optional<base::MonotonicTime> alone_at_;  // when to let the process live on
-  std::optional<base::MonotonicTime> kill_at_;   // when to kill the process; set once it was asked to end
+  std::optional<base::MonotonicTime> kill_at_;   // when to kill the process; set once the process was asked to end
   bool has_leader_ended_ = false;
   std::deque<std::string> last_;
   LineSplitter output_;

@@ -11,7 +11,7 @@
 namespace muster::launcherd::inline site {
 
 struct SiteRunEvents {
-  std::function<void(const std::string& line)> on_line;  // a line of its stdout or stderr
+  std::function<void(const std::string& line)> on_line;  // a line of the process's stdout or stderr
   // Called when the process has ended. `last_lines` are its last lines, for a message.
   std::function<void(int exit_status, const std::string& last_lines)> on_end;
   // True if some agents of the process have enrolled. The process then ends by itself after its agents. Do not end it

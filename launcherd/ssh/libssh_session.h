@@ -64,7 +64,7 @@ class LibsshSession {
   Failure try_agent(const Waiter& waiter, bool& is_in);
 
   ssh_session_struct* session_;
-  base::UniqueFd poll_fd_;  // a duplicate, because libssh may close its own at any time
+  base::UniqueFd poll_fd_;  // a duplicate, because libssh may close its own descriptor at any time
   std::string tried_;
   std::string skipped_;
   bool has_unusable_keys_ = false;

@@ -87,7 +87,7 @@ class Staging {
     int writing = -1;  // the entry that is being sent; -1 if none
     std::uint64_t offset = 0;
     bool is_reading = false;      // a read of the source is under way
-    bool waits_for_room = false;  // true while it is in no_room_
+    bool waits_for_room = false;  // true while this place is in no_room_
   };
 
   void next_path();

@@ -45,7 +45,7 @@ class ReadThread {
   std::deque<Query> waiting_;  // guarded by mutex_, like the next member
   bool is_ending_ = false;
 
-  base::Gate gate_;  // declared before the thread, which wraps answers in it
+  base::Gate gate_;  // declared before the thread, which wraps its answers in this gate
   std::thread thread_;
 };
 

@@ -31,7 +31,7 @@ struct NewJob {
   int priority = 0;
   base::WallTime submitted{};
   std::string reason{};       // why the job waits
-  std::string spec{};         // everything needed to start the job, except its environment
+  std::string spec{};         // everything that the start of the job needs, except the environment
   std::string environment{};  // secret; deleted when the job is final
 };
 
@@ -110,7 +110,7 @@ struct StoredJob {
   int attempt = 0;
   std::optional<int> exit_code{};
   base::WallTime submitted{};
-  std::optional<base::WallTime> started{};  // when it last got slots; nullopt before
+  std::optional<base::WallTime> started{};  // when it last got slots; nullopt if it never got slots
   std::optional<base::WallTime> ended{};
   std::uint64_t last_sequence = 0;
 };

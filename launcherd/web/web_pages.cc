@@ -17,7 +17,7 @@ namespace {
 using Exchange = std::shared_ptr<HttpExchange>;
 
 constexpr std::string_view kJson = "application/json";
-constexpr int kMostCounted = 1000;  // jobs that metrics count
+constexpr int kMostCounted = 1000;  // the most jobs that /metrics counts
 constexpr std::string_view kText = "text/plain; charset=utf-8";
 
 int http_status(base::Code code) {
