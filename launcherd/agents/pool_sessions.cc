@@ -80,7 +80,7 @@ void PoolSessions::detach(const BootstrapTarget& target, const std::string& job)
 }
 
 // Sends Leave once the job's end is on the disk. Until then only the agent has the job's messages. If launcherd is
-// killed before, the next launcherd asks the agent for these messages again.
+// killed earlier, the next launcherd asks the agent for these messages again.
 void PoolSessions::leave_when_stored(PoolHost& host, const std::string& job) {
   if (!parts_.options.when_stored) return send_leave(host, job);
   host.closing.insert(job);

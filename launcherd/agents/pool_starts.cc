@@ -71,7 +71,7 @@ void PoolStarts::start(PoolHost& host) {
 void PoolStarts::start_announced() {
   const std::vector<int> numbers = std::exchange(announced_, {});
   const base::Status saved = parts_.is_ending ? base::cancelled("launcherd is ending") : parts_.file.save();
-  // Start hosts that failed before one by one. A host that made a whole wave fail may do so again.
+  // If a host has failed before, start it alone. A host that made a whole wave fail may do so again.
   std::vector<BootstrapTarget> together;
   for (const int number : numbers) {
     const PoolHost* const host = parts_.roster.numbered(number);

@@ -61,7 +61,7 @@ class Starter {
     Failure failure = store_by_sftp((*content)->bytes, is_stored);
     if (is_stored) failure = launch(command);
     if (is_stored && failure.kind == FailureKind::kAgentMissing) remove_by_sftp();
-    // SFTP is missing, or it shows another directory tree than the login shell. Store the file by a program instead.
+    // If SFTP is missing, or shows another directory tree than the login shell, store the file by a program instead.
     if (failure.kind == FailureKind::kAgentMissing || failure.kind == FailureKind::kNoWrite) {
       failure = store_by_program((*content)->bytes);
       if (failure.ok()) failure = launch(command);
@@ -121,7 +121,7 @@ class Starter {
     std::unique_ptr<RemoteProgram> sftp;
     bool is_usable = false;
     Failure failure = link_.subsystem("sftp", waiter_, sftp);
-    // Here, kSshFailed means that the host has no SFTP subsystem. Then another way may still store the file.
+    // Here, kSshFailed means that the host has no SFTP subsystem. The caller may then store the file in another way.
     if (failure.kind == FailureKind::kSshFailed) failure.kind = FailureKind::kNoWrite;
     if (failure.ok()) {
       failure = sftp_upload(*sftp, sftp_path(task_.paths.directory), sftp_path(task_.paths.temporary), content, waiter_,

@@ -65,7 +65,7 @@ void Pump::run() {
     }
     if (::poll(fds.data(), fds.size(), timeout) < 0 && errno != EINTR) {
       // poll() fails if the kernel lacks memory for so many descriptors, or if their limit was lowered. Poll again
-      // soon, and serve the items whose deadline is due until then.
+      // soon, and until then serve only the items whose deadline is due.
       (void)::poll(&fds.back(), 1, std::min(timeout < 0 ? kPollAgainMs : timeout, kPollAgainMs));
     }
     if (fds.back().revents != 0) {

@@ -31,7 +31,7 @@ enum class JournalKind : std::uint8_t {
   kData = 2,      // uses rank, stream and the flags of proto/output_frame.h; the payload is what the rank wrote
   kEndRank = 3,   // the rank writes no more
   kEndAgent = 4,  // no rank of this agent writes more
-  // The payload is a u64: how many bytes of the agent's ranks are missing before this record, up to frame `sequence`.
+  // The payload is a u64: how many bytes of the agent's ranks are missing near this record, up to frame `sequence`.
   kLost = 5,
   // Like kLost, but for bytes that were once in this file and are lost. The host's name follows the u64.
   kGone = 6,

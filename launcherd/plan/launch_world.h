@@ -13,8 +13,8 @@
 
 namespace muster::launcherd::inline plan {
 
-// Sets the World in each of `hosts`. Agents serve PMI, PMIx and PALS from the World. Sets none if the ranks use none of
-// these services. `hosts` are those of `placement`, with the cores of their ranks set. `user_set` is the job's
+// Sets the World in each of `hosts`. Agents serve PMI, PMIx and PALS from the World. Sets no World if the ranks use
+// none of these services. `hosts` are those of `placement`, with the cores of their ranks set. `user_set` is the job's
 // environment.
 void set_world(const model::JobSpec& job, const model::Placement& placement, const std::string& name,
                const base::Environment& user_set, std::vector<v1::Launch>& hosts);

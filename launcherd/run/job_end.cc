@@ -286,7 +286,7 @@ void JobRunner::Core::output_cut(int agent) {
 void JobRunner::Core::output_failed(const base::Status& status) {
   if (is_finished()) return;
   const bool closed = status.code() == base::Code::kCancelled;
-  // Ignore a closed stderr (2>&-), and drop the text. Only a closed stdout stops the job.
+  // Ignore a closed stderr (2>&-), and drop its text. A closed stdout stops the job.
   if (closed && status.message().starts_with("stderr")) return;
   if (!closed && output_failure_.empty()) output_failure_ = status.message();
   begin_stop(closed ? StopCause::kStdoutClosed : StopCause::kOutputFailed, job_.kill_grace, "output cannot be written");

@@ -95,7 +95,7 @@ class Liveness {
   std::vector<Contact> contacts_;  // by agent
   PingTurns turns_;
   base::MonotonicTime last_tick_{};
-  base::MonotonicTime runs_since_{};  // the end of this process's last stall, or its start
+  base::MonotonicTime runs_since_{};  // the end of this process's last stall; the epoch if there was none
 };
 
 }  // namespace muster::launcherd::run

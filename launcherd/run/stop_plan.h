@@ -25,7 +25,7 @@ class StopPlan {
   StopPlan(std::chrono::milliseconds grace, StopCause early, bool is_early_at_once)
       : grace_(grace), early_(early), is_early_at_once_(is_early_at_once) {}
 
-  // Keeps a stop until all hosts are back. A second call makes the ranks be killed at once. Returns how long the job
+  // Keeps a stop until all hosts are back. After a second call, the ranks get no grace time. Returns how long the job
   // may still wait for its hosts. nullopt if the call changes nothing.
   std::optional<std::chrono::milliseconds> keep_early(StopCause cause);
   bool is_early() const { return early_ != StopCause::kNone; }

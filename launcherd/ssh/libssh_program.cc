@@ -344,7 +344,8 @@ Failure LibsshProgram::close_input(const Waiter& waiter) {
   Failure failure = session_->drive(
       waiter, SSH_AGAIN, [this] { return ::ssh_channel_send_eof(channel_->handle); }, rc);
   if (!failure.ok()) return failure;
-  // A failure here means that the host has closed the channel already. exchange() reports how the program ended.
+  // A failure on a live connection means that the host has closed the channel already. exchange() reports how the
+  // program ended.
   return rc == SSH_OK || ::ssh_is_connected(session_->get()) != 0 ? Failure{} : session_->connection_failure();
 }
 
