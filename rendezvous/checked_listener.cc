@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int kAcceptsPerTurn = 64;  // then other users of the loop get their turn
+constexpr int kAcceptsPerTurn = 64;  // after that many, other users of the loop get their turn
 constexpr base::Duration kPause = 100ms;
 constexpr base::Duration kBetweenReports = 60s;
 
@@ -59,7 +59,7 @@ struct CheckedListener::State : std::enable_shared_from_this<State> {
         return;
       } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
         return pause();
-      }  // otherwise the connection failed before it was accepted; try the next one
+      }  // otherwise the peer ended the connection before accept4(); try the next one
     }
   }
 
@@ -68,7 +68,7 @@ struct CheckedListener::State : std::enable_shared_from_this<State> {
     ++counts.dropped;
   }
 
-  // The socket stays readable while no connection can be accepted, so polling it would spin.
+  // Stop polling: the listening socket stays readable while connections wait, so polling it would spin.
   void pause() {
     ++counts.pauses;
     readable.cancel();
@@ -93,7 +93,7 @@ struct CheckedListener::State : std::enable_shared_from_this<State> {
 
   void end_check(std::uint64_t id, bool allowed) {
     const auto found = unchecked.find(id);
-    if (found == unchecked.end()) return;  // it was dropped in between
+    if (found == unchecked.end()) return;  // it was dropped before its check ended
     base::UniqueFd fd = std::move(found->second.fd);
     unchecked.erase(found);
     ++(allowed ? counts.allowed : counts.refused);

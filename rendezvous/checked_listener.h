@@ -4,8 +4,8 @@
 // connection.
 //
 // The listener leaves base::spare_descriptors() to the rest of the process. If fewer are left, it closes the oldest
-// unchecked connection. If there is none, it stops accepting for a while and calls `on_starved`. New connections then
-// wait in the kernel's backlog.
+// unchecked connection. If no connection is unchecked, it stops accepting for 100 ms and calls `on_starved`. New
+// connections then wait in the kernel's backlog.
 //
 // Thread: the loop's.
 //
@@ -25,8 +25,8 @@
 namespace muster::rendezvous {
 
 struct CheckedListenerLimits {
-  int backlog = 4096;                // all ranks of a job connect at once; the kernel limits it to net.core.somaxconn
-  std::size_t max_unchecked = 1024;  // at most a quarter of the limit of descriptors
+  int backlog = 4096;                // all ranks of a job connect at once; the kernel caps it at net.core.somaxconn
+  std::size_t max_unchecked = 1024;  // the listener lowers it to a quarter of the descriptor limit
   base::Duration check_limit = std::chrono::seconds(5);
   std::function<void()> on_starved = {};  // called when accepting pauses, at most once a minute
 };
@@ -38,8 +38,8 @@ class CheckedListener {
   struct Counts {
     std::uint64_t allowed = 0;
     std::uint64_t refused = 0;  // refused by the owner check
-    std::uint64_t dropped = 0;  // not checked in time, or closed because there were too many
-    std::uint64_t pauses = 0;   // because descriptors or memory ran out
+    std::uint64_t dropped = 0;  // not checked in time, or closed because too many were unchecked
+    std::uint64_t pauses = 0;   // times that accepting stopped because descriptors or memory ran out
   };
 
   // `listening` must be non-blocking and bound. `on_accepted` must not destroy the listener.

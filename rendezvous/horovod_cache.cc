@@ -27,7 +27,8 @@ HorovodCache::~HorovodCache() {
 
 void HorovodCache::put(std::string_view scope, std::string_view key, HorovodValue value, Done done) {
   if (auto bad = check_horovod_lengths(limits_, scope, key, value->size()); !bad.ok()) return done(std::move(bad));
-  // Follow the scope before the put. So the put's answer arrives after all values that the scope held then.
+  // Follow the scope before the put, so that the put's answer arrives after all values that the scope held at that
+  // time.
   if (const auto begun = followed(scope); !begun.ok()) return done(begun.status());
   ++counts_.forwarded;
   upstream_.put(
@@ -40,7 +41,7 @@ void HorovodCache::put(std::string_view scope, std::string_view key, HorovodValu
 
 void HorovodCache::get(std::string_view scope, std::string_view key, GetDone done) {
   ++counts_.gets;
-  if (!check_horovod_lengths(limits_, scope, key, 0).ok()) return done(HorovodValue());  // it cannot exist
+  if (!check_horovod_lengths(limits_, scope, key, 0).ok()) return done(HorovodValue());  // it is too long to exist
   const auto at = followed(scope);
   if (!at.ok()) return done(at.status());
   if (!(*at)->is_synced && upstream_.is_connected() && !is_hint(key)) {
@@ -69,7 +70,7 @@ HorovodKeys::WaitId HorovodCache::wait(std::string_view scope, std::string_view 
 }
 
 void HorovodCache::finish(std::string_view scope, std::string_view key, Done done) {
-  if (!check_horovod_lengths(limits_, scope, key, 0).ok()) return done(base::ok_status());  // it cannot exist
+  if (!check_horovod_lengths(limits_, scope, key, 0).ok()) return done(base::ok_status());  // it is too long to exist
   ++counts_.forwarded;
   upstream_.finish(scope, key, std::move(done));
 }
@@ -113,7 +114,7 @@ void HorovodCache::on_synced(std::string_view scope) {
   at->values.swap(at->incoming);
   at->is_synced = true;
   answer_waiting(*at);
-  // Answer waits that began after the key arrived and before this moment.
+  // Some waits began after their key had reached `incoming` and before this swap. Answer them now.
   if (waits_.size() == 0) return;
   const std::string name(scope);
   const Values values = at->values;
@@ -136,8 +137,8 @@ void HorovodCache::store(Scope& scope, std::string_view key, HorovodValue value)
   const auto found = values.find(key);
   const std::size_t old = found == values.end() ? 0 : found->second->size();
   const std::size_t added = value->size() + (found == values.end() ? key.size() : 0);
-  // Allow twice the store's limits, because a scope exists twice while it is fetched anew. The store itself respects
-  // its limits, so a larger amount does not come from our store.
+  // Allow twice the store's limits, because the cache holds a scope twice while it fetches the scope again. Our store
+  // respects its own limits, so a larger amount comes from a broken or foreign peer.
   if (total_bytes_ - old + added > 2 * limits_.max_total_bytes || keys_ >= 2 * limits_.max_keys) {
     scope.refused = base::resource_exhausted(
         "Horovod cache: rank 0's host sent more than the limits of its store ({} bytes)", total_bytes_);

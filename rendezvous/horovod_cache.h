@@ -5,13 +5,14 @@
 // answers polls (200 or 404) from what it has received, and never forwards them. A value stays until the store clears
 // it. The cache answers a put or finish when the store has carried it out.
 //
-// Order: before a put or finish is answered, the cache has received all earlier changes of the scopes that it fetches
-// (horovod_upstream.h). So if all ranks have finished a scope, the cache has dropped its values before the next put is
-// answered.
+// Order: the cache answers a put or finish only after it has received all earlier changes of the scopes that it fetches
+// (horovod_upstream.h). So once all ranks have finished a scope, the cache drops the scope's values before it answers
+// the next put.
 //
-// A get waits until the first fetch of its scope has ended, which takes one round trip. But a worker puts its own key
-// first, and the answer to that put comes after the fetch. Gets of the rank_<r> name hints never wait. While rank 0's
-// host is unreachable, no get waits: it returns null, which means "not yet" to the worker.
+// A get waits until the first fetch of its scope has ended, which takes one round trip. In practice a worker's gets do
+// not wait: the worker puts its own key first, and the cache answers that put only after the fetch. Gets of the
+// rank_<r> name hints never wait. While rank 0's host is unreachable, no get waits: it returns null, which means "not
+// yet" to the worker.
 //
 // Owner: the agent. The upstream must outlive it.
 // Thread: the loop's.
@@ -34,18 +35,18 @@ namespace muster::rendezvous {
 class HorovodCache final : public HorovodKeys, private HorovodUpstream::Listener {
  public:
   struct Counts {
-    std::uint64_t gets = 0;       // all answered here
-    std::uint64_t forwarded = 0;  // puts, finishes and follows
+    std::uint64_t gets = 0;       // the cache answers all of them itself
+    std::uint64_t forwarded = 0;  // puts, finishes and follows that went to the store
   };
 
   explicit HorovodCache(HorovodUpstream& upstream, StoreLimits limits = {});
-  ~HorovodCache() override;  // waiting gets are no longer answered
+  ~HorovodCache() override;  // waiting gets get no answer
   HorovodCache(const HorovodCache&) = delete;
   HorovodCache& operator=(const HorovodCache&) = delete;
 
   void put(std::string_view scope, std::string_view key, HorovodValue value, Done done) override;
   void get(std::string_view scope, std::string_view key, GetDone done) override;
-  // A wait may begin while rank 0's host is unreachable. It is answered when the key arrives later.
+  // A wait may begin while rank 0's host is unreachable. The cache answers it once the key has arrived.
   WaitId wait(std::string_view scope, std::string_view key, GetDone done) override;
   void cancel_wait(WaitId id) override { waits_.cancel(id); }
   void finish(std::string_view scope, std::string_view key, Done done) override;
@@ -64,7 +65,7 @@ class HorovodCache final : public HorovodKeys, private HorovodUpstream::Listener
     Values incoming;  // filled from on_begin to on_synced
     bool is_incoming = false;
     bool is_synced = false;  // values has been complete at least once
-    base::Status refused;    // not ok if the scope exceeds the limits; the cache then keeps none of it
+    base::Status refused;    // not ok if the scope exceeds the limits; the cache then keeps none of its values
     std::vector<WaitingGet> waiting;
   };
   using Scopes = std::map<std::string, Scope, std::less<>>;

@@ -2,11 +2,11 @@
 //
 // Protocol (ours; both ends are from one build): a header of 20 bytes, little endian, then scope, key and value.
 //     u32 bytes of value | u64 id | u16 bytes of scope | u16 bytes of key | u8 kind | u8 code | u16 zero
-// From the cache: kPut and kFinish, each with an id, which one kDone with the same id answers; kFollow with a scope,
-// which has no answer.
-// From the store: kDone, with a code and the error as value. The other kinds are the calls of
-// HorovodUpstream::Listener: kBegin, kSet or kSetPacked (horovod_pack.h), kErased, kCleared, kSynced. The store sends
-// everything in the order in which it happened there.
+// The cache sends kPut and kFinish, each with an id. The store answers each of them by one kDone with the same id. The
+// cache also sends kFollow with a scope, which gets no answer.
+// The store sends kDone with a code and, after an error, the error's text as value. All other kinds that it sends are
+// calls of HorovodUpstream::Listener: kBegin, kSet or kSetPacked (horovod_pack.h), kErased, kCleared, kSynced. It sends
+// them in the order in which the changes happened.
 #pragma once
 
 #include <cstddef>
@@ -49,7 +49,7 @@ struct HorovodFrameParse {
   std::size_t size = 0;  // if complete, the bytes to consume; else the bytes needed in total
 };
 
-// Returns the header, scope and key; the caller sends the value behind them. Scope and key are at most 64 KiB - 1 bytes
+// Returns the header, scope and key. The caller sends the value after them. Scope and key are at most 64 KiB - 1 bytes
 // each.
 std::string horovod_frame_head(const HorovodFrame& frame);
 

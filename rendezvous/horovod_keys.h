@@ -1,7 +1,7 @@
 // The requests of Horovod's workers to their rendezvous server: keys in scopes, with three verbs. A fourth verb serves
 // our own ranks (agent/job/session_socket.h), which wait instead of polling. The HTTP server works with any
 // implementation: the job's own store (horovod_store.h) or a host's cache of it (horovod_cache.h). A later elastic mode
-// must hold back some answers (GET /rank_and_size/…) and can be another implementation in front of these.
+// must hold back some answers (GET /rank_and_size/…). It can be a third implementation that forwards to one of the two.
 //
 // Thread: the loop's, for all calls and callbacks.
 // `done` is called exactly once, within the call or later. If the implementation is destroyed first, it is not called.
@@ -38,11 +38,11 @@ class HorovodKeys {
   virtual void put(std::string_view scope, std::string_view key, HorovodValue value, Done done) = 0;
   // Never waits for the key. Null if it does not exist.
   virtual void get(std::string_view scope, std::string_view key, GetDone done) = 0;
-  // Answered when the key exists, which may be never. `done` may be called from inside another caller's put. So it must
-  // call no function of these keys except cancel_wait(). Returns 0 if it was answered within the call. That includes
-  // RESOURCE_EXHAUSTED, if too many waits exist.
+  // Waits until the key exists, which may be never, and passes its value to `done`. `done` may be called from inside
+  // another caller's put, so it must call no function of these keys except cancel_wait(). Returns 0 if `done` was
+  // called within this call, either with a value or with RESOURCE_EXHAUSTED (too many waits).
   virtual WaitId wait(std::string_view scope, std::string_view key, GetDone done) = 0;
-  // Removes the wait without an answer. No effect if it was answered.
+  // Removes the wait without an answer. No effect if the wait was already answered.
   virtual void cancel_wait(WaitId id) = 0;
   // Notes that rank `key` has finished with this scope, as HTTP's DELETE does. Ok even if the key never existed.
   virtual void finish(std::string_view scope, std::string_view key, Done done) = 0;

@@ -25,7 +25,7 @@ using Socket = asio::basic_stream_socket<asio::generic::stream_protocol, asio::i
 using Failure = boost::system::error_code;
 
 constexpr std::size_t kLinkReadBytes = 64 << 10;
-constexpr std::size_t kFramesAtOnce = 32;  // two buffers each; the kernel accepts 1024 at most, asio 64
+constexpr std::size_t kFramesAtOnce = 32;  // each has two buffers; one write takes at most 64 (asio) or 1024 (kernel)
 constexpr int kProbeAfterSeconds = 5;
 constexpr int kGoneAfterMs = 15'000;
 
@@ -58,7 +58,7 @@ class HorovodLink::State : public std::enable_shared_from_this<State> {
     notice_loss_early(fd.get());
     Failure failed;
     socket_.assign(asio::generic::stream_protocol(base::address_family(fd.get()), IPPROTO_TCP), fd.get(), failed);
-    if (!failed) fd.release();  // otherwise reading fails, which closes the link
+    if (!failed) fd.release();  // if assign() failed, reading fails, too, and closes the link
     read();
   }
 
@@ -74,10 +74,10 @@ class HorovodLink::State : public std::enable_shared_from_this<State> {
     }
   }
 
-  // Closes without an event.
+  // Closes the link without calling on_closed.
   void abandon() {
     is_closed_ = true;
-    Failure ignored;  // closed either way
+    Failure ignored;  // the socket counts as closed even if close() fails
     socket_.close(ignored);
     queue_.clear();
   }

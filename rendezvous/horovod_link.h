@@ -2,8 +2,8 @@
 // cache's end (horovod_tcp_upstream.h) share it.
 //
 // Thread: the loop's.
-// Errors: keepalive and user timeout detect a lost peer within seconds. A peer that does not read is cut off when
-// `max_queued_bytes` wait for it. After on_closed, and after destruction, nothing is called.
+// Errors: keepalive and user timeout detect a lost peer within seconds. If `max_queued_bytes` wait for a peer that does
+// not read, the link closes. After on_closed or its destruction, the link calls nothing.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ class HorovodLink {
   HorovodLink(const HorovodLink&) = delete;
   HorovodLink& operator=(const HorovodLink&) = delete;
 
-  // If `value` is not null, the frame carries it in place of frame.value. It is shared until it is sent.
+  // If `value` is not null, the frame carries it in place of frame.value. The link keeps a reference until it is sent.
   void send(HorovodFrame frame, HorovodValue value);
 
  private:

@@ -23,7 +23,7 @@ bool publishes_loopback(std::string_view value) {
 }
 
 void HorovodLoopbackWatch::put(std::string_view scope, std::string_view key, HorovodValue value, Done done) {
-  // Local scopes may use loopback.
+  // Check only global scopes. Ranks of a local scope share a host, so they may use loopback.
   if (found_ != nullptr && scope.starts_with("global") && publishes_loopback(*value)) {
     std::exchange(found_, nullptr)(std::string(scope));
   }

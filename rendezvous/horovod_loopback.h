@@ -1,7 +1,7 @@
 // Detects when a Horovod rank publishes an address that other hosts cannot reach.
 //
-// horovod 0.28.1 with Gloo listens at the interface of HOROVOD_GLOO_IFACE for its first three scopes. For process sets,
-// of which every job has one, it listens at the address of the host's own name (GlooContext::InitializeForProcessSet).
+// horovod 0.28.1 with Gloo listens at the interface of HOROVOD_GLOO_IFACE for its first three scopes. Every job also
+// has process sets. For these it listens at the address of the host's own name (GlooContext::InitializeForProcessSet).
 // /etc/hosts may map that name to 127.0.1.1, as Debian's installer does. Then ranks of other hosts are refused, and
 // Gloo's message does not say why.
 #pragma once
@@ -14,12 +14,12 @@
 
 namespace muster::rendezvous {
 
-// `value` is a value by which a Horovod worker publishes its addresses: blocks of a raw sockaddr_storage and a number.
-// True if the first address is a loopback address.
+// Returns true if the first address in `value` is a loopback address. A Horovod worker publishes its addresses as
+// blocks of a raw sockaddr_storage and a number; returns false for any other value.
 bool publishes_loopback(std::string_view value);
 
-// Put it in front of a host's keys in a job of several hosts. `keys` must outlive it. `found` is called once, with the
-// scope.
+// Wraps a host's keys in a job of several hosts. `keys` must outlive it. It calls `found` once, with the scope of the
+// first loopback address.
 class HorovodLoopbackWatch final : public HorovodKeys {
  public:
   HorovodLoopbackWatch(HorovodKeys& keys, std::function<void(const std::string& scope)> found)

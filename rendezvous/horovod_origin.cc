@@ -26,7 +26,7 @@ HorovodOriginCounts HorovodOrigin::counts() const {
 }
 
 void HorovodOrigin::accepted(base::UniqueFd fd) {
-  if (peers_.size() >= limits_.max_links) {  // more than there are hosts; real caches try again
+  if (peers_.size() >= limits_.max_links) {  // more than a job has hosts; a cache that is refused tries again
     ++counts_.lost_links;
     return;
   }

@@ -13,14 +13,14 @@ namespace {
 constexpr std::size_t kStride = 136;
 constexpr std::size_t kSizeBytes = 4;
 constexpr std::size_t kWorthwhile = 1 << 10;  // shorter values are sent unpacked
-constexpr std::size_t kMaxEntries = 1 << 14;  // more values than ranks that start at once
+constexpr std::size_t kMaxEntries = 1 << 14;  // larger than the number of ranks that start at once
 
 void append_number(std::string* to, std::size_t number) {
   for (; number >= 0x80; number >>= 7) to->push_back(static_cast<char>(0x80 | (number & 0x7f)));
   to->push_back(static_cast<char>(number));
 }
 
-// Takes a number of at most `max` from the front.
+// Removes a LEB128 number from the front and returns it. nullopt if it is incomplete or exceeds `max`.
 std::optional<std::size_t> read_number(std::string_view* from, std::size_t max) {
   std::size_t number = 0;
   for (unsigned shift = 0; shift < 35 && !from->empty(); shift += 7) {
@@ -36,7 +36,7 @@ char before(std::string_view value, std::size_t at) {
   return at < kStride ? '\0' : value[at - kStride];
 }
 
-// Returns the first position from `at` on whose byte differs from the one 136 before.
+// Returns the first position from `at` on whose byte differs from the byte 136 positions before it.
 std::size_t end_of_same(std::string_view value, std::size_t at) {
   static constexpr std::array<char, kStride> kZeros{};
   while (at < value.size()) {
@@ -53,16 +53,16 @@ std::size_t end_of_same(std::string_view value, std::size_t at) {
   return at;
 }
 
-// Returns the end of the bytes from `at` on that differ from those 136 before.
+// Returns the first position from `at` on whose byte equals the byte 136 positions before it.
 std::size_t end_of_changed(std::string_view value, std::size_t at) {
   while (at < value.size() && value[at] != before(value, at)) ++at;
   return at;
 }
 
-// Copies the `count` bytes 136 before to `at`. Returns their end.
+// Writes `count` bytes at `at`, each equal to the byte 136 positions before it. Returns the position after them.
 std::size_t repeat(std::string* value, std::size_t at, std::size_t count) {
   const std::size_t end = at + count;
-  if (at < kStride) at = std::min(end, kStride);  // these are zeros already
+  if (at < kStride) at = std::min(end, kStride);  // the first 136 bytes are zeros already
   while (at < end) {
     const std::size_t size = std::min(end - at, kStride);
     std::memcpy(value->data() + at, value->data() + (at - kStride), size);

@@ -1,13 +1,14 @@
 // Compresses the values of Horovod's workers, so that they can be sent to every host of a job.
 //
 // A worker publishes (n-1) blocks of 136 bytes, one for each peer. They differ only in a counter (gloo's address and
-// sequence number). Sent whole to every host, that is n^3 bytes from one machine. Packed, it is about 5 bytes for each
-// block. The method works for any bytes without loss: it encodes the difference to the bytes 136 positions before, and
-// counts runs of zeros.
+// sequence number). Without packing, one machine would send about n^3 bytes to the hosts. With packing, a block takes
+// about 5 bytes. The method works for any bytes without loss: it encodes the difference to the bytes 136 positions
+// before, and counts runs of zeros.
 //
-// Format (ours): first the size of the value as u32, little endian. Then pairs follow until all bytes are described. A
-// pair has the number of bytes that equal those 136 before (zero before the first block). Then it has the number of
-// bytes that differ. Both are LEB128. The differing bytes follow, XORed with the bytes 136 positions before.
+// Format (ours): first the size of the value as u32, little endian. Then pairs of LEB128 numbers follow until all bytes
+// are described. The first number counts bytes that equal the bytes 136 positions before them. The second number counts
+// bytes that differ. These bytes follow the pair, XORed with the bytes 136 positions before them. Zeros stand before
+// the first block.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +36,7 @@ class HorovodPacker {
 
  private:
   struct Entry {
-    std::weak_ptr<const std::string> value;  // expired if another value may lie at this address by now
+    std::weak_ptr<const std::string> value;  // if it has expired, another value may lie at this address now
     HorovodValue packed;
   };
   std::unordered_map<const std::string*, Entry> entries_;

@@ -101,7 +101,7 @@ HorovodRequestReader::State HorovodRequestReader::feed(std::string_view* bytes) 
 }
 
 void HorovodRequestReader::feed_head(std::string_view* bytes) {
-  // Refuse bytes that cannot begin a method (a TLS greeting, a port scan) at once, and not at the time limit.
+  // Refuse bytes that cannot begin a method (a TLS greeting, a port scan) at once. Do not wait for the time limit.
   if (head_.empty() && !bytes->empty() && (bytes->front() < 'A' || bytes->front() > 'Z')) return refuse(400);
   const std::size_t before = head_.size();
   const std::size_t taken = std::min(bytes->size(), limits_.max_head_bytes - before);

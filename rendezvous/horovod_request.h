@@ -35,13 +35,13 @@ class HorovodRequestReader {
   enum class State {
     kHead,      // needs more bytes
     kBody,      // needs more bytes; body_size() is the total
-    kComplete,  // the caller must take() it
-    kRefused,   // final: answer with refusal() and close; the reader discards further bytes
+    kComplete,  // the caller must call take()
+    kRefused,   // final: the caller answers with refusal() and closes; the reader discards further bytes
   };
 
   explicit HorovodRequestReader(HorovodRequestLimits limits = {}) : limits_(limits) {}
 
-  // Takes the bytes of this request from the front of `bytes`.
+  // Removes the bytes of this request from the front of `bytes`.
   State feed(std::string_view* bytes);
   State state() const { return state_; }
   std::size_t body_size() const {

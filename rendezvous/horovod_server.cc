@@ -68,7 +68,7 @@ class Session final : public std::enable_shared_from_this<Session> {
       : shared_(shared), socket_(shared.loop.context()), reader_(shared.limits.request) {
     Failure failed;
     socket_.assign(asio::generic::stream_protocol(base::address_family(fd.get()), IPPROTO_TCP), fd.get(), failed);
-    if (!failed) fd.release();  // otherwise reading fails, which closes the session
+    if (!failed) fd.release();  // if assign() failed, reading fails, too, and closes the session
   }
 
   void begin() {
@@ -81,7 +81,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   // Drops the list's reference, so the caller must hold another one.
   void close() {
     if (std::exchange(is_closed_, true)) return;
-    Failure ignored;  // closed either way
+    Failure ignored;  // the socket counts as closed even if close() fails
     socket_.close(ignored);
     uncharge();
     (is_serving_ ? shared_.serving : shared_.waiting).erase(where_);
@@ -90,7 +90,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   base::MonotonicTime since() const { return since_; }
 
  private:
-  // Moves the session to the end of the right list. With `is_serving`, no time limit runs.
+  // Moves the session to the end of the list `serving` or `waiting`. A serving session has no time limit.
   void enter(bool is_serving) {
     Sessions& from = is_serving_ ? shared_.serving : shared_.waiting;
     Sessions& to = is_serving ? shared_.serving : shared_.waiting;
@@ -109,7 +109,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   }
 
   void advance() {
-    if (is_refused_) return read();  // only to notice when the client closes
+    if (is_refused_) return read();  // read only to notice when the client closes
     const auto state = reader_.feed(&left_);
     if (state == HorovodRequestReader::State::kRefused) return refuse(reader_.refusal());
     if (!charge(reader_.body_size())) return refuse(503);
@@ -221,14 +221,14 @@ class HorovodServer::Core {
  private:
   static void close_first(Sessions& sessions) {
     const std::shared_ptr<Session> first = sessions.front();
-    first->close();  // removes it from its list
+    first->close();  // this also removes the session from its list
   }
 
   void accepted(base::UniqueFd fd) {
     const std::size_t most = std::min(shared_.limits.max_connections, base::descriptor_limit() / 2);
     if (shared_.waiting.size() + shared_.serving.size() >= most) {
       ++shared_.counts.made_room;
-      if (shared_.waiting.empty()) return;  // all are being served, so the new one is closed
+      if (shared_.waiting.empty()) return;  // every session is being served, so the new connection is closed
       close_first(shared_.waiting);
     }
     std::make_shared<Session>(shared_, std::move(fd))->begin();

@@ -1,11 +1,11 @@
 // The HTTP server at which unmodified Horovod workers rendezvous (HOROVOD_GLOO_RENDEZVOUS_ADDR and _PORT).
 //
 // Protocol: that of horovod 0.28.1's runner/http/http_server.py, as its C++ client sees it. horovod_request.h describes
-// requests. Each reply has `Content-Length` and is one write. 200 with the value, 404 without a body for a missing key
-// (the client polls), 200 without a body for PUT and DELETE. 400 for a path that does not have two parts. The client
-// closes the connection. The server closes it only after a refusal or a time limit.
-// The server closes after these statuses, too: 405 for another method, 411 without Content-Length, 413 and 431 beyond a
-// limit. 503 if the keys or the memory for bodies are unavailable now, 507 if the store is full.
+// requests. Each reply has `Content-Length` and is one write. A GET gets 200 with the value, or 404 without a body if
+// the key is missing (the client then polls). A PUT or DELETE gets 200 without a body. A path that does not have two
+// parts gets 400. The client closes the connection. The server closes it only after a refusal or a time limit.
+// The server also closes after these statuses: 405 for another method, 411 without Content-Length, and 413 and 431
+// beyond a limit. 503 means that the keys or the memory for bodies are unavailable now, and 507 that the store is full.
 //
 // The owner check of every connection runs before a byte is read. Many connections at once are normal. At
 // `max_connections`, the server closes the connection that has been silent for longest.
@@ -30,10 +30,10 @@ namespace muster::rendezvous {
 
 struct HorovodServerLimits {
   HorovodRequestLimits request;
-  std::size_t max_connections = 4096;      // at most half of the limit of descriptors
+  std::size_t max_connections = 4096;      // the server lowers it to half of the descriptor limit
   std::size_t max_body_bytes = 256 << 20;  // limit for all requests in progress together
-  // Time limit for a whole request to arrive, and for the client to read a reply. When it ends, the connection is
-  // closed.
+  // Time limit for a whole request to arrive, and for the client to read a reply. When it ends, the server closes the
+  // connection.
   base::Duration time_limit = std::chrono::seconds(30);
   CheckedListenerLimits listener;
 };

@@ -81,10 +81,10 @@ void HorovodStore::finish(std::string_view scope, std::string_view key) {
 
 void HorovodStore::finish_planned(std::string_view scope, std::string_view key, std::size_t finishers) {
   const auto rank = base::parse_decimal(key, static_cast<long>(finishers) - 1);
-  if (!rank) return;  // not a rank of this scope
+  if (!rank) return;  // `key` is not a rank of this scope
   auto at = scopes_.find(scope);
   if (at == scopes_.end()) at = scopes_.emplace(scope, Scope{}).first;
-  // A set and not a counter, because a worker repeats a request whose answer it lost.
+  // `finished` is a set and not a counter, because a worker repeats a request whose answer was lost.
   at->second.finished.insert(static_cast<std::size_t>(*rank));
   if (at->second.finished.size() < finishers) return;
   for (const auto& [name, value] : at->second.values) total_bytes_ -= scope.size() + name.size() + value->size();
@@ -93,8 +93,8 @@ void HorovodStore::finish_planned(std::string_view scope, std::string_view key, 
   notify(scope, {Change::Kind::kCleared, {}, nullptr});
 }
 
-// Removes a rank that publishes again from the finishers. A repeated finish request may have added it after the scope
-// was cleared.
+// If a rank publishes again, removes it from the scope's finished ranks. A repeated finish request may have added it
+// after the scope was cleared.
 void HorovodStore::withdraw_finish(std::string_view name, Scope& scope, std::string_view key) const {
   if (scope.finished.empty()) return;
   const auto planned = plan_.finishers.find(name);

@@ -4,9 +4,9 @@
 // Protocol: the store behaves like horovodrun's rendezvous server (horovod 0.28.1, runner/http/http_server.py), except
 // that it counts the finished ranks of each scope separately.
 // HorovodPlan lists the scopes of a world and the number of ranks in each. In such a scope, finish(rank) only records
-// that the rank no longer needs it. After finish() of all its ranks, the store clears the scope. A program can then use
-// it again: it may shut Horovod down and initialise it again in one generation. If a rank puts its key again, it no
-// longer counts as finished.
+// that the rank no longer needs the scope. After finish() of all its ranks, the store clears the scope. A program can
+// then use the scope again, because it may shut Horovod down and initialise it again in one generation. A rank that
+// puts its key again no longer counts as finished.
 // All other scopes belong to process sets. There, finish(key) removes that key.
 //
 // Limits: StoreLimits.
@@ -66,7 +66,7 @@ class HorovodStore {
   HorovodValue get(std::string_view scope, std::string_view key) const;  // null if it does not exist
   void finish(std::string_view scope, std::string_view key);
 
-  // Calls `watch` for every key of the scope from within watch(), and later for every change.
+  // Calls `watch` for every existing key of the scope before it returns, and afterwards for every change.
   WatchId watch(std::string_view scope, Watch watch);
   void unwatch(std::string_view scope, WatchId id);
 

@@ -23,8 +23,8 @@ using Failure = boost::system::error_code;
 
 }  // namespace
 
-// One attempt: connects, then runs the owner check, within the limit. `done` is called once, from the loop. Destroying
-// the object ends the attempt.
+// One attempt: connects, then runs the owner check. Both together must end within connect_limit. `done` is called once,
+// from the loop. Destroying the object ends the attempt.
 class HorovodTcpUpstream::Connecting : public std::enable_shared_from_this<Connecting> {
  public:
   using Done = std::function<void(base::Result<base::UniqueFd>)>;

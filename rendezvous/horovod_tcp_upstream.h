@@ -1,9 +1,9 @@
 // A Horovod cache's connection to the store on rank 0's host, over plain TCP to its HorovodOrigin. It connects at the
-// first request, so other jobs make no connection. It reconnects as long as it lives.
+// first request, so a job without such requests makes no connection. It reconnects as long as it lives.
 //
-// The owner check of the other end runs before anything is sent. On a host that has lost its agent, another user could
-// listen at that port. Requests without an answer are sent again after a loss. That is harmless, because the store
-// accepts a put or finish twice.
+// The cache checks the owner of the other end before it sends anything. On a host that has lost its agent, another user
+// could listen at that port. After a loss the cache sends unanswered requests again. That is harmless, because the
+// store accepts a put or finish twice.
 //
 // Owner: the agent.
 // Thread: the loop's.
@@ -47,7 +47,7 @@ class HorovodTcpUpstream final : public HorovodUpstream {
   void finish(std::string_view scope, std::string_view key, Done done) override;
   void follow(std::string_view scope) override;
   bool is_connected() const override { return link_ != nullptr; }
-  // Returns the reason why there is no connection now. Ok if there is one, or before the first attempt.
+  // Returns the reason why no connection exists now. Ok if one exists, or before the first attempt.
   const base::Status& last_failure() const { return last_failure_; }
 
  private:

@@ -45,7 +45,7 @@ class HorovodWaits {
   HorovodKeys::WaitId next_ = 1;
 };
 
-// Returns the error for a wait that would exceed the number of allowed waits.
+// Returns the error that a caller of wait() gets if too many waits exist.
 base::Status too_many_waits();
 
 }  // namespace muster::rendezvous

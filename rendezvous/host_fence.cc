@@ -18,7 +18,7 @@ std::string key_of(const std::string& name, std::uint64_t number, int host) {
 
 }  // namespace
 
-// One meeting. It has ended when `done` was moved out.
+// One meeting. It has ended once `done` was moved out.
 struct HostFence::Fence {
   std::string name;
   std::uint64_t number = 0;
@@ -65,8 +65,8 @@ void HostFence::enter(const std::string& name, std::vector<int> members, std::st
   fence->members = std::move(members);
   fence->done = std::move(done);
   open_.emplace(name, fence);
-  // Ask for the others' blobs first. No host removes a blob before all have entered, and this host has entered only
-  // when its own blob is published.
+  // Wait for the others' blobs before this host publishes its own. No blob can disappear in between: hosts remove their
+  // blobs only after all hosts have entered, and this host enters by publishing.
   for (std::size_t i = 0; i < fence->members.size() && fence->done; ++i) {
     if (fence->members[i] != own_host_) collect(fence, i);
   }
@@ -87,7 +87,7 @@ void HostFence::publish(const std::shared_ptr<Fence>& fence, std::string blob) {
 }
 
 void HostFence::collect(const std::shared_ptr<Fence>& fence, std::size_t index) {
-  // The keys call back within the call, or later from inside another caller's put. So the callback must call no
+  // The keys may run this callback within wait(), or later from inside another caller's put. So it must call no
   // function of the keys.
   const HorovodKeys::WaitId id =
       keys_.wait(kScope, key_of(fence->name, fence->number, fence->members[index]),
@@ -117,7 +117,8 @@ void HostFence::fail(const std::shared_ptr<Fence>& fence, const base::Status& wh
 void HostFence::close(const std::shared_ptr<Fence>& fence, base::Result<Blobs> result) {
   answer([this, fence, done = std::exchange(fence->done, nullptr), result = std::move(result)] {
     open_.erase(fence->name);
-    // All hosts have entered this fence, so all have left the one before. Its key is no longer needed.
+    // All hosts have entered this fence, so all have left the one before. This host's key of that one is no longer
+    // needed.
     if (result.ok() && fence->number > 1) {
       keys_.finish(kScope, key_of(fence->name, fence->number - 1, own_host_), [](const base::Status&) {});
     }

@@ -1,6 +1,6 @@
-// Lets hosts of a job meet. Each host brings a blob of bytes and gets the blobs of all. The barriers and fences of
-// PMI-1 and PMIx use it. It uses the job's keys (horovod_keys.h, scope "pmi"), which every host follows. So it takes
-// one round trip to rank 0's host, and every blob is sent once to each host.
+// Lets hosts of a job meet. Each host brings a blob of bytes and gets the blobs of all hosts. The barriers and fences
+// of PMI-1 and PMIx use it. It uses the job's keys (horovod_keys.h, scope "pmi"), which every host follows. So a
+// meeting takes one round trip to rank 0's host, and every blob is sent once to each host.
 //
 // Fences of one name form a series: the nth call of one host meets the nth calls of the others. A name stands for one
 // set of members. The keys of a fence are removed by the next fence of its series.
@@ -35,7 +35,7 @@ class HostFence {
   HostFence& operator=(const HostFence&) = delete;
 
   // `members` are indexes of hosts, ascending, and include this host. `done` is called once, from the loop and never
-  // from within this call. It is never called while a member does not enter; then the job ends by other means.
+  // from within this call. If a member never enters, `done` is not called, and other parts of the agent end the job.
   // FAILED_PRECONDITION if this host enters a name again before the last `done`. INVALID_ARGUMENT if name or blob is
   // too long or the members are invalid. RESOURCE_EXHAUSTED if the keys are full. After an error the other hosts wait
   // for ever.

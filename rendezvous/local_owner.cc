@@ -32,8 +32,8 @@ void put_address(const base::IpAddress& address, __be32 (&into)[4], std::uint32_
   if (v6->sin6_scope_id != 0) *scope = v6->sin6_scope_id;
 }
 
-// Makes the request for the socket at the other end. From its view, the source is our peer's address and the
-// destination is ours.
+// Makes the request about the peer's socket. In that socket's view, the peer's address is the source and our address is
+// the destination.
 Request make_request(const ConnectionEnds& ends) {
   Request request{};
   request.header.nlmsg_len = sizeof request;
@@ -52,7 +52,8 @@ Request make_request(const ConnectionEnds& ends) {
 }
 
 // Returns whether the connection is established or half closed. In all other states the kernel's answer may describe a
-// socket that never was our peer. It may still be connecting from the same port, or be the rest of a closed one.
+// socket that never was our peer. It may be a socket that is still connecting from the same port, or a rest of a closed
+// connection.
 bool is_connected(std::uint8_t state) {
   return state == TCP_ESTABLISHED || state == TCP_FIN_WAIT1 || state == TCP_FIN_WAIT2 || state == TCP_CLOSE_WAIT;
 }

@@ -53,7 +53,7 @@ base::Status MemoryStore::append(std::string_view key, std::string_view tail) {
   if (current == values_.end() || tail.size() > limits_.max_value_bytes) return put(current, key, tail);
   MUSTER_RETURN_IF_ERROR(check_limits(key, current->second.size() + tail.size(), limits_.max_appended_bytes, current));
   total_bytes_ += tail.size();
-  current->second += tail;  // the key existed before, so no wait needs it
+  current->second += tail;  // the key existed before, so no wait is pending for it
   return base::ok_status();
 }
 
@@ -144,7 +144,7 @@ Store::WaitId MemoryStore::wait(std::vector<std::string> keys, std::function<voi
   Waiter waiter{{}, 0, std::move(ready)};
   for (std::string& key : keys) {
     std::vector<WaitId>& ids = waiting_for_[key];
-    if (!ids.empty() && ids.back() == id) continue;  // the caller named it twice
+    if (!ids.empty() && ids.back() == id) continue;  // the caller passed this key twice
     ids.push_back(id);
     waiter.keys.push_back(std::move(key));
   }

@@ -1,8 +1,9 @@
 // Decides who may speak to a store whose protocol has no authentication. It decides by the owner of the peer's socket,
 // for each connection, before a byte is read.
 //
-// The check itself is injected, so that this room's servers do not depend on hosts and agents. For a peer on this host
-// it uses the uid of the peer's socket. For a peer on another host of the job, it asks that host's agent.
+// The caller passes the check as a function, so that this room's servers do not depend on hosts and agents. For a peer
+// on this host, the check uses the uid of the peer's socket. For a peer on another host of the job, it asks that host's
+// agent.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,7 @@ struct ConnectionEnds {
 base::Result<ConnectionEnds> connection_ends(int socket_fd);
 
 // Called on the loop thread for each new connection. It must call `done` exactly once, on the loop thread, at once or
-// later. `done` may outlive the server, which then ignores it. false closes the connection unread.
+// later. A server that was destroyed ignores the call. `allowed` = false closes the connection before any byte is read.
 using OwnerCheck = std::function<void(const ConnectionEnds& ends, std::function<void(bool allowed)> done)>;
 
 }  // namespace muster::rendezvous

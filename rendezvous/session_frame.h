@@ -1,7 +1,8 @@
 // The byte format of the messages between a rank and the host of its keys. That host is its agent (agent.sock), or rank
 // 0 without a launcher. docs/rendezvous-protocol.md describes it for other implementations.
 //
-// Protocol (ours), each frame little endian: u32 bytes of what follows | u8 type | fields. Numbers have fixed sizes.
+// Protocol (ours), each frame little endian: u32 number of bytes that follow | u8 type | fields. Numbers have fixed
+// sizes.
 // Text is a u32 length and that many bytes. A frame is exactly as long as its fields. Every length is checked against
 // the limits below before anything is stored.
 //
@@ -24,9 +25,9 @@ inline constexpr std::size_t kSessionSecretBytes = 32;
 inline constexpr std::size_t kMaxSessionKey = 4 << 10;
 inline constexpr std::size_t kMaxSessionValue = 8 << 20;
 inline constexpr std::size_t kMaxSessionText = 4 << 10;  // for an error, or for the reason why a rank ended
-inline constexpr std::size_t kMaxSessionFrame = 64 + kMaxSessionKey + kMaxSessionValue;  // without the length
+inline constexpr std::size_t kMaxSessionFrame = 64 + kMaxSessionKey + kMaxSessionValue;  // without its length field
 
-// From the rank: only as the first message of a connection.
+// The rank sends it once, as the first message of a connection.
 struct SessionHello {
   std::uint32_t version = kSessionVersion;
   std::int32_t rank = 0;
@@ -55,7 +56,7 @@ struct SessionGoodbye {
   bool operator==(const SessionGoodbye&) const = default;
 };
 
-// To the rank: the answer to SessionHello, and the first message.
+// The host sends it to the rank as its first message, in answer to SessionHello.
 struct SessionWelcome {
   std::uint32_t version = kSessionVersion;  // the lower version of the two
   std::string secret;                       // kSessionSecretBytes bytes, the same for all ranks of the job
@@ -74,7 +75,8 @@ struct SessionValue {
   std::string bytes;  // the value, or the error if `code` is not ok
   bool operator==(const SessionValue&) const = default;
 };
-// To the rank: another rank has ended or left. Each end is sent once, also to ranks that connect later.
+// Reports to a rank that another rank has ended or left. Each rank gets each end once, even if it connects after that
+// end.
 struct SessionEnded {
   std::int32_t rank = 0;
   bool failed = false;
@@ -82,8 +84,8 @@ struct SessionEnded {
   bool operator==(const SessionEnded&) const = default;
 };
 
-// To the rank, from version 2 on: the launcher has lost contact with another rank's host, or has it again. That rank
-// may still run.
+// Sent to a rank, from version 2 on. It reports that the launcher has lost or regained contact with another rank's
+// host. That other rank may still run.
 struct SessionSilence {
   std::int32_t rank = 0;
   bool is_silent = false;
@@ -96,8 +98,8 @@ using SessionMessage = std::variant<SessionHello, SessionPut, SessionWait, Sessi
 // The first version with SessionSilence.
 inline constexpr std::uint32_t kSessionSilenceVersion = 2;
 
-// INVALID_ARGUMENT, with a message, if it is longer than a frame can carry. Check all input of encode_session() with
-// these.
+// INVALID_ARGUMENT, with a message, if the key or value is longer than a frame can carry. Check keys and values with
+// these functions before encode_session().
 base::Status check_session_key(std::string_view key);
 base::Status check_session_value(std::string_view value);
 
@@ -112,8 +114,8 @@ class SessionReader {
   // then.
   base::Result<std::optional<SessionMessage>> next();
   bool is_empty() const { return at_ == bytes_.size(); }  // true between two messages
-  // Returns how many bytes complete the next message, or its header. Never more than the message, for readers that must
-  // not read further.
+  // Returns how many bytes are missing from the next message, or from its header. The count never reaches beyond that
+  // message, so that a reader can leave later bytes in the socket.
   std::size_t missing() const;
 
  private:

@@ -10,7 +10,7 @@ namespace muster::rendezvous {
 namespace {
 
 constexpr std::size_t kReadSize = 64 << 10;
-constexpr int kReadsPerCall = 16;  // then other descriptors get their turn; the next poll reports the rest
+constexpr int kReadsPerCall = 16;  // after that many, other descriptors get their turn; the next poll reports the rest
 
 base::Status broken(int errno_value) {
   const base::Status why = base::errno_error(errno_value, "session connection");

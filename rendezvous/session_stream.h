@@ -18,7 +18,7 @@ namespace muster::rendezvous {
 
 class SessionStream {
  public:
-  // If it returns an error, read() ends with that error.
+  // Called for each message. If it returns an error, read() ends with that error.
   using Take = std::function<base::Status(SessionMessage message)>;
 
   // `max_queued_bytes` limits what may wait for a peer that does not read.

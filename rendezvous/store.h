@@ -61,8 +61,8 @@ class Store {
   virtual std::optional<std::string> queue_pop(std::string_view name) = 0;
   virtual std::size_t queue_size(std::string_view name) const = 0;
 
-  // `ready` is called once, when all keys exist; a queue with entries counts as existing. If they exist already, it is
-  // called from within wait(), which then returns 0. Longer waits are served first.
+  // `ready` is called once, when all keys exist; a queue with entries counts as existing. If all exist already, `ready`
+  // is called from within wait(), which then returns 0. Waits that began earlier are served first.
   virtual WaitId wait(std::vector<std::string> keys, std::function<void()> ready) = 0;
   // Returns true if the wait was still pending; `ready` is then not called.
   virtual bool cancel_wait(WaitId id) = 0;

@@ -8,14 +8,14 @@
 namespace muster::rendezvous {
 namespace {
 
-// In the order of their codes.
+// Each array is indexed by the code that clients of the generation send.
 constexpr std::array kCodesOfA = {TorchOp::kSet,       TorchOp::kCompareSet, TorchOp::kGet,
                                   TorchOp::kAdd,       TorchOp::kCheck,      TorchOp::kWait,
                                   TorchOp::kCountKeys, TorchOp::kWatchKey,   TorchOp::kDeleteKey};
 constexpr std::array kCodesOfB = {TorchOp::kSet,    TorchOp::kCompareSet, TorchOp::kGet,       TorchOp::kAdd,
                                   TorchOp::kCheck,  TorchOp::kWait,       TorchOp::kCountKeys, TorchOp::kDeleteKey,
                                   TorchOp::kAppend, TorchOp::kMultiGet,   TorchOp::kMultiSet,  TorchOp::kCancelWait};
-// The codes after kCancelWait came one by one between 2.4 and 2.11; older clients do not send them.
+// torch 2.4 to 2.11 added the codes after kCancelWait one by one; older clients do not send them.
 constexpr std::array kCodesOfC = {TorchOp::kValidate,    TorchOp::kSet,      TorchOp::kCompareSet, TorchOp::kGet,
                                   TorchOp::kAdd,         TorchOp::kCheck,    TorchOp::kWait,       TorchOp::kCountKeys,
                                   TorchOp::kDeleteKey,   TorchOp::kAppend,   TorchOp::kMultiGet,   TorchOp::kMultiSet,
@@ -43,7 +43,8 @@ std::optional<TorchOp> torch_op(TorchGeneration generation, std::uint8_t code) {
 }
 
 TorchGreeting read_torch_greeting(std::string_view first_bytes) {
-  // VALIDATE is only in generation C. In A and B the same bytes would begin a SET with a key of over a gigabyte.
+  // Only generation C has VALIDATE. A client of generation A or B would begin a SET of a gigabyte-long key with these
+  // bytes.
   std::string validate(1, '\0');
   append_torch_number(kTorchMagic, &validate);
   const std::size_t known = std::min(first_bytes.size(), validate.size());
@@ -132,7 +133,7 @@ bool TorchRequestParser::read_number(std::string_view bytes) {
   return true;
 }
 
-// Checks `more` bytes that a request claims from position_ on.
+// Checks that `more` bytes from position_ on stay within the limit of one request.
 base::Status TorchRequestParser::check_size(std::uint64_t more) const {
   if (more <= limits_.max_request_bytes && position_ + more <= limits_.max_request_bytes) return base::ok_status();
   return base::invalid_argument("a request is longer than {} bytes", limits_.max_request_bytes);
@@ -157,7 +158,7 @@ base::Result<bool> TorchRequestParser::read_text(std::uint64_t limit, std::strin
 }
 
 base::Result<bool> TorchRequestParser::read_count(Field field, std::string_view bytes) {
-  std::uint64_t count = 0;  // for pairs it is signed, but a negative count is too large, too
+  std::uint64_t count = 0;  // signed for kPairs; a negative count then exceeds the limit
   if (bytes.size() - position_ < sizeof count) return false;
   std::memcpy(&count, bytes.data() + position_, sizeof count);
   if (count > limits_.max_keys) {

@@ -60,7 +60,7 @@ inline constexpr std::uint8_t kTorchKeyCreated = 1;
 inline constexpr std::uint8_t kTorchKeyDeleted = 2;
 inline constexpr std::uint8_t kTorchWatching = 3;
 
-// nullopt if the generation has no such request. kValidate is not included, because it is the greeting; see below.
+// nullopt if the generation has no such request. Also nullopt for kValidate, which read_torch_greeting() handles.
 std::optional<TorchOp> torch_op(TorchGeneration generation, std::uint8_t code);
 
 // The meaning of a connection's first bytes. kOther is generation A or B, or no client of torch's.
@@ -87,8 +87,8 @@ class TorchRequestParser {
 
   // The first byte that parse() gets must be the request's op code.
   void begin(TorchOp op);
-  // False if more bytes are needed. INVALID_ARGUMENT if a length exceeds the limits, which is found before its bytes
-  // arrive. The connection is unusable then.
+  // False if more bytes are needed. INVALID_ARGUMENT if a length exceeds the limits. It is returned as soon as the
+  // length has arrived, and the connection is unusable afterwards.
   base::Result<bool> parse(std::string_view bytes);
 
   // The following functions describe a whole request, in the bytes that parse() got.

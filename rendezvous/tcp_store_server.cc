@@ -59,7 +59,7 @@ class TcpStoreServer::Impl : public std::enable_shared_from_this<Impl> {
     bool is_polled = false;  // registered in the epoll, for the events in `interest`
     std::uint32_t interest = 0;
     bool has_output = false;  // listed in with_output_
-    bool is_ended = false;    // sends no more; closed once its replies are sent
+    bool is_ended = false;    // the peer sends no more; the server closes once all replies are sent
     bool is_closed = false;
   };
 
@@ -87,7 +87,7 @@ class TcpStoreServer::Impl : public std::enable_shared_from_this<Impl> {
   base::UniqueFd epoll_;
   std::unique_ptr<TcpStoreHub> hub_;
   std::unordered_map<Connection*, std::unique_ptr<Connection>> connections_;
-  std::vector<std::unique_ptr<Connection>> closed_;  // kept until no list of this turn names them
+  std::vector<std::unique_ptr<Connection>> closed_;  // freed after the turn, because its lists may still point to them
   std::vector<Connection*> with_output_;
   bool is_in_turn_ = false;
   bool is_turn_due_ = false;
@@ -120,8 +120,8 @@ base::Status TcpStoreServer::Impl::renew(Store* store) {
   loop_->assert_inside();
   listener_.reset();  // this also drops unchecked connections
   while (!connections_.empty()) close(connections_.begin()->first);
-  // Connections in the backlog belong to the old generation, too. Limit the loop, because a client could connect again
-  // and again.
+  // Drop connections in the backlog, too, because they belong to the old generation. Limit the loop, because a client
+  // could connect again and again.
   for (int i = 0; i < 1 << 16; ++i) {
     if (!base::UniqueFd(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC)).valid()) break;
   }
@@ -167,7 +167,7 @@ bool TcpStoreServer::Impl::serve_ready() {
 void TcpStoreServer::Impl::serve(Connection* connection, std::uint32_t events) {
   const bool is_broken = (events & (EPOLLERR | EPOLLHUP)) != 0;
   if (!connection->is_ended && connection->session->wants_input()) {
-    if (is_broken || (events & EPOLLIN) != 0) receive(connection);  // bytes before the break still count
+    if (is_broken || (events & EPOLLIN) != 0) receive(connection);  // bytes that arrived before the break still count
   } else if (is_broken) {
     close(connection);
   }
@@ -232,7 +232,7 @@ void TcpStoreServer::Impl::send(Connection* connection) {
   }
 }
 
-// Keep the descriptor itself, because the listener closes its own copy.
+// Pass a copy of the descriptor, because the listener closes it, and renew() listens again on the original.
 base::Status TcpStoreServer::Impl::listen() {
   base::UniqueFd copy(::fcntl(listening_.get(), F_DUPFD_CLOEXEC, 0));
   if (!copy.valid()) return base::errno_error(errno, "copy the TCPStore's listening socket");
@@ -307,8 +307,8 @@ void TcpStoreServer::Impl::report(const ConnectionEnds& ends, const base::Status
 }
 
 void TcpStoreServer::Impl::close(Connection* connection) {
-  // Remove it explicitly. Closing the descriptor is not enough, because a child that is being spawned may hold a copy
-  // for a moment.
+  // Remove the descriptor from the epoll explicitly. Closing it is not enough, because a child that is being spawned
+  // may hold a copy for a moment.
   if (connection->is_polled) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection->fd.get(), nullptr);
   connection->is_closed = true;
   connection->session.reset();

@@ -35,8 +35,8 @@ struct TcpStoreServerConfig {
   CheckedListenerLimits listener = {};
   // With torch <= 2.0 each rank has two connections. The limit of descriptors, less a reserve, also applies.
   std::size_t max_connections = 40'000;
-  // Called when a connection was refused, or closed because of its bytes: one sentence with the peer's address. May be
-  // empty.
+  // Called when a connection was refused, or closed because its bytes broke the protocol or a limit. Gets one sentence
+  // with the peer's address. May be empty.
   std::function<void(const base::Status&)> on_problem = {};
 };
 

@@ -66,7 +66,7 @@ base::Status TcpStoreSession::serve() {
     status = found.status();
     if (!found.ok() || !*found) break;
     status = execute();
-    if (status.ok()) status = failure_;  // from an event that the request caused for this session
+    if (status.ok()) status = failure_;  // an event that the request caused for this session may have failed
     if (!status.ok()) break;
     is_held_back_ = output_.size() - sent_ >= hub_->limits_.unread_bytes;
   }
@@ -154,8 +154,8 @@ base::Status TcpStoreSession::add() {
   return reply(sum);
 }
 
-// Answers GET and MULTI_GET. For a missing key, a client of generation C gets no bytes. A client of A or B is dropped,
-// as torch's own servers of A and B do.
+// Answers GET and MULTI_GET. For a missing key, a client of generation C gets no bytes. The session drops a client of A
+// or B, as torch's own servers of A and B do.
 base::Status TcpStoreSession::get() {
   std::size_t size = 0;
   for (std::size_t i = 0; i < stream_.text_count(); ++i) {

@@ -38,7 +38,7 @@ class TcpStoreSession;
 // State that the sessions of one Store share.
 class TcpStoreHub {
  public:
-  // `hint` as in tcp_store_stream.h.
+  // tcp_store_stream.h explains `hint`.
   TcpStoreHub(Store* store, TorchGeneration hint, const TcpStoreLimits& limits)
       : store_(store), limits_(limits), peers_(std::make_shared<TorchPeers>(hint)) {}
   TcpStoreHub(const TcpStoreHub&) = delete;
@@ -64,8 +64,8 @@ class TcpStoreHub {
 
 class TcpStoreSession {
  public:
-  // `address` is the peer's, the same for all its connections. `on_output` is called when other sessions have made
-  // output() grow or failure() appear.
+  // `address` is the peer's address without its port, so all its connections have the same one. `on_output` is called
+  // when other sessions have made output() grow or failure() appear.
   TcpStoreSession(TcpStoreHub* hub, std::string address, std::function<void()> on_output);
   ~TcpStoreSession();
   TcpStoreSession(const TcpStoreSession&) = delete;
@@ -77,8 +77,8 @@ class TcpStoreSession {
   base::Status receive(std::string_view bytes);
 
   std::string_view output() const { return std::string_view(output_).substr(sent_); }
-  // Call it when the first `size` bytes of output() were sent. It then serves requests that were held back. Errors as
-  // in receive().
+  // Call it when the first `size` bytes of output() were sent. The session then serves requests that it held back.
+  // Errors as in receive().
   base::Status consume_output(std::size_t size);
 
   bool wants_input() const { return failure_.ok() && !is_held_back_; }

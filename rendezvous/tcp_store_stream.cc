@@ -101,7 +101,7 @@ std::optional<TorchOp> TorchRequestStream::op_of(std::uint8_t code) {
     peers_->learn(TorchGeneration::kB);
     settle(TorchGeneration::kB);
   }
-  // While A or B is still possible, parse their common codes, and for code 8 only the key, which both have.
+  // While the client may be A or B, parse the codes that both share. For code 8 parse only the key, which both send.
   return torch_op(dialect_ == Dialect::kB ? TorchGeneration::kB : TorchGeneration::kA, code);
 }
 

@@ -7,8 +7,7 @@
 //          B's if no silent connection from the same address exists, because every client of A holds one.
 //          Otherwise the hint decides.
 //   9..11  They are B's.
-// A generation that a client has shown for certain becomes the hint for later clients, since all ranks of a job have
-// one torch.
+// If a client's generation is certain, it becomes the hint for later clients, because all ranks of a job use one torch.
 //
 // Thread: one; no I/O.
 #pragma once
@@ -68,7 +67,8 @@ class TorchRequestStream {
   bool has_kept() const { return !input_.empty(); }
   std::size_t held_bytes() const { return input_.capacity(); }
 
-  // These describe the request that next() found. Texts are valid until the following next() or keep().
+  // The following functions describe the request that next() found. Texts are valid until the following next() or
+  // keep().
   TorchOp op() const { return parser_.op(); }
   std::size_t text_count() const { return parser_.text_count(); }
   std::string_view text(std::size_t index) const { return parser_.text(rest_, index); }
