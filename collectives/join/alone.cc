@@ -30,7 +30,7 @@ using std::chrono::milliseconds;
 
 constexpr int kBacklog = 4096;
 constexpr long kMaxRanks = 1'000'000;
-constexpr milliseconds kOneTry{2'000};      // for one place; rank 0 may publish the right one meanwhile
+constexpr milliseconds kOneTry{2'000};      // limit for one place, because rank 0 may publish another one
 constexpr milliseconds kReadAgain{200};     // for file systems that report no changes
 constexpr milliseconds kLongestPause{500};  // between two connections to a port where no process listens yet
 constexpr milliseconds kFirstPause{10};
@@ -103,8 +103,8 @@ base::Result<std::vector<base::IpAddress>> own_addresses() {
   return addresses;
 }
 
-// If the user gives a name, rank 0 listens on all addresses. The name may mean another address on rank 0's host than
-// elsewhere (Debian's 127.0.1.1).
+// If the user gives a host name, rank 0 listens on all addresses. On rank 0's host the name may mean another address
+// than elsewhere (Debian's 127.0.1.1).
 base::Result<AloneHost> open_tcp(const AloneSettings& settings) {
   AloneHost host;
   MUSTER_ASSIGN_OR_RETURN(host.place.secret, read_secret_file(settings.secret_file));
@@ -144,7 +144,7 @@ base::Result<AloneHost> open_directory(const AloneSettings& settings) {
   return host;
 }
 
-// Waits for changes of the directory. It may return earlier, so callers must not rely on a change.
+// Waits for changes of the directory. The wait may end without a change, so callers must check again.
 class Changes {
  public:
   explicit Changes(const std::string& directory) : fd_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {
@@ -175,7 +175,7 @@ base::Result<AloneGuest> join_by_file(const std::string& path, const Reach& reac
 
 base::Result<AloneGuest> join_directory(const AloneSettings& settings, const Reach& reach, base::MonotonicTime end) {
   MUSTER_RETURN_IF_ERROR(base::make_private_directory(settings.directory));
-  const Changes changes(settings.directory);  // begin before the first read, so that no change is missed
+  const Changes changes(settings.directory);  // watch before the first read, so that no change is missed
   for (;;) {
     auto guest = join_by_file(place_path(settings.directory), reach, end);
     if (guest.ok() || guest.status().code() == Code::kPermissionDenied) return guest;

@@ -10,9 +10,10 @@
 //
 // With file:///, rank 0 writes its address into the directory, and a secret that it makes for this start.
 //
-// A start never meets an earlier one in the same directory. Rank 0 removes old files before it writes its own. The
-// other ranks accept a file only if the listener there knows the secret in it. Until then they read it again when the
-// directory changes, and every 200 ms, because a network file system reports no changes.
+// Ranks never join an earlier start that used the same directory. Rank 0 removes old files before it writes its own.
+// The other ranks accept a file only if the listener at its address knows the secret in the file. Until they find such
+// a file, they read again when the directory changes, and every 200 ms, because a network file system reports no
+// changes.
 //
 // Thread: any; calls block.
 #pragma once
@@ -44,7 +45,7 @@ struct AloneSettings {
 // nullopt if MUSTER_RENDEZVOUS is not set. INVALID_ARGUMENT names the variable and the values that it accepts.
 base::Result<std::optional<AloneSettings>> read_alone_settings(const base::Environment& environment);
 
-// The session host's addresses, and the secret by which both sides prove themselves.
+// The session host's addresses, and the secret with which both ends authenticate each other.
 struct AlonePlace {
   std::string secret;                      // 32 bytes
   std::vector<base::IpAddress> addresses;  // of rank 0's host, the best one first
@@ -80,21 +81,21 @@ struct AloneHost {
 };
 base::Result<AloneHost> open_alone(const AloneSettings& settings);
 
-// Used by the other ranks: tries to connect to a place. UNAVAILABLE and UNAUTHENTICATED mean that it is not the right
-// place yet. Then the caller tries again.
+// The function with which the other ranks try to connect to a place. UNAVAILABLE and UNAUTHENTICATED mean that rank 0
+// is not there yet. The caller then tries again.
 using Reach = std::function<base::Result<base::UniqueFd>(const AlonePlace& place, std::chrono::milliseconds deadline)>;
 
 struct AloneGuest {
   AlonePlace place;
   base::UniqueFd session;  // authenticated connection to rank 0, for Session::connect
 };
-// Tries until rank 0 is reached. The message of DEADLINE_EXCEEDED names what was missing last.
+// Tries until rank 0 is reached. The message of DEADLINE_EXCEEDED contains the error of the last attempt.
 base::Result<AloneGuest> join_alone(const AloneSettings& settings, const Reach& reach,
                                     std::chrono::milliseconds deadline);
 
-// Returns the address at which ranks of other hosts reach the process with this session socket. It is the socket's
-// local address. But a name of rank 0's host may mean loopback on that host itself (Debian's 127.0.1.1). So only a
-// literal address is used unchanged.
+// Returns the address at which ranks of other hosts reach this process: the local address of `session`, a session
+// socket. That address may be loopback, because a host name may mean loopback on its own host (Debian's 127.0.1.1).
+// Then returns the host's best address instead, unless the user gave a literal address.
 base::Result<base::IpAddress> address_for_others(const AloneSettings& settings, int session);
 
 // Returns a function that tries each address in turn: it connects by TCP, then does this rank's kSession handshake.

@@ -21,8 +21,8 @@ bool read_number(std::string_view text, T& number) {
 
 }  // namespace
 
-// Writes one line each: version, rank, host, place, pid, address, port, name of the Unix socket, and whether it
-// encrypts (0 or 1).
+// Writes one line for each field: version, rank, host, place, pid, address, port, name of the Unix socket, and whether
+// the rank encrypts (0 or 1).
 std::string encode(const Member& member) {
   return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", kVersion, member.rank, member.host, member.place, member.pid,
                      member.address, member.port, member.unix_name, member.encrypts ? 1 : 0);

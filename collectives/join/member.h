@@ -21,6 +21,6 @@ struct Member {
 };
 
 std::string encode(const Member& member);
-base::Result<Member> decode_member(std::string_view bytes);  // INVALID_ARGUMENT if encode() does not make such bytes
+base::Result<Member> decode_member(std::string_view bytes);  // INVALID_ARGUMENT if encode() did not make them
 
 }  // namespace muster::collectives::join

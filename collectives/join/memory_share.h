@@ -33,8 +33,8 @@ class MemoryShare {
   // Adds the descriptors to poll for reading. Call turn() with the same vector after the poll.
   void add_to(std::vector<pollfd>& fds) const;
   void turn();
-  // If no descriptor is free, it accepts no connection before this time. The caller must not poll the listener before
-  // then.
+  // If descriptors ran out, the share accepts no connection before this time. Until then the caller must not poll the
+  // listener.
   base::MonotonicTime pauses_until() const { return pauses_until_; }
 
  private:

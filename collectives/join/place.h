@@ -9,8 +9,8 @@ namespace muster::collectives::inline join {
 std::string own_host();
 
 // Returns this process's place. Ranks with equal places can share memory, signal each other and meet at abstract
-// sockets. No single value distinguishes hosts. Names repeat, the first namespaces have the same numbers on every
-// machine, and containers share the boot id.
+// sockets. A place combines several values, because none alone distinguishes hosts. Names repeat, the first namespaces
+// have the same numbers on every machine, and containers share the boot id.
 std::string own_place();
 
 }  // namespace muster::collectives::join

@@ -36,17 +36,17 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kHandshakeTime{5000};  // covers two lost packets in a row; callers try again
-// The number of handshakes at once. If all places are taken, further connections stay in the kernel's backlog until one
-// handshake makes room. The oldest one makes room after kFairTime. If a host has more than half of the places, its
-// oldest one makes room at once.
+// Limit on handshakes at once. At the limit, further connections stay in the kernel's backlog until a handshake ends or
+// must make room. The oldest handshake makes room once it has run for kFairTime. If one host has more than half of all
+// handshakes, its oldest one makes room at once.
 constexpr std::size_t kMaxHandshakes = 256;
 constexpr milliseconds kFairTime{1000};
-// pause after file descriptors have run out, since the listener stays readable
+// Pause after file descriptors have run out, because the listener stays readable.
 constexpr milliseconds kAcceptPause{100};
 constexpr milliseconds kBlindStep{10};       // time between two attempts if poll() cannot be used
 constexpr std::size_t kMaxUnclaimed = 4096;  // links that arrived before their communicator asked for them
 constexpr milliseconds kPollStep{10};
-// the report of a rank's end may arrive before the connection that it had made
+// Time to wait for a connection after its rank's end was reported, because the report may arrive first.
 constexpr milliseconds kLastCallTime{500};
 constexpr std::size_t kMaxForgotten = 4096;
 
@@ -64,8 +64,9 @@ bool is_out_of_descriptors(int error) {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
-// poll() fails if memory runs out, or if the program lowers its limit of open files below the number of `fds`. All
-// descriptors are non-blocking, so the caller then tries all of them from time to time.
+// Waits at most `time` for an event. poll() fails if memory runs out, or if the program lowers its limit of open files
+// below the number of `fds`. Then this sleeps kBlindStep. The caller then tries all descriptors, which are
+// non-blocking.
 void wait_for_any(std::vector<pollfd>& fds, milliseconds time) {
   if (poll(fds.data(), fds.size(), static_cast<int>(time.count())) >= 0 || errno == EINTR) return;
   (void)poll(nullptr, 0, static_cast<int>(kBlindStep.count()));
@@ -198,8 +199,8 @@ bool Service::Thread::can_accept() const {
   return incoming_.size() < kMaxHandshakes || first_to_evict() != incoming_.end();
 }
 
-// Returns the handshake that must make room for a new one, or the end if none must. None of these peers has proved yet
-// that it knows the secret.
+// Returns the handshake that must make room for a new one, or the end if none must. Any of them may be chosen, because
+// none of their peers has proved yet that it knows the secret.
 Handshakes::const_iterator Service::Thread::first_to_evict() const {
   if (incoming_.empty() || steady_clock::now() - incoming_.front().began > kFairTime) return incoming_.begin();
   std::map<std::string_view, std::size_t> of_source;
@@ -210,7 +211,7 @@ Handshakes::const_iterator Service::Thread::first_to_evict() const {
   return incoming_.end();
 }
 
-// Accepts at most this many at once, so that no handshake must make room before its first step.
+// Accepts at most a quarter of kMaxHandshakes, so that no handshake must make room before its first step.
 void Service::Thread::accept_new() {
   for (std::size_t i = 0; i < kMaxHandshakes / 4 && can_accept(); ++i) {
     base::UniqueFd socket(accept4(config_.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -231,7 +232,7 @@ void Service::Thread::step_handshakes() {
 
 bool Service::Thread::step(Incoming& incoming) {
   const auto turn = incoming.handshake.step();
-  if (!turn.ok()) return false;  // the peer is a stranger or has ended; nothing here waits for it by name
+  if (!turn.ok()) return false;  // the peer is a stranger or has ended; no caller needs its error
   if (*turn == Handshake::Turn::kDone) {
     deliver(incoming.handshake);
     return false;

@@ -55,8 +55,8 @@ class Service {
   base::Status share(const std::string& name, int fd);
   void unshare(const std::string& name);
 
-  // Waits for the connection that world rank `source` makes to us for `communicator`. UNAVAILABLE if is_gone() says
-  // that the rank has ended and it had not connected. is_gone() is called under a lock.
+  // Waits for the connection that world rank `source` makes to us for `communicator`. UNAVAILABLE if that rank has not
+  // connected and is_gone() returns true, which means that it has ended. is_gone() is called under a lock.
   base::Result<Connection> take_link(const std::string& communicator, int source, std::chrono::milliseconds deadline,
                                      const AbortRecord& abort, const std::function<bool()>& is_gone = {});
   // Ends `communicator`. Its unclaimed connections are closed, later ones are refused, and its memory is no longer

@@ -97,7 +97,7 @@ class Session::State {
   const SessionEvents events_;
   rendezvous::SessionWelcome welcome_;
 
-  mutable std::mutex mutex_;  // guards all below but the stream's reading half, which belongs to the service thread
+  mutable std::mutex mutex_;  // guards all members below but the stream's reading half, which the service thread owns
   std::condition_variable changed_;
   rendezvous::SessionStream stream_;
   std::map<std::uint64_t, Request> requests_;

@@ -40,24 +40,24 @@ class Session {
  public:
   using WatchId = std::uint64_t;
 
-  // `socket` is connected to the agent, or to rank 0 after its handshake. Sends the hello and reads the welcome, and no
-  // byte more. DEADLINE_EXCEEDED if there is no answer. UNAVAILABLE if the session's host closed the connection, which
-  // means that it refuses this rank.
+  // `socket` is connected to the agent, or to rank 0 after its handshake. Sends the hello and reads the welcome, but no
+  // byte after it. DEADLINE_EXCEEDED if no answer arrives. UNAVAILABLE if the session's host closed the connection,
+  // which means that it refuses this rank.
   static base::Result<std::unique_ptr<Session>> connect(base::UniqueFd socket, int rank, SessionEvents events,
                                                         std::chrono::milliseconds deadline);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Returns 32 bytes from the agent, the same for all ranks of the job. Rank 0 sends zeros, since ranks that reach it
-  // know the secret.
+  // Returns 32 bytes from the agent, the same for all ranks of the job. Without a launcher they are zeros, because
+  // ranks that reach rank 0 know the secret.
   const std::string& secret() const;
   // Returns how many worlds of this job the rank had before. The number is part of the names of keys.
   std::uint32_t generation() const;
 
-  // Returns when the store has the value. INVALID_ARGUMENT or RESOURCE_EXHAUSTED if the store refuses it. UNAVAILABLE
+  // Blocks until the store has the value. INVALID_ARGUMENT or RESOURCE_EXHAUSTED if the store refuses it. UNAVAILABLE
   // if the session is lost. DEADLINE_EXCEEDED after the deadline, or once `is_over` (may be empty; called every 100 ms)
-  // returns true. The value may be stored even then.
+  // returns true. The value may be stored even after DEADLINE_EXCEEDED.
   base::Status put(std::string_view key, std::string_view value, std::chrono::milliseconds deadline,
                    const std::function<bool()>& is_over = {});
   // Waits for the key and returns its value.
@@ -65,7 +65,7 @@ class Session {
   // Calls `found` once, on the service thread, when the key has a value. It is not called after unwatch() or after the
   // session is lost.
   WatchId watch(std::string_view key, std::function<void(std::string value)> found);
-  // If another thread calls this, `found` may still be running.
+  // If a thread other than the service thread calls this, `found` may still be running when it returns.
   void unwatch(WatchId id);
   // Puts a value without waiting for the answer. Use it for the last messages of a failed operation.
   void put_and_forget(std::string_view key, std::string_view value);

@@ -189,8 +189,8 @@ void SessionHost::remove(Peer& peer, const base::Status& why) {
   if (was_there) report_end(rank, last);
 }
 
-// A rank that has left one world may have joined the next one while other ranks are still in the first. So only ranks
-// that are not beyond that world get the report. If the rank has died, all ranks get it.
+// Reports the end of `rank` to the other ranks. If the rank died, all of them get the report. If it left its world in
+// good order, only ranks that are not beyond that world get it, because some may have joined the next world already.
 void SessionHost::report_end(int rank, const LastEnd& last) {
   const bool is_back = hellos_[rank] > last.generation + 1;
   if (!is_back) ends_[rank] = last;
