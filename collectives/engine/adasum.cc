@@ -10,7 +10,7 @@
 namespace muster::collectives::inline engine {
 namespace {
 
-// The tag of messages. Nothing else sends messages on this communicator.
+// The tag of messages. Any value works, because nothing else sends messages on this communicator.
 constexpr int kTag = 0;
 
 // The two vectors, converted to float32 or float64 for the computation.
@@ -54,8 +54,8 @@ base::Status reduce_pairs(Communicator& comm, Pair<Real>& vectors, DType type) {
   return base::ok_status();
 }
 
-// The kernels do not convert types, so this widens 16-bit floats by their definitions. IEEE 754 binary16 has 1 sign
-// bit, 5 exponent bits and 10 fraction bits. bfloat16 is the upper half of a float32.
+// Widens a 16-bit float by its definition, because the kernels do not convert types. IEEE 754 binary16 has 1 sign bit,
+// 5 exponent bits and 10 fraction bits. bfloat16 is the upper half of a float32.
 float widened(std::uint16_t bits, DType type) {
   if (type == DType::kBF16) return std::bit_cast<float>(std::uint32_t{bits} << 16);
   const float sign = (bits & 0x8000) != 0 ? -1.0F : 1.0F;

@@ -21,8 +21,8 @@ struct Announcement {
 // Appends `announcement` to `to`.
 void write(const Announcement& announcement, std::vector<std::byte>& to);
 
-// Reads all of `bytes`, which one of `ranks` ranks has sent. It accepts any bytes. DATA_LOSS if they are not such a
-// list, or if a signature in it is invalid.
+// Reads the announcements in `bytes`, which one of `ranks` ranks has sent. DATA_LOSS if `bytes` are no such list, or if
+// a signature in the list is invalid.
 base::Result<std::vector<Announcement>> read_announcements(std::span<const std::byte> bytes, int ranks);
 
 }  // namespace muster::collectives::engine

@@ -10,8 +10,8 @@
 namespace muster::collectives::inline engine {
 namespace {
 
-// The properties that tensors must share to be packed together. The last one is the number of a group that stays alone,
-// or 0.
+// The properties that tensors must share to be packed together. The last one is 0 for tensors that may be packed with
+// any others. For a group that must be packed alone, it is a number that identifies the group.
 using Key = std::tuple<DType, std::optional<DType>, RedOp, double, double, bool, std::size_t>;
 
 }  // namespace

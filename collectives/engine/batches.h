@@ -17,8 +17,8 @@ struct Piece {
 };
 
 struct Batch {
-  std::vector<Piece> pieces;  // pieces of an allreduce; for other kinds one submission, as {due, 0}
-  std::size_t bytes = 0;      // with each piece at a multiple of 64
+  std::vector<Piece> pieces;  // of an allreduce: its tensors; of any other kind: one submission, as {due, 0}
+  std::size_t bytes = 0;      // counted with each piece at a multiple of 64
 };
 
 // Batches are in the order of their first pieces. A batch of several pieces has at most `threshold` bytes. Without

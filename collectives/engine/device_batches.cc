@@ -47,7 +47,7 @@ base::Status DeviceBatches::allreduce(const std::vector<FusedPart>& parts, DType
                                       std::span<void* const> ready) {
   const ReduceTask task{
       .type = type, .op = signature.op, .scale = {.before = signature.before, .after = signature.after}};
-  // Without kernels on every rank, no rank casts.
+  // Cast only if every rank has kernels, because only a kernel can cast.
   const DType sent = team_->all_have_kernels() ? signature.wire.value_or(type) : type;
   return team_->run(ready, [&](Route& route) {
     if (parts.size() == 1 && sent == type) return allreduce_one(route, parts.front(), task);
@@ -132,7 +132,7 @@ base::Status DeviceBatches::unpack(const std::vector<FusedPart>& parts, DType ty
   return move(moves, sent, type, scale);
 }
 
-// Launches one kernel. Without kernels it makes one copy for each move, which cannot cast.
+// Launches one kernel. Without kernels it makes one copy for each move; a copy cannot cast.
 base::Status DeviceBatches::move(const std::vector<Move>& moves, DType from, DType to, double scale) {
   if (team_->kernels() != nullptr) return team_->kernels()->transfer(team_->stream(), moves, from, to, scale);
   const device::Gpu& gpu = team_->gpu();
@@ -207,8 +207,8 @@ void DeviceBatches::keep(std::vector<Output> outputs) {
   }
 }
 
-// Returns memory for `rows` rows like those of tensor `t`. With `is_as_expected`, `rows` is the number for which the
-// caller could provide room.
+// Returns memory for `rows` rows like those of tensor `t`. `is_as_expected` means that `rows` is the number for which
+// the caller may have provided memory.
 base::Result<Output> DeviceBatches::output_of(const Submission& own, std::size_t t, std::size_t rows,
                                               bool is_as_expected) const {
   Output output;
@@ -265,8 +265,8 @@ base::Status DeviceBatches::reduce_scatter(Route& route, const Submission& own, 
   return scatter_spread(route, task, tensor);
 }
 
-// Uses NCCL's own reduce-scatter, which needs blocks of equal size. Rows are spread over a buffer in which every rank
-// has as many rows as the first rank. The gaps are reduced with them.
+// Uses NCCL's own reduce-scatter, which needs blocks of equal size. So this spreads the rows over a buffer in which
+// every rank has as many rows as the first rank. NCCL reduces the gaps between the rows, too.
 base::Status DeviceBatches::scatter_spread(Route& route, ReduceTask task, const TensorSpec& tensor) {
   const std::vector<std::size_t> rows = rows_scattered(tensor.rows(), static_cast<std::size_t>(comm_->size()));
   const auto me = static_cast<std::size_t>(comm_->rank());

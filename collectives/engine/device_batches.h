@@ -28,8 +28,8 @@ class DeviceBatches {
   DeviceBatches(const DeviceBatches&) = delete;
   DeviceBatches& operator=(const DeviceBatches&) = delete;
 
-  // Collective at the first call, and until it succeeds. `gpu` is -1 if this rank has no tensors on a GPU, so that any
-  // GPU will do. FAILED_PRECONDITION or INVALID_ARGUMENT, on all ranks, if a rank cannot use its GPU.
+  // Collective until a call has succeeded. `gpu` is -1 if this rank has no tensors on a GPU; then any GPU will do.
+  // FAILED_PRECONDITION or INVALID_ARGUMENT, on all ranks, if a rank cannot use its GPU.
   base::Status attach(int gpu);
 
   // Call the following only after attach(). `ready` are the events that the device must reach before it reads the
@@ -60,8 +60,8 @@ class DeviceBatches {
   base::Status copy(void* to, const void* from, std::size_t bytes);
 
   const std::shared_ptr<Communicator> comm_;
-  // Memory that has become too small or whose caller has dropped its handle. It is kept, because freeing it would wait
-  // for the caller's streams. These may in turn wait for this thread.
+  // Memory that has become too small, or whose caller has dropped its handle. It is kept, because freeing it would wait
+  // for the caller's streams, and these streams may wait for this thread.
   std::vector<device::DeviceMemory> outgrown_;
   device::DeviceMemory zeros_;
   std::size_t zeros_room_ = 0;

@@ -22,8 +22,8 @@ namespace {
 
 using std::chrono::microseconds;
 
-// The thread polls for submissions this long before it sleeps. The other two are the shortest and the longest pause
-// after a turn that made nothing due.
+// kEngineAwake is the time for which the thread polls for submissions before it sleeps. The other two are the shortest
+// and the longest pause after a turn that made nothing due.
 constexpr microseconds kEngineAwake{60};
 constexpr microseconds kFirstPause{20};
 constexpr microseconds kLongestPause{1000};
@@ -41,14 +41,14 @@ Failure shut_down_by(const Communicator& comm, int rank) {
           fmt::format("rank {} ({}) has shut down", member.rank, member.host)};
 }
 
-// The engine owns a ticket until it is done. So the ticket of an expired pointer is done.
+// The engine owns each ticket until the ticket is done. So an expired pointer means that its ticket is done.
 bool is_running(const std::weak_ptr<Ticket>& ticket) {
   const std::shared_ptr<Ticket> kept = ticket.lock();
   return kept != nullptr && !kept->is_done();
 }
 
-// Every rank takes part in a turn now and then, whatever its program does. So a rank that does not is stopped or cut
-// off. Only one rank reports it to the user.
+// Reports to the user that a rank takes part in no turn. Every running rank takes part now and then, whatever its
+// program does. So the absent rank is stopped or cut off. Only one rank reports it.
 void report_absent(const Communicator& control, int own, const Failure& late) {
   const bool first_is_late = late.rank == control.world_rank(0);
   if (own != (first_is_late ? 1 : 0)) return;
@@ -410,8 +410,8 @@ base::Status Engine::do_due(const std::vector<Due>& due, Timeline* timeline) {
   return base::ok_status();
 }
 
-// A rank that shuts down is usually about to end. The user wants to know how it ended. So wait for the report of that
-// end, before other ranks end because of it.
+// A rank that shuts down is usually about to end, and the user wants to know how it ended. So wait for the report of
+// that end before this rank fails because of the shutdown.
 Failure Engine::explain_end(const Failure& left) {
   const bool is_own_end = is_stopping_ || (pending_.empty() && !has_submissions());
   if (is_own_end || left.rank == data_->world_rank(rank())) return left;

@@ -52,7 +52,7 @@ class Engine {
 
   int rank() const { return data_->rank(); }
   int size() const { return data_->size(); }
-  // Returns false in a forked child, which has a copy that it must not use.
+  // Returns false in a forked child, which must not use its copy of the engine.
   bool is_of_this_process() const { return data_->world().is_of_this_process(); }
 
   // Queues a submission. INVALID_ARGUMENT if it is invalid. ALREADY_EXISTS if its name is in use by a tensor that is

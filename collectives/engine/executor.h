@@ -38,8 +38,8 @@ class Executor {
   explicit Executor(std::shared_ptr<Communicator> communicator)
       : comm_(communicator), fused_(communicator), on_gpu_(std::move(communicator)) {}
 
-  // `own[i]` is this rank's submission of due[i], or null. Finishes their tickets. An error means that the communicator
-  // has ended. The caller must then finish the remaining tickets.
+  // `own[i]` is this rank's submission of due[i], or null. Finishes the tickets of these submissions. An error means
+  // that the communicator has ended. The caller must then finish the remaining tickets.
   base::Status run(std::span<const Due> due, std::span<Work* const> own, const Options& options);
 
  private:

@@ -45,13 +45,13 @@ class Negotiation {
   // Returns the number of words of Announcements::cached in the next turn, the same on all ranks.
   std::size_t cached_words() const { return (cache_.slots() + 63) / 64; }
 
-  // One rank's submission since the turn before.
+  // A submission that one rank has announced in this turn.
   struct Ready {
     std::string name;
     Kind kind;
     int rank;
   };
-  // Returns all such submissions. Call it before decide().
+  // Returns all ranks' submissions that are new in this turn. Call it before decide().
   std::vector<Ready> newly_ready(std::span<const Announcements> of_ranks) const;
 
   // Records what the ranks announced in a turn. Returns what is due, in the order in which it must run.

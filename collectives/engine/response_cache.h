@@ -1,5 +1,6 @@
-// Signatures on which all ranks have agreed before. A tensor that comes again is announced by one bit and needs no new
-// agreement. The cache is the same on all ranks, because all ranks put, use and drop the same names in the same order.
+// Keeps signatures on which all ranks have agreed before. A rank announces a tensor that comes again by one bit, and no
+// new agreement is needed. The cache is the same on all ranks, because all ranks put, use and drop the same names in
+// the same order.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +29,7 @@ class ResponseCache {
   std::size_t slots() const { return entries_.size(); }
   const Entry* at(std::size_t slot) const { return entries_[slot] ? &*entries_[slot] : nullptr; }
   std::optional<std::size_t> find(std::string_view name) const;
-  // Returns the slot whose bit rank `rank` can use to announce this; nullopt if it must announce the tensor in full.
+  // Returns the slot whose bit announces this tensor for rank `rank`; nullopt if the rank must announce it in full.
   std::optional<std::size_t> find(std::string_view name, const Signature& signature, int rank) const;
 
   // Stores an entry and returns its slot. If the cache is full, it replaces the least recently used entry. nullopt if

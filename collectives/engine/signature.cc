@@ -19,7 +19,7 @@ bool is_for_gpu(Kind kind) {
   return kind != Kind::kAdasum && kind != Kind::kBarrier && kind != Kind::kJoin;
 }
 
-// Checks what must be the same in the shapes of all ranks.
+// Returns whether the specs `a` and `b` of two ranks agree in everything that `kind` requires.
 bool fits(Kind kind, const TensorSpec& a, const TensorSpec& b) {
   if (a.type != b.type || a.shape.size() != b.shape.size()) return false;
   const bool is_ragged = kind == Kind::kAllgather || kind == Kind::kAlltoall;

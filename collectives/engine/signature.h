@@ -62,9 +62,9 @@ std::string describe(const Signature& signature);
 // Checks that a signature is valid by itself in a communicator of `ranks` ranks.
 base::Status check(const Signature& signature, int ranks);
 
-// Checks that all ranks may do this together. FAILED_PRECONDITION names two ranks and what each wants. Messages use
-// `numbers` as the ranks' numbers; empty means their indices. nullptr in `of_ranks` is a rank that has joined. It
-// contributes zeros, so only a sum is possible.
+// Checks that the signatures of all ranks fit together. FAILED_PRECONDITION names two ranks and what each of them
+// submitted. Messages use `numbers` as the ranks' numbers; empty means their indices. A nullptr in `of_ranks` means
+// that the rank has joined. That rank contributes zeros, so only a sum is possible.
 base::Status agree(std::string_view name, const std::vector<const Signature*>& of_ranks,
                    std::span<const int> numbers = {});
 

@@ -32,13 +32,13 @@ struct Output {
 
 class Ticket {
  public:
-  // Returns the caller's handle of `ticket`. When the caller drops the handle, the outputs are dropped, too. The
-  // caller's thread frees them, or they are freed when the engine ends. The engine's thread must not free them: freeing
-  // GPU memory waits for streams, and these may wait for that thread.
+  // Returns the caller's handle of `ticket`. When the caller drops the handle, the outputs are dropped, too. The thread
+  // that drops the handle frees them, or the engine does when it ends. The engine's thread must not free them: freeing
+  // GPU memory waits for streams, and those streams may wait for that thread.
   static std::shared_ptr<Ticket> handle_of(std::shared_ptr<Ticket> ticket);
 
-  // Returns nullopt if it is not done within `time`; the operation then continues. Yields its core briefly before it
-  // sleeps.
+  // Returns nullopt if the ticket is not done within `time`; the operation then continues. The calling thread yields
+  // its core briefly before it sleeps.
   std::optional<base::Status> wait_for(std::chrono::milliseconds time);
   bool is_done() const { return is_done_.load(std::memory_order_acquire); }
 
@@ -82,8 +82,8 @@ struct Submission {
   std::string name;
   Signature signature;
   std::vector<Tensor> tensors;  // one for each tensor of the signature
-  // For tensors on a GPU: the GPU's ordinal, or -1 if all tensors are empty, so that any GPU is right. `ready` is the
-  // device's event behind the work that computes the tensors.
+  // For tensors on a GPU: the GPU's ordinal, or -1 if all tensors are empty and any GPU will do. `ready` is a device
+  // event that follows the work that computes the tensors.
   int gpu = -1;
   std::shared_ptr<const device::Event> ready = {};
   Allocate allocate = {};  // empty means that the ticket owns results on a GPU

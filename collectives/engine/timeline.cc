@@ -161,7 +161,7 @@ void Timeline::write() {
     std::string text;
     text.swap(waiting_);
     lock.unlock();
-    // Write the end of the array behind the events. The next write overwrites it.
+    // Write the end of the array behind the events. The next write overwrites that end.
     if (is_first) text.insert(0, "[\n");
     const bool is_at_end = is_first || lseek(file_.get(), -static_cast<off_t>(kEnd.size()), SEEK_END) >= 0;
     is_first = false;

@@ -2,8 +2,9 @@
 // Horovod's. Every tensor is a "process" with nested phases: NEGOTIATE_<OP>, then <OP> and its steps. During
 // negotiation, a tick marks each rank that has submitted the tensor.
 //
-// Unnamed operations have numbered names (`allreduce.noname.7`), most of which never come again. They share rows. Such
-// an operation holds a row from its first begin() to the matching end(). Then the row is free for another one.
+// Unnamed operations have numbered names (`allreduce.noname.7`), most of which never come again. Such operations share
+// rows. An operation holds its row from its first begin() to the matching end(). Then another operation may use the
+// row.
 //
 // The file is a valid JSON array after each write, even if the process is killed between two writes.
 // Thread: one thread records events. Another one writes them, and sleeps while it has no events to write.
