@@ -26,7 +26,7 @@ std::string get_text(const char (&from)[kSize]) {
 
 static_assert(std::is_trivially_destructible_v<AbortRecord>);
 
-// Writes one line each: code, rank, host, message.
+// Writes one line for each field: code, rank, host, message.
 std::string encode(const Failure& failure) {
   return fmt::format("{}\n{}\n{}\n{}", static_cast<int>(failure.code), failure.rank, failure.host, failure.message);
 }

@@ -1,5 +1,5 @@
-// Why a communicator has ended: one record for all its ranks of a host, in their shared segment. Every wait checks it.
-// A rank that learns of a death or fails in an operation raises it. The first failure wins.
+// Records why a communicator has ended. Its ranks on one host share one record, in their shared segment. Every wait
+// checks the record. A rank raises it when it learns of a death or fails in an operation. The first failure wins.
 #pragma once
 
 #include <atomic>

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kPollMs = 10;  // limits how long a failure elsewhere goes unnoticed
 
-// If this many connections end this soon, no process listens there, or the listener refuses this rank.
+// If kQuickEnds connections each end within kQuickly, no process listens there, or the listener refuses this rank.
 constexpr std::chrono::milliseconds kQuickly{500};
 constexpr int kQuickEnds = 4;
 

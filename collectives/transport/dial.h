@@ -16,8 +16,8 @@
 namespace muster::collectives::inline transport {
 
 // Does not wait: the socket is non-blocking and may not be connected yet. A Handshake on it reports the result.
-// `options` (may be null) are set before connecting. That matters for BBR: once it has begun on a connection, it goes
-// on pacing after a change of congestion control.
+// `options` (may be null) are set before connecting. The order matters for BBR: once BBR has begun on a connection, its
+// pacing goes on after a change of congestion control.
 base::Result<base::UniqueFd> begin_connecting(const base::IpAddress& address, std::uint16_t port,
                                               const TcpOptions* options = nullptr);
 

@@ -88,7 +88,7 @@ Moved Exchange::turn() {
 Moved Exchange::broken_sending(const Outgoing& message) {
   failed_peer_ = message.peer();
   error_ = message.link().why();
-  // If the peer stopped because we called another operation, it sent its header before it closed the link.
+  // If the peer stopped because we called another operation, it sent its header before it closed the link. So read on.
   for (Incoming& last : incoming_) {
     if (last.peer() != message.peer()) continue;
     while (last.turn() == Moved::kSome) continue;

@@ -53,8 +53,8 @@ class Exchange {
   // Adds a message. Add at most one in each direction for a peer before run(). The bytes must live until run() returns.
   base::Status send(int peer, std::span<const std::byte> bytes);
   base::Status receive(int peer, std::span<std::byte> place);
-  // These do the same with bytes that `after` of run() provides later. The result is valid until the next begin() or
-  // run().
+  // The next two calls add messages whose bytes `after` of run() provides later. The result is valid until the next
+  // begin() or run().
   base::Result<Outgoing*> open_send(int peer, std::uint64_t bytes);
   base::Result<Incoming*> open_receive(int peer, std::uint64_t bytes);
 
@@ -82,7 +82,7 @@ class Exchange {
     return finish(base::ok_status());
   }
 
-  // Returns at least `bytes` bytes, 64-aligned. The next call loses the contents.
+  // Returns at least `bytes` bytes, 64-aligned. The next call invalidates them.
   std::span<std::byte> scratch(std::size_t bytes);
   // Returns one pointer for each rank, for the inputs of a reduction.
   std::span<const void*> operands() { return operands_; }

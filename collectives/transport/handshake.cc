@@ -33,7 +33,7 @@ static_assert(kNonceAt + kNonceSize == Handshake::kHelloSize);
 static_assert(kNonceSize + base::kHmacSize == Handshake::kChallengeSize);
 static_assert(base::kHmacSize == Handshake::kProofSize);
 
-// All have the same length, so that the bytes after them begin at the same place.
+// These words begin what the MACs cover. They have one length, so that the fields behind them begin at the same place.
 constexpr std::string_view kListener = "muster link listener 1";
 constexpr std::string_view kSealingListener = "muster link seals    1";
 constexpr std::string_view kCaller = "muster link caller   1";
@@ -41,7 +41,7 @@ constexpr std::string_view kKeyOfCaller = "muster key  caller   1";
 constexpr std::string_view kKeyOfListener = "muster key  listener 1";
 static_assert(kListener.size() == kCaller.size() && kListener.size() == kSealingListener.size());
 
-// The value that is sent for an encrypted link, besides the values of Purpose.
+// Sent as the purpose of an encrypted link. Purpose itself has no such value.
 constexpr std::uint32_t kEncryptedLink = 3;
 
 std::uint32_t purpose_of(const LinkRequest& request) {

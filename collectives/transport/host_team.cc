@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kSlotAlignment = 128;  // processors fetch cache lines in pairs
 
-// 'T' or 't' if stopped by a signal or a debugger; '\0' if unknown.
+// Returns the state letter in /proc/<pid>/stat: 'T' or 't' if a signal or a debugger stopped it; '\0' if unknown.
 char process_state(std::int64_t pid) {
   const auto text = base::read_file(fmt::format("/proc/{}/stat", pid), 4096);
   if (!text.ok()) return '\0';

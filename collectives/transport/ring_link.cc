@@ -74,7 +74,7 @@ std::ptrdiff_t RingLink::try_send(std::span<const std::byte> head, std::span<con
 
 std::ptrdiff_t RingLink::try_receive(std::span<std::byte> head, std::span<std::byte> body) {
   if (peer_written_ == read_) {
-    // Read this before the position, because bytes written before the end count.
+    // Read is_closed before the position, because bytes that the peer wrote before it closed still count.
     const bool was_closed = incoming_.is_closed.load(std::memory_order_acquire) != 0;
     const std::uint32_t now = incoming_.written.load(std::memory_order_acquire);
     if (now - read_ > capacity_) is_damaged_ = true;

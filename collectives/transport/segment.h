@@ -49,7 +49,7 @@ struct Lane {
   Line lines[2];
   alignas(128) Flag bell;                        // rung when bytes moved in a ring of this rank
   alignas(128) std::atomic<std::uint32_t> left;  // 1 if this rank has closed the communicator
-  std::atomic<std::uint64_t> cpu_mask[16];       // the processors on which it may run
+  std::atomic<std::uint64_t> cpu_mask[16];       // the processors on which this rank may run
   // The last operation over links that this rank has begun: its number, and its call in two words. The number is 0
   // while the rank writes the words.
   alignas(128) std::atomic<std::uint64_t> step[3];

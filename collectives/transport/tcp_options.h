@@ -1,5 +1,5 @@
-// Options of sockets between ranks. Measured in specs: on a virtual network, BBR moves a quarter of what cubic or reno
-// move, and small buffers cost as much again.
+// Options of sockets between ranks. In our measurements on a virtual network, BBR moved a quarter of what cubic or reno
+// moved. Buffers that were too small cut the rate by the same factor again.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// How a rank waits. The way to wait decides what small operations cost. According to specs, waking an idle core takes
+// How a rank waits. The way to wait decides what small operations cost. In our measurements, waking an idle core took
 // 25-85 us, and handing over a core 0.65 us.
 //
 // If cores are free, a wait spins with PAUSE for a while and then sleeps. If there are more ranks than cores, it yields
@@ -31,9 +31,9 @@ struct WaitPolicy {
   std::function<void(const Failure& late)> on_late = {};
 };
 
-// Makes the failure that names the rank that a wait waits for. The wait calls it at the deadline and when the rank has
-// ended, and earlier if the policy has on_late. This is a reference to a callable, which must outlive it, because waits
-// are too short for an allocation.
+// A function that makes the failure for a late rank: the failure names the rank that a wait waits for. The wait calls
+// it at the deadline and when the rank has ended, and earlier if the policy has on_late. A LateFailure only refers to
+// its callable, which must outlive it, because waits are too short for an allocation.
 class LateFailure {
  public:
   template <typename Late>
