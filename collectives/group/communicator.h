@@ -64,8 +64,8 @@ class Communicator final : public EndListener {
   // Only the members of `ranks` call this. `ranks` are ranks of this communicator, without duplicates. Works after an
   // error, too.
   base::Result<std::shared_ptr<Communicator>> group(std::span<const int> ranks, Failure* why = nullptr);
-  // Does what group() of the surviving ranks does. All of them must call it. Ranks that are lost during the call are
-  // left out, too. An error is returned to all callers, and they may call shrink() again.
+  // Does what group() of the surviving ranks does. All surviving ranks must call it. Ranks that are lost during the
+  // call are left out, too. If it fails, all callers get an error and may call shrink() again.
   base::Result<std::shared_ptr<Communicator>> shrink(Failure* why = nullptr);
 
   // These calls block. Counts are in elements. `in` may equal `out` where the public header says so.
@@ -141,8 +141,8 @@ class Communicator final : public EndListener {
   base::Status blame_for_memory(const Member& first, const base::Status& status);
   base::Status read_algorithm();
   base::Status agree();
-  // Runs one operation alone, after all that were started before it. After an error it returns that error and runs
-  // nothing. The operation's own error is reported to all ranks.
+  // Runs one operation alone, after all operations that were started before it. If the communicator has ended, it only
+  // returns that error. It reports the operation's own error to all ranks.
   template <typename Operation>
   base::Status run(const Call& call, const Operation& operation);
   template <typename Operation>
@@ -160,7 +160,7 @@ class Communicator final : public EndListener {
   std::optional<Failure> report_of(const ShrinkRound& round, int rank, base::MonotonicTime end);
   Failure not_shrinking(int rank) const;
   base::Status ended() const;
-  // Returns `why`. From here on, only this process may write to its own registered buffers.
+  // Makes registered buffers private, so that other processes can no longer write to them. Returns `why`.
   base::Status detach(base::Status why);
   void make_links();
   base::Status measure_link_speed();

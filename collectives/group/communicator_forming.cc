@@ -115,7 +115,7 @@ base::Result<Segment> Communicator::make_segment(const std::vector<int>& locals,
   return segment;
 }
 
-// A rank that failed because another rank ended looks from here as if it had ended itself. So find the other one.
+// If `first` failed because another rank ended, it looks from here as if `first` itself had ended. So find that rank.
 base::Status Communicator::blame_for_memory(const Member& first, const base::Status& status) {
   const auto as_of_first = [&] { return status.with_context(fmt::format("rank {} ({})", first.rank, first.host)); };
   if (status.code() != base::Code::kUnavailable) return as_of_first();

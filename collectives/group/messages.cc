@@ -355,7 +355,7 @@ void Messages::sleep(const IsOver& is_over) {
   if (fds.front().revents != 0 && read(wake_.get(), &woken, sizeof woken) < 0) return;
 }
 
-// Returns whether some lines cannot be polled.
+// Adds the descriptors of active lines to `fds`. Returns whether some lines cannot be polled.
 bool Messages::add_polls(std::vector<pollfd>& fds) const {
   bool has_others = false;
   for (const Line* const line : active_) {

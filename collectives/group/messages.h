@@ -55,7 +55,7 @@ class Messages {
   // So a large message needs a receiver that has called.
   base::Status send(int peer, const Call& call, std::span<const std::byte> bytes);
   base::Status receive(int peer, const Call& call, std::span<std::byte> place);
-  // These do the same without waiting.
+  // These two calls start a message and do not wait for it.
   std::shared_ptr<Request> start_send(int peer, const Call& call, std::span<const std::byte> bytes);
   std::shared_ptr<Request> start_receive(int peer, const Call& call, std::span<std::byte> place);
 
@@ -70,7 +70,7 @@ class Messages {
   void add(int peer, const std::shared_ptr<Transfer>& transfer);
   void run();
 
-  // These need the lock. Functions that get `lock` as an argument release it for a while.
+  // The following functions need the lock. Those that get `lock` as an argument release it for a while.
   template <typename IsOver>
   void drive(Lock& lock, const IsOver& is_over);
   bool turn();
@@ -85,7 +85,7 @@ class Messages {
   void finish_all(const base::Status& status);
   bool add_polls(std::vector<pollfd>& fds) const;
 
-  // These must be called without the lock.
+  // The following functions must be called without the lock.
   template <typename IsOver>
   void sleep(const IsOver& is_over);
   void wake();

@@ -86,7 +86,7 @@ base::Status RegisteredMemory::release(std::byte* memory) {
     if (memory != own_part(region) || region.is_released) continue;
     region.is_released = true;
     region.own_bytes = 0;
-    // Free its pages. If the kernel refuses, they stay in use until the communicator ends.
+    // Free the buffer's pages. If the kernel refuses, they stay in use until the communicator ends.
     madvise(memory, region.bytes_per_rank, MADV_REMOVE);
     return base::ok_status();
   }
@@ -98,8 +98,8 @@ base::Status RegisteredMemory::make_private() {
     if (region.is_released) continue;
     std::byte* const own = own_part(region);
     const auto at = static_cast<off_t>(own - region.memory);
-    // Map it in place, so that other threads find the buffer at any time. The kernel copies a private page only when it
-    // is written, so write each page.
+    // Map the private copy at the same address, so that other threads find the buffer at any time. The kernel copies a
+    // private page only when it is written, so write each page.
     void* const memory =
         mmap(own, region.bytes_per_rank, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, region.fd.get(), at);
     if (memory == MAP_FAILED) return base::errno_error(errno, "detach registered buffers from other ranks");

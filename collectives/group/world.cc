@@ -28,7 +28,7 @@ using std::chrono::steady_clock;
 
 constexpr milliseconds kMeetingSlice{250};
 constexpr milliseconds kRedialPause{100};
-constexpr milliseconds kLateReportTime{800};  // suffices: the ranks of an operation reach its deadline almost together
+constexpr milliseconds kLateReportTime{800};  // enough: the ranks of an operation reach its deadline almost together
 
 }  // namespace
 

@@ -104,7 +104,8 @@ class World {
   // Returns those of `ranks` whose host is silent and whose end is not known, in the given order.
   std::vector<int> silent_of(std::span<const int> ranks) const;
 
-  // Measured by the first communicator, which has all ranks. The value is the same on all ranks of a host.
+  // Returns whether reading peers' memory pays. The first communicator, which has all ranks, measures it. The value is
+  // the same on all ranks of a host.
   bool reading_peers_pays() const { return reading_peers_pays_; }
   void set_reading_peers_pays(bool pays) { reading_peers_pays_ = pays; }
 
@@ -121,9 +122,9 @@ class World {
 
   // Reports to the ranks of other hosts why a communicator has ended. A world of one process sends nothing.
   void report_failure(const std::string& communicator, const Failure& failure);
-  // For deadlines of operations. report_late() publishes the rank that this rank waits for. late_for() asks which rank
-  // `rank` waits for. It returns nullopt if `rank` has published none. Then `rank` itself is late: it runs something
-  // else, is stopped, or is unreachable.
+  // For deadlines of operations. report_late() publishes the rank that this rank waits for. late_for() returns the rank
+  // that `rank` waits for, or nullopt if `rank` has published none. Then `rank` itself is late: it runs something else,
+  // is stopped, or is unreachable.
   void report_late(const std::string& communicator, int late);
   std::optional<int> late_for(const std::string& communicator, int rank);
   // Returns whether any of `ranks` has published the rank that it waits for.
@@ -191,7 +192,7 @@ class World {
   std::map<int, End> ends_;
   std::set<int> silent_;
   std::vector<EndListener*> listeners_;
-  bool is_left_ = false;  // then reports that this process's own end causes are ignored
+  bool is_left_ = false;  // if true, this process ignores reports that its own end causes
   std::shared_ptr<SessionHost> host_;
   std::shared_ptr<PolledHost> polled_host_;
   std::unique_ptr<Session> session_;
