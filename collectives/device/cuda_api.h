@@ -113,7 +113,7 @@ class BesideCaptures {
     if (exchange_ != nullptr) (void)exchange_(&mode_);
   }
   CudaResult (*const exchange_)(int* mode);
-  int mode_ = kRelaxedCapture;  // later the mode that this thread had before
+  int mode_ = kRelaxedCapture;  // after exchange(), the mode that this thread had before
 };
 
 }  // namespace muster::collectives::device

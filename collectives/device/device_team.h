@@ -31,7 +31,7 @@ class DeviceTeam {
   // GPU, or if the path that the user named is unavailable. The communicator then stays usable; other errors end it.
   // `part` comes from another team's split(). It is used if all ranks bring theirs and the path is NCCL.
   static base::Result<std::unique_ptr<DeviceTeam>> attach(Communicator& comm, int ordinal, NcclPart part = {});
-  // After a failure the device may have unfinished work, such as for a stream of the caller's that does not go on. The
+  // After a failure the device may have unfinished work, such as work behind a caller's stream that does not go on. The
   // destructor leaves such work's memory to the driver, because freeing it would wait.
   ~DeviceTeam();
   DeviceTeam(const DeviceTeam&) = delete;
@@ -83,7 +83,7 @@ class DeviceTeam {
       MUSTER_RETURN_IF_ERROR(begin(ready));
       MUSTER_RETURN_IF_ERROR(operation(*route_));
       return finish();
-      // The other ranks are in the operation, and the work that it has begun is on the device.
+      // If memory runs out, fail as for any other error, because the other ranks are in the operation already.
     } catch (const std::bad_alloc&) {
       return no_memory();
     }

@@ -21,7 +21,7 @@ struct Verdict {
 
 }  // namespace
 
-// If some ranks cannot reach each other, then somewhere in the ring two neighbours cannot.
+// A test of neighbours is enough: if any two ranks cannot reach each other, then two neighbours in the ring cannot.
 base::Result<IpcTrial> try_ipc(Communicator& comm, const std::shared_ptr<const Gpu>& gpu) {
   Offer own;
   auto block = device::allocate(gpu, IpcMemory::kBlock);

@@ -234,8 +234,8 @@ MUSTER_ON_BOTH void reduce_one(const Reduction& call, std::uint64_t i) {
   for (std::uint32_t rank = 0; rank < call.outputs; ++rank) at<T>(call.out[rank])[i] = result;
 }
 
-// Reads from rank `rank`, at element `base`, vector `first` and the next ones at distances of kThreads. For vectors
-// beyond `vectors` it reads the first one again.
+// Reads from rank `rank`, at element `base`, vector `first` and the next ones at distances of kThreads. In place of
+// vectors beyond `vectors` it reads vector `first` again.
 template <class T, int kElements, std::uint32_t kAhead>
 MUSTER_ON_BOTH void read_vectors(const Reduction& call, std::uint32_t rank, std::uint64_t base, std::uint32_t first,
                                  std::uint32_t vectors, Vector<T, kElements> (&read)[kAhead]) {

@@ -33,7 +33,7 @@ constexpr const char* kReduceNames[] = {MUSTER_REDUCE_KERNELS(MUSTER_NAME)};  //
 #undef MUSTER_NAME
 static_assert(std::size(kReduceNames) == kDTypes);
 
-// Returns the index of the kernel for such a move, or nullopt if no kernel does this.
+// Returns the index of the kernel that casts `from` to `to` and scales by `scale`; nullopt if no kernel does that.
 std::optional<std::size_t> transfer_of(DType from, DType to, double scale) {
   if (from == to && scale == 1) {
     const std::size_t size = size_of(from);
@@ -49,7 +49,8 @@ constexpr std::size_t units_of(std::size_t elements) {
   return (elements + kUnitElements - 1) / kUnitElements;
 }
 
-// Shorter than the time that other ranks wait for this rank, unless MUSTER_OPERATION_TIMEOUT is shorter.
+// Limit for the first launches. It is shorter than other ranks wait for this one, except with a short
+// MUSTER_OPERATION_TIMEOUT.
 constexpr std::chrono::seconds kFirstLaunches{10};
 
 constexpr std::size_t kMostBlocks = 0x7fffffff;  // of a grid
@@ -98,7 +99,7 @@ base::Status Kernels::find_all() {
 }
 
 // Launches every kernel once with nothing to do. The driver loads a function at its first launch and may then wait for
-// the whole context. That includes caller's streams that are held until the launching thread continues.
+// the whole context. That includes the caller's streams that are held until the launching thread continues.
 base::Status Kernels::launch_all() {
   MUSTER_ASSIGN_OR_RETURN(const Stream stream, make_stream(gpu_));
   MUSTER_ASSIGN_OR_RETURN(const Event done, make_event(gpu_));

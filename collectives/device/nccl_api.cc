@@ -13,10 +13,10 @@ namespace {
 
 constexpr int kFirstSplit = 22005;
 
-// NCCL writes its log, including that of RAS, to the C library's stdout. In a pipe, such as a launcher's, lines stay in
-// the buffer. If the process is killed, its last lines are lost, and these say why. So set line buffering, which NCCL's
-// own log files have. Do not set NCCL_DEBUG_FILE to /dev/stderr: NCCL reopens that name, which truncates a file behind
-// the program's stderr.
+// NCCL writes its log, including that of its RAS subsystem, to the C library's stdout. If stdout is a pipe to a
+// launcher, lines stay in the buffer. A killed process then loses its last lines, which would say why it failed. So set
+// line buffering, which NCCL's own log files have. Do not set NCCL_DEBUG_FILE to /dev/stderr: NCCL reopens that name,
+// which truncates a file behind the program's stderr.
 void set_line_buffering() {
   if (base::env_var("NCCL_DEBUG").value_or("").empty()) return;
   if (!base::env_var("NCCL_DEBUG_FILE").value_or("").empty()) return;

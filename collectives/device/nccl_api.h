@@ -55,7 +55,7 @@ struct NcclApi {
   // process's stdout to line buffering. NCCL writes there, and buffered lines of a killed rank would reach no log.
   static base::Result<std::shared_ptr<const NcclApi>> load();
 
-  // These return no result, so they are not in the table.
+  // These two functions return no NcclResult, so they are not in the table.
   const char* (*get_error_string)(NcclResult result) = nullptr;
   const char* (*get_last_error)(NcclComm comm) = nullptr;
   // Null if this version lacks it. Also null before 2.20.5, where the processes of one host lose each other.
@@ -73,7 +73,7 @@ struct NcclApi {
   base::Status check(NcclResult result, const char* what) const;
 };
 
-// These return NCCL's number of a type and of a reduction, or -1 if NCCL has no equivalent.
+// The next two return NCCL's number of a type and of a reduction, or -1 if NCCL has no equivalent.
 int nccl_type(DType type);
 int nccl_op(DType type, RedOp op);
 

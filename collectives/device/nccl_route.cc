@@ -36,8 +36,8 @@ base::Result<std::unique_ptr<NcclRoute>> NcclRoute::make(const Ground& ground, s
   return made;
 }
 
-// Abort also after success. By then this rank has finished its share of all operations. ncclCommDestroy() would wait
-// for the other ranks of the host, forever if one of them never calls it.
+// Abort also after success. ncclCommDestroy() would wait for the other ranks of the host, forever if one of them never
+// calls it. An abort harms nothing then, because this rank has finished its share of all operations.
 // Abort comm_ before part_, because NCCL may still be splitting part_ from comm_.
 void NcclRoute::abort() {
   const Gpu::Current current(*ground_.gpu);
@@ -50,8 +50,9 @@ base::Status NcclRoute::mark_begin() {
   return ground_.gpu->call("cuEventRecord", ground_.gpu->api().event_record, begun_.get(), ground_.stream);
 }
 
-// NCCL's kernels would wait forever after a network error that only NCCL's threads notice. The same happens if a rank
-// of another host is stopped, which no thread notices. The time before the device begins the operation does not count.
+// Detects that NCCL's kernels will wait forever. They do so after a network error that only NCCL's threads notice, and
+// when a rank of another host is stopped, which no thread notices. The time limit begins when the device begins the
+// operation.
 base::Status NcclRoute::health() {
   MUSTER_RETURN_IF_ERROR(network());
   const Gpu::Current current(*ground_.gpu);
@@ -158,10 +159,10 @@ base::Result<NcclPart> NcclRoute::split(int color, int key) {
   const Gpu::Current current(*ground_.gpu);
   const Limit limit = of_forming();
   const NcclResult result = nccl_->split(comm_, color < 0 ? kNcclNoColor : color, key, &part_, &config);
-  // NCCL makes the part under the parent's name. The part exists when that is done.
+  // NCCL reports the progress of the split on the parent. The part exists once the parent is done.
   MUSTER_RETURN_IF_ERROR(settle(comm_, result, "ncclCommSplit", limit));
   if (part_ != nullptr) MUSTER_RETURN_IF_ERROR(settle(part_, kNcclSuccess, "ncclCommSplit", limit));
-  // A rank with a part could wait forever for a rank that failed at the end.
+  // Let all ranks meet. Otherwise a rank with a part could wait forever for a rank whose split failed at the end.
   MUSTER_RETURN_IF_ERROR(ground_.comm.barrier());
   return NcclPart{{ground_.gpu, std::exchange(part_, nullptr), nccl_->abort}, ground_.gpu->ordinal()};
 }
@@ -196,12 +197,12 @@ base::Status NcclRoute::settle(NcclComm comm, NcclResult result, const char* wha
 template <class NcclCall>
 base::Status NcclRoute::enqueue(const char* what, const NcclCall& call) {
   const Gpu::Current current(*ground_.gpu);
-  const Limit limit = of_operation();  // the time of NCCL's call counts
+  const Limit limit = of_operation();  // made before the call, because the time of NCCL's call counts
   return settle(comm_, call(), what, limit);
 }
 
-// NCCL's kernel waits for those of all ranks. If a rank stops before it has enqueued its own, the error should name it,
-// so the ranks meet here. The meeting costs little while the devices are busy.
+// NCCL's kernel waits for the kernels of all ranks. So the ranks meet here, after each has enqueued its own. If a rank
+// stops before that, the error names it. The meeting costs little while the devices are busy.
 template <class NcclCall>
 base::Status NcclRoute::launch(const char* what, const NcclCall& call) {
   MUSTER_RETURN_IF_ERROR(enqueue(what, call));

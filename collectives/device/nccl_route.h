@@ -1,6 +1,7 @@
-// Collectives by NCCL, for ranks with a GPU each. NCCL's communicator is formed with a unique id that travels over
-// libmuster's, never through NCCL_COMM_ID. Or it is split off from that of a larger communicator. Types and reductions
-// that NCCL lacks use Staged. NCCL's log (NCCL_DEBUG) goes to the rank's own output.
+// Collectives by NCCL, for ranks with a GPU each. The ranks form NCCL's communicator with a unique id, which they send
+// over libmuster's own communicator and never through NCCL_COMM_ID. Or they split it off from the NCCL communicator of
+// a larger group. Types and reductions that NCCL lacks use Staged. NCCL's log (NCCL_DEBUG) goes to the rank's own
+// output.
 //
 // Errors: calls to NCCL do not block, and are aborted as soon as the communicator has ended. So the death of a rank
 // causes an error, not a hang.
@@ -27,8 +28,8 @@ struct NcclPart {
 
 class NcclRoute final : public Staged {
  public:
-  // Collective, as are the next three. FAILED_PRECONDITION, on all ranks, if a rank's GPU has no memory for the route.
-  // Then the communicator stays usable. After success the caller must call form() or adopt().
+  // make(), form(), adopt() and split() are collective. FAILED_PRECONDITION, on all ranks, if a rank's GPU has no
+  // memory for the route. The communicator then stays usable. After success the caller must call form() or adopt().
   static base::Result<std::unique_ptr<NcclRoute>> make(const Ground& ground, std::shared_ptr<const NcclApi> nccl);
   // After an error NCCL may still be busy until abort(). So report the error to the other ranks first.
   base::Status form();

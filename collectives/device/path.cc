@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kNames[] = {"nccl", "ipc", "staged"};
 constexpr std::int32_t kOldestNccl = 21400;  // 2.14 is the first version with non-blocking communicators
 
-// These return why the ranks cannot take a path. Empty means that they can.
+// The next functions return why the ranks cannot take a path. Empty means that they can.
 std::string why_not_nccl(std::span<const Facts> ranks) {
   std::set<std::string> gpus;
   for (const Facts& rank : ranks) {

@@ -32,7 +32,7 @@ struct Ground {
 class Route {
  public:
   virtual ~Route() = default;
-  // Called when the communicator has ended. Work on the device that waits for other ranks must stop. Only NCCL's
+  // Called when the communicator has ended. It must stop work on the device that waits for other ranks. Only NCCL's
   // kernels wait for other ranks.
   virtual void abort() {}
   // Marks the begin of an operation. Later work on the rank's stream belongs to it.
@@ -46,7 +46,7 @@ class Route {
   virtual base::Status broadcast(void* data, std::size_t bytes, int root) = 0;
   // Each rank contributes `bytes` bytes. The blocks lie one behind the other.
   virtual base::Status allgather(const void* in, void* out, std::size_t bytes) = 0;
-  // Each rank gets task.count elements of the input's size * task.count.
+  // The input has size * task.count elements. Each rank gets the reduction of its own task.count elements.
   virtual base::Status reduce_scatter(const ReduceTask& task) = 0;
   // Sends one block to each rank and receives one from each. Blocks do not overlap.
   virtual base::Status alltoall(const void* in, Blocks to, void* out, Blocks from) = 0;
@@ -59,9 +59,9 @@ class Route {
   virtual base::Result<DeviceMemory> release(void* memory) = 0;
 };
 
-// A rank sends it to all ranks before an operation. So ranks detect different operations before data moves. It also
-// says where other ranks find the rank's buffers; region 0 means nowhere. NcclRoute puts 1 or 0 there, for yes or no.
-// It is trivially copyable.
+// A rank sends this header to all ranks before an operation, so that they detect different operations before data
+// moves. The header also says where other ranks find the sender's buffers; region 0 means nowhere. NcclRoute uses
+// in_region as a flag instead, 1 for yes and 0 for no. The header is trivially copyable.
 struct CallHeader {
   Call call;
   std::uint32_t in_region = 0;
