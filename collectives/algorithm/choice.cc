@@ -50,7 +50,7 @@ constexpr std::size_t kPeerReadUpTo = 12 * kMiB;      // above this size, stores
 // algorithms are constants then. Between two ranks all orders are the same.
 constexpr double kReducedPerUs = 40'000;           // bytes, in the cache
 constexpr std::size_t kRingSliceFrom = 64 * kKiB;  // larger slices should not go to all ranks at the same time
-constexpr int kManyRanks = 16;  // from this many ranks on, so many messages at once take longer than some steps
+constexpr int kManyRanks = 16;  // from this many ranks on, p - 1 messages at once take longer than a few more steps
 constexpr std::size_t kDoublingUpTo = 4 * kKiB;  // used for many ranks
 
 AllreduceAlgorithm on_one_host(const Layout& layout, const AllreduceCriteria& criteria) {

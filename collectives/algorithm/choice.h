@@ -1,4 +1,4 @@
-// Which algorithm an allreduce uses. The choice depends only on what all ranks know, so all ranks choose the same.
+// Chooses the algorithm of an allreduce. The choice depends only on what all ranks know, so all ranks choose the same.
 //
 // choice.cc documents the source of its limits. MUSTER_ALGORITHM=<name> overrides the choice if that algorithm supports
 // the operation.

@@ -16,7 +16,7 @@ namespace muster::collectives::inline algorithm {
 
 struct Hierarchy {
   HostTeam& team;
-  int slices = 1;  // local ranks below this own a slice each; at most the ranks of the smallest host
+  int slices = 1;  // local ranks below this number own one slice each; at most the ranks of the smallest host
   LinkSpeed link{};
   Exchange* between = nullptr;  // among the owners of this rank's slice on all hosts; not null for an owner
 };

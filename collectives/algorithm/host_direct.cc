@@ -7,7 +7,7 @@
 namespace muster::collectives::inline algorithm {
 namespace {
 
-// The bytes of each vector that are reduced at a time. So a rank walks one vector's pages after the other's.
+// The bytes of each vector that are reduced at a time. Large blocks keep a rank on one vector's pages for longer.
 constexpr std::size_t kDirectBlockBytes = std::size_t{256} << 10;
 
 }  // namespace

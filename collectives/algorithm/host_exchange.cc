@@ -25,8 +25,8 @@ void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (bytes != 0 && to != from) std::memmove(to, from, bytes);
 }
 
-// `put(slot, at)` fills this rank's slot of `pieces` pieces that begin at `at`. `get(at)` reads those of the other
-// ranks. There is at least one round, so that all ranks meet even for no bytes.
+// `put(slot, at)` fills this rank's slot of `pieces` pieces that begin at `at`. `get(at)` reads the pieces of the other
+// ranks that begin at `at`. Even for no bytes there is one round, so that all ranks meet.
 template <typename Put, typename Get>
 base::Status in_rounds(HostTeam& team, const Call& call, std::size_t bytes, std::size_t piece, int pieces,
                        const Put& put, const Get& get) {

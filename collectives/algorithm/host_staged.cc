@@ -8,7 +8,7 @@
 namespace muster::collectives::inline algorithm {
 namespace {
 
-// The bytes of a slice that are reduced at a time. They are still in the first cache when they are copied.
+// The bytes of a slice that are reduced at a time. They are still in the first-level cache when they are copied.
 constexpr std::size_t kStagedBlockBytes = std::size_t{16} << 10;
 
 // One chunk: `bytes` bytes of the vectors, from `at` on. In the first round, a rank's slot holds its input for the

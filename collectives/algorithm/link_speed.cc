@@ -44,7 +44,7 @@ class Swaps {
     const int size = exchange_.size();
     const std::span<std::byte> place = exchange_.scratch(static_cast<std::size_t>(neighbours) * bytes);
     exchange_.begin(call_, Algorithm::kRing);
-    // If there are no connections yet, the higher rank connects. So receive first, because then no rank has to wait.
+    // Receive first, so that no rank has to wait. If no connection exists yet, the higher rank connects.
     for (int i = 0; i < neighbours; ++i) {
       const int left = (exchange_.rank() + size - 1 - i) % size;
       MUSTER_RETURN_IF_ERROR(exchange_.receive(left, place.subspan(static_cast<std::size_t>(i) * bytes, bytes)));

@@ -22,8 +22,7 @@ struct ReduceTask {
   std::byte* out() const { return static_cast<std::byte*>(output); }
 };
 
-// These serve reductions in several steps: the scale of each input in the first step, and of the result in the last
-// one.
+// The scales of a reduction in several steps. The first step scales each input, and the last step scales the result.
 inline Scale scale_of_inputs(const Scale& scale) {
   return {.before = scale.before, .after = 1, .divisor = 1};
 }

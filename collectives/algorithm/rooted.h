@@ -17,8 +17,8 @@ base::Status gather(Exchange& exchange, const Operation& operation, const void* 
 base::Status scatter(Exchange& exchange, const Operation& operation, const void* input, void* output, Blocks blocks,
                      int root);
 
-// Puts the reduction of all ranks' inputs, in rank order and in one go, into the root's output. It may be the root's
-// input. Other ranks need no output.
+// Puts the reduction of all ranks' inputs, in rank order and in one go, into the root's output. That output may be the
+// root's input. Other ranks need no output.
 //   direct  every rank sends all to the root                                 small vectors
 //   sliced  every rank reduces a slice and sends the result to the root      large vectors
 base::Status direct_reduce(Exchange& exchange, const Operation& operation, const ReduceTask& reduction, int root);
