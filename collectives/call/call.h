@@ -1,5 +1,5 @@
-// A rank's announcement of the collective that it has called. So ranks that call different collectives notice it before
-// any data moves.
+// Describes the collective that a rank has called. Ranks exchange their calls before any data moves. So they notice if
+// they have called different collectives.
 #pragma once
 
 #include <cstdint>

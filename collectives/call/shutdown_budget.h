@@ -19,7 +19,7 @@ class ShutdownBudget {
   // Returns the limit of the next wait.
   Time time() const { return std::max(left_.load(), kLeast); }
   // Records a wait. If the other ranks have freed their communicators, the full time is available again, because they
-  // will do so next time, too.
+  // will probably free the next ones, too.
   void waited(Time took, bool have_freed) { left_ = have_freed ? kAll : std::max(left_.load() - took, Time{0}); }
 
   // `have_freed(time)` waits for at most `time` and returns whether the other ranks have freed their

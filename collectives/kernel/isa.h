@@ -22,7 +22,7 @@ struct Reduction {
   double before = 1;
   double after = 1;
   std::uint32_t divisor = 1;
-  bool is_scaled = false;     // any of the three differs from 1
+  bool is_scaled = false;     // true if `before`, `after` or `divisor` differs from 1
   bool is_streaming = false;  // stores outputs past the cache, if they have the same alignment
 };
 

@@ -22,8 +22,8 @@ template <class E, RedOp kOp>
   return E::sum(a, b);
 }
 
-// Calls function(0) to function(kTimes - 1), each with a constant. So arrays that they index stay in registers at every
-// level of optimization.
+// Calls function(0) to function(kTimes - 1), each with a constant. So arrays that `function` indexes stay in registers
+// at every level of optimization.
 template <class Function, std::size_t... kIndices>
 [[gnu::always_inline]] inline void unrolled(std::index_sequence<kIndices...> /*times*/, Function function) {
   (function(kIndices), ...);

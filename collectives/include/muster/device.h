@@ -57,13 +57,13 @@ MUSTER_API int muster_device_count(void);
 MUSTER_API const char* muster_device_kernels(void);
 
 /* Collective: allocates device memory, which is not zeroed. If ranks share a GPU, allreduces between such buffers copy
- * nothing. The host waits, also for the device. Ranks may ask for different sizes. */
+ * nothing. The calling thread waits, also for the device. Ranks may ask for different sizes. */
 MUSTER_API muster_code muster_device_buffer_alloc(muster_comm* comm, size_t bytes, void** data, muster_error** error);
-/* Not collective. Call it when no operation uses the memory. With CUDA IPC the communicator keeps the memory. It reuses
- * it once all ranks have freed theirs, for a buffer that is no larger on any rank. */
+/* Not collective. Call it when no operation uses the memory. With CUDA IPC the communicator keeps the memory. Once
+ * all ranks have freed theirs, it uses the memory again for a buffer that is no larger on any rank. */
 MUSTER_API muster_code muster_device_buffer_free(muster_comm* comm, void* data, muster_error** error);
 
-/* These do what their namesakes in muster.h do, on device memory. They take their place in `stream` at the call.
+/* The next functions do what their namesakes in muster.h do, on device memory. Each takes its place in `stream` at the call.
  * *request (NULL after an error) may be freed with muster_request_free() at any time. */
 MUSTER_API muster_code muster_allreduce_on_stream(muster_comm* comm, const void* in, void* out, size_t count,
                                                   muster_dtype type, muster_op op, double prescale, double postscale,

@@ -1,8 +1,8 @@
 /* libmuster's engine: named operations on tensors, submitted from any thread and in any order on each rank, as in
  * Horovod. An operation runs once all ranks have submitted it. Allreduces that are due together share one buffer.
  *
- * Errors: if ranks describe a tensor differently (kind, type, shape, reduction, root, scale), it fails on all of them
- * with MUSTER_MISMATCH, and nothing else does. After a rank has died or shut its engine down, everything fails.
+ * Errors: if ranks describe a tensor differently (kind, type, shape, reduction, root, scale), only that tensor fails,
+ * on all ranks, with MUSTER_MISMATCH. After a rank has died or shut its engine down, everything fails.
  *
  * Threads, error objects and forked children are as in muster.h. Tensors belong to the caller, who must not change them
  * until their ticket is done.
@@ -57,13 +57,13 @@ typedef struct muster_submission {
    * `stream`, `size` ends before them.)
    *
    * Results of an allgather, alltoall or reducescatter are on the GPU, too. The result goes to the tensor's `out` if
-   * that is not NULL and the result has the expected number of rows. That number results if all ranks submit tensors
-   * like this one: for an allgather `size` times its rows, for an alltoall its rows. For a reducescatter it always
-   * does. Otherwise the result goes where `allocate` says. */
+   * that is not NULL and the result has the expected number of rows. The expected number is the one that
+   * results if all ranks submit tensors like this one: `size` times its rows for an allgather, its rows for an
+   * alltoall. A reducescatter always has it. Otherwise the result goes where `allocate` says. */
   int on_gpu;
   void* stream;
   /* For an allreduce of float32 on a GPU. Tensors are scaled by `prescale`, cast when they are packed, and cast back
-   * when they are unpacked. Without kernels, as on a path that must be "staged", they are sent as float32. All ranks
+   * when they are unpacked. Without kernels, as on a path that must be "staged", tensors are sent as float32. All ranks
    * must give the same value. (Appended later.) */
   muster_wire wire;
   /* Returns GPU memory of `bytes` bytes (not 0) for result `index`, which no stream uses. A thread of libmuster calls
@@ -75,7 +75,7 @@ typedef struct muster_submission {
 
 /* Collective over the ranks of `comm`; the engine does not use `comm` afterwards. Its settings come from the HOROVOD_*
  * variables of docs/environment.md. Only an engine with `writes_files` uses those that name files (the timeline, the
- * autotuner's log). Only one engine of a process should have it. */
+ * autotuner's log). Only one engine of a process should have `writes_files` set. */
 MUSTER_API muster_code muster_engine_start(muster_comm* comm, int writes_files, muster_engine** engine,
                                            muster_error** error);
 /* Announces the shutdown to the other ranks. Tensors that are not done fail on all ranks. Waits until the other ranks

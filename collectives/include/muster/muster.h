@@ -25,8 +25,9 @@
  * the same pointer ("in place", where allowed) or must not overlap. Each object that muster_*() returns has its free
  * function beside it.
  *
- * Counts are in elements, at most 2^44. NULL is a buffer without elements. Roots, `to` and `from` are ranks of the
- * communicator. Results are bit-identical on all ranks, and from run to run for the same ranks on the same hosts.
+ * Counts are in elements, at most 2^44. NULL is valid for a buffer without elements. Roots, `to` and `from` are ranks
+ * of the communicator. Results are bit-identical on all ranks, and from run to run for the same ranks on the same
+ * hosts.
  */
 #ifndef MUSTER_MUSTER_H_
 #define MUSTER_MUSTER_H_
@@ -84,7 +85,7 @@ typedef struct muster_error muster_error;
 /* One sentence: what failed, where, and what to do. Valid until the error is freed. */
 MUSTER_API const char* muster_error_message(const muster_error* error);
 MUSTER_API muster_code muster_error_code(const muster_error* error);
-/* The rank of the world that ended or made the mistake, -1 if none. Its host as the user named it, "" if none. */
+/* The world's rank that ended or made the mistake, -1 if none; and that rank's host as the user named it, "" if none. */
 MUSTER_API int muster_error_rank(const muster_error* error);
 MUSTER_API const char* muster_error_host(const muster_error* error);
 MUSTER_API void muster_error_free(muster_error* error); /* NULL is allowed */
@@ -125,12 +126,12 @@ MUSTER_API muster_code muster_comm_split(muster_comm* comm, int color, int key, 
 MUSTER_API muster_code muster_comm_group(muster_comm* comm, const int* ranks, int count, muster_comm** made,
                                          muster_error** error);
 /* Does muster_comm_group() of the ranks that have not ended. All surviving ranks must call it, and they agree on which
- * ranks survive. Ranks lost during the call are left out, too. An error is returned on all ranks; they may call it
- * again. */
+ * ranks survive. Ranks lost during the call are left out, too. If the call fails, it fails on all ranks, and they may
+ * call it again. */
 MUSTER_API muster_code muster_comm_shrink(muster_comm* comm, muster_comm** made, muster_error** error);
 /* Waits for operations that were started. If requests are not freed yet and `comm` is not attached to a GPU, these
- * operations go on instead. If `comm` is attached by NCCL or CUDA IPC, it also waits for the other ranks to free
- * theirs. For ranks that do not, this rank waits two seconds in total, over all its communicators (then some ms each).
+ * operations go on instead. If `comm` is attached by NCCL or CUDA IPC, the call also waits for the other ranks to
+ * free theirs. If they do not, all such waits of this rank together take two seconds, and later ones some ms each.
  * NULL is allowed. */
 MUSTER_API void muster_comm_free(muster_comm* comm);
 
@@ -205,7 +206,7 @@ MUSTER_API muster_code muster_recv(muster_comm* comm, void* data, size_t count, 
 
 /* ---- without waiting ---- */
 
-/* These do the same as the calls above, without waiting. *request (NULL after an error) must be freed with
+/* The next calls do the same as those above, without waiting. *request (NULL after an error) must be freed with
  * muster_request_free(). Do not touch the buffers until the request is done. Arrays of counts may be freed when the
  * call returns. An invalid argument is reported here or by muster_wait(). */
 MUSTER_API muster_code muster_ibarrier(muster_comm* comm, muster_request** request, muster_error** error);

@@ -284,8 +284,8 @@ class Communicator {
     });
   }
 
-  // These do the same without waiting. Do not touch the buffers until the request is done. Arrays of counts may be
-  // freed.
+  // The following calls do the same as those above, without waiting. Do not touch the buffers until the request is
+  // done. Arrays of counts may be freed when a call returns.
   Result<Request> start_barrier() const {
     return start(
         [&](muster_request** request, muster_error** error) { return muster_ibarrier(get(), request, error); });
