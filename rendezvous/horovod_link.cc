@@ -31,7 +31,7 @@ constexpr int kGoneAfterMs = 15'000;
 
 void set(int fd, int level, int option, int value) {
   ::setsockopt(fd, level, option, &value,
-               sizeof value);  // best effort, since it only shortens the time until a loss is noticed
+               sizeof value);  // best effort: if it fails, a lost peer is only noticed later
 }
 
 void notice_loss_early(int fd) {
@@ -162,7 +162,7 @@ class HorovodLink::State : public std::enable_shared_from_this<State> {
   Socket socket_;
   std::vector<char> in_;
   std::size_t in_end_ = 0;      // received bytes of in_
-  std::deque<Outgoing> queue_;  // a deque, because push_back leaves the frame that is being written in place
+  std::deque<Outgoing> queue_;  // a deque, because push_back must not move the frame that is being written
   std::size_t queued_bytes_ = 0;
   bool is_writing_ = false;
   bool is_closed_ = false;

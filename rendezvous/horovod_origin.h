@@ -55,7 +55,7 @@ class HorovodOrigin {
   struct Peer {
     std::unique_ptr<HorovodLink> link;
     std::map<std::string, HorovodStore::WatchId, std::less<>> follows;
-    bool is_putting = false;  // a link's own put is not sent back to it
+    bool is_putting = false;  // the origin does not send a link's own put back to it
   };
 
   void accepted(base::UniqueFd fd);

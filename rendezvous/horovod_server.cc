@@ -176,7 +176,7 @@ class Session final : public std::enable_shared_from_this<Session> {
     uncharge();
     enter(false);
     if (is_refused_) {
-      Failure ignored;  // if the client is gone, reading notices it
+      Failure ignored;  // if the client is gone, the next read fails
       socket_.shutdown(Socket::shutdown_send, ignored);
     }
     left_.empty() ? read() : advance();
@@ -188,7 +188,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   Sessions::iterator where_;
   bool is_serving_ = false;
   bool is_closed_ = false;
-  bool is_refused_ = false;  // it was refused; further bytes are discarded
+  bool is_refused_ = false;  // refuse() was called; further bytes are discarded
   base::MonotonicTime since_;
   std::size_t charged_ = 0;  // part of Shared::body_bytes
   std::string head_;

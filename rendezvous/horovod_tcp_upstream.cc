@@ -38,7 +38,7 @@ class HorovodTcpUpstream::Connecting : public std::enable_shared_from_this<Conne
     const asio::generic::stream_protocol protocol(to.get()->sa_family, IPPROTO_TCP);
     Failure bad;
     if (fd.valid()) socket_.assign(protocol, fd.get(), bad);
-    if (fd.valid() && !bad) fd.release();  // otherwise connecting fails and reports it
+    if (fd.valid() && !bad) fd.release();  // otherwise async_connect() fails and reports it
     const asio::generic::stream_protocol::endpoint endpoint(to.get(), to.size, IPPROTO_TCP);
     socket_.async_connect(endpoint, [weak = weak_from_this()](Failure refused) {
       const auto self = weak.lock();

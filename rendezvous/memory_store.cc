@@ -170,7 +170,7 @@ void MemoryStore::wake(std::string_view key, Wake how_many) {
   if (waiting_for_.empty()) return;
   const auto entry = waiting_for_.find(key);
   if (entry == waiting_for_.end()) return;
-  std::vector<std::function<void()>> due;  // called last, because they may use the store
+  std::vector<std::function<void()>> due;  // called last, because these callbacks may use the store
   std::vector<WaitId>& ids = entry->second;
   std::size_t notified = 0;
   while (notified < ids.size() && (how_many == Wake::kAll || due.empty())) {

@@ -58,7 +58,7 @@ class MemoryStore final : public Store {
   std::size_t queued_ = 0;                 // entries of all queues
   std::size_t total_bytes_ = 0;            // bytes of keys, values, and queues with their names
   std::unordered_map<WaitId, Waiter> waiters_;
-  ByKey<std::vector<WaitId>> waiting_for_;  // for each key its waits, longest first
+  ByKey<std::vector<WaitId>> waiting_for_;  // for each key its waits, in the order in which they began
   WaitId next_wait_ = 1;
 };
 

@@ -221,7 +221,7 @@ base::Result<std::optional<SessionMessage>> SessionReader::next() {
                                   kMaxSessionFrame);
   }
   if (rest.size() - kHeader < size) {
-    bytes_.erase(0, std::exchange(at_, 0));  // erase all complete messages at once
+    bytes_.erase(0, std::exchange(at_, 0));  // erase all complete messages in one step
     return std::optional<SessionMessage>();
   }
   const std::string_view body = rest.substr(kHeader, size);

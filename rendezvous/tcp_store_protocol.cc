@@ -85,7 +85,7 @@ void TorchRequestParser::begin(TorchOp op) {
   position_ = 1;
   fields_ = 0;
   repeated_ = 0;
-  constexpr std::size_t kKept = 1024;  // more capacity than this is freed, after a request with many keys
+  constexpr std::size_t kKept = 1024;  // after a request with many keys, more capacity than this is freed
   if (texts_.capacity() > kKept) std::vector<Text>().swap(texts_);
   texts_.clear();
 }

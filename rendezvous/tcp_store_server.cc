@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t kReadBytes = 128 << 10;  // from one connection in one turn
 constexpr int kSendsPerTurn = 4;
-constexpr int kRoundsPerTurn = 4;  // over ready connections, before other users of the loop get their turn
+constexpr int kRoundsPerTurn = 4;  // rounds over ready connections before other users of the loop get their turn
 
 // A peer whose host is lost is detected after two minutes. A peer that is only stopped still answers, so it stays.
 void set_options(int fd) {

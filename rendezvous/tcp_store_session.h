@@ -90,7 +90,7 @@ class TcpStoreSession {
   struct Wait {
     std::uint64_t token;
     Store::WaitId id;
-    std::size_t bytes;  // registered for this wait
+    std::size_t bytes;  // the part of registered_bytes_ for this wait
   };
 
   base::Status serve();
