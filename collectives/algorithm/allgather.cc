@@ -11,7 +11,7 @@ Slice block_of(Blocks blocks, int rank) {
   return blocks[static_cast<std::size_t>((rank % size + size) % size)];
 }
 
-// A stream of blocks: first that of rank `first`, then those of the ranks to its left.
+// A stream of blocks: first the block of rank `first`, then the blocks of the ranks to its left.
 class BlockStream {
  public:
   BlockStream(Blocks blocks, int first) : blocks_(blocks), first_(first) {}
@@ -33,7 +33,7 @@ class BlockStream {
   Blocks blocks_;
   int first_;
   int index_ = 0;
-  std::uint64_t begin_ = 0;  // where that block begins in the stream
+  std::uint64_t begin_ = 0;  // where the block of `index_` begins in the stream
 };
 
 }  // namespace

@@ -43,7 +43,7 @@ struct Layout {
   int local_ranks = 1;          // of the largest host
   int least_local_ranks = 1;    // of the smallest host
   bool oversubscribed = false;  // true if any host has more ranks than cores
-  bool can_read_peers = false;  // true if all hosts allow it
+  bool can_read_peers = false;  // true if ranks may read each other's memory on all hosts
   LinkSpeed link{};
 };
 

@@ -18,7 +18,7 @@ struct Hierarchy {
   HostTeam& team;
   int slices = 1;  // local ranks below this number own one slice each; at most the ranks of the smallest host
   LinkSpeed link{};
-  Exchange* between = nullptr;  // among the owners of this rank's slice on all hosts; not null for an owner
+  Exchange* between = nullptr;  // between the owners of this rank's slice on all hosts; null if this rank owns no slice
 };
 
 base::Status hierarchical_allreduce(const Hierarchy& hierarchy, const Operation& operation,

@@ -19,7 +19,7 @@ constexpr int kLargeTimes = 3;
 constexpr std::size_t kSmallBytes = 8;
 constexpr std::size_t kLargeBytes = 128 << 10;
 constexpr int kMostNeighbours = 4;
-constexpr double kShortest = 0.1;  // the least difference of two measurements that counts
+constexpr double kShortest = 0.1;  // differences of two measurements below this count as this
 
 class Swaps {
  public:

@@ -36,7 +36,7 @@ using muster::collectives::device::Route;
 using muster::collectives::device::StreamGate;
 
 struct muster::collectives::api::AttachedGpu {
-  std::mutex calls;  // held in start(), so that streams and the worker have operations in the same order
+  std::mutex calls;  // start() holds it, so that streams and the worker get operations in the same order
   std::shared_ptr<StreamGate> gate;
   std::unique_ptr<DeviceTeam> team;  // must end before the gate
 };

@@ -73,7 +73,7 @@ Counts same_counts(const Communicator& on, std::size_t count) {
   return Counts(static_cast<std::size_t>(on.size()), count);
 }
 
-// The operations run at once, or on the worker.
+// The following operations run at once for a blocking call, or later on the communicator's worker.
 
 Status allreduce(Communicator& on, const void* in, void* out, size_t count, muster_dtype type, muster_op op,
                  double before, double after) {
@@ -145,7 +145,7 @@ muster_code start(muster_comm* comm, muster_request** request, muster_error** er
   });
 }
 
-// Does the same as start(), with copied counts, because the caller may free its own.
+// Does what start() does, but copies the counts, because the caller may free its own.
 template <typename Operation>
 muster_code start_with(muster_comm* comm, const size_t* counts, muster_request** request, muster_error** error,
                        const Operation& operation) {

@@ -54,7 +54,7 @@ std::string describe(const Call& call) {
     text += fmt::format(", {}", name_of(call.redop));
   }
   if (call.root >= 0) text += fmt::format(", {} {}", call.op == Op::kSend ? "tag" : "root", call.root);
-  // Only the fingerprint is known here, not the values behind it.
+  // A Call has only the fingerprint of the scales or counts, so print that.
   if (call.scale != 0) {
     text += fmt::format(", scaled (fingerprint {:x})", -2L - call.root);
   } else if (call.root < -1) {

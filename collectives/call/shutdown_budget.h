@@ -1,5 +1,5 @@
 // Limits how long a process waits for other ranks when it frees communicators on GPUs. If the other ranks keep theirs,
-// the wait is in vain. All waits in vain together take at most two seconds.
+// the wait only ends at its limit. All such waits together take at most two seconds.
 //
 // Thread: any.
 #pragma once
@@ -14,7 +14,7 @@ class ShutdownBudget {
  public:
   using Time = std::chrono::milliseconds;
   static constexpr Time kAll{2000};
-  static constexpr Time kLeast{20};  // enough if all ranks free their communicators at the same moment
+  static constexpr Time kLeast{20};  // long enough if all ranks free their communicators at the same moment
 
   // Returns the limit of the next wait.
   Time time() const { return std::max(left_.load(), kLeast); }

@@ -70,7 +70,7 @@ class DeviceTeam {
   // Calls begin(), `operation` and finish(). Ends the communicator if one of them fails.
   template <class Operation>
   base::Status run(std::span<void* const> ready, const Operation& operation) {
-    // Operations queued behind a failure fail at once and give the device no work.
+    // Operations that were queued when another one failed must fail at once and give the device no work.
     if (const Failure ended = ground_.comm.failure(); ended.code != base::Code::kOk) return {ended.code, ended.message};
     const base::Status done = run_now(ready, operation);
     return done.ok() ? done : fail(done);

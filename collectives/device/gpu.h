@@ -145,7 +145,7 @@ base::Result<DeviceMemory> open_memory(const std::shared_ptr<const Gpu>& gpu, co
 
 // Returns the ordinal of the device that `pointer` lies on, or -1 if it is host memory or unknown to CUDA.
 int device_of(const CudaApi& api, const void* pointer);
-// Does the same for a thread that may have no context.
+// Does what the function above does, for a thread that may have no context.
 int device_of(const Gpu& gpu, const void* pointer);
 
 inline DeviceAddress address_of(const void* pointer) {

@@ -16,11 +16,11 @@ std::size_t in_blocks(std::size_t bytes) {
 // One rank's message to the others. This struct and the next are trivially copyable.
 struct IpcMemory::SharedMemory {
   IpcMemoryHandle handle;
-  std::uint64_t is_there;  // 0 if the GPU has no memory for it
+  std::uint64_t is_there;  // 0 if the GPU had no memory for the region
 };
 struct IpcMemory::Wanted {
   std::uint64_t bytes = 0;
-  std::array<std::uint32_t, 14> released{};  // the first regions that it has released; 0 ends the list
+  std::array<std::uint32_t, 14> released{};  // the first regions that the rank has released; 0 ends the list
 };
 
 base::Result<std::uint32_t> IpcMemory::share(std::size_t bytes) {

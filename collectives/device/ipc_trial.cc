@@ -15,7 +15,7 @@ struct Offer {
   std::uint64_t is_made = 0;
 };
 struct Verdict {
-  char why[252] = {};  // empty if it works
+  char why[252] = {};  // empty if the mapping works
   std::uint32_t lacks_memory = 0;
 };
 

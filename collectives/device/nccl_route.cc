@@ -216,7 +216,7 @@ base::Status NcclRoute::meet(const Call& call) {
 
 bool NcclRoute::has(const ReduceTask& task) {
   const bool is_scaled = task.scale.before != 1 || task.scale.after != 1;
-  const bool is_float = nccl_type(task.type) >= 6;  // there are kernels that scale floats
+  const bool is_float = nccl_type(task.type) >= 6;  // the kernels scale only floats
   return nccl_op(task.type, task.op) >= 0 && (!is_scaled || is_float);
 }
 

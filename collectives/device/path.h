@@ -29,7 +29,7 @@ struct Facts {
   std::int32_t nccl_version = 0;  // in NCCL's numbering; 0 if NCCL cannot be loaded
   std::int32_t forced = -1;       // the Path that the user named; -1 if none
   std::uint8_t has_kernels = 0;
-  std::uint8_t reaches_all = 0;  // its GPU may use the memory of all other ranks' GPUs
+  std::uint8_t reaches_all = 0;  // the rank's GPU may use the memory of all other ranks' GPUs
   std::uint8_t is_ready = 0;     // 0 if it has no GPU that it can use
   std::uint8_t has_part = 0;     // it has a part of a larger NCCL communicator on this GPU
   std::uint8_t padding[4] = {};

@@ -138,7 +138,7 @@ base::Status Staged::allgather(const void* in, void* out, std::size_t bytes) {
   for (std::size_t at = 0; at == 0 || at < bytes; at += most, ++chunk) {
     const std::size_t now = std::min(most, bytes - at);
     std::byte* const blocks = slot(chunk);
-    MUSTER_RETURN_IF_ERROR(wait_for_up(chunk));  // the processor writes to this slot, too
+    MUSTER_RETURN_IF_ERROR(wait_for_up(chunk));  // the collective below writes to this slot, too
     MUSTER_RETURN_IF_ERROR(down(chunk, static_cast<const std::byte*>(in) + at, now, blocks + own * now));
     MUSTER_RETURN_IF_ERROR(mark_down(chunk));
     MUSTER_RETURN_IF_ERROR(wait_for_down(chunk));

@@ -48,7 +48,7 @@ class Autotuner {
   int warmups_ = 0;
   int steps_ = 0;
   std::size_t bytes_ = 0;
-  std::optional<base::MonotonicTime> began_;  // the start of this sample
+  std::optional<base::MonotonicTime> began_;  // start of the current sample
   std::vector<Sample> samples_;
 };
 

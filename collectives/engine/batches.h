@@ -13,7 +13,7 @@ namespace muster::collectives::inline engine {
 // Identifies one tensor of the submissions that all ranks have made.
 struct Piece {
   std::size_t due = 0;     // index of its submission in `due` of batches_of()
-  std::size_t tensor = 0;  // index in its signature
+  std::size_t tensor = 0;  // index in the submission's signature
 };
 
 struct Batch {

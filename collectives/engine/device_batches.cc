@@ -29,7 +29,7 @@ base::Status DeviceBatches::attach(int gpu) {
   if (team_ != nullptr) {
     const int ours = team_->gpu().ordinal();
     if (gpu < 0 || gpu == ours) return base::ok_status();
-    // Only this rank fails, while the others are entering the operation. So cancel the communicator.
+    // Cancel the communicator, because only this rank fails here, while the other ranks enter the operation.
     const Member& own = comm_->world().member(comm_->world().rank());
     comm_->cancel({base::Code::kInvalidArgument, own.rank, own.host,
                    fmt::format("rank {} ({}) joined on GPU {} and then submitted tensors on GPU {}", own.rank, own.host,

@@ -31,7 +31,7 @@ constexpr microseconds kLongestPause{1000};
 // reports it.
 constexpr std::chrono::hours kNoDeadline{24 * 365};
 
-constexpr std::uint64_t kMostAnnounced = std::uint64_t{1} << 30;  // bytes from one rank in one turn
+constexpr std::uint64_t kMostAnnounced = std::uint64_t{1} << 30;  // limit for one rank in one turn
 constexpr std::chrono::milliseconds kEndReportTime{800};          // from a rank's last message to the report of its end
 constexpr std::size_t kNamesKept = 1024;  // names of finished tensors that are kept, since most tensors come again
 

@@ -16,7 +16,7 @@ struct AutotuneSettings {
   bool is_on = false;    // HOROVOD_AUTOTUNE
   std::string log = {};  // HOROVOD_AUTOTUNE_LOG: CSV, written by rank 0; empty means no log
   int warmup_samples = 3;
-  int steps_per_sample = 10;  // turns that did something
+  int steps_per_sample = 10;  // turns that moved bytes
   int most_samples = 20;
   double noise = 0.8;  // of the score, relative to its spread
   // True if the user has set the value, so that the autotuner must not change it.

@@ -37,7 +37,7 @@ class StallReport {
  private:
   struct Seen {
     base::MonotonicTime since;
-    base::MonotonicTime reported;  // equals `since` until it is reported
+    base::MonotonicTime reported;  // time of the last warning; equals `since` before the first one
   };
   const StallSettings settings_;
   std::map<std::string, Seen> seen_;

@@ -24,9 +24,9 @@
 namespace muster::collectives::inline group {
 namespace {
 
-constexpr std::size_t kSmall = std::size_t{16} << 10;  // up to this size one rank of a host does all the sending
+constexpr std::size_t kSmall = std::size_t{16} << 10;  // up to this size, algorithms for small vectors are used
 
-constexpr std::size_t kMaxRegistered = std::size_t{1} << 46;  // multiplied by the ranks of a host, it does not overflow
+constexpr std::size_t kMaxRegistered = std::size_t{1} << 46;  // times the ranks of a host, it does not overflow
 
 std::int32_t fingerprint_of(Scale scale) {
   return as_root(

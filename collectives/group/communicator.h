@@ -68,7 +68,7 @@ class Communicator final : public EndListener {
   // call are left out, too. If it fails, all callers get an error and may call shrink() again.
   base::Result<std::shared_ptr<Communicator>> shrink(Failure* why = nullptr);
 
-  // These calls block. Counts are in elements. `in` may equal `out` where the public header says so.
+  // The following calls block. Counts are in elements. `in` may equal `out` where the public header says so.
   base::Status barrier();
   base::Status allreduce(const void* in, void* out, std::size_t count, DType type, RedOp op, Scale scale);
   base::Status reduce(const void* in, void* out, std::size_t count, DType type, RedOp op, int root);
@@ -208,7 +208,7 @@ class Communicator final : public EndListener {
   std::uint64_t failure_watch_ = 0;
   AllreduceAlgorithm last_algorithm_ = AllreduceAlgorithm::kFlat;
   bool checks_calls_ = false;
-  int awaited_ = -1;  // the world's rank that has not shared its memory yet, for the error
+  int awaited_ = -1;  // the world's rank that has not shared its memory yet; errors name it
   int children_ = 0;  // counts the communicators that split() has made
   int shrinks_ = 0;
   std::map<std::vector<int>, int> groups_;  // how often group() was called with these ranks

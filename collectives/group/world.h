@@ -34,7 +34,7 @@ inline constexpr int kPeerBacklog = 1024;
 struct WorldOptions {
   std::chrono::milliseconds deadline{30'000};  // longest time of one operation without progress
   std::chrono::milliseconds join_deadline{120'000};
-  bool checks_calls = false;  // MUSTER_CHECK_CALLS: ranks wait for each other before operations that have a root
+  bool checks_calls = false;  // MUSTER_CHECK_CALLS: before operations with a root, ranks wait for each other
   std::string algorithm{};    // for every allreduce that supports it; empty means MUSTER_ALGORITHM, or the best fit
 };
 

@@ -13,7 +13,7 @@ struct Member {
   int rank = 0;          // of the world
   std::string host;      // as the user names it (MUSTER_HOSTNAME), for messages
   std::string place;     // equal for ranks that can share memory: host name, network and pid namespaces, uid
-  std::int64_t pid = 0;  // in its own pid namespace
+  std::int64_t pid = 0;  // as the rank's own pid namespace numbers it
   std::string address;   // IP literal at which other ranks reach its TCP listener
   std::uint16_t port = 0;
   bool encrypts = false;  // encrypts its connections to ranks of other hosts

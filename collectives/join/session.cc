@@ -160,7 +160,7 @@ void Session::State::wait_for_answer(Lock& lock, const Request& request, base::M
 base::Result<std::string> Session::State::call(SessionMessage message, std::uint64_t id, base::MonotonicTime end,
                                                const std::string& what, const std::function<bool()>& is_over) {
   Lock lock(mutex_);
-  const Request& request = requests_[id];  // its address is stable until it is erased here
+  const Request& request = requests_[id];  // requests_ keeps it in place until this function erases it
   base::Status status = send(lock, message, end);
   if (status.ok()) {
     wait_for_answer(lock, request, end, is_over);

@@ -141,7 +141,7 @@ base::Status SessionHost::wait(Peer& peer, rendezvous::SessionWait wait) {
 
 void SessionHost::cancel(Peer& peer, std::uint64_t id) {
   const auto found = peer.waits.find(id);
-  if (found == peer.waits.end()) return;  // it was answered before
+  if (found == peer.waits.end()) return;  // the wait was answered before
   waits_.erase(found->second);
   peer.waits.erase(found);
 }

@@ -36,7 +36,7 @@ struct Floating {
 
   [[gnu::always_inline]] static Lanes sum(Lanes a, Lanes b) { return a + b; }
   [[gnu::always_inline]] static Lanes product(Lanes a, Lanes b) { return a * b; }
-  // For equal operands, including 0 and -0, these return the first one.
+  // For equal operands, including 0 and -0, min() and max() return the first one.
   [[gnu::always_inline]] static Lanes min(Lanes a, Lanes b) { return ((b < a) | (b != b)) ? b : a; }
   [[gnu::always_inline]] static Lanes max(Lanes a, Lanes b) { return ((b > a) | (b != b)) ? b : a; }
 

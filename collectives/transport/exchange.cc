@@ -194,9 +194,9 @@ Failure Exchange::late_failure() {
 
 std::span<std::byte> Exchange::scratch(std::size_t bytes) {
   if (scratch_size_ < bytes + kAlignment) {
-    scratch_.reset();  // free it before the new one is allocated
+    scratch_.reset();  // free the old memory before the new one is allocated
     scratch_size_ = 0;
-    scratch_.reset(new std::byte[bytes + kAlignment]);  // not zeroed, because that costs as much as an operation
+    scratch_.reset(new std::byte[bytes + kAlignment]);  // not zeroed, because zeroing costs as much as an operation
     scratch_size_ = bytes + kAlignment;
   }
   const auto address = reinterpret_cast<std::uintptr_t>(scratch_.get());

@@ -94,14 +94,14 @@ class Waiter {
     return until_slow(flag, value, late, gone);
   }
 
-  // Use these in loops that move bytes over links. Call idle() after each turn that moved nothing, and progress() after
-  // every other turn. When it is time to sleep, idle() polls `fds` (may be empty) for at most 10 ms.
+  // The next calls serve loops that move bytes over links. Call idle() after each turn that moved nothing, and
+  // progress() after every other turn. When it is time to sleep, idle() polls `fds` (may be empty) for at most 10 ms.
   base::Status idle(std::span<pollfd> fds, const LateFailure& late);
   void progress() {
     turns_ = 0;
     has_reported_ = false;
   }
-  // Does the same as idle() for callers that sleep by other means. True if the caller must sleep, for 10 ms at most.
+  // Does what idle() does, for callers that sleep by other means. True if the caller must sleep, for 10 ms at most.
   base::Result<bool> is_time_to_sleep(const LateFailure& late);
 
   static bool has_reached(std::uint32_t now, std::uint32_t value) {

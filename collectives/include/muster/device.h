@@ -63,8 +63,8 @@ MUSTER_API muster_code muster_device_buffer_alloc(muster_comm* comm, size_t byte
  * all ranks have freed theirs, it uses the memory again for a buffer that is no larger on any rank. */
 MUSTER_API muster_code muster_device_buffer_free(muster_comm* comm, void* data, muster_error** error);
 
-/* The next functions do what their namesakes in muster.h do, on device memory. Each takes its place in `stream` at the call.
- * *request (NULL after an error) may be freed with muster_request_free() at any time. */
+/* The next functions do what their namesakes in muster.h do, on device memory. Each takes its place in `stream` at the
+ * call. *request (NULL after an error) may be freed with muster_request_free() at any time. */
 MUSTER_API muster_code muster_allreduce_on_stream(muster_comm* comm, const void* in, void* out, size_t count,
                                                   muster_dtype type, muster_op op, double prescale, double postscale,
                                                   void* stream, muster_request** request, muster_error** error);
