@@ -59,7 +59,7 @@ struct CheckedListener::State : std::enable_shared_from_this<State> {
         return;
       } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
         return pause();
-      }  // otherwise the peer ended the connection before accept4(); try the next one
+      }  // otherwise this connection broke before accept4(); try the next one
     }
   }
 

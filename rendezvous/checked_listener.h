@@ -4,7 +4,7 @@
 // connection.
 //
 // The listener leaves base::spare_descriptors() to the rest of the process. If fewer are left, it closes the oldest
-// unchecked connection. If no connection is unchecked, it stops accepting for 100 ms and calls `on_starved`. New
+// unchecked connection. If no connection is unchecked, the listener pauses for 100 ms and calls `on_starved`. New
 // connections then wait in the kernel's backlog.
 //
 // Thread: the loop's.

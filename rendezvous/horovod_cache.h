@@ -11,7 +11,7 @@
 //
 // A get waits until the first fetch of its scope has ended, which takes one round trip. In practice a worker's gets do
 // not wait: the worker puts its own key first, and the cache answers that put only after the fetch. Gets of the
-// rank_<r> name hints never wait. While rank 0's host is unreachable, no get waits: it returns null, which means "not
+// rank_<r> name hints never wait. While rank 0's host is unreachable, a get returns null at once, which means "not
 // yet" to the worker.
 //
 // Owner: the agent. The upstream must outlive it.

@@ -1,9 +1,9 @@
 // Detects when a Horovod rank publishes an address that other hosts cannot reach.
 //
 // horovod 0.28.1 with Gloo listens at the interface of HOROVOD_GLOO_IFACE for its first three scopes. Every job also
-// has process sets. For these it listens at the address of the host's own name (GlooContext::InitializeForProcessSet).
-// /etc/hosts may map that name to 127.0.1.1, as Debian's installer does. Then ranks of other hosts are refused, and
-// Gloo's message does not say why.
+// has process sets. For these Horovod listens at the address of the host's own name
+// (GlooContext::InitializeForProcessSet). /etc/hosts may map that name to 127.0.1.1, as Debian's installer does. Then
+// ranks of other hosts are refused, and Gloo's message does not say why.
 #pragma once
 
 #include <functional>

@@ -45,8 +45,8 @@ class HorovodUpstream {
 
   virtual ~HorovodUpstream() = default;
 
-  // Call it before the first request. Pass nullptr before the listener is destroyed; no earlier `done` is called after
-  // it.
+  // Call it before the first request. Pass nullptr before the listener is destroyed. Afterwards no `done` of an earlier
+  // request is called.
   virtual void set_listener(Listener* listener) = 0;
 
   virtual void put(std::string_view scope, std::string_view key, HorovodValue value, Done done) = 0;

@@ -65,7 +65,7 @@ void HostFence::enter(const std::string& name, std::vector<int> members, std::st
   fence->members = std::move(members);
   fence->done = std::move(done);
   open_.emplace(name, fence);
-  // Wait for the others' blobs before this host publishes its own. No blob can disappear in between: hosts remove their
+  // Ask for the others' blobs before this host publishes its own. No blob can disappear in between: hosts remove their
   // blobs only after all hosts have entered, and this host enters by publishing.
   for (std::size_t i = 0; i < fence->members.size() && fence->done; ++i) {
     if (fence->members[i] != own_host_) collect(fence, i);

@@ -27,7 +27,7 @@ inline constexpr std::size_t kMaxSessionValue = 8 << 20;
 inline constexpr std::size_t kMaxSessionText = 4 << 10;  // for an error, or for the reason why a rank ended
 inline constexpr std::size_t kMaxSessionFrame = 64 + kMaxSessionKey + kMaxSessionValue;  // without its length field
 
-// The rank sends it once, as the first message of a connection.
+// The rank sends it once, as the first message of its connection.
 struct SessionHello {
   std::uint32_t version = kSessionVersion;
   std::int32_t rank = 0;
