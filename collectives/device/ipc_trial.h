@@ -1,5 +1,6 @@
 // Tests whether ranks of one host can map each other's device memory by CUDA IPC. The device's attributes do not show
-// it. IPC fails between containers with separate process namespaces, in sandboxes, and on some virtual GPUs.
+// whether IPC works. It fails between containers with separate process namespaces, in sandboxes, and on some virtual
+// GPUs.
 #pragma once
 
 #include <memory>

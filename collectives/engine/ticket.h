@@ -34,7 +34,7 @@ class Ticket {
  public:
   // Returns the caller's handle of `ticket`. When the caller drops the handle, the outputs are dropped, too. The thread
   // that drops the handle frees them, or the engine does when it ends. The engine's thread must not free them: freeing
-  // GPU memory waits for streams, and those streams may wait for that thread.
+  // GPU memory waits for streams, and those streams may wait for the engine's thread.
   static std::shared_ptr<Ticket> handle_of(std::shared_ptr<Ticket> ticket);
 
   // Returns nullopt if the ticket is not done within `time`; the operation then continues. The calling thread yields

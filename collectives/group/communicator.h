@@ -65,7 +65,7 @@ class Communicator final : public EndListener {
   // error, too.
   base::Result<std::shared_ptr<Communicator>> group(std::span<const int> ranks, Failure* why = nullptr);
   // Does what group() of the surviving ranks does. All surviving ranks must call it. Ranks that are lost during the
-  // call are left out, too. If it fails, all callers get an error and may call shrink() again.
+  // call are left out, too. If shrink() fails, all callers get an error and may call it again.
   base::Result<std::shared_ptr<Communicator>> shrink(Failure* why = nullptr);
 
   // The following calls block. Counts are in elements. `in` may equal `out` where the public header says so.
@@ -141,8 +141,8 @@ class Communicator final : public EndListener {
   base::Status blame_for_memory(const Member& first, const base::Status& status);
   base::Status read_algorithm();
   base::Status agree();
-  // Runs one operation alone, after all operations that were started before it. If the communicator has ended, it only
-  // returns that error. It reports the operation's own error to all ranks.
+  // Runs one operation alone, after all operations that were started before it. If the communicator has ended, run()
+  // only returns the error that ended it. An error of the operation itself is reported to all ranks.
   template <typename Operation>
   base::Status run(const Call& call, const Operation& operation);
   template <typename Operation>

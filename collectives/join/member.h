@@ -21,6 +21,6 @@ struct Member {
 };
 
 std::string encode(const Member& member);
-base::Result<Member> decode_member(std::string_view bytes);  // INVALID_ARGUMENT if encode() did not make them
+base::Result<Member> decode_member(std::string_view bytes);  // INVALID_ARGUMENT unless encode() made `bytes`
 
 }  // namespace muster::collectives::join

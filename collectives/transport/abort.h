@@ -1,5 +1,6 @@
 // Records why a communicator has ended. Its ranks on one host share one record, in their shared segment. Every wait
-// checks the record. A rank raises it when it learns of a death or fails in an operation. The first failure wins.
+// checks the record. A rank raises the record when it learns of a death or fails in an operation. The first failure
+// wins.
 #pragma once
 
 #include <atomic>

@@ -104,7 +104,7 @@ class HostTeam {
     return value;
   }
 
-  // Records that a rank has left in good order, so that waits for it fail. Any thread.
+  // Records that a rank has left in good order, so that waits for it fail. Any thread may call.
   void set_gone(int rank) { mates_gone_[static_cast<std::size_t>(rank)].store(true, std::memory_order_release); }
   // Records that local rank `rank` caused the error of an operation, for failure(). Adds the rank's host and number.
   base::Status blame(int rank, base::Status status);

@@ -85,8 +85,8 @@ typedef struct muster_error muster_error;
 /* One sentence: what failed, where, and what to do. Valid until the error is freed. */
 MUSTER_API const char* muster_error_message(const muster_error* error);
 MUSTER_API muster_code muster_error_code(const muster_error* error);
-/* The world's rank that ended or made the mistake; -1 if none. The next call returns its host as the user named it, or
- * "" if none. */
+/* The world's rank that ended or made the mistake; -1 if none. muster_error_host() returns that rank's host as the
+ * user named it; "" if none. */
 MUSTER_API int muster_error_rank(const muster_error* error);
 MUSTER_API const char* muster_error_host(const muster_error* error);
 MUSTER_API void muster_error_free(muster_error* error); /* NULL is allowed */
