@@ -28,7 +28,7 @@ struct Parameter {
   std::string name;  // small letters, digits, '-'
   ParameterType type = ParameterType::kString;
   std::optional<std::string> standard;  // the default, as a user would type it; valid for the type
-  long min = 0;                         // kInt
+  long min = 0;                         // only for kInt, like `max`
   long max = 0;
   std::vector<std::string> choices;  // kChoice
   std::string help;

@@ -66,7 +66,7 @@ base::Result<std::vector<RankPlace>> dmlc_places(const DmlcCounts& counts, const
         "the list, or add --oversubscribe",
         counts.workers, slots);
   }
-  // Continue where the servers stopped, if they use the same hosts.
+  // Start with the host after the last server's host if workers and servers use the same hosts.
   std::size_t next = server_hosts.empty() ? static_cast<std::size_t>(counts.servers) % all.size() : 0;
   for (long dealt = 0; dealt < counts.workers; next = (next + 1) % all.size()) {
     if (room[next] == 0 && dealt < slots) continue;

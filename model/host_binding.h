@@ -7,7 +7,8 @@
 //
 // A role may set a GPU mask for its ranks (CUDA_VISIBLE_DEVICES in its environment). The ranks then have the GPUs of
 // that mask, and the binder deals them none. Other ranks get different GPUs if there are enough. With --gpu-bind order,
-// the binder deals such a rank a GPU only if a later rank must find its own GPU in the list that all ranks see.
+// all ranks see one list, and local rank i uses entry i of it. So the binder then deals a GPU also to a rank with a
+// mask if a later rank is dealt one.
 #pragma once
 
 #include <span>

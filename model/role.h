@@ -42,7 +42,8 @@ int count_ranks(const std::vector<Role>& roles);
 // if there is none.
 int program_of(const std::vector<int>& ranks_of_programs, int rank);
 
-// Letters, digits and ._-, not beginning with . or -, at most 64, because names go into variables and tables.
+// True if the name has 1 to 64 characters, all of them letters, digits, '.', '_' or '-', and does not begin with '.' or
+// '-'. Role names go into variables and tables.
 bool is_role_name(std::string_view text);
 
 // Checks names and numbers, and that each name is unique. The error names the role.

@@ -54,7 +54,7 @@ struct Shared {
   HorovodKeys& keys;
   const HorovodServerLimits limits;
   Sessions waiting{};  // wait for the client; the longest wait first
-  Sessions serving{};  // have passed their request to the keys
+  Sessions serving{};  // sessions whose request HorovodKeys handles now
   std::size_t body_bytes = 0;
   HorovodServerCounts counts{};
 };

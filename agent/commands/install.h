@@ -1,5 +1,5 @@
-// The first step after the launcher has sent this program under a temporary name. The program takes its final name
-// only if its bytes are those that were sent.
+// Installs the agent on a host. The launcher sends the agent's binary under a temporary name and runs it. The agent
+// then checks its own SHA-256 and renames itself to its final name.
 #pragma once
 
 #include <string>

@@ -70,7 +70,7 @@ struct EndedProcesses {
 // Memory that an ended process of the job still has, or may have.
 struct HeldMemory {
   GpuName gpu{};
-  // 0 if the process is unknown. Then `bytes` is the growth of the memory in use since before the job.
+  // 0 if the process is unknown. Then `bytes` is by how much the memory in use has grown since before the job.
   pid_t pid = 0;
   std::optional<std::uint64_t> bytes{};
   std::string whose{};  // like "rank 5"; empty if it was neither a rank nor a leftover

@@ -178,7 +178,7 @@ void WarmJobs::warden_created(Job& job) {
   SessionOptions options;
   options.lease = std::chrono::milliseconds(job.order.lease_ms());
   options.reports_no_output = true;
-  options.suspend_stops_lease = false;  // launcherd itself is not stopped, so its lease goes on
+  options.suspend_stops_lease = false;  // a suspend does not stop launcherd, so the job's lease runs on
   options.outlives_launcher = job.order.hold();
   if (job.order.hold()) options.spool_bytes = spool_bytes(host_.login_environment);
   options.output = [this, &job] { return events_.output(job.id, job.order); };

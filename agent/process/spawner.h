@@ -18,7 +18,8 @@ namespace muster::agent::inline process {
 
 struct Spawned {
   BareChild child;
-  base::UniqueFd stdin_fd;  // this and the next two: as in RankStarted
+  // The ends of the rank's stdin, stdout and stderr that the agent gets. RankStarted describes them.
+  base::UniqueFd stdin_fd;
   base::UniqueFd stdout_fd;
   base::UniqueFd stderr_fd;
   base::MonotonicTime at{};

@@ -27,9 +27,9 @@ namespace muster::collectives::device {
 
 class DeviceTeam {
  public:
-  // Collective. `comm` must outlive the team. FAILED_PRECONDITION, on all ranks, if a rank has no driver or no such
-  // GPU, or if the path that the user named is unavailable. The communicator then stays usable; other errors end it.
-  // `part` comes from another team's split(). It is used if all ranks bring theirs and the path is NCCL.
+  // Collective. `comm` must outlive the team. FAILED_PRECONDITION, on all ranks, if a rank has no driver or no GPU
+  // `ordinal`, or if the path that the user named is unavailable. The communicator then stays usable; other errors end
+  // it. `part` comes from another team's split(). It is used only if every rank passes one and the path is NCCL.
   static base::Result<std::unique_ptr<DeviceTeam>> attach(Communicator& comm, int ordinal, NcclPart part = {});
   // After a failure the device may have unfinished work, such as work behind a caller's stream that does not go on. The
   // destructor leaves such work's memory to the driver, because freeing it would wait.

@@ -1,6 +1,6 @@
-// Keeps signatures on which all ranks have agreed before. A rank announces a tensor that comes again by one bit, and no
-// new agreement is needed. The cache is the same on all ranks, because all ranks put, use and drop the same names in
-// the same order.
+// Keeps signatures on which all ranks have agreed before. When a tensor comes again, a rank announces it with one
+// bit, and no new agreement is needed. The cache is the same on all ranks, because all ranks put, use and drop the same
+// names in the same order.
 #pragma once
 
 #include <cstddef>

@@ -150,8 +150,8 @@ class Communicator final : public EndListener {
   // One attempt to make a communicator of the surviving ranks (communicator_shrinking.cc).
   struct ShrinkRound;
   struct Verdict;
-  // Returns ranks of this communicator, in order. It leaves out `gone`, ranks that this process knows to have ended,
-  // and the rank whose failure ended the communicator.
+  // Returns this communicator's ranks, in order, without three kinds: those in `gone`, those that this process knows
+  // to have ended, and the rank whose failure ended the communicator.
   std::vector<int> survivors(const std::set<int>& gone) const;
   base::Result<std::vector<int>> agree_on_survivors(const ShrinkRound& round, Failure* why);
   Verdict settle(const ShrinkRound& round, const std::vector<int>& left, const Failure& own);

@@ -124,7 +124,8 @@ std::shared_ptr<Request> Messages::start(int peer, std::shared_ptr<Transfer> tra
     thread_ = std::move(*started);
   }
   add(peer, transfer);
-  // Small messages finish at once. If this one fails, the background thread reports it.
+  // Try to move the message now: a small one finishes here. If the turn fails, the background thread reports the
+  // failure.
   turn();
   if (transfer->is_over) return transfer;
   transfer->is_started = true;

@@ -63,8 +63,8 @@ class PeerLinks final : public Peers {
   const int rank_;
   const WaitPolicy& policy_;
   const RingUse use_;
-  std::vector<int> local_rank_of_;  // indexed by rank here; -1 if on another host
-  std::map<int, Dialing> calls_;    // calls that are in progress, by rank here
+  std::vector<int> local_rank_of_;  // by rank of this communicator; -1 if the rank is on another host
+  std::map<int, Dialing> calls_;    // calls that are in progress, by rank of this communicator
   std::vector<std::unique_ptr<Link>> links_;
 };
 

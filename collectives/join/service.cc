@@ -211,7 +211,8 @@ Handshakes::const_iterator Service::Thread::first_to_evict() const {
   return incoming_.end();
 }
 
-// Accepts at most a quarter of kMaxHandshakes, so that no handshake must make room before its first step.
+// Accepts at most kMaxHandshakes / 4 connections per call. Otherwise a new handshake could be evicted before its first
+// step.
 void Service::Thread::accept_new() {
   for (std::size_t i = 0; i < kMaxHandshakes / 4 && can_accept(); ++i) {
     base::UniqueFd socket(accept4(config_.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));

@@ -19,8 +19,8 @@ constexpr std::chrono::milliseconds kPoolPingPeriod{500};
 constexpr std::chrono::milliseconds kPoolSilentAfter{1'500};
 // A cut agent that lives dials again within milliseconds. After this time, probe its host.
 constexpr std::chrono::milliseconds kProbeAfter{300};
-// An agent of the last launcherd waits up to 1 s between two attempts to dial. An agent without a job holds no lock
-// that a probe could find, so the pool only waits this long for it.
+// Wait this long for an agent of the last launcherd, which waits up to 1 s between two attempts to dial. If the agent
+// has no job, the pool cannot probe it, because it holds no lock.
 constexpr std::chrono::milliseconds kAwaitFor{3'000};
 constexpr std::chrono::milliseconds kAwaitForEach{10};  // per awaited agent, because all awaited agents connect at once
 constexpr std::chrono::milliseconds kDismissal{2'000};

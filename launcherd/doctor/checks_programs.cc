@@ -74,8 +74,8 @@ std::string describe(const v1::GpuUser& user) {
   return fmt::format("{}: {} of pid {} ({})", text_of(user.vendor(), user.gpu(), user.part()), what, user.pid(), who);
 }
 
-// Lists the GPUs and processes whose users the agent cannot know. Empty if it knows all of them. The kernel shows the
-// users of Intel's GPUs only to themselves and to root, and only in their PID namespace.
+// Says which processes on GPUs the agent cannot see. Empty if it sees all of them. The kernel shows a process on an
+// Intel GPU only to its own user and to root, and only within its PID namespace.
 std::string unknown_users(const v1::HostFacts& facts) {
   std::string silent;
   bool is_own_only = false;

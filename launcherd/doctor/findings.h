@@ -31,7 +31,8 @@ struct HostFindings {
   model::HostSpec host;
   bool is_local = false;  // true if the agent was started without ssh
 
-  // Not OK if the agent was not asked or did not answer; one sentence. Results from before the failure stay set.
+  // Not OK if the agent was not asked or did not answer. Its message is one sentence. Fields that were filled before
+  // the failure stay set.
   base::Status status;
   std::optional<FailureKind> failure;  // set if the agent did not start
 

@@ -72,8 +72,8 @@ class LogCursor {
   std::unique_ptr<JournalReader> ahead_;  // set once the start is known
   std::unique_ptr<JournalReader> back_;   // set while the start is being searched from the end
   std::unique_ptr<JournalReader> end_;    // set while the end of the last whole record is being searched
-  std::int64_t counted_lines_ = 0;        // lines behind the position of back_
-  // Streams that have records behind the position of back_.
+  std::int64_t counted_lines_ = 0;        // lines from the position of back_ to the end of the last whole record
+  // Streams that have records from the position of back_ to the end of the last whole record.
   std::set<std::pair<std::uint32_t, proto::OutputStream>> seen_;
   std::int64_t skipped_lines_ = 0;  // lines of the first record to leave out
   bool has_read_ = false;

@@ -46,8 +46,8 @@ std::string_view cut_to_columns(std::string_view text, std::size_t columns) {
 
 }  // namespace
 
-// The right to write to the terminal. Threads get it in the order of their arrival, so that a flood of output cannot
-// ever.
+// The right to write to the terminal. Threads get it in the order of their arrival, so a flood of output cannot starve
+// a notice.
 class Terminal::Turn {
  public:
   explicit Turn(Terminal* terminal) : terminal_(terminal) {

@@ -92,7 +92,8 @@ int Offers::room(Offer& offer, Room room) {
 
 long Offers::total(Room room, long enough) {
   long total = 0;
-  std::map<int, int> left;  // how many more ranks the GPUs can serve, for hosts with several names
+  // By SlotHost::machine: how many more ranks its GPUs can serve. Only for machines with several names.
+  std::map<int, int> left;
   for (Offer& offer : offers_) {
     if (total >= enough) break;
     int there = this->room(offer, room);

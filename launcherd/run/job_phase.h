@@ -45,7 +45,7 @@ enum class RunAction {
   kShare,          // ask for the shares of the hosts
   kLaunch,         // send ranks to the agents
   kReportRunning,  // report that the ranks run
-  kEndStart,       // take all hosts out of the start
+  kEndStart,       // cancel the start on all hosts
   kStopRanks,      // send the stop with a grace time
   kKillRanks,      // send the stop without a grace time
   kFinish,         // report the outcome

@@ -49,8 +49,8 @@ class Staging {
   struct Events {
     std::function<void(int agent, v1::LauncherMessage message)> send;
     std::function<void(const std::string& line)> say;  // reports progress, and what was copied
-    // Called once, as the last call: ok, or a sentence that names host and path. The owner must not destroy the object
-    // within it.
+    // Called once, after all other events. The status is ok, or its message names host and path. The handler must not
+    // destroy the Staging object.
     std::function<void(base::Status)> done;
   };
 
