@@ -28,7 +28,7 @@ class SharedGpu final : public Staged {
   // all ranks, if a rank's GPU has no memory for the buffer. Then the communicator stays usable.
   static base::Result<std::unique_ptr<Route>> make(const Ground& ground, std::size_t share = kShare);
 
-  // Not collective. But if no rank has failed, each rank waits briefly until the others have unmapped its memory.
+  // Ranks need not call this together. If no rank has failed, it waits briefly until the others unmapped its memory.
   ~SharedGpu() override;
   SharedGpu(const SharedGpu&) = delete;
   SharedGpu& operator=(const SharedGpu&) = delete;

@@ -1,4 +1,4 @@
-// What the pool knows of one host: its agent, and the jobs on it. Private to this folder.
+// The state of one host of the pool: its agent and its jobs. Private to this folder.
 //
 // Owner: PoolRoster (pool_roster.h), which never removes a host. So callbacks may hold references to it.
 // Thread: loop thread only.

@@ -1,4 +1,4 @@
-// What the classes of the pool share. Private to this folder.
+// The data and services that the classes of the pool share. Private to this folder.
 //
 // Owner: HostPool::Core, which creates it first and destroys it last.
 // Thread: loop thread only.

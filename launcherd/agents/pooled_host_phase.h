@@ -47,7 +47,7 @@ enum class PooledHostEvent {
   kStored,       // launcherd is ending, and the ends of all jobs of the host are on the disk
 };
 
-// What the pool does after it has entered the next phase.
+// The action of the pool after it has entered the next phase.
 enum class PooledHostAction {
   kNone,
   kShow,             // report the change to views

@@ -144,7 +144,7 @@ class JobObserver {
   virtual void on_event(const model::JobEvent& event) { static_cast<void>(event); }
 };
 
-// What a runner runs, and where it reports. `sink` and `observer` are borrowed and outlive the runner.
+// The job of a runner, and the receivers of its reports. `sink` and `observer` are borrowed and outlive the runner.
 struct JobSetup {
   model::JobSpec job;
   model::Placement placement;

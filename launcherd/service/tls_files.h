@@ -8,8 +8,8 @@
 
 namespace muster::launcherd::inline service {
 
-// Returns a private key in PEM. PERMISSION_DENIED in three cases. The file belongs to another user who is not root.
-// Other users may read or write it. Its group may write it, or may read it although root does not own it.
+// Returns a private key in PEM. PERMISSION_DENIED if the file belongs to another user who is not root, if users outside
+// its group may read or write it, or if its group may write it. The group may read it only if root owns the file.
 base::Result<std::string> read_private_key(const std::string& path);
 
 // INVALID_ARGUMENT: `certificate` and `key` are not the PEM of a certificate and its key, or `authority` holds no

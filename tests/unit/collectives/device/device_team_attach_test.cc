@@ -1,5 +1,5 @@
-// What happens with ranks that cannot take part or cannot use the best path: errors that name the rank, and warnings
-// about slower paths. The GPUs are fakes (tests/programs/fake_cuda). Nothing here ran on a GPU.
+// A rank that cannot take part fails with an error that names it. A rank that cannot use the best path gets a warning
+// about the slower one. The GPUs are fakes (tests/programs/fake_cuda). Nothing here ran on a GPU.
 #include <gtest/gtest.h>
 
 #include <map>

@@ -67,7 +67,7 @@ class RanksInThreads {
     });
   }
 
-  // As run(), with the world that each rank has got, or why it has got none.
+  // Does the same as run(). `body` gets the rank's world, or the error if it has none.
   void join(const std::function<void(base::Result<std::shared_ptr<World>>)>& body) {
     auto listener = base::listen_on(*base::IpAddress::parse("127.0.0.1"), 0, 1024);
     ASSERT_TRUE(listener.ok()) << listener.status();

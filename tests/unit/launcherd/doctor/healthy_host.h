@@ -1,4 +1,4 @@
-// What the doctor has found on a host that lacks nothing.
+// The findings of the doctor on a host without a problem.
 #pragma once
 
 #include <string>

@@ -133,7 +133,7 @@ class Life {
     pass();
   }
 
-  // No job arrives any more and no host is drained. Every job must start.
+  // Adds no more jobs and drains no host. Every waiting job must start.
   void run_dry() {
     for (SlotHost& each : hosts_) each.is_drained = false;
     for (int i = 0; i < 100'000 && (queue_.size() > 0 || !running_.empty()); ++i) {
