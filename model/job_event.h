@@ -1,6 +1,7 @@
 // Events of a job as values; --json-events writes them. The writer of an event gives it its time and its number.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <variant>
 #include <vector>
@@ -55,6 +56,25 @@ struct JobRestarting {
   std::string reason;
 };
 
+// The job goes on in a new generation: with other ranks, on other hosts, or with new processes. In an elastic job the
+// processes of the ranks that stay live on.
+struct GenerationBegan {
+  int number = 0;                       // the new generation; the job's first is 0, which is no event
+  int from = 0;                         // number of ranks before
+  int to = 0;                           // number of ranks now
+  std::vector<std::string> added{};     // hosts that have joined the job
+  std::vector<std::string> lost{};      // hosts that have left it
+  std::string reason{};                 // one phrase: "rank 3 on n2 was killed by signal 9 (SIGKILL)"
+  std::chrono::milliseconds elapsed{};  // from the event that caused the change to the new generation
+  Placement placement{};                // the ranks of the new generation
+  // For each rank, the number that its process had in the generation before. -1 means a new process. Empty means that
+  // all processes are new.
+  std::vector<int> former{};
+};
+
+// Returns "generation 3: 8 → 6 ranks, n2 lost (lease over), 1.2 s".
+std::string describe(const GenerationBegan& began);
+
 struct JobEnded {
   std::string job_id;
   int exit_code = 0;
@@ -72,7 +92,7 @@ struct JobStateChanged {
 };
 
 // A RankEnd is the event of its rank's end.
-using JobEvent = std::variant<JobStarting, HostUp, RankUp, RankEnd, HostSuspect, JobStopping, JobRestarting, JobEnded,
-                              JobStateChanged>;
+using JobEvent = std::variant<JobStarting, HostUp, RankUp, RankEnd, HostSuspect, JobStopping, JobRestarting,
+                              GenerationBegan, JobEnded, JobStateChanged>;
 
 }  // namespace muster::model

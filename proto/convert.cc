@@ -231,6 +231,17 @@ model::RankEnd rank_end_of(const v1::RankEnd& end) {
   return result;
 }
 
+model::GenerationBegan generation_of(const v1::GenerationBegan& began) {
+  return {.number = began.number(),
+          .from = began.from(),
+          .to = began.to(),
+          .added = {began.added().begin(), began.added().end()},
+          .lost = {began.lost().begin(), began.lost().end()},
+          .reason = began.reason(),
+          .elapsed = std::chrono::milliseconds(began.elapsed_ms()),
+          .former = {began.former().begin(), began.former().end()}};
+}
+
 model::RankEnd rank_end_of(const v1::RankExited& exited) {
   model::RankEnd end;
   end.rank = exited.rank();

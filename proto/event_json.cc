@@ -51,6 +51,18 @@ struct Writer {
     event.mutable_job_restarting()->set_rank(restarting.rank);
     set_text(restarting.reason, event.mutable_job_restarting()->mutable_reason());
   }
+  void operator()(const model::GenerationBegan& began) const {
+    v1::GenerationBegan& to = *event.mutable_generation_began();
+    to.set_number(began.number);
+    to.set_from(began.from);
+    to.set_to(began.to);
+    for (const std::string& host : began.added) set_text(host, to.add_added());
+    for (const std::string& host : began.lost) set_text(host, to.add_lost());
+    set_text(began.reason, to.mutable_reason());
+    to.set_elapsed_ms(began.elapsed.count());
+    *to.mutable_placement() = to_proto(began.placement);
+    to.mutable_former()->Add(began.former.begin(), began.former.end());
+  }
   void operator()(const model::JobStateChanged& changed) const {
     // model/job_state.h uses the same numbers on purpose.
     event.mutable_job_state_changed()->set_state(static_cast<v1::JobState>(changed.state));

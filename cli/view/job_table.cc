@@ -164,6 +164,8 @@ struct EventText {
       case v1::Event::kJobRestarting:
         return fmt::format("restart {} after rank {}: {}", event.job_restarting().attempt(),
                            event.job_restarting().rank(), event.job_restarting().reason());
+      case v1::Event::kGenerationBegan:
+        return model::describe(proto::generation_of(event.generation_began()));
       case v1::Event::kJobStateChanged: {
         const v1::JobStateChanged& change = event.job_state_changed();
         return state_name(change.state()) + (change.reason().empty() ? "" : ": " + change.reason());

@@ -1,6 +1,7 @@
 #include "cli/view/job_view.h"
 
 #include <algorithm>
+#include <variant>
 
 #include "base/strings.h"
 #include "cli/view/report.h"
@@ -61,6 +62,13 @@ void JobView::on_bound(const std::vector<model::BoundRank>& ranks) {
   if (!options_.reports_bindings) return;
   notices_->status("");
   for (const model::BoundRank& rank : ranks) notices_->line(format_binding(rank));
+}
+
+void JobView::on_event(const model::JobEvent& event) {
+  const auto* const began = std::get_if<model::GenerationBegan>(&event);
+  if (began == nullptr || options_.quiet) return;
+  notices_->status("");
+  notices_->line(base::printable(model::describe(*began)));
 }
 
 void JobView::on_finished(const launcherd::JobOutcome& outcome) {

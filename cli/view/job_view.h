@@ -35,6 +35,7 @@ class JobView final : public launcherd::JobObserver {
   }
   void on_root_cause(const model::RankEnd& root) override;
   void on_bound(const std::vector<model::BoundRank>& ranks) override;
+  void on_event(const model::JobEvent& event) override;
   void on_finished(const launcherd::JobOutcome& outcome) override;
 
   const std::optional<launcherd::JobOutcome>& outcome() const { return outcome_; }

@@ -411,6 +411,7 @@ struct RunningJob::Steps {
     running.bound_.clear();
     running.record_event(event, running.step(model::JobTrigger::kRestart, restarting.reason), {});
   }
+  void operator()(const model::GenerationBegan&) const { running.record_event(event, {}, {}); }
   // RunningJob creates these events itself.
   void operator()(const model::JobStarting&) const {}
   void operator()(const model::JobEnded&) const {}

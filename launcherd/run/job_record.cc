@@ -71,15 +71,25 @@ JobRecord::JobRecord(std::string job_id, std::vector<std::string> command, const
   job_.set_id(job_id);
   job_.set_state(v1::JOB_STATE_STARTING);
   for (const std::string& word : command) job_.add_command(base::valid_utf8(word));
-  job_.set_size(placement.size);
   proto::set_roles(placement.roles, *job_.mutable_roles());
   job_.set_launcher_host(own_host_name());
   job_.set_launcher_pid(::getpid());
-  ranks_.resize(static_cast<std::size_t>(placement.size));
+  set_hosts(placement);
+  keep(model::JobStarting{std::move(job_id), placement});
+  *job_.mutable_started() = events_.front().time();
+}
+
+// Sets the ranks as new ones, and adds the hosts that the record does not have. A host without ranks stays, because
+// later generations may use it again.
+void JobRecord::set_hosts(const model::Placement& placement) {
+  job_.set_size(placement.size);
+  ranks_.assign(static_cast<std::size_t>(placement.size), {});
+  for (v1::HostStatus& host : *job_.mutable_hosts()) host.set_ranks(0);
   for (const model::PlacedHost& placed : placement.hosts) {
-    v1::HostStatus& host = *job_.add_hosts();
-    host.set_name(placed.host.name);
-    host.set_ranks(static_cast<int>(placed.ranks.size()));
+    v1::HostStatus* host = host_named(placed.host.name);
+    if (host == nullptr) host = job_.add_hosts();
+    host->set_name(placed.host.name);
+    host->set_ranks(static_cast<int>(placed.ranks.size()));
     for (const model::PlacedRank& place : placed.ranks) {
       v1::RankStatus& rank = ranks_[static_cast<std::size_t>(place.rank)];
       rank.set_rank(place.rank);
@@ -87,8 +97,23 @@ JobRecord::JobRecord(std::string job_id, std::vector<std::string> command, const
       rank.set_state(v1::RANK_STATE_WAITING);
     }
   }
-  keep(model::JobStarting{std::move(job_id), placement});
-  *job_.mutable_started() = events_.front().time();
+}
+
+// Processes that stay in the job keep what is known about them.
+void JobRecord::change_members(const model::GenerationBegan& began) {
+  const std::vector<v1::RankStatus> before = ranks_;
+  set_hosts(began.placement);
+  job_.set_attempt(began.number);
+  if (began.former.empty()) {  // all agents and processes are new
+    job_.set_state(v1::JOB_STATE_STARTING);
+    for (v1::HostStatus& host : *job_.mutable_hosts()) host.set_up(false);
+  }
+  for (std::size_t rank = 0; rank < began.former.size() && rank < ranks_.size(); ++rank) {
+    const auto former = static_cast<std::size_t>(began.former[rank]);
+    if (began.former[rank] < 0 || former >= before.size()) continue;
+    ranks_[rank] = before[former];
+    ranks_[rank].set_rank(static_cast<int>(rank));
+  }
 }
 
 v1::Job JobRecord::job(const v1::GetJobRequest& request) const {
@@ -176,6 +201,7 @@ struct JobRecord::Update {
       status.clear_end();
     }
   }
+  void operator()(const model::GenerationBegan& began) const { record.change_members(began); }
   void operator()(const model::JobStateChanged& changed) const {
     record.job_.set_state(static_cast<v1::JobState>(changed.state));
     record.job_.set_reason(base::valid_utf8(changed.reason));

@@ -66,6 +66,8 @@ class JobRecord final : public JobObserver {
 
   void keep(const model::JobEvent& event);
   v1::HostStatus* host_named(const std::string& name);
+  void set_hosts(const model::Placement& placement);
+  void change_members(const model::GenerationBegan& began);
 
   const base::Clock& clock_;
   JobObserver* const next_;

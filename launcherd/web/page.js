@@ -270,6 +270,10 @@ function textOf(event) {
   if (has("host_suspect")) return `${event.host_suspect.host} ${event.host_suspect.suspect ? "does not answer" : "answers again"}`;
   if (has("job_stopping")) return `stopping: ${event.job_stopping.reason}`;
   if (has("job_restarting")) return `restart ${event.job_restarting.attempt}: ${event.job_restarting.reason}`;
+  if (has("generation_began")) {
+    const began = event.generation_began;
+    return `generation ${began.number}: ${began.from} → ${began.to} ranks${began.reason ? ` (${began.reason})` : ""}`;
+  }
   if (has("job_ended")) return `ended with exit code ${event.job_ended.exit_code}`;
   return "an event of a newer launcherd";
 }

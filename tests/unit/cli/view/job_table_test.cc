@@ -182,6 +182,11 @@ TEST(JobTable, EveryEventHasALine) {
   event.mutable_job_restarting()->set_attempt(1);
   event.mutable_job_restarting()->set_reason("exit code 3");
   EXPECT_EQ(format_event(event), "2023-11-14 16:13:20.123456 -0600 restart 1 after rank 0: exit code 3\n");
+  event.mutable_generation_began()->set_number(1);
+  event.mutable_generation_began()->set_from(4);
+  event.mutable_generation_began()->set_to(2);
+  event.mutable_generation_began()->add_lost("n2");
+  EXPECT_EQ(format_event(event), "2023-11-14 16:13:20.123456 -0600 generation 1: 4 → 2 ranks, n2 lost, 0.0 s\n");
   event.mutable_job_state_changed()->set_state(v1::JOB_STATE_QUEUED);
   EXPECT_EQ(format_event(event), "2023-11-14 16:13:20.123456 -0600 QUEUED\n");
   event.mutable_job_state_changed()->set_reason("needs 16 slots, 12 are free");

@@ -83,6 +83,25 @@ TEST_F(JobRecordTest, ARestartBeginsAnew) {
   EXPECT_FALSE(all().ranks(1).has_end());
 }
 
+TEST_F(JobRecordTest, ProcessesThatStayInAGenerationKeepTheirFacts) {
+  for (const int rank : {0, 1, 2, 3}) record_.on_event(model::RankUp{rank, 40 + rank});
+  record_.on_event(ended(1, 3));
+  const auto placement = model::place({.hosts = *model::parse_host_list("n2:2,n3:1", "-H")});
+  record_.on_event(
+      model::GenerationBegan{.number = 1, .from = 4, .to = 3, .placement = *placement, .former = {2, 3, -1}});
+  ASSERT_EQ(all().ranks_size(), 3);
+  EXPECT_EQ(all().size(), 3);
+  EXPECT_EQ(all().attempt(), 1);
+  EXPECT_EQ(all().ranks(0).pid(), 42);
+  EXPECT_EQ(all().ranks(0).host(), "n2");
+  EXPECT_EQ(all().ranks(1).state(), v1::RANK_STATE_RUNNING);
+  EXPECT_EQ(all().ranks(2).state(), v1::RANK_STATE_WAITING);
+  EXPECT_EQ(all().ranks(2).host(), "n3");
+  ASSERT_EQ(all().hosts_size(), 3);
+  EXPECT_EQ(all().hosts(0).ranks(), 0);
+  EXPECT_EQ(all().hosts(2).ranks(), 1);
+}
+
 TEST_F(JobRecordTest, IgnoresEventsOfUnknownHostsAndRanks) {
   record_.on_event(model::RankUp{4, 42});
   record_.on_event(model::RankUp{-1, 42});

@@ -1,0 +1,16 @@
+#include "model/job_event.h"
+
+#include "base/strings.h"
+
+namespace muster::model {
+
+std::string describe(const GenerationBegan& began) {
+  std::string line = fmt::format("generation {}: {} → {} ranks", began.number, began.from, began.to);
+  if (!began.added.empty()) line += fmt::format(", {} joined", base::join(began.added, ", "));
+  if (!began.lost.empty()) line += fmt::format(", {} lost", base::join(began.lost, ", "));
+  if (!began.reason.empty()) line += fmt::format(" ({})", began.reason);
+  constexpr double kMillisPerSecond = 1000;
+  return line + fmt::format(", {:.1f} s", static_cast<double>(began.elapsed.count()) / kMillisPerSecond);
+}
+
+}  // namespace muster::model
