@@ -22,6 +22,7 @@ enum ExitCause : int {
   kSuccess = 0,
   kNotAnswered = 1,
   kUsageError = 2,
+  kNeverAgain = 93,  // the code of NVIDIA's ft_launcher for the same request
   kTimedOut = 124,
   kMusterFailed = 125,
   kNotExecutable = 126,  // 126 and 127 have the meaning that shells give them
@@ -44,6 +45,7 @@ inline constexpr ExitCode kExitCodes[] = {
     {kUsageError,
      "wrong command line or configuration, the output folder cannot be made, or a host lacks the GPUs or cores asked "
      "for; no rank was started"},
+    {kNeverAgain, "a rank asked, with this exit code, that the job is not started again"},
     {kTimedOut, "the job reached its --timeout"},
     {kMusterFailed,
      "Muster failed: a host did not start or was lost, its agent ended before all output had come, or output could not "

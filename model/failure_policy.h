@@ -17,6 +17,7 @@ enum class OnFailure {
 struct FailurePolicy {
   OnFailure on_failure = OnFailure::kFail;
   int min_ranks = 1;               // kShrink: with fewer ranks the job ends
+  int min_hosts = 1;               // kShrink: with fewer hosts the job ends
   std::vector<HostSpec> spares{};  // kReplace and kShrink: hosts in reserve, the first one is used first
 };
 

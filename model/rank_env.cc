@@ -32,9 +32,9 @@ constexpr std::string_view kCudaMask = "CUDA_VISIBLE_DEVICES";
 // SLURM_JOB_ID, HOROVOD_CYCLE_TIME, …) are not among them.
 constexpr auto kRankNames = std::to_array<std::string_view>(
     {// Muster, when hvdrun runs inside a rank
-     "MUSTER_JOB_ID", "MUSTER_ATTEMPT", "MUSTER_RANK", "MUSTER_SIZE", "MUSTER_LOCAL_RANK", "MUSTER_LOCAL_SIZE",
-     "MUSTER_CROSS_RANK", "MUSTER_CROSS_SIZE", "MUSTER_NODE_RANK", "MUSTER_NNODES", "MUSTER_HOSTNAME",
-     "MUSTER_SESSION_DIR", "MUSTER_RENDEZVOUS", "MUSTER_SECRET_FILE",
+     "MUSTER_JOB_ID", "MUSTER_ATTEMPT", "MUSTER_GENERATION", "MUSTER_RANK", "MUSTER_SIZE", "MUSTER_LOCAL_RANK",
+     "MUSTER_LOCAL_SIZE", "MUSTER_CROSS_RANK", "MUSTER_CROSS_SIZE", "MUSTER_NODE_RANK", "MUSTER_NNODES",
+     "MUSTER_HOSTNAME", "MUSTER_SESSION_DIR", "MUSTER_RENDEZVOUS", "MUSTER_SECRET_FILE",
      // Horovod
      "HOROVOD_HOSTNAME", "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE",
      "HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE", "HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT",
@@ -74,6 +74,7 @@ void put_muster(const RankEnvInput& input, Variables& variables) {
   const PlacedRank& rank = input.rank;
   variables.emplace_back("MUSTER_JOB_ID", input.job_id);
   put_numbers(variables, {{"MUSTER_ATTEMPT", input.attempt},
+                          {"MUSTER_GENERATION", input.attempt},
                           {"MUSTER_RANK", rank.rank},
                           {"MUSTER_SIZE", input.size},
                           {"MUSTER_LOCAL_RANK", rank.local_rank},
@@ -104,7 +105,7 @@ void put_horovod(const RankEnvInput& input, Variables& variables) {
 void put_torch_agent(const RankEnvInput& input, const Environment& user_set, Variables& variables) {
   variables.emplace_back("TORCHELASTIC_USE_AGENT_STORE", "True");
   put_numbers(variables,
-              {{"TORCHELASTIC_RESTART_COUNT", input.attempt}, {"TORCHELASTIC_MAX_RESTARTS", input.max_restarts}});
+              {{"TORCHELASTIC_RESTART_COUNT", input.restarts}, {"TORCHELASTIC_MAX_RESTARTS", input.max_restarts}});
   if (!user_set.get("TORCHELASTIC_RUN_ID")) variables.emplace_back("TORCHELASTIC_RUN_ID", input.job_id);
   if (!user_set.get("TORCHELASTIC_ERROR_FILE")) {
     variables.emplace_back("TORCHELASTIC_ERROR_FILE", torch_error_file(input.session_dir, input.rank.rank));

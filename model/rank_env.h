@@ -46,7 +46,8 @@ std::string host_and_port(const std::string& address, int port);
 
 struct RankEnvInput {
   std::string job_id;
-  int attempt = 0;
+  int attempt = 0;   // the generation of the job; the first one is 0
+  int restarts = 0;  // earlier generations that count against max_restarts
   int max_restarts = 0;
   PlacedRank rank;
   int size = 0;

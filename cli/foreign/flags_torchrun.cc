@@ -13,9 +13,9 @@ namespace {
 using enum FlagGroup;
 
 // Options of hvdrun that `muster torchrun` leaves out: torchrun counts ranks in its own way, and has its own help.
-constexpr auto kNotOfTorchrun =
-    std::to_array<std::string_view>({"launcher", "num-proc", "num-workers", "num-servers", "ranks-per-node", "help",
-                                     "version", "man", "completion", "check-build", "self-test", "template", "set"});
+constexpr auto kNotOfTorchrun = std::to_array<std::string_view>(
+    {"launcher", "num-proc", "num-workers", "num-servers", "ranks-per-node", "help", "version", "man", "completion",
+     "check-build", "self-test", "template", "set", "max-restarts"});
 
 std::vector<FlagRow> torch_rows() {
   return {

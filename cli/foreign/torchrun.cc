@@ -280,6 +280,14 @@ void note_unneeded(const Settings& settings, const JobRequest& request, std::vec
       fmt::format("{}: not needed: this one command starts the ranks on all hosts and brings them together", unneeded));
 }
 
+// torchrun's elastic jobs, --nnodes MIN:MAX, go on with fewer hosts.
+void set_failure_policy(JobRequest& request) {
+  model::FailurePolicy& policy = request.job.failure;
+  const bool is_elastic = request.nodes && request.nodes->min < request.nodes->max;
+  if (is_elastic && policy.on_failure == model::OnFailure::kFail) policy.on_failure = model::OnFailure::kShrink;
+  if (is_elastic) policy.min_hosts = request.nodes->min;
+}
+
 Status read_torchs(const Settings& settings, HvdrunOptions& options) {
   JobRequest& request = options.request;
   model::JobSpec& job = request.job;
@@ -292,6 +300,7 @@ Status read_torchs(const Settings& settings, HvdrunOptions& options) {
   MUSTER_RETURN_IF_ERROR(read_shutdown_timeout(read, job));
   read_run_id(settings, job);
   read.number("max-restarts", 0, 1'000'000, job.max_restarts);
+  set_failure_policy(request);
   read.text("role", job.role);
   job.torch_agent_store = true;  // torchrun's agent does so, too
   MUSTER_RETURN_IF_ERROR(read.status());

@@ -31,13 +31,18 @@ namespace {
 constexpr std::chrono::seconds kDiscoveryLimit{60};
 
 // Keeps the first `nodes.max` hosts; several entries of one host count once. A note names the hosts that are left out.
-base::Status limit_hosts(const NodeCount& nodes, std::vector<model::HostSpec>& hosts, std::vector<std::string>& notes) {
+// Hosts that are left out become spares if the job may use them later.
+base::Status limit_hosts(const NodeCount& nodes, model::FailurePolicy& policy, std::vector<model::HostSpec>& hosts,
+                         std::vector<std::string>& notes) {
   std::set<std::string> kept;
   std::vector<std::string> left_out;
   std::vector<model::HostSpec> result;
   for (const model::HostSpec& host : hosts) {
     if (!kept.contains(host.name) && kept.size() == static_cast<std::size_t>(nodes.max)) {
-      if (std::ranges::find(left_out, host.name) == left_out.end()) left_out.push_back(host.name);
+      if (std::ranges::find(left_out, host.name) == left_out.end()) {
+        left_out.push_back(host.name);
+        if (model::may_change_hosts(policy)) policy.spares.push_back(host);
+      }
       continue;
     }
     kept.insert(host.name);
@@ -285,7 +290,7 @@ base::Status leave_out_hosts(JobRequest& request, std::vector<std::string>& note
   std::vector<model::HostSpec>& hosts = request.job.placement.hosts;
   if (hosts.empty() && std::ranges::any_of(request.job.roles, [](const auto& role) { return !role.hosts.empty(); })) {
     return base::invalid_argument(
-        "--spare and --health-check choose among the hosts of all programs: name those by --hostfile");
+        "--spares and --health-check choose among the hosts of all programs: name those by --hostfile");
   }
   std::vector<HostHealth> health;
   if (check) {
@@ -294,6 +299,7 @@ base::Status leave_out_hosts(JobRequest& request, std::vector<std::string>& note
   if (hosts.empty()) hosts.push_back({.name = "localhost"});
   MUSTER_ASSIGN_OR_RETURN(HostChoice choice, leave_spares_out(request.spares, health, hosts));
   hosts = std::move(choice.hosts);
+  if (model::may_change_hosts(request.job.failure)) request.job.failure.spares = std::move(choice.spares);
   notes.insert(notes.end(), choice.notes.begin(), choice.notes.end());
   return base::ok_status();
 }
@@ -335,7 +341,7 @@ base::Result<PlacedJob> place_job(HvdrunOptions& options, const base::Environmen
   MUSTER_ASSIGN_OR_RETURN(HostSource source, find_hosts(request, environment, directory, make_up));
   placed.hosts_note = std::move(source.note);
   MUSTER_RETURN_IF_ERROR(leave_out_hosts(request, notes, check));
-  if (request.nodes) MUSTER_RETURN_IF_ERROR(limit_hosts(*request.nodes, job.placement.hosts, notes));
+  if (request.nodes) MUSTER_RETURN_IF_ERROR(limit_hosts(*request.nodes, job.failure, job.placement.hosts, notes));
   if (request.devices) {
     MUSTER_RETURN_IF_ERROR(count_slots(*request.devices, job, environment, probe, job.placement.hosts));
   }

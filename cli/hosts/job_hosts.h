@@ -45,7 +45,7 @@ using ProbeShapes = std::function<std::vector<base::Result<model::NodeShape>>(co
 // count as healthy.
 using CheckHosts = std::function<base::Result<std::vector<HostHealth>>(const std::vector<model::HostSpec>&)>;
 
-// --spare and --health-check: removes hosts from the list, and adds a note with the reason for each.
+// --spares and --health-check: removes hosts from the list, and adds a note with the reason for each.
 base::Status leave_out_hosts(JobRequest& request, std::vector<std::string>& notes, const CheckHosts& check);
 
 // Runs a scheduler's program and returns its output. Ends the program on Ctrl-C, and after a minute or `limit`.

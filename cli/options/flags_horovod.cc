@@ -119,7 +119,8 @@ std::vector<FlagRow> elastic_rows() {
           .completes(Completes::kFile)
           .exclusive("hosts")
           .note(kElasticLater),
-      option("min-num-proc", {"--min-np", "--min-num-proc"}, "N", "Fewest ranks with which the job starts.")
+      option("min-num-proc", {"--min-np", "--min-num-proc"}, "N",
+             "Fewest ranks with which the job starts, or goes on (--on-failure shrink).")
           .note(kElasticLater),
       option("max-num-proc", {"--max-np", "--max-num-proc"}, "N", "Largest number of ranks to start, without -np.")
           .note(kElasticLater),

@@ -42,12 +42,16 @@ std::vector<FlagRow> host_rows() {
       option("nodes", {"--nodes"}, "LIST",
              "Use only these hosts of the list, numbered from 0: 0-3,5. So several jobs can share an allocation.")
           .list(','),
-      option("spare", {"--spare"}, "N",
-             "Check all hosts first and leave N out: hosts that are down or unhealthy, else the last ones.")
+      option(
+          "spare", {"--spares", "--spare"}, "N|LIST",
+          "Hosts in reserve. N: check all hosts first and leave N out: hosts that are down or unhealthy, else the last "
+          "ones. LIST: these hosts, as in -H; they take over from hosts that fail (--on-failure).")
+          .any_value()
+          .completes(Completes::kHost)
           .standard("0"),
       option("health-check", {"--health-check"}, "off|quick|full",
              "Check all hosts before the job. quick: the checks of muster doctor. full: also a self-test of libmuster. "
-             "--spare implies quick.")
+             "--spares N implies quick.")
           .standard("off"),
       option("network-interfaces", {"--network-interfaces", "--network-interface"}, "A,B",
              "Network interfaces for the ranks, the preferred one first. Repeatable.")
@@ -214,6 +218,14 @@ std::vector<FlagRow> life_rows() {
              "(--keep-going).")
           .says({"--keep-going", "wait"})
           .standard("nonzero-kill"),
+      option(
+          "on-failure", {"--on-failure"}, "fail|restart|replace|shrink",
+          "What a failed rank or host leads to. fail: the job ends. restart: all ranks start again. replace: also, a "
+          "spare takes the place of a lost host. shrink: as replace, and without a spare fewer ranks start again.")
+          .standard("fail"),
+      option("max-restarts", {"--max-restarts"}, "N",
+             "Start all ranks again at most N times after a rank has failed. Implies --on-failure restart.")
+          .standard("0; 3 with --on-failure"),
       option("contain", {"--contain"}, "auto|cgroup|pidns|subreaper",
              "How ranks and all processes that they start are kept together; pidns needs root.")
           .standard("auto"),

@@ -70,12 +70,13 @@ Result<HostChoice> leave_spares_out(int spares, const std::vector<HostHealth>& h
                                     const std::vector<model::HostSpec>& hosts) {
   const std::vector<std::string> names = names_of(hosts);
   if (static_cast<std::size_t>(spares) >= names.size()) {
-    return base::invalid_argument("--spare {} leaves no host for the job: {} known", spares,
+    return base::invalid_argument("--spares {} leaves no host for the job: {} known", spares,
                                   names.size() == 1 ? "one is" : fmt::format("{} are", names.size()));
   }
   const std::size_t needed = names.size() - static_cast<std::size_t>(spares);
   HostChoice choice;
   std::set<std::string> taken;
+  std::set<std::string> spare;
   std::vector<std::string> problems;
   for (const std::string& name : names) {
     if (const HostHealth* bad = find_problem(health, name)) {
@@ -84,6 +85,7 @@ Result<HostChoice> leave_spares_out(int spares, const std::vector<HostHealth>& h
     } else if (taken.size() < needed) {
       taken.insert(name);
     } else {
+      spare.insert(name);
       choice.notes.push_back(fmt::format("{} is spare", name));
     }
   }
@@ -92,6 +94,7 @@ Result<HostChoice> leave_spares_out(int spares, const std::vector<HostHealth>& h
                              base::join(problems, "; "));
   }
   choice.hosts = entries_of(taken, hosts);
+  choice.spares = entries_of(spare, hosts);
   return choice;
 }
 

@@ -1,4 +1,4 @@
-// Chooses the hosts of a job from all hosts that it could have: --nodes, --spare.
+// Chooses the hosts of a job from all hosts that it could have: --nodes, --spares.
 // Thread: any; all functions are pure.
 #pragma once
 
@@ -33,8 +33,9 @@ struct HostHealth {
 };
 
 struct HostChoice {
-  std::vector<model::HostSpec> hosts;  // the entries of the chosen hosts
-  std::vector<std::string> notes;      // one line for each host that the job does not get
+  std::vector<model::HostSpec> hosts;   // the entries of the chosen hosts
+  std::vector<model::HostSpec> spares;  // the entries of healthy hosts that the job does not get
+  std::vector<std::string> notes;       // one line for each host that the job does not get
 };
 
 // Leaves `spares` hosts out: first those with a problem, then the last ones. A host that `health` does not name counts

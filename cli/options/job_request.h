@@ -50,7 +50,7 @@ struct JobRequest {
   std::vector<std::string> env_files{};       // --env-file: paths that the caller must read, in order
   std::string hostfile{};                     // path that the caller must read; empty if none
   std::optional<HostNumbers> host_numbers{};  // --nodes: use only these hosts
-  int spares = 0;                             // --spare: the number of hosts to leave out
+  int spares = 0;                             // --spares N: the number of hosts to leave out
   HealthCheck health_check = HealthCheck::kOff;
   std::optional<NodeCount> nodes{};  // surplus hosts are left out; too few are an error
   // Slots of hosts that have no explicit number. The caller must ask the hosts for their devices.

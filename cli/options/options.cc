@@ -42,6 +42,27 @@ Status check_interface(const std::string& name) {
                                 base::printable(name));
 }
 
+// Restarts that --on-failure allows if --max-restarts is not given. torch's Python API has the same default.
+constexpr int kUsualRestarts = 3;
+
+// Reads --spares, which is a number or a list of hosts. A list implies --on-failure replace.
+void read_spares(SettingReader& read, JobRequest& request) {
+  read.custom("spare", [&](const Setting& setting) -> Status {
+    if (const auto count = base::parse_decimal(setting.value, model::kMaxHosts)) {
+      request.spares = static_cast<int>(*count);
+      return base::ok_status();
+    }
+    auto spares = model::parse_host_list(setting.value, setting.label);
+    if (!spares.ok()) {
+      return base::invalid_argument("{} must be a number from 0 to {}, or a list of hosts as in -H: {}", setting.label,
+                                    model::kMaxHosts, spares.status().message());
+    }
+    request.job.failure.spares = *std::move(spares);
+    request.job.failure.on_failure = model::OnFailure::kReplace;
+    return base::ok_status();
+  });
+}
+
 void read_placement(SettingReader& read, JobRequest& request) {
   model::PlacementRequest& placement = request.job.placement;
   read.number("num-proc", 1, model::kMaxRanks, placement.np);
@@ -61,7 +82,7 @@ void read_placement(SettingReader& read, JobRequest& request) {
   });
   read.choice("health-check", std::vector{HealthCheck::kOff, HealthCheck::kQuick, HealthCheck::kFull},
               request.health_check);
-  read.number("spare", 0, model::kMaxHosts, request.spares);
+  read_spares(read, request);
   if (request.spares > 0 && request.health_check == HealthCheck::kOff) request.health_check = HealthCheck::kQuick;
 }
 
@@ -277,6 +298,27 @@ void read_elastic(SettingReader& read, ElasticOptions& elastic) {
   read.custom("blacklist-cooldown-range", check_cooldown);
 }
 
+// Reads what happens after a failure. Call it after read_elastic() and read_placement().
+void read_failure(SettingReader& read, JobRequest& request) {
+  using enum model::OnFailure;
+  model::JobSpec& job = request.job;
+  model::FailurePolicy& policy = job.failure;
+  read.choice("on-failure", std::vector{kFail, kRestart, kReplace, kShrink}, policy.on_failure);
+  if (policy.on_failure != kFail) job.max_restarts = kUsualRestarts;
+  read.number("max-restarts", 0, 1'000'000, job.max_restarts);
+  if (policy.on_failure == kFail && job.max_restarts > 0) policy.on_failure = kRestart;
+  if (policy.on_failure == kShrink && request.elastic.min_ranks) {
+    policy.min_ranks = static_cast<int>(*request.elastic.min_ranks);
+  }
+}
+
+// A job of several programs keeps its hosts, because each program has its own.
+Status check_failure(const model::JobSpec& job, const std::optional<DmlcOptions>& dmlc) {
+  if (!model::may_change_hosts(job.failure) || (job.roles.empty() && !dmlc)) return base::ok_status();
+  return base::invalid_argument(
+      "--on-failure replace and shrink: a job of several programs keeps its hosts; use --on-failure restart");
+}
+
 // Refuse MPI, because hvdrun's ranks find each other over TCP. A program that uses MPI would run alone.
 void check_controller(SettingReader& read) {
   std::string controller;
@@ -470,6 +512,7 @@ Result<ParsedHvdrun> read_job(CommandLine line, const base::Environment& environ
   if (is_on(settings, "print-config")) return answer(0, format_settings(settings, hvdrun_flags()));
   if (is_on(settings, "check-build")) return answer(0, format_build(this_build(), parsed.options.output.verbose));
   MUSTER_RETURN_IF_ERROR(set_roles(std::move(roles), settings, parsed.options.request.job));
+  MUSTER_RETURN_IF_ERROR(check_failure(parsed.options.request.job, parsed.options.request.dmlc));
   // A dry run needs no command, because the placement does not depend on it.
   if (parsed.options.dry_run.is_on && line.command.empty()) return parsed;
   if (is_on(settings, "self-test")) MUSTER_RETURN_IF_ERROR(read_self_test(line, context.program_directory));
@@ -520,6 +563,11 @@ Result<HvdrunOptions> read_options(const Settings& settings) {
   if (is_typed && settings.find("start-timeout") == nullptr) job.start_timeout = std::chrono::minutes(10);
   options.reach.bootstrap.start_timeout = job.start_timeout;
   read_elastic(read, request.elastic);
+  read_failure(read, request);
+  if (const Setting* const fewest = settings.find("min-num-proc");
+      fewest != nullptr && job.failure.on_failure == model::OnFailure::kShrink) {
+    std::erase_if(options.output.notes, [&](const std::string& note) { return note.starts_with(fewest->label + ":"); });
+  }
   check_controller(read);
   read_dry_run(read, options.dry_run);
   MUSTER_RETURN_IF_ERROR(read.status());

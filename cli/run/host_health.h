@@ -1,4 +1,4 @@
-// --health-check and --spare: finds the hosts that are unfit for a job, before the job starts.
+// --health-check and --spares: finds the hosts that are unfit for a job, before the job starts.
 #pragma once
 
 #include <vector>

@@ -143,16 +143,18 @@ launcherd::LaunchOptions launch_options(const HvdrunOptions& options, std::optio
 
 JobViewOptions view_options(const OutputPlan& output, const model::Placement& placement, Outlets& outlets,
                             const std::string& log_dir) {
-  JobViewOptions view{.is_terminal = outlets.is_terminal(),
-                      .verbose = output.verbose,
-                      .reports_bindings = output.reports_bindings,
-                      .quiet = output.quiet,
-                      .placement = {},
-                      .on_error_file = [&notices = outlets.notices(), log_dir, size = placement.size](
-                                           int rank, const std::string& content) {
-                        const base::Status written = launcherd::write_error_file(log_dir, rank, size, content);
-                        if (!written.ok()) notices.line(written.message());
-                      }};
+  JobViewOptions view{
+      .is_terminal = outlets.is_terminal(),
+      .verbose = output.verbose,
+      .reports_bindings = output.reports_bindings,
+      .quiet = output.quiet,
+      .placement = {},
+      .on_error_file =
+          [&notices = outlets.notices(), log_dir, size = placement.size](int rank, const std::string& content) {
+            const base::Status written = launcherd::write_error_file(log_dir, rank, size, content);
+            if (!written.ok()) notices.line(written.message());
+          },
+      .on_generation = [&outlets](const model::Placement& now) { outlets.set_placement(now); }};
   view.placement.roles = placement.roles;
   return view;
 }

@@ -32,9 +32,14 @@ base::Status check_for_launcherd(const JobRequest& request, const Reach& reach, 
   if (request.elastic.min_ranks || request.elastic.max_ranks) {
     return {base::Code::kInvalidArgument, "--min-np and --max-np: launcherd's jobs have a fixed size; say -np"};
   }
+  if (model::may_change_hosts(request.job.failure)) {
+    return base::invalid_argument(
+        "--on-failure replace and shrink: launcherd's jobs keep their hosts; use --on-failure restart, or run without "
+        "--launcher");
+  }
   if (request.health_check != HealthCheck::kOff) {
     return {base::Code::kInvalidArgument,
-            "--spare and --health-check: launcherd knows how its hosts are by itself; leave them out, or run without "
+            "--spares and --health-check: launcherd knows how its hosts are by itself; leave them out, or run without "
             "--launcher"};
   }
   if (request.host_numbers && request.hostfile.empty() && request.job.placement.hosts.empty()) {

@@ -79,9 +79,6 @@ Status read_own(const Settings& settings, base::WallTime now, v1::SubmitRequest&
   read.custom("priority", [&](const Setting& setting) { return read_priority(setting, request); });
   read.custom("label", [&](const Setting& setting) { return read_label(setting, request); });
   read.custom("deadline", [&](const Setting& setting) { return read_deadline(setting, now, spec); });
-  std::optional<long> restarts;
-  read.number("max-restarts", 0, 1'000'000, restarts);
-  spec.set_max_restarts(static_cast<int>(restarts.value_or(0)));
   v1::OnLauncherLoss loss = v1::ON_LAUNCHER_LOSS_HOLD;
   read.choice("on-launcher-loss", std::vector{v1::ON_LAUNCHER_LOSS_HOLD, v1::ON_LAUNCHER_LOSS_KILL}, loss);
   spec.set_on_launcher_loss(loss);

@@ -31,10 +31,6 @@ std::vector<FlagRow> own_rows() {
        option("label", {"--label"}, "NAME=VALUE", "A note for you and your tools. Repeatable.")
            .repeats(Repeat::kAddsUp)
            .command_line_only(),
-       option("max-restarts", {"--max-restarts"}, "N",
-              "Start the whole job again after a rank failed, at most N times.")
-           .standard("0")
-           .command_line_only(),
        option("on-launcher-loss", {"--on-launcher-loss"}, "hold|kill",
               "What ranks do when launcherd is gone: hold lets them run until it is back, kill ends them.")
            .standard("hold")

@@ -17,6 +17,7 @@ struct JobViewOptions {
   bool quiet = false;            // hide progress, remarks, and the last line of a job that ended well
   model::Placement placement{};  // names the roles of ranks
   std::function<void(int rank, const std::string& content)> on_error_file{};  // if empty, error files are ignored
+  std::function<void(const model::Placement&)> on_generation{};               // a new generation begins; may be empty
 };
 
 class JobView final : public launcherd::JobObserver {

@@ -24,7 +24,8 @@ std::vector<launcherd::SelectSink::Streams> selected(const model::Placement& pla
 }  // namespace
 
 Outlets::Outlets(const base::Clock& clock, const model::JobSpec& job, const model::LabelFormat& label, int size)
-    : terminals_(STDOUT_FILENO, STDERR_FILENO),
+    : routes_(job.output),
+      terminals_(STDOUT_FILENO, STDERR_FILENO),
       notices_(terminals_.err()),
       console_(terminals_.out(), terminals_.err(), &clock,
                {.size = size, .raw_rank = job.input.pty ? 0 : -1, .label = label}) {}
@@ -33,24 +34,32 @@ base::Result<std::unique_ptr<Outlets>> Outlets::open(const base::Clock& clock, c
                                                      const model::LabelFormat& label, const model::Placement& placement,
                                                      const std::string& directory, const std::string& log_dir) {
   std::unique_ptr<Outlets> outlets(new Outlets(clock, job, label, placement.size));
+  using Streams = std::vector<launcherd::SelectSink::Streams>;
   const model::OutputRoutes& routes = job.output;
   if (!routes.shows_all()) {
-    outlets->shown_ = std::make_unique<launcherd::SelectSink>(
-        &outlets->console_, selected(placement, [&](int local_rank) { return routes.console(local_rank); }));
+    outlets->shown_ = std::make_unique<launcherd::SelectSink>(&outlets->console_, Streams());
     outlets->sink_ = outlets->shown_.get();
   }
   if (!log_dir.empty() && routes.has_filters()) {
     MUSTER_ASSIGN_OR_RETURN(outlets->filtered_, launcherd::FilterSink::create(log_dir, routes.filters, &clock, label));
-    outlets->searched_ = std::make_unique<launcherd::SelectSink>(
-        outlets->filtered_.get(), selected(placement, [&](int local_rank) { return routes.console(local_rank); }));
+    outlets->searched_ = std::make_unique<launcherd::SelectSink>(outlets->filtered_.get(), Streams());
     outlets->add_sink(outlets->searched_.get(), outlets->filter_tee_);
   }
-  if (directory.empty()) return outlets;
-  MUSTER_ASSIGN_OR_RETURN(outlets->files_, launcherd::FileSink::create(directory, placement.size));
-  outlets->written_ = std::make_unique<launcherd::SelectSink>(
-      outlets->files_.get(), selected(placement, [&](int local_rank) { return routes.files.of(local_rank); }));
-  outlets->add_sink(outlets->written_.get(), outlets->tee_);
+  if (!directory.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(outlets->files_, launcherd::FileSink::create(directory, placement.size));
+    outlets->written_ = std::make_unique<launcherd::SelectSink>(outlets->files_.get(), Streams());
+    outlets->add_sink(outlets->written_.get(), outlets->tee_);
+  }
+  outlets->set_placement(placement);
   return outlets;
+}
+
+void Outlets::set_placement(const model::Placement& placement) {
+  const auto console = [&](int local_rank) { return routes_.console(local_rank); };
+  if (shown_ != nullptr) shown_->set_streams(selected(placement, console));
+  if (searched_ != nullptr) searched_->set_streams(selected(placement, console));
+  if (written_ == nullptr) return;
+  written_->set_streams(selected(placement, [&](int local_rank) { return routes_.files.of(local_rank); }));
 }
 
 void Outlets::add_sink(launcherd::OutputSink* other, std::unique_ptr<launcherd::TeeSink>& tee) {

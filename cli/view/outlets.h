@@ -27,6 +27,9 @@ class Outlets {
   bool is_terminal() { return terminals_.err()->is_tty(); }
   void set_raw(bool is_raw);
 
+  // Selects the streams of the ranks of a new generation. Call it before its agents start.
+  void set_placement(const model::Placement& placement);
+
   // Call it when the job has ended.
   void close(base::MonotonicTime deadline);
 
@@ -34,6 +37,7 @@ class Outlets {
   void add_sink(launcherd::OutputSink* other, std::unique_ptr<launcherd::TeeSink>& tee);
   Outlets(const base::Clock& clock, const model::JobSpec& job, const model::LabelFormat& label, int size);
 
+  const model::OutputRoutes routes_;
   launcherd::Terminals terminals_;
   launcherd::NoticeWriter notices_;
   launcherd::ConsoleSink console_;

@@ -98,6 +98,9 @@ class SelectSink final : public OutputSink {
   };
   SelectSink(OutputSink* next, std::vector<Streams> by_rank) : next_(next), by_rank_(std::move(by_rank)) {}
 
+  // Call it between two generations of a job, when nothing is written.
+  void set_streams(std::vector<Streams> by_rank) { by_rank_ = std::move(by_rank); }
+
   base::Status write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t flags) override;
   base::Status end_rank(int rank) override { return next_->end_rank(rank); }
   base::Status flush() override { return next_->flush(); }

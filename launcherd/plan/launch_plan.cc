@@ -368,6 +368,7 @@ model::RankEnvInput Planner::input_of_host(const model::PlacedHost& host, const 
   model::RankEnvInput input;
   input.job_id = attempt_.job_id;
   input.attempt = attempt_.number;
+  input.restarts = attempt_.restarts;
   input.max_restarts = job_.max_restarts;
   input.has_peers_elsewhere = attempt_.has_peers_elsewhere;
   input.size = placement_.size;

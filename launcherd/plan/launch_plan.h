@@ -60,7 +60,8 @@ std::vector<int> find_same_hosts(const std::vector<HostFacts>& facts);
 // One start of one job.
 struct Attempt {
   std::string job_id;
-  int number = 0;  // 0 for the first attempt
+  int number = 0;    // 0 for the first attempt
+  int restarts = 0;  // earlier attempts that count against JobSpec::max_restarts
   // True if the ranks are a part of a job and also communicate with ranks on other hosts.
   bool has_peers_elsewhere = false;
 };

@@ -201,7 +201,7 @@ base::Result<std::vector<v1::AddWorld>> plan_spawned(const model::JobSpec& job, 
   const OwnPlacement own = own_placement(placement, ranks.host_of);
   std::vector<HostFacts> own_facts;
   for (const int host : own.hosts) own_facts.push_back(facts.at(static_cast<std::size_t>(host)));
-  const Attempt own_attempt{attempt.job_id, attempt.number, placement.hosts.size() > 1};
+  const Attempt own_attempt{attempt.job_id, attempt.number, attempt.restarts, placement.hosts.size() > 1};
   MUSTER_ASSIGN_OR_RETURN(const LaunchPlan plan, plan_launch(own_job(job), own.placement, own_facts, own_attempt,
                                                              master_address, launcher_environment));
   const std::string world = world_of(placement, request, ranks);

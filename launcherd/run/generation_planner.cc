@@ -37,12 +37,13 @@ model::PlacementRequest without_hosts(model::PlacementRequest request) {
 
 }  // namespace
 
-GenerationPlanner::GenerationPlanner(const model::JobSpec& job, const model::Placement& first)
+GenerationPlanner::GenerationPlanner(const model::JobSpec& job, const model::Placement& first, int counted)
     : policy_(job.failure),
       max_restarts_(job.max_restarts),
       request_(without_hosts(job.placement)),
       wanted_(first.size),
-      usual_slots_(first.hosts.empty() ? 1 : first.hosts.front().slots) {
+      usual_slots_(first.hosts.empty() ? 1 : first.hosts.front().slots),
+      counted_(counted) {
   for (const model::PlacedHost& placed : first.hosts) {
     members_.push_back(placed.host);
     members_.back().slots = std::max(placed.slots, static_cast<int>(placed.ranks.size()));
@@ -71,6 +72,7 @@ bool GenerationPlanner::has_substitute(const std::string& name) const {
   if (!spares_.empty()) return true;
   const auto member = std::ranges::find(members_, name, &model::HostSpec::name);
   return policy_.on_failure == model::OnFailure::kShrink && member != members_.end() &&
+         static_cast<int>(members_.size()) > policy_.min_hosts &&
          slots() - *member->slots >= std::max(policy_.min_ranks, 1);
 }
 
@@ -136,6 +138,10 @@ base::Result<NextGeneration> GenerationPlanner::place(const std::vector<std::str
   if (ranks < std::max(policy_.min_ranks, 1)) {
     return base::failed_precondition("{} failed: {} of at least {} ranks (--min-np) could go on; give more --spares",
                                      lost, ranks, std::max(policy_.min_ranks, 1));
+  }
+  if (static_cast<int>(members_.size()) < policy_.min_hosts) {
+    return base::failed_precondition("{} failed: {} of at least {} hosts are left; give more --spares", lost,
+                                     members_.size(), policy_.min_hosts);
   }
   model::PlacementRequest request = request_;
   request.hosts = members_;

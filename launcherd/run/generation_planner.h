@@ -37,8 +37,8 @@ struct NextGeneration {
 class GenerationPlanner {
  public:
   // `first` is the placement of the job's first generation. Hosts of `job` without a rank in it become spares, before
-  // those of the policy.
-  GenerationPlanner(const model::JobSpec& job, const model::Placement& first);
+  // those of the policy. `counted` generations of the job were counted before, by an earlier launcherd.
+  GenerationPlanner(const model::JobSpec& job, const model::Placement& first, int counted = 0);
 
   // Call it once for each generation that has ended. FAILED_PRECONDITION: the job cannot go on; the message is one
   // sentence with the next step.
@@ -65,7 +65,7 @@ class GenerationPlanner {
   std::vector<model::HostSpec> spares_;
   std::string last_failed_;  // the host that ended the last generation; empty if no rank did
   int in_a_row_ = 0;         // generations in a row that last_failed_ has ended
-  int counted_ = 0;
+  int counted_;
 };
 
 }  // namespace muster::launcherd::run

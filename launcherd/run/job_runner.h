@@ -73,7 +73,10 @@ struct LaunchOptions {
   std::string contain = "auto";     // auto | cgroup | pidns | subreaper
   std::string build_id{};           // Agents must be of this build. Empty means that any build is accepted.
   bool verbose = false;
-  int attempt = 0;  // number of starts before this one
+  int attempt = 0;   // number of starts before this one
+  int restarts = 0;  // how many of them count against JobSpec::max_restarts
+  // True if an earlier attempt has staged the job's files on these hosts.
+  bool is_staged = false;
   // true if an earlier launcherd began this attempt. Agents that hold its ranks then come back, and a stop that was
   // requested (resumed_stop) continues.
   bool resumes = false;

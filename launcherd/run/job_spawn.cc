@@ -34,9 +34,11 @@ base::Status JobRunner::Core::spawn(JobHost& host, const v1::SpawnRequest& reque
   for (const JobHost& each : hosts_) {
     if (each.placed >= 0) facts[static_cast<std::size_t>(each.placed)] = each.facts;
   }
-  MUSTER_ASSIGN_OR_RETURN(std::vector<v1::AddWorld> messages,
-                          plan_spawned(job_, placement_, facts, {options_.job_id, options_.attempt}, master_address_,
-                                       environment_, request, ranks));
+  MUSTER_ASSIGN_OR_RETURN(
+      std::vector<v1::AddWorld> messages,
+      plan_spawned(job_, placement_, facts,
+                   {.job_id = options_.job_id, .number = options_.attempt, .restarts = options_.restarts},
+                   master_address_, environment_, request, ranks));
   worlds_.begin({.agent = host.agent,
                  .request = request.id(),
                  .name = ranks.name,

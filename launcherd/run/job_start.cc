@@ -345,10 +345,10 @@ void JobRunner::Core::prepared(JobHost& host, const v1::Prepared& answer) {
   if (hosts_.are_prepared()) proceed(RunEvent::kHostsPrepared);
 }
 
-// Stages files before ranks start. At a later attempt, or if an earlier launcherd has sent ranks, the files are there
-// already.
+// Stages files before ranks start. If an earlier attempt has staged them, or an earlier launcherd has sent ranks, the
+// files are there already.
 void JobRunner::Core::stage() {
-  const bool is_done = options_.attempt > 0 || hosts_.is_any_launched_before();
+  const bool is_done = options_.is_staged || hosts_.is_any_launched_before();
   if (job_.stages.empty() || is_done) {
     proceed(RunEvent::kFilesStaged);
     return;
@@ -420,7 +420,9 @@ void JobRunner::Core::store_shares(const model::Placement& decided) {
 base::Result<LaunchPlan> JobRunner::Core::plan(const std::vector<JobHost*>& by_placed) const {
   std::vector<HostFacts> facts;
   for (const JobHost* host : by_placed) facts.push_back(host->facts);
-  return plan_launch(job_, placement_, facts, {options_.job_id, options_.attempt}, master_address_, environment_);
+  return plan_launch(job_, placement_, facts,
+                     {.job_id = options_.job_id, .number = options_.attempt, .restarts = options_.restarts},
+                     master_address_, environment_);
 }
 
 void JobRunner::Core::launch() {

@@ -1,13 +1,15 @@
 // All of RestartingJob, and the options of the agents that it starts itself.
-// Read it in this order: make_runner, start, on_finished, start_again; then plan_end_signal.
+// Read it in this order: make_runner, start, on_finished, start_again, report_generation; then plan_end_signal.
 #include "launcherd/run/restarting_job.h"
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "base/signal_name.h"
 #include "launcherd/agents/own_agents.h"
 #include "launcherd/plan/launch_plan.h"
+#include "model/exit_code.h"
 
 namespace muster::launcherd::inline run {
 namespace {
@@ -29,13 +31,25 @@ OwnAgentsOptions own_agents_options(const model::JobSpec& job, const LaunchOptio
 
 }  // namespace
 
-bool is_worth_a_restart(const JobOutcome& outcome) {
-  if (outcome.cause != StopCause::kNone && outcome.cause != StopCause::kPolicy) return false;
-  if (outcome.exit_code == 0 || outcome.root < 0) return false;
-  // Do not restart if processes may be left, because two attempts must never run at the same time.
-  if (!outcome.unclean.empty() || !outcome.host_failures.empty()) return false;
-  const model::EndKind kind = outcome.ends[static_cast<std::size_t>(outcome.root)].kind;
-  return kind == model::EndKind::kExited || kind == model::EndKind::kSignalled;
+std::optional<GenerationEnd> restartable_end(const JobOutcome& outcome, bool may_change_hosts) {
+  const bool is_host_at_fault = outcome.cause == StopCause::kHostFailed;
+  if (outcome.cause != StopCause::kNone && outcome.cause != StopCause::kPolicy && !is_host_at_fault)
+    return std::nullopt;
+  GenerationEnd end;
+  for (const std::vector<HostFailure>* failures : {&outcome.host_failures, &outcome.unclean}) {
+    for (const HostFailure& failure : *failures) {
+      if (failure.host.empty()) return std::nullopt;  // the failure is about all hosts
+      if (std::ranges::find(end.bad_hosts, failure.host) == end.bad_hosts.end()) end.bad_hosts.push_back(failure.host);
+    }
+  }
+  // Do not start again where processes may be left, because two generations must never run on one host.
+  if (!end.bad_hosts.empty()) return may_change_hosts ? std::optional(end) : std::nullopt;
+  if (is_host_at_fault || outcome.exit_code == 0 || outcome.root < 0) return std::nullopt;
+  const model::RankEnd& root = outcome.ends[static_cast<std::size_t>(outcome.root)];
+  if (root.kind != model::EndKind::kExited && root.kind != model::EndKind::kSignalled) return std::nullopt;
+  if (root.kind == model::EndKind::kExited && root.exit_code == model::kNeverAgain) return std::nullopt;
+  end.failed_host = root.host;
+  return end;
 }
 
 RestartingJob::RestartingJob(base::Loop& loop, const base::Clock& clock, JobSetup setup, MakeAgents make_agents)
@@ -44,11 +58,13 @@ RestartingJob::RestartingJob(base::Loop& loop, const base::Clock& clock, JobSetu
       job_(std::move(setup.job)),
       placement_(std::move(setup.placement)),
       options_(std::move(setup.options)),
+      planner_(job_, placement_, options_.attempt),
       environment_(std::move(setup.environment)),
       make_agents_(std::move(make_agents)),
       sink_(setup.sink),
       observer_(setup.observer),
       timeout_(job_.timeout) {
+  options_.restarts = options_.attempt;
   make_runner();
 }
 
@@ -121,6 +137,13 @@ void RestartingJob::send_end_signal() {
 void RestartingJob::on_running() {
   is_running_ = true;
   observer_->on_running();
+  if (failed_at_ && model::may_change_hosts(job_.failure)) {
+    constexpr double kMillisPerSecond = 1000;
+    const auto taken = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - *failed_at_);
+    observer_->on_remark(fmt::format("generation {} runs, {:.1f} s after the failure", options_.attempt,
+                                     static_cast<double>(taken.count()) / kMillisPerSecond));
+  }
+  failed_at_.reset();
   // Every attempt gets the signal. Ranks of a resumed job may have it already; their agents remember that.
   if (is_end_near_) send_end_signal();
 }
@@ -140,31 +163,51 @@ void RestartingJob::on_progress(int up, int total, const std::vector<std::string
   observer_->on_progress(up, total, waiting);
 }
 
+void RestartingJob::on_root_cause(const model::RankEnd& root) {
+  if (!failed_at_) failed_at_ = clock_.now();
+  observer_->on_root_cause(root);
+}
+
+void RestartingJob::on_event(const model::JobEvent& event) {
+  if (!failed_at_ && std::holds_alternative<model::JobStopping>(event)) failed_at_ = clock_.now();
+  observer_->on_event(event);
+}
+
 void RestartingJob::on_finished(const JobOutcome& outcome) {
   // A stop during the end of a failed attempt does not change the cause, but it prevents a restart.
-  if (is_stopped_ || options_.attempt >= job_.max_restarts || !is_worth_a_restart(outcome)) {
-    finish(outcome);
-    return;
+  if (is_stopped_) return finish(outcome);
+  const auto end = restartable_end(outcome, model::may_change_hosts(job_.failure));
+  if (!end) return finish(outcome);
+  auto next = planner_.next(*end);
+  if (!next.ok()) {
+    if (job_.failure.on_failure != model::OnFailure::kFail) {
+      observer_->on_warning(fmt::format("the job does not start again: {}", next.status().message()));
+    }
+    return finish(outcome);
   }
   failed_ = outcome;
+  next_ = std::move(*next);
   // The runner is calling this function, so replace the runner later.
   again_ = loop_.after(base::Duration::zero(), [this] { start_again(); });
 }
 
 void RestartingJob::start_again() {
   const JobOutcome before = *std::exchange(failed_, std::nullopt);
+  const NextGeneration next = *std::exchange(next_, std::nullopt);
   if (timeout_) {
     const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - started_at_);
     job_.timeout = std::max(*timeout_ - spent, std::chrono::milliseconds(1));
   }
   ++options_.attempt;
+  options_.restarts = planner_.counted();
+  // Hosts that are new to the job need the files; all others are only compared.
+  options_.is_staged = next.added.empty() && next.lost.empty();
   is_running_ = false;
   options_.resumes = false;
-  const std::string reason = model::describe(before.ends[static_cast<std::size_t>(before.root)]);
-  observer_->on_warning(
-      fmt::format("restart {} of {}: the whole job starts again", options_.attempt, job_.max_restarts));
-  observer_->on_event(
-      model::JobRestarting{options_.attempt, before.ends[static_cast<std::size_t>(before.root)].rank, reason});
+  keep_leftovers(before);
+  runner_.reset();  // its output is written now, so the observers may change where output goes
+  report_generation(before, next);
+  placement_ = next.placement;
   make_runner();
   if (const base::Status started = runner_->start(); !started.ok()) {
     observer_->on_warning(fmt::format("the restart failed: {}", started.message()));
@@ -172,9 +215,45 @@ void RestartingJob::start_again() {
   }
 }
 
+void RestartingJob::report_generation(const JobOutcome& before, const NextGeneration& next) {
+  const model::RankEnd* const root = before.root < 0 ? nullptr : &before.ends[static_cast<std::size_t>(before.root)];
+  const bool is_counted = root != nullptr && next.lost.empty() && next.added.empty();
+  if (is_counted) {
+    observer_->on_warning(
+        fmt::format("restart {} of {}: the whole job starts again", options_.restarts, job_.max_restarts));
+    observer_->on_event(model::JobRestarting{options_.attempt, root->rank, model::describe(*root)});
+    return;
+  }
+  std::string reason;
+  if (!before.host_failures.empty()) {
+    reason = before.host_failures.front().message;
+  } else if (!before.unclean.empty()) {
+    reason = before.unclean.front().message;
+  } else if (root != nullptr) {
+    reason = fmt::format("rank {} on {} failed twice in a row: {}", root->rank, root->host, model::describe(*root));
+  }
+  const auto elapsed = clock_.now() - failed_at_.value_or(clock_.now());
+  observer_->on_event(model::GenerationBegan{.number = options_.attempt,
+                                             .from = placement_.size,
+                                             .to = next.placement.size,
+                                             .added = next.added,
+                                             .lost = next.lost,
+                                             .reason = std::move(reason),
+                                             .elapsed = std::chrono::duration_cast<std::chrono::milliseconds>(elapsed),
+                                             .placement = next.placement});
+}
+
+// The outcome of the whole job names what failed attempts have left behind.
+void RestartingJob::keep_leftovers(const JobOutcome& outcome) {
+  unclean_.insert(unclean_.end(), outcome.unclean.begin(), outcome.unclean.end());
+  strays_killed_ += outcome.strays_killed;
+}
+
 void RestartingJob::finish(JobOutcome outcome) {
   outcome.restarts = options_.attempt;
   outcome.elapsed = clock_.now() - started_at_;
+  outcome.unclean.insert(outcome.unclean.end(), unclean_.begin(), unclean_.end());
+  outcome.strays_killed += strays_killed_;
   observer_->on_finished(outcome);
 }
 

@@ -1,11 +1,14 @@
-// Runs a job, and restarts all of it if one of its ranks fails by itself, at most JobSpec::max_restarts times. It is
-// torchrun's --max-restarts for the whole job.
+// Runs a job, and starts all its ranks again after a failure, as JobSpec::failure and JobSpec::max_restarts say.
 //
-// Every attempt has new agents, new processes and empty stores. It begins when no process of the attempt before is
-// left. Only the job's id, its output and its events continue.
+// Each start is a generation (an attempt, in older names). It has new agents, new processes and empty stores. It begins
+// when no process of the generation before is left on the hosts that it uses. Only the job's id, its output and its
+// events continue. GenerationPlanner chooses the hosts.
 //
-// It does not restart a job that was stopped from outside or that lost a host. It does not restart a job whose program
-// could not be executed, or that may have left a process somewhere.
+// These jobs never start again:
+// - A job that was stopped from outside.
+// - A job whose program could not be executed.
+// - A job whose failed rank exited with model::kNeverAgain.
+// - A job that lost a host or may have left a process, if its policy keeps its hosts.
 //
 // Owner: hvdrun or launcherd.
 // Thread: loop thread only. For calls and for the observer the rules of JobRunner apply (job_runner.h).
@@ -18,12 +21,14 @@
 #include <utility>
 #include <vector>
 
+#include "launcherd/run/generation_planner.h"
 #include "launcherd/run/job_runner.h"
 
 namespace muster::launcherd::inline run {
 
-// Returns whether another attempt may succeed after this outcome.
-bool is_worth_a_restart(const JobOutcome& outcome);
+// Returns how the generation ended. nullopt if another generation must not follow. `may_change_hosts` means that the
+// next one need not use the hosts that have failed.
+std::optional<GenerationEnd> restartable_end(const JobOutcome& outcome, bool may_change_hosts);
 
 class RestartingJob final : private JobObserver {
  public:
@@ -52,6 +57,8 @@ class RestartingJob final : private JobObserver {
  private:
   void make_runner();
   void start_again();
+  void report_generation(const JobOutcome& before, const NextGeneration& next);
+  void keep_leftovers(const JobOutcome& outcome);
   void plan_end_signal();
   void send_end_signal();
   void finish(JobOutcome outcome);
@@ -62,16 +69,17 @@ class RestartingJob final : private JobObserver {
   void on_remark(const std::string& line) override { observer_->on_remark(line); }
   void on_warning(const std::string& line) override { observer_->on_warning(line); }
   void on_error_file(int rank, const std::string& content) override { observer_->on_error_file(rank, content); }
-  void on_root_cause(const model::RankEnd& root) override { observer_->on_root_cause(root); }
+  void on_root_cause(const model::RankEnd& root) override;
   void on_bound(const std::vector<model::BoundRank>& ranks) override { observer_->on_bound(ranks); }
   void on_finished(const JobOutcome& outcome) override;
-  void on_event(const model::JobEvent& event) override { observer_->on_event(event); }
+  void on_event(const model::JobEvent& event) override;
 
   base::Loop& loop_;
   const base::Clock& clock_;
   model::JobSpec job_;
-  const model::Placement placement_;
+  model::Placement placement_;
   LaunchOptions options_;
+  GenerationPlanner planner_;
   const base::Environment environment_;
   const MakeAgents make_agents_;
   OutputSink* const sink_;
@@ -79,9 +87,13 @@ class RestartingJob final : private JobObserver {
   const std::optional<std::chrono::milliseconds> timeout_;  // limit for all attempts together
   base::MonotonicTime started_at_{};
   InputSource* input_ = nullptr;
-  std::optional<std::pair<int, int>> window_;  // rows, columns
-  bool is_stopped_ = false;                    // stopped from outside, so no other attempt begins
-  std::optional<JobOutcome> failed_;           // outcome of the failed attempt while the next one is scheduled
+  std::optional<std::pair<int, int>> window_;     // rows, columns
+  bool is_stopped_ = false;                       // stopped from outside, so no other attempt begins
+  std::optional<JobOutcome> failed_;              // outcome of the failed attempt while the next one is scheduled
+  std::optional<NextGeneration> next_;            // the hosts of the attempt that is scheduled
+  std::optional<base::MonotonicTime> failed_at_;  // when this attempt failed; later, when the last one did
+  std::vector<HostFailure> unclean_;  // of all failed attempts: hosts where processes of the job may be left
+  int strays_killed_ = 0;             // by all failed attempts
   std::unique_ptr<JobRunner> runner_;
   base::Timer again_;
   base::Timer end_signal_timer_;

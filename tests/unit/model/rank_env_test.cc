@@ -136,6 +136,7 @@ RankEnvInput input() {
   RankEnvInput result;
   result.job_id = "abcdefgh";
   result.attempt = 1;
+  result.restarts = 1;
   result.rank = {.rank = 5, .local_rank = 1, .local_size = 2, .cross_rank = 2, .cross_size = 3, .host_index = 4};
   result.size = 9;
   result.nnodes = 6;
@@ -151,6 +152,7 @@ RankEnvInput input() {
 TEST(RankVariables, AreExactlyThese) {
   const std::map<std::string, std::string> expected = {{"MUSTER_JOB_ID", "abcdefgh"},
                                                        {"MUSTER_ATTEMPT", "1"},
+                                                       {"MUSTER_GENERATION", "1"},
                                                        {"MUSTER_RANK", "5"},
                                                        {"MUSTER_SIZE", "9"},
                                                        {"MUSTER_LOCAL_RANK", "1"},

@@ -70,7 +70,7 @@ TEST(Spares, AHealthCheckAloneNeedsAll) {
 }
 
 TEST(Spares, LeaveAtLeastOneHost) {
-  EXPECT_THAT(leave_spares_out(2, {}, hosts("a,b")).status().message(), HasSubstr("--spare 2 leaves no host"));
+  EXPECT_THAT(leave_spares_out(2, {}, hosts("a,b")).status().message(), HasSubstr("--spares 2 leaves no host"));
   EXPECT_THAT(leave_spares_out(1, {}, hosts("a,a")).status().message(), HasSubstr("one is known"));
 }
 

@@ -41,6 +41,13 @@ inline std::string show(const ParsedHvdrun& parsed) {
       add(fmt::format("nodes={}-{}", first, last));
   }
   if (parsed.options.request.spares != 0) add(fmt::format("spare={}", parsed.options.request.spares));
+  if (job.failure.on_failure != model::OnFailure::kFail) {
+    add(fmt::format("on_failure={}", static_cast<int>(job.failure.on_failure)));
+  }
+  for (const auto& host : job.failure.spares) add(fmt::format("reserve={}:{}", host.name, host.slots.value_or(-1)));
+  if (job.failure.min_ranks != 1) add(fmt::format("fewest={}", job.failure.min_ranks));
+  if (job.failure.min_hosts != 1) add(fmt::format("fewest_hosts={}", job.failure.min_hosts));
+  if (job.max_restarts != 0) add(fmt::format("restarts={}", job.max_restarts));
   if (parsed.options.request.health_check != HealthCheck::kOff) {
     add(fmt::format("health={}", static_cast<int>(parsed.options.request.health_check)));
   }

@@ -203,5 +203,16 @@ TEST_F(FileSinkTest, OnlyWhatIsChosenIsPassedOn) {
   EXPECT_EQ(content(folder_ + "/rank.1/stderr"), "err\n");
 }
 
+TEST_F(FileSinkTest, ANewGenerationMayChooseOtherStreams) {
+  auto files = FileSink::create(folder_, 2);
+  ASSERT_TRUE(files.ok()) << files.status();
+  SelectSink sink(files->get(), {{.out = true, .err = true}, {.out = false, .err = false}});
+  EXPECT_TRUE(sink.write(1, OutputStream::kStdout, "hidden\n", 0).ok());
+  sink.set_streams({{.out = true, .err = true}, {.out = true, .err = true}});
+  EXPECT_TRUE(sink.write(1, OutputStream::kStdout, "shown\n", 0).ok());
+  EXPECT_TRUE(sink.flush().ok());
+  EXPECT_EQ(content(folder_ + "/rank.1/stdout"), "shown\n");
+}
+
 }  // namespace
 }  // namespace muster::launcherd::sinks_test

@@ -1,6 +1,9 @@
 #include "launcherd/run/restarting_job.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "model/exit_code.h"
 
 namespace muster::launcherd::restarting_job_test {
 namespace {
@@ -13,44 +16,74 @@ JobOutcome failed_with(model::EndKind kind) {
   model::RankEnd end;
   end.kind = kind;
   end.exit_code = 1;
+  end.host = "n1";
   outcome.ends.push_back(end);
   return outcome;
 }
 
+bool is_restartable(const JobOutcome& outcome) {
+  return restartable_end(outcome, false).has_value();
+}
+
 TEST(RestartingJob, ARankThatFailedByItselfIsWorthARestart) {
-  EXPECT_TRUE(is_worth_a_restart(failed_with(model::EndKind::kExited)));
-  EXPECT_TRUE(is_worth_a_restart(failed_with(model::EndKind::kSignalled)));
+  EXPECT_TRUE(is_restartable(failed_with(model::EndKind::kExited)));
+  EXPECT_TRUE(is_restartable(failed_with(model::EndKind::kSignalled)));
   JobOutcome waited = failed_with(model::EndKind::kExited);  // --on-exit wait: nobody stopped it
   waited.cause = StopCause::kNone;
-  EXPECT_TRUE(is_worth_a_restart(waited));
+  EXPECT_TRUE(is_restartable(waited));
+  EXPECT_EQ(restartable_end(waited, false)->failed_host, "n1");
 }
 
 TEST(RestartingJob, SuccessIsNot) {
-  EXPECT_FALSE(is_worth_a_restart(JobOutcome{}));
+  EXPECT_FALSE(is_restartable(JobOutcome{}));
 }
 
 TEST(RestartingJob, WhatFailsAgainIsNot) {
-  EXPECT_FALSE(is_worth_a_restart(failed_with(model::EndKind::kStartFailed)));
-  EXPECT_FALSE(is_worth_a_restart(failed_with(model::EndKind::kHostLost)));
+  EXPECT_FALSE(is_restartable(failed_with(model::EndKind::kStartFailed)));
+  EXPECT_FALSE(is_restartable(failed_with(model::EndKind::kHostLost)));
+}
+
+TEST(RestartingJob, ARankThatAsksNotToStartAgainIsNot) {
+  JobOutcome outcome = failed_with(model::EndKind::kExited);
+  outcome.exit_code = outcome.ends[0].exit_code = model::kNeverAgain;
+  EXPECT_FALSE(is_restartable(outcome));
+  EXPECT_FALSE(restartable_end(outcome, true).has_value());
 }
 
 TEST(RestartingJob, AJobStoppedFromOutsideIsNot) {
-  for (const StopCause cause :
-       {StopCause::kHangup, StopCause::kInterrupt, StopCause::kTerminate, StopCause::kTimeout, StopCause::kStdoutClosed,
-        StopCause::kHostFailed, StopCause::kOutputFailed, StopCause::kRefused}) {
+  for (const StopCause cause : {StopCause::kHangup, StopCause::kInterrupt, StopCause::kTerminate, StopCause::kTimeout,
+                                StopCause::kStdoutClosed, StopCause::kOutputFailed, StopCause::kRefused}) {
     JobOutcome outcome = failed_with(model::EndKind::kExited);
     outcome.cause = cause;
-    EXPECT_FALSE(is_worth_a_restart(outcome)) << static_cast<int>(cause);
+    EXPECT_FALSE(is_restartable(outcome)) << static_cast<int>(cause);
+    EXPECT_FALSE(restartable_end(outcome, true).has_value()) << static_cast<int>(cause);
   }
 }
 
-TEST(RestartingJob, NoRestartIfProcessesMayBeLeft) {
+TEST(RestartingJob, NoRestartOnHostsWhereProcessesMayBeLeft) {
   JobOutcome unclean = failed_with(model::EndKind::kExited);
   unclean.unclean.push_back({"n1", "n1: not reachable"});
-  EXPECT_FALSE(is_worth_a_restart(unclean));
-  JobOutcome lost = failed_with(model::EndKind::kExited);
+  EXPECT_FALSE(is_restartable(unclean));
+  EXPECT_THAT(restartable_end(unclean, true)->bad_hosts, testing::ElementsAre("n1"));
+  EXPECT_EQ(restartable_end(unclean, true)->failed_host, "");
+}
+
+TEST(RestartingJob, ALostHostNeedsAPolicyThatChangesHosts) {
+  JobOutcome lost = failed_with(model::EndKind::kHostLost);
+  lost.cause = StopCause::kHostFailed;
+  lost.root = -1;
   lost.host_failures.push_back({"n1", "n1: the agent there ended"});
-  EXPECT_FALSE(is_worth_a_restart(lost));
+  lost.unclean.push_back({"n1", "n1: not reachable"});
+  EXPECT_FALSE(is_restartable(lost));
+  EXPECT_THAT(restartable_end(lost, true)->bad_hosts, testing::ElementsAre("n1"));
+}
+
+TEST(RestartingJob, AFailureOfAllHostsIsNot) {
+  JobOutcome outcome;
+  outcome.cause = StopCause::kHostFailed;
+  outcome.exit_code = model::kMusterFailed;
+  outcome.host_failures.push_back({"", "the files could not be staged"});
+  EXPECT_FALSE(restartable_end(outcome, true).has_value());
 }
 
 }  // namespace
