@@ -1,6 +1,7 @@
 // What a job does after one of its ranks or hosts has failed: --on-failure, --spares, --min-np. A plain value.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "model/host_spec.h"
@@ -16,8 +17,11 @@ enum class OnFailure {
 
 struct FailurePolicy {
   OnFailure on_failure = OnFailure::kFail;
-  int min_ranks = 1;               // kShrink: with fewer ranks the job ends
-  int min_hosts = 1;               // kShrink: with fewer hosts the job ends
+  int min_ranks = 1;  // kShrink: with fewer ranks the job ends
+  int min_hosts = 1;  // kShrink: with fewer hosts the job ends
+  // A generation whose ranks print a line with this text has made progress: its failure does not count. Empty means
+  // that all failures count.
+  std::string progress_text{};
   std::vector<HostSpec> spares{};  // kReplace and kShrink: hosts in reserve, the first one is used first
 };
 

@@ -218,14 +218,16 @@ std::vector<FlagRow> life_rows() {
              "(--keep-going).")
           .says({"--keep-going", "wait"})
           .standard("nonzero-kill"),
-      option(
-          "on-failure", {"--on-failure"}, "fail|restart|replace|shrink",
-          "What a failed rank or host leads to. fail: the job ends. restart: all ranks start again. replace: also, a "
-          "spare takes the place of a lost host. shrink: as replace, and without a spare fewer ranks start again.")
-          .standard("fail"),
+      option("on-failure", {"--on-failure"}, "fail|restart|replace|shrink",
+             "What a failed rank or host leads to. fail (the default): the job ends. restart: all ranks start again. "
+             "replace: also, a spare takes the place of a lost host. shrink: as replace, and without a spare fewer "
+             "ranks start again."),
       option("max-restarts", {"--max-restarts"}, "N",
-             "Start all ranks again at most N times after a rank has failed. Implies --on-failure restart.")
-          .standard("0; 3 with --on-failure"),
+             "Start all ranks again at most N times after a rank has failed. Implies --on-failure restart. Default: 3 "
+             "with --on-failure, else 0."),
+      option(
+          "progress-text", {"--progress-text"}, "TEXT",
+          "A line of the ranks with this text shows progress: a failure after it does not count for --max-restarts."),
       option("contain", {"--contain"}, "auto|cgroup|pidns|subreaper",
              "How ranks and all processes that they start are kept together; pidns needs root.")
           .standard("auto"),

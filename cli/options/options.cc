@@ -306,6 +306,7 @@ void read_failure(SettingReader& read, JobRequest& request) {
   read.choice("on-failure", std::vector{kFail, kRestart, kReplace, kShrink}, policy.on_failure);
   if (policy.on_failure != kFail) job.max_restarts = kUsualRestarts;
   read.number("max-restarts", 0, 1'000'000, job.max_restarts);
+  read.text("progress-text", policy.progress_text);
   if (policy.on_failure == kFail && job.max_restarts > 0) policy.on_failure = kRestart;
   if (policy.on_failure == kShrink && request.elastic.min_ranks) {
     policy.min_ranks = static_cast<int>(*request.elastic.min_ranks);

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -159,6 +160,32 @@ JobViewOptions view_options(const OutputPlan& output, const model::Placement& pl
   return view;
 }
 
+// The bootstraps of a job's attempts.
+class Bootstraps {
+ public:
+  Bootstraps(launcherd::BootstrapOptions options, launcherd::NoticeWriter& notices)
+      : options_(std::move(options)), notices_(notices) {}
+
+  base::Status open() {
+    MUSTER_ASSIGN_OR_RETURN(auto made, launcherd::make_bootstrap(options_));
+    made_.push_back(std::move(made));
+    return base::ok_status();
+  }
+  // Keeps the one before, because its threads may still end.
+  launcherd::Bootstrap* of_attempt(int attempt) {
+    if (attempt > 0) {
+      if (const base::Status opened = open(); !opened.ok()) notices_.line(opened.message());
+      if (made_.size() > 2) made_.pop_front();
+    }
+    return made_.back().get();
+  }
+
+ private:
+  const launcherd::BootstrapOptions options_;
+  launcherd::NoticeWriter& notices_;
+  std::deque<std::unique_ptr<launcherd::Bootstrap>> made_;
+};
+
 // Runs the job on its hosts and returns the exit code.
 int run_placed(HvdrunOptions options, PlacedJob placed, const std::string& bootstrap_note, const std::string& directory,
                const base::Environment& environment) {
@@ -184,9 +211,10 @@ int run_placed(HvdrunOptions options, PlacedJob placed, const std::string& boots
                                absolute_path(job.output_dir, directory), log_dir);
   if (!outlets.ok()) return fail_as("hvdrun", kUsageError, outlets.status().message());
   launcherd::NoticeWriter& notices = (*outlets)->notices();
-  auto bootstrap = launcherd::make_bootstrap(
-      bootstrap_options(options.reach, *std::move(agent_path), notices, options.output.verbose));
-  if (!bootstrap.ok()) return fail_as("hvdrun", kMusterFailed, bootstrap.status().message());
+  Bootstraps bootstraps(bootstrap_options(options.reach, *std::move(agent_path), notices, options.output.verbose),
+                        notices);
+  if (const base::Status opened = bootstraps.open(); !opened.ok())
+    return fail_as("hvdrun", kMusterFailed, opened.message());
 
   print_start(options.output, placed, bootstrap_note, notices);
   JobView view(&notices, view_options(options.output, placed.placement, **outlets, log_dir), [&] { loop.stop(); });
@@ -199,11 +227,11 @@ int run_placed(HvdrunOptions options, PlacedJob placed, const std::string& boots
                     {.reads = wanted.to != model::InputTo::kNone,
                      .wants_raw = wanted.pty,
                      .on_raw = [&outlets](bool is_raw) { (*outlets)->set_raw(is_raw); }});
-  auto runner =
-      std::make_unique<launcherd::RestartingJob>(loop, clock,
-                                                 launcherd::JobSetup{std::move(job), std::move(placed.placement),
-                                                                     launch, environment, (*outlets)->sink(), &record},
-                                                 bootstrap->get());
+  auto runner = std::make_unique<launcherd::RestartingJob>(
+      loop, clock,
+      launcherd::JobSetup{std::move(job), std::move(placed.placement), launch, environment, (*outlets)->sink(), &record,
+                          [&outlets] { return (*outlets)->take_progress(); }},
+      [&bootstraps](int attempt) { return bootstraps.of_attempt(attempt); });
   runner->set_input(&input);
   resize_terminal(*runner);
   int interrupts = 0;

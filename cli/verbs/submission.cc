@@ -32,6 +32,9 @@ base::Status check_for_launcherd(const JobRequest& request, const Reach& reach, 
   if (request.elastic.min_ranks || request.elastic.max_ranks) {
     return {base::Code::kInvalidArgument, "--min-np and --max-np: launcherd's jobs have a fixed size; say -np"};
   }
+  if (!request.job.failure.progress_text.empty()) {
+    return base::invalid_argument("--progress-text: launcherd counts all restarts; run without --launcher");
+  }
   if (model::may_change_hosts(request.job.failure)) {
     return base::invalid_argument(
         "--on-failure replace and shrink: launcherd's jobs keep their hosts; use --on-failure restart, or run without "

@@ -50,6 +50,10 @@ base::Result<std::unique_ptr<Outlets>> Outlets::open(const base::Clock& clock, c
     outlets->written_ = std::make_unique<launcherd::SelectSink>(outlets->files_.get(), Streams());
     outlets->add_sink(outlets->written_.get(), outlets->tee_);
   }
+  if (!job.failure.progress_text.empty()) {
+    outlets->progress_ = std::make_unique<launcherd::ProgressSink>(outlets->sink_, job.failure.progress_text);
+    outlets->sink_ = outlets->progress_.get();
+  }
   outlets->set_placement(placement);
   return outlets;
 }

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "launcherd/output/filter_sink.h"
+#include "launcherd/output/progress_sink.h"
 #include "launcherd/output/sinks.h"
 #include "model/job_spec.h"
 #include "model/label_format.h"
@@ -30,6 +31,9 @@ class Outlets {
   // Selects the streams of the ranks of a new generation. Call it before its agents start.
   void set_placement(const model::Placement& placement);
 
+  // Returns whether a rank has printed FailurePolicy::progress_text since the last call. Any thread.
+  bool take_progress() { return progress_ != nullptr && progress_->take_progress(); }
+
   // Call it when the job has ended.
   void close(base::MonotonicTime deadline);
 
@@ -48,7 +52,8 @@ class Outlets {
   std::unique_ptr<launcherd::FilterSink> filtered_;
   std::unique_ptr<launcherd::SelectSink> searched_;  // stands before the filters; selects the console's output
   std::unique_ptr<launcherd::TeeSink> filter_tee_;
-  launcherd::OutputSink* sink_ = &console_;  // the sink above that all output reaches first
+  std::unique_ptr<launcherd::ProgressSink> progress_;  // stands before all others; nullptr if nothing shows progress
+  launcherd::OutputSink* sink_ = &console_;            // the sink above that all output reaches first
 };
 
 }  // namespace muster::cli::view

@@ -112,10 +112,12 @@ base::Result<NextGeneration> GenerationPlanner::next(const GenerationEnd& end) {
     return base::failed_precondition("{} failed: let a spare host take over by --on-failure replace --spares HOST",
                                      base::join(bad, ", "));
   }
-  if (bad.empty()) {
-    if (counted_ >= max_restarts_) {
-      return base::failed_precondition("{} of {} restarts are used up (--max-restarts)", counted_, max_restarts_);
-    }
+  const bool is_counted = bad.empty() && !end.has_progress;
+  if (is_counted && counted_ >= max_restarts_) {
+    return base::failed_precondition("{} of {} restarts are used up (--max-restarts)", counted_, max_restarts_);
+  }
+  if (end.has_progress) last_failed_.clear();
+  if (is_counted) {
     ++counted_;
     note_failure(end.failed_host);
     if (in_a_row_ >= kFailuresOfBadHost && has_substitute(end.failed_host)) bad.push_back(end.failed_host);
@@ -123,7 +125,9 @@ base::Result<NextGeneration> GenerationPlanner::next(const GenerationEnd& end) {
   for (const std::string& name : bad) replace(name);
   if (!bad.empty()) in_a_row_ = 0;
   if (model::may_change_hosts(policy_)) fill(wanted_);
-  return place(before, bad);
+  MUSTER_ASSIGN_OR_RETURN(NextGeneration next, place(before, bad));
+  next.is_counted = is_counted;
+  return next;
 }
 
 base::Result<NextGeneration> GenerationPlanner::place(const std::vector<std::string>& before,

@@ -7,7 +7,9 @@
 // - A spare takes the place of a failed host. So the ranks on all other hosts keep their numbers.
 // - With OnFailure::kShrink the job goes on with fewer ranks if spares are missing. It takes back what it lost as soon
 //   as a later spare has the slots.
-// - Only failures of ranks count against JobSpec::max_restarts. Changes of hosts are free, because each uses up a host.
+// - Only failures of ranks without progress count against JobSpec::max_restarts. Changes of hosts are free, because
+// each
+//   uses up a host.
 //
 // Owner: RestartingJob. A plain value without I/O.
 #pragma once
@@ -26,12 +28,14 @@ namespace muster::launcherd::inline run {
 struct GenerationEnd {
   std::vector<std::string> bad_hosts{};  // names of hosts that did not start, were lost, or may keep processes
   std::string failed_host{};             // the host of the rank that failed by itself; empty if no rank did
+  bool has_progress = false;             // the job got further than before (FailurePolicy::progress_text)
 };
 
 struct NextGeneration {
   model::Placement placement;
   std::vector<std::string> added{};  // names of hosts that were not in the last generation
   std::vector<std::string> lost{};   // names of hosts that are no longer in it
+  bool is_counted = false;           // the failure counts against JobSpec::max_restarts
 };
 
 class GenerationPlanner {

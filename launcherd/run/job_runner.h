@@ -155,6 +155,8 @@ struct JobSetup {
   base::Environment environment;
   OutputSink* sink = nullptr;
   JobObserver* observer = nullptr;
+  // Returns whether the ranks have made progress since the last call. Empty means that it is not known.
+  std::function<bool()> take_progress{};
 };
 
 class JobRunner {

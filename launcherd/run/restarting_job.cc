@@ -61,6 +61,7 @@ RestartingJob::RestartingJob(base::Loop& loop, const base::Clock& clock, JobSetu
       planner_(job_, placement_, options_.attempt),
       environment_(std::move(setup.environment)),
       make_agents_(std::move(make_agents)),
+      take_progress_(std::move(setup.take_progress)),
       sink_(setup.sink),
       observer_(setup.observer),
       timeout_(job_.timeout) {
@@ -68,12 +69,12 @@ RestartingJob::RestartingJob(base::Loop& loop, const base::Clock& clock, JobSetu
   make_runner();
 }
 
-RestartingJob::RestartingJob(base::Loop& loop, const base::Clock& clock, JobSetup setup, Bootstrap* bootstrap)
+RestartingJob::RestartingJob(base::Loop& loop, const base::Clock& clock, JobSetup setup, BootstrapOf bootstrap_of)
     : RestartingJob(loop, clock, setup,
-                    [&loop, bootstrap,
+                    [&loop, bootstrap_of = std::move(bootstrap_of),
                      own = own_agents_options(setup.job, setup.options, setup.environment)](int attempt) mutable {
                       own.attempt = attempt;
-                      return std::make_shared<OwnAgents>(loop, own, bootstrap);
+                      return std::make_shared<OwnAgents>(loop, own, bootstrap_of(attempt));
                     }) {}
 
 RestartingJob::~RestartingJob() = default;
@@ -176,8 +177,9 @@ void RestartingJob::on_event(const model::JobEvent& event) {
 void RestartingJob::on_finished(const JobOutcome& outcome) {
   // A stop during the end of a failed attempt does not change the cause, but it prevents a restart.
   if (is_stopped_) return finish(outcome);
-  const auto end = restartable_end(outcome, model::may_change_hosts(job_.failure));
+  auto end = restartable_end(outcome, model::may_change_hosts(job_.failure));
   if (!end) return finish(outcome);
+  end->has_progress = take_progress_ && take_progress_();
   auto next = planner_.next(*end);
   if (!next.ok()) {
     if (job_.failure.on_failure != model::OnFailure::kFail) {
@@ -217,10 +219,12 @@ void RestartingJob::start_again() {
 
 void RestartingJob::report_generation(const JobOutcome& before, const NextGeneration& next) {
   const model::RankEnd* const root = before.root < 0 ? nullptr : &before.ends[static_cast<std::size_t>(before.root)];
-  const bool is_counted = root != nullptr && next.lost.empty() && next.added.empty();
-  if (is_counted) {
+  if (root != nullptr && next.lost.empty() && next.added.empty()) {
     observer_->on_warning(
-        fmt::format("restart {} of {}: the whole job starts again", options_.restarts, job_.max_restarts));
+        next.is_counted
+            ? fmt::format("restart {} of {}: the whole job starts again", options_.restarts, job_.max_restarts)
+            : fmt::format("the whole job starts again; it had made progress, so {} of {} restarts stay used",
+                          options_.restarts, job_.max_restarts));
     observer_->on_event(model::JobRestarting{options_.attempt, root->rank, model::describe(*root)});
     return;
   }

@@ -34,10 +34,13 @@ class RestartingJob final : private JobObserver {
  public:
   // Creates the agents of one attempt.
   using MakeAgents = std::function<std::shared_ptr<JobAgents>(int attempt)>;
+  // Returns the bootstrap of one attempt, which is borrowed. Each attempt needs its own, because the end of a start
+  // cancels the bootstrap for good.
+  using BootstrapOf = std::function<Bootstrap*(int attempt)>;
 
   RestartingJob(base::Loop& loop, const base::Clock& clock, JobSetup setup, MakeAgents make_agents);
-  // Starts new agents (OwnAgents) for each attempt. `bootstrap` is borrowed.
-  RestartingJob(base::Loop& loop, const base::Clock& clock, JobSetup setup, Bootstrap* bootstrap);
+  // Starts new agents (OwnAgents) for each attempt.
+  RestartingJob(base::Loop& loop, const base::Clock& clock, JobSetup setup, BootstrapOf bootstrap_of);
   ~RestartingJob() override;
 
   // These do the same as JobRunner's functions, for every attempt. A later attempt does not get the input that an
@@ -82,6 +85,7 @@ class RestartingJob final : private JobObserver {
   GenerationPlanner planner_;
   const base::Environment environment_;
   const MakeAgents make_agents_;
+  const std::function<bool()> take_progress_;
   OutputSink* const sink_;
   JobObserver* const observer_;
   const std::optional<std::chrono::milliseconds> timeout_;  // limit for all attempts together

@@ -6,7 +6,7 @@ import signal
 import time
 
 import pytest
-import testing
+from cluster import testing
 from console import Watched
 
 LEASE = 15.0  # hvdrun's
@@ -22,7 +22,7 @@ ALWAYS_WAITS = "echo up $MUSTER_GENERATION $MUSTER_RANK $MUSTER_SIZE $MUSTER_HOS
 def ranks_of(result, generation):
     """The hosts of a generation's ranks, by rank."""
     found = re.findall(rf"^\[(\d+)\]<stdout>:up {generation} (\d+) (\d+) (\S+)$", result.stdout, re.M)
-    assert all(label == rank and int(size) == len(found) for label, rank, size, _ in found), result
+    assert found and all(label == rank and size == found[0][2] for label, rank, size, _ in found), result
     return [host for _, _, _, host in sorted(found, key=lambda each: int(each[1]))]
 
 
@@ -60,8 +60,7 @@ def test_a_killed_agent_is_a_lost_host(hvdrun, cluster, no_leftovers):
     job = Watched(hvdrun, cluster, ["-np", "4", "-H", "n1:2,n2:2", "--spares", "n3:2,n4:2", "--on-failure", "replace",
                                     "sh", "-c", LATER_WELL])
     job.out.wait_for("up 0", 4)
-    agents = [process for process in cluster.processes("n1") if "muster-agent" in process.argv[:1][0] or
-              process.comm == "muster-agent"]
+    agents = [process for process in cluster.processes("n1") if "/muster/agent-" in "".join(process.argv[:1])]
     assert agents
     for process in agents:
         os.kill(process.pid, signal.SIGKILL)
@@ -127,6 +126,16 @@ def test_restarts_are_counted_for_hvdrun_too(hvdrun, no_leftovers):
     assert "restart 2 of 2" in result.stderr and "2 of 2 restarts are used up (--max-restarts)" in result.stderr, result
 
 
+def test_failures_after_progress_do_not_count(hvdrun, no_leftovers):
+    """It gets further three times, then it does not."""
+    program = "[ $MUSTER_GENERATION -ge 3 ] || echo epoch $MUSTER_GENERATION; echo up $MUSTER_GENERATION; exit 4"
+    result = hvdrun(["-np", "2", "-H", "n1,n2", "--max-restarts", "1", "--progress-text", "epoch", "sh", "-c", program])
+    assert result.rc == 4, result
+    assert "up 4" in result.stdout and "up 5" not in result.stdout, result
+    assert result.stderr.count("it had made progress, so 0 of 1 restarts stay used") == 3, result
+    assert "restart 1 of 1" in result.stderr, result
+
+
 def test_exit_code_93_is_never_started_again(hvdrun, no_leftovers):
     result = hvdrun(["-np", "2", "-H", "n1,n2", "--spares", "n3", "--max-restarts", "5", "sh", "-c",
                      "echo up; [ $MUSTER_RANK = 0 ] || exit 93; exec sleep 1000"])
@@ -147,7 +156,7 @@ def test_staged_files_reach_the_spare(hvdrun, cluster, no_leftovers):
     cluster.run("head", "alice", ["sh", "-c", "echo data > /home/alice/staged"], check=True)
     cluster.cut("n2", "drop")
     result = hvdrun(["-np", "2", "-H", "n1,n2", "--spares", "n3", "--start-timeout", "5", "--stage",
-                     "/home/alice/staged:/tmp/spare-staged", "cat", "/tmp/spare-staged"], timeout=90)
+                     "/home/alice/staged:/home/alice/data/staged", "cat", "/home/alice/data/staged"], timeout=90)
     assert result.rc == 0 and result.stdout.count("data") == 2, result
 
 

@@ -47,6 +47,7 @@ inline std::string show(const ParsedHvdrun& parsed) {
   for (const auto& host : job.failure.spares) add(fmt::format("reserve={}:{}", host.name, host.slots.value_or(-1)));
   if (job.failure.min_ranks != 1) add(fmt::format("fewest={}", job.failure.min_ranks));
   if (job.failure.min_hosts != 1) add(fmt::format("fewest_hosts={}", job.failure.min_hosts));
+  if (!job.failure.progress_text.empty()) add("progress=" + job.failure.progress_text);
   if (job.max_restarts != 0) add(fmt::format("restarts={}", job.max_restarts));
   if (parsed.options.request.health_check != HealthCheck::kOff) {
     add(fmt::format("health={}", static_cast<int>(parsed.options.request.health_check)));

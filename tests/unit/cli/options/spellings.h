@@ -121,6 +121,8 @@ inline const std::vector<Accepted>& launch_table() {
       {{"--on-failure", "restart"}, "on_failure=1 restarts=3"},
       {{"--on-failure=replace"}, "on_failure=2 restarts=3"},
       {{"--on-failure", "replace", "--max-restarts", "0"}, "on_failure=2"},
+      {{"--max-restarts=5", "--progress-text", "epoch"}, "on_failure=1 progress=epoch restarts=5"},
+      {{"--progress-text=step 1"}, "progress=step 1"},
       {{"--max-restarts=5"}, "on_failure=1 restarts=5"},
       {{"--health-check", "off"}, ""},
       {{"--health-check", "quick"}, "health=1"},

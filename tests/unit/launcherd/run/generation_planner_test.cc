@@ -50,6 +50,17 @@ TEST_F(GenerationPlannerTest, RestartKeepsHostsUntilRestartsAreUsedUp) {
   EXPECT_THAT(table(plan.next(failed_on("n2"))), HasSubstr("2 of 2 restarts are used up"));
 }
 
+TEST_F(GenerationPlannerTest, AFailureAfterProgressDoesNotCount) {
+  GenerationPlanner plan = planner(OnFailure::kReplace, "n1:1,n2:1", "n3:1", 1);
+  for (int i = 0; i < 5; ++i) {
+    const auto next = plan.next({.failed_host = "n2", .has_progress = true});
+    EXPECT_EQ(table(next), "n1:0 n2:1") << "a host is not at fault if its job gets further each time";
+    EXPECT_FALSE(next->is_counted);
+  }
+  EXPECT_TRUE(plan.next(failed_on("n2"))->is_counted);
+  EXPECT_FALSE(plan.next(failed_on("n2")).ok());
+}
+
 TEST_F(GenerationPlannerTest, RestartEndsWithALostHost) {
   GenerationPlanner plan = planner(OnFailure::kRestart, "n1:2,n2:2", "");
   EXPECT_THAT(table(plan.next(lost({"n2"}))), HasSubstr("--on-failure replace"));
