@@ -39,6 +39,8 @@ class Place:
 
     def serve(self):
         ready = select.select([self.listener, *self.unknown, *self.members.values()], [], [])[0]
+        if any(member in ready for member in self.members.values()):  # a member sends nothing more, so it has ended
+            self.end_world()
         if self.listener in ready:
             self.unknown.add(self.listener.accept()[0])
         for member in [each for each in self.unknown if each in ready]:
@@ -53,9 +55,6 @@ class Place:
             self.members[found[0]] = member
             if len(self.members) == found[1]:
                 print(found[1], flush=True)
-        # A member sends nothing more, so it has ended.
-        if any(member in ready and member.fileno() >= 0 and not member.recv(1) for member in self.members.values()):
-            self.end_world()
 
 
 def main():
