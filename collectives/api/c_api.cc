@@ -1,7 +1,9 @@
 // The C ABI: errors, the world, communicators, shared memory, requests.
 // Read report() and timeout_of() first; the functions after them are in the order of muster.h.
 #include <cmath>
+#include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <string>
@@ -90,14 +92,55 @@ muster::base::Result<std::chrono::milliseconds> timeout_of(double seconds, const
   return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1000)));
 }
 
+muster::base::Result<muster::collectives::Meeting> meeting_of(const muster_meeting& given) {
+  if (given.size < 1 || given.rank < 0 || given.rank >= given.size || given.publish == nullptr ||
+      given.find == nullptr) {
+    return muster::base::invalid_argument(
+        "muster_meeting: rank {} of {}: it needs 0 <= rank < size, and the functions publish and find", given.rank,
+        given.size);
+  }
+  muster::collectives::Meeting meeting{.rank = given.rank, .size = given.size, .publish = {}, .find = {}};
+  meeting.publish = [&given](const std::string& text) {
+    if (given.publish(given.context, text.data(), text.size()) == 0) return Status();
+    return muster::base::unavailable("the address of rank 0 could not be published");
+  };
+  meeting.find = [&given]() -> muster::base::Result<std::string> {
+    std::string text(muster::collectives::kMaxMeetingText, '\0');
+    const long bytes = given.find(given.context, text.data(), text.size());
+    if (bytes < 0 || static_cast<std::size_t>(bytes) > text.size()) {
+      return muster::base::unavailable("the search for the address of rank 0 has failed");
+    }
+    text.resize(static_cast<std::size_t>(bytes));
+    return text;
+  };
+  if (given.is_over == nullptr) return meeting;
+  meeting.check = [&given] {
+    if (given.is_over(given.context) == 0) return Status();
+    return muster::base::unavailable("this world can no longer form, because one of its ranks has ended");
+  };
+  return meeting;
+}
+
+muster::base::Result<std::shared_ptr<World>> join_world(const muster_options& given, const WorldOptions& options,
+                                                        Failure* why) {
+  if (given.meeting == nullptr) return World::join(options, why);
+  MUSTER_ASSIGN_OR_RETURN(const muster::collectives::Meeting meeting, meeting_of(*given.meeting));
+  return World::join(options, meeting, why);
+}
+
+// Options of programs that were compiled before `meeting` was appended end where it begins.
+bool is_known_size(std::size_t size) {
+  return size == sizeof(muster_options) || size == offsetof(muster_options, meeting);
+}
+
 muster_code init(const muster_options* options, muster_world** world, muster_error** error) {
   muster_options given{};
   if (options != nullptr) {
-    if (options->size != sizeof given) {
+    if (!is_known_size(options->size)) {
       return report(Status(Code::kInvalidArgument, "muster_options.size must be sizeof(muster_options)"), nullptr,
                     error);
     }
-    given = *options;
+    std::memcpy(&given, options, options->size);
   }
   WorldOptions wanted;
   auto deadline = timeout_of(given.timeout_seconds, std::getenv("MUSTER_OPERATION_TIMEOUT"), wanted.deadline);
@@ -107,7 +150,7 @@ muster_code init(const muster_options* options, muster_world** world, muster_err
   wanted.deadline = *deadline;
   wanted.join_deadline = *join;
   Failure why;
-  auto joined = World::join(wanted, &why);
+  auto joined = join_world(given, wanted, &why);
   if (!joined.ok()) return report(joined.status(), why, error);
   auto all = Communicator::of_world(*joined, &why);
   if (!all.ok()) return report(all.status(), why, error);

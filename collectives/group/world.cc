@@ -84,6 +84,7 @@ base::Result<std::shared_ptr<World>> World::join(const WorldOptions& options, Wo
   world->tcp_options_.silence = std::max(world->tcp_options_.silence, options.deadline);
   world->rank_ = setup.rank;
   world->encrypts_ = setup.encrypts;
+  world->check_ = std::move(setup.check);
   world->place_ = setup.place.empty() ? own_place() : setup.place;
   world->members_.resize(static_cast<std::size_t>(setup.size));
   MUSTER_RETURN_IF_ERROR(world->start_service(setup));
@@ -239,6 +240,7 @@ base::Status World::check_nobody_failed() const {
 base::Result<std::string> World::wait_for_member(int rank, base::MonotonicTime deadline) {
   while (true) {
     MUSTER_RETURN_IF_ERROR(check_nobody_failed());
+    if (check_) MUSTER_RETURN_IF_ERROR(check_());
     // Read the end before the value, since a value that the rank put before its end counts.
     const std::optional<End> gone = end_of(rank);
     const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());

@@ -18,6 +18,7 @@
 #include "base/status.h"
 #include "collectives/algorithm/choice.h"
 #include "collectives/call/shutdown_budget.h"
+#include "collectives/join/meeting.h"
 #include "collectives/join/member.h"
 #include "collectives/join/service.h"
 #include "collectives/join/session.h"
@@ -52,8 +53,9 @@ struct WorldSetup {
   // Or this is rank 0 of a job without an agent, and `host` is set.
   base::UniqueFd session;
   std::unique_ptr<SessionHost> host;
-  std::string secret;     // 32 bytes; with an agent the secret comes from the agent
-  bool encrypts = false;  // encrypts connections to ranks of other hosts; the same on all ranks
+  std::string secret;                     // 32 bytes; with an agent the secret comes from the agent
+  bool encrypts = false;                  // encrypts connections to ranks of other hosts; the same on all ranks
+  std::function<base::Status()> check{};  // same as Meeting.check; called every 250 ms until all ranks have joined
 };
 
 // Receives reports of ended ranks, on the service thread.
@@ -72,6 +74,9 @@ class World {
   // After an error, `why` (may be null) names the rank that failed or did not join. Its rank is -1 if no rank caused
   // the error.
   static base::Result<std::shared_ptr<World>> join(const WorldOptions& options, Failure* why = nullptr);
+  // Joins by `meeting`, whatever the environment says.
+  static base::Result<std::shared_ptr<World>> join(const WorldOptions& options, const Meeting& meeting,
+                                                   Failure* why = nullptr);
   static base::Result<std::shared_ptr<World>> join(const WorldOptions& options, WorldSetup setup,
                                                    Failure* why = nullptr);
   ~World();
@@ -182,7 +187,8 @@ class World {
   std::uint16_t own_port_ = 0;
   std::string address_of_rank_0_;
   bool has_agent_ = false;  // the agent keeps the session
-  int awaited_ = -1;        // the rank that has not joined yet; -1 if this process waits for none
+  std::function<base::Status()> check_;
+  int awaited_ = -1;  // the rank that has not joined yet; -1 if this process waits for none
   bool reading_peers_pays_ = false;
   ShutdownBudget shutdown_budget_;
   LinkSpeed link_speed_;

@@ -11,6 +11,7 @@
 #include "collectives/group/world.h"
 #include "collectives/join/agent_socket.h"
 #include "collectives/join/alone.h"
+#include "collectives/join/meeting.h"
 
 namespace muster::collectives::inline group {
 namespace {
@@ -60,6 +61,42 @@ base::Result<WorldSetup> setup_of_agent(const base::Environment& environment, st
   return setup;
 }
 
+// Returns the address of the interface that the launcher names for this host. Empty if it names none, or not one of
+// this host's.
+std::string named_address(const base::Environment& environment) {
+  std::string_view names = environment.get("HOROVOD_GLOO_IFACE").value_or("");
+  if (names.empty()) names = environment.get("GLOO_SOCKET_IFNAME").value_or("");
+  const std::string_view name = names.substr(0, names.find(','));
+  const auto all = base::interface_addresses();
+  if (name.empty() || !all.ok()) return "";
+  const auto found = std::find_if(all->begin(), all->end(), [&](const auto& one) { return one.interface == name; });
+  return found == all->end() ? "" : found->address.str();
+}
+
+// Makes rank 0 of a world without an agent the host of its session.
+void host_meeting(AloneHost host, WorldSetup& setup) {
+  setup.address = host.place.addresses.front().str();
+  setup.listener = std::move(host.listening);
+  setup.host = std::make_unique<SessionHost>(setup.size);
+  setup.secret = std::move(host.place.secret);
+}
+
+// Makes another rank of such a world a guest of rank 0.
+base::Status be_guest(const AloneSettings& settings, AloneGuest guest, WorldSetup& setup) {
+  setup.session = std::move(guest.session);
+  setup.secret = std::move(guest.place.secret);
+  MUSTER_ASSIGN_OR_RETURN(const base::IpAddress own, address_for_others(settings, setup.session.get()));
+  MUSTER_ASSIGN_OR_RETURN(const base::IpAddress rank_0, base::peer_address(setup.session.get()));
+  setup.address = own.str();
+  setup.address_of_rank_0 = rank_0.str();
+  // A rank on rank 0's host cannot know which of its addresses other hosts reach. Other hosts use the address at which
+  // they reached rank 0.
+  if (!base::IpAddress::parse(settings.host).ok()) {
+    MUSTER_ASSIGN_OR_RETURN(setup.listener, base::listen_any(0, kPeerBacklog));
+  }
+  return base::ok_status();
+}
+
 base::Result<bool> encrypts(const base::Environment& environment) {
   const std::string_view text = environment.get("MUSTER_ENCRYPT").value_or("");
   if (text.empty() || text == "0") return false;
@@ -68,6 +105,24 @@ base::Result<bool> encrypts(const base::Environment& environment) {
 }
 
 }  // namespace
+
+base::Result<std::shared_ptr<World>> World::join(const WorldOptions& options, const Meeting& meeting, Failure* why) {
+  WorldSetup setup;
+  setup.rank = meeting.rank;
+  setup.size = meeting.size;
+  setup.check = meeting.check;
+  const base::Environment environment = base::Environment::current();
+  MUSTER_ASSIGN_OR_RETURN(setup.encrypts, encrypts(environment));
+  if (meeting.size > 1 && meeting.rank == 0) {
+    MUSTER_ASSIGN_OR_RETURN(AloneHost host, open_meeting(meeting, named_address(environment)));
+    host_meeting(std::move(host), setup);
+  } else if (meeting.size > 1) {
+    MUSTER_ASSIGN_OR_RETURN(AloneGuest guest,
+                            join_meeting(meeting, reach_session_host(meeting.rank), options.join_deadline));
+    MUSTER_RETURN_IF_ERROR(be_guest(AloneSettings{}, std::move(guest), setup));
+  }
+  return join(options, std::move(setup), why);
+}
 
 base::Result<std::shared_ptr<World>> World::join(const WorldOptions& options, Failure* why) {
   const base::Environment environment = base::Environment::current();
@@ -79,25 +134,12 @@ base::Result<std::shared_ptr<World>> World::join(const WorldOptions& options, Fa
     setup.size = alone->size;
     if (setup.rank == 0 && setup.size > 1) {
       MUSTER_ASSIGN_OR_RETURN(AloneHost host, open_alone(*alone));
-      setup.address = host.place.addresses.front().str();
-      setup.listener = std::move(host.listening);
-      setup.host = std::make_unique<SessionHost>(setup.size);
-      setup.secret = std::move(host.place.secret);
       published = std::move(host.published);
+      host_meeting(std::move(host), setup);
     } else if (setup.size > 1) {
       MUSTER_ASSIGN_OR_RETURN(AloneGuest guest,
                               join_alone(*alone, reach_session_host(setup.rank), options.join_deadline));
-      setup.session = std::move(guest.session);
-      setup.secret = std::move(guest.place.secret);
-      MUSTER_ASSIGN_OR_RETURN(const base::IpAddress own, address_for_others(*alone, setup.session.get()));
-      MUSTER_ASSIGN_OR_RETURN(const base::IpAddress rank_0, base::peer_address(setup.session.get()));
-      setup.address = own.str();
-      setup.address_of_rank_0 = rank_0.str();
-      // A rank on rank 0's host cannot know which of its addresses other hosts reach. Other hosts use the address at
-      // which they reached rank 0.
-      if (!base::IpAddress::parse(alone->host).ok()) {
-        MUSTER_ASSIGN_OR_RETURN(setup.listener, base::listen_any(0, kPeerBacklog));
-      }
+      MUSTER_RETURN_IF_ERROR(be_guest(*alone, std::move(guest), setup));
     }
   } else if (const auto directory = environment.get("MUSTER_SESSION_DIR"); directory && !directory->empty()) {
     MUSTER_ASSIGN_OR_RETURN(setup, setup_of_agent(environment, *directory));

@@ -94,15 +94,6 @@ base::Result<std::vector<base::IpAddress>> resolve(const std::string& host) {
   return addresses;
 }
 
-// Returns the host's addresses, loopback last.
-base::Result<std::vector<base::IpAddress>> own_addresses() {
-  MUSTER_ASSIGN_OR_RETURN(const auto interfaces, base::interface_addresses());
-  std::vector<base::IpAddress> addresses;
-  for (const base::InterfaceAddress& entry : interfaces) addresses.push_back(entry.address);
-  if (addresses.empty()) return base::unavailable("no network interface of this host is up");
-  return addresses;
-}
-
 // If the user gives a host name, rank 0 listens on all addresses. On rank 0's host the name may mean another address
 // than elsewhere (Debian's 127.0.1.1).
 base::Result<AloneHost> open_tcp(const AloneSettings& settings) {
@@ -121,7 +112,7 @@ base::Result<AloneHost> open_tcp(const AloneSettings& settings) {
   if (literal.ok()) {
     host.place.addresses.push_back(*literal);
   } else {
-    MUSTER_ASSIGN_OR_RETURN(host.place.addresses, own_addresses());
+    MUSTER_ASSIGN_OR_RETURN(host.place.addresses, addresses_of_this_host());
   }
   return host;
 }
@@ -137,7 +128,7 @@ base::Result<AloneHost> open_directory(const AloneSettings& settings) {
   base::random_bytes(host.place.secret.data(), host.place.secret.size());
   MUSTER_ASSIGN_OR_RETURN(host.listening, base::listen_any(0, kBacklog));
   MUSTER_ASSIGN_OR_RETURN(host.place.port, base::local_port(host.listening.get()));
-  MUSTER_ASSIGN_OR_RETURN(host.place.addresses, own_addresses());
+  MUSTER_ASSIGN_OR_RETURN(host.place.addresses, addresses_of_this_host());
   const std::string content = encode_place(host.place);
   MUSTER_RETURN_IF_ERROR(base::write_file_atomically(path, content, 0600));
   host.published = Published(path, content);
@@ -230,6 +221,14 @@ base::Result<std::optional<AloneSettings>> read_alone_settings(const base::Envir
   return std::optional(std::move(settings));
 }
 
+base::Result<std::vector<base::IpAddress>> addresses_of_this_host() {
+  MUSTER_ASSIGN_OR_RETURN(const auto interfaces, base::interface_addresses());
+  std::vector<base::IpAddress> addresses;
+  for (const base::InterfaceAddress& entry : interfaces) addresses.push_back(entry.address);
+  if (addresses.empty()) return base::unavailable("no network interface of this host is up");
+  return addresses;
+}
+
 base::Result<AloneHost> open_alone(const AloneSettings& settings) {
   MUSTER_CHECK(settings.rank == 0);
   return settings.host.empty() ? open_directory(settings) : open_tcp(settings);
@@ -249,7 +248,7 @@ base::Result<AloneGuest> join_alone(const AloneSettings& settings, const Reach& 
 base::Result<base::IpAddress> address_for_others(const AloneSettings& settings, int session) {
   MUSTER_ASSIGN_OR_RETURN(base::IpAddress own, base::local_address(session));
   if (!own.is_loopback() || base::IpAddress::parse(settings.host).ok()) return own;
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<base::IpAddress> all, own_addresses());
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<base::IpAddress> all, addresses_of_this_host());
   return all.front();
 }
 

@@ -93,6 +93,9 @@ struct AloneGuest {
 base::Result<AloneGuest> join_alone(const AloneSettings& settings, const Reach& reach,
                                     std::chrono::milliseconds deadline);
 
+// Returns the host's addresses, loopback last. UNAVAILABLE if no interface is up.
+base::Result<std::vector<base::IpAddress>> addresses_of_this_host();
+
 // Returns the address at which ranks of other hosts reach this process: the local address of `session`, a session
 // socket. That address may be loopback, because a host name may mean loopback on its own host (Debian's 127.0.1.1).
 // Then returns the host's best address instead, unless the user gave a literal address.

@@ -95,10 +95,27 @@ MUSTER_API size_t muster_dtype_size(muster_dtype type); /* bytes; 0 if the type 
 
 /* ---- the world ---- */
 
+/* Where the ranks of a world meet, for programs that know a store of texts which all ranks reach. Rank 0 publishes a
+ * text there, and the others look for it. The text has a secret that admits to the world, so only the ranks may read
+ * the store. The functions are called from within muster_init(). */
+typedef struct muster_meeting {
+  int rank; /* of this process */
+  int size; /* number of ranks */
+  void* context;
+  /* Stores the text in place of an earlier one, on rank 0. Returns 0, or another number if that failed. */
+  int (*publish)(void* context, const char* text, size_t bytes);
+  /* Copies the text to `text`, which has `room` bytes (8192), and returns its length. 0: nothing is stored yet, and the
+   * function will be called again. A negative number: muster_init() fails. */
+  long (*find)(void* context, char* text, size_t room);
+  /* Returns 0 as long as this world can still form. Otherwise muster_init() fails soon. May be NULL. */
+  int (*is_over)(void* context);
+} muster_meeting;
+
 typedef struct muster_options {
-  size_t size;            /* sizeof(muster_options): later versions append fields */
-  double timeout_seconds; /* time of one operation without progress; 0 means MUSTER_OPERATION_TIMEOUT, or 30 s */
-  double join_seconds;    /* time until all ranks have joined; 0 means 120 s */
+  size_t size;                   /* sizeof(muster_options): later versions append fields */
+  double timeout_seconds;        /* time of one operation without progress; 0 means MUSTER_OPERATION_TIMEOUT, or 30 s */
+  double join_seconds;           /* time until all ranks have joined; 0 means 120 s */
+  const muster_meeting* meeting; /* NULL: the environment says where the ranks meet */
 } muster_options;
 
 /* Joins the job and returns when all its ranks have joined. `options` may be NULL. A process has one world at a time.

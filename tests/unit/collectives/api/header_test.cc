@@ -4,10 +4,15 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
+#include <mutex>
 #include <optional>
 #include <span>
+#include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -148,6 +153,91 @@ TEST_F(HeaderTest, AForkedChildLeavesTheParentsWorldAlone) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   EXPECT_EQ(buffer.value().data()[99], 7);
   EXPECT_TRUE(comm.barrier().ok());
+}
+
+// A store of one text, through which the threads of a test meet.
+struct TextStore {
+  std::mutex mutex;
+  std::string text;
+  bool is_over = false;
+};
+
+int publish(void* context, const char* text, size_t bytes) {
+  auto& store = *static_cast<TextStore*>(context);
+  const std::lock_guard lock(store.mutex);
+  store.text.assign(text, bytes);
+  return 0;
+}
+
+long find(void* context, char* text, size_t room) {
+  auto& store = *static_cast<TextStore*>(context);
+  const std::lock_guard lock(store.mutex);
+  if (store.text.size() > room) return -1;
+  std::memcpy(text, store.text.data(), store.text.size());
+  return static_cast<long>(store.text.size());
+}
+
+int is_over(void* context) {
+  auto& store = *static_cast<TextStore*>(context);
+  const std::lock_guard lock(store.mutex);
+  return store.is_over ? 1 : 0;
+}
+
+muster_code join_by(TextStore& store, int rank, int size, muster_world** world) {
+  const muster_meeting meeting{rank, size, &store, &publish, &find, &is_over};
+  const muster_options options{sizeof options, 20, 20, &meeting};
+  return muster_init(&options, world, nullptr);
+}
+
+TEST(MeetingOptionsTest, ThreadsMeetThroughAStoreOfTheirs) {
+  for (const int size : {1, 2, 3}) {
+    TextStore store;
+    std::vector<std::thread> ranks;
+    std::vector<float> sums(static_cast<std::size_t>(size));
+    for (int rank = 0; rank < size; ++rank) {
+      ranks.emplace_back([&, rank] {
+        muster_world* world = nullptr;
+        ASSERT_EQ(join_by(store, rank, size, &world), MUSTER_OK);
+        EXPECT_EQ(muster_comm_rank(muster_world_comm(world)), rank);
+        float sum = 1;
+        EXPECT_EQ(muster_allreduce(muster_world_comm(world), &sum, &sum, 1, MUSTER_FLOAT32, MUSTER_SUM, nullptr),
+                  MUSTER_OK);
+        sums[static_cast<std::size_t>(rank)] = sum;
+        muster_finalize(world);
+      });
+    }
+    for (std::thread& rank : ranks) rank.join();
+    for (const float sum : sums) EXPECT_EQ(sum, static_cast<float>(size));
+  }
+}
+
+TEST(MeetingOptionsTest, JoinEndsOnceTheWorldCanNotForm) {
+  TextStore store;
+  store.is_over = true;
+  muster_world* world = nullptr;
+  EXPECT_EQ(join_by(store, 1, 2, &world), MUSTER_RANK_DIED);
+  EXPECT_EQ(join_by(store, 0, 2, &world), MUSTER_RANK_DIED);
+  EXPECT_EQ(world, nullptr);
+}
+
+TEST(MeetingOptionsTest, WrongMeetingsAreRefused) {
+  TextStore store;
+  muster_world* world = nullptr;
+  EXPECT_EQ(join_by(store, 2, 2, &world), MUSTER_INVALID);
+  EXPECT_EQ(join_by(store, 0, 0, &world), MUSTER_INVALID);
+  const muster_meeting incomplete{0, 2, &store, &publish, nullptr, nullptr};
+  const muster_options options{sizeof options, 0, 0, &incomplete};
+  EXPECT_EQ(muster_init(&options, &world, nullptr), MUSTER_INVALID);
+}
+
+TEST(MeetingOptionsTest, OptionsOfOlderProgramsEndBeforeIt) {
+  const muster_meeting unused{5, 1, nullptr, nullptr, nullptr, nullptr};
+  muster_options options{offsetof(muster_options, meeting), 0, 0, &unused};
+  muster_world* world = nullptr;
+  ASSERT_EQ(muster_init(&options, &world, nullptr), MUSTER_OK);
+  muster_finalize(world);
+  options.size -= 1;
+  EXPECT_EQ(muster_init(&options, &world, nullptr), MUSTER_INVALID);
 }
 
 }  // namespace
