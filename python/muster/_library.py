@@ -23,8 +23,20 @@ ALLREDUCE, ALLGATHER, BROADCAST, REDUCESCATTER, ALLTOALL, BARRIER, JOIN, ADASUM 
 WIRE_SAME, WIRE_FLOAT16, WIRE_BFLOAT16 = range(3)
 
 
+# The functions of a muster_meeting.
+PUBLISH = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t)
+FIND = ctypes.CFUNCTYPE(ctypes.c_long, c_void_p, c_void_p, c_size_t)
+IS_OVER = ctypes.CFUNCTYPE(c_int, c_void_p)
+
+
+class Meeting(ctypes.Structure):
+    _fields_ = [("rank", c_int), ("size", c_int), ("context", c_void_p), ("publish", PUBLISH), ("find", FIND),
+                ("is_over", IS_OVER)]
+
+
 class Options(ctypes.Structure):
-    _fields_ = [("size", c_size_t), ("timeout_seconds", c_double), ("join_seconds", c_double)]
+    _fields_ = [("size", c_size_t), ("timeout_seconds", c_double), ("join_seconds", c_double),
+                ("meeting", POINTER(Meeting))]
 
 
 class Tensor(ctypes.Structure):
@@ -158,6 +170,16 @@ muster_engine_submit_on_gpu.restype, muster_engine_submit_on_gpu.argtypes = _SUB
 def version():
     """Returns libmuster's version, such as '0.1.0'."""
     return _library.muster_version().decode()
+
+
+def bytes_at(address, size):
+    """Returns a copy of memory as bytes."""
+    return ctypes.string_at(address, size)
+
+
+def copy_to(address, data):
+    """Copies bytes to memory that has room for them."""
+    ctypes.memmove(address, data, len(data))
 
 
 def take_error(error):

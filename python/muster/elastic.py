@@ -1,37 +1,98 @@
 """Horovod's elastic API, without a framework: state that ranks save, restore, and make the same on all ranks.
 
-With it, scripts for elastic jobs run in jobs with a fixed number of ranks: see run().
+In an elastic job (HOROVOD_ELASTIC=1, see next_world.py) the ranks change while the function of run() runs. Other jobs
+keep the ranks that they started with.
 """
 
 import copy
 import functools
+import queue
 
-from muster.numpy import broadcast_object
+import numpy as np
+
+from muster import next_world, world
+from muster.exceptions import HorovodInternalError, HostsUpdatedInterrupt
+from muster.notifications import NO_UPDATE, REMOVED, notifications
+from muster.numpy import Max, allreduce, broadcast_object
 
 
 def run(func):
     """Returns a function that makes the state the same on all ranks and then calls `func(state, ...)`.
 
-    A job keeps the ranks that it started with: the launcher neither adds nor replaces ranks. If a rank ends, the call
-    ends with a HorovodInternalError, and the state is not restored. So the script must write checkpoints."""
+    In an elastic job it calls `func` again whenever the ranks have changed. If a rank has ended, `func` fails with a
+    HorovodInternalError, and the state returns to its last commit first. If the hosts have changed, a commit raises
+    HostsUpdatedInterrupt. In both cases this process keeps its memory and joins the next world. SystemExit: it has been
+    removed from the job.
+    In other jobs, a rank that ends lets the call end with a HorovodInternalError, and the state is not restored. So the
+    script must write checkpoints."""
+    return run_fn(func, _reset)
+
+
+def run_fn(func, reset):
+    """Returns run(func). `reset()` leaves the world of this process and joins the next one."""
     @functools.wraps(func)
     def wrapper(state, *args, **kwargs):
+        if next_world.is_elastic():
+            with notifications.listening(state):
+                return _run_elastic(lambda: func(state, *args, **kwargs), reset, state)
         state.sync()
         return func(state, *args, **kwargs)
 
     return wrapper
 
 
-def run_fn(func, reset):
-    """Returns run(func). `reset` is not used. In Horovod it joins the job again after the ranks have changed."""
-    del reset
-    return run(func)
+def _reset():
+    world.shutdown()
+    world.init()
+
+
+def _run_elastic(call, reset, state):
+    needs_sync = True
+    while True:
+        try:
+            if _any_rank(needs_sync):
+                state.sync()
+            return call()
+        except HorovodInternalError:
+            state.restore()
+            needs_sync = True
+        except HostsUpdatedInterrupt as interrupt:
+            needs_sync = not interrupt.skip_sync
+        _reset_until_it_holds(reset, state)
+
+
+def _any_rank(needs_sync):
+    """Returns True if any rank needs the state of rank 0. In Horovod each rank decides alone. Then new ranks wait for
+    a broadcast in which the others do not take part."""
+    votes = allreduce(np.array([needs_sync], dtype=np.int8), op=Max, name="elastic.needs_sync")
+    return bool(votes[0])
+
+
+def _reset_until_it_holds(reset, state):
+    while True:
+        try:
+            reset()
+            notifications.publish()
+            state.on_reset()
+            return
+        except HorovodInternalError:
+            continue  # a rank has ended meanwhile: reset() waits for the world after that
+
+
+def _broadcast(obj):
+    return broadcast_object(obj, 0, name="elastic.objects")
 
 
 class State:
-    """The state from which a training can continue."""
+    """The state from which a training can continue.
 
-    def __init__(self):
+    bcast_object: a function that returns the object of rank 0 on all ranks. get_rank is not used."""
+
+    def __init__(self, bcast_object=None, get_rank=None):
+        del get_rank
+        self._bcast_object = bcast_object or _broadcast
+        self._host_messages = queue.Queue()
+        self._last_updated_timestamp = 0
         self._reset_callbacks = []
 
     def register_reset_callbacks(self, callbacks):
@@ -39,10 +100,16 @@ class State:
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self):
-        """Calls reset() and the callbacks. Call it when the ranks of the job have changed."""
+        """Forgets reports of changed hosts, and calls reset() and the callbacks. run() calls it when this process has
+        joined another world."""
+        self._host_messages = queue.Queue()
         self.reset()
         for callback in self._reset_callbacks:
             callback()
+
+    def on_hosts_updated(self, timestamp, update_res):
+        """Takes the report that the hosts have changed. check_host_updates() handles it. Thread-safe."""
+        self._host_messages.put((timestamp, update_res))
 
     def commit(self):
         """Calls save() and check_host_updates()."""
@@ -50,8 +117,21 @@ class State:
         self.check_host_updates()
 
     def check_host_updates(self):
-        """Raises HostsUpdatedInterrupt if the hosts have changed. In a job with a fixed number of ranks they never
-        change."""
+        """Raises HostsUpdatedInterrupt on all ranks if rank 0 knows that the hosts have changed. A collective: all
+        ranks must call it at the same step. In a job that is not elastic the hosts never change, and it does
+        nothing."""
+        if not next_world.is_elastic():
+            return
+        before = latest = self._last_updated_timestamp
+        changes = NO_UPDATE
+        while not self._host_messages.empty():
+            timestamp, change = self._host_messages.get()
+            if timestamp > latest:
+                latest = timestamp
+                changes |= change
+        before, self._last_updated_timestamp, changes = self._bcast_object((before, latest, changes))
+        if self._last_updated_timestamp > before:
+            raise HostsUpdatedInterrupt(changes == REMOVED)
 
     def save(self):
         """Keeps the state in memory."""
@@ -70,10 +150,11 @@ class State:
 
 
 class ObjectState(State):
-    """Keeps objects that can be pickled and copied, as attributes: ObjectState(epoch=0).epoch."""
+    """Keeps objects that can be pickled and copied, as attributes: ObjectState(epoch=0).epoch. The first two arguments
+    are those of State."""
 
-    def __init__(self, **kwargs):
-        super().__init__()
+    def __init__(self, bcast_object=None, get_rank=None, **kwargs):
+        super().__init__(bcast_object, get_rank)
         self._names = list(kwargs)
         for name, value in kwargs.items():
             setattr(self, name, value)
@@ -90,7 +171,7 @@ class ObjectState(State):
     def sync(self):
         if not self._names:
             return
-        values = broadcast_object({name: getattr(self, name) for name in self._names}, 0, name="elastic.objects")
+        values = self._bcast_object({name: getattr(self, name) for name in self._names})
         for name, value in values.items():
             setattr(self, name, value)
         ObjectState.save(self)

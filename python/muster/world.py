@@ -17,11 +17,13 @@ import zlib
 from ctypes import byref, c_int, c_void_p
 
 from muster import _library as lib
-from muster import engine
+from muster import engine, next_world
 from muster.exceptions import HorovodInternalError
 
 # A rank that leaves waits at most this long until the other ranks notice that. They may be busy with other work.
 _SHUTDOWN_SECONDS = 1.0
+# In an elastic job, init() fails after so many worlds that did not form. Each may have lost a rank.
+_ELASTIC_TRIES = 10
 _OLDEST_NCCL = 21400  # the same limit as in collectives/device/path.cc
 # The number of names for unnamed operations of one kind in one process set. After so many operations the names repeat,
 # so that a timeline, with a row for each name, does not grow. Far fewer operations run at the same time.
@@ -112,7 +114,7 @@ global_process_set = ProcessSet()
 class _World:
     """The state that init() creates."""
 
-    def __init__(self, ranks, timeout_seconds):
+    def __init__(self, ranks, timeout_seconds, source=None, numbers=None):
         self.pid = os.getpid()
         self.handle = c_void_p()
         self.group = None
@@ -129,15 +131,33 @@ class _World:
         self.is_submitting = False  # True while the thread that holds submit_lock submits an operation
         self.set_ids = itertools.count(1)
         self.names = {}
-        options = lib.Options(ctypes.sizeof(lib.Options), _operation_seconds(timeout_seconds), 0)
-        self._check(lib.muster_init, byref(options), byref(self.handle))
+        seconds = _operation_seconds(timeout_seconds)
+        if source is None:
+            self._join(lib.Options(ctypes.sizeof(lib.Options), seconds, 0, None))
+        else:
+            self._meet(source, numbers, seconds)
         try:
-            self._make(ranks)
+            self._make(ranks, numbers)
         except BaseException:
             self.leave()
             raise
 
-    def _make(self, ranks):
+    def _join(self, options):
+        self._check(lib.muster_init, byref(options), byref(self.handle))
+
+    def _meet(self, source, numbers, seconds):
+        """Joins a world of an elastic job."""
+        source.arrived(numbers)
+        meeting = next_world.Meeting(source, numbers)
+        options = lib.Options(ctypes.sizeof(lib.Options), seconds, seconds, ctypes.pointer(meeting.description))
+        try:
+            self._join(options)
+        except HorovodInternalError as error:
+            if meeting.failure is not None:
+                raise meeting.failure from error
+            raise
+
+    def _make(self, ranks, numbers):
         comm = lib.muster_world_comm(self.handle)
         if ranks is not None:
             own = lib.muster_comm_rank(comm)
@@ -146,6 +166,8 @@ class _World:
         self.comm = comm
         self.rank, self.size = lib.muster_comm_rank(comm), lib.muster_comm_size(comm)
         self.local_rank, self.local_size = lib.muster_comm_local_rank(comm), lib.muster_comm_local_size(comm)
+        if numbers is not None and ranks is None:
+            self.local_rank, self.local_size = numbers.local_rank, numbers.local_size
         self.sets[0] = (global_process_set, None, self._engine(comm, writes_files=True))
         global_process_set.process_set_id = 0
         global_process_set.ranks = list(range(self.size))
@@ -153,6 +175,8 @@ class _World:
         self.is_homogeneous = len({size for _, _, size in places}) == 1
         peers = [key for key, local_rank, _ in places if local_rank == self.local_rank]
         self.cross_rank, self.cross_size = peers.index(_host_key()), len(peers)
+        if numbers is not None and ranks is None:
+            self.cross_rank, self.cross_size = numbers.cross_rank, numbers.cross_size
 
     def _check(self, function, *arguments):
         error = c_void_p()
@@ -332,6 +356,8 @@ def init(comm=None, process_sets=None, *, timeout_seconds=0):
     one rank.
     process_sets: a list of ProcessSets, the same on all ranks. "dynamic" is accepted without effect, because sets can
     always be added here.
+    In an elastic job, every call after the first waits until the launcher has decided on the next world. SystemExit:
+    this process has been removed from the job.
     timeout_seconds: the limit for an operation without progress, if the environment sets no limit. 0 means libmuster's
     default.
     ValueError: an argument or a setting of the environment is wrong. HorovodInternalError: a rank did not join, or
@@ -341,13 +367,32 @@ def init(comm=None, process_sets=None, *, timeout_seconds=0):
         return
     ranks = None if comm is None else _ranks_of(comm)
     sets = _sets_of(process_sets)
-    _current = _World(ranks or None, timeout_seconds)
+    source = next_world.source()
+    if source is None:
+        _current = _World(ranks or None, timeout_seconds)
+    else:
+        _current = _elastic_world(source, ranks or None, timeout_seconds)
     try:
         for process_set in sets:
             add_process_set(process_set)
     except BaseException:
         shutdown()  # otherwise a second call with correct arguments would do nothing
         raise
+
+
+def _elastic_world(source, ranks, timeout_seconds):
+    """Joins the next world of an elastic job. If a rank ends while that world forms, this process asks for another."""
+    for left in reversed(range(_ELASTIC_TRIES)):
+        numbers = source.next()
+        try:
+            made = _World(ranks, timeout_seconds, source, numbers)
+        except HorovodInternalError:
+            if not left:
+                raise
+            continue
+        source.formed(numbers)
+        return made
+    return None
 
 
 def _sets_of(given):

@@ -50,6 +50,14 @@ class OptimizerStateHandler(StateHandler):
         self.save()
 
 
+class LRSchedulerStateHandler(StateHandler):
+    """The handler of a scheduler of torch.optim.lr_scheduler. All ranks get the state of rank 0."""
+
+    def sync(self):
+        self.value.load_state_dict(broadcast_object(self.value.state_dict(), 0, name="elastic.scheduler"))
+        self.save()
+
+
 class SamplerStateHandler(StateHandler):
     """The handler of an ElasticSampler. All ranks get the state of rank 0, which counts the samples of all ranks."""
 
@@ -58,8 +66,9 @@ class SamplerStateHandler(StateHandler):
         self.save()
 
 
+_SCHEDULER = getattr(torch.optim.lr_scheduler, "LRScheduler", torch.optim.lr_scheduler._LRScheduler)
 _registry = [(torch.nn.Module, ModelStateHandler), (torch.optim.Optimizer, OptimizerStateHandler),
-             (ElasticSampler, SamplerStateHandler)]
+             (_SCHEDULER, LRSchedulerStateHandler), (ElasticSampler, SamplerStateHandler)]
 
 
 def get_handler_registry():
@@ -107,6 +116,12 @@ class TorchState(ObjectState):
             self._handlers[name].set_value(value)
         else:
             super().__setattr__(name, value)
+
+    def reset(self):
+        """Gives the samplers to the present ranks. They may have no other chance: run() need not call sync()."""
+        for handler in self._handlers.values():
+            if isinstance(handler, SamplerStateHandler):
+                handler.value.reset()
 
     def save(self):
         for handler in self._handlers.values():

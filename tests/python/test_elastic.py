@@ -1,0 +1,147 @@
+"""muster.elastic with real processes, and a test double of the launcher (elastic/launcher_double.py)."""
+
+import json
+import pathlib
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from conftest import clean_environment
+
+FOLDER = pathlib.Path(__file__).resolve().parent / "elastic"
+sys.path.insert(0, str(FOLDER))
+from launcher_double import LauncherDouble  # noqa: E402
+
+PYTHON_FOLDER = str(FOLDER.parents[2] / "python")
+
+
+@pytest.fixture
+def start(tmp_path):
+    """start(hosts, program, **variables) -> LauncherDouble, with the processes running."""
+    launchers = []
+
+    def call(hosts, program="train.py", reports_over=True, **variables):
+        import os
+        variables = clean_environment(PYTHONPATH=PYTHON_FOLDER, MUSTER_LIBRARY=os.environ["MUSTER_LIBRARY"],
+                                      OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", **variables)
+        launcher = LauncherDouble([str(FOLDER / program)], tmp_path, variables, reports_over)
+        launchers.append(launcher)
+        launcher.start([f"h{i}" for i in range(hosts)])
+        return launcher
+
+    yield call
+    for launcher in launchers:
+        launcher.__exit__()
+
+
+def events(launcher, kind):
+    """{log: events of that kind, in their order}"""
+    found = {}
+    for path in sorted(launcher.folder.glob("*.log")):
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        found[path.stem] = [line for line in lines if line["event"] == kind]
+    return {name: lines for name, lines in found.items() if lines}
+
+
+def wait_for_event(launcher, kind, count, seconds=60):
+    """Waits until so many events of that kind were logged by all processes together."""
+    end = time.monotonic() + seconds
+    while sum(map(len, events(launcher, kind).values())) < count:
+        assert time.monotonic() < end, launcher.errors()
+        time.sleep(0.01)
+
+
+def undisturbed():
+    """The weights after the training on one rank."""
+    random = np.random.default_rng(7)
+    samples = random.normal(size=(1200, 20))
+    classes = (samples @ random.normal(size=20) > 0).astype(float)
+    weights = np.zeros(20)
+    for _ in range(40):
+        weights -= 2.0 / 1200 * samples.T @ (1 / (1 + np.exp(-samples @ weights)) - classes)
+    return weights
+
+
+def check_survivors(launcher, survivors, sizes):
+    """All `survivors` have finished, with the model of an undisturbed training, and each in the process of before."""
+    codes = launcher.wait()
+    assert {host: codes[host] for host in survivors} == dict.fromkeys(survivors, 0), launcher.errors()
+    done = events(launcher, "done")
+    for host in survivors:
+        worlds = events(launcher, "world")[f"{host}.0"]
+        assert [world["size"] for world in worlds] == sizes
+        [end] = done[f"{host}.0"]
+        assert len({line["process"] for line in [*worlds, end]}) == 1
+        assert end["step"] == len(end["sizes"]) == 40, "a step was lost, or counted twice"
+        np.testing.assert_allclose(end["weights"], undisturbed(), rtol=1e-9)
+        assert end["accuracy"] > 0.95
+    return done
+
+
+def test_nothing_happens(start):
+    check_survivors(start(3), ["h0", "h1", "h2"], [3])
+
+
+@pytest.mark.parametrize("victim", [0, 2, 3])
+def test_a_killed_rank_costs_no_step(start, victim):
+    launcher = start(4, FAULT=f"kill h{victim} 7")
+    survivors = [f"h{i}" for i in range(4) if i != victim]
+    done = check_survivors(launcher, survivors, [4, 3])
+    assert done[f"{survivors[0]}.0"][0]["sizes"] == 7 * [4] + 33 * [3]
+    [killed] = events(launcher, "kill")[f"h{victim}.0"]
+    back = [lines[-1]["time"] - killed["time"] for lines in events(launcher, "collective").values() if len(lines) > 1]
+    print(f"from kill to the first collective of the next world: {1000 * max(back):.0f} ms")
+    assert max(back) < 3
+    assert [line["size"] for line in events(launcher, "reset")[f"{survivors[0]}.0"]] == [3]
+
+
+def test_two_die_at_once(start):
+    launcher = start(4, FAULT="kill h1 5;kill h2 5")
+    worlds = events(launcher, "world") if launcher.wait() else {}
+    done = events(launcher, "done")
+    assert set(done) == {"h0.0", "h3.0"}, launcher.errors()
+    assert worlds["h0.0"][-1]["size"] == 2
+    for [end] in done.values():
+        assert end["step"] == len(end["sizes"]) == 40
+        np.testing.assert_allclose(end["weights"], undisturbed(), rtol=1e-9)
+
+
+def test_an_exception_ends_its_own_rank(start):
+    launcher = start(3, FAULT="raise h1 9")
+    check_survivors(launcher, ["h0", "h2"], [3, 2])
+    assert launcher.exits["h1"] == 1
+    assert "the script of this rank has an error" in launcher.errors()["h1.0.err"]
+
+
+def test_grows_from_two_to_four(start):
+    launcher = start(2, PAUSE="0.05")
+    wait_for_event(launcher, "collective", 2)
+    launcher.resize(["h0", "h1", "h2", "h3"])
+    check_survivors(launcher, ["h0", "h1"], [2, 4])
+    done = events(launcher, "done")
+    assert set(done) == {"h0.0", "h1.0", "h2.1", "h3.1"}
+    for name in ("h2.1", "h3.1"):
+        [world] = events(launcher, "world")[name]
+        assert 0 < world["step"] < 40, "a new rank begins where the others are"
+        np.testing.assert_allclose(done[name][0]["weights"], undisturbed(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("res", [1, 3])
+def test_a_removed_rank_leaves_in_order(start, res):
+    launcher = start(3, PAUSE="0.05")
+    wait_for_event(launcher, "collective", 3)
+    launcher.resize(["h0", "h2"], res)
+    check_survivors(launcher, ["h0", "h2"], [3, 2])
+    assert launcher.exits["h1"] == 1
+    assert launcher.errors()["h1.0.err"].strip().endswith("h1[0] has been removed from elastic job")
+
+
+def test_removal_and_addition_at_once_do_not_deadlock(start):
+    # With Horovod, survivors of a pure removal (res 1) skip the synchronization, for which a new rank then waits.
+    launcher = start(2, PAUSE="0.05")
+    wait_for_event(launcher, "collective", 2)
+    launcher.resize(["h0", "h5"], res=1)
+    check_survivors(launcher, ["h0"], [2, 2])
+    assert set(events(launcher, "done")) == {"h0.0", "h5.1"}
