@@ -225,7 +225,7 @@ def source():
 
 def job_store():
     """Returns a client of the store that the launcher has named."""
-    return JobStore(os.environ["HOROVOD_GLOO_RENDEZVOUS_ADDR"], _number("HOROVOD_GLOO_RENDEZVOUS_PORT"))
+    return JobStore(os.environ["HOROVOD_GLOO_RENDEZVOUS_ADDR"], int(os.environ["HOROVOD_GLOO_RENDEZVOUS_PORT"]))
 
 
 def own_host():

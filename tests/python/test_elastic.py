@@ -1,6 +1,7 @@
 """muster.elastic with real processes, and a test double of the launcher (elastic/launcher_double.py)."""
 
 import json
+import os
 import pathlib
 import sys
 import time
@@ -22,11 +23,10 @@ def start(tmp_path):
     """start(hosts, program, **variables) -> LauncherDouble, with the processes running."""
     launchers = []
 
-    def call(hosts, program="train.py", reports_over=True, **variables):
-        import os
+    def call(hosts, program="train.py", reports_over=True, replaces=False, **variables):
         variables = clean_environment(PYTHONPATH=PYTHON_FOLDER, MUSTER_LIBRARY=os.environ["MUSTER_LIBRARY"],
                                       OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", **variables)
-        launcher = LauncherDouble([str(FOLDER / program)], tmp_path, variables, reports_over)
+        launcher = LauncherDouble([str(FOLDER / program)], tmp_path, variables, reports_over, replaces)
         launchers.append(launcher)
         launcher.start([f"h{i}" for i in range(hosts)])
         return launcher
@@ -145,3 +145,41 @@ def test_removal_and_addition_at_once_do_not_deadlock(start):
     launcher.resize(["h0", "h5"], res=1)
     check_survivors(launcher, ["h0"], [2, 2])
     assert set(events(launcher, "done")) == {"h0.0", "h5.1"}
+
+
+@pytest.mark.parametrize("step", ["arrived", "publish", "formed", "shutdown"])
+@pytest.mark.parametrize("victim", [0, 1, 2])
+def test_a_rank_dies_while_the_others_join_the_next_world(start, step, victim):
+    if step == "publish" and victim != 0:
+        step = "find"
+    # h3 dies in the first world, and the victim on the way to the second one.
+    launcher = start(4, FAULT=f"kill h3 5;{step} h{victim} {0 if step == 'shutdown' else 1}")
+    codes = launcher.wait()
+    assert step in {kind for kind in (step,) if events(launcher, kind)}, launcher.errors()
+    survivors = [host for host in ("h0", "h1", "h2") if host != f"h{victim}"]
+    assert [codes[host] for host in survivors] == [0, 0], launcher.errors()
+    for host in survivors:
+        [end] = events(launcher, "done")[f"{host}.0"]
+        assert end["step"] == len(end["sizes"]) == 40 and end["sizes"][-1] == 2
+        np.testing.assert_allclose(end["weights"], undisturbed(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_launcher_that_reports_no_deaths_costs_the_time_limit(start, victim):
+    launcher = start(3, reports_over=False, FAULT=f"kill h2 5;arrived h{victim} 1", HOROVOD_GLOO_TIMEOUT_SECONDS="2")
+    codes = launcher.wait()
+    survivor = f"h{1 - victim}"
+    assert codes[survivor] == 0, launcher.errors()
+    assert events(launcher, "done")[f"{survivor}.0"][0]["sizes"][-1] == 1
+
+
+def test_200_generations_leave_nothing_behind(start):
+    launcher = start(3, "generations.py", replaces=True, WORLDS="200")
+    codes = launcher.wait(200)
+    assert codes == {"h0": 0, "h1": 0, "h2": 0}, launcher.errors()
+    for host in ("h0", "h1"):
+        worlds = events(launcher, "world")[f"{host}.0"]
+        assert len(worlds) >= 200 and {world["size"] for world in worlds} == {3}
+        early, late = worlds[20], worlds[-1]
+        assert late["threads"] <= early["threads"] and late["descriptors"] <= early["descriptors"], (early, late)
+        assert late["resident"] < early["resident"] + (2 << 20), (early, late)

@@ -20,13 +20,15 @@ import time
 
 class LauncherDouble:
     """`program` is a list of words after Python's name. `variables` are added to the environment of each process.
-    `reports_over`: whether ranks that still join learn at once that a process of their world has ended."""
+    `reports_over`: whether ranks that still join learn at once that a process of their world has ended. `replaces`:
+    whether a new process takes the place of one that has failed."""
 
-    def __init__(self, program, folder, variables, reports_over=True):
+    def __init__(self, program, folder, variables, reports_over=True, replaces=False):
         self.program = program
         self.folder = folder
         self.variables = variables
         self.reports_over = reports_over
+        self.replaces = replaces
         self.changed = threading.Condition()
         self.keys = {}
         self.hosts = []  # of the world in force; the index is the rank
@@ -121,6 +123,8 @@ class LauncherDouble:
         if any(self.exits.get(host) == 0 for host in self.hosts):
             return  # a process has finished: the job ends
         hosts = [host for host in self.hosts if host in self.ready]
+        if self.replaces:
+            hosts += [host for host in self.hosts if host not in hosts]
         if self.wanted is not None:
             old = [host for host in hosts if host in self.wanted]
             hosts = old + [host for host in self.wanted if host not in self.hosts]

@@ -13,6 +13,7 @@ import numpy as np
 
 import muster.elastic
 import muster.numpy as hvd
+from muster import next_world, world
 
 STEPS = int(os.environ.get("STEPS", "40"))
 SAMPLES, FEATURES = 1200, 20
@@ -36,6 +37,23 @@ def fail(step, worlds):
             os.kill(os.getpid(), signal.SIGKILL)
         if kind == "raise":
             raise RuntimeError("the script of this rank has an error")
+
+
+def die_at(kind, function):
+    """Returns `function`, but with a SIGKILL before it if $FAULT has this kind and host, in that generation."""
+    def call(*arguments):
+        for named, host, generation in FAULTS:
+            if (named, host, generation) == (kind, HOST, os.environ.get("MUSTER_GENERATION")):
+                log(event=kind)
+                os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments)
+
+    return call
+
+
+for name in ("arrived", "publish", "find", "formed"):
+    setattr(next_world.HorovodSource, name, die_at(name, getattr(next_world.HorovodSource, name)))
+world.shutdown = die_at("shutdown", world.shutdown)
 
 
 def data():
