@@ -21,14 +21,16 @@ import time
 class LauncherDouble:
     """`program` is a list of words after Python's name. `variables` are added to the environment of each process.
     `reports_over`: whether ranks that still join learn at once that a process of their world has ended. `replaces`:
-    whether a new process takes the place of one that has failed."""
+    whether a new process takes the place of one that has failed. `are_apart`: whether libmuster takes the processes for
+    processes of different hosts. They then use TCP instead of shared memory."""
 
-    def __init__(self, program, folder, variables, reports_over=True, replaces=False):
+    def __init__(self, program, folder, variables, reports_over=True, replaces=False, are_apart=False):
         self.program = program
         self.folder = folder
         self.variables = variables
         self.reports_over = reports_over
         self.replaces = replaces
+        self.are_apart = are_apart
         self.changed = threading.Condition()
         self.keys = {}
         self.hosts = []  # of the world in force; the index is the rank
@@ -98,6 +100,8 @@ class LauncherDouble:
             "HOROVOD_GLOO_RENDEZVOUS_ADDR": "127.0.0.1", "MUSTER_GENERATION": str(self.generation),
             "HOROVOD_GLOO_RENDEZVOUS_PORT": str(self.server.server_address[1]),
             "LOG": str(self.folder / f"{host}.{self.generation}.log")}
+        if self.are_apart:
+            variables["MUSTER_HOSTNAME"] = host
         with open(self.folder / f"{host}.{self.generation}.err", "wb") as errors:
             process = subprocess.Popen([sys.executable, *self.program], env=variables, stdin=subprocess.DEVNULL,
                                        stdout=errors, stderr=errors)
