@@ -21,6 +21,7 @@ import secrets
 import socket
 import struct
 import threading
+import time
 
 from muster import next_world
 
@@ -33,6 +34,7 @@ _LENGTH = struct.Struct("=i")
 _MAX_BODY_BYTES = 64 << 10
 _MAX_CONNECTIONS = 16
 _CONNECTION_SECONDS = 30
+_ACCEPT_PAUSE_SECONDS = 0.1
 _SIOCGIFADDR = 0x8915
 _ANY = ""  # all addresses of this host
 
@@ -118,6 +120,7 @@ class Service:
     def __init__(self, on_updated):
         self.key = secrets.token_bytes(32)
         self._on_updated = on_updated
+        self._is_closed = False
         self._listener = socket.create_server((_ANY, 0), backlog=_MAX_CONNECTIONS)
         self.port = self._listener.getsockname()[1]
         self._free = threading.Semaphore(_MAX_CONNECTIONS)
@@ -131,28 +134,33 @@ class Service:
 
     def close(self):
         """Stops to accept. Connections that were accepted before are still answered."""
+        self._is_closed = True
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
     def _accept(self):
         while True:
-            self._free.acquire()
             try:
                 connection, _ = self._listener.accept()
             except OSError:
-                return
+                if self._is_closed:
+                    return
+                time.sleep(_ACCEPT_PAUSE_SECONDS)  # descriptors have run out; no event reports a free one
+                continue
+            self._free.acquire()
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection):
-        # A wrong request, or a peer that has gone, ends its own connection only.
-        with connection, contextlib.suppress(OSError, ValueError, pickle.UnpicklingError, EOFError, AttributeError,
-                                             IndexError, TypeError, KeyError):
-            connection.settimeout(_CONNECTION_SECONDS)
-            with connection.makefile("rb") as stream:
-                request = _Unpickler(io.BytesIO(read_frame(stream, self.key))).load()
-            connection.sendall(framed(self.key, self._answer(request, connection.getpeername()[0])))
-        self._free.release()
+        # A wrong request, or a peer that has gone, ends its own connection only. Wrong pickles raise any exception.
+        try:
+            with connection, contextlib.suppress(Exception):
+                connection.settimeout(_CONNECTION_SECONDS)
+                with connection.makefile("rb") as stream:
+                    request = _Unpickler(io.BytesIO(read_frame(stream, self.key))).load()
+                connection.sendall(framed(self.key, self._answer(request, connection.getpeername()[0])))
+        finally:
+            self._free.release()
 
     def _answer(self, request, peer):
         if isinstance(request, PingRequest):

@@ -24,8 +24,9 @@ def start(tmp_path):
     launchers = []
 
     def call(hosts, program="train.py", reports_over=True, replaces=False, are_apart=False, **variables):
-        variables = clean_environment(PYTHONPATH=PYTHON_FOLDER, MUSTER_LIBRARY=os.environ["MUSTER_LIBRARY"],
-                                      OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", **variables)
+        given = {"PYTHONPATH": PYTHON_FOLDER, "MUSTER_LIBRARY": os.environ["MUSTER_LIBRARY"],
+                 "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        variables = clean_environment(**given | variables)
         launcher = LauncherDouble([str(FOLDER / program)], tmp_path, variables, reports_over, replaces, are_apart)
         launchers.append(launcher)
         launcher.start([f"h{i}" for i in range(hosts)])
@@ -187,3 +188,34 @@ def test_200_generations_leave_nothing_behind(start, are_apart):
         early, late = worlds[20], worlds[-1]
         assert late["threads"] <= early["threads"] and late["descriptors"] <= early["descriptors"], (early, late)
         assert late["resident"] < early["resident"] + (2 << 20), (early, late)
+
+
+def accuracy_of_digits(launcher, hosts):
+    """The accuracy that all `hosts` have reached, with the same model."""
+    codes = launcher.wait()
+    assert [codes[host] for host in hosts] == [0] * len(hosts), launcher.errors()
+    done = [line for lines in events(launcher, "done").values() for line in lines]
+    assert len(done) == len(hosts) and len({tuple(end["weights"]) for end in done}) == 1, done
+    for epochs in events(launcher, "epoch").values():
+        for epoch in epochs:
+            # An epoch has each of the 1400 samples once, but for what fills up the last batches of the ranks.
+            assert 1400 <= epoch["seen"] <= 1400 + 2 * 4 * 16, epoch
+            assert epoch["lr"] == pytest.approx(0.05 if epoch["epoch"] < 4 else 0.025)
+    return done[0]["accuracy"]
+
+
+def test_a_training_with_horovods_names_learns_as_much(start, tmp_path):
+    pytest.importorskip("torch")
+    pytest.importorskip("sklearn")
+    path = os.pathsep.join([PYTHON_FOLDER, str(pathlib.Path(PYTHON_FOLDER) / "muster" / "dropin")])
+    (tmp_path / "calm").mkdir()
+    launcher = start(4, "train_torch.py", FAULT="h2 1 7;h1 3 2", PYTHONPATH=path)
+    hurt = accuracy_of_digits(launcher, ["h0", "h3"])
+    assert [world["size"] for world in events(launcher, "world")["h0.0"]] == [4, 3, 2]
+    launcher.folder = tmp_path / "calm"
+    calm = LauncherDouble(launcher.program, launcher.folder, launcher.variables | {"FAULT": ""})
+    with calm:
+        calm.start(["h0", "h1", "h2", "h3"])
+        undisturbed_accuracy = accuracy_of_digits(calm, ["h0", "h1", "h2", "h3"])
+    print(f"accuracy with two killed ranks {hurt:.3f}, undisturbed {undisturbed_accuracy:.3f}")
+    assert min(hurt, undisturbed_accuracy) > 0.9 and abs(hurt - undisturbed_accuracy) < 0.04
