@@ -4,6 +4,7 @@ In an elastic job (HOROVOD_ELASTIC=1, see next_world.py) the ranks change while 
 keep the ranks that they started with.
 """
 
+import contextlib
 import copy
 import functools
 import queue
@@ -25,40 +26,48 @@ def run(func):
     removed from the job.
     In other jobs, a rank that ends lets the call end with a HorovodInternalError, and the state is not restored. So the
     script must write checkpoints."""
-    return run_fn(func, _reset)
+    return run_fn(func, reset_world)
 
 
 def run_fn(func, reset):
     """Returns run(func). `reset()` leaves the world of this process and joins the next one."""
+    return run_translated(func, reset, contextlib.nullcontext)
+
+
+def run_translated(func, reset, translated):
+    """Returns run_fn(func, reset) for a framework that has its own error for a failed collective. translated() is a
+    context that turns this error into HorovodInternalError. It is used in elastic jobs only."""
     @functools.wraps(func)
     def wrapper(state, *args, **kwargs):
         if next_world.is_elastic():
             with notifications.listening(state):
-                return _run_elastic(lambda: func(state, *args, **kwargs), reset, state)
+                return _run_elastic(lambda: func(state, *args, **kwargs), reset, state, translated)
         state.sync()
         return func(state, *args, **kwargs)
 
     return wrapper
 
 
-def _reset():
+def reset_world():
+    """Leaves the world of this process and joins the next one."""
     world.shutdown()
     world.init()
 
 
-def _run_elastic(call, reset, state):
+def _run_elastic(call, reset, state, translated):
     needs_sync = True
     while True:
         try:
-            if _any_rank(needs_sync):
-                state.sync()
-            return call()
+            with translated():
+                if _any_rank(needs_sync):
+                    state.sync()
+                return call()
         except HorovodInternalError:
             state.restore()
             needs_sync = True
         except HostsUpdatedInterrupt as interrupt:
             needs_sync = not interrupt.skip_sync
-        _reset_until_it_holds(reset, state)
+        _reset_until_it_holds(reset, state, translated)
 
 
 def _any_rank(needs_sync):
@@ -68,13 +77,14 @@ def _any_rank(needs_sync):
     return bool(votes[0])
 
 
-def _reset_until_it_holds(reset, state):
+def _reset_until_it_holds(reset, state, translated):
     while True:
         try:
-            reset()
-            notifications.publish()
-            state.on_reset()
-            return
+            with translated():
+                reset()
+                notifications.publish()
+                state.on_reset()
+                return
         except HorovodInternalError:
             continue  # a rank has ended meanwhile: reset() waits for the world after that
 

@@ -1,7 +1,5 @@
 """muster.elastic with real processes, and a test double of the launcher (elastic/launcher_double.py)."""
 
-import json
-import os
 import pathlib
 import sys
 import time
@@ -9,41 +7,9 @@ import time
 import numpy as np
 import pytest
 
-from conftest import clean_environment
-
-FOLDER = pathlib.Path(__file__).resolve().parent / "elastic"
-sys.path.insert(0, str(FOLDER))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "elastic"))
+from jobs import DROPIN_PATH, events, start  # noqa: E402,F401
 from launcher_double import LauncherDouble  # noqa: E402
-
-PYTHON_FOLDER = str(FOLDER.parents[2] / "python")
-
-
-@pytest.fixture
-def start(tmp_path):
-    """start(hosts, program, **variables) -> LauncherDouble, with the processes running."""
-    launchers = []
-
-    def call(hosts, program="train.py", reports_over=True, replaces=False, are_apart=False, **variables):
-        given = {"PYTHONPATH": PYTHON_FOLDER, "MUSTER_LIBRARY": os.environ["MUSTER_LIBRARY"],
-                 "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-        variables = clean_environment(**given | variables)
-        launcher = LauncherDouble([str(FOLDER / program)], tmp_path, variables, reports_over, replaces, are_apart)
-        launchers.append(launcher)
-        launcher.start([f"h{i}" for i in range(hosts)])
-        return launcher
-
-    yield call
-    for launcher in launchers:
-        launcher.__exit__()
-
-
-def events(launcher, kind):
-    """{log: events of that kind, in their order}"""
-    found = {}
-    for path in sorted(launcher.folder.glob("*.log")):
-        lines = [json.loads(line) for line in path.read_text().splitlines()]
-        found[path.stem] = [line for line in lines if line["event"] == kind]
-    return {name: lines for name, lines in found.items() if lines}
 
 
 def wait_for_event(launcher, kind, count, seconds=60):
@@ -207,9 +173,8 @@ def accuracy_of_digits(launcher, hosts):
 def test_a_training_with_horovods_names_learns_as_much(start, tmp_path):
     pytest.importorskip("torch")
     pytest.importorskip("sklearn")
-    path = os.pathsep.join([PYTHON_FOLDER, str(pathlib.Path(PYTHON_FOLDER) / "muster" / "dropin")])
     (tmp_path / "calm").mkdir()
-    launcher = start(4, "train_torch.py", FAULT="h2 1 7;h1 3 2", PYTHONPATH=path)
+    launcher = start(4, "train_torch.py", FAULT="h2 1 7;h1 3 2", PYTHONPATH=DROPIN_PATH)
     hurt = accuracy_of_digits(launcher, ["h0", "h3"])
     assert [world["size"] for world in events(launcher, "world")["h0.0"]] == [4, 3, 2]
     launcher.folder = tmp_path / "calm"

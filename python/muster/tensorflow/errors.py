@@ -5,7 +5,7 @@ import contextlib
 
 import tensorflow as tf
 
-from muster.exceptions import RanksDifferError
+from muster.exceptions import HorovodInternalError, RanksDifferError
 
 
 class FailedPrecondition(RanksDifferError, tf.errors.FailedPreconditionError):
@@ -33,3 +33,15 @@ def of_tensorflow():
         raise FailedPrecondition(str(error)) from None
     except ValueError as error:
         raise InvalidArgument(str(error)) from None
+
+
+@contextlib.contextmanager
+def as_horovods():
+    """Turns errors of a graph whose operation has failed because of another rank into HorovodInternalError."""
+    try:
+        yield
+    except tf.errors.UnknownError as error:
+        # TensorFlow puts the name of the exception of an operation's function into the message.
+        if HorovodInternalError.__name__ not in error.message:
+            raise
+        raise HorovodInternalError(error.message) from error

@@ -19,18 +19,20 @@ import time
 
 
 class LauncherDouble:
-    """`program` is a list of words after Python's name. `variables` are added to the environment of each process.
+    """`program` is a list of words after the name of Python, which is `python`. `variables` are added to the environment of each process.
     `reports_over`: whether ranks that still join learn at once that a process of their world has ended. `replaces`:
     whether a new process takes the place of one that has failed. `are_apart`: whether libmuster takes the processes for
     processes of different hosts. They then use TCP instead of shared memory."""
 
-    def __init__(self, program, folder, variables, reports_over=True, replaces=False, are_apart=False):
+    def __init__(self, program, folder, variables, reports_over=True, replaces=False, are_apart=False,
+                 python=sys.executable):
         self.program = program
         self.folder = folder
         self.variables = variables
         self.reports_over = reports_over
         self.replaces = replaces
         self.are_apart = are_apart
+        self.python = python
         self.changed = threading.Condition()
         self.keys = {}
         self.hosts = []  # of the world in force; the index is the rank
@@ -103,7 +105,7 @@ class LauncherDouble:
         if self.are_apart:
             variables["MUSTER_HOSTNAME"] = host
         with open(self.folder / f"{host}.{self.generation}.err", "wb") as errors:
-            process = subprocess.Popen([sys.executable, *self.program], env=variables, stdin=subprocess.DEVNULL,
+            process = subprocess.Popen([self.python, *self.program], env=variables, stdin=subprocess.DEVNULL,
                                        stdout=errors, stderr=errors)
         self.processes[host] = process
         threading.Thread(target=self._wait_for, args=(host, process), daemon=True).start()

@@ -1,9 +1,8 @@
-"""Horovod's elastic API for Keras. muster.elastic explains what it does in a job with a fixed number of ranks."""
+"""Horovod's elastic API for Keras. muster.elastic explains what it does."""
 
 import tensorflow as tf
 
-from muster.elastic import run
-from muster.tensorflow.elastic import TensorFlowKerasState
+from muster.tensorflow.elastic import TensorFlowKerasState, run
 
 KerasState = TensorFlowKerasState
 
@@ -16,6 +15,10 @@ class CommitStateCallback(tf.keras.callbacks.Callback):
         self._state = state
         self._batches = batches_per_commit
         self._left = batches_per_commit
+
+    def on_train_begin(self, logs=None):
+        """Counts from here, so that all ranks commit at the same batches after the ranks have changed."""
+        self._left = self._batches
 
     def on_train_batch_end(self, batch, logs=None):
         """Commits the state if `batches_per_commit` batches have ended since the last commit."""
@@ -36,6 +39,17 @@ class UpdateBatchStateCallback(tf.keras.callbacks.Callback):
     def __init__(self, state):
         super().__init__()
         self._state = state
+        self._steps = None  # of a whole epoch
+
+    def on_train_begin(self, logs=None):
+        """Forgets the number of batches of an epoch, which the number of ranks may have changed."""
+        self._steps = None
+
+    def on_epoch_begin(self, epoch, logs=None):
+        """Tells other callbacks how many batches of this epoch are left."""
+        if self.params.get("steps"):
+            self._steps = self._steps or self.params["steps"]
+            self.params["steps"] = self._steps - self._state.batch
 
     def on_train_batch_end(self, batch, logs=None):
         """Stores the number of batches that have ended in this epoch."""
@@ -47,12 +61,23 @@ class UpdateBatchStateCallback(tf.keras.callbacks.Callback):
 
 
 class UpdateEpochStateCallback(tf.keras.callbacks.Callback):
-    """Sets state.epoch to the number of finished epochs."""
+    """Sets state.epoch to the number of finished epochs, also of earlier calls of fit(). The script calls either
+    fit(epochs=N - state.epoch) or fit(epochs=N, initial_epoch=state.epoch)."""
 
     def __init__(self, state):
         super().__init__()
         self._state = state
+        self._before = None  # epochs before the first one of this fit()
+
+    def on_train_begin(self, logs=None):
+        """Waits for the first epoch."""
+        self._before = None
+
+    def on_epoch_begin(self, epoch, logs=None):
+        """Finds out at the first epoch whether Keras counts the earlier epochs, too."""
+        if self._before is None:
+            self._before = self._state.epoch - epoch
 
     def on_epoch_end(self, epoch, logs=None):
         """Stores the number of epochs that have ended."""
-        self._state.epoch = epoch + 1
+        self._state.epoch = self._before + epoch + 1
