@@ -13,7 +13,7 @@ import numpy as np
 
 from muster import next_world, world
 from muster.exceptions import HorovodInternalError, HostsUpdatedInterrupt
-from muster.notifications import NO_UPDATE, REMOVED, notifications
+from muster.notifications import HostUpdateResult, notifications
 from muster.numpy import Max, allreduce, broadcast_object
 
 
@@ -133,7 +133,7 @@ class State:
         if not next_world.is_elastic():
             return
         before = latest = self._last_updated_timestamp
-        changes = NO_UPDATE
+        changes = HostUpdateResult.no_update
         while not self._host_messages.empty():
             timestamp, change = self._host_messages.get()
             if timestamp > latest:
@@ -141,7 +141,7 @@ class State:
                 changes |= change
         before, self._last_updated_timestamp, changes = self._bcast_object((before, latest, changes))
         if self._last_updated_timestamp > before:
-            raise HostsUpdatedInterrupt(changes == REMOVED)
+            raise HostsUpdatedInterrupt(changes == HostUpdateResult.removed)
 
     def save(self):
         """Keeps the state in memory."""

@@ -11,6 +11,7 @@ Threads: one thread accepts, and one serves each connection. Listeners are calle
 
 import base64
 import contextlib
+import enum
 import fcntl
 import hashlib
 import hmac
@@ -27,9 +28,6 @@ from muster import next_world
 
 NAME = "worker notification service"
 
-# How the hosts have changed.
-NO_UPDATE, REMOVED, ADDED, MIXED = range(4)
-
 _LENGTH = struct.Struct("=i")
 _MAX_BODY_BYTES = 64 << 10
 _MAX_CONNECTIONS = 16
@@ -39,27 +37,44 @@ _SIOCGIFADDR = 0x8915
 _ANY = ""  # all addresses of this host
 
 
+class HostUpdateResult(enum.IntFlag):
+    """How the hosts have changed. The names are Horovod's, and part of the protocol."""
+
+    no_update = 0  # pylint: disable=invalid-name
+    removed = 1  # pylint: disable=invalid-name
+    added = 2  # pylint: disable=invalid-name
+    mixed = 3  # pylint: disable=invalid-name
+
+
 class PingRequest:
     """Asks for the name of the service."""
 
 
 class HostsUpdatedRequest:
-    """Reports at `timestamp` (seconds since 1970) that hosts have changed. `res` is one of the numbers above."""
+    """Reports at `timestamp` (seconds since 1970) that hosts have changed. `res` is a HostUpdateResult."""
 
     timestamp = 0
-    res = NO_UPDATE
+    res = HostUpdateResult.no_update
 
 
-def _update_result(value=NO_UPDATE):
-    return int(value)
+# Since Python 3.11, a HostUpdateResult is pickled as getattr(HostUpdateResult, "added"), or as operator.or_ of two such
+# values. The two functions here allow nothing else.
+def _member(kind, name):
+    if kind is not HostUpdateResult or name not in HostUpdateResult.__members__:
+        raise pickle.UnpicklingError(f"{name} is not part of this protocol")
+    return HostUpdateResult[name]
+
+
+def _either(one, other):
+    return HostUpdateResult(one) | HostUpdateResult(other)
 
 
 _CLASSES = {
     ("horovod.runner.common.util.network", "PingRequest"): PingRequest,
     ("horovod.runner.elastic.worker", "HostsUpdatedRequest"): HostsUpdatedRequest,
-    ("horovod.runner.elastic.worker", "HostUpdateResult"): _update_result,
-    ("horovod.runner.common.util.hosts", "HostUpdateResult"): _update_result,
-    ("horovod.runner.elastic.discovery", "HostUpdateResult"): _update_result,
+    ("horovod.runner.elastic.worker", "HostUpdateResult"): HostUpdateResult,
+    ("builtins", "getattr"): _member,
+    ("_operator", "or_"): _either,
 }
 
 
@@ -167,7 +182,7 @@ class Service:
             return _ping_answer(peer)
         if not isinstance(request, HostsUpdatedRequest):
             raise ValueError("this is no request")
-        self._on_updated(int(request.timestamp), int(request.res))
+        self._on_updated(int(request.timestamp), HostUpdateResult(request.res))
         return _ack()
 
 

@@ -1,6 +1,7 @@
 """The parts of muster.elastic in one process: the loop of run(), the states, the notification service, the job's store."""
 
 import base64
+import enum
 import http.server
 import pathlib
 import pickle
@@ -9,6 +10,7 @@ import socket
 import struct
 import sys
 import threading
+import types
 
 import pytest
 
@@ -17,6 +19,7 @@ from launcher_double import LauncherDouble, ask, notify  # noqa: E402
 
 from muster import elastic, job_store, next_world, notifications  # noqa: E402
 from muster.exceptions import HorovodInternalError, HostsUpdatedInterrupt  # noqa: E402
+from muster.notifications import HostUpdateResult  # noqa: E402
 
 
 @pytest.fixture
@@ -137,7 +140,7 @@ def test_a_commit_saves_and_then_interrupts(launcher):
     calls = []
     state = Recorded(calls)
     assert interrupt_of(state) is None
-    state.on_hosts_updated(100, notifications.ADDED)
+    state.on_hosts_updated(100, HostUpdateResult.added)
     assert interrupt_of(state).skip_sync is False
     assert calls == ["save", "save"]
     assert interrupt_of(state) is None, "each report interrupts once"
@@ -145,28 +148,28 @@ def test_a_commit_saves_and_then_interrupts(launcher):
 
 def test_only_newer_reports_count(launcher):
     state = Recorded([])
-    state.on_hosts_updated(100, notifications.REMOVED)
+    state.on_hosts_updated(100, HostUpdateResult.removed)
     assert interrupt_of(state).skip_sync is True
-    state.on_hosts_updated(100, notifications.ADDED)
-    state.on_hosts_updated(99, notifications.ADDED)
+    state.on_hosts_updated(100, HostUpdateResult.added)
+    state.on_hosts_updated(99, HostUpdateResult.added)
     assert interrupt_of(state) is None
-    state.on_hosts_updated(101, notifications.REMOVED)
-    state.on_hosts_updated(102, notifications.ADDED)
+    state.on_hosts_updated(101, HostUpdateResult.removed)
+    state.on_hosts_updated(102, HostUpdateResult.added)
     assert interrupt_of(state).skip_sync is False, "hosts were removed and added"
 
 
 def test_rank_0_decides(launcher):
-    state = elastic.ObjectState(bcast_object=lambda obj: (5, 7, notifications.REMOVED), get_rank=lambda: 1)
-    state.on_hosts_updated(100, notifications.ADDED)
+    state = elastic.ObjectState(bcast_object=lambda obj: (5, 7, HostUpdateResult.removed), get_rank=lambda: 1)
+    state.on_hosts_updated(100, HostUpdateResult.added)
     assert interrupt_of(state).skip_sync is True
-    deaf = elastic.ObjectState(bcast_object=lambda obj: (5, 5, notifications.NO_UPDATE), epoch=1)
-    deaf.on_hosts_updated(100, notifications.ADDED)
+    deaf = elastic.ObjectState(bcast_object=lambda obj: (5, 5, HostUpdateResult.no_update), epoch=1)
+    deaf.on_hosts_updated(100, HostUpdateResult.added)
     assert interrupt_of(deaf) is None and deaf.epoch == 1
 
 
 def test_a_reset_forgets_reports(launcher):
     state = Recorded([])
-    state.on_hosts_updated(100, notifications.ADDED)
+    state.on_hosts_updated(100, HostUpdateResult.added)
     state.on_reset()
     assert interrupt_of(state) is None
 
@@ -203,6 +206,30 @@ def test_reports_reach_the_listener(service):
     assert names == ["horovod.runner.common.util.network AckResponse"]
 
 
+@pytest.fixture
+def worker(monkeypatch):
+    """A module as Horovod's horovod.runner.elastic.worker, with the two classes that its driver pickles."""
+    name = "horovod.runner.elastic.worker"
+    for i in range(1, 5):
+        parent = ".".join(name.split(".")[:i])
+        monkeypatch.setitem(sys.modules, parent, types.ModuleType(parent))
+    module = sys.modules[name]
+    module.HostsUpdatedRequest = type("HostsUpdatedRequest", (), {"__module__": name})
+    changes = {"no_update": 0, "removed": 1, "added": 2, "mixed": 3}
+    module.HostUpdateResult = enum.IntFlag("HostUpdateResult", changes, module=name)
+    return module
+
+
+@pytest.mark.parametrize("change", [1, 2, 3])
+@pytest.mark.parametrize("protocol", [3, 4, 5])
+def test_flags_are_read_as_this_python_pickles_them(service, worker, change, protocol):
+    made, reports = service
+    request = worker.HostsUpdatedRequest()
+    request.timestamp, request.res = 9, worker.HostUpdateResult(change)
+    assert ask("127.0.0.1", made.port, made.key, pickle.dumps(request, protocol=protocol))
+    assert reports == [(9, change)]
+
+
 def test_a_ping_names_the_service(service):
     made, _ = service
     answer = ask("127.0.0.1", made.port, made.key, b"\x80\x02chorovod.runner.common.util.network\nPingRequest\n)\x81.")
@@ -215,9 +242,11 @@ def test_a_wrong_request_ends_its_connection_only(service, tmp_path):
     made, reports = service
     mark = tmp_path / "executed"
     evil = b"cposix\nsystem\n(Vtouch " + str(mark).encode() + b"\ntR."
+    other = b"cbuiltins\ngetattr\n(chorovod.runner.elastic.worker\nHostUpdateResult\nV__class__\ntR."
     for _ in range(10):  # together more connections than the service has at once
         assert ask("127.0.0.1", made.port, b"another key", pickle.dumps(5)) == b""
         assert ask("127.0.0.1", made.port, made.key, evil) == b""
+        assert ask("127.0.0.1", made.port, made.key, other) == b""
         assert ask("127.0.0.1", made.port, made.key, b"not a pickle") == b""
         assert ask("127.0.0.1", made.port, made.key, pickle.dumps({"no": "request"})) == b""
         for head in (b"", b"short", bytes(32) + struct.pack("=i", -1), bytes(32) + struct.pack("=i", 1 << 30)):
