@@ -72,8 +72,8 @@ class HorovodSource(WorldSource):
     GET /rank_and_size/HOST:LOCAL_RANK waits for the next world. The launcher clears all keys before it answers. So the
     ranks of a new world find no key of an older one.
     Two additions are optional. The header Muster-Generation of that answer numbers the worlds. The launcher may put
-    /muster.elastic/over, with any value, when a process of the present world ends. Ranks that still join do not wait
-    for it then."""
+    /muster.elastic/over when a process of the present world ends: its value is the number of that world, or nothing.
+    Ranks that still join do not wait for it then. Otherwise they wait until the time limit for joining ends."""
 
     def __init__(self, store, host):
         self._store = store
@@ -123,7 +123,9 @@ class HorovodSource(WorldSource):
         now = time.monotonic()
         if not self._is_over and now >= self._next_look:
             self._next_look = now + _OVER_SECONDS
-            self._is_over = self._store.get(f"{_SCOPE}/over") is not None
+            over = self._store.get(f"{_SCOPE}/over")
+            self._is_over = over is not None and (not over or numbers.generation is None or
+                                                  over == str(numbers.generation).encode())
         return self._is_over
 
 

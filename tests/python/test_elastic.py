@@ -1,6 +1,7 @@
 """muster.elastic with real processes, and a test double of the launcher (elastic/launcher_double.py)."""
 
 import pathlib
+import random
 import sys
 import time
 
@@ -20,13 +21,13 @@ def wait_for_event(launcher, kind, count, seconds=60):
         time.sleep(0.01)
 
 
-def undisturbed():
+def undisturbed(steps=40):
     """The weights after the training on one rank."""
-    random = np.random.default_rng(7)
-    samples = random.normal(size=(1200, 20))
-    classes = (samples @ random.normal(size=20) > 0).astype(float)
+    numbers = np.random.default_rng(7)
+    samples = numbers.normal(size=(1200, 20))
+    classes = (samples @ numbers.normal(size=20) > 0).astype(float)
     weights = np.zeros(20)
-    for _ in range(40):
+    for _ in range(steps):
         weights -= 2.0 / 1200 * samples.T @ (1 / (1 + np.exp(-samples @ weights)) - classes)
     return weights
 
@@ -141,6 +142,48 @@ def test_a_launcher_that_reports_no_deaths_costs_the_time_limit(start, victim):
     survivor = f"h{1 - victim}"
     assert codes[survivor] == 0, launcher.errors()
     assert events(launcher, "done")[f"{survivor}.0"][0]["sizes"][-1] == 1
+
+
+def stable(launcher, hosts):
+    """Waits until all `hosts` have taken a step in the world in force. Returns False if the training is over first."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        with launcher.changed:
+            logs = [launcher.logs[host] for host in hosts if host in launcher.logs]
+            processes = [launcher.processes[host] for host in hosts]
+        if events(launcher, "done"):
+            return False
+        steps = [events(launcher, "collective").get(log, [{}])[-1] for log in logs]
+        if [step.get("size") for step in steps] == [len(hosts)] * len(hosts) and not any(
+                process.poll() is not None for process in processes):
+            return True
+        time.sleep(0.01)
+    raise AssertionError(launcher.errors())
+
+
+@pytest.mark.parametrize("are_apart", [False, True])
+def test_random_kills_cost_no_step(start, are_apart):
+    launcher = start(3, replaces=True, are_apart=are_apart, PAUSE="0.01", STEPS="400")
+    dice = random.Random(5 + are_apart)
+    hosts, kills = ["h0", "h1", "h2"], 0
+    # One rank, the oldest, has the state at any time. The others are killed at any moment, also while they join.
+    while kills < 14 and stable(launcher, hosts):
+        oldest = launcher.hosts[0]
+        for _ in range(dice.choice([1, 2, 3])):
+            launcher.processes[dice.choice([host for host in hosts if host != oldest])].kill()
+            kills += 1
+            time.sleep(dice.uniform(0, 0.4))
+        if dice.random() < 0.5 and stable(launcher, hosts):
+            launcher.processes[oldest].kill()
+            kills += 1
+    codes = launcher.wait()
+    assert codes == dict.fromkeys(hosts, 0), launcher.errors()
+    done = [line for lines in events(launcher, "done").values() for line in lines]
+    assert len(done) == 3 and launcher.generation >= 5
+    for end in done:
+        assert end["step"] == len(end["sizes"]) == 400, "a step was lost, or counted twice"
+        np.testing.assert_allclose(end["weights"], undisturbed(400), rtol=1e-9)
+    print(f"{kills} kills, {launcher.generation} changes of the world")
 
 
 @pytest.mark.parametrize("are_apart", [False, True])

@@ -17,7 +17,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "elastic"))
 from launcher_double import LauncherDouble, ask, notify  # noqa: E402
 
-from muster import elastic, job_store, next_world, notifications  # noqa: E402
+from muster import elastic, job_store, next_world, notifications, world  # noqa: E402
 from muster.exceptions import HorovodInternalError, HostsUpdatedInterrupt  # noqa: E402
 from muster.notifications import HostUpdateResult  # noqa: E402
 
@@ -311,6 +311,25 @@ def test_a_place_of_another_world_is_not_found(launcher):
     source.publish(two._replace(generation=7), b"of 7")
     assert source.find(two) == source.find(two._replace(generation=7)) == b"of 7"
     assert source.find(two._replace(generation=8)) == b""
+
+
+def test_only_the_end_of_its_own_world_counts(launcher, monkeypatch):
+    monkeypatch.setattr(next_world, "_OVER_SECONDS", 0)
+    source = next_world.source()
+    unknown = source.next()
+    for value, generation, is_over in ((None, 3, False), (b"2", 3, False), (b"3", 3, True), (b"", 3, True),
+                                       (b"3", None, True)):
+        with launcher.changed:
+            launcher.keys = {} if value is None else {"/muster.elastic/over": value}
+        source._is_over = False
+        assert source.is_over(unknown._replace(generation=generation)) is is_over
+
+
+def test_encryption_is_refused(launcher, monkeypatch):
+    monkeypatch.setenv("MUSTER_ENCRYPT", "1")
+    with pytest.raises(ValueError, match="MUSTER_ENCRYPT=1 is not possible in an elastic job"):
+        world.init()
+    assert not world.is_initialized()
 
 
 # --- the job's store -------------------------------------------------------------------------------------------------

@@ -40,6 +40,7 @@ class LauncherDouble:
         self.generation = -1
         self.processes = {}  # host -> Popen
         self.exits = {}  # host -> exit code
+        self.logs = {}  # host -> name of its process's log, without the ending
         self.ready = {}  # host -> number of the request that waits
         self.answers = {}  # (host, request) -> text
         self.requests = 0
@@ -108,6 +109,7 @@ class LauncherDouble:
             process = subprocess.Popen([self.python, *self.program], env=variables, stdin=subprocess.DEVNULL,
                                        stdout=errors, stderr=errors)
         self.processes[host] = process
+        self.logs[host] = f"{host}.{self.generation}"
         threading.Thread(target=self._wait_for, args=(host, process), daemon=True).start()
 
     def _wait_for(self, host, process):
@@ -115,10 +117,12 @@ class LauncherDouble:
         with self.changed:
             if self.is_closed:
                 return
+            if self.processes[host] is not process:
+                return
             self.exits[host] = code
             self.ready.pop(host, None)
             if host in self.hosts and self.reports_over:
-                self.keys["/muster.elastic/over"] = b""
+                self.keys["/muster.elastic/over"] = str(self.generation).encode()
             self._decide()
             self.changed.notify_all()
 
