@@ -18,6 +18,7 @@
 
 #include "base/net.h"
 #include "collectives/join/place.h"
+#include "collectives/join/process_watch.h"
 #include "collectives/transport/dial.h"
 
 namespace muster::collectives::inline group {
@@ -28,6 +29,7 @@ using std::chrono::steady_clock;
 
 constexpr milliseconds kMeetingSlice{250};
 constexpr milliseconds kRedialPause{100};
+constexpr milliseconds kFarewellAfterFailure{1000};
 constexpr milliseconds kLateReportTime{800};  // enough: the ranks of an operation reach its deadline almost together
 
 }  // namespace
@@ -38,10 +40,13 @@ class World::PolledHost final : public Polled {
   void add_polls(std::vector<pollfd>& fds) override { host_->add_polls(fds); }
   bool on_ready(int fd) override {
     host_->on_ready(fd);
-    const std::lock_guard lock(mutex_);
-    have_others_left_ = host_->connections() <= 1;
-    if (have_others_left_) others_left_.notify_all();
+    note_connections();
     return true;
+  }
+  // Call it on the service thread.
+  void drop(int rank) {
+    host_->drop(rank);
+    note_connections();
   }
   // Waits until only our own session is left, at most for `time`.
   void wait_for_others(milliseconds time) {
@@ -50,6 +55,12 @@ class World::PolledHost final : public Polled {
   }
 
  private:
+  void note_connections() {
+    const std::lock_guard lock(mutex_);
+    have_others_left_ = host_->connections() <= 1;
+    if (have_others_left_) others_left_.notify_all();
+  }
+
   const std::shared_ptr<SessionHost> host_;
   std::mutex mutex_;
   std::condition_variable others_left_;
@@ -85,12 +96,16 @@ base::Result<std::shared_ptr<World>> World::join(const WorldOptions& options, Wo
   world->rank_ = setup.rank;
   world->encrypts_ = setup.encrypts;
   world->check_ = std::move(setup.check);
+  world->watches_processes_ = setup.watches_processes;
   world->place_ = setup.place.empty() ? own_place() : setup.place;
   world->members_.resize(static_cast<std::size_t>(setup.size));
   MUSTER_RETURN_IF_ERROR(world->start_service(setup));
   base::Status met = world->join_session(setup);
   if (met.ok()) met = world->meet();
-  if (met.ok()) return world;
+  if (met.ok()) {
+    if (world->watches_processes_) world->watch_processes();
+    return world;
+  }
   if (why != nullptr) *why = world->blame(met);
   return met;
 }
@@ -110,8 +125,15 @@ World::~World() {
   }
   if (session_ != nullptr) session_->send_goodbye();
   // Other ranks get their reports from this process. If it left first, they would see a failure.
-  if (polled_host_ != nullptr && session_ != nullptr) polled_host_->wait_for_others(options_.deadline);
+  if (polled_host_ != nullptr && session_ != nullptr) polled_host_->wait_for_others(farewell_time());
   service_.reset();
+}
+
+// Once a rank has failed, the others must leave anyway. A child of a rank on another host that has ended may hold its
+// connection for long.
+milliseconds World::farewell_time() const {
+  const bool has_failed = watches_processes_ && wait_for_failed(all_ranks(), milliseconds(0)).has_value();
+  return has_failed ? std::min(options_.deadline, kFarewellAfterFailure) : options_.deadline;
 }
 
 base::Status World::start_service(WorldSetup& setup) {
@@ -210,6 +232,18 @@ base::Status World::meet() {
     members_[static_cast<std::size_t>(rank)] = std::move(member);
   }
   return check_encryption();
+}
+
+void World::watch_processes() {
+  auto watch = std::make_shared<ProcessWatch>([this](int rank) {
+    if (end_of(rank)) return;
+    ended(rank, true, "has ended");
+    if (polled_host_ != nullptr) polled_host_->drop(rank);
+  });
+  for (const Member& member : members_) {
+    if (member.place == place_ && member.rank != rank_) watch->add(member.rank, static_cast<pid_t>(member.pid));
+  }
+  service_->watch(std::move(watch));
 }
 
 // Checks the setting of all ranks before the first connection, so that all ranks report a difference. Each connection's

@@ -53,8 +53,10 @@ struct WorldSetup {
   // Or this is rank 0 of a job without an agent, and `host` is set.
   base::UniqueFd session;
   std::unique_ptr<SessionHost> host;
-  std::string secret;                     // 32 bytes; with an agent the secret comes from the agent
-  bool encrypts = false;                  // encrypts connections to ranks of other hosts; the same on all ranks
+  std::string secret;     // 32 bytes; with an agent the secret comes from the agent
+  bool encrypts = false;  // encrypts connections to ranks of other hosts; the same on all ranks
+  // True: this process notices the ends of processes of its host by itself. No agent reports them.
+  bool watches_processes = false;
   std::function<base::Status()> check{};  // same as Meeting.check; called every 250 ms until all ranks have joined
 };
 
@@ -164,12 +166,14 @@ class World {
   base::Status join_session(WorldSetup& setup);
   base::Result<base::UniqueFd> session_socket(WorldSetup& setup);
   base::Status meet();
+  void watch_processes();
   base::Status check_encryption() const;
   LinkRequest request_to(int rank, const std::string& communicator) const;
   base::Result<std::string> wait_for_member(int rank, base::MonotonicTime deadline);
   std::optional<int> first_failed(std::span<const int> ranks) const;  // needs the lock
   std::vector<int> all_ranks() const;
   base::Status check_nobody_failed() const;
+  std::chrono::milliseconds farewell_time() const;
   Failure blame(const base::Status& not_joined) const;
   base::Result<Member> own_member() const;
   void ended(int rank, bool failed, const std::string& cause);
@@ -188,6 +192,7 @@ class World {
   std::string address_of_rank_0_;
   bool has_agent_ = false;  // the agent keeps the session
   std::function<base::Status()> check_;
+  bool watches_processes_ = false;
   int awaited_ = -1;  // the rank that has not joined yet; -1 if this process waits for none
   bool reading_peers_pays_ = false;
   ShutdownBudget shutdown_budget_;

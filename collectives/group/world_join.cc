@@ -111,6 +111,7 @@ base::Result<std::shared_ptr<World>> World::join(const WorldOptions& options, co
   setup.rank = meeting.rank;
   setup.size = meeting.size;
   setup.check = meeting.check;
+  setup.watches_processes = true;
   const base::Environment environment = base::Environment::current();
   MUSTER_ASSIGN_OR_RETURN(setup.encrypts, encrypts(environment));
   if (meeting.size > 1 && meeting.rank == 0) {

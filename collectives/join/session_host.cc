@@ -56,6 +56,15 @@ void SessionHost::add_polls(std::vector<pollfd>& slots) const {
   }
 }
 
+void SessionHost::drop(int rank) {
+  for (;;) {
+    const auto found = std::ranges::find_if(peers_, [rank](const auto& entry) { return entry.second->rank == rank; });
+    if (found == peers_.end()) break;
+    remove(*found->second, base::unavailable("its process has ended"));
+  }
+  drop_broken();
+}
+
 void SessionHost::on_ready(int fd) {
   const auto found = peers_.find(fd);
   if (found == peers_.end()) return;

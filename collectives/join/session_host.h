@@ -45,6 +45,10 @@ class SessionHost {
   // `rank` is from the handshake. A hello with another rank is refused.
   void add(int rank, base::UniqueFd socket);
 
+  // Ends the connections of a rank whose process has ended, and reports its end. A child of that process may hold the
+  // other side open.
+  void drop(int rank);
+
   void add_polls(std::vector<pollfd>& slots) const;
   // `fd` must be from add_polls(); other descriptors are ignored.
   void on_ready(int fd);

@@ -66,6 +66,17 @@ def test_a_killed_rank_costs_no_step(start, victim, are_apart):
     assert [line["size"] for line in events(launcher, "reset")[f"{survivors[0]}.0"]] == [3]
 
 
+@pytest.mark.parametrize("victim", [0, 2])
+def test_a_child_of_a_killed_rank_does_not_delay_the_others(start, victim):
+    launcher = start(4, FAULT=f"orphan h{victim} 7")
+    survivors = [f"h{i}" for i in range(4) if i != victim]
+    check_survivors(launcher, survivors, [4, 3])
+    [killed] = events(launcher, "orphan")[f"h{victim}.0"]
+    back = [lines[-1]["time"] - killed["time"] for lines in events(launcher, "collective").values() if len(lines) > 1]
+    print(f"from kill to the first collective of the next world: {1000 * max(back):.0f} ms")
+    assert max(back) < 3
+
+
 @pytest.mark.parametrize("are_apart", [False, True])
 def test_two_die_at_once(start, are_apart):
     launcher = start(4, FAULT="kill h1 5;kill h2 5", are_apart=are_apart)

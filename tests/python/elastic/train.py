@@ -33,7 +33,10 @@ def fail(step, worlds):
         if host != HOST or int(at) != step or worlds != 1:
             continue
         log(event=kind, step=step)
-        if kind == "kill":
+        if kind == "orphan" and os.fork() == 0:
+            time.sleep(8)  # as a worker of a DataLoader, which keeps the descriptors of its parent for a while
+            os._exit(0)
+        if kind in ("kill", "orphan"):
             os.kill(os.getpid(), signal.SIGKILL)
         if kind == "raise":
             raise RuntimeError("the script of this rank has an error")

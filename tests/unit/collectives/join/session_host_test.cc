@@ -27,6 +27,27 @@ TEST(SessionHostTest, ADeathIsToldToAllOthersAndToThoseThatComeLater) {
   EXPECT_THAT(zero.news(), ElementsAre(kDied));
 }
 
+TEST(SessionHostTest, ADroppedRankIsReportedThoughItsConnectionIsOpen) {
+  SessionHost host(3);
+  std::vector<base::UniqueFd> ranks;
+  for (int rank = 0; rank < 3; ++rank) {
+    auto pair = base::make_socketpair(SOCK_STREAM).value();
+    const int fd = pair.first.get();
+    host.add(rank, std::move(pair.first));
+    ranks.push_back(std::move(pair.second));
+    const std::string hello = rendezvous::encode_session(rendezvous::SessionHello{1, rank});
+    ASSERT_TRUE(base::write_all_blocking(ranks.back().get(), hello.data(), hello.size()).ok());
+    host.on_ready(fd);
+  }
+  host.drop(2);
+  host.drop(2);
+  EXPECT_EQ(host.connections(), 2U);
+  char bytes[4096];
+  const ssize_t got = read(ranks[1].get(), bytes, sizeof bytes);
+  ASSERT_GT(got, 0);
+  EXPECT_THAT(std::string(bytes, static_cast<std::size_t>(got)), HasSubstr("lost its connection"));
+}
+
 TEST(SessionHostTest, AGoodbyeIsNoFailure) {
   ServedHost host(2);
   TestRank zero(0, host.connect(0));
