@@ -55,7 +55,7 @@ struct ElasticLimits {
 
 struct SlotExit {
   int exit_code = 0;          // 128 + signal if a signal ended it
-  bool caused_by_us = false;  // the owner ended it for a reason of its own; not needed for slots of StopSlots
+  bool caused_by_us = false;  // the owner ended it, so its host is not to blame; not needed for StopSlots
 };
 
 class ElasticDriver {
@@ -67,7 +67,7 @@ class ElasticDriver {
   ElasticDriver& operator=(const ElasticDriver&) = delete;
 
   // The hosts that the job may use, in order: from -H, a discovery script or a resize. Known hosts keep their order.
-  void set_hosts(std::vector<ElasticHost> hosts, ElasticTime at);
+  void set_hosts(const std::vector<ElasticHost>& hosts, ElasticTime at);
   // Changes the limits of later generations.
   void set_size(int min_np, std::optional<int> max_np, ElasticTime at);
   // GET /rank_and_size arrived from this slot's process. The owner holds its answer until ReleaseAnswers.

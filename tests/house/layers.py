@@ -31,7 +31,7 @@ FOLDERS = {
     "collectives": ["include", "kernel", "call", "transport", "algorithm", "join", "group", "device", "engine", "api"],
     "agent": ["stage", "launch", "proc", "stacks", "process", "strays", "pmix", "pmix/helper", "pmi", "gpus", "gpus/helper",
               "host", "io", "link", "commands", "job", "probe"],
-    "launcherd": ["bootstrap", "ssh", "enrol", "site", "start", "hosts", "service", "output", "web", "store", "queue",
+    "launcherd": ["bootstrap", "ssh", "enrol", "site", "start", "hosts", "elastic", "service", "output", "web", "store", "queue",
                   "agents", "plan", "stage", "run", "cleanup", "doctor", "daemon"],
     "cli": ["help", "options", "foreign", "hosts", "view", "doctor", "verbs", "run", "ensemble", "daemon"],
 }
