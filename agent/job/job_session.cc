@@ -38,7 +38,9 @@ JobSession::JobSession(const SessionHost& host, Warden warden, SessionOptions op
                  events_.send_unnumbered(message_with(&v1::AgentMessage::mutable_owner_question, std::move(question)));
                },
            .on_problem = [this](const base::Status& problem) { log(problem); },
-           .on_notice = [this](const std::string& text) { notice(text); }}),
+           .on_notice = [this](const std::string& text) { notice(text); },
+           .live = {.on_check_in = [this](int local_rank) { ranks_.checked_in(local_rank); },
+                    .on_first_put = [this](int rank) { ranks_.put_first(rank); }}}),
       stacks_(host.loop,
               [this](v1::StackAnswer answer) {
                 events_.send(message_with(&v1::AgentMessage::mutable_stack_answer, std::move(answer)));
@@ -155,6 +157,16 @@ void JobSession::handle(const v1::LauncherMessage& message) {
       return ranks_.signal_all(message.signal_ranks());
     case v1::LauncherMessage::kKillRanks:
       return ranks_.kill_spawned(message.kill_ranks());
+    case v1::LauncherMessage::kPrepareGeneration:
+      return events_.send(message_with(&v1::AgentMessage::mutable_generation_prepared,
+                                       stores_.prepare_generation(message.prepare_generation())));
+    case v1::LauncherMessage::kBeginGeneration:
+      return ranks_.begin_generation(message.begin_generation());
+    case v1::LauncherMessage::kEndRanks:
+      return ranks_.end_some(message.end_ranks());
+    case v1::LauncherMessage::kStoreLost:
+      if (stores_.live() != nullptr) stores_.live()->lose_store();
+      return;
     case v1::LauncherMessage::kSpawnAnswer:
       return ranks_.servers().spawn_answered(message.spawn_answer());
     case v1::LauncherMessage::kRankInput:

@@ -1,6 +1,8 @@
 #include "agent/job/job_stores.h"
 
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "base/net.h"
 #include "model/runtime.h"
@@ -18,27 +20,51 @@ namespace {
 
 constexpr int kStoreBacklog = 4096;
 
-rendezvous::HorovodPlan plan_of(const v1::Prepare& prepare) {
+rendezvous::HorovodPlan plan_of(const google::protobuf::RepeatedPtrField<v1::HorovodHost>& named) {
   std::vector<rendezvous::HorovodHost> hosts;
-  for (const v1::HorovodHost& host : prepare.horovod_hosts()) {
+  for (const v1::HorovodHost& host : named) {
     hosts.push_back({host.name(), static_cast<std::size_t>(std::max(0, host.local_size()))});
   }
   return rendezvous::make_horovod_plan(hosts);
 }
 
+std::set<int> local_ranks_of(const google::protobuf::RepeatedPtrField<v1::LiveMember>& members) {
+  std::set<int> local_ranks;
+  for (const v1::LiveMember& member : members) {
+    if (member.rank() >= 0) local_ranks.insert(member.local_rank());
+  }
+  return local_ranks;
+}
+
 }  // namespace
 
+// The keys of one generation on this host. A job whose ranks are fixed has one generation.
 // Each member may use the members before it, so keep this order.
-class JobStores::Horovod {
+class JobStores::Generation {
  public:
-  base::UniqueFd listening;  // the ranks connect here; moves to the server
-  std::uint16_t port = 0;
+  // Returns the keys that the HTTP server must use.
+  rendezvous::HorovodKeys* front() { return watch ? &*watch : all(); }
+  rendezvous::HorovodKeys* all() {
+    if (keys) return &*keys;
+    return cache ? &*cache : nullptr;
+  }
+
+  int number = 0;
   std::optional<rendezvous::HorovodStore> store;  // this one and the next two are set only on rank 0's host
   std::optional<rendezvous::HorovodStoreKeys> keys;
   std::optional<rendezvous::HorovodOrigin> origin;
   std::optional<rendezvous::HorovodTcpUpstream> upstream;  // this one and the next are set only on the other hosts
   std::optional<rendezvous::HorovodCache> cache;
   std::optional<rendezvous::HorovodLoopbackWatch> watch;  // set only in a job of several hosts
+};
+
+class JobStores::Horovod {
+ public:
+  base::UniqueFd listening;  // the ranks connect here; moves to the server
+  std::uint16_t port = 0;
+  std::optional<LiveKeys> live;  // only in a job whose ranks change
+  std::unique_ptr<Generation> now = std::make_unique<Generation>();
+  std::unique_ptr<Generation> next;  // from PrepareGeneration to BeginGeneration
   std::optional<rendezvous::HorovodServer> server;
 };
 
@@ -63,16 +89,8 @@ base::Status JobStores::open(const v1::Prepare& prepare, v1::Prepared& answer) {
   MUSTER_ASSIGN_OR_RETURN(horovod_->listening, base::listen_on(loopback, 0, kStoreBacklog));
   MUSTER_ASSIGN_OR_RETURN(horovod_->port, base::local_port(horovod_->listening.get()));
   if (prepare.serve_horovod()) {
-    horovod_->store.emplace(plan_of(prepare));
-    horovod_->keys.emplace(*horovod_->store);
-    if (prepare.horovod_hosts_size() > 1) {
-      MUSTER_ASSIGN_OR_RETURN(base::UniqueFd listening, base::listen_any(0, kStoreBacklog));
-      MUSTER_ASSIGN_OR_RETURN(const std::uint16_t port, base::local_port(listening.get()));
-      answer.set_horovod_port(port);
-      rendezvous::HorovodOriginLimits limits;
-      limits.listener.on_starved = events_.on_starved;
-      horovod_->origin.emplace(loop_, std::move(listening), *horovod_->store, check_, std::move(limits));
-    }
+    MUSTER_ASSIGN_OR_RETURN(const std::uint16_t port, open_store(prepare.horovod_hosts(), *horovod_->now));
+    answer.set_horovod_port(port);
   }
   return prepare.serve_torch() ? open_torch(answer) : base::ok_status();
 }
@@ -91,25 +109,47 @@ base::Status JobStores::open_torch(v1::Prepared& answer) {
   return base::ok_status();
 }
 
+// Returns the port for the other hosts' caches, 0 if there are no other hosts.
+base::Result<std::uint16_t> JobStores::open_store(const HorovodHosts& hosts, Generation& generation) {
+  generation.store.emplace(plan_of(hosts));
+  generation.keys.emplace(*generation.store);
+  if (hosts.size() <= 1) return std::uint16_t{0};
+  MUSTER_ASSIGN_OR_RETURN(base::UniqueFd listening, base::listen_any(0, kStoreBacklog));
+  MUSTER_ASSIGN_OR_RETURN(const std::uint16_t port, base::local_port(listening.get()));
+  rendezvous::HorovodOriginLimits limits;
+  limits.listener.on_starved = events_.on_starved;
+  generation.origin.emplace(loop_, std::move(listening), *generation.store, check_, std::move(limits));
+  return port;
+}
+
+base::Status JobStores::open_cache(const std::string& host, int port, Generation& generation) {
+  MUSTER_ASSIGN_OR_RETURN(const base::IpAddress address, base::IpAddress::parse(host));
+  generation.upstream.emplace(loop_, address, static_cast<std::uint16_t>(port), check_);
+  generation.cache.emplace(*generation.upstream);
+  return base::ok_status();
+}
+
+// Completes the generation with what all hosts have.
+void JobStores::watch_addresses(Generation& generation) {
+  if (!generation.origin && !generation.upstream) return;
+  generation.watch.emplace(*generation.all(), [this](const std::string&) {
+    events_.on_unreachable(
+        "Horovod listens at a loopback address here, which the other hosts cannot reach. It takes the address of "
+        "this "
+        "host's name; map that name to a network address in /etc/hosts (Debian maps it to 127.0.1.1)");
+  });
+}
+
 base::Status JobStores::serve_ranks(const v1::Launch& launch) {
   if (horovod_ == nullptr || horovod_->server) return base::ok_status();
-  rendezvous::HorovodKeys* keys = nullptr;
-  if (horovod_->keys) {
-    keys = &*horovod_->keys;
-  } else {
-    MUSTER_ASSIGN_OR_RETURN(const base::IpAddress address, base::IpAddress::parse(launch.horovod_address()));
-    horovod_->upstream.emplace(loop_, address, static_cast<std::uint16_t>(launch.horovod_port()), check_);
-    horovod_->cache.emplace(*horovod_->upstream);
-    keys = &*horovod_->cache;
-  }
-  if (horovod_->origin || horovod_->upstream) {
-    horovod_->watch.emplace(*keys, [this](const std::string&) {
-      events_.on_unreachable(
-          "Horovod listens at a loopback address here, which the other hosts cannot reach. It takes the address of "
-          "this "
-          "host's name; map that name to a network address in /etc/hosts (Debian maps it to 127.0.1.1)");
-    });
-    keys = &*horovod_->watch;
+  Generation& now = *horovod_->now;
+  if (!now.keys) MUSTER_RETURN_IF_ERROR(open_cache(launch.horovod_address(), launch.horovod_port(), now));
+  watch_addresses(now);
+  rendezvous::HorovodKeys* keys = now.front();
+  if (!launch.live_members().empty()) {
+    horovod_->live.emplace(events_.live);
+    horovod_->live->use(*keys, local_ranks_of(launch.live_members()));
+    keys = &*horovod_->live;
   }
   rendezvous::HorovodServerLimits limits;
   limits.listener.on_starved = events_.on_starved;
@@ -117,10 +157,44 @@ base::Status JobStores::serve_ranks(const v1::Launch& launch) {
   return base::ok_status();
 }
 
+v1::GenerationPrepared JobStores::prepare_generation(const v1::PrepareGeneration& order) {
+  v1::GenerationPrepared answer;
+  answer.set_generation(order.generation());
+  if (live() == nullptr) {
+    answer.set_error("this host serves no ranks of a job whose ranks change");
+    return answer;
+  }
+  horovod_->next = std::make_unique<Generation>();
+  horovod_->next->number = order.generation();
+  const auto port = open_store(order.horovod_hosts(), *horovod_->next);
+  if (port.ok()) answer.set_horovod_port(*port);
+  if (!port.ok()) answer.set_error(port.status().message());
+  return answer;
+}
+
+base::Status JobStores::begin_generation(const v1::BeginGeneration& order) {
+  if (live() == nullptr) return base::failed_precondition("no rank here belongs to a job whose ranks change");
+  std::unique_ptr<Generation> next = std::exchange(horovod_->next, nullptr);
+  if (!order.horovod_address().empty()) {
+    next = std::make_unique<Generation>();
+    next->number = order.generation();
+    MUSTER_RETURN_IF_ERROR(open_cache(order.horovod_address(), order.horovod_port(), *next));
+  } else if (next == nullptr || next->number != order.generation()) {
+    return base::failed_precondition("the store of generation {} is not open", order.generation());
+  }
+  watch_addresses(*next);
+  live()->use(*next->front(), local_ranks_of(order.members()));
+  horovod_->now = std::move(next);
+  return base::ok_status();
+}
+
+LiveKeys* JobStores::live() const {
+  return horovod_ != nullptr && horovod_->live ? &*horovod_->live : nullptr;
+}
+
 rendezvous::HorovodKeys* JobStores::keys() const {
   if (horovod_ == nullptr) return nullptr;
-  if (horovod_->keys) return &*horovod_->keys;
-  return horovod_->cache ? &*horovod_->cache : nullptr;
+  return horovod_->live ? &*horovod_->live : horovod_->now->all();
 }
 
 std::vector<std::pair<std::string, std::string>> JobStores::variables() const {

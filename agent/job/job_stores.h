@@ -6,12 +6,14 @@
 // Thread: the loop thread only.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "agent/job/live_keys.h"
 #include "base/loop.h"
 #include "base/status.h"
 #include "proto/muster/v1/agent.pb.h"
@@ -27,6 +29,7 @@ class JobStores {
     // Called once, with one sentence: other hosts cannot reach an address that a rank published.
     std::function<void(const std::string&)> on_unreachable;
     std::function<void()> on_starved = {};  // new connections wait, because this process has no descriptors left
+    LiveKeys::Events live = {};             // only for jobs whose ranks change
   };
 
   // `check` and `loop` outlive this object.
@@ -39,6 +42,12 @@ class JobStores {
   base::Status open(const v1::Prepare& prepare, v1::Prepared& answer);
   // Serves this host's ranks. Call it when the other hosts' ports are known.
   base::Status serve_ranks(const v1::Launch& launch);
+  // Opens the store of a generation in which this host has rank 0. The answer has the error, if any.
+  v1::GenerationPrepared prepare_generation(const v1::PrepareGeneration& order);
+  // Uses the keys of that generation from now on.
+  // FAILED_PRECONDITION: the generation's store was not prepared here.
+  base::Status begin_generation(const v1::BeginGeneration& order);
+  LiveKeys* live() const;  // nullptr in a job whose ranks are fixed, and before serve_ranks()
   // Returns the keys of the whole job, for the other servers of this host (RankServers). Valid from serve_ranks()
   // until this object is destroyed. nullptr if the stores are not open.
   rendezvous::HorovodKeys* keys() const;
@@ -46,9 +55,14 @@ class JobStores {
   std::vector<std::pair<std::string, std::string>> variables() const;
 
  private:
+  class Generation;
   class Horovod;
   class Torch;
+  using HorovodHosts = google::protobuf::RepeatedPtrField<v1::HorovodHost>;
 
+  base::Result<std::uint16_t> open_store(const HorovodHosts& hosts, Generation& generation);
+  base::Status open_cache(const std::string& host, int port, Generation& generation);
+  void watch_addresses(Generation& generation);
   base::Status open_torch(v1::Prepared& answer);
 
   base::Loop& loop_;

@@ -115,9 +115,9 @@ base::Result<std::uint16_t> OwnerPeers::open(const std::string& secret) {
   return base::local_port(socket_.get());
 }
 
-void OwnerPeers::set_peers(const v1::Launch& launch) {
+void OwnerPeers::add_peers(const google::protobuf::RepeatedPtrField<v1::JobPeer>& peers) {
   constexpr std::uint32_t kMaxPort = 65535;
-  for (const v1::JobPeer& peer : launch.peers()) {
+  for (const v1::JobPeer& peer : peers) {
     has_peers_ = true;
     for (const std::string& text : peer.addresses()) {
       const auto address = base::IpAddress::parse(text);

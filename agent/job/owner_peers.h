@@ -36,8 +36,8 @@ class OwnerPeers {
 
   // `secret` belongs to this start of the job. Returns the port at which this host answers.
   base::Result<std::uint16_t> open(const std::string& secret);
-  // Sets the other hosts of the job. Ranks on them may connect here.
-  void set_peers(const v1::Launch& launch);
+  // Adds other hosts of the job. Ranks on them may connect here.
+  void add_peers(const google::protobuf::RepeatedPtrField<v1::JobPeer>& peers);
 
   // True if the peers are known and none has this address.
   bool is_stranger(const base::IpAddress& address) const;

@@ -71,6 +71,8 @@ class RankServers {
   // These report to ranks with libmuster that a rank of this host has ended, or that ranks of other hosts have.
   void rank_ended(const model::RankEnd& end);
   void ranks_ended(const v1::RanksEnded& ended);
+  // Begins a generation of a job whose ranks change: this host has these ranks now.
+  void begin_generation(const std::vector<int>& ranks) { socket_.begin_generation(ranks); }
   void set_silent(std::set<int> ranks) { socket_.set_silent(std::move(ranks)); }
 
   // The pid of the PMIx helper, 0 if there is none.

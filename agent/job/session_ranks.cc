@@ -2,6 +2,7 @@
 
 #include "agent/job/session_ranks.h"
 
+#include <chrono>
 #include <csignal>
 #include <set>
 #include <utility>
@@ -48,6 +49,7 @@ void SessionRanks::launch(const v1::Launch& launch, base::Status made) {
   const RankServers::Session session{warden_.session_dir(), stores_.secret(), stores_.keys(), host_.verbose};
   if (made.ok()) servers_.open_socket(launch, session);
   running_.add(launch);
+  live_.add(launch.live_members());
   std::vector<SpawnRequest> requests = rank_requests(launch, host_.login_environment, stores_.variables());
   gpus_.launch(requests);
   servers_.open(launch, session, requests);
@@ -55,10 +57,60 @@ void SessionRanks::launch(const v1::Launch& launch, base::Status made) {
 }
 
 void SessionRanks::add_world(const v1::AddWorld& world) {
+  if (!world.launch().live_members().empty()) return add_live(world.launch());
   running_.add_spawned(world.launch());
   std::vector<SpawnRequest> requests = rank_requests(world.launch(), host_.login_environment, {});
   servers_.add_world(world, requests);
   spawn(world.launch(), std::move(requests), base::ok_status());
+}
+
+// Starts new processes of a job whose ranks change. Until the generation begins, nothing answers them.
+void SessionRanks::add_live(const v1::Launch& launch) {
+  running_.add(launch);
+  live_.add(launch.live_members());
+  std::set<int> local_ranks;
+  for (const v1::LiveMember& member : launch.live_members()) local_ranks.insert(member.local_rank());
+  if (LiveKeys* const keys = stores_.live()) keys->hold(local_ranks);
+  std::vector<SpawnRequest> requests = rank_requests(launch, host_.login_environment, stores_.variables());
+  spawn(launch, std::move(requests), base::ok_status());
+}
+
+void SessionRanks::begin_generation(const v1::BeginGeneration& order) {
+  const LiveRanks before = std::exchange(live_, {});
+  live_.begin(order.members());
+  servers_.begin_generation(live_.ranks());
+  const base::Status begun = stores_.begin_generation(order);
+  notice_if_bad(begun);
+  LiveKeys* const keys = stores_.live();
+  if (!begun.ok() || keys == nullptr) return;
+  for (const v1::LiveMember& member : order.members()) {
+    const auto local_rank = before.local_rank_of(member.number());
+    if (local_rank) keys->answer(*local_rank, numbers_text(member));
+  }
+}
+
+void SessionRanks::checked_in(int local_rank) {
+  const auto number = live_.at_local_rank(local_rank);
+  if (!number) return;
+  v1::AgentMessage message;
+  message.mutable_check_in()->set_number(*number);
+  events_.send(std::move(message));
+}
+
+void SessionRanks::put_first(int rank) {
+  const auto number = live_.at_rank(rank);
+  if (!number) return;
+  v1::AgentMessage message;
+  message.mutable_first_put()->set_number(*number);
+  events_.send(std::move(message));
+}
+
+void SessionRanks::end_some(const v1::EndRanks& order) {
+  for (const int rank : order.ranks()) {
+    if (!running_.is_running(rank)) continue;
+    notice_if_bad(warden_.signal(rank, SIGTERM));
+    kills_[rank] = host_.loop.after(std::chrono::milliseconds(order.grace_ms()), [this, rank] { kill(rank); });
+  }
 }
 
 void SessionRanks::spawn(const v1::Launch& launch, std::vector<SpawnRequest> requests, base::Status made) {
@@ -114,7 +166,7 @@ void SessionRanks::was_tried(int rank) {
 
 void SessionRanks::on_event(RankStartFailed& failed) {
   const v1::AgentMessage message = message_of(failed, base::monotonic_now());
-  if (!running_.is_spawned(failed.rank)) servers_.rank_ended(proto::rank_end_of(message.rank_start_failed()));
+  report_end(proto::rank_end_of(message.rank_start_failed()));
   events_.send(message);
   was_tried(failed.rank);
   is_over(failed.rank);
@@ -123,7 +175,7 @@ void SessionRanks::on_event(RankStartFailed& failed) {
 void SessionRanks::on_event(RankExited& exited) {
   v1::AgentMessage message = message_of(exited);
   servers_.judge(*message.mutable_rank_exited());
-  if (!running_.is_spawned(exited.rank)) servers_.rank_ended(proto::rank_end_of(message.rank_exited()));
+  report_end(proto::rank_end_of(message.rank_exited()));
   const TorchError error = torch_errors_.ended(warden_.session_dir(), message.rank_exited());
   if (!error.line.empty()) events_.on_notice(error.line);
   if (wants_error_files_ && !error.content.empty()) events_.send(error_file_message(exited.rank, error.content));
@@ -138,6 +190,21 @@ void SessionRanks::on_event(RankExited& exited) {
   is_over(exited.rank);
 }
 
+// Reports the end to ranks with libmuster, by the rank that the process has now.
+void SessionRanks::report_end(const model::RankEnd& end) {
+  if (running_.is_spawned(end.rank)) return;
+  LiveKeys* const keys = stores_.live();
+  if (keys == nullptr) return servers_.rank_ended(end);
+  const auto rank = live_.rank_of(end.rank);
+  const auto local_rank = live_.local_rank_of(end.rank);
+  if (!rank || !local_rank) return;
+  keys->forget(*local_rank);
+  live_.remove(end.rank);
+  model::RankEnd of_rank = end;
+  of_rank.rank = *rank;
+  servers_.rank_ended(of_rank);
+}
+
 void SessionRanks::lose_all() {
   for (const int rank : std::set<int>(running_.running())) {
     RankStartFailed failed;
@@ -148,6 +215,7 @@ void SessionRanks::lose_all() {
 }
 
 void SessionRanks::is_over(int rank) {
+  kills_.erase(rank);
   inputs_.over(rank);
   gpus_.ended(rank, running_.over(rank));
   if (!running_.are_all_over()) return;

@@ -9,10 +9,12 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "agent/gpus/job_gpus.h"
+#include "agent/job/live_ranks.h"
 #include "agent/job/rank_inputs.h"
 #include "agent/job/rank_servers.h"
 #include "agent/job/running_ranks.h"
@@ -22,7 +24,9 @@
 #include "agent/job/spawn_watch.h"
 #include "agent/job/torch_errors.h"
 #include "agent/process/warden.h"
+#include "base/loop.h"
 #include "base/status.h"
+#include "model/exit_report.h"
 #include "proto/muster/v1/agent.pb.h"
 
 namespace muster::agent::inline job {
@@ -46,6 +50,13 @@ class SessionRanks {
   void launch(const v1::Launch& launch, base::Status made);
   // Starts the ranks of a world that other ranks have spawned.
   void add_world(const v1::AddWorld& world);
+  // Gives the processes of a job whose ranks change their numbers in the next generation, and answers those that wait.
+  void begin_generation(const v1::BeginGeneration& order);
+  // Ends these processes: SIGTERM, then SIGKILL.
+  void end_some(const v1::EndRanks& order);
+  // These come from the servers of this host's ranks (LiveKeys::Events).
+  void checked_in(int local_rank);
+  void put_first(int rank);
 
   void on_event(RankStarted& started);
   void on_event(RankStartFailed& failed);
@@ -65,9 +76,11 @@ class SessionRanks {
 
  private:
   void spawn(const v1::Launch& launch, std::vector<SpawnRequest> requests, base::Status made);
+  void add_live(const v1::Launch& launch);
   void was_tried(int rank);
   void is_over(int rank);
   void kill(int rank);
+  void report_end(const model::RankEnd& end);
   void notice_if_bad(const base::Status& status) const;
 
   const SessionHost& host_;
@@ -76,6 +89,8 @@ class SessionRanks {
   SessionOutput& output_;
   const Events events_;
   RunningRanks running_;
+  LiveRanks live_;
+  std::map<int, base::Timer> kills_;  // by rank that end_some() has ended
   SpawnWatch spawn_watch_;
   RankServers servers_;
   RankInputs inputs_;

@@ -273,6 +273,14 @@ void SessionSocket::gone(std::uint64_t peer, const base::Status& why) {
   peers_.erase(peer);
 }
 
+void SessionSocket::begin_generation(const std::vector<int>& ranks) {
+  ranks_ = {ranks.begin(), ranks.end()};
+  ended_.clear();
+  silent_.clear();
+  hellos_.clear();
+  std::erase_if(peers_, [](const auto& entry) { return entry.second->has_sent_hello(); });
+}
+
 void SessionSocket::rank_ended(rendezvous::SessionEnded end) {
   const auto added = ended_.emplace(end.rank, std::move(end));
   if (!added.second) return;

@@ -56,6 +56,10 @@ class SessionSocket {
   base::Status open(const std::string& directory, std::string secret, const std::vector<int>& ranks,
                     rendezvous::HorovodKeys& keys);
 
+  // Begins a generation of a job whose ranks change: this host has these ranks now. Sessions of the generation before
+  // end, and reports about its ranks are forgotten. May be called while the socket is not open.
+  void begin_generation(const std::vector<int>& ranks);
+
   // Only the first call for a rank counts. May be called while the socket is not open.
   void rank_ended(rendezvous::SessionEnded end);
   // Sets the complete list of other hosts' ranks from which the launcher hears nothing. May be called while the socket

@@ -12,12 +12,16 @@ SessionStores::SessionStores(base::Loop& loop, const std::set<base::IpAddress>& 
       owner_peers_(loop, PeerOwners::is_ours),
       owners_(own, events_.ask_launcher),
       stores_(loop, owners_.check(),
-              {.on_problem = events_.on_problem, .on_unreachable = events_.on_notice, .on_starved = [this] {
-                 events_.on_notice(
-                     fmt::format("the agent has no file descriptors left (its limit is {}): new connections to the "
-                                 "job's stores wait; raise the limit of open files on this host (ulimit -Hn)",
-                                 base::descriptor_limit()));
-               }}) {}
+              {.on_problem = events_.on_problem,
+               .on_unreachable = events_.on_notice,
+               .on_starved =
+                   [this] {
+                     events_.on_notice(
+                         fmt::format("the agent has no file descriptors left (its limit is {}): new connections to the "
+                                     "job's stores wait; raise the limit of open files on this host (ulimit -Hn)",
+                                     base::descriptor_limit()));
+                   },
+               .live = events_.live}) {}
 
 v1::Prepared SessionStores::prepare(const v1::Prepare& prepare) {
   v1::Prepared answer;
@@ -67,8 +71,18 @@ void SessionStores::open_owner_port(const v1::Prepare& prepare, v1::Prepared& an
 }
 
 void SessionStores::set_peers(const v1::Launch& launch) {
-  owner_peers_.set_peers(launch);
+  owner_peers_.add_peers(launch.peers());
   owners_.ask_others(owner_peers_);
+}
+
+v1::GenerationPrepared SessionStores::prepare_generation(const v1::PrepareGeneration& order) {
+  owner_peers_.add_peers(order.peers());
+  return stores_.prepare_generation(order);
+}
+
+base::Status SessionStores::begin_generation(const v1::BeginGeneration& order) {
+  owner_peers_.add_peers(order.peers());
+  return stores_.begin_generation(order);
 }
 
 }  // namespace muster::agent::job

@@ -28,6 +28,7 @@ class SessionStores {
     std::function<void(v1::OwnerQuestion)> ask_launcher;  // the question is lost while there is no launcher
     std::function<void(const base::Status&)> on_problem;  // for the log: one sentence
     std::function<void(const std::string&)> on_notice;    // a sentence for the user
+    LiveKeys::Events live = {};                           // only for jobs whose ranks change
   };
 
   // `own` holds the addresses of this host.
@@ -40,6 +41,11 @@ class SessionStores {
   // Sets which other hosts may connect. Call it at Launch, before serve_ranks().
   void set_peers(const v1::Launch& launch);
   base::Status serve_ranks(const v1::Launch& launch) { return stores_.serve_ranks(launch); }
+
+  // These two begin a generation of a job whose ranks change (JobStores).
+  v1::GenerationPrepared prepare_generation(const v1::PrepareGeneration& order);
+  base::Status begin_generation(const v1::BeginGeneration& order);
+  LiveKeys* live() const { return stores_.live(); }
 
   void owner_answered(const v1::OwnerAnswer& answer) { owners_.answered(answer); }
   // Call this when a launcher is connected, also after a cut.

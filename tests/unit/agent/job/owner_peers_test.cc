@@ -31,7 +31,7 @@ class OwnerPeersTest : public ::testing::Test {
     v1::JobPeer& peer = *launch.add_peers();
     peer.add_addresses("127.0.0.1");
     peer.set_owner_port(*port);
-    here_.set_peers(launch);
+    here_.add_peers(launch.peers());
   }
   // True if the other host allows it within `bound`.
   bool ask(std::uint16_t port, base::Duration bound = 20s) {
@@ -86,7 +86,7 @@ TEST_F(OwnerPeersTest, ALostDatagramIsSentAgain) {
   v1::JobPeer& peer = *launch.add_peers();
   peer.add_addresses("127.0.0.1");
   peer.set_owner_port(*base::local_port(taken.get()));
-  here_.set_peers(launch);
+  here_.add_peers(launch.peers());
   here_.ask(from_port(kOurs), [] {});
   int datagrams = 0;
   const base::Timer watch = loop_.on_readable(taken.get(), [&] {

@@ -75,7 +75,7 @@ TEST_F(PeerOwnersTest, RefusesPeersThatAreOnNoHostOfTheJob) {
   OwnerPeers others(loop, [](const rendezvous::ConnectionEnds&) { return true; });
   v1::Launch launch;
   launch.add_peers()->add_addresses("192.0.2.9");
-  others.set_peers(launch);
+  others.add_peers(launch.peers());
   PeerOwners owners = make();
   owners.ask_others(others);
   connect(owners, "192.0.2.9", 1);

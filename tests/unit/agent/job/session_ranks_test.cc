@@ -42,7 +42,13 @@ class SessionRanksTest : public ::testing::Test {
   SentMessages sent_;
   std::vector<std::string> notices_;
   int all_over_ = 0;
-  SessionStores stores_{loop_, {}, {.ask_launcher = {}, .on_problem = {}, .on_notice = {}}};
+  SessionStores stores_{loop_,
+                        {},
+                        {.ask_launcher = {},
+                         .on_problem = {},
+                         .on_notice = {},
+                         .live = {.on_check_in = [this](int local_rank) { ranks_.checked_in(local_rank); },
+                                  .on_first_put = [this](int rank) { ranks_.put_first(rank); }}}};
   SessionOutput output_{loop_, {.on_tail = [](int, const std::string&) {}, .on_change = [] {}}};
   SessionRanks ranks_{host_,
                       warden_,
@@ -108,6 +114,69 @@ TEST_F(SessionRanksTest, KillsOnlySpawnedRanksThatRun) {
   EXPECT_EQ(std::get<SignalCommand>(fake_.commands.back()).rank, 5);
   EXPECT_EQ(std::get<SignalCommand>(fake_.commands.back()).signo, SIGKILL);
   EXPECT_EQ(fake_.count<SignalCommand>(), 1U);
+}
+
+// A job whose ranks change: numbers stay, ranks do not.
+TEST_F(SessionRanksTest, AProcessGetsItsNumbersOfTheNextGeneration) {
+  start_output();
+  v1::Prepare prepare;
+  prepare.set_master_address("127.0.0.1");
+  prepare.set_serve_horovod(true);
+  ASSERT_EQ(stores_.prepare(prepare).error(), "");
+  v1::Launch launch;
+  launch.set_workdir("/");
+  launch.add_command("true");
+  for (const int number : {4, 5}) {
+    launch.add_ranks()->set_rank(number);
+    v1::LiveMember& member = *launch.add_live_members();
+    member.set_number(number);
+    member.set_rank(number - 2);
+    member.set_local_rank(number - 4);
+  }
+  ranks_.launch(launch, base::ok_status());
+  start(4, 10);
+  start(5, 11);
+  ranks_.checked_in(7);  // unknown
+  EXPECT_EQ(sent_.count(Body::kCheckIn), 0U);
+  std::string answer;
+  stores_.live()->get("rank_and_size", "n1:1", [&](const auto& value) { answer = **value; });
+  EXPECT_EQ(sent_.last(Body::kCheckIn).check_in().number(), 5);
+  end(4, 10, 1 << 8);
+
+  v1::PrepareGeneration order;
+  order.set_generation(1);
+  ASSERT_EQ(stores_.prepare_generation(order).error(), "");
+  v1::BeginGeneration begin;
+  begin.set_generation(1);
+  v1::LiveMember& member = *begin.add_members();
+  member.set_number(5);
+  member.set_size(1);
+  member.set_local_size(1);
+  member.set_cross_size(1);
+  ranks_.begin_generation(begin);
+  EXPECT_EQ(answer, "0,1,0,1,0,1");
+  EXPECT_TRUE(notices_.empty());
+}
+
+TEST_F(SessionRanksTest, EndsSomeRanksBySigtermFirst) {
+  start_output();
+  ranks_.launch(launch_of(2), base::ok_status());
+  start(0, 10);
+  start(1, 11);
+  v1::EndRanks order;
+  order.add_ranks(1);
+  order.add_ranks(7);  // it does not run
+  order.set_grace_ms(1);
+  ranks_.end_some(order);
+  ASSERT_TRUE(orders<SignalCommand>(2));
+  std::vector<int> signals;
+  for (const auto& command : fake_.commands) {
+    const auto* const signal = std::get_if<SignalCommand>(&command);
+    if (signal == nullptr) continue;
+    EXPECT_EQ(signal->rank, 1);
+    signals.push_back(signal->signo);
+  }
+  EXPECT_EQ(signals, (std::vector<int>{SIGTERM, SIGKILL}));
 }
 
 TEST_F(SessionRanksTest, LosesRanksWithTheWarden) {

@@ -75,5 +75,63 @@ TEST_F(SessionStoresTest, HasKeysWhenItServesRanks) {
   EXPECT_FALSE(stores_.variables().empty());
 }
 
+TEST_F(SessionStoresTest, EachGenerationBeginsWithoutKeys) {
+  v1::Prepare prepare = prepare_at("127.0.0.1");
+  prepare.set_serve_horovod(true);
+  ASSERT_EQ(stores_.prepare(prepare).error(), "");
+  v1::Launch launch;
+  launch.add_live_members();
+  ASSERT_TRUE(stores_.serve_ranks(launch).ok());
+  ASSERT_NE(stores_.live(), nullptr);
+  EXPECT_EQ(stores_.keys(), stores_.live());
+  const auto has_key = [&] {
+    bool has = false;
+    stores_.keys()->get("global", "0", [&](const auto& value) { has = value.ok() && *value != nullptr; });
+    return has;
+  };
+  stores_.keys()->put("global", "0", rendezvous::make_horovod_value("x"), [](const base::Status&) {});
+  EXPECT_TRUE(has_key());
+
+  v1::BeginGeneration begin;
+  begin.set_generation(1);
+  begin.add_members();
+  EXPECT_EQ(stores_.begin_generation(begin).code(), base::Code::kFailedPrecondition) << "it was not prepared";
+  v1::PrepareGeneration order;
+  order.set_generation(1);
+  for (const char* name : {"n1", "n2"}) order.add_horovod_hosts()->set_name(name);
+  const v1::GenerationPrepared prepared = stores_.prepare_generation(order);
+  EXPECT_EQ(prepared.error(), "");
+  EXPECT_NE(prepared.horovod_port(), 0);
+  EXPECT_TRUE(has_key()) << "until the generation begins";
+  ASSERT_TRUE(stores_.begin_generation(begin).ok());
+  EXPECT_FALSE(has_key());
+}
+
+TEST_F(SessionStoresTest, AHostMayFollowAnotherOnesStoreInTheNextGeneration) {
+  v1::Prepare prepare = prepare_at("127.0.0.1");
+  prepare.set_serve_horovod(true);
+  ASSERT_EQ(stores_.prepare(prepare).error(), "");
+  v1::Launch launch;
+  launch.add_live_members();
+  ASSERT_TRUE(stores_.serve_ranks(launch).ok());
+  v1::BeginGeneration begin;
+  begin.set_generation(1);
+  begin.set_horovod_address("not an address");
+  EXPECT_FALSE(stores_.begin_generation(begin).ok());
+  begin.set_horovod_address("127.0.0.1");
+  begin.set_horovod_port(1);
+  EXPECT_TRUE(stores_.begin_generation(begin).ok());
+}
+
+TEST_F(SessionStoresTest, AFixedJobHasOneGeneration) {
+  v1::Prepare prepare = prepare_at("127.0.0.1");
+  prepare.set_serve_horovod(true);
+  ASSERT_EQ(stores_.prepare(prepare).error(), "");
+  ASSERT_TRUE(stores_.serve_ranks({}).ok());
+  EXPECT_EQ(stores_.live(), nullptr);
+  EXPECT_NE(stores_.prepare_generation({}).error(), "");
+  EXPECT_FALSE(stores_.begin_generation({}).ok());
+}
+
 }  // namespace
 }  // namespace muster::agent::session_stores_test
