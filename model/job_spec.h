@@ -8,6 +8,7 @@
 
 #include "base/ip_network.h"
 #include "model/container.h"
+#include "model/elastic_spec.h"
 #include "model/failure_policy.h"
 #include "model/host_spec.h"
 #include "model/job_input.h"
@@ -73,9 +74,10 @@ struct JobSpec {
   std::optional<EndSignal>
       end_signal;  // --signal; before `timeout`, or the end of the scheduler's job if that is sooner
   std::chrono::milliseconds lease{15'000};
-  FailurePolicy failure;         // whether and where the ranks start again after a failure
-  int max_restarts = 0;          // restarts of the whole job after a rank has failed
-  std::string role = "default";  // torchrun's role, for ROLE_NAME
+  FailurePolicy failure;            // whether and where the ranks start again after a failure
+  std::optional<ElasticSpec> live;  // the ranks may change while the job runs; nullopt means that they are fixed
+  int max_restarts = 0;             // restarts of the whole job after a rank has failed
+  std::string role = "default";     // torchrun's role, for ROLE_NAME
   // The interfaces over which the ranks communicate, as the user chose them. Empty means the route to rank 0's host.
   // Names may differ from host to host: each host uses those that it has.
   std::vector<std::string> network_interfaces;

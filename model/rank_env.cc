@@ -73,6 +73,7 @@ void put_numbers(Variables& variables, std::initializer_list<std::pair<const cha
 void put_muster(const RankEnvInput& input, Variables& variables) {
   const PlacedRank& rank = input.rank;
   variables.emplace_back("MUSTER_JOB_ID", input.job_id);
+  if (input.is_live) put_numbers(variables, {{"MUSTER_GENERATION", input.attempt}});
   put_numbers(variables, {{"MUSTER_ATTEMPT", input.attempt},
                           {"MUSTER_GENERATION", input.attempt},
                           {"MUSTER_RANK", rank.rank},
@@ -96,6 +97,7 @@ void put_horovod(const RankEnvInput& input, Variables& variables) {
                           {"HOROVOD_LOCAL_SIZE", rank.local_size},
                           {"HOROVOD_CROSS_RANK", rank.cross_rank},
                           {"HOROVOD_CROSS_SIZE", rank.cross_size}});
+  if (input.is_live) variables.emplace_back("HOROVOD_ELASTIC", "1");
   variables.emplace_back("HOROVOD_CONTROLLER", "gloo");
   variables.emplace_back("HOROVOD_CPU_OPERATIONS", "gloo");
 }

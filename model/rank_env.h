@@ -49,6 +49,7 @@ struct RankEnvInput {
   int attempt = 0;   // the generation of the job; the first one is 0
   int restarts = 0;  // earlier generations that count against max_restarts
   int max_restarts = 0;
+  bool is_live = false;  // the ranks may change while the job runs (ElasticSpec); `attempt` is then the generation
   PlacedRank rank;
   int size = 0;
   int nnodes = 0;

@@ -154,9 +154,20 @@ model::BoundRank binding_of(const model::PlacedHost& host, const model::PlacedRa
           .devices = gpus.devices};
 }
 
-}  // namespace
+// Returns the numbers of a process that starts with rank `rank.rank`, in a job whose ranks change.
+v1::LiveMember member_of(const model::PlacedRank& rank, int size) {
+  v1::LiveMember member;
+  member.set_number(rank.rank);
+  member.set_rank(rank.rank);
+  member.set_size(size);
+  member.set_local_rank(rank.local_rank);
+  member.set_local_size(rank.local_size);
+  member.set_cross_rank(rank.cross_rank);
+  member.set_cross_size(rank.cross_size);
+  return member;
+}
 
-namespace {
+}  // namespace
 
 v1::JobPeer peer_of(const HostFacts& fact) {
   v1::JobPeer peer;
@@ -164,8 +175,6 @@ v1::JobPeer peer_of(const HostFacts& fact) {
   peer.set_owner_port(fact.prepared.owner_port());
   return peer;
 }
-
-}  // namespace
 
 bool has_address(const v1::Hello& hello, const std::string& address) {
   return std::ranges::any_of(hello.interfaces(), [&](const auto& entry) { return entry.address() == address; });
@@ -323,6 +332,7 @@ base::Status Planner::add_host(std::size_t index) {
     const model::RankGpus& gpus = binding->gpus[k];
     input.rank = host.ranks[k];
     *launch.add_ranks() = launch_of_rank(fact, input, cores, gpus, rank_requests[k].has_gpus());
+    if (job_.live) *launch.add_live_members() = member_of(input.rank, placement_.size);
     plan_.bindings[static_cast<std::size_t>(input.rank.rank)] = binding_of(host, input.rank, cores, gpus);
   }
   plan_.hosts.push_back(std::move(launch));
@@ -342,7 +352,8 @@ v1::Launch Planner::launch_of_host(std::size_t index, const proto::EnvList& expo
     launch.set_horovod_port(facts_.at(0).prepared.horovod_port());
   }
   for (std::size_t i = 0; i < facts_.size(); ++i) {
-    if (i != index && (i == 0 || index == 0)) *launch.add_peers() = peer_of(facts_.at(i));
+    // In a job whose ranks change, each host may later have the store.
+    if (i != index && (i == 0 || index == 0 || job_.live)) *launch.add_peers() = peer_of(facts_.at(i));
   }
   launch.set_host(static_cast<int>(index));
   proto::set_limits(job_.limits, launch);
@@ -370,6 +381,7 @@ model::RankEnvInput Planner::input_of_host(const model::PlacedHost& host, const 
   input.attempt = attempt_.number;
   input.restarts = attempt_.restarts;
   input.max_restarts = job_.max_restarts;
+  input.is_live = job_.live.has_value();
   input.has_peers_elsewhere = attempt_.has_peers_elsewhere;
   input.size = placement_.size;
   input.nnodes = static_cast<int>(placement_.hosts.size());

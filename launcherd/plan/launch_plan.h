@@ -26,6 +26,9 @@ struct HostFacts {
   v1::Prepared prepared;                            // set after Prepare
 };
 
+// Describes the host to the agents of the job's other hosts.
+v1::JobPeer peer_of(const HostFacts& fact);
+
 // True if one of the host's interfaces has the address.
 bool has_address(const v1::Hello& hello, const std::string& address);
 

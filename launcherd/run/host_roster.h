@@ -15,9 +15,10 @@
 namespace muster::launcherd::inline run {
 
 struct JobHost {
-  int agent = 0;     // index in the roster; never changes
-  int placed = 0;    // index in Placement::hosts; -1 if the job does not need the host
-  std::string name;  // for messages
+  int agent = 0;         // index in the roster; never changes
+  int placed = 0;        // index in Placement::hosts; -1 if the job does not need the host
+  int next_placed = -1;  // of a generation that is being placed (job_live.cc)
+  std::string name;      // for messages
   HostState phase;
   HostFacts facts;
   std::string agent_link;  // "dial" or "ssh"

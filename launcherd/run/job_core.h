@@ -4,6 +4,7 @@
 // job_start.cc: hosts come up and ranks are spawned.
 // job_events.cc: messages of agents while the job runs.
 // job_spawn.cc: requests to spawn more ranks.
+// job_live.cc: ranks that change while the job runs.
 // job_end.cc: stopping, losing hosts, finishing.
 #pragma once
 
@@ -22,6 +23,8 @@
 #include "launcherd/run/input_feed.h"
 #include "launcherd/run/job_phase.h"
 #include "launcherd/run/job_runner.h"
+#include "launcherd/run/live_job.h"
+#include "launcherd/run/live_output.h"
 #include "launcherd/run/liveness.h"
 #include "launcherd/run/peer_credential_queries.h"
 #include "launcherd/run/peer_failures.h"
@@ -119,6 +122,21 @@ class JobRunner::Core final : private AgentListener {
   std::vector<SpawnHost> spawn_hosts() const;
   bool may_run(int rank) const;
 
+  // Defined in job_live.cc:
+  void start_live(const std::vector<JobHost*>& by_placed);
+  LiveJob::Events live_events();
+  bool goes_on_live() const { return live_ != nullptr && !live_->is_over() && !is_ending(phase_); }
+  void add_live_end(model::RankEnd end);
+  void lose_live_host(JobHost& host, HostAction how, const std::string& why);
+  void live_host_lost(JobHost& host, const std::string& why);
+  void begin_generation(const Generation& generation, std::vector<int> former);
+  model::Placement next_placement(const ElasticPlan& plan);
+  void live_over(const FinishJob& end);
+  void wake_live(std::optional<base::MonotonicTime> at);
+  base::Result<std::string> live_address(const std::vector<int>& agents) const;
+  int shown_rank(int number) const;
+  std::vector<int> shown_ranks(const JobHost& host) const;
+
   // Defined in job_end.cc:
   bool may_have_ranks() const;
   void keep_early_stop(StopCause cause);
@@ -132,6 +150,7 @@ class JobRunner::Core final : private AgentListener {
   void agent_gone(int agent, const base::Status& status) override;
   void agent_unreadable(int agent) override;
   void host_lost(JobHost& host, HostAction how, const std::string& why);
+  void end_lost_processes(JobHost& host, HostAction how);
   void sweep(JobHost& host);
   void swept(int agent, const base::Result<CommandResult>& result);
   void output_complete(int agent) override;
@@ -151,6 +170,7 @@ class JobRunner::Core final : private AgentListener {
   const LaunchOptions options_;
   const base::Environment environment_;
   OutputSink* const sink_;
+  LiveOutput live_output_{sink_};  // for a job whose ranks change
   JobObserver* const observer_;
 
   HostRoster hosts_;
@@ -180,6 +200,7 @@ class JobRunner::Core final : private AgentListener {
   bool root_reported_ = false;
   Suspension suspension_{hosts_, timers_,
                          [this](int agent, v1::LauncherMessage message) { agents_->send(agent, std::move(message)); }};
+  std::unique_ptr<LiveJob> live_;     // set by launch(); nullptr if the ranks are fixed
   base::Gate shares_gate_;            // reset for each query of the shares
   std::unique_ptr<Staging> staging_;  // exists only in kStaging
   base::MonotonicTime start_deadline_{};

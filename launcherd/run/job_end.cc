@@ -50,6 +50,7 @@ void JobRunner::Core::begin_stop(StopCause cause, std::chrono::milliseconds grac
   if (action == RunAction::kIgnore) return;
   const bool ends_start = action == RunAction::kEndStart;
   stop_.begin(cause, ends_start);
+  if (live_ != nullptr) live_->stop();
   observer_->on_event(model::JobStopping{reason});
   if (feed_ != nullptr) feed_->close();
   staging_.reset();
@@ -59,7 +60,8 @@ void JobRunner::Core::begin_stop(StopCause cause, std::chrono::milliseconds grac
   }
   if (suspension_.is_on()) suspend(false, nullptr);
   // Skip the grace period if no rank is running.
-  const std::chrono::milliseconds given = ends_.all_ended() ? std::chrono::milliseconds(0) : grace;
+  const bool is_none_left = live_ != nullptr ? !live_->members().is_any_living() : ends_.all_ended();
+  const std::chrono::milliseconds given = is_none_left ? std::chrono::milliseconds(0) : grace;
   send_stop(given, reason, stop_.cuts_gpu_wait());
   limit_stop(given, true);
   maybe_finish();
@@ -205,9 +207,10 @@ void JobRunner::Core::agent_unreadable(int agent) {
 void JobRunner::Core::host_lost(JobHost& host, HostAction how, const std::string& why) {
   peer_failures_.unfollow(host.agent);
   stack_requests_.lost(host.agent);
-  host_failures_.push_back({host.name, why});
   agents_->drop(host.agent);
   worlds_.host_left(host);
+  if (live_ != nullptr) return lose_live_host(host, how, why);
+  host_failures_.push_back({host.name, why});
   for (const int rank : host.ranks) {
     if (!may_run(rank)) continue;
     model::RankEnd end;
@@ -221,6 +224,13 @@ void JobRunner::Core::host_lost(JobHost& host, HostAction how, const std::string
     if (feed_ != nullptr) feed_->rank_over(rank);
     ends_.add(std::move(end), clock_.now());
   }
+  end_lost_processes(host, how);
+  begin_stop(StopCause::kHostFailed, job_.kill_grace, "a host was lost");
+  maybe_finish();
+}
+
+// Does what the launcher can about processes on a lost host.
+void JobRunner::Core::end_lost_processes(JobHost& host, HostAction how) {
   if (how == HostAction::kSweep) {
     sweep(host);
   } else if (how == HostAction::kLoseSilent) {
@@ -232,8 +242,6 @@ void JobRunner::Core::host_lost(JobHost& host, HostAction how, const std::string
                                                "their end: check the host for processes of the job",
                                                host.name)});
   }
-  begin_stop(StopCause::kHostFailed, job_.kill_grace, "a host was lost");
-  maybe_finish();
 }
 
 // Searches a host whose agent and warden may both be dead. The host itself still answers, so a log-in works.

@@ -2,6 +2,7 @@
 // Read it in this order: agent_message, process, then a function for each message.
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/strings.h"
@@ -36,6 +37,10 @@ std::optional<int> reported_rank(const v1::AgentMessage& message) {
       return message.input_taken().rank();
     case v1::AgentMessage::kSpawnRequest:
       return message.spawn_request().rank();
+    case v1::AgentMessage::kCheckIn:
+      return message.check_in().number();
+    case v1::AgentMessage::kFirstPut:
+      return message.first_put().number();
     default:
       return std::nullopt;
   }
@@ -102,7 +107,7 @@ void JobRunner::Core::process(JobHost& host, const v1::AgentMessage& message) {
       observer_->on_warning(fmt::format("{}: {}", host.name, base::printable(message.notice().text())));
       break;
     case v1::AgentMessage::kFollowEnds:
-      peer_failures_.follow(host.agent, host.ranks, ends_.ends(), message.follow_ends().wants_silent_ranks());
+      peer_failures_.follow(host.agent, shown_ranks(host), ends_.ends(), message.follow_ends().wants_silent_ranks());
       break;
     case v1::AgentMessage::kHostEmpty:
       host_empty(host, message.host_empty());
@@ -127,6 +132,15 @@ void JobRunner::Core::process(JobHost& host, const v1::AgentMessage& message) {
       break;
     case v1::AgentMessage::kWorldAdded:
       worlds_.added(host, message.world_added());
+      break;
+    case v1::AgentMessage::kCheckIn:
+      if (live_ != nullptr) live_->checked_in(message.check_in().number());
+      break;
+    case v1::AgentMessage::kFirstPut:
+      if (live_ != nullptr) live_->put_first(message.first_put().number());
+      break;
+    case v1::AgentMessage::kGenerationPrepared:
+      if (live_ != nullptr) live_->prepared(host.agent, message.generation_prepared());
       break;
     default:
       process_rank_message(host, message);
@@ -154,10 +168,11 @@ void JobRunner::Core::process_rank_message(JobHost& host, const v1::AgentMessage
       rank_ended(host, proto::rank_end_of(message.rank_exited()), message.rank_exited().agent_ns());
       break;
     case v1::AgentMessage::kRankStderrTail:
-      stderr_tails_[message.rank_stderr_tail().rank()] = message.rank_stderr_tail().text().substr(0, kLongestTail);
+      stderr_tails_[shown_rank(message.rank_stderr_tail().rank())] =
+          message.rank_stderr_tail().text().substr(0, kLongestTail);
       break;
     case v1::AgentMessage::kRankErrorFile:
-      observer_->on_error_file(message.rank_error_file().rank(), message.rank_error_file().content());
+      observer_->on_error_file(shown_rank(message.rank_error_file().rank()), message.rank_error_file().content());
       break;
     case v1::AgentMessage::kInputTaken:
       if (feed_ != nullptr) {
@@ -202,8 +217,12 @@ void JobRunner::Core::send_window() {
   }
 }
 
-base::Status JobRunner::Core::stacks(const std::vector<int>& ranks, StackRequests::OnProcess on_process,
+base::Status JobRunner::Core::stacks(const std::vector<int>& shown, StackRequests::OnProcess on_process,
                                      base::Loop::Task done) {
+  std::vector<int> ranks = shown;
+  if (live_ != nullptr) {
+    for (int& rank : ranks) rank = live_->members().number_of(rank);
+  }
   for (const int rank : ranks) {
     if (rank >= 0 && rank < worlds_.next_number()) continue;
     return base::invalid_argument("unknown rank {}: the job has ranks 0 to {}", rank, worlds_.next_number() - 1);
@@ -229,7 +248,7 @@ void JobRunner::Core::rank_ended(const JobHost& host, model::RankEnd end, std::i
   end.host = host.name;
   end.at = liveness_.corrected(host, agent_ns);
   end.at_is_known = liveness_.knows_clock(host);
-  add_end(std::move(end));
+  live_ != nullptr ? add_live_end(std::move(end)) : add_end(std::move(end));
 }
 
 void JobRunner::Core::add_end(model::RankEnd end) {
@@ -274,7 +293,10 @@ void JobRunner::Core::flush_peers() {
 
 void JobRunner::Core::suspected(const JobHost& host, bool is_suspect) {
   observer_->on_event(model::HostSuspect{host.name, is_suspect});
-  peer_failures_.set_silent(liveness_.silent_ranks());
+  std::set<int> silent;
+  for (const int number : liveness_.silent_ranks()) silent.insert(shown_rank(number));
+  silent.erase(-1);  // not in the present generation
+  peer_failures_.set_silent(std::move(silent));
   flush_peers();
 }
 
@@ -303,7 +325,9 @@ void JobRunner::Core::host_empty(JobHost& host, const v1::HostEmpty& empty) {
   for (const v1::Leftover& leftover : empty.stuck()) {
     unclean_.push_back({host.name, "cannot be killed: " + describe_leftover(host.name, leftover)});
   }
-  if (!empty.failure().empty()) {
+  if (!empty.failure().empty() && goes_on_live()) {
+    live_host_lost(host, fmt::format("{}: {}", host.name, base::printable(empty.failure())));
+  } else if (!empty.failure().empty()) {
     host_failures_.push_back({host.name, fmt::format("{}: {}", host.name, base::printable(empty.failure()))});
     // Name the host as the cause. The host's ranks only report that they were stopped. These ends may have begun a stop
     // before the host's failure was known.
@@ -316,8 +340,12 @@ void JobRunner::Core::host_empty(JobHost& host, const v1::HostEmpty& empty) {
 // Handles lost output: no process of the job is left on the host, and no more output comes from it.
 void JobRunner::Core::output_lost(JobHost& host, const std::string& why) {
   stack_requests_.lost(host.agent);
-  host_failures_.push_back({host.name, why});
   agents_->drop(host.agent);
+  if (goes_on_live()) {
+    observer_->on_warning(why);
+    return maybe_finish();
+  }
+  host_failures_.push_back({host.name, why});
   stop_.blame_host(ends_.root().has_value());
   begin_stop(StopCause::kHostFailed, job_.kill_grace, "a host was lost");
   maybe_finish();

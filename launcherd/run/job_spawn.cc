@@ -18,6 +18,7 @@ base::Status JobRunner::Core::spawn(JobHost& host, const v1::SpawnRequest& reque
     return base::failed_precondition(
         "a job of launcherd cannot get more ranks: start it with hvdrun, without launcherd");
   }
+  if (live_ != nullptr) return base::failed_precondition("an elastic job cannot spawn ranks");
   if (is_ending(phase_) || host.phase != HostPhase::kLaunched) {
     return base::failed_precondition("the job is ending");
   }
@@ -66,6 +67,7 @@ std::vector<SpawnHost> JobRunner::Core::spawn_hosts() const {
 }
 
 bool JobRunner::Core::may_run(int rank) const {
+  if (live_ != nullptr) return live_->members().may_run(rank);
   return !ends_.has_ended(rank) && !worlds_.has_failed(rank);
 }
 

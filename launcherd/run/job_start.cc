@@ -84,7 +84,7 @@ base::Status JobRunner::Core::start() {
       hosts[static_cast<std::size_t>(host.agent)].is_unused = host.phase == HostPhase::kUnused;
     }
   }
-  MUSTER_RETURN_IF_ERROR(agents_->start(std::move(hosts), sink_, this));
+  MUSTER_RETURN_IF_ERROR(agents_->start(std::move(hosts), job_.live ? &live_output_ : sink_, this));
   // Agents that an earlier launcherd started come back by themselves. Wait for one lease, because they keep their ranks
   // that long.
   const auto patience = options_.resumes ? job_.lease : job_.start_timeout;
@@ -447,6 +447,7 @@ void JobRunner::Core::launch() {
   }
   if (!is_first) planned->warnings.clear();  // they were shown at the first start
   send_launch(*std::move(planned), by_placed);
+  if (job_.live) start_live(by_placed);
   for (JobHost& host : hosts_) replay_history(host);
   if (!stop_.is_early()) return;
   stop(stop_.early());

@@ -24,6 +24,17 @@ void PeerFailures::stream_began(int agent) {
   send_silence(agent, found->second);
 }
 
+void PeerFailures::begin_generation(const std::map<int, std::vector<int>>& own_ranks) {
+  waiting_.clear();
+  silent_.clear();
+  for (auto& [agent, follower] : followers_) {
+    const auto found = own_ranks.find(agent);
+    follower.own_ranks =
+        found == own_ranks.end() ? std::set<int>() : std::set<int>(found->second.begin(), found->second.end());
+    follower.silent.clear();  // the agent forgets them, too
+  }
+}
+
 bool PeerFailures::add(const model::RankEnd& end) {
   if (!followers_.empty()) waiting_.push_back(end);
   return !waiting_.empty();

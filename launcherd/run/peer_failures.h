@@ -31,6 +31,9 @@ class PeerFailures {
   void follow(int agent, const std::vector<int>& own_ranks, const std::vector<model::RankEnd>& so_far,
               bool wants_silence);
   void unfollow(int agent) { followers_.erase(agent); }
+  // Begins a generation of a job whose ranks change. `own_ranks` has the ranks of each agent's host. Ends of the
+  // generation before are no longer reported.
+  void begin_generation(const std::map<int, std::vector<int>>& own_ranks);
   // Call this when a new stream to the agent has begun. The agent has forgotten which ranks are silent, so they are
   // sent again.
   void stream_began(int agent);

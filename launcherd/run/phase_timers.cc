@@ -23,6 +23,7 @@ PhaseRange phases_of(JobTimer timer) {
     case JobTimer::kLaunch:
       return {JobPhase::kLaunching, JobPhase::kLaunching};
     case JobTimer::kRun:
+    case JobTimer::kLive:
       return {JobPhase::kLaunching, JobPhase::kRunning};
     case JobTimer::kServices:
       return {JobPhase::kConnecting, JobPhase::kRunning};  // ranks of a resumed job may end before it is launched

@@ -35,6 +35,7 @@ enum class JobTimer {
   kProgress,   // progress is reported, in a new turn of the loop
   kTick,       // pings are sent
   kSuspend,    // answers to Suspend
+  kLive,       // the next decision of a job whose ranks change
   kCount,
 };
 

@@ -145,6 +145,33 @@ TEST(LaunchPlan, EveryRankKnowsWhoItIs) {
   EXPECT_TRUE(has_setting);
 }
 
+TEST(LaunchPlan, ProcessesOfAnElasticJobHaveNumbers) {
+  model::JobSpec job;
+  job.command = {"a.out"};
+  job.placement.hosts = *model::parse_host_list("n1:1,n2:2,n3:1", "-H");
+  const auto placement = model::place(job.placement);
+  ASSERT_TRUE(placement.ok());
+  const std::vector<HostFacts> facts = {host("n1", {"10.0.0.1"}), host("n2", {"10.0.0.2"}), host("n3", {"10.0.0.3"})};
+  const LaunchPlan fixed = planned(plan_launch(job, *placement, facts, {"abcdefgh", 0}, "10.0.0.1", {}));
+  EXPECT_TRUE(fixed.hosts[1].live_members().empty());
+  EXPECT_FALSE(environment(fixed.hosts[1].ranks(0)).contains("HOROVOD_ELASTIC"));
+  EXPECT_FALSE(environment(fixed.hosts[1].ranks(0)).contains("MUSTER_GENERATION"));
+  EXPECT_EQ(fixed.hosts[1].peers_size(), 1);
+  job.live.emplace();
+  const LaunchPlan live = planned(plan_launch(job, *placement, facts, {"abcdefgh", 0}, "10.0.0.1", {}));
+  const v1::Launch& second = live.hosts[1];
+  ASSERT_EQ(second.live_members_size(), 2);
+  const v1::LiveMember& member = second.live_members(1);
+  EXPECT_EQ(member.number(), 2);
+  EXPECT_EQ(member.rank(), 2);
+  EXPECT_EQ(member.size(), 4);
+  EXPECT_EQ(member.local_rank(), 1);
+  EXPECT_EQ(member.local_size(), 2);
+  EXPECT_EQ(second.peers_size(), 2) << "each host may later have the store";
+  EXPECT_EQ(environment(second.ranks(0)).at("HOROVOD_ELASTIC"), "1");
+  EXPECT_EQ(environment(second.ranks(0)).at("MUSTER_GENERATION"), "0");
+}
+
 TEST(LaunchPlan, MpiIsToldWhoIsWhere) {
   model::JobSpec job;
   job.command = {"./a"};

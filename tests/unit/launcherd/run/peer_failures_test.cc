@@ -49,6 +49,20 @@ TEST_F(PeerFailuresTest, WithoutFollowersNothingIsKept) {
   EXPECT_THAT(sent(), IsEmpty());
 }
 
+// Ranks have other numbers then.
+TEST_F(PeerFailuresTest, AGenerationForgetsTheEndsBefore) {
+  news_.follow(0, {0}, {}, true);
+  news_.follow(1, {1}, {}, true);
+  EXPECT_TRUE(news_.add(killed(0)));
+  news_.set_silent({0});
+  news_.begin_generation({{1, {0}}});
+  news_.flush();
+  EXPECT_THAT(sent(), IsEmpty());
+  EXPECT_TRUE(news_.add(killed(0)));
+  news_.flush();
+  EXPECT_THAT(sent(), ElementsAre("agent 0: 0 failed was killed by signal 9 (SIGKILL);")) << "agent 1 has rank 0 now";
+}
+
 TEST_F(PeerFailuresTest, FollowerGetsEndsOfOtherHostsOnce) {
   news_.follow(0, {0, 1}, {exited(0, 1), exited(2, 0)}, false);
   EXPECT_THAT(sent(), ElementsAre("agent 0: 2 ended exited with 0;"));
