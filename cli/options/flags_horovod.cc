@@ -10,7 +10,7 @@ using enum FlagGroup;
 
 constexpr std::string_view kNoMpirun = "has no effect: hvdrun starts the ranks itself, without mpirun";
 constexpr std::string_view kElasticLater =
-    "elastic jobs are not supported yet: this job keeps the ranks and hosts that it starts with";
+    "new hosts are not supported yet: a job with --min-np may lose ranks and hosts, but gets no others";
 
 std::vector<FlagRow> parameter_rows() {
   return {
@@ -120,16 +120,13 @@ std::vector<FlagRow> elastic_rows() {
           .exclusive("hosts")
           .note(kElasticLater),
       option("min-num-proc", {"--min-np", "--min-num-proc"}, "N",
-             "Fewest ranks with which the job starts, or goes on (--on-failure shrink).")
-          .note(kElasticLater),
+             "Fewest ranks with which the job starts and goes on when ranks or hosts fail."),
       option("max-num-proc", {"--max-np", "--max-num-proc"}, "N", "Largest number of ranks to start, without -np.")
           .note(kElasticLater),
       option("slots-per-host", {"--slots-per-host"}, "N", "Slots of discovered hosts that have no number of slots.")
           .note(kElasticLater),
-      option("elastic-timeout", {"--elastic-timeout"}, "N", "Seconds to find the fewest ranks again after a change.")
-          .note(kElasticLater),
-      option("reset-limit", {"--reset-limit"}, "N", "Largest number of changes before the job fails.")
-          .note(kElasticLater),
+      option("elastic-timeout", {"--elastic-timeout"}, "N", "Seconds to find the fewest ranks again after a change."),
+      option("reset-limit", {"--reset-limit"}, "N", "Largest number of changes before the job fails."),
       option("blacklist-cooldown-range", {"--blacklist-cooldown-range"}, "MIN MAX",
              "Seconds for which a failed host is left alone.")
           .words(2)

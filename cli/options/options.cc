@@ -285,17 +285,24 @@ Status check_cooldown(const Setting& setting) {
                                 setting.label, kMost, base::printable(setting.value));
 }
 
-// Elastic jobs are not supported yet. Options that matter only after the start are checked, so that mistakes are found.
-// They have no other effect; a note tells the user so.
-void read_elastic(SettingReader& read, ElasticOptions& elastic) {
-  std::optional<long> ignored;
+// --min-np makes the ranks of a job change while it runs. Options for new hosts are checked, so that mistakes are
+// found. They have no other effect; a note tells the user so.
+void read_elastic(SettingReader& read, ElasticOptions& elastic, std::optional<model::ElasticSpec>& live) {
+  std::optional<long> timeout;
+  std::optional<long> resets;
   read.text("host-discovery-script", elastic.discovery_script);
   read.number("min-num-proc", 1, model::kMaxRanks, elastic.min_ranks);
   read.number("max-num-proc", 1, model::kMaxRanks, elastic.max_ranks);
   read.number("slots-per-host", 1, model::kMaxSlotsPerHost, elastic.slots_per_host);
-  read.number("elastic-timeout", 0, 1'000'000'000, ignored);
-  read.number("reset-limit", 0, 1'000'000'000, ignored);
+  read.number("elastic-timeout", 0, 1'000'000'000, timeout);
+  read.number("reset-limit", 0, 1'000'000'000, resets);
   read.custom("blacklist-cooldown-range", check_cooldown);
+  if (!elastic.min_ranks) return;
+  live.emplace();
+  live->min_ranks = static_cast<int>(*elastic.min_ranks);
+  if (elastic.max_ranks) live->max_ranks = static_cast<int>(*elastic.max_ranks);
+  if (resets) live->reset_limit = static_cast<int>(*resets);
+  if (timeout) live->elastic_timeout = std::chrono::seconds(*timeout);
 }
 
 // Reads what happens after a failure. Call it after read_elastic() and read_placement().
@@ -304,7 +311,10 @@ void read_failure(SettingReader& read, JobRequest& request) {
   model::JobSpec& job = request.job;
   model::FailurePolicy& policy = job.failure;
   read.choice("on-failure", std::vector{kFail, kRestart, kReplace, kShrink}, policy.on_failure);
-  if (policy.on_failure != kFail) job.max_restarts = kUsualRestarts;
+  if (policy.on_failure != kFail) {
+    job.max_restarts = kUsualRestarts;
+    job.live.reset();  // all ranks start again, so none of them lives on
+  }
   read.number("max-restarts", 0, 1'000'000, job.max_restarts);
   read.text("progress-text", policy.progress_text);
   if (policy.on_failure == kFail && job.max_restarts > 0) policy.on_failure = kRestart;
@@ -563,12 +573,8 @@ Result<HvdrunOptions> read_options(const Settings& settings) {
   const bool is_typed = options.reach.bootstrap.by == launcherd::BootstrapBy::kManual;
   if (is_typed && settings.find("start-timeout") == nullptr) job.start_timeout = std::chrono::minutes(10);
   options.reach.bootstrap.start_timeout = job.start_timeout;
-  read_elastic(read, request.elastic);
+  read_elastic(read, request.elastic, job.live);
   read_failure(read, request);
-  if (const Setting* const fewest = settings.find("min-num-proc");
-      fewest != nullptr && job.failure.on_failure == model::OnFailure::kShrink) {
-    std::erase_if(options.output.notes, [&](const std::string& note) { return note.starts_with(fewest->label + ":"); });
-  }
   check_controller(read);
   read_dry_run(read, options.dry_run);
   MUSTER_RETURN_IF_ERROR(read.status());

@@ -160,12 +160,26 @@ TEST(ParseHvdrun, SendsInputToRank0ByDefault) {
   EXPECT_EQ(parse({"p"}, environment).options.request.job.input, model::JobInput{InputTo::kNone});
 }
 
-TEST(ParseHvdrun, AnswersElasticOptionsByOneNote) {
-  const ParsedHvdrun parsed = parse({"-np", "4", "--min-np", "2", "--mpi-args", "x", "--reset-limit", "3", "p"});
+TEST(ParseHvdrun, AnswersOptionsForNewHostsByOneNote) {
+  const ParsedHvdrun parsed = parse({"-np", "4", "--max-np", "6", "--mpi-args", "x", "--slots-per-host", "3", "p"});
   ASSERT_FALSE(parsed.exit_code) << parsed.text;
   EXPECT_THAT(parsed.options.output.notes,
-              ElementsAre(StartsWith("--min-np, --reset-limit: elastic jobs are not supported yet: "),
+              ElementsAre(StartsWith("--max-np, --slots-per-host: new hosts are not supported yet: "),
                           StartsWith("--mpi-args: ")));
+  EXPECT_FALSE(parsed.options.request.job.live.has_value());
+}
+
+TEST(ParseHvdrun, MinNpMakesAJobElastic) {
+  const ParsedHvdrun parsed =
+      parse({"-np", "4", "--min-np", "2", "--reset-limit", "3", "--elastic-timeout", "60", "p"});
+  ASSERT_FALSE(parsed.exit_code) << parsed.text;
+  EXPECT_TRUE(parsed.options.output.notes.empty());
+  const auto& live = parsed.options.request.job.live;
+  ASSERT_TRUE(live.has_value());
+  EXPECT_EQ(live->min_ranks, 2);
+  EXPECT_EQ(live->reset_limit, 3);
+  EXPECT_EQ(live->elastic_timeout, std::chrono::seconds(60));
+  EXPECT_FALSE(live->max_ranks.has_value());
 }
 
 TEST(ParseHvdrun, LetsANamedVariableWinOverATuningOption) {

@@ -259,13 +259,13 @@ inline const std::vector<Accepted>& horovod_table() {
       {{"--disable-cache"}, ""},
       {{"--no-disable-cache"}, ""},
       {{"--host-discovery-script", "./hosts.sh -v"}, "discovery=./hosts.sh -v note=--host-discovery-script"},
-      {{"--min-np", "1"}, "min=1 note=--min-np"},
-      {{"--min-num-proc=1"}, "min=1 note=--min-num-proc"},
+      {{"--min-np", "1"}, "min=1"},
+      {{"--min-num-proc=1"}, "min=1"},
       {{"--max-np", "8"}, "max=8 note=--max-np"},
       {{"--max-num-proc", "8"}, "max=8 note=--max-num-proc"},
       {{"--slots-per-host", "2"}, "note=--slots-per-host"},
-      {{"--elastic-timeout", "600"}, "note=--elastic-timeout"},
-      {{"--reset-limit", "3"}, "note=--reset-limit"},
+      {{"--elastic-timeout", "600"}, ""},
+      {{"--reset-limit", "3"}, ""},
       {{"--blacklist-cooldown-range", "1", "3600"}, "note=--blacklist-cooldown-range"},
   };
   return kTable;
