@@ -200,6 +200,7 @@ class JobRunner::Core final : private AgentListener {
   bool root_reported_ = false;
   Suspension suspension_{hosts_, timers_,
                          [this](int agent, v1::LauncherMessage message) { agents_->send(agent, std::move(message)); }};
+  std::string live_reason_;           // the first failure of this generation, for people
   std::unique_ptr<LiveJob> live_;     // set by launch(); nullptr if the ranks are fixed
   base::Gate shares_gate_;            // reset for each query of the shares
   std::unique_ptr<Staging> staging_;  // exists only in kStaging

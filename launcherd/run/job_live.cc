@@ -10,10 +10,6 @@
 namespace muster::launcherd::inline run {
 namespace {
 
-std::string reason_of(const Generation& generation) {
-  return generation.detail.empty() ? std::string(name_of(generation.cause)) : generation.detail;
-}
-
 std::vector<std::string> host_names(const model::Placement& placement) {
   std::vector<std::string> names;
   for (const model::PlacedHost& host : placement.hosts) names.push_back(host.host.name);
@@ -88,6 +84,9 @@ void JobRunner::Core::add_live_end(model::RankEnd end) {
     observer_->on_event(end);
     report_to_peers(end);
     ends_.add(end, clock_.now());
+    if (live_reason_.empty() && end.failed() && end.kind != model::EndKind::kStopped) {
+      live_reason_ = fmt::format("rank {}: {}", end.rank, model::describe(end));
+    }
   }
   live_->ended(number, end);
   if (!live_->members().is_any_living()) timers_.cancel(JobTimer::kRun);  // --timeout limits only the ranks
@@ -105,6 +104,7 @@ void JobRunner::Core::lose_live_host(JobHost& host, HostAction how, const std::s
 
 void JobRunner::Core::live_host_lost(JobHost& host, const std::string& why) {
   if (goes_on_live()) observer_->on_warning(why);
+  if (live_reason_.empty()) live_reason_ = host.name + " was lost";
   for (const int number : host.ranks) {
     if (!live_->members().may_run(number)) continue;
     if (feed_ != nullptr) feed_->rank_over(number);
@@ -129,7 +129,7 @@ void JobRunner::Core::begin_generation(const Generation& generation, std::vector
   model::GenerationBegan began{.number = generation.number,
                                .from = placement_.size,
                                .to = static_cast<int>(generation.plan.size()),
-                               .reason = reason_of(generation),
+                               .reason = live_reason_.empty() ? std::string(name_of(generation.cause)) : live_reason_,
                                .former = std::move(former)};
   began.elapsed = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - generation.caused_at);
   const std::vector<std::string> before = host_names(placement_);
@@ -140,6 +140,7 @@ void JobRunner::Core::begin_generation(const Generation& generation, std::vector
   began.placement = placement_;
   ends_ = EndCollector(placement_.size, model::OnExit::kWait);
   stderr_tails_.clear();
+  live_reason_.clear();
   std::map<int, int> ranks;  // by number
   for (const LiveProcess& process : live_->members().all()) {
     if (process.rank >= 0) ranks[process.number] = process.rank;

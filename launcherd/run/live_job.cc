@@ -83,6 +83,7 @@ void LiveJob::ended(int number, const model::RankEnd& end) {
   LiveProcess* const process = members_.find(number);
   if (process == nullptr || std::exchange(process->has_ended, true) || is_over_) return;
   const bool is_ours = end.kind == model::EndKind::kStopped;
+  if (!is_ours && end.failed()) end_host(process->agent);
   driver_->on_exit(process->slot, {.exit_code = end.status(), .caused_by_us = is_ours}, now());
   repeat_questions({process->slot});
   carry_out();
@@ -106,6 +107,19 @@ void LiveJob::host_lost(int agent) {
   driver_->on_host_lost(slots.front().host, now());
   repeat_questions(slots);
   carry_out();
+}
+
+// Ends the other processes of a host on which one has failed: the host will be black-listed. Their peers notice it at
+// once. Otherwise peers would wait for them until Gloo's timeout, 30 s, because a process that asks for new numbers
+// leaves its old connections open (horovod 0.28.1).
+void LiveJob::end_host(int agent) {
+  v1::LauncherMessage message;
+  v1::EndRanks& order = *message.mutable_end_ranks();
+  order.set_grace_ms(kill_grace_.count());
+  for (LiveProcess* const process : members_.living_on(agent)) {
+    if (!std::exchange(process->is_stopped, true)) order.add_ranks(process->number);
+  }
+  if (!order.ranks().empty()) events_.send(agent, std::move(message));
 }
 
 // The driver may believe that a generation runs whose store is still being opened. If a process of it ends now, the
@@ -238,8 +252,7 @@ void LiveJob::carry_out(const StopSlots& action) {
   std::map<int, v1::LauncherMessage> messages;
   for (const ElasticSlot& slot : action.slots) {
     LiveProcess* const process = members_.living(slot);
-    if (process == nullptr) continue;
-    process->is_stopped = true;
+    if (process == nullptr || std::exchange(process->is_stopped, true)) continue;
     v1::EndRanks& order = *messages[process->agent].mutable_end_ranks();
     order.add_ranks(process->number);
     order.set_grace_ms(kill_grace_.count());

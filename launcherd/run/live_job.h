@@ -69,6 +69,7 @@ class LiveJob {
   void carry_out(const StopSlots& action);
   void carry_out(const FinishJob& action);
   void prepare_store();
+  void end_host(int agent);
   void repeat_questions(const std::vector<ElasticSlot>& ended);
   void maybe_begin();
   v1::LauncherMessage begin_message(int agent, int store_agent) const;

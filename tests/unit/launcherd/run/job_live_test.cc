@@ -216,6 +216,7 @@ TEST_F(JobLiveTest, GoesOnWithoutTheHostOfAKilledRank) {
   check_in({0, 1, 2});
   await_generations(1);
   EXPECT_EQ(begun_[0].number, 1);
+  EXPECT_THAT(begun_[0].reason, HasSubstr("rank 3: "));
   EXPECT_EQ(begun_[0].from, 4);
   EXPECT_EQ(begun_[0].to, 2);
   EXPECT_EQ(begun_[0].lost, std::vector<std::string>{"n2"});

@@ -95,11 +95,15 @@ TEST_F(LiveJobTest, StartsWithoutMessages) {
 TEST_F(LiveJobTest, SurvivorsOfAFailedRankGetNewNumbers) {
   start("n1:2,n2:2", {.min_ranks = 2});
   end(3, 1);
+  const v1::LauncherMessage* const ended = last(1, v1::LauncherMessage::kEndRanks);
+  ASSERT_NE(ended, nullptr) << "its host will be black-listed";
+  EXPECT_EQ(ended->end_ranks().ranks(0), 2);
+  EXPECT_EQ(ended->end_ranks().grace_ms(), 3000);
   job_->checked_in(0);
   job_->checked_in(1);
   EXPECT_TRUE(begun_.empty()) << "rank 2 has neither asked nor ended";
-  job_->checked_in(2);
-  carry_out_ends();  // of the failed rank's host
+  carry_out_ends();
+  EXPECT_EQ(sent_[1].size(), 1U);
   EXPECT_FALSE(job_->members().may_run(2));
   const v1::LauncherMessage* const prepare = last(0, v1::LauncherMessage::kPrepareGeneration);
   ASSERT_NE(prepare, nullptr);
