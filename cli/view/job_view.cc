@@ -67,7 +67,8 @@ void JobView::on_bound(const std::vector<model::BoundRank>& ranks) {
 void JobView::on_event(const model::JobEvent& event) {
   const auto* const began = std::get_if<model::GenerationBegan>(&event);
   if (began == nullptr) return;
-  if (options_.on_generation) options_.on_generation(began->placement);
+  // While processes live on, their output goes where it went before.
+  if (options_.on_generation && began->former.empty()) options_.on_generation(began->placement);
   if (options_.quiet) return;
   notices_->status("");
   notices_->line(base::printable(model::describe(*began)));
