@@ -79,6 +79,14 @@ void HorovodStore::finish(std::string_view scope, std::string_view key) {
   }
 }
 
+void HorovodStore::renew(HorovodPlan plan) {
+  plan_ = std::move(plan);
+  const Scopes old = std::exchange(scopes_, {});
+  keys_ = 0;
+  total_bytes_ = 0;
+  for (const auto& [name, scope] : old) notify(name, {Change::Kind::kCleared, {}, nullptr});
+}
+
 void HorovodStore::finish_planned(std::string_view scope, std::string_view key, std::size_t finishers) {
   const auto rank = base::parse_decimal(key, static_cast<long>(finishers) - 1);
   if (!rank) return;  // `key` is not a rank of this scope

@@ -10,7 +10,7 @@
 // All other scopes belong to process sets. There, finish(key) removes that key.
 //
 // Limits: StoreLimits.
-// Owner: the agent on rank 0's host; one store for each generation.
+// Owner: the agent on rank 0's host. There is one store for each generation, or renew() begins the next one.
 // Thread: the loop's.
 #pragma once
 
@@ -65,6 +65,9 @@ class HorovodStore {
   base::Status put(std::string_view scope, std::string_view key, HorovodValue value);
   HorovodValue get(std::string_view scope, std::string_view key) const;  // null if it does not exist
   void finish(std::string_view scope, std::string_view key);
+  // Begins another generation of an elastic job: clears all scopes and finished ranks, and replaces the plan. Watches
+  // stay, and are called for each cleared scope. So a cache clears its copy before it answers a later put.
+  void renew(HorovodPlan plan);
 
   // Calls `watch` for every existing key of the scope before it returns, and afterwards for every change.
   WatchId watch(std::string_view scope, Watch watch);
@@ -87,7 +90,7 @@ class HorovodStore {
   void erase(Scopes::iterator scope, std::string_view key);
   void notify(std::string_view scope, const Change& change) const;
 
-  const HorovodPlan plan_;
+  HorovodPlan plan_;
   const StoreLimits limits_;
   Scopes scopes_;
   std::map<std::string, std::map<WatchId, Watch>, std::less<>> watches_;

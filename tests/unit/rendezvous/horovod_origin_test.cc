@@ -103,6 +103,22 @@ TEST_F(HorovodOriginTest, TellsWhatIsThereThenEachChangeInOrderWithTheAnswers) {
   EXPECT_EQ(origin_->counts().links, 1u);
 }
 
+// A worker of another host asks for keys only after the answer to its first put. So it never sees those of the old
+// world.
+TEST_F(HorovodOriginTest, RenewalReachesOtherHostsBeforeTheAnswerToTheirNextPut) {
+  serve();
+  ASSERT_TRUE(store_.put("global", "1", value("old")).ok());
+  NotingListener listener;
+  const auto upstream = connect(listener);
+  upstream->follow("global");
+  ASSERT_TRUE(until_lines(listener, 3));
+  listener.lines.clear();
+  store_.renew({{{"global", 3}}});
+  upstream->put("global", "rank_0", value("new"), listener.done("put"));
+  ASSERT_TRUE(until_lines(listener, 2));
+  EXPECT_THAT(listener.lines, ElementsAre("cleared global", "done put OK"));
+}
+
 TEST_F(HorovodOriginTest, EachHostSeesTheOthersPutsNotItsOwn) {
   serve();
   NotingListener a_listener;

@@ -197,5 +197,30 @@ TEST(HorovodStoreKeys, AnswersAtOnce) {
   EXPECT_EQ(store.size(), 0u);
 }
 
+TEST(HorovodStore, RenewalClearsAllScopesAndCountersAndTakesThePlan) {
+  HorovodStore store({{{"global", 2}, {"local_a", 2}}});
+  std::vector<std::string> cleared;
+  const auto note = [&](std::string scope) {
+    return [&cleared, scope = std::move(scope)](const HorovodStore::Change& change) {
+      if (change.kind == HorovodStore::Change::Kind::kCleared) cleared.push_back(scope);
+    };
+  };
+  store.watch("global", note("global"));
+  store.watch("ad_hoc", note("ad_hoc"));
+  for (const char* scope : {"global", "local_a", "ad_hoc"}) ASSERT_TRUE(store.put(scope, "0", value("x")).ok());
+  store.finish("global", "0");
+  store.renew({{{"global", 1}}});
+  EXPECT_EQ(store.size(), 0u);
+  EXPECT_EQ(store.total_bytes(), 0u);
+  EXPECT_THAT(cleared, ElementsAre("ad_hoc", "global"));
+  ASSERT_TRUE(store.put("global", "0", value("new")).ok());
+  EXPECT_EQ(read(store, "global", "0"), "new");
+  store.finish("global", "0");
+  EXPECT_EQ(read(store, "global", "0"), "(none)") << "one rank is the whole world now";
+  ASSERT_TRUE(store.put("local_a", "0", value("x")).ok());
+  store.finish("local_a", "0");
+  EXPECT_EQ(store.size(), 0u) << "no longer a scope of the plan";
+}
+
 }  // namespace
 }  // namespace muster::rendezvous::horovod_store_test
