@@ -1,0 +1,17 @@
+// What a worker published about its notification service, from anybody: the decoder never reads outside of its bytes,
+// runs nothing, and accepts only endpoints with ports and a key of the right length.
+#include <cstdint>
+#include <cstdlib>
+
+#include "rendezvous/horovod_worker_address.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace muster::rendezvous;
+  const auto parsed = parse_horovod_worker_address({reinterpret_cast<const char*>(data), size});
+  if (!parsed.ok()) return 0;
+  if (parsed->key.size() != kHorovodNoticeKeyBytes || parsed->endpoints.empty()) std::abort();
+  for (const HorovodEndpoint& each : parsed->endpoints) {
+    if (each.port == 0 || each.address.size() > 255) std::abort();
+  }
+  return 0;
+}
