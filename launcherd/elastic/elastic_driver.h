@@ -10,6 +10,7 @@
 // - If a new process ends before that, the plan changes again and the survivors do not notice.
 // - A lost host counts as a failure of all its processes.
 // - A process that it stopped itself is no failure. A SIGABRT soon after a peer's failure does not black-list the host.
+// - A worker that was told to leave may end in any way; horovod 0.28.1 aborts.
 // - It starts a slot again only after the slot's old process has ended.
 // - Rank 0 is always a survivor, because all ranks receive its state.
 // - It repeats a notice until rank 0 comes. Workers drop notices that arrive while they reset.
