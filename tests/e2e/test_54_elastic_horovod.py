@@ -115,3 +115,16 @@ def test_real_horovod_goes_on(hvdrun, own_names, no_leftovers, faults, lost):
     ends = re.findall(r"^\[(\d+)\]<stdout>:done rank (\d+) of (\d+) was", result.stdout, re.M)
     assert sorted(ends) == [("0", "0", "2"), ("1", "1", "2")], result
     assert [generation[:3] for generation in generations(result)] == [("1", "4", str(lost))], result
+
+
+@pytest.mark.parametrize("faults", [["3:10"], ["0:10", "1:10"]], ids=["last-host", "first-host"])
+def test_the_drop_in_goes_on(hvdrun, no_leftovers, faults):
+    """The same script on libmuster: survivors keep their processes."""
+    result = hvdrun(["-H", "n1:2,n2:2", "--min-np", "2", PYTHON, "-c", REAL, *faults], timeout=TRAINING)
+    assert result.rc == 0, result
+    ends = re.findall(r"^\[(\d+)\]<stdout>:done rank (\d+) of (\d+) was", result.stdout, re.M)
+    assert sorted(ends) == [("0", "0", "2"), ("1", "1", "2")], result
+    assert [generation[:3] for generation in generations(result)] == [("1", "4", "2")], result
+    before = set(re.findall(r"rank \d+ of 4 at step 0 pid (\d+)", result.stdout))
+    after = set(re.findall(r"rank \d+ of 2 at step 10 pid (\d+)", result.stdout))
+    assert len(before) == 4 and len(after) == 2 and after < before, result
