@@ -82,9 +82,11 @@ void LiveJob::put_first(int number) {
 void LiveJob::ended(int number, const model::RankEnd& end) {
   LiveProcess* const process = members_.find(number);
   if (process == nullptr || std::exchange(process->has_ended, true) || is_over_) return;
-  const bool is_ours = end.kind == model::EndKind::kStopped;
-  if (!is_ours && end.failed()) end_host(process->agent);
-  driver_->on_exit(process->slot, {.exit_code = end.status(), .caused_by_us = is_ours}, now());
+  const bool was_stopped = process->is_stopped || end.kind == model::EndKind::kStopped;
+  if (!process->is_stopped && (was_stopped || end.failed())) end_host(process->agent);
+  // A process that was stopped has not done its work, even if it ends with 0.
+  const int exit_code = was_stopped ? std::max(end.status(), 1) : end.status();
+  driver_->on_exit(process->slot, {.exit_code = exit_code, .caused_by_us = process->is_stopped}, now());
   repeat_questions({process->slot});
   carry_out();
 }

@@ -205,6 +205,31 @@ TEST_F(LiveJobTest, TheJobEndsWhenAllFail) {
   EXPECT_EQ(over_->end, ElasticEnd::kAllFailed);
 }
 
+// Otherwise the driver would take the job as done.
+TEST_F(LiveJobTest, AProcessThatEndsWellAfterAStopHasNotDoneItsWork) {
+  start("n1:1,n2:2", {.min_ranks = 1});
+  end(1, 3);
+  ASSERT_NE(last(1, v1::LauncherMessage::kEndRanks), nullptr);
+  end(2, 0);
+  job_->checked_in(0);
+  EXPECT_FALSE(over_.has_value());
+  answer_prepare(0, 1);
+  EXPECT_EQ(begun_.size(), 1U);
+}
+
+// Its agent has ended it for a reason of its own, such as the end of the warden.
+TEST_F(LiveJobTest, AProcessThatItsAgentHasStoppedCountsAsFailed) {
+  start("n1:1,n2:1", {.min_ranks = 1});
+  model::RankEnd end;
+  end.kind = model::EndKind::kStopped;
+  end.signal = 9;
+  job_->ended(1, end);
+  job_->checked_in(0);
+  answer_prepare(0, 1);
+  ASSERT_EQ(begun_.size(), 1U);
+  EXPECT_EQ(begun_.front().plan.size(), 1U);
+}
+
 TEST_F(LiveJobTest, TheResetLimitEndsTheJob) {
   start("n1:1,n2:1,n3:1", {.min_ranks = 1, .reset_limit = 0});
   end(2, 1);
