@@ -11,7 +11,7 @@ import socket
 import sys
 import time
 
-PATIENCE = 30.0
+PATIENCE = float(os.environ.get("WORKER_PATIENCE", "30"))
 STEP_TIME = 0.02
 
 

@@ -1,6 +1,7 @@
 """Elastic jobs: ranks and hosts fail, and the processes of the others live on. By a worker that speaks Horovod's protocol,
 and by the real horovod 0.28.1 (installed by `tools/peers horovod`; skipped without it)."""
 
+import os
 import pathlib
 import re
 import signal
@@ -103,6 +104,46 @@ def test_ctrl_c_after_a_change(hvdrun, cluster, no_leftovers):
     job.out.wait_for(r"\[\d+\]<stdout>:generation 1 rank", 2)
     job.signal(signal.SIGINT)
     assert job.end().rc == 130
+
+
+def test_ctrl_c_while_a_change_waits_for_a_rank(hvdrun, cluster, no_leftovers):
+    # Rank 0 of n1 never asks for new numbers: it does not notice that its peer has gone.
+    program = "[ $HOROVOD_RANK = 0 ] && exec sleep 1000; [ $HOROVOD_RANK = 1 ] && exit 3; echo waits; exec sleep 1000"
+    job = Watched(hvdrun, cluster, ["-H", "n1:1,n2:1,n3:1", "--min-np", "1", "sh", "-c", program])
+    job.out.wait_for(r"\[2\]<stdout>:waits", 1)
+    job.signal(signal.SIGINT)
+    assert job.end().rc == 130
+
+
+def agent_and_warden(cluster, host, user="alice"):
+    processes = {process.pid: process for process in cluster.processes(host) if process.uid == cluster.uid(user)}
+    (warden,) = [process for process in processes.values() if process.comm == "muster-warden"]
+    return processes[warden.ppid], warden
+
+
+@pytest.mark.parametrize("victim", ["agent", "warden"])
+@pytest.mark.parametrize("host", ["n1", "n2"])
+def test_survivors_go_on_without_the_host_of_a_killed(hvdrun, cluster, no_leftovers, victim, host):
+    job = Watched(hvdrun, cluster, ["-H", "n1:2,n2:2,n3:1", "--min-np", "2", *WORKER, "250"])
+    job.out.wait_for(r"\[\d+\]<stdout>:generation 0 rank", 5)
+    agent, warden = agent_and_warden(cluster, host)
+    os.kill(agent.pid if victim == "agent" else warden.pid, signal.SIGKILL)
+    result = job.end()
+    assert result.rc == 0, result
+    assert done(result) == [(str(rank), str(rank), "3", "250") for rank in range(3)], result
+    ((number, before, now, rest),) = generations(result)
+    assert (number, before, now) == ("1", "5", "3") and f"{host} lost" in rest, result
+
+
+def test_survivors_go_on_without_a_host_that_is_cut_off(hvdrun, cluster):
+    job = Watched(hvdrun, cluster, ["-H", "n1:1,n2:1,n3:1", "--min-np", "2", "-x", "WORKER_PATIENCE=3", *WORKER, "250"])
+    job.out.wait_for(r"\[\d+\]<stdout>:generation 0 rank", 3)
+    cluster.cut("n3")
+    result = job.end()
+    cluster.heal("n3")
+    assert result.rc == 0, result
+    assert done(result) == [(str(rank), str(rank), "2", "250") for rank in range(2)], result
+    assert "n3" in generations(result)[0][3], result
 
 
 @pytest.mark.compat("horovod-gloo", "0.28.1")
