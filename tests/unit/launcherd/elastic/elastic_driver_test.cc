@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/unit/launcherd/elastic/elastic_soak.h"
+
 namespace muster::launcherd::elastic_driver_test {
 namespace {
 
@@ -511,6 +513,22 @@ TEST_F(ElasticDriverTest, RepeatedAskCountsOnce) {
   ask(kB0);
   EXPECT_THAT(actions(), ElementsAre("begin 1: a[0] b[0]; start", "release 1: a[0]=0 b[0]=1"));
   EXPECT_EQ(driver_->generation().cause, ElasticCause::kWorkers);
+}
+
+TEST(ElasticDriverSoak, KeepsItsRulesAndNeverGetsStuck) {
+  int released = 0;
+  int survived = 0;
+  for (unsigned seed = 0; seed < 1000 && !::testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    elastic_soak::Soak soak(seed);
+    for (int i = 0; i < 600 && !soak.is_over(); ++i) soak.step(true);
+    soak.settle();
+    EXPECT_TRUE(soak.is_over() || soak.phase() == ElasticPhase::kRunning) << name_of(soak.phase());
+    released += soak.released();
+    if (!soak.is_over()) ++survived;
+  }
+  EXPECT_GT(released, 5'000);
+  EXPECT_GT(survived, 20);
 }
 
 }  // namespace
