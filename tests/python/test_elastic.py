@@ -172,6 +172,13 @@ def stable(launcher, hosts):
     raise AssertionError(launcher.errors())
 
 
+def kill(launcher, host):
+    """Kills the process of this host. It has ended when this returns, so that stable() does not count it."""
+    process = launcher.processes[host]
+    process.kill()
+    process.wait()
+
+
 @pytest.mark.parametrize("are_apart", [False, True])
 def test_random_kills_cost_no_step(start, are_apart):
     launcher = start(3, replaces=True, are_apart=are_apart, PAUSE="0.01", STEPS="400")
@@ -181,11 +188,11 @@ def test_random_kills_cost_no_step(start, are_apart):
     while kills < 14 and stable(launcher, hosts):
         oldest = launcher.hosts[0]
         for _ in range(dice.choice([1, 2, 3])):
-            launcher.processes[dice.choice([host for host in hosts if host != oldest])].kill()
+            kill(launcher, dice.choice([host for host in hosts if host != oldest]))
             kills += 1
             time.sleep(dice.uniform(0, 0.4))
         if dice.random() < 0.5 and stable(launcher, hosts):
-            launcher.processes[oldest].kill()
+            kill(launcher, oldest)
             kills += 1
     codes = launcher.wait()
     assert codes == dict.fromkeys(hosts, 0), launcher.errors()
