@@ -18,6 +18,7 @@
 #include "base/strings.h"
 #include "launcherd/agents/own_agents.h"
 #include "launcherd/run/job_runner.h"
+#include "launcherd/start/make_bootstrap.h"
 #include "model/job_placement.h"
 #include "tests/unit/support/temp_dir.h"
 
