@@ -16,6 +16,7 @@ constexpr std::string_view kAddresses = "worker_addresses";
 constexpr std::string_view kWorld = "global";
 constexpr std::string_view kFirstKey = "rank_";
 constexpr int kHighestLocalRank = 1 << 20;
+constexpr std::size_t kMaxQuestions = 8;  // of one process
 
 base::Status overtaken() {
   return base::unavailable("the job has begun another generation, or its store is lost");
@@ -118,8 +119,14 @@ void LiveKeys::ask(std::string_view key, GetDone done) {
     return done(base::not_found("{} asks for numbers, but is no process of this host", base::printable(key)));
   }
   std::vector<GetDone>& asked = asked_[*local_rank];
-  asked.push_back(std::move(done));
-  if (asked.size() == 1) events_.on_check_in(*local_rank);
+  const bool is_new = asked.empty();
+  if (asked.size() == kMaxQuestions) {  // a connection that was lost is noticed late
+    const GetDone oldest = std::move(asked.front());
+    asked.erase(asked.begin());
+    oldest(overtaken());
+  }
+  asked_[*local_rank].push_back(std::move(done));
+  if (is_new) events_.on_check_in(*local_rank);
 }
 
 void LiveKeys::put_address(std::string_view key, const HorovodValue& value, const Done& done) {
@@ -144,8 +151,10 @@ void LiveKeys::answer(int local_rank, const std::string& numbers) {
 }
 
 void LiveKeys::forget(int local_rank) {
-  asked_.erase(local_rank);
   addresses_.erase(local_rank);
+  const auto found = asked_.extract(local_rank);
+  if (found.empty()) return;
+  for (const GetDone& done : found.mapped()) done(overtaken());  // closes the connections of the ended process
 }
 
 void LiveKeys::use(rendezvous::HorovodKeys& keys, std::set<int> local_ranks) {

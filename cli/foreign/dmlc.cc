@@ -164,6 +164,7 @@ Result<ParsedHvdrun> read_line(DmlcLine line, const base::Environment& environme
     return base::unimplemented("{}: {}", setting->label, setting->flag->answer_text);
   }
   MUSTER_RETURN_IF_ERROR(read_own(own, parsed.options.request));
+  MUSTER_RETURN_IF_ERROR(check_programs(parsed.options.request));
   if (line.command.empty() && parsed.options.dry_run.is_on) return parsed;
   if (line.command.empty()) {
     return base::invalid_argument("no command is given, as in muster dmlc -n 2 -H hosts \"python train.py\"");

@@ -187,6 +187,9 @@ base::Status fit_elastic(const ElasticOptions& elastic, const model::PlacementRe
     fewer.np = static_cast<int>(*elastic.max_ranks);
     MUSTER_ASSIGN_OR_RETURN(placement, model::place(fewer));
   }
+  if (elastic.min_ranks && elastic.max_ranks && request.np > *elastic.max_ranks) {
+    return base::invalid_argument("--max-np {} is less than -np {}", *elastic.max_ranks, request.np);
+  }
   if (elastic.min_ranks && placement.size < *elastic.min_ranks) {
     return base::invalid_argument("--min-np needs {} ranks, but the job has {}: name more hosts or slots",
                                   *elastic.min_ranks, placement.size);

@@ -323,13 +323,6 @@ void read_failure(SettingReader& read, JobRequest& request) {
   }
 }
 
-// A job of several programs keeps its hosts, because each program has its own.
-Status check_failure(const model::JobSpec& job, const std::optional<DmlcOptions>& dmlc) {
-  if (!model::may_change_hosts(job.failure) || (job.roles.empty() && !dmlc)) return base::ok_status();
-  return base::invalid_argument(
-      "--on-failure replace and shrink: a job of several programs keeps its hosts; use --on-failure restart");
-}
-
 // Refuse MPI, because hvdrun's ranks find each other over TCP. A program that uses MPI would run alone.
 void check_controller(SettingReader& read) {
   std::string controller;
@@ -523,7 +516,7 @@ Result<ParsedHvdrun> read_job(CommandLine line, const base::Environment& environ
   if (is_on(settings, "print-config")) return answer(0, format_settings(settings, hvdrun_flags()));
   if (is_on(settings, "check-build")) return answer(0, format_build(this_build(), parsed.options.output.verbose));
   MUSTER_RETURN_IF_ERROR(set_roles(std::move(roles), settings, parsed.options.request.job));
-  MUSTER_RETURN_IF_ERROR(check_failure(parsed.options.request.job, parsed.options.request.dmlc));
+  MUSTER_RETURN_IF_ERROR(check_programs(parsed.options.request));
   // A dry run needs no command, because the placement does not depend on it.
   if (parsed.options.dry_run.is_on && line.command.empty()) return parsed;
   if (is_on(settings, "self-test")) MUSTER_RETURN_IF_ERROR(read_self_test(line, context.program_directory));
@@ -539,6 +532,16 @@ Result<ParsedHvdrun> read_job(CommandLine line, const base::Environment& environ
 }
 
 }  // namespace
+
+Status check_programs(const JobRequest& request) {
+  if (request.job.roles.empty() && !request.dmlc) return base::ok_status();
+  if (request.job.live) {
+    return base::invalid_argument("--min-np: a job of several programs cannot be elastic; leave --min-np out");
+  }
+  if (!model::may_change_hosts(request.job.failure)) return base::ok_status();
+  return base::invalid_argument(
+      "--on-failure replace and shrink: a job of several programs keeps its hosts; use --on-failure restart");
+}
 
 ParsedHvdrun answer(int exit_code, std::string text) {
   ParsedHvdrun parsed;

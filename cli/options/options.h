@@ -57,6 +57,9 @@ ParsedHvdrun parse_hvdrun(const std::vector<std::string>& arguments, const base:
 base::Status assume_template_node(const Settings& settings, const base::Environment& environment,
                                   DryRunOptions& dry_run);
 
+// INVALID_ARGUMENT: a job of several programs must keep its hosts and ranks, but the options ask for changes.
+base::Status check_programs(const JobRequest& request);
+
 // Reads the job from the settings. Its command and the results of assume_template_node() are not included.
 base::Result<HvdrunOptions> read_options(const Settings& settings);
 

@@ -3,6 +3,7 @@
 #include "launcherd/run/generation_planner.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include <fmt/format.h>
 
@@ -13,6 +14,11 @@ namespace {
 
 // A host is replaced once it has ended this many generations in a row. The first time, the program may be at fault.
 constexpr int kFailuresOfBadHost = 2;
+
+// Names of hosts do not depend on upper and lower case.
+bool is_same_name(const std::string& a, const std::string& b) {
+  return std::ranges::equal(a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
 
 std::vector<std::string> names_of_hosts(const std::vector<model::HostSpec>& hosts) {
   std::vector<std::string> names;
@@ -43,6 +49,7 @@ GenerationPlanner::GenerationPlanner(const model::JobSpec& job, const model::Pla
       request_(without_hosts(job.placement)),
       wanted_(first.size),
       usual_slots_(first.hosts.empty() ? 1 : first.hosts.front().slots),
+      last_(first),
       counted_(counted) {
   for (const model::PlacedHost& placed : first.hosts) {
     members_.push_back(placed.host);
@@ -50,14 +57,15 @@ GenerationPlanner::GenerationPlanner(const model::JobSpec& job, const model::Pla
   }
   for (const std::vector<model::HostSpec>* list : {&job.placement.hosts, &policy_.spares}) {
     for (const model::HostSpec& host : *list) {
-      const bool is_known = std::ranges::find(spares_, host.name, &model::HostSpec::name) != spares_.end();
+      const bool is_known = std::ranges::any_of(
+          spares_, [&](const model::HostSpec& spare) { return is_same_name(spare.name, host.name); });
       if (!is_known && !is_member(host.name)) spares_.push_back(host);
     }
   }
 }
 
 bool GenerationPlanner::is_member(const std::string& name) const {
-  return std::ranges::find(members_, name, &model::HostSpec::name) != members_.end();
+  return std::ranges::any_of(members_, [&](const model::HostSpec& host) { return is_same_name(host.name, name); });
 }
 
 int GenerationPlanner::slots() const {
@@ -131,7 +139,10 @@ base::Result<NextGeneration> GenerationPlanner::next(const GenerationEnd& end) {
 }
 
 base::Result<NextGeneration> GenerationPlanner::place(const std::vector<std::string>& before,
-                                                      const std::vector<std::string>& bad) const {
+                                                      const std::vector<std::string>& bad) {
+  const std::vector<std::string> now = names_of_hosts(members_);
+  // Ranks stay where they are, which may be a place that the user or launcherd has chosen.
+  if (now == before) return NextGeneration{.placement = last_};
   const int ranks = std::min(wanted_, slots());
   const std::string lost = base::join(bad, ", ");
   if (ranks < wanted_ && policy_.on_failure != model::OnFailure::kShrink) {
@@ -152,7 +163,8 @@ base::Result<NextGeneration> GenerationPlanner::place(const std::vector<std::str
   request.np = ranks;
   NextGeneration next;
   MUSTER_ASSIGN_OR_RETURN(next.placement, model::place(request));
-  const std::vector<std::string> now = names_of_hosts(members_);
+  next.request = std::move(request);
+  last_ = next.placement;
   next.added = names_only_in(now, before);
   next.lost = names_only_in(before, now);
   return next;

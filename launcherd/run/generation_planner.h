@@ -32,10 +32,11 @@ struct GenerationEnd {
 };
 
 struct NextGeneration {
-  model::Placement placement;
-  std::vector<std::string> added{};  // names of hosts that were not in the last generation
-  std::vector<std::string> lost{};   // names of hosts that are no longer in it
-  bool is_counted = false;           // the failure counts against JobSpec::max_restarts
+  model::Placement placement;         // that of the last generation if its hosts stay
+  model::PlacementRequest request{};  // makes the same placement; set only if hosts changed
+  std::vector<std::string> added{};   // names of hosts that were not in the last generation
+  std::vector<std::string> lost{};    // names of hosts that are no longer in it
+  bool is_counted = false;            // the failure counts against JobSpec::max_restarts
 };
 
 class GenerationPlanner {
@@ -58,7 +59,7 @@ class GenerationPlanner {
   void replace(const std::string& name);
   void fill(int wanted);
   int slots() const;
-  base::Result<NextGeneration> place(const std::vector<std::string>& before, const std::vector<std::string>& bad) const;
+  base::Result<NextGeneration> place(const std::vector<std::string>& before, const std::vector<std::string>& bad);
 
   const model::FailurePolicy policy_;
   const int max_restarts_;
@@ -67,6 +68,7 @@ class GenerationPlanner {
   const int usual_slots_;                  // slots of the first host; spares that name none have as many
   std::vector<model::HostSpec> members_;   // in the order of the ranks; each has its number of slots
   std::vector<model::HostSpec> spares_;
+  model::Placement last_;    // the placement of the last generation
   std::string last_failed_;  // the host that ended the last generation; empty if no rank did
   int in_a_row_ = 0;         // generations in a row that last_failed_ has ended
   int counted_;

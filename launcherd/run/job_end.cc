@@ -89,8 +89,10 @@ void JobRunner::Core::give_up_start(JobHost& host) {
       // Report this host only if another host's failure cut its start short.
       if (stop_.cause() == StopCause::kHostFailed && before == HostPhase::kBootstrapping) {
         host_failures_.push_back(
-            {host.name, fmt::format("{}: the launcher was still connecting when another host's failure ended the start",
-                                    host.name)});
+            {.host = host.name,
+             .message = fmt::format("{}: the launcher was still connecting when another host's failure ended the start",
+                                    host.name),
+             .is_cut_short = true});
       }
       if (options_.resumes) unclean_.push_back({host.name, why_not_in_time(host)});
       agents_->drop(host.agent);

@@ -240,7 +240,11 @@ base::Status JobRunner::Core::stacks(const std::vector<int>& shown, StackRequest
   if (asked.empty())
     return base::failed_precondition(
         "{}", ranks.empty() ? "no rank runs at the moment: it is starting or ending" : "none of these ranks runs");
-  stack_requests_.ask(asked, std::move(on_process), std::move(done));
+  const auto by_rank = [this, on_process = std::move(on_process)](v1::ProcessStack process) {
+    if (live_ != nullptr) process.set_rank(shown_rank(process.rank()));
+    on_process(std::move(process));
+  };
+  stack_requests_.ask(asked, by_rank, std::move(done));
   return base::ok_status();
 }
 

@@ -43,7 +43,7 @@ LiveJob::Events JobRunner::Core::live_events() {
           .began = [this](const Generation& generation,
                           std::vector<int> former) { begin_generation(generation, std::move(former)); },
           .over = [this](const FinishJob& end) { live_over(end); },
-          .warn = [this](const std::string& line) { observer_->on_warning(line); },
+          .lose_host = [this](int agent, const std::string& why) { live_host_lost(hosts_.at(agent), why); },
           .wake = [this](std::optional<base::MonotonicTime> at) { wake_live(at); }};
 }
 

@@ -102,7 +102,8 @@ struct LaunchOptions {
 
 struct HostFailure {
   std::string host;
-  std::string message;  // one sentence with the next step
+  std::string message;        // one sentence with the next step
+  bool is_cut_short = false;  // the host is not at fault: the failure of another host ended its start
 };
 
 struct JobOutcome {

@@ -183,24 +183,26 @@ void LiveJob::prepare_store() {
     host.set_local_size(each.plan.local_size);
   }
   const auto address = events_.address_of_first(agents);
-  if (!address.ok()) events_.warn(address.status().message());
-  planned_->address = address.ok() ? *address : "";
+  if (!address.ok()) return fail_store(agents.front(), address.status().message());
+  planned_->address = *address;
   events_.send(agents.front(), std::move(message));
 }
 
 void LiveJob::prepared(int agent, const v1::GenerationPrepared& answer) {
   if (is_over_ || !planned_ || answer.generation() != planned_->generation.number) return;
   if (agent != agent_of(planned_->generation.plan.front().slot)) return;
-  if (!answer.error().empty()) {
-    events_.warn(base::printable(answer.error()));
-    v1::LauncherMessage message;
-    message.mutable_stop_ranks()->set_grace_ms(kill_grace_.count());
-    message.mutable_stop_ranks()->set_reason("this host cannot open the store of the next generation");
-    events_.send(agent, std::move(message));
-    return host_lost(agent);
-  }
+  if (!answer.error().empty()) return fail_store(agent, base::printable(answer.error()));
   planned_->port = answer.horovod_port();
   maybe_begin();
+}
+
+// The host cannot have the store of the next generation, so it leaves the job.
+void LiveJob::fail_store(int agent, const std::string& why) {
+  v1::LauncherMessage message;
+  message.mutable_stop_ranks()->set_grace_ms(kill_grace_.count());
+  message.mutable_stop_ranks()->set_reason("this host cannot open the store of the next generation");
+  events_.send(agent, std::move(message));
+  events_.lose_host(agent, why);
 }
 
 void LiveJob::carry_out(const ReleaseAnswers& action) {

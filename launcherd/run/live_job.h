@@ -36,7 +36,8 @@ class LiveJob {
     // The generation begins now. `former` is as in model::GenerationBegan.
     std::function<void(const Generation& generation, std::vector<int> former)> began;
     std::function<void(const FinishJob& end)> over;
-    std::function<void(const std::string& line)> warn;
+    // The host is lost: the caller reports the ends of its processes, and calls host_lost().
+    std::function<void(int agent, const std::string& why)> lose_host;
     std::function<void(std::optional<base::MonotonicTime> at)> wake;  // call tick() then; replaces an earlier time
   };
 
@@ -69,6 +70,7 @@ class LiveJob {
   void carry_out(const StopSlots& action);
   void carry_out(const FinishJob& action);
   void prepare_store();
+  void fail_store(int agent, const std::string& why);
   void end_host(int agent);
   void repeat_questions(const std::vector<ElasticSlot>& ended);
   void maybe_begin();

@@ -39,16 +39,20 @@ std::optional<GenerationEnd> restartable_end(const JobOutcome& outcome, bool may
   for (const std::vector<HostFailure>* failures : {&outcome.host_failures, &outcome.unclean}) {
     for (const HostFailure& failure : *failures) {
       if (failure.host.empty()) return std::nullopt;  // the failure is about all hosts
+      if (failure.is_cut_short) continue;
       if (std::ranges::find(end.bad_hosts, failure.host) == end.bad_hosts.end()) end.bad_hosts.push_back(failure.host);
     }
   }
+  const model::RankEnd* const root = outcome.root < 0 ? nullptr : &outcome.ends[static_cast<std::size_t>(outcome.root)];
+  if (outcome.exit_code == 0) return std::nullopt;
+  if (root != nullptr && root->kind == model::EndKind::kExited && root->exit_code == model::kNeverAgain) {
+    return std::nullopt;
+  }
   // Do not start again where processes may be left, because two generations must never run on one host.
   if (!end.bad_hosts.empty()) return may_change_hosts ? std::optional(end) : std::nullopt;
-  if (is_host_at_fault || outcome.exit_code == 0 || outcome.root < 0) return std::nullopt;
-  const model::RankEnd& root = outcome.ends[static_cast<std::size_t>(outcome.root)];
-  if (root.kind != model::EndKind::kExited && root.kind != model::EndKind::kSignalled) return std::nullopt;
-  if (root.kind == model::EndKind::kExited && root.exit_code == model::kNeverAgain) return std::nullopt;
-  end.failed_host = root.host;
+  if (is_host_at_fault || root == nullptr) return std::nullopt;
+  if (root->kind != model::EndKind::kExited && root->kind != model::EndKind::kSignalled) return std::nullopt;
+  end.failed_host = root->host;
   return end;
 }
 
@@ -210,6 +214,7 @@ void RestartingJob::start_again() {
   runner_.reset();  // its output is written now, so the observers may change where output goes
   report_generation(before, next);
   placement_ = next.placement;
+  if (!next.request.hosts.empty()) job_.placement = next.request;  // entries that are one host are placed again by it
   make_runner();
   if (const base::Status started = runner_->start(); !started.ok()) {
     observer_->on_warning(fmt::format("the restart failed: {}", started.message()));

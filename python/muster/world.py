@@ -387,14 +387,16 @@ def _elastic_world(source, ranks, timeout_seconds):
     """Joins the next world of an elastic job. If a rank ends while that world forms, this process asks for another."""
     for left in reversed(range(_ELASTIC_TRIES)):
         numbers = source.next()
+        made = None
         try:
             made = _World(ranks, timeout_seconds, source, numbers)
-        except HorovodInternalError:
+            source.formed(numbers)
+            return made
+        except (HorovodInternalError, ConnectionError):  # the store is lost together with its host
+            if made is not None:
+                made.leave()
             if not left:
                 raise
-            continue
-        source.formed(numbers)
-        return made
     return None
 
 

@@ -335,6 +335,35 @@ def test_encryption_is_refused(launcher, monkeypatch):
 # --- the job's store -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("lost_at", ["joining", "formed"])
+def test_a_world_whose_store_is_lost_is_left_for_the_next(monkeypatch, lost_at):
+    """The host of the store, which is rank 0's, may be lost while a world forms."""
+    made, left = [], []
+
+    class Source(next_world.WorldSource):
+        def next(self):
+            return next_world.Numbers(0, 1, 0, 1, 0, 1, len(made))
+
+        def formed(self, numbers):
+            if lost_at == "formed" and numbers.generation == 0:
+                raise ConnectionError("the store does not answer")
+
+    class World:
+        def __init__(self, _ranks, _timeout, _source, numbers):
+            made.append(numbers)
+            self.numbers = numbers
+            if lost_at == "joining" and len(made) == 1:
+                raise ConnectionError("the store does not answer")
+
+        def leave(self):
+            left.append(self.numbers)
+
+    monkeypatch.setattr(world, "_World", World)
+    joined = world._elastic_world(Source(), None, 0)
+    assert joined.numbers == made[1] and len(made) == 2
+    assert left == (made[:1] if lost_at == "formed" else [])
+
+
 def test_the_store_is_asked_three_times(monkeypatch):
     monkeypatch.setattr(job_store, "_PAUSE_SECONDS", 0)
     statuses = [500, 503, 200, 500, 500, 500, 404]

@@ -1,5 +1,7 @@
 #include "agent/job/live_keys.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "rendezvous/horovod_store.h"
@@ -45,6 +47,26 @@ class LiveKeysTest : public ::testing::Test {
   LiveKeys keys_{{.on_check_in = [this](int local_rank) { checked_in_.push_back(local_rank); },
                   .on_first_put = [this](int rank) { first_puts_.push_back(rank); }}};
 };
+
+TEST_F(LiveKeysTest, TheConnectionOfAnEndedProcessGetsAnAnswer) {
+  keys_.use(inner_, {0});
+  std::string asked;
+  keys_.get("rank_and_size", "n1:0", to(asked));
+  keys_.forget(0);
+  EXPECT_EQ(asked, "failed") << "a server keeps the connection until its request is answered";
+  EXPECT_FALSE(keys_.has_asked(0));
+}
+
+TEST_F(LiveKeysTest, AProcessThatAsksOftenKeepsFewConnections) {
+  keys_.use(inner_, {0});
+  std::vector<std::string> asked(20);
+  for (std::string& answer : asked) keys_.get("rank_and_size", "n1:0", to(answer));
+  EXPECT_EQ(std::ranges::count(asked, "failed"), 12);
+  EXPECT_EQ(asked.front(), "failed");
+  EXPECT_EQ(checked_in_, std::vector<int>{0});
+  keys_.answer(0, "0,1,0,1,0,1");
+  EXPECT_EQ(asked.back(), "0,1,0,1,0,1");
+}
 
 TEST_F(LiveKeysTest, HoldsNumbersUntilTheyAreKnown) {
   keys_.use(inner_, {0, 1});

@@ -86,6 +86,7 @@ TEST_F(ChooseHosts, ElasticLimitsHoldAtTheStart) {
   EXPECT_EQ(size({"-np", "3", "--min-np", "2", "--max-np", "4"}), "3");
   EXPECT_EQ(size({"--min-np", "2", "--max-np", "4"}), "4");
   EXPECT_EQ(size({"--max-np", "8"}), "5");
+  EXPECT_EQ(size({"-np", "5", "--min-np", "2", "--max-np", "4"}), "--max-np 4 is less than -np 5");
   EXPECT_EQ(size({"--min-np", "6"}), "--min-np needs 6 ranks, but the job has 5: name more hosts or slots");
 }
 

@@ -61,6 +61,39 @@ TEST_F(GenerationPlannerTest, AFailureAfterProgressDoesNotCount) {
   EXPECT_FALSE(plan.next(failed_on("n2")).ok());
 }
 
+TEST_F(GenerationPlannerTest, ARestartLeavesEachRankWhereItWas) {
+  model::JobSpec job;
+  job.placement.hosts = *model::parse_host_list("n1:4,n2:4", "-H");
+  job.max_restarts = 1;
+  const model::Placement chosen = model::place_as_listed(job.placement.hosts, {0, 0, 1, 1});
+  GenerationPlanner plan(job, chosen);
+  const auto next = plan.next(failed_on("n1"));
+  EXPECT_EQ(table(next), "n1:0,1 n2:2,3");
+  EXPECT_TRUE(next->request.hosts.empty());
+}
+
+TEST_F(GenerationPlannerTest, ARestartKeepsThePrograms) {
+  model::JobSpec job;
+  job.placement.hosts = *model::parse_host_list("n1:1,n2:3", "-H");
+  job.max_restarts = 1;
+  model::Placement first = *model::place(job.placement);
+  first.roles = {{"a", 0, 1}, {"b", 1, 3}};
+  EXPECT_EQ(GenerationPlanner(job, first).next(failed_on("n1"))->placement.roles, first.roles);
+}
+
+TEST_F(GenerationPlannerTest, AHostIsNotItsOwnSpareInOtherCase) {
+  GenerationPlanner plan = planner(OnFailure::kReplace, "n1:2,n2:2", "N2:2");
+  EXPECT_THAT(table(plan.next(lost({"n2"}))), HasSubstr("no spare host is left"));
+}
+
+TEST_F(GenerationPlannerTest, OtherHostsComeWithTheRequestThatPlacesThem) {
+  GenerationPlanner plan = planner(OnFailure::kReplace, "n1:2,n2:2", "n3:2");
+  const auto next = plan.next(lost({"n2"}));
+  EXPECT_EQ(next->request.np, 4);
+  ASSERT_EQ(next->request.hosts.size(), 2U);
+  EXPECT_EQ(next->request.hosts[1].name, "n3");
+}
+
 TEST_F(GenerationPlannerTest, RestartEndsWithALostHost) {
   GenerationPlanner plan = planner(OnFailure::kRestart, "n1:2,n2:2", "");
   EXPECT_THAT(table(plan.next(lost({"n2"}))), HasSubstr("--on-failure replace"));

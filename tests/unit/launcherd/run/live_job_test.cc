@@ -37,7 +37,11 @@ class LiveJobTest : public ::testing::Test {
                               former_ = std::move(former);
                             },
                         .over = [this](const FinishJob& end) { over_ = end; },
-                        .warn = [this](const std::string& line) { warnings_.push_back(line); },
+                        .lose_host =
+                            [this](int agent, const std::string& why) {
+                              warnings_.push_back(why);
+                              job_->host_lost(agent);
+                            },
                         .wake = [this](std::optional<base::MonotonicTime> at) { wake_ = at; }});
     job_->start(placement_, agents);
   }

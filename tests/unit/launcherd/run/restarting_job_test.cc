@@ -78,6 +78,28 @@ TEST(RestartingJob, ALostHostNeedsAPolicyThatChangesHosts) {
   EXPECT_THAT(restartable_end(lost, true)->bad_hosts, testing::ElementsAre("n1"));
 }
 
+TEST(RestartingJob, AJobThatSucceededIsNotEvenIfAHostKeepsProcesses) {
+  JobOutcome outcome;
+  outcome.unclean.push_back({"n2", "n2: cannot be killed"});
+  EXPECT_FALSE(restartable_end(outcome, true).has_value());
+}
+
+TEST(RestartingJob, ARankThatAsksNotToStartAgainCountsMoreThanAHost) {
+  JobOutcome outcome = failed_with(model::EndKind::kExited);
+  outcome.exit_code = outcome.ends[0].exit_code = model::kNeverAgain;
+  outcome.unclean.push_back({"n2", "n2: cannot be killed"});
+  EXPECT_FALSE(restartable_end(outcome, true).has_value());
+}
+
+TEST(RestartingJob, AHostWhoseStartWasCutShortIsNotBad) {
+  JobOutcome outcome;
+  outcome.cause = StopCause::kHostFailed;
+  outcome.exit_code = model::kMusterFailed;
+  outcome.host_failures.push_back({"n2", "n2: no route"});
+  outcome.host_failures.push_back({.host = "n3", .message = "n3: was still connecting", .is_cut_short = true});
+  EXPECT_THAT(restartable_end(outcome, true)->bad_hosts, testing::ElementsAre("n2"));
+}
+
 TEST(RestartingJob, AFailureOfAllHostsIsNot) {
   JobOutcome outcome;
   outcome.cause = StopCause::kHostFailed;
