@@ -16,7 +16,7 @@ constexpr std::string_view kAddresses = "worker_addresses";
 constexpr std::string_view kWorld = "global";
 constexpr std::string_view kFirstKey = "rank_";
 constexpr int kHighestLocalRank = 1 << 20;
-constexpr std::size_t kMaxQuestions = 8;  // of one process
+constexpr std::size_t kMaxHeldQuestions = 8;  // of one process
 
 base::Status overtaken() {
   return base::unavailable("the job has begun another generation, or its store is lost");
@@ -120,7 +120,7 @@ void LiveKeys::ask(std::string_view key, GetDone done) {
   }
   std::vector<GetDone>& asked = asked_[*local_rank];
   const bool is_new = asked.empty();
-  if (asked.size() == kMaxQuestions) {  // a connection that was lost is noticed late
+  if (asked.size() == kMaxHeldQuestions) {  // a connection that was lost is noticed late
     const GetDone oldest = std::move(asked.front());
     asked.erase(asked.begin());
     oldest(overtaken());
