@@ -104,7 +104,8 @@ class ElasticDriver::State {
     std::erase_if(held_, [&](const ElasticSlot& slot) { return slot.host == host; });
     const SlotReport lost{.kind = Kind::kFailed, .at = at.now, .exit_code = kHostLostExit, .is_host_lost = true};
     // Slots that have reported come first. So the report that completes the barrier is the last one.
-    std::ranges::stable_partition(ended, [&](const ElasticSlot& slot) { return reports_.contains(slot); });
+    // Not the algorithm of std::ranges, which clang 14 does not compile with libstdc++.
+    std::stable_partition(ended.begin(), ended.end(), [&](const ElasticSlot& slot) { return reports_.contains(slot); });
     for (const ElasticSlot& slot : ended) on_ended(slot, lost, at);
     if (phase_ == ElasticPhase::kOver) return;
     hosts_.blacklist(host, at.now);

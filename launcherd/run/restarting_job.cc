@@ -142,13 +142,13 @@ void RestartingJob::send_end_signal() {
 void RestartingJob::on_running() {
   is_running_ = true;
   observer_->on_running();
-  if (failed_at_ && model::may_change_hosts(job_.failure)) {
+  if (last_failed_at_ && model::may_change_hosts(job_.failure)) {
     constexpr double kMillisPerSecond = 1000;
-    const auto taken = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - *failed_at_);
+    const auto taken = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - *last_failed_at_);
     observer_->on_remark(fmt::format("generation {} runs, {:.1f} s after the failure", options_.attempt,
                                      static_cast<double>(taken.count()) / kMillisPerSecond));
   }
-  failed_at_.reset();
+  last_failed_at_.reset();
   // Every attempt gets the signal. Ranks of a resumed job may have it already; their agents remember that.
   if (is_end_near_) send_end_signal();
 }
@@ -213,6 +213,7 @@ void RestartingJob::start_again() {
   keep_leftovers(before);
   runner_.reset();  // its output is written now, so the observers may change where output goes
   report_generation(before, next);
+  last_failed_at_ = std::exchange(failed_at_, std::nullopt);
   placement_ = next.placement;
   if (!next.request.hosts.empty()) job_.placement = next.request;  // entries that are one host are placed again by it
   make_runner();

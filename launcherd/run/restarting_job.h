@@ -91,11 +91,12 @@ class RestartingJob final : private JobObserver {
   const std::optional<std::chrono::milliseconds> timeout_;  // limit for all attempts together
   base::MonotonicTime started_at_{};
   InputSource* input_ = nullptr;
-  std::optional<std::pair<int, int>> window_;     // rows, columns
-  bool is_stopped_ = false;                       // stopped from outside, so no other attempt begins
-  std::optional<JobOutcome> failed_;              // outcome of the failed attempt while the next one is scheduled
-  std::optional<NextGeneration> next_;            // the hosts of the attempt that is scheduled
-  std::optional<base::MonotonicTime> failed_at_;  // when this attempt failed; later, when the last one did
+  std::optional<std::pair<int, int>> window_;          // rows, columns
+  bool is_stopped_ = false;                            // stopped from outside, so no other attempt begins
+  std::optional<JobOutcome> failed_;                   // outcome of the failed attempt while the next one is scheduled
+  std::optional<NextGeneration> next_;                 // the hosts of the attempt that is scheduled
+  std::optional<base::MonotonicTime> failed_at_;       // when this attempt failed
+  std::optional<base::MonotonicTime> last_failed_at_;  // when the one before failed; nullopt once this one runs
   std::vector<HostFailure> unclean_;  // of all failed attempts: hosts where processes of the job may be left
   int strays_killed_ = 0;             // by all failed attempts
   std::unique_ptr<JobRunner> runner_;
