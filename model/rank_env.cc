@@ -73,7 +73,6 @@ void put_numbers(Variables& variables, std::initializer_list<std::pair<const cha
 void put_muster(const RankEnvInput& input, Variables& variables) {
   const PlacedRank& rank = input.rank;
   variables.emplace_back("MUSTER_JOB_ID", input.job_id);
-  if (input.is_live) put_numbers(variables, {{"MUSTER_GENERATION", input.attempt}});
   put_numbers(variables, {{"MUSTER_ATTEMPT", input.attempt},
                           {"MUSTER_GENERATION", input.attempt},
                           {"MUSTER_RANK", rank.rank},

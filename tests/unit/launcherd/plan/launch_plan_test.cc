@@ -155,7 +155,6 @@ TEST(LaunchPlan, ProcessesOfAnElasticJobHaveNumbers) {
   const LaunchPlan fixed = planned(plan_launch(job, *placement, facts, {"abcdefgh", 0}, "10.0.0.1", {}));
   EXPECT_TRUE(fixed.hosts[1].live_members().empty());
   EXPECT_FALSE(environment(fixed.hosts[1].ranks(0)).contains("HOROVOD_ELASTIC"));
-  EXPECT_FALSE(environment(fixed.hosts[1].ranks(0)).contains("MUSTER_GENERATION"));
   EXPECT_EQ(fixed.hosts[1].peers_size(), 1);
   job.live.emplace();
   const LaunchPlan live = planned(plan_launch(job, *placement, facts, {"abcdefgh", 0}, "10.0.0.1", {}));
