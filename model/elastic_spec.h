@@ -1,4 +1,4 @@
-// What a user asks of a job whose ranks change while it runs (Horovod Elastic). Plain values.
+// The limits of a job whose ranks change while it runs (Horovod Elastic), as the user gave them. Plain values.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// What a job does after one of its ranks or hosts has failed: --on-failure, --spares, --min-np. A plain value.
+// Says how a job goes on after one of its ranks or hosts has failed: --on-failure, --spares, --min-np. A plain value.
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
 // The requests of Horovod's workers to their rendezvous server: keys in scopes, with three verbs. A fourth verb serves
 // our own ranks (agent/job/session_socket.h), which wait instead of polling. The HTTP server works with any
 // implementation: the job's own store (horovod_store.h) or a host's cache of it (horovod_cache.h). In an elastic job,
-// horovod_elastic_keys.h stands before one of the two and holds back some answers.
+// agent/job/live_keys.h stands before one of the two and holds back some answers.
 //
 // Thread: the loop's, for all calls and callbacks.
 // `done` is called exactly once, within the call or later. If the implementation is destroyed first, it is not called.

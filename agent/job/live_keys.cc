@@ -16,7 +16,8 @@ constexpr std::string_view kAddresses = "worker_addresses";
 constexpr std::string_view kWorld = "global";
 constexpr std::string_view kFirstKey = "rank_";
 constexpr int kHighestLocalRank = 1 << 20;
-constexpr std::size_t kMaxHeldQuestions = 8;  // of one process
+constexpr std::size_t kMaxAddressBytes = std::size_t{64} << 10;  // of one process
+constexpr std::size_t kMaxHeldQuestions = 8;                     // of one process
 
 base::Status overtaken() {
   return base::unavailable("the job has begun another generation, or its store is lost");
@@ -133,6 +134,10 @@ void LiveKeys::put_address(std::string_view key, const HorovodValue& value, cons
   const auto local_rank = local_rank_of(key);
   if (!local_rank || !local_ranks_.contains(*local_rank)) {
     return done(base::invalid_argument("{} is no process of this host", base::printable(key)));
+  }
+  if (value->size() > kMaxAddressBytes) {
+    return done(
+        base::invalid_argument("a worker's address of {} bytes; the limit is {}", value->size(), kMaxAddressBytes));
   }
   addresses_[*local_rank] = *value;
   done(base::ok_status());

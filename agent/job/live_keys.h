@@ -3,7 +3,8 @@
 //
 // Protocol: horovod 0.28.1's elastic workers. GET /rank_and_size/<host>:<local rank> asks for the numbers of the next
 // generation. The answer is held until the launcher has decided, because an early or an empty answer ends the worker.
-// PUT /worker_addresses/<host>:<local rank> names the worker's notification service, and is kept here.
+// PUT /worker_addresses/<host>:<local rank> names the worker's notification service. The value is kept here, and no GET
+// returns it, because it has the key of that service.
 // All other requests go to the keys of the generation. While new processes start, they are held: a worker waits only
 // 30 s for a peer's key, but any time for an answer.
 //
@@ -51,7 +52,7 @@ class LiveKeys final : public rendezvous::HorovodKeys {
   // The process has ended: drops its question and its address.
   void forget(int local_rank);
   bool has_asked(int local_rank) const { return asked_.contains(local_rank); }
-  // What the process has put under /worker_addresses. Empty if nothing.
+  // Returns the value that the process has put under /worker_addresses. Empty if it has put none.
   std::string notification_address(int local_rank) const;
 
   void put(std::string_view scope, std::string_view key, rendezvous::HorovodValue value, Done done) override;

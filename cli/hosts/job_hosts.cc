@@ -179,6 +179,17 @@ std::vector<std::string> count_gpu_slots(const model::JobSpec& job, const base::
   return notes;
 }
 
+// Refuses spares that have ranks already, because they could never take over.
+base::Status check_spares(const model::FailurePolicy& policy, const model::Placement& placement) {
+  for (const model::HostSpec& spare : policy.spares) {
+    const bool has_ranks = std::ranges::any_of(placement.hosts, [&](const model::PlacedHost& placed) {
+      return base::lower(placed.host.name) == base::lower(spare.name);
+    });
+    if (has_ranks) return base::invalid_argument("--spares: {} has ranks already; name another host", spare.name);
+  }
+  return base::ok_status();
+}
+
 // Applies --min-np and --max-np to the placement at the start.
 base::Status fit_elastic(const ElasticOptions& elastic, const model::PlacementRequest& request,
                          model::Placement& placement) {
@@ -359,6 +370,7 @@ base::Result<PlacedJob> place_job(HvdrunOptions& options, const base::Environmen
     return placement.status().with_context(base::join(not_counted, "; "));
   }
   MUSTER_ASSIGN_OR_RETURN(placed.placement, std::move(placement));
+  MUSTER_RETURN_IF_ERROR(check_spares(job.failure, placed.placement));
   MUSTER_RETURN_IF_ERROR(fit_elastic(request.elastic, job.placement, placed.placement));
   MUSTER_RETURN_IF_ERROR(model::check_input(job.input, placed.placement.size));
   return placed;

@@ -1,4 +1,4 @@
-// What an ElasticDriver asks its owner to do, as values. The owner carries them out in order.
+// The actions of an ElasticDriver, as values. Its owner carries them out in order.
 #pragma once
 
 #include <optional>

@@ -375,7 +375,7 @@ class ElasticDriver::State {
     if (reports_.is_complete()) decide(at);
   }
 
-  // Workers wait for these slots for too long. They do not come any more.
+  // Counts the missing slots as failed, because the other workers have waited for --elastic-timeout.
   void stop_late(ElasticTime at) {
     const std::vector<ElasticSlot> late = reports_.missing();
     late_at_.reset();

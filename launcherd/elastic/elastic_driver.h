@@ -10,7 +10,7 @@
 // - If a new process ends before that, the plan changes again and the survivors do not notice.
 // - A lost host counts as a failure of all its processes.
 // - A process that it stopped itself is no failure. A SIGABRT soon after a peer's failure does not black-list the host.
-// - A worker that was told to leave may end in any way; horovod 0.28.1 aborts.
+// - It ignores the exit code of a worker that has left the plan, because horovod 0.28.1 aborts such workers.
 // - It starts a slot again only after the slot's old process has ended.
 // - Rank 0 is always a survivor, because all ranks receive its state.
 // - It repeats a notice until rank 0 comes. Workers drop notices that arrive while they reset.
@@ -50,7 +50,7 @@ struct ElasticLimits {
   // After a process ended during a reset, others of it that end within this time count for the same new plan.
   base::Duration settle_time = std::chrono::seconds(1);
   base::Duration notice_repeat = std::chrono::seconds(5);
-  // A worker that was told to leave is stopped after this time.
+  // The driver stops a worker that has left the plan and still runs after this time.
   base::Duration leave_time = std::chrono::seconds(30);
 };
 

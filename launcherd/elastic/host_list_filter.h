@@ -17,8 +17,8 @@ class HostListFilter {
  public:
   explicit HostListFilter(int needed = 2) : needed_(needed) {}
 
-  // Returns the list if it is to be used now: the first list at once, later ones when they are confirmed. nullopt if it
-  // is not confirmed yet, or is the list in use.
+  // Returns the list if the job must use it now: the first list at once, a later one once it is confirmed. nullopt if
+  // the list is not confirmed yet, or is already in use.
   std::optional<std::vector<ElasticHost>> take(std::vector<ElasticHost> hosts);
 
  private:

@@ -1,4 +1,4 @@
-// What the slots of one generation reported, and what follows when all have: horovodrun's barrier.
+// SlotReports collects the reports of one generation's slots, and decides when all have reported: horovodrun's barrier.
 //
 // Protocol: WorkerStateRegistry of horovod 0.28.1, runner/elastic/registration.py. A slot is ready when it asks for new
 // numbers. It succeeded or failed when its process ended. A failure replaces "ready"; all other second reports are

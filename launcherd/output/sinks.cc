@@ -167,7 +167,7 @@ base::Status SelectSink::write(int rank, proto::OutputStream stream, std::string
   const auto index = static_cast<std::size_t>(rank);
   const Streams streams = index < by_rank_.size() ? by_rank_[index] : Streams();
   const bool passes = stream == proto::OutputStream::kStdout ? streams.out : streams.err;
-  return passes ? next_->write(rank, stream, bytes, flags) : base::ok_status();
+  return passes ? ForwardingSink::write(rank, stream, bytes, flags) : base::ok_status();
 }
 
 }  // namespace muster::launcherd::output

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
-#include "launcherd/output/output_sink.h"
+#include "launcherd/output/forwarding_sink.h"
 #include "launcherd/output/terminal.h"
 #include "model/label_format.h"
 
@@ -90,26 +90,20 @@ class TeeSink final : public OutputSink {
 };
 
 // Passes on only the chosen streams of each rank, and all streams of ranks beyond the list. Does not own `next`.
-class SelectSink final : public OutputSink {
+class SelectSink final : public ForwardingSink {
  public:
   struct Streams {
     bool out = true;
     bool err = true;
   };
-  SelectSink(OutputSink* next, std::vector<Streams> by_rank) : next_(next), by_rank_(std::move(by_rank)) {}
+  SelectSink(OutputSink* next, std::vector<Streams> by_rank) : ForwardingSink(next), by_rank_(std::move(by_rank)) {}
 
   // Call it between two generations of a job, when nothing is written.
   void set_streams(std::vector<Streams> by_rank) { by_rank_ = std::move(by_rank); }
 
   base::Status write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t flags) override;
-  base::Status end_rank(int rank) override { return next_->end_rank(rank); }
-  base::Status flush() override { return next_->flush(); }
-  void begin_attempt(int attempt) override { next_->begin_attempt(attempt); }
-  void frame(int agent, std::uint64_t sequence) override { next_->frame(agent, sequence); }
-  base::Status end_agent(int agent) override { return next_->end_agent(agent); }
 
  private:
-  OutputSink* next_;
   std::vector<Streams> by_rank_;
 };
 

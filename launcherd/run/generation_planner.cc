@@ -3,7 +3,6 @@
 #include "launcherd/run/generation_planner.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include <fmt/format.h>
 
@@ -17,7 +16,7 @@ constexpr int kFailuresOfBadHost = 2;
 
 // Names of hosts do not depend on upper and lower case.
 bool is_same_name(const std::string& a, const std::string& b) {
-  return std::ranges::equal(a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+  return base::lower(a) == base::lower(b);
 }
 
 std::vector<std::string> names_of_hosts(const std::vector<model::HostSpec>& hosts) {
@@ -80,8 +79,7 @@ bool GenerationPlanner::has_substitute(const std::string& name) const {
   if (!spares_.empty()) return true;
   const auto member = std::ranges::find(members_, name, &model::HostSpec::name);
   return policy_.on_failure == model::OnFailure::kShrink && member != members_.end() &&
-         static_cast<int>(members_.size()) > policy_.min_hosts &&
-         slots() - *member->slots >= std::max(policy_.min_ranks, 1);
+         static_cast<int>(members_.size()) > policy_.min_hosts && slots() - *member->slots >= policy_.min_ranks;
 }
 
 void GenerationPlanner::note_failure(const std::string& host) {
@@ -150,9 +148,9 @@ base::Result<NextGeneration> GenerationPlanner::place(const std::vector<std::str
         "{} failed and no spare host is left: give more by --spares, or let fewer ranks go on by --on-failure shrink",
         lost);
   }
-  if (ranks < std::max(policy_.min_ranks, 1)) {
+  if (ranks < policy_.min_ranks) {
     return base::failed_precondition("{} failed: {} of at least {} ranks (--min-np) could go on; give more --spares",
-                                     lost, ranks, std::max(policy_.min_ranks, 1));
+                                     lost, ranks, policy_.min_ranks);
   }
   if (static_cast<int>(members_.size()) < policy_.min_hosts) {
     return base::failed_precondition("{} failed: {} of at least {} hosts are left; give more --spares", lost,

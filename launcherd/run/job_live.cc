@@ -119,7 +119,7 @@ void JobRunner::Core::live_host_lost(JobHost& host, const std::string& why) {
     report_to_peers(end);
     ends_.add(std::move(end), clock_.now());
   }
-  // Its agent will not report this. The others have all tried to start their ranks, perhaps.
+  // A lost agent never reports that it has tried to start its ranks. It may be the last one that was missing.
   if (hosts_.note_tried(host)) proceed(RunEvent::kRanksTried);
   live_->host_lost(host.agent);
 }

@@ -9,33 +9,27 @@
 #include <mutex>
 #include <string>
 
-#include "launcherd/output/output_sink.h"
+#include "launcherd/output/forwarding_sink.h"
 
 namespace muster::launcherd::inline run {
 
-class LiveOutput final : public OutputSink {
+class LiveOutput final : public ForwardingSink {
  public:
   // `next` is borrowed.
-  explicit LiveOutput(OutputSink* next) : next_(next) {}
+  explicit LiveOutput(OutputSink* next) : ForwardingSink(next) {}
 
   // Sets the ranks of processes, by number. A process without an entry keeps the rank that it had; at first its number
   // is its rank.
   void set_ranks(const std::map<int, int>& ranks);
 
   base::Status write(int number, proto::OutputStream stream, std::string_view bytes, std::uint8_t flags) override {
-    return next_->write(rank_of(number), stream, bytes, flags);
+    return ForwardingSink::write(rank_of(number), stream, bytes, flags);
   }
-  base::Status end_rank(int number) override { return next_->end_rank(rank_of(number)); }
-  void begin_attempt(int attempt) override { next_->begin_attempt(attempt); }
-  void frame(int agent, std::uint64_t sequence) override { next_->frame(agent, sequence); }
-  base::Status lost(std::uint64_t bytes, const std::string& host) override { return next_->lost(bytes, host); }
-  base::Status end_agent(int agent) override { return next_->end_agent(agent); }
-  base::Status flush() override { return next_->flush(); }
+  base::Status end_rank(int number) override { return ForwardingSink::end_rank(rank_of(number)); }
 
  private:
   int rank_of(int number) const;
 
-  OutputSink* const next_;
   mutable std::mutex mutex_;
   std::map<int, int> ranks_;  // by number; guarded by mutex_
 };

@@ -31,6 +31,14 @@ OwnAgentsOptions own_agents_options(const model::JobSpec& job, const LaunchOptio
 
 }  // namespace
 
+std::string short_reason(const HostFailure& failure) {
+  std::string_view text = failure.message;
+  for (const std::string& prefix : {fmt::format("host {}: ", failure.host), fmt::format("{}: ", failure.host)}) {
+    if (text.starts_with(prefix)) text.remove_prefix(prefix.size());
+  }
+  return std::string(text.substr(0, text.find("; ")));
+}
+
 std::optional<GenerationEnd> restartable_end(const JobOutcome& outcome, bool may_change_hosts) {
   const bool is_host_at_fault = outcome.cause == StopCause::kHostFailed;
   if (outcome.cause != StopCause::kNone && outcome.cause != StopCause::kPolicy && !is_host_at_fault)
@@ -236,9 +244,9 @@ void RestartingJob::report_generation(const JobOutcome& before, const NextGenera
   }
   std::string reason;
   if (!before.host_failures.empty()) {
-    reason = before.host_failures.front().message;
+    reason = short_reason(before.host_failures.front());
   } else if (!before.unclean.empty()) {
-    reason = before.unclean.front().message;
+    reason = short_reason(before.unclean.front());
   } else if (root != nullptr) {
     reason = fmt::format("rank {} on {} failed twice in a row: {}", root->rank, root->host, model::describe(*root));
   }

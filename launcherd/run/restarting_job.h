@@ -30,6 +30,10 @@ namespace muster::launcherd::inline run {
 // next one need not use the hosts that have failed.
 std::optional<GenerationEnd> restartable_end(const JobOutcome& outcome, bool may_change_hosts);
 
+// Returns the message without the host's name and without the advice after the first semicolon, for a line that names
+// the host itself.
+std::string short_reason(const HostFailure& failure);
+
 class RestartingJob final : private JobObserver {
  public:
   // Creates the agents of one attempt.

@@ -48,7 +48,7 @@ def test_a_spare_takes_over_from_a_lost_host(hvdrun, cluster, no_leftovers, faul
     assert result.rc == 0, result
     assert ranks_of(result, 0) == ["n1", "n1", "n2", "n2"], result
     assert ranks_of(result, 1) == ["n1", "n1", "n3", "n3"], result  # ranks of n1 keep their numbers
-    assert "4 → 4 ranks, n3 joined, n2 lost" in generation_line(result, 1), result
+    assert "4 → 4 ranks, n3 joined, n2 lost (not heard of for 15 s (its lease))," in generation_line(result, 1), result
     assert re.search(r"^hvdrun: generation 1 runs, \d+\.\d s after the failure$", result.stderr, re.M), result
     assert taken < LEASE + 10, result
     if fault == "cut":

@@ -1,5 +1,5 @@
-// What a worker published about its notification service, from anybody: the decoder never reads outside of its bytes,
-// runs nothing, and accepts only endpoints with ports and a key of the right length.
+// Decodes any bytes as the address that a worker publishes for its notification service. The decoder never reads
+// outside of these bytes, runs nothing, and accepts only endpoints with ports and a key of the right length.
 #include <cstdint>
 #include <cstdlib>
 

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "rendezvous/horovod_notice.h"
+#include "tests/unit/rendezvous/base64.h"
 #include "tests/unit/rendezvous/loop_peer.h"
 
 namespace muster::rendezvous::horovod_notifier_test {
@@ -17,21 +18,7 @@ using ::testing::HasSubstr;
 
 const std::string kKey(32, 'k');
 
-std::string to_base64(std::string_view bytes) {
-  static constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (std::size_t at = 0; at < bytes.size(); at += 3) {
-    std::uint32_t bits = 0;
-    for (std::size_t i = 0; i < 3; ++i) {
-      bits = bits << 8 | (at + i < bytes.size() ? static_cast<unsigned char>(bytes[at + i]) : 0U);
-    }
-    for (std::size_t i = 0; i < 4; ++i)
-      text.push_back(at + i > bytes.size() ? '=' : kDigits[bits >> (18 - 6 * i) & 63]);
-  }
-  return text;
-}
-
-// What a worker publishes whose service listens at `port`.
+// Returns what a worker publishes if its service listens at `port`.
 std::string published(std::uint16_t port) {
   std::string pickle("\x80\x05}\x8c\x02lo]\x8c\x09", 10);
   pickle += "127.0.0.1M";

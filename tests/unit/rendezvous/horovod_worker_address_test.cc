@@ -1,4 +1,5 @@
 #include "rendezvous/horovod_worker_address.h"
+#include "tests/unit/rendezvous/base64.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,26 +17,12 @@ std::string example_key() {
   return key;
 }
 
-std::string to_base64(std::string_view bytes) {
-  static constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (std::size_t at = 0; at < bytes.size(); at += 3) {
-    std::uint32_t bits = 0;
-    for (std::size_t i = 0; i < 3; ++i) {
-      bits = bits << 8 | (at + i < bytes.size() ? static_cast<unsigned char>(bytes[at + i]) : 0U);
-    }
-    for (std::size_t i = 0; i < 4; ++i)
-      text.push_back(at + i > bytes.size() ? '=' : kDigits[bits >> (18 - 6 * i) & 63]);
-  }
-  return text;
-}
-
 std::string refusal(std::string_view pickle) {
   const auto parsed = parse_horovod_worker_address(to_base64(pickle));
   return parsed.ok() ? "accepted" : parsed.status().message();
 }
 
-// As cloudpickle 3 of Horovod 0.28.1 wrote them on Python 3.11.
+// cloudpickle 3 wrote these for Horovod 0.28.1 on Python 3.11.
 TEST(HorovodWorkerAddress, ReadsWhatHorovodWrites) {
   const auto three = parse_horovod_worker_address(
       "gAWVbgAAAAAAAAB9lCiMAmxvlF2UjAkxMjcuMC4wLjGUTbuchpRhjARldGgwlF2UKIwIMTAuMC4wLjeUTbuchpSMCDEwLjAuMC44lE27nIaUZXVD"

@@ -147,6 +147,31 @@ TEST_F(LiveKeysTest, RequestsThatALostStoreNeverAnswersFail) {
   EXPECT_EQ(later, "missing");
 }
 
+TEST_F(LiveKeysTest, KeepsAddressesToItselfAndLimitsThem) {
+  keys_.use(inner_, {0});
+  std::string put;
+  keys_.put("worker_addresses", "n1:0", rendezvous::make_horovod_value(std::string((64 << 10) + 1, 'a')),
+            status_to(put));
+  EXPECT_EQ(put, "failed");
+  EXPECT_EQ(keys_.notification_address(0), "");
+  keys_.put("worker_addresses", "n1:1", rendezvous::make_horovod_value("pickle"), status_to(put));
+  EXPECT_EQ(put, "failed") << "no process of this host";
+  keys_.put("worker_addresses", "n1:0", rendezvous::make_horovod_value("pickle"), status_to(put));
+  EXPECT_EQ(put, "ok");
+  std::string read;
+  keys_.get("worker_addresses", "n1:0", to(read));
+  EXPECT_EQ(read, "missing");
+}
+
+TEST_F(LiveKeysTest, NeverAnswersMissingOrEmptyToAQuestion) {
+  keys_.use(inner_, {0});
+  for (const std::string_view key : {"", "n1", "n1:", ":0x", "n1:-1", "n1:99999999999"}) {
+    std::string answer;
+    keys_.get("rank_and_size", key, to(answer));
+    EXPECT_EQ(answer, "failed") << key;  // Horovod reads an empty body as rank 0 of no ranks
+  }
+}
+
 TEST_F(LiveKeysTest, ForgetsAProcessThatHasEnded) {
   keys_.use(inner_, {0});
   std::string old;

@@ -90,6 +90,16 @@ TEST_F(ChooseHosts, ElasticLimitsHoldAtTheStart) {
   EXPECT_EQ(size({"--min-np", "6"}), "--min-np needs 6 ranks, but the job has 5: name more hosts or slots");
 }
 
+TEST(JobHosts, AHostWithRanksIsNoSpare) {
+  const auto problem = [](Words words) {
+    words.emplace_back("p");
+    ParsedHvdrun parsed = parse(words);
+    return place_job(parsed.options, {}, "/", {}).status().message();
+  };
+  EXPECT_EQ(problem({"-H", "n1:1,n2:1", "--spares", "n3,N2"}), "--spares: N2 has ranks already; name another host");
+  EXPECT_EQ(problem({"-H", "n1:1,n2:1", "-np", "1", "--spares", "n2"}), "") << "n2 has no rank";
+}
+
 // n1 has two GPUs, n2 four, n3 none, n4 cannot be asked. `asked`: whose shapes were asked for.
 std::string slots_of(const Words& words, std::string* asked = nullptr, const base::Environment& environment = {}) {
   const ProbeShapes look = [&](const std::vector<model::HostSpec>& hosts) {

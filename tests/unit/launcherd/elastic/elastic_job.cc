@@ -11,15 +11,19 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <memory>
+#include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "agent/job/live_keys.h"
 #include "base/loop.h"
 #include "base/net.h"
 #include "launcherd/elastic/elastic_driver.h"
-#include "rendezvous/horovod_elastic_keys.h"
 #include "rendezvous/horovod_notifier.h"
 #include "rendezvous/horovod_server.h"
 #include "rendezvous/horovod_store.h"
@@ -45,32 +49,45 @@ ElasticSlot read_slot(const std::string& word) {
   return {word.substr(0, colon), std::atoi(word.c_str() + colon + 1)};
 }
 
-// Answers first PUTs at once.
-class ImpatientKeys final : public rendezvous::HorovodKeys {
+// All hosts of the job are served by one LiveKeys, which knows a process of its host by the local rank. So each slot of
+// the job gets a number in place of its local rank.
+class OneHostKeys final : public rendezvous::HorovodKeys {
  public:
-  ImpatientKeys(rendezvous::HorovodElasticKeys& keys, rendezvous::HorovodKeys& store, std::function<void(int)> on_put)
-      : keys_(keys), store_(store), on_put_(std::move(on_put)) {}
+  OneHostKeys(agent::LiveKeys& keys, std::function<void(int)> on_first_put)
+      : keys_(keys), on_first_put_(std::move(on_first_put)) {}
+
+  int number_of(const ElasticSlot& slot) {
+    const auto [found, is_new] = numbers_.emplace(name_of_slot(slot), static_cast<int>(numbers_.size()));
+    if (is_new) slots_.push_back(slot);
+    return found->second;
+  }
+  const ElasticSlot& slot_of(int number) const { return slots_.at(static_cast<std::size_t>(number)); }
 
   void put(std::string_view scope, std::string_view key, rendezvous::HorovodValue value, Done done) override {
-    if (scope == "worker_addresses") return keys_.put(scope, key, std::move(value), std::move(done));
-    store_.put(scope, key, std::move(value), std::move(done));
-    if (scope == "global" && key.starts_with("rank_")) on_put_(std::atoi(std::string(key.substr(5)).c_str()));
+    keys_.put(scope, own(scope, key), std::move(value), std::move(done));
+    if (scope == "global" && key.starts_with("rank_")) on_first_put_(std::atoi(std::string(key.substr(5)).c_str()));
   }
   void get(std::string_view scope, std::string_view key, GetDone done) override {
-    keys_.get(scope, key, std::move(done));
+    keys_.get(scope, own(scope, key), std::move(done));
   }
   WaitId wait(std::string_view scope, std::string_view key, GetDone done) override {
-    return store_.wait(scope, key, std::move(done));
+    return keys_.wait(scope, key, std::move(done));
   }
-  void cancel_wait(WaitId id) override { store_.cancel_wait(id); }
+  void cancel_wait(WaitId id) override { keys_.cancel_wait(id); }
   void finish(std::string_view scope, std::string_view key, Done done) override {
-    store_.finish(scope, key, std::move(done));
+    keys_.finish(scope, key, std::move(done));
   }
 
  private:
-  rendezvous::HorovodElasticKeys& keys_;
-  rendezvous::HorovodKeys& store_;
-  const std::function<void(int)> on_put_;
+  std::string own(std::string_view scope, std::string_view key) {
+    if (scope != "rank_and_size" && scope != "worker_addresses") return std::string(key);
+    return fmt::format("host:{}", number_of(read_slot(std::string(key))));
+  }
+
+  agent::LiveKeys& keys_;
+  const std::function<void(int)> on_first_put_;
+  std::map<std::string, int> numbers_;
+  std::vector<ElasticSlot> slots_;
 };
 
 class ElasticJob {
@@ -84,8 +101,7 @@ class ElasticJob {
     driver_ = std::make_unique<launcherd::ElasticDriver>(limits, time(), [] { return 0.5; });
     MUSTER_ASSIGN_OR_RETURN(base::UniqueFd listening, base::listen_any(0, 4096));
     MUSTER_ASSIGN_OR_RETURN(const std::uint16_t port, base::local_port(listening.get()));
-    rendezvous::HorovodKeys& served = holds_ ? static_cast<rendezvous::HorovodKeys&>(keys_) : impatient_;
-    server_ = std::make_unique<rendezvous::HorovodServer>(loop_, std::move(listening), served,
+    server_ = std::make_unique<rendezvous::HorovodServer>(loop_, std::move(listening), served_,
                                                           rendezvous::allow_local_owner(::getuid()));
     input_ = loop_.on_readable(STDIN_FILENO, [this] { read_input(); });
     say("port {}", port);
@@ -131,7 +147,7 @@ class ElasticJob {
       int code = 0;
       words >> word >> code;
       const ElasticSlot slot = read_slot(word);
-      keys_.drop({slot.host, slot.local_rank});
+      keys_.forget(served_.number_of(slot));
       driver_->on_exit(slot, {.exit_code = code}, time());
     } else if (verb == "lost") {
       words >> word;
@@ -155,32 +171,42 @@ class ElasticJob {
 
   void carry_out(const launcherd::BeginGeneration& begin) {
     std::map<std::string, std::size_t> sizes;
-    for (const auto& each : begin.generation.plan) ++sizes[each.slot.host];
-    std::vector<rendezvous::HorovodHost> hosts;
-    for (const auto& [name, size] : sizes) hosts.push_back({name, size});
-    store_.renew(rendezvous::make_horovod_plan(hosts));
-    keys_.begin(&store_keys_);
+    present_.clear();
+    for (const auto& each : begin.generation.plan) {
+      ++sizes[each.slot.host];
+      present_.insert(served_.number_of(each.slot));
+    }
+    hosts_.clear();
+    for (const auto& [name, size] : sizes) hosts_.push_back({name, size});
+    keys_.hold(present_);
+    if (!holds_) open_store();
     for (const auto& each : begin.to_start) {
       say("start {} {} {}", begin.generation.number, name_of_slot(each.slot), launcherd::format_slot_plan(each.plan));
     }
   }
 
+  // Serves an empty store to the generation that was begun last, and what was held.
+  void open_store() {
+    store_.renew(rendezvous::make_horovod_plan(hosts_));
+    keys_.use(store_keys_, present_);
+  }
+
   void carry_out(const launcherd::ReleaseAnswers& release) {
-    keys_.release();
+    if (holds_) open_store();
     for (const auto& each : release.answers) {
-      keys_.answer({each.slot.host, each.slot.local_rank}, launcherd::format_slot_plan(each.plan));
+      keys_.answer(served_.number_of(each.slot), launcherd::format_slot_plan(each.plan));
     }
     say("release {}", release.generation);
   }
 
   void carry_out(const launcherd::NotifyWorker& notice) {
-    const auto address = keys_.worker_address({notice.slot.host, notice.slot.local_rank});
+    const std::string address = keys_.notification_address(served_.number_of(notice.slot));
     const auto done = [this, slot = notice.slot](const base::Status& status) {
       say("notice {}", status.ok() ? "OK" : status.message());
       if (!status.ok()) driver_->on_notice_failed(slot, time());
       act();
     };
-    notifier_.notify(address == nullptr ? "" : *address, notice.timestamp, launcherd::kHostsMixed, done);
+    notifier_.notify(address, notice.timestamp, launcherd::kHostsMixed, done);
   }
 
   void carry_out(const launcherd::StopSlots& stop) {
@@ -194,18 +220,17 @@ class ElasticJob {
   base::Loop loop_;
   rendezvous::HorovodStore store_{{}};
   rendezvous::HorovodStoreKeys store_keys_{store_};
-  rendezvous::HorovodElasticKeys keys_{{
-      .on_rank_and_size =
-          [this](const rendezvous::HorovodSlot& slot) {
-            loop_.post([this, slot] {
-              driver_->on_rank_and_size({slot.host, slot.local_rank}, time());
-              act();
-            });
-          },
-      .on_first_put = [this](int rank) { on_first_put(rank); },
-      .on_worker_address = nullptr,
-  }};
-  ImpatientKeys impatient_{keys_, store_keys_, [this](int rank) { on_first_put(rank); }};
+  agent::LiveKeys keys_{{.on_check_in =
+                             [this](int number) {
+                               loop_.post([this, slot = served_.slot_of(number)] {
+                                 driver_->on_rank_and_size(slot, time());
+                                 act();
+                               });
+                             },
+                         .on_first_put = [](int) {}}};  // served_ reports those that are not held, too
+  OneHostKeys served_{keys_, [this](int rank) { on_first_put(rank); }};
+  std::set<int> present_;  // slots of the present generation, by their numbers
+  std::vector<rendezvous::HorovodHost> hosts_;
   rendezvous::HorovodNotifier notifier_{loop_};
   std::unique_ptr<launcherd::ElasticDriver> driver_;
   std::unique_ptr<rendezvous::HorovodServer> server_;

@@ -100,6 +100,15 @@ TEST(RestartingJob, AHostWhoseStartWasCutShortIsNotBad) {
   EXPECT_THAT(restartable_end(outcome, true)->bad_hosts, testing::ElementsAre("n2"));
 }
 
+TEST(RestartingJob, AReasonForALineThatNamesTheHostIsShort) {
+  EXPECT_EQ(
+      short_reason({"n2", "n2: not heard of for 15 s (its lease); its agent has ended its ranks: check the host"}),
+      "not heard of for 15 s (its lease)");
+  EXPECT_EQ(short_reason({"n2", "host n2: no answer at 10.0.0.2 port 22 in time; check that the host is up"}),
+            "no answer at 10.0.0.2 port 22 in time");
+  EXPECT_EQ(short_reason({"n2", "killed"}), "killed");
+}
+
 TEST(RestartingJob, AFailureOfAllHostsIsNot) {
   JobOutcome outcome;
   outcome.cause = StopCause::kHostFailed;
