@@ -49,17 +49,19 @@ class Cluster(faults.Faults):
         self._relays = {}
 
     @classmethod
-    def up(cls, name, hosts=4, *, names=(), domain="", home="own", homes=None, delegate=False, expose=(), owned=True):
+    def up(cls, name, hosts=4, *, names=(), domain="", home="own", homes=None, delegate=False, expose=(), owned=True,
+           same_nics=False):
         """Makes hosts n1..nN and head.
 
         names: those of the hosts, at most 15 characters each, instead of n1..nN.  domain: each host is also known as
         name.domain.  home: own | shared (one home for all) | noexec | full (alice's has no byte left); homes={"n2": "full"} for
         single hosts.  delegate: True or a list of hosts whose cgroup alice may divide.  expose: folders that must
         be seen on the hosts even below /tmp, /run, /home, /root (the repository always is).  owned: the cluster
-        ends with this process at the latest.
+        ends with this process at the latest.  same_nics: the NICs of all hosts have the same two names, which
+        horovodrun needs; otherwise the names differ from host to host.
         """
         names = [*(names or [f"n{index}" for index in range(1, hosts + 1)]), "head"]
-        settings = network.plan(name, names, domain)
+        settings = network.plan(name, names, domain, same_nics)
         delegated = names if delegate is True else list(delegate or ())
         for host, own in settings.items():
             own |= {"home": (homes or {}).get(host, home), "delegate": host in delegated, "init": None, "cgroup": None}

@@ -15,14 +15,14 @@ _NIC_NAMES = [("eth1", "eth0"), ("docker0", "ens3"), ("eth0", "enp1s0"), ("virbr
               ("ens9", "enP2p0s1np0"), ("ib0", "eno1"), ("eno2", "hsn0"), ("br-3f9c1a", "eth5")]
 
 
-def plan(name, host_names, domain=""):
+def plan(name, host_names, domain="", same_nics=False):
     """{host: {nic, dead_nic, v4, v6, dead_v4, port, dead_port, aliases}}; the same for the same cluster name."""
     digest = hashlib.sha256(name.encode()).digest()
     v4 = f"10.{64 + digest[0] % 128}.{digest[1]}"
     v6 = f"fd{digest[2]:02x}:{digest[3]:02x}{digest[4]:02x}:{digest[5]:02x}{digest[6]:02x}"
     hosts = {}
     for index, host in enumerate(host_names):
-        dead, nic = _NIC_NAMES[index % len(_NIC_NAMES)]
+        dead, nic = _NIC_NAMES[0 if same_nics else index % len(_NIC_NAMES)]
         port = host if len(host) <= 13 else str(index)  # a link's name has 15 characters
         hosts[host] = {
             "nic": nic, "dead_nic": dead,

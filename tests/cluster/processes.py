@@ -147,12 +147,12 @@ class _Membership:
         path = f"/proc/{pid}/ns/pid"
         try:
             inode = os.stat(path).st_ino
-        except PermissionError:
+            if inode not in self.known:
+                self.known[inode] = self._climb(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        except PermissionError:  # of either, because a process may become so in between
             if _depth(pid) == 0:
                 return None  # a process of the machine itself, closed even to root
             raise
-        if inode not in self.known:
-            self.known[inode] = self._climb(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
         return self.known[inode]
 
     def _climb(self, fd):
@@ -203,12 +203,16 @@ def of_hosts(inits):
             depth = _depth(pid)
         except (FileNotFoundError, ProcessLookupError):
             continue
-    host_of, own = _Membership(namespaces), set(inits.values())
-    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
-        try:
-            host = None if pid in own else host_of(pid)
-            if host is not None:
-                found[host].append(_look(pid, depth))
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # ended meanwhile
+    host_of, seen, missed = _Membership(namespaces), set(inits.values()), True
+    while missed:  # it may have started another one, which is in no earlier list, and then ended
+        new, missed = set(map(int, filter(str.isdigit, os.listdir("/proc")))) - seen, False
+        seen |= new
+        for pid in sorted(new):
+            try:
+                host = host_of(pid)
+                if host is not None:
+                    found[host].append(_look(pid, depth))
+                    missed = missed or not (found[host][-1].argv[0] and found[host][-1].environ)  # it ends
+            except (FileNotFoundError, ProcessLookupError):
+                missed = True  # ended meanwhile
     return found

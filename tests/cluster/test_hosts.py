@@ -45,6 +45,19 @@ def test_own_names_and_a_domain(small):
     assert named.run("head", "alice", [*SSH, "x3006c0s13b1n0", "hostname"]).returncode == 0
 
 
+def test_names_of_interfaces(cluster, small):
+    """They differ from host to host; with same_nics they are alike, and only the second one reaches other hosts."""
+    def nics(where, host):
+        return sorted(each.name for each in where.path(host, "/sys/class/net").iterdir() if each.name != "lo")
+
+    assert len({tuple(nics(cluster, host)) for host in cluster.hosts}) == len(cluster.hosts)
+    alike = small(same_nics=True)
+    assert [nics(alike, host) for host in alike.hosts] == [["eth0", "eth1"]] * 3
+    told = alike.run("n1", "alice", ["ip", "-o", "route", "get", alike.address("n2")], check=True).stdout
+    assert " dev eth0 " in told
+    assert alike.run("head", "alice", [*SSH, "n1", "hostname"]).stdout == "n1\n"
+
+
 def test_sshd_has_debians_settings(cluster):
     settings = cluster.run("n1", "root", ["/usr/sbin/sshd", "-T"], check=True).stdout.splitlines()
     for line in ("usepam yes", "maxstartups 10:30:100", "strictmodes yes", "permitrootlogin without-password",
@@ -187,6 +200,28 @@ def test_processes_finds_what_hides(cluster):
     # The init reaps it: not even a zombie stays.
     assert testing.eventually(lambda: not os.path.exists(f"/proc/{daemon[0].pid}"), 5)
     assert not testing.strays(cluster, "hidden-1")
+
+
+BATON = """
+import os
+while os.path.exists("/tmp/baton"):
+    if os.fork():
+        os._exit(0)
+"""
+
+
+def test_processes_finds_one_that_changes_its_pid(cluster):
+    """Each child starts the next one and ends, so it may end between the list of pids and the look at it."""
+    baton = cluster.path("n3", "/tmp/baton")
+    baton.touch()
+    try:
+        cluster.run("n3", "alice", ["sh", "-c", "exec \"$@\" > /dev/null 2>&1", "sh", "/usr/bin/python3", "-c", BATON,
+                                    "baton-of-pids"], check=True)
+        missed = sum(not testing.strays(cluster, "baton-of-pids", ["n3"]) for _ in range(100))
+        assert missed == 0, missed
+    finally:
+        baton.unlink()
+    assert testing.eventually(lambda: not testing.strays(cluster, "baton-of-pids", ["n3"]), 5)
 
 
 def test_hosts_do_not_see_each_others_processes(cluster):

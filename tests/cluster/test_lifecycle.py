@@ -129,8 +129,8 @@ def test_a_failed_up_leaves_nothing(monkeypatch):
     before = machine()
     plan = network.plan
 
-    def broken(name, hosts, domain):
-        made = plan(name, hosts, domain)
+    def broken(*arguments):
+        made = plan(*arguments)
         made["n2"]["v6"] = "no address"
         return made
 
