@@ -2,6 +2,9 @@
 // One such run is a reading.
 // A reading that exceeds its patience is killed. Threads that it has left stopped are continued.
 //
+// With kernel.yama.ptrace_scope=1 the agent opens the memories of the processes itself. A thread does that, because the
+// call can block for ever. The reading does without memories that are not open in time.
+//
 // Thread: the loop thread only. There is one reading at a time; other requests wait. The destructor ends the reading.
 #pragma once
 
@@ -12,23 +15,34 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "agent/proc/proc_table.h"
+#include "agent/stacks/target_memory.h"
 #include "base/loop.h"
+#include "base/status.h"
 #include "base/unique_fd.h"
 #include "proto/frame.h"
 #include "proto/muster/v1/agent.pb.h"
 
 namespace muster::agent::inline commands {
 
+// True if kernel.yama.ptrace_scope is 1.
+bool is_for_parents_only();
+
 class StackReader {
  public:
   struct Options {
     std::string program = "/proc/self/exe";  // the agent's own file
     std::chrono::milliseconds patience{8'000};
+    // True if the agent opens the memories of the processes itself. With kernel.yama.ptrace_scope=1 only a parent may
+    // open them, and the reading is no parent of the ranks.
+    bool opens_memories = is_for_parents_only();
+    std::chrono::milliseconds opening_patience{1'000};
+    std::function<base::Result<base::UniqueFd>(pid_t)> open_memory = ProcessMemory::open_fd;  // any thread; may block
   };
 
   // `send` gets each answer to a request. The last one has `done` set.
@@ -36,8 +50,9 @@ class StackReader {
   StackReader(base::Loop& loop, std::function<void(v1::StackAnswer)> send, Options options);
   ~StackReader();
 
-  // `pids` are the pids of the ranks in question, by rank.
-  void ask(std::uint64_t id, const std::map<int, pid_t>& pids);
+  // `pids` are the pids of the ranks in question, by rank. `is_native`: also stop processes that run Python, for their
+  // native functions.
+  void ask(std::uint64_t id, const std::map<int, pid_t>& pids, bool is_native);
   // Returns the pid of the present reading, or 0. It is a child of the agent and not of the job.
   pid_t pid() const { return pid_; }
 
@@ -45,10 +60,17 @@ class StackReader {
   struct Question {
     std::uint64_t id = 0;
     std::map<int, pid_t> pids;
+    bool is_native = false;
   };
 
+  using Memories = std::map<pid_t, base::UniqueFd>;
+  struct Opening;
+
   void start_next();
-  base::Status start();
+  base::Status open_memories(const std::vector<ProcessInfo>& processes);
+  void memories_opened();
+  void start_or_end(const Memories& memories);
+  base::Status start(const Memories& memories);
   void readable();
   base::Status take_frames();
   void cut(const std::string& why);
@@ -60,10 +82,12 @@ class StackReader {
   const Options options_;
   std::deque<Question> waiting_;
   Question current_;
-  std::vector<ProcessInfo> running_;  // processes that were not stopped when the reading began
-  std::string cut_because_;           // why the reading was killed; empty if it was not
+  std::vector<ProcessInfo> running_;     // processes that were not stopped when the reading began
+  std::string cut_because_;              // why the reading was killed; empty if it was not
+  std::shared_ptr<Opening> opening_;     // set while the reading waits for its memories
+  std::weak_ptr<Opening> last_opening_;  // its thread may still hang
   pid_t pid_ = 0;
-  base::UniqueFd output_;
+  base::UniqueFd output_;  // of the thread that opens memories, then of the reading
   proto::FrameReader frames_;
   base::Timer watch_;
   base::Timer deadline_;

@@ -4,12 +4,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <future>
 #include <map>
 #include <optional>
+#include <thread>
+#include <utility>
 
 #include "agent/proc/proc_table.h"
 #include "agent/stacks/kernel_stack.h"
+#include "agent/stacks/python_stack.h"
 #include "agent/stacks/user_stack.h"
 #include "base/strings.h"
 #include "base/unique_fd.h"
@@ -22,82 +27,179 @@ namespace {
 // Leaves room for the remark that threads are missing.
 constexpr std::size_t kMaxProcessStack = proto::kMaxMessageBytes - 1024;
 
-struct Target {
-  int rank = 0;
-  pid_t pid = 0;
-};
+constexpr std::string_view kMemory = "--memory=";
 
-std::optional<Target> parse_target(std::string_view text) {
+// Parses RANK:PID, or PID:FD.
+std::optional<std::pair<int, int>> parse_target(std::string_view text) {
   const auto parts = base::split(text, ':');
   if (parts.size() != 2) return std::nullopt;
-  const auto rank = base::parse_decimal(parts[0], 1L << 30);
-  const auto pid = base::parse_decimal(parts[1], 1L << 30);
-  if (!rank || !pid || *pid == 0) return std::nullopt;
-  return Target{static_cast<int>(*rank), static_cast<pid_t>(*pid)};
+  const auto first = base::parse_decimal(parts[0], 1L << 30);
+  const auto second = base::parse_decimal(parts[1], 1L << 30);
+  if (!first || !second || *second == 0) return std::nullopt;
+  return std::pair(static_cast<int>(*first), static_cast<int>(*second));
 }
 
-v1::ThreadStack thread_of(const KernelStack& kernel, const UserStack* user) {
-  v1::ThreadStack thread;
-  thread.set_name(base::valid_utf8(kernel.name));
-  thread.set_state(std::string(1, kernel.state));
-  thread.set_wait_channel(kernel.wait_channel);
-  for (const std::string& frame : kernel.frames) thread.add_kernel(frame);
-  if (user == nullptr) return thread;
-  thread.set_problem(user->problem);
-  for (const UserFrame& frame : user->frames) {
+void add_native(const UserStack& user, v1::ThreadStack& thread) {
+  thread.set_problem(user.problem);
+  for (const UserFrame& frame : user.frames) {
     v1::StackFrame& to = *thread.add_user();
     to.set_address(frame.address);
     to.set_function(base::valid_utf8(frame.function));
     to.set_module(base::valid_utf8(frame.module));
   }
+}
+
+void add_python(const PythonStack& python, v1::ThreadStack& thread) {
+  thread.set_python_problem(python.problem);
+  for (const PythonFrame& frame : python.frames) {
+    v1::PythonFrame& to = *thread.add_python();
+    to.set_function(base::valid_utf8(frame.function));
+    to.set_file(base::valid_utf8(frame.file));
+    to.set_line(frame.line);
+  }
+}
+
+void add_python_problem(const std::string& problem, v1::ThreadStack& thread) {
+  if (problem.empty()) return;
+  const std::string& known = thread.python_problem();
+  thread.set_python_problem(known.empty() ? problem : known + "; " + problem);
+}
+
+v1::ThreadStack thread_of(const KernelStack& kernel) {
+  v1::ThreadStack thread;
+  thread.set_name(base::valid_utf8(kernel.name));
+  thread.set_state(std::string(1, kernel.state));
+  thread.set_wait_channel(kernel.wait_channel);
+  for (const std::string& frame : kernel.frames) thread.add_kernel(frame);
   return thread;
 }
 
-// Adds a thread. Threads of a pool often wait at the same place. So if a listed thread has the same name and stack,
-// only the id is added to it.
-void add_thread(const v1::ThreadStack& thread, pid_t tid, v1::ProcessStack& process) {
-  std::string key = thread.SerializeAsString();
-  for (v1::ThreadStack& other : *process.mutable_threads()) {
-    v1::ThreadStack alike = other;
-    alike.clear_tids();
-    alike.set_name(thread.name());
-    if (alike.SerializeAsString() != key) continue;
-    other.add_tids(tid);
-    return;
+// Collects the threads of a process. Threads of a pool often wait at the same place. So if a listed thread has the same
+// stack, only the id is added to it.
+class ThreadList {
+ public:
+  explicit ThreadList(v1::ProcessStack& process) : process_(process) {}
+
+  void add(v1::ThreadStack thread, pid_t tid) {
+    v1::ThreadStack nameless = thread;
+    nameless.clear_name();
+    const auto [known, is_new] = known_.emplace(nameless.SerializeAsString(), process_.threads_size());
+    if (is_new) *process_.add_threads() = std::move(thread);
+    if (tid != 0) process_.mutable_threads(known->second)->add_tids(tid);
   }
-  v1::ThreadStack& added = *process.add_threads();
-  added = thread;
-  added.add_tids(tid);
+
+ private:
+  v1::ProcessStack& process_;
+  std::map<std::string, int> known_;
+};
+
+// How long to wait for the Python stacks of all processes, so that the agent's limit is not used up. Each process gets
+// what is left, within the two limits that follow. A thousand threads take 0.2 s.
+constexpr std::chrono::milliseconds kPatience{4'000};
+constexpr std::chrono::milliseconds kLongest{2'000};
+constexpr std::chrono::milliseconds kShortest{500};
+
+// Reads the Python stacks, but gives up if the process keeps its memory locked while it hangs in the kernel. The time
+// that this takes is subtracted from `patience`.
+std::optional<PythonStacks> read_python(const ProcessInfo& info, base::UniqueFd memory,
+                                        std::chrono::milliseconds& patience) {
+  std::packaged_task<std::optional<PythonStacks>()> task(
+      [pid = info.pid, memory = std::move(memory)]() mutable { return read_python_stacks(pid, std::move(memory)); });
+  auto result = task.get_future();
+  // The thread cannot be ended. It ends with this process.
+  std::thread(std::move(task)).detach();
+  const auto limit = std::clamp(patience, kShortest, kLongest);
+  const auto begin = std::chrono::steady_clock::now();
+  const bool is_ready = result.wait_for(limit) == std::future_status::ready;
+  patience -= std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
+  if (is_ready) return result.get();
+  return PythonStacks{
+      .version = {}, .threads = {}, .problem = fmt::format("no answer within {} ms: no Python stacks", limit.count())};
 }
 
-v1::ProcessStack read_process_stack(const ProcessInfo& info, int rank) {
+// Native functions by thread. Sets the problem of the process if there are none.
+std::map<pid_t, UserStack> read_native(const std::vector<KernelStack>& kernel, v1::ProcessStack& process) {
+  if (std::ranges::any_of(kernel, [](const KernelStack& stack) { return stack.state == 'D'; })) {
+    process.set_problem("a thread cannot be interrupted in the kernel (state D): no user stacks");
+    return {};
+  }
+  auto stacks = read_user_stacks(static_cast<pid_t>(process.pid()));
+  if (stacks.ok()) return std::move(*stacks);
+  process.set_problem("no user stacks: " + stacks.status().message());
+  return {};
+}
+
+// Interpreters before 3.11 do not know the ids of their threads with every C library. Then a thread can only be matched
+// if there is no other.
+void match_only_thread(const std::vector<KernelStack>& kernel, PythonStacks& python) {
+  if (kernel.size() == 1 && python.threads.size() == 1) python.threads.front().tid = kernel.front().tid;
+}
+
+// A thread has a Python stack in each interpreter in which it has run.
+using StacksByThread = std::map<pid_t, std::vector<const PythonStack*>>;
+
+StacksByThread by_thread(const PythonStacks& python) {
+  StacksByThread stacks;
+  for (const PythonStack& stack : python.threads) {
+    if (stack.tid != 0) stacks[stack.tid].push_back(&stack);
+  }
+  return stacks;
+}
+
+// Adds the stack of the newest interpreter in which the thread runs, and says in how many others it does.
+void add_python(const std::vector<const PythonStack*>& stacks, v1::ThreadStack& thread) {
+  const auto runs = [](const PythonStack* stack) { return !stack->frames.empty() || !stack->problem.empty(); };
+  const auto has_frames = [](const PythonStack* stack) { return !stack->frames.empty(); };
+  auto shown = std::ranges::find_if(stacks, has_frames);
+  if (shown == stacks.end()) shown = std::ranges::find_if(stacks, runs);
+  if (shown == stacks.end()) return;
+  add_python(**shown, thread);
+  const auto others = std::ranges::count_if(stacks, runs) - 1;
+  if (others == 0) return;
+  add_python_problem(fmt::format("it also runs in {} other {} of this process", others,
+                                 others == 1 ? "Python interpreter" : "Python interpreters"),
+                     thread);
+}
+
+v1::ProcessStack read_process_stack(const ProcessInfo& info, int rank, bool is_native, base::UniqueFd memory,
+                                    std::chrono::milliseconds& patience) {
   v1::ProcessStack process;
   process.set_rank(rank);
   process.set_pid(info.pid);
   process.set_command(base::valid_utf8(info.command));
+  auto python = read_python(info, std::move(memory), patience);
   const std::vector<KernelStack> kernel = read_kernel_stacks(info.pid);
-  std::map<pid_t, UserStack> user;
-  const bool hangs = std::ranges::any_of(kernel, [](const KernelStack& stack) { return stack.state == 'D'; });
-  if (hangs) {
-    process.set_problem("a thread cannot be interrupted in the kernel (state D): no user stacks");
-  } else {
-    auto stacks = read_user_stacks(info.pid);
-    if (stacks.ok()) {
-      user = std::move(*stacks);
-    } else {
-      process.set_problem("no user stacks: " + stacks.status().message());
-    }
-  }
+  std::map<pid_t, UserStack> native;
+  // Without Python stacks, the native functions are all that can be shown.
+  if (is_native || !python || python->threads.empty()) native = read_native(kernel, process);
+  if (!python) python.emplace();
+  process.set_python(python->version);
+  match_only_thread(kernel, *python);
+  const StacksByThread by_tid = by_thread(*python);
+  ThreadList threads(process);
   for (const KernelStack& stack : kernel) {
-    const auto found = user.find(stack.tid);
-    add_thread(thread_of(stack, found == user.end() ? nullptr : &found->second), stack.tid, process);
+    v1::ThreadStack thread = thread_of(stack);
+    if (const auto found = native.find(stack.tid); found != native.end()) add_native(found->second, thread);
+    if (const auto found = by_tid.find(stack.tid); found != by_tid.end()) add_python(found->second, thread);
+    if (stack.tid == info.pid) add_python_problem(python->problem, thread);
+    threads.add(std::move(thread), stack.tid);
+  }
+  const auto is_listed = [&](pid_t tid) { return std::ranges::find(kernel, tid, &KernelStack::tid) != kernel.end(); };
+  for (const PythonStack& stack : python->threads) {
+    if (is_listed(stack.tid)) continue;
+    v1::ThreadStack thread;
+    add_python(stack, thread);
+    if (stack.problem.empty()) thread.set_python_problem("it is not known which thread of the process this is");
+    threads.add(std::move(thread), 0);
   }
   return process;
 }
 
 base::Status write_process(v1::ProcessStack process) {
+  std::size_t size = process.ByteSizeLong();
   bool is_cut = false;
-  while (process.ByteSizeLong() > kMaxProcessStack && process.threads_size() > 0) {
+  while (size > kMaxProcessStack && process.threads_size() > 0) {
+    size -= process.threads(process.threads_size() - 1).ByteSizeLong();
     process.mutable_threads()->RemoveLast();
     is_cut = true;
   }
@@ -112,16 +214,31 @@ base::Status report_stacks(const std::vector<std::string>& arguments) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::signal(SIGPIPE, SIG_IGN);
   const std::vector<ProcessInfo> table = read_all_processes();
-  for (const std::string& argument : arguments) {
-    const auto target = parse_target(argument);
+  bool is_native = false;
+  std::map<pid_t, base::UniqueFd> memories;
+  std::chrono::milliseconds patience = kPatience;
+  for (const std::string_view argument : arguments) {
+    if (argument == "--native") {
+      is_native = true;
+      continue;
+    }
+    const bool is_memory = argument.starts_with(kMemory);
+    const auto target = parse_target(is_memory ? argument.substr(kMemory.size()) : argument);
     if (!target) return base::invalid_argument("'{}' is not RANK:PID", base::printable(argument));
-    const auto own = std::ranges::find(table, target->pid, &ProcessInfo::pid);
+    if (is_memory) {
+      memories.emplace(target->first, base::UniqueFd(target->second));
+      continue;
+    }
+    const auto own = std::ranges::find(table, target->second, &ProcessInfo::pid);
     if (own == table.end()) continue;  // the rank has ended
-    std::vector<ProcessInfo> processes = descendants(table, target->pid);
+    std::vector<ProcessInfo> processes = descendants(table, target->second);
     processes.insert(processes.begin(), *own);
     for (const ProcessInfo& info : processes) {
       if (info.is_dead()) continue;
-      MUSTER_RETURN_IF_ERROR(write_process(read_process_stack(info, target->rank)));
+      const auto memory = memories.find(info.pid);
+      base::UniqueFd fd = memory == memories.end() ? base::UniqueFd() : std::move(memory->second);
+      MUSTER_RETURN_IF_ERROR(
+          write_process(read_process_stack(info, target->first, is_native, std::move(fd), patience)));
     }
   }
   return base::ok_status();

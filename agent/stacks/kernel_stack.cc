@@ -22,6 +22,8 @@ std::string read_small(const std::string& path) {
   return content.ok() ? *content : std::string();
 }
 
+}  // namespace
+
 std::vector<pid_t> threads_of(pid_t pid) {
   std::vector<pid_t> tids;
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(fmt::format("/proc/{}/task", pid).c_str()), ::closedir);
@@ -33,8 +35,6 @@ std::vector<pid_t> threads_of(pid_t pid) {
   std::ranges::sort(tids);
   return tids;
 }
-
-}  // namespace
 
 std::vector<std::string> parse_kernel_stack(std::string_view content) {
   std::vector<std::string> frames;

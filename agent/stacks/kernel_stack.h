@@ -18,6 +18,9 @@ struct KernelStack {
   std::vector<std::string> frames;  // innermost first; empty without root
 };
 
+// Returns the ids of the threads in order. Empty if the process has ended.
+std::vector<pid_t> threads_of(pid_t pid);
+
 // Returns the threads in order of their ids. Empty if the process has ended.
 std::vector<KernelStack> read_kernel_stacks(pid_t pid);
 

@@ -1,11 +1,19 @@
 #include "cli/verbs/stacks.h"
 
-#include <algorithm>
+#include <fcntl.h>
+#include <sys/stat.h>
 
+#include <algorithm>
+#include <cerrno>
+
+#include "base/file.h"
+#include "base/print.h"
 #include "base/strings.h"
+#include "base/unique_fd.h"
 #include "cli/verbs/found_jobs.h"
 #include "cli/verbs/job_verbs.h"
 #include "cli/verbs/verb.h"
+#include "cli/view/stack_svg.h"
 #include "cli/view/stack_view.h"
 #include "launcherd/service/api_client.h"
 
@@ -16,12 +24,19 @@ constexpr int kMaxStackRank = 1'000'000;
 
 struct StackCriteria {
   bool json = false;
+  bool tree = false;
+  bool native = false;
+  std::string svg;  // a path; empty means none
   std::vector<int> ranks;
 };
 
 base::Result<StackCriteria> read_criteria(const VerbCall& call) {
   StackCriteria criteria;
   criteria.json = call.has("json");
+  criteria.tree = call.has("tree");
+  criteria.native = call.has("native");
+  if (const Setting* const svg = call.settings().find("svg"); svg != nullptr) criteria.svg = svg->value;
+  if (criteria.json && criteria.tree) return base::invalid_argument("--json and --tree exclude each other");
   const Setting* const ranks = call.settings().find("rank");
   if (ranks == nullptr) return criteria;
   const auto list = base::parse_number_list(ranks->value, kMaxStackRank);
@@ -32,10 +47,28 @@ base::Result<StackCriteria> read_criteria(const VerbCall& call) {
   return criteria;
 }
 
+std::string text_of(const std::vector<v1::ProcessStack>& processes, const StackCriteria& criteria) {
+  if (criteria.tree) return format_stack_tree(processes);
+  if (!criteria.json) return format_stack_classes(processes);
+  std::string text;
+  for (const v1::ProcessStack& process : processes) text += process_stack_json(process);
+  return text;
+}
+
+// Keeps an older picture if no stack was read.
+base::Status draw(const std::string& path, const std::vector<v1::ProcessStack>& processes) {
+  if (std::ranges::any_of(processes, [](const v1::ProcessStack& process) { return process.threads_size() > 0; })) {
+    return write_picture(path, stack_svg(processes));
+  }
+  base::print_remark("muster stacks: no stacks were read, so {} was not written\n", base::printable(path));
+  return base::ok_status();
+}
+
 // Asks the launcher and prints the stacks. A launcher waits 10 s for its agents, which is less than kPatience.
 int show(const VerbCall& call, const FoundJob& job, const StackCriteria& criteria) {
   v1::StacksRequest request;
   request.set_job(job.name_there());
+  request.set_native(criteria.native);
   request.mutable_ranks()->Add(criteria.ranks.begin(), criteria.ranks.end());
   std::vector<v1::ProcessStack> processes;
   const base::Status fetched =
@@ -45,18 +78,24 @@ int show(const VerbCall& call, const FoundJob& job, const StackCriteria& criteri
       });
   // Hosts answer in any order. Sentences about hosts have no rank, so they come first.
   std::ranges::stable_sort(processes, {}, &v1::ProcessStack::rank);
-  bool is_complete = true;
-  std::string text;
-  for (const v1::ProcessStack& process : processes) {
-    is_complete = is_complete && process.problem().empty();
-    text += criteria.json ? process_stack_json(process) : format_process_stack(process);
+  if (!criteria.svg.empty()) {
+    const base::Status drawn = draw(criteria.svg, processes);
+    if (!drawn.ok()) return call.fail(drawn.message(), kMusterFailed);
   }
-  if (const int failed = call.print(text); failed != 0) return failed;
+  if (const int failed = call.print(text_of(processes, criteria)); failed != 0) return failed;
   if (!fetched.ok()) return job_not_answered(call, job, fetched);
-  return is_complete ? 0 : kNotAnswered;
+  return are_stacks_read(processes) ? 0 : kNotAnswered;
 }
 
 }  // namespace
+
+base::Status write_picture(const std::string& path, std::string_view text) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) return base::write_file_atomically(path, text, 0644);
+  const base::UniqueFd file(::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC));
+  if (!file.valid()) return base::errno_error(errno, "open " + base::printable(path));
+  return base::write_all_blocking(file.get(), text.data(), text.size());
+}
 
 int run_stacks(const std::string& verb, const std::vector<std::string>& arguments) {
   const VerbCall call(verb, stacks_doc(), arguments);

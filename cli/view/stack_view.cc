@@ -1,57 +1,194 @@
 #include "cli/view/stack_view.h"
 
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
 #include <fmt/format.h>
 
 #include "base/strings.h"
+#include "cli/view/stack_classes.h"
 #include "proto/message_json.h"
 
 namespace muster::cli::inline view {
 namespace {
 
-std::string state_text(const v1::ThreadStack& thread) {
-  const std::string& state = thread.state();
-  const std::string_view word = state == "R"   ? "running"
-                                : state == "S" ? "sleeping"
-                                : state == "D" ? "not to be interrupted"
-                                : state == "T" ? "stopped"
-                                : state == "t" ? "being traced"
-                                : state == "I" ? "idle"
-                                               : "in another state";
-  if (thread.wait_channel().empty()) return std::string(word);
-  return fmt::format("{} in {}", word, base::printable(thread.wait_channel()));
+constexpr std::size_t kColumns = 110;
+constexpr std::size_t kMaxClasses = 30;
+constexpr std::size_t kMaxHosts = 6;
+constexpr std::size_t kMaxStates = 3;
+
+// n12 is n and 12. The number has at most nine digits and no leading zero.
+struct NumberedHost {
+  std::string prefix;
+  long number = 0;
+};
+std::optional<NumberedHost> numbered(const std::string& host) {
+  const auto digits = host.find_last_not_of("0123456789") + 1;
+  if (digits == host.size() || host.size() - digits > 9 || host[digits] == '0') return std::nullopt;
+  return NumberedHost{host.substr(0, digits), *base::parse_decimal(host.substr(digits), 1L << 30)};
 }
 
-std::string thread_title(const v1::ThreadStack& thread) {
-  const std::string name = base::printable(thread.name());
-  if (thread.tids_size() == 1) return fmt::format("thread {} ({})", thread.tids(0), name);
-  std::string tids;
-  for (const std::int64_t tid : thread.tids()) tids += fmt::format("{}{}", tids.empty() ? "" : ", ", tid);
-  return fmt::format("{} threads ({}): {}", thread.tids_size(), name, tids);
+// Returns "n1-n8,login". At most kMaxHosts parts.
+std::string host_ranges(const std::set<std::string>& hosts) {
+  std::map<std::string, std::set<long>> numbers;
+  std::vector<std::string> parts;
+  for (const std::string& host : hosts) {
+    if (const auto known = numbered(host)) {
+      numbers[known->prefix].insert(known->number);
+    } else {
+      parts.push_back(base::printable(host));
+    }
+  }
+  for (const auto& [prefix, list] : numbers) {
+    const std::string name = base::printable(prefix);
+    for (auto first = list.begin(); first != list.end();) {
+      auto last = first;
+      for (auto next = std::next(last); next != list.end() && *next == *last + 1; ++next) last = next;
+      parts.push_back(first == last ? fmt::format("{}{}", name, *first)
+                                    : fmt::format("{}{}-{}{}", name, *first, name, *last));
+      first = std::next(last);
+    }
+  }
+  if (parts.size() <= kMaxHosts) return base::join(parts, ",");
+  return fmt::format("{} and others", base::join(std::span(parts).first(kMaxHosts), ","));
 }
 
-std::string frame_line(int index, const v1::StackFrame& frame) {
-  const std::string module = frame.module().substr(frame.module().rfind('/') + 1);
-  const std::string function =
-      frame.function().empty() ? fmt::format("{:#x}", frame.address()) : base::printable(frame.function());
-  return fmt::format("      #{:<3} {}{}\n", index, function,
-                     module.empty() ? "" : fmt::format("  [{}]", base::printable(module)));
+// Puts as many parts on a line as fit, with " > " between them.
+std::string call_lines(std::span<const std::string> calls, const std::string& indent, std::string_view end) {
+  std::string text;
+  std::string line = indent;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const bool is_last = i + 1 == calls.size();
+    const std::string part = calls[i] + (is_last ? std::string(end) : " > ");
+    if (line.size() > indent.size() && line.size() + part.size() > kColumns) {
+      text += std::string(line, 0, line.find_last_not_of(' ') + 1) + "\n";
+      line = indent + "  ";
+    }
+    line += part;
+  }
+  return text + line + "\n";
+}
+
+std::string format_states(const StackClass& stacks) {
+  std::vector<std::pair<int, std::string>> states;
+  for (const auto& [state, count] : stacks.states) states.emplace_back(-count, state);
+  std::ranges::sort(states);
+  if (states.size() == 1) return states.front().second;
+  std::vector<std::string> parts;
+  for (const auto& [count, state] : states) {
+    if (parts.size() == kMaxStates) {
+      parts.push_back("…");
+      break;
+    }
+    parts.push_back(fmt::format("{} {}", -count, state));
+  }
+  return base::join(parts, ", ");
+}
+
+// Such as "ranks 0-36,38-63 on n1-n8: 63 ranks".
+std::string class_title(const StackClass& stacks) {
+  const std::size_t ranks = stacks.ranks.size();
+  std::string title = fmt::format("{} on {}", format_rank_set(stacks.ranks), host_ranges(stacks.hosts));
+  if (ranks == 1) title += fmt::format(", pid {}", stacks.pid);
+  if (!stacks.command.empty()) title += fmt::format(", process {}", stacks.command);
+  if (!stacks.is_main_thread) title += fmt::format(", thread {}", stacks.thread_name);
+  if (ranks > 1) title += fmt::format(": {} ranks", ranks);
+  if (static_cast<std::size_t>(stacks.threads) != ranks) title += fmt::format(", {} threads", stacks.threads);
+  return title + "\n";
+}
+
+std::string format_class(const StackClass& stacks) {
+  const std::string here = fmt::format("  <- here, {}", format_states(stacks));
+  std::string text = class_title(stacks);
+  if (!stacks.python.empty()) text += call_lines(stacks.python, "    ", here);
+  if (!stacks.native.empty()) {
+    text +=
+        call_lines(stacks.native, stacks.python.empty() ? "    " : "    native: ", stacks.python.empty() ? here : "");
+  }
+  if (stacks.python.empty() && stacks.native.empty()) text += fmt::format("    {}\n", format_states(stacks));
+  if (!stacks.kernel.empty()) {
+    std::vector<std::string> kernel(stacks.kernel.rbegin(), stacks.kernel.rend());
+    text += call_lines(kernel, "    kernel: ", "");
+  }
+  if (!stacks.problem.empty()) text += fmt::format("    ({})\n", stacks.problem);
+  return text;
+}
+
+std::string remarks(const StackClasses& all) {
+  if (all.hidden_threads == 0) return "";
+  return fmt::format("{} {} no Python code; --native shows {}\n", all.hidden_threads,
+                     all.hidden_threads == 1 ? "other thread runs" : "other threads run",
+                     all.hidden_threads == 1 ? "it" : "them");
+}
+
+std::string problem_lines(const StackClasses& all) {
+  std::string text;
+  for (const std::string& problem : all.problems) text += problem + "\n";
+  return text;
+}
+
+std::string tree_lines(const std::string& call, const CallNode& node, const std::string& indent);
+
+// Calls of few ranks come first.
+std::string tree_lines_below(const CallNode& node, const std::string& indent) {
+  std::vector<std::pair<std::size_t, std::string>> order;
+  for (const auto& [call, child] : node.children) order.emplace_back(child.ranks.size(), call);
+  std::ranges::sort(order);
+  std::string text;
+  for (const auto& [size, call] : order) text += tree_lines(call, node.children.at(call), indent);
+  return text;
+}
+
+std::string tree_lines(const std::string& call, const CallNode& node, const std::string& indent) {
+  std::vector<std::string> calls = {call};
+  const CallNode* last = &node;
+  while (last->children.size() == 1 && last->ends.empty() && last->children.begin()->second.ranks == last->ranks) {
+    calls.push_back(last->children.begin()->first);
+    last = &last->children.begin()->second;
+  }
+  std::string end;
+  if (!last->ends.empty()) {
+    end = last->ends == last->ranks && last->children.empty()
+              ? "  <- here"
+              : fmt::format("  <- here: {}", format_rank_set(last->ends));
+    if (!last->inexact.empty()) end += fmt::format(" (inexact: {})", format_rank_set(last->inexact));
+  }
+  std::string text = fmt::format("{}{}: {} {}\n", indent, format_rank_set(node.ranks), node.ranks.size(),
+                                 node.ranks.size() == 1 ? "rank" : "ranks");
+  text += call_lines(calls, indent + "    ", end);
+  return text + tree_lines_below(*last, indent + "  ");
 }
 
 }  // namespace
 
-std::string format_process_stack(const v1::ProcessStack& process) {
-  if (process.pid() == 0) return base::printable(process.problem()) + "\n";
-  std::string text = fmt::format("rank {} on {}: pid {} ({})\n", process.rank(), base::printable(process.host()),
-                                 process.pid(), base::printable(process.command()));
-  if (!process.problem().empty()) text += fmt::format("  {}\n", base::printable(process.problem()));
-  for (const v1::ThreadStack& thread : process.threads()) {
-    text += fmt::format("  {}: {}\n", thread_title(thread), state_text(thread));
-    for (const std::string& frame : thread.kernel()) text += fmt::format("      kernel {}\n", base::printable(frame));
-    int index = 0;
-    for (const v1::StackFrame& frame : thread.user()) text += frame_line(index++, frame);
-    if (!thread.problem().empty()) text += fmt::format("      ({})\n", base::printable(thread.problem()));
+std::string format_stack_classes(const std::vector<v1::ProcessStack>& processes) {
+  const StackClasses all = classify_stacks(processes);
+  std::string text = problem_lines(all);
+  for (std::size_t i = 0; i < std::min(all.classes.size(), kMaxClasses); ++i) text += format_class(all.classes[i]);
+  if (all.classes.size() > kMaxClasses) {
+    text +=
+        fmt::format("{} other stacks are left out: --tree or --json shows them\n", all.classes.size() - kMaxClasses);
   }
-  return text;
+  return text + remarks(all);
+}
+
+std::string format_stack_tree(const std::vector<v1::ProcessStack>& processes) {
+  const StackClasses all = classify_stacks(processes);
+  std::string text = problem_lines(all) + tree_lines_below(call_tree(all.classes), "");
+  for (const std::string& problem : stack_problems(all.classes)) text += fmt::format("({})\n", problem);
+  return text + remarks(all);
+}
+
+bool are_stacks_read(const std::vector<v1::ProcessStack>& processes) {
+  const auto is_thread_read = [](const v1::ThreadStack& thread) {
+    return (thread.python_problem().empty() || !thread.python().empty()) &&
+           (thread.problem().empty() || !thread.user().empty());
+  };
+  return std::ranges::all_of(processes, [&](const v1::ProcessStack& process) {
+    return process.problem().empty() && std::ranges::all_of(process.threads(), is_thread_read);
+  });
 }
 
 std::string process_stack_json(const v1::ProcessStack& process) {

@@ -6,7 +6,8 @@
 
 namespace muster::launcherd::inline run {
 
-void StackRequests::ask(const std::vector<Target>& hosts, OnProcess on_process, std::function<void()> done) {
+void StackRequests::ask(const std::vector<Target>& hosts, bool is_native, OnProcess on_process,
+                        std::function<void()> done) {
   if (hosts.empty()) {
     done();
     return;
@@ -25,6 +26,7 @@ void StackRequests::ask(const std::vector<Target>& hosts, OnProcess on_process, 
   for (const Target& host : hosts) {
     v1::LauncherMessage message;
     message.mutable_stack_question()->set_id(id);
+    message.mutable_stack_question()->set_native(is_native);
     message.mutable_stack_question()->mutable_ranks()->Add(host.ranks.begin(), host.ranks.end());
     send_(host.agent, std::move(message));
   }

@@ -33,9 +33,10 @@ class StackRequests {
 
   StackRequests(base::Loop& loop, Send send) : loop_(loop), send_(std::move(send)) {}
 
+  // `is_native`: see StackQuery.
   // Calls `done` after the last process, at the latest after kPatience. No callback runs within this call, except
   // `done` if `hosts` is empty.
-  void ask(const std::vector<Target>& hosts, OnProcess on_process, std::function<void()> done);
+  void ask(const std::vector<Target>& hosts, bool is_native, OnProcess on_process, std::function<void()> done);
   void answered(int agent, const v1::StackAnswer& answer);
   // Call this when the agent can no longer answer.
   void lost(int agent);

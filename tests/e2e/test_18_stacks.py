@@ -2,6 +2,7 @@
 
 import json
 import signal
+from xml.etree import ElementTree
 
 import pytest
 from cluster import testing
@@ -26,6 +27,9 @@ child.wait()
 def job(hvdrun, cluster):
     job = Watched(hvdrun, cluster, args=["-np", "4", "-H", "n1:2,n2:2", PYTHON, "-c", HANGS])
     job.out.wait_for("up", 4)
+    # The ranks go on from there to the line in which they wait.
+    there = "ranks 0-3 on n1-n2: 4 ranks\n    <module> (<string>:7) >"
+    assert testing.eventually(lambda: there in stacks(cluster).stdout, 20.0), stacks(cluster).stdout
     yield job
     if job.command.poll() is None:
         job.signal(signal.SIGINT)
@@ -50,10 +54,70 @@ def test_every_process_of_every_rank(cluster, job, no_leftovers):
         threads = process["threads"]
         assert sum(len(thread["tids"]) for thread in threads) == (3 if process["command"] == "python3" else 1), process
         functions = [frame["function"] for thread in threads for frame in thread["user"]]
-        assert any("sleep" in function for function in functions), process
         assert all(thread["state"] == "S" for thread in threads), process
+        if process["command"] == "sleep":
+            assert process["python"] == "" and any("sleep" in function for function in functions), process
+            continue
+        assert process["python"].startswith("3.") and functions == [], process
+        main = next(thread for thread in threads if process["pid"] in thread["tids"])
+        assert [frame["function"] for frame in main["python"]][-1] == "<module>", process
+        assert (main["python"][-1]["file"], main["python"][-1]["line"]) == ("<string>", 7), process
+        assert all(thread["python_problem"] == "" for thread in threads), process
     text = stacks(cluster, "-r", "3").stdout
-    assert text.startswith("rank 3 on n2: pid ") and "_PyEval_EvalFrameDefault" in text and "rank 2" not in text, text
+    assert text.startswith("rank 3 on n2, pid ") and "<module> (<string>:7)" in text and "rank 2" not in text, text
+
+
+def test_native_functions(cluster, job, no_leftovers):
+    text = stacks(cluster, "-r", "3", "--native").stdout
+    assert "<module> (<string>:7)" in text and "_PyEval_EvalFrameDefault" in text, text
+
+
+# Rank 2 loads a batch while the others wait in a step.
+DIFFERS = r"""
+import os, threading
+lock = threading.Lock()
+lock.acquire()
+
+
+def load_batch():
+    lock.acquire()
+
+
+def step():
+    lock.acquire()
+
+
+print("up", flush=True)
+if os.environ["HOROVOD_RANK"] == "2":
+    load_batch()
+step()
+"""
+
+
+def test_the_rank_that_differs_comes_first(cluster, hvdrun, no_leftovers):
+    job = Watched(hvdrun, cluster, args=["-np", "4", "-H", "n1:2,n2:2", PYTHON, "-c", DIFFERS])
+    job.out.wait_for("up", 4)
+    lines = []
+
+    def all_wait():
+        lines[:] = stacks(cluster).stdout.splitlines()
+        return any("step (<string>:12)" in line for line in lines) and any("load_batch" in line for line in lines) \
+            and "3 ranks" in "".join(lines)
+
+    testing.eventually(all_wait, 20.0)
+    assert lines[0].startswith("rank 2 on n2, pid "), lines
+    assert "<module> (<string>:17) > load_batch (<string>:8)  <- here" in lines[1], lines
+    assert lines[2] == "ranks 0-1,3 on n1-n2: 3 ranks", lines
+    assert "<module> (<string>:18) > step (<string>:12)  <- here" in lines[3], lines
+    tree = stacks(cluster, "--tree").stdout.splitlines()
+    assert "rank 2: 1 rank" in tree[0] and "load_batch (<string>:8)  <- here" in tree[1], tree
+    cluster.run("head", "alice", [MUSTER, "stacks", "--svg", "/home/alice/stacks.svg"], check=True)
+    svg = cluster.run("head", "alice", ["cat", "/home/alice/stacks.svg"], check=True).stdout
+    cluster.run("head", "alice", ["rm", "/home/alice/stacks.svg"], check=True)
+    titles = [title.text for title in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}title")]
+    assert "load_batch (<string>:8): rank 2, 1 thread" in titles and len(titles) == 4, titles
+    job.signal(signal.SIGINT)
+    assert job.end().rc == 130
 
 
 def test_ranks_go_on(cluster, hvdrun, no_leftovers):
@@ -79,7 +143,7 @@ def test_a_stopped_rank_is_shown_and_stays_stopped(cluster, job, no_leftovers):
     cluster.run("n2", "alice", ["kill", "-STOP", pid], check=True)
     for _ in range(2):
         shown = next(process for process in processes(stacks(cluster, "-r", "2", "--json")) if process["pid"] == pid)
-        assert all(thread["state"] == "T" and thread["user"] for thread in shown["threads"]), shown
+        assert all(thread["state"] == "T" and thread["python"] for thread in shown["threads"]), shown
     state = cluster.run("n2", "alice", ["ps", "-o", "state=", "-p", pid], check=True).stdout.strip()
     assert state == "T"
     cluster.run("n2", "alice", ["kill", "-CONT", pid], check=True)

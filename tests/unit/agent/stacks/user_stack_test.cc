@@ -11,7 +11,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/unique_fd.h"
+#include "tests/unit/support/standing_child.h"
 
 namespace muster::agent::user_stack_test {
 namespace {
@@ -29,34 +29,13 @@ extern "C" __attribute__((noinline)) void stack_test_caller(int fd) {
 }
 
 // A child that stands in stack_test_innermost in `threads` threads.
-class Standing {
+class Standing : public testing_support::StandingChild {
  public:
-  explicit Standing(int threads) {
-    auto pipe = base::make_pipe();
-    if (!pipe.ok()) return;
-    pid_ = ::fork();
-    if (pid_ == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
-      for (int i = 1; i < threads; ++i) std::thread(stack_test_caller, pipe->second.get()).detach();
-      stack_test_caller(pipe->second.get());
-    }
-    for (int i = 0; i < threads; ++i) {
-      char byte = 0;
-      const auto got = base::read_exactly_blocking(pipe->first.get(), &byte, 1);
-      is_ready_ = got.ok() && *got;
-    }
-  }
-  ~Standing() {
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-  }
-  pid_t pid() const { return pid_; }
-  bool is_ready() const { return is_ready_; }
-
- private:
-  pid_t pid_ = 0;
-  bool is_ready_ = false;
+  explicit Standing(int threads)
+      : StandingChild(static_cast<std::size_t>(threads), [threads](int fd) {
+          for (int i = 1; i < threads; ++i) std::thread(stack_test_caller, fd).detach();
+          stack_test_caller(fd);
+        }) {}
 };
 
 bool has(const UserStack& stack, std::string_view function) {

@@ -9,7 +9,7 @@ class StackRequestsTest : public ::testing::Test {
  protected:
   void ask() {
     questions_.ask(
-        {{.agent = 0, .host = "n1", .ranks = {0, 1}}, {.agent = 2, .host = "n3", .ranks = {5}}},
+        {{.agent = 0, .host = "n1", .ranks = {0, 1}}, {.agent = 2, .host = "n3", .ranks = {5}}}, is_native_,
         [this](v1::ProcessStack process) { got_.push_back(std::move(process)); }, [this] { ++done_; });
   }
   v1::StackAnswer answer(bool done, int pid = 0) const {
@@ -24,6 +24,7 @@ class StackRequestsTest : public ::testing::Test {
   std::vector<std::pair<int, v1::LauncherMessage>> sent_;
   std::vector<v1::ProcessStack> got_;
   int done_ = 0;
+  bool is_native_ = false;
   StackRequests questions_{
       loop_, [this](int agent, v1::LauncherMessage message) { sent_.emplace_back(agent, std::move(message)); }};
 };
@@ -35,6 +36,13 @@ TEST_F(StackRequestsTest, EachHostIsAskedForItsRanks) {
   EXPECT_EQ(sent_[0].second.stack_question().ranks_size(), 2);
   EXPECT_EQ(sent_[1].first, 2);
   EXPECT_EQ(sent_[1].second.stack_question().ranks(0), 5);
+  EXPECT_FALSE(sent_[1].second.stack_question().native());
+}
+
+TEST_F(StackRequestsTest, NativeFunctionsAreAskedForOnlyIfWanted) {
+  is_native_ = true;
+  ask();
+  EXPECT_TRUE(sent_[0].second.stack_question().native());
 }
 
 TEST_F(StackRequestsTest, DoneWhenEveryHostIs) {
@@ -88,7 +96,7 @@ TEST_F(StackRequestsTest, TheEndOfTheJobEndsThem) {
 }
 
 TEST_F(StackRequestsTest, IsDoneAtOnceWithoutHosts) {
-  questions_.ask({}, nullptr, [this] { ++done_; });
+  questions_.ask({}, false, nullptr, [this] { ++done_; });
   EXPECT_EQ(done_, 1);
 }
 

@@ -1,0 +1,118 @@
+#include "cli/view/stack_svg.h"
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "cli/view/stack_classes.h"
+
+namespace muster::cli::inline view {
+namespace {
+
+constexpr double kWidth = 1200;
+constexpr int kRow = 18;
+constexpr double kCharacter = 7;     // width of a letter of 12 px, about
+constexpr double kNarrowest = 0.25;  // narrower calls are not drawn
+constexpr std::size_t kMaxRemarks = 20;
+
+// XML allows neither U+FFFE nor U+FFFF.
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::string_view rest = text.substr(i);
+    if (rest.starts_with("\xef\xbf\xbe") || rest.starts_with("\xef\xbf\xbf")) {
+      result += '?';
+      i += 2;
+    } else if (text[i] == '&') {
+      result += "&amp;";
+    } else if (text[i] == '<') {
+      result += "&lt;";
+    } else if (text[i] == '>') {
+      result += "&gt;";
+    } else if (text[i] == '"') {
+      result += "&quot;";
+    } else {
+      result += text[i];
+    }
+  }
+  return result;
+}
+
+// Returns what fits of a label. Empty if that is too little to read.
+std::string fitting(const std::string& text, double width) {
+  const auto room = static_cast<std::size_t>(width / kCharacter);
+  if (text.size() <= room) return text;
+  if (room < 4) return "";
+  std::size_t end = room - 1;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // not within a character
+  return text.substr(0, end) + "…";
+}
+
+class FlameGraph {
+ public:
+  explicit FlameGraph(const CallNode& root) : scale_(root.threads == 0 ? 0 : kWidth / root.threads) {
+    draw_children(root, 0, 0);
+  }
+
+  // Writes a line of text below the calls.
+  void add_remark(const std::string& text) {
+    body_ += fmt::format("<text x=\"3\" y=\"{}\">{}<title>{}</title></text>\n", rows_ * kRow + 13,
+                         escaped(fitting(text, kWidth)), escaped(text));
+    ++rows_;
+  }
+
+  std::string document() const {
+    const int height = std::max(rows_, 1) * kRow;
+    return fmt::format(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
+        "font-family=\"monospace\" font-size=\"12\">\n{2}</svg>\n",
+        static_cast<int>(kWidth), height, body_);
+  }
+
+ private:
+  void draw_children(const CallNode& node, double x, int depth) {
+    for (const auto& [call, child] : node.children) {
+      draw(call, child, x, depth);
+      x += child.threads * scale_;
+    }
+  }
+
+  void draw(const std::string& call, const CallNode& node, double x, int depth) {
+    const double width = node.threads * scale_;
+    if (width < kNarrowest) return;
+    rows_ = std::max(rows_, depth + 1);
+    const int y = depth * kRow;
+    std::string title = fmt::format("{}: {}, {} {}", call, format_rank_set(node.ranks), node.threads,
+                                    node.threads == 1 ? "thread" : "threads");
+    if (!node.inexact.empty()) title += fmt::format("; inexact here: {}", format_rank_set(node.inexact));
+    // The colour depends on the call alone, so that equal calls look alike.
+    const std::size_t hue = std::hash<std::string>()(call) % 55;
+    body_ += fmt::format(
+        "<g><title>{}</title><rect x=\"{:.2f}\" y=\"{}\" width=\"{:.2f}\" height=\"{}\" fill=\"hsl({},80%,65%)\" "
+        "stroke=\"white\"/><text x=\"{:.2f}\" y=\"{}\">{}</text></g>\n",
+        escaped(title), x, y, width, kRow, hue, x + 3, y + 13, escaped(fitting(call, width - 6)));
+    draw_children(node, x, depth + 1);
+  }
+
+  const double scale_;
+  int rows_ = 0;
+  std::string body_;
+};
+
+}  // namespace
+
+std::string stack_svg(const std::vector<v1::ProcessStack>& processes) {
+  const StackClasses all = classify_stacks(processes);
+  FlameGraph graph(call_tree(all.classes));
+  std::vector<std::string> remarks = all.problems;
+  std::ranges::move(stack_problems(all.classes), std::back_inserter(remarks));
+  for (std::size_t i = 0; i < std::min(remarks.size(), kMaxRemarks); ++i) graph.add_remark(remarks[i]);
+  if (remarks.size() > kMaxRemarks) {
+    graph.add_remark(fmt::format("{} other remarks are left out", remarks.size() - kMaxRemarks));
+  }
+  return graph.document();
+}
+
+}  // namespace muster::cli::view

@@ -1,0 +1,80 @@
+#include "cli/view/stack_classes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/cli/view/python_ranks.h"
+
+namespace muster::cli::stack_classes_test {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+v1::ProcessStack process_of(int rank, const std::string& file) {
+  return testing_support::python_rank(rank, {{"step", 0}}, file);
+}
+
+TEST(StackClasses, AreOrderedByTheNumberOfRanks) {
+  const auto all = classify_stacks({process_of(0, "a.py"), process_of(1, "a.py"), process_of(2, "b.py")});
+  ASSERT_EQ(all.classes.size(), 2u);
+  EXPECT_THAT(all.classes[0].ranks, ElementsAre(2));
+  EXPECT_THAT(all.classes[1].ranks, ElementsAre(0, 1));
+  EXPECT_EQ(all.classes[1].threads, 2);
+  EXPECT_THAT(all.problems, IsEmpty());
+}
+
+TEST(StackClasses, NameFilesByTheirLastPart) {
+  const auto name = [](const std::string& file) {
+    return classify_stacks({process_of(0, file)}).classes.at(0).python.at(0);
+  };
+  EXPECT_EQ(name("/opt/lib/train.py"), "step (train.py)");
+  EXPECT_EQ(name("/opt/lib/torch/__init__.py"), "step (torch/__init__.py)");
+  EXPECT_EQ(name("__init__.py"), "step (__init__.py)");
+  EXPECT_EQ(name("/__init__.py"), "step (__init__.py)");
+  EXPECT_EQ(name(""), "step ()");
+}
+
+TEST(StackClasses, KeepOtherProcessesApart) {
+  v1::ProcessStack shell;
+  shell.set_rank(0);
+  shell.set_pid(99);
+  shell.set_command("sh");
+  shell.add_threads()->add_tids(99);
+  const auto all = classify_stacks({shell, process_of(0, "a.py")});
+  ASSERT_EQ(all.classes.size(), 2u);
+  EXPECT_EQ(all.classes[0].command, "");  // the shell only waits for the program proper
+  EXPECT_EQ(all.classes[1].command, "sh");
+}
+
+TEST(StackClasses, CountThreadsWithoutPythonFrames) {
+  v1::ProcessStack process = process_of(0, "a.py");
+  v1::ThreadStack& pool = *process.add_threads();
+  pool.add_tids(7);
+  pool.add_tids(8);
+  EXPECT_EQ(classify_stacks({process}).hidden_threads, 2);
+  pool.set_problem("no registers");
+  EXPECT_EQ(classify_stacks({process}).hidden_threads, 0);
+}
+
+// Any of the other threads may be the one that runs this Python stack.
+TEST(StackClasses, DoNotCountThreadsThatMayRunPython) {
+  v1::ProcessStack process = process_of(0, "a.py");
+  process.mutable_threads(0)->clear_tids();
+  process.mutable_threads(0)->clear_state();
+  process.mutable_threads(0)->clear_wait_channel();
+  process.add_threads()->add_tids(7);
+  const auto all = classify_stacks({process});
+  EXPECT_EQ(all.hidden_threads, 0);
+  ASSERT_EQ(all.classes.size(), 1u);
+  EXPECT_EQ(all.classes[0].states.begin()->first, "in a state that is not known");
+}
+
+TEST(StackClasses, IgnoreThreadsOfNoProcess) {
+  v1::ProcessStack process = process_of(0, "a.py");
+  process.set_pid(0);
+  EXPECT_THAT(classify_stacks({process}).classes, IsEmpty());
+}
+
+}  // namespace
+}  // namespace muster::cli::stack_classes_test
