@@ -60,7 +60,7 @@ std::optional<std::string> parse_torch_error(std::string_view content) {
   return text && !text->empty() ? text : std::nullopt;
 }
 
-TorchError TorchErrors::ended(const std::string& session_dir, const v1::RankExited& exited) {
+TorchError TorchErrors::ended(const std::string& session_dir, const v1::RankExited& exited, int shown) {
   if (exited.wait_status() == 0 || exited.stopped_by_us()) return {};
   const std::string path = model::torch_error_file(session_dir, exited.rank());
   std::error_code ignored;  // on an error the file counts as missing
@@ -72,7 +72,7 @@ TorchError TorchErrors::ended(const std::string& session_dir, const v1::RankExit
   const auto raised = parse_torch_error(error.content);
   if (!raised) return error;
   has_reported_ = true;
-  error.line = fmt::format("rank {} raised {}", exited.rank(), base::printable(*raised));
+  error.line = fmt::format("rank {} raised {}", shown, base::printable(*raised));
   return error;
 }
 

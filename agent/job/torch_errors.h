@@ -28,8 +28,9 @@ struct TorchError {
 
 class TorchErrors {
  public:
-  // Reads the error file of a rank. Does nothing if the rank succeeded or Muster stopped it.
-  TorchError ended(const std::string& session_dir, const v1::RankExited& exited);
+  // Reads the error file of a rank. Does nothing if the rank succeeded or Muster stopped it. `shown` is the rank for
+  // the line.
+  TorchError ended(const std::string& session_dir, const v1::RankExited& exited, int shown);
 
  private:
   bool has_reported_ = false;

@@ -10,6 +10,7 @@
 #include "cli/help/help.h"
 #include "cli/options/command_line.h"
 #include "cli/options/config_file.h"
+#include "cli/options/failure_options.h"
 #include "cli/options/hvdrun_flags.h"
 #include "cli/options/setting_reader.h"
 #include "model/runtime.h"
@@ -165,6 +166,7 @@ Result<ParsedHvdrun> read_line(DmlcLine line, const base::Environment& environme
   }
   MUSTER_RETURN_IF_ERROR(read_own(own, parsed.options.request));
   MUSTER_RETURN_IF_ERROR(check_programs(parsed.options.request));
+  MUSTER_RETURN_IF_ERROR(check_restarts(parsed.options.request));
   if (line.command.empty() && parsed.options.dry_run.is_on) return parsed;
   if (line.command.empty()) {
     return base::invalid_argument("no command is given, as in muster dmlc -n 2 -H hosts \"python train.py\"");

@@ -13,8 +13,8 @@ using enum FlagGroup;
 
 // Options of hvdrun that `muster dmlc` leaves out: launch.py names them otherwise, or they ask about hvdrun itself.
 constexpr auto kNotOfDmlc = std::to_array<std::string_view>(
-    {"launcher", "num-proc", "ranks-per-node", "num-workers", "num-servers", "runtime", "hosts", "hostfile", "env",
-     "help", "version", "man", "completion", "check-build", "self-test", "template", "set"});
+    {"launcher", "elastic-policy", "num-proc", "ranks-per-node", "num-workers", "num-servers", "runtime", "hosts",
+     "hostfile", "env", "help", "version", "man", "completion", "check-build", "self-test", "template", "set"});
 
 std::vector<FlagRow> dmlc_rows() {
   return {

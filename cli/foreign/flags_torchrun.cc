@@ -14,8 +14,8 @@ using enum FlagGroup;
 
 // Options of hvdrun that `muster torchrun` leaves out: torchrun counts ranks in its own way, and has its own help.
 constexpr auto kNotOfTorchrun = std::to_array<std::string_view>(
-    {"launcher", "num-proc", "num-workers", "num-servers", "ranks-per-node", "help", "version", "man", "completion",
-     "check-build", "self-test", "template", "set", "max-restarts"});
+    {"launcher", "elastic-policy", "num-proc", "num-workers", "num-servers", "ranks-per-node", "help", "version", "man",
+     "completion", "check-build", "self-test", "template", "set", "max-restarts"});
 
 std::vector<FlagRow> torch_rows() {
   return {
@@ -39,6 +39,10 @@ std::vector<FlagRow> torch_rows() {
           "log-dir", {"--log-dir", "--log_dir", "--logdir"}, "DIR",
           "Also write DIR/rank.NN/stdout and stderr as -r and -t say, and DIR/rank.NN/error.json of ranks that fail.")
           .completes(Completes::kDirectory),
+      option("log-layout", {"--log-layout", "--log_layout"}, "ranks|torchrun",
+             "How the log directory looks: torchrun is RUN-ID_RANDOM/attempt_N/LOCAL-RANK/stdout.log for each host, as "
+             "torchrun's own agents write it.")
+          .standard("ranks"),
       option("redirects", {"-r", "--redirects"}, "STREAMS",
              "Write to the log directory instead of the console: 1 is stdout, 2 stderr, 3 both; 0:1,1:2 by local rank.")
           .standard("0"),

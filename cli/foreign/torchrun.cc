@@ -12,6 +12,7 @@
 #include "cli/help/help.h"
 #include "cli/options/command_line.h"
 #include "cli/options/config_file.h"
+#include "cli/options/failure_options.h"
 #include "cli/options/hvdrun_flags.h"
 #include "cli/options/setting_reader.h"
 #include "model/output_routes.h"
@@ -198,6 +199,18 @@ void read_filters(const Settings& settings, model::JobSpec& job, std::vector<std
   }
 }
 
+// Adds a note if there is no directory to lay out.
+Status read_log_layout(const Settings& settings, SettingReader& read, model::JobSpec& job,
+                       std::vector<std::string>& notes) {
+  std::string layout;
+  read.word("log-layout", layout);
+  MUSTER_RETURN_IF_ERROR(read.status());
+  if (layout != "torchrun") return base::ok_status();
+  if (job.log_dir.empty()) notes.push_back(settings.find("log-layout")->label + ": writes no file without --log-dir");
+  if (!job.log_dir.empty()) job.log_layout = model::LogLayout::kTorchrun;
+  return base::ok_status();
+}
+
 // Reads the options on logs. torch writes the streams of --redirects and --tee to its log directory. torch 1.x, with
 // --logdir, writes all streams there. A stream that goes to no file stays on the console.
 Status read_logs(const Settings& settings, SettingReader& read, model::JobSpec& job, std::vector<std::string>& notes) {
@@ -213,6 +226,7 @@ Status read_logs(const Settings& settings, SettingReader& read, model::JobSpec& 
   }
   if (!job.output_dir.empty()) job.output.hidden = without(redirects, tee);
   job.log_dir = directory;
+  MUSTER_RETURN_IF_ERROR(read_log_layout(settings, read, job, notes));
   read_filters(settings, job, notes);
   for (const char* name : {"redirects", "tee"}) {
     const bool some = !(std::string_view(name) == "tee" ? tee : redirects).is_empty();
@@ -280,15 +294,15 @@ void note_unneeded(const Settings& settings, const JobRequest& request, std::vec
       fmt::format("{}: not needed: this one command starts the ranks on all hosts and brings them together", unneeded));
 }
 
-// torchrun's elastic jobs, --nnodes MIN:MAX, go on with fewer hosts.
-void set_failure_policy(JobRequest& request) {
+// torchrun's elastic jobs, --nnodes MIN:MAX, go on with fewer hosts, unless --on-failure says something else.
+void set_failure_policy(const Settings& ours, JobRequest& request) {
+  if (!request.nodes || request.nodes->min >= request.nodes->max) return;
   model::FailurePolicy& policy = request.job.failure;
-  const bool is_elastic = request.nodes && request.nodes->min < request.nodes->max;
-  if (is_elastic && policy.on_failure == model::OnFailure::kFail) policy.on_failure = model::OnFailure::kShrink;
-  if (is_elastic) policy.min_hosts = request.nodes->min;
+  if (ours.find("on-failure") == nullptr) policy.on_failure = model::OnFailure::kShrink;
+  policy.min_hosts = request.nodes->min;
 }
 
-Status read_torchs(const Settings& settings, HvdrunOptions& options) {
+Status read_torchs(const Settings& ours, const Settings& settings, HvdrunOptions& options) {
   JobRequest& request = options.request;
   model::JobSpec& job = request.job;
   std::vector<std::string>& notes = options.output.notes;
@@ -300,7 +314,7 @@ Status read_torchs(const Settings& settings, HvdrunOptions& options) {
   MUSTER_RETURN_IF_ERROR(read_shutdown_timeout(read, job));
   read_run_id(settings, job);
   read.number("max-restarts", 0, 1'000'000, job.max_restarts);
-  set_failure_policy(request);
+  set_failure_policy(ours, request);
   read.text("role", job.role);
   job.torch_agent_store = true;  // torchrun's agent does so, too
   MUSTER_RETURN_IF_ERROR(read.status());
@@ -388,7 +402,8 @@ Result<ParsedHvdrun> read_line(TorchLine line, const base::Environment& environm
   ParsedHvdrun parsed;
   MUSTER_ASSIGN_OR_RETURN(parsed.options, read_options(ours));
   MUSTER_RETURN_IF_ERROR(assume_template_node(ours, environment, parsed.options.dry_run));
-  MUSTER_RETURN_IF_ERROR(read_torchs(torchs, parsed.options));
+  MUSTER_RETURN_IF_ERROR(read_torchs(ours, torchs, parsed.options));
+  MUSTER_RETURN_IF_ERROR(check_restarts(parsed.options.request));
   if (parsed.options.dry_run.is_on && line.script.empty()) return parsed;
   MUSTER_RETURN_IF_ERROR(make_command(line, torchs, environment, parsed.options.request.job));
   return parsed;

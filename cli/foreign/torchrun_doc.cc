@@ -21,9 +21,13 @@ const CommandDoc& torchrun_doc() {
       .table = &torchrun_flags(),
       .notes =
           "STREAMS: 0 none, 1 stdout, 2 stderr, 3 both; or RANK:STREAMS,… for local ranks. Variables PET_<OPTION> set "
-          "torch's options as they do for torchrun. Options end at the first word that is not an option.",
+          "torch's options as they do for torchrun. Options end at the first word that is not an option.\n\nTo run "
+          "torchrun itself on every host, with its own agent, make it hvdrun's program: hvdrun -np 2 -H n1:1,n2:1 "
+          "torchrun --nproc-per-node 4 train.py. Its nodes find each other without options.",
       .examples =
           {{"muster torchrun --nproc-per-node 4 train.py --epochs 3", ""},
+           {"muster torchrun -H n1,n2 --log-dir logs --log-layout torchrun -t 3 train.py",
+            "Write the log files where torchrun's agents would."},
            {"muster torchrun -H n1,n2 --nproc_per_node=4 train.py", ""},
            {"muster torchrun -H n1,n2 python3 -m torch.distributed.launch --nproc_per_node=4 --nnodes=2 train.py", ""}},
       .exit_codes = hvdrun_doc().exit_codes,

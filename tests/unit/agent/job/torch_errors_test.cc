@@ -40,7 +40,7 @@ class TorchErrorFiles : public ::testing::Test {
     exited.set_rank(rank);
     exited.set_wait_status(wait_status);
     exited.set_stopped_by_us(stopped_by_us);
-    return errors_.ended(directory_.path(), exited);
+    return errors_.ended(directory_.path(), exited, rank);
   }
 
   void write(int rank, const std::string& content) {

@@ -45,6 +45,8 @@ const std::vector<Accepted>& accepted() {
       {{"--nproc_per_node=4"}, "per_node=4"},
       {{"--nnodes", "1"}, "per_node=1"},
       {{"--nnodes=2:4"}, "per_node=1 on_failure=3 fewest_hosts=2"},
+      {{"--nnodes=2:4", "--on-failure", "fail"}, "per_node=1 fewest_hosts=2"},
+      {{"--nnodes=2:4", "--spares", "n4"}, "per_node=1 on_failure=3 reserve=n4:-1 fewest_hosts=2 restarts=3"},
       {{"--nnodes=2:2"}, "per_node=1"},
       {{"--nnodes=2:4", "--on-failure", "replace"}, "per_node=1 on_failure=2 fewest_hosts=2 restarts=3"},
       {{"--standalone"}, "per_node=1 host=localhost:-1"},
@@ -62,6 +64,9 @@ const std::vector<Accepted>& accepted() {
       {{"--log-dir", "d", "-r", "1"}, "per_node=1 output=d log=d files=1 hidden=1"},
       {{"--log-dir", "d", "-r", "3", "-t", "0:1"}, "per_node=1 output=d log=d files=3,0:3 hidden=3,0:2"},
       {{"--log-dir", "d", "-r", "1:2", "-t", "0:1,1:1"}, "per_node=1 output=d log=d files=0,0:1,1:3 hidden=0,0:0,1:2"},
+      {{"--log-dir", "d", "--log-layout", "torchrun", "-t", "3"}, "per_node=1 output=d log=d layout=torchrun"},
+      {{"--log-dir=d", "--log_layout=ranks"}, "per_node=1 log=d"},
+      {{"--log-layout", "torchrun"}, "per_node=1 note=--log-layout"},
       {{"--redirects=3"}, "per_node=1 note=--redirects"},  // to no file: the console keeps it
       {{"-t", "3"}, "per_node=1 note=-t"},
       {{"--log-dir", "d", "-t", "1", "--output-filename", "mine"}, "per_node=1 output=mine log=d"},

@@ -2,9 +2,6 @@
 
 #include <unistd.h>
 
-#include <fstream>
-#include <iterator>
-
 #include <gtest/gtest.h>
 
 #include "launcherd/output/rank_folder.h"
@@ -14,12 +11,7 @@ namespace muster::launcherd::filter_sink_test {
 namespace {
 
 using proto::OutputStream;
-
-std::string text_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  EXPECT_TRUE(file.good()) << path;
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+using testing_support::read_text;
 
 class FilterSinkTest : public ::testing::Test {
  protected:
@@ -39,8 +31,8 @@ TEST_F(FilterSinkTest, WritesLabelledLinesThatHaveAWord) {
   EXPECT_TRUE(sink->write(0, OutputStream::kStdout, "an apple\nnothing\na fig\n", 0).ok());
   EXPECT_TRUE(sink->write(1, OutputStream::kStdout, "two pears\n", 0).ok());
   EXPECT_TRUE(sink->write(1, OutputStream::kStderr, "an apple\na fig\n", 0).ok());
-  EXPECT_EQ(text_of(logs_ + "/filtered_stdout.log"), "[0]<stdout>:an apple\n[1]<stdout>:two pears\n");
-  EXPECT_EQ(text_of(logs_ + "/filtered_stderr.log"), "[1]<stderr>:a fig\n");
+  EXPECT_EQ(read_text(logs_ + "/filtered_stdout.log"), "[0]<stdout>:an apple\n[1]<stdout>:two pears\n");
+  EXPECT_EQ(read_text(logs_ + "/filtered_stderr.log"), "[1]<stderr>:a fig\n");
 }
 
 TEST_F(FilterSinkTest, FindsAWordInALineThatComesInPieces) {
@@ -50,7 +42,7 @@ TEST_F(FilterSinkTest, FindsAWordInALineThatComesInPieces) {
   EXPECT_TRUE(sink->write(0, OutputStream::kStdout, "ple of 0\n", 0).ok());
   EXPECT_TRUE(sink->write(0, OutputStream::kStderr, "apple\n", 0).ok());
   EXPECT_TRUE(sink->end_rank(1).ok());
-  EXPECT_EQ(text_of(logs_ + "/filtered_stdout.log"), "[0]<stdout>:an apple of 0\n[1]<stdout>:apple of 1\n");
+  EXPECT_EQ(read_text(logs_ + "/filtered_stdout.log"), "[0]<stdout>:an apple of 0\n[1]<stdout>:apple of 1\n");
   EXPECT_NE(access((logs_ + "/filtered_stderr.log").c_str(), F_OK), 0);  // stderr has no words
 }
 
@@ -58,7 +50,7 @@ TEST_F(FilterSinkTest, CutsALineThatIsTooLong) {
   const auto sink = open({{{"apple"}, {}}});
   const std::string filler(64 * 1024, 'x');
   EXPECT_TRUE(sink->write(0, OutputStream::kStdout, filler + "apple\n", 0).ok());
-  EXPECT_EQ(text_of(logs_ + "/filtered_stdout.log"), "[0]<stdout>:apple\n");
+  EXPECT_EQ(read_text(logs_ + "/filtered_stdout.log"), "[0]<stdout>:apple\n");
 }
 
 TEST_F(FilterSinkTest, ReportsAFullDiskOnce) {
@@ -76,7 +68,7 @@ TEST(ErrorFiles, AreWrittenIntoTheRanksFolderAndRemoved) {
   EXPECT_TRUE(remove_error_files(logs, 11).ok());  // no such files exist
   ASSERT_TRUE(write_error_file(logs, 3, 11, "{}").ok());
   ASSERT_TRUE(write_error_file(logs, 3, 11, "{\"message\": 1}").ok());
-  EXPECT_EQ(text_of(logs + "/rank.03/error.json"), "{\"message\": 1}");
+  EXPECT_EQ(read_text(logs + "/rank.03/error.json"), "{\"message\": 1}");
   EXPECT_TRUE(remove_error_files(logs, 11).ok());
   EXPECT_NE(access((logs + "/rank.03/error.json").c_str(), F_OK), 0);
   const base::Status under_file = write_error_file("/dev/null", 0, 1, "{}");
