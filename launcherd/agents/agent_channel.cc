@@ -100,6 +100,7 @@ void AgentChannel::State::choose(const LinkChoice& choice) {
 
 void AgentChannel::State::gone(const base::Status& status) {
   watch.cancel();
+  stream.reset();  // a job whose hosts come and go keeps this channel
   const auto callback = std::exchange(events.on_gone, nullptr);
   if (callback) callback(status);
 }

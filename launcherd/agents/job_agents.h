@@ -1,7 +1,8 @@
 // The agents of one start of a job, as its runner sees them. Each host has one agent, identified by the host's index.
 //
-// There are two kinds of agents. OwnAgents (own_agents.h) are started for the job and end with it; hvdrun uses them.
-// Agents of a HostPool (host_pool.h) stay idle between jobs and serve several jobs of launcherd, also at the same time.
+// There are two kinds of agents. OwnAgents (own_agents.h) are started for the job and end with it; hvdrun uses them,
+// and keeps them for later generations of the job (kept_agents.h). Agents of a HostPool (host_pool.h) stay idle between
+// jobs and serve several jobs of launcherd, also at the same time.
 //
 // Owner: JobRunner's core, which is also the listener.
 // Thread: loop thread only. The listener is called from the loop, also from within send() and the other calls. It must
@@ -66,6 +67,12 @@ class JobAgents {
 
   // Starts the agents. Call it once. Fails only if the launcher itself cannot work, for example without a free port.
   virtual base::Status start(std::vector<AgentHost> hosts, OutputSink* sink, AgentListener* listener) = 0;
+  // Adds a host to a job that runs. Its agent has the next index. start_added() then starts the agent; its events
+  // follow. UNIMPLEMENTED: these agents are those of start() only.
+  virtual base::Status add(AgentHost host) {
+    return base::unimplemented("{}: no agent can be added to this job", host.target.name);
+  }
+  virtual void start_added(int /*agent*/) {}
   // Ends the starts of agents that are not up yet.
   virtual void cancel_start() = 0;
 

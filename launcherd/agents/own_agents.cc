@@ -1,6 +1,6 @@
 // All of OwnAgents, and two functions that the pool's agents share with it.
 // Read it in this order: start, open_services, make_join, bootstrapped, linked, on_hello; then the functions that jobs
-// call.
+// call; then begin_generation, end_generation and job_order.
 #include "launcherd/agents/own_agents.h"
 
 #include <future>
@@ -9,6 +9,7 @@
 #include "base/ids.h"
 #include "base/net.h"
 #include "base/tls.h"
+#include "proto/agent_join.h"
 #include "proto/frame.h"
 #include "proto/peer_names.h"
 
@@ -51,11 +52,7 @@ OwnAgents::OwnAgents(base::Loop& loop, OwnAgentsOptions options, Bootstrap* boot
 base::Status OwnAgents::start(std::vector<AgentHost> hosts, OutputSink* sink, AgentListener* listener) {
   listener_ = listener;
   sink->begin_attempt(options_.attempt);
-  for (AgentHost& host : hosts) {
-    Host& entry = hosts_.emplace_back();
-    entry.host = std::move(host);
-    entry.token = base::random_hex(32);
-  }
+  for (AgentHost& host : hosts) add_host(std::move(host));
   std::vector<BootstrapTarget> targets;
   for (const Host& host : hosts_) targets.push_back(host.host.target);
   bootstrap_->expect(targets);
@@ -69,6 +66,51 @@ base::Status OwnAgents::start(std::vector<AgentHost> hosts, OutputSink* sink, Ag
     promises[i].set_value(joins.ok() ? base::Result<std::string>(std::move((*joins)[i])) : joins.status());
   }
   return joins.status();
+}
+
+void OwnAgents::add_host(AgentHost host) {
+  Host& entry = hosts_.emplace_back();
+  entry.host = std::move(host);
+  entry.token = base::random_hex(32);
+  entry.output_secret = entry.token;
+}
+
+base::Status OwnAgents::add(AgentHost host) {
+  add_host(std::move(host));
+  control_->add_agent(hosts_.back().token);
+  return base::ok_status();
+}
+
+void OwnAgents::start_added(const std::vector<int>& agents) {
+  std::vector<BootstrapTarget> targets;
+  for (const int agent : agents) targets.push_back(at(agent).host.target);
+  bootstrap_->expect(targets);
+  for (const int agent : agents) start_agent(agent, ready_join(make_join(agent)));
+}
+
+void OwnAgents::begin_generation(int attempt, Bootstrap* bootstrap, OutputSink* sink) {
+  options_.attempt = attempt;
+  bootstrap_ = bootstrap;
+  sink->begin_attempt(attempt);
+  add_output(sink);
+}
+
+void OwnAgents::end_generation() {
+  if (hub_ != nullptr) hub_->remove_job(options_.job_id);
+}
+
+v1::OpenJob OwnAgents::job_order(int agent) {
+  Host& host = at(agent);
+  host.output_secret = base::random_hex(32);
+  v1::OpenJob order;
+  order.set_attempt(options_.attempt);
+  order.set_agent_index(agent);
+  order.set_contain(options_.contain);
+  order.set_session_root(options_.session_root);
+  order.set_lease_ms(options_.lease.count());
+  order.set_output_token(host.output_secret);
+  order.set_output_port(output_port_);
+  return order;
 }
 
 base::Result<std::vector<std::string>> OwnAgents::open_services(OutputSink* sink) {
@@ -94,23 +136,33 @@ base::Result<std::vector<std::string>> OwnAgents::open_services(OutputSink* sink
   MUSTER_ASSIGN_OR_RETURN(base::UniqueFd listening, base::listen_any(0, kListenBacklog));
   MUSTER_ASSIGN_OR_RETURN(output_port_, base::local_port(listening.get()));
   MUSTER_ASSIGN_OR_RETURN(hub_, OutputHub::start({}, std::move(listening)));
-  OutputHubEvents events;
-  events.on_agent_complete = posted([](OwnAgents& self, int agent) { self.listener_->output_complete(agent); });
-  events.on_agent_cut = posted([](OwnAgents& self, int agent) { self.listener_->output_cut(agent); });
-  events.on_error = posted([](OwnAgents& self, const base::Status& status) { self.listener_->output_failed(status); });
-  hub_->add_job(options_.job_id, sink, std::move(events));
+  add_output(sink);
   // All agents of the job share one certificate. A key and a certificate take longer than the rest of this path.
-  MUSTER_ASSIGN_OR_RETURN(const base::TlsIdentity shared,
-                          ca.issue("agent", {"URI:" + proto::agent_uri(options_.job_id)}));
+  MUSTER_ASSIGN_OR_RETURN(identity_, ca.issue("agent", {"URI:" + proto::agent_uri(options_.job_id)}));
+  ca_pem_ = ca.ca_pem();
+  keys_expire_ = ca.expires();
   std::vector<std::string> joins;
   for (std::size_t i = 0; i < hosts_.size(); ++i) {
-    MUSTER_ASSIGN_OR_RETURN(joins.emplace_back(), make_join(static_cast<int>(i), ca.ca_pem(), shared));
+    MUSTER_ASSIGN_OR_RETURN(joins.emplace_back(), make_join(static_cast<int>(i)));
   }
   return joins;
 }
 
-base::Result<std::string> OwnAgents::make_join(int agent, const std::string& ca_pem,
-                                               const base::TlsIdentity& identity) const {
+void OwnAgents::add_output(OutputSink* sink) {
+  // Drops what the hub's thread posted in an earlier generation.
+  const auto of_this_generation = [this](auto function) {
+    return posted([attempt = options_.attempt, function](OwnAgents& self, const auto& argument) {
+      if (self.options_.attempt == attempt) function(*self.listener_, argument);
+    });
+  };
+  OutputHubEvents events;
+  events.on_agent_complete = of_this_generation([](AgentListener& to, int agent) { to.output_complete(agent); });
+  events.on_agent_cut = of_this_generation([](AgentListener& to, int agent) { to.output_cut(agent); });
+  events.on_error = of_this_generation([](AgentListener& to, const base::Status& why) { to.output_failed(why); });
+  hub_->add_job(options_.job_id, sink, std::move(events));
+}
+
+base::Result<std::string> OwnAgents::make_join(int agent) const {
   const Host& host = hosts_[static_cast<std::size_t>(agent)];
   v1::AgentJoin join;
   join.set_job_id(options_.job_id);
@@ -118,9 +170,9 @@ base::Result<std::string> OwnAgents::make_join(int agent, const std::string& ca_
   add_launcher_addresses(host.host.is_local, join);
   join.set_control_port(control_->port());
   join.set_output_port(output_port_);
-  join.set_ca_pem(ca_pem);
-  join.set_certificate_pem(identity.cert_pem);
-  join.set_key_pem(identity.key_pem);
+  join.set_ca_pem(ca_pem_);
+  join.set_certificate_pem(identity_.cert_pem);
+  join.set_key_pem(identity_.key_pem);
   join.set_token(host.token);
   join.set_link(options_.agent_link);
   join.set_lease_ms(options_.lease.count());
@@ -131,6 +183,10 @@ base::Result<std::string> OwnAgents::make_join(int agent, const std::string& ca_
   join.set_host_name(host.host.target.name);
   join.set_attempt(options_.attempt);
   join.set_without_gpus(options_.without_gpus);
+  if (options_.is_kept) {
+    join.set_warm(true);
+    join.set_idle_timeout_ms(proto::kUntilLogInEnds);
+  }
   return proto::frame_message(join);
 }
 
@@ -187,6 +243,7 @@ void OwnAgents::on_hello(int agent, const v1::Hello& hello, bool resumed) {
   Host& host = at(agent);
   if (host.is_dropped) return;
   listener_->agent_stream(agent, true);
+  if (host.is_dropped) return;
   if (resumed) {
     listener_->note(fmt::format("{}: the control connection is back", host.host.target.name));
     return;
@@ -221,7 +278,7 @@ void OwnAgents::send_unnumbered(int agent, v1::LauncherMessage message) {
 void OwnAgents::expect_output(int agent, const std::vector<int>& ranks) {
   Host& host = at(agent);
   const base::Status expected =
-      hub_->expect_agent(options_.job_id, {.agent = agent, .secret = host.token, .ranks = ranks});
+      hub_->expect_agent(options_.job_id, {.agent = agent, .secret = host.output_secret, .ranks = ranks});
   if (!expected.ok()) listener_->output_failed(expected);
   if (host.output_over_ssh.valid()) hub_->add_connection(std::move(host.output_over_ssh));
 }
@@ -243,9 +300,12 @@ void OwnAgents::leave(int agent) {
 void OwnAgents::drop(int agent) {
   Host& host = at(agent);
   host.is_dropped = true;
-  control_->forget(agent);
-  hub_->forget_agent(options_.job_id, agent);
+  if (control_ != nullptr) control_->forget(agent);
+  if (hub_ != nullptr) hub_->forget_agent(options_.job_id, agent);
   host.link.reset();
+  host.output_over_ssh.reset();
+  host.early_hello.reset();
+  host.up = {};
 }
 
 void OwnAgents::sweep(int agent, std::function<void(base::Result<CommandResult>)> done) {

@@ -1,4 +1,4 @@
-// The agents of hvdrun: started for one job, and ended with it.
+// The agents of hvdrun: started for one job, and ended with it. KeptAgents lets them serve several generations.
 //
 // OwnAgents creates the job's certificates, control server and output hub, and starts an agent on every host by the
 // bootstrap. Then it watches each agent's log-in connection, because an agent ends with that connection.
@@ -7,11 +7,13 @@
 // Thread: loop thread only.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/loop.h"
 #include "base/tls.h"
 #include "launcherd/agents/agent_channel.h"
@@ -29,9 +31,13 @@ struct OwnAgentsOptions {
   std::chrono::milliseconds lease{15'000};
   // An agent that cannot connect back within this time uses its log-in connection. With agent_link "dial" it ends.
   std::chrono::milliseconds dial_timeout{1'000};
-  std::string session_root;  // Empty means each host's own default.
+  std::chrono::milliseconds start_timeout{30'000};  // of each generation
+  std::string session_root;                         // Empty means each host's own default.
   bool verbose = false;
   bool without_gpus = false;  // no rank of the job gets a GPU
+  // The agents serve several generations of the job, one after the other (kept_agents.h). Their owner opens each
+  // generation with job_order(), sends all messages with the job's id, and closes the generation with Leave.
+  bool is_kept = false;
 };
 
 // Adds addresses at which the agent may reach this launcher, except the address that the agent's sshd reports.
@@ -46,7 +52,11 @@ class OwnAgents final : public JobAgents, public std::enable_shared_from_this<Ow
   // it.
   OwnAgents(base::Loop& loop, OwnAgentsOptions options, Bootstrap* bootstrap);
 
+  // After an error only drop(), cancel_start() and destruction are allowed.
   base::Status start(std::vector<AgentHost> hosts, OutputSink* sink, AgentListener* listener) override;
+  base::Status add(AgentHost host) override;
+  void start_added(int agent) override { start_added(std::vector<int>{agent}); }
+  void start_added(const std::vector<int>& agents);
   void cancel_start() override;
   void send(int agent, v1::LauncherMessage message) override;
   void send_unnumbered(int agent, v1::LauncherMessage message) override;
@@ -57,10 +67,21 @@ class OwnAgents final : public JobAgents, public std::enable_shared_from_this<Ow
   void drop(int agent) override;
   void sweep(int agent, std::function<void(base::Result<CommandResult>)> done) override;
 
+  // The next four are for kept agents. start() begins the first generation.
+  // Begins a later generation, to whose sink all output goes from now on. end_generation() must have been called.
+  void begin_generation(int attempt, Bootstrap* bootstrap, OutputSink* sink);
+  // Ends the generation: its sink gets nothing more.
+  void end_generation();
+  // Returns the order that opens the present generation on this agent.
+  v1::OpenJob job_order(int agent);
+  // After this time no agent can connect, because the certificates of the job have expired.
+  base::WallTime keys_expire() const { return keys_expire_; }
+
  private:
   struct Host {
     AgentHost host;
     std::string token;
+    std::string output_secret;  // the key of its output connection; of a kept agent, new for each generation
     AgentUp up;
     std::unique_ptr<AgentChannel> link;
     // The agent's Hello. Set only if it came before the bootstrap's thread reported that the agent runs.
@@ -69,8 +90,10 @@ class OwnAgents final : public JobAgents, public std::enable_shared_from_this<Ow
     bool is_dropped = false;
   };
 
+  void add_host(AgentHost host);
   base::Result<std::vector<std::string>> open_services(OutputSink* sink);
-  base::Result<std::string> make_join(int agent, const std::string& ca_pem, const base::TlsIdentity& identity) const;
+  void add_output(OutputSink* sink);
+  base::Result<std::string> make_join(int agent) const;
   void start_agent(int agent, JoinSource join);
   void bootstrapped(int agent, base::Result<StartedAgent> started);
   void linked(int agent, const LinkChoice& choice, base::UniqueFd control, base::UniqueFd output);
@@ -88,12 +111,15 @@ class OwnAgents final : public JobAgents, public std::enable_shared_from_this<Ow
   }
 
   base::Loop& loop_;
-  const OwnAgentsOptions options_;
-  Bootstrap* const bootstrap_;
+  OwnAgentsOptions options_;  // begin_generation() changes the attempt
+  Bootstrap* bootstrap_;
   AgentListener* listener_ = nullptr;
-  std::vector<Host> hosts_;
+  std::deque<Host> hosts_;  // a deque, because add() must not move the others
   std::uint16_t output_port_ = 0;
-  // Last members: their threads end before anything that they post to.
+  std::string ca_pem_;
+  base::TlsIdentity identity_;  // of all agents of the job
+  base::WallTime keys_expire_{};
+  // Last members: their threads end before anything that they post to. nullptr until start(), and if it has failed.
   std::unique_ptr<ControlServer> control_;
   std::unique_ptr<OutputHub> hub_;
 };

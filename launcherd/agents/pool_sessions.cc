@@ -68,10 +68,10 @@ void PoolSessions::open(PoolHost& host, const std::string& job, PoolSession& ses
   parts_.control->send(host.number, std::move(message));
 }
 
-void PoolSessions::detach(const BootstrapTarget& target, const std::string& job) {
+void PoolSessions::detach(const BootstrapTarget& target, const std::string& job, int agent) {
   PoolHost& host = parts_.roster.at(target);
   const auto found = host.sessions.find(job);
-  if (found == host.sessions.end()) return;
+  if (found == host.sessions.end() || found->second.agent != agent) return;
   const PoolSession& session = found->second;
   const bool may_be_there = has_agent(host.phase) && (session.phase != PoolSession::Phase::kWaiting ||
                                                       (session.resumes && host.phase == PooledHostPhase::kAwaited));
@@ -106,11 +106,12 @@ void PoolSessions::send_leave(PoolHost& host, const std::string& job) {
   parts_.control->send(host.number, std::move(message));
 }
 
-void PoolSessions::send(const BootstrapTarget& target, const std::string& job, v1::LauncherMessage message,
+void PoolSessions::send(const BootstrapTarget& target, const std::string& job, int agent, v1::LauncherMessage message,
                         bool is_numbered) {
   PoolHost& host = parts_.roster.at(target);
   const auto found = host.sessions.find(job);
-  if (found == host.sessions.end() || found->second.phase != PoolSession::Phase::kOpen) return;
+  if (found == host.sessions.end() || found->second.agent != agent) return;
+  if (found->second.phase != PoolSession::Phase::kOpen) return;
   message.set_job_id(job);
   if (is_numbered) {
     parts_.control->send(host.number, std::move(message));

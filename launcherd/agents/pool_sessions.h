@@ -21,9 +21,12 @@ class PoolSessions {
 
   // PooledAgents calls attach, detach, send and sweep.
   void attach(const AgentHost& host, const std::string& job, PoolSession session);
-  // Sends Leave, now or when the agent is back.
-  void detach(const BootstrapTarget& target, const std::string& job);
-  void send(const BootstrapTarget& target, const std::string& job, v1::LauncherMessage message, bool is_numbered);
+  // Sends Leave, now or when the agent is back. Does nothing if the job has another session there by now, with another
+  // `agent`.
+  void detach(const BootstrapTarget& target, const std::string& job, int agent);
+  // Drops the message if the job's session there is not open, or if it is that of another `agent`.
+  void send(const BootstrapTarget& target, const std::string& job, int agent, v1::LauncherMessage message,
+            bool is_numbered);
   void sweep(const BootstrapTarget& target, const std::string& job,
              std::function<void(base::Result<CommandResult>)> done);
 

@@ -10,12 +10,14 @@ namespace muster::launcherd::inline agents {
 PooledAgents::PooledAgents(HostPool::Core& pool, PooledJob job) : pool_(pool), job_(std::move(job)) {}
 
 PooledAgents::~PooledAgents() {
-  for (const AgentHost& host : hosts_) pool_.sessions().detach(host.target, job_.job_id);
+  for (std::size_t i = 0; i < hosts_.size(); ++i) {
+    pool_.sessions().detach(hosts_[i].target, job_.job_id, static_cast<int>(i));
+  }
   if (listener_ != nullptr) pool_.hub().remove_job(job_.job_id);
 }
 
 base::Status PooledAgents::start(std::vector<AgentHost> hosts, OutputSink* sink, AgentListener* listener) {
-  hosts_ = std::move(hosts);
+  hosts_.assign(hosts.begin(), hosts.end());
   meter_ = pool_.job_meter(job_.job_id);
   listener_ = listener;
   // Wraps `function` for the hub's thread. `function` then runs on the loop, and only while this object lives.
@@ -33,23 +35,31 @@ base::Status PooledAgents::start(std::vector<AgentHost> hosts, OutputSink* sink,
   events.on_error = posted([](AgentListener& to, const base::Status& status) { to.output_failed(status); });
   pool_.hub().add_job(job_.job_id, sink, std::move(events));
   for (std::size_t i = 0; i < hosts_.size(); ++i) {
-    if (hosts_[i].is_unused) continue;
-    PoolSession session;
-    session.owner = this;
-    session.agent = static_cast<int>(i);
-    session.resumes = job_.resumes;
-    session.was_running = job_.was_running;
-    session.open.set_attempt(job_.attempt);
-    session.open.set_agent_index(session.agent);
-    session.open.set_contain(job_.contain);
-    session.open.set_session_root(pool_.options().session_root);
-    session.open.set_lease_ms(job_.lease.count());
-    session.open.set_hold(job_.hold);
-    session.open.set_output_token(output_secret(session.agent));
-    session.open.set_output_port(pool_.output_port());
-    pool_.sessions().attach(hosts_[i], job_.job_id, std::move(session));
+    if (!hosts_[i].is_unused) attach(static_cast<int>(i));
   }
   return base::ok_status();
+}
+
+base::Status PooledAgents::add(AgentHost host) {
+  hosts_.push_back(std::move(host));
+  return base::ok_status();
+}
+
+void PooledAgents::attach(int agent) {
+  PoolSession session;
+  session.owner = this;
+  session.agent = agent;
+  session.resumes = job_.resumes;
+  session.was_running = job_.was_running;
+  session.open.set_attempt(job_.attempt);
+  session.open.set_agent_index(agent);
+  session.open.set_contain(job_.contain);
+  session.open.set_session_root(pool_.options().session_root);
+  session.open.set_lease_ms(job_.lease.count());
+  session.open.set_hold(job_.hold);
+  session.open.set_output_token(output_secret(agent));
+  session.open.set_output_port(pool_.output_port());
+  pool_.sessions().attach(at(agent), job_.job_id, std::move(session));
 }
 
 std::string PooledAgents::output_secret(int agent) const {
@@ -57,11 +67,11 @@ std::string PooledAgents::output_secret(int agent) const {
 }
 
 void PooledAgents::send(int agent, v1::LauncherMessage message) {
-  pool_.sessions().send(at(agent).target, job_.job_id, std::move(message), true);
+  pool_.sessions().send(at(agent).target, job_.job_id, agent, std::move(message), true);
 }
 
 void PooledAgents::send_unnumbered(int agent, v1::LauncherMessage message) {
-  pool_.sessions().send(at(agent).target, job_.job_id, std::move(message), false);
+  pool_.sessions().send(at(agent).target, job_.job_id, agent, std::move(message), false);
 }
 
 void PooledAgents::expect_output(int agent, const std::vector<int>& ranks) {
@@ -72,16 +82,20 @@ void PooledAgents::expect_output(int agent, const std::vector<int>& ranks) {
   if (!done.ok()) listener_->output_failed(done);
 }
 
+void PooledAgents::expect_more_output(int agent, const std::vector<int>& ranks) {
+  pool_.hub().expect_ranks(job_.job_id, agent, ranks);
+}
+
 void PooledAgents::output_ends(int agent) {
   pool_.hub().agent_ended(job_.job_id, agent);
 }
 
 void PooledAgents::leave(int agent) {
-  pool_.sessions().detach(at(agent).target, job_.job_id);
+  pool_.sessions().detach(at(agent).target, job_.job_id, agent);
 }
 
 void PooledAgents::drop(int agent) {
-  pool_.sessions().detach(at(agent).target, job_.job_id);
+  pool_.sessions().detach(at(agent).target, job_.job_id, agent);
   pool_.hub().forget_agent(job_.job_id, agent);
 }
 

@@ -5,6 +5,7 @@
 // Destruction: detaches the job from all its agents.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,10 +23,13 @@ class PooledAgents final : public JobAgents, public std::enable_shared_from_this
   ~PooledAgents() override;
 
   base::Status start(std::vector<AgentHost> hosts, OutputSink* sink, AgentListener* listener) override;
+  base::Status add(AgentHost host) override;
+  void start_added(int agent) override { attach(agent); }
   void cancel_start() override {}  // does nothing: other jobs may wait for the same agents
   void send(int agent, v1::LauncherMessage message) override;
   void send_unnumbered(int agent, v1::LauncherMessage message) override;
   void expect_output(int agent, const std::vector<int>& ranks) override;
+  void expect_more_output(int agent, const std::vector<int>& ranks) override;
   void output_ends(int agent) override;
   void leave(int agent) override;
   void drop(int agent) override;
@@ -40,12 +44,13 @@ class PooledAgents final : public JobAgents, public std::enable_shared_from_this
   void pool_stream(int agent, bool is_there);
 
  private:
+  void attach(int agent);
   const AgentHost& at(int agent) const { return hosts_[static_cast<std::size_t>(agent)]; }
   std::string output_secret(int agent) const;
 
   HostPool::Core& pool_;
   const PooledJob job_;
-  std::vector<AgentHost> hosts_;
+  std::deque<AgentHost> hosts_;  // a deque, because add() must not move the others
   std::shared_ptr<OutputMeter> meter_;
   AgentListener* listener_ = nullptr;
 };

@@ -1,5 +1,6 @@
 #include "launcherd/agents/agent_channel.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -22,6 +23,7 @@ struct Link : ::testing::Test {
     auto pair = base::make_socketpair(SOCK_STREAM);
     ASSERT_TRUE(pair.ok());
     agent = std::move(pair->second);
+    own = pair->first.get();
     link = std::make_unique<AgentChannel>(
         loop, std::move(pair->first),
         AgentChannel::Events{.on_link =
@@ -43,6 +45,7 @@ struct Link : ::testing::Test {
   base::Loop loop;
   base::Timer deadline;
   base::UniqueFd agent;
+  int own = -1;  // the launcher's end
   std::unique_ptr<AgentChannel> link;
   std::optional<LinkChoice> chosen;
   bool has_sockets = false;
@@ -55,9 +58,11 @@ TEST_F(Link, ReportsDialThenTheEndOfTheAgent) {
   ASSERT_TRUE(chosen);
   EXPECT_FALSE(chosen->over_ssh);
   EXPECT_FALSE(has_sockets);
+  EXPECT_NE(::fcntl(own, F_GETFD), -1);
   agent.reset();
   loop.run();
   EXPECT_EQ(gone.code(), base::Code::kUnavailable);
+  EXPECT_EQ(::fcntl(own, F_GETFD), -1) << "the launcher's end is still open";
 }
 
 TEST_F(Link, PassesTwoSocketsOverSsh) {
@@ -79,9 +84,11 @@ TEST_F(Link, RefusesOtherLines) {
 }
 
 TEST_F(Link, ReportsAnAgentThatEndsWithoutALine) {
+  EXPECT_NE(::fcntl(own, F_GETFD), -1);
   agent.reset();
   loop.run();
   EXPECT_EQ(gone.code(), base::Code::kUnavailable);
+  EXPECT_EQ(::fcntl(own, F_GETFD), -1) << "the launcher's end is still open";
 }
 
 }  // namespace

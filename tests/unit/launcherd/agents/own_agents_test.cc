@@ -1,6 +1,9 @@
 // Agents of one job, in the order in which a busy machine may report them. The agent is a fake.
 #include "launcherd/agents/own_agents.h"
 
+#include <sys/socket.h>
+
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -41,6 +44,10 @@ class HeldBootstrap final : public Bootstrap {
   std::function<void(base::Result<StartedAgent>)> done_;
 };
 
+std::ptrdiff_t open_files() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+}
+
 class OwnAgentsTest : public ::testing::Test, protected AgentListener {
  protected:
   void attach_agent() {
@@ -68,12 +75,13 @@ class OwnAgentsTest : public ::testing::Test, protected AgentListener {
   void output_complete(int) override {}
   void output_cut(int) override {}
   void output_failed(const base::Status& status) override { ADD_FAILURE() << status; }
-  void note(const std::string&) override {}
+  void note(const std::string& line) override { on_note_(line); }
 
   base::Loop loop_;
   HeldBootstrap bootstrap_;
   testing_support::NoOutput sink_;
   std::function<void()> on_stream_ = [] {};
+  std::function<void(const std::string&)> on_note_ = [](const std::string&) {};
   std::vector<std::string> said_;
   std::shared_ptr<OwnAgents> agents_ = std::make_shared<OwnAgents>(
       loop_, OwnAgentsOptions{.job_id = base::JobId::random().str(), .session_root = ""}, &bootstrap_);
@@ -93,6 +101,55 @@ TEST_F(OwnAgentsTest, ReportsStartBeforeHelloWhenHelloComesFirst) {
   EXPECT_THAT(said_, ElementsAre("started", "up n1"));
   agent_.reset();
   agents_.reset();
+}
+
+TEST_F(OwnAgentsTest, AnAgentIsAddedToARunningJob) {
+  on_stream_ = [this] { bootstrap_.report(); };
+  ASSERT_TRUE(agents_->start({}, &sink_, this).ok());
+  ASSERT_TRUE(agents_->add({.target = {.name = "n1"}}).ok());
+  EXPECT_FALSE(bootstrap_.join.valid()) << "the runner says when it starts";
+  agents_->start_added(0);
+  attach_agent();
+  const base::Timer deadline = loop_.after(30s, [this] {
+    ADD_FAILURE() << "the test's deadline passed";
+    loop_.stop();
+  });
+  loop_.run();
+  EXPECT_THAT(said_, ElementsAre("started", "up n1"));
+  agents_->drop(0);
+  agent_.reset();
+  agents_.reset();
+}
+
+// Many agents may be dropped while the job lives.
+TEST_F(OwnAgentsTest, DropClosesTheConnectionsThatSshCarried) {
+  constexpr int kAgents = 10;
+  const base::Timer deadline = loop_.after(30s, [this] {
+    ADD_FAILURE() << "the test's deadline passed";
+    loop_.stop();
+  });
+  on_note_ = [this](const std::string& line) {
+    if (line.find("over ssh") != std::string::npos) loop_.stop();
+  };
+  ASSERT_TRUE(agents_->start({}, &sink_, this).ok());
+  std::ptrdiff_t before = 0;
+  for (int agent = 0; agent < kAgents; ++agent) {
+    ASSERT_TRUE(agents_->add({.target = {.name = "n1"}}).ok());
+    agents_->start_added(agent);
+    bootstrap_.report();
+    constexpr std::string_view kLine = "MUSTER-LINK ssh as a test\n";
+    ASSERT_EQ(::send(bootstrap_.stdio.get(), kLine.data(), kLine.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(kLine.size()));
+    loop_.run();
+    agents_->drop(agent);
+    bootstrap_.stdio.reset();
+    if (agent == 0) before = open_files();  // gRPC has opened its own
+  }
+  const base::Timer check = loop_.every(5ms, [&] {
+    if (open_files() <= before) loop_.stop();
+  });
+  loop_.run();
+  EXPECT_LE(open_files(), before);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/support/phase_diagram.h"
+#include "tests/unit/support/phase_table.h"
 
 namespace muster::launcherd::pooled_host_phase_test {
 namespace {
@@ -77,25 +78,11 @@ const std::map<Phase, Steps> kExpected = {
 
 template <typename Check>
 void for_each_pair(Check check) {
-  for (const Phase from : all_pooled_host_phases()) {
-    for (const Event event : all_pooled_host_events()) {
-      SCOPED_TRACE(fmt::format("{}, {}", name_of(from), name_of(event)));
-      check(from, event, next_step(from, event));
-    }
-  }
+  testing_support::for_each_pair(all_pooled_host_phases(), all_pooled_host_events(), check);
 }
 
 std::set<Phase> reachable(Phase from) {
-  std::set<Phase> seen = {from};
-  for (std::size_t before = 0; before != seen.size();) {
-    before = seen.size();
-    for (const Phase phase : std::set(seen)) {
-      for (const Event event : all_pooled_host_events()) {
-        if (const auto step = next_step(phase, event)) seen.insert(step->to);
-      }
-    }
-  }
-  return seen;
+  return testing_support::reachable_phases(from, all_pooled_host_events());
 }
 
 TEST(PooledHostPhase, HasTheExpectedStepForEveryPair) {
@@ -117,12 +104,8 @@ TEST(PooledHostPhase, IsReachedFromTheFirstPhaseAndLeadsBackToIt) {
 }
 
 TEST(PooledHostPhase, NumbersOfPhasesAndEventsMatchTheirPositions) {
-  for (std::size_t i = 0; i < all_pooled_host_phases().size(); ++i) {
-    EXPECT_EQ(static_cast<std::size_t>(all_pooled_host_phases()[i]), i);
-  }
-  for (std::size_t i = 0; i < all_pooled_host_events().size(); ++i) {
-    EXPECT_EQ(static_cast<std::size_t>(all_pooled_host_events()[i]), i);
-  }
+  testing_support::expect_numbered_by_position(all_pooled_host_phases());
+  testing_support::expect_numbered_by_position(all_pooled_host_events());
   EXPECT_EQ(name_of(Phase::kDismissed), "dismissed");
   EXPECT_EQ(name_of(Event::kStored), "stored");
 }
