@@ -38,7 +38,7 @@ v1::Capabilities capabilities_of(const DaemonOptions& options, base::WallTime no
   capabilities.set_version(options.version);
   capabilities.set_build_id(options.build_id);
   for (const char* const feature : {"submit", "watch", "logs", "kill", "signal", "stacks", "cleanup", "hosts", "drain",
-                                    "priority", "backfill", "deadline", "retention", "placement"}) {
+                                    "priority", "backfill", "deadline", "retention", "placement", "resize"}) {
     capabilities.add_features(feature);
   }
   capabilities.set_host(own_host_name());

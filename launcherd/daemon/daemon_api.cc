@@ -65,15 +65,17 @@ void DaemonApi::get_job(const v1::GetJobRequest& request, Reply<v1::Job> reply) 
       reply(id.status());
       return;
     }
-    parts_.store->read<v1::Job>([id = *id, request](StoreReader& reader) { return read_job(reader, id, request); },
-                                gate_.wrap([this, reply](base::Result<v1::Job> job) {
-                                  if (job.ok()) {
-                                    parts_.jobs->describe(*job);
-                                    job->set_launcher_host(parts_.capabilities.host());
-                                    job->set_launcher_pid(parts_.capabilities.pid());
-                                  }
-                                  reply(std::move(job));
-                                }));
+    const std::optional<int> size = parts_.jobs->size_of(*id);
+    parts_.store->read<v1::Job>(
+        [id = *id, request, size](StoreReader& reader) { return read_job(reader, id, request, size); },
+        gate_.wrap([this, reply](base::Result<v1::Job> job) {
+          if (job.ok()) {
+            parts_.jobs->describe(*job);
+            job->set_launcher_host(parts_.capabilities.host());
+            job->set_launcher_pid(parts_.capabilities.pid());
+          }
+          reply(std::move(job));
+        }));
   });
 }
 
@@ -190,12 +192,28 @@ void DaemonApi::signal(const v1::SignalRequest& request, Reply<v1::SignalRespons
           });
 }
 
+void DaemonApi::resize(const v1::ResizeRequest& request, Reply<v1::ResizeResponse> reply) {
+  resolve(request.job(), [this, request, reply = std::move(reply)](const base::Result<base::JobId>& id) {
+    if (!id.ok()) {
+      reply(id.status());
+      return;
+    }
+    parts_.jobs->resize(*id, request, [this, id = *id, reply](base::Result<v1::ResizeResponse> response) {
+      if (response.status().code() == Code::kNotFound && !parts_.jobs->is_open(id)) {
+        refuse_ended(id, reply);
+      } else {
+        reply(std::move(response));
+      }
+    });
+  });
+}
+
 Gone DaemonApi::stacks(const v1::StacksRequest& request, Replies<v1::ProcessStack> replies) {
-  const std::vector<int> ranks(request.ranks().begin(), request.ranks().end());
+  const StackQuery query{.ranks = {request.ranks().begin(), request.ranks().end()}, .is_native = request.native()};
   return stream_of<v1::ProcessStack>(
-      request.job(), std::move(replies), [this, ranks](const base::JobId& id, Replies<v1::ProcessStack> to) -> Gone {
+      request.job(), std::move(replies), [this, query](const base::JobId& id, Replies<v1::ProcessStack> to) -> Gone {
         const base::Status started =
-            parts_.jobs->stacks(id, ranks, to.send, [done = to.done] { done(base::ok_status()); });
+            parts_.jobs->stacks(id, query, to.send, [done = to.done] { done(base::ok_status()); });
         if (started.code() == Code::kNotFound) {
           refuse_ended(id, to.done);
         } else if (!started.ok()) {

@@ -41,6 +41,7 @@ class DaemonApi final : public ApiHandler {
   Gone logs(const v1::LogsRequest& request, Replies<v1::LogChunk> replies) override;
   void kill(const v1::KillRequest& request, Reply<v1::KillResponse> reply) override;
   void signal(const v1::SignalRequest& request, Reply<v1::SignalResponse> reply) override;
+  void resize(const v1::ResizeRequest& request, Reply<v1::ResizeResponse> reply) override;
   Gone stacks(const v1::StacksRequest& request, Replies<v1::ProcessStack> replies) override;
   Gone cleanup(const v1::CleanupRequest& request, Replies<v1::CleanupReport> replies) override;
   void list_hosts(const v1::ListHostsRequest& request, Reply<v1::ListHostsResponse> reply) override;

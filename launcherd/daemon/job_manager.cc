@@ -73,16 +73,17 @@ void JobManager::admitted(JobAdmission::Admitted job, std::uint64_t number) {
   OpenJob open{.id = job.id,
                .size = job.need.ranks(),
                .retention = job.submission.retention,
-               .roles = model::role_ranks(job.submission.job.roles)};
-  enqueue(std::move(open), job.request.priority(), number, std::move(job.need), job.submission.requests.deadline);
+               .roles = model::role_ranks(job.submission.job.roles),
+               .sized = sized_job(job.id, job.submission, job.request.priority(), number),
+               .is_live = job.submission.job.live.has_value()};
+  enqueue(std::move(open), std::move(job.need), job.submission.requests.deadline);
 }
 
-void JobManager::enqueue(OpenJob job, int priority, std::uint64_t number, JobNeed need,
-                         std::optional<base::WallTime> deadline) {
+void JobManager::enqueue(OpenJob job, JobNeed need, std::optional<base::WallTime> deadline) {
   const base::JobId id = job.id;
+  queue_.add(id, job.sized.priority, job.sized.number, std::move(need));
   job.deadline = deadline_timer(id, deadline);
   jobs_.insert_or_assign(id, std::move(job));
-  queue_.add(id, priority, number, std::move(need));
   if (on_change) on_change(id);
   schedule();
 }
@@ -97,7 +98,36 @@ RunningJobOwner JobManager::owner_of(const base::JobId& id) {
   return {.record = [this, id](Batch batch) { record(id, std::move(batch), {}); },
           .on_ended = [this, id] { loop_.post(gate_.wrap([this, id] { ended(id); })); },
           .settle_shares = [this, id](const std::vector<KnownHost>& hosts,
-                                      ShareSettled done) { settle_before_launch(id, hosts, std::move(done)); }};
+                                      ShareSettled done) { settle_before_launch(id, hosts, std::move(done)); },
+          .offers = [this, id](Availability when) { return offers(id, when); },
+          .further_share = [this, id](const std::string& host, int ranks) { return further_share(id, host, ranks); },
+          .reallocate = [this, id](const Reallocation& change) { reallocate(id, change); },
+          .on_waiting =
+              [this, id](bool waits) {
+                if (waits) waiting_for_hosts_.insert(id);
+                if (!waits) waiting_for_hosts_.erase(id);
+              },
+          .when_stored =
+              [this, id](Batch batch, Stored done) {
+                record(id, std::move(batch), [this, done = std::move(done)](const base::Status& status) {
+                  // The next launcherd begins the generation if this one is about to end.
+                  if (!is_leaving_) done(status);
+                });
+              },
+          .on_generation = [this](GenerationCause cause) { count_generation(cause); },
+          .on_running_again =
+              [this](base::Duration taken) {
+                const double seconds = std::chrono::duration<double>(taken).count();
+                counters_.last_change_seconds = seconds;
+                counters_.change_seconds += seconds;
+                ++counters_.changes_timed;
+              },
+          .on_first_collective =
+              [this](std::chrono::milliseconds taken) {
+                counters_.last_collective_seconds = std::chrono::duration<double>(taken).count();
+                counters_.collective_seconds += counters_.last_collective_seconds;
+                ++counters_.collectives_timed;
+              }};
 }
 
 // ------------------------------------------------------------------------------------------------ start
@@ -112,15 +142,18 @@ void JobManager::schedule() {
 
 void JobManager::start_what_fits() {
   for (const auto& [id, waiting] : std::exchange(waiting_shares_, {})) waiting.try_again();
+  serve_waiting_jobs();
   std::vector<SlotHost> slots = hosts_.slots();
   for (const JobQueue::Start& each : queue_.start(slots)) start(each);
   for (const model::HostSpec& host : queue_.hosts_to_ask(slots)) ask(host);
+  change_sizes();
 }
 
 void JobManager::start(const JobQueue::Start& start) {
   OpenJob* const job = find(start.id);
   MUSTER_CHECK(job != nullptr && job->running == nullptr);
   hosts_.acquire(start.placement);
+  quiet_since_ = job->sized.changed_at = surroundings_.clock->now();
   const base::JobId id = start.id;
   model::Placement placement = start.placement;
   placement.roles = job->roles;
@@ -219,12 +252,13 @@ void JobManager::ended(const base::JobId& id) {
   OpenJob job = std::move(found->second);
   jobs_.erase(found);
   waiting_shares_.erase(id);
-  if (job.running != nullptr) hosts_.release(job.running->placement());
+  waiting_for_hosts_.erase(id);
+  if (job.running != nullptr) hosts_.release(job.running->allocation());
   job.running.reset();  // also ends the writer of the journal
   surroundings_.logs->journal_ended(journal_path(surroundings_, id));
   forget_soon(id, job.retention);
   if (is_leaving_ && left_ && std::ranges::none_of(jobs_, [](const auto& each) {
-        return each.second.running != nullptr && !each.second.running->holds();
+        return each.second.running != nullptr && !each.second.running->holds() && !each.second.running->is_abandoning();
       })) {
     std::exchange(left_, nullptr)();
   }
@@ -268,14 +302,14 @@ base::Status JobManager::signal(const base::JobId& id, int signo) {
   return job->running->signal_ranks(signo);
 }
 
-base::Status JobManager::stacks(const base::JobId& id, const std::vector<int>& ranks,
+base::Status JobManager::stacks(const base::JobId& id, const StackQuery& query,
                                 std::function<void(v1::ProcessStack)> on_process, base::Loop::Task done) {
   OpenJob* const job = find(id);
   if (job == nullptr) return not_open(id);
   if (job->running == nullptr) {
     return base::failed_precondition("job {} waits for slots: none of its ranks is running", id.str());
   }
-  return job->running->stacks(ranks, std::move(on_process), std::move(done));
+  return job->running->stacks(query, std::move(on_process), std::move(done));
 }
 
 void JobManager::describe(v1::Job& job) const {
@@ -293,6 +327,8 @@ void JobManager::describe(v1::Job& job, JobQueue::Reasons& reasons) const {
   const auto found = id.ok() ? jobs_.find(*id) : jobs_.end();
   if (found == jobs_.end()) return;
   if (found->second.running != nullptr) {
+    // A list has no ranks. Where ranks are listed, the reader had the size already (size_of).
+    if (job.ranks().empty()) job.set_size(found->second.running->placement().size);
     found->second.running->describe(job);
     if (const auto waits = waiting_shares_.find(*id); waits != waiting_shares_.end()) job.set_reason(waits->second.why);
     if (const auto rate = surroundings_.pool->output_rate(job.id())) job.set_output_bytes_per_second(*rate);
@@ -305,10 +341,17 @@ void JobManager::leave(base::Loop::Task done) {
   const bool is_again = std::exchange(is_leaving_, true);
   bool is_any = false;
   for (auto& [id, job] : jobs_) {
+    if (job.running == nullptr) continue;
+    if (job.is_live && !job.running->has_started()) {
+      job.running->stop_before_start("launcherd was stopped");
+      continue;
+    }
     // While the start of a job is being stored, no rank of it runs, and holds() is true. Do not wait for such a job,
     // because the disk may stay full.
-    if (job.running == nullptr || job.running->holds()) continue;
-    is_any = true;
+    if (job.running->holds()) continue;
+    // Agents that answer have the order to end its ranks. A host that does not answer must not hold up the end of
+    // launcherd, and the next launcherd searches it.
+    is_any = is_any || !job.running->is_abandoning();
     job.running->stop(StopCause::kTerminate, "launcherd was stopped");
   }
   held_.refuse_all(base::unavailable("launcherd is shutting down: submit again after its restart"));

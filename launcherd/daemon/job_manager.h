@@ -4,6 +4,8 @@
 // job_manager.cc: jobs are submitted, start and end.
 // job_manager_restart.cc: jobs of the last launcherd.
 // job_manager_hosts.cc: hosts, and what jobs get of them.
+// job_manager_elastic.cc: jobs that change their hosts or their size.
+// job_manager_sizes.cc: which jobs change their size by themselves.
 //
 // Owner: Daemon.
 // Thread: loop thread only, construction and destruction too. Callbacks that are pending at destruction are dropped.
@@ -14,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,6 +30,7 @@
 #include "launcherd/daemon/host_table.h"
 #include "launcherd/daemon/job_admission.h"
 #include "launcherd/daemon/running_job.h"
+#include "launcherd/queue/give_back.h"
 #include "launcherd/queue/job_queue.h"
 #include "launcherd/service/api_handler.h"
 #include "launcherd/store/job_store.h"
@@ -59,8 +63,12 @@ class JobManager {
   // NOT_FOUND: the job is not open.
   void kill(const base::JobId& id, bool at_once, std::function<void(base::Status)> done);
   base::Status signal(const base::JobId& id, int signo);
-  base::Status stacks(const base::JobId& id, const std::vector<int>& ranks,
-                      std::function<void(v1::ProcessStack)> on_process, base::Loop::Task done);
+  // Changes the number of ranks of a running job (launcher.proto). `done` runs when the disk has the change.
+  void resize(const base::JobId& id, const v1::ResizeRequest& request, Reply<v1::ResizeResponse> done);
+  // The number of ranks that the job has now. nullopt: the job has no slots.
+  std::optional<int> size_of(const base::JobId& id) const;
+  base::Status stacks(const base::JobId& id, const StackQuery& query, std::function<void(v1::ProcessStack)> on_process,
+                      base::Loop::Task done);
   // Adds what the store does not know about an open job.
   void describe(v1::Job& job) const;
   void describe(google::protobuf::RepeatedPtrField<v1::Job>& jobs) const;
@@ -90,8 +98,10 @@ class JobManager {
     int size = 0;
     std::chrono::seconds retention{};
     std::vector<model::RoleRanks> roles{};
+    SizedJob sized{.id = id};         // without what changes while the job runs
     JobNeed need{};                   // only while the job runs
     bool has_deferred_share = false;  // a share was decided after the job's start was stored
+    bool is_live = false;             // its ranks live on while their number changes
     bool has_run = false;             // the job ran under an earlier launcherd, so its ranks may still run
     bool has_ended = false;           // true while the job's end is being stored
     base::Timer deadline{};
@@ -101,13 +111,29 @@ class JobManager {
 
   void admit(const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply);
   void admitted(JobAdmission::Admitted job, std::uint64_t number);
-  void enqueue(OpenJob job, int priority, std::uint64_t number, JobNeed need, std::optional<base::WallTime> deadline);
+  void enqueue(OpenJob job, JobNeed need, std::optional<base::WallTime> deadline);
   base::Status load_job(StoreReader& reader, const StoredJob& stored);
   base::Status let_wait(StoreReader& reader, const StoredJob& stored, const v1::StoredSpec& spec);
   // Resumes a job that ran when the last launcherd ended. An error means that the job's ranks cannot be found again.
   base::Status resume_running(StoreReader& reader, const StoredJob& stored, const v1::StoredSpec& spec);
   void give_up(const StoredJob& stored, const v1::StoredSpec& spec, const std::string& why);
   RunningJobOwner owner_of(const base::JobId& id);
+  // Returns hosts with slots for the job beside those that it has.
+  std::vector<model::HostSpec> offers(const base::JobId& id, Availability when) const;
+  // Returns the job's share of a host for further ranks there. nullopt if the host is not known yet. The errors are
+  // those of share_of().
+  base::Result<std::optional<model::HostShare>> further_share(const base::JobId& id, const std::string& host,
+                                                              int ranks) const;
+  void reallocate(const base::JobId& id, const Reallocation& change);
+  void count_generation(GenerationCause cause);
+  void serve_waiting_jobs();
+  static SizedJob sized_job(const base::JobId& id, const proto::Submission& submission, int priority,
+                            std::uint64_t number);
+  void change_sizes();
+  std::vector<SizedJob> jobs_of_other_size() const;
+  void give_slots_back(const std::vector<SizedJob>& jobs);
+  void grow(const std::vector<SizedJob>& jobs);
+  void change_size(const base::JobId& id, int size, ResizeReason reason);
   base::Timer deadline_timer(const base::JobId& id, std::optional<base::WallTime> deadline);
 
   // Call this when the host's agent is up and has reported its cores and GPUs. Decides what jobs may use on that host.
@@ -136,6 +162,8 @@ class JobManager {
   void record(const base::JobId& id, Batch batch, std::function<void(const base::Status&)> stored);
   void forget_soon(const base::JobId& id, std::chrono::seconds retention);
   void store_host(base::Result<StoredHost> host, Reply<v1::LauncherHost> reply);
+  // Returns the jobs that leave a host out now, by the host's name.
+  std::map<std::string, std::vector<v1::LeftOut>> left_out() const;
   void ask_for_gpus();
   void ask(const model::HostSpec& host);
   OpenJob* find(const base::JobId& id);
@@ -155,6 +183,10 @@ class JobManager {
     base::Loop::Task try_again;
   };
   std::map<base::JobId, WaitingShare> waiting_shares_;
+  std::set<base::JobId> waiting_for_hosts_;  // running jobs whose next generation lacks hosts
+  base::MonotonicTime quiet_since_{};        // when a job last waited or started
+  bool was_any_waiting_ = false;             // at the last change_sizes()
+  base::Timer sizes_timer_;                  // for change_sizes()
   std::uint64_t next_number_ = 0;
   JobCounters counters_;
   bool is_scheduled_ = false;

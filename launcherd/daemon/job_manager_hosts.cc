@@ -88,13 +88,34 @@ base::Result<v1::LauncherHost> JobManager::host_message(const std::string& name)
   return hosts_.message(name).status();
 }
 
+std::map<std::string, std::vector<v1::LeftOut>> JobManager::left_out() const {
+  const base::WallTime now = surroundings_.clock->wall();
+  std::map<std::string, std::vector<v1::LeftOut>> hosts;
+  for (const auto& [id, job] : jobs_) {
+    if (job.running == nullptr || job.running->is_over()) continue;
+    std::vector<model::FailedHost> failed = job.running->failed_hosts();
+    std::erase_if(failed, [now](const auto& host) { return host.usable_from && *host.usable_from <= now; });
+    google::protobuf::RepeatedPtrField<v1::FailedHost> messages;
+    proto::set_failed_hosts(failed, messages);
+    for (v1::FailedHost& host : messages) {
+      v1::LeftOut& left_out = hosts[host.name()].emplace_back();
+      left_out.set_job(id.str());
+      left_out.set_reason(host.reason());
+      if (host.has_usable_from()) *left_out.mutable_usable_from() = host.usable_from();
+    }
+  }
+  return hosts;
+}
+
 std::vector<v1::LauncherHost> JobManager::host_messages() const {
   std::vector<v1::LauncherHost> messages;
+  std::map<std::string, std::vector<v1::LeftOut>> failed = left_out();
   for (const SlotHost& host : hosts_.slots()) {
     v1::LauncherHost& message = messages.emplace_back(hosts_.message_of(host));
     const PoolHostView view = surroundings_.pool->view(target_of(host.host));
     message.set_agent(view.state);
     message.set_problem(problem_of(host, view.problem));
+    for (v1::LeftOut& job : failed[host.host.name]) *message.add_left_out() = std::move(job);
     message.set_output_bytes(view.output_bytes);
     if (view.output_rate) message.set_output_bytes_per_second(*view.output_rate);
     if (view.load) *message.mutable_load() = *view.load;
@@ -161,7 +182,7 @@ void JobManager::learn(const std::string& name, const model::NodeShape& shape, c
                     name, base::join(others, ", ")));
   }
   for (auto& [id, job] : jobs_) {
-    if (job.running == nullptr || job.running->is_over()) continue;
+    if (job.running == nullptr || job.running->is_over() || job.running->waits_for_hosts()) continue;
     const base::Status settled = settle(job, {{name, shape, job.has_run}}, Settling::kHostKnown);
     // Only log an error. The share is decided again before the job starts, and then the job waits or its start reports
     // the error.
@@ -172,7 +193,7 @@ void JobManager::learn(const std::string& name, const model::NodeShape& shape, c
 
 base::Status JobManager::settle(OpenJob& job, const std::vector<KnownHost>& hosts, Settling settling) {
   MUSTER_ASSIGN_OR_RETURN(const auto settled,
-                          settle_shares(job.need, job.running->placement(), hosts, settling, hosts_));
+                          settle_shares(job.need, job.running->allocation(), hosts, settling, hosts_));
   for (const SettledShare& each : settled) job.running->set_share(each.host, each.share);
   if (settled.empty()) return base::ok_status();
   job.has_deferred_share = true;
@@ -199,10 +220,10 @@ void JobManager::settle_or_wait(const base::JobId& id, const std::vector<KnownHo
     return;
   }
   if (!settled.ok() || !(job->has_deferred_share || job->running->has_merged_hosts())) return done(settled);
-  // Batches are committed in order, so the shares are on the disk when this empty batch is committed.
-  store_->record({}, gate_.wrap([this, id, done = std::move(done)](const base::Status& status) {
+  // The batch that settle() has recorded may fail alone, so ask for the same content again.
+  record(id, {job->running->recovery()}, [this, id, done = std::move(done)](const base::Status& status) {
     if (is_open(id)) done(status);  // if the job is closed, its runner is gone
-  }));
+  });
 }
 
 }  // namespace muster::launcherd::daemon

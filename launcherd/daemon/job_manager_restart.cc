@@ -49,8 +49,10 @@ base::Status JobManager::let_wait(StoreReader& reader, const StoredJob& stored, 
   OpenJob job{.id = stored.id,
               .size = spec.size(),
               .retention = submission.retention,
-              .roles = model::role_ranks(submission.job.roles)};
-  enqueue(std::move(job), stored.priority, next_number_++, std::move(need), submission.requests.deadline);
+              .roles = model::role_ranks(submission.job.roles),
+              .sized = sized_job(stored.id, submission, stored.priority, next_number_++),
+              .is_live = submission.job.live.has_value()};
+  enqueue(std::move(job), std::move(need), submission.requests.deadline);
   return base::ok_status();
 }
 
@@ -72,8 +74,22 @@ base::Status JobManager::resume_running(StoreReader& reader, const StoredJob& st
   job.deadline = deadline_timer(stored.id, submission.requests.deadline);
   job.need = need_of(submission.job, spec.size());
   job.has_run = stored.state != model::JobState::kStarting || !resumed.ranks.empty();
-  hosts_.acquire(resumed.recovery.placement);
+  job.need.request.np = resumed.recovery.placement.size;
+  job.sized = sized_job(stored.id, submission, stored.priority, next_number_++);
+  job.sized.changed_at = surroundings_.clock->now();
+  if (resumed.recovery.generation && resumed.recovery.generation->wait) waiting_for_hosts_.insert(stored.id);
+  if (!job.need.request.hosts.empty()) {  // muster hosts add may have given it further ones
+    for (const model::PlacedHost& placed : resumed.recovery.placement.hosts) {
+      if (job.need.wanted(placed.host.name) == nullptr) job.need.request.hosts.push_back({.name = placed.host.name});
+    }
+    if (resumed.recovery.generation) {
+      for (const model::HostSpec& host : resumed.recovery.generation->resize_hosts) {
+        if (job.need.wanted(host.name) == nullptr) job.need.request.hosts.push_back({.name = host.name});
+      }
+    }
+  }
   job.running = std::make_unique<RunningJob>(surroundings_, std::move(resumed), owner_of(stored.id));
+  hosts_.acquire(job.running->allocation());
   job.running->start(submission.job, submission.requests);
   return base::ok_status();
 }

@@ -27,6 +27,15 @@ void add_words(const google::protobuf::RepeatedPtrField<std::string>& words, v1:
   for (const std::string& word : words) job.add_command(base::valid_utf8(word));
 }
 
+// Returns ELASTIC_POLICY_UNSPECIFIED if the job never changes its size.
+v1::ElasticPolicy elastic_policy_of(const v1::JobSpec& spec) {
+  const v1::OnFailure on_failure = spec.failure().on_failure();
+  const bool changes =
+      on_failure == v1::ON_FAILURE_REPLACE || on_failure == v1::ON_FAILURE_SHRINK || on_failure == v1::ON_FAILURE_LIVE;
+  if (!changes) return v1::ELASTIC_POLICY_UNSPECIFIED;
+  return spec.elastic_policy() == v1::ELASTIC_POLICY_UNSPECIFIED ? v1::ELASTIC_POLICY_FIXED : spec.elastic_policy();
+}
+
 v1::Job job_of(const StoredJob& stored, const v1::StoredSpec& spec) {
   v1::Job job;
   job.set_id(stored.id.str());
@@ -48,6 +57,7 @@ v1::Job job_of(const StoredJob& stored, const v1::StoredSpec& spec) {
     first += role.size();
   }
   job.set_attempt(stored.attempt);
+  job.set_elastic_policy(elastic_policy_of(spec.request().spec()));
   if (stored.started) set_time(*stored.started, *job.mutable_started());
   job.set_reason(base::valid_utf8(stored.reason));
   job.set_last_event(stored.last_sequence);
@@ -98,6 +108,22 @@ base::Result<v1::StoredSpec> shown_spec(StoreReader& reader, const base::JobId& 
   auto spec = stored_spec(reader, id);
   if (!spec.ok() && spec.status().code() == base::Code::kDataLoss) return v1::StoredSpec();
   return spec;
+}
+
+// Later generations of a job that changes its hosts may have another size than the spec. `size` is that of a job that
+// has slots now. An ended job has a stored rank for each of its last generation, unless that generation never started.
+base::Status set_size(StoreReader& reader, const StoredJob& stored, const v1::StoredSpec& spec, std::optional<int> size,
+                      v1::Job& job) {
+  const v1::OnFailure policy = spec.request().spec().failure().on_failure();
+  const bool may_change =
+      policy == v1::ON_FAILURE_REPLACE || policy == v1::ON_FAILURE_SHRINK || policy == v1::ON_FAILURE_LIVE;
+  if (stored.attempt == 0 || !may_change) return base::ok_status();
+  if (!size) {
+    MUSTER_ASSIGN_OR_RETURN(const int ranks, reader.rank_count(stored.id, stored.attempt));
+    if (ranks > 0) size = ranks;
+  }
+  if (size) job.set_size(*size);
+  return base::ok_status();
 }
 
 // Leaves out the last ranks if the answer would be too long. `bytes` is the size of the job without ranks. The client
@@ -167,10 +193,12 @@ base::Result<proto::Submission> stored_submission(StoreReader& reader, const bas
   return proto::submission_of(spec.request());
 }
 
-base::Result<v1::Job> read_job(StoreReader& reader, const base::JobId& id, const v1::GetJobRequest& request) {
+base::Result<v1::Job> read_job(StoreReader& reader, const base::JobId& id, const v1::GetJobRequest& request,
+                               std::optional<int> size) {
   MUSTER_ASSIGN_OR_RETURN(const StoredJob stored, reader.job(id));
   MUSTER_ASSIGN_OR_RETURN(const v1::StoredSpec spec, shown_spec(reader, id));
   v1::Job job = job_of(stored, spec);
+  MUSTER_RETURN_IF_ERROR(set_size(reader, stored, spec, size, job));
   if (request.max_ranks() < 0) return job;
   const int count =
       request.max_ranks() == 0 ? kMostRanksOfAnAnswer : std::min(request.max_ranks(), kMostRanksOfAnAnswer);
@@ -193,6 +221,7 @@ base::Result<v1::ListJobsResponse> read_jobs(StoreReader& reader, const v1::List
   for (const StoredJob& stored : page.jobs) {
     MUSTER_ASSIGN_OR_RETURN(const v1::StoredSpec spec, shown_spec(reader, stored.id));
     v1::Job job = job_of(stored, spec);
+    MUSTER_RETURN_IF_ERROR(set_size(reader, stored, spec, std::nullopt, job));
     bytes += job.ByteSizeLong();
     if (bytes > kLongestAnswer && !response.jobs().empty()) {
       response.set_next_page_token(page_token(last));

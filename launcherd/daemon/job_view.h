@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 
 #include "base/clock.h"
@@ -29,7 +30,9 @@ base::Result<proto::Submission> stored_submission(StoreReader& reader, const bas
 
 // Returns the job with the requested ranks. The answer includes hosts only if the job has ended, because the hosts of
 // an open job are not stored.
-base::Result<v1::Job> read_job(StoreReader& reader, const base::JobId& id, const v1::GetJobRequest& request);
+// `size` is the job's number of ranks now, if it has slots.
+base::Result<v1::Job> read_job(StoreReader& reader, const base::JobId& id, const v1::GetJobRequest& request,
+                               std::optional<int> size = std::nullopt);
 // Returns jobs without their ranks.
 base::Result<v1::ListJobsResponse> read_jobs(StoreReader& reader, const v1::ListJobsRequest& request);
 

@@ -1,5 +1,8 @@
 #include "launcherd/daemon/recovery.h"
 
+#include <algorithm>
+#include <array>
+
 #include "base/cpu_set.h"
 #include "base/strings.h"
 #include "model/node_shape.h"
@@ -8,6 +11,14 @@
 
 namespace muster::launcherd::inline daemon {
 namespace {
+
+struct ResizeCauseWord {
+  v1::ResizeCause wire;
+  ResizeCause meaning;
+};
+constexpr std::array kResizeCauses = {ResizeCauseWord{v1::RESIZE_CAUSE_ASKED, ResizeCause::kAsked},
+                                      ResizeCauseWord{v1::RESIZE_CAUSE_PREEMPTION, ResizeCause::kPreemption},
+                                      ResizeCauseWord{v1::RESIZE_CAUSE_GROWTH, ResizeCause::kGrowth}};
 
 base::Status no_recovery() {
   return base::data_loss("the stored record of where it runs is corrupt");
@@ -37,6 +48,75 @@ bool read_share(const v1::HostShare& from, std::optional<model::HostShare>& shar
   return true;
 }
 
+void set_generation(const ResumedGeneration& generation, v1::GenerationRecord& to) {
+  to.set_counted(generation.state.counted);
+  to.set_wanted(generation.state.wanted);
+  for (const model::FailedHost& host : generation.state.failed) to.add_lost(base::valid_utf8(host.name));
+  proto::set_failed_hosts(generation.state.failed, *to.mutable_failed_hosts());
+  to.set_last_failed(base::valid_utf8(generation.state.last_failed));
+  to.set_in_a_row(generation.state.in_a_row);
+  if (generation.resize_to) to.set_resize_to(*generation.resize_to);
+  if (generation.resize_to) {
+    to.set_resize_cause(
+        std::ranges::find(kResizeCauses, generation.resize_reason.cause, &ResizeCauseWord::meaning)->wire);
+    to.set_resize_reason(base::valid_utf8(generation.resize_reason.text));
+  }
+  for (const model::HostSpec& host : generation.resize_hosts) {
+    to.add_resize_hosts(fmt::format("{}:{}", model::display_name({.name = host.name}), host.slots.value_or(1)));
+  }
+  to.set_last_change(base::valid_utf8(generation.last_change));
+  if (!generation.wait) return;
+  v1::GenerationWait& wait = *to.mutable_wait();
+  const GenerationEnd& end = generation.wait->end;
+  wait.mutable_bad_hosts()->Assign(end.bad_hosts.begin(), end.bad_hosts.end());
+  wait.set_failed_host(base::valid_utf8(end.failed_host));
+  wait.set_has_progress(end.has_progress);
+  wait.set_is_resize(end.is_resize);
+  wait.set_reason(base::valid_utf8(generation.wait->reason));
+  const auto at = std::chrono::floor<std::chrono::milliseconds>(end.at).time_since_epoch();
+  wait.set_ended_ms(at.count());
+  proto::set_failed_hosts(generation.wait->failed, *wait.mutable_failed_hosts());
+  wait.mutable_unclean()->Assign(generation.wait->unclean.begin(), generation.wait->unclean.end());
+}
+
+// Returns false if the record is invalid.
+bool read_generation(const v1::GenerationRecord& from, ResumedGeneration& generation) {
+  if (from.counted() < 0 || from.wanted() < 1 || from.wanted() > model::kMaxRanks || from.resize_to() < 0 ||
+      from.resize_to() > model::kMaxRanks) {
+    return false;
+  }
+  generation.state = {.counted = from.counted(),
+                      .wanted = from.wanted(),
+                      .failed = proto::failed_hosts_of(from.failed_hosts()),
+                      .last_failed = from.last_failed(),
+                      .in_a_row = from.in_a_row()};
+  if (from.failed_hosts().empty()) {
+    for (const std::string& name : from.lost()) generation.state.failed.push_back({.name = name});
+  }
+  if (from.resize_to() > 0) generation.resize_to = from.resize_to();
+  for (const std::string& host : from.resize_hosts()) {
+    const auto parsed = model::parse_host_list(host, "resize_hosts");
+    if (!parsed.ok() || parsed->size() != 1) return false;
+    generation.resize_hosts.push_back(parsed->front());
+  }
+  if (const auto* const known = std::ranges::find(kResizeCauses, from.resize_cause(), &ResizeCauseWord::wire);
+      known != kResizeCauses.end()) {
+    generation.resize_reason = {known->meaning, from.resize_reason()};
+  }
+  generation.last_change = from.last_change();
+  if (!from.has_wait()) return true;
+  const v1::GenerationWait& wait = from.wait();
+  generation.wait = {.end = {.bad_hosts = {wait.bad_hosts().begin(), wait.bad_hosts().end()},
+                             .failed_host = wait.failed_host(),
+                             .has_progress = wait.has_progress(),
+                             .is_resize = wait.is_resize(),
+                             .at = base::WallTime(std::chrono::milliseconds(wait.ended_ms()))},
+                     .reason = wait.reason(),
+                     .unclean = {wait.unclean().begin(), wait.unclean().end()},
+                     .failed = proto::failed_hosts_of(wait.failed_hosts())};
+  return true;
+}
+
 // Returns whether every entry refers to itself, or to an earlier entry that refers to itself.
 bool are_firsts(const google::protobuf::RepeatedField<std::int32_t>& first_of) {
   for (int i = 0; i < first_of.size(); ++i) {
@@ -63,6 +143,7 @@ std::string recovery_bytes(const Recovery& recovery) {
   message.set_stop_at_once(recovery.stops_at_once);
   message.set_stop_reason(base::valid_utf8(recovery.stop_reason));
   message.mutable_first_of()->Assign(recovery.first_of.begin(), recovery.first_of.end());
+  if (recovery.generation) set_generation(*recovery.generation, *message.mutable_generation());
   return message.SerializeAsString();
 }
 
@@ -82,6 +163,9 @@ base::Result<Recovery> recovery_of(const std::string& bytes) {
   recovery.stops_at_once = message.stop_at_once();
   recovery.stop_reason = message.stop_reason();
   recovery.first_of.assign(message.first_of().begin(), message.first_of().end());
+  if (message.has_generation() && !read_generation(message.generation(), recovery.generation.emplace())) {
+    return no_recovery();
+  }
   recovery.placement.size = message.placement().size();
   for (int i = 0; i < message.placement().hosts_size(); ++i) {
     const v1::PlacedHost& from = message.placement().hosts(i);

@@ -4,10 +4,12 @@
 // Thread: any. Pure functions.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
+#include "launcherd/run/generation_hosts.h"
 #include "launcherd/run/job_runner.h"
 #include "model/placement.h"
 
@@ -21,6 +23,8 @@ struct Recovery {
   bool stops_at_once = false;         // true if the stop was requested twice
   std::string stop_reason{};          // empty if an older launcherd wrote the record
   std::vector<int> first_of{};        // LaunchOptions::resumed_first_of
+  // nullopt for jobs that an older launcherd began: each of their attempts counts as a restart.
+  std::optional<ResumedGeneration> generation{};
 };
 
 std::string recovery_bytes(const Recovery& recovery);

@@ -1,4 +1,5 @@
-// The whole of RunningJob, and functions that build the changes which end a job.
+// RunningJob, and functions that build the changes which end a job. running_job_live.cc has what only jobs do whose
+// ranks live on.
 // Read it in this order: start, open_output, make_job, make_agents, Steps (events become records), on_finished, end.
 #include "launcherd/daemon/running_job.h"
 
@@ -38,6 +39,8 @@ model::JobTrigger trigger_of(model::JobState final_state) {
   }
 }
 
+}  // namespace
+
 RankStep step_of(const model::RankEnd& end, int attempt, model::RankState to) {
   RankStep step{.attempt = attempt, .rank = end.rank, .to = to};
   step.host = end.host;
@@ -52,8 +55,6 @@ RankStep step_of(const model::RankEnd& end, int attempt, model::RankState to) {
 std::string stored_reason(std::string_view reason) {
   return base::shortened(base::valid_utf8(reason), proto::kLongestReason);
 }
-
-}  // namespace
 
 std::string job_directory(const JobSurroundings& surroundings, const base::JobId& id) {
   return fmt::format("{}/{}", surroundings.jobs_directory, id.str());
@@ -85,10 +86,17 @@ RunningJob::RunningJob(const JobSurroundings& surroundings, base::JobId id, mode
                        RunningJobOwner owner)
     : surroundings_(surroundings),
       id_(std::move(id)),
-      placement_(std::move(placement)),
       owner_(std::move(owner)),
       secret_(base::random_hex(kSecretBytes)) {
-  host_of_rank_.resize(static_cast<std::size_t>(placement_.size));
+  set_placement(std::move(placement));
+}
+
+void RunningJob::set_placement(model::Placement placement) {
+  placement_ = std::move(placement);
+  hosts_.clear();
+  host_index_.clear();
+  bound_.clear();
+  host_of_rank_.assign(static_cast<std::size_t>(placement_.size), 0);
   for (const model::PlacedHost& placed : placement_.hosts) {
     const std::size_t index = hosts_.size();
     v1::HostStatus& host = hosts_.emplace_back();
@@ -110,6 +118,11 @@ RunningJob::RunningJob(const JobSurroundings& surroundings, ResumedJob resumed, 
   if (stop_cause_ != StopCause::kNone) {
     stop_reason_ = resumed.recovery.stop_reason.empty() ? resumed.job.reason : resumed.recovery.stop_reason;
   }
+  if (resumed.recovery.generation) {
+    generation_ = resumed.recovery.generation->state;
+    wait_ = resumed.recovery.generation->wait;
+    last_change_ = resumed.recovery.generation->last_change;
+  }
   for (const StoredRank& rank : resumed.ranks) known_ranks_.emplace(rank.rank, rank.state);
   resumed_ = std::move(resumed);
 }
@@ -119,12 +132,13 @@ RunningJob::~RunningJob() = default;
 NewRecovery RunningJob::recovery() const {
   return {.job = id_,
           .content = recovery_bytes({.attempt = attempt_,
-                                     .placement = placement_,
+                                     .placement = slots_ ? slots_->held() : placement_,
                                      .secret = secret_,
                                      .stop = stop_cause_,
                                      .stops_at_once = stops_at_once_,
                                      .stop_reason = stop_reason_,
-                                     .first_of = first_of_})};
+                                     .first_of = first_of_,
+                                     .generation = generation()})};
 }
 
 NewEvent RunningJob::starting(base::WallTime now) const {
@@ -141,7 +155,10 @@ void RunningJob::start(model::JobSpec job, const proto::LaunchRequests& wishes) 
     return;
   }
   base::Status failed = open_output();
-  if (failed.ok()) {
+  if (failed.ok() && job.live && resumed_) {
+    is_held_ = wishes.hold;
+    failed = abandon(job);
+  } else if (failed.ok()) {
     make_job(std::move(job), wishes);
     failed = job_->start();
   }
@@ -166,6 +183,11 @@ void RunningJob::start_refused(const base::Status& why) {
   start_failed(why);
 }
 
+void RunningJob::stop_before_start(const std::string& reason) {
+  stop(StopCause::kTerminate, reason);
+  start_failed(base::ok_status());
+}
+
 base::Status RunningJob::open_output() {
   MUSTER_RETURN_IF_ERROR(base::make_private_directory(job_directory(surroundings_, id_)));
   const std::string path = journal_path(surroundings_, id_);
@@ -185,6 +207,8 @@ base::Status RunningJob::open_output() {
 
 void RunningJob::make_job(model::JobSpec job, const proto::LaunchRequests& wishes) {
   is_held_ = wishes.hold;
+  live_ = job.live;
+  if (live_) slots_.emplace(placement_, live_->cooldown.has_value());
   PooledJob pooled;
   pooled.job_id = id_.str();
   pooled.contain = wishes.contain;
@@ -203,9 +227,20 @@ void RunningJob::make_job(model::JobSpec job, const proto::LaunchRequests& wishe
       answer(status.ok() ? base::Result<model::Placement>(placement_) : status);
     });
   };
+  if (live_) options.live_share = [this](const std::string& host) { return live_share(host); };
+  std::shared_ptr<const ResumedGeneration> generation;
   if (resumed_) {
+    if (resumed_->recovery.generation) {
+      generation = std::make_shared<const ResumedGeneration>(*resumed_->recovery.generation);
+    }
     options.resumes = true;
     options.resumed_stop = stop_cause_;
+    // With a signal, the ranks have their time after it first.
+    const bool is_stopping = state_ == model::JobState::kStopping || !job.end_signal;
+    if (stop_cause_ == StopCause::kNone && generation != nullptr && generation->resize_to && !generation->wait &&
+        is_stopping) {
+      options.resumed_stop = StopCause::kResize;
+    }
     options.resumed_at_once = stops_at_once_;
     options.resumed_first_of = first_of_;
     if (job.timeout && resumed_->job.started) {
@@ -215,15 +250,29 @@ void RunningJob::make_job(model::JobSpec job, const proto::LaunchRequests& wishe
     }
   }
   JobObserver* const observer = this;
+  GenerationHosts* const hosts = this;
+  OutputSink* sink = sink_.get();
+  if (!job.failure.progress_text.empty()) {
+    progress_ = std::make_unique<ProgressSink>(sink, job.failure.progress_text);
+    sink = progress_.get();
+  }
   job_ = std::make_unique<RestartingJob>(
       *surroundings_.loop, *surroundings_.clock,
-      JobSetup{std::move(job), placement_, std::move(options), base::Environment(), sink_.get(), observer},
+      JobSetup{.job = std::move(job),
+               .placement = placement_,
+               .options = std::move(options),
+               .environment = base::Environment(),
+               .sink = sink,
+               .observer = observer,
+               .take_progress = [this] { return progress_ != nullptr && progress_->take_progress(); },
+               .hosts = hosts,
+               .resumed_generation = std::move(generation)},
       [this, pooled = std::move(pooled)](int attempt) { return make_agents(pooled, attempt); });
 }
 
 // Stores which names mean the same host, before any rank starts. The next launcherd must know which agents have ranks.
 void RunningJob::record_merges(const std::vector<KnownHost>& hosts) {
-  if (has_merged_hosts() || std::ranges::all_of(hosts, &std::string::empty, &KnownHost::kept_as)) return;
+  if (live_ || has_merged_hosts() || std::ranges::all_of(hosts, &std::string::empty, &KnownHost::kept_as)) return;
   first_of_.resize(placement_.hosts.size());
   std::iota(first_of_.begin(), first_of_.end(), 0);
   for (const KnownHost& host : hosts) {
@@ -268,6 +317,7 @@ void RunningJob::stop(StopCause cause, const std::string& reason) {
   stops_at_once_ = is_again;
   if (is_new_stop && !is_over_) owner_.record({recovery()});
   if (job_ != nullptr && !is_over_) job_->stop(cause);
+  if (abandoned_ != nullptr && !is_over_ && is_again) abandoned_->stop_at_once();
 }
 
 base::Status RunningJob::signal_ranks(int signo) {
@@ -279,12 +329,12 @@ base::Status RunningJob::signal_ranks(int signo) {
   return base::ok_status();
 }
 
-base::Status RunningJob::stacks(const std::vector<int>& ranks, std::function<void(v1::ProcessStack)> on_process,
+base::Status RunningJob::stacks(const StackQuery& query, std::function<void(v1::ProcessStack)> on_process,
                                 base::Loop::Task done) {
   if (job_ == nullptr || is_over_) {
     return base::failed_precondition("job {} is {}: no rank is running", id_.str(), model::name_of(state_));
   }
-  return job_->stacks(ranks, std::move(on_process), std::move(done));
+  return job_->stacks(query, std::move(on_process), std::move(done));
 }
 
 std::string RunningJob::host_of(int rank) const {
@@ -295,9 +345,20 @@ std::string RunningJob::host_of(int rank) const {
 void RunningJob::set_share(const std::string& host, const std::optional<model::HostShare>& share) {
   const auto found = host_index_.find(host);
   if (found != host_index_.end()) placement_.hosts[found->second].share = share;
+  if (slots_) slots_->set_share(host, share);
+}
+
+const std::vector<model::FailedHost>& RunningJob::failed_hosts() const {
+  static const std::vector<model::FailedHost> kNone;
+  if (wait_) return wait_->failed;
+  if (slots_) return live_failed_;
+  return generation_ ? generation_->failed : kNone;
 }
 
 void RunningJob::describe(v1::Job& job) const {
+  job.set_last_change(last_change_);
+  if (first_collective_) job.set_first_collective_ms(first_collective_->count());
+  proto::set_failed_hosts(failed_hosts(), *job.mutable_failed_hosts());
   for (const v1::HostStatus& host : hosts_) *job.add_hosts() = host;
   for (v1::RankStatus& rank : *job.mutable_ranks()) {
     if (rank.host().empty()) rank.set_host(host_of(rank.rank()));
@@ -352,6 +413,11 @@ void RunningJob::on_running() {
   record_event(model::JobStateChanged{model::JobState::kRunning, reason}, std::move(moved), {});
 }
 
+void RunningJob::on_bound(const std::vector<model::BoundRank>& ranks) {
+  bound_ = ranks;
+  if (slots_) narrow_shares();
+}
+
 void RunningJob::on_warning(const std::string& line) {
   surroundings_.on_line(fmt::format("job {}: {}", id_.str(), line));
 }
@@ -386,10 +452,14 @@ struct RunningJob::Steps {
     RankStep step{.attempt = running.attempt_, .rank = up.rank, .to = model::RankState::kRunning};
     step.host = running.host_of(up.rank);
     step.pid = up.pid;
+    if (running.live_) running.live_ranks_.insert_or_assign(up.rank, step);
     running.record_event(event, {}, std::move(step));
   }
   void operator()(const model::RankEnd& end) const {
     if (is_known(end.rank, true)) return;
+    running.live_ranks_.erase(end.rank);
+    running.has_lost_host_ = running.has_lost_host_ || end.kind == model::EndKind::kHostLost;
+    running.has_failed_rank_ = running.has_failed_rank_ || (end.failed() && end.kind != model::EndKind::kStopped);
     const auto from = end.pid > 0 ? model::RankState::kRunning : model::RankState::kWaiting;
     const auto to = model::next_state(from, model::trigger_of(end));
     running.record_event(event, {}, to ? std::optional(step_of(end, running.attempt_, *to)) : std::nullopt);
@@ -397,21 +467,32 @@ struct RunningJob::Steps {
   void operator()(const model::JobStopping& stopping) const {
     // An earlier launcherd has stored this event.
     if (running.resumed_ && running.state_ == model::JobState::kStopping) return;
-    const std::string& reason = running.stop_reason_.empty() ? stopping.reason : running.stop_reason_;
+    const auto size = running.job_ == nullptr ? std::nullopt : running.job_->resizes_to();
+    std::string by_itself = stopping.reason;
+    if (size) {
+      const std::string& why = running.job_->resize_reason().text;
+      by_itself = fmt::format("{}resized to {} ranks", why.empty() ? "" : why + "; ", *size);
+    }
+    const std::string& reason = running.stop_reason_.empty() ? by_itself : running.stop_reason_;
     running.record_event(model::JobStopping{reason}, running.step(model::JobTrigger::kStop, reason), {});
   }
   void operator()(const model::JobRestarting& restarting) const {
-    running.attempt_ = restarting.attempt;
-    running.secret_ = base::random_hex(kSecretBytes);
-    running.first_of_.clear();
-    running.known_ranks_.clear();
-    running.resumed_.reset();
-    running.owner_.record({running.recovery()});
-    for (v1::HostStatus& each : running.hosts_) each.set_up(false);
-    running.bound_.clear();
-    running.record_event(event, running.step(model::JobTrigger::kRestart, restarting.reason), {});
+    running.owner_.on_generation(GenerationCause::kFailure);
+    running.first_collective_.reset();
+    running.record_generation(event, restarting.reason);
   }
-  void operator()(const model::GenerationBegan&) const { running.record_event(event, {}, {}); }
+  void operator()(const model::GenerationBegan& began) const {
+    if (running.live_) return running.begin_live_generation(began);
+    running.owner_.on_generation(running.cause_of_generation());
+    running.last_change_ = stored_reason(model::describe(began));
+    running.first_collective_.reset();
+    running.record_generation(event, running.last_change_);
+  }
+  void operator()(const model::FirstCollectiveEnded& ended) const {
+    running.first_collective_ = ended.elapsed;
+    if (running.owner_.on_first_collective) running.owner_.on_first_collective(ended.elapsed);
+    running.record_event(event, {}, {});
+  }
   // RunningJob creates these events itself.
   void operator()(const model::JobStarting&) const {}
   void operator()(const model::JobEnded&) const {}
@@ -420,6 +501,146 @@ struct RunningJob::Steps {
 
 void RunningJob::on_event(const model::JobEvent& event) {
   std::visit(Steps{*this, event}, event);
+}
+
+GenerationCause cause_of(ResizeCause cause) {
+  switch (cause) {
+    case ResizeCause::kAsked:
+      break;
+    case ResizeCause::kPreemption:
+      return GenerationCause::kPreemption;
+    case ResizeCause::kGrowth:
+      return GenerationCause::kGrowth;
+  }
+  return GenerationCause::kResize;
+}
+
+GenerationCause RunningJob::cause_of_generation() const {
+  if (job_ == nullptr || !job_->is_resizing()) return GenerationCause::kHostLost;
+  return cause_of(job_->resize_reason().cause);
+}
+
+// Stores the event together with what the next launcherd needs to find this generation.
+void RunningJob::record_generation(const model::JobEvent& event, const std::string& reason) {
+  const base::WallTime now = surroundings_.clock->wall();
+  owner_.record({recovery(), NewEvent{.job = id_,
+                                      .time = now,
+                                      .message = proto::stored_event(event, now),
+                                      .job_step = step(model::JobTrigger::kRestart, reason)}});
+}
+
+ResumedGeneration RunningJob::generation() const {
+  ResumedGeneration generation;
+  if (generation_) generation.state = *generation_;
+  if (!generation_) generation.state.counted = attempt_;
+  if (!generation_) generation.state.wanted = placement_.size;
+  generation.wait = wait_;
+  generation.last_change = last_change_;
+  if (job_ == nullptr) {
+    if (!resumed_ || !resumed_->recovery.generation) return generation;
+    generation.resize_to = resumed_->recovery.generation->resize_to;
+    generation.resize_hosts = resumed_->recovery.generation->resize_hosts;
+    generation.resize_reason = resumed_->recovery.generation->resize_reason;
+  } else if (generation.resize_to = job_->resizes_to(); generation.resize_to) {
+    generation.resize_hosts = job_->resize_hosts();
+    generation.resize_reason = job_->resize_reason();
+  }
+  return generation;
+}
+
+int RunningJob::size() const {
+  return slots_ ? slots_->size() : placement_.size;
+}
+
+int RunningJob::size_on(const std::string& host) const {
+  if (slots_) return slots_->listed_on(host);
+  const auto found = host_index_.find(host);
+  return found == host_index_.end() ? 0 : static_cast<int>(placement_.hosts[found->second].ranks.size());
+}
+
+model::Placement RunningJob::allocation() const {
+  if (slots_) return slots_->held();
+  model::Placement allocation = placement_;
+  if (!wait_) return allocation;
+  std::erase_if(allocation.hosts, [this](const model::PlacedHost& placed) {
+    return std::ranges::find(wait_->end.bad_hosts, placed.host.name) != wait_->end.bad_hosts.end();
+  });
+  return allocation;
+}
+
+std::vector<model::HostSpec> RunningJob::offers(Availability when) {
+  return owner_.offers ? owner_.offers(when) : std::vector<model::HostSpec>();
+}
+
+// Hosts with as many ranks as before keep their shares. All other shares are decided when the hosts are up.
+void RunningJob::change(const GenerationChange& change) {
+  const model::Placement before = allocation();
+  model::Placement after = change.placement;
+  for (model::PlacedHost& placed : after.hosts) {
+    const auto old = std::ranges::find_if(
+        before.hosts, [&](const model::PlacedHost& each) { return each.host.name == placed.host.name; });
+    placed.share.reset();
+    if (old != before.hosts.end() && old->ranks.size() == placed.ranks.size()) placed.share = old->share;
+  }
+  if (after.roles.empty()) after.roles = placement_.roles;
+  attempt_ = change.number;
+  secret_ = base::random_hex(kSecretBytes);
+  first_of_.clear();
+  known_ranks_.clear();
+  resumed_.reset();
+  generation_ = change.state;
+  wait_.reset();
+  set_placement(std::move(after));
+  if (owner_.reallocate) owner_.reallocate({before, placement_});
+  if (owner_.on_waiting) owner_.on_waiting(false);
+}
+
+void RunningJob::when_stored(Stored done) {
+  owner_.when_stored({recovery()}, std::move(done));
+}
+
+void RunningJob::wait(const GenerationWait& wait, const std::string& why) {
+  const model::Placement before = allocation();
+  wait_ = wait;
+  const model::Placement after = allocation();
+  if (owner_.reallocate) owner_.reallocate({before, after});
+  if (owner_.on_waiting) owner_.on_waiting(true);
+  for (v1::HostStatus& host : hosts_) host.set_up(false);
+  const std::string reason = fmt::format("waits for a host: {}", why);
+  auto moved = step(model::JobTrigger::kRestart, reason);
+  const base::WallTime now = surroundings_.clock->wall();
+  owner_.record(
+      {recovery(), NewEvent{.job = id_,
+                            .time = now,
+                            .message = proto::stored_event(model::JobStateChanged{state_, stored_reason(reason)}, now),
+                            .job_step = std::move(moved)}});
+}
+
+void RunningJob::runs_again(base::Duration taken) {
+  if (owner_.on_running_again) owner_.on_running_again(taken);
+}
+
+void RunningJob::hosts_changed() {
+  if (slots_) return seek_slots();
+  if (job_ != nullptr && !is_over_) job_->hosts_changed();
+}
+
+base::Status RunningJob::resize(int ranks, std::vector<model::HostSpec> hosts, ResizeReason reason) {
+  if (is_over_) return base::failed_precondition("it has ended");
+  if (job_ == nullptr) return base::unavailable("it starts just now: try again in a moment");
+  if (slots_) return resize_live(ranks, hosts, std::move(reason));
+  return job_->resize(ranks, std::move(hosts), std::move(reason));
+}
+
+int RunningJob::could_grow_to(int most) const {
+  if (slots_) return most_live(most);
+  return job_ == nullptr || is_over_ ? placement_.size : job_->could_grow_to(most);
+}
+
+std::optional<int> RunningJob::changes_to() const {
+  if (is_over_ || !stop_reason_.empty()) return 0;
+  if (slots_) return slots_->held().size > slots_->size() ? std::optional(slots_->size()) : std::nullopt;
+  return job_ == nullptr ? std::nullopt : job_->resizes_to();
 }
 
 std::string RunningJob::end_reason(const JobOutcome& outcome) const {

@@ -1,6 +1,9 @@
 // One job of launcherd, from the moment at which it has slots. It owns the job's runner and output, and turns the
 // runner's reports into events for the store.
 //
+// running_job.cc: all jobs.
+// running_job_live.cc: jobs whose ranks live on while their number changes.
+//
 // Owner: JobManager.
 // Thread: loop thread only. It calls the owner's functions from within its own functions. The owner must not destroy
 // this object in such a call, but post the destruction.
@@ -11,18 +14,23 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/env.h"
+#include "base/gate.h"
 #include "base/ids.h"
 #include "base/loop.h"
 #include "base/status.h"
 #include "launcherd/agents/host_pool.h"
+#include "launcherd/daemon/abandoned_job.h"
 #include "launcherd/daemon/journal_output.h"
+#include "launcherd/daemon/live_slots.h"
 #include "launcherd/daemon/recovery.h"
 #include "launcherd/output/log_reader.h"
+#include "launcherd/output/progress_sink.h"
 #include "launcherd/run/restarting_job.h"
 #include "launcherd/store/records.h"
 #include "model/job_state.h"
@@ -53,6 +61,9 @@ Batch end_of_job(const base::JobId& id, int attempt, model::JobState state, cons
 Batch end_without_ranks(const base::JobId& id, int attempt, model::JobState state, int exit_code,
                         const std::string& reason, base::WallTime now);
 
+RankStep step_of(const model::RankEnd& end, int attempt, model::RankState to);
+std::string stored_reason(std::string_view reason);
+
 // A stored job that an earlier launcherd began.
 struct ResumedJob {
   StoredJob job;
@@ -62,15 +73,41 @@ struct ResumedJob {
 
 using ShareSettled = std::function<void(const base::Status&)>;
 
+// How a job's hosts change between two generations.
+struct Reallocation {
+  const model::Placement& before;  // what the job has had
+  const model::Placement& after;   // what it has now
+};
+
+// Why a job goes on in another generation.
+enum class GenerationCause { kFailure, kHostLost, kResize, kPreemption, kGrowth };
+
+GenerationCause cause_of(ResizeCause cause);
+
 struct RunningJobOwner {
   std::function<void(Batch)> record;  // stores events
   std::function<void()> on_ended;     // called after the last record
   // Decides the job's shares of hosts that are now known. `done` runs when the disk has the shares. That may be only
   // after other jobs end.
   std::function<void(const std::vector<KnownHost>&, ShareSettled done)> settle_shares{};
+  // Returns hosts with slots for the job beside what it has (GenerationHosts::offers).
+  std::function<std::vector<model::HostSpec>(Availability)> offers{};
+  // Returns the job's share of a host for further ranks there. nullopt if the host's cores and GPUs are not known yet.
+  std::function<base::Result<std::optional<model::HostShare>>(const std::string& host, int ranks)> further_share{};
+  // Counts the change in the table of hosts.
+  std::function<void(const Reallocation&)> reallocate{};
+  // The job waits for hosts, or does so no longer.
+  std::function<void(bool waits)> on_waiting{};
+  // Stores the batch, then calls `done`. After an error the disk does not have the batch. If launcherd is about to end,
+  // `done` is not called, because the next launcherd continues from what is stored.
+  std::function<void(Batch, Stored done)> when_stored{};
+  // Counts a generation for metrics.
+  std::function<void(GenerationCause)> on_generation{};
+  std::function<void(base::Duration taken)> on_running_again{};
+  std::function<void(std::chrono::milliseconds taken)> on_first_collective{};
 };
 
-class RunningJob final : private JobObserver {
+class RunningJob final : private JobObserver, private GenerationHosts {
  public:
   RunningJob(const JobSurroundings& surroundings, base::JobId id, model::Placement placement, RunningJobOwner owner);
   RunningJob(const JobSurroundings& surroundings, ResumedJob resumed, RunningJobOwner owner);
@@ -86,14 +123,41 @@ class RunningJob final : private JobObserver {
   // Call it instead of start() if the start cannot be stored. The job then ends like a waiting one.
   void start_refused(const base::Status& why);
 
+  // Ends the job as KILLED. Call it instead of start(). No later launcherd can start a job whose ranks live on, because
+  // it cannot know that no rank runs.
+  void stop_before_start(const std::string& reason);
+  // True while it only ends what a job of an earlier launcherd has left. The next launcherd can do that, too.
+  bool is_abandoning() const { return abandoned_ != nullptr && !is_over_; }
+  bool has_started() const { return job_ != nullptr || abandoned_ != nullptr || is_over_; }
+
   // Stops the job. `reason` is for example "killed" or "its deadline has passed". A second call kills at once. A call
   // before start() is allowed.
   void stop(StopCause cause, const std::string& reason);
   base::Status signal_ranks(int signo);
-  base::Status stacks(const std::vector<int>& ranks, std::function<void(v1::ProcessStack)> on_process,
-                      base::Loop::Task done);
+  base::Status stacks(const StackQuery& query, std::function<void(v1::ProcessStack)> on_process, base::Loop::Task done);
+
+  // Gives the job another number of ranks (RestartingJob::resize). An error names no job. After OK, store recovery()
+  // before the caller gets its reply.
+  base::Status resize(int ranks, std::vector<model::HostSpec> hosts, ResizeReason reason = {});
+  // Returns the size that the job could have now, at most `most` (RestartingJob::could_grow_to).
+  int could_grow_to(int most) const;
+  // The size to which a running change leads; 0 if the job is being stopped. nullopt: nothing changes, or only more
+  // ranks join.
+  std::optional<int> changes_to() const;
+  // Call it when hosts may have become free, if the job waits for them.
+  void hosts_changed();
+  bool waits_for_hosts() const { return wait_.has_value(); }
+  int attempt() const { return attempt_; }
+  // The hosts that the job leaves out because they failed, as of the newest generation.
+  const std::vector<model::FailedHost>& failed_hosts() const;
 
   const model::Placement& placement() const { return placement_; }
+  // What counts as used. While the job waits for hosts, it lacks those that have failed. If ranks live on, it also has
+  // what ranks that must end still use.
+  model::Placement allocation() const;
+  // The number of ranks that the job has once its changes are done, and that number on one host.
+  int size() const;
+  int size_on(const std::string& host) const;
   // Sets the job's share of a host that was unknown when the job started. The next recovery() includes it.
   void set_share(const std::string& host, const std::optional<model::HostShare>& share);
   // True if two names of its hosts mean the same host. recovery() includes that.
@@ -117,15 +181,44 @@ class RunningJob final : private JobObserver {
   std::string with_lost_output(std::string reason) const;
 
   void record_merges(const std::vector<KnownHost>& hosts);
+  void set_placement(model::Placement placement);
+  ResumedGeneration generation() const;
+  GenerationCause cause_of_generation() const;
+  void record_generation(const model::JobEvent& event, const std::string& reason);
+
+  std::vector<model::HostSpec> offers(Availability when) override;
+  void change(const GenerationChange& change) override;
+  void when_stored(Stored done) override;
+  void wait(const GenerationWait& wait, const std::string& why) override;
+  void runs_again(base::Duration taken) override;
 
   void on_progress(int up, int total, const std::vector<std::string>& waiting) override;
   void on_running() override;
   void on_note(const std::string&) override {}
   void on_warning(const std::string& line) override;
   void on_root_cause(const model::RankEnd&) override {}
-  void on_bound(const std::vector<model::BoundRank>& ranks) override { bound_ = ranks; }
+  void on_bound(const std::vector<model::BoundRank>& ranks) override;
   void on_finished(const JobOutcome& outcome) override;
   void on_event(const model::JobEvent& event) override;
+  void on_live_hosts(const LiveHosts& hosts) override;
+
+  // Defined in running_job_live.cc:
+  base::Result<model::HostShare> live_share(const std::string& host) const;
+  base::Status resize_live(int ranks, const std::vector<model::HostSpec>& hosts, ResizeReason reason);
+  base::Status shrink_live(int ranks, ResizeReason reason);
+  base::Status add_slots(const std::vector<model::HostSpec>& hosts);
+  int most_live(int most) const;
+  void seek_slots();
+  void count_slots(const model::Placement& before);
+  void narrow_shares();
+  std::vector<model::FailedHost> failed_hosts_of(const LiveHosts& hosts) const;
+  void list_hosts_when_stored();
+  void hosts_stored(const base::Status& stored);
+  base::Status send_hosts(const std::vector<model::HostSpec>& hosts);
+  void begin_live_generation(model::GenerationBegan began);
+  void carry_over(const model::GenerationBegan& began);
+  base::Status abandon(const model::JobSpec& job);
+  void abandoned(const std::vector<std::string>& unclean);
 
   std::string host_of(int rank) const;  // empty if the job has no such rank
   struct Steps;                         // applies an event; it has one function for each kind
@@ -139,10 +232,14 @@ class RunningJob final : private JobObserver {
   std::string secret_;         // secret of this attempt
   std::vector<int> first_of_;  // LaunchOptions::resumed_first_of of this attempt
   bool is_held_ = true;
-  std::optional<ResumedJob> resumed_;                        // set during an attempt that an earlier launcherd began
-  std::map<int, model::RankState> known_ranks_;              // what the store knows about resumed_'s ranks
-  std::vector<v1::HostStatus> hosts_;                        // in the order of placement_.hosts
-  std::unordered_map<std::string, std::size_t> host_index_;  // by name
+  std::optional<GenerationState> generation_;                  // nullopt until the job has had another generation
+  std::optional<GenerationWait> wait_;                         // set while no generation runs
+  std::string last_change_;                                    // Job.last_change of launcher.proto
+  std::optional<std::chrono::milliseconds> first_collective_;  // Job.first_collective_ms of launcher.proto
+  std::optional<ResumedJob> resumed_;                          // set during an attempt that an earlier launcherd began
+  std::map<int, model::RankState> known_ranks_;                // what the store knows about resumed_'s ranks
+  std::vector<v1::HostStatus> hosts_;                          // in the order of placement_.hosts
+  std::unordered_map<std::string, std::size_t> host_index_;    // by name
   std::vector<std::size_t> host_of_rank_;
   std::vector<model::BoundRank> bound_;  // by rank; empty if the runner has not reported it yet
   std::string stop_reason_;              // not empty once a stop was requested
@@ -150,8 +247,23 @@ class RunningJob final : private JobObserver {
   bool stops_at_once_ = false;  // a stop was requested twice
   bool is_over_ = false;
 
+  // Only for jobs whose ranks live on:
+  std::optional<model::ElasticSpec> live_;
+  std::optional<LiveSlots> slots_;
+  std::vector<model::FailedHost> live_failed_;  // of a live job, as reported last
+  int lacks_ = 0;                               // slots without which the job cannot go on
+  int lists_ = 0;                               // the number of calls of list_hosts_when_stored()
+  std::optional<ResizeReason> size_change_;     // the last change of its size, until the next generation
+  bool has_lost_host_ = false;                  // in the present generation
+  bool has_failed_rank_ = false;                // in the present generation
+  std::map<int, RankStep> live_ranks_;          // by rank; those that run
+  base::Timer seek_pause_;                      // armed after further slots could not be stored
+  std::unique_ptr<AbandonedJob> abandoned_;
+  base::Gate gate_;
+
   std::unique_ptr<JournalOutput> sink_;
-  std::unique_ptr<RestartingJob> job_;  // last member, because its threads use the others until they end
+  std::unique_ptr<ProgressSink> progress_;  // writes to sink_; nullptr if nothing shows progress
+  std::unique_ptr<RestartingJob> job_;      // last member, because its threads use the others until they end
 };
 
 }  // namespace muster::launcherd::daemon

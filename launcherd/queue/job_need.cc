@@ -1,6 +1,7 @@
 #include "launcherd/queue/job_need.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <vector>
 
 #include "launcherd/queue/fit.h"
@@ -73,6 +74,34 @@ base::Status check_shares(const JobNeed& need, std::span<const SlotHost> hosts) 
   return misfit ? misfit->why.with_context(misfit->host) : base::ok_status();
 }
 
+// A job whose ranks live on starts on all slots of its hosts, but with no more than its most ranks. Without hosts it
+// starts with its least number.
+long within_limits(const model::JobSpec& job, const JobNeed& need, long ranks) {
+  if (!job.live) return ranks;
+  if (need.request.hosts.empty() && need.request.ranks_per_node == 0) return job.live->min_ranks;
+  return job.live->max_ranks ? std::min<long>(ranks, *job.live->max_ranks) : ranks;
+}
+
+// A job that may shrink takes fewer ranks if all slots together are too few, as it would after the loss of a host.
+int most_that_fit(const model::JobSpec& job, JobNeed need, int ranks, std::span<const SlotHost> hosts) {
+  if (job.failure.on_failure != model::OnFailure::kShrink || !need.places.empty()) return ranks;
+  const std::int64_t step = std::max(need.request.ranks_per_node, 1);
+  const std::int64_t least = std::max<std::int64_t>(job.failure.min_ranks, job.failure.min_hosts * step);
+  const auto fits = [&](std::int64_t fewer) {
+    need.request.np = static_cast<int>(ranks - fewer * step);
+    return has_idle_slots(need, hosts);
+  };
+  if (ranks < least || fits(0)) return ranks;
+  std::int64_t too_few = 0;  // taking away so many steps is too few
+  std::int64_t enough = (ranks - least) / step;
+  if (!fits(enough)) return ranks;
+  while (enough - too_few > 1) {
+    const std::int64_t middle = too_few + (enough - too_few) / 2;
+    (fits(middle) ? enough : too_few) = middle;
+  }
+  return static_cast<int>(ranks - enough * step);
+}
+
 }  // namespace
 
 ShareRequest share_request(const model::JobSpec& job) {
@@ -92,14 +121,22 @@ JobNeed need_of(const model::JobSpec& job, int ranks) {
 base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHost> hosts, bool more_may_join) {
   JobNeed need = need_of(job, job.placement.np);
   MUSTER_RETURN_IF_ERROR(check_hosts(need, hosts));
-  const long ranks = job.placement.np > 0 ? job.placement.np : ranks_left_to_hosts(need, hosts);
+  const long ranks =
+      job.placement.np > 0 ? job.placement.np : within_limits(job, need, ranks_left_to_hosts(need, hosts));
   if (ranks > model::kMaxRanks) {
     return base::invalid_argument("spec.size: {} ranks exceed the limit of {} for one job", ranks, model::kMaxRanks);
   }
-  need.request.np = static_cast<int>(ranks);
+  if (job.live && ranks < job.live->min_ranks) {
+    return base::invalid_argument("spec.size: {} ranks are fewer than min_ranks {}: name more hosts or slots", ranks,
+                                  job.live->min_ranks);
+  }
   const std::vector<SlotHost> undrained = as_if_open(hosts);
+  need.request.np = most_that_fit(job, need, static_cast<int>(ranks), undrained);
   const bool is_for_more = more_may_join && need.places.empty() && need.request.hosts.empty();
-  if (ranks > 0 && is_for_more) return need;
+  if (ranks > 0 && is_for_more) {
+    need.request.np = static_cast<int>(ranks);
+    return need;
+  }
   if (ranks > 0) MUSTER_RETURN_IF_ERROR(check_shares(need, undrained));
   if (ranks > 0 && has_idle_slots(need, undrained)) return need;
   return base::invalid_argument("{}", why_never(need, undrained));

@@ -1,5 +1,5 @@
 // The whole of JobQueue, and the reasons that users see.
-// Read it in this order: add, start, keep_slots, hosts_to_ask; then Reasons.
+// Read it in this order: add, start, keep_slots, hosts_to_ask, head; then Reasons.
 #include "launcherd/queue/job_queue.h"
 
 #include <algorithm>
@@ -124,6 +124,18 @@ std::vector<model::HostSpec> JobQueue::hosts_to_ask(const std::vector<SlotHost>&
     });
   }
   return unreported;
+}
+
+std::optional<WaitingJob> JobQueue::head(const std::vector<SlotHost>& hosts) const {
+  const Entry* const first = Reasons(*this, hosts).head();
+  if (first == nullptr) return std::nullopt;
+  const auto priority = static_cast<int>(-keys_.at(first->id).first);
+  return WaitingJob{.id = first->id, .priority = priority, .need = kinds_.at(first->kind).need};
+}
+
+void JobQueue::reserve_for(const base::JobId& id) {
+  const auto found = keys_.find(id);
+  if (found != keys_.end()) entries_.at(found->second).overtakes = kMostOvertakes;
 }
 
 std::string JobQueue::reason(const base::JobId& id, const std::vector<SlotHost>& hosts) const {

@@ -21,6 +21,7 @@
 
 #include "base/ids.h"
 #include "launcherd/queue/device_lists.h"
+#include "launcherd/queue/give_back.h"
 #include "launcherd/queue/slots.h"
 
 namespace muster::launcherd::inline queue {
@@ -46,6 +47,11 @@ class JobQueue {
 
   // Returns the hosts whose facts a waiting job needs before it can start on them.
   std::vector<model::HostSpec> hosts_to_ask(const std::vector<SlotHost>& hosts) const;
+
+  // Returns the head: the first job that waits for the ends of running jobs. nullopt if there is none.
+  std::optional<WaitingJob> head(const std::vector<SlotHost>& hosts) const;
+  // From now on no later job starts before this one. Call it when running jobs give their slots to this job.
+  void reserve_for(const base::JobId& id);
 
   // Explains to users why jobs wait. One Reasons object serves many jobs with one pass over the hosts. It borrows the
   // queue and the hosts, which must not change while it lives.
@@ -80,11 +86,12 @@ class JobQueue::Reasons {
   Reasons(const JobQueue& queue, const std::vector<SlotHost>& hosts) : queue_(queue), hosts_(hosts) {}
   // Empty if the job is not in the queue.
   std::string of(const base::JobId& id);
+  // nullptr if no job waits for the ends of running jobs.
+  const Entry* head();
 
  private:
   // Returns why jobs of the kind do not start. Empty if they would fit.
   const std::string& of_kind(int kind);
-  const Entry* head();
 
   const JobQueue& queue_;
   const std::vector<SlotHost>& hosts_;

@@ -56,10 +56,12 @@ class NoBootstrap final : public Bootstrap {
   }
   void run(const BootstrapTarget& target, std::vector<std::string>,
            std::function<void(base::Result<CommandResult>)> done) override {
+    if (is_silent) return;
     done(base::error(Code::kUnavailable, "host {}: cannot be reached", target.name));
   }
   void cancel() override {}
 
+  bool is_silent = false;  // commands never end
   std::vector<std::string> tried;
   std::function<StartedAgent(const std::string& join)> play;
 };
@@ -472,6 +474,35 @@ TEST_F(JobManagerTest, WhoLeavesTakesNothingMore) {
   manager_->leave([&] { has_left = true; });
   EXPECT_TRUE(has_left);
   EXPECT_EQ(submit(request_of(1)).status().code(), Code::kUnavailable);
+}
+
+TEST_F(JobManagerTest, LeavesAJobWhoseRanksItEndsToTheNextManager) {
+  drain_all();
+  v1::SubmitRequest request = request_of(1);
+  request.mutable_spec()->mutable_failure()->set_on_failure(v1::ON_FAILURE_LIVE);
+  const auto answer = submit(request);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const base::JobId id = testing_store::job_id(answer->job_id());
+  Recovery recovery;
+  recovery.placement = model::place_as_listed({{.name = "n1"}}, {0});
+  recovery.secret = std::string(16, 's');
+  EXPECT_TRUE(rig_->append({testing_store::step(id.str(), model::JobState::kStarting),
+                            testing_store::step(id.str(), model::JobState::kRunning),
+                            NewRecovery{.job = id, .content = recovery_bytes(recovery)}})
+                  .ok());
+  end();
+  bootstrap_.is_silent = true;
+  begin();
+  bool has_left = false;
+  manager_->leave([&] { has_left = true; });
+  EXPECT_TRUE(has_left) << "n1 may be unreachable for a long time";
+  end();
+  EXPECT_EQ(stored(id.str()).state, model::JobState::kStopping);
+  bootstrap_.is_silent = false;
+  begin();
+  EXPECT_TRUE(manager_->is_open(id));
+  run_until(done_ + 1);
+  EXPECT_FALSE(manager_->is_open(id));
 }
 
 TEST_F(JobManagerTest, QuestionsAboutJobsThatDoNotRun) {

@@ -77,5 +77,64 @@ TEST(Recovery, WhatIsNoneIsTold) {
   EXPECT_EQ(recovery_of(without_one.SerializeAsString()).status().code(), base::Code::kDataLoss);
 }
 
+TEST(Recovery, GenerationsComeBack) {
+  Recovery waits = recovery();
+  ResumedGeneration& generation = waits.generation.emplace();
+  generation.state = {.counted = 2,
+                      .wanted = 6,
+                      .failed = {{.name = "n7", .reason = "its agent ended"},
+                                 {"n8", "killed", base::WallTime(std::chrono::milliseconds(90'500))}},
+                      .last_failed = "n1",
+                      .in_a_row = 1};
+  generation.resize_to = 8;
+  generation.resize_hosts = {{.name = "n9", .slots = 4}};
+  generation.resize_reason = {ResizeCause::kPreemption, "preemption: gives 2 slots back"};
+  generation.wait = GenerationWait{.end = {.bad_hosts = {"n3"},
+                                           .has_progress = true,
+                                           .is_resize = true,
+                                           .at = base::WallTime(std::chrono::seconds(60))},
+                                   .reason = "its agent ended",
+                                   .unclean = {"n3"},
+                                   .failed = {{.name = "n3", .reason = "killed"}}};
+  generation.last_change = "generation 1: 4 → 3 ranks";
+  const auto back = recovery_of(recovery_bytes(waits));
+  ASSERT_TRUE(back.ok()) << back.status();
+  ASSERT_TRUE(back->generation.has_value());
+  EXPECT_EQ(back->generation->state.counted, 2);
+  EXPECT_EQ(back->generation->state.wanted, 6);
+  ASSERT_EQ(back->generation->state.failed.size(), 2U);
+  EXPECT_EQ(back->generation->state.failed[0].name, "n7");
+  EXPECT_EQ(back->generation->state.failed[0].reason, "its agent ended");
+  EXPECT_FALSE(back->generation->state.failed[0].usable_from);
+  EXPECT_EQ(back->generation->state.failed[1].usable_from, base::WallTime(std::chrono::milliseconds(90'500)));
+  EXPECT_EQ(back->generation->state.last_failed, "n1");
+  EXPECT_EQ(back->generation->state.in_a_row, 1);
+  EXPECT_EQ(back->generation->resize_to, 8);
+  EXPECT_EQ(back->generation->last_change, generation.last_change);
+  EXPECT_EQ(back->generation->resize_hosts, generation.resize_hosts);
+  EXPECT_EQ(back->generation->resize_reason.cause, ResizeCause::kPreemption);
+  EXPECT_EQ(back->generation->resize_reason.text, "preemption: gives 2 slots back");
+  ASSERT_TRUE(back->generation->wait.has_value());
+  EXPECT_EQ(back->generation->wait->end.bad_hosts, std::vector<std::string>{"n3"});
+  EXPECT_TRUE(back->generation->wait->end.has_progress);
+  EXPECT_TRUE(back->generation->wait->end.is_resize);
+  EXPECT_EQ(back->generation->wait->end.at, base::WallTime(std::chrono::seconds(60)));
+  ASSERT_EQ(back->generation->wait->failed.size(), 1U);
+  EXPECT_EQ(back->generation->wait->failed[0].reason, "killed");
+  EXPECT_EQ(back->generation->wait->reason, "its agent ended");
+  EXPECT_EQ(back->generation->wait->unclean, std::vector<std::string>{"n3"});
+  EXPECT_FALSE(recovery_of(recovery_bytes(recovery()))->generation) << "as an older launcherd has stored it";
+}
+
+TEST(Recovery, AGenerationThatCannotBeIsCorrupt) {
+  v1::JobRecovery message;
+  ASSERT_TRUE(message.ParseFromString(recovery_bytes(recovery())));
+  message.mutable_generation()->set_wanted(0);
+  EXPECT_EQ(recovery_of(message.SerializeAsString()).status().code(), base::Code::kDataLoss);
+  message.mutable_generation()->set_wanted(4);
+  message.mutable_generation()->add_resize_hosts("two words");
+  EXPECT_EQ(recovery_of(message.SerializeAsString()).status().code(), base::Code::kDataLoss);
+}
+
 }  // namespace
 }  // namespace muster::launcherd::recovery_test

@@ -253,5 +253,31 @@ TEST(JobQueue, ALargeJobIsNotStarvedBySmallOnes) {
   }
 }
 
+TEST(JobQueue, TheHeadIsTheFirstThatWaitsForRunningJobs) {
+  JobQueue queue;
+  std::vector<SlotHost> hosts = {host("n1", 4, 3), host("n2", 4, 4)};
+  EXPECT_FALSE(queue.head(hosts).has_value());
+  queue.add(id(1), 0, 1, need(6));
+  queue.add(id(2), 7, 2, need(20));
+  queue.add(id(3), 5, 3, need(2));
+  const auto head = queue.head(hosts);
+  ASSERT_TRUE(head.has_value());
+  EXPECT_EQ(head->id, id(3)) << "job 2 would not fit on idle hosts";
+  EXPECT_EQ(head->priority, 5);
+  EXPECT_EQ(head->need.ranks(), 2);
+}
+
+TEST(JobQueue, NothingOvertakesAJobThatGetsSlotsBack) {
+  JobQueue queue;
+  std::vector<SlotHost> hosts = {host("n1", 4, 3)};
+  queue.add(id(1), 5, 1, need(2));
+  queue.add(id(2), 0, 2, need(1));
+  queue.reserve_for(id(1));
+  queue.reserve_for(id(9));  // it is not in the queue
+  EXPECT_THAT(queue.start(hosts), IsEmpty());
+  hosts[0].used = 2;
+  EXPECT_THAT(names(queue.start(hosts)), ElementsAre("b"));
+}
+
 }  // namespace
 }  // namespace muster::launcherd::job_queue_test

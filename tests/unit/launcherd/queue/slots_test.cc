@@ -111,6 +111,19 @@ TEST(Slots, RanksPerHostBoundsEveryHost) {
   EXPECT_THAT(fitted(job, hosts), HasSubstr("the job needs 5 slots, but n1 and n2 together have only 4 for it"));
 }
 
+TEST(Slots, RanksThatLiveOnTakeTheSlotsOfTheirHosts) {
+  const std::vector<SlotHost> hosts = {host("n1", 4), host("n2", 4)};
+  model::JobSpec job = job_of(0);
+  job.live = model::ElasticSpec{.min_ranks = 2};
+  EXPECT_EQ(fitted(job, hosts), "n1:0,1");
+  job.placement.hosts = {{.name = "n2"}};
+  EXPECT_EQ(fitted(job, hosts), "n2:0,1,2,3");
+  job.live->max_ranks = 3;
+  EXPECT_EQ(fitted(job, hosts), "n2:0,1,2");
+  job.live->min_ranks = job.live->max_ranks.emplace(5);
+  EXPECT_EQ(fitted(job, hosts), "spec.size: 4 ranks are fewer than min_ranks 5: name more hosts or slots");
+}
+
 TEST(Slots, MoreThanThereIsIsRefused) {
   const std::vector<SlotHost> hosts = {host("n1", 4, 4), host("n2", 4, 0, true)};
   EXPECT_TRUE(need_of(job_of(8), hosts).ok());  // it can wait
