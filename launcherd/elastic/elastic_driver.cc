@@ -65,7 +65,7 @@ class ElasticDriver::State {
     const auto process = processes_.find(slot);
     if (phase_ == ElasticPhase::kOver || process == processes_.end() || process->second.is_stopping) return;
     const bool is_released = phase_ == ElasticPhase::kRunning || phase_ == ElasticPhase::kBarrier;
-    if (is_released && find_slot(generation_.plan, slot) == nullptr) {
+    if (is_released && !reports_.is_planned(slot)) {
       actions_.emplace_back(ReleaseAnswers{generation_.number, {{slot, std::nullopt}}});
       return;
     }
@@ -85,7 +85,7 @@ class ElasticDriver::State {
     processes_.erase(process);
     held_.erase(slot);
     if (phase_ == ElasticPhase::kOver) return;
-    if (is_expected || find_slot(generation_.plan, slot) == nullptr) {
+    if (is_expected || !reports_.is_planned(slot)) {
       if (phase_ == ElasticPhase::kWaiting) try_plan(at);
       return;
     }
@@ -98,7 +98,7 @@ class ElasticDriver::State {
     std::vector<ElasticSlot> ended;
     std::erase_if(processes_, [&](const auto& each) {
       if (each.first.host != host) return false;
-      if (!each.second.is_stopping && find_slot(generation_.plan, each.first)) ended.push_back(each.first);
+      if (!each.second.is_stopping && reports_.is_planned(each.first)) ended.push_back(each.first);
       return true;
     });
     std::erase_if(held_, [&](const ElasticSlot& slot) { return slot.host == host; });
@@ -128,7 +128,7 @@ class ElasticDriver::State {
     if (phase_ == ElasticPhase::kSettling && at.now >= settle_at_) settle(at);
     if (phase_ == ElasticPhase::kBarrier && is_due(late_at_, at)) stop_late(at);
     if (is_due(notice_due_, at)) consider_notice(at);
-    stop_leavers(at);
+    if (is_due(leave_by_, at)) stop_leavers(at);
   }
 
   std::optional<base::MonotonicTime> deadline() const {
@@ -138,7 +138,7 @@ class ElasticDriver::State {
     if (phase_ == ElasticPhase::kSettling) keep_earlier(next, settle_at_);
     if (phase_ == ElasticPhase::kBarrier) keep_earlier(next, late_at_);
     keep_earlier(next, notice_due_);
-    for (const auto& [slot, process] : processes_) keep_earlier(next, process.leave_by);
+    keep_earlier(next, leave_by_);
     return next;
   }
 
@@ -154,6 +154,13 @@ class ElasticDriver::State {
   const Generation& generation() const { return generation_; }
   int resets() const { return resets_; }
   std::vector<std::string> blacklisted() const { return hosts_.blacklisted(); }
+  std::optional<base::MonotonicTime> blacklisted_until(const std::string& host) const {
+    return hosts_.blacklisted_until(host);
+  }
+  std::optional<int> limit_of(const std::string& host) const { return hosts_.limit_of(host); }
+  int lacks() const {
+    return phase_ == ElasticPhase::kWaiting ? std::max(0, least_slots() - count_slots(hosts_.usable())) : 0;
+  }
 
  private:
   struct Process {
@@ -178,6 +185,9 @@ class ElasticDriver::State {
   }
 
   bool is_first_start() const { return generation_.number < 0; }
+
+  // The number of slots that the next generation needs.
+  int least_slots() const { return is_first_start() ? std::max(limits_.np, limits_.min_np) : limits_.min_np; }
 
   static std::string too_few_slots(int needed) {
     return fmt::format(
@@ -211,8 +221,7 @@ class ElasticDriver::State {
 
   void try_plan(ElasticTime at) {
     std::vector<ElasticHost> hosts = hosts_.usable();
-    const int needed = is_first_start() ? std::max(limits_.np, limits_.min_np) : limits_.min_np;
-    if (count_slots(hosts) < needed) return;
+    if (count_slots(hosts) < least_slots()) return;
     if (!put_survivor_first(hosts)) {
       return finish(ElasticEnd::kNoSurvivor, kNoSurvivorText);
     }
@@ -258,9 +267,13 @@ class ElasticDriver::State {
   void release_if_complete(ElasticTime at) {
     if (!awaited_.empty() || !dead_.empty() || !enter(ElasticEvent::kComplete)) return;
     ReleaseAnswers release{generation_.number, {}};
+    const SlotIndex index(generation_.plan);
     for (const ElasticSlot& slot : held_) {
-      const PlannedSlot* const planned = find_slot(generation_.plan, slot);
-      if (planned == nullptr) processes_.at(slot).leave_by = at.now + limits_.leave_time;
+      const PlannedSlot* const planned = index.find(slot);
+      if (planned == nullptr) {
+        processes_.at(slot).leave_by = at.now + limits_.leave_time;
+        keep_earlier(leave_by_, processes_.at(slot).leave_by);
+      }
       release.answers.push_back({slot, planned == nullptr ? std::nullopt : std::optional(planned->plan)});
     }
     held_.clear();
@@ -370,12 +383,12 @@ class ElasticDriver::State {
   void record(const ElasticSlot& slot, const SlotReport& report, ElasticTime at) {
     if (hosts_.is_blacklisted(slot.host) || !reports_.add(slot, report)) return;
     enter(ElasticEvent::kReported);
-    if (report.kind == Kind::kReady && !late_at_) late_at_ = at.now + limits_.elastic_timeout;
+    if (report.kind != Kind::kSucceeded && !late_at_) late_at_ = at.now + limits_.late_time;
     if (generation_.plan.front().slot == slot) notice_due_.reset();
     if (reports_.is_complete()) decide(at);
   }
 
-  // Counts the missing slots as failed, because the other workers have waited for --elastic-timeout.
+  // Counts the missing slots as failed, because they have not reported within late_time of the first report.
   void stop_late(ElasticTime at) {
     const std::vector<ElasticSlot> late = reports_.missing();
     late_at_.reset();
@@ -467,6 +480,8 @@ class ElasticDriver::State {
       if (is_due(process.leave_by, at)) late.push_back(slot);
     }
     stop(std::move(late), "it is no longer in the job and did not end");
+    leave_by_.reset();
+    for (const auto& [slot, process] : processes_) keep_earlier(leave_by_, process.leave_by);
   }
 
   ElasticLimits limits_;
@@ -485,6 +500,7 @@ class ElasticDriver::State {
   base::MonotonicTime waiting_until_;
   base::MonotonicTime settle_at_;
   std::optional<base::MonotonicTime> late_at_;
+  std::optional<base::MonotonicTime> leave_by_;  // the earliest of all processes; that process may have ended already
   std::optional<base::MonotonicTime> notice_due_;
   std::optional<base::MonotonicTime> noticed_at_;  // the first notice of this generation
   std::optional<base::MonotonicTime> last_notice_;
@@ -551,6 +567,18 @@ int ElasticDriver::resets() const {
 
 std::vector<ElasticSlot> ElasticDriver::missing() const {
   return state_->missing();
+}
+
+int ElasticDriver::lacks() const {
+  return state_->lacks();
+}
+
+std::optional<base::MonotonicTime> ElasticDriver::blacklisted_until(const std::string& host) const {
+  return state_->blacklisted_until(host);
+}
+
+std::optional<int> ElasticDriver::limit_of(const std::string& host) const {
+  return state_->limit_of(host);
 }
 
 std::vector<std::string> ElasticDriver::blacklisted() const {

@@ -42,7 +42,10 @@ struct ElasticLimits {
   int min_np = 1;               // slots that each later generation needs
   std::optional<int> max_np{};  // nullopt means no limit
   std::optional<int> reset_limit{};
-  base::Duration elastic_timeout = std::chrono::seconds(600);  // for each wait for slots, and for late workers
+  base::Duration elastic_timeout = std::chrono::seconds(600);  // for each wait for slots
+  // The time within which all workers of a world report, once one has failed or waits for new numbers. A worker may be
+  // busy for minutes without a collective, for example while it saves a checkpoint.
+  base::Duration late_time = std::chrono::seconds(600);
   // The range of a host's time on the black-list. nullopt means forever.
   std::optional<std::pair<base::Duration, base::Duration>> cooldown{};
   // A SIGABRT this near to a failure on another host does not black-list. 0 switches the rule off.
@@ -91,8 +94,15 @@ class ElasticDriver {
   int resets() const;                    // completed decisions to reset
   // The slots that the present phase waits for: in kStarting new processes, in kBarrier late workers.
   std::vector<ElasticSlot> missing() const;
+  // In kWaiting, the number of slots that the next generation lacks; otherwise 0.
+  int lacks() const;
   // Hosts that are on the black-list now.
   std::vector<std::string> blacklisted() const;
+  // When a host of blacklisted() may be used again; nullopt means never.
+  std::optional<base::MonotonicTime> blacklisted_until(const std::string& host) const;
+  // The number of slots of the host that are used at most, because a new process on the next one has failed. The limit
+  // ends when the list gives the host another number of slots. nullopt means all slots.
+  std::optional<int> limit_of(const std::string& host) const;
 
  private:
   class State;

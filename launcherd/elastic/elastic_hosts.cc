@@ -52,6 +52,11 @@ void ElasticHosts::limit(const std::string& host, int slots) {
   if (!is_new) at->second = std::min(at->second, slots);
 }
 
+std::optional<int> ElasticHosts::limit_of(const std::string& host) const {
+  const auto limit = limits_.find(host);
+  return limit == limits_.end() ? std::nullopt : std::optional(limit->second);
+}
+
 void ElasticHosts::put_first(const std::string& host) {
   const auto at = std::ranges::find(order_, host);
   if (at != order_.end()) std::rotate(order_.begin(), at, at + 1);
@@ -80,7 +85,10 @@ std::vector<ElasticHost> ElasticHosts::usable() const {
 }
 
 std::optional<base::MonotonicTime> ElasticHosts::next_recovery() const {
-  return blacklist_.next_end(names());
+  // Most jobs have many hosts, and few of them are black-listed.
+  std::vector<std::string> failed = blacklist_.hosts();
+  std::erase_if(failed, [&](const std::string& name) { return find_listed(listed_, name) == listed_.end(); });
+  return blacklist_.next_end(failed);
 }
 
 int count_slots(const std::vector<ElasticHost>& hosts) {

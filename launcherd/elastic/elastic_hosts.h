@@ -28,6 +28,8 @@ class ElasticHosts {
   void blacklist(const std::string& host, base::MonotonicTime now);
   // Uses only the first `slots` slots of the host until its number of slots in the list changes.
   void limit(const std::string& host, int slots);
+  // nullopt if the host has no limit.
+  std::optional<int> limit_of(const std::string& host) const;
   // Moves the host to the front of the order. No effect if it is not usable.
   void put_first(const std::string& host);
   // Takes listed hosts back whose time on the black-list is over. Returns whether there was one.
@@ -36,6 +38,9 @@ class ElasticHosts {
   std::vector<ElasticHost> usable() const;
   std::optional<base::MonotonicTime> next_recovery() const;
   std::vector<std::string> blacklisted() const { return blacklist_.hosts(); }
+  std::optional<base::MonotonicTime> blacklisted_until(const std::string& host) const {
+    return blacklist_.end_of(host);
+  }
   bool is_blacklisted(const std::string& host) const { return blacklist_.contains(host); }
 
  private:

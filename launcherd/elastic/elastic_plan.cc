@@ -41,6 +41,20 @@ const PlannedSlot* find_slot(const ElasticPlan& plan, const ElasticSlot& slot) {
   return found == plan.end() ? nullptr : &*found;
 }
 
+SlotIndex::SlotIndex(const ElasticPlan& plan) : end_(plan.data() + plan.size()) {
+  for (const PlannedSlot& planned : plan) first_of_.emplace(planned.slot.host, &planned);
+}
+
+// All slots of a host are neighbours.
+const PlannedSlot* SlotIndex::find(const ElasticSlot& slot) const {
+  const auto first = first_of_.find(slot.host);
+  if (first == first_of_.end()) return nullptr;
+  for (const PlannedSlot* each = first->second; each != end_ && each->slot.host == slot.host; ++each) {
+    if (each->slot == slot) return each;
+  }
+  return nullptr;
+}
+
 std::string format_slot_plan(const std::optional<SlotPlan>& plan) {
   if (!plan) return "-1,-1,-1,-1,-1,-1";
   return fmt::format("{},{},{},{},{},{}", plan->rank, plan->size, plan->local_rank, plan->local_size, plan->cross_rank,

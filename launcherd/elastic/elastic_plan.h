@@ -9,9 +9,12 @@
 #pragma once
 
 #include <compare>
+#include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -59,6 +62,17 @@ base::Result<ElasticPlan> make_elastic_plan(std::span<const ElasticHost> hosts, 
 
 // nullptr if the slot is not in the plan.
 const PlannedSlot* find_slot(const ElasticPlan& plan, const ElasticSlot& slot);
+
+// The same for many slots of one plan, which must outlive the index.
+class SlotIndex {
+ public:
+  explicit SlotIndex(const ElasticPlan& plan);
+  const PlannedSlot* find(const ElasticSlot& slot) const;
+
+ private:
+  std::map<std::string_view, const PlannedSlot*, std::less<>> first_of_;  // the first slot of each host
+  const PlannedSlot* const end_;
+};
 
 // Returns the answer to GET /rank_and_size: "rank,size,local_rank,local_size,cross_rank,cross_size". nullopt means that
 // the slot is not in the world: six times -1.

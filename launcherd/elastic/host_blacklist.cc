@@ -46,6 +46,11 @@ std::optional<base::MonotonicTime> HostBlacklist::next_end(const std::vector<std
   return next;
 }
 
+std::optional<base::MonotonicTime> HostBlacklist::end_of(const std::string& host) const {
+  const auto found = entries_.find(host);
+  return found != entries_.end() && found->second.is_listed ? found->second.end : std::nullopt;
+}
+
 std::vector<std::string> HostBlacklist::hosts() const {
   std::vector<std::string> hosts;
   for (const auto& [host, entry] : entries_) {

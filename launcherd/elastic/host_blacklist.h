@@ -33,6 +33,8 @@ class HostBlacklist {
   // The earliest end of the time of a host on the list; nullopt if all stay forever. `hosts` are considered only.
   std::optional<base::MonotonicTime> next_end(const std::vector<std::string>& hosts) const;
   std::vector<std::string> hosts() const;
+  // The end of the host's time on the list. nullopt: it is not on the list, or stays forever.
+  std::optional<base::MonotonicTime> end_of(const std::string& host) const;
 
  private:
   struct Entry {

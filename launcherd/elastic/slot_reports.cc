@@ -18,12 +18,14 @@ bool is_abort(const SlotReport& report) {
 
 void SlotReports::begin(const ElasticPlan& plan) {
   slots_.clear();
+  planned_.clear();
   reports_.clear();
   for (const PlannedSlot& planned : plan) slots_.push_back(planned.slot);
+  planned_.insert(slots_.begin(), slots_.end());
 }
 
 bool SlotReports::add(const ElasticSlot& slot, const SlotReport& report) {
-  if (std::ranges::find(slots_, slot) == slots_.end()) return false;
+  if (!planned_.contains(slot)) return false;
   const auto [at, is_first] = reports_.emplace(slot, report);
   if (is_first) return true;
   if (at->second.kind != Kind::kReady || report.kind != Kind::kFailed) return false;

@@ -9,6 +9,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,8 @@ class SlotReports {
   // False if the report is ignored.
   bool add(const ElasticSlot& slot, const SlotReport& report);
 
+  // Whether the slot is in the plan.
+  bool is_planned(const ElasticSlot& slot) const { return planned_.contains(slot); }
   bool empty() const { return reports_.empty(); }
   bool is_complete() const { return reports_.size() == slots_.size(); }
   bool contains(const ElasticSlot& slot) const { return reports_.contains(slot); }
@@ -52,7 +55,8 @@ class SlotReports {
  private:
   bool is_torn_down(const ElasticSlot& slot, const SlotReport& report, base::Duration window) const;
 
-  std::vector<ElasticSlot> slots_;
+  std::vector<ElasticSlot> slots_;  // in rank order
+  std::set<ElasticSlot> planned_;   // the same
   std::map<ElasticSlot, SlotReport> reports_;
 };
 

@@ -12,8 +12,8 @@
 
 namespace muster::launcherd::inline hosts {
 
-// Runs argv[0], which is searched in PATH, with an empty stdin. Returns its output. Every error begins with `name`, and
-// contains how the program ended and what it wrote to stderr.
+// Runs argv[0], which is searched in PATH, with an empty stdin. Returns its output. Processes that it leaves in its
+// group are killed. Every error begins with `name`, and contains how the program ended and what it wrote to stderr.
 // Errors:
 //   DEADLINE_EXCEEDED, CANCELLED  the waiter ended the call; the program and its process group are killed
 //   RESOURCE_EXHAUSTED            the program printed more than 1 MiB

@@ -12,6 +12,8 @@
 #include "model/expand.h"
 #include "model/gpu_mask.h"
 #include "model/host_binding.h"
+#include "model/joining_binding.h"
+#include "model/torchrun_command.h"
 #include "proto/convert.h"
 
 namespace muster::launcherd::inline plan {
@@ -226,7 +228,8 @@ base::Result<std::string> choose_master_address(const std::vector<HostFacts>& fa
     MUSTER_ASSIGN_OR_RETURN(const v1::NetworkInterface chosen, choose_interface(master.hello, job));
     return chosen.address();
   }
-  if (facts.size() == 1) return std::string("127.0.0.1");
+  // Other hosts may join a job whose ranks change.
+  if (facts.size() == 1 && !job.live) return std::string("127.0.0.1");
   if (master.local) {
     // Prefer this machine's address on the way to another host, because that host can reach it.
     for (const HostFacts& other : facts) {
@@ -243,6 +246,7 @@ base::Result<std::string> choose_master_address(const std::vector<HostFacts>& fa
     if (master.host_address && has_address(master.hello, master.host_address->str())) return master.host_address->str();
   }
   if (const auto any = first_routable(master.hello)) return *any;
+  if (facts.size() == 1) return std::string("127.0.0.1");
   return base::unavailable(
       "host {} has only a loopback address, so the other hosts cannot reach rank 0: bring up an "
       "interface there, or list another host first",
@@ -294,6 +298,7 @@ class Planner {
   LaunchPlan finish();
 
  private:
+  bool has_torch_watchdog() const;
   v1::Launch launch_of_host(std::size_t index, const proto::EnvList& exported, const model::NodeShape& node) const;
   void warn(const model::PlacedHost& host, const HostFacts& fact, const model::NodeBinding& binding);
   model::RankEnvInput input_of_host(const model::PlacedHost& host, const HostFacts& fact) const;
@@ -322,7 +327,11 @@ base::Status Planner::add_host(std::size_t index) {
   model::GpuMasks masks;
   model::set_gpu_masks(exported, masks);
   const std::vector<model::RankRequest> rank_requests = model::requests_on(job_.places, role_masks_, host);
-  auto binding = model::bind_host(node, rank_requests, job_.pinning, masks, host.share ? &*host.share : nullptr);
+  const model::HostShare* const share = host.share ? &*host.share : nullptr;
+  std::vector<model::BoundRank> running = attempt_.running;
+  std::erase_if(running, [&](const model::BoundRank& rank) { return rank.host != host.host.name; });
+  auto binding = running.empty() ? model::bind_host(node, rank_requests, job_.pinning, masks, share)
+                                 : model::bind_joining(node, rank_requests, running, job_.pinning, masks, share);
   if (!binding.ok()) return binding.status().with_context(host.host.name);
   warn(host, fact, *binding);
   v1::Launch launch = launch_of_host(index, exported, node);
@@ -339,6 +348,14 @@ base::Status Planner::add_host(std::size_t index) {
   return base::ok_status();
 }
 
+// Returns whether the agents serve torch's watchdog. The variable is one of torchrun's agent, so ranks do not inherit
+// it.
+bool Planner::has_torch_watchdog() const {
+  const auto of_launcher = launcher_environment_.get("TORCHELASTIC_ENABLE_FILE_TIMER");
+  const auto wanted = user_set_.get("TORCHELASTIC_ENABLE_FILE_TIMER");
+  return job_.torch_agent_store && (wanted ? wanted : of_launcher) == "1";
+}
+
 // Returns the host's part of the plan, without its ranks.
 v1::Launch Planner::launch_of_host(std::size_t index, const proto::EnvList& exported,
                                    const model::NodeShape& node) const {
@@ -347,6 +364,9 @@ v1::Launch Planner::launch_of_host(std::size_t index, const proto::EnvList& expo
   launch.set_workdir(job_.workdir);
   launch.set_umask(job_.umask);
   launch.set_wants_error_files(!job_.log_dir.empty());
+  launch.set_progress_file(job_.failure.progress_file);
+  launch.set_reports_first_collective(true);
+  launch.set_serves_torch_watchdog(has_torch_watchdog());
   if (index > 0) {
     launch.set_horovod_address(master_address_);
     launch.set_horovod_port(facts_.at(0).prepared.horovod_port());
@@ -391,6 +411,10 @@ model::RankEnvInput Planner::input_of_host(const model::PlacedHost& host, const 
   input.master_port = facts_.at(0).prepared.master_port();
   input.role = job_.role;
   input.torch_agent_store = job_.torch_agent_store;
+  input.has_torch_watchdog = has_torch_watchdog();
+  input.is_torchrun = model::serves_torchrun(job_) && !model::has_own_rendezvous(user_set_);
+  input.torchrun_workers = std::max(1, host.slots / std::max(1, static_cast<int>(host.ranks.size())));
+  input.address = rank_address(fact, job_);
   input.runtime = job_.runtime;
   input.tensorflow_workers = workers_;
   input.interface = rank_interface(fact, job_);

@@ -48,7 +48,7 @@ bool reports_gpu_users(const v1::Hello& hello);
 bool may_wait_for_gpus(const v1::Hello& hello);
 
 // Returns the address at which the other hosts reach the host of rank 0 (facts[0]). If the job has one host, the
-// address is loopback, unless the user chose a network.
+// address is loopback, unless the user chose a network, or other hosts may join the job (JobSpec::live).
 // UNAVAILABLE: the host has only a loopback address.
 base::Result<std::string> choose_master_address(const std::vector<HostFacts>& facts, const model::JobSpec& job);
 
@@ -67,6 +67,9 @@ struct Attempt {
   int restarts = 0;  // earlier attempts that count against JobSpec::max_restarts
   // True if the ranks are a part of a job and also communicate with ranks on other hosts.
   bool has_peers_elsewhere = false;
+  // Ranks of a job whose ranks change that run already, with what they are bound to. The others join. A rank that is
+  // leaving has the local rank -1.
+  std::vector<model::BoundRank> running{};
 };
 
 struct LaunchPlan {

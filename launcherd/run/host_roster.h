@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -15,10 +16,9 @@
 namespace muster::launcherd::inline run {
 
 struct JobHost {
-  int agent = 0;         // index in the roster; never changes
-  int placed = 0;        // index in Placement::hosts; -1 if the job does not need the host
-  int next_placed = -1;  // of a generation that is being placed (job_live.cc)
-  std::string name;      // for messages
+  int agent = 0;     // index in the roster; never changes
+  int placed = 0;    // index in Placement::hosts; -1 if the job does not need the host
+  std::string name;  // for messages
   HostState phase;
   HostFacts facts;
   std::string agent_link;  // "dial" or "ssh"
@@ -32,6 +32,9 @@ struct JobHost {
   bool has_stream = false;
   int suspends_due = 0;          // answers to Suspend that are missing; one may arrive after the next Suspend was sent
   bool has_misreported = false;  // the agent reported on ranks that it does not have; the user was warned
+  // Only for hosts that join a job that runs (job_joins.cc).
+  bool joins = false;
+  bool is_announced = true;  // the observer got HostUp
 };
 
 class HostRoster {
@@ -54,7 +57,7 @@ class HostRoster {
 
   // Each of the three functions returns whether every host has taken its step. A host never takes a step back, so each
   // call continues where the last one ended. The runner calls after every message, so a full scan would cost the square
-  // of the number of hosts.
+  // of the number of hosts. A host that is added later must take the steps, too.
   bool are_up();
   bool are_prepared();
   bool are_without_processes();
@@ -76,7 +79,7 @@ class HostRoster {
     return first_without == hosts_.size();
   }
 
-  std::vector<JobHost> hosts_;
+  std::deque<JobHost> hosts_;  // a deque, because hosts may be added while others are in use
   std::vector<int> first_of_;
   // Each is the agent of the first host that has not taken a step: to be up, to be prepared, to have tried to start all
   // its ranks, to be without processes.

@@ -5,6 +5,7 @@
 // job_events.cc: messages of agents while the job runs.
 // job_spawn.cc: requests to spawn more ranks.
 // job_live.cc: ranks that change while the job runs.
+// job_joins.cc: processes and hosts that join such a job.
 // job_end.cc: stopping, losing hosts, finishing.
 #pragma once
 
@@ -58,7 +59,9 @@ class JobRunner::Core final : private AgentListener {
   void suspend(bool on, base::Loop::Task done);
   void set_input(InputSource* source) { input_ = source; }
   void resize_terminal(int rows, int columns);
-  base::Status stacks(const std::vector<int>& ranks, StackRequests::OnProcess on_process, base::Loop::Task done);
+  base::Status stacks(const StackQuery& query, StackRequests::OnProcess on_process, base::Loop::Task done);
+  base::Status set_live_hosts(std::vector<model::HostSpec> hosts);
+  base::Status set_live_size(int min_ranks, std::optional<int> max_ranks);
 
  private:
   RunAction advance(RunEvent event);
@@ -72,10 +75,11 @@ class JobRunner::Core final : private AgentListener {
   void start_timed_out();
   std::string why_not_in_time(const JobHost& host) const;
   void maybe_prepare();
+  static base::Status two_names(const JobHost& one, const JobHost& other);
   base::Status merge_same_hosts();
   base::Status place_merged(const model::JobSpec& job);
   bool check_networks();
-  std::string session_secret() const;
+  std::string make_session_secret() const;
   void prepare_hosts();
   void prepared(JobHost& host, const v1::Prepared& answer);
   void stage();
@@ -102,6 +106,7 @@ class JobRunner::Core final : private AgentListener {
   void process(JobHost& host, const v1::AgentMessage& message);
   void process_rank_message(JobHost& host, const v1::AgentMessage& message);
   Liveness::Events liveness_events();
+  void rank_started(const JobHost& host, const v1::RankStarted& started);
   void rank_ended(const JobHost& host, model::RankEnd end, std::int64_t agent_ns);
   void host_empty(JobHost& host, const v1::HostEmpty& empty);
   // Drops the line if there are kMaxStrayLines already.
@@ -123,19 +128,48 @@ class JobRunner::Core final : private AgentListener {
   bool may_run(int rank) const;
 
   // Defined in job_live.cc:
+  base::Status why_not_live() const;
   void start_live(const std::vector<JobHost*>& by_placed);
   LiveJob::Events live_events();
   bool goes_on_live() const { return live_ != nullptr && !live_->is_over() && !is_ending(phase_); }
   void add_live_end(model::RankEnd end);
+  void first_collective(int generation);
   void lose_live_host(JobHost& host, HostAction how, const std::string& why);
   void live_host_lost(JobHost& host, const std::string& why);
   void begin_generation(const Generation& generation, std::vector<int> former);
-  model::Placement next_placement(const ElasticPlan& plan);
+  model::Placement placement_of(const ElasticPlan& plan) const;
+  std::map<std::string, std::string> set_shares(model::Placement& placement) const;
+  void place_hosts();
+  void announce_new_members(const Generation& generation, const std::vector<int>& former);
   void live_over(const FinishJob& end);
+  void label_output();
   void wake_live(std::optional<base::MonotonicTime> at);
+  void live_changed();
+  LiveHosts live_hosts() const;
+  void report_live_hosts();
   base::Result<std::string> live_address(const std::vector<int>& agents) const;
   int shown_rank(int number) const;
   std::vector<int> shown_ranks(const JobHost& host) const;
+
+  // Defined in job_joins.cc:
+  void know_hosts();
+  std::vector<ElasticHost> listed_hosts() const;
+  base::Result<int> add_live_host(const std::string& name);
+  void start_live_host(JobHost& host);
+  void start_waiting_hosts();
+  void live_host_overdue(int agent);
+  void live_start_failed(JobHost& host, const std::string& why);
+  const JobHost* same_host(const JobHost& host) const;
+  void prepare_live_host(JobHost& host);
+  void live_host_prepared(JobHost& host);
+  void stage_live_host(JobHost& host);
+  void live_host_staged(int agent, base::Status status);
+  std::vector<model::BoundRank> running_ranks(const ElasticPlan& plan) const;
+  base::Status start_live(const Generation& generation, const std::vector<int>& agents,
+                          const std::vector<NewProcess>& processes, const std::string& address);
+  void order_processes(JobHost& host, v1::Launch launch, const std::vector<NewProcess>& processes);
+  void release_live_host(JobHost& host);
+  void release_live_hosts();
 
   // Defined in job_end.cc:
   bool may_have_ranks() const;
@@ -200,8 +234,22 @@ class JobRunner::Core final : private AgentListener {
   bool root_reported_ = false;
   Suspension suspension_{hosts_, timers_,
                          [this](int agent, v1::LauncherMessage message) { agents_->send(agent, std::move(message)); }};
-  std::string live_reason_;           // the first failure of this generation, for people
+  std::optional<std::vector<model::HostSpec>> early_hosts_;       // from set_live_hosts(), until the ranks run
+  std::optional<std::pair<int, std::optional<int>>> early_size_;  // from set_live_size(), until the ranks run
+  std::string session_secret_;                                    // sent with Prepare
+  std::map<std::string, model::PlacedHost> known_hosts_;          // of a live job, by the names of slots; without ranks
+  std::vector<int> waiting_hosts_;          // agents that start when the former agent of their host has left no process
+  std::map<int, base::Timer> live_starts_;  // by agent that joins: the limit for its start
+  std::map<int, std::unique_ptr<Staging>> live_stagings_;  // by agent that joins
+  std::map<int, model::BoundRank> live_bindings_;          // by number; of a live job
+  std::map<int, long> live_pids_;                          // by number of a process that has not joined yet
+  std::string live_reason_;                                // the first failure of this generation, for people
+  // The present generation's number, and its cause's time. nullopt in the first one, and once the generation's first
+  // collective was reported.
+  std::optional<std::pair<int, base::MonotonicTime>> awaits_collective_;
   std::unique_ptr<LiveJob> live_;     // set by launch(); nullptr if the ranks are fixed
+  base::Timer live_report_;           // runs while a report of the hosts is due
+  LiveHosts reported_hosts_;          // the last report
   base::Gate shares_gate_;            // reset for each query of the shares
   std::unique_ptr<Staging> staging_;  // exists only in kStaging
   base::MonotonicTime start_deadline_{};

@@ -51,6 +51,7 @@ void JobRunner::Core::begin_stop(StopCause cause, std::chrono::milliseconds grac
   const bool ends_start = action == RunAction::kEndStart;
   stop_.begin(cause, ends_start);
   if (live_ != nullptr) live_->stop();
+  release_live_hosts();
   observer_->on_event(model::JobStopping{reason});
   if (feed_ != nullptr) feed_->close();
   staging_.reset();
@@ -309,6 +310,8 @@ bool JobRunner::Core::is_output_skipped() const {
 
 void JobRunner::Core::maybe_finish() {
   if (is_finished()) return;
+  live_changed();
+  start_waiting_hosts();
   if (!hosts_.are_without_processes()) return;
   if (!hosts_.is_any_in(HostPhase::kDraining)) return finish(RunEvent::kHostsGone);
   if (!is_output_skipped()) return;
@@ -377,9 +380,15 @@ void JobRunner::signal_ranks(int signo, bool is_once) {
 void JobRunner::suspend(bool on, base::Loop::Task done) {
   core_->suspend(on, std::move(done));
 }
-base::Status JobRunner::stacks(const std::vector<int>& ranks, std::function<void(v1::ProcessStack)> on_process,
+base::Status JobRunner::stacks(const StackQuery& query, std::function<void(v1::ProcessStack)> on_process,
                                base::Loop::Task done) {
-  return core_->stacks(ranks, std::move(on_process), std::move(done));
+  return core_->stacks(query, std::move(on_process), std::move(done));
+}
+base::Status JobRunner::set_live_hosts(std::vector<model::HostSpec> hosts) {
+  return core_->set_live_hosts(std::move(hosts));
+}
+base::Status JobRunner::set_live_size(int min_ranks, std::optional<int> max_ranks) {
+  return core_->set_live_size(min_ranks, max_ranks);
 }
 
 }  // namespace muster::launcherd::run

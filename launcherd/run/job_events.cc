@@ -41,6 +41,8 @@ std::optional<int> reported_rank(const v1::AgentMessage& message) {
       return message.check_in().number();
     case v1::AgentMessage::kFirstPut:
       return message.first_put().number();
+    case v1::AgentMessage::kWorkerNotified:
+      return message.worker_notified().number();
     default:
       return std::nullopt;
   }
@@ -95,7 +97,7 @@ void JobRunner::Core::process(JobHost& host, const v1::AgentMessage& message) {
       if (liveness_.pong(host, message.pong()) && host.has_launched) maybe_prepare();
       break;
     case v1::AgentMessage::kPrepared:
-      if (message.prepared().error().empty()) {
+      if (message.prepared().error().empty() && !host.joins) {
         observer_->on_event(model::HostUp{host.name, host.agent_link, base::printable(host.facts.hello.containment())});
       }
       prepared(host, message.prepared());
@@ -108,6 +110,12 @@ void JobRunner::Core::process(JobHost& host, const v1::AgentMessage& message) {
       break;
     case v1::AgentMessage::kFollowEnds:
       peer_failures_.follow(host.agent, shown_ranks(host), ends_.ends(), message.follow_ends().wants_silent_ranks());
+      break;
+    case v1::AgentMessage::kProgress:
+      observer_->on_progress_file();
+      break;
+    case v1::AgentMessage::kFirstCollective:
+      first_collective(message.first_collective().generation());
       break;
     case v1::AgentMessage::kHostEmpty:
       host_empty(host, message.host_empty());
@@ -122,7 +130,11 @@ void JobRunner::Core::process(JobHost& host, const v1::AgentMessage& message) {
       peer_queries_.answered(host.agent, message.owner_answer());
       break;
     case v1::AgentMessage::kStageAnswer:
-      if (staging_ != nullptr) staging_->answered(host.agent, message.stage_answer());
+      if (const auto joining = live_stagings_.find(host.agent); joining != live_stagings_.end()) {
+        joining->second->answered(host.agent, message.stage_answer());
+      } else if (staging_ != nullptr) {
+        staging_->answered(host.agent, message.stage_answer());
+      }
       break;
     case v1::AgentMessage::kStackAnswer:
       stack_requests_.answered(host.agent, message.stack_answer());
@@ -131,7 +143,11 @@ void JobRunner::Core::process(JobHost& host, const v1::AgentMessage& message) {
       spawn_requested(host, message.spawn_request());
       break;
     case v1::AgentMessage::kWorldAdded:
-      worlds_.added(host, message.world_added());
+      if (live_ == nullptr) {
+        worlds_.added(host, message.world_added());
+      } else if (message.world_added().starts_no_rank()) {
+        live_->refused(host.agent, message.world_added().first());
+      }
       break;
     case v1::AgentMessage::kCheckIn:
       if (live_ != nullptr) live_->checked_in(message.check_in().number());
@@ -142,10 +158,24 @@ void JobRunner::Core::process(JobHost& host, const v1::AgentMessage& message) {
     case v1::AgentMessage::kGenerationPrepared:
       if (live_ != nullptr) live_->prepared(host.agent, message.generation_prepared());
       break;
+    case v1::AgentMessage::kWorkerNotified:
+      if (live_ != nullptr) live_->notified(message.worker_notified());
+      break;
     default:
       process_rank_message(host, message);
       break;
   }
+}
+
+void JobRunner::Core::rank_started(const JobHost& host, const v1::RankStarted& started) {
+  const auto pid = static_cast<long>(started.pid());
+  if (live_ != nullptr && !live_->members().has_joined(started.rank())) {
+    live_pids_[started.rank()] = pid;  // its rank begins with the generation
+  } else {
+    observer_->on_event(model::RankUp{started.rank(), pid});
+  }
+  observer_->on_note(fmt::format("rank {} on {}: pid {}", started.rank(), host.name, pid));
+  worlds_.started(started.rank());
 }
 
 // Processes a message about one rank. Ignores unknown bodies of a newer agent.
@@ -155,11 +185,7 @@ void JobRunner::Core::process_rank_message(JobHost& host, const v1::AgentMessage
       ++host.started;
       watch_launch();
       if (feed_ != nullptr) feed_->started(message.rank_started().rank());
-      observer_->on_event(
-          model::RankUp{message.rank_started().rank(), static_cast<long>(message.rank_started().pid())});
-      observer_->on_note(
-          fmt::format("rank {} on {}: pid {}", message.rank_started().rank(), host.name, message.rank_started().pid()));
-      worlds_.started(message.rank_started().rank());
+      rank_started(host, message.rank_started());
       break;
     case v1::AgentMessage::kRankStartFailed:
       rank_ended(host, proto::rank_end_of(message.rank_start_failed()), message.rank_start_failed().agent_ns());
@@ -217,15 +243,17 @@ void JobRunner::Core::send_window() {
   }
 }
 
-base::Status JobRunner::Core::stacks(const std::vector<int>& shown, StackRequests::OnProcess on_process,
+base::Status JobRunner::Core::stacks(const StackQuery& query, StackRequests::OnProcess on_process,
                                      base::Loop::Task done) {
-  std::vector<int> ranks = shown;
+  std::vector<int> ranks = query.ranks;
   if (live_ != nullptr) {
     for (int& rank : ranks) rank = live_->members().number_of(rank);
   }
+  const int count = live_ == nullptr ? worlds_.next_number() : live_->members().next_number();
+  const int last = live_ == nullptr ? count - 1 : placement_.size - 1;
   for (const int rank : ranks) {
-    if (rank >= 0 && rank < worlds_.next_number()) continue;
-    return base::invalid_argument("unknown rank {}: the job has ranks 0 to {}", rank, worlds_.next_number() - 1);
+    if (rank >= 0 && rank < count) continue;
+    return base::invalid_argument("unknown rank {}: the job has ranks 0 to {}", rank, last);
   }
   std::vector<StackRequests::Target> asked;
   for (const JobHost& host : hosts_) {
@@ -244,7 +272,7 @@ base::Status JobRunner::Core::stacks(const std::vector<int>& shown, StackRequest
     if (live_ != nullptr) process.set_rank(shown_rank(process.rank()));
     on_process(std::move(process));
   };
-  stack_requests_.ask(asked, by_rank, std::move(done));
+  stack_requests_.ask(asked, query.is_native, by_rank, std::move(done));
   return base::ok_status();
 }
 
@@ -327,7 +355,9 @@ void JobRunner::Core::host_empty(JobHost& host, const v1::HostEmpty& empty) {
     add_stray_line(describe_leftover(host.name, leftover));
   }
   for (const v1::Leftover& leftover : empty.stuck()) {
-    unclean_.push_back({host.name, "cannot be killed: " + describe_leftover(host.name, leftover)});
+    unclean_.push_back({.host = host.name,
+                        .message = "cannot be killed: " + describe_leftover(host.name, leftover),
+                        .keeps_processes = true});
   }
   if (!empty.failure().empty() && goes_on_live()) {
     live_host_lost(host, fmt::format("{}: {}", host.name, base::printable(empty.failure())));

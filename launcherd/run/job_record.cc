@@ -104,6 +104,9 @@ void JobRecord::change_members(const model::GenerationBegan& began) {
   const std::vector<v1::RankStatus> before = ranks_;
   set_hosts(began.placement);
   job_.set_attempt(began.number);
+  job_.clear_first_collective_ms();
+  job_.set_last_change(base::valid_utf8(model::describe(began)));
+  proto::set_failed_hosts(began.failed, *job_.mutable_failed_hosts());
   if (began.former.empty()) {  // all agents and processes are new
     job_.set_state(v1::JOB_STATE_STARTING);
     for (v1::HostStatus& host : *job_.mutable_hosts()) host.set_up(false);
@@ -194,6 +197,7 @@ struct JobRecord::Update {
   void operator()(const model::JobRestarting& restarting) const {
     record.job_.set_state(v1::JOB_STATE_STARTING);
     record.job_.set_attempt(restarting.attempt);
+    record.job_.clear_first_collective_ms();
     for (v1::HostStatus& host : *record.job_.mutable_hosts()) host.set_up(false);
     for (v1::RankStatus& status : record.ranks_) {
       status.set_state(v1::RANK_STATE_WAITING);
@@ -202,6 +206,9 @@ struct JobRecord::Update {
     }
   }
   void operator()(const model::GenerationBegan& began) const { record.change_members(began); }
+  void operator()(const model::FirstCollectiveEnded& ended) const {
+    record.job_.set_first_collective_ms(ended.elapsed.count());
+  }
   void operator()(const model::JobStateChanged& changed) const {
     record.job_.set_state(static_cast<v1::JobState>(changed.state));
     record.job_.set_reason(base::valid_utf8(changed.reason));

@@ -23,6 +23,7 @@
 #include "launcherd/bootstrap/bootstrap.h"
 #include "launcherd/output/output_sink.h"
 #include "launcherd/run/input_feed.h"
+#include "launcherd/run/stack_query.h"
 #include "model/exit_report.h"
 #include "model/job_event.h"
 #include "model/job_spec.h"
@@ -38,6 +39,9 @@ class JobAgents;
 
 namespace muster::launcherd::inline run {
 
+class GenerationHosts;
+struct ResumedGeneration;
+
 // Why a job was stopped. The cause decides the exit code. launcherd stores the numbers, so append new causes at the
 // end.
 enum class StopCause {
@@ -50,7 +54,8 @@ enum class StopCause {
   kStdoutClosed,
   kHostFailed,
   kOutputFailed,
-  kRefused  // No rank was started, because the hosts lack what the job's options ask for.
+  kRefused,  // No rank was started, because the hosts lack what the job's options ask for.
+  kResize    // RestartingJob ends the generation, because the job gets another number of ranks.
 };
 
 // One host of the job that is up.
@@ -95,6 +100,9 @@ struct LaunchOptions {
   // are bound. It may answer later, because other jobs may have to release what this job needs. It must not answer
   // after the runner's end. Empty means that the job may use its hosts completely.
   std::function<void(const std::vector<KnownHost>&, ShareAnswer)> shares{};
+  // Returns what a job whose ranks change may use of a host now, by the host's name. An error means that the host
+  // cannot get processes yet. Empty means that the job may use its hosts completely.
+  std::function<base::Result<model::HostShare>(const std::string& host)> live_share{};
   // The time by which the job must have left the hosts: the end of the scheduler's job, or the job's deadline. nullopt
   // if there is no such time, or if it is unknown.
   std::optional<base::WallTime> ends_at{};
@@ -102,8 +110,9 @@ struct LaunchOptions {
 
 struct HostFailure {
   std::string host;
-  std::string message;        // one sentence with the next step
-  bool is_cut_short = false;  // the host is not at fault: the failure of another host ended its start
+  std::string message;           // one sentence with the next step
+  bool is_cut_short = false;     // the host is not at fault: the failure of another host ended its start
+  bool keeps_processes = false;  // processes of the job run there that cannot be killed, or may run
 };
 
 struct JobOutcome {
@@ -123,6 +132,26 @@ struct JobOutcome {
   base::Duration elapsed{};  // time from start() to the end
 };
 
+// One host of a job whose ranks change (JobSpec::live).
+struct LiveHost {
+  std::string name;
+  int processes = 0;         // that run, or will start
+  bool has_agent = false;    // the job has an agent there, or searches the host for processes that a lost agent left
+  bool is_excluded = false;  // a process or the host has failed, so no process starts there now
+  std::optional<base::MonotonicTime> usable_from{};  // of an excluded host; nullopt means never
+  // The job uses only so many slots of the host, because a process on the next one has failed. nullopt means all slots.
+  std::optional<int> limit{};
+
+  bool operator==(const LiveHost&) const = default;
+};
+
+struct LiveHosts {
+  std::vector<LiveHost> hosts;  // all that the job has had, each once
+  int lacks = 0;                // slots without which the job cannot go on; 0 if it does not wait for slots
+
+  bool operator==(const LiveHosts&) const = default;
+};
+
 class JobObserver {
  public:
   virtual ~JobObserver() = default;
@@ -140,9 +169,17 @@ class JobObserver {
   }
   virtual void on_root_cause(const model::RankEnd& root) = 0;  // as soon as it is known, before the job has ended
   virtual void on_finished(const JobOutcome& outcome) = 0;
+  // Reports that an agent has seen progress of the job (FailurePolicy::progress_file).
+  virtual void on_progress_file() {}
+  // Reports that the ranks of a later generation have ended their first collective. A job whose ranks change sends
+  // FirstCollectiveEnded instead.
+  virtual void on_first_collective(int generation) { static_cast<void>(generation); }
   // Reports what each rank may use of its host, by rank. The runner calls it at every attempt, before ranks are
   // started.
   virtual void on_bound(const std::vector<model::BoundRank>& ranks) { static_cast<void>(ranks); }
+  // Reports the hosts of a job whose ranks change, after each change of the report. Do not call the runner's functions
+  // from this call.
+  virtual void on_live_hosts(const LiveHosts& hosts) { static_cast<void>(hosts); }
   // Reports the same facts as values, for records: hosts and ranks that start and end, suspicions, the stop. The owner
   // of the runner creates JobStarting and JobEnded itself.
   virtual void on_event(const model::JobEvent& event) { static_cast<void>(event); }
@@ -158,6 +195,10 @@ struct JobSetup {
   JobObserver* observer = nullptr;
   // Returns whether the ranks have made progress since the last call. Empty means that it is not known.
   std::function<bool()> take_progress{};
+  // Borrowed. nullptr if the hosts of all generations are the job's own (FailurePolicy::spares).
+  GenerationHosts* hosts = nullptr;
+  // The stored state of the job's generations if an earlier launcherd ran it; otherwise nullptr.
+  std::shared_ptr<const ResumedGeneration> resumed_generation{};
 };
 
 class JobRunner {
@@ -186,8 +227,14 @@ class JobRunner {
   // Asks where these ranks are in their programs. Empty `ranks` means all ranks. `on_process` gets one message a
   // process, then `done` follows. Neither is called after the runner's end.
   // INVALID_ARGUMENT: the job has no such rank. FAILED_PRECONDITION: none of these ranks runs.
-  base::Status stacks(const std::vector<int>& ranks, std::function<void(v1::ProcessStack)> on_process,
-                      base::Loop::Task done);
+  base::Status stacks(const StackQuery& query, std::function<void(v1::ProcessStack)> on_process, base::Loop::Task done);
+  // Replaces the list of hosts that a job whose ranks change may use (JobSpec::live), in order. A host without slots
+  // has one. New hosts get agents when ranks are placed on them. Before the ranks run, the list is kept until they do.
+  // Without ElasticSpec::max_ranks the job may use all slots of the new list.
+  // FAILED_PRECONDITION: the ranks of the job are fixed, or the job is ending.
+  base::Status set_live_hosts(std::vector<model::HostSpec> hosts);
+  // Changes ElasticSpec::min_ranks and max_ranks of such a job. The errors are those of set_live_hosts().
+  base::Status set_live_size(int min_ranks, std::optional<int> max_ranks);
 
  private:
   class Core;

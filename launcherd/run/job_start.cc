@@ -7,6 +7,7 @@
 #include "launcherd/run/job_core.h"
 #include "launcherd/run/same_hosts.h"
 #include "model/job_placement.h"
+#include "model/torchrun_command.h"
 #include "proto/convert.h"
 
 namespace muster::launcherd::inline run {
@@ -127,6 +128,7 @@ void JobRunner::Core::agent_up(int agent, AgentUp up) {
   observer_->on_note(fmt::format(
       "{}: up, {} cores, containment {}{}{}", host.name, host.facts.hello.cores_size(), host.facts.hello.containment(),
       host.facts.hello.containment_note().empty() ? "" : ": ", base::printable(host.facts.hello.containment_note())));
+  if (host.joins) return prepare_live_host(host);
   report_progress();
   maybe_prepare();
 }
@@ -157,6 +159,7 @@ void JobRunner::Core::send_progress() const {
 }
 
 void JobRunner::Core::host_start_failed(JobHost& host, const std::string& message) {
+  if (host.joins) return live_start_failed(host, message);
   agents_->drop(host.agent);
   host_failures_.push_back({host.name, message});
   report_progress();
@@ -222,6 +225,13 @@ void JobRunner::Core::maybe_prepare() {
   proceed(RunEvent::kHostsUp);
 }
 
+base::Status JobRunner::Core::two_names(const JobHost& one, const JobHost& other) {
+  return base::failed_precondition(
+      "{} and {} are the same host, and a job whose ranks live on (--min-np) can use only one name of a host: name one "
+      "of them alone with -H, or name the host once in launcherd's list",
+      one.name, other.name);
+}
+
 // Merges entries of the host list that turn out to be one host, as if the list had named it twice. If launcherd has
 // placed the ranks, they stay on the hosts that it chose.
 base::Status JobRunner::Core::merge_same_hosts() {
@@ -234,6 +244,8 @@ base::Status JobRunner::Core::merge_same_hosts() {
     if (hosts_.is_first(host)) continue;
     any = true;
     const JobHost& kept = hosts_.first_of(host);
+    // The owner of the slots counts them by these names while the job runs.
+    if (options_.live_share) return two_names(kept, host);
     model::rename_host(host.name, kept.name, job);
     observer_->on_warning(fmt::format("{} and {} are the same host; their slots are added", kept.name, host.name));
   }
@@ -280,7 +292,7 @@ bool JobRunner::Core::check_networks() {
 }
 
 // Returns the secret of this start of the job. Hosts that an earlier launcherd prepared have it already, so reuse it.
-std::string JobRunner::Core::session_secret() const {
+std::string JobRunner::Core::make_session_secret() const {
   for (const JobHost& host : hosts_) {
     const v1::Prepared* const before = was_prepared(host.history);
     if (before != nullptr && !before->session_secret().empty()) return before->session_secret();
@@ -303,12 +315,12 @@ void JobRunner::Core::prepare_hosts() {
     return;
   }
   master_address_ = *master;
-  const std::string secret = session_secret();
+  session_secret_ = make_session_secret();
   for (const JobHost& host : hosts_) {
     if (host.placed < 0 || was_prepared(host.history) != nullptr) continue;
     v1::LauncherMessage message;
     message.mutable_prepare()->set_master_address(master_address_);
-    message.mutable_prepare()->set_session_secret(secret);
+    message.mutable_prepare()->set_session_secret(session_secret_);
     message.mutable_prepare()->set_runtime(std::string(model::runtime_word(job_.runtime)));
     if (job_.runtime == model::Runtime::kTensorflow) {  // each rank of TensorFlow is a server and needs a port
       const auto ranks = placement_.hosts[static_cast<std::size_t>(host.placed)].ranks.size();
@@ -317,7 +329,7 @@ void JobRunner::Core::prepare_hosts() {
     if (host.placed == 0) {
       v1::Prepare& prepare = *message.mutable_prepare();
       prepare.set_hold_master_port(true);
-      prepare.set_serve_torch(job_.torch_agent_store);
+      prepare.set_serve_torch(job_.torch_agent_store || model::serves_torchrun(job_));
       prepare.set_serve_horovod(true);
       for (const model::PlacedHost& placed : placement_.hosts) {
         v1::HorovodHost& entry = *prepare.add_horovod_hosts();
@@ -342,6 +354,7 @@ void JobRunner::Core::prepared(JobHost& host, const v1::Prepared& answer) {
   host.facts.prepared = answer;
   host.phase.apply(HostEvent::kPrepared);
   observer_->on_note(fmt::format("{}: interface {} ({})", host.name, answer.interface(), answer.address()));
+  if (host.joins) return live_host_prepared(host);
   if (hosts_.are_prepared()) proceed(RunEvent::kHostsPrepared);
 }
 
@@ -464,6 +477,9 @@ void JobRunner::Core::send_launch(LaunchPlan plan, const std::vector<JobHost*>& 
   }
   for (const std::string& warning : plan.warnings) observer_->on_warning(warning);
   observer_->on_bound(plan.bindings);
+  if (job_.live) {
+    for (const model::BoundRank& bound : plan.bindings) live_bindings_[bound.rank] = bound;
+  }
   for (std::size_t i = 0; i < plan.hosts.size(); ++i) {
     JobHost& host = *by_placed[i];
     assign_ranks(host);

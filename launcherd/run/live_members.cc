@@ -5,15 +5,21 @@
 
 namespace muster::launcherd::inline run {
 
+void LiveMembers::add(LiveProcess process) {
+  newest_[process.slot] = process.number;
+  if (process.rank >= 0) numbers_[process.rank] = process.number;
+  processes_.push_back(std::move(process));
+}
+
 LiveProcess* LiveMembers::find(int number) {
   const auto at = static_cast<std::size_t>(number);
   return number >= 0 && at < processes_.size() ? &processes_[at] : nullptr;
 }
 
 LiveProcess* LiveMembers::living(const ElasticSlot& slot) {
-  const auto found =
-      std::ranges::find_if(processes_, [&](const LiveProcess& each) { return !each.has_ended && each.slot == slot; });
-  return found == processes_.end() ? nullptr : &*found;
+  const auto newest = newest_.find(slot);
+  LiveProcess* const process = newest == newest_.end() ? nullptr : find(newest->second);
+  return process == nullptr || process->has_ended ? nullptr : process;
 }
 
 std::vector<LiveProcess*> LiveMembers::living_on(int agent) {
@@ -24,6 +30,14 @@ std::vector<LiveProcess*> LiveMembers::living_on(int agent) {
   return living;
 }
 
+std::set<int> LiveMembers::living_agents() const {
+  std::set<int> agents;
+  for (const LiveProcess& each : processes_) {
+    if (!each.has_ended) agents.insert(each.agent);
+  }
+  return agents;
+}
+
 bool LiveMembers::is_any_living() const {
   return !std::ranges::all_of(processes_, &LiveProcess::has_ended);
 }
@@ -31,6 +45,11 @@ bool LiveMembers::is_any_living() const {
 bool LiveMembers::may_run(int number) const {
   const auto at = static_cast<std::size_t>(number);
   return number >= 0 && at < processes_.size() && !processes_[at].has_ended;
+}
+
+bool LiveMembers::has_joined(int number) const {
+  const auto at = static_cast<std::size_t>(number);
+  return number >= 0 && at < processes_.size() && processes_[at].has_joined;
 }
 
 bool LiveMembers::is_stopped(int number) const {
@@ -44,8 +63,8 @@ int LiveMembers::rank_of(int number) const {
 }
 
 int LiveMembers::number_of(int rank) const {
-  const auto found = std::ranges::find(processes_, rank, &LiveProcess::rank);
-  return rank < 0 || found == processes_.end() ? -1 : found->number;
+  const auto found = numbers_.find(rank);
+  return found == numbers_.end() ? -1 : found->second;
 }
 
 std::vector<int> LiveMembers::begin(const ElasticPlan& plan) {
@@ -57,7 +76,12 @@ std::vector<int> LiveMembers::begin(const ElasticPlan& plan) {
     if (process != nullptr) members.emplace_back(process, planned.plan.rank);
   }
   for (LiveProcess& each : processes_) each.rank = -1;
-  for (const auto& [process, rank] : members) process->rank = rank;
+  numbers_.clear();
+  for (const auto& [process, rank] : members) {
+    process->rank = rank;
+    process->has_joined = true;
+    numbers_[rank] = process->number;
+  }
   return former;
 }
 

@@ -18,20 +18,26 @@ class LiveOutput final : public ForwardingSink {
   // `next` is borrowed.
   explicit LiveOutput(OutputSink* next) : ForwardingSink(next) {}
 
-  // Sets the ranks of processes, by number. A process without an entry keeps the rank that it had; at first its number
-  // is its rank.
+  // Sets the ranks of the present generation, by the numbers of its processes. The first call names those of
+  // generation 0. A process without an entry keeps the rank that it had. If another process has that rank now, each
+  // late line of the process begins with a mark, and its end does not end the output of the rank.
   void set_ranks(const std::map<int, int>& ranks);
+  // Adds processes that start now. The others are still in the present generation.
+  void add_ranks(const std::map<int, int>& ranks);
 
-  base::Status write(int number, proto::OutputStream stream, std::string_view bytes, std::uint8_t flags) override {
-    return ForwardingSink::write(rank_of(number), stream, bytes, flags);
-  }
-  base::Status end_rank(int number) override { return ForwardingSink::end_rank(rank_of(number)); }
+  base::Status write(int number, proto::OutputStream stream, std::string_view bytes, std::uint8_t flags) override;
+  base::Status end_rank(int number) override;
 
  private:
-  int rank_of(int number) const;
+  struct Label {
+    int rank = 0;
+    bool has_left = false;  // another process has the rank
+  };
+
+  Label label_of(int number) const;
 
   mutable std::mutex mutex_;
-  std::map<int, int> ranks_;  // by number; guarded by mutex_
+  std::map<int, Label> labels_;  // by number; guarded by mutex_
 };
 
 }  // namespace muster::launcherd::run

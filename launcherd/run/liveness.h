@@ -50,6 +50,8 @@ class Liveness {
 
   // Call this when all hosts are in the roster. Their leases begin at the call.
   void start();
+  // Call this when a host was added to the roster after start().
+  void add() { contacts_.push_back({.last_heard = clock_.now()}); }
   // Call it each kPingPeriod. Leases do not run while the job is suspended.
   void tick(bool is_suspended, bool is_stopping);
   void ping(const JobHost& host);
@@ -92,7 +94,7 @@ class Liveness {
   const std::chrono::milliseconds lease_;
   HostRoster& hosts_;
   const Events events_;
-  std::vector<Contact> contacts_;  // by agent
+  std::deque<Contact> contacts_;  // by agent
   PingTurns turns_;
   base::MonotonicTime last_tick_{};
   base::MonotonicTime runs_since_{};  // the end of this process's last stall; the epoch if there was none

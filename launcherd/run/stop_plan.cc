@@ -35,6 +35,7 @@ int StopPlan::exit_code(const std::optional<model::RankEnd>& root) const {
     case StopCause::kInterrupt:
       return model::kInterrupted;
     case StopCause::kTerminate:
+    case StopCause::kResize:
       return model::kTerminated;
     case StopCause::kTimeout:
       return model::kTimedOut;

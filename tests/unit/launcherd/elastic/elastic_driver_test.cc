@@ -216,8 +216,10 @@ TEST_F(ElasticDriverTest, WaitsForSlotsAfterAFailureAndTimesOut) {
   ask(kA0);
   EXPECT_THAT(actions(), IsEmpty());
   EXPECT_EQ(driver_->phase(), ElasticPhase::kWaiting);
+  EXPECT_EQ(driver_->lacks(), 1);
   hosts({{"a", 1}, {"b", 1}, {"c", 1}});
   EXPECT_THAT(actions(), ElementsAre("begin 1: a[0] c[0]; start c[0]=1"));
+  EXPECT_EQ(driver_->lacks(), 0);
   put(1);
   EXPECT_THAT(actions(), ElementsAre("release 1: a[0]=0"));
   exit(kC0, 1);
@@ -470,6 +472,16 @@ TEST_F(ElasticDriverTest, LateWorkerIsStoppedWhileOthersWait) {
   EXPECT_THAT(actions(), IsEmpty());
   pass(1s);
   EXPECT_THAT(actions(), ElementsAre("stop b[0]", "begin 1: a[0]; start", "release 1: a[0]=0"));
+}
+
+TEST_F(ElasticDriverTest, AWorldWhoseSurvivorsNeverAskEndsAfterAFailure) {
+  run({{"a", 1}, {"b", 1}}, {.elastic_timeout = 2s});
+  exit(kB0, 3);
+  pass(599s);
+  EXPECT_THAT(actions(), IsEmpty()) << "a short --elastic-timeout does not end ranks that are busy";
+  EXPECT_THAT(driver_->missing(), ElementsAre(kA0));
+  pass(1s);
+  EXPECT_THAT(actions(), ElementsAre("stop a[0]", "finish: all failed"));
 }
 
 TEST_F(ElasticDriverTest, NoHostOfTheOldWorldLeft) {

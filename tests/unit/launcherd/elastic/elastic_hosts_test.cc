@@ -76,10 +76,12 @@ TEST(ElasticHosts, LimitHoldsUntilTheSlotsChange) {
   pool.limit("a", 2);
   pool.limit("a", 5);
   EXPECT_THAT(usable(pool), ElementsAre("a:2"));
+  EXPECT_EQ(pool.limit_of("a"), 2);
   pool.set_listed({{"a", 3}, {"b", 1}});
   EXPECT_THAT(usable(pool), ElementsAre("a:2", "b:1"));
   pool.set_listed({{"a", 4}});
   EXPECT_THAT(usable(pool), ElementsAre("a:4"));
+  EXPECT_FALSE(pool.limit_of("a").has_value());
 }
 
 }  // namespace

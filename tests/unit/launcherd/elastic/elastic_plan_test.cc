@@ -61,5 +61,17 @@ TEST(ElasticPlan, FindsSlots) {
   EXPECT_EQ(find_slot(made, {"b", 0}), nullptr);
 }
 
+TEST(ElasticPlan, AnIndexFindsTheSameSlots) {
+  const ElasticPlan made =
+      make_elastic_plan(std::vector<ElasticHost>{{"b", 2}, {"a", 3}, {"c", 1}}, 1, std::nullopt).value();
+  const SlotIndex index(made);
+  for (const char* host : {"a", "b", "c", "d"}) {
+    for (int local = 0; local < 4; ++local) {
+      EXPECT_EQ(index.find({host, local}), find_slot(made, {host, local})) << host << local;
+    }
+  }
+  EXPECT_EQ(SlotIndex({}).find({"a", 0}), nullptr);
+}
+
 }  // namespace
 }  // namespace muster::launcherd::elastic_plan_test

@@ -42,6 +42,10 @@ TEST(HostBlacklist, SecondAdditionDoesNotLengthenTheTime) {
   list.add("a", kNow);
   list.add("a", kNow + 1s);
   EXPECT_EQ(list.next_end({"a"}), kNow + 2s);
+  EXPECT_EQ(list.end_of("a"), kNow + 2s);
+  EXPECT_EQ(list.end_of("b"), std::nullopt);
+  EXPECT_THAT(list.take_recovered({"a"}, kNow + 2s), ElementsAre("a"));
+  EXPECT_EQ(list.end_of("a"), std::nullopt) << "it is not on the list";
 }
 
 TEST(HostBlacklist, HostOutsideOfTheListStays) {

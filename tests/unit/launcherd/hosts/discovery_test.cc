@@ -2,9 +2,11 @@
 
 #include <poll.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <fstream>
 
 #include <gmock/gmock.h>
@@ -27,6 +29,17 @@ std::string discover(const std::string& script, milliseconds limit = std::chrono
   std::string text;
   for (const model::HostSpec& host : *hosts) text += fmt::format("{}:{} ", host.name, host.slots.value_or(-1));
   return text;
+}
+
+// Returns whether the process that wrote its number into the file ends within 30 s.
+bool ends(const std::string& file) {
+  int pid = 0;
+  std::ifstream(file) >> pid;
+  if (pid <= 0) return false;
+  const base::UniqueFd sleeper(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!sleeper.valid()) return true;  // already reaped
+  pollfd end{sleeper.get(), POLLIN, 0};
+  return ::poll(&end, 1, 30'000) == 1;
 }
 
 TEST(Discovery, AHostALineWithSlotsOrWithout) {
@@ -58,13 +71,40 @@ TEST(Discovery, NothingIsLeftOfOneThatTakesTooLong) {
   const std::string message = discover(script, milliseconds(300));
   EXPECT_THAT(message, StartsWith("host discovery script sleep 1000"));
   EXPECT_THAT(message, HasSubstr("took too long and was killed; it printed: waiting"));
-  int pid = 0;
-  std::ifstream(directory / "pid") >> pid;
-  ASSERT_GT(pid, 0);
-  const base::UniqueFd sleeper(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (!sleeper.valid()) return;  // already reaped
-  pollfd end{sleeper.get(), POLLIN, 0};
-  EXPECT_EQ(::poll(&end, 1, 30'000), 1);
+  EXPECT_TRUE(ends(directory / "pid"));
+}
+
+TEST(Discovery, AChildThatKeepsTheOutputOpenDoesNotDelayTheAnswer) {
+  const testing_support::TempDir directory;
+  const std::string file = directory / "pid";
+  EXPECT_EQ(discover("sleep 1000 & echo $! > " + file + "; echo n1:2"), "n1:2 ");
+  EXPECT_TRUE(ends(file));
+}
+
+TEST(Discovery, AnAnswerWithoutHostsIsNotFound) {
+  const auto code = [](const std::string& script) {
+    return discover_hosts(script, {.deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30)})
+        .status()
+        .code();
+  };
+  EXPECT_EQ(code("true"), base::Code::kNotFound);
+  EXPECT_EQ(code("echo; echo ' # n1'"), base::Code::kNotFound);
+  EXPECT_EQ(code("echo n1:x"), base::Code::kInvalidArgument);
+}
+
+TEST(Discovery, TheScriptDiesWithTheThreadThatRunsIt) {
+  const testing_support::TempDir directory;
+  const std::string file = directory / "pid";
+  const pid_t launcher = ::fork();
+  ASSERT_GE(launcher, 0);
+  if (launcher == 0) {
+    discover("echo $$ > " + file + ".new; mv " + file + ".new " + file + "; exec sleep 1000");
+    ::_exit(0);
+  }
+  while (!std::ifstream(file).good()) ::poll(nullptr, 0, 5);
+  ::kill(launcher, SIGKILL);
+  ASSERT_EQ(::waitpid(launcher, nullptr, 0), launcher);
+  EXPECT_TRUE(ends(file));
 }
 
 }  // namespace

@@ -59,6 +59,13 @@ TEST(MasterAddress, OneHostIsLoopback) {
   EXPECT_EQ(*choose_master_address({host("n1", {"10.0.0.1"})}, {}), "127.0.0.1");
 }
 
+TEST(MasterAddress, OneHostOfALiveJobCanBeReached) {
+  model::JobSpec job;
+  job.live.emplace();
+  EXPECT_EQ(*choose_master_address({host("n1", {"127.0.0.1", "10.0.0.1"})}, job), "10.0.0.1");
+  EXPECT_EQ(*choose_master_address({host("n1", {"127.0.0.1"})}, job), "127.0.0.1");
+}
+
 TEST(MasterAddress, WhereSshdWasReached) {
   auto first = host("n1", {"192.168.9.1", "10.0.0.1", "127.0.0.1"});
   first.hello.set_ssh_server_address("10.0.0.1");
@@ -101,6 +108,57 @@ TEST(SameHosts, CopiesOfAMachineAreNot) {
   const auto a = host("ubuntu", {"127.0.0.1", "10.0.0.1", "192.168.0.1"});
   const auto b = host("ubuntu", {"127.0.0.1", "10.0.0.2", "192.168.0.1"});
   EXPECT_EQ(find_same_hosts({a, b, a}), (std::vector<int>{0, 1, 0}));
+}
+
+TEST(LaunchPlan, TorchrunLearnsWhereItsNodesMeet) {
+  model::JobSpec job;
+  job.command = {"torchrun", "train.py"};
+  job.placement.hosts = *model::parse_host_list("n1:4,n2:4", "-H");
+  job.placement.np = 2;
+  job.placement.map_by = model::MapBy::kNode;
+  const auto placement = model::place(job.placement);
+  ASSERT_TRUE(placement.ok());
+  std::vector<HostFacts> facts = {host("n1", {"10.0.0.1"}), host("n2", {"10.0.0.2"})};
+  facts[0].prepared.set_master_port(4242);
+  facts[1].prepared.set_address("10.0.0.2");
+  base::Environment launcher;
+  auto plans = planned(plan_launch(job, *placement, facts, {"abcdefgh"}, "10.0.0.1", launcher)).hosts;
+  const auto second = environment(plans[1].ranks(0));
+  EXPECT_EQ(second.at("PET_RDZV_ENDPOINT"), "10.0.0.1:4242");
+  EXPECT_EQ(second.at("PET_LOCAL_ADDR"), "10.0.0.2");
+  EXPECT_EQ(second.at("PET_NNODES"), "2");
+  EXPECT_EQ(second.at("PET_NPROC_PER_NODE"), "4");   // the slots of the host that it has to itself
+  launcher.set("PET_RDZV_ENDPOINT", "elsewhere:1");  // the user's own rendezvous
+  plans = planned(plan_launch(job, *placement, facts, {"abcdefgh"}, "10.0.0.1", launcher)).hosts;
+  EXPECT_FALSE(environment(plans[1].ranks(0)).contains("PET_NNODES"));
+  job.command = {"python", "train.py"};
+  plans = planned(plan_launch(job, *placement, facts, {"abcdefgh"}, "10.0.0.1", {})).hosts;
+  for (const auto& [name, value] : environment(plans[1].ranks(0))) EXPECT_FALSE(name.starts_with("PET_")) << name;
+}
+
+TEST(LaunchPlan, TorchsWatchdogIsServedOnRequest) {
+  model::JobSpec job;
+  job.command = {"train.py"};
+  job.torch_agent_store = true;
+  job.placement.hosts = *model::parse_host_list("n1:1", "-H");
+  const auto placement = model::place(job.placement);
+  ASSERT_TRUE(placement.ok());
+  const std::vector<HostFacts> facts = {host("n1", {"10.0.0.1"})};
+  base::Environment launcher;
+  const auto is_served = [&] {
+    const auto plans = planned(plan_launch(job, *placement, facts, {"abcdefgh"}, "10.0.0.1", launcher)).hosts;
+    EXPECT_EQ(environment(plans[0].ranks(0)).contains("TORCHELASTIC_TIMER_FILE"), plans[0].serves_torch_watchdog());
+    return plans[0].serves_torch_watchdog();
+  };
+  EXPECT_FALSE(is_served());
+  launcher.set("TORCHELASTIC_ENABLE_FILE_TIMER", "1");
+  EXPECT_TRUE(is_served());
+  job.environment.named = {"TORCHELASTIC_ENABLE_FILE_TIMER=0"};
+  EXPECT_FALSE(is_served());
+  job.environment.named = {"TORCHELASTIC_ENABLE_FILE_TIMER=1"};
+  EXPECT_TRUE(is_served());
+  job.torch_agent_store = false;
+  EXPECT_FALSE(is_served());
 }
 
 TEST(LaunchPlan, EveryRankKnowsWhoItIs) {

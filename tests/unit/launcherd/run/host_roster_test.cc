@@ -54,6 +54,20 @@ TEST_F(HostRosterTest, AreUpSeesHostsThatFailLater) {
   EXPECT_FALSE(hosts_.are_up());
 }
 
+TEST_F(HostRosterTest, AHostThatIsAddedLaterMustTakeTheSteps) {
+  for (const HostEvent event : {HostEvent::kAgentUp, HostEvent::kPrepared, HostEvent::kLaunch, HostEvent::kRanksGone}) {
+    all(event);
+  }
+  EXPECT_TRUE(hosts_.are_without_processes());
+  JobHost& first = hosts_.at(0);
+  JobHost& added = hosts_.add("n4", false);
+  EXPECT_EQ(added.agent, 3);
+  EXPECT_EQ(&first, &hosts_.at(0)) << "the others stay where they are";
+  EXPECT_FALSE(hosts_.are_without_processes());
+  added.phase.apply(HostEvent::kStartFailed);
+  EXPECT_TRUE(hosts_.are_without_processes());
+}
+
 TEST_F(HostRosterTest, NoteTriedReportsTheLastAgentOnce) {
   EXPECT_FALSE(hosts_.note_tried(hosts_.at(2)));
   EXPECT_FALSE(hosts_.note_tried(hosts_.at(0)));

@@ -1,17 +1,5 @@
-// A job whose ranks change, with fake agents: the core, LiveJob and the driver together.
-#include <signal.h>
-
-#include <functional>
-#include <map>
-#include <optional>
-#include <set>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "launcherd/agents/job_agents.h"
-#include "launcherd/run/job_runner.h"
-#include "tests/unit/launcherd/run/no_output.h"
+// A job whose ranks change, with fake agents.
+#include "tests/unit/launcherd/run/live_job_harness.h"
 
 namespace muster::launcherd::job_live_test {
 namespace {
@@ -19,174 +7,7 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
-class LiveAgents final : public JobAgents {
- public:
-  base::Status start(std::vector<AgentHost>, OutputSink*, AgentListener* listener) override {
-    to = listener;
-    return base::ok_status();
-  }
-  void cancel_start() override {}
-  void send(int agent, v1::LauncherMessage message) override {
-    if (on_send) on_send(agent, message);
-    sent[agent].push_back(std::move(message));
-  }
-  void send_unnumbered(int, v1::LauncherMessage) override {}
-  void expect_output(int, const std::vector<int>&) override {}
-  void output_ends(int) override {}
-  void leave(int) override {}
-  void drop(int agent) override { dropped.insert(agent); }
-  void sweep(int agent, std::function<void(base::Result<CommandResult>)> done) override {
-    sweeps[agent] = std::move(done);
-  }
-
-  int count(int agent, v1::LauncherMessage::BodyCase body) const {
-    const auto found = sent.find(agent);
-    if (found == sent.end()) return 0;
-    return static_cast<int>(std::ranges::count(found->second, body, &v1::LauncherMessage::body_case));
-  }
-
-  AgentListener* to = nullptr;
-  std::map<int, std::vector<v1::LauncherMessage>> sent;
-  std::set<int> dropped;
-  std::map<int, std::function<void(base::Result<CommandResult>)>> sweeps;
-  std::function<void(int agent, const v1::LauncherMessage& message)> on_send;
-};
-
-class JobLiveTest : public ::testing::Test, public JobObserver {
- protected:
-  // Hosts of two ranks each, with numbers 2 * agent and 2 * agent + 1.
-  void run_job(int hosts, model::ElasticSpec live = {.min_ranks = 2}) {
-    hosts_ = hosts;
-    model::JobSpec job;
-    job.command = {"./a"};
-    job.workdir = "/";
-    job.placement.hosts = *model::parse_host_list(fmt::format("n[1-{}]:2", hosts), "-H");
-    job.kill_grace = 60s;
-    job.input.to = model::InputTo::kNone;
-    job.live = live;
-    const auto placement = model::place(job.placement);
-    ASSERT_TRUE(placement.ok()) << placement.status();
-    agents_->on_send = [this](int agent, const v1::LauncherMessage& message) { answer(agent, message); };
-    runner_ = std::make_unique<JobRunner>(
-        loop_, clock_, JobSetup{job, *placement, {.job_id = "abcdefgh"}, base::Environment(), &sink_, this}, agents_);
-    ASSERT_TRUE(runner_->start().ok());
-    for (int agent = 0; agent < hosts; ++agent) come_up(agent);
-    turn_until([&] { return agents_->count(hosts - 1, v1::LauncherMessage::kLaunch) == 1; });
-    for (int number = 0; number < 2 * hosts; ++number) {
-      running_.insert(number);
-      v1::AgentMessage started;
-      started.mutable_rank_started()->set_rank(number);
-      agents_->to->agent_message(number / 2, started);
-    }
-    for (int agent = 0; agent < hosts; ++agent) {
-      v1::AgentMessage launched;
-      launched.mutable_launched();
-      agents_->to->agent_message(agent, launched);
-    }
-  }
-  void come_up(int agent) {
-    AgentUp up;
-    up.link = "dial";
-    up.hello.set_hostname(fmt::format("n{}", agent + 1));
-    for (int cpu = 0; cpu < 2; ++cpu) up.hello.add_cores()->add_cpus(cpu);
-    v1::NetworkInterface& network = *up.hello.add_interfaces();
-    network.set_name("eth0");
-    network.set_address(fmt::format("10.0.0.{}", agent + 1));
-    agents_->to->agent_started(agent);
-    agents_->to->agent_up(agent, std::move(up));
-  }
-  // Plays the agents. Each answer comes in a later turn of the loop.
-  void answer(int agent, const v1::LauncherMessage& message) {
-    if (agents_->dropped.contains(agent) || silent_.contains(agent)) return;
-    loop_.post([this, agent, message] {
-      if (silent_.contains(agent)) return;
-      v1::AgentMessage reply;
-      if (message.has_prepare()) {
-        reply.mutable_prepared()->set_interface("eth0");
-        reply.mutable_prepared()->set_address(fmt::format("10.0.0.{}", agent + 1));
-        agents_->to->agent_message(agent, reply);
-      } else if (message.has_prepare_generation() && opens_stores_) {
-        reply.mutable_generation_prepared()->set_generation(message.prepare_generation().generation());
-        reply.mutable_generation_prepared()->set_horovod_port(4000 + agent);
-        agents_->to->agent_message(agent, reply);
-      } else if (message.has_end_ranks()) {
-        for (const int number : message.end_ranks().ranks()) end(number, SIGTERM);
-      } else if (message.has_stop_ranks()) {
-        for (const int number : {2 * agent, 2 * agent + 1}) end(number, SIGTERM, true);
-      }
-    });
-  }
-  void end(int number, int wait_status, bool is_ours = false) {
-    if (running_.erase(number) == 0) return;
-    v1::AgentMessage exited;
-    exited.mutable_rank_exited()->set_rank(number);
-    exited.mutable_rank_exited()->set_wait_status(wait_status);
-    exited.mutable_rank_exited()->set_stopped_by_us(is_ours);
-    const int agent = number / 2;
-    agents_->to->agent_message(agent, exited);
-    if (running_.contains(2 * agent) || running_.contains(2 * agent + 1)) return;
-    v1::AgentMessage empty;
-    empty.mutable_host_empty()->set_no_output(true);
-    agents_->to->agent_message(agent, empty);
-  }
-  void check_in(std::initializer_list<int> numbers) {
-    for (const int number : numbers) {
-      v1::AgentMessage message;
-      message.mutable_check_in()->set_number(number);
-      agents_->to->agent_message(number / 2, message);
-    }
-  }
-  void lose_agent(int agent) {
-    silent_.insert(agent);
-    for (const int number : {2 * agent, 2 * agent + 1}) running_.erase(number);
-    agents_->to->agent_gone(agent, base::error(base::Code::kUnavailable, "killed"));
-    agents_->sweeps.at(agent)(CommandResult{0, "", ""});
-  }
-  void await_generations(std::size_t count) {
-    turn_until([this, count] { return begun_.size() >= count; });
-  }
-  void turn_until(std::function<bool()> is_done) {
-    const base::Timer looking = loop_.every(5ms, [&] {
-      if (is_done()) loop_.stop();
-    });
-    const base::Timer deadline = loop_.after(20s, [this] {
-      ADD_FAILURE() << "the test's deadline passed";
-      loop_.stop();
-    });
-    loop_.run();
-  }
-  const JobOutcome& outcome() {
-    turn_until([this] { return outcome_.has_value(); });
-    return outcome_ ? *outcome_ : outcome_.emplace();
-  }
-
-  void on_progress(int, int, const std::vector<std::string>&) override {}
-  void on_running() override { ++on_running_; }
-  void on_note(const std::string&) override {}
-  void on_warning(const std::string& line) override { warnings_.push_back(line); }
-  void on_root_cause(const model::RankEnd& root) override { root_ = root; }
-  void on_finished(const JobOutcome& finished) override { outcome_ = finished; }
-  void on_event(const model::JobEvent& event) override {
-    if (const auto* const began = std::get_if<model::GenerationBegan>(&event)) begun_.push_back(*began);
-    if (const auto* const end = std::get_if<model::RankEnd>(&event)) ends_.push_back(*end);
-  }
-
-  base::SystemClock clock_;
-  base::Loop loop_;
-  testing_support::NoOutput sink_;
-  std::shared_ptr<LiveAgents> agents_ = std::make_shared<LiveAgents>();
-  std::unique_ptr<JobRunner> runner_;
-  int hosts_ = 0;
-  bool opens_stores_ = true;
-  std::set<int> running_;
-  std::set<int> silent_;
-  int on_running_ = 0;
-  std::vector<std::string> warnings_;
-  std::vector<model::GenerationBegan> begun_;
-  std::vector<model::RankEnd> ends_;
-  std::optional<model::RankEnd> root_;
-  std::optional<JobOutcome> outcome_;
-};
+class JobLiveTest : public live_job_harness::LiveJobHarness {};
 
 TEST_F(JobLiveTest, EndsWellWithoutAnyChange) {
   run_job(2);
@@ -230,6 +51,31 @@ TEST_F(JobLiveTest, GoesOnWithoutTheHostOfAKilledRank) {
   EXPECT_EQ(outcome().root, -1);
   EXPECT_EQ(outcome().ranks, 2);
   EXPECT_EQ(outcome().hosts, 1);
+}
+
+TEST_F(JobLiveTest, TellsTheFirstCollectiveOfAGenerationOnce) {
+  run_job(2);
+  const auto report = [this](int generation) {
+    v1::AgentMessage message;
+    message.mutable_first_collective()->set_generation(generation);
+    agents_->to->agent_message(0, message);
+  };
+  report(0);
+  report(1);
+  EXPECT_TRUE(collectives_.empty()) << "the generation has not begun";
+  end(3, SIGKILL);
+  check_in({0, 1, 2});
+  await_generations(1);
+  report(2);
+  EXPECT_TRUE(collectives_.empty()) << "another generation";
+  report(1);
+  report(1);
+  ASSERT_EQ(collectives_.size(), 1U);
+  EXPECT_EQ(collectives_[0].generation, 1);
+  EXPECT_GE(collectives_[0].elapsed, begun_[0].elapsed) << "both count from the failure";
+  turn_until([this] { return !running_.contains(2); });
+  for (const int number : {0, 1}) end(number, 0);
+  EXPECT_EQ(outcome().exit_code, 0);
 }
 
 TEST_F(JobLiveTest, GoesOnWhenAllRanksOfAHostAreKilled) {
@@ -346,7 +192,7 @@ TEST_F(JobLiveTest, EndsIfTooFewRanksAreLeft) {
 
 TEST_F(JobLiveTest, AStopEndsAllRanksInEveryPhase) {
   for (const int phase : {0, 1, 2, 3}) {
-    agents_ = std::make_shared<LiveAgents>();
+    agents_ = std::make_shared<live_job_harness::LiveAgents>();
     running_.clear();
     begun_.clear();
     outcome_.reset();
@@ -361,6 +207,39 @@ TEST_F(JobLiveTest, AStopEndsAllRanksInEveryPhase) {
     EXPECT_TRUE(running_.empty()) << phase;
     EXPECT_EQ(begun_.size(), phase == 3 ? 1U : 0U) << phase;
   }
+}
+
+TEST_F(JobLiveTest, ALiveJobOfLauncherdRefusesTwoNamesOfOneHost) {
+  options_.live_share = [](const std::string&) { return model::HostShare(); };
+  start_agents(2);
+  come_up(0);
+  come_up(1, "n1", 0);
+  EXPECT_NE(outcome().exit_code, 0);
+  ASSERT_FALSE(outcome().host_failures.empty());
+  EXPECT_THAT(outcome().host_failures.front().message, HasSubstr("n1 and n2 are the same host, and a job whose ranks"));
+  EXPECT_EQ(agents_->count(0, v1::LauncherMessage::kLaunch), 0);
+}
+
+TEST_F(JobLiveTest, ReportsItsHostsBeforeItTakesAnotherList) {
+  run_job(2);
+  report_ = {};
+  end(3, SIGKILL);
+  ASSERT_TRUE(runner_->set_live_hosts(*model::parse_host_list("n1:2,n2:2", "hosts")).ok());
+  ASSERT_EQ(report_.hosts.size(), 2U) << "the caller needs the newest report to free slots";
+  EXPECT_EQ(report_.hosts[0].processes, 2);
+  EXPECT_EQ(report_.hosts[1].processes, 1);
+  running_.clear();
+  runner_->stop(StopCause::kInterrupt);
+}
+
+TEST_F(JobLiveTest, OnlyALiveJobThatGoesOnTakesAnotherListOfHosts) {
+  run_job(2);
+  EXPECT_TRUE(runner_->set_live_hosts(*model::parse_host_list("n1:2,n2:2", "hosts")).ok());
+  EXPECT_TRUE(runner_->set_live_size(1, 4).ok());
+  runner_->stop(StopCause::kInterrupt);
+  EXPECT_EQ(runner_->set_live_hosts({}).code(), base::Code::kFailedPrecondition);
+  EXPECT_EQ(runner_->set_live_size(1, 4).code(), base::Code::kFailedPrecondition);
+  EXPECT_EQ(outcome().exit_code, 130);
 }
 
 TEST_F(JobLiveTest, AHostThatLiesAboutProcessesIsIgnored) {

@@ -87,11 +87,17 @@ TEST_F(JobRecordTest, ProcessesThatStayInAGenerationKeepTheirFacts) {
   for (const int rank : {0, 1, 2, 3}) record_.on_event(model::RankUp{rank, 40 + rank});
   record_.on_event(ended(1, 3));
   const auto placement = model::place({.hosts = *model::parse_host_list("n2:2,n3:1", "-H")});
-  record_.on_event(
-      model::GenerationBegan{.number = 1, .from = 4, .to = 3, .placement = *placement, .former = {2, 3, -1}});
+  record_.on_event(model::GenerationBegan{.number = 1,
+                                          .from = 4,
+                                          .to = 3,
+                                          .placement = *placement,
+                                          .former = {2, 3, -1},
+                                          .failed = {{.name = "n1", .reason = "killed"}}});
   ASSERT_EQ(all().ranks_size(), 3);
   EXPECT_EQ(all().size(), 3);
   EXPECT_EQ(all().attempt(), 1);
+  ASSERT_EQ(all().failed_hosts_size(), 1);
+  EXPECT_EQ(all().failed_hosts(0).name(), "n1");
   EXPECT_EQ(all().ranks(0).pid(), 42);
   EXPECT_EQ(all().ranks(0).host(), "n2");
   EXPECT_EQ(all().ranks(1).state(), v1::RANK_STATE_RUNNING);
@@ -100,6 +106,20 @@ TEST_F(JobRecordTest, ProcessesThatStayInAGenerationKeepTheirFacts) {
   ASSERT_EQ(all().hosts_size(), 3);
   EXPECT_EQ(all().hosts(0).ranks(), 0);
   EXPECT_EQ(all().hosts(2).ranks(), 1);
+}
+
+TEST_F(JobRecordTest, AFirstCollectiveIsOfItsGeneration) {
+  const auto placement = model::place({.hosts = *model::parse_host_list("n2:2", "-H")});
+  const model::GenerationBegan began{.number = 1, .from = 4, .to = 2, .placement = *placement, .former = {2, 3}};
+  record_.on_event(began);
+  EXPECT_FALSE(all().has_first_collective_ms());
+  record_.on_event(model::FirstCollectiveEnded{.generation = 1, .elapsed = std::chrono::milliseconds(130)});
+  EXPECT_EQ(all().first_collective_ms(), 130);
+  record_.on_event(began);
+  EXPECT_FALSE(all().has_first_collective_ms());
+  record_.on_event(model::FirstCollectiveEnded{.generation = 1, .elapsed = std::chrono::milliseconds(140)});
+  record_.on_event(model::JobRestarting{2, 1, "exit code 3"});
+  EXPECT_FALSE(all().has_first_collective_ms());
 }
 
 TEST_F(JobRecordTest, IgnoresEventsOfUnknownHostsAndRanks) {

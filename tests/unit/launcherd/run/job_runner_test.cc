@@ -15,6 +15,7 @@
 #include "launcherd/run/restarting_job.h"
 #include "model/job_placement.h"
 #include "tests/unit/launcherd/run/no_output.h"
+#include "tests/unit/support/turn_until.h"
 
 namespace muster::launcherd::job_runner_test {
 namespace {
@@ -126,17 +127,7 @@ class JobRunnerTest : public ::testing::Test, public JobObserver {
     message.mutable_host_empty();
     agents_->to->agent_message(agent, message);
   }
-  void turn_until(std::function<bool()> is_done) {
-    awaited_ = std::move(is_done);
-    const base::Timer looking = loop_.every(5ms, [this] {
-      if (awaited_()) loop_.stop();
-    });
-    const base::Timer deadline = loop_.after(30s, [this] {
-      ADD_FAILURE() << "the test's deadline passed";
-      loop_.stop();
-    });
-    loop_.run();
-  }
+  void turn_until(const std::function<bool()>& is_done) { testing_support::turn_until(loop_, is_done); }
   const JobOutcome& outcome() {
     turn_until([this] { return outcome_.has_value(); });
     return outcome_ ? *outcome_ : outcome_.emplace();
@@ -155,7 +146,6 @@ class JobRunnerTest : public ::testing::Test, public JobObserver {
   testing_support::NoOutput sink_;
   std::shared_ptr<FakeAgents> agents_ = std::make_shared<FakeAgents>();
   std::unique_ptr<JobRunner> runner_;
-  std::function<bool()> awaited_;
   std::optional<JobOutcome> outcome_;
   std::vector<std::string> warnings_;
   std::vector<std::string> notes_;

@@ -51,8 +51,26 @@ TEST(LiveMembers, ANewProcessHadNoRank) {
       members.begin({{{"n1", 0}, {.rank = 0}}, {{"n1", 1}, {.rank = 1}}, {{"n2", 1}, {.rank = 2}}});
   EXPECT_EQ(former, (std::vector<int>{0, 1, -1}));
   EXPECT_EQ(members.rank_of(4), 2);
+  EXPECT_EQ(members.number_of(2), 4);
   EXPECT_EQ(members.rank_of(2), -1);
   EXPECT_TRUE(members.is_any_living());
+}
+
+TEST(LiveMembers, ASlotBelongsToItsLastProcess) {
+  LiveMembers members = four();
+  members.find(3)->has_ended = true;
+  EXPECT_EQ(members.living({"n2", 1}), nullptr);
+  members.add({.number = 4, .agent = 1, .slot = {"n2", 1}});
+  EXPECT_EQ(members.living({"n2", 1}), members.find(4));
+  EXPECT_EQ(members.living({"n3", 0}), nullptr);
+}
+
+TEST(LiveMembers, NamesAgentsWithLivingProcesses) {
+  LiveMembers members = four();
+  members.find(0)->has_ended = true;
+  EXPECT_EQ(members.living_agents(), (std::set<int>{0, 1}));
+  members.find(1)->has_ended = true;
+  EXPECT_EQ(members.living_agents(), std::set<int>{1});
 }
 
 }  // namespace

@@ -29,20 +29,49 @@ class Lines final : public OutputSink {
   std::vector<std::string> calls;
 };
 
-TEST(LiveOutput, LabelsByTheRankOfTheGeneration) {
-  Lines lines;
-  LiveOutput output(&lines);
-  const auto write = [&](int number) { EXPECT_TRUE(output.write(number, proto::OutputStream::kStdout, "x", 0).ok()); };
+class LiveOutputTest : public ::testing::Test {
+ protected:
+  void write(int number, std::string_view bytes = "x\n", std::uint8_t flags = 0) {
+    EXPECT_TRUE(output_.write(number, proto::OutputStream::kStdout, bytes, flags).ok());
+  }
+
+  Lines lines_;
+  LiveOutput output_{&lines_};
+};
+
+TEST_F(LiveOutputTest, LabelsByTheRankOfTheGeneration) {
   write(2);
-  output.set_ranks({{2, 0}, {3, 1}});
+  output_.set_ranks({{1, 1}, {2, 2}});
+  write(2);
+  output_.set_ranks({{2, 0}, {3, 1}});
   write(2);
   write(3);
-  output.set_ranks({{3, 0}});
-  write(2);  // it has left the job, and still writes
-  EXPECT_TRUE(output.end_rank(3).ok());
-  EXPECT_TRUE(output.end_agent(7).ok());
-  EXPECT_TRUE(output.flush().ok());
-  EXPECT_EQ(lines.calls, (std::vector<std::string>{"2:x", "0:x", "1:x", "0:x", "0 ended", "agent 7 ended", "flush"}));
+  EXPECT_TRUE(output_.end_rank(3).ok());
+  EXPECT_TRUE(output_.end_agent(7).ok());
+  EXPECT_TRUE(output_.flush().ok());
+  EXPECT_EQ(lines_.calls,
+            (std::vector<std::string>{"2:x\n", "2:x\n", "0:x\n", "1:x\n", "1 ended", "agent 7 ended", "flush"}));
+}
+
+TEST_F(LiveOutputTest, AProcessThatHasLeftKeepsARankThatIsFree) {
+  output_.set_ranks({{0, 0}, {1, 1}});
+  output_.set_ranks({{0, 0}});
+  write(1, "late", proto::kPartial);
+  EXPECT_TRUE(output_.end_rank(1).ok());
+  EXPECT_EQ(lines_.calls, (std::vector<std::string>{"1:late", "1 ended"}));
+}
+
+TEST_F(LiveOutputTest, LateLinesAreMarkedIfAnotherProcessHasTheRank) {
+  output_.set_ranks({{0, 0}, {1, 1}});
+  output_.set_ranks({{1, 0}});
+  write(1, "of the present\n");
+  write(0, "a\nb\r", 0);
+  write(0, "open", proto::kPartial);
+  write(0, " line\n", proto::kContinuation);
+  EXPECT_TRUE(output_.end_rank(0).ok());
+  EXPECT_TRUE(output_.end_rank(1).ok());
+  EXPECT_EQ(lines_.calls, (std::vector<std::string>{"0:of the present\n", "0:(left the job) a\n(left the job) b\r",
+                                                    "0:(left the job) open\n", "0:(left the job)  line\n", "0 ended"}));
 }
 
 }  // namespace

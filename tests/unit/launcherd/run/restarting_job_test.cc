@@ -78,6 +78,14 @@ TEST(RestartingJob, ALostHostNeedsAPolicyThatChangesHosts) {
   EXPECT_THAT(restartable_end(lost, true)->bad_hosts, testing::ElementsAre("n1"));
 }
 
+TEST(RestartingJob, TheFirstReasonOfABadHostCounts) {
+  JobOutcome lost = failed_with(model::EndKind::kHostLost);
+  lost.cause = StopCause::kHostFailed;
+  lost.host_failures.push_back({"n1", "n1: the agent there ended; see its log"});
+  lost.unclean.push_back({"n1", "n1: not reachable"});
+  EXPECT_EQ(restartable_end(lost, true)->reasons.at("n1"), "the agent there ended");
+}
+
 TEST(RestartingJob, AJobThatSucceededIsNotEvenIfAHostKeepsProcesses) {
   JobOutcome outcome;
   outcome.unclean.push_back({"n2", "n2: cannot be killed"});

@@ -29,6 +29,11 @@ class Handler final : public ApiHandler {
   void list_jobs(const v1::ListJobsRequest& request, Reply<v1::ListJobsResponse> reply) override {
     v1::ListJobsResponse jobs;
     jobs.set_next_page_token(fmt::format("{}/{}", request.all(), request.page_token()));
+    if (!request.all() && request.page_token().empty()) {
+      v1::Job& job = *jobs.add_jobs();
+      job.set_id("k7abcdef");
+      job.set_attempt(3);
+    }
     reply(std::move(jobs));
   }
   void list_hosts(const v1::ListHostsRequest&, Reply<v1::ListHostsResponse> reply) override {
@@ -130,7 +135,9 @@ TEST_F(WebServerTest, ThePageAndItsFiles) {
   EXPECT_NE(get("/page.js").find("Content-Type: text/javascript"), std::string::npos);
   EXPECT_NE(get("/page.css").find("Content-Type: text/css"), std::string::npos);
   EXPECT_EQ(body(get("/healthz")), "ok\n");
-  EXPECT_NE(body(get("/metrics")).find("muster_host_slots{host=\"n1\"} 0\n"), std::string::npos);
+  const std::string metrics = body(get("/metrics"));
+  EXPECT_NE(metrics.find("muster_host_slots{host=\"n1\"} 0\n"), std::string::npos) << metrics;
+  EXPECT_NE(metrics.find("muster_elastic_generation{job=\"k7abcdef\"} 3\n"), std::string::npos) << metrics;
 }
 
 TEST_F(WebServerTest, AnswersAreThoseOfTheApi) {
