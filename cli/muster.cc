@@ -23,6 +23,7 @@
 #include "cli/verbs/compat.h"
 #include "cli/verbs/job_verbs.h"
 #include "cli/verbs/launcherd_verbs.h"
+#include "cli/verbs/resize.h"
 #include "cli/verbs/stacks.h"
 #include "cli/verbs/submit.h"
 #include "cli/verbs/templates_verbs.h"
@@ -71,6 +72,7 @@ constexpr auto kVerbs = std::to_array<Verb>(
      {"attach", "follow a job as if it ran in the foreground", attach_doc, run_attach},
      {"events", "the events of a job", events_doc, run_events},
      {"kill", "end jobs", kill_doc, run_kill},
+     {"resize", "give a running job more or fewer ranks", resize_doc, run_resize},
      {"hosts", "launcherd's hosts, their slots and what uses them", hosts_doc, run_hosts},
      {"top", "hosts and jobs, live", top_doc, run_top},
      {"stacks", "show what every rank of a running job is doing", stacks_doc, run_stacks},

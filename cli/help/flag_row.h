@@ -40,6 +40,7 @@ class FlagRow {
     return *this;
   }
   FlagRow& note(std::string_view text) { return set(&Flag::answer, Answer::kNote).set(&Flag::answer_text, text); }
+  FlagRow& unless(std::string_view name) { return set(&Flag::answer_unless, name); }
   FlagRow& refusal(std::string_view text) { return set(&Flag::answer, Answer::kRefusal).set(&Flag::answer_text, text); }
   FlagRow& except(std::string_view harmless) { return set(&Flag::harmless, harmless); }
   FlagRow& stands_alone() { return set(&Flag::stands_alone, true).command_line_only(); }

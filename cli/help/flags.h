@@ -66,9 +66,10 @@ struct Flag {
   std::string_view exclusive = {};    // options with the same word here exclude each other
   std::string_view environment = {};  // another variable that sets it, in addition to MUSTER_<NAME>
   Answer answer = Answer::kNone;
-  std::string_view answer_text = {};  // the text after "<spelling>: "
-  std::string_view harmless = {};     // the value that needs no answer, because it requests nothing
-  bool stands_alone = false;          // answered at once, whatever else the line holds (--help)
+  std::string_view answer_text = {};    // the text after "<spelling>: "
+  std::string_view harmless = {};       // the value that needs no answer, because it requests nothing
+  std::string_view answer_unless = {};  // the answer is left out if this option is given, too
+  bool stands_alone = false;            // answered at once, whatever else the line holds (--help)
 
   // True if no word follows the option: it is on or off.
   bool is_switch() const { return values == 0; }

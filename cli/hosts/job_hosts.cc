@@ -13,12 +13,12 @@
 #include "base/strings.h"
 #include "cli/hosts/env_file.h"
 #include "cli/hosts/held_signals.h"
+#include "cli/hosts/slot_wait.h"
 #include "cli/hosts/surroundings.h"
 #include "cli/options/dmlc_job.h"
 #include "job_templates/shape.h"
 #include "launcherd/hosts/allocation.h"
 #include "launcherd/hosts/ask_program.h"
-#include "launcherd/hosts/discovery.h"
 #include "launcherd/hosts/hostfile.h"
 #include "model/exit_code.h"
 #include "model/gpu_binding.h"
@@ -27,8 +27,6 @@
 
 namespace muster::cli::inline hosts {
 namespace {
-
-constexpr std::chrono::seconds kDiscoveryLimit{60};
 
 // Keeps the first `nodes.max` hosts; several entries of one host count once. A note names the hosts that are left out.
 // Hosts that are left out become spares if the job may use them later.
@@ -190,16 +188,19 @@ base::Status check_spares(const model::FailurePolicy& policy, const model::Place
   return base::ok_status();
 }
 
-// Applies --min-np and --max-np to the placement at the start.
-base::Status fit_elastic(const ElasticOptions& elastic, const model::PlacementRequest& request,
-                         model::Placement& placement) {
-  if (elastic.max_ranks && request.np == 0 && placement.size > *elastic.max_ranks) {
-    model::PlacementRequest fewer = request;
-    fewer.np = static_cast<int>(*elastic.max_ranks);
-    MUSTER_ASSIGN_OR_RETURN(placement, model::place(fewer));
+// Applies --min-np and --max-np to the placement at the start. A job whose ranks change needs -np slots to start, and
+// uses all that there are, as in horovodrun.
+base::Status fit_elastic(const ElasticOptions& elastic, const model::JobSpec& job, model::Placement& placement) {
+  const int np = job.placement.np;
+  model::PlacementRequest fitted = job.placement;
+  if (job.live && np > 0 && !job.placement.hosts.empty()) {
+    fitted.np = 0;
+    MUSTER_ASSIGN_OR_RETURN(model::Placement all, model::place(fitted));
+    if (all.size > placement.size) placement = std::move(all);  // fewer with --oversubscribe
   }
-  if (elastic.min_ranks && elastic.max_ranks && request.np > *elastic.max_ranks) {
-    return base::invalid_argument("--max-np {} is less than -np {}", *elastic.max_ranks, request.np);
+  if (elastic.max_ranks && fitted.np == 0 && placement.size > *elastic.max_ranks) {
+    fitted.np = static_cast<int>(*elastic.max_ranks);
+    MUSTER_ASSIGN_OR_RETURN(placement, model::place(fitted));
   }
   if (elastic.min_ranks && placement.size < *elastic.min_ranks) {
     return base::invalid_argument("--min-np needs {} ranks, but the job has {}: name more hosts or slots",
@@ -237,13 +238,13 @@ base::Result<HostSource> list_hosts(JobRequest& request, const base::Environment
     return HostSource{.may_be_counted = true};
   }
   if (!request.elastic.discovery_script.empty()) {
-    // Hold signals, because the script runs in a session of its own: Ctrl-C would end only this process.
-    MUSTER_ASSIGN_OR_RETURN(const HeldSignals signals, HeldSignals::open());
-    const launcherd::Waiter waiter{.cancel_fd = signals.fd(),
-                                   .deadline = std::chrono::steady_clock::now() + kDiscoveryLimit};
-    MUSTER_ASSIGN_OR_RETURN(hosts, launcherd::discover_hosts(request.elastic.discovery_script, waiter));
-    for (model::HostSpec& host : hosts) {
-      if (!host.slots && request.elastic.slots_per_host) host.slots = static_cast<int>(*request.elastic.slots_per_host);
+    if (request.elastic.discovered) {
+      hosts = *request.elastic.discovered;
+    } else {
+      // Hold signals, because the script runs in a session of its own: Ctrl-C would end only this process.
+      MUSTER_ASSIGN_OR_RETURN(const HeldSignals signals, HeldSignals::open());
+      MUSTER_ASSIGN_OR_RETURN(
+          hosts, run_discovery(request.elastic, signals.fd(), std::chrono::steady_clock::now() + kDiscoveryLimit));
     }
     return HostSource{.note = fmt::format("hosts from {}", request.elastic.discovery_script)};
   }
@@ -371,7 +372,7 @@ base::Result<PlacedJob> place_job(HvdrunOptions& options, const base::Environmen
   }
   MUSTER_ASSIGN_OR_RETURN(placed.placement, std::move(placement));
   MUSTER_RETURN_IF_ERROR(check_spares(job.failure, placed.placement));
-  MUSTER_RETURN_IF_ERROR(fit_elastic(request.elastic, job.placement, placed.placement));
+  MUSTER_RETURN_IF_ERROR(fit_elastic(request.elastic, job, placed.placement));
   MUSTER_RETURN_IF_ERROR(model::check_input(job.input, placed.placement.size));
   return placed;
 }

@@ -9,8 +9,8 @@ namespace {
 using enum FlagGroup;
 
 constexpr std::string_view kNoMpirun = "has no effect: hvdrun starts the ranks itself, without mpirun";
-constexpr std::string_view kElasticLater =
-    "new hosts are not supported yet: a job with --min-np may lose ranks and hosts, but gets no others";
+constexpr std::string_view kElasticLater = "used only when the job starts; --min-np makes the job elastic";
+constexpr std::string_view kMinRanks = "min-num-proc";
 
 std::vector<FlagRow> parameter_rows() {
   return {
@@ -115,23 +115,26 @@ std::vector<FlagRow> library_rows() {
 std::vector<FlagRow> elastic_rows() {
   return {
       option("host-discovery-script", {"--host-discovery-script"}, "SCRIPT",
-             "A command that prints host or host:slots on each line; hvdrun runs it once.")
+             "A command that prints host or host:slots on each line. With --min-np it runs every second.")
           .completes(Completes::kFile)
           .exclusive("hosts")
-          .note(kElasticLater),
+          .note(kElasticLater)
+          .unless(kMinRanks),
       option("min-num-proc", {"--min-np", "--min-num-proc"}, "N",
-             "Fewest ranks with which the job starts and goes on when ranks or hosts fail."),
-      option("max-num-proc", {"--max-np", "--max-num-proc"}, "N", "Largest number of ranks to start, without -np.")
-          .note(kElasticLater),
+             "Fewest ranks with which the job starts and goes on when ranks or hosts fail: an elastic job."),
+      option("max-num-proc", {"--max-np", "--max-num-proc"}, "N", "Largest number of ranks of an elastic job.")
+          .note(kElasticLater)
+          .unless(kMinRanks),
       option("slots-per-host", {"--slots-per-host"}, "N", "Slots of discovered hosts that have no number of slots.")
-          .note(kElasticLater),
-      option("elastic-timeout", {"--elastic-timeout"}, "N", "Seconds to find the fewest ranks again after a change."),
+          .note(kElasticLater)
+          .unless(kMinRanks),
+      option("elastic-timeout", {"--elastic-timeout"}, "N",
+             "Seconds to find the fewest ranks, at the start and after a change; 600 without it."),
       option("reset-limit", {"--reset-limit"}, "N", "Largest number of changes before the job fails."),
       option("blacklist-cooldown-range", {"--blacklist-cooldown-range"}, "MIN MAX",
-             "Seconds for which a failed host is left alone.")
+             "Seconds after which a failed host may get processes again.")
           .words(2)
-          .list(' ')
-          .note(kElasticLater),
+          .list(' '),
   };
 }
 

@@ -228,6 +228,19 @@ std::vector<FlagRow> life_rows() {
       option(
           "progress-text", {"--progress-text"}, "TEXT",
           "A line of the ranks with this text shows progress: a failure after it does not count for --max-restarts."),
+      option("progress-file", {"--progress-file"}, "PATH",
+             "A change of this file on a host of the job, such as a new checkpoint, shows progress, as a line with "
+             "--progress-text does."),
+      option("failed-host-cooldown", {"--failed-host-cooldown"}, "SECONDS",
+             "Allow a failed host again as a spare after this time, and if it cannot be searched not before its lease "
+             "is over. Default: never in the same job. Only for --on-failure replace and shrink."),
+      option("elastic-policy", {"--elastic-policy"}, "fixed|give-back|grow|both",
+             "Which changes of its size launcherd makes by itself, for jobs of launcherd with --min-np, or with "
+             "--on-failure shrink or replace: give-back gives slots, down to --min-np, to a waiting job of higher "
+             "priority; grow takes free slots, up to --max-np, while no job waits. With --on-failure all ranks start "
+             "again each time, after --signal.")
+          .standard("fixed")
+          .command_line_only(),
       option("contain", {"--contain"}, "auto|cgroup|pidns|subreaper",
              "How ranks and all processes that they start are kept together; pidns needs root.")
           .standard("auto"),

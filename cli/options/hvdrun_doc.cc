@@ -48,7 +48,7 @@ const CommandDoc& hvdrun_doc() {
                  {FlagGroup::kOutput, "Output"},
                  {FlagGroup::kLife, "Start, end and failure"},
                  {FlagGroup::kTuning, "Tuning Horovod"},
-                 {FlagGroup::kElastic, "Elastic jobs (not supported yet)"},
+                 {FlagGroup::kElastic, "Elastic jobs"},
                  {FlagGroup::kGeneral, "General"}},
       .table = &hvdrun_flags(),
       .notes =
@@ -65,6 +65,8 @@ const CommandDoc& hvdrun_doc() {
                    {"hvdrun -t polaris python3 train.py", "inside a job of the site, pinned as its template says"},
                    {"hvdrun -np 1 -H n1 ./server : -np 4 -H n2:2,n3:2 ./worker", "two programs as one job"},
                    {"hvdrun --runtime mxnet --num-workers 2 --num-servers 2 -H n1,n2 python3 train.py", ""},
+                   {"hvdrun --min-np 4 --max-np 16 --host-discovery-script ./hosts.sh python3 train.py",
+                    "an elastic job of Horovod: its hosts are those that the script prints"},
                    {"hvdrun --stage train -np 8 -H n1:4,n2:4 ./train/run", "the folder train is copied to the hosts"},
                    {"hvdrun -np 4 --expand ./sim --seed {rank}", "a rank's number as an argument"}},
       .exit_codes = exit_codes_of_a_job(),

@@ -8,6 +8,7 @@
 
 #include "cli/options/host_choice.h"
 #include "model/dmlc.h"
+#include "model/elastic_policy.h"
 #include "model/job_spec.h"
 
 namespace muster::cli::inline options {
@@ -26,12 +27,14 @@ struct DeviceCount {
   std::string label;  // the text with which errors begin
 };
 
-// horovodrun's options for elastic jobs. A job of Muster keeps its hosts, so these options matter only at its start.
+// horovodrun's options for elastic jobs. JobSpec::live has those that matter while the job runs.
 struct ElasticOptions {
   std::string discovery_script;  // a script that prints the hosts; empty if none
   std::optional<long> slots_per_host;
   std::optional<long> min_ranks;
   std::optional<long> max_ranks;
+  // The hosts of a run of the script that was made before. nullopt means that the script must run.
+  std::optional<std::vector<model::HostSpec>> discovered{};
 };
 
 // Tells whether hosts are checked before the job starts, and how thoroughly.
@@ -56,6 +59,8 @@ struct JobRequest {
   // Slots of hosts that have no explicit number. The caller must ask the hosts for their devices.
   std::optional<DeviceCount> devices{};
   ElasticOptions elastic{};
+  // Only for launcherd's jobs. nullopt without --elastic-policy.
+  std::optional<model::ElasticPolicy> elastic_policy{};
   // --num-workers and --num-servers. settle_dmlc() makes the roles once the hosts are known (cli/options/dmlc_job.h).
   std::optional<DmlcOptions> dmlc{};
 };

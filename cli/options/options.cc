@@ -17,6 +17,7 @@
 #include "cli/options/command_line.h"
 #include "cli/options/config_file.h"
 #include "cli/options/dmlc_job.h"
+#include "cli/options/failure_options.h"
 #include "cli/options/horovod_tuning.h"
 #include "cli/options/hvdrun_flags.h"
 #include "cli/options/label_option.h"
@@ -40,27 +41,6 @@ Status check_interface(const std::string& name) {
   if (!name.empty() && name.size() <= kMost && is_clean) return base::ok_status();
   return base::invalid_argument("'{}' is not the name of a network interface: write them as eth0,ib0",
                                 base::printable(name));
-}
-
-// Restarts that --on-failure allows if --max-restarts is not given. torch's Python API has the same default.
-constexpr int kUsualRestarts = 3;
-
-// Reads --spares, which is a number or a list of hosts. A list implies --on-failure replace.
-void read_spares(SettingReader& read, JobRequest& request) {
-  read.custom("spare", [&](const Setting& setting) -> Status {
-    if (const auto count = base::parse_decimal(setting.value, model::kMaxHosts)) {
-      request.spares = static_cast<int>(*count);
-      return base::ok_status();
-    }
-    auto spares = model::parse_host_list(setting.value, setting.label);
-    if (!spares.ok()) {
-      return base::invalid_argument("{} must be a number from 0 to {}, or a list of hosts as in -H: {}", setting.label,
-                                    model::kMaxHosts, spares.status().message());
-    }
-    request.job.failure.spares = *std::move(spares);
-    request.job.failure.on_failure = model::OnFailure::kReplace;
-    return base::ok_status();
-  });
 }
 
 void read_placement(SettingReader& read, JobRequest& request) {
@@ -275,54 +255,6 @@ void read_life(SettingReader& read, model::JobSpec& job) {
   read.choice("on-exit", std::vector{OnExit::kNonzeroKill, OnExit::kAnyKill, OnExit::kWait}, job.on_exit);
 }
 
-Status check_cooldown(const Setting& setting) {
-  constexpr long kMost = 3600;
-  const auto words = base::split(setting.value, ' ');
-  const auto low = base::parse_decimal(words.front(), kMost);
-  const auto high = base::parse_decimal(words.back(), kMost);
-  if (words.size() == 2 && low && high && *low >= 1 && *low <= *high) return base::ok_status();
-  return base::invalid_argument("{} takes two numbers, the lower one first, from 1 to {} seconds, not '{}'",
-                                setting.label, kMost, base::printable(setting.value));
-}
-
-// --min-np makes the ranks of a job change while it runs. Options for new hosts are checked, so that mistakes are
-// found. They have no other effect; a note tells the user so.
-void read_elastic(SettingReader& read, ElasticOptions& elastic, std::optional<model::ElasticSpec>& live) {
-  std::optional<long> timeout;
-  std::optional<long> resets;
-  read.text("host-discovery-script", elastic.discovery_script);
-  read.number("min-num-proc", 1, model::kMaxRanks, elastic.min_ranks);
-  read.number("max-num-proc", 1, model::kMaxRanks, elastic.max_ranks);
-  read.number("slots-per-host", 1, model::kMaxSlotsPerHost, elastic.slots_per_host);
-  read.number("elastic-timeout", 0, 1'000'000'000, timeout);
-  read.number("reset-limit", 0, 1'000'000'000, resets);
-  read.custom("blacklist-cooldown-range", check_cooldown);
-  if (!elastic.min_ranks) return;
-  live.emplace();
-  live->min_ranks = static_cast<int>(*elastic.min_ranks);
-  if (elastic.max_ranks) live->max_ranks = static_cast<int>(*elastic.max_ranks);
-  if (resets) live->reset_limit = static_cast<int>(*resets);
-  if (timeout) live->elastic_timeout = std::chrono::seconds(*timeout);
-}
-
-// Reads what happens after a failure. Call it after read_elastic() and read_placement().
-void read_failure(SettingReader& read, JobRequest& request) {
-  using enum model::OnFailure;
-  model::JobSpec& job = request.job;
-  model::FailurePolicy& policy = job.failure;
-  read.choice("on-failure", std::vector{kFail, kRestart, kReplace, kShrink}, policy.on_failure);
-  if (policy.on_failure != kFail) {
-    job.max_restarts = kUsualRestarts;
-    job.live.reset();  // all ranks start again, so none of them lives on
-  }
-  read.number("max-restarts", 0, 1'000'000, job.max_restarts);
-  read.text("progress-text", policy.progress_text);
-  if (policy.on_failure == kFail && job.max_restarts > 0) policy.on_failure = kRestart;
-  if (policy.on_failure == kShrink && request.elastic.min_ranks) {
-    policy.min_ranks = static_cast<int>(*request.elastic.min_ranks);
-  }
-}
-
 // Refuse MPI, because hvdrun's ranks find each other over TCP. A program that uses MPI would run alone.
 void check_controller(SettingReader& read) {
   std::string controller;
@@ -366,6 +298,7 @@ Status answer_unsupported(const Settings& settings, std::vector<std::string>& no
   for (const Setting& setting : settings.entries()) {
     const Flag& flag = *setting.flag;
     if (!flag.harmless.empty() && setting.value == flag.harmless) continue;
+    if (!flag.answer_unless.empty() && settings.find(flag.answer_unless) != nullptr) continue;
     if (flag.answer == Answer::kRefusal) {
       return base::unimplemented("{}: {}", setting.label, flag.answer_text);
     }
@@ -517,6 +450,8 @@ Result<ParsedHvdrun> read_job(CommandLine line, const base::Environment& environ
   if (is_on(settings, "check-build")) return answer(0, format_build(this_build(), parsed.options.output.verbose));
   MUSTER_RETURN_IF_ERROR(set_roles(std::move(roles), settings, parsed.options.request.job));
   MUSTER_RETURN_IF_ERROR(check_programs(parsed.options.request));
+  MUSTER_RETURN_IF_ERROR(check_restarts(parsed.options.request));
+  MUSTER_RETURN_IF_ERROR(check_elastic_policy(parsed.options.request, !parsed.options.reach.launcher.empty()));
   // A dry run needs no command, because the placement does not depend on it.
   if (parsed.options.dry_run.is_on && line.command.empty()) return parsed;
   if (is_on(settings, "self-test")) MUSTER_RETURN_IF_ERROR(read_self_test(line, context.program_directory));
@@ -577,6 +512,7 @@ Result<HvdrunOptions> read_options(const Settings& settings) {
   if (is_typed && settings.find("start-timeout") == nullptr) job.start_timeout = std::chrono::minutes(10);
   options.reach.bootstrap.start_timeout = job.start_timeout;
   read_elastic(read, request.elastic, job.live);
+  check_sizes(read, request);
   read_failure(read, request);
   check_controller(read);
   read_dry_run(read, options.dry_run);

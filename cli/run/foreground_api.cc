@@ -52,9 +52,10 @@ launcherd::Gone ForegroundApi::watch(const v1::WatchRequest& request, launcherd:
 }
 
 launcherd::Gone ForegroundApi::stacks(const v1::StacksRequest& request, launcherd::Replies<v1::ProcessStack> replies) {
-  const std::vector<int> ranks(request.ranks().begin(), request.ranks().end());
+  const launcherd::StackQuery query{.ranks = {request.ranks().begin(), request.ranks().end()},
+                                    .is_native = request.native()};
   const base::Status asked =
-      job_->stacks(ranks, std::move(replies.send), [done = replies.done] { done(base::ok_status()); });
+      job_->stacks(query, std::move(replies.send), [done = replies.done] { done(base::ok_status()); });
   if (!asked.ok()) replies.done(asked);
   return {};
 }

@@ -13,6 +13,7 @@
 #include "base/build_id.h"
 #include "base/ids.h"
 #include "base/loop.h"
+#include "base/print.h"
 #include "base/strings.h"
 #include "cli/doctor/probe_hosts.h"
 #include "cli/hosts/dry_run.h"
@@ -20,6 +21,7 @@
 #include "cli/hosts/job_hosts.h"
 #include "cli/hosts/program_main.h"
 #include "cli/hosts/site_choice.h"
+#include "cli/hosts/slot_wait.h"
 #include "cli/hosts/standard_streams.h"
 #include "cli/hosts/surroundings.h"
 #include "cli/options/exit_codes.h"
@@ -38,6 +40,7 @@
 #include "launcherd/bootstrap/bootstrap.h"
 #include "launcherd/hosts/time_limit.h"
 #include "launcherd/output/rank_folder.h"
+#include "launcherd/run/host_discovery.h"
 #include "launcherd/run/restarting_job.h"
 #include "launcherd/start/make_bootstrap.h"
 #include "model/job_placement.h"
@@ -102,14 +105,29 @@ void on_signal(int signo, launcherd::RestartingJob& runner, StdinReader& input, 
   }
 }
 
+// Returns what the ranks get as TORCHELASTIC_RUN_ID.
+std::string torch_run_id(const model::JobSpec& job, const std::string& job_id) {
+  constexpr std::string_view kVariable = "TORCHELASTIC_RUN_ID=";
+  std::string id = job_id;
+  for (const std::string& named : job.environment.named) {
+    if (named.starts_with(kVariable)) id = named.substr(kVariable.size());
+  }
+  return id;
+}
+
 void print_start(const OutputPlan& output, const PlacedJob& placed, const std::string& bootstrap_note,
-                 launcherd::NoticeWriter& notices) {
+                 Outlets& outlets) {
+  launcherd::NoticeWriter& notices = outlets.notices();
   if (output.quiet) return;
   for (const std::string& note : output.notes) notices.line(note);
   if (!output.verbose) return;
   if (!placed.hosts_note.empty()) notices.line(placed.hosts_note);
   if (!bootstrap_note.empty()) notices.line(bootstrap_note);
   notices.line(model::format_placement(placed.placement));
+  if (outlets.torch_logs() == nullptr) return;
+  for (const auto& [host, folder] : outlets.torch_logs()->hosts()) {
+    notices.line(base::printable(fmt::format("logs of {}: {}", host, folder)));
+  }
 }
 
 // Opens the file of --json-events. nullptr if the user gave none.
@@ -130,6 +148,21 @@ std::optional<base::WallTime> find_end(const model::JobSpec& job, const base::En
   return std::nullopt;
 }
 
+// Runs the host discovery script of an elastic job while the job runs. nullptr for other jobs.
+std::unique_ptr<launcherd::HostDiscovery> make_discovery(base::Loop& loop, const ElasticOptions& elastic,
+                                                         launcherd::RestartingJob& runner,
+                                                         launcherd::NoticeWriter& notices) {
+  if (!elastic.discovered) return nullptr;
+  launcherd::HostDiscoveryOptions options{.script = elastic.discovery_script};
+  if (elastic.slots_per_host) options.slots_per_host = static_cast<int>(*elastic.slots_per_host);
+  return std::make_unique<launcherd::HostDiscovery>(
+      loop, std::move(options), *elastic.discovered,
+      launcherd::HostDiscovery::Events{
+          // A job that ends takes no more hosts.
+          .on_hosts = [&runner](auto hosts) { static_cast<void>(runner.set_live_hosts(std::move(hosts))); },
+          .on_warning = [&notices](const std::string& line) { notices.line(line); }});
+}
+
 launcherd::LaunchOptions launch_options(const HvdrunOptions& options, std::optional<base::WallTime> ends_at) {
   launcherd::LaunchOptions launch;
   launch.job_id = base::JobId::random().str();
@@ -144,18 +177,22 @@ launcherd::LaunchOptions launch_options(const HvdrunOptions& options, std::optio
 
 JobViewOptions view_options(const OutputPlan& output, const model::Placement& placement, Outlets& outlets,
                             const std::string& log_dir) {
-  JobViewOptions view{
-      .is_terminal = outlets.is_terminal(),
-      .verbose = output.verbose,
-      .reports_bindings = output.reports_bindings,
-      .quiet = output.quiet,
-      .placement = {},
-      .on_error_file =
-          [&notices = outlets.notices(), log_dir, size = placement.size](int rank, const std::string& content) {
-            const base::Status written = launcherd::write_error_file(log_dir, rank, size, content);
-            if (!written.ok()) notices.line(written.message());
-          },
-      .on_generation = [&outlets](const model::Placement& now) { outlets.set_placement(now); }};
+  const auto write_error_file = [logs = outlets.torch_logs(), log_dir, size = placement.size](
+                                    int rank, const std::string& content) {
+    if (logs != nullptr) return logs->write_error_file(rank, content);
+    return launcherd::write_error_file(log_dir, rank, size, content);
+  };
+  JobViewOptions view{.is_terminal = outlets.is_terminal(),
+                      .verbose = output.verbose,
+                      .reports_bindings = output.reports_bindings,
+                      .quiet = output.quiet,
+                      .placement = {},
+                      .on_error_file =
+                          [&notices = outlets.notices(), write_error_file](int rank, const std::string& content) {
+                            const base::Status written = write_error_file(rank, content);
+                            if (!written.ok()) notices.line(written.message());
+                          },
+                      .on_generation = [&outlets](const model::Placement& now) { outlets.set_placement(now); }};
   view.placement.roles = placement.roles;
   return view;
 }
@@ -203,12 +240,15 @@ int run_placed(HvdrunOptions options, PlacedJob placed, const std::string& boots
 
   const base::SystemClock clock;
   const std::string log_dir = absolute_path(job.log_dir, directory);
-  const int size = log_dir.empty() ? 0 : placed.placement.size;
+  const bool is_ours = job.log_layout == model::LogLayout::kRanks;
+  const int size = log_dir.empty() || !is_ours ? 0 : placed.placement.size;
   if (const base::Status removed = launcherd::remove_error_files(log_dir, size); !removed.ok()) {
     return fail_as("hvdrun", kUsageError, removed.message());
   }
   auto outlets = Outlets::open(clock, job, options.output.label, placed.placement,
-                               absolute_path(job.output_dir, directory), log_dir);
+                               {.output = absolute_path(job.output_dir, directory),
+                                .logs = log_dir,
+                                .run_id = torch_run_id(job, launch.job_id)});
   if (!outlets.ok()) return fail_as("hvdrun", kUsageError, outlets.status().message());
   launcherd::NoticeWriter& notices = (*outlets)->notices();
   Bootstraps bootstraps(bootstrap_options(options.reach, *std::move(agent_path), notices, options.output.verbose),
@@ -216,7 +256,7 @@ int run_placed(HvdrunOptions options, PlacedJob placed, const std::string& boots
   if (const base::Status opened = bootstraps.open(); !opened.ok())
     return fail_as("hvdrun", kMusterFailed, opened.message());
 
-  print_start(options.output, placed, bootstrap_note, notices);
+  print_start(options.output, placed, bootstrap_note, **outlets);
   JobView view(&notices, view_options(options.output, placed.placement, **outlets, log_dir), [&] { loop.stop(); });
   auto events =
       open_events(absolute_path(options.output.events_file, directory), launch.job_id, placed.placement, clock, &view);
@@ -236,13 +276,16 @@ int run_placed(HvdrunOptions options, PlacedJob placed, const std::string& boots
   resize_terminal(*runner);
   int interrupts = 0;
   signals->watch(loop, [&](int signo) { on_signal(signo, *runner, input, notices, &interrupts); });
-  if (const base::Status started = runner->start(); !started.ok())
-    return fail_as("hvdrun", kMusterFailed, started.message());
+  auto discovery = make_discovery(loop, options.request.elastic, *runner, notices);
+  base::Status started = runner->start();
+  if (started.ok() && discovery != nullptr) started = discovery->start();
+  if (!started.ok()) return fail_as("hvdrun", kMusterFailed, started.message());
   {
     const ForegroundApi api(loop, environment, launch.job_id, runner.get(), &record);
     loop.run();
     end.arm(kFlushTimeout + kEndTime, view.outcome()->exit_code);
   }
+  discovery.reset();
   (*outlets)->close(clock.now() + kFlushTimeout);
   runner.reset();
   return view.outcome()->exit_code;
@@ -260,6 +303,11 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
   const CheckHosts check = [&](const std::vector<model::HostSpec>& hosts) {
     return check_health(options.request.job, options.reach, hosts, environment, verbose);
   };
+  const auto report = [&](const std::string& line) {
+    if (!options.output.quiet) base::print_remark("hvdrun: {}\n", line);
+  };
+  const base::Status waited = wait_for_slots(options.request, report);
+  if (!waited.ok()) return fail_as("hvdrun", placement_exit_code(waited), waited.message());
   auto placed = place_job(options, environment, directory, probe, check);
   if (!placed.ok()) return fail_as("hvdrun", placement_exit_code(placed.status()), placed.status().message());
   const auto bootstrap_note = settle_bootstrap(options.reach.bootstrap, environment);

@@ -111,8 +111,9 @@ base::Result<std::unique_ptr<Outlets>> open_outlets(const model::JobSpec& spec, 
     MUSTER_ASSIGN_OR_RETURN(const v1::Job now, ask_job(client, job, kNoRanks));
     placement.size = now.size();
   }
-  return Outlets::open(clock, spec, label, placement, absolute_path(spec.output_dir, directory),
-                       absolute_path(spec.log_dir, directory));
+  return Outlets::open(
+      clock, spec, label, placement,
+      {.output = absolute_path(spec.output_dir, directory), .logs = absolute_path(spec.log_dir, directory)});
 }
 
 int follow(const model::JobSpec& spec, const OutputPlan& plan, const FoundJob& job, EventLines& events,

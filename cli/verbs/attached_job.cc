@@ -126,9 +126,13 @@ void AttachedJob::read_events() {
   loop_.post(gate_.wrap([this, ended] { on_events_end(std::move(*ended)); }));
 }
 
-// Shows the job's state on the status line until its ranks run.
+// Shows the job's state on the status line until its ranks run, and a line for each change of its hosts or its size.
 void AttachedJob::report_state(const v1::Event& event) {
-  if (attachment_.quiet || !event.has_job_state_changed()) return;
+  if (attachment_.quiet) return;
+  if (event.has_generation_began()) {
+    notices_.line(base::printable(model::describe(proto::generation_of(event.generation_began()))));
+  }
+  if (!event.has_job_state_changed()) return;
   const v1::JobStateChanged& change = event.job_state_changed();
   const bool waits = change.state() == v1::JOB_STATE_QUEUED;
   const std::string reason = change.reason().empty() ? "" : ": " + base::printable(change.reason());

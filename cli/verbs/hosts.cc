@@ -7,6 +7,7 @@
 #include "cli/verbs/found_jobs.h"
 #include "cli/verbs/launcher_address.h"
 #include "cli/verbs/launcherd_verbs.h"
+#include "cli/verbs/resize.h"
 #include "cli/verbs/verb.h"
 #include "cli/view/gpu_table.h"
 #include "cli/view/host_table.h"
@@ -49,7 +50,7 @@ base::Status check_words(const VerbCall& call) {
   }
   const std::string& action = call.words().front();
   if (action != "drain" && action != "resume") {
-    return base::invalid_argument("'{}' is not drain or resume", base::printable(action));
+    return base::invalid_argument("'{}' is not drain, resume or add", base::printable(action));
   }
   if (call.words().size() > 1) return base::ok_status();
   return base::invalid_argument("which host? muster hosts {} HOST; muster hosts lists them", action);
@@ -67,6 +68,7 @@ std::string gpus_of(const std::vector<v1::LauncherHost>& hosts) {
 int run_hosts(const std::string& verb, const std::vector<std::string>& arguments) {
   const VerbCall call(verb, hosts_doc(), arguments);
   if (call.exit_code()) return *call.exit_code();
+  if (!call.words().empty() && call.words().front() == "add") return add_hosts_to_job(call);
   if (const base::Status words = check_words(call); !words.ok()) return call.fail(words);
   const auto launcher = need_launcherd(call.settings(), base::Environment::current());
   if (!launcher.ok()) return call.fail(launcher.status());

@@ -1,6 +1,7 @@
 // The options and the help texts of the verbs that only launcherd answers.
 #include "cli/options/label_option.h"
 #include "cli/verbs/launcherd_verbs.h"
+#include "cli/verbs/resize.h"
 #include "cli/verbs/verb.h"
 
 namespace muster::cli::inline verbs {
@@ -112,20 +113,52 @@ const CommandDoc& hosts_doc() {
   static const CommandDoc kDoc = {
       .name = "muster hosts",
       .summary = "launcherd's hosts, their slots and what uses them",
-      .usage = "[options] [drain|resume HOST...]",
+      .usage = "[options] [drain|resume HOST... | add JOB HOST:SLOTS...]",
       .description =
           "Lists launcherd's hosts, their slots, and their agents. drain keeps new jobs away from hosts; running jobs "
-          "go on there. resume undoes drain.",
+          "go on there. resume undoes drain. add gives a running job further ranks on hosts of the list (muster resize "
+          "--help).",
       .groups = kVerbGroups,
       .table = &kTable,
       .notes = "",
       .examples = {{"muster hosts", ""},
                    {"muster hosts --gpus", "all GPUs, and how much of each is in use"},
                    {"muster hosts drain n3 --reason 'new memory'", ""},
-                   {"muster hosts resume n3", ""}},
-      .exit_codes = {{"0", "the hosts were listed, drained or resumed"},
+                   {"muster hosts resume n3", ""},
+                   {"muster hosts add k7 n9:4", "job k7 gets four ranks more, on n9"}},
+      .exit_codes = {{"0", "the hosts were listed, drained, resumed or added"},
                      {"1", "launcherd did not answer"},
                      {"2", "a mistake in the command line, no such host, or no launcherd"}},
+  };
+  return kDoc;
+}
+
+const CommandDoc& resize_doc() {
+  static const FlagTable kTable = verb_table(with_launcher_rows({}));
+  static const CommandDoc kDoc = {
+      .name = "muster resize",
+      .summary = "give a running job more or fewer ranks",
+      .usage = "[options] JOB +N|-N|=N",
+      .description =
+          "Changes the number of ranks of a job that was submitted with --min-np, --on-failure shrink or --on-failure "
+          "replace. With --on-failure, its ranks get the signal of --signal first, if the job has one, and its time. "
+          "Then they end, and a new generation starts with the new size; the program goes on from its own checkpoint. "
+          "A resize is no restart, so --max-restarts does not count it. Without --on-failure, the ranks that stay live "
+          "on: the program learns of the change when it next commits its state. --min-np and --max-np are its bounds. "
+          "JOB is the beginning of an id, or a "
+          "name.\n\n+N and -N are relative to the size now, =N is the new size. New ranks get free slots of "
+          "launcherd's "
+          "hosts; a job that gets fewer ranks gives up its last ones. muster hosts add JOB HOST:SLOTS takes the slots "
+          "of a host that you name. With muster submit --elastic-policy, launcherd changes the size by itself.",
+      .groups = kVerbGroups,
+      .table = &kTable,
+      .notes = "",
+      .examples = {{"muster resize k7 +2", "two ranks more"},
+                   {"muster resize k7 =12", "twelve ranks"},
+                   {"muster hosts add k7 n9:4", "four ranks more, on n9"}},
+      .exit_codes = {{"0", "the job has the size, or changes to it"},
+                     {"1", "launcherd refused, or did not answer"},
+                     {"2", "a mistake in the command line, or no such job"}},
   };
   return kDoc;
 }

@@ -29,21 +29,19 @@ base::Status check_for_launcherd(const JobRequest& request, const Reach& reach, 
     return base::invalid_argument("{}: ranks of launcherd's jobs have no input; run without --launcher",
                                   input.pty ? "--pty" : "--stdin");
   }
-  if (request.elastic.min_ranks || request.elastic.max_ranks) {
-    return {base::Code::kInvalidArgument, "--min-np and --max-np: launcherd's jobs have a fixed size; say -np"};
+  const bool is_sized = request.elastic.min_ranks || request.elastic.max_ranks;
+  // hvdrun's remark about --max-np is about live jobs.
+  if (is_sized) std::erase_if(output.notes, [](const std::string& note) { return note.starts_with("--max-n"); });
+  if (request.health_check != HealthCheck::kOff || !request.job.failure.spares.empty()) {
+    return {
+        base::Code::kInvalidArgument,
+        "--spares and --health-check: every free host of launcherd is a spare, and launcherd knows how its hosts are "
+        "by itself; leave them out, or run without --launcher"};
   }
-  if (!request.job.failure.progress_text.empty()) {
-    return base::invalid_argument("--progress-text: launcherd counts all restarts; run without --launcher");
-  }
-  if (model::may_change_hosts(request.job.failure)) {
-    return base::invalid_argument(
-        "--on-failure replace and shrink: launcherd's jobs keep their hosts; use --on-failure restart, or run without "
-        "--launcher");
-  }
-  if (request.health_check != HealthCheck::kOff) {
+  if (request.job.live && !request.elastic.discovery_script.empty()) {
     return {base::Code::kInvalidArgument,
-            "--spares and --health-check: launcherd knows how its hosts are by itself; leave them out, or run without "
-            "--launcher"};
+            "--host-discovery-script: launcherd's queue gives the hosts; leave it out and see --elastic-policy and "
+            "muster resize, or run without --launcher"};
   }
   if (request.host_numbers && request.hostfile.empty() && request.job.placement.hosts.empty()) {
     return base::invalid_argument("{} counts the hosts of a list: name them by -H or --hostfile",
@@ -51,6 +49,11 @@ base::Status check_for_launcherd(const JobRequest& request, const Reach& reach, 
   }
   if (!request.job.stages.empty()) {
     output.notes.emplace_back("--stage: the files are taken from launcherd's machine, under the same path");
+  }
+  if (request.job.log_layout == model::LogLayout::kTorchrun) {
+    return {base::Code::kInvalidArgument,
+            "--log-layout torchrun: launcherd's jobs do not write these files; leave it out, or run without "
+            "--launcher"};
   }
   if (!request.job.log_dir.empty()) {
     output.notes.emplace_back("--log-dir: error.json of ranks that fail is not copied from hosts of launcherd's jobs");
@@ -71,6 +74,56 @@ base::Status check_for_launcherd(const JobRequest& request, const Reach& reach, 
 }
 
 namespace {
+
+// Without -np and hosts, a job whose ranks live on starts with --min-np.
+base::Status settle_live_size(const model::ElasticSpec& live, model::PlacementRequest& placement) {
+  if (placement.np == 0 && placement.hosts.empty()) placement.np = live.min_ranks;
+  if (placement.np > 0 && (placement.np < live.min_ranks || placement.np > live.max_ranks.value_or(placement.np))) {
+    return base::invalid_argument("-np {} is not between --min-np and --max-np", placement.np);
+  }
+  return base::ok_status();
+}
+
+// Decides the number of ranks at the start of a job whose size may change. Without -np, torchrun's hosts decide it,
+// then --min-np.
+base::Status settle_size(JobRequest& request) {
+  model::JobSpec& job = request.job;
+  model::PlacementRequest& placement = job.placement;
+  const model::FailurePolicy& policy = job.failure;
+  if (!policy.spares.empty()) {
+    return {base::Code::kInvalidArgument,
+            "--spares: every free host of launcherd is a spare; say --on-failure replace"};
+  }
+  if (job.live) return settle_live_size(*job.live, placement);
+  if (!model::may_change_hosts(policy)) {
+    if (!request.elastic.max_ranks) return base::ok_status();
+    return {base::Code::kInvalidArgument, "--max-np: only a job with --min-np changes its size; add --min-np"};
+  }
+  if (request.nodes && placement.np == 0 && placement.hosts.empty()) {
+    placement.np = request.nodes->max * std::max(placement.ranks_per_node, 1);
+  }
+  const bool is_sized = request.elastic.min_ranks || request.elastic.max_ranks;
+  if (is_sized && placement.np == 0 && placement.hosts.empty()) placement.np = policy.min_ranks;
+  if (placement.np > 0 && (placement.np < policy.min_ranks || placement.np > policy.max_ranks.value_or(placement.np))) {
+    return base::invalid_argument("-np {} is not between --min-np and --max-np", placement.np);
+  }
+  return base::ok_status();
+}
+
+v1::ElasticPolicy elastic_policy_of(const JobRequest& request) {
+  if (!request.elastic_policy) return v1::ELASTIC_POLICY_UNSPECIFIED;
+  switch (*request.elastic_policy) {
+    case model::ElasticPolicy::kFixed:
+      return v1::ELASTIC_POLICY_FIXED;
+    case model::ElasticPolicy::kGiveBack:
+      return v1::ELASTIC_POLICY_GIVE_BACK;
+    case model::ElasticPolicy::kGrow:
+      return v1::ELASTIC_POLICY_GROW;
+    case model::ElasticPolicy::kBoth:
+      return v1::ELASTIC_POLICY_BOTH;
+  }
+  return v1::ELASTIC_POLICY_UNSPECIFIED;
+}
 
 // Programs with hosts of their own are placed here, because launcherd spreads all ranks of a job alike.
 base::Status settle_places(model::JobSpec& job) {
@@ -97,12 +150,14 @@ base::Result<v1::SubmitRequest> make_submission(JobRequest& request, const std::
     MUSTER_RETURN_IF_ERROR(find_hosts(request, environment, directory).status());
   }
   MUSTER_RETURN_IF_ERROR(settle_dmlc(request, true));
+  MUSTER_RETURN_IF_ERROR(settle_size(request));
   MUSTER_RETURN_IF_ERROR(settle_places(job));
   v1::SubmitRequest submit;
   *submit.mutable_spec() = proto::to_proto(job);
   // Clear the lease, so that launcherd's default holds. hvdrun's own lease is short, because its ranks end with it.
   submit.mutable_spec()->clear_lease();
   submit.mutable_spec()->set_contain(contain);
+  submit.mutable_spec()->set_elastic_policy(elastic_policy_of(request));
   proto::set_environment(model::exported_variables(environment, job.environment, false), *submit.mutable_environment());
   for (const model::Role& role : job.roles) {
     const model::ExportPolicy own{.named = role.environment, .only_named = true};

@@ -16,6 +16,7 @@
 #include "cli/hosts/standard_streams.h"
 #include "cli/hosts/surroundings.h"
 #include "cli/options/config_file.h"
+#include "cli/options/failure_options.h"
 #include "cli/options/hvdrun_flags.h"
 #include "cli/options/programs.h"
 #include "cli/options/setting_reader.h"
@@ -119,6 +120,7 @@ base::Result<ParsedSubmit> read_line(CommandLine line, const base::Environment& 
     }
   }
   model::JobSpec& job = parsed.options.request.job;
+  MUSTER_RETURN_IF_ERROR(check_elastic_policy(parsed.options.request, true));
   if (job.roles.empty() && (of_hvdrun.command.empty() || of_hvdrun.command.front().empty())) {
     return base::invalid_argument("no command is given: add what to run, as in muster submit -np 4 python3 train.py");
   }

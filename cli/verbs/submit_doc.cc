@@ -12,6 +12,9 @@ namespace {
 
 // Options of the groups below that submit leaves out, because they need a launcher in the foreground.
 constexpr std::string_view kLeftOut[] = {"stdin", "pty"};
+// Options of other groups that launcherd's jobs have as well.
+constexpr std::string_view kSharedNames[] = {"min-num-proc", "max-num-proc", "elastic-timeout", "reset-limit",
+                                             "blacklist-cooldown-range"};
 constexpr FlagGroup kSharedGroups[] = {FlagGroup::kRanks, FlagGroup::kHosts, FlagGroup::kProgram, FlagGroup::kLife,
                                        FlagGroup::kTuning};
 
@@ -32,7 +35,8 @@ std::vector<FlagRow> own_rows() {
            .repeats(Repeat::kAddsUp)
            .command_line_only(),
        option("on-launcher-loss", {"--on-launcher-loss"}, "hold|kill",
-              "What ranks do when launcherd is gone: hold lets them run until it is back, kill ends them.")
+              "What ranks do when launcherd is gone: hold lets them run until it is back, kill ends them. Ranks with "
+              "--min-np and without --on-failure are always ended.")
            .standard("hold")
            .command_line_only(),
        option("lease", {"--lease"}, "TIME", "How long ranks may run without launcherd.")
@@ -53,7 +57,8 @@ std::vector<FlagRow> own_rows() {
 FlagTable make_table() {
   std::vector<Flag> flags;
   for (const Flag& flag : hvdrun_flags().flags()) {
-    const bool is_shared = std::ranges::find(kSharedGroups, flag.group) != std::end(kSharedGroups);
+    const bool is_shared = std::ranges::find(kSharedGroups, flag.group) != std::end(kSharedGroups) ||
+                           std::ranges::find(kSharedNames, flag.name) != std::end(kSharedNames);
     const bool is_left_out = std::ranges::find(kLeftOut, flag.name) != std::end(kLeftOut);
     if ((is_shared && !is_left_out) || flag.name == "config-file") flags.push_back(flag);
   }
@@ -81,12 +86,15 @@ const CommandDoc& submit_doc() {
                  {FlagGroup::kHosts, "Hosts"},
                  {FlagGroup::kProgram, "Program"},
                  {FlagGroup::kLife, "Life"},
+                 {FlagGroup::kElastic, "Another size later (muster resize)"},
                  {FlagGroup::kTuning, "Horovod"},
                  {FlagGroup::kGeneral, "Job and launcherd"}},
       .table = &kTable,
       .notes = "",
       .examples = {{"muster submit -np 16 --name night python3 train.py", ""},
                    {"job=$(muster submit -N 4 -H n1,n2 -- ./prepare.sh) && muster logs -f $job", ""},
+                   {"muster submit --min-np 2 --max-np 8 python3 train_elastic.py",
+                    "a program of Horovod Elastic, whose ranks live on when others fail or join"},
                    {"muster submit -t polaris --nodes 4 --project physics -- python3 train.py", "by PBS"},
                    {"muster submit -t polaris --nodes 4 --dry-run -- python3 train.py",
                     "show which rank would run where"},

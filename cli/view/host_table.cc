@@ -7,6 +7,7 @@
 
 #include "base/strings.h"
 #include "cli/view/gpu_table.h"
+#include "cli/view/report.h"
 
 namespace muster::cli::inline view {
 namespace {
@@ -32,13 +33,27 @@ std::string count_of(int count) {
   return count == 0 ? "-" : std::to_string(count);
 }
 
-// Returns lines for GPUs, a drain's reason and a problem. Empty if there are none.
+constexpr int kMostJobsShown = 5;  // per host
+
+// Returns "  failed in job abc123, back at 2026-11-28 14:05:00 +0100: its agent ended" as a line.
+std::string line_of(const v1::LeftOut& job) {
+  std::string when = ", not used again by it";
+  if (job.has_usable_from()) when = ", back at " + format_local_time(job.usable_from().seconds());
+  return fmt::format("  failed in job {}{}{}{}\n", base::printable(job.job()), when, job.reason().empty() ? "" : ": ",
+                     base::printable(job.reason()));
+}
+
+// Returns lines for GPUs, a drain's reason, jobs that leave the host out, and a problem. Empty if there are none.
 std::string host_remarks(const v1::LauncherHost& host) {
   std::string text = gpu_summary(host);
   if (!text.empty()) text = fmt::format("  gpus: {}\n", text);
   if (!host.gpu_problem().empty()) text += fmt::format("  gpus: {}\n", base::printable(host.gpu_problem()));
   if (host.drained() && !host.reason().empty()) {
     text += fmt::format("  drained: {}\n", base::printable(host.reason()));
+  }
+  for (int i = 0; i < std::min(host.left_out_size(), kMostJobsShown); ++i) text += line_of(host.left_out(i));
+  if (host.left_out_size() > kMostJobsShown) {
+    text += fmt::format("  failed in {} more jobs; --json names all\n", host.left_out_size() - kMostJobsShown);
   }
   if (!host.problem().empty()) text += fmt::format("  {}\n", base::printable(host.problem()));
   return text;

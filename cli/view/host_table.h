@@ -12,8 +12,8 @@
 
 namespace muster::cli::inline view {
 
-// Formats a heading and a line for each host. Further lines show its GPUs, a drain's reason and a problem. Empty if
-// there are no hosts.
+// Formats a heading and a line for each host. Further lines show its GPUs, a drain's reason, jobs in which
+// it failed, and a problem. Empty if there are no hosts.
 std::string format_hosts(const std::vector<v1::LauncherHost>& hosts);
 
 // Formats the same table as format_hosts(), but with other columns after the host's name. `heading` is their heading,

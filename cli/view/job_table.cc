@@ -166,6 +166,8 @@ struct EventText {
                            event.job_restarting().rank(), event.job_restarting().reason());
       case v1::Event::kGenerationBegan:
         return model::describe(proto::generation_of(event.generation_began()));
+      case v1::Event::kFirstCollectiveEnded:
+        return model::describe(proto::first_collective_of(event.first_collective_ended()));
       case v1::Event::kJobStateChanged: {
         const v1::JobStateChanged& change = event.job_state_changed();
         return state_name(change.state()) + (change.reason().empty() ? "" : ": " + change.reason());
@@ -200,14 +202,58 @@ std::string format_busy_jobs(const std::vector<v1::Job>& jobs, base::WallTime no
 
 namespace {
 
+// Returns text such as ", generation 3" if the job's hosts or size have changed, and ", restart 3" if it has only
+// started again.
+std::string generation_of_job(const v1::Job& job) {
+  if (job.attempt() == 0) return "";
+  return fmt::format(", {} {}", job.last_change().empty() ? "restart" : "generation", job.attempt());
+}
+
+// Returns "give-back", or an empty text if the size of the job cannot change.
+std::string elastic_policy_of(const v1::Job& job) {
+  switch (job.elastic_policy()) {
+    case v1::ELASTIC_POLICY_FIXED:
+      return "fixed";
+    case v1::ELASTIC_POLICY_GIVE_BACK:
+      return "give-back";
+    case v1::ELASTIC_POLICY_GROW:
+      return "grow";
+    case v1::ELASTIC_POLICY_BOTH:
+      return "both";
+    default:
+      return "";
+  }
+}
+
+// Returns "failed host: n2: its agent ended; may be used again in 4m" as a line.
+std::string line_of(const v1::FailedHost& host, base::WallTime now) {
+  std::string when = "not used again in this job";
+  if (host.has_usable_from()) {
+    const base::Duration left = std::chrono::duration_cast<base::Duration>(wall_time_of(host.usable_from()) - now);
+    when = left > base::Duration::zero() ? fmt::format("may be used again in {}", format_duration(left))
+                                         : "may be used again now";
+  }
+  const std::string_view between = host.reason().empty() ? "" : "; ";
+  return fmt::format("failed host: {}: {}{}{}\n", base::printable(host.name()), base::printable(host.reason()), between,
+                     when);
+}
+
 // Formats the lines about a job that are not part of a table.
 std::string format_head(const v1::Job& job, base::WallTime now) {
   const std::string_view on = job.hosts().empty() ? "" : " on ";
-  std::string text =
-      fmt::format("job {}: {} {} {}, {}{}{}{}\n", base::printable(job.id()), state_of(job),
-                  job.has_ended() ? "after" : "for", age_of(job, now), plural(job.size(), "rank", "ranks"), on,
-                  job.hosts().empty() ? std::string() : plural(job.hosts_size(), "host", "hosts"),
-                  job.attempt() > 0 ? fmt::format(", restart {}", job.attempt()) : "");
+  std::string text = fmt::format(
+      "job {}: {} {} {}, {}{}{}{}\n", base::printable(job.id()), state_of(job), job.has_ended() ? "after" : "for",
+      age_of(job, now), plural(job.size(), "rank", "ranks"), on,
+      job.hosts().empty() ? std::string() : plural(job.hosts_size(), "host", "hosts"), generation_of_job(job));
+  if (!job.last_change().empty()) text += fmt::format("last change: {}\n", base::printable(job.last_change()));
+  if (job.has_first_collective_ms()) {
+    const double seconds = static_cast<double>(job.first_collective_ms()) / 1000;
+    text += fmt::format("first collective: {:.2f} s after the failure or the resize\n", seconds);
+  }
+  if (const std::string policy = elastic_policy_of(job); !policy.empty()) {
+    text += fmt::format("elastic policy: {}\n", policy);
+  }
+  for (const v1::FailedHost& host : job.failed_hosts()) text += line_of(host, now);
   if (!job.name().empty()) text += fmt::format("name: {}\n", base::printable(job.name()));
   if (job.priority() != 0) text += fmt::format("priority: {}\n", job.priority());
   for (const v1::NameValue& label : job.labels()) {

@@ -65,6 +65,10 @@ void JobView::on_bound(const std::vector<model::BoundRank>& ranks) {
 }
 
 void JobView::on_event(const model::JobEvent& event) {
+  if (const auto* const ended = std::get_if<model::FirstCollectiveEnded>(&event); ended != nullptr && !options_.quiet) {
+    notices_->status("");
+    notices_->line(model::describe(*ended));
+  }
   const auto* const began = std::get_if<model::GenerationBegan>(&event);
   if (began == nullptr) return;
   // While processes live on, their output goes where it went before.

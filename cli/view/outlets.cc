@@ -8,10 +8,11 @@
 namespace muster::cli::inline view {
 namespace {
 
+using Streams = std::vector<launcherd::SelectSink::Streams>;
+
 // Returns for each rank the streams that `streams_of` selects for its local rank.
-std::vector<launcherd::SelectSink::Streams> selected(const model::Placement& placement,
-                                                     const std::function<model::StreamSet(int)>& streams_of) {
-  std::vector<launcherd::SelectSink::Streams> streams(static_cast<std::size_t>(placement.size));
+Streams selected(const model::Placement& placement, const std::function<model::StreamSet(int)>& streams_of) {
+  Streams streams(static_cast<std::size_t>(placement.size));
   for (const model::PlacedHost& host : placement.hosts) {
     for (const model::PlacedRank& rank : host.ranks) {
       const model::StreamSet set = streams_of(rank.local_rank);
@@ -32,24 +33,19 @@ Outlets::Outlets(const base::Clock& clock, const model::JobSpec& job, const mode
 
 base::Result<std::unique_ptr<Outlets>> Outlets::open(const base::Clock& clock, const model::JobSpec& job,
                                                      const model::LabelFormat& label, const model::Placement& placement,
-                                                     const std::string& directory, const std::string& log_dir) {
+                                                     const Folders& folders) {
   std::unique_ptr<Outlets> outlets(new Outlets(clock, job, label, placement.size));
-  using Streams = std::vector<launcherd::SelectSink::Streams>;
-  const model::OutputRoutes& routes = job.output;
-  if (!routes.shows_all()) {
+  if (!job.output.shows_all()) {
     outlets->shown_ = std::make_unique<launcherd::SelectSink>(&outlets->console_, Streams());
     outlets->sink_ = outlets->shown_.get();
   }
-  if (!log_dir.empty() && routes.has_filters()) {
-    MUSTER_ASSIGN_OR_RETURN(outlets->filtered_, launcherd::FilterSink::create(log_dir, routes.filters, &clock, label));
-    outlets->searched_ = std::make_unique<launcherd::SelectSink>(outlets->filtered_.get(), Streams());
-    outlets->add_sink(outlets->searched_.get(), outlets->filter_tee_);
+  const bool is_torchs = job.log_layout == model::LogLayout::kTorchrun && !folders.logs.empty();
+  if (is_torchs) {
+    MUSTER_ASSIGN_OR_RETURN(outlets->torch_logs_,
+                            launcherd::TorchLogs::create(folders.logs, folders.run_id, placement));
   }
-  if (!directory.empty()) {
-    MUSTER_ASSIGN_OR_RETURN(outlets->files_, launcherd::FileSink::create(directory, placement.size));
-    outlets->written_ = std::make_unique<launcherd::SelectSink>(outlets->files_.get(), Streams());
-    outlets->add_sink(outlets->written_.get(), outlets->tee_);
-  }
+  MUSTER_RETURN_IF_ERROR(outlets->open_filters(clock, label, folders.logs));
+  MUSTER_RETURN_IF_ERROR(outlets->open_files(folders.output, placement, is_torchs && folders.output == folders.logs));
   if (!job.failure.progress_text.empty()) {
     outlets->progress_ = std::make_unique<launcherd::ProgressSink>(outlets->sink_, job.failure.progress_text);
     outlets->sink_ = outlets->progress_.get();
@@ -58,10 +54,42 @@ base::Result<std::unique_ptr<Outlets>> Outlets::open(const base::Clock& clock, c
   return outlets;
 }
 
+base::Status Outlets::open_filters(const base::Clock& clock, const model::LabelFormat& label,
+                                   const std::string& log_dir) {
+  if (log_dir.empty() || !routes_.has_filters()) return base::ok_status();
+  if (torch_logs_ != nullptr) {
+    MUSTER_ASSIGN_OR_RETURN(filtered_,
+                            launcherd::TorchFilterSink::create(torch_logs_.get(), routes_.filters, &clock, label));
+  } else {
+    MUSTER_ASSIGN_OR_RETURN(filtered_, launcherd::FilterSink::create(log_dir, routes_.filters, &clock, label));
+  }
+  searched_ = std::make_unique<launcherd::SelectSink>(filtered_.get(), Streams());
+  add_sink(searched_.get(), filter_tee_);
+  return base::ok_status();
+}
+
+base::Status Outlets::open_files(const std::string& directory, const model::Placement& placement, bool is_torchs) {
+  if (directory.empty()) return base::ok_status();
+  if (is_torchs) {
+    const auto selects = [this](int local_rank, proto::OutputStream stream) {
+      const model::StreamSet wanted = stream == proto::OutputStream::kStdout ? model::kStdout : model::kStderr;
+      return (routes_.files.of(local_rank) & wanted) != 0;
+    };
+    MUSTER_ASSIGN_OR_RETURN(torch_files_, launcherd::TorchLogSink::create(torch_logs_.get(), selects));
+    add_sink(torch_files_.get(), tee_);
+    return base::ok_status();
+  }
+  MUSTER_ASSIGN_OR_RETURN(files_, launcherd::FileSink::create(directory, placement.size));
+  written_ = std::make_unique<launcherd::SelectSink>(files_.get(), Streams());
+  add_sink(written_.get(), tee_);
+  return base::ok_status();
+}
+
 void Outlets::set_placement(const model::Placement& placement) {
   const auto console = [&](int local_rank) { return routes_.console(local_rank); };
   if (shown_ != nullptr) shown_->set_streams(selected(placement, console));
   if (searched_ != nullptr) searched_->set_streams(selected(placement, console));
+  if (torch_logs_ != nullptr) torch_logs_->set_placement(placement);
   if (written_ == nullptr) return;
   written_->set_streams(selected(placement, [&](int local_rank) { return routes_.files.of(local_rank); }));
 }

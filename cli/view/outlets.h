@@ -9,6 +9,8 @@
 #include "launcherd/output/filter_sink.h"
 #include "launcherd/output/progress_sink.h"
 #include "launcherd/output/sinks.h"
+#include "launcherd/output/torch_log_sinks.h"
+#include "launcherd/output/torch_logs.h"
 #include "model/job_spec.h"
 #include "model/label_format.h"
 #include "model/placement.h"
@@ -17,11 +19,17 @@ namespace muster::cli::inline view {
 
 class Outlets {
  public:
-  // `label` stands before each line on the console. `directory` is the absolute path of --output-filename; empty if not
-  // given. `log_dir` is the absolute path of the filters; empty if not given.
+  // Absolute paths. Empty means that the option is not given.
+  struct Folders {
+    std::string output;    // --output-filename, or the folder to which --redirects and --tee write
+    std::string logs;      // --log-dir
+    std::string run_id{};  // names the folders of --log-layout torchrun
+  };
+
+  // `label` stands before each line on the console.
   static base::Result<std::unique_ptr<Outlets>> open(const base::Clock& clock, const model::JobSpec& job,
                                                      const model::LabelFormat& label, const model::Placement& placement,
-                                                     const std::string& directory, const std::string& log_dir);
+                                                     const Folders& folders);
 
   launcherd::OutputSink* sink() { return sink_; }
   launcherd::NoticeWriter& notices() { return notices_; }
@@ -30,6 +38,9 @@ class Outlets {
 
   // Selects the streams of the ranks of a new generation. Call it before its agents start.
   void set_placement(const model::Placement& placement);
+
+  // Returns the folders of --log-layout torchrun. nullptr for the other layout.
+  launcherd::TorchLogs* torch_logs() { return torch_logs_.get(); }
 
   // Returns whether a rank has printed FailurePolicy::progress_text since the last call. Any thread.
   bool take_progress() { return progress_ != nullptr && progress_->take_progress(); }
@@ -40,16 +51,20 @@ class Outlets {
  private:
   void add_sink(launcherd::OutputSink* other, std::unique_ptr<launcherd::TeeSink>& tee);
   Outlets(const base::Clock& clock, const model::JobSpec& job, const model::LabelFormat& label, int size);
+  base::Status open_filters(const base::Clock& clock, const model::LabelFormat& label, const std::string& log_dir);
+  base::Status open_files(const std::string& directory, const model::Placement& placement, bool is_torchs);
 
   const model::OutputRoutes routes_;
   launcherd::Terminals terminals_;
   launcherd::NoticeWriter notices_;
   launcherd::ConsoleSink console_;
   std::unique_ptr<launcherd::SelectSink> shown_;  // stands before the console; nullptr if the console gets all output
+  std::unique_ptr<launcherd::TorchLogs> torch_logs_;  // nullptr without --log-layout torchrun
+  std::unique_ptr<launcherd::TorchLogSink> torch_files_;
   std::unique_ptr<launcherd::FileSink> files_;
   std::unique_ptr<launcherd::SelectSink> written_;  // stands before the files
   std::unique_ptr<launcherd::TeeSink> tee_;
-  std::unique_ptr<launcherd::FilterSink> filtered_;
+  std::unique_ptr<launcherd::OutputSink> filtered_;
   std::unique_ptr<launcherd::SelectSink> searched_;  // stands before the filters; selects the console's output
   std::unique_ptr<launcherd::TeeSink> filter_tee_;
   std::unique_ptr<launcherd::ProgressSink> progress_;  // stands before all others; nullptr if nothing shows progress

@@ -1,6 +1,8 @@
 #include "cli/view/report.h"
 
 #include <algorithm>
+#include <array>
+#include <ctime>
 
 #include "base/strings.h"
 #include "model/spawn_advice.h"
@@ -30,6 +32,8 @@ std::string describe_cause(const JobOutcome& outcome) {
       return outcome.ends.empty() ? "not started" : "stopped because a host was lost";
     case StopCause::kRefused:
       return "not started";
+    case StopCause::kResize:
+      return "stopped to change its size";
     case StopCause::kNone:
     case StopCause::kPolicy:
       break;
@@ -60,6 +64,14 @@ void add_spawn_advice(const JobOutcome& outcome, std::vector<std::string>* lines
 
 std::string plural(int count, const char* one, const char* many) {
   return fmt::format("{} {}", count, count == 1 ? one : many);
+}
+
+std::string format_local_time(std::int64_t seconds) {
+  const auto time = static_cast<std::time_t>(seconds);
+  std::tm local{};
+  ::localtime_r(&time, &local);
+  std::array<char, 64> text{};
+  return std::string(text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S %z", &local));
 }
 
 std::string format_duration(base::Duration duration) {

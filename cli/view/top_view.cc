@@ -41,6 +41,16 @@ std::string reasons(const TopSample& sample) {
   return text;
 }
 
+// Returns how jobs have changed, a line for each job with more than one generation.
+std::string changes(const TopSample& sample) {
+  std::string text;
+  for (const v1::Job& job : sample.jobs) {
+    if (job.last_change().empty()) continue;
+    text += fmt::format("{} {}\n", base::printable(job.id()), base::printable(job.last_change()));
+  }
+  return text;
+}
+
 // Returns the first `columns` characters of valid UTF-8 text.
 std::string_view cut(std::string_view line, std::size_t columns) {
   std::size_t seen = 0;
@@ -57,7 +67,7 @@ std::string format_top(const TopSample& sample) {
   std::string text = summary(sample);
   if (!sample.problem.empty()) text += base::printable(sample.problem) + "\n";
   for (const std::string& part :
-       {format_loads(sample.hosts), format_busy_jobs(sample.jobs, sample.at), reasons(sample)}) {
+       {format_loads(sample.hosts), format_busy_jobs(sample.jobs, sample.at), reasons(sample), changes(sample)}) {
     if (!part.empty()) text += "\n" + part;
   }
   return text;

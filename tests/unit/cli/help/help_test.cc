@@ -41,7 +41,7 @@ TEST(HvdrunHelp, IsGroupedAndHasExamples) {
   const std::string help = help_text(hvdrun_doc());
   for (const char* title :
        {"Ranks:", "Hosts:", "Reaching the hosts:", "The program:", "Output:", "Start, end and failure:",
-        "Tuning Horovod:", "Elastic jobs (not supported yet):", "General:", "Examples:", "Exit code:"}) {
+        "Tuning Horovod:", "Elastic jobs:", "General:", "Examples:", "Exit code:"}) {
     EXPECT_THAT(help, HasSubstr(fmt::format("\n{}", title)));
   }
   EXPECT_THAT(help, HasSubstr("\n  hvdrun -np 16 -H n1:4,n2:4,n3:4,n4:4 python3 train.py\n"));

@@ -83,11 +83,20 @@ TEST_F(ChooseHosts, ElasticLimitsHoldAtTheStart) {
     return placed.ok() ? fmt::format("{}", placed->placement.size) : placed.status().message();
   };
   EXPECT_EQ(size({}), "5");
-  EXPECT_EQ(size({"-np", "3", "--min-np", "2", "--max-np", "4"}), "3");
+  EXPECT_EQ(size({"-np", "3", "--min-np", "2", "--max-np", "4"}), "4") << "-np slots are enough to start";
+  EXPECT_EQ(size({"-np", "3", "--min-np", "2"}), "5");
+  EXPECT_EQ(size({"-np", "3", "--min-np", "2", "--on-failure", "shrink"}), "3") << "all ranks start again";
+  EXPECT_EQ(size({"-np", "7", "--min-np", "2", "--oversubscribe"}), "7");
   EXPECT_EQ(size({"--min-np", "2", "--max-np", "4"}), "4");
   EXPECT_EQ(size({"--max-np", "8"}), "5");
-  EXPECT_EQ(size({"-np", "5", "--min-np", "2", "--max-np", "4"}), "--max-np 4 is less than -np 5");
   EXPECT_EQ(size({"--min-np", "6"}), "--min-np needs 6 ranks, but the job has 5: name more hosts or slots");
+}
+
+TEST(JobHosts, ALiveJobWithoutHostsHasTheRequestedRanks) {
+  ParsedHvdrun parsed = parse({"-np", "4", "--min-np", "2", "p"});
+  const auto placed = place_job(parsed.options, {}, "/", {});
+  ASSERT_TRUE(placed.ok()) << placed.status();
+  EXPECT_EQ(placed->placement.size, 4);
 }
 
 TEST(JobHosts, AHostWithRanksIsNoSpare) {

@@ -3,23 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/strings.h"
 #include "tests/unit/cli/options/parsed.h"
+#include "tests/unit/cli/options/refused.h"
 
 namespace muster::cli::options_test {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-struct Refused {
-  Words words;
-  std::string part;
-};
-
 TEST(ParseHvdrun, RefusesWithOneSentence) {
-  const std::vector<Refused> table = {
+  expect_refused({
       {{}, "no command is given"},
       {{"-np", "4"}, "no command is given"},
       {{"-np", "4", "--"}, "no command is given"},
@@ -52,9 +46,6 @@ TEST(ParseHvdrun, RefusesWithOneSentence) {
       {{"--hostfile", "f", "-H", "a", "p"}, "--hostfile and -H exclude each other"},
       {{"-H", "a:x", "p"}, "-H: the number of slots must be"},
       {{"-H", "::1", "p"}, "IPv6 addresses in brackets"},
-      {{"--spares", "a;b", "p"}, "--spares must be a number from 0 to 100000, or a list of hosts as in -H: "},
-      {{"--on-failure", "retry", "p"}, "--on-failure must be one of fail, restart, replace, shrink, not 'retry'"},
-      {{"--max-restarts", "-1", "p"}, "--max-restarts must be a number from 0"},
       {{"--on-exit", "never", "p"}, "--on-exit must be one of nonzero-kill, any-kill, wait, not 'never'"},
       {{"--agent-link", "tcp", "p"}, "--agent-link must be one of auto, ssh, dial, not 'tcp'"},
       {{"--ssh-backend", "putty", "p"}, "--ssh-backend must be one of auto, libssh, ssh, not 'putty'"},
@@ -89,14 +80,7 @@ TEST(ParseHvdrun, RefusesWithOneSentence) {
       {{"--ulimit", "nofile", "p"}, "--ulimit: 'nofile' is not NAME=VALUE"},
       {{"--gpu-bind", "two", "p"}, "--gpu-bind must be one of order, one, tile, none, not 'two'"},
       {{"--stdin", "first", "p"}, "--stdin must be a rank, auto, all or none, not 'first'"},
-  };
-  for (const Refused& given : table) {
-    const ParsedHvdrun parsed = parse(given.words);
-    ASSERT_EQ(parsed.exit_code, 2) << base::join(given.words, " ");
-    EXPECT_THAT(parsed.text, StartsWith("hvdrun: "));
-    EXPECT_THAT(parsed.text, HasSubstr(given.part));
-    EXPECT_EQ(parsed.text.find('\n'), parsed.text.size() - 1) << "more than one line: " << parsed.text;
-  }
+  });
 }
 
 TEST(ParseHvdrun, VersionAndHelpWinOverTheRest) {
@@ -168,22 +152,9 @@ TEST(ParseHvdrun, AnswersOptionsForNewHostsByOneNote) {
   const ParsedHvdrun parsed = parse({"-np", "4", "--max-np", "6", "--mpi-args", "x", "--slots-per-host", "3", "p"});
   ASSERT_FALSE(parsed.exit_code) << parsed.text;
   EXPECT_THAT(parsed.options.output.notes,
-              ElementsAre(StartsWith("--max-np, --slots-per-host: new hosts are not supported yet: "),
+              ElementsAre(StartsWith("--max-np, --slots-per-host: used only when the job starts; "),
                           StartsWith("--mpi-args: ")));
   EXPECT_FALSE(parsed.options.request.job.live.has_value());
-}
-
-TEST(ParseHvdrun, MinNpMakesAJobElastic) {
-  const ParsedHvdrun parsed =
-      parse({"-np", "4", "--min-np", "2", "--reset-limit", "3", "--elastic-timeout", "60", "p"});
-  ASSERT_FALSE(parsed.exit_code) << parsed.text;
-  EXPECT_TRUE(parsed.options.output.notes.empty());
-  const auto& live = parsed.options.request.job.live;
-  ASSERT_TRUE(live.has_value());
-  EXPECT_EQ(live->min_ranks, 2);
-  EXPECT_EQ(live->reset_limit, 3);
-  EXPECT_EQ(live->elastic_timeout, std::chrono::seconds(60));
-  EXPECT_FALSE(live->max_ranks.has_value());
 }
 
 TEST(ParseHvdrun, LetsANamedVariableWinOverATuningOption) {

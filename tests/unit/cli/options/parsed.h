@@ -48,6 +48,10 @@ inline std::string show(const ParsedHvdrun& parsed) {
   if (job.failure.min_ranks != 1) add(fmt::format("fewest={}", job.failure.min_ranks));
   if (job.failure.min_hosts != 1) add(fmt::format("fewest_hosts={}", job.failure.min_hosts));
   if (!job.failure.progress_text.empty()) add("progress=" + job.failure.progress_text);
+  if (!job.failure.progress_file.empty()) add("file=" + job.failure.progress_file);
+  if (const auto policy = parsed.options.request.elastic_policy)
+    add(fmt::format("elastic={}", static_cast<int>(*policy)));
+  if (job.failure.failed_host_cooldown) add(fmt::format("cooldown={}ms", job.failure.failed_host_cooldown->count()));
   if (job.max_restarts != 0) add(fmt::format("restarts={}", job.max_restarts));
   if (parsed.options.request.health_check != HealthCheck::kOff) {
     add(fmt::format("health={}", static_cast<int>(parsed.options.request.health_check)));
@@ -88,6 +92,7 @@ inline std::string show(const ParsedHvdrun& parsed) {
   }
   if (!job.output_dir.empty()) add("output=" + job.output_dir);
   if (!job.log_dir.empty()) add("log=" + job.log_dir);
+  if (job.log_layout == model::LogLayout::kTorchrun) add("layout=torchrun");
   for (const auto& words : job.output.filters) {
     if (!words.empty()) add("filter=" + base::join(words, "|"));
   }

@@ -123,6 +123,13 @@ inline const std::vector<Accepted>& launch_table() {
       {{"--on-failure", "replace", "--max-restarts", "0"}, "on_failure=2"},
       {{"--max-restarts=5", "--progress-text", "epoch"}, "on_failure=1 progress=epoch restarts=5"},
       {{"--progress-text=step 1"}, "progress=step 1"},
+      {{"--max-restarts=5", "--progress-file", "out/last"}, "on_failure=1 file=out/last restarts=5"},
+      {{"--on-failure=shrink", "--failed-host-cooldown=90"}, "on_failure=3 cooldown=90000ms restarts=3"},
+      {{"--on-failure=shrink", "--failed-host-cooldown=5m"}, "on_failure=3 cooldown=300000ms restarts=3"},
+      {{"--on-failure=shrink", "--launcher=auto", "--elastic-policy", "give-back"},
+       "on_failure=3 elastic=1 restarts=3 launcher=auto"},
+      {{"--on-failure=replace", "--launcher=auto", "--elastic-policy=both"},
+       "on_failure=2 elastic=3 restarts=3 launcher=auto"},
       {{"--max-restarts=5"}, "on_failure=1 restarts=5"},
       {{"--health-check", "off"}, ""},
       {{"--health-check", "quick"}, "health=1"},
@@ -266,7 +273,7 @@ inline const std::vector<Accepted>& horovod_table() {
       {{"--slots-per-host", "2"}, "note=--slots-per-host"},
       {{"--elastic-timeout", "600"}, ""},
       {{"--reset-limit", "3"}, ""},
-      {{"--blacklist-cooldown-range", "1", "3600"}, "note=--blacklist-cooldown-range"},
+      {{"--blacklist-cooldown-range", "1", "3600"}, ""},
   };
   return kTable;
 }

@@ -57,6 +57,28 @@ TEST(Submit, WhatItsOwnOptionsSay) {
   EXPECT_EQ(made.retention().seconds(), 3600);
 }
 
+TEST(Submit, AnElasticPolicyIsForJobsThatChangeTheirSize) {
+  EXPECT_EQ(request({"-np", "4", "true"}).spec().elastic_policy(), v1::ELASTIC_POLICY_UNSPECIFIED);
+  EXPECT_EQ(
+      request({"-np", "4", "--on-failure", "shrink", "--elastic-policy", "give-back", "true"}).spec().elastic_policy(),
+      v1::ELASTIC_POLICY_GIVE_BACK);
+}
+
+TEST(Submit, RanksLiveOnWithMinNpAlone) {
+  const v1::JobSpec spec = request({"--min-np", "2", "--max-np", "8", "--reset-limit", "3", "--elastic-timeout", "60",
+                                    "--elastic-policy", "grow", "true"})
+                               .spec();
+  EXPECT_EQ(spec.failure().on_failure(), v1::ON_FAILURE_LIVE);
+  EXPECT_EQ(spec.size(), 2);
+  EXPECT_EQ(spec.failure().max_ranks(), 8);
+  EXPECT_EQ(spec.failure().live().reset_limit(), 3);
+  EXPECT_EQ(spec.failure().live().elastic_timeout().seconds(), 60);
+  EXPECT_EQ(request({"--min-np", "2", "-np", "4", "true"}).spec().size(), 4);
+  EXPECT_EQ(request({"--min-np", "2", "-H", "n1:4", "true"}).spec().size(), 0) << "all slots of the named hosts";
+  EXPECT_EQ(request({"--min-np", "2", "--on-failure", "shrink", "true"}).spec().failure().on_failure(),
+            v1::ON_FAILURE_SHRINK);
+}
+
 TEST(Submit, TheEnvironmentOfTheUserByHvdrunsRules) {
   base::Environment environment;
   environment.set("PATH", "/bin");
@@ -75,6 +97,9 @@ TEST(Submit, MistakesAreOneSentence) {
   const std::pair<std::vector<std::string>, std::string> cases[] = {
       {{}, "muster submit: no command is given: add what to run, as in muster submit -np 4 python3 train.py\n"},
       {{"--priorty", "3", "true"}, "muster submit: unknown option --priorty, did you mean --priority?"},
+      {{"--elastic-policy", "both", "true"},
+       "muster submit: --elastic-policy: this job keeps its size; add --min-np and --max-np, or add --on-failure "
+       "shrink\n"},
       {{"--priority", "high", "true"}, "muster submit: --priority must be a whole number, not 'high'\n"},
       {{"--label", "x", "true"}, "muster submit: --label must be NAME=VALUE, not 'x'\n"},
       {{"--deadline", "soon", "true"},

@@ -1,9 +1,15 @@
 #include "cli/view/host_table.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "cli/view/report.h"
 
 namespace muster::cli::host_table_test {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(HostTable, HostsWithWhatIsKnownOfThem) {
   v1::LauncherHost up;
@@ -36,6 +42,34 @@ TEST(HostTable, HostsWithWhatIsKnownOfThem) {
             "  drained: new\\x1bmemory\n"
             "n3            0/8      0  failed                -    900 MiB      -  -\n"
             "  n3: connection refused\n");
+}
+
+TEST(HostTable, NamesTheJobsInWhichAHostFailed) {
+  v1::LauncherHost host;
+  host.set_name("n1");
+  host.set_slots(2);
+  v1::LeftOut& later = *host.add_left_out();
+  later.set_job("abcdefgh");
+  later.set_reason("its\x1b agent ended");
+  later.mutable_usable_from()->set_seconds(1'781'975'153);
+  host.add_left_out()->set_job("hgfedcba");
+  const std::string back = format_local_time(1'781'975'153);
+  EXPECT_EQ(back.size(), std::string("2026-06-20 17:05:53 +0000").size()) << back;
+  const std::string table = format_hosts({host});
+  EXPECT_NE(table.find("  failed in job abcdefgh, back at " + back + ": its\\x1b agent ended\n"), std::string::npos)
+      << table;
+  EXPECT_NE(table.find("  failed in job hgfedcba, not used again by it\n"), std::string::npos) << table;
+}
+
+TEST(HostTable, NamesAtMostFiveJobsInWhichAHostFailed) {
+  v1::LauncherHost host;
+  for (const char* const job : {"a", "b", "c", "d", "e"}) host.add_left_out()->set_job(job);
+  EXPECT_THAT(format_hosts({host}), Not(HasSubstr("more jobs")));
+  host.add_left_out()->set_job("f");
+  host.add_left_out()->set_job("g");
+  const std::string table = format_hosts({host});
+  EXPECT_THAT(table, HasSubstr("  failed in job e, not used again by it\n  failed in 2 more jobs; --json names all\n"));
+  EXPECT_THAT(table, Not(HasSubstr("job f,")));
 }
 
 }  // namespace

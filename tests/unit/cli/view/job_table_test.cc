@@ -186,7 +186,7 @@ TEST(JobTable, EveryEventHasALine) {
   event.mutable_generation_began()->set_from(4);
   event.mutable_generation_began()->set_to(2);
   event.mutable_generation_began()->add_lost("n2");
-  EXPECT_EQ(format_event(event), "2023-11-14 16:13:20.123456 -0600 generation 1: 4 → 2 ranks, n2 lost, 0.0 s\n");
+  EXPECT_EQ(format_event(event), "2023-11-14 16:13:20.123456 -0600 generation 1: 4 → 2 ranks, n2 lost, 0.00 s\n");
   event.mutable_job_state_changed()->set_state(v1::JOB_STATE_QUEUED);
   EXPECT_EQ(format_event(event), "2023-11-14 16:13:20.123456 -0600 QUEUED\n");
   event.mutable_job_state_changed()->set_reason("needs 16 slots, 12 are free");
@@ -197,6 +197,50 @@ TEST(JobTable, EveryEventHasALine) {
 TEST(JobTable, States) {
   EXPECT_EQ(state_name(v1::JOB_STATE_LOST), "LOST");
   EXPECT_EQ(state_name(static_cast<v1::JobState>(99)), "UNKNOWN");
+}
+
+TEST(JobTable, AJobThatHasChangedShowsItsGenerationAndWhy) {
+  v1::Job job;
+  job.set_id("k7");
+  job.set_state(v1::JOB_STATE_RUNNING);
+  job.set_size(6);
+  job.set_attempt(3);
+  EXPECT_NE(format_status(job, base::WallTime()).find("6 ranks, restart 3\n"), std::string::npos);
+  job.set_last_change("generation 3: 8 → 6 ranks, n2 lost (its agent ended), 1.2 s");
+  const std::string text = format_status(job, base::WallTime());
+  EXPECT_NE(text.find("6 ranks, generation 3\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("last change: generation 3: 8 → 6 ranks, n2 lost (its agent ended), 1.2 s\n"), std::string::npos)
+      << text;
+}
+
+TEST(JobTable, AJobShowsItsFirstCollectiveAndItsElasticPolicy) {
+  v1::Job job;
+  job.set_id("k7");
+  const std::string before = format_status(job, base::WallTime());
+  EXPECT_EQ(before.find("elastic policy"), std::string::npos) << before;
+  EXPECT_EQ(before.find("first collective"), std::string::npos) << before;
+  job.set_attempt(3);
+  job.set_first_collective_ms(128);
+  job.set_elastic_policy(v1::ELASTIC_POLICY_GIVE_BACK);
+  const std::string text = format_status(job, base::WallTime());
+  EXPECT_NE(text.find("first collective: 0.13 s after the failure or the resize\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("elastic policy: give-back\n"), std::string::npos) << text;
+}
+
+TEST(JobTable, AJobNamesItsFailedHosts) {
+  v1::Job job;
+  job.set_id("k7");
+  v1::FailedHost& never = *job.add_failed_hosts();
+  never.set_name("n2");
+  never.set_reason("its agent ended");
+  v1::FailedHost& later = *job.add_failed_hosts();
+  later.set_name("n3");
+  later.mutable_usable_from()->set_seconds(90);
+  const std::string text = format_status(job, base::WallTime());
+  EXPECT_NE(text.find("failed host: n2: its agent ended; not used again in this job\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("failed host: n3: may be used again in "), std::string::npos) << text;
+  const std::string after = format_status(job, base::WallTime(std::chrono::seconds(91)));
+  EXPECT_NE(after.find("failed host: n3: may be used again now\n"), std::string::npos) << after;
 }
 
 }  // namespace

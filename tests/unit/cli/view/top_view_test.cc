@@ -72,5 +72,14 @@ TEST(TopView, AsMuchAsFits) {
   EXPECT_EQ(fit_screen("", 5, 5), "");
 }
 
+TEST(TopView, JobsThatHaveChangedSayHow) {
+  TopSample top;
+  v1::Job& job = top.jobs.emplace_back();
+  job.set_id("k7");
+  job.set_state(v1::JOB_STATE_RUNNING);
+  job.set_last_change("generation 1: 4 → 2 ranks");
+  EXPECT_NE(format_top(top).find("k7 generation 1: 4 → 2 ranks\n"), std::string::npos) << format_top(top);
+}
+
 }  // namespace
 }  // namespace muster::cli::top_view_test
