@@ -71,12 +71,13 @@ class Stopwatch:
         return result
 
 
-def hosts_up(count, *folders):
-    """Test hosts that see these folders."""
+def hosts_up(count, *folders, **shape):
+    """Test hosts that see these folders; shape is that of Cluster.up()."""
     problem = cluster.unavailable()
     if problem:
         raise BenchError(problem)
-    return cluster.Cluster.up(f"bench-{os.getpid()}-{count}", count, expose=[str(folder) for folder in folders])
+    return cluster.Cluster.up(f"bench-{os.getpid()}-{count}", count, expose=[str(folder) for folder in folders],
+                              **shape)
 
 
 def subnet(hosts):

@@ -1,9 +1,11 @@
-"""A rank of bench/elastic, and the place where ranks meet. Both import nothing, so the launchers alone are measured.
+"""A rank of bench/elastic, and the place where ranks meet. Both import nothing unless told to, so the launchers alone are measured.
 
-    elastic_rank.py HOST PORT      a rank: it meets the others, and ends with 1 when one of them is gone
-    elastic_rank.py PORT_FILE      the place: it writes its port, then a line "SIZE" whenever a world is complete
+    elastic_rank.py HOST PORT          a rank: it meets the others, and ends with 1 when one of them is gone
+    elastic_rank.py HOST PORT MODULE   the same, but it imports MODULE first
+    elastic_rank.py PORT_FILE          the place: it writes its port, then a line "SIZE" whenever a world is complete
 """
 
+import importlib
 import os
 import select
 import socket
@@ -58,8 +60,10 @@ class Place:
 
 
 def main():
-    if len(sys.argv) == 3:
-        rank(*sys.argv[1:])
+    if len(sys.argv) > 2:
+        for module in sys.argv[3:]:
+            importlib.import_module(module)
+        rank(*sys.argv[1:3])
     place = Place()
     with open(sys.argv[1] + ".new", "w") as file:
         file.write(str(place.listener.getsockname()[1]))
