@@ -214,6 +214,10 @@ void muster_finalize(muster_world* world) {
   detach_from_gpu(world->all);
   delete world;
 }
+void muster_world_rank_failed(muster_world* world, int rank, const char* cause) {
+  if (world == nullptr || !world->world->is_of_this_process()) return;
+  world->world->rank_failed(rank, cause == nullptr ? "has failed" : cause);
+}
 muster_comm* muster_world_comm(muster_world* world) {
   return &world->all;
 }

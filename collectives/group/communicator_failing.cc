@@ -134,6 +134,7 @@ base::Status Communicator::fail(const base::Status& status) {
 }
 
 base::Status Communicator::end_with(const Failure& failure) {
+  world_->note_failure();
   const bool is_ours = team_->abort().raise(failure);
   // Use hosts_, because layout_ is not known yet if forming has failed.
   if (is_ours && hosts_.size() > 1) world_->report_failure(name_, failure);

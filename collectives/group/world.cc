@@ -129,10 +129,10 @@ World::~World() {
   service_.reset();
 }
 
-// Once a rank has failed, the others must leave anyway. A child of a rank on another host that has ended may hold its
-// connection for long.
+// Once a rank has failed, the others must leave anyway. The connection of the failed rank may stay open for long: a
+// child of it may hold it, or its host may be silent.
 milliseconds World::farewell_time() const {
-  const bool has_failed = watches_processes_ && wait_for_failed(all_ranks(), milliseconds(0)).has_value();
+  const bool has_failed = watches_processes_ && (has_failed_ || wait_for_failed(all_ranks(), milliseconds(0)));
   return has_failed ? std::min(options_.deadline, kFarewellAfterFailure) : options_.deadline;
 }
 

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <map>
@@ -127,6 +128,12 @@ class World {
   const LinkSpeed& link_speed() const { return link_speed_; }
   void set_link_speed(const LinkSpeed& speed) { link_speed_ = speed; }
 
+  // Takes the report that a rank has failed from a source other than the session.
+  void rank_failed(int rank, const std::string& cause) { ended(rank, true, cause); }
+
+  // A communicator has ended, by a failure or because its engine was shut down, so that this world is left soon.
+  void note_failure() { has_failed_ = true; }
+
   // Reports to the ranks of other hosts why a communicator has ended. A world of one process sends nothing.
   void report_failure(const std::string& communicator, const Failure& failure);
   // For deadlines of operations. report_late() publishes the rank that this rank waits for. late_for() returns the rank
@@ -193,7 +200,8 @@ class World {
   bool has_agent_ = false;  // the agent keeps the session
   std::function<base::Status()> check_;
   bool watches_processes_ = false;
-  int awaited_ = -1;  // the rank that has not joined yet; -1 if this process waits for none
+  std::atomic<bool> has_failed_{false};  // a communicator has ended
+  int awaited_ = -1;                     // the rank that has not joined yet; -1 if this process waits for none
   bool reading_peers_pays_ = false;
   ShutdownBudget shutdown_budget_;
   LinkSpeed link_speed_;

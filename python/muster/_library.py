@@ -71,6 +71,7 @@ _FUNCTIONS = {
     "muster_init": (c_int, [POINTER(Options), _HANDLE, _HANDLE]),
     "muster_finalize": (None, [c_void_p]),
     "muster_world_comm": (c_void_p, [c_void_p]),
+    "muster_world_rank_failed": (None, [c_void_p, c_int, c_char_p]),
     "muster_comm_rank": (c_int, [c_void_p]),
     "muster_comm_size": (c_int, [c_void_p]),
     "muster_comm_local_rank": (c_int, [c_void_p]),

@@ -3,6 +3,7 @@
 Thread-safe. Each request has its own connection, as Horovod's requests do.
 """
 
+import contextlib
 import http.client
 import socket
 import time
@@ -10,6 +11,7 @@ import time
 _TRIES = 3
 _PAUSE_SECONDS = 0.5
 _CONNECT_SECONDS = 30
+_SHORT_SECONDS = 2
 # A request may wait for hours. These options find out if the host of the store has gone meanwhile.
 _KEEP_ALIVE = ((socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10), (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
                (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1))
@@ -36,6 +38,11 @@ class JobStore:
         """Stores `value`, as bytes. ConnectionError: as for get()."""
         self._request("PUT", path, value)
 
+    def try_put(self, path, value):
+        """Stores `value`, as bytes, in one try of at most two seconds. Ignores all errors."""
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            self._try("PUT", path, value, timeout=_SHORT_SECONDS)
+
     def delete(self, path):
         """Sends DELETE `path`. ConnectionError: as for get()."""
         self._request("DELETE", path)
@@ -57,11 +64,11 @@ class JobStore:
         raise ConnectionError(f"the store of this job at {self._address}:{self._port} did not answer {verb} {path} in "
                               f"{_TRIES} tries ({failure}): has the launcher ended?")
 
-    def _try(self, verb, path, body):
-        connection = http.client.HTTPConnection(self._address, self._port, timeout=_CONNECT_SECONDS)
+    def _try(self, verb, path, body, timeout=None):
+        connection = http.client.HTTPConnection(self._address, self._port, timeout=timeout or _CONNECT_SECONDS)
         try:
             connection.connect()
-            connection.sock.settimeout(None)
+            connection.sock.settimeout(timeout)
             for level, option, value in _KEEP_ALIVE:
                 connection.sock.setsockopt(level, option, value)
             # Horovod's client sends the length of the body with every request, too.

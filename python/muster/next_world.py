@@ -65,6 +65,10 @@ class WorldSource:
         """Returns True if that world cannot form any more, because one of its processes has ended."""
         raise NotImplementedError
 
+    def failed_ranks(self, numbers):
+        """Returns {rank: cause} of the ranks of that world that have failed. Any thread may call it."""
+        raise NotImplementedError
+
 
 class HorovodSource(WorldSource):
     """The protocol of Horovod's elastic driver, by which the launcher also serves unmodified workers of Horovod.
@@ -73,7 +77,9 @@ class HorovodSource(WorldSource):
     ranks of a new world find no key of an older one.
     Two additions are optional. The header Muster-Generation of that answer numbers the worlds. The launcher may put
     /muster.elastic/over when a process of the present world ends: its value is the number of that world, or nothing.
-    Ranks that still join do not wait for it then. Otherwise they wait until the time limit for joining ends."""
+    Ranks that still join do not wait for it then. Otherwise they wait until the time limit for joining ends. A line
+    "RANK CAUSE" for each failed rank may follow the number.
+    report_first_collective() sends one more request, PUT /muster.elastic/first_collective, in all jobs."""
 
     def __init__(self, store, host):
         self._store = store
@@ -123,10 +129,21 @@ class HorovodSource(WorldSource):
         now = time.monotonic()
         if not self._is_over and now >= self._next_look:
             self._next_look = now + _OVER_SECONDS
-            over = self._store.get(f"{_SCOPE}/over")
-            self._is_over = over is not None and (not over or numbers.generation is None or
-                                                  over == str(numbers.generation).encode())
+            self._is_over = self._over(numbers) is not None
         return self._is_over
+
+    def failed_ranks(self, numbers):
+        lines = [line.partition(" ") for line in self._over(numbers) or []]
+        return {int(rank): cause for rank, _, cause in lines if rank.isdecimal()}
+
+    def _over(self, numbers):
+        """Returns the lines about the failed ranks if the world of `numbers` is over, else None."""
+        over = self._store.get(f"{_SCOPE}/over")
+        if over is None:
+            return None
+        generation, *failed = over.decode(errors="replace").split("\n")
+        is_of_it = not generation or numbers.generation is None or generation == str(numbers.generation)
+        return failed if is_of_it else None
 
 
 def _head_of(numbers):
@@ -236,6 +253,16 @@ def own_host():
     if not name:
         raise ValueError("HOROVOD_ELASTIC is set, but HOROVOD_HOSTNAME is not: start this program with hvdrun")
     return name
+
+
+def report_first_collective():
+    """Reports to the launcher that the world of all ranks has ended its first collective. Only rank 0 reports it, and
+    only in a generation after the first. The launcher measures the time of a failure by it. A report may be lost."""
+    generation = os.environ.get("MUSTER_GENERATION", "")
+    if os.environ.get("MUSTER_RANK") != "0" or not generation.isdecimal() or int(generation) == 0:
+        return
+    if os.environ.get("HOROVOD_GLOO_RENDEZVOUS_ADDR") and os.environ.get("HOROVOD_GLOO_RENDEZVOUS_PORT", "").isdecimal():
+        job_store().try_put(f"{_SCOPE}/first_collective", generation.encode())
 
 
 def own_slot():

@@ -101,6 +101,38 @@ def framed(key, body):
     return hmac.new(key, body, hashlib.sha256).digest() + _LENGTH.pack(len(body)) + body
 
 
+class Deadline:
+    """A socket of which all reads and writes together end after `seconds`, with a TimeoutError. A time limit for each
+    of them would let a peer that sends one byte after the other stay for ever."""
+
+    def __init__(self, connection, seconds):
+        self._connection = connection
+        self._end = time.monotonic() + seconds
+
+    def read(self, count):
+        """Returns `count` bytes, or less at the end of the stream."""
+        parts = []
+        while count > 0:
+            self._limit()
+            part = self._connection.recv(count)
+            if not part:
+                break
+            parts.append(part)
+            count -= len(part)
+        return b"".join(parts)
+
+    def sendall(self, data):
+        """Sends all bytes."""
+        self._limit()
+        self._connection.sendall(data)  # its time limit is for all bytes together
+
+    def _limit(self):
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the exchange took too long")
+        self._connection.settimeout(left)
+
+
 def read_frame(stream, key):
     """Returns the body of a frame. ValueError: it is too long, cut off, or its HMAC is wrong."""
     digest = stream.read(hashlib.sha256().digest_size)
@@ -170,10 +202,9 @@ class Service:
         # A wrong request, or a peer that has gone, ends its own connection only. Wrong pickles raise any exception.
         try:
             with connection, contextlib.suppress(Exception):
-                connection.settimeout(_CONNECTION_SECONDS)
-                with connection.makefile("rb") as stream:
-                    request = _Unpickler(io.BytesIO(read_frame(stream, self.key))).load()
-                connection.sendall(framed(self.key, self._answer(request, connection.getpeername()[0])))
+                exchange = Deadline(connection, _CONNECTION_SECONDS)
+                request = _Unpickler(io.BytesIO(read_frame(exchange, self.key))).load()
+                exchange.sendall(framed(self.key, self._answer(request, connection.getpeername()[0])))
         finally:
             self._free.release()
 

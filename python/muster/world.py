@@ -19,6 +19,7 @@ from ctypes import byref, c_int, c_void_p
 from muster import _library as lib
 from muster import engine, next_world
 from muster.exceptions import HorovodInternalError
+from muster.failure_watch import FailureWatch
 
 # A rank that leaves waits at most this long until the other ranks notice that. They may be busy with other work.
 _SHUTDOWN_SECONDS = 1.0
@@ -123,6 +124,7 @@ class _World:
         self.unused = collections.deque()
         # id -> (ProcessSet, communicator, engine). The last two are None if this rank is not in the set.
         self.sets = {}
+        self.watch = None  # the FailureWatch of an elastic job
         # Both locks are re-entrant, because a signal handler or a __del__ may interrupt the thread that holds one, and
         # submit an operation.
         self.lock = threading.RLock()
@@ -137,10 +139,15 @@ class _World:
         else:
             self._meet(source, numbers, seconds)
         try:
+            if source is not None and numbers.generation is not None:  # horovodrun does not report failed ranks
+                self.watch = FailureWatch(source, numbers, self._rank_failed)
             self._make(ranks, numbers)
         except BaseException:
             self.leave()
             raise
+
+    def _rank_failed(self, rank, cause):
+        lib.muster_world_rank_failed(self.handle, rank, cause.encode())
 
     def _join(self, options):
         self._check(lib.muster_init, byref(options), byref(self.handle))
@@ -310,6 +317,8 @@ class _World:
         return made
 
     def leave(self):
+        if self.watch is not None:
+            self.watch.stop()
         with self.lock:
             members = [(comm, made) for _, comm, made in reversed(list(self.sets.values()))]
             self.sets.clear()
@@ -375,6 +384,8 @@ def init(comm=None, process_sets=None, *, timeout_seconds=0):
         _current = _World(ranks or None, timeout_seconds)
     else:
         _current = _elastic_world(source, ranks or None, timeout_seconds)
+    if not ranks:
+        next_world.report_first_collective()
     try:
         for process_set in sets:
             add_process_set(process_set)

@@ -9,16 +9,8 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "elastic"))
-from jobs import DROPIN_PATH, events, start  # noqa: E402,F401
+from jobs import DROPIN_PATH, events, start, wait_for_event  # noqa: E402,F401
 from launcher_double import LauncherDouble  # noqa: E402
-
-
-def wait_for_event(launcher, kind, count, seconds=60):
-    """Waits until so many events of that kind were logged by all processes together."""
-    end = time.monotonic() + seconds
-    while sum(map(len, events(launcher, kind).values())) < count:
-        assert time.monotonic() < end, launcher.errors()
-        time.sleep(0.01)
 
 
 def undisturbed(steps=40):

@@ -1,6 +1,7 @@
 """The parts of muster.elastic in one process: the loop of run(), the states, the notification service, the job's store."""
 
 import base64
+import contextlib
 import enum
 import http.server
 import pathlib
@@ -10,6 +11,7 @@ import socket
 import struct
 import sys
 import threading
+import time
 import types
 
 import pytest
@@ -257,6 +259,35 @@ def test_a_wrong_request_ends_its_connection_only(service, tmp_path):
     assert reports == [(1, 2)]
 
 
+def test_a_slow_peer_does_not_hold_the_service(service, monkeypatch):
+    made, reports = service
+    monkeypatch.setattr(notifications, "_CONNECTION_SECONDS", 0.5)
+    slow = [socket.create_connection(("127.0.0.1", made.port)) for _ in range(notifications._MAX_CONNECTIONS)]
+    for connection in slow:
+        connection.sendall(bytes(32) + struct.pack("=i", 1 << 15))
+    try:
+        is_done = threading.Event()
+
+        def drip():  # each byte comes long before the limit of a single read
+            while not is_done.wait(0.1):
+                for connection in slow:
+                    with contextlib.suppress(OSError):
+                        connection.send(b"x", socket.MSG_NOSIGNAL)
+
+        dripping = threading.Thread(target=drip)
+        dripping.start()
+        try:
+            begun = time.monotonic()
+            notify("127.0.0.1", made.port, made.key, 7, 3)  # waits for a free place
+        finally:
+            is_done.set()
+            dripping.join()
+        assert reports == [(7, 3)] and time.monotonic() - begun < 20
+    finally:
+        for connection in slow:
+            connection.close()
+
+
 def test_the_process_announces_itself_once_for_each_slot(launcher, monkeypatch):
     class Listener:
         """Keeps its reports."""
@@ -323,6 +354,40 @@ def test_only_the_end_of_its_own_world_counts(launcher, monkeypatch):
             launcher.keys = {} if value is None else {"/muster.elastic/over": value}
         source._is_over = False
         assert source.is_over(unknown._replace(generation=generation)) is is_over
+
+
+@pytest.mark.parametrize("rank, generation, reported",
+                         [("0", "2", b"2"), ("0", "0", None), ("1", "2", None), ("0", None, None), ("0", "x", None)])
+def test_rank_0_reports_the_first_collective_of_a_later_generation(launcher, monkeypatch, rank, generation, reported):
+    monkeypatch.setenv("MUSTER_RANK", rank)
+    if generation is None:
+        monkeypatch.delenv("MUSTER_GENERATION", raising=False)
+    else:
+        monkeypatch.setenv("MUSTER_GENERATION", generation)
+    next_world.report_first_collective()
+    assert launcher.keys.get("/muster.elastic/first_collective") == reported
+
+
+def test_a_lost_report_of_a_first_collective_is_no_error(monkeypatch):
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("HOROVOD_GLOO_RENDEZVOUS_PORT", str(closed.getsockname()[1]))
+    monkeypatch.setenv("HOROVOD_GLOO_RENDEZVOUS_ADDR", "127.0.0.1")
+    monkeypatch.setenv("MUSTER_RANK", "0")
+    monkeypatch.setenv("MUSTER_GENERATION", "2")
+    next_world.report_first_collective()
+
+
+def test_a_report_of_a_first_collective_does_not_wait_for_its_answer(monkeypatch):
+    monkeypatch.setattr(job_store, "_SHORT_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts connections, and never answers
+        monkeypatch.setenv("HOROVOD_GLOO_RENDEZVOUS_PORT", str(silent.getsockname()[1]))
+        monkeypatch.setenv("HOROVOD_GLOO_RENDEZVOUS_ADDR", "127.0.0.1")
+        monkeypatch.setenv("MUSTER_RANK", "0")
+        monkeypatch.setenv("MUSTER_GENERATION", "2")
+        next_world.report_first_collective()
+    monkeypatch.setenv("HOROVOD_GLOO_RENDEZVOUS_PORT", "no port")
+    next_world.report_first_collective()
 
 
 def test_encryption_is_refused(launcher, monkeypatch):

@@ -123,6 +123,11 @@ typedef struct muster_options {
 MUSTER_API muster_code muster_init(const muster_options* options, muster_world** world, muster_error** error);
 /* Leaves the job. Free the communicators and requests of the world before. NULL is allowed. */
 MUSTER_API void muster_finalize(muster_world* world);
+/* Reports that this rank of the world has failed, if the program knows it before libmuster. Only this process learns
+ * it, so call it in every process. `cause` is text such as "was lost with its host n3"; NULL is allowed. Operations
+ * with the rank end with MUSTER_RANK_DIED and this cause. Any thread may call it while the world exists. Does nothing
+ * for the caller's own rank, for ranks out of range, and for ranks that have ended. */
+MUSTER_API void muster_world_rank_failed(muster_world* world, int rank, const char* cause);
 /* The communicator of all ranks. It belongs to the world; do not free it. */
 MUSTER_API muster_comm* muster_world_comm(muster_world* world);
 

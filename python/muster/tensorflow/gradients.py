@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from muster import world
+from muster import next_world, world
 from muster.engine import Average
 from muster.tensorflow import graph
 from muster.tensorflow.compression import Compression
@@ -70,7 +70,8 @@ class Reducer:
                 made[i] = allreduce(gradient, op=self._op, name=f"{name}.{i}", process_set=self._process_set)
             else:
                 dense.append(i)
-        if size > 1 and dense:
+        # A graph that is made in an elastic world of one rank also runs in larger ones.
+        if dense and (size > 1 or next_world.is_elastic()):
             self._reduce_dense(name, made, dense, variables)
         return made
 

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import sys
+import time
 
 import pytest
 from conftest import REPOSITORY, clean_environment
@@ -42,3 +43,11 @@ def events(launcher, kind):
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         found[path.stem] = [line for line in lines if line["event"] == kind]
     return {name: lines for name, lines in found.items() if lines}
+
+
+def wait_for_event(launcher, kind, count, seconds=60):
+    """Waits until so many events of that kind were logged by all processes together."""
+    end = time.monotonic() + seconds
+    while sum(map(len, events(launcher, kind).values())) < count:
+        assert time.monotonic() < end, launcher.errors()
+        time.sleep(0.01)

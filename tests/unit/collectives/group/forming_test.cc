@@ -136,6 +136,20 @@ TEST(ShrinkingTest, WhoWasBlamedIsLeftOutEverywhere) {
   });
 }
 
+// The program reports rank 2 as failed, as the drop-in does when the host of that rank is lost.
+TEST(FailingTest, ARankThatTheProgramReportsAsFailedEndsTheOperations) {
+  RanksInThreads ranks({1, 1, 1});
+  ranks.run_on({0, 1}, [](const std::shared_ptr<Communicator>& comm) {
+    comm->world().rank_failed(comm->rank(), "is this rank itself");
+    comm->world().rank_failed(3, "does not exist");
+    comm->world().rank_failed(2, "was lost with its host n3");
+    const base::Status status = comm->barrier();
+    EXPECT_EQ(status.code(), Code::kUnavailable);
+    EXPECT_NE(status.message().find("rank 2 "), std::string::npos) << status;
+    EXPECT_NE(status.message().find("was lost with its host n3"), std::string::npos) << status;
+  });
+}
+
 // One rank has heard of an end, the other has not: they go on with what the first of them knows.
 TEST(ShrinkingTest, RanksThatKnowDifferentThingsAgree) {
   RanksInThreads ranks({1, 1, 1}, {.deadline = milliseconds(3000)});
