@@ -9,7 +9,7 @@
 //   muster-agent --install SHA256 PATH …      checks its own hash, renames itself to PATH, then does one of these
 //   muster-agent --sweep JOB [--session-root DIR]   ends what a dead agent and warden have left; one line per process
 //   muster-agent --cleanup …                  ends what dead jobs have left (agent/commands/cleanup_report.h)
-//   muster-agent --stacks RANK:PID…           where ranks and their children are (agent/commands/stack_report.h)
+//   muster-agent --stacks [--native] RANK:PID…   where ranks and their children are (agent/commands/stack_report.h)
 //   muster-agent --version
 #include <fcntl.h>
 #include <signal.h>
@@ -37,6 +37,7 @@
 #include "base/descriptor_limit.h"
 #include "base/print.h"
 #include "base/thread.h"
+#include "proto/agent_join.h"
 #include "proto/frame.h"
 
 namespace muster::agent {
@@ -114,7 +115,7 @@ base::Result<WardenSource> make_wardens(const v1::AgentJoin& join) {
   return WardenSource(std::move(warden));
 }
 
-// A warm agent that has dialled outlives the ssh connection or the terminal through which it was started.
+// An agent of launcherd that has dialled outlives the ssh connection or the terminal through which it was started.
 base::Status detach() {
   ::setsid();  // fails if this process leads a session already, as under sshd
   ::signal(SIGHUP, SIG_IGN);
@@ -168,16 +169,16 @@ int serve() {
   if (!facts.ok()) return fail(facts);
   auto link = choose_link(*join, hello);
   if (!link.ok()) return fail(link.status());
-  if (join->warm() && link->dialled) {
+  if (!proto::ends_with_log_in(*join) && link->dialled) {
     if (const base::Status detached = detach(); !detached.ok()) return fail(detached);
   }
-  [[maybe_unused]] const bool is_warm = join->warm();
+  [[maybe_unused]] const bool is_of_hvdrun = proto::ends_with_log_in(*join);
   Agent agent(std::move(*join), std::move(hello), login_environment, std::move(*wardens), std::move(*link),
               std::move(nvidia));
   const int status = agent.run();
 // Sanitizer builds run the destructor, to check it, too.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  if (!is_warm) leave(status);
+  if (is_of_hvdrun) leave(status);
 #endif
   return status;
 }

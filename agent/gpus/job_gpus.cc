@@ -9,7 +9,8 @@ namespace muster::agent::inline gpus {
 
 void JobGpus::launch(const std::vector<SpawnRequest>& requests) {
   if (host_.reader == nullptr) return;
-  launched_at_ = ticks_since_boot();
+  if (launched_at_ == 0) launched_at_ = ticks_since_boot();
+  const bool had_any = !with_gpus_.empty();
   for (const SpawnRequest& request : requests) {
     AssignedGpus own;
     own.add(host_.known, masks_in(request.env));
@@ -17,7 +18,7 @@ void JobGpus::launch(const std::vector<SpawnRequest>& requests) {
     with_gpus_.insert(request.rank);
     assigned_.add(own);
   }
-  if (!with_gpus_.empty()) poll();
+  if (!had_any && !with_gpus_.empty()) poll();
 }
 
 // The query may run beside the ranks, because a rank needs much longer until it has its first GPU memory.

@@ -38,7 +38,7 @@ class JobGpus {
   JobGpus(const JobGpus&) = delete;
   JobGpus& operator=(const JobGpus&) = delete;
 
-  // Call it before the ranks start.
+  // Call it before the ranks start, and again before more of them start.
   void launch(const std::vector<SpawnRequest>& requests);
   // `in_pidns` is true if the rank runs in a PID namespace of the job.
   void started(const RankStarted& started, bool in_pidns);

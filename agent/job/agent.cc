@@ -15,6 +15,7 @@
 
 #include "agent/gpus/reader.h"
 #include "agent/host/load_report.h"
+#include "agent/job/agent_lease.h"
 #include "agent/job/agent_messages.h"
 #include "agent/job/job_session.h"
 #include "agent/job/output_route.h"
@@ -23,9 +24,11 @@
 #include "agent/link/control_client.h"
 #include "agent/link/gone_check.h"
 #include "agent/link/suspended_link.h"
+#include "agent/process/dead_man_timer.h"
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/print.h"
+#include "proto/agent_join.h"
 #include "proto/channel_mux.h"
 #include "proto/convert.h"
 
@@ -35,6 +38,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLeaseCheck{250};
+constexpr const char* kLeaseOver = "the launcher has sent nothing for the length of the lease";
 
 std::set<base::IpAddress> addresses_of(const v1::Hello& hello) {
   std::set<base::IpAddress> addresses;
@@ -58,6 +62,10 @@ class Agent::Core {
               join_.verbose(), gpus_of_host(std::move(nvidia.report)), [this] { return gpu_helpers(); }},
         link_(std::move(link)) {
     for (gpus::Helper& hung : nvidia.hung) killed_helpers_.take(hung.kill_unreaped());
+    if (proto::is_kept(join_)) {
+      dead_man_.emplace();
+      lease_.emplace(milliseconds(join_.lease_ms()), [this](const auto& at) { dead_man_->set(at); });
+    }
     if (auto* const nursery = std::get_if<Nursery>(&wardens)) {
       make_jobs(std::move(*nursery));
     } else {
@@ -83,6 +91,7 @@ class Agent::Core {
   void answer(const v1::LauncherMessage& question, v1::AgentMessage answer, bool is_numbered);
   void contact();
   void check_lease();
+  void follow_jobs();
   void cut(const StreamEnd& end);
   void link_is_gone(const std::string& why);
   void leave(const std::string& why);
@@ -100,17 +109,20 @@ class Agent::Core {
   base::Timer lease_timer_;
   base::MonotonicTime last_contact_{};
   base::MonotonicTime idle_since_{};
+  bool is_suspended_ = false;  // the only job, or one of the jobs, is suspended
   bool is_leaving_ = false;
-  std::unique_ptr<LoadReport> load_;  // only in a warm agent
+  std::optional<DeadManTimer> dead_man_;  // used by lease_; the warden of an only job has one of its own
+  std::optional<AgentLease> lease_;       // only in an agent that hvdrun keeps
+  std::unique_ptr<LoadReport> load_;      // only in a warm agent
   base::UniqueFd output_over_mux_;
   // The next members come last, so that their threads end before the objects to which they post.
   // Sessions follow the link that carries their output, so that they end before the link does.
   std::unique_ptr<proto::Mux> mux_;
-  std::unique_ptr<GoneCheck> gone_;           // only in a warm agent that has dialled
+  std::unique_ptr<GoneCheck> gone_;           // only in launcherd's agent that has dialled
   std::unique_ptr<SuspendedLink> suspended_;  // only in hvdrun's agent that has dialled
   std::unique_ptr<ControlClient> control_;
   std::unique_ptr<JobSession> session_;  // hvdrun's only job; null in a warm agent
-  std::unique_ptr<WarmJobs> jobs_;       // launcherd's jobs; null in hvdrun's agent
+  std::unique_ptr<WarmJobs> jobs_;       // launcherd's jobs, or the generations of hvdrun's job; else null
 };
 
 // nullptr if the host has no GPUs to ask about, or if no job here needs facts about GPUs.
@@ -150,6 +162,7 @@ void Agent::Core::make_jobs(Nursery nursery) {
   events.send_unnumbered = [this](v1::AgentMessage message) { control_->send_unnumbered(std::move(message)); };
   events.output = [this](const std::string& job_id, const v1::OpenJob& order) { return output_of(job_id, order); };
   events.on_idle = [this] { jobs_are_idle(); };
+  events.launcher_suspends_itself = proto::ends_with_log_in(join_);
   jobs_ = std::make_unique<WarmJobs>(host_, std::move(nursery), std::move(events));
   load_ = std::make_unique<LoadReport>(
       loop_, HostLoadReader(), [this](v1::AgentMessage message) { control_->send_unnumbered(std::move(message)); },
@@ -168,14 +181,17 @@ int Agent::Core::run() {
   // Ignore TERM from here on. A TERM from the launcher would otherwise end the agent during its cleanup, and the
   // session directory would stay. If TERM ends the agent before this point, the warden removes the directory.
   ::signal(SIGTERM, SIG_IGN);
+  if (lease_) lease_->ending(base::monotonic_now());
   if (session_ != nullptr) {
     const base::Status closed = session_->close_blocking();
     if (!closed.ok()) base::print_remark("muster-agent: {}\n", closed.message());
     session_.reset();
+  }
+  jobs_.reset();
+  if (proto::ends_with_log_in(join_)) {
     gpus_.reset();  // reaps the GPU helper
     return 0;       // the links stay, because their destructors would wait for gRPC's threads
   }
-  jobs_.reset();
   control_.reset();
   mux_.reset();
   return 0;
@@ -190,7 +206,7 @@ base::Status Agent::Core::open_link() {
   const auto port = static_cast<std::uint16_t>(join_.control_port());
   if (link_.dialled) {
     options.endpoint = base::format_endpoint(link_.dialled->address, port);
-    if (jobs_ == nullptr) {
+    if (proto::ends_with_log_in(join_)) {
       watch_stdin();
       suspended_ = std::make_unique<SuspendedLink>(
           loop_, link_.dialled->address, port, milliseconds(join_.lease_ms()), [this](const std::string& why) {
@@ -208,6 +224,7 @@ base::Status Agent::Core::open_link() {
   control_->on_cut = [this](const StreamEnd& end) { cut(end); };
   if (!link_.dialled) return base::ok_status();
   link_.dialled->fd.reset();  // each job makes its own output connection, with its own key
+  if (proto::ends_with_log_in(join_)) return base::ok_status();
   gone_ = std::make_unique<GoneCheck>(loop_, link_.dialled->address, port, [this] { jobs_->launcher_is_gone(); });
   return base::ok_status();
 }
@@ -261,18 +278,37 @@ void Agent::Core::contact() {
   last_contact_ = base::monotonic_now();
   if (session_ != nullptr) session_->contact(last_contact_);
   if (jobs_ != nullptr) jobs_->contact(last_contact_);
+  if (lease_) lease_->contact(last_contact_);
 }
 
 void Agent::Core::check_lease() {
   const base::MonotonicTime time = base::monotonic_now();
-  if (session_ != nullptr) return session_->check(time);
-  jobs_->check_leases(time);
+  if (session_ != nullptr) session_->check(time);
+  if (jobs_ != nullptr) jobs_->check_leases(time);
+  follow_jobs();
+  if (lease_ && lease_->is_over(time)) leave(kLeaseOver);
+  if (proto::ends_with_log_in(join_)) return;
   if (!jobs_->is_idle()) {
     idle_since_ = time;
     return;
   }
   const bool is_unwanted = join_.idle_timeout_ms() > 0 && time - idle_since_ > milliseconds(join_.idle_timeout_ms());
   if (is_unwanted || time - last_contact_ > milliseconds(join_.lease_ms())) loop_.stop();
+}
+
+// A job that is stopped, lost or left is suspended no longer, also if no order to continue it has come. So the next
+// generation of hvdrun's job begins with a lease that runs.
+void Agent::Core::follow_jobs() {
+  const bool is_suspended = session_ != nullptr ? session_->is_suspended() : jobs_->is_any_suspended();
+  if (is_suspended != std::exchange(is_suspended_, is_suspended) && suspended_ != nullptr) {
+    if (is_suspended) {
+      suspended_->begin();
+    } else {
+      suspended_->end();
+    }
+  }
+  if (!lease_) return;
+  lease_->follow({.is_suspended = is_suspended, .is_ending = jobs_->is_any_ending()}, base::monotonic_now());
 }
 
 void Agent::Core::handle(const v1::LauncherMessage& message) {
@@ -305,19 +341,13 @@ void Agent::Core::handle(const v1::LauncherMessage& message) {
 
 void Agent::Core::pass_on(const v1::LauncherMessage& message) {
   if (session_ != nullptr) {
-    if (suspended_ != nullptr && message.has_suspend()) {
-      if (message.suspend().on()) {
-        suspended_->begin();
-      } else {
-        suspended_->end();
-      }
-    }
     session_->handle(message);
   } else if (!message.job_id().empty()) {
     jobs_->handle(message);
   } else if (message.has_leave()) {
     leave("the launcher left");
   }
+  follow_jobs();
 }
 
 void Agent::Core::renew(const v1::LauncherMessage& message) {
@@ -349,12 +379,17 @@ void Agent::Core::link_is_gone(const std::string& why) {
 }
 
 void Agent::Core::leave(const std::string& why) {
-  is_leaving_ = true;
+  if (std::exchange(is_leaving_, true)) return;
+  if (lease_) {
+    lease_->ending(base::monotonic_now());
+    ::signal(SIGTERM, SIG_IGN);  // for the same reason as in run(): sessions are closed before the loop ends
+  }
   jobs_->end_all(why);
 }
 
 void Agent::Core::jobs_are_idle() {
   idle_since_ = base::monotonic_now();
+  follow_jobs();
   if (is_leaving_ || jobs_->is_broken()) loop_.stop();
 }
 

@@ -1,6 +1,8 @@
 // The agent of one host: its link to the launcher, and the launcher's jobs on this host.
 //
-// An agent of hvdrun has one job, which its join message names. It ends together with that job.
+// An agent of hvdrun has one job, which its join message names. It ends together with that job. If the job may start
+// again, hvdrun's agent is warm too: each generation is then one job. It ends with its log-in connection. It also ends
+// when hvdrun has sent nothing for the length of the lease, with or without a job (agent/job/agent_lease.h).
 // An agent of launcherd is warm: jobs come and go (agent/job/warm_jobs.h). It ends after it has had no job for its
 // idle timeout. Without a job, it also ends after its launcherd has been gone for the length of the lease.
 //
@@ -37,7 +39,7 @@ using WardenSource = std::variant<Warden, Nursery>;
 class Agent {
  public:
   // `login_environment` is the environment that sshd gave; the ranks' environment is built on it.
-  // stdin and stdout are the bootstrap channel. Only a warm agent that has dialled its launcher is detached from
+  // stdin and stdout are the bootstrap channel. Only an agent of launcherd that has dialled it is detached from
   // them.
   // `nvidia` is what main found out about the GPUs.
   Agent(v1::AgentJoin join, v1::Hello hello, base::Environment login_environment, WardenSource wardens, AgentLink link,
@@ -46,7 +48,7 @@ class Agent {
 
   // Runs until the launcher sends Leave, or until the launcher is lost and everything is killed. Returns the exit
   // status of the process.
-  // When run() returns, an agent of one job has done all its work. The process may then end without the destructor,
+  // When run() returns, an agent of hvdrun has done all its work. The process may then end without the destructor,
   // which would wait for gRPC's threads.
   int run();
 

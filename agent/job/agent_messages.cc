@@ -104,6 +104,7 @@ bool is_history(const v1::AgentMessage& message) {
     case v1::AgentMessage::kRankStderrTail:
     case v1::AgentMessage::kNotice:
     case v1::AgentMessage::kFollowEnds:
+    case v1::AgentMessage::kProgress:
     case v1::AgentMessage::kHostEmpty:
       return true;
     default:

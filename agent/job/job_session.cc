@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "agent/job/agent_lease.h"
 #include "agent/job/agent_messages.h"
 #include "base/clock.h"
 #include "base/print.h"
@@ -19,10 +20,6 @@ namespace muster::agent::inline job {
 namespace {
 
 using std::chrono::milliseconds;
-
-// The sum of all time limits of an agent whose job is over. In this time the agent kills and audits everything twice,
-// and the warden leaves.
-constexpr std::chrono::seconds kEndBound{20};
 
 }  // namespace
 
@@ -40,9 +37,11 @@ JobSession::JobSession(const SessionHost& host, Warden warden, SessionOptions op
            .on_problem = [this](const base::Status& problem) { log(problem); },
            .on_notice = [this](const std::string& text) { notice(text); },
            .live = {.on_check_in = [this](int local_rank) { ranks_.checked_in(local_rank); },
-                    .on_first_put = [this](int rank) { ranks_.put_first(rank); }}}),
+                    .on_first_put = [this](int rank) { ranks_.put_first(rank); }},
+           .on_first_collective = [this](int generation) { ranks_.first_collective(generation); }}),
       stacks_(host.loop,
               [this](v1::StackAnswer answer) {
+                if ((answer.id() & RankWatchdog::kStackBit) != 0) return ranks_.watchdog().stack_arrived(answer);
                 events_.send(message_with(&v1::AgentMessage::mutable_stack_answer, std::move(answer)));
               }),
       stages_(host.loop,
@@ -72,7 +71,8 @@ JobSession::JobSession(const SessionHost& host, Warden warden, SessionOptions op
                   [this](const std::string& why) {
                     failure_ = why;
                     on(SessionEvent::kStop);
-                  }}),
+                  },
+              .read_stacks = [this](std::uint64_t id, const auto& pids) { stacks_.ask(id, pids, true); }}),
       end_(host.loop, ranks_.gpus(), output_,
            {.on_notice = [this](const std::string& text) { notice(text); }, .on_change = [this] { check_end(); }}) {}
 
@@ -167,6 +167,11 @@ void JobSession::handle(const v1::LauncherMessage& message) {
     case v1::LauncherMessage::kStoreLost:
       if (stores_.live() != nullptr) stores_.live()->lose_store();
       return;
+    case v1::LauncherMessage::kNotifyWorker:
+      return ranks_.notify(message.notify_worker());
+    case v1::LauncherMessage::kGenerationOver:
+      if (stores_.live() != nullptr) stores_.live()->set_over(message.generation_over());
+      return;
     case v1::LauncherMessage::kSpawnAnswer:
       return ranks_.servers().spawn_answered(message.spawn_answer());
     case v1::LauncherMessage::kRankInput:
@@ -210,7 +215,7 @@ void JobSession::ask_stacks(const v1::StackQuestion& question) {
         question.ranks().empty() || std::ranges::find(question.ranks(), rank) != question.ranks().end();
     if (is_meant) pids.emplace(rank, pid);
   }
-  stacks_.ask(question.id(), pids);
+  stacks_.ask(question.id() & ~RankWatchdog::kStackBit, pids, question.native());
 }
 
 // Prints a line for the launcher's --verbose. It travels over stderr and the bootstrap channel.
@@ -253,6 +258,7 @@ void JobSession::suspend(bool is_on) {
 }
 
 void JobSession::launcher_lost(const std::string& why) {
+  must_end_ = true;
   warden_->end_agent_by(base::monotonic_now() + kEndBound);
   on(SessionEvent::kLauncherGone, {.why = why});
 }

@@ -79,6 +79,8 @@ class JobSession {
   void launcher_lost(const std::string& why);
 
   bool is_launched() const { return has_launched(phase_); }
+  bool is_suspended() const { return lease_.is_suspended(); }
+  bool must_end() const { return must_end_; }  // the launcher has left or is lost
   const Containment& containment() const { return warden_->containment(); }
   const std::string& session_dir() const { return warden_->session_dir(); }
   // Returns the children of this process that belong to this job: the warden and the helpers for stacks and PMIx. Ranks
@@ -140,6 +142,7 @@ class JobSession {
   SessionWarden warden_;
   SessionRanks ranks_;
   SessionEnd end_;
+  bool must_end_ = false;
   std::string failure_;              // why this host failed the job; empty if it did not
   std::function<void()> on_closed_;  // set by close()
   base::Gate gate_;

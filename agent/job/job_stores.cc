@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "agent/job/collective_report.h"
 #include "base/net.h"
 #include "model/runtime.h"
 #include "rendezvous/horovod_cache.h"
@@ -64,7 +65,8 @@ class JobStores::Horovod {
   std::uint16_t port = 0;
   std::optional<LiveKeys> live;  // only in a job whose ranks change
   std::unique_ptr<Generation> now = std::make_unique<Generation>();
-  std::unique_ptr<Generation> next;  // from PrepareGeneration to BeginGeneration
+  std::unique_ptr<Generation> next;        // from PrepareGeneration to BeginGeneration
+  std::optional<CollectiveReport> report;  // stands before the keys if the launcher wants the report
   std::optional<rendezvous::HorovodServer> server;
 };
 
@@ -140,16 +142,26 @@ void JobStores::watch_addresses(Generation& generation) {
   });
 }
 
-base::Status JobStores::serve_ranks(const v1::Launch& launch) {
-  if (horovod_ == nullptr || horovod_->server) return base::ok_status();
+// Uses the store with which the job began.
+base::Status JobStores::use_first_keys(const v1::Launch& launch) {
   Generation& now = *horovod_->now;
   if (!now.keys) MUSTER_RETURN_IF_ERROR(open_cache(launch.horovod_address(), launch.horovod_port(), now));
   watch_addresses(now);
-  rendezvous::HorovodKeys* keys = now.front();
-  if (!launch.live_members().empty()) {
-    horovod_->live.emplace(events_.live);
-    horovod_->live->use(*keys, local_ranks_of(launch.live_members()));
-    keys = &*horovod_->live;
+  if (horovod_->live) horovod_->live->use(*now.front(), local_ranks_of(launch.live_members()));
+  return base::ok_status();
+}
+
+base::Status JobStores::serve_ranks(const v1::Launch& launch) {
+  if (horovod_ == nullptr || horovod_->server) return base::ok_status();
+  if (!launch.live_members().empty()) horovod_->live.emplace(events_.live);
+  if (launch.joins() && horovod_->live) {  // the first generation here brings its store
+    horovod_->live->hold(local_ranks_of(launch.live_members()));
+  } else {
+    MUSTER_RETURN_IF_ERROR(use_first_keys(launch));
+  }
+  rendezvous::HorovodKeys* keys = horovod_->live ? &*horovod_->live : horovod_->now->front();
+  if (launch.reports_first_collective() && events_.on_first_collective) {
+    keys = &horovod_->report.emplace(*keys, events_.on_first_collective);
   }
   rendezvous::HorovodServerLimits limits;
   limits.listener.on_starved = events_.on_starved;
@@ -183,7 +195,7 @@ base::Status JobStores::begin_generation(const v1::BeginGeneration& order) {
     return base::failed_precondition("the store of generation {} is not open", order.generation());
   }
   watch_addresses(*next);
-  live()->use(*next->front(), local_ranks_of(order.members()));
+  live()->use(*next->front(), local_ranks_of(order.members()), order.generation());
   horovod_->now = std::move(next);
   return base::ok_status();
 }

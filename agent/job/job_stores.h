@@ -30,6 +30,8 @@ class JobStores {
     std::function<void(const std::string&)> on_unreachable;
     std::function<void()> on_starved = {};  // new connections wait, because this process has no descriptors left
     LiveKeys::Events live = {};             // only for jobs whose ranks change
+    // Called once for each generation after the first whose ranks use libmuster, if Launch.reports_first_collective.
+    std::function<void(int generation)> on_first_collective = {};
   };
 
   // `check` and `loop` outlive this object.
@@ -40,7 +42,8 @@ class JobStores {
 
   // Opens the ports of this host's stores and puts them into `answer`. Call it before any rank runs.
   base::Status open(const v1::Prepare& prepare, v1::Prepared& answer);
-  // Serves this host's ranks. Call it when the other hosts' ports are known.
+  // Serves this host's ranks. Call it when the other hosts' ports are known. Ranks that join a job that runs are held
+  // until begin_generation().
   base::Status serve_ranks(const v1::Launch& launch);
   // Opens the store of a generation in which this host has rank 0. The answer has the error, if any.
   v1::GenerationPrepared prepare_generation(const v1::PrepareGeneration& order);
@@ -62,6 +65,7 @@ class JobStores {
 
   base::Result<std::uint16_t> open_store(const HorovodHosts& hosts, Generation& generation);
   base::Status open_cache(const std::string& host, int port, Generation& generation);
+  base::Status use_first_keys(const v1::Launch& launch);
   void watch_addresses(Generation& generation);
   base::Status open_torch(v1::Prepared& answer);
 

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/strings.h"
 
 namespace muster::agent::inline job {
@@ -15,6 +17,9 @@ constexpr std::string_view kNumbers = "rank_and_size";
 constexpr std::string_view kAddresses = "worker_addresses";
 constexpr std::string_view kWorld = "global";
 constexpr std::string_view kFirstKey = "rank_";
+constexpr std::string_view kOwnScope = "muster.elastic";
+constexpr std::string_view kOver = "over";
+constexpr std::size_t kLongestOver = std::size_t{64} << 10;  // bytes; beyond them failed ranks are not listed
 constexpr int kHighestLocalRank = 1 << 20;
 constexpr std::size_t kMaxAddressBytes = std::size_t{64} << 10;  // of one process
 constexpr std::size_t kMaxHeldQuestions = 8;                     // of one process
@@ -60,6 +65,8 @@ bool LiveKeys::is_stopped(std::function<void()> again, const std::function<void(
 
 void LiveKeys::put(std::string_view scope, std::string_view key, HorovodValue value, Done done) {
   if (scope == kAddresses) return put_address(key, value, done);
+  if (scope == kOwnScope && key == kOver)
+    return done(base::invalid_argument("only the launcher sets /{}/{}", scope, key));
   const bool is_first = is_holding_ && scope == kWorld && key.starts_with(kFirstKey);
   const auto again = [this, scope = std::string(scope), key = std::string(key), value, done] {
     put(scope, key, value, done);
@@ -74,6 +81,9 @@ void LiveKeys::put(std::string_view scope, std::string_view key, HorovodValue va
 
 void LiveKeys::get(std::string_view scope, std::string_view key, GetDone done) {
   if (scope == kNumbers) return ask(key, std::move(done));
+  if (scope == kOwnScope && key == kOver) {  // at once, also while other requests are held
+    return done(over_.empty() ? HorovodValue() : rendezvous::make_horovod_value(over_));
+  }
   const auto again = [this, scope = std::string(scope), key = std::string(key), done] { get(scope, key, done); };
   if (is_stopped(again, done)) return;
   const std::uint64_t id = next_++;
@@ -162,13 +172,23 @@ void LiveKeys::forget(int local_rank) {
   for (const GetDone& done : found.mapped()) done(overtaken());  // closes the connections of the ended process
 }
 
-void LiveKeys::use(rendezvous::HorovodKeys& keys, std::set<int> local_ranks) {
+void LiveKeys::use(rendezvous::HorovodKeys& keys, std::set<int> local_ranks, int generation) {
   fail_open();
   keys_ = &keys;
+  generation_ = generation;
   is_holding_ = false;
+  over_.clear();
   local_ranks_ = std::move(local_ranks);
   std::erase_if(addresses_, [this](const auto& entry) { return !local_ranks_.contains(entry.first); });
   for (const auto& request : std::exchange(held_, {})) request();
+}
+
+void LiveKeys::set_over(const v1::GenerationOver& over) {
+  if (over_.empty()) over_ = std::to_string(over.generation());
+  for (const v1::EndedRank& rank : over.failed()) {
+    if (over_.size() + rank.cause().size() > kLongestOver) return;
+    over_ += fmt::format("\n{} {}", rank.rank(), base::printable(rank.cause()));
+  }
 }
 
 void LiveKeys::hold(const std::set<int>& local_ranks) {

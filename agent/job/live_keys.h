@@ -5,6 +5,9 @@
 // generation. The answer is held until the launcher has decided, because an early or an empty answer ends the worker.
 // PUT /worker_addresses/<host>:<local rank> names the worker's notification service. The value is kept here, and no GET
 // returns it, because it has the key of that service.
+// GET /muster.elastic/over is ours: ranks of the drop-in that join a world learn that it cannot form, and those that
+// have joined it learn which ranks have failed. Only the launcher
+// sets that key.
 // All other requests go to the keys of the generation. While new processes start, they are held: a worker waits only
 // 30 s for a peer's key, but any time for an answer.
 //
@@ -22,6 +25,7 @@
 #include <string_view>
 #include <vector>
 
+#include "proto/muster/v1/agent.pb.h"
 #include "rendezvous/horovod_keys.h"
 
 namespace muster::agent::inline job {
@@ -42,9 +46,12 @@ class LiveKeys final : public rendezvous::HorovodKeys {
 
   // Uses `keys` from now on. Requests that wait for the keys before fail. Held requests go to the new keys, except for
   // the questions for numbers. The keys before may be destroyed afterwards. `local_ranks` are those that may ask.
-  void use(rendezvous::HorovodKeys& keys, std::set<int> local_ranks);
+  void use(rendezvous::HorovodKeys& keys, std::set<int> local_ranks, int generation = 0);
   // Holds all requests until use(), because new processes start. `local_ranks` may ask, too.
   void hold(const std::set<int>& local_ranks);
+  // A process of the generation with this number has ended. Until use(), GET /muster.elastic/over returns the number,
+  // and after it a line "RANK CAUSE" for each failed rank of all calls.
+  void set_over(const v1::GenerationOver& over);
   // The store of the keys is lost: requests fail until use().
   void lose_store();
   // Answers the question of this local rank, if it has asked.
@@ -60,6 +67,7 @@ class LiveKeys final : public rendezvous::HorovodKeys {
   WaitId wait(std::string_view scope, std::string_view key, GetDone done) override;
   void cancel_wait(WaitId id) override;
   void finish(std::string_view scope, std::string_view key, Done done) override;
+  std::optional<int> generation() const override { return generation_; }
 
  private:
   struct Open {
@@ -76,8 +84,10 @@ class LiveKeys final : public rendezvous::HorovodKeys {
 
   const Events events_;
   rendezvous::HorovodKeys* keys_ = nullptr;  // nullptr before the first use() and while the store is lost
+  int generation_ = 0;                       // the number of the last use()
   bool is_holding_ = false;
   std::set<int> local_ranks_;
+  std::string over_;                           // the value of /muster.elastic/over; empty if there is none
   std::map<int, std::vector<GetDone>> asked_;  // by local rank
   std::map<int, std::string> addresses_;       // by local rank
   std::vector<std::function<void()>> held_;    // requests, in order

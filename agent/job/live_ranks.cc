@@ -24,8 +24,11 @@ std::optional<int> LiveRanks::at_local_rank(int local_rank) const {
 }
 
 std::optional<int> LiveRanks::at_rank(int rank) const {
-  const auto found = std::ranges::find_if(members_, [&](const auto& entry) { return entry.second.rank() == rank; });
-  return found == members_.end() ? std::nullopt : std::optional(found->first);
+  std::optional<int> found;
+  for (const auto& [number, member] : members_) {
+    if (member.rank() == rank) found = number;
+  }
+  return found;
 }
 
 std::optional<int> LiveRanks::rank_of(int number) const {

@@ -24,7 +24,8 @@ class LiveRanks {
   void remove(int number) { members_.erase(number); }
 
   bool is_empty() const { return members_.empty(); }
-  // nullopt if no process of the generation has that local rank, that rank or that number.
+  // nullopt if no process of the generation has that local rank, that rank or that number. A process that joins has its
+  // rank of the next generation. at_rank() prefers it to an old process that has the same rank now.
   std::optional<int> at_local_rank(int local_rank) const;
   std::optional<int> at_rank(int rank) const;
   std::optional<int> rank_of(int number) const;

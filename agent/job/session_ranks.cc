@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <set>
 #include <utility>
 
@@ -25,6 +26,7 @@ SessionRanks::SessionRanks(const SessionHost& host, Warden& warden, SessionStore
       stores_(stores),
       output_(output),
       events_(std::move(events)),
+      notifier_(host.loop),
       spawn_watch_(host.loop, events_.on_notice),
       servers_(host.loop, {.send = events_.send,
                            .on_notice = events_.on_notice,
@@ -36,7 +38,16 @@ SessionRanks::SessionRanks(const SessionHost& host, Warden& warden, SessionStore
               [this](v1::InputTaken taken) {
                 events_.send(message_with(&v1::AgentMessage::mutable_input_taken, std::move(taken)));
               }),
-      gpus_(host.loop, host.gpus) {}
+      watchdog_(host.loop, clock_,
+                {.on_notice = events_.on_notice,
+                 .read_stacks = [this](std::uint64_t id, const std::set<int>& ranks) { read_stacks(id, ranks); },
+                 .signal = [this](int rank, int signo) { notice_if_bad(warden_.signal(rank, signo)); }}),
+      gpus_(host.loop, host.gpus),
+      progress_file_(host.loop, [this] {
+        v1::AgentMessage message;
+        message.mutable_progress();
+        events_.send(std::move(message));
+      }) {}
 
 void SessionRanks::notice_if_bad(const base::Status& status) const {
   if (!status.ok()) events_.on_notice(status.message());
@@ -48,6 +59,8 @@ void SessionRanks::launch(const v1::Launch& launch, base::Status made) {
   if (made.ok()) made = stores_.serve_ranks(launch);
   const RankServers::Session session{warden_.session_dir(), stores_.secret(), stores_.keys(), host_.verbose};
   if (made.ok()) servers_.open_socket(launch, session);
+  if (made.ok() && launch.serves_torch_watchdog()) made = watchdog_.open(warden_.session_dir());
+  if (made.ok()) notice_if_bad(progress_file_.watch(launch.workdir(), launch.progress_file()));
   running_.add(launch);
   live_.add(launch.live_members());
   std::vector<SpawnRequest> requests = rank_requests(launch, host_.login_environment, stores_.variables());
@@ -72,6 +85,7 @@ void SessionRanks::add_live(const v1::Launch& launch) {
   for (const v1::LiveMember& member : launch.live_members()) local_ranks.insert(member.local_rank());
   if (LiveKeys* const keys = stores_.live()) keys->hold(local_ranks);
   std::vector<SpawnRequest> requests = rank_requests(launch, host_.login_environment, stores_.variables());
+  gpus_.launch(requests);
   spawn(launch, std::move(requests), base::ok_status());
 }
 
@@ -102,6 +116,30 @@ void SessionRanks::put_first(int rank) {
   if (!number) return;
   v1::AgentMessage message;
   message.mutable_first_put()->set_number(*number);
+  events_.send(std::move(message));
+}
+
+void SessionRanks::first_collective(int generation) const {
+  v1::AgentMessage message;
+  message.mutable_first_collective()->set_generation(generation);
+  events_.send(std::move(message));
+}
+
+void SessionRanks::notify(const v1::NotifyWorker& order) {
+  const LiveKeys* const keys = stores_.live();
+  const auto local_rank = live_.local_rank_of(order.number());
+  const std::string address = keys != nullptr && local_rank ? keys->notification_address(*local_rank) : "";
+  if (address.empty()) return notified(order, base::unavailable("the process has named no notification service"));
+  notifier_.notify(address, order.timestamp(), static_cast<std::uint8_t>(order.result()),
+                   [this, order](const base::Status& result) { notified(order, result); });
+}
+
+void SessionRanks::notified(const v1::NotifyWorker& order, const base::Status& result) const {
+  v1::AgentMessage message;
+  v1::WorkerNotified& answer = *message.mutable_worker_notified();
+  answer.set_number(order.number());
+  answer.set_timestamp(order.timestamp());
+  answer.set_error(result.message());
   events_.send(std::move(message));
 }
 
@@ -143,6 +181,14 @@ void SessionRanks::kill_spawned(const v1::KillRanks& order) {
   }
 }
 
+void SessionRanks::read_stacks(std::uint64_t id, const std::set<int>& ranks) {
+  std::map<int, pid_t> pids;
+  for (const int rank : ranks) {
+    if (const pid_t pid = running_.pid_of(rank); pid != 0) pids.emplace(rank, pid);
+  }
+  events_.read_stacks(id, pids);
+}
+
 void SessionRanks::kill(int rank) {
   notice_if_bad(warden_.signal(rank, SIGKILL));
 }
@@ -153,6 +199,7 @@ void SessionRanks::on_event(RankStarted& started) {
   output_.rank_started(started, inputs_.has_terminal(started.rank));
   inputs_.started(started);
   servers_.started(started);
+  watchdog_.started(started.rank, started.pid_inside);
   events_.send(message_of(started));
   was_tried(started.rank);
 }
@@ -173,10 +220,13 @@ void SessionRanks::on_event(RankStartFailed& failed) {
 }
 
 void SessionRanks::on_event(RankExited& exited) {
+  progress_file_.check();
   v1::AgentMessage message = message_of(exited);
   servers_.judge(*message.mutable_rank_exited());
+  watchdog_.judge(*message.mutable_rank_exited());
+  const int shown = live_.rank_of(exited.rank).value_or(exited.rank);  // report_end() forgets it
   report_end(proto::rank_end_of(message.rank_exited()));
-  const TorchError error = torch_errors_.ended(warden_.session_dir(), message.rank_exited());
+  const TorchError error = torch_errors_.ended(warden_.session_dir(), message.rank_exited(), shown);
   if (!error.line.empty()) events_.on_notice(error.line);
   if (wants_error_files_ && !error.content.empty()) events_.send(error_file_message(exited.rank, error.content));
   events_.send(message);
@@ -184,7 +234,7 @@ void SessionRanks::on_event(RankExited& exited) {
     events_.on_notice(fmt::format(
         "rank {} was killed by a SIGKILL that Muster did not send. Memory ran out on this machine, and the kernel "
         "killed processes, perhaps this rank; see the kernel's log (dmesg)",
-        exited.rank));
+        shown));
   }
   output_.rank_exited(exited.rank);
   is_over(exited.rank);
@@ -217,6 +267,7 @@ void SessionRanks::lose_all() {
 void SessionRanks::is_over(int rank) {
   kills_.erase(rank);
   inputs_.over(rank);
+  watchdog_.ended(rank);
   gpus_.ended(rank, running_.over(rank));
   if (!running_.are_all_over()) return;
   output_.finish();

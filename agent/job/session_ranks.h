@@ -10,13 +10,16 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "agent/gpus/job_gpus.h"
 #include "agent/job/live_ranks.h"
+#include "agent/job/progress_file.h"
 #include "agent/job/rank_inputs.h"
 #include "agent/job/rank_servers.h"
+#include "agent/job/rank_watchdog.h"
 #include "agent/job/running_ranks.h"
 #include "agent/job/session_host.h"
 #include "agent/job/session_output.h"
@@ -24,10 +27,12 @@
 #include "agent/job/spawn_watch.h"
 #include "agent/job/torch_errors.h"
 #include "agent/process/warden.h"
+#include "base/clock.h"
 #include "base/loop.h"
 #include "base/status.h"
 #include "model/exit_report.h"
 #include "proto/muster/v1/agent.pb.h"
+#include "rendezvous/horovod_notifier.h"
 
 namespace muster::agent::inline job {
 
@@ -39,6 +44,8 @@ class SessionRanks {
     std::function<void(const base::Status&)> on_problem;  // for the log: one sentence
     std::function<void()> on_all_over;                    // each rank has ended or could not start
     std::function<void(const std::string& why)> on_lost;  // see RankPmix::Events
+    // Reads the stacks of these pids, by rank. The answers go to RankWatchdog.
+    std::function<void(std::uint64_t id, const std::map<int, pid_t>& pids)> read_stacks = {};
   };
 
   // All arguments outlive this object.
@@ -54,9 +61,13 @@ class SessionRanks {
   void begin_generation(const v1::BeginGeneration& order);
   // Ends these processes: SIGTERM, then SIGKILL.
   void end_some(const v1::EndRanks& order);
+  // Sends a notice to a process, and the result to the launcher.
+  void notify(const v1::NotifyWorker& order);
   // These come from the servers of this host's ranks (LiveKeys::Events).
   void checked_in(int local_rank);
   void put_first(int rank);
+  // The ranks of this generation have ended their first collective (JobStores::Events).
+  void first_collective(int generation) const;
 
   void on_event(RankStarted& started);
   void on_event(RankStartFailed& failed);
@@ -72,6 +83,7 @@ class SessionRanks {
   JobGpus& gpus() { return gpus_; }
   RankInputs& inputs() { return inputs_; }
   RankServers& servers() { return servers_; }
+  RankWatchdog& watchdog() { return watchdog_; }
   const RankServers& servers() const { return servers_; }
 
  private:
@@ -80,7 +92,9 @@ class SessionRanks {
   void was_tried(int rank);
   void is_over(int rank);
   void kill(int rank);
+  void read_stacks(std::uint64_t id, const std::set<int>& ranks);
   void report_end(const model::RankEnd& end);
+  void notified(const v1::NotifyWorker& order, const base::Status& result) const;
   void notice_if_bad(const base::Status& status) const;
 
   const SessionHost& host_;
@@ -88,14 +102,18 @@ class SessionRanks {
   SessionStores& stores_;
   SessionOutput& output_;
   const Events events_;
+  const base::SystemClock clock_;
   RunningRanks running_;
   LiveRanks live_;
+  rendezvous::HorovodNotifier notifier_;
   std::map<int, base::Timer> kills_;  // by rank that end_some() has ended
   SpawnWatch spawn_watch_;
   RankServers servers_;
   RankInputs inputs_;
   TorchErrors torch_errors_;
+  RankWatchdog watchdog_;
   JobGpus gpus_;
+  ProgressFile progress_file_;
   bool wants_error_files_ = false;   // the launcher copies what torch_errors_ finds
   bool has_signalled_once_ = false;  // see SignalRanks.once
 };

@@ -21,7 +21,8 @@ SessionStores::SessionStores(base::Loop& loop, const std::set<base::IpAddress>& 
                                      "job's stores wait; raise the limit of open files on this host (ulimit -Hn)",
                                      base::descriptor_limit()));
                    },
-               .live = events_.live}) {}
+               .live = events_.live,
+               .on_first_collective = events_.on_first_collective}) {}
 
 v1::Prepared SessionStores::prepare(const v1::Prepare& prepare) {
   v1::Prepared answer;

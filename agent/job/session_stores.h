@@ -25,10 +25,11 @@ namespace muster::agent::inline job {
 class SessionStores {
  public:
   struct Events {
-    std::function<void(v1::OwnerQuestion)> ask_launcher;  // the question is lost while there is no launcher
-    std::function<void(const base::Status&)> on_problem;  // for the log: one sentence
-    std::function<void(const std::string&)> on_notice;    // a sentence for the user
-    LiveKeys::Events live = {};                           // only for jobs whose ranks change
+    std::function<void(v1::OwnerQuestion)> ask_launcher;           // the question is lost while there is no launcher
+    std::function<void(const base::Status&)> on_problem;           // for the log: one sentence
+    std::function<void(const std::string&)> on_notice;             // a sentence for the user
+    LiveKeys::Events live = {};                                    // only for jobs whose ranks change
+    std::function<void(int generation)> on_first_collective = {};  // as JobStores::Events
   };
 
   // `own` holds the addresses of this host.

@@ -148,6 +148,7 @@ void WarmJobs::refuse(const std::string& id, const v1::OpenJob& order, const bas
 }
 
 void WarmJobs::begin(const std::string& id, const v1::OpenJob& order) {
+  if (opens_no_more_) return refuse(id, order, base::unavailable("this agent is ending"));
   auto options = warden_options(id, order);
   base::Status status = options.ok() ? check_descriptors() : options.status();
   if (!status.ok()) return refuse(id, order, status);
@@ -178,7 +179,8 @@ void WarmJobs::warden_created(Job& job) {
   SessionOptions options;
   options.lease = std::chrono::milliseconds(job.order.lease_ms());
   options.reports_no_output = true;
-  options.suspend_stops_lease = false;  // a suspend does not stop launcherd, so the job's lease runs on
+  // A suspend does not stop launcherd, so the job's lease runs on. It does stop hvdrun.
+  options.suspend_stops_lease = events_.launcher_suspends_itself;
   options.outlives_launcher = job.order.hold();
   if (job.order.hold()) options.spool_bytes = spool_bytes(host_.login_environment);
   options.output = [this, &job] { return events_.output(job.id, job.order); };
@@ -295,11 +297,24 @@ void WarmJobs::launcher_is_new() {
 }
 
 void WarmJobs::end_all(const std::string& why) {
+  opens_no_more_ = true;
   for (const auto& [id, job] : jobs_) {
     if (job->session != nullptr && !job->is_closing) job->session->launcher_lost(why);
   }
   std::erase_if(jobs_, [](const auto& entry) { return entry.second->session == nullptr; });
   if (is_idle()) events_.on_idle();
+}
+
+bool WarmJobs::is_any_suspended() const {
+  return std::ranges::any_of(jobs_, [](const auto& entry) {
+    const JobSession* const session = entry.second->session.get();
+    return session != nullptr && session->is_suspended() && !session->must_end();
+  });
+}
+
+bool WarmJobs::is_any_ending() const {
+  return std::ranges::any_of(
+      jobs_, [](const auto& entry) { return entry.second->session != nullptr && entry.second->session->must_end(); });
 }
 
 bool WarmJobs::has_unheld() const {

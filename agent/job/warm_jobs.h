@@ -28,7 +28,8 @@ class WarmJobs {
     std::function<void(v1::AgentMessage)> send_unnumbered;  // dropped while no launcher listens
     // Makes the output route of one job. An error becomes the answer to the job's Launch.
     std::function<base::Result<OutputSenderConfig>(const std::string& job_id, const v1::OpenJob& order)> output;
-    std::function<void()> on_idle;  // the last job is gone
+    std::function<void()> on_idle;          // the last job is gone
+    bool launcher_suspends_itself = false;  // the launcher is hvdrun, which a Ctrl-Z stops with the ranks
   };
 
   // `host` outlives this object.
@@ -48,10 +49,14 @@ class WarmJobs {
   // Call this when the launcher process has ended and a new one listens. Sends the new one the history of every job,
   // and ends the jobs that are not held.
   void launcher_is_new();
-  // Ends all jobs, also held ones.
+  // Ends all jobs, also held ones, and opens no more.
   void end_all(const std::string& why);
 
   bool is_idle() const { return jobs_.empty(); }
+  // True if a job is suspended that must not end.
+  bool is_any_suspended() const;
+  // True if the launcher has left a job that is still here, or is lost.
+  bool is_any_ending() const;
   bool has_unheld() const;
   // True if the nursery has ended, so that no job can be opened any longer.
   bool is_broken() const { return is_broken_; }
@@ -76,6 +81,7 @@ class WarmJobs {
   const Events events_;
   base::Timer nursery_watch_;
   bool is_broken_ = false;
+  bool opens_no_more_ = false;
   base::MonotonicTime last_contact_{};
   std::map<std::string, std::unique_ptr<Job>> jobs_;
 };

@@ -43,6 +43,7 @@ base::Result<Nursery> Nursery::start() {
 Nursery::~Nursery() {
   if (socket_.fd() < 0) return;  // this object was moved from
   socket_.close();
+  ::kill(pid_, SIGCONT);        // a nursery that was stopped must end, too; it is our unreaped child
   ::waitpid(pid_, nullptr, 0);  // the nursery ends at once
 }
 

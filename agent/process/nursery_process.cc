@@ -32,6 +32,7 @@ bool flush_blocking(MessageSocket& socket) {
 // agent has ended, nothing receives the warden. The warden notices by itself that its agent has ended.
 [[noreturn]] void run_warden_maker(const std::string& payload, base::UniqueFd answer, const WardenOwner& owner) {
   ::prctl(PR_SET_NAME, "muster-midwife");
+  ::prctl(PR_SET_PDEATHSIG, SIGCONT);  // a stopped maker must end with its nursery
   ::signal(SIGCHLD, SIG_DFL);
   MessageSocket socket(std::move(answer));
   const auto make = [&]() -> base::Result<WardenParts> {
@@ -69,6 +70,8 @@ class NurseryProcess {
   base::Status set_up() {
     ::setsid();
     ::prctl(PR_SET_NAME, "muster-nursery");
+    // If the agent ends while the nursery is stopped, the kernel continues the nursery, which then ends.
+    ::prctl(PR_SET_PDEATHSIG, SIGCONT);
     std::vector<int> kept{socket_.fd()};
     if (owner_.pidfd.valid()) kept.push_back(owner_.pidfd.get());
     MUSTER_RETURN_IF_ERROR(keep_only_descriptors(kept));

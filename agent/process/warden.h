@@ -94,7 +94,7 @@ class Warden {
   void kill_hung();
   // Call this when the job must end. The kernel kills the calling process if it still lives at `when`, whatever the
   // lease is.
-  // Works only for a warden that start() has made.
+  // Works only for a warden that start() has made. An agent with a nursery has a timer of its own (AgentLease).
   void end_agent_by(base::MonotonicTime when);
 
   const Containment& containment() const;

@@ -79,6 +79,16 @@ TEST_F(JobGpusTest, ARanksChildIsWaitedFor) {
   expect_release(job);
 }
 
+TEST_F(JobGpusTest, ARankThatJoinsLaterIsWaitedFor) {
+  host_.seen = gpus::GpuReport{.driver = "550", .gpus = {{.uuid = "GPU-a"}}};
+  JobGpus job(loop_, host_);
+  job.launch({rank_with(0, "CUDA_VISIBLE_DEVICES=")});
+  job.launch({rank_with(1, "CUDA_VISIBLE_DEVICES=0")});
+  job.ended(1, gone());
+  say(fmt::format("process {} 100\n", gone()));
+  expect_release(job);
+}
+
 TEST_F(JobGpusTest, WhoWasThereBeforeIsNot) {
   const pid_t ended = gone();
   const pid_t ends = ::fork();

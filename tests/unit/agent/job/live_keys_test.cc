@@ -57,6 +57,16 @@ TEST_F(LiveKeysTest, TheConnectionOfAnEndedProcessGetsAnAnswer) {
   EXPECT_FALSE(keys_.has_asked(0));
 }
 
+TEST_F(LiveKeysTest, KnowsItsGenerationWhenItAnswers) {
+  keys_.use(inner_, {0});
+  EXPECT_EQ(keys_.generation(), 0);
+  std::optional<int> at_the_answer;
+  keys_.get("rank_and_size", "n1:0", [&](const auto&) { at_the_answer = keys_.generation(); });
+  keys_.use(next_, {0}, 2);
+  keys_.answer(0, "0,1,0,1,0,1");
+  EXPECT_EQ(at_the_answer, 2);
+}
+
 TEST_F(LiveKeysTest, AProcessThatAsksOftenKeepsFewConnections) {
   keys_.use(inner_, {0});
   std::vector<std::string> asked(20);
@@ -124,6 +134,47 @@ TEST_F(LiveKeysTest, HoldsRequestsWhileNewProcessesStart) {
   EXPECT_EQ(got, "address");
   EXPECT_EQ(store_.size(), 0U);
   EXPECT_EQ(next_store_.size(), 1U);
+}
+
+TEST_F(LiveKeysTest, OnlyTheLauncherReportsThatAGenerationIsOver) {
+  keys_.use(inner_, {0});
+  const auto over = [&] {
+    std::string text = "no answer";
+    keys_.get("muster.elastic", "over", [&](base::Result<rendezvous::HorovodValue> value) {
+      ASSERT_TRUE(value.ok());
+      text = *value == nullptr ? "missing" : **value;
+    });
+    return text;
+  };
+  EXPECT_EQ(over(), "missing");
+  for (const char* lie : {"0", "", "-1"}) {
+    std::string put;
+    keys_.put("muster.elastic", "over", rendezvous::make_horovod_value(lie), status_to(put));
+    EXPECT_EQ(put, "failed");
+  }
+  std::string place;
+  keys_.put("muster.elastic", "place", rendezvous::make_horovod_value("x"), status_to(place));
+  EXPECT_EQ(place, "ok") << "other keys of the scope are the ranks'";
+  EXPECT_EQ(over(), "missing");
+  v1::GenerationOver report;
+  report.set_generation(3);
+  keys_.set_over(report);
+  EXPECT_EQ(over(), "3");
+  keys_.hold({1});
+  EXPECT_EQ(over(), "3") << "other requests are held";
+  keys_.lose_store();
+  EXPECT_EQ(over(), "3");
+  v1::EndedRank& failed = *report.add_failed();
+  failed.set_rank(5);
+  failed.set_cause("was killed\nby SIGKILL");
+  keys_.set_over(report);
+  EXPECT_EQ(over(), "3\n5 was killed\\x0aby SIGKILL") << "a cause is one line";
+  failed.set_rank(6);
+  failed.set_cause(std::string(std::size_t{65} << 10, 'x'));
+  keys_.set_over(report);
+  EXPECT_EQ(over(), "3\n5 was killed\\x0aby SIGKILL") << "too long";
+  keys_.use(next_, {0, 1});
+  EXPECT_EQ(over(), "missing");
 }
 
 TEST_F(LiveKeysTest, RequestsThatALostStoreNeverAnswersFail) {

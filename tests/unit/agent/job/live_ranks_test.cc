@@ -35,6 +35,21 @@ TEST(LiveRanks, KnowsProcessesByTheirNumbersNow) {
   EXPECT_EQ(ranks.at_rank(0), std::nullopt);
 }
 
+TEST(LiveRanks, AProcessThatJoinsIsFoundByItsNextRank) {
+  LiveRanks ranks;
+  v1::BeginGeneration now;
+  add(now, 2, 2, 0);
+  add(now, 3, 3, 1);
+  ranks.begin(now.members());
+  v1::BeginGeneration joining;
+  add(joining, 4, 2, 2);  // host 0 is lost, so number 2 will have rank 0
+  ranks.add(joining.members());
+  EXPECT_EQ(ranks.at_rank(2), 4);
+  EXPECT_EQ(ranks.at_rank(3), 3);
+  EXPECT_EQ(ranks.at_local_rank(0), 2);
+  EXPECT_EQ(ranks.at_local_rank(2), 4);
+}
+
 TEST(LiveRanks, NumbersAreWrittenAsHorovodReadsThem) {
   v1::LiveMember member;
   member.set_rank(3);

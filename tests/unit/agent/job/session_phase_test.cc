@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/support/phase_diagram.h"
+#include "tests/unit/support/phase_table.h"
 
 namespace muster::agent::session_phase_test {
 namespace {
@@ -74,18 +75,8 @@ TEST(SessionPhase, HasTheExpectedStepForEveryPair) {
   }
 }
 
-// The phases to which any sequence of events leads, `from` included.
 std::set<SessionPhase> reachable(SessionPhase from) {
-  std::set<SessionPhase> seen = {from};
-  std::vector<SessionPhase> todo = {from};
-  while (!todo.empty()) {
-    const SessionPhase phase = todo.back();
-    todo.pop_back();
-    for (const SessionEvent event : all_session_events()) {
-      if (const auto next = next_step(phase, event); next && seen.insert(next->to).second) todo.push_back(next->to);
-    }
-  }
-  return seen;
+  return testing_support::reachable_phases(from, all_session_events());
 }
 
 TEST(SessionPhase, ReachesEveryPhaseAndCanAlwaysEnd) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/agent/job/fake_warden.h"
+#include "tests/unit/support/temp_dir.h"
 
 namespace muster::agent::session_ranks_test {
 namespace {
@@ -79,6 +80,23 @@ TEST_F(SessionRanksTest, StartsAllRanksAndReportsTheirEnds) {
   EXPECT_TRUE(notices_.empty());
 }
 
+TEST_F(SessionRanksTest, ReportsProgressBeforeTheEndOfTheRankThatMadeIt) {
+  const testing_support::TempDir dir;
+  start_output();
+  v1::Launch launch = launch_of(2);
+  launch.set_workdir(dir.path());
+  launch.set_progress_file("last");
+  ranks_.launch(launch, base::ok_status());
+  start(0, 10);
+  start(1, 11);
+  dir.write("last", "epoch 1");
+  end(0, 10, 3 << 8);
+  EXPECT_EQ(sent_.count(Body::kProgress), 1U);
+  dir.write("last", "epoch 10");
+  end(1, 11, 3 << 8);
+  EXPECT_EQ(sent_.count(Body::kProgress), 1U) << "once is enough";
+}
+
 TEST_F(SessionRanksTest, ReportsEachRankOfAHostThatCannotPrepare) {
   ranks_.launch(launch_of(2), base::error(base::Code::kUnavailable, "no output"));
   EXPECT_EQ(sent_.count(Body::kRankStartFailed), 2U);
@@ -138,10 +156,36 @@ TEST_F(SessionRanksTest, AProcessGetsItsNumbersOfTheNextGeneration) {
   start(5, 11);
   ranks_.checked_in(7);  // unknown
   EXPECT_EQ(sent_.count(Body::kCheckIn), 0U);
+  ranks_.first_collective(2);
+  EXPECT_EQ(sent_.last(Body::kFirstCollective).first_collective().generation(), 2);
   std::string answer;
   stores_.live()->get("rank_and_size", "n1:1", [&](const auto& value) { answer = **value; });
   EXPECT_EQ(sent_.last(Body::kCheckIn).check_in().number(), 5);
   end(4, 10, 1 << 8);
+
+  const auto notice = [&](int number, std::int64_t timestamp) {
+    v1::NotifyWorker order;
+    order.set_number(number);
+    order.set_timestamp(timestamp);
+    order.set_result(3);
+    const auto before = sent_.count(Body::kWorkerNotified);
+    ranks_.notify(order);
+    for (int i = 0; i < 1000 && sent_.count(Body::kWorkerNotified) == before; ++i) {
+      loop_.post([this] { loop_.stop(); });
+      loop_.run();
+    }
+    const v1::WorkerNotified result = sent_.last(Body::kWorkerNotified).worker_notified();
+    EXPECT_EQ(result.number(), number);
+    EXPECT_EQ(result.timestamp(), timestamp);
+    return result.error();
+  };
+  EXPECT_EQ(notice(5, 7), "the process has named no notification service");
+  EXPECT_EQ(notice(4, 8), "the process has named no notification service") << "it has ended";
+  EXPECT_EQ(notice(99, 9), "the process has named no notification service") << "it is unknown";
+  stores_.live()->put("worker_addresses", "n1:1", rendezvous::make_horovod_value("no pickle"),
+                      [](const base::Status& put) { EXPECT_TRUE(put.ok()); });
+  EXPECT_NE(notice(5, 10), "");
+  EXPECT_NE(notice(5, 10), "the process has named no notification service");
 
   v1::PrepareGeneration order;
   order.set_generation(1);
@@ -156,6 +200,12 @@ TEST_F(SessionRanksTest, AProcessGetsItsNumbersOfTheNextGeneration) {
   ranks_.begin_generation(begin);
   EXPECT_EQ(answer, "0,1,0,1,0,1");
   EXPECT_TRUE(notices_.empty());
+
+  RankExited killed = exited(5, 11, SIGKILL);
+  killed.oom_suspected = true;
+  ranks_.on_event(killed);
+  ASSERT_EQ(notices_.size(), 1U);
+  EXPECT_TRUE(notices_[0].starts_with("rank 0 was killed")) << "users see the rank, not the number: " << notices_[0];
 }
 
 TEST_F(SessionRanksTest, EndsSomeRanksBySigtermFirst) {

@@ -123,6 +123,28 @@ TEST_F(SessionStoresTest, AHostMayFollowAnotherOnesStoreInTheNextGeneration) {
   EXPECT_TRUE(stores_.begin_generation(begin).ok());
 }
 
+TEST_F(SessionStoresTest, RanksThatJoinAreHeldUntilTheirGenerationBegins) {
+  ASSERT_EQ(stores_.prepare(prepare_at("127.0.0.1")).error(), "");
+  v1::Launch launch;
+  launch.add_live_members();
+  launch.set_joins(true);
+  ASSERT_TRUE(stores_.serve_ranks(launch).ok()) << "it needs no store yet";
+  ASSERT_NE(stores_.live(), nullptr);
+  bool is_put = false;
+  stores_.keys()->put("global", "0", rendezvous::make_horovod_value("x"),
+                      [&](const base::Status& status) { is_put = status.ok(); });
+  EXPECT_FALSE(is_put);
+  v1::PrepareGeneration order;
+  order.set_generation(1);
+  order.add_horovod_hosts()->set_name("n1");
+  ASSERT_EQ(stores_.prepare_generation(order).error(), "");
+  v1::BeginGeneration begin;
+  begin.set_generation(1);
+  begin.add_members();
+  ASSERT_TRUE(stores_.begin_generation(begin).ok());
+  EXPECT_TRUE(is_put);
+}
+
 TEST_F(SessionStoresTest, AFixedJobHasOneGeneration) {
   v1::Prepare prepare = prepare_at("127.0.0.1");
   prepare.set_serve_horovod(true);

@@ -15,6 +15,7 @@
 
 #include <gtest/gtest.h>
 
+#include "agent/proc/proc_table.h"
 #include "base/net.h"
 #include "proto/frame.h"
 #include "proto/muster/v1/agent.grpc.pb.h"
@@ -395,6 +396,13 @@ bool WarmAgent::ended_well(std::chrono::milliseconds bound) {
     if (Clock::now() > deadline) return false;
     ::poll(nullptr, 0, 2);
   }
+}
+
+pid_t child_named(pid_t parent, const std::string& name) {
+  for (const ProcessInfo& info : read_all_processes()) {
+    if (info.parent == parent && info.command == name && !info.is_dead()) return info.pid;
+  }
+  return 0;
 }
 
 std::string output_token(const std::string& job) {

@@ -123,6 +123,7 @@ class WarmAgent {
   bool runs();
   void close_bootstrap() { stdin_.reset(); }
   void kill_now();
+  void forget() { pid_ = 0; }  // the test has reaped it
 
  private:
   pid_t pid_ = 0;
@@ -130,6 +131,9 @@ class WarmAgent {
   base::UniqueFd stdout_;
   std::string link_line_;
 };
+
+// Returns the pid of a living child by its process name. 0 if there is none.
+pid_t child_named(pid_t parent, const std::string& name);
 
 v1::LauncherMessage open_job(const std::string& job, const LauncherState& state, bool hold = false,
                              std::chrono::milliseconds lease = std::chrono::minutes(1), int attempt = 0);

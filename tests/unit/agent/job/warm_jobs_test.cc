@@ -3,18 +3,14 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/ptrace.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-#include <future>
-#include <thread>
 
 #include <gtest/gtest.h>
 
 #include "agent/proc/proc_table.h"
 #include "base/file.h"
+#include "tests/unit/agent/job/debugger.h"
 #include "tests/unit/agent/job/warm_harness.h"
 #include "tests/unit/agent/process/agent_harness.h"
 
@@ -28,13 +24,6 @@ using Body = v1::AgentMessage;
 
 bool is_there(const std::string& path) {
   return ::access(path.c_str(), F_OK) == 0;
-}
-
-pid_t child_named(pid_t parent, const std::string& name) {
-  for (const ProcessInfo& info : read_all_processes()) {
-    if (info.parent == parent && info.command == name && !info.is_dead()) return info.pid;
-  }
-  return 0;
 }
 
 class WarmJobsTest : public testing::WarmAgentFixture {
@@ -226,19 +215,10 @@ TEST_F(WarmJobsTest, HungWardenIsKilledWhenItsJobIsStopped) {
   ASSERT_TRUE(eventually(5s, [&] { return (warden = child_named(agent_->pid(), "muster-warden")) > 0; }));
   launcher_->send(launch(job_, {{ground_.victim("sleeper"), job_}}));
   EXPECT_TRUE(launcher_->next_of(job_, Body::kLaunched).has_launched());
-  std::promise<bool> is_held;
-  std::thread debugger([warden, &is_held] {  // one thread traces, and sees the warden's end before the parent does
-    int status = 0;
-    const bool is_stopped = ::ptrace(PTRACE_SEIZE, warden, nullptr, nullptr) == 0 &&
-                            ::ptrace(PTRACE_INTERRUPT, warden, nullptr, nullptr) == 0 &&
-                            ::waitpid(warden, &status, __WALL) == warden;
-    is_held.set_value(is_stopped);
-    if (is_stopped) ::waitpid(warden, &status, __WALL);
-  });
-  EXPECT_TRUE(is_held.get_future().get());
+  const Debugger debugger(warden);
+  ASSERT_TRUE(debugger.is_held());
   launcher_->send(stop(job_));
   const auto empty = launcher_->next_of(job_, Body::kHostEmpty).host_empty();
-  debugger.join();
   EXPECT_NE(empty.failure().find("did not run and was killed"), std::string::npos) << empty.failure();
   EXPECT_EQ(left_after(job_, gone_within()), 0U);
   launcher_->send(leave(job_));
