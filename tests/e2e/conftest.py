@@ -146,6 +146,18 @@ def bystander(clusters, cluster):
 
 
 @pytest.fixture
+def script(cluster):
+    """script(text) writes a program into alice's home on all hosts, and returns its path."""
+    def write(text):
+        for host in cluster.hosts:
+            cluster.path(host, "/home/alice/train.py").write_text(text)
+        return "/home/alice/train.py"
+    yield write
+    for host in cluster.hosts:
+        cluster.path(host, "/home/alice/train.py").unlink(missing_ok=True)
+
+
+@pytest.fixture
 def own_names(cluster):
     """Hosts whose own name is a network address, for programs that know no interface but that name."""
     kept = {}

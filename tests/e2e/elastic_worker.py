@@ -1,16 +1,22 @@
 """A worker of an elastic job that speaks the protocol of horovod 0.28.1's workers, without Horovod: it meets its peers by
 the keys, exchanges a byte with each of them in every step, and asks for new numbers when it loses one of them.
 
-    elastic_worker.py STEPS RANK:STEP[:exit]...     these ranks of generation 0 end at that step, by SIGKILL or with 1
+    elastic_worker.py STEPS RANK:STEP[:exit|abort|ask]...
+
+These ranks of generation 0 end at that step: by SIGKILL, with 1, or by SIGABRT. With `ask` they ask for new numbers.
+WORKER_PATIENCE limits each wait for a peer. A process that joins later sleeps WORKER_IMPORTS seconds first, and ends with
+WORKER_JOINS if that is not 0. WORKER_CHAOS is the probability that a process ends in a step.
 """
 
 import http.client
 import os
+import random
 import signal
 import socket
 import sys
 import time
 
+CHAOS = float(os.environ.get("WORKER_CHAOS", "0"))
 PATIENCE = float(os.environ.get("WORKER_PATIENCE", "30"))
 STEP_TIME = 0.02
 
@@ -47,7 +53,8 @@ def receive(peer, size):
 
 
 def join(rank, size):
-    """A connection to each other rank."""
+    """A connection to each other rank. As Gloo, it first puts rank_<r>, by which the launcher sees a new process."""
+    request("PUT", f"/global/rank_{rank}", own_address())
     listening = socket.create_server(("", 0), backlog=size)
     listening.settimeout(PATIENCE)
     request("PUT", f"/global/{rank}", f"{own_address()} {listening.getsockname()[1]}")
@@ -78,8 +85,12 @@ def exchange(peers, number):
 
 def main(steps, faults):
     rank, size = int(os.environ["HOROVOD_RANK"]), int(os.environ["HOROVOD_SIZE"])
-    local_rank, generation, step = int(os.environ["HOROVOD_LOCAL_RANK"]), 0, 0
+    local_rank, generation, step = int(os.environ["HOROVOD_LOCAL_RANK"]), int(os.environ["MUSTER_GENERATION"]), 0
     assert os.environ["HOROVOD_ELASTIC"] == "1"
+    if generation > 0:
+        time.sleep(float(os.environ.get("WORKER_IMPORTS", "0")))
+        if int(os.environ.get("WORKER_JOINS", "0")) != 0:
+            sys.exit(int(os.environ["WORKER_JOINS"]))
     while True:
         peers = join(rank, size)
         try:
@@ -91,6 +102,12 @@ def main(steps, faults):
                     os.kill(os.getpid(), signal.SIGKILL)
                 if fault == "exit":
                     sys.exit(1)
+                if fault == "abort":
+                    os.abort()
+                if fault == "ask":
+                    raise ConnectionError("this rank wants a new world")
+                if random.random() < CHAOS:
+                    os.kill(os.getpid(), random.choice([signal.SIGKILL, signal.SIGABRT, signal.SIGTERM]))
                 exchange(peers, step)
                 step += 1
                 time.sleep(STEP_TIME)

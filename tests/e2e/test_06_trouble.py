@@ -8,6 +8,8 @@ import time
 import uuid
 
 import pytest
+from cluster import testing
+from cluster.testing import eventually
 from conftest import BIN_DIR, REPOSITORY
 from console import PYTHON, Watched
 
@@ -127,9 +129,13 @@ def test_timeout_of_ranks_that_do_not_start(hvdrun, no_leftovers, dead):
 @pytest.mark.parametrize("number", range(3))
 def test_dial_on_a_lossy_network(hvdrun, cluster, no_leftovers, number):
     """One packet in five is lost, each way: SYNs, too."""
+    before = testing.Leftovers(cluster)
     cluster.drop("n1", 0.2)
     result = hvdrun(["--agent-link", "dial", "--start-timeout", "60", "-np", "1", "-H", "n1:1", "echo", "hello"], timeout=120)
     assert result.rc == 0 and "hello" in result.stdout, result
+    cluster.heal("n1")
+    # sshd learns of the end of its connection when the kernel sends a lost packet again: that can take many seconds.
+    assert eventually(lambda: not before.processes(), 60)
 
 
 EATS = """

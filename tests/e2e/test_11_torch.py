@@ -64,18 +64,6 @@ def torch(clusters):
         pytest.skip(f"python3-torch and python3-sklearn are needed: {probe.stderr.strip().splitlines()[-1]}")
 
 
-@pytest.fixture
-def script(cluster):
-    """A script in alice's home on all hosts."""
-    def write(text):
-        for host in cluster.hosts:
-            cluster.path(host, "/home/alice/train.py").write_text(text)
-        return "/home/alice/train.py"
-    yield write
-    for host in cluster.hosts:
-        cluster.path(host, "/home/alice/train.py").unlink(missing_ok=True)
-
-
 def muster(hvdrun, *args, **options):
     return hvdrun([], argv=["muster", *args], env=ENV, timeout=TRAINING, **options)
 

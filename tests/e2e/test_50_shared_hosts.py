@@ -8,11 +8,14 @@ import signal
 
 import pytest
 from cluster import testing
+from console import PYTHON
 from launcherd_user import Launcherd
 from test_22_launcherd_dies import agent_on
 from test_32_pinning import CORES
 from test_36_allocations import muster  # noqa: F401 (a fixture)
 from test_46_nvml import gpu, nvml, say  # noqa: F401 (a fixture)
+from test_58_launcherd_elastic import until, used
+from test_64_launcherd_live import TRAIN, ranks_of
 
 HOLD = ["sh", "-c", 'echo "has $CUDA_VISIBLE_DEVICES"; exec sleep 1000']
 
@@ -90,6 +93,34 @@ def test_whoever_asks_for_more_than_is_free_waits(no_leftovers, launcherd):
     daemon.asked("kill", large)
     assert len(seen_by(daemon, waits).split(",")) == 2
     assert len(binding(daemon, waits)["devices"]) == 2
+
+
+@pytest.mark.parametrize("gpu_bind", ["one", "order"])
+def test_ranks_that_join_get_gpus_that_no_other_rank_has(no_leftovers, launcherd, gpu_bind):
+    daemon = launcherd("n1:4")
+
+    def bindings(job):
+        return [rank["binding"] for rank in daemon.job(job)["ranks"]]
+
+    first, its = running(daemon, "-np", "1", "--gpu-bind", "one")
+    live = daemon.submit("--min-np", "1", "--max-np", "4", "-np", "1", "--gpu-bind", gpu_bind, PYTHON, "-c", TRAIN)
+    before, = ranks_of(daemon, live, 1)
+    old, = bindings(live)
+    assert old["devices"] != [its]
+    daemon.asked("kill", first)
+    daemon.muster("wait", first)
+    daemon.asked("resize", live, "=2")
+    after = ranks_of(daemon, live, 2)
+    assert after[0] == before
+    kept, new = bindings(live)
+    assert kept == old and new["devices"] and new["devices"] != old["devices"], (old, kept, new)
+    if len(CORES) >= 4:  # else there are more slots than cores, and nobody is bound
+        assert new["cpus"] != old["cpus"], (old, new)
+    daemon.asked("resize", live, "=1")
+    until(lambda: used(daemon) == {"n1": 1})
+    assert bindings(live) == [old]
+    _, others = running(daemon, "-np", "1", "--gpus-per-rank", "3", "--gpu-bind", "one")
+    assert not {*others.split(",")} & {*old["devices"]}
 
 
 def test_the_next_launcherd_knows_what_is_taken(no_leftovers, launcherd):

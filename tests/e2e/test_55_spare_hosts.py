@@ -1,5 +1,6 @@
 """Jobs that go on after a failure: --on-failure, --spares, --max-restarts, exit code 93, torchrun's --nnodes MIN:MAX."""
 
+import json
 import os
 import re
 import signal
@@ -7,7 +8,8 @@ import time
 
 import pytest
 from cluster import testing
-from console import Watched
+from conftest import BIN_DIR
+from console import PYTHON, Watched
 
 LEASE = 15.0  # hvdrun's
 PATIENCE = 40.0
@@ -49,7 +51,7 @@ def test_a_spare_takes_over_from_a_lost_host(hvdrun, cluster, no_leftovers, faul
     assert ranks_of(result, 0) == ["n1", "n1", "n2", "n2"], result
     assert ranks_of(result, 1) == ["n1", "n1", "n3", "n3"], result  # ranks of n1 keep their numbers
     assert "4 → 4 ranks, n3 joined, n2 lost (not heard of for 15 s (its lease))," in generation_line(result, 1), result
-    assert re.search(r"^hvdrun: generation 1 runs, \d+\.\d s after the failure$", result.stderr, re.M), result
+    assert re.search(r"^hvdrun: generation 1 runs, \d+\.\d\d s after the failure$", result.stderr, re.M), result
     assert taken < LEASE + 10, result
     if fault == "cut":
         cluster.heal("n2")
@@ -60,8 +62,8 @@ def test_a_killed_agent_is_a_lost_host(hvdrun, cluster, no_leftovers):
     job = Watched(hvdrun, cluster, ["-np", "4", "-H", "n1:2,n2:2", "--spares", "n3:2,n4:2", "--on-failure", "replace",
                                     "sh", "-c", LATER_WELL])
     job.out.wait_for("up 0", 4)
-    agents = [process for process in cluster.processes("n1") if "/muster/agent-" in "".join(process.argv[:1])]
-    assert agents
+    agents = [process for process in cluster.processes("n1") if re.search(r"/muster/\.?agent-", "".join(process.argv[:1]))]
+    assert agents  # on first contact, the file has a temporary name with a dot
     for process in agents:
         os.kill(process.pid, signal.SIGKILL)
     result = job.end()
@@ -126,6 +128,34 @@ def test_restarts_are_counted_for_hvdrun_too(hvdrun, no_leftovers):
     assert "restart 2 of 2" in result.stderr and "2 of 2 restarts are used up (--max-restarts)" in result.stderr, result
 
 
+COLLECTIVE = """
+import os, signal
+import numpy as np
+import muster.numpy as hvd
+hvd.init()
+if os.environ["MUSTER_GENERATION"] != "2" and hvd.rank() == 3:
+    os.kill(os.getpid(), signal.SIGKILL)
+for _ in range(3):
+    assert hvd.allreduce(np.ones(1), op=hvd.Sum)[0] == 4
+hvd.shutdown()
+hvd.init()
+"""
+
+
+def test_the_first_collective_after_a_restart(hvdrun, cluster, no_leftovers):
+    events = cluster.path("head", "/tmp/events.json")
+    began = time.monotonic()
+    result = hvdrun(["-np", "4", "-H", "n1:2,n2:2", "--max-restarts", "2", "--json-events", "/tmp/events.json", PYTHON,
+                     "-c", COLLECTIVE], timeout=90.0)
+    assert result.rc == 0, result
+    lines = re.findall(r"^hvdrun: generation (\d): first collective after (\d+\.\d\d) s$", result.stderr, re.M)
+    assert [generation for generation, _ in lines] == ["1", "2"], result
+    assert 0 < sum(float(seconds) for _, seconds in lines) < time.monotonic() - began, result
+    told = [json.loads(line).get("first_collective_ended") for line in events.read_text().splitlines()]
+    told = [(each["generation"], int(each["elapsed_ms"]) / 1000) for each in told if each]
+    assert told == [(int(generation), pytest.approx(float(seconds), abs=0.006)) for generation, seconds in lines]
+
+
 def test_failures_after_progress_do_not_count(hvdrun, no_leftovers):
     """It gets further three times, then it does not."""
     program = "[ $MUSTER_GENERATION -ge 3 ] || echo epoch $MUSTER_GENERATION; echo up $MUSTER_GENERATION; exit 4"
@@ -134,6 +164,40 @@ def test_failures_after_progress_do_not_count(hvdrun, no_leftovers):
     assert "up 4" in result.stdout and "up 5" not in result.stdout, result
     assert result.stderr.count("it had made progress, so 0 of 1 restarts stay used") == 3, result
     assert "restart 1 of 1" in result.stderr, result
+
+
+def test_a_changed_file_is_progress(hvdrun, cluster, no_leftovers):
+    """A rank of the second host writes it three times, just before the rank fails."""
+    program = ("echo up $MUSTER_GENERATION; [ $MUSTER_RANK = 1 ] || exec sleep 1000; "
+               "[ $MUSTER_GENERATION -ge 3 ] || echo $MUSTER_GENERATION >> /tmp/muster-test-last; exit 4")
+    try:
+        result = hvdrun(["-np", "2", "-H", "n1,n2", "--max-restarts", "1", "--wdir", "/tmp",
+                         "--progress-file", "muster-test-last", "sh", "-c", program])
+    finally:
+        for host in cluster.nodes:
+            cluster.run(host, "alice", ["rm", "-f", "/tmp/muster-test-last"], check=True)
+    assert result.rc == 4, result
+    assert "up 4" in result.stdout and "up 5" not in result.stdout, result
+    assert result.stderr.count("it had made progress, so 0 of 1 restarts stay used") == 3, result
+    assert "restart 1 of 1" in result.stderr, result
+
+
+def test_a_failed_host_is_a_spare_again_after_its_cooldown(hvdrun, cluster, no_leftovers):
+    """n2 fails twice, then n3 does so more than 15 s later."""
+    program = ("echo up $MUSTER_GENERATION $MUSTER_RANK $MUSTER_SIZE $MUSTER_HOSTNAME; "
+               "[ $MUSTER_RANK = 1 ] || exec sleep 1000; case $MUSTER_GENERATION in "
+               "2) sleep 17; exit 7;; 4) exec sleep 1000;; *) exit 7;; esac")
+    job = Watched(hvdrun, cluster, ["-np", "2", "-H", "n1,n2", "--spares", "n3", "--max-restarts", "9", "--on-failure",
+                                    "replace", "--failed-host-cooldown", "16", "sh", "-c", program])
+    job.out.wait_for("up 2", 2)
+    text = cluster.run("head", "alice", [BIN_DIR / "muster", "status"], timeout=60).stdout
+    assert "failed host: n2: its ranks ended the job twice in a row; may be used again in 1" in text, text
+    job.out.wait_for("up 4", 2)
+    status = cluster.run("head", "alice", [BIN_DIR / "muster", "status", "--json"], timeout=60).stdout
+    assert [host["name"] for host in json.loads(status)["failed_hosts"]] == ["n3"], status
+    job.signal(2)
+    result = job.end()
+    assert [ranks_of(result, generation)[-1] for generation in range(5)] == ["n2", "n2", "n3", "n3", "n2"], result
 
 
 def test_exit_code_93_is_never_started_again(hvdrun, no_leftovers):
