@@ -158,15 +158,33 @@ std::string valid_utf8(std::string_view text) {
   return result;
 }
 
+namespace {
+
+// Returns the bytes of the control character with which `text` begins; 0 if it begins with another one. Control
+// characters are also U+0080 to U+009F, and those that change the direction of text: U+202A to U+202E, U+2066 to
+// U+2069.
+std::size_t size_of_control(std::string_view text) {
+  const auto byte = [&](std::size_t at) { return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u; };
+  if (byte(0) < 0x20 || byte(0) == 0x7f) return 1;
+  if (byte(0) == 0xc2) return byte(1) >= 0x80 && byte(1) <= 0x9f ? 2 : 0;
+  if (byte(0) != 0xe2) return 0;
+  if (byte(1) == 0x80) return byte(2) >= 0xaa && byte(2) <= 0xae ? 3 : 0;
+  return byte(1) == 0x81 && byte(2) >= 0xa6 && byte(2) <= 0xa9 ? 3 : 0;
+}
+
+}  // namespace
+
 std::string printable(std::string_view text) {
   std::string result;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
-      result += fmt::format("\\x{:02x}", byte);
-    } else {
-      result += c;
+  while (!text.empty()) {
+    const std::size_t size = size_of_control(text);
+    if (size == 0) {
+      result += text.front();
+      text.remove_prefix(1);
+      continue;
     }
+    for (const char c : text.substr(0, size)) result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    text.remove_prefix(size);
   }
   return result;
 }

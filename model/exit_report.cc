@@ -26,6 +26,16 @@ bool is_before(const RankEnd& a, const RankEnd& b) {
   return std::pair(a.at, a.rank) < std::pair(b.at, b.rank);
 }
 
+// Returns the index of the first rank that asked not to start again. Its peers may fail a moment before or after it.
+int asked_never_again(const std::vector<RankEnd>& ends) {
+  int first = -1;
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    if (ends[i].kind != EndKind::kExited || ends[i].exit_code != kNeverAgain) continue;
+    if (first < 0 || is_before(ends[i], ends[static_cast<std::size_t>(first)])) first = static_cast<int>(i);
+  }
+  return first;
+}
+
 std::string describe_signal(int signal) {
   const char* name = ::sigdescr_np(signal);  // unlike strsignal(), it uses no locale and no shared buffer
   return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("signal {} ({})", signal, name);
@@ -96,6 +106,7 @@ bool RankEnd::failed() const {
 }
 
 int root_cause(const std::vector<RankEnd>& ends) {
+  if (const int asked = asked_never_again(ends); asked >= 0) return asked;
   int first = -1;
   for (std::size_t i = 0; i < ends.size(); ++i) {
     if (!is_candidate(ends[i])) continue;

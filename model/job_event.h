@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/exit_report.h"
+#include "model/failure_policy.h"
 #include "model/job_state.h"
 #include "model/placement.h"
 
@@ -70,10 +71,20 @@ struct GenerationBegan {
   // For each rank, the number that its process had in the generation before. -1 means a new process. Empty means that
   // all processes are new.
   std::vector<int> former{};
+  std::vector<FailedHost> failed{};  // all hosts that the job leaves out now; not stored with the event
 };
 
 // Returns "generation 3: 8 → 6 ranks, n2 lost (lease over), 1.2 s".
 std::string describe(const GenerationBegan& began);
+
+// The ranks of a generation have ended their first collective. Only ranks that use libmuster report it.
+struct FirstCollectiveEnded {
+  int generation = 0;                   // 1 or more
+  std::chrono::milliseconds elapsed{};  // from the event that caused the change, as GenerationBegan::elapsed
+};
+
+// Returns "generation 3: first collective after 0.13 s".
+std::string describe(const FirstCollectiveEnded& ended);
 
 struct JobEnded {
   std::string job_id;
@@ -93,6 +104,6 @@ struct JobStateChanged {
 
 // A RankEnd is the event of its rank's end.
 using JobEvent = std::variant<JobStarting, HostUp, RankUp, RankEnd, HostSuspect, JobStopping, JobRestarting,
-                              GenerationBegan, JobEnded, JobStateChanged>;
+                              GenerationBegan, FirstCollectiveEnded, JobEnded, JobStateChanged>;
 
 }  // namespace muster::model

@@ -50,6 +50,12 @@ struct EndSignal {
   std::chrono::milliseconds ahead{};
 };
 
+// How the files of JobSpec::log_dir are laid out.
+enum class LogLayout {
+  kRanks,     // rank.NN/stdout, rank.NN/stderr, rank.NN/error.json
+  kTorchrun,  // as torchrun's agents do: launcherd/output/torch_logs.h
+};
+
 struct JobSpec {
   std::vector<std::string> command;  // argv, byte for byte
   std::vector<std::size_t> expand;   // indexes of words in `command` in which {rank} … are replaced (model/expand.h)
@@ -89,6 +95,7 @@ struct JobSpec {
   bool prefix_timestamp = false;
   // torchrun's --log-dir. It gets error.json of each failed rank, and the filtered lines of `output`. Empty means none.
   std::string log_dir;
+  LogLayout log_layout = LogLayout::kRanks;
 };
 
 }  // namespace muster::model

@@ -111,6 +111,29 @@ void put_torch_agent(const RankEnvInput& input, const Environment& user_set, Var
   if (!user_set.get("TORCHELASTIC_ERROR_FILE")) {
     variables.emplace_back("TORCHELASTIC_ERROR_FILE", torch_error_file(input.session_dir, input.rank.rank));
   }
+  if (input.has_torch_watchdog) variables.emplace_back("TORCHELASTIC_TIMER_FILE", torch_timer_file(input.session_dir));
+}
+
+// Sets torchrun's options, for a rank that is torchrun itself and one of `size` nodes. It meets the others in the store
+// that the agent on rank 0's host serves. No host waits for latecomers, because the launcher starts all of them.
+// torchrun's workers serve the store of each attempt themselves, because torch since 2.5 would find the keys of an
+// earlier attempt in a shared one.
+void put_torchrun(const RankEnvInput& input, const Environment& user_set, Variables& variables) {
+  const auto put = [&](const char* name, const std::string& value) {
+    if (!user_set.get(name)) variables.emplace_back(name, value);
+  };
+  put("PET_NNODES", fmt::format("{}", input.size));
+  put("PET_NPROC_PER_NODE", fmt::format("{}", input.torchrun_workers));
+  put("PET_MAX_RESTARTS", "0");
+  put("PET_MONITOR_INTERVAL", "0.1");  // seconds; torch 1.13 would notice the end of a worker only after 5
+  put("PET_RDZV_BACKEND", "c10d");
+  put("PET_RDZV_ENDPOINT", host_and_port(input.master_addr, input.master_port));
+  put("PET_RDZV_ID", fmt::format("{}-{}", input.job_id, input.attempt));
+  put("PET_RDZV_CONF", "is_host=0,join_timeout=600,last_call_timeout=2");
+  if (!input.address.empty()) put("PET_LOCAL_ADDR", input.address);
+  put("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1");
+  // torchrun copies the file of the worker that failed first to its own.
+  put("TORCHELASTIC_ERROR_FILE", torch_error_file(input.session_dir, input.rank.rank));
 }
 
 void put_torch(const RankEnvInput& input, const Environment& user_set, Variables& variables) {
@@ -126,6 +149,7 @@ void put_torch(const RankEnvInput& input, const Environment& user_set, Variables
                           {"ROLE_WORLD_SIZE", has_roles ? input.role_size : input.size}});
   variables.emplace_back("ROLE_NAME", input.role);
   if (input.torch_agent_store) put_torch_agent(input, user_set, variables);
+  if (input.is_torchrun) put_torchrun(input, user_set, variables);
   if (!input.master_addr.empty()) variables.emplace_back("MASTER_ADDR", input.master_addr);
   if (input.master_port > 0) put_numbers(variables, {{"MASTER_PORT", input.master_port}});
 }
@@ -144,7 +168,8 @@ void put_deepspeed(const RankEnvInput& input, Variables& variables) {
 // daemon (jax 0.10, _src/clusters/ompi_cluster.py). Set the daemon's variable only with --runtime jax, because Open
 // MPI's library would look for the daemon.
 void put_jax(const RankEnvInput& input, Variables& variables) {
-  if (input.torch_agent_store || input.master_addr.empty() || input.master_port == 0) return;
+  const bool is_served = input.torch_agent_store || input.is_torchrun;
+  if (is_served || input.master_addr.empty() || input.master_port == 0) return;
   variables.emplace_back("JAX_COORDINATOR_ADDRESS", host_and_port(input.master_addr, input.master_port));
   put_numbers(variables, {{"JAX_NUM_PROCESSES", input.size}, {"JAX_PROCESS_ID", input.rank.rank}});
   if (input.runtime != Runtime::kJax) return;
@@ -219,7 +244,8 @@ void put_defaults(const RankEnvInput& input, const Environment& user_set, Variab
     put("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
     put("NCCL_ASYNC_ERROR_HANDLING", "1");  // the name before torch 2.2
   }
-  if (input.omp_num_threads > 0) put("OMP_NUM_THREADS", fmt::format("{}", input.omp_num_threads));
+  // torchrun divides the cores of a host among its workers, so leave the number to it.
+  if (input.omp_num_threads > 0 && !input.is_torchrun) put("OMP_NUM_THREADS", fmt::format("{}", input.omp_num_threads));
 }
 
 // Adds each folder once, because a rank may start hvdrun itself.
@@ -243,6 +269,10 @@ void put_python_folders(const std::vector<std::string>& folders, bool ours_first
 
 std::string torch_error_file(const std::string& session_dir, int rank) {
   return fmt::format("{}/torch-error.{}.json", session_dir, rank);
+}
+
+std::string torch_timer_file(const std::string& session_dir) {
+  return session_dir + "/torch-timers";
 }
 
 std::string host_and_port(const std::string& address, int port) {

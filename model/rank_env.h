@@ -41,6 +41,9 @@ std::string horovod_hostname(std::string name);
 // Returns the file to which torch's @record writes a rank's exception, on the rank's host.
 std::string torch_error_file(const std::string& session_dir, int rank);
 
+// Returns the FIFO of torch's watchdog on a host.
+std::string torch_timer_file(const std::string& session_dir);
+
 // Returns text such as "10.0.0.1:8000" or "[fd00::1]:8000".
 std::string host_and_port(const std::string& address, int port);
 
@@ -65,6 +68,10 @@ struct RankEnvInput {
   std::string interface;    // NIC by which this host and rank 0's host reach each other; empty if unknown
   int omp_num_threads = 0;  // 0 means do not set it
   bool torch_agent_store = false;
+  bool has_torch_watchdog = false;  // only with torch_agent_store: the agent serves torch's watchdog
+  bool is_torchrun = false;         // the rank is torchrun, whose rendezvous is the store at master_addr:master_port
+  int torchrun_workers = 1;         // the number of workers that such a rank starts
+  std::string address{};            // the address of the rank's host, for torchrun; empty if unknown
   Runtime runtime = Runtime::kAuto;
   std::vector<std::string> tensorflow_workers{};  // host:port of each rank, for TF_CONFIG
 };

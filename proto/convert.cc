@@ -231,6 +231,32 @@ model::RankEnd rank_end_of(const v1::RankEnd& end) {
   return result;
 }
 
+void set_failed_hosts(const std::vector<model::FailedHost>& from,
+                      google::protobuf::RepeatedPtrField<v1::FailedHost>& to) {
+  to.Clear();
+  for (const model::FailedHost& host : from) {
+    v1::FailedHost& each = *to.Add();
+    each.set_name(base::valid_utf8(host.name));
+    each.set_reason(base::valid_utf8(host.reason));
+    if (!host.usable_from) continue;
+    const auto time = std::chrono::floor<std::chrono::milliseconds>(*host.usable_from).time_since_epoch().count();
+    each.mutable_usable_from()->set_seconds(time / 1000);
+    each.mutable_usable_from()->set_nanos(static_cast<int>(time % 1000 * 1'000'000));
+  }
+}
+
+std::vector<model::FailedHost> failed_hosts_of(const google::protobuf::RepeatedPtrField<v1::FailedHost>& from) {
+  std::vector<model::FailedHost> hosts;
+  for (const v1::FailedHost& host : from) {
+    model::FailedHost& each = hosts.emplace_back(model::FailedHost{.name = host.name(), .reason = host.reason()});
+    if (!host.has_usable_from()) continue;
+    const auto time = std::chrono::seconds(host.usable_from().seconds()) +
+                      std::chrono::milliseconds(host.usable_from().nanos() / 1'000'000);
+    each.usable_from = base::WallTime(std::chrono::duration_cast<base::WallTime::duration>(time));
+  }
+  return hosts;
+}
+
 model::GenerationBegan generation_of(const v1::GenerationBegan& began) {
   return {.number = began.number(),
           .from = began.from(),
@@ -240,6 +266,10 @@ model::GenerationBegan generation_of(const v1::GenerationBegan& began) {
           .reason = began.reason(),
           .elapsed = std::chrono::milliseconds(began.elapsed_ms()),
           .former = {began.former().begin(), began.former().end()}};
+}
+
+model::FirstCollectiveEnded first_collective_of(const v1::FirstCollectiveEnded& ended) {
+  return {.generation = ended.generation(), .elapsed = std::chrono::milliseconds(ended.elapsed_ms())};
 }
 
 model::RankEnd rank_end_of(const v1::RankExited& exited) {

@@ -44,8 +44,12 @@ v1::Placement to_proto(const model::Placement& placement);
 void set_roles(const std::vector<model::RoleRanks>& from, google::protobuf::RepeatedPtrField<v1::RoleRanks>& to);
 v1::RankEnd to_proto(const model::RankEnd& end);
 model::RankEnd rank_end_of(const v1::RankEnd& end);
+void set_failed_hosts(const std::vector<model::FailedHost>& from,
+                      google::protobuf::RepeatedPtrField<v1::FailedHost>& to);
+std::vector<model::FailedHost> failed_hosts_of(const google::protobuf::RepeatedPtrField<v1::FailedHost>& from);
 // Leaves out the placement.
 model::GenerationBegan generation_of(const v1::GenerationBegan& began);
+model::FirstCollectiveEnded first_collective_of(const v1::FirstCollectiveEnded& ended);
 // Converts an agent's report. Host and time are not set.
 model::RankEnd rank_end_of(const v1::RankExited& exited);
 model::RankEnd rank_end_of(const v1::RankStartFailed& failed);

@@ -63,6 +63,10 @@ struct Writer {
     *to.mutable_placement() = to_proto(began.placement);
     to.mutable_former()->Add(began.former.begin(), began.former.end());
   }
+  void operator()(const model::FirstCollectiveEnded& ended) const {
+    event.mutable_first_collective_ended()->set_generation(ended.generation);
+    event.mutable_first_collective_ended()->set_elapsed_ms(ended.elapsed.count());
+  }
   void operator()(const model::JobStateChanged& changed) const {
     // model/job_state.h uses the same numbers on purpose.
     event.mutable_job_state_changed()->set_state(static_cast<v1::JobState>(changed.state));

@@ -35,6 +35,7 @@ constexpr int kMostGpus = 64;  // GPUs per rank
 constexpr std::size_t kLongestPinning = std::size_t{64} << 10;
 constexpr std::size_t kLongestGpu = 96;
 constexpr int kMostRestarts = 1'000'000;
+constexpr int kMostResets = 1'000'000'000;
 constexpr int kHighestSignal = 64;
 constexpr int kMostLimits = 64;
 constexpr int kMostStages = 1'000;
@@ -71,6 +72,15 @@ constexpr std::array kGpuBindings = {
 constexpr std::array kContainments = {
     Choice<std::string_view>{"auto", "auto"}, Choice<std::string_view>{"cgroup", "cgroup"},
     Choice<std::string_view>{"pidns", "pidns"}, Choice<std::string_view>{"subreaper", "subreaper"}};
+
+struct OnFailureWord {
+  v1::OnFailure wire;
+  model::OnFailure meaning;
+};
+constexpr std::array kOnFailures = {OnFailureWord{v1::ON_FAILURE_FAIL, model::OnFailure::kFail},
+                                    OnFailureWord{v1::ON_FAILURE_RESTART, model::OnFailure::kRestart},
+                                    OnFailureWord{v1::ON_FAILURE_REPLACE, model::OnFailure::kReplace},
+                                    OnFailureWord{v1::ON_FAILURE_SHRINK, model::OnFailure::kShrink}};
 
 template <typename T, std::size_t N>
 std::string_view word_of(const std::array<Choice<T>, N>& choices, T meaning) {
@@ -292,6 +302,89 @@ Status read_life(const v1::JobSpec& spec, model::JobSpec& job) {
   return base::ok_status();
 }
 
+Status read_cooldown(const v1::LiveRanks& from, std::optional<std::pair<int, int>>& cooldown) {
+  if (from.has_shortest_cooldown() != from.has_longest_cooldown()) {
+    return bad("spec.failure.live.longest_cooldown", "give both ends of the range, or none");
+  }
+  if (!from.has_shortest_cooldown()) return base::ok_status();
+  milliseconds shortest{};
+  milliseconds longest{};
+  MUSTER_RETURN_IF_ERROR(
+      read_time("spec.failure.live.shortest_cooldown", true, from.shortest_cooldown(), milliseconds(0), shortest));
+  MUSTER_RETURN_IF_ERROR(
+      read_time("spec.failure.live.longest_cooldown", true, from.longest_cooldown(), milliseconds(0), longest));
+  if (longest < shortest) return bad("spec.failure.live.longest_cooldown", "is less than shortest_cooldown");
+  cooldown.emplace(std::chrono::ceil<std::chrono::seconds>(shortest).count(),
+                   std::chrono::ceil<std::chrono::seconds>(longest).count());
+  return base::ok_status();
+}
+
+// Reads ON_FAILURE_LIVE. FailurePolicy::on_failure stays kFail, because no generation starts all ranks again.
+Status read_live(const v1::JobSpec& spec, model::JobSpec& job) {
+  const v1::FailurePolicy& from = spec.failure();
+  model::ElasticSpec& live = job.live.emplace();
+  MUSTER_RETURN_IF_ERROR(check_range("spec.failure.live.reset_limit", from.live().reset_limit(), 0, kMostResets));
+  live.min_ranks = std::max(from.min_ranks(), 1);
+  if (from.max_ranks() > 0) live.max_ranks = from.max_ranks();
+  if (from.live().has_reset_limit()) live.reset_limit = from.live().reset_limit();
+  if (from.live().has_elastic_timeout()) {
+    milliseconds timeout{};
+    MUSTER_RETURN_IF_ERROR(
+        read_time("spec.failure.live.elastic_timeout", true, from.live().elastic_timeout(), milliseconds(0), timeout));
+    live.elastic_timeout = std::chrono::ceil<std::chrono::seconds>(timeout);
+  }
+  MUSTER_RETURN_IF_ERROR(read_cooldown(from.live(), live.cooldown));
+  if (!job.roles.empty() || !job.places.empty()) {
+    return bad("spec.failure.on_failure", "jobs of several programs and jobs with exact places keep their hosts");
+  }
+  if (job.max_restarts > 0 || !from.progress_text().empty() || !from.progress_file().empty()) {
+    return bad("spec.failure.on_failure", "LIVE ranks do not start again: leave max_restarts and progress out");
+  }
+  if (spec.size() > 0 && (spec.size() < live.min_ranks || spec.size() > live.max_ranks.value_or(spec.size()))) {
+    return bad("spec.size", "{} is not between min_ranks and max_ranks", spec.size());
+  }
+  return base::ok_status();
+}
+
+Status read_failure(const v1::JobSpec& spec, model::JobSpec& job) {
+  model::FailurePolicy& policy = job.failure;
+  const v1::FailurePolicy& from = spec.failure();
+  const bool is_unspecified = from.on_failure() == v1::ON_FAILURE_UNSPECIFIED;
+  if (!spec.has_failure()) return base::ok_status();
+  const auto* const known = std::ranges::find(kOnFailures, from.on_failure(), &OnFailureWord::wire);
+  const bool is_live = from.on_failure() == v1::ON_FAILURE_LIVE;
+  if (!is_unspecified && !is_live && known == kOnFailures.end()) {
+    return bad("spec.failure.on_failure", "unknown value {}", static_cast<int>(from.on_failure()));
+  }
+  if (!is_unspecified && !is_live) policy.on_failure = known->meaning;
+  MUSTER_RETURN_IF_ERROR(check_range("spec.failure.min_ranks", from.min_ranks(), 0, model::kMaxRanks));
+  MUSTER_RETURN_IF_ERROR(check_range("spec.failure.max_ranks", from.max_ranks(), 0, model::kMaxRanks));
+  MUSTER_RETURN_IF_ERROR(check_range("spec.failure.min_hosts", from.min_hosts(), 0, model::kMaxHosts));
+  policy.min_ranks = std::max(from.min_ranks(), 1);
+  policy.min_hosts = std::max(from.min_hosts(), 1);
+  if (from.max_ranks() > 0) policy.max_ranks = from.max_ranks();
+  if (from.max_ranks() > 0 && from.max_ranks() < from.min_ranks()) {
+    return bad("spec.failure.max_ranks", "{} is less than min_ranks {}", from.max_ranks(), from.min_ranks());
+  }
+  if (!is_live && from.has_live()) return bad("spec.failure.live", "only with on_failure LIVE");
+  if (is_live) return read_live(spec, job);
+  MUSTER_RETURN_IF_ERROR(check_line("spec.failure.progress_text", from.progress_text(), kLongestLabel));
+  policy.progress_text = from.progress_text();
+  policy.progress_file = from.progress_file();
+  MUSTER_RETURN_IF_ERROR(check_text("spec.failure.progress_file", policy.progress_file, kLongestPath));
+  if (from.has_failed_host_cooldown()) {
+    if (!model::may_change_hosts(policy)) {
+      return bad("spec.failure.failed_host_cooldown", "only REPLACE and SHRINK leave failed hosts out");
+    }
+    MUSTER_RETURN_IF_ERROR(read_time("spec.failure.failed_host_cooldown", true, from.failed_host_cooldown(),
+                                     milliseconds(0), policy.failed_host_cooldown.emplace()));
+  }
+  if (model::may_change_hosts(policy) && (!job.roles.empty() || !job.places.empty())) {
+    return bad("spec.failure.on_failure", "jobs of several programs and jobs with exact places keep their hosts");
+  }
+  return base::ok_status();
+}
+
 Status read_pinning(const v1::JobSpec& spec, model::Pinning& pinning) {
   const auto read = [&](std::string_view field, const std::string& word, auto parse) -> Status {
     if (word.empty()) return base::ok_status();
@@ -438,6 +531,33 @@ void set_pinning(const model::Pinning& pinning, v1::JobSpec& spec) {
   spec.set_share_gpu(pinning.share_gpu);
 }
 
+void set_live(const model::ElasticSpec& live, v1::FailurePolicy& to) {
+  to.set_on_failure(v1::ON_FAILURE_LIVE);
+  to.set_min_ranks(live.min_ranks);
+  to.set_max_ranks(live.max_ranks.value_or(0));
+  v1::LiveRanks& ranks = *to.mutable_live();
+  if (live.reset_limit) ranks.set_reset_limit(*live.reset_limit);
+  set_time(live.elastic_timeout, *ranks.mutable_elastic_timeout());
+  if (!live.cooldown) return;
+  set_time(std::chrono::seconds(live.cooldown->first), *ranks.mutable_shortest_cooldown());
+  set_time(std::chrono::seconds(live.cooldown->second), *ranks.mutable_longest_cooldown());
+}
+
+// Leaves the policy out if max_restarts says all of it, so that older launcherds read the same spec.
+void set_failure(const model::JobSpec& job, v1::JobSpec& spec) {
+  if (job.live) return set_live(*job.live, *spec.mutable_failure());
+  const model::FailurePolicy& policy = job.failure;
+  if (!model::may_change_hosts(policy) && policy.progress_text.empty() && policy.progress_file.empty()) return;
+  v1::FailurePolicy& to = *spec.mutable_failure();
+  to.set_on_failure(std::ranges::find(kOnFailures, policy.on_failure, &OnFailureWord::meaning)->wire);
+  to.set_min_ranks(policy.min_ranks);
+  to.set_max_ranks(policy.max_ranks.value_or(0));
+  to.set_min_hosts(policy.min_hosts);
+  to.set_progress_text(policy.progress_text);
+  to.set_progress_file(policy.progress_file);
+  if (policy.failed_host_cooldown) set_time(*policy.failed_host_cooldown, *to.mutable_failed_host_cooldown());
+}
+
 }  // namespace
 
 base::Result<model::JobSpec> job_spec_of(const v1::JobSpec& spec) {
@@ -445,11 +565,45 @@ base::Result<model::JobSpec> job_spec_of(const v1::JobSpec& spec) {
   MUSTER_RETURN_IF_ERROR(read_command(spec, job));
   MUSTER_RETURN_IF_ERROR(read_placement(spec, job));
   MUSTER_RETURN_IF_ERROR(read_life(spec, job));
+  MUSTER_RETURN_IF_ERROR(read_failure(spec, job));
   MUSTER_RETURN_IF_ERROR(read_surroundings(spec, job));
   job.environment.only_named = true;
   job.input.to = model::InputTo::kNone;
   return job;
 }
+
+namespace {
+
+Status read_elastic_policy(const v1::JobSpec& spec, model::ElasticPolicy& policy) {
+  using enum model::ElasticPolicy;
+  switch (spec.elastic_policy()) {
+    case v1::ELASTIC_POLICY_UNSPECIFIED:
+      return base::ok_status();
+    case v1::ELASTIC_POLICY_FIXED:
+      policy = kFixed;
+      break;
+    case v1::ELASTIC_POLICY_GIVE_BACK:
+      policy = kGiveBack;
+      break;
+    case v1::ELASTIC_POLICY_GROW:
+      policy = kGrow;
+      break;
+    case v1::ELASTIC_POLICY_BOTH:
+      policy = kBoth;
+      break;
+    default:
+      return bad("spec.elastic_policy", "unknown value {}", static_cast<int>(spec.elastic_policy()));
+  }
+  const v1::OnFailure on_failure = spec.failure().on_failure();
+  if (on_failure == v1::ON_FAILURE_REPLACE || on_failure == v1::ON_FAILURE_SHRINK ||
+      on_failure == v1::ON_FAILURE_LIVE) {
+    return base::ok_status();
+  }
+  return bad("spec.elastic_policy",
+             "this job keeps its size; only jobs with --min-np, or with --on-failure shrink or replace, change it");
+}
+
+}  // namespace
 
 base::Result<LaunchRequests> launch_requests_of(const v1::JobSpec& spec) {
   LaunchRequests requests;
@@ -459,7 +613,10 @@ base::Result<LaunchRequests> launch_requests_of(const v1::JobSpec& spec) {
   if (!v1::OnLauncherLoss_IsValid(spec.on_launcher_loss())) {
     return bad("spec.on_launcher_loss", "unknown value {}", static_cast<int>(spec.on_launcher_loss()));
   }
-  requests.hold = spec.on_launcher_loss() != v1::ON_LAUNCHER_LOSS_KILL;
+  // No launcherd can take over ranks that live on (docs/adr/0049).
+  const bool is_live = spec.failure().on_failure() == v1::ON_FAILURE_LIVE;
+  requests.hold = spec.on_launcher_loss() != v1::ON_LAUNCHER_LOSS_KILL && !is_live;
+  MUSTER_RETURN_IF_ERROR(read_elastic_policy(spec, requests.elastic_policy));
   if (spec.has_deadline()) {
     const Timestamp& time = spec.deadline();
     constexpr std::int64_t kYear2200 = 7'258'118'400;
@@ -524,6 +681,7 @@ v1::JobSpec to_proto(const model::JobSpec& job) {
     set_time(job.end_signal->ahead, *spec.mutable_end_signal()->mutable_ahead());
   }
   spec.set_max_restarts(job.max_restarts);
+  set_failure(job, spec);
   for (const model::Ulimit& limit : job.limits) {
     v1::UlimitSetting& setting = *spec.add_limits();
     setting.set_resource(limit.resource);

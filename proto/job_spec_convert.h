@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "model/elastic_policy.h"
 #include "model/job_spec.h"
 #include "proto/muster/v1/launcher.pb.h"
 
@@ -22,6 +23,7 @@ struct LaunchRequests {
   std::string contain = "auto";  // auto | cgroup | pidns | subreaper
   bool hold = true;              // ranks outlive their launcherd until the lease ends
   std::optional<base::WallTime> deadline{};
+  model::ElasticPolicy elastic_policy = model::ElasticPolicy::kFixed;
 };
 
 struct Submission {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -46,6 +47,9 @@ class HorovodKeys {
   virtual void cancel_wait(WaitId id) = 0;
   // Notes that rank `key` has finished with this scope, as HTTP's DELETE does. Ok even if the key never existed.
   virtual void finish(std::string_view scope, std::string_view key, Done done) = 0;
+  // Returns the number of the present generation, for the answer to GET /rank_and_size. nullopt if the ranks never
+  // change, so that nobody asks.
+  virtual std::optional<int> generation() const { return std::nullopt; }
 };
 
 }  // namespace muster::rendezvous

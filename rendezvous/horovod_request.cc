@@ -89,8 +89,9 @@ std::string_view reason(int status) {
 
 }  // namespace
 
-std::string horovod_reply_head(int status, std::size_t body_size) {
-  return fmt::format("HTTP/1.1 {} {}\r\nContent-Length: {}\r\n\r\n", status, reason(status), body_size);
+std::string horovod_reply_head(int status, std::size_t body_size, std::optional<int> generation) {
+  const std::string more = generation ? fmt::format("Muster-Generation: {}\r\n", *generation) : "";
+  return fmt::format("HTTP/1.1 {} {}\r\nContent-Length: {}\r\n{}\r\n", status, reason(status), body_size, more);
 }
 
 HorovodRequestReader::State HorovodRequestReader::feed(std::string_view* bytes) {

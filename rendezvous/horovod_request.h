@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -66,7 +67,8 @@ class HorovodRequestReader {
   int refusal_ = 0;
 };
 
-// Returns the status line and headers of a reply whose body has `body_size` bytes.
-std::string horovod_reply_head(int status, std::size_t body_size);
+// Returns the status line and headers of a reply whose body has `body_size` bytes. With `generation` there is also a
+// header Muster-Generation, which tells libmuster's ranks the number of their world. Horovod's client ignores it.
+std::string horovod_reply_head(int status, std::size_t body_size, std::optional<int> generation = std::nullopt);
 
 }  // namespace muster::rendezvous

@@ -136,6 +136,7 @@ class Session final : public std::enable_shared_from_this<Session> {
     };
     switch (request.verb) {
       case HorovodRequest::Verb::kGet:
+        asks_for_numbers_ = request.scope == "rank_and_size";
         return shared_.keys.get(
             request.scope, request.key,
             [self = shared_from_this()](const base::Result<HorovodValue>& value) { self->on_value(value); });
@@ -160,7 +161,8 @@ class Session final : public std::enable_shared_from_this<Session> {
 
   void reply(int status, HorovodValue body) {
     enter(false);
-    head_ = horovod_reply_head(status, body->size());
+    const bool has_numbers = std::exchange(asks_for_numbers_, false) && status == 200;
+    head_ = horovod_reply_head(status, body->size(), has_numbers ? shared_.keys.generation() : std::nullopt);
     body_ = std::move(body);
     const std::array<asio::const_buffer, 2> buffers{asio::buffer(head_), asio::buffer(*body_)};
     asio::async_write(socket_, buffers, [self = shared_from_this()](Failure failed, std::size_t size) {
@@ -188,7 +190,8 @@ class Session final : public std::enable_shared_from_this<Session> {
   Sessions::iterator where_;
   bool is_serving_ = false;
   bool is_closed_ = false;
-  bool is_refused_ = false;  // refuse() was called; further bytes are discarded
+  bool asks_for_numbers_ = false;  // the request that is being answered is GET /rank_and_size
+  bool is_refused_ = false;        // refuse() was called; further bytes are discarded
   base::MonotonicTime since_;
   std::size_t charged_ = 0;  // part of Shared::body_bytes
   std::string head_;

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -102,6 +103,59 @@ struct SpawnPlan {
   SpawnPlan& operator=(const SpawnPlan&) = delete;
 };
 
+// Everything that a forked child needs, made before the fork.
+struct ForkPlan {
+  const char* program;
+  char* const* arguments;
+  char* const* environment;
+  int stdio;
+  int errors;
+  int failure;  // receives errno if the program cannot be started
+  pid_t parent;
+};
+
+// The child of a fork. This process has threads, so it may only make async-signal-safe calls: setsid, prctl, dup2,
+// sigaction, sigprocmask, write, exec.
+[[noreturn]] void exec_child(const ForkPlan& plan) {
+  ::setsid();
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != plan.parent) ::_exit(127);  // the parent died before the call above
+  ::dup2(plan.stdio, STDIN_FILENO);
+  ::dup2(plan.stdio, STDOUT_FILENO);
+  ::dup2(plan.errors, STDERR_FILENO);
+  struct sigaction by_default {};
+  by_default.sa_handler = SIG_DFL;
+  for (int signo = 1; signo < NSIG; ++signo) ::sigaction(signo, &by_default, nullptr);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::execvpe(plan.program, plan.arguments, plan.environment);
+  const int failed = errno;
+  (void)!::write(plan.failure, &failed, sizeof failed);
+  ::_exit(127);
+}
+
+// Starts a child that dies with this thread: posix_spawn() cannot order that. Returns 0 or an errno.
+int spawn_bound(const char* program, char* const* arguments, char* const* environment, int stdio, int errors,
+                pid_t* pid) {
+  auto failure = base::make_pipe(0);
+  if (!failure.ok()) return EMFILE;
+  const ForkPlan plan{program, arguments, environment, stdio, errors, failure->second.get(), ::getpid()};
+  // Not fork(): handlers that libraries have registered for it may take locks of other threads.
+  *pid = static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, 0));
+  if (*pid < 0) return errno;
+  if (*pid == 0) exec_child(plan);
+  failure->second.reset();
+  int failed = 0;
+  ssize_t count = 0;
+  while ((count = ::read(failure->first.get(), &failed, sizeof failed)) < 0 && errno == EINTR) {
+  }
+  if (count != static_cast<ssize_t>(sizeof failed)) return 0;
+  while (::waitpid(*pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  return failed;
+}
+
 std::vector<char*> environment_without(const std::vector<std::string>& unset) {
   std::vector<char*> result;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -177,7 +231,7 @@ ChildProcess::~ChildProcess() {
 }
 
 base::Result<SpawnedChild> spawn_child(const std::string& program, const std::vector<std::string>& argv,
-                                       const std::vector<std::string>& unset) {
+                                       const std::vector<std::string>& unset, ChildLife life) {
   MUSTER_ASSIGN_OR_RETURN(base::FdPair stdio, base::make_socketpair(SOCK_STREAM));
   MUSTER_ASSIGN_OR_RETURN(base::FdPair errors, base::make_pipe(0));
   MUSTER_RETURN_IF_ERROR(base::set_nonblocking(errors.first.get(), true));
@@ -187,8 +241,11 @@ base::Result<SpawnedChild> spawn_child(const std::string& program, const std::ve
   const std::vector<char*> environment = environment_without(unset);
   const SpawnPlan plan(stdio.second.get(), errors.second.get());
   pid_t pid = 0;
-  const int rc =
-      ::posix_spawnp(&pid, program.c_str(), &plan.actions, &plan.attributes, arguments.data(), environment.data());
+  const int rc = life == ChildLife::kOfThisThread
+                     ? spawn_bound(program.c_str(), arguments.data(), environment.data(), stdio.second.get(),
+                                   errors.second.get(), &pid)
+                     : ::posix_spawnp(&pid, program.c_str(), &plan.actions, &plan.attributes, arguments.data(),
+                                      environment.data());
   if (rc != 0) return base::errno_error(rc, fmt::format("cannot start {}", program));
   // The kernel cannot reuse the pid before we reap it.
   base::UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));

@@ -60,9 +60,13 @@ struct SpawnedChild {
   base::UniqueFd stdio;   // our blocking end of the socket
   base::UniqueFd errors;  // the non-blocking read end of the child's stderr
 };
+enum class ChildLife {
+  kOwn,
+  kOfThisThread,  // SIGKILL ends the child when the calling thread ends, and so also if this process is killed
+};
 // `unset` lists the names to remove from the child's environment.
 base::Result<SpawnedChild> spawn_child(const std::string& program, const std::vector<std::string>& argv,
-                                       const std::vector<std::string>& unset);
+                                       const std::vector<std::string>& unset, ChildLife life = ChildLife::kOwn);
 
 class ChildProgram final : public RemoteProgram {
  public:

@@ -190,6 +190,10 @@ base::Status ApiClient::signal(const v1::SignalRequest& request, Patience patien
   return state_->ask<>(&Stub::Signal, request, patience).status();
 }
 
+base::Result<v1::ResizeResponse> ApiClient::resize(const v1::ResizeRequest& request, Patience patience) {
+  return state_->ask<>(&Stub::Resize, request, patience);
+}
+
 base::Result<v1::ListHostsResponse> ApiClient::list_hosts(Patience patience) {
   return state_->ask<>(&Stub::ListHosts, v1::ListHostsRequest(), patience);
 }

@@ -35,6 +35,7 @@ class ApiClient {
   base::Result<v1::ListJobsResponse> list_jobs(const v1::ListJobsRequest& request, Patience patience);
   base::Status kill(const v1::KillRequest& request, Patience patience);
   base::Status signal(const v1::SignalRequest& request, Patience patience);
+  base::Result<v1::ResizeResponse> resize(const v1::ResizeRequest& request, Patience patience);
   base::Result<v1::ListHostsResponse> list_hosts(Patience patience);
   base::Result<v1::LauncherHost> drain_host(const v1::DrainHostRequest& request, Patience patience);
   base::Result<v1::LauncherHost> resume_host(const v1::ResumeHostRequest& request, Patience patience);

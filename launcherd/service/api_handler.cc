@@ -33,6 +33,9 @@ void ApiHandler::kill(const v1::KillRequest&, Reply<v1::KillResponse> reply) {
 void ApiHandler::signal(const v1::SignalRequest&, Reply<v1::SignalResponse> reply) {
   reply(not_served("Signal"));
 }
+void ApiHandler::resize(const v1::ResizeRequest&, Reply<v1::ResizeResponse> reply) {
+  reply(not_served("Resize"));
+}
 Gone ApiHandler::stacks(const v1::StacksRequest&, Replies<v1::ProcessStack> replies) {
   replies.done(not_served("Stacks"));
   return {};

@@ -40,6 +40,7 @@ class ApiHandler {
   virtual Gone logs(const v1::LogsRequest& request, Replies<v1::LogChunk> replies);
   virtual void kill(const v1::KillRequest& request, Reply<v1::KillResponse> reply);
   virtual void signal(const v1::SignalRequest& request, Reply<v1::SignalResponse> reply);
+  virtual void resize(const v1::ResizeRequest& request, Reply<v1::ResizeResponse> reply);
   virtual Gone stacks(const v1::StacksRequest& request, Replies<v1::ProcessStack> replies);
   virtual Gone cleanup(const v1::CleanupRequest& request, Replies<v1::CleanupReport> replies);
   virtual void list_hosts(const v1::ListHostsRequest& request, Reply<v1::ListHostsResponse> reply);

@@ -39,6 +39,10 @@ class ApiService final : public v1::Launcher::CallbackService {
                                    v1::SignalResponse* answer) override {
     return calls_.unary(context, Role::kSubmit, &ApiHandler::signal, request, answer);
   }
+  grpc::ServerUnaryReactor* Resize(grpc::CallbackServerContext* context, const v1::ResizeRequest* request,
+                                   v1::ResizeResponse* answer) override {
+    return calls_.unary(context, Role::kSubmit, &ApiHandler::resize, request, answer);
+  }
   grpc::ServerWriteReactor<v1::ProcessStack>* Stacks(grpc::CallbackServerContext* context,
                                                      const v1::StacksRequest* request) override {
     return calls_.stream(context, Role::kSubmit, &ApiHandler::stacks, request);

@@ -149,6 +149,7 @@ base::Result<StoreReader::Statements> StoreReader::prepare(Database& database) {
       {&Statements::ranks,
        "SELECT attempt, rank, state, host, pid, exit_code, signal, detail FROM ranks WHERE job = ? AND attempt = ? AND "
        "rank >= ? ORDER BY rank LIMIT ?"},
+      {&Statements::rank_count, "SELECT coalesce(max(rank) + 1, 0) FROM ranks WHERE job = ? AND attempt = ?"},
       {&Statements::hosts, "SELECT name, slots, drained, reason, changed_us FROM hosts ORDER BY name"},
       {&Statements::spec, "SELECT content FROM specs WHERE job = ?"},
       {&Statements::environment, "SELECT content FROM environments WHERE job = ?"},
@@ -243,6 +244,15 @@ base::Result<std::vector<StoredEvent>> StoreReader::all_events(std::int64_t afte
   query.bind(1, after);
   query.bind(2, bounded(limit));
   return collect_events(query);
+}
+
+base::Result<int> StoreReader::rank_count(const base::JobId& id, int attempt) {
+  MUSTER_ASSIGN_OR_RETURN(const std::int64_t number, number_of(id));
+  Execution query = statements_.rank_count.start();
+  query.bind(1, number);
+  query.bind(2, std::int64_t{attempt});
+  MUSTER_ASSIGN_OR_RETURN(const bool found, query.next());
+  return found ? static_cast<int>(query.integer(0)) : 0;
 }
 
 base::Result<std::vector<StoredRank>> StoreReader::ranks(const base::JobId& id, int attempt, int first, int limit) {

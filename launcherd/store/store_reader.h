@@ -43,6 +43,8 @@ class StoreReader {
   base::Result<std::vector<StoredEvent>> events(const base::JobId& id, std::uint64_t after, int limit);
   // Returns events of all jobs in order of commit, from the first with a position above `after`.
   base::Result<std::vector<StoredEvent>> all_events(std::int64_t after, int limit);
+  // Returns how many ranks of one attempt have a stored state, up to the highest number.
+  base::Result<int> rank_count(const base::JobId& id, int attempt);
   // Returns ranks of one attempt in order, from rank `first`.
   base::Result<std::vector<StoredRank>> ranks(const base::JobId& id, int attempt, int first, int limit);
   base::Result<std::vector<StoredHost>> hosts();  // by name
@@ -55,7 +57,7 @@ class StoreReader {
  private:
   struct Statements {
     Statement job, prefix, request, all_jobs, open_jobs, open_jobs_up, ended;
-    Statement events, all_events, ranks, hosts, spec, environment, recovery;
+    Statement events, all_events, ranks, rank_count, hosts, spec, environment, recovery;
   };
 
   StoreReader(Database database, Statements statements)

@@ -157,6 +157,39 @@ void add_counters(std::string& text, const JobCounters& counters) {
   text += fmt::format("muster_rank_exits_total{{result=\"other\"}} {}\n", counters.rank_exits_failed);
 }
 
+void add_elastic(std::string& text, const v1::ListJobsResponse& jobs, const JobCounters& counters) {
+  begin(text, "muster_elastic_generation", "Generation of each job that has had more than one and has not ended.");
+  for (const v1::Job& job : jobs.jobs()) {
+    if (job.attempt() == 0) continue;
+    text += fmt::format("muster_elastic_generation{{job=\"{}\"}} {}\n", escaped(job.id()), job.attempt());
+  }
+  begin(text, "muster_elastic_resets_total", "Jobs that went on in another generation since launcherd started.",
+        "counter");
+  text += fmt::format("muster_elastic_resets_total{{reason=\"failure\"}} {}\n", counters.generations_after_failure);
+  text += fmt::format("muster_elastic_resets_total{{reason=\"host\"}} {}\n", counters.generations_after_lost_host);
+  text += fmt::format("muster_elastic_resets_total{{reason=\"resize\"}} {}\n", counters.generations_after_resize);
+  text +=
+      fmt::format("muster_elastic_resets_total{{reason=\"preemption\"}} {}\n", counters.generations_after_preemption);
+  text += fmt::format("muster_elastic_resets_total{{reason=\"growth\"}} {}\n", counters.generations_after_growth);
+  begin(text, "muster_elastic_reset_seconds",
+        "Time from a failure or a resize until all ranks of the new generation had started.", "summary");
+  text += fmt::format("muster_elastic_reset_seconds_sum {:.3f}\nmuster_elastic_reset_seconds_count {}\n",
+                      counters.change_seconds, counters.changes_timed);
+  begin(text, "muster_elastic_last_reset_seconds",
+        "Time from the newest failure or resize until all ranks of the new generation had started.");
+  text += fmt::format("muster_elastic_last_reset_seconds {:.3f}\n", counters.last_change_seconds);
+  begin(text, "muster_elastic_first_collective_seconds",
+        "Time from a failure or a resize to the end of the new generation's first collective, if its ranks use "
+        "libmuster.",
+        "summary");
+  text += fmt::format(
+      "muster_elastic_first_collective_seconds_sum {:.3f}\nmuster_elastic_first_collective_seconds_count {}\n",
+      counters.collective_seconds, counters.collectives_timed);
+  begin(text, "muster_elastic_last_first_collective_seconds",
+        "Time from the newest failure or resize to the end of the first collective after it.");
+  text += fmt::format("muster_elastic_last_first_collective_seconds {:.3f}\n", counters.last_collective_seconds);
+}
+
 }  // namespace
 
 std::string format_metrics(const v1::Capabilities& launcher, const v1::ListHostsResponse& hosts,
@@ -170,6 +203,7 @@ std::string format_metrics(const v1::Capabilities& launcher, const v1::ListHosts
   add_jobs(text, jobs);
   add_hosts(text, hosts);
   add_counters(text, counters);
+  add_elastic(text, jobs, counters);
   return text;
 }
 

@@ -137,9 +137,14 @@ function hostRow(host) {
   meter.value = host.used_slots;
   const bar = element("td");
   bar.append(meter);
-  const agent = word(host.agent, "AGENT_STATE_") + (host.drained ? ", drained" : "");
+  const leftOut = host.left_out || [];
+  const failed = leftOut.slice(0, 2).map((left) => `, failed in ${left.job}` +
+    (left.usable_from ? `, back at ${localTime(left.usable_from)}` : "")).join("") +
+    (leftOut.length > 2 ? ` and ${leftOut.length - 2} more` : "");
+  const agent = word(host.agent, "AGENT_STATE_") + (host.drained ? ", drained" : "") + failed;
   const state = element("td", agent);
-  state.title = host.problem || host.reason;
+  const reasons = leftOut.slice(0, 5).map((left) => left.reason && `${left.job}: ${left.reason}`);
+  state.title = [host.problem, host.reason, ...reasons].filter(Boolean).join("; ");
   const gpus = element("td", gpusOf(host) + (host.gpu_problem ? " !" : ""), "number");
   gpus.title = gpuLines(host);
   row.dataset.key = host.name;
@@ -245,13 +250,23 @@ function gridRows(job) {
   });
 }
 
+// Returns the line of a host that the job leaves out because it failed.
+function failedHost(host) {
+  const back = host.usable_from ? `may be used again at ${localTime(host.usable_from)}` : "not used again in this job";
+  return element("li", `${host.name} failed: ${[host.reason, back].filter(Boolean).join("; ")}`);
+}
+
 async function showJob(id) {
   const job = await ask(`/api/jobs/${encodeURIComponent(id)}`);
   if (id !== page.chosen) return;
   page.job = job;
   byId("job").hidden = false;
   byId("job-title").textContent = `${job.id} ${job.name}: ${stateOf(job)}${job.exit_code ? ` ${job.exit_code}` : ""}`;
-  byId("job-reason").textContent = job.reason;
+  byId("job-reason").textContent = job.last_change && job.last_change !== job.reason
+    ? [job.reason, job.last_change].filter(Boolean).join("; ") : job.reason;
+  const policy = word(job.elastic_policy, "ELASTIC_POLICY_");
+  byId("job-policy").textContent = policy && policy !== "unspecified" ? `elastic policy: ${policy.replace("_", "-")}` : "";
+  byId("failed-hosts").replaceChildren(...(job.failed_hosts || []).map(failedHost));
   byId("grid").tBodies[0].replaceChildren(...gridRows(job));
 }
 
@@ -272,7 +287,13 @@ function textOf(event) {
   if (has("job_restarting")) return `restart ${event.job_restarting.attempt}: ${event.job_restarting.reason}`;
   if (has("generation_began")) {
     const began = event.generation_began;
-    return `generation ${began.number}: ${began.from} → ${began.to} ranks${began.reason ? ` (${began.reason})` : ""}`;
+    const hosts = (names, how) => names && names.length ? `, ${names.join(", ")} ${how}` : "";
+    return `generation ${began.number}: ${began.from} → ${began.to} ranks${hosts(began.added, "joined")}` +
+      `${hosts(began.lost, "lost")}${began.reason ? ` (${began.reason})` : ""}`;
+  }
+  if (has("first_collective_ended")) {
+    const ended = event.first_collective_ended;
+    return `generation ${ended.generation}: first collective after ${(ended.elapsed_ms / 1000).toFixed(2)} s`;
   }
   if (has("job_ended")) return `ended with exit code ${event.job_ended.exit_code}`;
   return "an event of a newer launcherd";

@@ -72,6 +72,9 @@ void list_open_jobs(ApiHandler* handler, v1::ListJobsResponse jobs, Reply<v1::Li
       v1::Job& counted = *jobs.add_jobs();
       counted.set_state(job.state());
       counted.set_size(job.size());
+      if (job.attempt() == 0) continue;
+      counted.set_id(job.id());
+      counted.set_attempt(job.attempt());
     }
     jobs.set_next_page_token(page->next_page_token());
     const bool is_last = page->jobs().empty() || page->next_page_token().empty();

@@ -80,6 +80,10 @@ TEST(NumberList, RangesAndNumbersOnceAndInOrder) {
 TEST(Printable, EscapesControlBytes) {
   EXPECT_EQ(printable("a\x1b[0m\n\x7f"), "a\\x1b[0m\\x0a\\x7f");
   EXPECT_EQ(printable("ü"), "ü");
+  EXPECT_EQ(printable("\xc2\x9b\xc2\x80\xc2\xa0"), "\\xc2\\x9b\\xc2\\x80\xc2\xa0");
+  EXPECT_EQ(printable("a\xe2\x80\xae\xe2\x81\xa6 \xe2\x80\xa6 \xe2\x82\xac"),
+            "a\\xe2\\x80\\xae\\xe2\\x81\\xa6 \xe2\x80\xa6 \xe2\x82\xac");
+  EXPECT_EQ(printable("\xe2\x80"), "\xe2\x80");  // cut off
 }
 
 TEST(ValidUtf8, KeepsWhatIsAndReplacesWhatIsNot) {

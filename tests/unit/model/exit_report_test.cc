@@ -102,6 +102,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"order_of_reports_does_not_matter", {end(1, kSignalled, SIGSEGV, 20), end(0, kExited, 1, 0)}, 1},
         Case{"start_failure", {end(0, kStartFailed, 127, 0), end(1, kStartFailed, 127, 0)}, 0},
         Case{"start_failure_explains_a_signal", {end(0, kStartFailed, 126, 0), end(1, kSignalled, SIGPIPE, 10)}, 0},
+        Case{"never_again_goes_first",
+             {end(0, kExited, 1, 0), end(1, kSignalled, SIGABRT, 10), end(2, kExited, 93, 20)},
+             2},
+        Case{"never_again_of_a_stopped_rank_does_not", {end(0, kExited, 1, 0), end(1, kStopped, 0, 10)}, 0},
         Case{"host_lost", {end(3, kHostLost, 0, 10), end(0, kExited, 1, 400)}, 3}),
     [](const auto& test) { return test.param.name; });
 

@@ -313,6 +313,57 @@ TEST(RankVariables, TorchsAgentNamesTheRunAndAFileForErrors) {
   EXPECT_EQ(torchs(user), expected);
 }
 
+TEST(RankVariables, TorchrunMeetsInTheAgentsStore) {
+  RankEnvInput one = input();
+  one.is_torchrun = true;
+  one.torchrun_workers = 4;
+  one.master_addr = "fd00::1";
+  one.master_port = 4242;
+  one.address = "10.0.0.2";
+  one.omp_num_threads = 8;
+  const auto given = [&one](const base::Environment& user) {
+    std::map<std::string, std::string> found;
+    for (const auto& [name, value] : rank_variables(one, user)) {
+      const bool is_torchs = name.starts_with("TORCH") || name.starts_with("PET_");
+      if (is_torchs || name.starts_with("JAX_") || name == "OMP_NUM_THREADS") found.emplace(name, value);
+    }
+    return found;
+  };
+  std::map<std::string, std::string> expected = {
+      {"PET_NNODES", std::to_string(one.size)},
+      {"PET_NPROC_PER_NODE", "4"},
+      {"PET_MAX_RESTARTS", "0"},
+      {"PET_MONITOR_INTERVAL", "0.1"},
+      {"PET_RDZV_BACKEND", "c10d"},
+      {"PET_RDZV_ENDPOINT", "[fd00::1]:4242"},
+      {"PET_RDZV_ID", "abcdefgh-" + std::to_string(one.attempt)},
+      {"PET_RDZV_CONF", "is_host=0,join_timeout=600,last_call_timeout=2"},
+      {"PET_LOCAL_ADDR", "10.0.0.2"},
+      {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"},
+      {"TORCHELASTIC_ERROR_FILE", "/tmp/muster-7/abcdefgh-4/torch-error.5.json"}};
+  EXPECT_EQ(given({}), expected);
+  base::Environment user;
+  user.set("PET_RDZV_ID", "mine");
+  user.set("PET_NNODES", "1:9");
+  expected.erase("PET_RDZV_ID");
+  expected.erase("PET_NNODES");
+  EXPECT_EQ(given(user), expected);
+}
+
+TEST(RankVariables, TorchsWatchdogHasAFileOnlyIfItIsServed) {
+  const auto timer_file = [](bool is_served, bool has_agent_store) {
+    RankEnvInput one = input();
+    one.torch_agent_store = has_agent_store;
+    one.has_torch_watchdog = is_served;
+    const Variables given = rank_variables(one, {});
+    const auto found = std::ranges::find(given, "TORCHELASTIC_TIMER_FILE", &Variables::value_type::first);
+    return found != given.end() ? found->second : "none";
+  };
+  EXPECT_EQ(timer_file(true, true), "/tmp/muster-7/abcdefgh-4/torch-timers");
+  EXPECT_EQ(timer_file(false, true), "none");
+  EXPECT_EQ(timer_file(true, false), "none");
+}
+
 // The port is our agent's then.
 TEST(RankVariables, NoCoordinatorOfJaxWhereTorchIsServed) {
   RankEnvInput one = input();

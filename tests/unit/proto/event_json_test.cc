@@ -48,6 +48,8 @@ TEST(EventLine, GoldenLines) {
                               .former = {2}},
        R"("generation_began":{"number":3,"from":3,"to":1,"added":["n1"],"lost":["n2"],"reason":"lease over",)"
        R"("elapsed_ms":"1200","placement":{"size":0,"hosts":[],"roles":[]},"former":[2]})"},
+      {model::FirstCollectiveEnded{.generation = 3, .elapsed = std::chrono::milliseconds(130)},
+       R"("first_collective_ended":{"generation":3,"elapsed_ms":"130"})"},
       {model::JobStateChanged{model::JobState::kQueued, "waits"},
        R"("job_state_changed":{"state":"JOB_STATE_QUEUED","reason":"waits"})"},
       {model::JobEnded{"abcdefgh", 137, 1, {ended()}, {"last words"}, 2, {"n2"}},

@@ -305,5 +305,121 @@ TEST(JobSpecConvert, RolesThatMakeNoSense) {
               HasSubstr("spec.command: is missing"));
 }
 
+TEST(JobSpecConvert, ThePolicyAfterAFailureComesBack) {
+  model::JobSpec job;
+  job.command = {"true"};
+  job.workdir = "/";
+  job.max_restarts = 2;
+  EXPECT_FALSE(to_proto(job).has_failure()) << "older launcherds must read the same spec";
+  job.failure = {.on_failure = model::OnFailure::kShrink,
+                 .min_ranks = 2,
+                 .min_hosts = 3,
+                 .max_ranks = 8,
+                 .progress_text = "step",
+                 .progress_file = "out/last",
+                 .failed_host_cooldown = std::chrono::milliseconds(90'500)};
+  const auto back = job_spec_of(to_proto(job));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->failure.on_failure, model::OnFailure::kShrink);
+  EXPECT_EQ(back->failure.min_ranks, 2);
+  EXPECT_EQ(back->failure.min_hosts, 3);
+  EXPECT_EQ(back->failure.max_ranks, 8);
+  EXPECT_EQ(back->failure.progress_text, "step");
+  EXPECT_EQ(back->failure.progress_file, "out/last");
+  EXPECT_EQ(back->failure.failed_host_cooldown, std::chrono::milliseconds(90'500));
+}
+
+TEST(JobSpecConvert, APolicyThatCannotBeIsRefused) {
+  const auto refusal = [](const std::function<void(v1::JobSpec&)>& change) {
+    v1::SubmitRequest request = plain_request();
+    change(*request.mutable_spec());
+    return submission_of(request).status().message();
+  };
+  EXPECT_THAT(refusal([](v1::JobSpec& spec) { spec.mutable_failure()->set_on_failure(static_cast<v1::OnFailure>(9)); }),
+              StartsWith("spec.failure.on_failure: unknown value 9"));
+  EXPECT_THAT(refusal([](v1::JobSpec& spec) { spec.mutable_failure()->set_min_ranks(-1); }),
+              StartsWith("spec.failure.min_ranks"));
+  EXPECT_THAT(refusal([](v1::JobSpec& spec) {
+                spec.mutable_failure()->set_min_ranks(4);
+                spec.mutable_failure()->set_max_ranks(3);
+              }),
+              StartsWith("spec.failure.max_ranks: 3 is less than min_ranks 4"));
+  EXPECT_THAT(refusal([](v1::JobSpec& spec) {
+                spec.mutable_failure()->set_on_failure(v1::ON_FAILURE_REPLACE);
+                v1::WantedHost& host = *spec.add_hosts();
+                host.set_name("n1");
+                host.add_ranks()->set_rank(0);
+              }),
+              HasSubstr("jobs with exact places keep their hosts"));
+}
+
+TEST(JobSpecConvert, RanksThatLiveOnComeBackAsTheyWere) {
+  model::JobSpec job = *job_spec_of(plain_request().spec());
+  job.live =
+      model::ElasticSpec{.min_ranks = 2, .max_ranks = 8, .reset_limit = 0, .elastic_timeout = std::chrono::seconds(7)};
+  job.live->cooldown = {3, 9};
+  const model::JobSpec again = *job_spec_of(to_proto(job));
+  ASSERT_TRUE(again.live.has_value());
+  EXPECT_EQ(again.live->min_ranks, 2);
+  EXPECT_EQ(again.live->max_ranks, 8);
+  EXPECT_EQ(again.live->reset_limit, 0);
+  EXPECT_EQ(again.live->elastic_timeout, std::chrono::seconds(7));
+  EXPECT_EQ(again.live->cooldown, std::pair(3, 9));
+  EXPECT_EQ(again.failure.on_failure, model::OnFailure::kFail);
+  job.live = model::ElasticSpec();
+  const model::JobSpec plain = *job_spec_of(to_proto(job));
+  EXPECT_FALSE(plain.live->max_ranks || plain.live->reset_limit || plain.live->cooldown);
+  EXPECT_FALSE(job_spec_of(plain_request().spec())->live.has_value());
+}
+
+TEST(JobSpecConvert, RanksThatLiveOnEndWithTheirLauncherd) {
+  v1::SubmitRequest request = plain_request();
+  EXPECT_TRUE(submission_of(request)->requests.hold);
+  request.mutable_spec()->mutable_failure()->set_on_failure(v1::ON_FAILURE_LIVE);
+  EXPECT_FALSE(submission_of(request)->requests.hold);
+}
+
+TEST(JobSpecConvert, RefusesWhatRanksThatLiveOnCannotHave) {
+  const auto refused = [](const std::function<void(v1::JobSpec&)>& change) {
+    v1::SubmitRequest request = plain_request();
+    request.mutable_spec()->mutable_failure()->set_on_failure(v1::ON_FAILURE_LIVE);
+    request.mutable_spec()->mutable_failure()->set_min_ranks(2);
+    request.mutable_spec()->mutable_failure()->set_max_ranks(4);
+    request.mutable_spec()->set_size(2);
+    change(*request.mutable_spec());
+    return submission_of(request).status().message();
+  };
+  EXPECT_EQ(refused([](v1::JobSpec&) {}), "");
+  EXPECT_THAT(refused([](v1::JobSpec& spec) { spec.set_size(1); }), StartsWith("spec.size: 1 is not between"));
+  EXPECT_THAT(refused([](v1::JobSpec& spec) { spec.set_size(5); }), StartsWith("spec.size: 5 is not between"));
+  EXPECT_THAT(refused([](v1::JobSpec& spec) { spec.set_max_restarts(1); }), HasSubstr("do not start again"));
+  EXPECT_THAT(refused([](v1::JobSpec& spec) { spec.mutable_failure()->set_progress_text("saved"); }),
+              HasSubstr("do not start again"));
+  EXPECT_THAT(refused([](v1::JobSpec& spec) {
+                spec.mutable_failure()->mutable_live()->mutable_shortest_cooldown()->set_seconds(1);
+              }),
+              HasSubstr("give both ends of the range"));
+  EXPECT_THAT(refused([](v1::JobSpec& spec) { spec.mutable_failure()->mutable_live()->set_reset_limit(-1); }),
+              StartsWith("spec.failure.live.reset_limit"));
+  EXPECT_THAT(refused([](v1::JobSpec& spec) {
+                spec.mutable_failure()->set_on_failure(v1::ON_FAILURE_SHRINK);
+                spec.mutable_failure()->mutable_live();
+              }),
+              StartsWith("spec.failure.live: only with"));
+}
+
+TEST(JobSpecConvert, OnlyJobsThatChangeTheirSizeHaveAnElasticPolicy) {
+  v1::SubmitRequest request = plain_request();
+  EXPECT_EQ(submission_of(request)->requests.elastic_policy, model::ElasticPolicy::kFixed);
+  request.mutable_spec()->set_elastic_policy(v1::ELASTIC_POLICY_GIVE_BACK);
+  EXPECT_THAT(submission_of(request).status().message(), StartsWith("spec.elastic_policy: this job keeps its size"));
+  request.mutable_spec()->mutable_failure()->set_on_failure(v1::ON_FAILURE_SHRINK);
+  EXPECT_EQ(submission_of(request)->requests.elastic_policy, model::ElasticPolicy::kGiveBack);
+  request.mutable_spec()->set_elastic_policy(v1::ELASTIC_POLICY_BOTH);
+  EXPECT_EQ(submission_of(request)->requests.elastic_policy, model::ElasticPolicy::kBoth);
+  request.mutable_spec()->set_elastic_policy(static_cast<v1::ElasticPolicy>(9));
+  EXPECT_THAT(submission_of(request).status().message(), StartsWith("spec.elastic_policy: unknown value 9"));
+}
+
 }  // namespace
 }  // namespace muster::proto::job_spec_convert_test

@@ -108,6 +108,7 @@ TEST(HorovodRequest, SaysHowLongTheBodyWillBe) {
 
 TEST(HorovodReply, IsSpelledAsTheClientReadsIt) {
   EXPECT_EQ(horovod_reply_head(200, 5), "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n");
+  EXPECT_EQ(horovod_reply_head(200, 5, 3), "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nMuster-Generation: 3\r\n\r\n");
   EXPECT_EQ(horovod_reply_head(404, 0), "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
   EXPECT_EQ(horovod_reply_head(400, 0), "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
 }

@@ -117,6 +117,29 @@ TEST_F(HorovodServerTest, ReplyComesInOneWrite) {
   EXPECT_EQ(peer.reads().front(), ok(value).size()) << "a client that sees the head alone may cut the body";
 }
 
+// The keys of a job whose ranks change.
+class NumberedKeys final : public HorovodKeys {
+ public:
+  void put(std::string_view, std::string_view, HorovodValue, Done done) override { done(base::ok_status()); }
+  void get(std::string_view, std::string_view key, GetDone done) override {
+    done(key == "none" ? nullptr : make_horovod_value("0,1"));
+  }
+  WaitId wait(std::string_view, std::string_view, GetDone) override { return 0; }
+  void cancel_wait(WaitId) override {}
+  void finish(std::string_view, std::string_view, Done done) override { done(base::ok_status()); }
+  std::optional<int> generation() const override { return 3; }
+};
+
+TEST_F(HorovodServerTest, NumbersComeWithTheirGeneration) {
+  NumberedKeys keys;
+  serve({}, allow, &keys);
+  const std::string numbers = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nMuster-Generation: 3\r\n\r\n0,1";
+  EXPECT_EQ(converse(request("GET", "/rank_and_size/n1:0"), numbers), numbers);
+  EXPECT_EQ(converse(request("GET", "/rank_and_size/none"), kNotFound), kNotFound);
+  EXPECT_EQ(converse(request("GET", "/s/k"), ok("0,1")), ok("0,1"));
+  EXPECT_EQ(converse(request("PUT", "/rank_and_size/n1:0", "x"), kEmptyOk), kEmptyOk);
+}
+
 TEST_F(HorovodServerTest, SaysNothingBeforeTheWholeRequestIsThere) {
   serve();
   LoopPeer peer(loop_, port_);

@@ -16,6 +16,13 @@
 
 namespace muster::testing_support {
 
+// The whole file; it must be there.
+inline std::string read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file.good()) << path;
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 class TempDir {
  public:
   TempDir() {
@@ -42,11 +49,7 @@ class TempDir {
     return file.string();
   }
   // The whole file; it must be there.
-  std::string read(std::string_view name) const {
-    std::ifstream file(*this / name, std::ios::binary);
-    EXPECT_TRUE(file.good()) << *this / name;
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
+  std::string read(std::string_view name) const { return read_text(*this / name); }
 
  private:
   std::string path_ = "/tmp/muster-test-XXXXXX";
