@@ -46,7 +46,7 @@ inline constexpr ExitCode kExitCodes[] = {
      "wrong command line or configuration, the output folder cannot be made, or a host lacks the GPUs or cores asked "
      "for; no rank was started"},
     {kNeverAgain, "a rank asked, with this exit code, that the job is not started again"},
-    {kTimedOut, "the job reached its --timeout"},
+    {kTimedOut, "the job reached its --timeout, or hung without a suspect rank and --on-hang kill ended it"},
     {kMusterFailed,
      "Muster failed: a host did not start or was lost, its agent ended before all output had come, or output could not "
      "be written"},

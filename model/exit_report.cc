@@ -138,6 +138,7 @@ std::string describe(const RankEnd& end) {
     case EndKind::kExited:
       return describe_exit(end);
     case EndKind::kSignalled:
+      if (!end.detail.empty()) return fmt::format("ended because the job hung: {}", end.detail);
       return end.out_of_memory ? fmt::format("out of memory: killed by the kernel, {}", describe_signal(end.signal))
                                : describe_signal(end.signal);
     case EndKind::kStartFailed:
@@ -162,6 +163,7 @@ std::string describe_to_peers(const RankEnd& end) {
       return end.out_of_memory ? fmt::format("ran out of memory: exited with {}", end.exit_code)
                                : fmt::format("exited with {}", end.exit_code);
     case EndKind::kSignalled:
+      if (!end.detail.empty()) return "was ended because the job hung: " + end.detail;
       return end.out_of_memory ? fmt::format("ran out of memory: killed by {}", name_signal(end.signal))
                                : fmt::format("was killed by {}", name_signal(end.signal));
     case EndKind::kStartFailed:

@@ -28,7 +28,8 @@ struct RankEnd {
   // For kSignalled and kStopped. 0 in kStopped if the rank exited by itself after the TERM, with exit_code.
   int signal = 0;
   bool out_of_memory = false;
-  std::string detail;  // for kStartFailed, kHostLost, and kStopped before it ran: one sentence
+  std::string detail;  // for kStartFailed, kHostLost, and kStopped before it ran: one sentence. For kSignalled: why
+                       // Muster counts the rank as failed (--on-hang); empty if another process sent the signal.
   // For programs that use PMI or PMIx.
   std::optional<int> abort_code = {};  // for kExited: the rank called MPI_Abort with this code
   bool without_finalize = false;  // for kExited with 0: the rank called MPI_Init but not MPI_Finalize, so it failed

@@ -8,6 +8,7 @@
 
 #include "model/exit_report.h"
 #include "model/failure_policy.h"
+#include "model/hang_report.h"
 #include "model/job_state.h"
 #include "model/placement.h"
 
@@ -102,8 +103,13 @@ struct JobStateChanged {
   std::string reason;
 };
 
+// The job seems to hang.
+struct HangReported {
+  HangReport report;
+};
+
 // A RankEnd is the event of its rank's end.
 using JobEvent = std::variant<JobStarting, HostUp, RankUp, RankEnd, HostSuspect, JobStopping, JobRestarting,
-                              GenerationBegan, FirstCollectiveEnded, JobEnded, JobStateChanged>;
+                              GenerationBegan, FirstCollectiveEnded, HangReported, JobEnded, JobStateChanged>;
 
 }  // namespace muster::model

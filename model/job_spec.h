@@ -10,6 +10,7 @@
 #include "model/container.h"
 #include "model/elastic_spec.h"
 #include "model/failure_policy.h"
+#include "model/hang_policy.h"
 #include "model/host_spec.h"
 #include "model/job_input.h"
 #include "model/output_routes.h"
@@ -81,6 +82,7 @@ struct JobSpec {
       end_signal;  // --signal; before `timeout`, or the end of the scheduler's job if that is sooner
   std::chrono::milliseconds lease{15'000};
   FailurePolicy failure;            // whether and where the ranks start again after a failure
+  HangPolicy hang;                  // when a job seems to hang, and what happens then
   std::optional<ElasticSpec> live;  // the ranks may change while the job runs; nullopt means that they are fixed
   int max_restarts = 0;             // restarts of the whole job after a rank has failed
   std::string role = "default";     // torchrun's role, for ROLE_NAME

@@ -4,6 +4,7 @@
 
 #include "base/strings.h"
 #include "proto/convert.h"
+#include "proto/hang_convert.h"
 #include "proto/message_json.h"
 
 namespace muster::proto {
@@ -67,6 +68,7 @@ struct Writer {
     event.mutable_first_collective_ended()->set_generation(ended.generation);
     event.mutable_first_collective_ended()->set_elapsed_ms(ended.elapsed.count());
   }
+  void operator()(const model::HangReported& hang) const { *event.mutable_hang_reported() = to_proto(hang.report); }
   void operator()(const model::JobStateChanged& changed) const {
     // model/job_state.h uses the same numbers on purpose.
     event.mutable_job_state_changed()->set_state(static_cast<v1::JobState>(changed.state));

@@ -385,6 +385,26 @@ Status read_failure(const v1::JobSpec& spec, model::JobSpec& job) {
   return base::ok_status();
 }
 
+Status read_hang(const v1::JobSpec& spec, model::HangPolicy& policy) {
+  const v1::HangPolicy& from = spec.hang();
+  if (from.has_timeout()) {
+    MUSTER_RETURN_IF_ERROR(read_time("spec.hang.timeout", true, from.timeout(), milliseconds(0), policy.timeout));
+  }
+  switch (from.on_hang()) {
+    case v1::ON_HANG_UNSPECIFIED:
+    case v1::ON_HANG_WARN:
+      return base::ok_status();
+    case v1::ON_HANG_RESTART:
+      policy.on_hang = model::OnHang::kRestart;
+      return base::ok_status();
+    case v1::ON_HANG_KILL:
+      policy.on_hang = model::OnHang::kKill;
+      return base::ok_status();
+    default:
+      return bad("spec.hang.on_hang", "unknown value {}", static_cast<int>(from.on_hang()));
+  }
+}
+
 Status read_pinning(const v1::JobSpec& spec, model::Pinning& pinning) {
   const auto read = [&](std::string_view field, const std::string& word, auto parse) -> Status {
     if (word.empty()) return base::ok_status();
@@ -543,6 +563,20 @@ void set_live(const model::ElasticSpec& live, v1::FailurePolicy& to) {
   set_time(std::chrono::seconds(live.cooldown->second), *ranks.mutable_longest_cooldown());
 }
 
+// Leaves the policy out if it is the usual one, so that older launcherds read the same spec.
+void set_hang(const model::HangPolicy& policy, v1::JobSpec& spec) {
+  if (policy == model::HangPolicy()) return;
+  set_time(policy.timeout, *spec.mutable_hang()->mutable_timeout());
+  switch (policy.on_hang) {
+    case model::OnHang::kWarn:
+      return spec.mutable_hang()->set_on_hang(v1::ON_HANG_WARN);
+    case model::OnHang::kRestart:
+      return spec.mutable_hang()->set_on_hang(v1::ON_HANG_RESTART);
+    case model::OnHang::kKill:
+      return spec.mutable_hang()->set_on_hang(v1::ON_HANG_KILL);
+  }
+}
+
 // Leaves the policy out if max_restarts says all of it, so that older launcherds read the same spec.
 void set_failure(const model::JobSpec& job, v1::JobSpec& spec) {
   if (job.live) return set_live(*job.live, *spec.mutable_failure());
@@ -566,6 +600,7 @@ base::Result<model::JobSpec> job_spec_of(const v1::JobSpec& spec) {
   MUSTER_RETURN_IF_ERROR(read_placement(spec, job));
   MUSTER_RETURN_IF_ERROR(read_life(spec, job));
   MUSTER_RETURN_IF_ERROR(read_failure(spec, job));
+  MUSTER_RETURN_IF_ERROR(read_hang(spec, job.hang));
   MUSTER_RETURN_IF_ERROR(read_surroundings(spec, job));
   job.environment.only_named = true;
   job.input.to = model::InputTo::kNone;
@@ -682,6 +717,7 @@ v1::JobSpec to_proto(const model::JobSpec& job) {
   }
   spec.set_max_restarts(job.max_restarts);
   set_failure(job, spec);
+  set_hang(job.hang, spec);
   for (const model::Ulimit& limit : job.limits) {
     v1::UlimitSetting& setting = *spec.add_limits();
     setting.set_resource(limit.resource);

@@ -36,6 +36,9 @@ void shorten_texts(v1::Event& event) {
     case v1::Event::kGenerationBegan:
       shorten(event.mutable_generation_began()->mutable_reason(), kLongestReason);
       break;
+    case v1::Event::kHangReported:
+      shorten(event.mutable_hang_reported()->mutable_cause(), kLongestReason);
+      break;
     case v1::Event::kJobStateChanged:
       shorten(event.mutable_job_state_changed()->mutable_reason(), kLongestReason);
       break;

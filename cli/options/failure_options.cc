@@ -55,6 +55,15 @@ void check_failure_policy(SettingReader& read, const JobRequest& request) {
   }
 }
 
+// With --on-hang restart and nothing else, a job starts again as with --on-failure restart.
+void read_hang(SettingReader& read, model::JobSpec& job) {
+  using enum model::OnHang;
+  read.time("hang-timeout", milliseconds(0), job.hang.timeout);
+  read.choice("on-hang", std::vector{kWarn, kRestart, kKill}, job.hang.on_hang);
+  const bool keeps_to_fail = job.failure.on_failure == model::OnFailure::kFail && job.max_restarts == 0 && !job.live;
+  if (job.hang.on_hang == kRestart && keeps_to_fail) job.max_restarts = kUsualRestarts;
+}
+
 }  // namespace
 
 void read_spares(SettingReader& read, JobRequest& request) {
@@ -129,6 +138,7 @@ void read_failure(SettingReader& read, JobRequest& request) {
     request.elastic_policy = elastic_policy;
     return base::ok_status();
   });
+  read_hang(read, job);
   if (policy.on_failure == kFail && job.max_restarts > 0) policy.on_failure = kRestart;
   check_failure_policy(read, request);
   if (!model::may_change_hosts(policy)) return;

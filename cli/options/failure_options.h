@@ -1,6 +1,6 @@
 // Reads and checks the options of failures, spare hosts and elastic jobs: --on-failure, --max-restarts, --spares,
-// --progress-text, --progress-file, --failed-host-cooldown, --elastic-policy, --min-np, --max-np and Horovod's elastic
-// options.
+// --progress-text, --progress-file, --failed-host-cooldown, --hang-timeout, --on-hang, --elastic-policy, --min-np,
+// --max-np and Horovod's elastic options.
 //
 // Errors: the reader keeps the first mistake, with the option and where it was given.
 #pragma once

@@ -234,6 +234,15 @@ std::vector<FlagRow> life_rows() {
       option("failed-host-cooldown", {"--failed-host-cooldown"}, "SECONDS",
              "Allow a failed host again as a spare after this time, and if it cannot be searched not before its lease "
              "is over. Default: never in the same job. Only for --on-failure replace and shrink."),
+      option("hang-timeout", {"--hang-timeout"}, "TIME",
+             "Report which ranks hold the job up if no rank writes or finishes an operation of libmuster for this time "
+             "and all of them wait. 0: never.")
+          .standard("120s"),
+      option(
+          "on-hang", {"--on-hang"}, "warn|restart|kill",
+          "What follows the report of a hang. warn: nothing. restart: the suspect rank counts as failed, so all ranks "
+          "start again; implies --on-failure restart. kill: the job ends.")
+          .standard("warn"),
       option("elastic-policy", {"--elastic-policy"}, "fixed|give-back|grow|both",
              "Which changes of its size launcherd makes by itself, for jobs of launcherd with --min-np, or with "
              "--on-failure shrink or replace: give-back gives slots, down to --min-np, to a waiting job of higher "

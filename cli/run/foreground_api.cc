@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "proto/hang_convert.h"
+
 namespace muster::cli::inline run {
 ForegroundApi::ForegroundApi(base::Loop& loop, const base::Environment& environment, const std::string& job_id,
                              launcherd::RestartingJob* job, launcherd::JobRecord* record)
@@ -58,6 +60,12 @@ launcherd::Gone ForegroundApi::stacks(const v1::StacksRequest& request, launcher
       job_->stacks(query, std::move(replies.send), [done = replies.done] { done(base::ok_status()); });
   if (!asked.ok()) replies.done(asked);
   return {};
+}
+
+void ForegroundApi::explain_hang(const v1::ExplainHangRequest&, launcherd::Reply<v1::HangReport> reply) {
+  const base::Status asked =
+      job_->explain_hang([reply](const model::HangReport& report) { reply(proto::to_proto(report)); });
+  if (!asked.ok()) reply(asked);
 }
 
 }  // namespace muster::cli::run

@@ -26,6 +26,7 @@ class ForegroundApi final : private launcherd::ApiHandler {
   void kill(const v1::KillRequest& request, launcherd::Reply<v1::KillResponse> reply) override;
   void signal(const v1::SignalRequest& request, launcherd::Reply<v1::SignalResponse> reply) override;
   launcherd::Gone watch(const v1::WatchRequest& request, launcherd::Replies<v1::Event> replies) override;
+  void explain_hang(const v1::ExplainHangRequest& request, launcherd::Reply<v1::HangReport> reply) override;
   launcherd::Gone stacks(const v1::StacksRequest& request, launcherd::Replies<v1::ProcessStack> replies) override;
 
   launcherd::RestartingJob* const job_;

@@ -176,7 +176,7 @@ launcherd::LaunchOptions launch_options(const HvdrunOptions& options, std::optio
 }
 
 JobViewOptions view_options(const OutputPlan& output, const model::Placement& placement, Outlets& outlets,
-                            const std::string& log_dir) {
+                            const std::string& log_dir, const std::string& job_id) {
   const auto write_error_file = [logs = outlets.torch_logs(), log_dir, size = placement.size](
                                     int rank, const std::string& content) {
     if (logs != nullptr) return logs->write_error_file(rank, content);
@@ -193,6 +193,7 @@ JobViewOptions view_options(const OutputPlan& output, const model::Placement& pl
                             if (!written.ok()) notices.line(written.message());
                           },
                       .on_generation = [&outlets](const model::Placement& now) { outlets.set_placement(now); }};
+  view.job_id = job_id;
   view.placement.roles = placement.roles;
   return view;
 }
@@ -257,7 +258,8 @@ int run_placed(HvdrunOptions options, PlacedJob placed, const std::string& boots
     return fail_as("hvdrun", kMusterFailed, opened.message());
 
   print_start(options.output, placed, bootstrap_note, **outlets);
-  JobView view(&notices, view_options(options.output, placed.placement, **outlets, log_dir), [&] { loop.stop(); });
+  JobView view(&notices, view_options(options.output, placed.placement, **outlets, log_dir, launch.job_id),
+               [&] { loop.stop(); });
   auto events =
       open_events(absolute_path(options.output.events_file, directory), launch.job_id, placed.placement, clock, &view);
   if (!events.ok()) return fail_as("hvdrun", kUsageError, events.status().message());

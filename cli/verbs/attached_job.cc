@@ -11,8 +11,10 @@
 #include "base/strings.h"
 #include "base/thread.h"
 #include "cli/options/exit_codes.h"
+#include "cli/view/hang_view.h"
 #include "cli/view/report.h"
 #include "proto/convert.h"
+#include "proto/hang_convert.h"
 
 namespace muster::cli::inline verbs {
 namespace {
@@ -128,6 +130,11 @@ void AttachedJob::read_events() {
 
 // Shows the job's state on the status line until its ranks run, and a line for each change of its hosts or its size.
 void AttachedJob::report_state(const v1::Event& event) {
+  if (event.has_hang_reported()) {
+    notices_.status("");
+    const model::HangReport report = proto::hang_report_of(event.hang_reported());
+    for (const std::string& line : format_hang(report, {.job = attachment_.job.id})) notices_.line(line);
+  }
   if (attachment_.quiet) return;
   if (event.has_generation_began()) {
     notices_.line(base::printable(model::describe(proto::generation_of(event.generation_began()))));

@@ -13,19 +13,26 @@
 #include "cli/verbs/found_jobs.h"
 #include "cli/verbs/job_verbs.h"
 #include "cli/verbs/verb.h"
+#include "cli/view/hang_view.h"
 #include "cli/view/stack_svg.h"
 #include "cli/view/stack_view.h"
 #include "launcherd/service/api_client.h"
+#include "proto/hang_convert.h"
+#include "proto/message_json.h"
 
 namespace muster::cli::inline verbs {
 namespace {
 
 constexpr int kMaxStackRank = 1'000'000;
+// Exit codes of --explain.
+constexpr int kHasSuspects = 3;
+constexpr int kHasSilentHosts = 4;
 
 struct StackCriteria {
   bool json = false;
   bool tree = false;
   bool native = false;
+  bool explain = false;
   std::string svg;  // a path; empty means none
   std::vector<int> ranks;
 };
@@ -35,9 +42,13 @@ base::Result<StackCriteria> read_criteria(const VerbCall& call) {
   criteria.json = call.has("json");
   criteria.tree = call.has("tree");
   criteria.native = call.has("native");
+  criteria.explain = call.has("explain");
   if (const Setting* const svg = call.settings().find("svg"); svg != nullptr) criteria.svg = svg->value;
   if (criteria.json && criteria.tree) return base::invalid_argument("--json and --tree exclude each other");
   const Setting* const ranks = call.settings().find("rank");
+  if (criteria.explain && (criteria.tree || criteria.native || !criteria.svg.empty() || ranks != nullptr)) {
+    return base::invalid_argument("--explain looks at all ranks: only --json goes with it");
+  }
   if (ranks == nullptr) return criteria;
   const auto list = base::parse_number_list(ranks->value, kMaxStackRank);
   if (!list || list->empty()) {
@@ -87,6 +98,24 @@ int show(const VerbCall& call, const FoundJob& job, const StackCriteria& criteri
   return are_stacks_read(processes) ? 0 : kNotAnswered;
 }
 
+// Asks the launcher which ranks hold the job up. It looks at the ranks for some seconds.
+int explain(const VerbCall& call, const FoundJob& job, bool json) {
+  v1::ExplainHangRequest request;
+  request.set_job(job.name_there());
+  const auto answer = launcherd::ApiClient(job.launcher).explain_hang(request, kPatience);
+  if (!answer.ok()) return job_not_answered(call, job, answer.status());
+  const model::HangReport report = proto::hang_report_of(*answer);
+  std::string text;
+  if (json) {
+    text = proto::message_line(*answer);
+  } else {
+    for (const std::string& line : format_hang(report, {.job = job.id, .is_asked_for = true})) text += line + "\n";
+  }
+  if (const int failed = call.print(text); failed != 0) return failed;
+  if (report.has_suspects()) return kHasSuspects;
+  return report.silent_hosts.empty() ? 0 : kHasSilentHosts;
+}
+
 }  // namespace
 
 base::Status write_picture(const std::string& path, std::string_view text) {
@@ -104,7 +133,7 @@ int run_stacks(const std::string& verb, const std::vector<std::string>& argument
   if (!criteria.ok()) return call.fail(criteria.status());
   const auto job = one_job(call);
   if (!job.ok()) return call.fail(job.status());
-  return show(call, *job, *criteria);
+  return criteria->explain ? explain(call, *job, criteria->json) : show(call, *job, *criteria);
 }
 
 }  // namespace muster::cli::verbs

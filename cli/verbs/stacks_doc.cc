@@ -10,10 +10,13 @@ const FlagTable& stacks_flags() {
        toggle("native", {{"--native", "true"}},
               "Also show the native functions of Python programs. This stops each process for some milliseconds.")
            .command_line_only(),
+       toggle("explain", {{"--explain", "true"}},
+              "Name the ranks that hold the job up. Looks at all ranks several times, which takes some seconds.")
+           .command_line_only(),
        toggle("tree", {{"--tree", "true"}}, "Show a tree of calls, in which ranks part where their stacks do.")
            .command_line_only(),
        option("svg", {"--svg"}, "FILE", "Also write a flame graph to this file, for a browser.").command_line_only(),
-       json_row("One muster.v1.ProcessStack a line.")}));
+       json_row("One muster.v1.ProcessStack a line; with --explain, one muster.v1.HangReport.")}));
   return kTable;
 }
 
@@ -37,13 +40,18 @@ const CommandDoc& stacks_doc() {
       .table = &stacks_flags(),
       .notes = "",
       .examples = {{"muster stacks", "all ranks of the only job"},
+                   {"muster stacks --explain", "which rank holds the others up, and where"},
                    {"muster stacks --tree", "where the ranks part"},
                    {"muster stacks --svg stacks.svg", "a picture of all ranks"},
                    {"muster stacks -r 3 --native", "also functions of libraries, as of NCCL or MPI"},
                    {"muster stacks -r 3 --json", ""}},
-      .exit_codes = {{"0", "all stacks were read; those that are inexact are marked"},
+      .exit_codes = {{"0",
+                      "all stacks were read; those that are inexact are marked. With --explain: no rank seems to hold "
+                      "the job up"},
                      {"1", "a host, process or thread could not be read; it is named"},
                      {"2", "a mistake in the command line, or no such job"},
+                     {"3", "with --explain: the job seems to hang, and suspect ranks are named"},
+                     {"4", "with --explain: hosts did not answer; they are named"},
                      {"125", "the output or the file could not be written"}},
   };
   return kDoc;

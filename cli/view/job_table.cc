@@ -168,6 +168,8 @@ struct EventText {
         return model::describe(proto::generation_of(event.generation_began()));
       case v1::Event::kFirstCollectiveEnded:
         return model::describe(proto::first_collective_of(event.first_collective_ended()));
+      case v1::Event::kHangReported:
+        return "seems to hang: " + event.hang_reported().cause();
       case v1::Event::kJobStateChanged: {
         const v1::JobStateChanged& change = event.job_state_changed();
         return state_name(change.state()) + (change.reason().empty() ? "" : ": " + change.reason());
@@ -250,6 +252,7 @@ std::string format_head(const v1::Job& job, base::WallTime now) {
     const double seconds = static_cast<double>(job.first_collective_ms()) / 1000;
     text += fmt::format("first collective: {:.2f} s after the failure or the resize\n", seconds);
   }
+  if (job.has_hang()) text += fmt::format("seems to hang: {}\n", base::printable(job.hang().cause()));
   if (const std::string policy = elastic_policy_of(job); !policy.empty()) {
     text += fmt::format("elastic policy: {}\n", policy);
   }

@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "base/strings.h"
+#include "cli/view/hang_view.h"
 #include "cli/view/report.h"
 #include "model/node_shape.h"
 
@@ -69,6 +70,10 @@ void JobView::on_event(const model::JobEvent& event) {
     notices_->status("");
     notices_->line(model::describe(*ended));
   }
+  if (const auto* const hang = std::get_if<model::HangReported>(&event)) {
+    notices_->status("");
+    for (const std::string& line : format_hang(hang->report, {.job = options_.job_id})) notices_->line(line);
+  }
   const auto* const began = std::get_if<model::GenerationBegan>(&event);
   if (began == nullptr) return;
   // While processes live on, their output goes where it went before.
@@ -76,6 +81,10 @@ void JobView::on_event(const model::JobEvent& event) {
   if (options_.quiet) return;
   notices_->status("");
   notices_->line(base::printable(model::describe(*began)));
+}
+
+void JobView::on_hang_over(std::chrono::milliseconds silent) {
+  notices_->line(format_hang_over(silent));
 }
 
 void JobView::on_finished(const launcherd::JobOutcome& outcome) {

@@ -18,6 +18,7 @@ struct JobViewOptions {
   model::Placement placement{};  // names the roles of ranks
   std::function<void(int rank, const std::string& content)> on_error_file{};  // if empty, error files are ignored
   std::function<void(const model::Placement&)> on_generation{};               // a new generation begins; may be empty
+  std::string job_id{};                                                       // for commands in the report of a hang
 };
 
 class JobView final : public launcherd::JobObserver {
@@ -35,6 +36,7 @@ class JobView final : public launcherd::JobObserver {
     if (options_.on_error_file) options_.on_error_file(rank, content);
   }
   void on_root_cause(const model::RankEnd& root) override;
+  void on_hang_over(std::chrono::milliseconds silent) override;
   void on_bound(const std::vector<model::BoundRank>& ranks) override;
   void on_event(const model::JobEvent& event) override;
   void on_finished(const launcherd::JobOutcome& outcome) override;

@@ -34,6 +34,9 @@ std::string describe_cause(const JobOutcome& outcome) {
       return "not started";
     case StopCause::kResize:
       return "stopped to change its size";
+    case StopCause::kHung:
+      if (outcome.root < 0) return "stopped because it hung (--on-hang kill)";
+      break;
     case StopCause::kNone:
     case StopCause::kPolicy:
       break;

@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "launcherd/daemon/job_view.h"
 #include "launcherd/start/make_bootstrap.h"
+#include "proto/hang_convert.h"
 
 namespace muster::launcherd::inline daemon {
 namespace {
@@ -221,6 +222,16 @@ Gone DaemonApi::stacks(const v1::StacksRequest& request, Replies<v1::ProcessStac
         }
         return {};
       });
+}
+
+void DaemonApi::explain_hang(const v1::ExplainHangRequest& request, Reply<v1::HangReport> reply) {
+  resolve(request.job(), [this, reply = std::move(reply)](const base::Result<base::JobId>& id) {
+    if (!id.ok()) return reply(id.status());
+    const base::Status asked =
+        parts_.jobs->explain_hang(*id, [reply](const model::HangReport& report) { reply(proto::to_proto(report)); });
+    if (asked.code() == Code::kNotFound) return refuse_ended(*id, reply);
+    if (!asked.ok()) reply(asked);
+  });
 }
 
 base::Result<CleanupPlan> DaemonApi::plan_of(const v1::CleanupRequest& request) const {

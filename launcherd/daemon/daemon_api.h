@@ -42,6 +42,7 @@ class DaemonApi final : public ApiHandler {
   void kill(const v1::KillRequest& request, Reply<v1::KillResponse> reply) override;
   void signal(const v1::SignalRequest& request, Reply<v1::SignalResponse> reply) override;
   void resize(const v1::ResizeRequest& request, Reply<v1::ResizeResponse> reply) override;
+  void explain_hang(const v1::ExplainHangRequest& request, Reply<v1::HangReport> reply) override;
   Gone stacks(const v1::StacksRequest& request, Replies<v1::ProcessStack> replies) override;
   Gone cleanup(const v1::CleanupRequest& request, Replies<v1::CleanupReport> replies) override;
   void list_hosts(const v1::ListHostsRequest& request, Reply<v1::ListHostsResponse> reply) override;

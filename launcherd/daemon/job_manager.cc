@@ -312,6 +312,15 @@ base::Status JobManager::stacks(const base::JobId& id, const StackQuery& query,
   return job->running->stacks(query, std::move(on_process), std::move(done));
 }
 
+base::Status JobManager::explain_hang(const base::JobId& id, std::function<void(const model::HangReport&)> done) {
+  OpenJob* const job = find(id);
+  if (job == nullptr) return not_open(id);
+  if (job->running == nullptr) {
+    return base::failed_precondition("job {} waits for slots: none of its ranks is running", id.str());
+  }
+  return job->running->explain_hang(std::move(done));
+}
+
 void JobManager::describe(v1::Job& job) const {
   JobQueue::Reasons reasons(queue_, hosts_.slots());
   describe(job, reasons);

@@ -17,6 +17,7 @@
 #include "model/exit_code.h"
 #include "proto/bound_rank.h"
 #include "proto/convert.h"
+#include "proto/hang_convert.h"
 #include "proto/stored_event.h"
 
 namespace muster::launcherd::inline daemon {
@@ -337,6 +338,13 @@ base::Status RunningJob::stacks(const StackQuery& query, std::function<void(v1::
   return job_->stacks(query, std::move(on_process), std::move(done));
 }
 
+base::Status RunningJob::explain_hang(std::function<void(const model::HangReport&)> done) {
+  if (job_ == nullptr || is_over_) {
+    return base::failed_precondition("job {} is {}: no rank is running", id_.str(), model::name_of(state_));
+  }
+  return job_->explain_hang(std::move(done));
+}
+
 std::string RunningJob::host_of(int rank) const {
   if (rank < 0 || rank >= placement_.size) return "";
   return hosts_[host_of_rank_[static_cast<std::size_t>(rank)]].name();
@@ -357,6 +365,7 @@ const std::vector<model::FailedHost>& RunningJob::failed_hosts() const {
 
 void RunningJob::describe(v1::Job& job) const {
   job.set_last_change(last_change_);
+  if (hang_) *job.mutable_hang() = *hang_;
   if (first_collective_) job.set_first_collective_ms(first_collective_->count());
   proto::set_failed_hosts(failed_hosts(), *job.mutable_failed_hosts());
   for (const v1::HostStatus& host : hosts_) *job.add_hosts() = host;
@@ -479,6 +488,7 @@ struct RunningJob::Steps {
   void operator()(const model::JobRestarting& restarting) const {
     running.owner_.on_generation(GenerationCause::kFailure);
     running.first_collective_.reset();
+    running.hang_.reset();
     running.record_generation(event, restarting.reason);
   }
   void operator()(const model::GenerationBegan& began) const {
@@ -486,11 +496,17 @@ struct RunningJob::Steps {
     running.owner_.on_generation(running.cause_of_generation());
     running.last_change_ = stored_reason(model::describe(began));
     running.first_collective_.reset();
+    running.hang_.reset();
     running.record_generation(event, running.last_change_);
   }
   void operator()(const model::FirstCollectiveEnded& ended) const {
     running.first_collective_ = ended.elapsed;
     if (running.owner_.on_first_collective) running.owner_.on_first_collective(ended.elapsed);
+    running.record_event(event, {}, {});
+  }
+  void operator()(const model::HangReported& hang) const {
+    running.hang_ = proto::to_proto(hang.report);
+    running.on_warning("it seems to hang: " + hang.report.cause);
     running.record_event(event, {}, {});
   }
   // RunningJob creates these events itself.
@@ -647,6 +663,7 @@ std::string RunningJob::end_reason(const JobOutcome& outcome) const {
   if (final_state(outcome) == model::JobState::kKilled) return stop_reason_;
   if (outcome.exit_code == 0) return "all ranks ended with exit code 0";
   if (outcome.cause == StopCause::kTimeout) return "it ran longer than its timeout";
+  if (outcome.cause == StopCause::kHung && outcome.root < 0) return "it hung";
   if (!outcome.host_failures.empty()) return outcome.host_failures.front().message;
   if (!outcome.output_failure.empty()) return outcome.output_failure;
   if (outcome.root < 0) return "";

@@ -135,6 +135,7 @@ class RunningJob final : private JobObserver, private GenerationHosts {
   void stop(StopCause cause, const std::string& reason);
   base::Status signal_ranks(int signo);
   base::Status stacks(const StackQuery& query, std::function<void(v1::ProcessStack)> on_process, base::Loop::Task done);
+  base::Status explain_hang(std::function<void(const model::HangReport&)> done);
 
   // Gives the job another number of ranks (RestartingJob::resize). An error names no job. After OK, store recovery()
   // before the caller gets its reply.
@@ -197,6 +198,7 @@ class RunningJob final : private JobObserver, private GenerationHosts {
   void on_note(const std::string&) override {}
   void on_warning(const std::string& line) override;
   void on_root_cause(const model::RankEnd&) override {}
+  void on_hang_over(std::chrono::milliseconds /*silent*/) override { hang_.reset(); }
   void on_bound(const std::vector<model::BoundRank>& ranks) override;
   void on_finished(const JobOutcome& outcome) override;
   void on_event(const model::JobEvent& event) override;
@@ -235,6 +237,7 @@ class RunningJob final : private JobObserver, private GenerationHosts {
   std::optional<GenerationState> generation_;                  // nullopt until the job has had another generation
   std::optional<GenerationWait> wait_;                         // set while no generation runs
   std::string last_change_;                                    // Job.last_change of launcher.proto
+  std::optional<v1::HangReport> hang_;                         // Job.hang
   std::optional<std::chrono::milliseconds> first_collective_;  // Job.first_collective_ms of launcher.proto
   std::optional<ResumedJob> resumed_;                          // set during an attempt that an earlier launcherd began
   std::map<int, model::RankState> known_ranks_;                // what the store knows about resumed_'s ranks

@@ -196,6 +196,7 @@ void RunningJob::seek_slots() {
 }
 
 void RunningJob::begin_live_generation(model::GenerationBegan began) {
+  hang_.reset();
   const auto change = std::exchange(size_change_, std::nullopt);
   const bool has_lost_host = std::exchange(has_lost_host_, false);
   const bool has_failed_rank = std::exchange(has_failed_rank_, false);

@@ -6,6 +6,7 @@
 // job_spawn.cc: requests to spawn more ranks.
 // job_live.cc: ranks that change while the job runs.
 // job_joins.cc: processes and hosts that join such a job.
+// job_hang.cc: why a job makes no progress.
 // job_end.cc: stopping, losing hosts, finishing.
 #pragma once
 
@@ -17,9 +18,12 @@
 
 #include "base/gate.h"
 #include "launcherd/agents/job_agents.h"
+#include "launcherd/output/activity_sink.h"
 #include "launcherd/plan/launch_plan.h"
 #include "launcherd/plan/spawn_plan.h"
 #include "launcherd/run/end_collector.h"
+#include "launcherd/run/evidence_requests.h"
+#include "launcherd/run/hang_watch.h"
 #include "launcherd/run/host_roster.h"
 #include "launcherd/run/input_feed.h"
 #include "launcherd/run/job_phase.h"
@@ -60,6 +64,7 @@ class JobRunner::Core final : private AgentListener {
   void set_input(InputSource* source) { input_ = source; }
   void resize_terminal(int rows, int columns);
   base::Status stacks(const StackQuery& query, StackRequests::OnProcess on_process, base::Loop::Task done);
+  base::Status explain_hang(std::function<void(const model::HangReport&)> done);
   base::Status set_live_hosts(std::vector<model::HostSpec> hosts);
   base::Status set_live_size(int min_ranks, std::optional<int> max_ranks);
 
@@ -171,6 +176,16 @@ class JobRunner::Core final : private AgentListener {
   void release_live_host(JobHost& host);
   void release_live_hosts();
 
+  // Defined in job_hang.cc:
+  HangWatch::Events hang_events();
+  bool expects_progress() const;
+  std::optional<std::uint64_t> ask_evidence(EvidenceRequests::Rounds rounds, EvidenceRequests::Done done);
+  void show_ranks(model::HangLook& look) const;
+  void complete_facts(model::HangFacts& facts) const;
+  void hang_found(const model::HangReport& report);
+  void end_hung(const model::HangReport& report);
+  void end_hung_process(const model::HangReport& report);
+
   // Defined in job_end.cc:
   bool may_have_ranks() const;
   void keep_early_stop(StopCause cause);
@@ -204,7 +219,8 @@ class JobRunner::Core final : private AgentListener {
   const LaunchOptions options_;
   const base::Environment environment_;
   OutputSink* const sink_;
-  LiveOutput live_output_{sink_};  // for a job whose ranks change
+  ActivitySink activity_{sink_};
+  LiveOutput live_output_{&activity_};  // for a job whose ranks change
   JobObserver* const observer_;
 
   HostRoster hosts_;
@@ -222,6 +238,9 @@ class JobRunner::Core final : private AgentListener {
   v1::WindowSize window_;
   StackRequests stack_requests_{
       loop_, [this](int agent, v1::LauncherMessage message) { agents_->send(agent, std::move(message)); }};
+  EvidenceRequests evidence_requests_{
+      loop_, clock_, [this](int agent, v1::LauncherMessage message) { agents_->send(agent, std::move(message)); }};
+  HangWatch hang_watch_{loop_, clock_, job_.hang, hang_events()};
   std::map<int, std::string> stderr_tails_;
   std::vector<HostFailure> host_failures_;
   std::vector<HostFailure> unclean_;
@@ -247,6 +266,7 @@ class JobRunner::Core final : private AgentListener {
   // The present generation's number, and its cause's time. nullopt in the first one, and once the generation's first
   // collective was reported.
   std::optional<std::pair<int, base::MonotonicTime>> awaits_collective_;
+  int live_generation_ = 0;           // the number of the present generation of a live job
   std::unique_ptr<LiveJob> live_;     // set by launch(); nullptr if the ranks are fixed
   base::Timer live_report_;           // runs while a report of the hosts is due
   LiveHosts reported_hosts_;          // the last report

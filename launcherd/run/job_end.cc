@@ -210,6 +210,7 @@ void JobRunner::Core::agent_unreadable(int agent) {
 void JobRunner::Core::host_lost(JobHost& host, HostAction how, const std::string& why) {
   peer_failures_.unfollow(host.agent);
   stack_requests_.lost(host.agent);
+  evidence_requests_.lost(host.agent);
   agents_->drop(host.agent);
   worlds_.host_left(host);
   if (live_ != nullptr) return lose_live_host(host, how, why);
@@ -342,6 +343,7 @@ void JobRunner::Core::finish(RunEvent event) {
   if (advance(event) != RunAction::kFinish) return;
   if (feed_ != nullptr) feed_->close();
   stack_requests_.close();
+  evidence_requests_.close();
   for (const JobHost& host : hosts_) {
     if (host.phase == HostPhase::kLaunched) {
       unclean_.push_back(
@@ -383,6 +385,9 @@ void JobRunner::suspend(bool on, base::Loop::Task done) {
 base::Status JobRunner::stacks(const StackQuery& query, std::function<void(v1::ProcessStack)> on_process,
                                base::Loop::Task done) {
   return core_->stacks(query, std::move(on_process), std::move(done));
+}
+base::Status JobRunner::explain_hang(std::function<void(const model::HangReport&)> done) {
+  return core_->explain_hang(std::move(done));
 }
 base::Status JobRunner::set_live_hosts(std::vector<model::HostSpec> hosts) {
   return core_->set_live_hosts(std::move(hosts));

@@ -139,6 +139,9 @@ void JobRunner::Core::process(JobHost& host, const v1::AgentMessage& message) {
     case v1::AgentMessage::kStackAnswer:
       stack_requests_.answered(host.agent, message.stack_answer());
       break;
+    case v1::AgentMessage::kEvidenceAnswer:
+      evidence_requests_.answered(host.agent, message.evidence_answer());
+      break;
     case v1::AgentMessage::kSpawnRequest:
       spawn_requested(host, message.spawn_request());
       break;

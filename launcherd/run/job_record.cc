@@ -105,6 +105,7 @@ void JobRecord::change_members(const model::GenerationBegan& began) {
   set_hosts(began.placement);
   job_.set_attempt(began.number);
   job_.clear_first_collective_ms();
+  job_.clear_hang();
   job_.set_last_change(base::valid_utf8(model::describe(began)));
   proto::set_failed_hosts(began.failed, *job_.mutable_failed_hosts());
   if (began.former.empty()) {  // all agents and processes are new
@@ -197,6 +198,7 @@ struct JobRecord::Update {
   void operator()(const model::JobRestarting& restarting) const {
     record.job_.set_state(v1::JOB_STATE_STARTING);
     record.job_.set_attempt(restarting.attempt);
+    record.job_.clear_hang();
     record.job_.clear_first_collective_ms();
     for (v1::HostStatus& host : *record.job_.mutable_hosts()) host.set_up(false);
     for (v1::RankStatus& status : record.ranks_) {
@@ -213,7 +215,10 @@ struct JobRecord::Update {
     record.job_.set_state(static_cast<v1::JobState>(changed.state));
     record.job_.set_reason(base::valid_utf8(changed.reason));
   }
-  void operator()(const model::JobEnded&) const {}
+  void operator()(const model::HangReported&) const {
+    *record.job_.mutable_hang() = record.events_.back().hang_reported();
+  }
+  void operator()(const model::JobEnded&) const { record.job_.clear_hang(); }
 };
 
 void JobRecord::keep(const model::JobEvent& event) {
@@ -233,6 +238,11 @@ void JobRecord::on_bound(const std::vector<model::BoundRank>& ranks) {
     if (at < ranks_.size()) proto::set_binding(bound, ranks_[at]);
   }
   next_->on_bound(ranks);
+}
+
+void JobRecord::on_hang_over(std::chrono::milliseconds silent) {
+  job_.clear_hang();
+  next_->on_hang_over(silent);
 }
 
 void JobRecord::on_event(const model::JobEvent& event) {

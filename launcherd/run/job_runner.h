@@ -55,7 +55,8 @@ enum class StopCause {
   kHostFailed,
   kOutputFailed,
   kRefused,  // No rank was started, because the hosts lack what the job's options ask for.
-  kResize    // RestartingJob ends the generation, because the job gets another number of ranks.
+  kResize,   // RestartingJob ends the generation, because the job gets another number of ranks.
+  kHung      // The job made no progress, and HangPolicy::on_hang is kKill.
 };
 
 // One host of the job that is up.
@@ -174,6 +175,8 @@ class JobObserver {
   // Reports that the ranks of a later generation have ended their first collective. A job whose ranks change sends
   // FirstCollectiveEnded instead.
   virtual void on_first_collective(int generation) { static_cast<void>(generation); }
+  // Reports that the job goes on after a HangReported, and how long it made no progress.
+  virtual void on_hang_over(std::chrono::milliseconds silent) { static_cast<void>(silent); }
   // Reports what each rank may use of its host, by rank. The runner calls it at every attempt, before ranks are
   // started.
   virtual void on_bound(const std::vector<model::BoundRank>& ranks) { static_cast<void>(ranks); }
@@ -228,6 +231,10 @@ class JobRunner {
   // process, then `done` follows. Neither is called after the runner's end.
   // INVALID_ARGUMENT: the job has no such rank. FAILED_PRECONDITION: none of these ranks runs.
   base::Status stacks(const StackQuery& query, std::function<void(v1::ProcessStack)> on_process, base::Loop::Task done);
+  // Asks several times what the ranks do, and calls `done` with a report that names those that hold the job up. It is
+  // called within some seconds, at the latest at the job's end, but not after the runner's end.
+  // FAILED_PRECONDITION: no rank runs.
+  base::Status explain_hang(std::function<void(const model::HangReport&)> done);
   // Replaces the list of hosts that a job whose ranks change may use (JobSpec::live), in order. A host without slots
   // has one. New hosts get agents when ranks are placed on them. Before the ranks run, the list is kept until they do.
   // Without ElasticSpec::max_ranks the job may use all slots of the new list.

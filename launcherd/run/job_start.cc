@@ -49,6 +49,7 @@ RunAction JobRunner::Core::advance(RunEvent event) {
   if (!change) return RunAction::kIgnore;
   phase_ = change->to;
   timers_.enter(phase_);
+  phase_ == JobPhase::kRunning ? hang_watch_.start() : hang_watch_.stop();
   return change->action;
 }
 
@@ -85,7 +86,8 @@ base::Status JobRunner::Core::start() {
       hosts[static_cast<std::size_t>(host.agent)].is_unused = host.phase == HostPhase::kUnused;
     }
   }
-  MUSTER_RETURN_IF_ERROR(agents_->start(std::move(hosts), job_.live ? &live_output_ : sink_, this));
+  MUSTER_RETURN_IF_ERROR(
+      agents_->start(std::move(hosts), job_.live ? static_cast<OutputSink*>(&live_output_) : &activity_, this));
   // Agents that an earlier launcherd started come back by themselves. Wait for one lease, because they keep their ranks
   // that long.
   const auto patience = options_.resumes ? job_.lease : job_.start_timeout;

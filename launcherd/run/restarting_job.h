@@ -87,6 +87,9 @@ class RestartingJob final : private JobObserver {
                       base::Loop::Task done) {
     return runner_->stacks(query, std::move(on_process), std::move(done));
   }
+  base::Status explain_hang(std::function<void(const model::HangReport&)> done) {
+    return runner_->explain_hang(std::move(done));
+  }
   base::Status set_live_hosts(std::vector<model::HostSpec> hosts) { return runner_->set_live_hosts(std::move(hosts)); }
   base::Status set_live_size(int min_ranks, std::optional<int> max_ranks) {
     return runner_->set_live_size(min_ranks, max_ranks);
@@ -123,6 +126,7 @@ class RestartingJob final : private JobObserver {
   void on_warning(const std::string& line) override { observer_->on_warning(line); }
   void on_error_file(int rank, const std::string& content) override { observer_->on_error_file(rank, content); }
   void on_root_cause(const model::RankEnd& root) override;
+  void on_hang_over(std::chrono::milliseconds silent) override { observer_->on_hang_over(silent); }
   void on_bound(const std::vector<model::BoundRank>& ranks) override { observer_->on_bound(ranks); }
   void on_finished(const JobOutcome& outcome) override;
   void on_live_hosts(const LiveHosts& hosts) override { observer_->on_live_hosts(hosts); }

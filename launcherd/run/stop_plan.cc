@@ -46,6 +46,8 @@ int StopPlan::exit_code(const std::optional<model::RankEnd>& root) const {
       return model::kMusterFailed;
     case StopCause::kRefused:
       return model::kUsageError;
+    case StopCause::kHung:
+      return root ? root->status() : model::kTimedOut;
     case StopCause::kNone:
     case StopCause::kPolicy:
       break;

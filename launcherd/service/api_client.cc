@@ -210,6 +210,10 @@ base::Result<v1::Capabilities> ApiClient::capabilities(Patience patience) {
   return state_->ask<>(&Stub::GetCapabilities, v1::GetCapabilitiesRequest(), patience);
 }
 
+base::Result<v1::HangReport> ApiClient::explain_hang(const v1::ExplainHangRequest& request, Patience patience) {
+  return state_->ask<>(&Stub::ExplainHang, request, patience);
+}
+
 base::Status ApiClient::watch(const v1::WatchRequest& request, const OnAnswer<v1::Event>& on_event) {
   return state_->stream<>(&Stub::Watch, request, std::nullopt, on_event);
 }

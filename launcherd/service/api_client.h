@@ -39,6 +39,7 @@ class ApiClient {
   base::Result<v1::ListHostsResponse> list_hosts(Patience patience);
   base::Result<v1::LauncherHost> drain_host(const v1::DrainHostRequest& request, Patience patience);
   base::Result<v1::LauncherHost> resume_host(const v1::ResumeHostRequest& request, Patience patience);
+  base::Result<v1::HangReport> explain_hang(const v1::ExplainHangRequest& request, Patience patience);
   base::Result<v1::Capabilities> capabilities(Patience patience);
 
   // watch() and the next two calls have no time limit. Each call returns once the launcher has sent everything.

@@ -40,6 +40,9 @@ Gone ApiHandler::stacks(const v1::StacksRequest&, Replies<v1::ProcessStack> repl
   replies.done(not_served("Stacks"));
   return {};
 }
+void ApiHandler::explain_hang(const v1::ExplainHangRequest&, Reply<v1::HangReport> reply) {
+  reply(not_served("ExplainHang"));
+}
 Gone ApiHandler::cleanup(const v1::CleanupRequest&, Replies<v1::CleanupReport> replies) {
   replies.done(not_served("Cleanup"));
   return {};

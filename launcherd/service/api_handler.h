@@ -42,6 +42,7 @@ class ApiHandler {
   virtual void signal(const v1::SignalRequest& request, Reply<v1::SignalResponse> reply);
   virtual void resize(const v1::ResizeRequest& request, Reply<v1::ResizeResponse> reply);
   virtual Gone stacks(const v1::StacksRequest& request, Replies<v1::ProcessStack> replies);
+  virtual void explain_hang(const v1::ExplainHangRequest& request, Reply<v1::HangReport> reply);
   virtual Gone cleanup(const v1::CleanupRequest& request, Replies<v1::CleanupReport> replies);
   virtual void list_hosts(const v1::ListHostsRequest& request, Reply<v1::ListHostsResponse> reply);
   virtual void drain_host(const v1::DrainHostRequest& request, Reply<v1::LauncherHost> reply);

@@ -47,6 +47,10 @@ class ApiService final : public v1::Launcher::CallbackService {
                                                      const v1::StacksRequest* request) override {
     return calls_.stream(context, Role::kSubmit, &ApiHandler::stacks, request);
   }
+  grpc::ServerUnaryReactor* ExplainHang(grpc::CallbackServerContext* context, const v1::ExplainHangRequest* request,
+                                        v1::HangReport* answer) override {
+    return calls_.unary(context, Role::kSubmit, &ApiHandler::explain_hang, request, answer);
+  }
   grpc::ServerWriteReactor<v1::CleanupReport>* Cleanup(grpc::CallbackServerContext* context,
                                                        const v1::CleanupRequest* request) override {
     return calls_.stream(context, Role::kAdmin, &ApiHandler::cleanup, request);

@@ -113,6 +113,10 @@ TEST(Describe, SaysHowItEnded) {
   EXPECT_EQ(describe(end(0, kExited, 3, 0)), "exit code 3");
   EXPECT_EQ(describe(end(0, kSignalled, SIGKILL, 0)), "signal 9 (Killed)");
   EXPECT_EQ(describe(end(0, kSignalled, 40, 0)), "signal 40");
+  RankEnd hung = end(0, kSignalled, SIGKILL, 0);
+  hung.detail = "it loops";
+  EXPECT_EQ(describe(hung), "ended because the job hung: it loops");
+  EXPECT_EQ(describe_to_peers(hung), "was ended because the job hung: it loops");
   EXPECT_EQ(describe(end(0, kStopped, SIGTERM, 0)), "signal 15 (Terminated) after the stop");
   EXPECT_EQ(describe(end(0, kStopped, 0, 0)), "exit code 0 after the stop");
   EXPECT_EQ(describe(end(0, kHostLost, 0, 0)), "host n1 was lost");

@@ -50,6 +50,9 @@ TEST(EventLine, GoldenLines) {
        R"("elapsed_ms":"1200","placement":{"size":0,"hosts":[],"roles":[]},"former":[2]})"},
       {model::FirstCollectiveEnded{.generation = 3, .elapsed = std::chrono::milliseconds(130)},
        R"("first_collective_ended":{"generation":3,"elapsed_ms":"130"})"},
+      {model::HangReported{{.silent_ms = 5, .size = 4, .cause = "waits", .silent_hosts = {"n3"}}},
+       R"("hang_reported":{"silent_ms":"5","generation":0,"size":4,"answered":0,"looked_ms":"0","cause":"waits",)"
+       R"("classes":[],"silent_hosts":["n3"]})"},
       {model::JobStateChanged{model::JobState::kQueued, "waits"},
        R"("job_state_changed":{"state":"JOB_STATE_QUEUED","reason":"waits"})"},
       {model::JobEnded{"abcdefgh", 137, 1, {ended()}, {"last words"}, 2, {"n2"}},

@@ -329,6 +329,22 @@ TEST(JobSpecConvert, ThePolicyAfterAFailureComesBack) {
   EXPECT_EQ(back->failure.failed_host_cooldown, std::chrono::milliseconds(90'500));
 }
 
+TEST(JobSpecConvert, ThePolicyOfHangsComesBack) {
+  model::JobSpec job;
+  job.command = {"true"};
+  job.workdir = "/";
+  EXPECT_FALSE(to_proto(job).has_hang()) << "older launcherds must read the same spec";
+  for (const model::OnHang on_hang : {model::OnHang::kWarn, model::OnHang::kRestart, model::OnHang::kKill}) {
+    job.hang = {.timeout = std::chrono::milliseconds(3'500), .on_hang = on_hang};
+    const auto back = job_spec_of(to_proto(job));
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_EQ(back->hang, job.hang);
+  }
+  v1::JobSpec wrong = to_proto(job);
+  wrong.mutable_hang()->set_on_hang(static_cast<v1::OnHang>(9));
+  EXPECT_THAT(job_spec_of(wrong).status().message(), StartsWith("spec.hang.on_hang: unknown value 9"));
+}
+
 TEST(JobSpecConvert, APolicyThatCannotBeIsRefused) {
   const auto refusal = [](const std::function<void(v1::JobSpec&)>& change) {
     v1::SubmitRequest request = plain_request();

@@ -52,6 +52,8 @@ inline std::string show(const ParsedHvdrun& parsed) {
   if (const auto policy = parsed.options.request.elastic_policy)
     add(fmt::format("elastic={}", static_cast<int>(*policy)));
   if (job.failure.failed_host_cooldown) add(fmt::format("cooldown={}ms", job.failure.failed_host_cooldown->count()));
+  if (job.hang.timeout != model::HangPolicy().timeout) add(fmt::format("hang={}ms", job.hang.timeout.count()));
+  if (job.hang.on_hang != model::OnHang::kWarn) add(fmt::format("on_hang={}", static_cast<int>(job.hang.on_hang)));
   if (job.max_restarts != 0) add(fmt::format("restarts={}", job.max_restarts));
   if (parsed.options.request.health_check != HealthCheck::kOff) {
     add(fmt::format("health={}", static_cast<int>(parsed.options.request.health_check)));

@@ -73,6 +73,10 @@ TEST(StopPlan, ExitCodeIsOfTheCauseOrElseOfTheRoot) {
   EXPECT_EQ(code(StopCause::kHostFailed), model::kMusterFailed);
   EXPECT_EQ(code(StopCause::kOutputFailed), model::kMusterFailed);
   EXPECT_EQ(code(StopCause::kRefused), model::kUsageError);
+  EXPECT_EQ(code(StopCause::kHung), 7);
+  StopPlan hung(60s, StopCause::kNone, false);
+  hung.begin(StopCause::kHung, false);
+  EXPECT_EQ(hung.exit_code(std::nullopt), model::kTimedOut);
   EXPECT_EQ(StopPlan(60s, StopCause::kNone, false).exit_code(std::nullopt), 0);
 }
 

@@ -174,6 +174,12 @@ class Handler final : public ApiHandler {
     return {};
   }
 
+  void explain_hang(const v1::ExplainHangRequest& request, Reply<v1::HangReport> reply) override {
+    v1::HangReport report;
+    report.set_cause("why " + request.job());
+    reply(report);
+  }
+
   std::promise<void> watching;
   std::promise<void> gone;
   std::atomic<bool> killed_at_once = false;
@@ -264,6 +270,15 @@ TEST_F(ApiTest, AnswersOfSeveralMessages) {
   }
   const base::Status none = ask(job.path()).stacks({}, kPatience, [](const v1::ProcessStack&) { return true; });
   EXPECT_EQ(none.code(), base::Code::kFailedPrecondition);
+}
+
+TEST_F(ApiTest, ExplainsHangs) {
+  const Served job(open("aaaaaaaa"));
+  v1::ExplainHangRequest request;
+  request.set_job("it hangs");
+  const auto report = ask(job.path()).explain_hang(request, kPatience);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->cause(), "why it hangs");
 }
 
 TEST_F(ApiTest, WhatALauncherDoesNotServeIsSaid) {
