@@ -10,6 +10,7 @@
 //   muster-agent --sweep JOB [--session-root DIR]   ends what a dead agent and warden have left; one line per process
 //   muster-agent --cleanup …                  ends what dead jobs have left (agent/commands/cleanup_report.h)
 //   muster-agent --stacks [--native] RANK:PID…   where ranks and their children are (agent/commands/stack_report.h)
+//   muster-agent --looks RANK:PID…            what ranks do at this moment (agent/commands/look_report.h)
 //   muster-agent --version
 #include <fcntl.h>
 #include <signal.h>
@@ -26,6 +27,7 @@
 
 #include "agent/commands/cleanup_report.h"
 #include "agent/commands/install.h"
+#include "agent/commands/look_report.h"
 #include "agent/commands/stack_report.h"
 #include "agent/gpus/gpus.h"
 #include "agent/host/host_facts.h"
@@ -235,6 +237,10 @@ int agent_main(int argc, char** argv) {
   }
   if (!arguments.empty() && arguments[0] == "--stacks") {
     const base::Status reported = report_stacks({arguments.begin() + 1, arguments.end()});
+    return reported.ok() ? 0 : fail(reported);
+  }
+  if (!arguments.empty() && arguments[0] == "--looks") {
+    const base::Status reported = report_looks({arguments.begin() + 1, arguments.end()});
     return reported.ok() ? 0 : fail(reported);
   }
   if (arguments.size() == 1 && arguments[0] == "--stdio") return serve();

@@ -78,10 +78,9 @@ struct StackReader::Opening {
 
 namespace {
 
-base::Result<pid_t> spawn_reader(const std::string& program, const std::vector<std::string>& arguments, int output,
+// `words` are the arguments of the program, its own name included.
+base::Result<pid_t> spawn_reader(const std::string& program, std::vector<std::string> words, int output,
                                  const std::map<pid_t, base::UniqueFd>& memories) {
-  std::vector<std::string> words = {"muster-agent", "--stacks"};
-  words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -180,11 +179,11 @@ void StackReader::start_or_end(const Memories& memories) {
 
 base::Status StackReader::start(const Memories& memories) {
   MUSTER_ASSIGN_OR_RETURN(base::FdPair pipe, base::make_pipe());
-  std::vector<std::string> arguments;
+  std::vector<std::string> arguments = {"muster-agent", options_.command};
   if (current_.is_native) arguments.push_back("--native");
   for (const auto& [pid, fd] : memories) arguments.push_back(fmt::format("--memory={}:{}", pid, fd.get()));
   for (const auto& [rank, pid] : current_.pids) arguments.push_back(fmt::format("{}:{}", rank, pid));
-  MUSTER_ASSIGN_OR_RETURN(pid_, spawn_reader(options_.program, arguments, pipe.second.get(), memories));
+  MUSTER_ASSIGN_OR_RETURN(pid_, spawn_reader(options_.program, std::move(arguments), pipe.second.get(), memories));
   MUSTER_RETURN_IF_ERROR(base::set_nonblocking(pipe.first.get(), true));
   output_ = std::move(pipe.first);
   watch_ = loop_.on_readable(output_.get(), [this] { readable(); });
@@ -217,6 +216,10 @@ base::Status StackReader::take_frames() {
   while (true) {
     MUSTER_ASSIGN_OR_RETURN(const auto body, frames_.next());
     if (!body) return base::ok_status();
+    if (options_.take_frame) {
+      MUSTER_RETURN_IF_ERROR(options_.take_frame(current_.id, *body));
+      continue;
+    }
     v1::StackAnswer answer;
     answer.set_id(current_.id);
     if (!answer.mutable_process()->ParseFromString(*body)) {

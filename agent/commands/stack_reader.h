@@ -37,12 +37,16 @@ class StackReader {
  public:
   struct Options {
     std::string program = "/proc/self/exe";  // the agent's own file
+    std::string command = "--stacks";        // the command of `program` that reads
     std::chrono::milliseconds patience{8'000};
     // True if the agent opens the memories of the processes itself. With kernel.yama.ptrace_scope=1 only a parent may
     // open them, and the reading is no parent of the ranks.
     bool opens_memories = is_for_parents_only();
     std::chrono::milliseconds opening_patience{1'000};
     std::function<base::Result<base::UniqueFd>(pid_t)> open_memory = ProcessMemory::open_fd;  // any thread; may block
+    // Gets the content of each frame, for a command that writes something other than v1::ProcessStack. An error ends
+    // the reading.
+    std::function<base::Status(std::uint64_t id, const std::string& frame)> take_frame = {};
   };
 
   // `send` gets each answer to a request. The last one has `done` set.

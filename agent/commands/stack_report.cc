@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <future>
 #include <map>
 #include <optional>
-#include <thread>
 #include <utility>
 
+#include "agent/commands/limited_read.h"
+#include "agent/commands/reading_targets.h"
 #include "agent/proc/proc_table.h"
 #include "agent/stacks/kernel_stack.h"
 #include "agent/stacks/python_stack.h"
@@ -26,18 +26,6 @@ namespace {
 
 // Leaves room for the remark that threads are missing.
 constexpr std::size_t kMaxProcessStack = proto::kMaxMessageBytes - 1024;
-
-constexpr std::string_view kMemory = "--memory=";
-
-// Parses RANK:PID, or PID:FD.
-std::optional<std::pair<int, int>> parse_target(std::string_view text) {
-  const auto parts = base::split(text, ':');
-  if (parts.size() != 2) return std::nullopt;
-  const auto first = base::parse_decimal(parts[0], 1L << 30);
-  const auto second = base::parse_decimal(parts[1], 1L << 30);
-  if (!first || !second || *second == 0) return std::nullopt;
-  return std::pair(static_cast<int>(*first), static_cast<int>(*second));
-}
 
 void add_native(const UserStack& user, v1::ThreadStack& thread) {
   thread.set_problem(user.problem);
@@ -103,16 +91,13 @@ constexpr std::chrono::milliseconds kShortest{500};
 // that this takes is subtracted from `patience`.
 std::optional<PythonStacks> read_python(const ProcessInfo& info, base::UniqueFd memory,
                                         std::chrono::milliseconds& patience) {
-  std::packaged_task<std::optional<PythonStacks>()> task(
-      [pid = info.pid, memory = std::move(memory)]() mutable { return read_python_stacks(pid, std::move(memory)); });
-  auto result = task.get_future();
-  // The thread cannot be ended. It ends with this process.
-  std::thread(std::move(task)).detach();
   const auto limit = std::clamp(patience, kShortest, kLongest);
   const auto begin = std::chrono::steady_clock::now();
-  const bool is_ready = result.wait_for(limit) == std::future_status::ready;
+  auto result = read_within(limit, [pid = info.pid, memory = std::move(memory)]() mutable {
+    return read_python_stacks(pid, std::move(memory));
+  });
   patience -= std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
-  if (is_ready) return result.get();
+  if (result) return std::move(*result);
   return PythonStacks{
       .version = {}, .threads = {}, .problem = fmt::format("no answer within {} ms: no Python stacks", limit.count())};
 }
@@ -213,32 +198,18 @@ base::Status write_process(v1::ProcessStack process) {
 base::Status report_stacks(const std::vector<std::string>& arguments) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::signal(SIGPIPE, SIG_IGN);
+  MUSTER_ASSIGN_OR_RETURN(ReadingTargets targets, parse_reading_targets(arguments));
   const std::vector<ProcessInfo> table = read_all_processes();
-  bool is_native = false;
-  std::map<pid_t, base::UniqueFd> memories;
   std::chrono::milliseconds patience = kPatience;
-  for (const std::string_view argument : arguments) {
-    if (argument == "--native") {
-      is_native = true;
-      continue;
-    }
-    const bool is_memory = argument.starts_with(kMemory);
-    const auto target = parse_target(is_memory ? argument.substr(kMemory.size()) : argument);
-    if (!target) return base::invalid_argument("'{}' is not RANK:PID", base::printable(argument));
-    if (is_memory) {
-      memories.emplace(target->first, base::UniqueFd(target->second));
-      continue;
-    }
-    const auto own = std::ranges::find(table, target->second, &ProcessInfo::pid);
+  for (const auto& [rank, pid] : targets.ranks) {
+    const auto own = std::ranges::find(table, pid, &ProcessInfo::pid);
     if (own == table.end()) continue;  // the rank has ended
-    std::vector<ProcessInfo> processes = descendants(table, target->second);
+    std::vector<ProcessInfo> processes = descendants(table, pid);
     processes.insert(processes.begin(), *own);
     for (const ProcessInfo& info : processes) {
       if (info.is_dead()) continue;
-      const auto memory = memories.find(info.pid);
-      base::UniqueFd fd = memory == memories.end() ? base::UniqueFd() : std::move(memory->second);
       MUSTER_RETURN_IF_ERROR(
-          write_process(read_process_stack(info, target->first, is_native, std::move(fd), patience)));
+          write_process(read_process_stack(info, rank, targets.is_native, targets.take_memory(info.pid), patience)));
     }
   }
   return base::ok_status();

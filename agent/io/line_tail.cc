@@ -1,6 +1,9 @@
 #include "agent/io/line_tail.h"
 
+#include <algorithm>
 #include <vector>
+
+#include "base/strings.h"
 
 namespace muster::agent::inline io {
 namespace {
@@ -15,14 +18,14 @@ std::string_view visible(std::string_view line) {
 }  // namespace
 
 void LineTail::append(std::string_view bytes) {
-  if (bytes.size() > kMaxBytes) bytes.remove_prefix(bytes.size() - kMaxBytes);
-  if (recent_.size() + bytes.size() > 2 * kMaxBytes) recent_.erase(0, recent_.size() + bytes.size() - kMaxBytes);
+  if (bytes.size() > max_bytes_) bytes.remove_prefix(bytes.size() - max_bytes_);
+  if (recent_.size() + bytes.size() > 2 * max_bytes_) recent_.erase(0, recent_.size() + bytes.size() - max_bytes_);
   recent_.append(bytes);
 }
 
 std::string LineTail::text() const {
   std::string_view rest = recent_;
-  if (rest.size() > kMaxBytes) rest.remove_prefix(rest.size() - kMaxBytes);
+  if (rest.size() > max_bytes_) rest.remove_prefix(rest.size() - max_bytes_);
   std::vector<std::string_view> lines;  // newest first, without '\n'
   const bool has_final_newline = rest.ends_with('\n');
   if (has_final_newline) rest.remove_suffix(1);
@@ -39,6 +42,18 @@ std::string LineTail::text() const {
     if (line + 1 != lines.rend() || has_final_newline) text.push_back('\n');
   }
   return text;
+}
+
+std::string LineTail::last_line() const {
+  const std::string all = text();
+  std::string_view rest = base::trim(all);
+  rest = base::trim(rest.substr(rest.rfind('\n') + 1));  // npos + 1 is 0
+  std::string line = base::valid_utf8(rest);
+  std::size_t size = std::min(line.size(), kMaxLine);
+  // Do not cut inside of a character.
+  while (size > 0 && size < line.size() && (static_cast<unsigned char>(line[size]) & 0xC0) == 0x80) --size;
+  line.resize(size);
+  return line;
 }
 
 }  // namespace muster::agent::io

@@ -40,6 +40,9 @@ struct AddRank {
 struct RankExited {
   int rank;
 };
+struct AskLastOutputs {
+  std::function<void(std::map<int, LastOutput>)> done;
+};
 struct Finish {
   MonotonicTime deadline;
   std::function<void(base::Status)> done;
@@ -47,7 +50,7 @@ struct Finish {
 struct AttemptEnded {
   base::Result<LauncherLink> link;
 };
-using Command = std::variant<AddRank, RankExited, Finish, AttemptEnded>;
+using Command = std::variant<AddRank, RankExited, AskLastOutputs, Finish, AttemptEnded>;
 
 // If there is not enough address space for the file, uses memory only. Output is still kept, but less of it.
 std::unique_ptr<RingMemory> memory_of(const OutputSenderConfig& config) {
@@ -76,6 +79,7 @@ class OutputSender::Worker {
   void take_commands();
   void on(AddRank command);
   void on(RankExited command);
+  void on(const AskLastOutputs& command);
   void on(Finish command);
   void on(AttemptEnded command);
   int poll_timeout();
@@ -151,6 +155,7 @@ void OutputSender::Worker::post(Command command) {
 
 // Answers a command that came after the sender has stopped, because its caller may wait for an answer.
 void OutputSender::Worker::refuse(Command* command) {
+  if (const auto* asked = std::get_if<AskLastOutputs>(command)) asked->done({});
   auto* finish = std::get_if<Finish>(command);
   if (finish != nullptr && finish->done) finish->done({Code::kCancelled, "output: already stopped"});
 }
@@ -206,6 +211,10 @@ void OutputSender::Worker::on(AddRank command) {
 
 void OutputSender::Worker::on(RankExited command) {
   ranks_.exited(command.rank);
+}
+
+void OutputSender::Worker::on(const AskLastOutputs& command) {
+  command.done(ranks_.last_outputs());
 }
 
 void OutputSender::Worker::on(Finish command) {
@@ -383,6 +392,10 @@ void OutputSender::add_rank(int rank, base::UniqueFd stdout_fd, base::UniqueFd s
 
 void OutputSender::rank_exited(int rank) {
   worker_->post(RankExited{rank});
+}
+
+void OutputSender::last_outputs(std::function<void(std::map<int, LastOutput>)> done) {
+  worker_->post(AskLastOutputs{std::move(done)});
 }
 
 void OutputSender::finish(base::MonotonicTime deadline, std::function<void(base::Status)> done) {

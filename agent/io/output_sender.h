@@ -22,9 +22,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
+#include "agent/io/last_output.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/tls.h"
@@ -97,6 +99,10 @@ class OutputSender {
   // Call it when the process was reaped. The sender reads its pipes to EOF. If a detached child holds them open, the
   // sender waits for drain_after_exit, reads what is in them then, and no more.
   void rank_exited(int rank);
+
+  // Calls `done` on the sender's thread, soon and once: the last output of each rank that has written something, as far
+  // as it was read. After stop(), there is none.
+  void last_outputs(std::function<void(std::map<int, LastOutput>)> done);
 
   // Declares that no rank will be added any longer. The sender waits for ranks that still run. It calls `done` once,
   // on its thread.

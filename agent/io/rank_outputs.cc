@@ -87,6 +87,20 @@ void RankOutputs::exited(int number) {
   if (events_->on_stderr_tail) events_->on_stderr_tail(rank.rank, rank.err.tail());
 }
 
+std::map<int, LastOutput> RankOutputs::last_outputs() const {
+  std::map<int, LastOutput> outputs;
+  for (const auto& [number, rank] : ranks_) {
+    if (rank->out.bytes() == 0 && rank->err.bytes() == 0) continue;
+    const bool is_out = rank->out.last_data() > rank->err.last_data();
+    const RankPipe& last = is_out ? rank->out : rank->err;
+    const RankPipe& other = is_out ? rank->err : rank->out;
+    std::string line = last.last_line();
+    if (line.empty()) line = other.last_line();
+    outputs.emplace(number, LastOutput{.line = std::move(line), .at = last.last_data()});
+  }
+  return outputs;
+}
+
 void RankOutputs::read_ready(const std::function<void()>& send) {
   std::array<epoll_event, 64> ready;
   const int count = epoll_wait(pipes_.get(), ready.data(), static_cast<int>(ready.size()), 0);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "agent/io/frame_ring.h"
+#include "agent/io/last_output.h"
 #include "agent/io/output_sender.h"
 #include "agent/io/rank_pipe.h"
 #include "base/clock.h"
@@ -48,6 +49,8 @@ class RankOutputs {
 
   // Returns true if no rank has written anything and nothing must be sent to the launcher yet.
   bool is_silent() const { return config_->only_if_any && ring_->bytes_committed() == 0; }
+  // Returns the last output of each rank that has written something and whose output has not ended.
+  std::map<int, LastOutput> last_outputs() const;
   bool have_ended() const { return ranks_.empty(); }
   bool are_ends_framed() const { return silent_.empty(); }
   std::size_t count() const { return ranks_.size(); }  // number of ranks that have not ended

@@ -15,11 +15,17 @@ namespace {
 
 // An empty carry keeps at most this much memory allocated, for each pipe.
 constexpr std::size_t kKeptCapacity = 16 * 1024;
+// Bytes of the tail of stdout. It only serves last_line(). A longer tail would cost time at each read.
+constexpr std::size_t kStdoutTail = 512;
 
 }  // namespace
 
 RankPipe::RankPipe(int rank, proto::OutputStream stream, base::UniqueFd fd, Cut cut)
-    : rank_(rank), stream_(stream), fd_(std::move(fd)), cut_(cut) {}
+    : rank_(rank),
+      stream_(stream),
+      fd_(std::move(fd)),
+      cut_(cut),
+      tail_(stream == proto::OutputStream::kStderr ? LineTail::kMaxBytes : kStdoutTail) {}
 
 std::size_t RankPipe::pending() const {
   int bytes = 0;
@@ -40,7 +46,7 @@ void RankPipe::note(std::string_view bytes, base::MonotonicTime now) {
   bytes_ += bytes.size();
   last_data_ = now;
   if (left_) *left_ -= std::min(*left_, bytes.size());
-  if (stream_ == proto::OutputStream::kStderr) tail_.append(bytes);
+  tail_.append(bytes);
 }
 
 void RankPipe::keep(std::string_view rest, CarryBudget* budget) {

@@ -61,6 +61,7 @@ class RankPipe {
   int fd() const { return fd_.get(); }
   std::uint64_t bytes() const { return bytes_; }
   std::string tail() const { return tail_.text(); }
+  std::string last_line() const { return tail_.last_line(); }
 
  private:
   std::size_t pending() const;
@@ -78,7 +79,7 @@ class RankPipe {
   bool has_whole_lines_ = false;
   std::optional<std::size_t> left_;
   std::uint64_t bytes_ = 0;
-  LineTail tail_;  // filled for stderr only
+  LineTail tail_;
   base::MonotonicTime last_data_{};
 };
 

@@ -65,7 +65,11 @@ JobSession::JobSession(const SessionHost& host, Warden warden, SessionOptions op
              {.send = events_.send,
               .on_notice = [this](const std::string& text) { notice(text); },
               .on_problem = [this](const base::Status& problem) { log(problem); },
-              .on_all_over = [this] { on(SessionEvent::kLastRankOver); },
+              .on_all_over =
+                  [this] {
+                    evidence_.end("all ranks of this host have ended");
+                    on(SessionEvent::kLastRankOver);
+                  },
               // Record a failure of this host, because this stop ends ranks that have not failed by themselves.
               .on_lost =
                   [this](const std::string& why) {
@@ -73,6 +77,13 @@ JobSession::JobSession(const SessionHost& host, Warden warden, SessionOptions op
                     on(SessionEvent::kStop);
                   },
               .read_stacks = [this](std::uint64_t id, const auto& pids) { stacks_.ask(id, pids, true); }}),
+      evidence_(host.loop,
+                {.pids = [this] { return ranks_.pids(); },
+                 .last_outputs = [this](auto done) { output_.last_outputs(std::move(done)); },
+                 .awaited = [this](int rank) { return ranks_.awaited(rank); }},
+                [this](v1::EvidenceAnswer answer) {
+                  events_.send(message_with(&v1::AgentMessage::mutable_evidence_answer, std::move(answer)));
+                }),
       end_(host.loop, ranks_.gpus(), output_,
            {.on_notice = [this](const std::string& text) { notice(text); }, .on_change = [this] { check_end(); }}) {}
 
@@ -187,6 +198,8 @@ void JobSession::handle(const v1::LauncherMessage& message) {
       return stores_.owner_answered(message.owner_answer());
     case v1::LauncherMessage::kStackQuestion:
       return ask_stacks(message.stack_question());
+    case v1::LauncherMessage::kEvidenceQuestion:
+      return evidence_.ask(message.evidence_question());
     case v1::LauncherMessage::kStageOrder:
       return stages_.order(message.stage_order());
     default:
@@ -276,6 +289,7 @@ void JobSession::abandon_ranks(const std::string& why) {
 std::vector<pid_t> JobSession::helpers() const {
   std::vector<pid_t> pids;
   if (stacks_.pid() != 0) pids.push_back(stacks_.pid());
+  if (evidence_.pid() != 0) pids.push_back(evidence_.pid());
   if (ranks_.servers().helper() != 0) pids.push_back(ranks_.servers().helper());
   return pids;
 }
@@ -325,6 +339,7 @@ void JobSession::report_empty() {
 
 void JobSession::close(std::function<void()> done) {
   on_closed_ = std::move(done);
+  evidence_.end("the job has ended on this host");
   output_.stop();
   on(SessionEvent::kClose);
 }

@@ -17,6 +17,7 @@
 
 #include "agent/commands/stack_reader.h"
 #include "agent/io/output_sender.h"
+#include "agent/job/evidence_collector.h"
 #include "agent/job/session_end.h"
 #include "agent/job/session_host.h"
 #include "agent/job/session_lease.h"
@@ -141,6 +142,7 @@ class JobSession {
   SessionOutput output_;
   SessionWarden warden_;
   SessionRanks ranks_;
+  EvidenceCollector evidence_;
   SessionEnd end_;
   bool must_end_ = false;
   std::string failure_;              // why this host failed the job; empty if it did not

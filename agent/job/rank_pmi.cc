@@ -96,6 +96,12 @@ void RankPmi::started(RankStarted& started) {
   if (server_ != nullptr && started.pmi_fd.valid()) server_->add(started.rank, std::move(started.pmi_fd));
 }
 
+std::optional<Awaited> RankPmi::awaited(int rank) const {
+  const auto since = server_ == nullptr ? std::nullopt : server_->waits_since(rank);
+  if (!since) return std::nullopt;
+  return Awaited{.what = "the PMI fence", .since = *since};
+}
+
 void RankPmi::ended(int rank) {
   if (server_ != nullptr) server_->ended(rank);
 }

@@ -7,9 +7,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "agent/job/awaited.h"
 #include "agent/job/mpi_ends.h"
 #include "agent/launch/spawn_request.h"
 #include "agent/pmi/pmi_server.h"
@@ -39,6 +41,7 @@ class RankPmi {
   void plan(const v1::LaunchRank& rank, SpawnRequest& request) const;
   void started(RankStarted& started);  // takes its pmi_fd
   void ended(int rank);                // call it before MpiEnds::judge()
+  std::optional<Awaited> awaited(int rank) const;
 
  private:
   PmiWorld world() const;

@@ -169,6 +169,12 @@ void RankPmix::write_to_stderr(int rank, const std::string& text) {
   events_.on_problem(fmt::format("rank {}: {}", rank, base::trim(text)));
 }
 
+std::optional<Awaited> RankPmix::awaited(int rank) const {
+  const auto since = service_ == nullptr ? std::nullopt : service_->waits_since(rank);
+  if (!since) return std::nullopt;
+  return Awaited{.what = "the PMIx fence", .since = *since};
+}
+
 void RankPmix::explain(int rank, const std::string& stderr_tail) {
   if (!service_ || has_explained_ || connected_.contains(rank) || !is_of_open_mpi(stderr_tail)) return;
   if (pmix::has_libpmix(library_path_)) return;

@@ -10,9 +10,11 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
+#include "agent/job/awaited.h"
 #include "agent/job/mpi_ends.h"
 #include "agent/launch/spawn_request.h"
 #include "agent/pmix/service.h"
@@ -47,6 +49,7 @@ class RankPmix {
   void catch_up() {
     if (service_) service_->catch_up();
   }
+  std::optional<Awaited> awaited(int rank) const;
   // Call it with the last stderr lines of a rank that ended. If the rank is a program of Open MPI that lacks libpmix,
   // reports that, but only once.
   void explain(int rank, const std::string& stderr_tail);

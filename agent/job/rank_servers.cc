@@ -80,6 +80,10 @@ void RankServers::ranks_ended(const v1::RanksEnded& ended) {
   for (const v1::EndedRank& rank : ended.ranks()) socket_.rank_ended({rank.rank(), rank.failed(), rank.cause()});
 }
 
+std::optional<Awaited> RankServers::awaited(int number, int rank) const {
+  return older(socket_.awaited(rank), older(pmi_.awaited(number), pmix_.awaited(number)));
+}
+
 std::vector<std::string> RankServers::variable_names() const {
   std::vector<std::string> names = pmi_variable_names();
   for (std::string& name : pals_variable_names()) names.push_back(std::move(name));

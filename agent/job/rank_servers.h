@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -74,6 +75,10 @@ class RankServers {
   // Begins a generation of a job whose ranks change: this host has these ranks now.
   void begin_generation(const std::vector<int>& ranks) { socket_.begin_generation(ranks); }
   void set_silent(std::set<int> ranks) { socket_.set_silent(std::move(ranks)); }
+
+  // Returns what the servers have not answered to a rank of this host. In a job whose ranks change, `number` is that of
+  // the process and `rank` that of the present generation.
+  std::optional<Awaited> awaited(int number, int rank) const;
 
   // The pid of the PMIx helper, 0 if there is none.
   pid_t helper() const { return pmix_.helper(); }

@@ -52,6 +52,13 @@ void SessionOutput::rank_exited(int rank) {
   sender_->rank_exited(rank);
 }
 
+void SessionOutput::last_outputs(std::function<void(const std::map<int, LastOutput>&)> done) {
+  if (sender_ == nullptr) return post([done = std::move(done)] { done({}); });
+  sender_->last_outputs([this, done = std::move(done)](std::map<int, LastOutput> outputs) {
+    post([done, outputs = std::move(outputs)] { done(outputs); });
+  });
+}
+
 // Nothing here waits for the result. The launcher's output hub reports to the launcher when everything has arrived.
 void SessionOutput::finish() {
   if (sender_ == nullptr) return;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -39,6 +40,9 @@ class SessionOutput {
   void rank_exited(int rank);
   // Call this when no rank runs any longer.
   void finish();
+
+  // Calls `done` later, from the loop, with what OutputSender::last_outputs() returns.
+  void last_outputs(std::function<void(const std::map<int, LastOutput>&)> done);
 
   // True if no stderr tail is due, and if it is known whether there was output.
   bool has_all() const { return tails_due_.empty() && !awaits_any_; }

@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -80,6 +81,8 @@ class SessionRanks {
 
   bool are_all_over() const { return running_.are_all_over(); }
   const std::map<int, pid_t>& pids() const { return running_.pids(); }
+  // Returns what the servers of this host have not answered to the rank.
+  std::optional<Awaited> awaited(int rank) const { return servers_.awaited(rank, live_.rank_of(rank).value_or(rank)); }
   JobGpus& gpus() { return gpus_; }
   RankInputs& inputs() { return inputs_; }
   RankServers& servers() { return servers_; }

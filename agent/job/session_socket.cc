@@ -15,7 +15,9 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/net.h"
+#include "base/strings.h"
 #include "rendezvous/session_stream.h"
 
 namespace muster::agent::inline job {
@@ -30,6 +32,7 @@ constexpr std::chrono::milliseconds kAcceptPause{100};  // used when descriptors
 // number, so a number near the limit shows that few are left.
 constexpr rlim_t kSpareOfSession = 64;
 constexpr std::string_view kScope = "muster";
+constexpr std::size_t kShownKey = 200;  // bytes of a key in Awaited
 
 base::Status breach(int rank, std::string_view what) {
   return base::invalid_argument("session of rank {}: {}", rank, what);
@@ -61,7 +64,7 @@ class SessionSocket::Peer : public std::enable_shared_from_this<Peer> {
     readable_ = owner_.loop_.on_readable(stream_.fd(), [this] { readable(); });
   }
   ~Peer() {
-    for (const auto& [id, wait] : waits_) owner_.keys_->cancel_wait(wait);
+    for (const auto& [id, wait] : waits_) owner_.keys_->cancel_wait(wait.id);
   }
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
@@ -79,6 +82,7 @@ class SessionSocket::Peer : public std::enable_shared_from_this<Peer> {
 
   bool has_sent_hello() const { return rank_ >= 0; }
   int rank() const { return rank_; }
+  std::optional<Awaited> awaited() const;
 
  private:
   void readable();
@@ -94,7 +98,12 @@ class SessionSocket::Peer : public std::enable_shared_from_this<Peer> {
   int rank_ = -1;
   std::uint32_t version_ = 0;  // the version that both sides speak; 0 before the hello
   bool has_sent_goodbye_ = false;
-  std::map<std::uint64_t, rendezvous::HorovodKeys::WaitId> waits_;  // by the ids that the rank chose
+  struct Wait {
+    rendezvous::HorovodKeys::WaitId id = 0;
+    std::string key;
+    base::MonotonicTime since;
+  };
+  std::map<std::uint64_t, Wait> waits_;  // by the ids that the rank chose
   rendezvous::SessionStream stream_;
   base::Timer readable_;
   base::Timer writable_;
@@ -144,7 +153,7 @@ base::Status SessionSocket::Peer::handle(SessionMessage message) {
     return wait(*wanted);
   } else if (const auto* const cancelled = std::get_if<rendezvous::SessionCancel>(&message)) {
     const auto found = waits_.extract(cancelled->id);
-    if (!found.empty()) owner_.keys_->cancel_wait(found.mapped());
+    if (!found.empty()) owner_.keys_->cancel_wait(found.mapped().id);
   } else if (std::holds_alternative<rendezvous::SessionGoodbye>(message)) {
     has_sent_goodbye_ = true;
   } else {
@@ -172,8 +181,16 @@ base::Status SessionSocket::Peer::wait(const rendezvous::SessionWait& wait) {
       kScope, wait.key, [weak = weak_from_this(), id = wait.id](base::Result<rendezvous::HorovodValue> value) {
         if (const auto self = weak.lock()) self->answered(id, std::move(value));
       });
-  if (id != 0) waits_[wait.id] = id;
+  if (id != 0) waits_[wait.id] = {.id = id, .key = wait.key, .since = base::monotonic_now()};
   return base::ok_status();
+}
+
+std::optional<Awaited> SessionSocket::Peer::awaited() const {
+  const auto oldest = std::ranges::min_element(waits_, {}, [](const auto& wait) { return wait.second.since; });
+  if (oldest == waits_.end()) return std::nullopt;
+  const Wait& wait = oldest->second;
+  return Awaited{.what = fmt::format("the key \"{}\" in the store", base::printable(wait.key.substr(0, kShownKey))),
+                 .since = wait.since};
 }
 
 void SessionSocket::Peer::answered(std::uint64_t id, base::Result<rendezvous::HorovodValue> value) {
@@ -189,6 +206,14 @@ SessionSocket::SessionSocket(base::Loop& loop, Events events, SessionSocketLimit
     : loop_(loop), events_(std::move(events)), limits_(limits) {}
 
 SessionSocket::~SessionSocket() = default;
+
+std::optional<Awaited> SessionSocket::awaited(int rank) const {
+  std::optional<Awaited> oldest;
+  for (const auto& [id, peer] : peers_) {
+    if (peer->rank() == rank) oldest = older(std::move(oldest), peer->awaited());
+  }
+  return oldest;
+}
 
 base::Status SessionSocket::open(const std::string& directory, std::string secret, const std::vector<int>& ranks,
                                  rendezvous::HorovodKeys& keys) {

@@ -18,10 +18,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "agent/job/awaited.h"
 #include "base/loop.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
@@ -65,6 +67,9 @@ class SessionSocket {
   // Sets the complete list of other hosts' ranks from which the launcher hears nothing. May be called while the socket
   // is not open.
   void set_silent(std::set<int> ranks);
+
+  // Returns the key for which this rank of the present generation has waited longest. nullopt if it waits for none.
+  std::optional<Awaited> awaited(int rank) const;
 
   std::size_t connections() const { return peers_.size(); }
 

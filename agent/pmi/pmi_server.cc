@@ -140,6 +140,7 @@ base::Result<std::string> PmiServer::enter_barrier(int rank) {
     return base::invalid_argument("it entered a barrier a second time");
   }
   Rank& entered = ranks_[rank];
+  entered.entered = base::monotonic_now();
   // Each barrier of MPI_Init is followed by puts, or comes before the rank's first get of another rank's value. So a
   // barrier after gets and without puts may be the one in MPI_Finalize.
   const bool may_be_the_last = ++entered.barriers > kFewestOfInit && entered.has_got && !entered.has_put;
@@ -152,6 +153,12 @@ base::Result<std::string> PmiServer::enter_barrier(int rank) {
                   [this](const base::Result<rendezvous::HostFence::Blobs>& blobs) { barrier_is_over(blobs); });
   }
   return std::string();
+}
+
+std::optional<base::MonotonicTime> PmiServer::waits_since(int rank) const {
+  const auto found = ranks_.find(rank);
+  if (found == ranks_.end() || !in_barrier_.contains(rank) || found->second.is_out) return std::nullopt;
+  return found->second.entered;
 }
 
 // Releases the rank from the barrier early. In MPI_Finalize, MPICH before 4.2 over UCX waits until each peer

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -19,6 +20,7 @@
 
 #include "agent/pmi/pmi_names.h"
 #include "agent/pmi/pmi_space.h"
+#include "base/clock.h"
 #include "base/loop.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
@@ -57,11 +59,14 @@ class PmiServer {
   void add(int rank, base::UniqueFd socket);
   // Call this when the rank has ended. Handles what it sent before, and closes its socket.
   void ended(int rank);
+  // Returns when the rank has entered the barrier in which it waits. nullopt if it waits in none.
+  std::optional<base::MonotonicTime> waits_since(int rank) const;
 
  private:
   struct Rank {
-    int barriers = 0;      // number of barriers that it has entered
-    bool has_put = false;  // true if it has put since its last barrier; has_got means the same for get
+    int barriers = 0;               // number of barriers that it has entered
+    base::MonotonicTime entered{};  // when it entered the last one
+    bool has_put = false;           // true if it has put since its last barrier; has_got means the same for get
     bool has_got = false;
     bool is_out = false;  // released early from the barrier in which it is
     base::Timer patience = {};

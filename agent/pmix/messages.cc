@@ -46,7 +46,7 @@ bool fields(auto& io, M& m) {
 
 template <MessageOf<FenceEntered> M>
 bool fields(auto& io, M& m) {
-  return io(m.id, m.name, m.hosts, m.blob);
+  return io(m.id, m.name, m.hosts, m.blob, m.ranks);
 }
 
 template <MessageOf<RankDataWanted> M>

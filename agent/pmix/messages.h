@@ -112,6 +112,7 @@ struct FenceEntered {
   std::string name;        // the same on all hosts for the same ranks
   std::vector<int> hosts;  // hosts that take part, ascending
   std::string blob;
+  std::vector<int> ranks = {};  // ranks of this host that take part
 };
 
 // This host wants the data of a rank on another host.

@@ -278,9 +278,17 @@ void Service::on(const RankAborted& aborted) {
 }
 
 void Service::on(const FenceEntered& entered) {
+  open_fences_[entered.id] = {.ranks = entered.ranks, .since = base::monotonic_now()};
   std::deque<FenceEntered>& same = fences_[entered.name];
   same.push_back(entered);
   if (same.size() == 1) enter_next(entered.name);
+}
+
+std::optional<base::MonotonicTime> Service::waits_since(int rank) const {
+  for (const auto& [id, fence] : open_fences_) {
+    if (std::ranges::find(fence.ranks, rank) != fence.ranks.end()) return fence.since;
+  }
+  return std::nullopt;
 }
 
 void Service::enter_next(const std::string& name) {
@@ -294,6 +302,7 @@ void Service::enter_next(const std::string& name) {
       events_.on_problem(fmt::format("the hosts could not exchange the data that Open MPI's ranks need: {}",
                                      blobs.status().message()));
     }
+    open_fences_.erase(done.id);
     same.pop_front();
     const bool has_more = !same.empty();
     send(done);

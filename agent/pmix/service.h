@@ -22,6 +22,7 @@
 #include "agent/pmix/messages.h"
 #include "agent/pmix/names.h"
 #include "agent/process/message_socket.h"
+#include "base/clock.h"
 #include "base/env.h"
 #include "base/gate.h"
 #include "base/loop.h"
@@ -77,6 +78,9 @@ class Service {
   void spawn_done(const SpawnWanted& wanted, const std::string& nspace);
   // True if no other rank shares the MPI_COMM_WORLD of `rank`.
   bool is_alone(int rank) const;
+  // Returns when the rank has entered the fence in which it waits. Known only once all ranks of this host that take
+  // part have entered. nullopt if it waits in none.
+  std::optional<base::MonotonicTime> waits_since(int rank) const;
   // Returns the helper's pid, or 0. The helper is a child of the agent and not of the job.
   pid_t pid() const { return helper_.pid(); }
   // Reads what the helper has sent so far. Call it before an ended rank is judged.
@@ -108,6 +112,11 @@ class Service {
   void on(const NameLookUp& asked);
   void on(const NameUnpublish& asked);
 
+  struct OpenFence {
+    std::vector<int> ranks;  // of this host
+    base::MonotonicTime since;
+  };
+
   bool is_of_this_host(int rank) const;
   const AddWorld* world_of(int rank) const;  // null if the rank was not spawned
   void follow_requests_of(int rank);
@@ -138,6 +147,7 @@ class Service {
   bool has_failed_ = false;
   std::map<int, bool> is_open_;  // ranks that have connected; false if they have also finalized
   std::map<std::string, std::deque<FenceEntered>> fences_;  // by name; only the first of each queue is entered
+  std::map<std::uint64_t, OpenFence> open_fences_;          // by id
   std::vector<rendezvous::HorovodKeys::WaitId> waits_;
   base::Gate gate_;
 };

@@ -45,6 +45,9 @@ constexpr std::size_t kState = 0;
 constexpr std::size_t kParent = 1;
 constexpr std::size_t kGroup = 2;
 constexpr std::size_t kSession = 3;
+// The times of the process in user space and in the kernel, then those of its reaped children.
+constexpr std::size_t kFirstCpuTime = 11;
+constexpr std::size_t kCpuTimes = 4;
 constexpr std::size_t kStartTime = 19;
 
 }  // namespace
@@ -63,6 +66,11 @@ std::optional<ProcessInfo> parse_stat(std::string_view content) {
       !parse_number(fields[kGroup], info.group) || !parse_number(fields[kSession], info.session) ||
       !parse_number(fields[kStartTime], info.start_time)) {
     return std::nullopt;
+  }
+  for (std::size_t i = kFirstCpuTime; i < kFirstCpuTime + kCpuTimes; ++i) {
+    std::int64_t ticks = 0;  // signed, as the kernel prints the last two
+    if (!parse_number(fields[i], ticks)) return std::nullopt;
+    info.cpu_ticks += static_cast<std::uint64_t>(std::max(ticks, std::int64_t{0}));
   }
   return info;
 }

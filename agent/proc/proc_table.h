@@ -23,6 +23,8 @@ struct ProcessInfo {
   char state = '?';
   // Clock ticks since boot; together with the pid it identifies one process for ever.
   std::uint64_t start_time = 0;
+  // CPU time in clock ticks, of the process and of the children that it has reaped.
+  std::uint64_t cpu_ticks = 0;
   std::string command;
 
   bool is_dead() const { return state == 'Z' || state == 'X'; }

@@ -111,6 +111,7 @@ PythonStack moving_stack(pid_t tid, Attempt last, std::size_t common) {
   const std::size_t dropped = std::min(total - std::min(common, total), last.frames.size());
   last.frames.erase(last.frames.begin(), last.frames.begin() + static_cast<std::ptrdiff_t>(dropped));
   stack.frames = std::move(last.frames);
+  stack.has_moved = common < total;
   if (common == 0) {
     stack.problem = "it ran while it was read: no frame stayed";
     return stack;

@@ -36,6 +36,7 @@ struct PythonStack {
   pid_t tid = 0;                    // 0 if the thread of the kernel is not known
   std::vector<PythonFrame> frames;  // innermost first, at most kMaxPythonFrames; empty if it runs no Python code
   std::string problem;              // why frames are missing or inexact; empty if they are not
+  bool has_moved = false;           // inner frames are missing, because they changed while they were read
 };
 
 struct PythonStacks {

@@ -79,21 +79,37 @@ base::Status refused(int error) {
   return base::errno_error(error, "trace it");
 }
 
-}  // namespace
+using Session = std::unique_ptr<Dwfl, decltype(&::dwfl_end)>;
 
-base::Result<std::map<pid_t, UserStack>> read_user_stacks(pid_t pid) {
-  char* no_path = nullptr;
-  Dwfl_Callbacks callbacks{};
-  callbacks.find_elf = ::dwfl_linux_proc_find_elf;
-  callbacks.find_debuginfo = find_no_symbols;
-  callbacks.debuginfo_path = &no_path;
-  const std::unique_ptr<Dwfl, decltype(&::dwfl_end)> dwfl(::dwfl_begin(&callbacks), &::dwfl_end);
+// Reads what is mapped in the process.
+base::Result<Session> open_session(pid_t pid) {
+  static char* no_path = nullptr;
+  static const Dwfl_Callbacks callbacks{.find_elf = ::dwfl_linux_proc_find_elf,
+                                        .find_debuginfo = find_no_symbols,
+                                        .section_address = nullptr,
+                                        .debuginfo_path = &no_path};
+  Session dwfl(::dwfl_begin(&callbacks), &::dwfl_end);
   if (dwfl == nullptr) return base::internal_error("cannot begin to read stacks: {}", last_error());
   const int reported = ::dwfl_linux_proc_report(dwfl.get(), pid);
   if (reported > 0) return refused(reported);
   if (reported < 0 || ::dwfl_report_end(dwfl.get(), nullptr, nullptr) != 0) {
     return base::unavailable("cannot read what is mapped in it: {}", last_error());
   }
+  return dwfl;
+}
+
+}  // namespace
+
+std::string function_at(pid_t pid, std::uint64_t address) {
+  const auto dwfl = open_session(pid);
+  if (!dwfl.ok()) return {};
+  Dwfl_Module* const module = ::dwfl_addrmodule(dwfl->get(), address);
+  const char* const symbol = module == nullptr ? nullptr : ::dwfl_module_addrname(module, address);
+  return symbol == nullptr ? std::string() : demangled(symbol);
+}
+
+base::Result<std::map<pid_t, UserStack>> read_user_stacks(pid_t pid) {
+  MUSTER_ASSIGN_OR_RETURN(const Session dwfl, open_session(pid));
   const int attached = ::dwfl_linux_proc_attach(dwfl.get(), pid, false);
   if (attached > 0) return refused(attached);
   if (attached < 0) return base::unavailable("cannot attach to it: {}", last_error());

@@ -37,4 +37,7 @@ inline constexpr std::size_t kMaxUserFrames = 128;
 // forbids it.
 base::Result<std::map<pid_t, UserStack>> read_user_stacks(pid_t pid);
 
+// Returns the demangled name of the function at this address of the process, which is not stopped. Empty if unknown.
+std::string function_at(pid_t pid, std::uint64_t address);
+
 }  // namespace muster::agent::stacks

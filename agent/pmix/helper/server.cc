@@ -170,10 +170,14 @@ struct Server::Callbacks {
     the_server->post_([ranks = std::move(*ranks), blob = std::move(blob), waiting = Waiting{done, context}] {
       Server& self = *the_server;
       std::set<int> hosts;
-      for (const int rank : ranks) hosts.insert(self.host_of_[rank]);
+      std::vector<int> own;
+      for (const int rank : ranks) {
+        hosts.insert(self.host_of_[rank]);
+        if (self.host_of_[rank] == self.begin_.host) own.push_back(rank);
+      }
       const std::uint64_t id = ++self.last_id_;
       self.waiting_[id] = waiting;
-      self.send_(FenceEntered{id, digest(joined(ranks)), {hosts.begin(), hosts.end()}, blob});
+      self.send_(FenceEntered{id, digest(joined(ranks)), {hosts.begin(), hosts.end()}, blob, std::move(own)});
     });
     return PMIX_SUCCESS;
   }

@@ -48,6 +48,29 @@ TEST(LineTail, TheLastTwentyLines) {
   EXPECT_TRUE(text.ends_with("line 999\n"));
 }
 
+std::string last_line_of(std::initializer_list<std::string_view> pieces) {
+  LineTail tail(512);
+  for (const std::string_view piece : pieces) tail.append(piece);
+  return tail.last_line();
+}
+
+TEST(LineTail, TheLastLineThatIsNotBlank) {
+  EXPECT_EQ(last_line_of({}), "");
+  EXPECT_EQ(last_line_of({"one\ntwo\n"}), "two");
+  EXPECT_EQ(last_line_of({"one\ntw", "o"}), "two");
+  EXPECT_EQ(last_line_of({"one\n  two  \n\n \n"}), "two");
+  EXPECT_EQ(last_line_of({"\n\n"}), "");
+  EXPECT_EQ(last_line_of({"10%\r20%\r"}), "20%");
+}
+
+TEST(LineTail, TheLastLineIsShortAndUtf8) {
+  EXPECT_EQ(last_line_of({"x\n", std::string(400, 'a')}), std::string(LineTail::kMaxLine, 'a'));
+  EXPECT_EQ(last_line_of({"\xff!"}), "\xef\xbf\xbd!");
+  std::string wide = "a";
+  for (int i = 0; i < 150; ++i) wide += "é";
+  EXPECT_EQ(last_line_of({wide}).size(), LineTail::kMaxLine - 1) << "no half character";
+}
+
 TEST(LineTail, NeverMoreThanItsBytes) {
   LineTail tail;
   tail.append(std::string(100'000, 'a'));
@@ -55,6 +78,9 @@ TEST(LineTail, NeverMoreThanItsBytes) {
   for (int i = 0; i < 5000; ++i) tail.append("bcd");
   EXPECT_EQ(tail.text().size(), LineTail::kMaxBytes);
   EXPECT_EQ(tail.text().find('a'), std::string::npos);
+  LineTail small(10);
+  for (int i = 0; i < 5000; ++i) small.append("bcd");
+  EXPECT_EQ(small.text(), "dbcdbcdbcd");
 }
 
 }  // namespace

@@ -94,6 +94,31 @@ TEST_F(RankOutputsTest, WholeLinesAtOnceAndTheRestAtTheEnd) {
   EXPECT_EQ(ranks_.settle(), MonotonicTime::max());
 }
 
+TEST_F(RankOutputsTest, KnowsTheLastLineOfBothStreams) {
+  add(3);
+  EXPECT_TRUE(ranks_.last_outputs().empty());
+  const MonotonicTime before = base::monotonic_now();
+  put(out_, "one\ntwo");
+  read();
+  ASSERT_EQ(ranks_.last_outputs().count(3), 1u);
+  EXPECT_EQ(ranks_.last_outputs().at(3).line, "two") << "also if it has not ended";
+  const MonotonicTime first = ranks_.last_outputs().at(3).at;
+  EXPECT_GE(first, before);
+  put(err_, "bad\n");
+  read();
+  EXPECT_EQ(ranks_.last_outputs().at(3).line, "bad");
+  EXPECT_GE(ranks_.last_outputs().at(3).at, first);
+  put(out_, std::string(100'000, 'x') + "\nthree\n");
+  read();
+  EXPECT_EQ(ranks_.last_outputs().at(3).line, "three");
+  ranks_.exited(3);
+  out_.reset();
+  err_.reset();
+  read();
+  ranks_.settle();
+  EXPECT_TRUE(ranks_.last_outputs().empty());
+}
+
 TEST_F(RankOutputsTest, PipesThatAChildHoldsAreGivenUp) {
   add(0);
   put(out_, "last words");

@@ -143,6 +143,23 @@ TEST_F(SessionSocketTest, KeysAreThoseOfTheJob) {
   EXPECT_TRUE(three->all<SessionPutDone>()[0] == (SessionPutDone{1, base::Code::kOk, ""}));
 }
 
+TEST_F(SessionSocketTest, NamesTheKeyAwaitedLongest) {
+  open();
+  const auto two = rank(2);
+  EXPECT_FALSE(socket_->awaited(2).has_value());
+  const auto before = base::monotonic_now();
+  two->send(SessionWait{1, "first\n"});
+  two->send(SessionWait{2, "second"});
+  ASSERT_TRUE(run_until([&] { return socket_->awaited(2).has_value(); }));
+  EXPECT_EQ(socket_->awaited(2)->what, "the key \"first\\x0a\" in the store");
+  EXPECT_GE(socket_->awaited(2)->since, before);
+  EXPECT_FALSE(socket_->awaited(3).has_value());
+  two->send(SessionCancel{1});
+  ASSERT_TRUE(run_until([&] { return socket_->awaited(2)->what == "the key \"second\" in the store"; }));
+  ASSERT_TRUE(store_.put("muster", "second", make_horovod_value("x")).ok());
+  EXPECT_FALSE(socket_->awaited(2).has_value());
+}
+
 TEST_F(SessionSocketTest, AFullStoreIsTold) {
   open();
   for (int i = 0; i < 100; ++i) {

@@ -111,6 +111,70 @@ TEST_F(WarmJobsTest, ASignalThatIsMeantOnceIsSentOnce) {
   EXPECT_EQ(content(), "r12");
 }
 
+v1::LauncherMessage evidence_question(const std::string& job, std::uint64_t id, std::int64_t apart_ms) {
+  v1::LauncherMessage message;
+  message.set_job_id(job);
+  message.mutable_evidence_question()->set_id(id);
+  message.mutable_evidence_question()->set_apart_ms(apart_ms);
+  return message;
+}
+
+TEST_F(WarmJobsTest, AnswersWhatRanksDo) {
+  start();
+  const std::string directory = open(job_);
+  launcher_->send(prepare(job_));
+  launcher_->send(evidence_question(job_, 1, 0));
+  const auto early = launcher_->next_of(job_, Body::kEvidenceAnswer).evidence_answer();
+  EXPECT_EQ(early.id(), 1U);
+  EXPECT_EQ(early.problem(), "no rank runs on this host");
+  const std::string script =
+      "import os, time\nprint('epoch 3', flush=True)\nopen(os.environ['MUSTER_SESSION_DIR'] + '/up', 'w').close()\n"
+      "time.sleep(1000)";
+  launcher_->send(launch(job_, {{"sh", "-c", "/usr/bin/python3 -c \"$0\"; exit $?", script}, {"sleep", "1000"}}));
+  ASSERT_TRUE(eventually(kPatience, [&] { return is_there(directory + "/up"); }));
+  launcher_->send(evidence_question(job_, 2, 300));
+  launcher_->send(evidence_question(job_, 3, 300));
+  for (const std::uint64_t id : {2U, 3U}) {
+    const auto answer = launcher_->next_of(job_, Body::kEvidenceAnswer).evidence_answer();
+    EXPECT_EQ(answer.id(), id);
+    EXPECT_EQ(answer.problem(), "");
+    ASSERT_EQ(answer.ranks_size(), 2);
+    const v1::RankEvidence& python = answer.ranks(0);
+    EXPECT_EQ(python.last_line(), "epoch 3");
+    EXPECT_TRUE(python.has_silent_ms());
+    ASSERT_EQ(python.python_size(), 1) << python.problem();
+    EXPECT_EQ(python.python(0).line(), 4);
+    EXPECT_FALSE(python.moving());
+    EXPECT_GE(python.looked_ms(), 300);
+    const v1::RankEvidence& native = answer.ranks(1);
+    EXPECT_EQ(native.rank(), 1);
+    EXPECT_FALSE(native.moving());
+    EXPECT_EQ(native.state(), "S");
+    EXPECT_FALSE(native.has_silent_ms());
+    EXPECT_FALSE(native.fully_stopped());
+  }
+  launcher_->send(stop(job_));
+  EXPECT_EQ(launcher_->next_of(job_, Body::kHostEmpty).job_id(), job_);
+}
+
+TEST_F(WarmJobsTest, AnswersIfTheJobEndsDuringTheLooks) {
+  start();
+  open(job_);
+  launcher_->send(prepare(job_));
+  launcher_->send(launch(job_, {{"sleep", "1000"}}));
+  launcher_->next_of(job_, Body::kLaunched);
+  launcher_->send(evidence_question(job_, 1, 10'000));
+  launcher_->send(evidence_question(job_, 2, 10'000));
+  launcher_->send(stop(job_));
+  for (const std::uint64_t id : {1U, 2U}) {
+    const auto answer = launcher_->next_of(job_, Body::kEvidenceAnswer).evidence_answer();
+    EXPECT_EQ(answer.id(), id);
+    EXPECT_EQ(answer.ranks_size(), 0);
+    EXPECT_EQ(answer.problem(), "all ranks of this host have ended");
+  }
+  EXPECT_EQ(launcher_->next_of(job_, Body::kHostEmpty).job_id(), job_);
+}
+
 TEST_F(WarmJobsTest, OrdersMayComeWithoutWaitingForAnswers) {
   start();
   launcher_->send(open_job(job_, state_));

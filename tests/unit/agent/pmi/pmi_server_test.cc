@@ -104,6 +104,20 @@ class PmiServerTest : public ::testing::Test {
   std::vector<std::string> problems_;
 };
 
+TEST_F(PmiServerTest, KnowsWhoWaitsInTheBarrier) {
+  start({{0, 1}});
+  EXPECT_FALSE(servers_[0]->waits_since(0).has_value());
+  const auto before = base::monotonic_now();
+  enter_barrier(0);
+  ASSERT_TRUE(rendezvous::run_until(loop_, [&] { return servers_[0]->waits_since(0).has_value(); }));
+  EXPECT_GE(*servers_[0]->waits_since(0), before);
+  EXPECT_FALSE(servers_[0]->waits_since(1).has_value());
+  EXPECT_FALSE(servers_[0]->waits_since(7).has_value());
+  enter_barrier(1);
+  ASSERT_TRUE(are_out({0, 1}));
+  EXPECT_FALSE(servers_[0]->waits_since(0).has_value());
+}
+
 TEST_F(PmiServerTest, AnswersAsMpichsClientExpects) {
   start({{0, 1}});
   EXPECT_EQ(ask(0, "cmd=init pmi_version=1 pmi_subversion=1"),

@@ -66,11 +66,12 @@ TEST(PmixMessages, EventsArriveAsTheyWere) {
   const auto aborted = event_again<RankAborted>(RankAborted{3, -1});
   EXPECT_EQ(aborted.rank, 3);
   EXPECT_EQ(aborted.code, -1);
-  const auto entered = event_again<FenceEntered>(FenceEntered{9, "all", {0, 1, 3}, "blob"});
+  const auto entered = event_again<FenceEntered>(FenceEntered{9, "all", {0, 1, 3}, "blob", {4, 5}});
   EXPECT_EQ(entered.id, 9u);
   EXPECT_EQ(entered.name, "all");
   EXPECT_EQ(entered.hosts, (std::vector<int>{0, 1, 3}));
   EXPECT_EQ(entered.blob, "blob");
+  EXPECT_EQ(entered.ranks, (std::vector<int>{4, 5}));
   EXPECT_EQ(event_again<RankDataWanted>(RankDataWanted{4, 5}).rank, 5);
   EXPECT_EQ(event_again<RankData>(RankData{6, true, "data"}).blob, "data");
   EXPECT_EQ(event_again<RankText>(RankText{1, "text\n"}).text, "text\n");

@@ -35,6 +35,7 @@ TEST(ParseStatTest, TheCommandMayHoldAnything) {
   EXPECT_EQ(info->group, 8);
   EXPECT_EQ(info->session, 9);
   EXPECT_EQ(info->start_time, 12345U);
+  EXPECT_EQ(info->cpu_ticks, 26U);
 }
 
 TEST(ParseStatTest, HalfALineIsNothing) {

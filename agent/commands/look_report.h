@@ -1,0 +1,21 @@
+// `muster-agent --looks [--memory=PID:FD]… RANK:PID…`: reads what ranks do at this moment. The agent runs it as a
+// process of its own, because a process that hangs in the kernel can block its reader. The agent ends it after a time
+// limit. No process is stopped.
+//
+// Output: for each rank whose process lives, a frame (proto/frame.h) with a v1::RankEvidence, on stdout. It describes
+// the process that does the rank's work (agent/proc/working_process.h). These fields have another meaning than in an
+// answer to the launcher, because one look cannot compare:
+//   moving   the main thread called or left functions while it was read
+//   cpu_ms   CPU time of the rank's processes since they began
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace muster::agent::inline commands {
+
+base::Status report_looks(const std::vector<std::string>& arguments);
+
+}  // namespace muster::agent::commands

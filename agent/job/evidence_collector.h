@@ -1,0 +1,93 @@
+// Answers the launcher's question what the ranks of this host do, when a job seems to hang. It looks at each running
+// rank twice, and adds what the agent's servers know of the rank. Several questions may be open at a time.
+//
+// A look is a process of its own (agent/commands/look_report.h), because it can block. Looks follow one another.
+//
+// Owner: the job's session.
+// Thread: the loop thread only.
+// Errors: every question is answered once. The answer says why ranks are missing.
+// The destructor ends a look that runs. Open questions then get no answer.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "agent/commands/stack_reader.h"
+#include "agent/io/last_output.h"
+#include "agent/job/awaited.h"
+#include "agent/job/sleep_times.h"
+#include "base/clock.h"
+#include "base/gate.h"
+#include "base/loop.h"
+#include "proto/muster/v1/agent.pb.h"
+
+namespace muster::agent::inline job {
+
+class EvidenceCollector {
+ public:
+  // What the other parts of the session know. Functions that are not set know nothing.
+  struct Sources {
+    std::function<std::map<int, pid_t>()> pids;  // of the ranks that run now
+    std::function<void(std::function<void(const std::map<int, LastOutput>&)> done)> last_outputs = {};
+    std::function<std::optional<Awaited>(int rank)> awaited = {};
+    // Where the rank is in its collective operations. nullopt if it does not use libmuster.
+    std::function<std::optional<v1::CollectivePlace>(int rank)> collective = {};
+  };
+
+  // Returns the options with which looks are made.
+  static StackReader::Options look_options();
+
+  EvidenceCollector(base::Loop& loop, Sources sources, std::function<void(v1::EvidenceAnswer)> send,
+                    StackReader::Options options = look_options());
+  EvidenceCollector(const EvidenceCollector&) = delete;
+  EvidenceCollector& operator=(const EvidenceCollector&) = delete;
+
+  void ask(const v1::EvidenceQuestion& question);
+  // Answers all open questions: there is nothing to look at any longer. `why` is a sentence.
+  void end(const std::string& why);
+  // Returns the pid of the present look, or 0. It is a child of the agent and not of the job.
+  pid_t pid() const { return reader_.pid(); }
+
+ private:
+  struct Look {
+    std::map<int, v1::RankEvidence> ranks;
+    base::MonotonicTime at{};
+  };
+  struct Question {
+    std::uint64_t id = 0;
+    base::Duration apart{};
+    Look first;
+    Look second;
+    bool is_second = false;  // the first look has ended
+    std::string problem = {};
+    base::Timer second_due = {};
+  };
+
+  StackReader::Options with_frames(StackReader::Options options);
+  void look(std::uint64_t key);
+  base::Status take_frame(std::uint64_t key, const std::string& frame);
+  void looked(std::uint64_t key, const std::string& problem);
+  void complete_later(std::uint64_t key);
+  void complete(std::uint64_t key, const std::map<int, LastOutput>& outputs);
+  v1::RankEvidence evidence_of(const Question& question, int rank, pid_t pid) const;
+  void add_facts(const std::map<int, LastOutput>& outputs, v1::RankEvidence& evidence) const;
+  void refuse(std::uint64_t id, const std::string& why) const;
+
+  base::Loop& loop_;
+  const Sources sources_;
+  const std::function<void(v1::EvidenceAnswer)> send_;
+  std::map<std::uint64_t, Question> questions_;  // by numbers of our own: two launchers may use the same ids
+  std::uint64_t next_key_ = 1;
+  SleepTimes sleeps_;
+  base::Gate gate_;
+  StackReader reader_;
+};
+
+}  // namespace muster::agent::job
