@@ -155,7 +155,10 @@ RankDoing doing_of(std::span<const RankEvidence* const> all) {
   const Looks looks{all};
   if (all.empty()) return RankDoing::kUnknown;
   if (looks.each([](const RankEvidence& look) { return look.fully_stopped; })) return RankDoing::kStopped;
-  if (!looks.each([](const RankEvidence& look) { return !look.state.empty(); })) return RankDoing::kUnknown;
+  // A rank that was looked at only once may have moved.
+  if (!looks.each([](const RankEvidence& look) { return !look.state.empty() && look.looked_ms > 0; })) {
+    return RankDoing::kUnknown;
+  }
   const auto is_with_peers = [](const RankEvidence& look) { return is_in_peer_library(look); };
   if (looks.has_progress()) return RankDoing::kWorks;
   // The native functions of a rank that waits in a library change all the time.

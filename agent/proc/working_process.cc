@@ -21,6 +21,10 @@ bool is_wrapper(std::string_view command) {
          std::ranges::any_of(kRuntimes, [&](std::string_view name) { return command.starts_with(name); });
 }
 
+bool is_python(std::string_view command) {
+  return command.starts_with("python") || command.starts_with("pypy");
+}
+
 const ProcessInfo* only_child(const std::vector<ProcessInfo>& table, pid_t parent) {
   const ProcessInfo* child = nullptr;
   for (const ProcessInfo& info : table) {
@@ -42,6 +46,8 @@ const ProcessInfo* working_process(const std::vector<ProcessInfo>& table, pid_t 
     const ProcessInfo* const child = only_child(table, process->pid);
     if (child == nullptr) break;
     if (!is_wrapper(process->command) && channel(process->pid) != "do_wait") break;
+    // The line at which a script waits for a program tells more than the program does.
+    if (is_python(process->command) && !is_python(child->command)) break;
     process = child;
   }
   return process;

@@ -11,18 +11,18 @@
 
 namespace muster::launcherd::inline output {
 
+// Returns whether the bytes show that a rank goes on. libmuster's own warnings about ranks that are late do not: it
+// repeats them while a job hangs.
+bool shows_activity(proto::OutputStream stream, std::string_view bytes);
+
 class ActivitySink final : public ForwardingSink {
  public:
   using ForwardingSink::ForwardingSink;
 
-  // Counts the writes. Two equal results mean that no rank has written between the calls.
+  // Counts the writes that show activity. Two equal results mean that there was none between the calls.
   std::uint64_t writes() const { return writes_.load(std::memory_order_relaxed); }
 
-  base::Status write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t flags) override {
-    // One thread writes, so no other can change the number in between.
-    writes_.store(writes_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    return ForwardingSink::write(rank, stream, bytes, flags);
-  }
+  base::Status write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t flags) override;
 
  private:
   std::atomic<std::uint64_t> writes_ = 0;

@@ -47,6 +47,12 @@ TEST(WorkingProcess, IsTheChildForWhichAnyProgramWaits) {
   EXPECT_EQ(found(table), 10) << "its wait channel is hidden";
 }
 
+TEST(WorkingProcess, IsAPythonProgramThatWaitsForAProgram) {
+  const std::map<pid_t, std::string> waits = {{10, "do_wait"}};
+  EXPECT_EQ(found({process(10, 1, "python3"), process(11, 10, "sleep")}, waits), 10);
+  EXPECT_EQ(found({process(10, 1, "python3"), process(11, 10, "python3.11")}, waits), 11);
+}
+
 TEST(WorkingProcess, IsTheParentOfSeveralChildren) {
   EXPECT_EQ(found({process(10, 1, "sh"), process(11, 10, "python3"), process(12, 10, "python3")}), 10);
   EXPECT_EQ(found({process(10, 1, "sh"), process(11, 10, "python3", 'Z'), process(12, 10, "python3")}), 12)

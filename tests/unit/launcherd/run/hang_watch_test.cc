@@ -52,7 +52,8 @@ TEST(HangPhases, MatchEveryPairOfPhaseAndEvent) {
     const auto& steps = kExpected.at(from);
     const auto expected = steps.find(event);
     ASSERT_EQ(step.has_value(), expected != steps.end());
-    if (step) EXPECT_EQ(std::pair(step->to, step->action), expected->second);
+    if (!step) return;
+    EXPECT_EQ(std::pair(step->to, step->action), expected->second);
   });
 }
 
