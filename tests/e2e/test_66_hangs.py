@@ -8,6 +8,7 @@ import subprocess
 import pytest
 from conftest import BIN_DIR
 from console import PYTHON, Watched
+from launcherd_user import Launcherd
 
 MUSTER = str(BIN_DIR / "muster")
 HOSTS = ["-np", "4", "-H", "n1:2,n2:2"]
@@ -267,3 +268,20 @@ def test_restart(hvdrun, cluster, no_leftovers):
     assert hang["classes"][0]["suspect"] and hang["classes"][0]["ranks"] == [2] and hang["size"] == 4, hang
     (restart,) = [line["job_restarting"] for line in lines if "job_restarting" in line]
     assert restart["rank"] == 2 and "ended because the job hung" in restart["reason"], restart
+
+
+def test_a_job_of_launcherd(hvdrun, cluster, no_leftovers):
+    launcherd = Launcherd(hvdrun, cluster, hosts="n1:2,n2:2")
+    job = launcherd.submit("-np", "4", "--hang-timeout", "3", *barrier(HANGS["stopped"][0]))
+    launcherd.watched.err.wait_for(f"job {job}: it seems to hang: rank 2 on n2 is stopped by a signal")
+    assert launcherd.job(job)["hang"]["classes"][0]["ranks"] == [2]
+    assert "seems to hang: rank 2 on n2 is stopped by a signal" in launcherd.asked("status", job)
+    assert "seems to hang: rank 2 on n2 is stopped" in launcherd.asked("events", job)
+    assert "rank 2 on n2 is stopped by a signal" in launcherd.asked("stacks", "--explain", job, code=3)
+    attached = launcherd.watch("attach", job)
+    attached.err.wait_for("cause +rank 2 on n2 is stopped by a signal")
+    launcherd.asked("kill", job)
+    attached.end()
+    assert "hang" not in launcherd.job(job)
+    launcherd.asked("stacks", "--explain", job, code=1)
+    launcherd.close()
