@@ -243,11 +243,12 @@ TEST_F(EvidenceCollectorTest, AnInfiniteLoopUsesCpuTimeAtOnePlace) {
   EXPECT_FALSE(evidence.has_state_ms());
 }
 
-TEST_F(EvidenceCollectorTest, AComputationMoves) {
-  const StandingPython child(kPython, "-c",
-                             "def f(): return sum(i for i in range(3))\nprint('up', flush=True)\nwhile True: f()");
+// Each nap is on a line of its own, so the program is at no line twice.
+TEST_F(EvidenceCollectorTest, AProgramThatGoesOnMoves) {
+  const StandingPython child(
+      kPython, "-c", "import time\nprint('up', flush=True)\nexec('time.sleep(0.005)\\n' * 50000, {'time': time})");
   ASSERT_TRUE(child.is_ready());
-  EXPECT_TRUE(evidence_of(child.pid()).moving());
+  EXPECT_TRUE(evidence_of(child.pid(), 500).moving());
 }
 
 TEST_F(EvidenceCollectorTest, ALockIsAwaitedAtOnePlace) {
