@@ -219,6 +219,25 @@ TEST_F(EvidenceCollectorTest, NamesARankThatALookMisses) {
   EXPECT_THAT(answers_[0].problem(), HasSubstr("exit code 3"));
 }
 
+TEST_F(EvidenceCollectorTest, ALookThatHangsIsEndedAndSignalsNoRank) {
+  const testing_support::StandingChild child(1, [](int output) {
+    if (::write(output, "x", 1) != 1) return;
+    while (true) ::pause();
+  });
+  ASSERT_TRUE(child.is_ready());
+  use_script(fmt::format("kill -STOP {}; exec sleep 1000", child.pid()));
+  options_.patience = 200ms;
+  pids_ = {{0, child.pid()}};
+  make();
+  ask(1, 0);
+  ASSERT_TRUE(has_answers(1));
+  EXPECT_THAT(answers_[0].problem(), HasSubstr("no result after 0.2 s"));
+  ASSERT_EQ(answers_[0].ranks_size(), 1);
+  EXPECT_EQ(answers_[0].ranks(0).problem(), "it could not be looked at");
+  int status = 0;
+  EXPECT_EQ(::waitpid(child.pid(), &status, WCONTINUED | WNOHANG), 0) << "it was continued";
+}
+
 TEST_F(EvidenceCollectorTest, JunkIsAProblem) {
   use_script("printf '\\001\\000\\000\\000\\377'");
   pids_ = {{0, ::getpid()}};
