@@ -235,7 +235,9 @@ std::string StackReader::reap() {
   ::waitpid(std::exchange(pid_, 0), &status, 0);
   if (WIFSIGNALED(status)) {
     // If a tracer dies between stopping a process and reading it, the process stays stopped. So continue it.
-    for (const ProcessInfo& info : running_) signal_process(info, SIGCONT);
+    if (options_.stops_threads) {
+      for (const ProcessInfo& info : running_) signal_process(info, SIGCONT);
+    }
     return fmt::format("the reading of stacks was ended by signal {}", WTERMSIG(status));
   }
   if (!frames_.is_empty()) return "the reading of stacks ended in the middle of a process";

@@ -1,5 +1,5 @@
 // The agent's side of `muster stacks`: runs `muster-agent --stacks …` and passes on its results, process by process.
-// One such run is a reading.
+// One such run is a reading. EvidenceCollector uses it for `muster-agent --looks …`.
 // A reading that exceeds its patience is killed. Threads that it has left stopped are continued.
 //
 // With kernel.yama.ptrace_scope=1 the agent opens the memories of the processes itself. A thread does that, because the
@@ -38,6 +38,7 @@ class StackReader {
   struct Options {
     std::string program = "/proc/self/exe";  // the agent's own file
     std::string command = "--stacks";        // the command of `program` that reads
+    bool stops_threads = true;               // the command stops threads for some milliseconds
     std::chrono::milliseconds patience{8'000};
     // True if the agent opens the memories of the processes itself. With kernel.yama.ptrace_scope=1 only a parent may
     // open them, and the reading is no parent of the ranks.

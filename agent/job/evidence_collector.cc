@@ -35,6 +35,7 @@ std::int64_t milliseconds_since(base::MonotonicTime begin, base::MonotonicTime n
 StackReader::Options EvidenceCollector::look_options() {
   StackReader::Options options;
   options.command = "--looks";
+  options.stops_threads = false;
   options.patience = kLookPatience;
   return options;
 }

@@ -84,11 +84,11 @@ using Session = std::unique_ptr<Dwfl, decltype(&::dwfl_end)>;
 // Reads what is mapped in the process.
 base::Result<Session> open_session(pid_t pid) {
   static char* no_path = nullptr;
-  static const Dwfl_Callbacks callbacks{.find_elf = ::dwfl_linux_proc_find_elf,
-                                        .find_debuginfo = find_no_symbols,
-                                        .section_address = nullptr,
-                                        .debuginfo_path = &no_path};
-  Session dwfl(::dwfl_begin(&callbacks), &::dwfl_end);
+  static const Dwfl_Callbacks kCallbacks{.find_elf = ::dwfl_linux_proc_find_elf,
+                                         .find_debuginfo = find_no_symbols,
+                                         .section_address = nullptr,
+                                         .debuginfo_path = &no_path};
+  Session dwfl(::dwfl_begin(&kCallbacks), &::dwfl_end);
   if (dwfl == nullptr) return base::internal_error("cannot begin to read stacks: {}", last_error());
   const int reported = ::dwfl_linux_proc_report(dwfl.get(), pid);
   if (reported > 0) return refused(reported);

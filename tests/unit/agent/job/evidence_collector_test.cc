@@ -219,6 +219,25 @@ TEST_F(EvidenceCollectorTest, NamesARankThatALookMisses) {
   EXPECT_THAT(answers_[0].problem(), HasSubstr("exit code 3"));
 }
 
+TEST_F(EvidenceCollectorTest, ALookThatHangsIsEndedAndSignalsNoRank) {
+  const testing_support::StandingChild child(1, [](int output) {
+    if (::write(output, "x", 1) != 1) return;
+    while (true) ::pause();
+  });
+  ASSERT_TRUE(child.is_ready());
+  use_script(fmt::format("kill -STOP {}; exec sleep 1000", child.pid()));
+  options_.patience = 200ms;
+  pids_ = {{0, child.pid()}};
+  make();
+  ask(1, 0);
+  ASSERT_TRUE(has_answers(1));
+  EXPECT_THAT(answers_[0].problem(), HasSubstr("no result after 0.2 s"));
+  ASSERT_EQ(answers_[0].ranks_size(), 1);
+  EXPECT_EQ(answers_[0].ranks(0).problem(), "it could not be looked at");
+  int status = 0;
+  EXPECT_EQ(::waitpid(child.pid(), &status, WCONTINUED | WNOHANG), 0) << "it was continued";
+}
+
 TEST_F(EvidenceCollectorTest, JunkIsAProblem) {
   use_script("printf '\\001\\000\\000\\000\\377'");
   pids_ = {{0, ::getpid()}};
@@ -243,11 +262,12 @@ TEST_F(EvidenceCollectorTest, AnInfiniteLoopUsesCpuTimeAtOnePlace) {
   EXPECT_FALSE(evidence.has_state_ms());
 }
 
-TEST_F(EvidenceCollectorTest, AComputationMoves) {
-  const StandingPython child(kPython, "-c",
-                             "def f(): return sum(i for i in range(3))\nprint('up', flush=True)\nwhile True: f()");
+// Each nap is on a line of its own, so the program is at no line twice.
+TEST_F(EvidenceCollectorTest, AProgramThatGoesOnMoves) {
+  const StandingPython child(
+      kPython, "-c", "import time\nprint('up', flush=True)\nexec('time.sleep(0.005)\\n' * 50000, {'time': time})");
   ASSERT_TRUE(child.is_ready());
-  EXPECT_TRUE(evidence_of(child.pid()).moving());
+  EXPECT_TRUE(evidence_of(child.pid(), 500).moving());
 }
 
 TEST_F(EvidenceCollectorTest, ALockIsAwaitedAtOnePlace) {

@@ -128,9 +128,9 @@ TEST_F(WarmJobsTest, AnswersWhatRanksDo) {
   EXPECT_EQ(early.id(), 1U);
   EXPECT_EQ(early.problem(), "no rank runs on this host");
   const std::string script =
-      "import os, time\nprint('epoch 3', flush=True)\nopen(os.environ['MUSTER_SESSION_DIR'] + '/up', 'w').close()\n"
-      "time.sleep(1000)";
-  launcher_->send(launch(job_, {{"sh", "-c", "/usr/bin/python3 -c \"$0\"; exit $?", script}, {"sleep", "1000"}}));
+      "import sys, time\nprint('epoch 3', flush=True)\nopen(sys.argv[1], 'w').close()\ntime.sleep(1000)";
+  launcher_->send(launch(job_, {{"sh", "-c", "/usr/bin/python3 -c \"$0\" \"$1\"; exit $?", script, directory + "/up"},
+                                {"sleep", "1000"}}));
   ASSERT_TRUE(eventually(kPatience, [&] { return is_there(directory + "/up"); }));
   launcher_->send(evidence_question(job_, 2, 300));
   launcher_->send(evidence_question(job_, 3, 300));

@@ -93,6 +93,7 @@ TEST(PythonStack, KeepsOnlyOuterFramesIfInnerOnesChange) {
   };
   const PythonStack stack = training.read().threads.at(0);
   EXPECT_THAT(stack.problem, HasSubstr("it ran while it was read"));
+  EXPECT_TRUE(stack.has_moved);
   EXPECT_THAT(stack.frames, SizeIs(Le(1)));
   for (const PythonFrame& frame : stack.frames) EXPECT_EQ(frame.function, "main");
 }
@@ -107,6 +108,7 @@ TEST(PythonStack, MarksALineThatChanges) {
   training.fake.on_read = [&] { training.fake.store(instruction, begin - ++reads % 3 * 2); };
   const PythonStack stack = training.read().threads.at(0);
   EXPECT_THAT(stack.problem, HasSubstr("it ran while it was read"));
+  EXPECT_FALSE(stack.has_moved) << "it stayed within its calls";
   EXPECT_EQ(stack.frames.size(), 2u);
 }
 
