@@ -15,13 +15,21 @@ namespace {
 constexpr double kIdleShare = 0.02;
 // A rank that reads from a socket with more than this gets bytes. 10 ms, the kernel's unit, are 1 % of one second.
 constexpr double kReadingShare = 0.01;
-// A rank that computes uses more.
-constexpr double kBusyShare = 0.5;
+// A rank that computes uses more, also if it shares its core with others.
+constexpr double kBusyShare = 0.1;
 
-// Parts of the paths of Python libraries in which ranks wait for each other. libmuster reports its operations itself.
+// Parts of the paths of Python libraries in which ranks wait for each other.
 constexpr std::array<std::string_view, 6> kPeerFiles = {
     "/torch/distributed/",  "/horovod/", "/mpi4py/", "/deepspeed/comm/", "/oneccl_bindings_for_pytorch/",
     "/jax/_src/distributed"};
+// Ends of the paths of our Python library in which ranks wait for each other. It may lie in any folder.
+constexpr std::array<std::string_view, 7> kOwnFiles = {"/muster/engine.py",
+                                                       "/muster/requests.py",
+                                                       "/muster/world.py",
+                                                       "/muster/numpy.py",
+                                                       "/muster/basics.py",
+                                                       "/muster/torch/mpi_ops.py",
+                                                       "/muster/tensorflow/mpi_ops.py"};
 // Beginnings of the names of native functions in which ranks wait for each other.
 constexpr std::array<std::string_view, 17> kPeerFunctions = {
     "MPI_", "PMPI_", "MPIDI_", "MPID_", "MPIR_",   "MPII_", "opal_", "ompi_", "mca_",
@@ -49,9 +57,13 @@ bool has_any(std::string_view text, const std::array<std::string_view, N>& words
   return std::ranges::any_of(words, [&](std::string_view word) { return text.find(word) != std::string_view::npos; });
 }
 
+bool is_ours(const PythonCall& call) {
+  return std::ranges::any_of(kOwnFiles, [&](std::string_view end) { return call.file.ends_with(end); });
+}
+
 bool is_of_library(const PythonCall& call) {
   constexpr std::array<std::string_view, 3> kParts = {"/site-packages/", "/dist-packages/", "/lib/python3"};
-  return call.file.starts_with("<frozen") || has_any(call.file, kParts);
+  return call.file.starts_with("<frozen") || is_ours(call) || has_any(call.file, kParts);
 }
 
 bool is_in_peer_library(const RankEvidence& look) {
@@ -61,7 +73,7 @@ bool is_in_peer_library(const RankEvidence& look) {
   const std::size_t inner = std::min(kInner, look.python.size());
   for (std::size_t i = 0; i < inner; ++i) {
     if (!is_of_library(look.python[i])) return false;
-    if (has_any(look.python[i].file, kPeerFiles)) return true;
+    if (is_ours(look.python[i]) || has_any(look.python[i].file, kPeerFiles)) return true;
   }
   return false;
 }

@@ -32,6 +32,8 @@ constexpr std::chrono::milliseconds kAcceptPause{100};  // used when descriptors
 // number, so a number near the limit shows that few are left.
 constexpr rlim_t kSpareOfSession = 64;
 constexpr std::string_view kScope = "muster";
+// Part of the keys by which libmuster watches for failures of others. Every rank waits for them all the time.
+constexpr std::string_view kAbortKey = "/abort/";
 constexpr std::size_t kShownKey = 200;  // bytes of a key in Awaited
 
 base::Status breach(int rank, std::string_view what) {
@@ -186,11 +188,14 @@ base::Status SessionSocket::Peer::wait(const rendezvous::SessionWait& wait) {
 }
 
 std::optional<Awaited> SessionSocket::Peer::awaited() const {
-  const auto oldest = std::ranges::min_element(waits_, {}, [](const auto& wait) { return wait.second.since; });
-  if (oldest == waits_.end()) return std::nullopt;
-  const Wait& wait = oldest->second;
-  return Awaited{.what = fmt::format("the key \"{}\" in the store", base::printable(wait.key.substr(0, kShownKey))),
-                 .since = wait.since};
+  const Wait* oldest = nullptr;
+  for (const auto& [id, wait] : waits_) {
+    const bool is_watch = wait.key.find(kAbortKey) != std::string::npos;
+    if (!is_watch && (oldest == nullptr || wait.since < oldest->since)) oldest = &wait;
+  }
+  if (oldest == nullptr) return std::nullopt;
+  return Awaited{.what = fmt::format("the key \"{}\" in the store", base::printable(oldest->key.substr(0, kShownKey))),
+                 .since = oldest->since};
 }
 
 void SessionSocket::Peer::answered(std::uint64_t id, base::Result<rendezvous::HorovodValue> value) {

@@ -258,7 +258,7 @@ def test_restart(hvdrun, cluster, no_leftovers):
     program = [PYTHON, "-c", RESTARTS.replace("HOLD_UP", HANGS["stopped"][0]), "2"]
     result = hvdrun([*HOSTS, "--hang-timeout", "3", "--on-hang", "restart", "--kill-grace", "1", "--json-events", events,
                      *program], timeout=90)
-    assert result.rc == 0 and result.stdout.count("done") == 4, result
+    assert result.rc == 0 and result.stdout.count("done") >= 4, result
     assert "rank 2 on n2 is stopped by a signal" in cause(result), result
     assert "restart 1 of 3: the whole job starts again" in result.stderr, result
     path = cluster.path("head", events)

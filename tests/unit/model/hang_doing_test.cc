@@ -49,11 +49,21 @@ TEST(HangDoing, ALibraryCountsOnlyIfItIsTheInnermost) {
   EXPECT_EQ(doing({inside}), RankDoing::kBlocked);
 }
 
+TEST(HangDoing, OurOwnLibraryMayLieInAnyFolder) {
+  const Rank waits = in_script(10)
+                         .in("allreduce", "/work/python/muster/numpy.py", 127)
+                         .in("Ticket._wait", "/work/python/muster/engine.py", 135)
+                         .waits_in("futex_wait_queue");
+  EXPECT_EQ(doing({waits}), RankDoing::kPeers);
+  EXPECT_EQ(place_of(waits.evidence), "main (train.py:10)");
+}
+
 TEST(HangDoing, SomeCpuTimeMeansThatItWorks) {
   EXPECT_EQ(doing({in_lock().uses(19)}), RankDoing::kBlocked);
   EXPECT_EQ(doing({in_lock().uses(21)}), RankDoing::kWorks);
   EXPECT_EQ(doing({in_recv().uses(11)}), RankDoing::kWorks);
-  EXPECT_EQ(doing({in_call().uses(400)}), RankDoing::kWorks);
+  EXPECT_EQ(doing({in_call().uses(90)}), RankDoing::kWorks);
+  EXPECT_EQ(doing({in_call().uses(250)}), RankDoing::kComputes) << "it shares its core";
   EXPECT_EQ(cpu_share(RankEvidence()), 0);
 }
 

@@ -148,6 +148,7 @@ TEST_F(SessionSocketTest, NamesTheKeyAwaitedLongest) {
   const auto two = rank(2);
   EXPECT_FALSE(socket_->awaited(2).has_value());
   const auto before = base::monotonic_now();
+  two->send(SessionWait{9, "0/abort/world"});  // libmuster watches it all the time
   two->send(SessionWait{1, "first\n"});
   two->send(SessionWait{2, "second"});
   ASSERT_TRUE(run_until([&] { return socket_->awaited(2).has_value(); }));
