@@ -10,6 +10,7 @@
 #include "model/failure_hint.h"
 #include "model/spawn_advice.h"
 #include "model/traceback.h"
+#include "proto/convert.h"
 
 namespace muster::cli::inline view {
 namespace {
@@ -77,18 +78,23 @@ void add_hints(const JobOutcome& outcome, std::vector<std::string>* lines) {
   for (std::string& hint : model::failure_hints(root, alike, outcome.stderr_tail)) lines->push_back(std::move(hint));
 }
 
+// Returns "ranks 0-7 failed alike". Empty if only the root cause's rank failed so.
+std::string describe_alike(const JobOutcome& outcome) {
+  if (outcome.alike_ranks.empty()) return "";
+  std::vector<int> alike = outcome.alike_ranks;
+  alike.push_back(outcome.ends[static_cast<std::size_t>(outcome.root)].rank);
+  return fmt::format("ranks {} failed alike", model::format_rank_list(std::move(alike)));
+}
+
 // Adds the ends of the other ranks. Those that failed like the root cause are one line.
 void add_other_ends(const JobOutcome& outcome, std::vector<std::string>* lines) {
   const int root = outcome.ends[static_cast<std::size_t>(outcome.root)].rank;
-  std::vector<int> alike = outcome.alike_ranks;
   std::vector<model::RankEnd> rest = outcome.ends;
-  std::erase_if(rest, [&](const model::RankEnd& end) { return std::ranges::binary_search(alike, end.rank); });
+  std::erase_if(rest,
+                [&](const model::RankEnd& end) { return std::ranges::binary_search(outcome.alike_ranks, end.rank); });
   const auto at = std::ranges::find(rest, root, &model::RankEnd::rank);
   const std::string others = model::describe_consequences(rest, static_cast<int>(at - rest.begin()));
-  if (!alike.empty()) {
-    alike.push_back(root);
-    lines->push_back(fmt::format("ranks {} failed alike", model::format_rank_list(alike)));
-  }
+  if (const std::string alike = describe_alike(outcome); !alike.empty()) lines->push_back(alike);
   if (!others.empty()) lines->push_back("then " + others);
 }
 
@@ -162,6 +168,24 @@ std::vector<std::string> format_outcome(const JobOutcome& outcome, bool is_termi
                   outcome.strays_killed > 0 ? fmt::format(", {} leftover {} killed", outcome.strays_killed,
                                                           outcome.strays_killed == 1 ? "process" : "processes")
                                             : ""));
+  return lines;
+}
+
+std::vector<std::string> format_report(const v1::ExitReport& report) {
+  JobOutcome outcome;
+  for (const v1::RankEnd& end : report.ends()) {
+    if (end.rank() == report.root_cause_rank()) outcome.root = static_cast<int>(outcome.ends.size());
+    outcome.ends.push_back(proto::rank_end_of(end));
+  }
+  if (outcome.root < 0) return {};
+  const std::vector<std::string> tail(report.stderr_tail().begin(), report.stderr_tail().end());
+  outcome.stderr_tail = base::join(tail, "\n");
+  outcome.alike_ranks = {report.alike_ranks().begin(), report.alike_ranks().end()};
+  std::vector<std::string> lines{format_root_cause(outcome.ends[static_cast<std::size_t>(outcome.root)])};
+  const std::string_view exception = model::exception_line(outcome.stderr_tail);
+  if (!exception.empty()) lines.push_back(base::printable(exception));
+  add_hints(outcome, &lines);
+  if (const std::string alike = describe_alike(outcome); !alike.empty()) lines.push_back(alike);
   return lines;
 }
 

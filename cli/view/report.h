@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "launcherd/run/job_runner.h"
+#include "proto/muster/v1/job.pb.h"
 
 namespace muster::cli::inline view {
 
@@ -20,6 +21,10 @@ std::string format_root_cause(const model::RankEnd& root, std::string_view role 
 // `has_shown_stderr` means that the same stream already has the ranks' stderr. A traceback is not repeated then.
 std::vector<std::string> format_outcome(const launcherd::JobOutcome& outcome, bool is_terminal,
                                         bool has_shown_stderr = false);
+
+// Returns the lines about the root cause of a job that has ended: how its rank ended, and what to do. Empty if no rank
+// failed by itself.
+std::vector<std::string> format_report(const v1::ExitReport& report);
 
 // Returns "1 rank", "2 ranks".
 std::string plural(int count, const char* one, const char* many);

@@ -23,7 +23,9 @@ class ProgramTest : public ::testing::Test {
     SpawnRequest request;
     request.argv = {name};
     request.workdir = path_;
-    const ExecFailure failure = explain_exec_failure(request, name, errno_value);
+    // The first candidate of a name without a slash is in PATH.
+    const std::string candidate = name.find('/') == std::string::npos ? "/usr/local/bin/" + name : name;
+    const ExecFailure failure = explain_exec_failure(request, name.empty() ? name : candidate, errno_value);
     EXPECT_EQ(failure.exit_code, exit_code);
     return failure.message;
   }

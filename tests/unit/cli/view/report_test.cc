@@ -120,6 +120,29 @@ TEST(Outcome, HasHints) {
               HasSubstr("on n2 and n3, python3 is /usr/bin/python3, which has no module 'torch'"));
 }
 
+TEST(StoredReport, HasRootCauseAndHints) {
+  v1::ExitReport report;
+  EXPECT_THAT(format_report(report), IsEmpty());
+  report.set_root_cause_rank(3);
+  v1::RankEnd& end = *report.add_ends();
+  end.set_rank(3);
+  end.set_host("n2");
+  end.set_pid(42);
+  end.set_kind(v1::RANK_END_KIND_EXITED);
+  end.set_exit_code(1);
+  end.mutable_facts()->set_program("/usr/bin/python3");
+  report.add_stderr_tail("  File \"x.py\", line 3, in f");
+  report.add_stderr_tail("ModuleNotFoundError: No module named 'torch'");
+  report.add_alike_ranks(1);
+  report.add_alike_ranks(2);
+  EXPECT_THAT(format_report(report),
+              ElementsAre("rank 3 on n2 (pid 42): exit code 1", "ModuleNotFoundError: No module named 'torch'",
+                          HasSubstr("on n2, python3 is /usr/bin/python3"), HasSubstr("pip install torch"),
+                          "ranks 1-3 failed alike"));
+  report.set_root_cause_rank(-1);
+  EXPECT_THAT(format_report(report), IsEmpty());
+}
+
 TEST(Outcome, WhoFailedInASpawnIsToldWhatToDoOnce) {
   JobOutcome outcome = good(1);
   outcome.ends[0] = exited(0, 15);
