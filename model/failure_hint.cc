@@ -84,7 +84,7 @@ std::string describe_python(const RankEnd& end, const std::vector<RankEnd>& alik
   std::set<std::string> programs{end.facts.program};
   for (const RankEnd& other : alike) {
     if (std::ranges::find(hosts, other.host) == hosts.end()) hosts.push_back(other.host);
-    programs.insert(other.facts.program);
+    if (!other.facts.program.empty()) programs.insert(other.facts.program);  // empty if it ended during the stop
   }
   const std::string where = name_hosts(hosts);
   if (!is_python(end.facts.program)) {

@@ -8,9 +8,12 @@
 namespace muster::launcherd::inline run {
 namespace {
 
-// Only a rank that ended by itself has failed alike: the exception of another one may come from the stop.
+// A rank that failed during the stop may have failed alike, a moment later. One that a signal of the stop has ended
+// has not.
 bool failed_by_itself(const model::RankEnd& end) {
-  return end.failed() && (end.kind == model::EndKind::kExited || end.kind == model::EndKind::kSignalled);
+  const bool exited_during_stop = end.kind == model::EndKind::kStopped && end.signal == 0 && end.exit_code != 0;
+  return exited_during_stop ||
+         (end.failed() && (end.kind == model::EndKind::kExited || end.kind == model::EndKind::kSignalled));
 }
 
 std::string_view exception_of(int rank, const std::map<int, std::string>& tails) {
