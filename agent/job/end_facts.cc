@@ -15,7 +15,7 @@ void set_core(const RankExited& exited, const CoreSettings& settings, v1::EndFac
   const int signal = WIFSIGNALED(exited.wait_status) ? WTERMSIG(exited.wait_status) : 0;
   if (!may_leave_core(signal)) return;
   const CoreFinding core = find_core({.signal = signal,
-                                      .was_dumped = WCOREDUMP(exited.wait_status),
+                                      .was_dumped = WCOREDUMP(exited.wait_status) != 0,
                                       .pid = exited.pid,
                                       .pid_inside = exited.pid_inside,
                                       .workdir = exited.facts.workdir,

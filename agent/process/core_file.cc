@@ -115,8 +115,8 @@ std::string explain_missing(const CoreQuery& query, const CoreSettings& settings
 }  // namespace
 
 bool may_leave_core(int signal) {
-  constexpr std::array kSignals{SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS, SIGQUIT, SIGXCPU, SIGXFSZ};
-  return std::ranges::find(kSignals, signal) != kSignals.end();
+  constexpr std::array kCrashes{SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS, SIGQUIT, SIGXCPU, SIGXFSZ};
+  return std::ranges::find(kCrashes, signal) != kCrashes.end();
 }
 
 CoreSettings read_core_settings() {

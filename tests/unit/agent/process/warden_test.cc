@@ -73,7 +73,7 @@ TEST_F(WardenTest, SendsFactsAboutFailedRanks) {
       EXPECT_EQ(exited.facts.workdir, failed ? "/tmp" : "");
       EXPECT_EQ(exited.facts.peak_kib > 0, failed);
       EXPECT_EQ(exited.facts.free_kib.value_or(0) > 0, failed);
-      if (failed) EXPECT_EQ(exited.facts.core_limit, 0U);
+      EXPECT_EQ(exited.facts.core_limit, failed ? 0U : RLIM_INFINITY);
     }
     ASSERT_TRUE(warden->finish().ok());
     ASSERT_TRUE(poll_until(*warden, seen, [&] { return !seen.empty.empty(); }));
