@@ -8,6 +8,7 @@ import uuid
 
 import pytest
 from console import PYTHON, Watched, notices
+from launcherd_user import Launcherd
 
 ONE = ["-np", "1", "-H", "n1:1"]
 FOUR = ["-np", "4", "-H", "n1:2,n2:2"]
@@ -178,3 +179,22 @@ def test_python_is_python3(hvdrun, cluster, no_leftovers):
     cluster.run("n1", "alice", ["rm", "-r", "/home/alice/only"], check=True)
     assert result.rc == 127, result
     assert "cannot run 'python': not found in PATH, but python3 is: use python3" in result.stderr, result
+
+
+@pytest.fixture
+def launcherd(hvdrun, cluster, no_leftovers):
+    daemon = Launcherd(hvdrun, cluster)
+    yield daemon
+    daemon.close()
+
+
+def test_launcherd_keeps_what_its_hosts_know(launcherd):
+    job = launcherd.submit("-np", "1", "-H", "n1", PYTHON, "-c", "import no_such_module_1")
+    assert launcherd.muster("wait", job).returncode == 1
+    hint = f"on n1, {os.path.basename(PYTHON)} is {PYTHON}, which has no module 'no_such_module_1'"
+    status = launcherd.asked("status", job)
+    assert "ModuleNotFoundError: No module named 'no_such_module_1'" in status and hint in status, status
+    facts = json.loads(launcherd.asked("status", "--json", job))["ranks"][0]["end"]["facts"]
+    assert facts["program"] == PYTHON and int(facts["peak_memory_mib"]) > 0, facts
+    attached = launcherd.muster("attach", job)
+    assert attached.stderr.count("Traceback (most recent call last)") == 1 and hint in attached.stderr, attached

@@ -66,8 +66,9 @@ TEST_F(JobViewTest, AnEndedJobHasFactsAboutFailedRanks) {
   end.mutable_facts()->set_peak_memory_mib(77);
   Batch batch = {testing_store::step("aaaaaaaa", model::JobState::kStarting)};
   for (int rank = 0; rank < 2; ++rank) {
-    batch.push_back(testing_store::plain_event("aaaaaaaa", "e"));
-    batch.back().rank_step = RankStep{.rank = rank, .to = model::RankState::kFailed, .host = "n1"};
+    NewEvent event = testing_store::plain_event("aaaaaaaa", "e");
+    event.rank_step = RankStep{.rank = rank, .to = model::RankState::kFailed, .host = "n1"};
+    batch.push_back(std::move(event));
   }
   batch.push_back(testing_store::step("aaaaaaaa", model::JobState::kFailed, "", 1));
   batch.push_back(testing_store::plain_event("aaaaaaaa", ended.SerializeAsString()));
