@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <map>
 #include <set>
 
 #include <fmt/format.h>
@@ -80,11 +81,15 @@ void add_crash(const RankEnd& end, std::string_view tail, std::vector<std::strin
 
 // Returns where the module or library is missing: "on n1 and n2, python3 is /usr/bin/python3".
 std::string describe_python(const RankEnd& end, const std::vector<RankEnd>& alike) {
-  std::vector<std::string> hosts{end.host};
+  std::map<int, std::string> host_of_rank{{end.rank, end.host}};
   std::set<std::string> programs{end.facts.program};
   for (const RankEnd& other : alike) {
-    if (std::ranges::find(hosts, other.host) == hosts.end()) hosts.push_back(other.host);
+    host_of_rank[other.rank] = other.host;
     if (!other.facts.program.empty()) programs.insert(other.facts.program);  // empty if it ended during the stop
+  }
+  std::vector<std::string> hosts;
+  for (const auto& [rank, host] : host_of_rank) {
+    if (std::ranges::find(hosts, host) == hosts.end()) hosts.push_back(host);
   }
   const std::string where = name_hosts(hosts);
   if (!is_python(end.facts.program)) {

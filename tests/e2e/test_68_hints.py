@@ -196,5 +196,6 @@ def test_launcherd_keeps_what_its_hosts_know(launcherd):
     assert "ModuleNotFoundError: No module named 'no_such_module_1'" in status and hint in status, status
     facts = json.loads(launcherd.asked("status", "--json", job))["ranks"][0]["end"]["facts"]
     assert facts["program"] == PYTHON and int(facts["peak_memory_mib"]) > 0, facts
-    attached = launcherd.muster("attach", job)
-    assert attached.stderr.count("Traceback (most recent call last)") == 1 and hint in attached.stderr, attached
+    assert hint in launcherd.muster("attach", job).stderr  # it shows only the last lines, so the report has them all
+    followed = launcherd.run("-np", "1", "-H", "n1", PYTHON, "-c", "import no_such_module_1").end()
+    assert followed.stderr.count("Traceback (most recent call last)") == 1 and hint in followed.stderr, followed

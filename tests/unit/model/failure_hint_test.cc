@@ -92,13 +92,17 @@ TEST(MissingModuleHint, NamesPythonAndHost) {
 }
 
 TEST(MissingModuleHint, NamesAllHosts) {
-  const RankEnd end = exited(0, "n1", "/usr/bin/python3");
+  RankEnd end = exited(2, "n2", "/usr/bin/python3");
+  EXPECT_THAT(failure_hints(end, {exited(0, "n1", "")}, kMissing)[0],
+              HasSubstr("on n1 and n2, python3 is /usr/bin/python3, which"))
+      << "a rank that ended during the stop has no facts";
+  end = exited(0, "n1", "/usr/bin/python3");
   std::vector<RankEnd> alike{exited(1, "n1", "/usr/bin/python3"), exited(2, "n2", "/usr/bin/python3")};
   EXPECT_THAT(failure_hints(end, alike, kMissing)[0], HasSubstr("on n1 and n2, python3 is /usr/bin/python3, which"));
   alike.push_back(exited(3, "n3", "/opt/bin/python3"));
   EXPECT_EQ(failure_hints(end, alike, kMissing)[0],
             "on n1, n2 and n3, python (/usr/bin/python3 on n1) has no module 'torch.x'");
-  alike.push_back(exited(4, "n4", "/opt/bin/python3"));
+  alike.push_back(exited(4, "n4", ""));
   EXPECT_THAT(failure_hints(end, alike, kMissing)[0], HasSubstr("on n1, n2, n3 and 1 more hosts, "));
 }
 
