@@ -77,6 +77,10 @@ std::string predicate(const RankEnd& end) {
   return end.out_of_memory ? describe(end) : "ended with " + describe(end);
 }
 
+bool is_same_start_failure(const RankEnd& end, const RankEnd& root) {
+  return end.kind == EndKind::kStartFailed && root.kind == EndKind::kStartFailed && end.detail == root.detail;
+}
+
 }  // namespace
 
 int abort_status(int code) {
@@ -181,7 +185,9 @@ std::string describe_consequences(const std::vector<RankEnd>& ends, int root) {
   std::vector<std::pair<std::string, std::vector<int>>> groups;  // each end with its ranks
   for (std::size_t i = 0; i < ends.size(); ++i) {
     if (static_cast<int>(i) == root || !ends[i].failed()) continue;
-    const std::string what = predicate(ends[i]);
+    const std::string what = is_same_start_failure(ends[i], ends[static_cast<std::size_t>(root)])
+                                 ? "did not start for the same reason"
+                                 : predicate(ends[i]);
     const auto found = std::ranges::find(groups, what, [](const auto& group) { return group.first; });
     auto& group = found == groups.end() ? groups.emplace_back(what, std::vector<int>()) : *found;
     group.second.push_back(ends[i].rank);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +17,18 @@ enum class EndKind {
   kStartFailed,  // never ran; exit_code is 125, 126 or 127, and `detail` has the reason
   kStopped,      // ended after Muster's TERM or KILL
   kHostLost,     // the rank's host did not answer within the lease
+};
+
+// What the host of a failed rank knows about its end. 0 and empty mean unknown.
+struct EndFacts {
+  std::int64_t peak_memory_mib = 0;  // the most memory that one process of the rank had resident
+  std::int64_t free_memory_mib = 0;  // of the host, or of the rank's cgroup if it has less, just after the end
+  std::string program = {};          // absolute path of the program that ran
+  std::string core_file = {};        // on the host
+  std::string core_note = {};        // without core_file: which program has the core, or why there is none; one phrase
+  std::string kernel_line = {};      // the kernel's line about the end, without its time
+
+  bool operator==(const EndFacts&) const = default;
 };
 
 struct RankEnd {
@@ -36,7 +49,8 @@ struct RankEnd {
   bool spawn_refused = false;     // with abort_code: MPI_Abort came after its MPI_Comm_spawn was refused
   bool at_is_known = true;        // false if the agent's clock was not compared yet; `at` is then the time of arrival
   base::MonotonicTime
-      at{};  // the launcher's monotonic clock: the agent's time, corrected by the stream's measured offset
+      at{};             // the launcher's monotonic clock: the agent's time, corrected by the stream's measured offset
+  EndFacts facts = {};  // only of a rank that failed
 
   // Returns 128+signal for a signal, and 1 for a failure with code 0.
   int status() const;

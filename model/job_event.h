@@ -95,6 +95,7 @@ struct JobEnded {
   std::vector<std::string> stderr_tail;  // last lines of the root cause's rank
   int strays_killed = 0;
   std::vector<std::string> unclean_hosts;
+  std::vector<int> alike_ranks = {};  // failed with the same Python exception as the root cause's rank, without it
 };
 
 // The job's state has changed.

@@ -195,6 +195,30 @@ constexpr KindPair kKinds[] = {
 
 }  // namespace
 
+namespace {
+
+model::EndFacts facts_of(const v1::EndFacts& facts) {
+  return {.peak_memory_mib = facts.peak_memory_mib(),
+          .free_memory_mib = facts.free_memory_mib(),
+          .program = base::printable(facts.program()),
+          .core_file = base::printable(facts.core_file()),
+          .core_note = base::printable(facts.core_note()),
+          .kernel_line = base::printable(facts.kernel_line())};
+}
+
+v1::EndFacts to_proto(const model::EndFacts& facts) {
+  v1::EndFacts result;
+  result.set_peak_memory_mib(facts.peak_memory_mib);
+  result.set_free_memory_mib(facts.free_memory_mib);
+  result.set_program(base::valid_utf8(facts.program));
+  result.set_core_file(base::valid_utf8(facts.core_file));
+  result.set_core_note(base::valid_utf8(facts.core_note));
+  result.set_kernel_line(base::valid_utf8(facts.kernel_line));
+  return result;
+}
+
+}  // namespace
+
 v1::RankEnd to_proto(const model::RankEnd& end) {
   v1::RankEnd result;
   result.set_rank(end.rank);
@@ -209,6 +233,7 @@ v1::RankEnd to_proto(const model::RankEnd& end) {
   if (end.abort_code) result.set_abort_code(*end.abort_code);
   result.set_without_finalize(end.without_finalize);
   result.set_spawn_refused(end.spawn_refused);
+  if (end.facts != model::EndFacts()) *result.mutable_facts() = to_proto(end.facts);
   return result;
 }
 
@@ -228,6 +253,7 @@ model::RankEnd rank_end_of(const v1::RankEnd& end) {
   if (end.has_abort_code()) result.abort_code = end.abort_code();
   result.without_finalize = end.without_finalize();
   result.spawn_refused = end.spawn_refused();
+  if (end.has_facts()) result.facts = facts_of(end.facts());
   return result;
 }
 
@@ -295,6 +321,7 @@ model::RankEnd rank_end_of(const v1::RankExited& exited) {
     end.exit_code = WEXITSTATUS(status);
     end.without_finalize = exited.without_finalize() && end.kind == model::EndKind::kExited;
   }
+  if (exited.has_facts() && end.kind != model::EndKind::kStopped) end.facts = facts_of(exited.facts());
   return end;
 }
 

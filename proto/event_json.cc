@@ -83,6 +83,7 @@ struct Writer {
     for (const std::string& line : ended.stderr_tail) set_text(line, report.add_stderr_tail());
     report.set_strays_killed(ended.strays_killed);
     for (const std::string& host : ended.unclean_hosts) set_text(host, report.add_unclean_hosts());
+    report.mutable_alike_ranks()->Add(ended.alike_ranks.begin(), ended.alike_ranks.end());
   }
 };
 

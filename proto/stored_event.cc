@@ -69,6 +69,7 @@ void keep_root_cause(v1::ExitReport& report) {
 // Drops long parts until the report fits, the least important first.
 void fit(v1::ExitReport& report) {
   if (report.ByteSizeLong() > kLongestEnd) keep_root_cause(report);
+  if (report.ByteSizeLong() > kLongestEnd) report.clear_alike_ranks();
   if (report.ByteSizeLong() > kLongestEnd) report.clear_stderr_tail();
   if (report.ByteSizeLong() > kLongestEnd) report.clear_unclean_hosts();
 }

@@ -112,7 +112,18 @@ std::string machine_name(unsigned machine) {
   }
 }
 
-std::string explain_noexec(std::string_view head) {
+bool is_python_script(std::string_view path, std::string_view head) {
+  const auto interpreter = script_interpreter(head);
+  if (!interpreter) return path.ends_with(".py");
+  const std::string_view line = head.substr(0, head.find('\n'));  // may be "#!/usr/bin/env python3"
+  return line.find("python") != std::string_view::npos;
+}
+
+std::string explain_noexec(std::string_view path, std::string_view head) {
+  if (is_python_script(path, head)) {
+    return fmt::format("it has no first line such as #!/usr/bin/env python3: use python3 {}", base::printable(path));
+  }
+
   if (is_elf(head) && head.size() >= sizeof(Elf64_Ehdr)) {
     Elf64_Ehdr header{};
     std::memcpy(&header, head.data(), sizeof header);  // e_machine has the same offset in 32-bit headers
@@ -140,11 +151,21 @@ std::string explain_missing_interpreter(std::string_view head) {
   return "a file that it needs for loading does not exist on this host";
 }
 
-std::string explain_denied(const std::string& path, const struct stat& info) {
+// `name` is the program as the user gave it.
+std::string explain_not_executable(const std::string& name, const std::string& path, mode_t mode) {
+  const std::string head = read_head(path);
+  if (!is_python_script(path, head))
+    return fmt::format("it is not executable (mode {:04o}; chmod +x makes it so)", mode);
+  const bool has_interpreter = script_interpreter(head).has_value();
+  return fmt::format("it is not executable (mode {:04o}): {}use python3 {}", mode,
+                     has_interpreter ? "chmod +x it, or " : "", base::printable(name));
+}
+
+std::string explain_denied(const std::string& name, const std::string& path, const struct stat& info) {
   if (S_ISDIR(info.st_mode)) return "it is a directory";
   if (!S_ISREG(info.st_mode)) return "it is not a regular file";
   if ((info.st_mode & 0111) == 0) {
-    return fmt::format("it is not executable (mode {:04o}; chmod +x makes it so)", info.st_mode & 07777);
+    return explain_not_executable(name, path, info.st_mode & 07777);
   }
   struct statvfs file_system {};
   if (::statvfs(path.c_str(), &file_system) == 0 && (file_system.f_flag & ST_NOEXEC) != 0) {
@@ -158,6 +179,13 @@ std::string explain_denied(const std::string& path, const struct stat& info) {
   return fmt::format("permission denied (mode {:04o}, owner {})", info.st_mode & 07777, info.st_uid);
 }
 
+bool is_in_path(const SpawnRequest& request, std::string_view name) {
+  for (const std::string& candidate : program_candidates(name, request.env)) {
+    if (::access(absolute(request, candidate).c_str(), X_OK) == 0) return true;
+  }
+  return false;
+}
+
 std::size_t bytes_of(const SpawnRequest& request) {
   std::size_t bytes = 0;
   for (const std::string& word : request.argv) bytes += word.size() + 1;
@@ -165,10 +193,32 @@ std::size_t bytes_of(const SpawnRequest& request) {
   return bytes;
 }
 
+// Returns what to run instead of a name that is not in PATH. Empty if nothing like it is there.
+std::string find_other_way(const SpawnRequest& request, const std::string& name) {
+  if (name == "python" && is_in_path(request, "python3")) return ", but python3 is: use python3";
+  const std::string path = absolute(request, name);
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return "";
+  const std::string head = read_head(path);
+  const bool is_executable = ::access(path.c_str(), X_OK) == 0;
+  const std::string shown = base::printable(name);
+  std::string ways;
+  if (is_python_script(name, head)) ways = "python3 " + shown;
+  if (is_executable && (ways.empty() || script_interpreter(head))) ways += (ways.empty() ? "./" : " or ./") + shown;
+  if (ways.empty())
+    return fmt::format(", but it is in {} and not executable: chmod +x it, then use ./{}",
+                       base::printable(workdir_of(request)), shown);
+  return fmt::format(", but it is in {}: use {}", base::printable(workdir_of(request)), ways);
+}
+
 ExecFailure explain_not_found(const SpawnRequest& request, const std::string& name) {
   if (name.empty()) return {model::kNotFound, "cannot run '': the command is empty"};
   const std::string shown = base::printable(name);
   if (name.find('/') == std::string::npos) {
+    const std::string other_way = find_other_way(request, name);
+    if (!other_way.empty()) {
+      return {model::kNotFound, fmt::format("cannot run '{}': not found in PATH{}", shown, other_way)};
+    }
     return {model::kNotFound, fmt::format("cannot run '{}': not found in PATH ({})", shown,
                                           base::shortened(base::printable(path_of(request.env)), kShownPath))};
   }
@@ -204,10 +254,10 @@ ExecFailure explain_exec_failure(const SpawnRequest& request, const std::string&
       why = explain_missing_interpreter(read_head(full));
       break;
     case EACCES:
-      why = denied_on_the_way ? "a directory in its path cannot be entered" : explain_denied(full, info);
+      why = denied_on_the_way ? "a directory in its path cannot be entered" : explain_denied(name, full, info);
       break;
     case ENOEXEC:
-      why = explain_noexec(read_head(full));
+      why = explain_noexec(name, read_head(full));
       break;
     case E2BIG:
       why = fmt::format("arguments and environment are too long ({} bytes)", bytes_of(request));
@@ -226,6 +276,7 @@ ExecFailure explain_exec_failure(const SpawnRequest& request, const std::string&
 bool is_shell_text(const SpawnRequest& request, const std::string& path) {
   const std::string head = read_head(absolute(request, path));
   const std::string_view first_line = std::string_view(head).substr(0, head.find('\n'));
+  if (path.ends_with(".py")) return false;  // /bin/sh would run Python's words as commands
   return !is_elf(head) && !head.starts_with("#!") && first_line.find('\0') == std::string_view::npos;
 }
 

@@ -25,6 +25,7 @@ struct ExecFailure {
 ExecFailure explain_exec_failure(const SpawnRequest& request, const std::string& path, int errno_value);
 
 // Call it after ENOEXEC. True for a text file without a "#!" line, which execvp(3) and every shell pass to /bin/sh.
+// False for a *.py file.
 bool is_shell_text(const SpawnRequest& request, const std::string& path);
 
 }  // namespace muster::agent::launch

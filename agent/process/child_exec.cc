@@ -98,6 +98,7 @@ MUSTER_BARE bool try_next_candidate(long result) {
   long worst = -ENOENT;
   std::size_t worst_index = 0;
   for (std::size_t i = 0; plan->candidates[i] != nullptr; ++i) {
+    plan->tried_index = i;
     const long result = raw_syscall(SYS_execve, raw_arg(plan->candidates[i]), raw_arg(plan->argv), raw_arg(plan->envp));
     if (!try_next_candidate(result)) fail(plan, ChildStep::kExec, result, i);
     if (result == -EACCES && worst != -EACCES) {

@@ -58,7 +58,8 @@ struct ChildPlan {
   // 1. 0 if there is no tracer.
   pid_t tracer = 0;
 
-  // The child writes these when it fails. The warden reads them after the clone has returned.
+  // The child writes these. The warden reads them after the clone has returned.
+  std::size_t tried_index = 0;  // index of the candidate that ran, unless a step has failed
   ChildStep failed_step = ChildStep::kNone;
   int failed_errno = 0;
   std::size_t failed_index = 0;  // index of the limit or of the candidate that failed

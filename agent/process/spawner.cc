@@ -43,6 +43,11 @@ std::vector<std::string> marked_environment(const std::vector<std::string>& env,
   return marked;
 }
 
+std::string absolute_program(const SpawnRequest& request, const std::string& path) {
+  if (path.starts_with('/') || request.workdir.empty()) return path;
+  return fmt::format("{}/{}", request.workdir, path.starts_with("./") ? path.substr(2) : path);
+}
+
 std::string explain_limit(const RlimitSetting& setting, int errno_value) {
   struct rlimit now {};
   ::getrlimit(static_cast<__rlimit_resource_t>(setting.resource), &now);
@@ -167,7 +172,8 @@ std::variant<Spawned, RankStartFailed> Spawner::run(const SpawnRequest& request,
                  std::move(stdio->stdout_fd),
                  std::move(stdio->stderr_fd),
                  now,
-                 std::move(stdio->pmi_fd)};
+                 std::move(stdio->pmi_fd),
+                 absolute_program(request, candidates[plan.tried_index])};
 }
 
 base::Result<BareChild> Spawner::clone_child(ChildPlan& plan, const Cgroup* cgroup) {

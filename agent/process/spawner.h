@@ -24,6 +24,7 @@ struct Spawned {
   base::UniqueFd stderr_fd;
   base::MonotonicTime at{};
   base::UniqueFd pmi_fd{};
+  std::string program{};  // absolute path
 };
 
 class Spawner {

@@ -1,8 +1,11 @@
 // The events that the warden reports to the agent, and how a job is contained. Plain values.
 #pragma once
 
+#include <sys/resource.h>
 #include <sys/types.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -59,6 +62,16 @@ struct RankStartFailed {
   int exit_code = model::kMusterFailed;  // or kNotFound, kNotExecutable
 };
 
+// What the warden knows about a rank that failed. Empty for other ranks.
+struct ExitFacts {
+  std::uint64_t peak_kib = 0;                // most memory that the rank or a child that it reaped had resident
+  std::optional<std::uint64_t> free_kib;     // memory that was free just after the end
+  std::string program;                       // absolute path
+  std::string workdir;                       // in which the rank began; absolute
+  std::uint64_t core_limit = RLIM_INFINITY;  // with which the rank began
+  std::string kernel_line;  // the kernel's line about the end, without its time; empty if there is none
+};
+
 struct RankExited {
   int rank = 0;
   pid_t pid = 0;
@@ -71,6 +84,7 @@ struct RankExited {
   base::MonotonicTime at{};  // when it was reaped
   // The rank ended by a foreign SIGKILL, while the kernel killed some process here because memory ran out.
   bool oom_suspected = false;
+  ExitFacts facts{};
 };
 
 struct Leftover {

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <ctime>
 
 #include "agent/proc/environ_scan.h"
 #include "agent/process/own_process.h"
@@ -32,6 +34,21 @@ constexpr std::size_t kMostNoted = 4096;  // processes for which the pid outside
 
 base::MonotonicTime now_time() {
   return std::chrono::steady_clock::now();
+}
+
+// As the kernel's log counts time.
+std::chrono::microseconds time_since_boot() {
+  struct timespec now {};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::microseconds(now.tv_nsec / 1000);
+}
+
+std::uint64_t core_limit_of(const SpawnRequest& request) {
+  for (const RlimitSetting& setting : request.limits) {
+    if (setting.resource == RLIMIT_CORE) return setting.soft;
+  }
+  struct rlimit own {};
+  return ::getrlimit(RLIMIT_CORE, &own) == 0 ? own.rlim_cur : RLIM_INFINITY;
 }
 
 bool ends_a_process(int signo) {
@@ -98,7 +115,9 @@ base::Status WardenProcess::set_up() {
   spawner_ = std::make_unique<Spawner>(std::move(spawner));
   MUSTER_RETURN_IF_ERROR(set_up_cgroup());
   const Cgroup* cgroup = container_->cgroup() ? &*container_->cgroup() : nullptr;
-  oom_ = std::make_unique<OomWatch>(cgroup);
+  const OomSources sources = own_oom_sources();
+  oom_ = std::make_unique<OomWatch>(cgroup, sources);
+  memory_.memory_events = sources.memory_events;
 
   if (cgroup == nullptr && !setup_.use_pidns) {
     MUSTER_ASSIGN_OR_RETURN(DescendantNotes notes_of_others, DescendantNotes::create(session_.path()));
@@ -212,7 +231,10 @@ void WardenProcess::handle(SpawnRequest& request) {
     const pid_t outside = pid_of_pidfd(setup_.host_proc.get(), spawned.child.pidfd.get());
     if (outside > 0) pid = outside;
   }
-  ranks_[inside] = Rank{pid, false};
+  ranks_[inside] = Rank{.pid = pid,
+                        .program = std::move(spawned.program),
+                        .workdir = request.workdir,
+                        .core_limit = core_limit_of(request)};
   rank_numbers_[inside] = request.rank;
   if (descendants_ != nullptr) descendants_->begin(now_time());
   send(RankStarted{request.rank, pid, inside, std::move(spawned.stdin_fd), std::move(spawned.stdout_fd),
@@ -285,21 +307,47 @@ void WardenProcess::reap() {
   signalfd_siginfo drained;
   while (::read(child_signal_.get(), &drained, sizeof drained) > 0) {
   }
-  int status = 0;
   while (true) {
-    const pid_t pid = ::waitpid(-1, &status, WNOHANG);
-    if (pid <= 0) return;
+    // /proc shows the name of the process until it is reaped.
+    siginfo_t next{};
+    if (::waitid(P_ALL, 0, &next, WEXITED | WNOHANG | WNOWAIT) != 0 || next.si_pid == 0) return;
+    const pid_t pid = next.si_pid;
     const auto rank = ranks_.find(pid);
+    std::string command;
+    if (rank != ranks_.end() && next.si_code == CLD_KILLED && next.si_status == SIGKILL) {
+      if (auto info = read_process(pid)) command = std::move(info->command);
+    }
+    int status = 0;
+    struct rusage usage {};
+    if (::wait4(pid, &status, WNOHANG, &usage) != pid) return;
     if (rank == ranks_.end()) continue;  // an adopted orphan
-    const bool is_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-    // Even during a stop, a SIGKILL that we have not sent came from the kernel or another process. The peers of such a
-    // rank may fail first and stop the whole job before the rank can be reaped.
-    const bool is_ours = is_killed ? rank->second.is_killed_by_us : rank->second.is_signalled_by_us;
-    const OomVerdict oom = is_killed && !is_ours ? oom_->judge(rank->second.pid) : OomVerdict::kNo;
-    send(RankExited{rank_numbers_[pid], rank->second.pid, pid, status, is_ours, oom == OomVerdict::kYes, now_time(),
-                    oom == OomVerdict::kPerhaps});
+    rank_ended(pid, rank->second, command, status, static_cast<std::uint64_t>(usage.ru_maxrss));
     ranks_.erase(rank);
   }
+}
+
+// `command` is the name of a rank that was killed.
+void WardenProcess::rank_ended(pid_t pid, Rank& rank, const std::string& command, int status, std::uint64_t peak_kib) {
+  const bool is_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+  // Even during a stop, a SIGKILL that we have not sent came from the kernel or another process. The peers of such a
+  // rank may fail first and stop the whole job before the rank can be reaped.
+  const bool is_ours = is_killed ? rank.is_killed_by_us : rank.is_signalled_by_us;
+  RankExited exited{rank_numbers_[pid], rank.pid, pid, status, is_ours, false, now_time()};
+  if (is_killed && !is_ours) {
+    OomJudgement judgement =
+        oom_->judge({.pid = rank.pid, .command = command, .peak_kib = peak_kib}, time_since_boot());
+    exited.oom_killed = judgement.verdict == OomVerdict::kYes;
+    exited.oom_suspected = judgement.verdict == OomVerdict::kPerhaps;
+    exited.facts.kernel_line = std::move(judgement.kernel_line);
+  }
+  if (status != 0 && !is_ours) {
+    exited.facts.peak_kib = peak_kib;
+    exited.facts.free_kib = free_memory_kib(memory_);
+    exited.facts.program = std::move(rank.program);
+    exited.facts.workdir = std::move(rank.workdir);
+    exited.facts.core_limit = rank.core_limit;
+  }
+  send(std::move(exited));
 }
 
 // True if no rank and no other process in the ranks' process groups still runs. The warden sends SIGTERM to these

@@ -14,6 +14,7 @@
 
 #include "agent/proc/descendant_notes.h"
 #include "agent/proc/session_dir.h"
+#include "agent/process/free_memory.h"
 #include "agent/process/job_container.h"
 #include "agent/process/lease_page.h"
 #include "agent/process/message_socket.h"
@@ -50,6 +51,9 @@ class WardenProcess {
     pid_t pid = 0;  // as the agent sees it
     bool is_signalled_by_us = false;
     bool is_killed_by_us = false;
+    std::string program{};  // these three as in ExitFacts
+    std::string workdir{};
+    std::uint64_t core_limit = 0;
   };
   enum class Phase { kServing, kStopping, kFinishing };
 
@@ -69,6 +73,7 @@ class WardenProcess {
   void drop_waiting_commands();
   void refuse_spawn(const SpawnRequest& request);
   void reap();
+  void rank_ended(pid_t pid, Rank& rank, const std::string& command, int status, std::uint64_t peak_kib);
   void send(WardenEvent event);
   void signal_rank(pid_t pid_inside, Rank& rank, int signo);
   bool rank_groups_are_gone() const;
@@ -90,6 +95,7 @@ class WardenProcess {
   std::unique_ptr<JobContainer> container_;
   std::unique_ptr<Spawner> spawner_;
   std::unique_ptr<OomWatch> oom_;
+  MemorySources memory_;
   std::unique_ptr<DescendantNotes> descendants_;  // null if a cgroup or a namespace holds the descendants
 
   std::deque<WardenCommand> commands_;  // in order of arrival, not handled yet

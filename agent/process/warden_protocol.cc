@@ -54,7 +54,9 @@ bool fields(auto& io, M& m) {
 
 template <MessageOf<RankExited> M>
 bool fields(auto& io, M& m) {
-  return io(m.rank, m.pid, m.pid_inside, m.wait_status, m.signalled_by_us, m.oom_killed, m.oom_suspected, m.at);
+  return io(m.rank, m.pid, m.pid_inside, m.wait_status, m.signalled_by_us, m.oom_killed, m.oom_suspected, m.at) &&
+         io(m.facts.peak_kib, m.facts.free_kib, m.facts.program, m.facts.workdir, m.facts.core_limit,
+            m.facts.kernel_line);
 }
 
 template <MessageOf<JobEmpty> M>

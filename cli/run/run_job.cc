@@ -185,6 +185,7 @@ JobViewOptions view_options(const OutputPlan& output, const model::Placement& pl
   JobViewOptions view{.is_terminal = outlets.is_terminal(),
                       .verbose = output.verbose,
                       .reports_bindings = output.reports_bindings,
+                      .shows_stderr = outlets.shows_all(),
                       .quiet = output.quiet,
                       .placement = {},
                       .on_error_file =

@@ -134,6 +134,7 @@ int follow(const model::JobSpec& spec, const OutputPlan& plan, const FoundJob& j
                         .request = {},
                         .owns_job = true,
                         .is_terminal = (*outlets)->is_terminal(),
+                        .shows_stderr = (*outlets)->shows_all(),
                         .quiet = plan.quiet,
                         .on_event = [&](const v1::Event& event) { events.write(event, notices); }},
                        &output, notices, [&] { loop.stop(); });

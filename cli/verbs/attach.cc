@@ -35,7 +35,8 @@ int attach(const VerbCall& call, const FoundJob& job, v1::LogsRequest request, c
                          {.job = job,
                           .request = std::move(request),
                           .owns_job = call.has("kill-on-interrupt"),
-                          .is_terminal = terminals.err()->is_tty()},
+                          .is_terminal = terminals.err()->is_tty(),
+                          .shows_stderr = true},
                          &output, notices, [&] { loop.stop(); });
     signals->watch(loop, [&](int signo) { attached.on_signal(signo); });
     if (const base::Status started = attached.start(); !started.ok()) return call.fail(started);

@@ -60,6 +60,7 @@ launcherd::JobOutcome outcome_of(const EndedJob& ended, int stop_signal) {
   outcome.cause = cause_of(ended.job, outcome.root, outcome.exit_code);
   outcome.stderr_tail =
       base::join(std::vector<std::string>(ended.report.stderr_tail().begin(), ended.report.stderr_tail().end()), "\n");
+  outcome.alike_ranks = {ended.report.alike_ranks().begin(), ended.report.alike_ranks().end()};
   const bool is_by_hosts = outcome.cause == StopCause::kHostFailed || outcome.cause == StopCause::kRefused;
   if (is_by_hosts && !ended.job.reason().empty()) {
     outcome.host_failures.push_back({"", ended.job.reason()});
@@ -182,7 +183,11 @@ void AttachedJob::report() {
   if (outcome.root >= 0) {
     notices_.line(format_root_cause(outcome.ends[static_cast<std::size_t>(outcome.root)]));
   }
-  for (const std::string& line : format_outcome(outcome, attachment_.is_terminal && !attachment_.quiet)) {
+  const v1::LogsRequest& request = attachment_.request;
+  const bool gets_all = request.ranks().empty() && !request.has_since() && request.tail_lines() == 0;
+  const bool has_shown_stderr = attachment_.shows_stderr && gets_all && stop_signal_ == 0 && !attachment_.quiet;
+  for (const std::string& line :
+       format_outcome(outcome, attachment_.is_terminal && !attachment_.quiet, has_shown_stderr)) {
     notices_.line(line);
   }
   exit_code_ = own_code_.value_or(outcome.exit_code);

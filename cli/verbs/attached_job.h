@@ -37,6 +37,7 @@ struct Attachment {
   // If true, signals and a closed stdout end the job. If false, they end only this view of the job.
   bool owns_job = false;
   bool is_terminal = false;                             // stderr is a terminal
+  bool shows_stderr = false;                            // `output` shows the stderr of all ranks that it gets
   bool quiet = false;                                   // as JobViewOptions::quiet
   std::function<void(const v1::Event&)> on_event = {};  // called on the thread that reads the events
 };

@@ -15,6 +15,7 @@
 #include "cli/verbs/launcher_address.h"
 #include "cli/verbs/verb.h"
 #include "cli/view/job_table.h"
+#include "cli/view/report.h"
 #include "launcherd/service/api_client.h"
 #include "proto/message_json.h"
 
@@ -45,6 +46,24 @@ int kill_and_wait(const VerbCall& call, const FoundJob& job, bool at_once) {
   if (sent && !sent->ok()) return job_not_answered(call, job, *sent);
   if (!ended.ok()) return job_not_answered(call, job, ended.status());
   return call.print(fmt::format("job {} ended with exit code {}\n", job.id, (*ended)->exit_code));
+}
+
+// Returns lines that begin with an empty one, from the event of the job's end. Empty if no rank failed, or if the event
+// cannot be read: the status itself is shown all the same.
+std::vector<std::string> report_of(ApiClient& client, const FoundJob& found, const v1::Job& job) {
+  std::vector<std::string> lines;
+  v1::WatchRequest request;
+  request.set_job(found.name_there());
+  request.set_from_sequence(job.last_event());
+  const base::Status watched = client.watch(request, [&](const v1::Event& event) {
+    if (event.has_job_ended()) lines = format_report(event.job_ended());
+    return !event.has_job_ended();
+  });
+  if (!watched.ok() && lines.empty()) {
+    return {"", "why it failed cannot be read: " + base::printable(watched.message())};
+  }
+  if (!lines.empty()) lines.insert(lines.begin(), "");
+  return lines;
 }
 
 int send_signal(const VerbCall& call, const FoundJob& job, int signo) {
@@ -104,7 +123,13 @@ int run_status(const std::string& verb, const std::vector<std::string>& argument
   ApiClient client(found->launcher);
   const auto job = ask_job(client, *found, 0);
   if (!job.ok()) return job_not_answered(call, *found, job.status());
-  return call.print(call.has("json") ? proto::message_line(*job) : format_status(*job, base::SystemClock().wall()));
+  if (call.has("json")) return call.print(proto::message_line(*job));
+  std::string text = format_status(*job, base::SystemClock().wall());
+  if (job->state() == v1::JOB_STATE_FAILED) {
+    for (const std::string& line : report_of(client, *found, *job)) text += "\n" + line;
+    if (!text.ends_with('\n')) text += '\n';
+  }
+  return call.print(text);
 }
 
 int run_kill(const std::string& verb, const std::vector<std::string>& arguments) {

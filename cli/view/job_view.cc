@@ -89,7 +89,10 @@ void JobView::on_hang_over(std::chrono::milliseconds silent) {
 
 void JobView::on_finished(const launcherd::JobOutcome& outcome) {
   notices_->status("");
-  for (const std::string& line : format_outcome(outcome, options_.is_terminal && !options_.quiet)) notices_->line(line);
+  for (const std::string& line :
+       format_outcome(outcome, options_.is_terminal && !options_.quiet, options_.shows_stderr && !options_.quiet)) {
+    notices_->line(line);
+  }
   outcome_ = outcome;
   finished_();
 }

@@ -14,6 +14,7 @@ struct JobViewOptions {
   bool is_terminal = false;  // stderr is a terminal
   bool verbose = false;
   bool reports_bindings = false;
+  bool shows_stderr = false;     // the stderr of all ranks goes to the stream of the report
   bool quiet = false;            // hide progress, remarks, and the last line of a job that ended well
   model::Placement placement{};  // names the roles of ranks
   std::function<void(int rank, const std::string& content)> on_error_file{};  // if empty, error files are ignored

@@ -33,6 +33,8 @@ class Outlets {
 
   launcherd::OutputSink* sink() { return sink_; }
   launcherd::NoticeWriter& notices() { return notices_; }
+  // Returns whether the console gets all output of all ranks.
+  bool shows_all() const { return shown_ == nullptr; }
   bool is_terminal() { return terminals_.err()->is_tty(); }
   void set_raw(bool is_raw);
 

@@ -3,9 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
+#include <iterator>
+#include <utility>
 
 #include "base/strings.h"
+#include "model/failure_hint.h"
 #include "model/spawn_advice.h"
+#include "model/traceback.h"
+#include "proto/convert.h"
 
 namespace muster::cli::inline view {
 namespace {
@@ -46,11 +51,54 @@ std::string describe_cause(const JobOutcome& outcome) {
   return fmt::format("failed; exit code {} is that of rank {} on {}", outcome.exit_code, root.rank, root.host);
 }
 
-void add_stderr_tail(const JobOutcome& outcome, std::vector<std::string>* lines) {
+// False if the job may have ended before all its output was shown.
+bool is_output_whole(const JobOutcome& outcome) {
+  return outcome.output_failure.empty() && (outcome.cause == StopCause::kNone || outcome.cause == StopCause::kPolicy);
+}
+
+void add_stderr_tail(const JobOutcome& outcome, bool is_shown, std::vector<std::string>* lines) {
   const std::string_view tail = base::trim(outcome.stderr_tail);
   if (tail.empty()) return;
+  const std::string_view exception = model::exception_line(tail);
+  if (is_shown && !exception.empty()) {
+    lines->push_back(base::printable(exception) + " (its traceback is above)");
+    return;
+  }
   lines->push_back("the last lines of its stderr:");
   for (const std::string_view line : base::split(tail, '\n')) lines->push_back("  | " + base::printable(line));
+}
+
+std::vector<model::RankEnd> ends_of(const JobOutcome& outcome, const std::vector<int>& ranks) {
+  std::vector<model::RankEnd> ends;
+  std::ranges::copy_if(outcome.ends, std::back_inserter(ends),
+                       [&](const model::RankEnd& end) { return std::ranges::binary_search(ranks, end.rank); });
+  return ends;
+}
+
+void add_hints(const JobOutcome& outcome, std::vector<std::string>* lines) {
+  const model::RankEnd& root = outcome.ends[static_cast<std::size_t>(outcome.root)];
+  const auto alike = ends_of(outcome, outcome.alike_ranks);
+  for (std::string& hint : model::failure_hints(root, alike, outcome.stderr_tail)) lines->push_back(std::move(hint));
+}
+
+// Returns "ranks 0-7 failed alike". Empty if only the root cause's rank failed so.
+std::string describe_alike(const JobOutcome& outcome) {
+  if (outcome.alike_ranks.empty()) return "";
+  std::vector<int> alike = outcome.alike_ranks;
+  alike.push_back(outcome.ends[static_cast<std::size_t>(outcome.root)].rank);
+  return fmt::format("ranks {} failed alike", model::format_rank_list(std::move(alike)));
+}
+
+// Adds the ends of the other ranks. Those that failed like the root cause are one line.
+void add_other_ends(const JobOutcome& outcome, std::vector<std::string>* lines) {
+  const int root = outcome.ends[static_cast<std::size_t>(outcome.root)].rank;
+  std::vector<model::RankEnd> rest = outcome.ends;
+  std::erase_if(rest,
+                [&](const model::RankEnd& end) { return std::ranges::binary_search(outcome.alike_ranks, end.rank); });
+  const auto at = std::ranges::find(rest, root, &model::RankEnd::rank);
+  const std::string others = model::describe_consequences(rest, static_cast<int>(at - rest.begin()));
+  if (const std::string alike = describe_alike(outcome); !alike.empty()) lines->push_back(alike);
+  if (!others.empty()) lines->push_back("then " + others);
 }
 
 // Adds advice on MPI_Comm_spawn. MPICH over UCX, as Debian has it, refuses spawns without asking any launcher, even
@@ -97,13 +145,13 @@ std::string format_root_cause(const model::RankEnd& root, std::string_view role)
   return fmt::format("{} (pid {}): {}", who, root.pid, what);
 }
 
-std::vector<std::string> format_outcome(const JobOutcome& outcome, bool is_terminal) {
+std::vector<std::string> format_outcome(const JobOutcome& outcome, bool is_terminal, bool has_shown_stderr) {
   std::vector<std::string> lines;
   if (outcome.root >= 0) {
-    add_stderr_tail(outcome, &lines);
+    add_stderr_tail(outcome, has_shown_stderr && is_output_whole(outcome), &lines);
     add_spawn_advice(outcome, &lines);
-    const std::string others = model::describe_consequences(outcome.ends, outcome.root);
-    if (!others.empty()) lines.push_back("then " + others);
+    add_hints(outcome, &lines);
+    add_other_ends(outcome, &lines);
   }
   for (const launcherd::HostFailure& failure : outcome.host_failures) lines.push_back(failure.message);
   if (!outcome.output_failure.empty()) lines.push_back(outcome.output_failure);
@@ -123,6 +171,24 @@ std::vector<std::string> format_outcome(const JobOutcome& outcome, bool is_termi
                   outcome.strays_killed > 0 ? fmt::format(", {} leftover {} killed", outcome.strays_killed,
                                                           outcome.strays_killed == 1 ? "process" : "processes")
                                             : ""));
+  return lines;
+}
+
+std::vector<std::string> format_report(const v1::ExitReport& report) {
+  JobOutcome outcome;
+  for (const v1::RankEnd& end : report.ends()) {
+    if (end.rank() == report.root_cause_rank()) outcome.root = static_cast<int>(outcome.ends.size());
+    outcome.ends.push_back(proto::rank_end_of(end));
+  }
+  if (outcome.root < 0) return {};
+  const std::vector<std::string> tail(report.stderr_tail().begin(), report.stderr_tail().end());
+  outcome.stderr_tail = base::join(tail, "\n");
+  outcome.alike_ranks = {report.alike_ranks().begin(), report.alike_ranks().end()};
+  std::vector<std::string> lines{format_root_cause(outcome.ends[static_cast<std::size_t>(outcome.root)])};
+  const std::string_view exception = model::exception_line(outcome.stderr_tail);
+  if (!exception.empty()) lines.push_back(base::printable(exception));
+  add_hints(outcome, &lines);
+  if (const std::string alike = describe_alike(outcome); !alike.empty()) lines.push_back(alike);
   return lines;
 }
 

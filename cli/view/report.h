@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "launcherd/run/job_runner.h"
+#include "proto/muster/v1/job.pb.h"
 
 namespace muster::cli::inline view {
 
@@ -17,7 +18,13 @@ std::string format_root_cause(const model::RankEnd& root, std::string_view role 
 // Returns all lines after the root cause: its last stderr lines, the consequences, failed and unclean hosts, strays.
 // The last line has ranks, hosts and time.
 // A job that ended well gets only the last line, and only if `is_terminal` or something had to be cleaned up.
-std::vector<std::string> format_outcome(const launcherd::JobOutcome& outcome, bool is_terminal);
+// `has_shown_stderr` means that the same stream already has the ranks' stderr. A traceback is not repeated then.
+std::vector<std::string> format_outcome(const launcherd::JobOutcome& outcome, bool is_terminal,
+                                        bool has_shown_stderr = false);
+
+// Returns the lines about the root cause of a job that has ended: how its rank ended, and what to do. Empty if no rank
+// failed by itself.
+std::vector<std::string> format_report(const v1::ExitReport& report);
 
 // Returns "1 rank", "2 ranks".
 std::string plural(int count, const char* one, const char* many);

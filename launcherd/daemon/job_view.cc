@@ -137,6 +137,24 @@ void cut_ranks(v1::Job& job, std::size_t bytes) {
   }
 }
 
+// Adds what only the event of the job's end has: the facts about failed ranks. A corrupt event is left out, so that the
+// answer still shows the rest.
+base::Status add_facts(StoreReader& reader, const StoredJob& stored, v1::Job& job) {
+  if (!model::is_final(stored.state) || stored.last_sequence == 0 || job.ranks().empty()) return base::ok_status();
+  MUSTER_ASSIGN_OR_RETURN(const auto last, reader.events(stored.id, stored.last_sequence - 1, 1));
+  if (last.empty()) return base::ok_status();
+  const auto event = proto::event_of_store(last.front().message, last.front().sequence);
+  if (!event.ok() || !event->has_job_ended()) return base::ok_status();
+  const int first = job.ranks(0).rank();
+  for (const v1::RankEnd& end : event->job_ended().ends()) {
+    const int at = end.rank() - first;
+    if (!end.has_facts() || at < 0 || at >= job.ranks_size() || !job.ranks(at).has_end()) continue;
+    job.mutable_ranks(at)->mutable_end()->set_out_of_memory(end.out_of_memory());
+    *job.mutable_ranks(at)->mutable_end()->mutable_facts() = end.facts();
+  }
+  return base::ok_status();
+}
+
 // Adds ranks of the job. A rank without a stored state is waiting.
 base::Status add_ranks(StoreReader& reader, const StoredJob& stored, int first, int count, v1::Job& job) {
   const int end = std::min(job.size(), count > job.size() - first ? job.size() : first + count);
@@ -154,6 +172,7 @@ base::Status add_ranks(StoreReader& reader, const StoredJob& stored, int first, 
     }
     next = page.back().rank + 1;
   }
+  MUSTER_RETURN_IF_ERROR(add_facts(reader, stored, job));
   cut_ranks(job, bytes);
   return base::ok_status();
 }

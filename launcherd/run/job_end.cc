@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/strings.h"
+#include "launcherd/run/alike_ranks.h"
 #include "launcherd/run/job_core.h"
 
 namespace muster::launcherd::inline run {
@@ -327,6 +328,7 @@ JobOutcome JobRunner::Core::make_outcome() {
   const auto root = ends_.root();
   outcome.exit_code = stop_.exit_code(root);
   if (root) outcome.stderr_tail = stderr_tails_[root->rank];
+  outcome.alike_ranks = alike_ranks(outcome.ends, outcome.root, stderr_tails_);
   outcome.host_failures = host_failures_;
   outcome.output_failure = output_failure_;
   outcome.strays_killed = strays_killed_;

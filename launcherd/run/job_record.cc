@@ -60,6 +60,7 @@ model::JobEnded ended_event(const std::string& job_id, const JobOutcome& outcome
   for (const std::string_view line : base::split(base::trim(outcome.stderr_tail), '\n')) {
     if (!line.empty()) ended.stderr_tail.emplace_back(line);
   }
+  ended.alike_ranks = outcome.alike_ranks;
   ended.strays_killed = outcome.strays_killed;
   for (const HostFailure& host : outcome.unclean) ended.unclean_hosts.push_back(host.host);
   return ended;

@@ -122,6 +122,7 @@ struct JobOutcome {
   std::vector<model::RankEnd> ends;  // by rank; empty if no rank was started
   int root = -1;                     // index into ends; -1 if no rank failed by itself
   std::string stderr_tail;           // end of stderr of the root cause's rank
+  std::vector<int> alike_ranks;      // failed with the same Python exception as the root cause, without it
   std::vector<HostFailure> host_failures;
   std::string output_failure;  // one sentence if output could not be written; otherwise empty
   int strays_killed = 0;

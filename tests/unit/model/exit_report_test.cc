@@ -221,5 +221,13 @@ TEST(FormatRankList, JoinsRuns) {
   EXPECT_EQ(format_rank_list({9, 9, 1, 5}), "1,5,9");
 }
 
+TEST(DescribeConsequences, SaysTheReasonOfAllStartsOnce) {
+  std::vector<RankEnd> ends{end(0, kStartFailed, 127, 0), end(1, kStartFailed, 127, 1), end(2, kStartFailed, 127, 2)};
+  ends[0].detail = ends[2].detail = "cannot run 'x'";
+  ends[1].detail = "cannot run 'y'";
+  EXPECT_EQ(describe_consequences(ends, 0),
+            "rank 1 did not start: cannot run 'y'; rank 2 did not start for the same reason");
+}
+
 }  // namespace
 }  // namespace muster::model::exit_report_test

@@ -63,6 +63,14 @@ TEST(Convert, RankEndBothWays) {
     EXPECT_TRUE(back.out_of_memory);
     EXPECT_EQ(back.detail, "why");
     EXPECT_FALSE(back.abort_code || back.without_finalize);
+    EXPECT_FALSE(to_proto(end).has_facts());
+    end.facts = {.peak_memory_mib = 1,
+                 .free_memory_mib = 2,
+                 .program = "/p",
+                 .core_file = "/c",
+                 .core_note = "note",
+                 .kernel_line = "line"};
+    EXPECT_EQ(rank_end_of(to_proto(end)).facts, end.facts);
     end.abort_code = 0;
     end.without_finalize = true;
     EXPECT_EQ(rank_end_of(to_proto(end)).abort_code, 0);

@@ -57,7 +57,7 @@ TEST(EventLine, GoldenLines) {
        R"("job_state_changed":{"state":"JOB_STATE_QUEUED","reason":"waits"})"},
       {model::JobEnded{"abcdefgh", 137, 1, {ended()}, {"last words"}, 2, {"n2"}},
        fmt::format(R"("job_ended":{{"job_id":"abcdefgh","exit_code":137,"root_cause_rank":1,"ends":[{}],)"
-                   R"("stderr_tail":["last words"],"strays_killed":2,"unclean_hosts":["n2"]}})",
+                   R"("stderr_tail":["last words"],"strays_killed":2,"unclean_hosts":["n2"],"alike_ranks":[]}})",
                    kRankEnd)},
   };
   for (const auto& [event, body] : table) {

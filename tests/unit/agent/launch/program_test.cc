@@ -23,7 +23,9 @@ class ProgramTest : public ::testing::Test {
     SpawnRequest request;
     request.argv = {name};
     request.workdir = path_;
-    const ExecFailure failure = explain_exec_failure(request, name, errno_value);
+    // The first candidate of a name without a slash is in PATH.
+    const std::string candidate = name.find('/') == std::string::npos ? "/usr/local/bin/" + name : name;
+    const ExecFailure failure = explain_exec_failure(request, name.empty() ? name : candidate, errno_value);
     EXPECT_EQ(failure.exit_code, exit_code);
     return failure.message;
   }
@@ -46,6 +48,52 @@ TEST_F(ProgramTest, MissingFiles) {
   EXPECT_EQ(explain("/nowhere/x", ENOENT, 127), "cannot run '/nowhere/x': no such file");
   EXPECT_EQ(explain("x", ENOENT, 127), "cannot run 'x': not found in PATH (/usr/local/bin:/usr/bin:/bin)");
   EXPECT_EQ(explain("", ENOENT, 127), "cannot run '': the command is empty");
+}
+
+TEST_F(ProgramTest, SuggestsAFileOfTheWorkingDirectory) {
+  const std::string where = "not found in PATH, but it is in " + path_;
+  file("train.py", "import os\n");
+  EXPECT_EQ(explain("train.py", ENOENT, 127), "cannot run 'train.py': " + where + ": use python3 train.py");
+  file("run", "#!/usr/bin/env python3\n");
+  fs::permissions(path_ + "/run", fs::perms(0644));
+  EXPECT_EQ(explain("run", ENOENT, 127), "cannot run 'run': " + where + ": use python3 run");
+  fs::permissions(path_ + "/run", fs::perms(0755));
+  EXPECT_EQ(explain("run", ENOENT, 127), "cannot run 'run': " + where + ": use python3 run or ./run");
+  file("go.sh", "#!/bin/sh\n");
+  fs::permissions(path_ + "/go.sh", fs::perms(0644));
+  EXPECT_EQ(explain("go.sh", ENOENT, 127),
+            "cannot run 'go.sh': " + where + " and not executable: chmod +x it, then use ./go.sh");
+  fs::permissions(path_ + "/go.sh", fs::perms(0755));
+  EXPECT_EQ(explain("go.sh", ENOENT, 127), "cannot run 'go.sh': " + where + ": use ./go.sh");
+}
+
+TEST_F(ProgramTest, SuggestsPython3ForPython) {
+  file("bin/python3", "");
+  fs::permissions(path_ + "/bin/python3", fs::perms(0755));
+  SpawnRequest request;
+  request.argv = {"python", "train.py"};
+  request.workdir = path_;
+  request.env = {"PATH=" + path_ + "/bin"};
+  EXPECT_EQ(explain_exec_failure(request, path_ + "/bin/python", ENOENT).message,
+            "cannot run 'python': not found in PATH, but python3 is: use python3");
+  request.env = {"PATH=" + path_};
+  EXPECT_EQ(explain_exec_failure(request, path_ + "/python", ENOENT).message,
+            "cannot run 'python': not found in PATH (" + path_ + ")");
+}
+
+TEST_F(ProgramTest, PythonScriptsNeedPython) {
+  const std::string plain = file("a.py", "import os\n");
+  fs::permissions(path_ + "/a.py", fs::perms(0644));
+  EXPECT_EQ(explain(plain, EACCES), "cannot run './a.py': it is not executable (mode 0644): use python3 ./a.py");
+  EXPECT_EQ(explain(plain, ENOEXEC),
+            "cannot run './a.py': it has no first line such as #!/usr/bin/env python3: use python3 ./a.py");
+  const std::string script = file("b", "#!/usr/bin/env python3\n");
+  fs::permissions(path_ + "/b", fs::perms(0644));
+  EXPECT_EQ(explain(script, EACCES),
+            "cannot run './b': it is not executable (mode 0644): chmod +x it, or use python3 ./b");
+  SpawnRequest request;
+  request.workdir = path_;
+  EXPECT_FALSE(is_shell_text(request, plain));
 }
 
 TEST_F(ProgramTest, ALongPathIsNotAllSaid) {

@@ -67,6 +67,13 @@ TEST(WardenProtocolTest, EventsComeThroughUnchanged) {
   EXPECT_TRUE(exited.signalled_by_us);
   EXPECT_FALSE(exited.oom_killed);
   EXPECT_TRUE(through_event(RankExited{1, 2, 3, 9, false, false, at, true}).oom_suspected);
+  const auto with_facts = through_event(RankExited{
+      .rank = 1,
+      .facts = {.peak_kib = 5, .free_kib = 6, .program = "/p", .workdir = "/w", .core_limit = 7, .kernel_line = "k"}});
+  EXPECT_EQ(with_facts.facts.peak_kib, 5U);
+  EXPECT_EQ(with_facts.facts.free_kib, 6U);
+  EXPECT_EQ(with_facts.facts.program + with_facts.facts.workdir + with_facts.facts.kernel_line, "/p/wk");
+  EXPECT_EQ(with_facts.facts.core_limit, 7U);
   const auto empty = through_event(JobEmpty{{{5, "sh", "cgroup"}}, {{6, "dd", 'D', "io_schedule"}}, 3});
   EXPECT_EQ(empty.oom_others, 3U);
   ASSERT_EQ(empty.killed.size(), 1U);

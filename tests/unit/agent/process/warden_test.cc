@@ -55,6 +55,33 @@ TEST_F(WardenTest, ExitStatusesAreExact) {
   EXPECT_FALSE(ground_.has_sessions());
 }
 
+TEST_F(WardenTest, SendsFactsAboutFailedRanks) {
+  as_agent(::getuid(), [this] {
+    auto warden = Warden::start(options());
+    ASSERT_TRUE(warden.ok()) << warden.status();
+    SpawnRequest killed = request(1, {"sh", "-c", "kill -KILL $$"});
+    killed.workdir = "/tmp";
+    killed.limits = {{.resource = RLIMIT_CORE, .soft = 0, .hard = 0}};
+    ASSERT_TRUE(warden->spawn(request(0, {"true"})).ok());
+    ASSERT_TRUE(warden->spawn(killed).ok());
+    Seen seen;
+    ASSERT_TRUE(poll_until(*warden, seen, [&] { return seen.exited.size() == 2; }));
+    for (const RankExited& exited : seen.exited) {
+      const bool failed = exited.rank == 1;
+      EXPECT_EQ(exited.facts.program.ends_with("/sh"), failed) << exited.facts.program;
+      EXPECT_EQ(exited.facts.program.starts_with('/'), failed);
+      EXPECT_EQ(exited.facts.workdir, failed ? "/tmp" : "");
+      EXPECT_EQ(exited.facts.peak_kib > 0, failed);
+      EXPECT_EQ(exited.facts.free_kib.value_or(0) > 0, failed);
+      EXPECT_EQ(exited.facts.core_limit, failed ? 0U : RLIM_INFINITY);
+    }
+    ASSERT_TRUE(warden->finish().ok());
+    ASSERT_TRUE(poll_until(*warden, seen, [&] { return !seen.empty.empty(); }));
+    EXPECT_TRUE(warden->close().ok());
+  });
+  EXPECT_FALSE(ground_.has_sessions());
+}
+
 TEST_F(WardenTest, StopTermsThenKills) {
   const std::string sleeper = ground_.victim("sleeper");
   const std::string stubborn = ground_.victim("ignore_term");

@@ -44,6 +44,7 @@ TEST_F(EventFileTest, WritesNumberedLinesFromBeginningToEnd) {
   outcome.ends[0].exit_code = 3;
   outcome.stderr_tail = "first\n\nlast\n";
   outcome.unclean = {{"n2", "n2: not reachable"}};
+  outcome.alike_ranks = {2, 3};
   (*file)->on_finished(outcome);
   const std::string text = directory_.read("events");
   const auto lines = base::split(text, '\n');
@@ -54,6 +55,7 @@ TEST_F(EventFileTest, WritesNumberedLinesFromBeginningToEnd) {
   EXPECT_THAT(lines[2], HasSubstr("\"exit_code\":3,\"root_cause_rank\":0"));
   EXPECT_THAT(lines[2],
               HasSubstr("\"stderr_tail\":[\"first\",\"last\"],\"strays_killed\":0,\"unclean_hosts\":[\"n2\"]"));
+  EXPECT_THAT(lines[2], HasSubstr("\"alike_ranks\":[2,3]"));
   EXPECT_EQ(view_.seen, "finished ");
 }
 

@@ -71,6 +71,78 @@ TEST(Outcome, FailureShowsTailAndConsequences) {
   EXPECT_EQ(lines.back(), "3 ranks on 1 host, 1.2 s: failed; exit code 7 is that of rank 1 on n2");
 }
 
+JobOutcome raised(const char* exception) {
+  JobOutcome outcome = good(4);
+  for (int rank : {1, 2, 3}) outcome.ends[static_cast<std::size_t>(rank)] = exited(rank, 1);
+  outcome.root = 1;
+  outcome.exit_code = 1;
+  outcome.cause = StopCause::kPolicy;
+  outcome.stderr_tail =
+      fmt::format("Traceback (most recent call last):\n  File \"x.py\", line 3, in f\n{}\n", exception);
+  return outcome;
+}
+
+TEST(Outcome, RepeatsNoTracebackThatWasShown) {
+  const JobOutcome outcome = raised("ValueError: \x1b");
+  const std::string last = "4 ranks on 1 host, 1.2 s: failed; exit code 1 is that of rank 1 on n2";
+  EXPECT_THAT(format_outcome(outcome, false, true),
+              ElementsAre("ValueError: \\x1b (its traceback is above)", "then ranks 2-3 ended with exit code 1", last));
+  EXPECT_THAT(format_outcome(outcome, false, false),
+              ElementsAre("the last lines of its stderr:", "  | Traceback (most recent call last):",
+                          "  |   File \"x.py\", line 3, in f", "  | ValueError: \\x1b",
+                          "then ranks 2-3 ended with exit code 1", last));
+  JobOutcome interrupted = outcome;
+  interrupted.cause = StopCause::kInterrupt;
+  EXPECT_EQ(format_outcome(interrupted, false, true).size(), 6U) << "the traceback may not have been shown";
+}
+
+TEST(Outcome, NamesRanksThatFailedAlike) {
+  JobOutcome outcome = raised("ValueError: x");
+  outcome.alike_ranks = {3};
+  const auto lines = format_outcome(outcome, false, true);
+  ASSERT_EQ(lines.size(), 4U);
+  EXPECT_EQ(lines[1], "ranks 1,3 failed alike");
+  EXPECT_EQ(lines[2], "then rank 2 ended with exit code 1");
+}
+
+TEST(Outcome, RepeatsOtherLines) {
+  JobOutcome outcome = raised("");
+  outcome.stderr_tail = "1\n2\n3\n4\n5\n";
+  EXPECT_EQ(format_outcome(outcome, false, true).size(), 8U);
+}
+
+TEST(Outcome, HasHints) {
+  JobOutcome outcome = raised("ModuleNotFoundError: No module named 'torch'");
+  outcome.alike_ranks = {2, 3};
+  for (model::RankEnd& end : outcome.ends) end.facts.program = "/usr/bin/python3";
+  outcome.ends[3].host = "n3";
+  EXPECT_THAT(format_outcome(outcome, false, true)[1],
+              HasSubstr("on n2 and n3, python3 is /usr/bin/python3, which has no module 'torch'"));
+}
+
+TEST(StoredReport, HasRootCauseAndHints) {
+  v1::ExitReport report;
+  EXPECT_THAT(format_report(report), IsEmpty());
+  report.set_root_cause_rank(3);
+  v1::RankEnd& end = *report.add_ends();
+  end.set_rank(3);
+  end.set_host("n2");
+  end.set_pid(42);
+  end.set_kind(v1::RANK_END_KIND_EXITED);
+  end.set_exit_code(1);
+  end.mutable_facts()->set_program("/usr/bin/python3");
+  report.add_stderr_tail("  File \"x.py\", line 3, in f");
+  report.add_stderr_tail("ModuleNotFoundError: No module named 'torch'");
+  report.add_alike_ranks(1);
+  report.add_alike_ranks(2);
+  EXPECT_THAT(format_report(report),
+              ElementsAre("rank 3 on n2 (pid 42): exit code 1", "ModuleNotFoundError: No module named 'torch'",
+                          HasSubstr("on n2, python3 is /usr/bin/python3"), HasSubstr("pip install torch"),
+                          "ranks 1-3 failed alike"));
+  report.set_root_cause_rank(-1);
+  EXPECT_THAT(format_report(report), IsEmpty());
+}
+
 TEST(Outcome, WhoFailedInASpawnIsToldWhatToDoOnce) {
   JobOutcome outcome = good(1);
   outcome.ends[0] = exited(0, 15);

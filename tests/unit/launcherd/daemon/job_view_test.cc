@@ -56,6 +56,36 @@ TEST_F(JobViewTest, APageOfJobsWithLongCommandsIsShort) {
   EXPECT_EQ(pages, kJobs / 2);
 }
 
+// The event of the end has the facts about failed ranks; the ranks' own rows do not.
+TEST_F(JobViewTest, AnEndedJobHasFactsAboutFailedRanks) {
+  add("aaaaaaaa", "true", 2);
+  v1::Event ended;
+  v1::RankEnd& end = *ended.mutable_job_ended()->add_ends();
+  end.set_rank(1);
+  end.set_out_of_memory(true);
+  end.mutable_facts()->set_peak_memory_mib(77);
+  Batch batch = {testing_store::step("aaaaaaaa", model::JobState::kStarting)};
+  for (int rank = 0; rank < 2; ++rank) {
+    NewEvent event = testing_store::plain_event("aaaaaaaa", "e");
+    event.rank_step = RankStep{.rank = rank, .to = model::RankState::kFailed, .host = "n1"};
+    batch.push_back(std::move(event));
+  }
+  batch.push_back(testing_store::step("aaaaaaaa", model::JobState::kFailed, "", 1));
+  batch.push_back(testing_store::plain_event("aaaaaaaa", ended.SerializeAsString()));
+  ASSERT_TRUE(testing_store::commit(writer_, batch).ok());
+  StoreReader store = reader();
+  v1::GetJobRequest request;
+  request.set_first_rank(1);
+  const auto job = read_job(store, job_id("aaaaaaaa"), request);
+  ASSERT_TRUE(job.ok()) << job.status();
+  ASSERT_EQ(job->ranks_size(), 1);
+  EXPECT_EQ(job->ranks(0).end().facts().peak_memory_mib(), 77);
+  EXPECT_TRUE(job->ranks(0).end().out_of_memory());
+  request.set_first_rank(0);
+  request.set_max_ranks(1);
+  EXPECT_FALSE(read_job(store, job_id("aaaaaaaa"), request)->ranks(0).end().has_facts());
+}
+
 // Stores of older launcherds hold details of any length.
 TEST_F(JobViewTest, APageOfRanksWithLongDetailsIsShort) {
   constexpr int kRanks = 8'000;
