@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include "base/strings.h"
+#include "model/host_group.h"
 #include "model/spawn_advice.h"
 
 namespace muster::cli::inline view {
@@ -48,6 +49,12 @@ void add_stderr_tail(const JobOutcome& outcome, std::vector<std::string>* lines)
   if (tail.empty()) return;
   lines->push_back("the last lines of its stderr:");
   for (const std::string_view line : base::split(tail, '\n')) lines->push_back("  | " + base::printable(line));
+}
+
+void add_host_texts(const std::vector<launcherd::HostFailure>& failures, std::vector<std::string>* lines) {
+  std::vector<model::HostText> texts;
+  for (const launcherd::HostFailure& failure : failures) texts.push_back({failure.host, failure.message});
+  for (std::string& line : model::group_host_texts(texts)) lines->push_back(std::move(line));
 }
 
 // Adds advice on MPI_Comm_spawn. MPICH over UCX, as Debian has it, refuses spawns without asking any launcher, even
@@ -102,7 +109,7 @@ std::vector<std::string> format_outcome(const JobOutcome& outcome, bool is_termi
     const std::string others = model::describe_consequences(outcome.ends, outcome.root);
     if (!others.empty()) lines.push_back("then " + others);
   }
-  for (const launcherd::HostFailure& failure : outcome.host_failures) lines.push_back(failure.message);
+  add_host_texts(outcome.host_failures, &lines);
   if (!outcome.output_failure.empty()) lines.push_back(outcome.output_failure);
   if (outcome.strays_killed > 0) {
     lines.push_back(fmt::format("{} outlived {} and {} ended:", plural(outcome.strays_killed, "process", "processes"),
@@ -110,7 +117,7 @@ std::vector<std::string> format_outcome(const JobOutcome& outcome, bool is_termi
                                 outcome.strays_killed == 1 ? "was" : "were"));
     for (const std::string& stray : outcome.stray_lines) lines.push_back("  " + stray);
   }
-  for (const launcherd::HostFailure& unclean : outcome.unclean) lines.push_back(unclean.message);
+  add_host_texts(outcome.unclean, &lines);
   const bool is_plain_success = outcome.exit_code == 0 && lines.empty();
   if (is_plain_success && !is_terminal) return {};
   lines.push_back(
