@@ -112,7 +112,8 @@ hosts differ
 }
 
 TEST(DoctorReport, HostsThatAreAlikeShareTheirRows) {
-  std::vector<HostDiagnosis> diagnoses = {{.host = "m1", .checks = {{"name", CheckState::kOk, "10.0.0.9", ""}}}};
+  std::vector<HostDiagnosis> diagnoses = {
+      {.host = "m1", .checks = {{"name", CheckState::kOk, "10.0.0.9", ""}}, .differences = {}}};
   for (const char* const host : {"n1", "al@n2", "n3"}) {
     diagnoses.push_back(
         {.host = host,
