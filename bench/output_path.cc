@@ -1,6 +1,7 @@
 // Measures forwarded output: rank processes write lines into pipes -> one sender process per agent -> TLS on loopback
 // -> hub, labels -> a pipe that a child process empties. Prints one line per repetition and the median.
-//   output_path [agents=4] [ranks per agent=4] [MiB per rank=64] [bytes per line=80] [repetitions=5]
+//   output_path [agents=4] [ranks per agent=4] [MiB per rank=64] [bytes per line=80] [repetitions=5] [fold=off]
+// fold: off, equal (a FoldSink, and all ranks write equal lines) or different (a FoldSink, and each rank has its own).
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -13,11 +14,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <future>
+#include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "agent/io/output_sender.h"
 #include "base/net.h"
+#include "launcherd/output/fold_sink.h"
 #include "launcherd/output/output_hub.h"
 #include "launcherd/output/sinks.h"
 #include "proto/peer_names.h"
@@ -32,6 +36,7 @@ struct Options {
   std::size_t bytes = std::size_t{64} << 20;
   std::size_t line = 80;
   int repetitions = 5;
+  std::string fold = "off";
 };
 
 template <typename T>
@@ -43,9 +48,10 @@ T must(base::Result<T> result) {
   return std::move(result).value();
 }
 
-[[noreturn]] void write_lines(int fd, const Options& options) {
+[[noreturn]] void write_lines(int fd, int rank, const Options& options) {
+  const char letter = static_cast<char>('a' + (options.fold == "different" ? rank % 26 : 0));
   std::string block;
-  while (block.size() < 64 * 1024) block += std::string(options.line - 1, 'x') + '\n';
+  while (block.size() < 64 * 1024) block += std::string(options.line - 1, letter) + '\n';
   for (std::size_t left = options.bytes; left > 0;) {
     const std::size_t size = std::min(left, block.size());
     if (!base::write_all_blocking(fd, block.data(), size).ok()) _exit(1);
@@ -68,7 +74,7 @@ struct Job {
     const pid_t pid = fork();
     if (pid == 0) {
       signal(SIGPIPE, SIG_DFL);
-      write_lines(pipe.second.get(), options);
+      write_lines(pipe.second.get(), index * options.ranks + i, options);
     }
     pids.push_back(pid);
     outs.push_back(std::move(pipe.first));
@@ -128,7 +134,15 @@ double run_once(const Options& options) {
 
   launcherd::Terminals terminals(console.second.get(), STDERR_FILENO);
   const base::SystemClock clock;
-  launcherd::ConsoleSink sink(terminals.out(), terminals.err(), &clock, {.size = options.agents * options.ranks});
+  const int size = options.agents * options.ranks;
+  launcherd::ConsoleSink sink(terminals.out(), terminals.err(), &clock, {.size = size});
+  std::unique_ptr<launcherd::FoldSink> fold;
+  if (options.fold != "off") {
+    fold = must(launcherd::FoldSink::create(&sink, &clock, {}));
+    std::vector<int> all(static_cast<std::size_t>(size));
+    std::iota(all.begin(), all.end(), 0);
+    fold->set_ranks(all);
+  }
   std::promise<void> all_done;
   int left = options.agents;  // touched on the hub's thread only
   launcherd::OutputHubEvents events;
@@ -139,7 +153,7 @@ double run_once(const Options& options) {
     std::fprintf(stderr, "output_path: %s\n", status.message().c_str());
   };
   auto hub = must(launcherd::OutputHub::start({}, std::move(listening)));
-  hub->add_job(job.id, &sink, events);
+  hub->add_job(job.id, fold != nullptr ? static_cast<launcherd::OutputSink*>(fold.get()) : &sink, events);
   for (int i = 0; i < options.agents; ++i) {
     std::vector<int> ranks;
     for (int j = 0; j < options.ranks; ++j) ranks.push_back(i * options.ranks + j);
@@ -150,6 +164,7 @@ double run_once(const Options& options) {
   all_done.get_future().wait();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   hub->stop();
+  fold.reset();
   console.second.reset();
   return took.count();
 }
@@ -173,9 +188,11 @@ int main(int argc, char** argv) {
   if (argc > 3) options.bytes = static_cast<std::size_t>(std::atol(argv[3])) << 20;
   if (argc > 4) options.line = static_cast<std::size_t>(std::atol(argv[4]));
   if (argc > 5) options.repetitions = std::atoi(argv[5]);
+  if (argc > 6) options.fold = argv[6];
   if (options.agents < 1 || options.ranks < 1 || options.line < 1 || options.repetitions < 1) {
     std::fprintf(stderr,
-                 "usage: output_path [agents] [ranks per agent] [MiB per rank] [bytes per line] [repetitions]\n");
+                 "usage: output_path [agents] [ranks per agent] [MiB per rank] [bytes per line] [repetitions] "
+                 "[off|equal|different]\n");
     return 2;
   }
   signal(SIGPIPE, SIG_IGN);

@@ -55,7 +55,11 @@ bool LabelFormat::has_time() const {
   return std::ranges::find(parts_, Field::kTime, &Part::field) != parts_.end();
 }
 
-std::string LabelFormat::label(int rank, std::string_view stream, std::string_view time) const {
+bool LabelFormat::has_rank() const {
+  return std::ranges::find(parts_, Field::kRank, &Part::field) != parts_.end();
+}
+
+std::string LabelFormat::label(std::string_view rank, std::string_view stream, std::string_view time) const {
   std::string label;
   for (const Part& part : parts_) {
     switch (part.field) {
@@ -63,7 +67,7 @@ std::string LabelFormat::label(int rank, std::string_view stream, std::string_vi
         label += part.text;
         break;
       case Field::kRank:
-        label += std::to_string(rank);
+        label += rank;
         break;
       case Field::kStream:
         label += stream;

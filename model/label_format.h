@@ -25,7 +25,13 @@ class LabelFormat {
   void add_time();
   bool has_time() const;
 
-  std::string label(int rank, std::string_view stream, std::string_view time) const;
+  // `rank` is a number, or a list such as "0-3,7" for a line of several ranks.
+  std::string label(std::string_view rank, std::string_view stream, std::string_view time) const;
+  std::string label(int rank, std::string_view stream, std::string_view time) const {
+    return label(std::to_string(rank), stream, time);
+  }
+  // Returns whether labels name the rank.
+  bool has_rank() const;
 
   bool operator==(const LabelFormat&) const = default;
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/strings.h"
+#include "model/host_group.h"
 
 namespace muster::cli::inline doctor {
 namespace {
@@ -56,11 +57,36 @@ std::string format_differences(const std::vector<HostDiagnosis>& diagnoses) {
   for (const auto& [name, differing] : rows) {
     std::string seen;
     for (const auto& [value, hosts] : differing.hosts_of) {
-      seen += fmt::format("{}{} on {}", seen.empty() ? "" : "; ", value, base::join(hosts, ","));
+      seen += fmt::format("{}{} on {}", seen.empty() ? "" : "; ", value, model::format_host_list(hosts));
     }
     text += row({name, CheckState::kWarn, seen, differing.advice});
   }
   return text + "\n";
+}
+
+// Returns the title and the rows of each host. Hosts with equal rows, apart from their names and addresses, share them.
+std::vector<std::pair<std::string, std::string>> host_sections(const std::vector<HostDiagnosis>& diagnoses) {
+  std::map<std::string, std::vector<std::string>> hosts_of;  // by rows without the host
+  std::vector<std::pair<std::string, std::string>> rows_of;  // of each host: as they are, and without the host
+  for (const HostDiagnosis& diagnosis : diagnoses) {
+    std::string rows;
+    for (const Check& check : diagnosis.checks) rows += row(check);
+    const std::string plain = model::without_host(rows, diagnosis.host.substr(diagnosis.host.find('@') + 1));
+    hosts_of[plain].push_back(diagnosis.host);
+    rows_of.emplace_back(rows, plain);
+  }
+  std::vector<std::pair<std::string, std::string>> sections;
+  for (std::size_t i = 0; i < diagnoses.size(); ++i) {
+    const auto& [rows, plain] = rows_of[i];
+    std::vector<std::string>& hosts = hosts_of[plain];
+    if (!hosts.empty() && hosts.size() < model::kFewestGrouped) {
+      sections.emplace_back(diagnoses[i].host, rows);
+    } else if (!hosts.empty()) {
+      sections.emplace_back(fmt::format("{} hosts {}", hosts.size(), model::format_host_list(hosts)), plain);
+      hosts.clear();  // the section is written
+    }
+  }
+  return sections;
 }
 
 std::string summary(const std::vector<HostDiagnosis>& diagnoses) {
@@ -72,7 +98,7 @@ std::string summary(const std::vector<HostDiagnosis>& diagnoses) {
     text += fmt::format(", {} with warnings", hosts.size());
   }
   if (const auto& hosts = by_state[CheckState::kFail]; !hosts.empty()) {
-    text += fmt::format(", {} with failures ({})", hosts.size(), base::join(hosts, ","));
+    text += fmt::format(", {} with failures ({})", hosts.size(), model::format_host_list(hosts));
   }
   return text + "\n";
 }
@@ -81,11 +107,7 @@ std::string summary(const std::vector<HostDiagnosis>& diagnoses) {
 
 std::string format_diagnoses(const std::vector<HostDiagnosis>& diagnoses) {
   std::string text;
-  for (const HostDiagnosis& diagnosis : diagnoses) {
-    text += diagnosis.host + "\n";
-    for (const Check& check : diagnosis.checks) text += row(check);
-    text += "\n";
-  }
+  for (const auto& [title, rows] : host_sections(diagnoses)) text += title + "\n" + rows + "\n";
   return text + format_differences(diagnoses) + summary(diagnoses);
 }
 

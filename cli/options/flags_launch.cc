@@ -1,6 +1,7 @@
 // This file holds hvdrun's options on ranks, hosts, program, output and end; add_launch_flags() adds them.
 // Read add_launch_flags() at the end first; each …_rows() function holds one group.
 #include "cli/help/flag_row.h"
+#include "cli/options/fold_option.h"
 #include "cli/options/hvdrun_flags.h"
 #include "cli/options/label_option.h"
 
@@ -182,6 +183,7 @@ std::vector<FlagRow> output_rows() {
               {"--no-prefix-output-with-timestamp", "false"}},
              "Put the time before each line of the ranks."),
       label_row(),
+      fold_row(),
       option("json-events", {"--json-events"}, "FILE",
              "Write the job's events to a file, one JSON object (muster.v1.Event) on each line.")
           .completes(Completes::kFile),

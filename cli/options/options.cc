@@ -18,6 +18,7 @@
 #include "cli/options/config_file.h"
 #include "cli/options/dmlc_job.h"
 #include "cli/options/failure_options.h"
+#include "cli/options/fold_option.h"
 #include "cli/options/horovod_tuning.h"
 #include "cli/options/hvdrun_flags.h"
 #include "cli/options/label_option.h"
@@ -518,6 +519,7 @@ Result<HvdrunOptions> read_options(const Settings& settings) {
   read_dry_run(read, options.dry_run);
   MUSTER_RETURN_IF_ERROR(read.status());
   MUSTER_ASSIGN_OR_RETURN(options.output.label, read_label_format(settings));
+  MUSTER_ASSIGN_OR_RETURN(options.output.fold, read_fold(settings));
   MUSTER_RETURN_IF_ERROR(answer_unsupported(settings, options.output.notes));
   return options;
 }

@@ -5,12 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "cli/options/fold_option.h"
 #include "model/label_format.h"
 
 namespace muster::cli::inline options {
 
 struct OutputPlan {
   model::LabelFormat label{};        // text before each line of the ranks
+  Fold fold = Fold::kAuto;           // whether equal lines of several ranks are shown once
   std::string events_file{};         // --json-events; empty if not given
   bool reports_bindings = false;     // print the binding of each rank, a line each
   bool verbose = false;              // also print Muster's own progress

@@ -247,7 +247,7 @@ int run_placed(HvdrunOptions options, PlacedJob placed, const std::string& boots
   if (const base::Status removed = launcherd::remove_error_files(log_dir, size); !removed.ok()) {
     return fail_as("hvdrun", kUsageError, removed.message());
   }
-  auto outlets = Outlets::open(clock, job, options.output.label, placed.placement,
+  auto outlets = Outlets::open(clock, job, {options.output.label, options.output.fold}, placed.placement,
                                {.output = absolute_path(job.output_dir, directory),
                                 .logs = log_dir,
                                 .run_id = torch_run_id(job, launch.job_id)});

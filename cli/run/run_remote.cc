@@ -102,24 +102,26 @@ int abandon(const FoundJob& job, const base::Status& why) {
 
 // Opens one file for each rank. launcherd chooses the hosts of the ranks, so the placement here holds only the number
 // of ranks.
-base::Result<std::unique_ptr<Outlets>> open_outlets(const model::JobSpec& spec, const model::LabelFormat& label,
+base::Result<std::unique_ptr<Outlets>> open_outlets(const model::JobSpec& spec, const OutputPlan& plan,
                                                     const FoundJob& job, const base::Clock& clock,
                                                     const std::string& directory) {
   model::Placement placement;
-  if (!spec.output_dir.empty()) {
-    launcherd::ApiClient client(job.launcher);
-    MUSTER_ASSIGN_OR_RETURN(const v1::Job now, ask_job(client, job, kNoRanks));
-    placement.size = now.size();
+  launcherd::ApiClient client(job.launcher);
+  const auto now = ask_job(client, job, kNoRanks);
+  if (now.ok()) {
+    placement.size = now->size();
+  } else if (!spec.output_dir.empty()) {
+    return now.status();  // without files, the number only makes equal lines appear sooner
   }
   return Outlets::open(
-      clock, spec, label, placement,
+      clock, spec, {plan.label, plan.fold}, placement,
       {.output = absolute_path(spec.output_dir, directory), .logs = absolute_path(spec.log_dir, directory)});
 }
 
 int follow(const model::JobSpec& spec, const OutputPlan& plan, const FoundJob& job, EventLines& events,
            Signals& signals, base::Loop& loop, const std::string& directory) {
   ChunkClock clock;
-  auto outlets = open_outlets(spec, plan.label, job, clock, directory);
+  auto outlets = open_outlets(spec, plan, job, clock, directory);
   if (!outlets.ok()) return abandon(job, outlets.status());
   launcherd::NoticeWriter& notices = (*outlets)->notices();
   for (const std::string& note : plan.notes) {

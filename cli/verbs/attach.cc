@@ -4,6 +4,7 @@
 
 #include "base/loop.h"
 #include "cli/hosts/standard_streams.h"
+#include "cli/options/fold_option.h"
 #include "cli/options/label_option.h"
 #include "cli/verbs/attached_job.h"
 #include "cli/verbs/job_verbs.h"
@@ -11,6 +12,7 @@
 #include "cli/verbs/logs_request.h"
 #include "cli/verbs/verb.h"
 #include "cli/view/log_output.h"
+#include "cli/view/outlets.h"
 #include "cli/view/signals.h"
 #include "launcherd/output/sinks.h"
 
@@ -19,7 +21,7 @@ namespace {
 
 constexpr std::int64_t kTailLines = 10;
 
-int attach(const VerbCall& call, const FoundJob& job, v1::LogsRequest request, const model::LabelFormat& label) {
+int attach(const VerbCall& call, const FoundJob& job, v1::LogsRequest request, const Outlets::Style& style) {
   base::Loop loop;
   auto signals = Signals::block({SIGINT, SIGTERM, SIGHUP});
   if (!signals.ok()) return call.fail(signals.status());
@@ -27,8 +29,13 @@ int attach(const VerbCall& call, const FoundJob& job, v1::LogsRequest request, c
   ChunkClock clock;
   launcherd::Terminals terminals(STDOUT_FILENO, STDERR_FILENO);
   launcherd::NoticeWriter notices(terminals.err(), fmt::format("muster {}: ", call.verb()));
-  launcherd::ConsoleSink console(terminals.out(), terminals.err(), &clock, {.label = label});
-  LogOutput output(&console, &clock, [&](const std::string& line) { notices.line(line); });
+  const auto console = RankConsole::open(terminals, clock, {.label = style.label}, style.fold);
+  if (!console.ok()) return call.fail(console.status());
+  if ((*console)->folds()) {
+    launcherd::ApiClient client(job.launcher);
+    (*console)->set_ranks(ranks_of_logs(client, job, request));
+  }
+  LogOutput output((*console)->sink(), &clock, [&](const std::string& line) { notices.line(line); });
   int exit_code = kNotAnswered;
   {
     AttachedJob attached(loop,
@@ -42,6 +49,7 @@ int attach(const VerbCall& call, const FoundJob& job, v1::LogsRequest request, c
     if (const base::Status started = attached.start(); !started.ok()) return call.fail(started);
     loop.run();
     exit_code = attached.exit_code();
+    if (!(*console)->finish_blocking(std::chrono::steady_clock::now() + kFlushTimeout)) terminals.cancel();
     if (!notices.flush_blocking(std::chrono::steady_clock::now() + kFlushTimeout)) terminals.err()->cancel();
     // Cancel the console's output, because a console that no process reads would delay the end.
     terminals.out()->cancel();
@@ -59,12 +67,14 @@ int run_attach(const std::string& verb, const std::vector<std::string>& argument
   if (request->tail_lines() == 0) request->set_tail_lines(kTailLines);
   const auto label = read_label_format(call.settings());
   if (!label.ok()) return call.fail(label.status());
+  const auto fold = read_fold(call.settings());
+  if (!fold.ok()) return call.fail(fold.status());
   const auto job = one_job(call);
   if (!job.ok()) return call.fail(job.status());
   if (job->launcher.is_foreground_job) {
     return call.fail(fmt::format("job {} runs in the foreground: its output is where its hvdrun is", job->id));
   }
-  return attach(call, *job, std::move(*request), *label);
+  return attach(call, *job, std::move(*request), {*label, *fold});
 }
 
 }  // namespace muster::cli::verbs

@@ -115,6 +115,7 @@ void AttachedJob::read_output() {
         shown = output_->show(chunk);
         return shown.ok();
       });
+  if (shown.ok()) shown = output_->finish();
   loop_.post(gate_.wrap([this, status, shown] { on_output_end(status, shown); }));
 }
 

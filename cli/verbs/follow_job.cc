@@ -4,6 +4,8 @@
 
 #include <chrono>
 
+#include "cli/view/rank_console.h"
+
 namespace muster::cli::inline verbs {
 namespace {
 
@@ -74,6 +76,12 @@ base::Status read_logs(launcherd::ApiClient& client, const FoundJob& job, v1::Lo
     });
     if (status.ok() || !reconnecting.again_blocking(job, status)) return status;
   }
+}
+
+std::vector<int> ranks_of_logs(launcherd::ApiClient& client, const FoundJob& job, const v1::LogsRequest& request) {
+  if (request.ranks_size() > 0) return {request.ranks().begin(), request.ranks().end()};
+  const auto now = ask_job(client, job, kNoRanks);
+  return now.ok() ? first_ranks(now->size()) : std::vector<int>();
 }
 
 }  // namespace muster::cli::verbs

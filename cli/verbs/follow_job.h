@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "cli/verbs/found_jobs.h"
@@ -50,5 +51,8 @@ base::Result<std::optional<EndedJob>> watch_to_end(launcherd::ApiClient& client,
 // last chunk.
 base::Status read_logs(launcherd::ApiClient& client, const FoundJob& job, v1::LogsRequest request,
                        Reconnecting& reconnecting, const std::function<bool(const v1::LogChunk&)>& on_chunk);
+
+// Returns the ranks whose output the request asks for. Empty if the launcher does not tell.
+std::vector<int> ranks_of_logs(launcherd::ApiClient& client, const FoundJob& job, const v1::LogsRequest& request);
 
 }  // namespace muster::cli::verbs

@@ -1,4 +1,5 @@
 // The options and the help texts of the verbs that only launcherd answers.
+#include "cli/options/fold_option.h"
 #include "cli/options/label_option.h"
 #include "cli/verbs/launcherd_verbs.h"
 #include "cli/verbs/resize.h"
@@ -55,7 +56,7 @@ const CommandDoc& logs_doc() {
            .command_line_only(),
        option("tail", {"-n", "--tail"}, "N", "Only about the last N lines; with -f also all later ones.")
            .command_line_only(),
-       timestamp_row(), label_row().command_line_only(),
+       timestamp_row(), label_row().command_line_only(), fold_row().command_line_only(),
        json_row("One muster.v1.LogChunk a line; its data is in base64.")}));
   static const CommandDoc kDoc = {
       .name = "muster logs",
@@ -85,7 +86,7 @@ const CommandDoc& attach_doc() {
        option("tail", {"-n", "--tail"}, "N", "First print about the last N lines.").standard("10").command_line_only(),
        toggle("kill-on-interrupt", {{"--kill-on-interrupt", "true"}}, "Ctrl-C ends the job as well as this command.")
            .command_line_only(),
-       timestamp_row(), label_row().command_line_only()}));
+       timestamp_row(), label_row().command_line_only(), fold_row().command_line_only()}));
   static const CommandDoc kDoc = {
       .name = "muster attach",
       .summary = "follow a job as if it ran in the foreground",

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/strings.h"
+#include "cli/options/fold_option.h"
 #include "cli/options/label_option.h"
 #include "cli/verbs/follow_job.h"
 #include "cli/verbs/job_verbs.h"
@@ -11,6 +12,7 @@
 #include "cli/verbs/logs_request.h"
 #include "cli/verbs/verb.h"
 #include "cli/view/log_output.h"
+#include "cli/view/rank_console.h"
 #include "launcherd/output/sinks.h"
 #include "proto/message_json.h"
 
@@ -33,6 +35,8 @@ int run_logs(const std::string& verb, const std::vector<std::string>& arguments)
   request->set_follow(call.has("follow"));
   const auto label = read_label_format(call.settings());
   if (!label.ok()) return call.fail(label.status());
+  const auto fold = read_fold(call.settings());
+  if (!fold.ok()) return call.fail(fold.status());
   const auto job = one_job_or_newest(call);
   if (!job.ok()) return call.fail(job.status());
   if (job->launcher.is_foreground_job) {
@@ -41,15 +45,17 @@ int run_logs(const std::string& verb, const std::vector<std::string>& arguments)
   ::signal(SIGPIPE, SIG_IGN);
   ChunkClock clock;
   launcherd::Terminals terminals(STDOUT_FILENO, STDERR_FILENO);
-  launcherd::ConsoleSink console(terminals.out(), terminals.err(), &clock, {.label = *label});
+  const auto console = RankConsole::open(terminals, clock, {.label = *label}, *fold);
+  if (!console.ok()) return call.fail(console.status());
   const auto remark = [&](const std::string& line) {
     (void)terminals.err()->write_notice(fmt::format("muster {}: {}\n", call.verb(), line));
   };
-  LogOutput output(&console, &clock, remark);
+  LogOutput output((*console)->sink(), &clock, remark);
   base::Status shown;
   int printed = 0;
   Reconnecting reconnecting(remark, -1);
   launcherd::ApiClient client(job->launcher);
+  if ((*console)->folds()) (*console)->set_ranks(ranks_of_logs(client, *job, *request));
   const base::Status read = read_logs(client, *job, *request, reconnecting, [&](const v1::LogChunk& chunk) {
     if (call.has("json")) {
       printed = call.print(proto::message_line(chunk));
@@ -59,6 +65,7 @@ int run_logs(const std::string& verb, const std::vector<std::string>& arguments)
     return shown.ok() && printed == 0;
   });
   if (printed != 0) return printed;
+  if (shown.ok()) shown = output.finish();
   if (!shown.ok()) return output_failed(call, shown);
   return read.ok() ? 0 : job_not_answered(call, *job, read);
 }

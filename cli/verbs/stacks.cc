@@ -1,15 +1,19 @@
 #include "cli/verbs/stacks.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/print.h"
 #include "base/strings.h"
 #include "base/unique_fd.h"
+#include "cli/options/setting_reader.h"
 #include "cli/verbs/found_jobs.h"
 #include "cli/verbs/job_verbs.h"
 #include "cli/verbs/verb.h"
@@ -27,12 +31,15 @@ constexpr int kMaxStackRank = 1'000'000;
 // Exit codes of --explain.
 constexpr int kHasSuspects = 3;
 constexpr int kHasSilentHosts = 4;
+constexpr long kMostSamples = 1000;
+constexpr std::chrono::milliseconds kSamplePeriod{100};
 
 struct StackCriteria {
   bool json = false;
   bool tree = false;
   bool native = false;
   bool explain = false;
+  int samples = 1;
   std::string svg;  // a path; empty means none
   std::vector<int> ranks;
 };
@@ -45,6 +52,9 @@ base::Result<StackCriteria> read_criteria(const VerbCall& call) {
   criteria.explain = call.has("explain");
   if (const Setting* const svg = call.settings().find("svg"); svg != nullptr) criteria.svg = svg->value;
   if (criteria.json && criteria.tree) return base::invalid_argument("--json and --tree exclude each other");
+  SettingReader read(call.settings());
+  read.number("samples", 1, kMostSamples, criteria.samples);
+  MUSTER_RETURN_IF_ERROR(read.status());
   const Setting* const ranks = call.settings().find("rank");
   if (criteria.explain && (criteria.tree || criteria.native || !criteria.svg.empty() || ranks != nullptr)) {
     return base::invalid_argument("--explain looks at all ranks: only --json goes with it");
@@ -58,20 +68,53 @@ base::Result<StackCriteria> read_criteria(const VerbCall& call) {
   return criteria;
 }
 
-std::string text_of(const std::vector<v1::ProcessStack>& processes, const StackCriteria& criteria) {
-  if (criteria.tree) return format_stack_tree(processes);
-  if (!criteria.json) return format_stack_classes(processes);
-  std::string text;
-  for (const v1::ProcessStack& process : processes) text += process_stack_json(process);
-  return text;
+// What all looks have found.
+struct Samples {
+  StackClasses classes;
+  std::string json;         // a line for each process and look, if the user wants that
+  bool has_stacks = false;  // a stack was read
+  bool are_read = true;     // nothing could not be read
+};
+
+void add_sample(std::vector<v1::ProcessStack> processes, const StackCriteria& criteria, Samples* samples) {
+  // Hosts answer in any order. Sentences about hosts have no rank, so they come first.
+  std::ranges::stable_sort(processes, {}, &v1::ProcessStack::rank);
+  add_look(classify_stacks(processes), &samples->classes);
+  for (const v1::ProcessStack& process : processes) {
+    if (process.threads_size() > 0) samples->has_stacks = true;
+    if (criteria.json) samples->json += process_stack_json(process);
+  }
+  if (!are_stacks_read(processes)) samples->are_read = false;
+}
+
+std::string text_of(const Samples& samples, const StackCriteria& criteria) {
+  if (criteria.json) return samples.json;
+  return criteria.tree ? format_stack_tree(samples.classes) : format_stack_classes(samples.classes);
 }
 
 // Keeps an older picture if no stack was read.
-base::Status draw(const std::string& path, const std::vector<v1::ProcessStack>& processes) {
-  if (std::ranges::any_of(processes, [](const v1::ProcessStack& process) { return process.threads_size() > 0; })) {
-    return write_picture(path, stack_svg(processes));
-  }
+base::Status draw(const std::string& path, const Samples& samples) {
+  if (samples.has_stacks) return write_picture(path, stack_svg(samples.classes));
   base::print_remark("muster stacks: no stacks were read, so {} was not written\n", base::printable(path));
+  return base::ok_status();
+}
+
+// Looks at the job as often as asked for. Stops at the first failure of the launcher.
+base::Status look(const FoundJob& job, const v1::StacksRequest& request, const StackCriteria& criteria,
+                  Samples* samples) {
+  launcherd::ApiClient client(job.launcher);
+  for (int i = 0; i < criteria.samples; ++i) {
+    const auto next = base::monotonic_now() + kSamplePeriod;
+    std::vector<v1::ProcessStack> processes;
+    const base::Status fetched = client.stacks(request, kPatience, [&](const v1::ProcessStack& process) {
+      processes.push_back(process);
+      return true;
+    });
+    add_sample(std::move(processes), criteria, samples);
+    MUSTER_RETURN_IF_ERROR(fetched);
+    const auto rest = std::chrono::ceil<std::chrono::milliseconds>(next - base::monotonic_now()).count();
+    if (i + 1 < criteria.samples && rest > 0) ::poll(nullptr, 0, static_cast<int>(rest));
+  }
   return base::ok_status();
 }
 
@@ -81,21 +124,15 @@ int show(const VerbCall& call, const FoundJob& job, const StackCriteria& criteri
   request.set_job(job.name_there());
   request.set_native(criteria.native);
   request.mutable_ranks()->Add(criteria.ranks.begin(), criteria.ranks.end());
-  std::vector<v1::ProcessStack> processes;
-  const base::Status fetched =
-      launcherd::ApiClient(job.launcher).stacks(request, kPatience, [&](const v1::ProcessStack& process) {
-        processes.push_back(process);
-        return true;
-      });
-  // Hosts answer in any order. Sentences about hosts have no rank, so they come first.
-  std::ranges::stable_sort(processes, {}, &v1::ProcessStack::rank);
+  Samples samples;
+  const base::Status fetched = look(job, request, criteria, &samples);
   if (!criteria.svg.empty()) {
-    const base::Status drawn = draw(criteria.svg, processes);
+    const base::Status drawn = draw(criteria.svg, samples);
     if (!drawn.ok()) return call.fail(drawn.message(), kMusterFailed);
   }
-  if (const int failed = call.print(text_of(processes, criteria)); failed != 0) return failed;
+  if (const int failed = call.print(text_of(samples, criteria)); failed != 0) return failed;
   if (!fetched.ok()) return job_not_answered(call, job, fetched);
-  return are_stacks_read(processes) ? 0 : kNotAnswered;
+  return samples.are_read ? 0 : kNotAnswered;
 }
 
 // Asks the launcher which ranks hold the job up. It looks at the ranks for some seconds.

@@ -15,6 +15,10 @@ const FlagTable& stacks_flags() {
            .command_line_only(),
        toggle("tree", {{"--tree", "true"}}, "Show a tree of calls, in which ranks part where their stacks do.")
            .command_line_only(),
+       option("samples", {"--samples"}, "N",
+              "Look N times, 0.1 s apart, and add up how often each stack was seen, over all ranks and looks.")
+           .standard("1")
+           .command_line_only(),
        option("svg", {"--svg"}, "FILE", "Also write a flame graph to this file, for a browser.").command_line_only(),
        json_row("One muster.v1.ProcessStack a line; with --explain, one muster.v1.HangReport.")}));
   return kTable;
@@ -43,6 +47,7 @@ const CommandDoc& stacks_doc() {
                    {"muster stacks --explain", "which rank holds the others up, and where"},
                    {"muster stacks --tree", "where the ranks part"},
                    {"muster stacks --svg stacks.svg", "a picture of all ranks"},
+                   {"muster stacks --samples 50 --svg stacks.svg", "where the ranks spend their time"},
                    {"muster stacks -r 3 --native", "also functions of libraries, as of NCCL or MPI"},
                    {"muster stacks -r 3 --json", ""}},
       .exit_codes = {{"0",

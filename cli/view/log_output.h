@@ -35,6 +35,8 @@ class LogOutput {
 
   // Writes the chunk and flushes it. Errors are those of the sink.
   base::Status show(const v1::LogChunk& chunk);
+  // Shows what the sink holds back. Call it when no more chunks come.
+  base::Status finish() { return sink_->finish(); }
   // Returns text such as "512 bytes of the output of n2 are lost: …", for the part that was shown. Empty if launcherd's
   // disk lost nothing.
   std::string what_is_gone() const;

@@ -22,21 +22,34 @@ Streams selected(const model::Placement& placement, const std::function<model::S
   return streams;
 }
 
+// Returns the ranks of which `streams_of` selects a stream.
+std::vector<int> shown_ranks(const model::Placement& placement,
+                             const std::function<model::StreamSet(int)>& streams_of) {
+  if (placement.hosts.empty()) return first_ranks(placement.size);
+  std::vector<int> ranks;
+  for (const model::PlacedHost& host : placement.hosts) {
+    for (const model::PlacedRank& rank : host.ranks) {
+      if (streams_of(rank.local_rank) != 0) ranks.push_back(rank.rank);
+    }
+  }
+  return ranks;
+}
+
 }  // namespace
 
-Outlets::Outlets(const base::Clock& clock, const model::JobSpec& job, const model::LabelFormat& label, int size)
-    : routes_(job.output),
-      terminals_(STDOUT_FILENO, STDERR_FILENO),
-      notices_(terminals_.err()),
-      console_(terminals_.out(), terminals_.err(), &clock,
-               {.size = size, .raw_rank = job.input.pty ? 0 : -1, .label = label}) {}
+Outlets::Outlets(const model::JobSpec& job)
+    : routes_(job.output), terminals_(STDOUT_FILENO, STDERR_FILENO), notices_(terminals_.err()) {}
 
 base::Result<std::unique_ptr<Outlets>> Outlets::open(const base::Clock& clock, const model::JobSpec& job,
-                                                     const model::LabelFormat& label, const model::Placement& placement,
+                                                     const Style& style, const model::Placement& placement,
                                                      const Folders& folders) {
-  std::unique_ptr<Outlets> outlets(new Outlets(clock, job, label, placement.size));
+  std::unique_ptr<Outlets> outlets(new Outlets(job));
+  const launcherd::ConsoleSinkOptions console = {
+      .size = placement.size, .raw_rank = job.input.pty ? 0 : -1, .label = style.label};
+  MUSTER_ASSIGN_OR_RETURN(outlets->console_, RankConsole::open(outlets->terminals_, clock, console, style.fold));
+  outlets->sink_ = outlets->console_->sink();
   if (!job.output.shows_all()) {
-    outlets->shown_ = std::make_unique<launcherd::SelectSink>(&outlets->console_, Streams());
+    outlets->shown_ = std::make_unique<launcherd::SelectSink>(outlets->sink_, Streams());
     outlets->sink_ = outlets->shown_.get();
   }
   const bool is_torchs = job.log_layout == model::LogLayout::kTorchrun && !folders.logs.empty();
@@ -44,7 +57,7 @@ base::Result<std::unique_ptr<Outlets>> Outlets::open(const base::Clock& clock, c
     MUSTER_ASSIGN_OR_RETURN(outlets->torch_logs_,
                             launcherd::TorchLogs::create(folders.logs, folders.run_id, placement));
   }
-  MUSTER_RETURN_IF_ERROR(outlets->open_filters(clock, label, folders.logs));
+  MUSTER_RETURN_IF_ERROR(outlets->open_filters(clock, style.label, folders.logs));
   MUSTER_RETURN_IF_ERROR(outlets->open_files(folders.output, placement, is_torchs && folders.output == folders.logs));
   if (!job.failure.progress_text.empty()) {
     outlets->progress_ = std::make_unique<launcherd::ProgressSink>(outlets->sink_, job.failure.progress_text);
@@ -88,6 +101,7 @@ base::Status Outlets::open_files(const std::string& directory, const model::Plac
 void Outlets::set_placement(const model::Placement& placement) {
   const auto console = [&](int local_rank) { return routes_.console(local_rank); };
   if (shown_ != nullptr) shown_->set_streams(selected(placement, console));
+  console_->set_ranks(shown_ranks(placement, console));
   if (searched_ != nullptr) searched_->set_streams(selected(placement, console));
   if (torch_logs_ != nullptr) torch_logs_->set_placement(placement);
   if (written_ == nullptr) return;
@@ -105,6 +119,7 @@ void Outlets::set_raw(bool is_raw) {
 }
 
 void Outlets::close(base::MonotonicTime deadline) {
+  if (!console_->finish_blocking(deadline)) terminals_.cancel();
   if (!notices_.flush_blocking(deadline)) terminals_.err()->cancel();
   // Cancel the console's output, because a console that no process reads would delay the hub's thread.
   terminals_.out()->cancel();

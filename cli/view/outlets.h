@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "cli/view/rank_console.h"
 #include "launcherd/output/filter_sink.h"
 #include "launcherd/output/progress_sink.h"
 #include "launcherd/output/sinks.h"
@@ -26,9 +27,14 @@ class Outlets {
     std::string run_id{};  // names the folders of --log-layout torchrun
   };
 
-  // `label` stands before each line on the console.
+  // How the console shows lines.
+  struct Style {
+    model::LabelFormat label{};  // stands before each line
+    Fold fold = Fold::kAuto;
+  };
+
   static base::Result<std::unique_ptr<Outlets>> open(const base::Clock& clock, const model::JobSpec& job,
-                                                     const model::LabelFormat& label, const model::Placement& placement,
+                                                     const Style& style, const model::Placement& placement,
                                                      const Folders& folders);
 
   launcherd::OutputSink* sink() { return sink_; }
@@ -52,14 +58,14 @@ class Outlets {
 
  private:
   void add_sink(launcherd::OutputSink* other, std::unique_ptr<launcherd::TeeSink>& tee);
-  Outlets(const base::Clock& clock, const model::JobSpec& job, const model::LabelFormat& label, int size);
+  explicit Outlets(const model::JobSpec& job);
   base::Status open_filters(const base::Clock& clock, const model::LabelFormat& label, const std::string& log_dir);
   base::Status open_files(const std::string& directory, const model::Placement& placement, bool is_torchs);
 
   const model::OutputRoutes routes_;
   launcherd::Terminals terminals_;
   launcherd::NoticeWriter notices_;
-  launcherd::ConsoleSink console_;
+  std::unique_ptr<RankConsole> console_;
   std::unique_ptr<launcherd::SelectSink> shown_;  // stands before the console; nullptr if the console gets all output
   std::unique_ptr<launcherd::TorchLogs> torch_logs_;  // nullptr without --log-layout torchrun
   std::unique_ptr<launcherd::TorchLogSink> torch_files_;
@@ -70,7 +76,7 @@ class Outlets {
   std::unique_ptr<launcherd::SelectSink> searched_;  // stands before the filters; selects the console's output
   std::unique_ptr<launcherd::TeeSink> filter_tee_;
   std::unique_ptr<launcherd::ProgressSink> progress_;  // stands before all others; nullptr if nothing shows progress
-  launcherd::OutputSink* sink_ = &console_;            // the sink above that all output reaches first
+  launcherd::OutputSink* sink_ = nullptr;              // the sink above that all output reaches first
 };
 
 }  // namespace muster::cli::view

@@ -8,6 +8,7 @@
 
 #include "base/strings.h"
 #include "model/failure_hint.h"
+#include "model/host_group.h"
 #include "model/spawn_advice.h"
 #include "model/traceback.h"
 #include "proto/convert.h"
@@ -101,6 +102,12 @@ void add_other_ends(const JobOutcome& outcome, std::vector<std::string>* lines) 
   if (!others.empty()) lines->push_back("then " + others);
 }
 
+void add_host_texts(const std::vector<launcherd::HostFailure>& failures, std::vector<std::string>* lines) {
+  std::vector<model::HostText> texts;
+  for (const launcherd::HostFailure& failure : failures) texts.push_back({failure.host, failure.message});
+  for (std::string& line : model::group_host_texts(texts)) lines->push_back(std::move(line));
+}
+
 // Adds advice on MPI_Comm_spawn. MPICH over UCX, as Debian has it, refuses spawns without asking any launcher, even
 // under mpiexec. In all other cases the agent learns of the refusal.
 void add_spawn_advice(const JobOutcome& outcome, std::vector<std::string>* lines) {
@@ -153,7 +160,7 @@ std::vector<std::string> format_outcome(const JobOutcome& outcome, bool is_termi
     add_hints(outcome, &lines);
     add_other_ends(outcome, &lines);
   }
-  for (const launcherd::HostFailure& failure : outcome.host_failures) lines.push_back(failure.message);
+  add_host_texts(outcome.host_failures, &lines);
   if (!outcome.output_failure.empty()) lines.push_back(outcome.output_failure);
   if (outcome.strays_killed > 0) {
     lines.push_back(fmt::format("{} outlived {} and {} ended:", plural(outcome.strays_killed, "process", "processes"),
@@ -161,7 +168,7 @@ std::vector<std::string> format_outcome(const JobOutcome& outcome, bool is_termi
                                 outcome.strays_killed == 1 ? "was" : "were"));
     for (const std::string& stray : outcome.stray_lines) lines.push_back("  " + stray);
   }
-  for (const launcherd::HostFailure& unclean : outcome.unclean) lines.push_back(unclean.message);
+  add_host_texts(outcome.unclean, &lines);
   const bool is_plain_success = outcome.exit_code == 0 && lines.empty();
   if (is_plain_success && !is_terminal) return {};
   lines.push_back(

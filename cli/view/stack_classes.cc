@@ -62,6 +62,13 @@ auto key_of(const StackClass& stacks) {
   return std::tuple(stacks.python, stacks.native, stacks.kernel, stacks.problem, stacks.command, stacks.is_main_thread);
 }
 
+// Puts classes of few ranks first.
+void sort_classes(std::vector<StackClass>& classes) {
+  std::ranges::stable_sort(classes, {}, [](const StackClass& stacks) {
+    return std::tuple(stacks.ranks.size(), !stacks.command.empty(), !stacks.is_main_thread);
+  });
+}
+
 // Returns each rank's own process: the first that runs Python, or else the first.
 std::map<int, const v1::ProcessStack*> own_processes(const std::vector<v1::ProcessStack>& processes) {
   std::map<int, const v1::ProcessStack*> own;
@@ -106,6 +113,7 @@ std::string format_rank_set(const std::set<int>& ranks) {
 
 StackClasses classify_stacks(const std::vector<v1::ProcessStack>& processes) {
   StackClasses result;
+  result.looks = 1;
   result.problems = problems_of(processes);
   const auto own = own_processes(processes);
   std::map<decltype(key_of({})), std::size_t> known;
@@ -133,10 +141,36 @@ StackClasses classify_stacks(const std::vector<v1::ProcessStack>& processes) {
       to.pid = process.pid();
     }
   }
-  std::ranges::stable_sort(result.classes, {}, [](const StackClass& stacks) {
-    return std::tuple(stacks.ranks.size(), !stacks.command.empty(), !stacks.is_main_thread);
-  });
+  sort_classes(result.classes);
   return result;
+}
+
+void add_look(const StackClasses& look, StackClasses* all) {
+  std::map<decltype(key_of({})), std::size_t> known;
+  for (std::size_t i = 0; i < all->classes.size(); ++i) known.emplace(key_of(all->classes[i]), i);
+  for (const StackClass& fresh : look.classes) {
+    const auto [found, is_new] = known.emplace(key_of(fresh), all->classes.size());
+    if (is_new) {
+      all->classes.push_back(fresh);
+      continue;
+    }
+    StackClass& to = all->classes[found->second];
+    to.ranks.insert(fresh.ranks.begin(), fresh.ranks.end());
+    to.hosts.insert(fresh.hosts.begin(), fresh.hosts.end());
+    for (const auto& [state, count] : fresh.states) to.states[state] += count;
+    to.threads += fresh.threads;
+  }
+  for (const std::string& problem : look.problems) {
+    if (std::ranges::find(all->problems, problem) == all->problems.end()) all->problems.push_back(problem);
+  }
+  all->hidden_threads = std::max(all->hidden_threads, look.hidden_threads);
+  all->looks += look.looks;
+  sort_classes(all->classes);
+}
+
+std::string format_threads(int threads, int total, int looks) {
+  if (looks > 1) return fmt::format("{} of {} looks at threads", threads, total);
+  return fmt::format("{} {}", threads, threads == 1 ? "thread" : "threads");
 }
 
 std::vector<std::string> stack_problems(const std::vector<StackClass>& classes) {

@@ -24,19 +24,26 @@ struct StackClass {
   std::set<int> ranks;
   std::set<std::string> hosts;
   std::map<std::string, int> states;  // how many threads are in each, as "sleeping in do_select"
-  int threads = 0;
-  std::string thread_name;  // of one of them
-  std::int64_t pid = 0;     // of one of them
+  int threads = 0;                    // over all looks
+  std::string thread_name;            // of one of them
+  std::int64_t pid = 0;               // of one of them
 };
 
 struct StackClasses {
   std::vector<StackClass> classes;    // fewest ranks first
   std::vector<std::string> problems;  // sentences about hosts and processes
   int hidden_threads = 0;             // run no Python code in a process that does, and have no native functions
+  int looks = 0;                      // how often the processes were looked at
 };
 
 // `processes` are sorted by rank. The own process of a rank comes before those that it has started.
 StackClasses classify_stacks(const std::vector<v1::ProcessStack>& processes);
+
+// Adds what a later look at the same job has found. Counts of threads add up.
+void add_look(const StackClasses& look, StackClasses* all);
+
+// Returns "1 thread" or "4 threads"; after several looks "37 of 80 looks at threads".
+std::string format_threads(int threads, int total, int looks);
 
 // A call, and the calls made from it.
 struct CallNode {
@@ -44,7 +51,7 @@ struct CallNode {
   std::set<int> ranks;
   std::set<int> ends;     // ranks with a thread that is in this call itself
   std::set<int> inexact;  // those of `ends` with a thread whose stack has a problem
-  int threads = 0;
+  int threads = 0;        // over all looks
 };
 
 // Returns "rank 3", or "ranks 0-2,7".

@@ -52,7 +52,8 @@ std::string fitting(const std::string& text, double width) {
 
 class FlameGraph {
  public:
-  explicit FlameGraph(const CallNode& root) : scale_(root.threads == 0 ? 0 : kWidth / root.threads) {
+  FlameGraph(const CallNode& root, int looks)
+      : scale_(root.threads == 0 ? 0 : kWidth / root.threads), total_(root.threads), looks_(looks) {
     draw_children(root, 0, 0);
   }
 
@@ -84,8 +85,8 @@ class FlameGraph {
     if (width < kNarrowest) return;
     rows_ = std::max(rows_, depth + 1);
     const int y = depth * kRow;
-    std::string title = fmt::format("{}: {}, {} {}", call, format_rank_set(node.ranks), node.threads,
-                                    node.threads == 1 ? "thread" : "threads");
+    std::string title =
+        fmt::format("{}: {}, {}", call, format_rank_set(node.ranks), format_threads(node.threads, total_, looks_));
     if (!node.inexact.empty()) title += fmt::format("; inexact here: {}", format_rank_set(node.inexact));
     // The colour depends on the call alone, so that equal calls look alike.
     const std::size_t hue = std::hash<std::string>()(call) % 55;
@@ -97,6 +98,8 @@ class FlameGraph {
   }
 
   const double scale_;
+  const int total_;
+  const int looks_;
   int rows_ = 0;
   std::string body_;
 };
@@ -104,8 +107,11 @@ class FlameGraph {
 }  // namespace
 
 std::string stack_svg(const std::vector<v1::ProcessStack>& processes) {
-  const StackClasses all = classify_stacks(processes);
-  FlameGraph graph(call_tree(all.classes));
+  return stack_svg(classify_stacks(processes));
+}
+
+std::string stack_svg(const StackClasses& all) {
+  FlameGraph graph(call_tree(all.classes), all.looks);
   std::vector<std::string> remarks = all.problems;
   std::ranges::move(stack_problems(all.classes), std::back_inserter(remarks));
   for (std::size_t i = 0; i < std::min(remarks.size(), kMaxRemarks); ++i) graph.add_remark(remarks[i]);

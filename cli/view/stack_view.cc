@@ -87,21 +87,29 @@ std::string format_states(const StackClass& stacks) {
   return base::join(parts, ", ");
 }
 
+// How often threads were looked at.
+struct Looks {
+  int count = 1;
+  int total = 0;  // threads over all looks
+};
+
 // Such as "ranks 0-36,38-63 on n1-n8: 63 ranks".
-std::string class_title(const StackClass& stacks) {
+std::string class_title(const StackClass& stacks, const Looks& looks) {
   const std::size_t ranks = stacks.ranks.size();
   std::string title = fmt::format("{} on {}", format_rank_set(stacks.ranks), host_ranges(stacks.hosts));
   if (ranks == 1) title += fmt::format(", pid {}", stacks.pid);
   if (!stacks.command.empty()) title += fmt::format(", process {}", stacks.command);
   if (!stacks.is_main_thread) title += fmt::format(", thread {}", stacks.thread_name);
   if (ranks > 1) title += fmt::format(": {} ranks", ranks);
-  if (static_cast<std::size_t>(stacks.threads) != ranks) title += fmt::format(", {} threads", stacks.threads);
+  if (looks.count > 1 || static_cast<std::size_t>(stacks.threads) != ranks) {
+    title += ", " + format_threads(stacks.threads, looks.total, looks.count);
+  }
   return title + "\n";
 }
 
-std::string format_class(const StackClass& stacks) {
+std::string format_class(const StackClass& stacks, const Looks& looks) {
   const std::string here = fmt::format("  <- here, {}", format_states(stacks));
-  std::string text = class_title(stacks);
+  std::string text = class_title(stacks, looks);
   if (!stacks.python.empty()) text += call_lines(stacks.python, "    ", here);
   if (!stacks.native.empty()) {
     text +=
@@ -129,22 +137,27 @@ std::string problem_lines(const StackClasses& all) {
   return text;
 }
 
-std::string tree_lines(const std::string& call, const CallNode& node, const std::string& indent);
+std::string tree_lines(const std::string& call, const CallNode& node, const std::string& indent, const Looks& looks);
 
 // Calls of few ranks come first.
-std::string tree_lines_below(const CallNode& node, const std::string& indent) {
+std::string tree_lines_below(const CallNode& node, const std::string& indent, const Looks& looks) {
   std::vector<std::pair<std::size_t, std::string>> order;
   for (const auto& [call, child] : node.children) order.emplace_back(child.ranks.size(), call);
   std::ranges::sort(order);
   std::string text;
-  for (const auto& [size, call] : order) text += tree_lines(call, node.children.at(call), indent);
+  for (const auto& [size, call] : order) text += tree_lines(call, node.children.at(call), indent, looks);
   return text;
 }
 
-std::string tree_lines(const std::string& call, const CallNode& node, const std::string& indent) {
+std::string tree_lines(const std::string& call, const CallNode& node, const std::string& indent, const Looks& looks) {
   std::vector<std::string> calls = {call};
   const CallNode* last = &node;
-  while (last->children.size() == 1 && last->ends.empty() && last->children.begin()->second.ranks == last->ranks) {
+  const auto goes_on = [&] {
+    if (last->children.size() != 1 || !last->ends.empty()) return false;
+    const CallNode& next = last->children.begin()->second;
+    return next.ranks == last->ranks && (looks.count == 1 || next.threads == last->threads);
+  };
+  while (goes_on()) {
     calls.push_back(last->children.begin()->first);
     last = &last->children.begin()->second;
   }
@@ -155,18 +168,27 @@ std::string tree_lines(const std::string& call, const CallNode& node, const std:
               : fmt::format("  <- here: {}", format_rank_set(last->ends));
     if (!last->inexact.empty()) end += fmt::format(" (inexact: {})", format_rank_set(last->inexact));
   }
-  std::string text = fmt::format("{}{}: {} {}\n", indent, format_rank_set(node.ranks), node.ranks.size(),
+  std::string text = fmt::format("{}{}: {} {}", indent, format_rank_set(node.ranks), node.ranks.size(),
                                  node.ranks.size() == 1 ? "rank" : "ranks");
+  if (looks.count > 1) text += ", " + format_threads(node.threads, looks.total, looks.count);
+  text += '\n';
   text += call_lines(calls, indent + "    ", end);
-  return text + tree_lines_below(*last, indent + "  ");
+  return text + tree_lines_below(*last, indent + "  ", looks);
 }
 
 }  // namespace
 
 std::string format_stack_classes(const std::vector<v1::ProcessStack>& processes) {
-  const StackClasses all = classify_stacks(processes);
+  return format_stack_classes(classify_stacks(processes));
+}
+
+std::string format_stack_classes(const StackClasses& all) {
+  Looks looks{.count = all.looks};
+  for (const StackClass& stacks : all.classes) looks.total += stacks.threads;
   std::string text = problem_lines(all);
-  for (std::size_t i = 0; i < std::min(all.classes.size(), kMaxClasses); ++i) text += format_class(all.classes[i]);
+  for (std::size_t i = 0; i < std::min(all.classes.size(), kMaxClasses); ++i) {
+    text += format_class(all.classes[i], looks);
+  }
   if (all.classes.size() > kMaxClasses) {
     text +=
         fmt::format("{} other stacks are left out: --tree or --json shows them\n", all.classes.size() - kMaxClasses);
@@ -175,8 +197,12 @@ std::string format_stack_classes(const std::vector<v1::ProcessStack>& processes)
 }
 
 std::string format_stack_tree(const std::vector<v1::ProcessStack>& processes) {
-  const StackClasses all = classify_stacks(processes);
-  std::string text = problem_lines(all) + tree_lines_below(call_tree(all.classes), "");
+  return format_stack_tree(classify_stacks(processes));
+}
+
+std::string format_stack_tree(const StackClasses& all) {
+  const CallNode root = call_tree(all.classes);
+  std::string text = problem_lines(all) + tree_lines_below(root, "", {all.looks, root.threads});
   for (const std::string& problem : stack_problems(all.classes)) text += fmt::format("({})\n", problem);
   return text + remarks(all);
 }

@@ -15,6 +15,7 @@
 #include "base/strings.h"
 #include "launcherd/run/job_record.h"
 #include "model/exit_code.h"
+#include "model/host_group.h"
 #include "proto/bound_rank.h"
 #include "proto/convert.h"
 #include "proto/hang_convert.h"
@@ -664,7 +665,11 @@ std::string RunningJob::end_reason(const JobOutcome& outcome) const {
   if (outcome.exit_code == 0) return "all ranks ended with exit code 0";
   if (outcome.cause == StopCause::kTimeout) return "it ran longer than its timeout";
   if (outcome.cause == StopCause::kHung && outcome.root < 0) return "it hung";
-  if (!outcome.host_failures.empty()) return outcome.host_failures.front().message;
+  if (!outcome.host_failures.empty()) {
+    std::vector<model::HostText> texts;
+    for (const HostFailure& failure : outcome.host_failures) texts.push_back({failure.host, failure.message});
+    return model::group_host_texts(texts).front();
+  }
   if (!outcome.output_failure.empty()) return outcome.output_failure;
   if (outcome.root < 0) return "";
   const model::RankEnd& root = outcome.ends[static_cast<std::size_t>(outcome.root)];

@@ -23,6 +23,7 @@ class ForwardingSink : public OutputSink {
   void frame(int agent, std::uint64_t sequence) override { next_->frame(agent, sequence); }
   base::Status lost(std::uint64_t bytes, const std::string& host) override { return next_->lost(bytes, host); }
   base::Status end_agent(int agent) override { return next_->end_agent(agent); }
+  base::Status finish() override { return next_->finish(); }
   base::Status flush() override { return next_->flush(); }
 
  private:

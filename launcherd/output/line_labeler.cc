@@ -45,13 +45,17 @@ void TextBuffer::clear() {
   }
 }
 
+std::string LineLabeler::new_label(std::string_view ranks, proto::OutputStream stream, std::time_t second) const {
+  return format_.label(ranks, stream == proto::OutputStream::kStdout ? "stdout" : "stderr",
+                       has_time_ ? asctime_text(second) : std::string());
+}
+
 void LineLabeler::make_label(Source source, base::WallTime now) {
   const std::time_t second = has_time_ ? base::WallTime::clock::to_time_t(now) : 0;
   if (label_source_ == source && label_second_ == second) return;
   label_source_ = source;
   label_second_ = second;
-  label_ = format_.label(source.rank, source.stream == proto::OutputStream::kStdout ? "stdout" : "stderr",
-                         has_time_ ? asctime_text(second) : std::string());
+  label_ = new_label(std::to_string(source.rank), source.stream, second);
 }
 
 std::size_t LineLabeler::append(int rank, proto::OutputStream stream, std::string_view bytes, base::WallTime now,
@@ -107,6 +111,22 @@ std::size_t LineLabeler::append(int rank, proto::OutputStream stream, std::strin
     }
   }
   return static_cast<std::size_t>(at - begin);
+}
+
+void LineLabeler::append_lines(std::string_view ranks, proto::OutputStream stream, std::string_view lines,
+                               base::WallTime now, TextBuffer* out) {
+  const std::string label = new_label(ranks, stream, has_time_ ? base::WallTime::clock::to_time_t(now) : 0);
+  const bool closes = open_ && !is_after_bar_;
+  if (out->size() == 0) join_ = closes ? Join::kCloses : Join::kFresh;
+  if (closes) out->append('\n');
+  open_.reset();
+  open_label_.clear();
+  while (!lines.empty()) {
+    const std::size_t size = std::min(lines.find('\n'), lines.size() - 1) + 1;
+    out->append(label);
+    out->append(lines.substr(0, size));
+    lines.remove_prefix(size);
+  }
 }
 
 void LineLabeler::end(int rank, proto::OutputStream stream, TextBuffer* out) {

@@ -2,7 +2,6 @@
 // Thread: only the thread that writes the console owns and calls it.
 //
 // A line ends with '\n', '\r' or "\r\n". An unfinished line stays open. If the same stream continues next, its text
-// A line ends with '\n', '\r' or "\r\n". An unfinished line stays open. If the same stream continues next, its text
 // follows without a label. If another stream comes first, '\n' closes the open line, and the rest of the first line
 // gets a new label. So no line mixes text of two streams.
 #pragma once
@@ -52,6 +51,10 @@ class LineLabeler {
   std::size_t append(int rank, proto::OutputStream stream, std::string_view bytes, base::WallTime now,
                      std::size_t enough, TextBuffer* out);
 
+  // Labels whole lines of several ranks into `out`. `ranks` is the text for the label, as "0-3,7".
+  void append_lines(std::string_view ranks, proto::OutputStream stream, std::string_view lines, base::WallTime now,
+                    TextBuffer* out);
+
   // Ends the stream: closes its line if that line is open.
   void end(int rank, proto::OutputStream stream, TextBuffer* out);
 
@@ -67,6 +70,7 @@ class LineLabeler {
     proto::OutputStream stream;
     bool operator==(const Source&) const = default;
   };
+  std::string new_label(std::string_view ranks, proto::OutputStream stream, std::time_t second) const;
   void make_label(Source source, base::WallTime now);
 
   const model::LabelFormat format_;

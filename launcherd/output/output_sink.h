@@ -34,7 +34,10 @@ class OutputSink {
   virtual base::Status lost(std::uint64_t /*bytes*/, const std::string& /*host*/) { return base::ok_status(); }
   // Called when no rank of the agent sends more.
   virtual base::Status end_agent(int /*agent*/) { return base::ok_status(); }
-  // Hands everything written so far to the destination. The hub calls it whenever it has no further work.
+  // Called when no more output comes. Shows what the sink holds back, and flushes.
+  virtual base::Status finish() { return flush(); }
+  // Hands everything written so far to the destination, except lines that the sink holds back. The hub calls it
+  // whenever it has no further work.
   virtual base::Status flush() = 0;
 };
 

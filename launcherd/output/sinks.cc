@@ -35,16 +35,22 @@ int write_all(int fd, std::string_view bytes) {
 // Labelled text that is buffered for one terminal.
 class ConsoleSink::Outlet {
  public:
-  Outlet(Terminal* terminal, const base::Clock* clock, const model::LabelFormat& label)
-      : terminal_(terminal), clock_(clock), labeler_(label) {}
+  Outlet(Terminal* terminal, const model::LabelFormat& label) : terminal_(terminal), labeler_(label) {}
 
-  base::Status write(int rank, proto::OutputStream stream, std::string_view bytes) {
-    const base::WallTime now = labeler_.has_time() ? clock_->wall() : base::WallTime{};
+  bool has_time() const { return labeler_.has_time(); }
+
+  base::Status write(int rank, proto::OutputStream stream, std::string_view bytes, base::WallTime now) {
     while (!bytes.empty()) {
       bytes.remove_prefix(labeler_.append(rank, stream, bytes, now, kBufferSize, &buffer_));
       if (buffer_.size() >= kBufferSize) MUSTER_RETURN_IF_ERROR(flush());
     }
     return base::ok_status();
+  }
+
+  base::Status write_lines(std::string_view ranks, proto::OutputStream stream, std::string_view lines,
+                           base::WallTime now) {
+    labeler_.append_lines(ranks, stream, lines, now, &buffer_);
+    return buffer_.size() >= kBufferSize ? flush() : base::ok_status();
   }
 
   void end(int rank, proto::OutputStream stream) { labeler_.end(rank, stream, &buffer_); }
@@ -59,16 +65,15 @@ class ConsoleSink::Outlet {
 
  private:
   Terminal* const terminal_;
-  const base::Clock* const clock_;
   LineLabeler labeler_;
   TextBuffer buffer_;
   std::string open_label_;  // the label of the line that was open at the last write of the buffer
 };
 
 ConsoleSink::ConsoleSink(Terminal* out, Terminal* err, const base::Clock* clock, ConsoleSinkOptions options)
-    : out_(out), raw_rank_(options.raw_rank) {
-  outlets_[0] = std::make_unique<Outlet>(out, clock, options.label);
-  if (err != out) outlets_[1] = std::make_unique<Outlet>(err, clock, options.label);
+    : out_(out), clock_(clock), raw_rank_(options.raw_rank) {
+  outlets_[0] = std::make_unique<Outlet>(out, options.label);
+  if (err != out) outlets_[1] = std::make_unique<Outlet>(err, options.label);
 }
 
 ConsoleSink::~ConsoleSink() = default;
@@ -78,9 +83,18 @@ ConsoleSink::Outlet& ConsoleSink::outlet(proto::OutputStream stream) {
 }
 
 base::Status ConsoleSink::write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t) {
-  if (rank != raw_rank_) return outlet(stream).write(rank, stream, bytes);
+  return write_at(rank, stream, bytes, outlet(stream).has_time() ? clock_->wall() : base::WallTime{});
+}
+
+base::Status ConsoleSink::write_at(int rank, proto::OutputStream stream, std::string_view bytes, base::WallTime stamp) {
+  if (rank != raw_rank_) return outlet(stream).write(rank, stream, bytes, stamp);
   MUSTER_RETURN_IF_ERROR(flush());  // write the earlier output of other ranks first
   return out_->write_bytes(bytes);
+}
+
+base::Status ConsoleSink::write_lines(std::string_view ranks, proto::OutputStream stream, std::string_view lines,
+                                      base::WallTime stamp) {
+  return outlet(stream).write_lines(ranks, stream, lines, stamp);
 }
 
 base::Status ConsoleSink::end_rank(int rank) {
@@ -146,6 +160,11 @@ base::Status TeeSink::end_rank(int rank) {
 base::Status TeeSink::flush() {
   base::Status first = first_->flush();
   return first_of(std::move(first), second_->flush());
+}
+
+base::Status TeeSink::finish() {
+  base::Status first = first_->finish();
+  return first_of(std::move(first), second_->finish());
 }
 
 void TeeSink::begin_attempt(int attempt) {

@@ -38,11 +38,18 @@ class ConsoleSink final : public OutputSink {
   base::Status end_rank(int rank) override;
   base::Status flush() override;
 
+  // Writes bytes of a rank that arrived at `stamp`.
+  base::Status write_at(int rank, proto::OutputStream stream, std::string_view bytes, base::WallTime stamp);
+  // Writes whole lines of several ranks. `ranks` is the text for the label, as "0-3,7".
+  base::Status write_lines(std::string_view ranks, proto::OutputStream stream, std::string_view lines,
+                           base::WallTime stamp);
+
  private:
   class Outlet;
   Outlet& outlet(proto::OutputStream stream);
 
   Terminal* const out_;
+  const base::Clock* const clock_;
   const int raw_rank_;
   std::array<std::unique_ptr<Outlet>, 2> outlets_;  // the second one is empty if both streams go to one terminal
 };
@@ -83,6 +90,7 @@ class TeeSink final : public OutputSink {
   void begin_attempt(int attempt) override;
   void frame(int agent, std::uint64_t sequence) override;
   base::Status end_agent(int agent) override;
+  base::Status finish() override;
 
  private:
   OutputSink* first_;

@@ -87,15 +87,19 @@ class Console:
 class Watched:
     """hvdrun, or with argv another program that calls it, whose output can be looked at while it runs.
 
-    terminal: it gets a controlling terminal for stdin, stdout and stderr; out is then err."""
+    terminal: it gets a controlling terminal for stdin, stdout and stderr; out is then err. Equal lines of hvdrun's ranks
+    are not folded there unless folds."""
 
-    def __init__(self, hvdrun, cluster, args=(), *, argv=None, terminal=False, host="head", user="alice", **options):
+    def __init__(self, hvdrun, cluster, args=(), *, argv=None, terminal=False, folds=False, host="head",
+                 user="alice", **options):
         self._terminal = None
         if terminal:
             self._terminal, line = cluster.open_pty(host)
             fcntl.ioctl(line, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 200, 0, 0))
             ends = [line]
             options |= {"stdin": line, "stdout": line, "stderr": line, "controlling_tty": True}
+            if not folds:
+                options["env"] = {"MUSTER_FOLD": "off"} | options.get("env", {})
         else:
             out, out_end = os.pipe()
             err, err_end = os.pipe()

@@ -149,6 +149,18 @@ def test_a_stopped_rank_is_shown_and_stays_stopped(cluster, job, no_leftovers):
     cluster.run("n2", "alice", ["kill", "-CONT", pid], check=True)
 
 
+def test_several_looks_are_added_up(cluster, job, no_leftovers):
+    picture = "/tmp/looks.svg"
+    result = stacks(cluster, "--samples", "5", "--tree", "--svg", picture)
+    assert result.returncode == 0, result
+    assert ", 20 of " in result.stdout and " looks at threads" in result.stdout, result  # 4 main threads, 5 looks
+    assert " looks at threads" in cluster.path("head", picture).read_text()
+    cluster.run("head", "alice", ["rm", picture], check=True)
+    assert stacks(cluster, "--samples", "0").returncode == 2
+    lines = stacks(cluster, "--samples", "2", "--json").stdout.splitlines()
+    assert len(lines) == 16, lines  # 8 processes
+
+
 def test_which_job(cluster, hvdrun, job, no_leftovers):
     second = Watched(hvdrun, cluster, args=["-H", "n3", "sh", "-c", "echo up; exec sleep 1000"])
     second.out.wait_for("up", 1)

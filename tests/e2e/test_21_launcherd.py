@@ -184,7 +184,7 @@ def test_ctrl_c_ends_the_job_of_hvdrun(launcherd):
 
 def test_ctrl_c_leaves_an_attached_job_alone(launcherd):
     job = launcherd.submit("-np", "2", "sh", "-c", WAITS)
-    attached = launcherd.watch("attach", job, terminal=True)
+    attached = launcherd.watch("attach", "--fold", "off", job, terminal=True)
     attached.out.wait_for("up", 2)
     attached.type("\x03")
     result = attached.end()

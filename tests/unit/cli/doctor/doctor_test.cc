@@ -111,6 +111,28 @@ hosts differ
 )");
 }
 
+TEST(DoctorReport, HostsThatAreAlikeShareTheirRows) {
+  std::vector<HostDiagnosis> diagnoses = {
+      {.host = "m1", .checks = {{"name", CheckState::kOk, "10.0.0.9", ""}}, .differences = {}}};
+  for (const char* const host : {"n1", "al@n2", "n3"}) {
+    diagnoses.push_back(
+        {.host = host,
+         .checks = {{"ssh", CheckState::kFail, fmt::format("refused at 10.0.1.{} port 22", host[1]),
+                     fmt::format("try: ssh {} true", std::string(host).substr(host[0] == 'a' ? 3 : 0))}},
+         .differences = {}});
+  }
+  EXPECT_EQ("\n" + format_diagnoses(diagnoses), R"(
+m1
+  name             ok    10.0.0.9
+
+3 hosts n1,n3,al@n2
+  ssh              FAIL  refused on port 22
+                         -> try: ssh HOST true
+
+4 hosts: 1 ok, 3 with failures (n1,n3,al@n2)
+)");
+}
+
 TEST(DoctorReport, Waiting) {
   EXPECT_EQ(format_waiting(4, {}), "");
   EXPECT_EQ(format_waiting(4, {"n3"}), "3/4 hosts have answered · waiting: n3");

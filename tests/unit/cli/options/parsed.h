@@ -110,6 +110,8 @@ inline std::string show(const ParsedHvdrun& parsed) {
   if (job.prefix_timestamp) add("timestamp");
   model::LabelFormat standard;
   if (job.prefix_timestamp) standard.add_time();
+  if (const Fold fold = parsed.options.output.fold; fold != Fold::kAuto)
+    add("fold=" + std::to_string(static_cast<int>(fold)));
   if (parsed.options.output.label != standard) add("label=" + parsed.options.output.label.label(3, "stdout", "noon"));
   if (parsed.options.output.verbose) add("verbose");
   if (parsed.options.output.reports_bindings) add("bindings");

@@ -181,6 +181,20 @@ TEST(Outcome, HostsThatFailedAreAllNamed) {
               ElementsAre("host n1: refused", "host n2: no such name", HasSubstr("not started")));
 }
 
+TEST(Outcome, HostsThatFailAlikeAreOneLine) {
+  launcherd::JobOutcome outcome;
+  outcome.cause = launcherd::StopCause::kHostFailed;
+  outcome.exit_code = 125;
+  for (const char* const host : {"n1", "n2", "n3"}) {
+    outcome.host_failures.push_back({host, fmt::format("host {}: refused; try: ssh {} true", host, host)});
+    outcome.unclean.push_back({host, fmt::format("{}: something may be left there: muster cleanup -H {}", host, host)});
+  }
+  EXPECT_THAT(
+      format_outcome(outcome, false),
+      ElementsAre("3 hosts n[1-3]: refused; try: ssh HOST true",
+                  "3 hosts n[1-3]: something may be left there: muster cleanup -H HOST", HasSubstr("not started")));
+}
+
 TEST(Progress, NamesAFewOfThoseThatAreMissing) {
   EXPECT_EQ(format_progress(3, 3, {}), "3/3 hosts up");
   EXPECT_EQ(format_progress(1, 2, {"n3"}), "1/2 hosts up · waiting: n3");

@@ -76,5 +76,27 @@ TEST(StackClasses, IgnoreThreadsOfNoProcess) {
   EXPECT_THAT(classify_stacks({process}).classes, IsEmpty());
 }
 
+TEST(StackClasses, AddUpOverLooks) {
+  StackClasses all;
+  add_look(classify_stacks({process_of(0, "a.py"), process_of(1, "a.py")}), &all);
+  add_look(classify_stacks({process_of(0, "a.py"), process_of(1, "b.py")}), &all);
+  v1::ProcessStack silent;
+  silent.set_problem("n3: does not answer");
+  for (int i = 0; i < 2; ++i) add_look(classify_stacks({silent, process_of(0, "b.py")}), &all);
+  EXPECT_EQ(all.looks, 4);
+  ASSERT_EQ(all.classes.size(), 2u);
+  EXPECT_EQ(all.classes[0].threads, 3);  // a.py
+  EXPECT_EQ(all.classes[0].ranks, (std::set<int>{0, 1}));
+  EXPECT_EQ(all.classes[1].threads, 3);  // b.py
+  EXPECT_EQ(all.problems, (std::vector<std::string>{"n3: does not answer"}));
+  EXPECT_EQ(call_tree(all.classes).threads, 6);
+}
+
+TEST(StackClasses, NameLooksOnlyIfThereAreSeveral) {
+  EXPECT_EQ(format_threads(1, 4, 1), "1 thread");
+  EXPECT_EQ(format_threads(3, 4, 1), "3 threads");
+  EXPECT_EQ(format_threads(3, 40, 10), "3 of 40 looks at threads");
+}
+
 }  // namespace
 }  // namespace muster::cli::stack_classes_test

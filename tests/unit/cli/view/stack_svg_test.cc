@@ -32,6 +32,16 @@ TEST(StackSvg, WidthsAreSharesOfThreads) {
       HasSubstr("<title>step (train.py:7): ranks 0-2, 3 threads</title><rect x=\"300.00\" y=\"18\" width=\"900.00\""));
 }
 
+TEST(StackSvg, WidthsAreSharesOfAllLooks) {
+  StackClasses all;
+  for (const char* const function : {"step", "step", "step", "load"}) {
+    add_look(classify_stacks({process_of(0, function)}), &all);
+  }
+  const std::string svg = stack_svg(all);
+  EXPECT_THAT(svg, HasSubstr("<title>load (train.py:7): rank 0, 1 of 4 looks at threads</title><rect x=\"0.00\" "
+                             "y=\"18\" width=\"300.00\""));
+}
+
 TEST(StackSvg, EscapesTexts) {
   const std::string svg = stack_svg({process_of(0, "<script>\"&\xef\xbf\xbf\x1b")});
   EXPECT_THAT(svg, HasSubstr("&lt;script&gt;&quot;&amp;?\\x1b"));
@@ -59,7 +69,7 @@ TEST(StackSvg, SaysWhatIsInexactOrMissing) {
 }
 
 TEST(StackSvg, IsEmptyWithoutStacks) {
-  EXPECT_EQ(std::ranges::count(stack_svg({}), '\n'), 2);
+  EXPECT_EQ(std::ranges::count(stack_svg(std::vector<v1::ProcessStack>()), '\n'), 2);
 }
 
 }  // namespace

@@ -181,6 +181,21 @@ TEST(StackView, ADeepStackTakesFewLines) {
   EXPECT_LE(std::ranges::count(text, '\n'), 25);
 }
 
+TEST(StackView, ATreeOfSeveralLooksHasCounts) {
+  StackClasses all;
+  for (const char* const function : {"step", "step", "step", "load"}) {
+    add_look(classify_stacks({python_rank(0, {{"main", 1}, {function, 2}})}), &all);
+  }
+  EXPECT_EQ(format_stack_tree(all),
+            "rank 0: 1 rank, 4 of 4 looks at threads\n"
+            "    main (train.py:1)\n"
+            "  rank 0: 1 rank, 1 of 4 looks at threads\n"
+            "      load (train.py:2)  <- here\n"
+            "  rank 0: 1 rank, 3 of 4 looks at threads\n"
+            "      step (train.py:2)  <- here\n");
+  EXPECT_THAT(format_stack_classes(all), HasSubstr("rank 0 on n1, pid 1000, 3 of 4 looks at threads\n"));
+}
+
 TEST(StackView, Json) {
   const std::string line = process_stack_json(python_rank(1, {{"main", 2}}));
   EXPECT_THAT(line, HasSubstr(R"("function":"main","file":"/home/alice/train.py","line":2)"));

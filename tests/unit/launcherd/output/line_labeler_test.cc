@@ -25,6 +25,20 @@ std::string label_all(const std::vector<Piece>& pieces) {
   return std::string(out.view());
 }
 
+TEST(LineLabeler, LabelsLinesOfSeveralRanks) {
+  LineLabeler labeler{model::LabelFormat()};
+  TextBuffer out;
+  labeler.append(3, OutputStream::kStdout, "Name: ", {}, 1 << 20, &out);
+  labeler.append_lines("0-2", OutputStream::kStderr, "a\nb\n", {}, &out);
+  labeler.append(3, OutputStream::kStdout, "bob\n", {}, 1 << 20, &out);
+  EXPECT_EQ(out.view(), "[3]<stdout>:Name: \n[0-2]<stderr>:a\n[0-2]<stderr>:b\n[3]<stdout>:bob\n");
+  EXPECT_EQ(labeler.join(), Join::kFresh);
+  out.clear();
+  labeler.append(0, OutputStream::kStdout, "1%\r", {}, 1 << 20, &out);
+  labeler.append_lines("4,6", OutputStream::kStdout, "a\n", {}, &out);
+  EXPECT_EQ(out.view(), "[0]<stdout>:1%\r[4,6]<stdout>:a\n");
+}
+
 TEST(LineLabeler, Table) {
   const OutputStream err = OutputStream::kStderr;
   const struct {
