@@ -21,6 +21,7 @@
 #include "cli/options/exit_codes.h"
 #include "cli/run/run_job.h"
 #include "cli/verbs/compat.h"
+#include "cli/verbs/job_report.h"
 #include "cli/verbs/job_verbs.h"
 #include "cli/verbs/launcherd_verbs.h"
 #include "cli/verbs/resize.h"
@@ -75,6 +76,7 @@ constexpr auto kVerbs = std::to_array<Verb>(
      {"resize", "give a running job more or fewer ranks", resize_doc, run_resize},
      {"hosts", "launcherd's hosts, their slots and what uses them", hosts_doc, run_hosts},
      {"top", "hosts and jobs, live", top_doc, run_top},
+     {"report", "a page about jobs, with time lines and scaling", job_report_doc, run_job_report},
      {"stacks", "show what every rank of a running job is doing", stacks_doc, run_stacks},
      {"ensemble", "run many jobs over the hosts of one allocation", ensemble_doc, run_ensemble},
      {"torchrun", "run a torch program on all hosts; takes torchrun's command lines", torchrun_doc, run_torchrun},

@@ -7,48 +7,15 @@
 #include <fmt/format.h>
 
 #include "cli/view/stack_classes.h"
+#include "cli/view/svg_text.h"
 
 namespace muster::cli::inline view {
 namespace {
 
 constexpr double kWidth = 1200;
 constexpr int kRow = 18;
-constexpr double kCharacter = 7;     // width of a letter of 12 px, about
 constexpr double kNarrowest = 0.25;  // narrower calls are not drawn
 constexpr std::size_t kMaxRemarks = 20;
-
-// XML allows neither U+FFFE nor U+FFFF.
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const std::string_view rest = text.substr(i);
-    if (rest.starts_with("\xef\xbf\xbe") || rest.starts_with("\xef\xbf\xbf")) {
-      result += '?';
-      i += 2;
-    } else if (text[i] == '&') {
-      result += "&amp;";
-    } else if (text[i] == '<') {
-      result += "&lt;";
-    } else if (text[i] == '>') {
-      result += "&gt;";
-    } else if (text[i] == '"') {
-      result += "&quot;";
-    } else {
-      result += text[i];
-    }
-  }
-  return result;
-}
-
-// Returns what fits of a label. Empty if that is too little to read.
-std::string fitting(const std::string& text, double width) {
-  const auto room = static_cast<std::size_t>(width / kCharacter);
-  if (text.size() <= room) return text;
-  if (room < 4) return "";
-  std::size_t end = room - 1;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // not within a character
-  return text.substr(0, end) + "…";
-}
 
 class FlameGraph {
  public:
@@ -60,7 +27,7 @@ class FlameGraph {
   // Writes a line of text below the calls.
   void add_remark(const std::string& text) {
     body_ += fmt::format("<text x=\"3\" y=\"{}\">{}<title>{}</title></text>\n", rows_ * kRow + 13,
-                         escaped(fitting(text, kWidth)), escaped(text));
+                         escape_markup(fitting_text(text, kWidth)), escape_markup(text));
     ++rows_;
   }
 
@@ -93,7 +60,7 @@ class FlameGraph {
     body_ += fmt::format(
         "<g><title>{}</title><rect x=\"{:.2f}\" y=\"{}\" width=\"{:.2f}\" height=\"{}\" fill=\"hsl({},80%,65%)\" "
         "stroke=\"white\"/><text x=\"{:.2f}\" y=\"{}\">{}</text></g>\n",
-        escaped(title), x, y, width, kRow, hue, x + 3, y + 13, escaped(fitting(call, width - 6)));
+        escape_markup(title), x, y, width, kRow, hue, x + 3, y + 13, escape_markup(fitting_text(call, width - 6)));
     draw_children(node, x, depth + 1);
   }
 

@@ -276,6 +276,23 @@ def test_top(launcherd):
     assert launcherd.asked("top", "--once").startswith("0 jobs running, 0 waiting; 0 of 8 slots used on 4 hosts")
 
 
+def test_report_of_jobs(launcherd, cluster):
+    """Jobs of 1 and 2 ranks and one that fails, on one page."""
+    jobs = [launcherd.submit("-np", str(size), "sh", "-c", "exit 0") for size in (1, 2)]
+    jobs.append(launcherd.submit("-np", "2", "sh", "-c", "[ $MUSTER_RANK = 0 ] && exec sleep 1000; exit 5"))
+    for job, code in zip(jobs, (0, 0, 5)):
+        launcherd.asked("wait", job, code=code)
+    page = launcherd.asked("report", jobs[2])
+    assert page.startswith("<!doctype html>") and f"<h1>Job {jobs[2]}</h1>" in page
+    assert re.search(r'<title>rank 1 on n1: exit code 5, [^<]*</title><rect class="kRootCause"', page), page
+    assert re.search(r'<title>rank 0 on n1: signal 15 [^<]*</title><rect class="kStopped"', page), page
+    launcherd.asked("report", "-o", "/home/alice/jobs.html", *jobs)
+    page = cluster.path("head", "/home/alice/jobs.html").read_text()
+    assert re.search(rf"<td>{jobs[0]}</td><td>1</td><td>\d+\.\d\d s</td><td>1.00</td><td>100 %</td>", page), page
+    assert re.search(rf"<td>{jobs[1]}</td><td>2</td>", page) and f"<td>{jobs[2]}</td>" not in page
+    assert launcherd.muster("report", "-o", "/nowhere/x.html", jobs[0]).returncode == 125
+
+
 def test_mistakes(launcherd):
     for words, sentence in ((["submit", "--priorty", "1", "true"], "did you mean --priority?"),
                             (["submit"], "no command is given"),

@@ -1,0 +1,39 @@
+// The options and the help text of `muster report`.
+#include "cli/verbs/job_report.h"
+#include "cli/verbs/verb.h"
+
+namespace muster::cli::inline verbs {
+
+const CommandDoc& job_report_doc() {
+  static const FlagTable kTable = verb_table(with_launcher_rows(
+      {option("output", {"-o", "--output"}, "FILE", "Write the page to this file. Without it, to standard output.")
+           .command_line_only()}));
+  static const CommandDoc kDoc = {
+      .name = "muster report",
+      .summary = "a page about jobs, with time lines and scaling",
+      .usage = "[options] [JOB...]",
+      .description =
+          "Writes an HTML page for a browser. It needs no other file and runs no script. For each job it has a time "
+          "line: "
+          "when hosts started, when each rank ran, and how it ended. Above 256 ranks there is one line for each "
+          "host.\n\n"
+          "With several jobs the page also shows how run time and efficiency depend on the number of ranks. Give it "
+          "jobs "
+          "that do the same work. Only jobs that ended with exit code 0 in one run are compared.\n\n"
+          "JOB is the beginning of a job's id, or a job's name. Without it, the report is about the only job, or the "
+          "newest one.",
+      .groups = {{FlagGroup::kGeneral, "Options"}},
+      .table = &kTable,
+      .notes = "",
+      .examples = {{"muster report -o job.html", "the only job, or the newest one"},
+                   {"muster report k7 -o k7.html", ""},
+                   {"muster report k7 m2 p9 -o scaling.html", "the same program with 2, 4 and 8 ranks"}},
+      .exit_codes = {{"0", "the page was written"},
+                     {"1", "the launcher did not answer"},
+                     {"2", "a mistake in the command line, or no such job"},
+                     {"125", "the page could not be written"}},
+  };
+  return kDoc;
+}
+
+}  // namespace muster::cli::verbs
