@@ -13,6 +13,7 @@
 #include "launcherd/daemon/daemon_api.h"
 #include "launcherd/daemon/dialled_hosts.h"
 #include "launcherd/daemon/job_manager.h"
+#include "launcherd/daemon/load_history.h"
 #include "launcherd/daemon/log_streams.h"
 #include "launcherd/daemon/retention.h"
 #include "launcherd/daemon/watch_streams.h"
@@ -37,8 +38,9 @@ v1::Capabilities capabilities_of(const DaemonOptions& options, base::WallTime no
   v1::Capabilities capabilities;
   capabilities.set_version(options.version);
   capabilities.set_build_id(options.build_id);
-  for (const char* const feature : {"submit", "watch", "logs", "kill", "signal", "stacks", "cleanup", "hosts", "drain",
-                                    "priority", "backfill", "deadline", "retention", "placement", "resize"}) {
+  for (const char* const feature :
+       {"submit", "watch", "logs", "kill", "signal", "stacks", "cleanup", "hosts", "drain", "priority", "backfill",
+        "deadline", "retention", "placement", "resize", "history"}) {
     capabilities.add_features(feature);
   }
   capabilities.set_host(own_host_name());
@@ -79,6 +81,7 @@ struct Daemon::Parts {
   std::unique_ptr<LogStreams> log_streams;
   std::shared_ptr<DialIn> dial_in;  // nullptr if agents cannot connect by themselves
   std::unique_ptr<Bootstrap> bootstrap;
+  LoadHistory history;
   std::unique_ptr<HostPool> pool;
   std::unique_ptr<DialledHosts> dialled;
   std::unique_ptr<JobManager> jobs;
@@ -86,6 +89,7 @@ struct Daemon::Parts {
   std::unique_ptr<ApiServer> server;
   std::unique_ptr<WebServer> web;
   base::Timer renewal;  // renews the join file
+  base::Timer history_timer;
 
   base::Status open_dial_in(const base::Clock& clock, const DaemonOptions& options);
   base::Status load_dialled(const DaemonOptions& options);
@@ -164,6 +168,9 @@ base::Status Daemon::Parts::open_pool(const base::Clock& clock, const DaemonOpti
     if (jobs != nullptr) jobs->agent_changed(host.name);
     if (dialled != nullptr) dialled->recheck_later(host.name);
   };
+  pool_options.on_load = [this](const BootstrapTarget& host, const v1::HostLoad& load) {
+    history.add_report(host.name, load);
+  };
   pool_options.when_stored = [this](base::Loop::Task task) {
     // Batches are committed in order, so an empty batch is stored after everything that was recorded before it.
     store->record({}, [task = std::move(task)](const base::Status& status) {
@@ -216,9 +223,14 @@ base::Status Daemon::Parts::serve(const base::Clock& clock, const DaemonOptions&
                                                      .jobs = jobs.get(),
                                                      .watches = watches.get(),
                                                      .logs = log_streams.get(),
+                                                     .history = &history,
+                                                     .clock = &clock,
                                                      .bootstrap = with_dial_in,
                                                      .session_root = options.session_root,
                                                      .capabilities = capabilities_of(options, clock.wall())});
+  history_timer = loop.every(LoadHistory::kPeriod, [this, &clock] {
+    history.close_period(clock.wall(), jobs->load_sample(), jobs->host_names());
+  });
   MUSTER_ASSIGN_OR_RETURN(server, ApiServer::start(loop, std::move(listeners), api.get()));
   for (std::size_t i = 0; i < options.tls.size(); ++i) {
     const std::string& address = options.tls[i].address;

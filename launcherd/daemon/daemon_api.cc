@@ -81,7 +81,9 @@ void DaemonApi::get_job(const v1::GetJobRequest& request, Reply<v1::Job> reply) 
 
 void DaemonApi::list_jobs(const v1::ListJobsRequest& request, Reply<v1::ListJobsResponse> reply) {
   parts_.store->read<v1::ListJobsResponse>(
-      [request](StoreReader& reader) { return read_jobs(reader, request); },
+      [request, catalog = catalog_, now = parts_.clock->wall()](StoreReader& reader) {
+        return catalog->list(reader, request, now);
+      },
       gate_.wrap([this, reply = std::move(reply)](base::Result<v1::ListJobsResponse> page) {
         if (page.ok()) {
           parts_.jobs->describe(*page->mutable_jobs());
@@ -221,6 +223,29 @@ Gone DaemonApi::stacks(const v1::StacksRequest& request, Replies<v1::ProcessStac
         }
         return {};
       });
+}
+
+void DaemonApi::history(const v1::HistoryRequest& request, Reply<v1::HistoryResponse> reply) {
+  if (request.job().empty()) return reply(parts_.history->answer(request, parts_.jobs->host_names()));
+  resolve(request.job(), [this, wanted = request,
+                          reply = std::move(reply)](const base::Result<base::JobId>& id) mutable {
+    if (!id.ok()) return reply(id.status());
+    wanted.set_job(id->str());
+    const bool names_hosts = !wanted.hosts().empty();
+    reply(parts_.history->answer(wanted, names_hosts ? parts_.jobs->host_names() : parts_.jobs->hosts_of(id->str())));
+  });
+}
+
+void DaemonApi::get_spec(const std::string& job, Reply<v1::JobSpec> reply) {
+  resolve(job, [this, reply = std::move(reply)](const base::Result<base::JobId>& id) {
+    if (!id.ok()) return reply(id.status());
+    parts_.store->read<v1::JobSpec>(
+        [id = *id](StoreReader& reader) -> base::Result<v1::JobSpec> {
+          MUSTER_ASSIGN_OR_RETURN(const v1::StoredSpec spec, stored_spec(reader, id));
+          return spec.request().spec();
+        },
+        gate_.wrap(reply));
+  });
 }
 
 base::Result<CleanupPlan> DaemonApi::plan_of(const v1::CleanupRequest& request) const {

@@ -47,6 +47,10 @@ class ApiService final : public v1::Launcher::CallbackService {
                                                      const v1::StacksRequest* request) override {
     return calls_.stream(context, Role::kSubmit, &ApiHandler::stacks, request);
   }
+  grpc::ServerUnaryReactor* History(grpc::CallbackServerContext* context, const v1::HistoryRequest* request,
+                                    v1::HistoryResponse* answer) override {
+    return calls_.unary(context, Role::kWatch, &ApiHandler::history, request, answer);
+  }
   grpc::ServerWriteReactor<v1::CleanupReport>* Cleanup(grpc::CallbackServerContext* context,
                                                        const v1::CleanupRequest* request) override {
     return calls_.stream(context, Role::kAdmin, &ApiHandler::cleanup, request);
