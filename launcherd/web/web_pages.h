@@ -1,12 +1,19 @@
 // WebPages serves launcherd's HTTP port. It answers GET requests for these targets:
-//   /                          the page, /page.js, /page.css
-//   /healthz                   "ok"
-//   /metrics                   Prometheus' text format
-//   /api/jobs?all=1&page_token=T    v1.ListJobsResponse
-//   /api/hosts                      v1.ListHostsResponse
+//   /                               the page, /page.js, /page.css
+//   /healthz                        "ok"
+//   /metrics                        Prometheus' text format
+//   /api/launcher                   v1.Capabilities
+//   /api/jobs?all=1&page_token=T&page_size=N&filter=TEXT&states=A,B&order=O&reverse=1
+//                                   v1.ListJobsResponse
+//   /api/hosts?brief=1              v1.ListHostsResponse
+//   /api/hosts/NAME                 v1.LauncherHost
 //   /api/jobs/ID                    v1.Job
+//   /api/jobs/ID/spec               v1.JobSpec (bytes in base64)
 //   /api/jobs/ID/events?from=N      server-sent v1.Event, until the job has ended
 //   /api/jobs/ID/logs?tail=N&rank=R server-sent v1.LogChunk (data in base64), until the job has ended
+//   /api/jobs/ID/log.txt?rank=R&stream=stderr  the present output as a file
+//   /api/jobs/ID/stacks?rank=R&native=1        server-sent v1.ProcessStack
+//   /api/history?job=ID&since=T, or ?host=NAME v1.HistoryResponse; without hosts for a job
 // The content is that of the calls of launcher.proto. An error is {"code", "message"} with an HTTP status. All requests
 // are read-only.
 //
@@ -36,6 +43,11 @@ class WebPages {
   void serve_job(const WebRoute& route, const Exchange& exchange);
   void serve_events(const WebRoute& route, const Exchange& exchange);
   void serve_logs(const WebRoute& route, const Exchange& exchange);
+  void serve_download(const WebRoute& route, const Exchange& exchange);
+  void serve_stacks(const WebRoute& route, const Exchange& exchange);
+  void serve_hosts(const WebRoute& route, const Exchange& exchange);
+  void serve_host(const WebRoute& route, const Exchange& exchange);
+  void serve_history(const WebRoute& route, const Exchange& exchange);
 
   ApiHandler* const handler_;
 };
