@@ -23,6 +23,7 @@
 #include "launcherd/store/job_store.h"
 #include "launcherd/store/state_directory.h"
 #include "launcherd/web/web_server.h"
+#include "launcherd/web/write_token.h"
 
 namespace muster::launcherd::inline daemon {
 namespace {
@@ -43,6 +44,7 @@ v1::Capabilities capabilities_of(const DaemonOptions& options, base::WallTime no
         "deadline", "retention", "placement", "resize", "history"}) {
     capabilities.add_features(feature);
   }
+  if (options.http_write) capabilities.add_features("http-write");
   capabilities.set_host(own_host_name());
   capabilities.set_pid(::getpid());
   capabilities.mutable_started()->set_seconds(std::chrono::floor<std::chrono::seconds>(now).time_since_epoch().count());
@@ -88,7 +90,8 @@ struct Daemon::Parts {
   std::unique_ptr<DaemonApi> api;
   std::unique_ptr<ApiServer> server;
   std::unique_ptr<WebServer> web;
-  base::Timer renewal;  // renews the join file
+  std::string token_note;  // says where the page's token is; empty without --http-write
+  base::Timer renewal;     // renews the join file
   base::Timer history_timer;
 
   base::Status open_dial_in(const base::Clock& clock, const DaemonOptions& options);
@@ -237,7 +240,12 @@ base::Status Daemon::Parts::serve(const base::Clock& clock, const DaemonOptions&
     addresses.push_back(fmt::format("{}:{}", address.substr(0, address.rfind(':')), server->tls_ports()[i]));
   }
   if (!options.http.empty()) {
-    MUSTER_ASSIGN_OR_RETURN(web, WebServer::start(loop, options.http, api.get()));
+    std::string token;
+    if (options.http_write) {
+      token_note = fmt::format("; actions of the page need the token in {}/http-token", directory.path());
+      MUSTER_ASSIGN_OR_RETURN(token, load_or_make_write_token(directory.path() + "/http-token"));
+    }
+    MUSTER_ASSIGN_OR_RETURN(web, WebServer::start(loop, options.http, api.get(), std::move(token)));
     addresses.push_back(web->url());
   }
   return base::ok_status();
@@ -264,9 +272,9 @@ std::string Daemon::description() const {
       parts_->dial_in == nullptr ? "" : "; more hosts can join by: muster-agent --join " + parts_->dial_in->join_file();
   const int awaited = hosts.count_awaited();
   const std::string asked = awaited == 0 ? "" : fmt::format(" ({} being asked for GPUs)", awaited);
-  return fmt::format("serving {} with {} {}{} and {} {}{}", base::join(parts_->addresses, ", "), count,
+  return fmt::format("serving {} with {} {}{} and {} {}{}{}", base::join(parts_->addresses, ", "), count,
                      count == 1 ? "host" : "hosts", asked, hosts.total_slots(),
-                     hosts.total_slots() == 1 ? "slot" : "slots", more);
+                     hosts.total_slots() == 1 ? "slot" : "slots", more, parts_->token_note);
 }
 
 void Daemon::replace_hosts(const std::vector<model::HostSpec>& hosts) {

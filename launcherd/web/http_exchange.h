@@ -20,9 +20,11 @@ namespace muster::launcherd::inline web {
 
 struct HttpRequest {
   std::string method;
-  std::string target;         // as the browser sent it: "/api/jobs?all=1"
-  std::string host;           // from the Host header
-  std::string last_event_id;  // set if the browser continues an earlier stream
+  std::string target;           // as the browser sent it: "/api/jobs?all=1"
+  std::string host;             // from the Host header
+  std::string last_event_id{};  // set if the browser continues an earlier stream
+  std::string origin{};         // from the Origin header; browsers set it in each POST
+  std::string token{};          // from the X-Muster-Token header
 };
 
 class HttpExchange {

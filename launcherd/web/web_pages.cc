@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/hmac.h"
 #include "base/strings.h"
 #include "launcherd/web/metrics.h"
 #include "proto/message_json.h"
@@ -146,7 +147,10 @@ void make_brief(v1::LauncherHost& host) {
 
 void WebPages::serve(const HttpRequest& request, const Exchange& exchange) {
   const auto found = find_route(request);
-  if (const auto* const route = std::get_if<WebRoute>(&found)) return serve_page(*route, exchange);
+  if (const auto* const route = std::get_if<WebRoute>(&found)) {
+    if (is_action(route->page)) return serve_action(*route, request.token, exchange);
+    return serve_page(*route, exchange);
+  }
   if (const auto* const status = std::get_if<base::Status>(&found)) return refuse(exchange, *status);
   const WebRefusal& refusal = std::get<WebRefusal>(found);
   exchange->answer(refusal.http_status, kText, std::string(refusal.text));
@@ -182,6 +186,11 @@ void WebPages::serve_page(const WebRoute& route, const Exchange& exchange) {
       return serve_stacks(route, exchange);
     case WebRoute::Page::kHistory:
       return serve_history(route, exchange);
+    case WebRoute::Page::kKill:
+    case WebRoute::Page::kSignal:
+    case WebRoute::Page::kDrain:
+    case WebRoute::Page::kResume:
+      return;  // serve_action() serves these
   }
 }
 
@@ -308,6 +317,34 @@ void WebPages::serve_history(const WebRoute& route, const Exchange& exchange) {
     if (is_of_job) history->clear_hosts();  // the job's own points are their averages and sums
     exchange->answer(200, kJson, proto::message_line(*history));
   });
+}
+
+void WebPages::serve_action(const WebRoute& route, const std::string& token, const Exchange& exchange) {
+  if (write_token_.empty()) return exchange->answer(405, kText, "launcherd runs without --http-write: only GET\n");
+  if (!base::is_equal_in_constant_time(token, write_token_)) {
+    return exchange->answer(403, kText, "X-Muster-Token: not the token of this launcherd\n");
+  }
+  v1::KillRequest kill;
+  v1::SignalRequest signal;
+  v1::DrainHostRequest drain;
+  v1::ResumeHostRequest resume;
+  switch (route.page) {
+    case WebRoute::Page::kKill:
+      kill.set_job(route.job);
+      kill.set_at_once(route.at_once);
+      return handler_->kill(kill, json_reply<v1::KillResponse>(exchange));
+    case WebRoute::Page::kSignal:
+      signal.set_job(route.job);
+      signal.set_signal(route.signal);
+      return handler_->signal(signal, json_reply<v1::SignalResponse>(exchange));
+    case WebRoute::Page::kDrain:
+      drain.set_host(route.host);
+      drain.set_reason(route.reason);
+      return handler_->drain_host(drain, json_reply<v1::LauncherHost>(exchange));
+    default:
+      resume.set_host(route.host);
+      return handler_->resume_host(resume, json_reply<v1::LauncherHost>(exchange));
+  }
 }
 
 }  // namespace muster::launcherd::web

@@ -14,13 +14,18 @@
 //   /api/jobs/ID/log.txt?rank=R&stream=stderr  the present output as a file
 //   /api/jobs/ID/stacks?rank=R&native=1        server-sent v1.ProcessStack
 //   /api/history?job=ID&since=T, or ?host=NAME v1.HistoryResponse; without hosts for a job
-// The content is that of the calls of launcher.proto. An error is {"code", "message"} with an HTTP status. All requests
-// are read-only.
+// With --http-write also POST with the header X-Muster-Token, and no body:
+//   /api/jobs/ID/kill?at_once=1, /api/jobs/ID/signal?signal=10, /api/hosts/NAME/drain?reason=TEXT,
+//   /api/hosts/NAME/resume
+// The content is that of the calls of launcher.proto. An error is {"code", "message"} with an HTTP status. All other
+// requests are read-only.
 //
 // Thread: the loop thread only. Owner: `handler` is borrowed.
 #pragma once
 
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "launcherd/service/api_handler.h"
 #include "launcherd/web/http_exchange.h"
@@ -30,7 +35,8 @@ namespace muster::launcherd::inline web {
 
 class WebPages {
  public:
-  explicit WebPages(ApiHandler* handler) : handler_(handler) {}
+  // Without a token no action is served.
+  WebPages(ApiHandler* handler, std::string write_token) : handler_(handler), write_token_(std::move(write_token)) {}
 
   void serve(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange);
 
@@ -48,8 +54,10 @@ class WebPages {
   void serve_hosts(const WebRoute& route, const Exchange& exchange);
   void serve_host(const WebRoute& route, const Exchange& exchange);
   void serve_history(const WebRoute& route, const Exchange& exchange);
+  void serve_action(const WebRoute& route, const std::string& token, const Exchange& exchange);
 
   ApiHandler* const handler_;
+  const std::string write_token_;
 };
 
 }  // namespace muster::launcherd::web

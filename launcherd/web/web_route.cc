@@ -157,14 +157,57 @@ base::Result<WebRoute> api_route(const WebTarget& target, const HttpRequest& req
   return base::Status(base::Code::kNotFound, "page not found");
 }
 
+base::Result<WebRoute> signal_route(const WebTarget& target) {
+  constexpr long kMostSignal = 64;
+  WebRoute route{.page = Page::kSignal, .job = target.path[2]};
+  MUSTER_ASSIGN_OR_RETURN(const long signal, number_of(target, "signal", 0, kMostSignal));
+  if (signal == 0) return base::invalid_argument("signal: must be a whole number from 1 to {}", kMostSignal);
+  route.signal = static_cast<int>(signal);
+  return route;
+}
+
+base::Result<WebRoute> action_route(const WebTarget& target) {
+  const std::vector<std::string>& path = target.path;
+  if (path.size() == 4 && path[0] == "api" && path[1] == "jobs") {
+    if (path[3] == "kill") {
+      return WebRoute{.page = Page::kKill, .job = path[2], .at_once = query_of(target, "at_once") == "1"};
+    }
+    if (path[3] == "signal") return signal_route(target);
+  }
+  if (path.size() == 4 && path[0] == "api" && path[1] == "hosts") {
+    if (path[3] == "drain") {
+      return WebRoute{.page = Page::kDrain, .host = path[2], .reason = query_of(target, "reason").value_or("")};
+    }
+    if (path[3] == "resume") return WebRoute{.page = Page::kResume, .host = path[2]};
+  }
+  return base::Status(base::Code::kNotFound, "page not found");
+}
+
+// A page from elsewhere cannot set X-Muster-Token without our consent, and its Origin is another one.
+std::variant<WebRoute, WebRefusal, base::Status> find_action(const HttpRequest& request) {
+  if (!request.origin.empty() && request.origin != "http://" + request.host) {
+    return WebRefusal{403, "only launcherd's own page may ask for actions\n"};
+  }
+  const auto target = parse_web_target(request.target);
+  if (!target) return WebRefusal{400, "invalid path\n"};
+  auto route = action_route(*target);
+  if (!route.ok()) return route.status();
+  return *std::move(route);
+}
+
 }  // namespace
+
+bool is_action(WebRoute::Page page) {
+  return page == Page::kKill || page == Page::kSignal || page == Page::kDrain || page == Page::kResume;
+}
 
 std::variant<WebRoute, WebRefusal, base::Status> find_route(const HttpRequest& request) {
   if (!is_local_host_header(request.host)) {
     return WebRefusal{421,
                       "launcherd serves this page to its own machine only: use http://localhost or http://127.0.0.1\n"};
   }
-  if (request.method != "GET") return WebRefusal{405, "only GET is allowed: these pages change nothing\n"};
+  if (request.method == "POST") return find_action(request);
+  if (request.method != "GET") return WebRefusal{405, "only GET is allowed, and POST for actions\n"};
   const auto target = parse_web_target(request.target);
   if (!target) return WebRefusal{400, "invalid path\n"};
   if (const PageFile* const file = find_file(target->path)) return WebRoute{.page = Page::kFile, .file = file};

@@ -30,13 +30,18 @@ struct WebRoute {
     kLogs,
     kDownload,
     kStacks,
-    kHistory
+    kHistory,
+    // These change something. They need POST and the token of --http-write.
+    kKill,
+    kSignal,
+    kDrain,
+    kResume
   };
   enum class Stream { kBoth, kOut, kErr };
   Page page = Page::kHealth;
   const PageFile* file = nullptr;  // for kFile
   std::string job{};               // for the pages of a job: as in the request, not empty; for kHistory it may be empty
-  std::string host{};              // for kHost; for kHistory it may be empty
+  std::string host{};              // for kHost, kDrain, kResume; for kHistory it may be empty
   bool all = false;                // for kJobs
   std::string page_token{};        // for kJobs
   int page_size = 0;               // for kJobs; 0 means the default of ListJobsRequest
@@ -44,6 +49,9 @@ struct WebRoute {
   std::vector<int> states{};       // for kJobs, numbers of v1.JobState; empty means all
   int order = 0;                   // for kJobs, a number of v1.JobOrder
   bool reverse = false;            // for kJobs
+  int signal = 0;                  // for kSignal
+  bool at_once = false;            // for kKill
+  std::string reason{};            // for kDrain
   bool native = false;             // for kStacks
   bool brief = false;              // for kHosts: leaves out what the map of hosts does not show
   // The first sequence number for kEvents, a position for kLogs. 0 means the beginning.
@@ -59,6 +67,9 @@ struct WebRefusal {
   int http_status = 400;
   std::string_view text;
 };
+
+// True for pages that change something.
+bool is_action(WebRoute::Page page);
 
 // The Status says that the page does not exist, or that an argument is invalid.
 std::variant<WebRoute, WebRefusal, base::Status> find_route(const HttpRequest& request);

@@ -7,6 +7,7 @@
     browse_checks.py URL narrow JOB           what is wider than a screen of 360 pixels
     browse_checks.py URL many COUNT           times of a list of COUNT jobs
     browse_checks.py URL live JOB             frames and long tasks while its bars move
+    browse_checks.py URL kill JOB TOKEN       a kill with a wrong token, and one with the right one
     browse_checks.py URL log JOB              colours, filters and times of the output, and the stacks
 
 Each prints a JSON object; the first prints "ready" before it waits for the jobs' end.
@@ -21,6 +22,7 @@ from browse import PATIENCE, browser, texts
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support import expected_conditions
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 # Elements with text whose contrast to their ground is below 4.5 (WCAG 2 AA), and how many elements have text.
@@ -126,6 +128,26 @@ def ends(driver, job):
     times = driver.execute_script("return [...document.querySelectorAll('#events time')].map((e) => [e.dateTime, e.textContent])")
     return {"root": texts(driver, "#grid .cell.root"), "legend": texts(driver, "#rank-legend .entry"), "stopped": texts(driver, "#grid .cell.stopped"), "titles": titles,
             "times": times, "events": texts(driver, "#events li span")}
+
+
+def kill(driver, job, token):
+    driver.get(driver.current_url.split("#")[0] + f"#/job/{job}")
+    waiter(driver).until(lambda _: driver.find_element(By.ID, "job-actions").is_displayed())
+
+    def press(word):
+        driver.find_element(By.XPATH, "//p[@id='job-actions']/button[text()='kill']").click()
+        waiter(driver).until(expected_conditions.alert_is_present()).accept()
+        waiter(driver).until(lambda _: driver.find_element(By.ID, "token-dialog").is_displayed())
+        driver.find_element(By.ID, "token").send_keys(word)
+        driver.find_element(By.CSS_SELECTOR, "#token-dialog button[value=ok]").click()
+        waiter(driver).until(lambda _: texts(driver, "#job-action")[0] not in ("", "kill …"))
+        return texts(driver, "#job-action")[0]
+
+    seen = {"refused": press("not the token")}
+    press(token)
+    waiter(driver).until(lambda _: "killed" in texts(driver, "#job-title")[0])
+    driver.get_log("browser")  # the refusal is an error to the browser
+    return seen | {"title": texts(driver, "#job-title")[0]}
 
 
 def scheme(driver, name):
@@ -266,7 +288,7 @@ def log(driver, job):
     return seen
 
 
-QUESTIONS = {each.__name__: each for each in (jobs, bars, ends, access, narrow, many, live, log)}
+QUESTIONS = {each.__name__: each for each in (jobs, bars, ends, access, narrow, many, live, log, kill)}
 
 
 def main():
@@ -283,4 +305,5 @@ def main():
     print(json.dumps(seen | {"errors": errors}))
 
 
-main()
+if __name__ == "__main__":
+    main()

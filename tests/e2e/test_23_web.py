@@ -274,3 +274,46 @@ def test_a_list_of_ten_thousand_jobs(launcherd):
     assert max(seen["long_tasks_ms"], default=0) < 500, seen
     listed = launcherd.asked("jobs", "--all", "--filter", "copy-4242 SUCCEEDED", "--json").splitlines()
     assert [json.loads(line)["name"] for line in listed] == ["copy-4242"], listed
+
+
+@pytest.fixture
+def writable(hvdrun, cluster, no_leftovers):
+    daemon = Launcherd(hvdrun, cluster, "--http", "127.0.0.1:0", "--http-write")
+    daemon.url = re.search(r"http://127\.0\.0\.1:\d+", daemon.watched.err.text).group(0)
+    yield daemon
+    daemon.close()
+
+
+def test_actions_need_the_token(writable, cluster):
+    mode, token = cluster.run("head", "alice", ["sh", "-c", f"stat -c %a {STATE}/http-token; cat {STATE}/http-token"],
+                              check=True).stdout.split()
+    assert mode == "600" and re.fullmatch("[0-9a-f]{64}", token), mode
+    assert f"need the token in {STATE}/http-token" in writable.watched.err.text and token not in writable.watched.err.text
+    job = writable.submit("-np", "1", "sleep", "1000")
+
+    def post(path, *headers):
+        port = writable.url.rsplit(":", 1)[1]
+        words = [word for header in headers for word in ("-H", header)]
+        return cluster.run("head", "alice", ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-X", "POST", *words,
+                                             f"http://127.0.0.1:{port}/api/{path}"], check=True).stdout
+
+    good = f"X-Muster-Token: {token}"
+    assert post(f"jobs/{job}/kill") == "403"
+    assert post(f"jobs/{job}/kill", "X-Muster-Token: " + token[::-1]) == "403"
+    assert post(f"jobs/{job}/kill", good, "Origin: http://evil.example") == "403"
+    assert post("hosts/n2/drain?reason=a%20fan", good) == "200"
+    assert writable.host("n2")["drained"] and writable.host("n2")["reason"] == "a fan"
+    assert post("hosts/n2/resume", good) == "200" and not writable.host("n2")["drained"]
+    assert writable.job(job)["state"] in ("JOB_STATE_STARTING", "JOB_STATE_RUNNING")
+    assert post(f"jobs/{job}/kill", good) == "200"
+    writable.muster("wait", job)
+    assert writable.job(job)["state"] == "JOB_STATE_KILLED"
+
+
+@browser_test
+def test_a_job_is_killed_on_the_page(writable, cluster):
+    token = cluster.run("head", "alice", ["cat", f"{STATE}/http-token"], check=True).stdout.strip()
+    job = writable.submit("-np", "1", "sleep", "1000")
+    seen = Check(writable, "kill", job, token).seen()
+    assert seen["refused"] == "kill: X-Muster-Token: not the token of this launcherd", seen
+    assert "killed" in seen["title"], seen

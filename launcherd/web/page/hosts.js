@@ -1,4 +1,5 @@
 // The map of hosts, and the page of one host.
+import { showHostActions } from "./actions.js";
 import { ask } from "./api.js";
 import { byId, copyButton, element, setFacts, setText } from "./dom.js";
 import { isKnown, localTime, mib, rate, word } from "./format.js";
@@ -164,6 +165,7 @@ export async function refreshHost() {
   const [host, jobs, points] = await Promise.all([ask(`hosts/${path}`), ask(`jobs?all=1&order=state&page_size=50&filter=${path}`),
                                                   history.refresh((answer) => answer.hosts[0].points)]);
   if (name !== hostPage.name) return;
+  showHostActions(name);
   const left = (host.left_out || []).map((each) => `${each.job}: ${each.reason}` +
     (each.usable_from ? `, back at ${localTime(each.usable_from)}` : "")).join("; ");
   setFacts(byId("host-facts"), [

@@ -1,4 +1,5 @@
 // The page of one job.
+import { showJobActions } from "./actions.js";
 import { ask, follow } from "./api.js";
 import { byId, copyButton, element, oncePerFrame, setFacts, setText } from "./dom.js";
 import { addEvent, allEvents, clearEvents, rootCause } from "./events.js";
@@ -12,19 +13,19 @@ import { clearStacks } from "./stacks.js";
 
 const BIG = 1000;  // ranks; a job with more is asked for less often
 const BIG_PAUSE_MS = 10000;
-const GANTT_PAUSE_MS = 1000;
+const DRAW_PAUSE_MS = 1000;
 
-const one = { id: "", job: null, spec: null, sources: [], history: null, lastEvent: 0, lastAsked: 0, ganttAt: 0 };
+const one = { id: "", job: null, spec: null, sources: [], history: null, lastAsked: 0, drawnAt: 0 };
 
 export const openedJob = () => one.id;
-export const chosenJob = () => one.job;
 
+// Draws what depends on events. With many events it skips some; the next poll draws again.
 const drawEventParts = oncePerFrame(() => {
   if (!one.job || !one.id) return;
-  showRanks(one.job, factsOf(one.job), knownHosts(), isOver(one.job));
   const now = Date.now();
-  if (now - one.ganttAt < GANTT_PAUSE_MS && !isOver(one.job)) return;
-  one.ganttAt = now;
+  if (now - one.drawnAt < DRAW_PAUSE_MS && !isOver(one.job)) return;
+  one.drawnAt = now;
+  showRanks(one.job, factsOf(one.job), knownHosts(), isOver(one.job));
   showGantt(byId("gantt"), one.job, allEvents(), one.job.ended ? Date.parse(one.job.ended) : now);
 });
 
@@ -99,7 +100,7 @@ function showFacts(job) {
     ["submitted", job.submitted && localTime(job.submitted)], ["started", job.started && localTime(job.started)],
     ["ended", job.ended && localTime(job.ended)], ["run time", age(job.started, job.ended)],
     ["waited", job.started ? age(job.submitted, job.started) : age(job.submitted, job.ended)],
-    ["ranks", job.size], ["hosts", hosts.length ? `${hosts.length}: ${hosts.slice(0, 8).map((host) => host.name).join(", ")}${hosts.length > 8 ? " …" : ""}` : ""],
+    ["ranks", job.ranks.length < job.size ? `${job.size}; the first ${job.ranks.length} are shown` : job.size], ["hosts", hosts.length ? `${hosts.length}: ${hosts.slice(0, 8).map((host) => host.name).join(", ")}${hosts.length > 8 ? " …" : ""}` : ""],
     ["silent hosts", suspect], ["attempt or generation", job.attempt], ["last change", job.last_change],
     ["elastic policy", policy && policy !== "unspecified" ? policy.replace("_", "-") : ""],
     ["priority", job.priority || ""], ["labels", labelsText(job)], ["roles", (job.roles || []).map((role) => `${role.name}: ${role.count}`).join(", ")],
@@ -118,6 +119,7 @@ function show(job) {
   const code = job.exit_code ? ` ${job.exit_code}` : "";
   setText(byId("job-title"), `${job.id} ${job.name}: ${stateOf(job)}${code}`);
   setText(byId("job-reason"), job.reason);
+  showJobActions(job.id, isOver(job));
   showHang(job.hang);
   showWrongWorld(job.wrong_world);
   showFacts(job);
@@ -129,11 +131,6 @@ function show(job) {
   drawEventParts();
 }
 
-// Asks for further ranks if the first answer does not hold them all.
-async function askJob(id) {
-  return ask(`jobs/${encodeURIComponent(id)}`);
-}
-
 export async function refreshJob(isForced) {
   const { id, job } = one;
   if (!id) return;
@@ -142,18 +139,18 @@ export async function refreshJob(isForced) {
   if (job && job.size > BIG && !isForced && now - one.lastAsked < BIG_PAUSE_MS) return;
   one.lastAsked = now;
   if (!one.spec) one.spec = await ask(`jobs/${encodeURIComponent(id)}/spec`).catch(() => null);
-  const answer = await askJob(id);
+  const answer = await ask(`jobs/${encodeURIComponent(id)}`);
   if (id !== one.id) return;
   show(answer);
   const points = await one.history.refresh((each) => each.job);
   if (id === one.id) showGraphs(byId("job-graphs"), points);
 }
 
-// `failed` reports a request that failed. `forced` asks for the job after the end of its events.
+// `failed` reports a request that failed.
 export function openJob(id, failed) {
   closeJob();
   const path = `jobs/${encodeURIComponent(id)}`;
-  Object.assign(one, { id, job: null, spec: null, lastAsked: 0, ganttAt: 0, history: new History(`job=${encodeURIComponent(id)}`, ask) });
+  Object.assign(one, { id, job: null, spec: null, lastAsked: 0, drawnAt: 0, history: new History(`job=${encodeURIComponent(id)}`, ask) });
   setText(byId("job-title"), id);
   byId("job-copy").replaceChildren(copyButton(id, "the job's id"));
   clearLog(id);
@@ -175,6 +172,7 @@ export function closeJob() {
   for (const id of ["job-graphs", "gantt", "failed-hosts", "job-facts"]) byId(id).replaceChildren();
   byId("job-facts").dataset.key = "";
   setText(byId("job-reason"), "");
+  byId("job-actions").hidden = true;
   showHang(null);
   showWrongWorld(null);
   clearEvents();

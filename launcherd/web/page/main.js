@@ -1,4 +1,5 @@
 // Chooses what the page shows by the address (#/, #/job/ID, #/host/NAME), and asks launcherd for news.
+import { setUpActions } from "./actions.js";
 import { ask } from "./api.js";
 import { byId, setText } from "./dom.js";
 import { setUpEvents } from "./events.js";
@@ -85,5 +86,6 @@ setUpKeys([
 ]);
 addEventListener("hashchange", route);
 document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
+setUpActions().catch(showProblem);
 route();
 setTimeout(poll, POLL_MS);

@@ -100,6 +100,44 @@ TEST(WebRoute, StreamsGoOnWhereTheyWere) {
   EXPECT_EQ(route(get("/api/jobs/k7/logs")).ranks, std::vector<int>());
 }
 
+HttpRequest post(const std::string& target, const std::string& origin = "") {
+  return {.method = "POST", .target = target, .host = "localhost:7480", .last_event_id = {}, .origin = origin};
+}
+
+TEST(WebRoute, Actions) {
+  const WebRoute kill = route(post("/api/jobs/k7/kill?at_once=1", "http://localhost:7480"));
+  EXPECT_EQ(kill.page, Page::kKill);
+  EXPECT_EQ(kill.job, "k7");
+  EXPECT_TRUE(kill.at_once);
+  EXPECT_EQ(route(post("/api/jobs/k7/signal?signal=10")).signal, 10);
+  const WebRoute drain = route(post("/api/hosts/n1/drain?reason=a%20fan"));
+  EXPECT_EQ(drain.page, Page::kDrain);
+  EXPECT_EQ(drain.host, "n1");
+  EXPECT_EQ(drain.reason, "a fan");
+  EXPECT_EQ(route(post("/api/hosts/n1/resume")).page, Page::kResume);
+  for (const Page page : {Page::kKill, Page::kSignal, Page::kDrain, Page::kResume}) EXPECT_TRUE(is_action(page));
+  for (const Page page : {Page::kFile, Page::kStacks, Page::kHistory, Page::kJob}) EXPECT_FALSE(is_action(page));
+}
+
+TEST(WebRoute, ActionsAreForOurOwnPage) {
+  for (const char* const origin : {"http://evil.example", "null", "https://localhost:7480", "http://localhost:7481"}) {
+    EXPECT_EQ(refusal(post("/api/jobs/k7/kill", origin)), 403) << origin;
+  }
+  for (const char* const target : {"/", "/api/jobs", "/api/jobs/k7", "/api/jobs/k7/stacks", "/api/hosts/n1", "/x"}) {
+    const auto found = find_route(post(target));
+    EXPECT_TRUE(std::holds_alternative<base::Status>(found)) << target;
+  }
+  for (const char* const target : {"/api/jobs/k7/kill", "/api/hosts/n1/drain", "/api/jobs/k7/signal?signal=10"}) {
+    EXPECT_EQ(error(target).code(), base::Code::kNotFound) << target;  // by GET
+  }
+  for (const char* const bad :
+       {"/api/jobs/k7/signal", "/api/jobs/k7/signal?signal=0", "/api/jobs/k7/signal?signal=65"}) {
+    const auto found = find_route(post(bad));
+    ASSERT_TRUE(std::holds_alternative<base::Status>(found)) << bad;
+    EXPECT_EQ(std::get<base::Status>(found).code(), base::Code::kInvalidArgument) << bad;
+  }
+}
+
 TEST(WebRoute, WhatIsRefused) {
   EXPECT_EQ(refusal({.method = "GET", .target = "/", .host = "evil.example", .last_event_id = {}}), 421);
   EXPECT_EQ(refusal({.method = "GET", .target = "/", .host = {}, .last_event_id = {}}), 421);

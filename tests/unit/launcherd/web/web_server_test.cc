@@ -58,6 +58,10 @@ class Handler final : public ApiHandler {
     replies.done(base::failed_precondition("no ranks run"));
     return {};
   }
+  void kill(const v1::KillRequest& request, Reply<v1::KillResponse> reply) override {
+    killed = request.job();
+    reply(v1::KillResponse());
+  }
   void list_hosts(const v1::ListHostsRequest&, Reply<v1::ListHostsResponse> reply) override {
     v1::ListHostsResponse hosts;
     v1::LauncherHost& host = *hosts.add_hosts();
@@ -99,7 +103,8 @@ class Handler final : public ApiHandler {
     return [this] { gone.set_value(); };
   }
 
-  v1::ListJobsRequest asked;  // read it only after the answer
+  v1::ListJobsRequest asked;  // read both only after the answer
+  std::string killed;
   std::promise<void> gone;
   std::atomic<std::size_t> sent = 0;
 
@@ -116,10 +121,10 @@ class Handler final : public ApiHandler {
 
 class WebServerTest : public ::testing::Test {
  protected:
-  WebServerTest() {
+  explicit WebServerTest(const std::string& token = {}) {
     std::promise<void> up;
-    thread_ = std::thread([this, &up] {
-      auto server = WebServer::start(loop_, "127.0.0.1:0", &handler_);
+    thread_ = std::thread([this, &up, token] {
+      auto server = WebServer::start(loop_, "127.0.0.1:0", &handler_, token);
       EXPECT_TRUE(server.ok()) << server.status();
       url_ = (*server)->url();
       loop_.post([&up] { up.set_value(); });
@@ -285,6 +290,31 @@ TEST_F(WebServerTest, OnlyThisMachineAndOnlyGet) {
   EXPECT_EQ(status(say("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello")), 413);
   EXPECT_EQ(WebServer::start(loop_, "0.0.0.0:0", &handler_).status().code(), base::Code::kInvalidArgument);
   EXPECT_EQ(WebServer::start(loop_, "10.1.2.3:80", &handler_).status().code(), base::Code::kInvalidArgument);
+}
+
+class WebServerWithTokenTest : public WebServerTest {
+ protected:
+  WebServerWithTokenTest() : WebServerTest("secret-token") {}
+};
+
+TEST_F(WebServerTest, WithoutATokenNoActionIsServed) {
+  EXPECT_EQ(status(say("POST /api/jobs/k7/kill HTTP/1.1\r\nHost: localhost\r\n\r\n")), 405);
+  EXPECT_EQ(status(say("POST /api/jobs/k7/kill HTTP/1.1\r\nHost: localhost\r\nX-Muster-Token: \r\n\r\n")), 405);
+  EXPECT_EQ(handler_.killed, "");
+}
+
+TEST_F(WebServerWithTokenTest, ActionsNeedTheToken) {
+  const auto kill = [&](const std::string& headers, const std::string& method = "POST") {
+    return status(say(method + " /api/jobs/k7/kill HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n"));
+  };
+  EXPECT_EQ(kill(""), 403);
+  EXPECT_EQ(kill("X-Muster-Token: secret-tokem\r\n"), 403);
+  EXPECT_EQ(kill("X-Muster-Token: secret\r\n"), 403);
+  EXPECT_EQ(kill("X-Muster-Token: secret-token\r\nOrigin: http://evil.example\r\n"), 403);
+  EXPECT_EQ(kill("X-Muster-Token: secret-token\r\n", "GET"), 404);
+  EXPECT_EQ(handler_.killed, "");
+  EXPECT_EQ(kill("X-Muster-Token: secret-token\r\nOrigin: http://localhost\r\n"), 200);
+  EXPECT_EQ(handler_.killed, "k7");
 }
 
 TEST_F(WebServerTest, JunkIsRefusedAndDisturbsNobody) {
