@@ -120,6 +120,7 @@ function drawMap() {
 
 export async function refreshHosts() {
   map.hosts = (await ask("hosts?brief=1")).hosts;
+  if (byId("overview").hidden) return map.hosts;
   drawMap();
   if (byId("host-detail").textContent) chooseHost(map.chosen);
   return map.hosts;
