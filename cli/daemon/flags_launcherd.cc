@@ -41,6 +41,11 @@ std::vector<FlagRow> launcherd_settings() {
       option("http", {"--http"}, "ADDR",
              "Serve a page, its JSON and /metrics at 127.0.0.1:PORT, to processes of this user.")
           .key("launcherd.http"),
+      toggle(
+          "http-write", {{"--http-write", "true"}, {"--no-http-write", "false"}},
+          "The page may also kill and signal jobs, and drain hosts. It asks for the token in http-token in the state "
+          "directory.")
+          .key("launcherd.http_write"),
       option("accept-agents", {"--accept-agents"}, "[ADDR:]PORT",
              "Also accept hosts that connect by themselves: muster-agent --join FILE adds the host on which it runs. "
              "PORT 0: any free port.")

@@ -66,6 +66,7 @@ base::Status read_own(const Settings& settings, ParsedLauncherd& parsed) {
   read.text("client-crl", parsed.client_crl);
   read.text("state", parsed.state);
   read.text("http", parsed.http);
+  read.toggle("http-write", parsed.http_write);
   read.custom("accept-agents", [&](const Setting& setting) { return read_accept_agents(setting, parsed); });
   read.text("join-file", parsed.join_file);
   return read.status();
@@ -101,6 +102,7 @@ base::Status check(const ParsedLauncherd& parsed, bool is_root) {
   if (parsed.addresses.empty() && !parsed.client_crl.empty()) {
     return base::invalid_argument("--client-crl needs --listen HOST:PORT");
   }
+  if (parsed.http_write && parsed.http.empty()) return base::invalid_argument("--http-write needs --http ADDR");
   if (!parsed.join_file.empty() && !parsed.accept_agents) {
     return base::invalid_argument("--join-file needs --accept-agents");
   }

@@ -97,6 +97,7 @@ base::Result<launcherd::DaemonOptions> daemon_options(const ParsedLauncherd& par
   if (!parsed.sockets.empty()) options.socket = parsed.sockets.front();
   options.has_socket = !parsed.sockets.empty() || parsed.addresses.empty();
   options.http = parsed.http;
+  options.http_write = parsed.http_write;
   options.accept_agents = parsed.accept_agents;
   if (!parsed.join_file.empty()) options.accept_agents->join_file = absolute_path(parsed.join_file, directory);
   options.socket_directories = launcherd::api_directories(environment);

@@ -94,10 +94,11 @@ std::vector<FoundJob> foreground_jobs() {
   return jobs;
 }
 
-base::Result<std::vector<v1::Job>> list_all_jobs(ApiClient& client, bool all) {
+base::Result<std::vector<v1::Job>> list_all_jobs(ApiClient& client, bool all, const std::string& filter) {
   std::vector<v1::Job> jobs;
   v1::ListJobsRequest request;
   request.set_all(all);
+  request.set_filter(filter);
   request.set_page_size(1000);
   while (true) {
     MUSTER_ASSIGN_OR_RETURN(v1::ListJobsResponse page, client.list_jobs(request, kPatience));

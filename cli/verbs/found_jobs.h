@@ -29,8 +29,9 @@ struct FoundJob {
 
 std::vector<FoundJob> foreground_jobs();
 
-// Returns every page of launcherd's list. `all` includes jobs that have ended.
-base::Result<std::vector<v1::Job>> list_all_jobs(launcherd::ApiClient& client, bool all);
+// Returns every page of launcherd's list. `all` includes jobs that have ended. `filter` is that of ListJobsRequest.
+base::Result<std::vector<v1::Job>> list_all_jobs(launcherd::ApiClient& client, bool all,
+                                                 const std::string& filter = {});
 
 // Returns the job whose id begins with `word`, or whose name is `word`. If `word` is empty, returns the only job that
 // has not ended.

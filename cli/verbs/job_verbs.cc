@@ -89,7 +89,8 @@ int run_jobs(const std::string& verb, const std::vector<std::string>& arguments)
   }
   int exit_code = 0;
   std::vector<v1::Job> jobs;
-  for (const FoundJob& found : foreground_jobs()) {
+  const Setting* const filter = call.settings().find("filter");
+  for (const FoundJob& found : filter == nullptr ? foreground_jobs() : std::vector<FoundJob>()) {
     ApiClient client(found.launcher);
     auto job = ask_job(client, found, kNoRanks);
     // UNAVAILABLE means that the job has ended since foreground_jobs() found it, so it is no failure.
@@ -100,10 +101,10 @@ int run_jobs(const std::string& verb, const std::vector<std::string>& arguments)
   if (!daemon.ok()) return call.fail(daemon.status());
   if (*daemon) {
     ApiClient client(**daemon);
-    auto listed = list_all_jobs(client, call.has("all"));
+    auto listed = list_all_jobs(client, call.has("all"), filter == nullptr ? std::string() : filter->value);
     if (!listed.ok()) exit_code = call.fail(listed.status());
     if (listed.ok()) std::move(listed->begin(), listed->end(), std::back_inserter(jobs));
-  } else if (call.has("all")) {
+  } else if (call.has("all") || filter != nullptr) {
     exit_code = call.fail(need_launcherd(call.settings(), base::Environment::current()).status());
   }
   std::string text;

@@ -15,6 +15,9 @@ constexpr std::string_view kWhich =
 const CommandDoc& jobs_doc() {
   static const FlagTable kTable = verb_table(with_launcher_rows(
       {toggle("all", {{"-a", "true"}, {"--all", "true"}}, "Also launcherd's jobs that have ended.").command_line_only(),
+       option("filter", {"--filter"}, "TEXT",
+              "Only launcherd's jobs that have all these words in their id, name, command, state, hosts or labels.")
+           .command_line_only(),
        json_row("One muster.v1.Job a line, without its ranks.")}));
   static const CommandDoc kDoc = {
       .name = "muster jobs",
@@ -26,7 +29,9 @@ const CommandDoc& jobs_doc() {
       .groups = kGroups,
       .table = &kTable,
       .notes = "",
-      .examples = {{"muster jobs", ""}, {"muster jobs --json | jq -r .id", ""}},
+      .examples = {{"muster jobs", ""},
+                   {"muster jobs --all --filter 'failed n7'", ""},
+                   {"muster jobs --json | jq -r .id", ""}},
       .exit_codes = {{"0", "the jobs were listed"},
                      {"1", "launcherd did not answer"},
                      {"2", "a mistake in the command line"}},

@@ -352,6 +352,11 @@ v1::AgentState HostPool::Core::state(const BootstrapTarget& target) const {
   return host == nullptr ? v1::AGENT_STATE_NONE : state_of(host->phase);
 }
 
+std::uint64_t HostPool::Core::output_bytes(const BootstrapTarget& target) const {
+  const PoolHost* const host = parts_.roster.find(target);
+  return host == nullptr ? 0 : host->output->bytes.load(std::memory_order_relaxed);
+}
+
 base::Result<std::unique_ptr<HostPool>> HostPool::start(base::Loop& loop, const base::Clock& clock,
                                                         HostPoolOptions options, Bootstrap* bootstrap) {
   auto core = std::make_unique<Core>(loop, clock, std::move(options), bootstrap);
@@ -380,6 +385,10 @@ std::optional<std::int64_t> HostPool::output_rate(const std::string& job) const 
 
 v1::AgentState HostPool::state(const BootstrapTarget& target) const {
   return core_->state(target);
+}
+
+std::uint64_t HostPool::output_bytes(const BootstrapTarget& target) const {
+  return core_->output_bytes(target);
 }
 
 void HostPool::forget_other_jobs() {

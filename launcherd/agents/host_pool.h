@@ -40,6 +40,7 @@ struct HostPoolOptions {
   std::function<void(const std::string& line)> on_note;   // for --verbose; may be empty
   std::function<void(const std::string& line)> on_line;   // for launcherd's log; any thread; may be empty
   std::function<void(const BootstrapTarget&)> on_change;  // the agent of this host has another state; may be empty
+  std::function<void(const BootstrapTarget&, const v1::HostLoad&)> on_load;  // an agent has reported; may be empty
   // Runs the task on the loop once everything that jobs have recorded so far is on the disk. Only then may an agent
   // forget a job that has ended. Empty means that nothing is recorded.
   std::function<void(base::Loop::Task)> when_stored;
@@ -89,7 +90,8 @@ class HostPool {
   PoolHostView view(const BootstrapTarget& target) const;
   // Returns how many bytes a second the job's ranks write. nullopt if the job has no agents.
   std::optional<std::int64_t> output_rate(const std::string& job) const;
-  v1::AgentState state(const BootstrapTarget& target) const;  // the same as view().state, at less cost
+  v1::AgentState state(const BootstrapTarget& target) const;        // the same as view().state, at less cost
+  std::uint64_t output_bytes(const BootstrapTarget& target) const;  // the same as view().output_bytes, at less cost
   // Ends all jobs that agents hold but that this launcherd does not know. Call it once the jobs of the last launcherd
   // are resumed.
   void forget_other_jobs();

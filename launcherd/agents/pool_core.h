@@ -31,6 +31,7 @@ class HostPool::Core {
 
   PoolHostView view(const BootstrapTarget& target) const;
   v1::AgentState state(const BootstrapTarget& target) const;
+  std::uint64_t output_bytes(const BootstrapTarget& target) const;
   std::optional<std::int64_t> output_rate(const std::string& job) const { return meters_.rate_of_job(job); }
   int control_port() const { return parts_.control->port(); }
   std::size_t agents() const { return parts_.control->agents(); }

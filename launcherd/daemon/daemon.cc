@@ -13,6 +13,7 @@
 #include "launcherd/daemon/daemon_api.h"
 #include "launcherd/daemon/dialled_hosts.h"
 #include "launcherd/daemon/job_manager.h"
+#include "launcherd/daemon/load_history.h"
 #include "launcherd/daemon/log_streams.h"
 #include "launcherd/daemon/retention.h"
 #include "launcherd/daemon/watch_streams.h"
@@ -22,6 +23,7 @@
 #include "launcherd/store/job_store.h"
 #include "launcherd/store/state_directory.h"
 #include "launcherd/web/web_server.h"
+#include "launcherd/web/write_token.h"
 
 namespace muster::launcherd::inline daemon {
 namespace {
@@ -37,10 +39,12 @@ v1::Capabilities capabilities_of(const DaemonOptions& options, base::WallTime no
   v1::Capabilities capabilities;
   capabilities.set_version(options.version);
   capabilities.set_build_id(options.build_id);
-  for (const char* const feature : {"submit", "watch", "logs", "kill", "signal", "stacks", "cleanup", "hosts", "drain",
-                                    "priority", "backfill", "deadline", "retention", "placement", "resize"}) {
+  for (const char* const feature :
+       {"submit", "watch", "logs", "kill", "signal", "stacks", "cleanup", "hosts", "drain", "priority", "backfill",
+        "deadline", "retention", "placement", "resize", "history"}) {
     capabilities.add_features(feature);
   }
+  if (options.http_write) capabilities.add_features("http-write");
   capabilities.set_host(own_host_name());
   capabilities.set_pid(::getpid());
   capabilities.mutable_started()->set_seconds(std::chrono::floor<std::chrono::seconds>(now).time_since_epoch().count());
@@ -79,13 +83,16 @@ struct Daemon::Parts {
   std::unique_ptr<LogStreams> log_streams;
   std::shared_ptr<DialIn> dial_in;  // nullptr if agents cannot connect by themselves
   std::unique_ptr<Bootstrap> bootstrap;
+  LoadHistory history;
   std::unique_ptr<HostPool> pool;
   std::unique_ptr<DialledHosts> dialled;
   std::unique_ptr<JobManager> jobs;
   std::unique_ptr<DaemonApi> api;
   std::unique_ptr<ApiServer> server;
   std::unique_ptr<WebServer> web;
-  base::Timer renewal;  // renews the join file
+  std::string token_note;  // says where the page's token is; empty without --http-write
+  base::Timer renewal;     // renews the join file
+  base::Timer history_timer;
 
   base::Status open_dial_in(const base::Clock& clock, const DaemonOptions& options);
   base::Status load_dialled(const DaemonOptions& options);
@@ -164,6 +171,9 @@ base::Status Daemon::Parts::open_pool(const base::Clock& clock, const DaemonOpti
     if (jobs != nullptr) jobs->agent_changed(host.name);
     if (dialled != nullptr) dialled->recheck_later(host.name);
   };
+  pool_options.on_load = [this](const BootstrapTarget& host, const v1::HostLoad& load) {
+    history.add_report(host.name, load);
+  };
   pool_options.when_stored = [this](base::Loop::Task task) {
     // Batches are committed in order, so an empty batch is stored after everything that was recorded before it.
     store->record({}, [task = std::move(task)](const base::Status& status) {
@@ -216,16 +226,26 @@ base::Status Daemon::Parts::serve(const base::Clock& clock, const DaemonOptions&
                                                      .jobs = jobs.get(),
                                                      .watches = watches.get(),
                                                      .logs = log_streams.get(),
+                                                     .history = &history,
+                                                     .clock = &clock,
                                                      .bootstrap = with_dial_in,
                                                      .session_root = options.session_root,
                                                      .capabilities = capabilities_of(options, clock.wall())});
+  history_timer = loop.every(LoadHistory::kPeriod, [this, &clock] {
+    history.close_period(clock.wall(), jobs->load_sample(), jobs->host_names());
+  });
   MUSTER_ASSIGN_OR_RETURN(server, ApiServer::start(loop, std::move(listeners), api.get()));
   for (std::size_t i = 0; i < options.tls.size(); ++i) {
     const std::string& address = options.tls[i].address;
     addresses.push_back(fmt::format("{}:{}", address.substr(0, address.rfind(':')), server->tls_ports()[i]));
   }
   if (!options.http.empty()) {
-    MUSTER_ASSIGN_OR_RETURN(web, WebServer::start(loop, options.http, api.get()));
+    std::string token;
+    if (options.http_write) {
+      token_note = fmt::format("; actions of the page need the token in {}/http-token", directory.path());
+      MUSTER_ASSIGN_OR_RETURN(token, load_or_make_write_token(directory.path() + "/http-token"));
+    }
+    MUSTER_ASSIGN_OR_RETURN(web, WebServer::start(loop, options.http, api.get(), std::move(token)));
     addresses.push_back(web->url());
   }
   return base::ok_status();
@@ -252,9 +272,9 @@ std::string Daemon::description() const {
       parts_->dial_in == nullptr ? "" : "; more hosts can join by: muster-agent --join " + parts_->dial_in->join_file();
   const int awaited = hosts.count_awaited();
   const std::string asked = awaited == 0 ? "" : fmt::format(" ({} being asked for GPUs)", awaited);
-  return fmt::format("serving {} with {} {}{} and {} {}{}", base::join(parts_->addresses, ", "), count,
+  return fmt::format("serving {} with {} {}{} and {} {}{}{}", base::join(parts_->addresses, ", "), count,
                      count == 1 ? "host" : "hosts", asked, hosts.total_slots(),
-                     hosts.total_slots() == 1 ? "slot" : "slots", more);
+                     hosts.total_slots() == 1 ? "slot" : "slots", more, parts_->token_note);
 }
 
 void Daemon::replace_hosts(const std::vector<model::HostSpec>& hosts) {

@@ -34,6 +34,7 @@ struct DaemonOptions {
   bool has_socket = true;                       // false if launcherd serves TCP only
   std::vector<TlsListener> tls;
   std::string http;             // loopback address and port of the web page; empty means no page
+  bool http_write = false;      // the page serves actions to those who have the token in the state directory
   std::string state_directory;  // absolute
   BootstrapOptions bootstrap;
   std::chrono::milliseconds idle_timeout{600'000};  // an agent without a job ends after this; 0 means never

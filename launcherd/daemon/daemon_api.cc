@@ -82,7 +82,9 @@ void DaemonApi::get_job(const v1::GetJobRequest& request, Reply<v1::Job> reply) 
 
 void DaemonApi::list_jobs(const v1::ListJobsRequest& request, Reply<v1::ListJobsResponse> reply) {
   parts_.store->read<v1::ListJobsResponse>(
-      [request](StoreReader& reader) { return read_jobs(reader, request); },
+      [request, catalog = catalog_, now = parts_.clock->wall()](StoreReader& reader) {
+        return catalog->list(reader, request, now);
+      },
       gate_.wrap([this, reply = std::move(reply)](base::Result<v1::ListJobsResponse> page) {
         if (page.ok()) {
           parts_.jobs->describe(*page->mutable_jobs());
@@ -231,6 +233,29 @@ void DaemonApi::explain_hang(const v1::ExplainHangRequest& request, Reply<v1::Ha
         parts_.jobs->explain_hang(*id, [reply](const model::HangReport& report) { reply(proto::to_proto(report)); });
     if (asked.code() == Code::kNotFound) return refuse_ended(*id, reply);
     if (!asked.ok()) reply(asked);
+  });
+}
+
+void DaemonApi::history(const v1::HistoryRequest& request, Reply<v1::HistoryResponse> reply) {
+  if (request.job().empty()) return reply(parts_.history->answer(request, parts_.jobs->host_names()));
+  resolve(request.job(), [this, wanted = request,
+                          reply = std::move(reply)](const base::Result<base::JobId>& id) mutable {
+    if (!id.ok()) return reply(id.status());
+    wanted.set_job(id->str());
+    const bool names_hosts = !wanted.hosts().empty();
+    reply(parts_.history->answer(wanted, names_hosts ? parts_.jobs->host_names() : parts_.jobs->hosts_of(id->str())));
+  });
+}
+
+void DaemonApi::get_spec(const std::string& job, Reply<v1::JobSpec> reply) {
+  resolve(job, [this, reply = std::move(reply)](const base::Result<base::JobId>& id) {
+    if (!id.ok()) return reply(id.status());
+    parts_.store->read<v1::JobSpec>(
+        [id = *id](StoreReader& reader) -> base::Result<v1::JobSpec> {
+          MUSTER_ASSIGN_OR_RETURN(const v1::StoredSpec spec, stored_spec(reader, id));
+          return spec.request().spec();
+        },
+        gate_.wrap(reply));
   });
 }
 

@@ -11,7 +11,9 @@
 
 #include "base/gate.h"
 #include "launcherd/cleanup/host_cleanups.h"
+#include "launcherd/daemon/job_catalog.h"
 #include "launcherd/daemon/job_manager.h"
+#include "launcherd/daemon/load_history.h"
 #include "launcherd/daemon/log_streams.h"
 #include "launcherd/daemon/watch_streams.h"
 #include "launcherd/service/api_handler.h"
@@ -26,6 +28,8 @@ class DaemonApi final : public ApiHandler {
     JobManager* jobs = nullptr;
     WatchStreams* watches = nullptr;
     LogStreams* logs = nullptr;
+    const LoadHistory* history = nullptr;
+    const base::Clock* clock = nullptr;
     BootstrapOptions bootstrap;  // for Cleanup
     std::string session_root;    // MUSTER_TMPDIR; empty means each host's own default
     v1::Capabilities capabilities;
@@ -44,6 +48,8 @@ class DaemonApi final : public ApiHandler {
   void resize(const v1::ResizeRequest& request, Reply<v1::ResizeResponse> reply) override;
   void explain_hang(const v1::ExplainHangRequest& request, Reply<v1::HangReport> reply) override;
   Gone stacks(const v1::StacksRequest& request, Replies<v1::ProcessStack> replies) override;
+  void history(const v1::HistoryRequest& request, Reply<v1::HistoryResponse> reply) override;
+  void get_spec(const std::string& job, Reply<v1::JobSpec> reply) override;
   Gone cleanup(const v1::CleanupRequest& request, Replies<v1::CleanupReport> replies) override;
   void list_hosts(const v1::ListHostsRequest& request, Reply<v1::ListHostsResponse> reply) override;
   JobCounters counters() const override { return parts_.jobs->counters(); }
@@ -65,6 +71,7 @@ class DaemonApi final : public ApiHandler {
   base::Result<CleanupPlan> plan_of(const v1::CleanupRequest& request) const;
 
   const Parts parts_;
+  const std::shared_ptr<JobCatalog> catalog_ = std::make_shared<JobCatalog>();  // for the store's reading thread
   std::map<std::uint64_t, std::unique_ptr<RunningCleanup>> cleanups_;
   std::uint64_t next_cleanup_ = 1;
   base::Gate gate_;

@@ -29,6 +29,7 @@
 #include "launcherd/daemon/held_submissions.h"
 #include "launcherd/daemon/host_table.h"
 #include "launcherd/daemon/job_admission.h"
+#include "launcherd/daemon/load_history.h"
 #include "launcherd/daemon/running_job.h"
 #include "launcherd/queue/give_back.h"
 #include "launcherd/queue/job_queue.h"
@@ -84,6 +85,11 @@ class JobManager {
   // Both return hosts with the state of their agents: one host, or all of them.
   base::Result<v1::LauncherHost> host_message(const std::string& name) const;
   std::vector<v1::LauncherHost> host_messages() const;
+  // Returns what LoadHistory needs at the end of a period.
+  LoadSample load_sample() const;
+  std::vector<std::string> host_names() const;
+  // Returns the hosts of a running job. Empty if it does not run.
+  std::vector<std::string> hosts_of(const std::string& job) const;
   // Call it when the pool reports that the agent of this host has changed.
   void agent_changed(const std::string& host);
 

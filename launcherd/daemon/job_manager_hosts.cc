@@ -135,6 +135,36 @@ std::vector<v1::LauncherHost> JobManager::host_messages() const {
   return messages;
 }
 
+std::vector<std::string> JobManager::host_names() const {
+  std::vector<std::string> names;
+  for (const SlotHost& host : hosts_.slots()) names.push_back(host.host.name);
+  return names;
+}
+
+std::vector<std::string> JobManager::hosts_of(const std::string& job) const {
+  std::vector<std::string> names;
+  const auto id = base::JobId::parse(job);
+  const auto found = id.ok() ? jobs_.find(*id) : jobs_.end();
+  if (found == jobs_.end() || found->second.running == nullptr) return names;
+  for (const auto& placed : found->second.running->placement().hosts) names.push_back(placed.host.name);
+  return names;
+}
+
+LoadSample JobManager::load_sample() const {
+  LoadSample sample;
+  for (const SlotHost& host : hosts_.slots()) {
+    const BootstrapTarget target = target_of(host.host);
+    if (surroundings_.pool->state(target) != v1::AGENT_STATE_UP) continue;
+    sample.hosts.push_back({.name = host.host.name, .output_bytes = surroundings_.pool->output_bytes(target)});
+  }
+  for (const auto& [id, job] : jobs_) {
+    if (job.running == nullptr || job.running->is_over()) continue;
+    sample.jobs.push_back(
+        {.id = id.str(), .output_rate = surroundings_.pool->output_rate(id.str()), .hosts = hosts_of(id.str())});
+  }
+  return sample;
+}
+
 void JobManager::agent_changed(const std::string& name) {
   const auto found = hosts_.find(name);
   if (!found.ok()) return;  // the list no longer has this host of a job

@@ -226,21 +226,30 @@ base::Result<v1::Job> read_job(StoreReader& reader, const base::JobId& id, const
   return job;
 }
 
+base::Result<v1::Job> read_listed_job(StoreReader& reader, const StoredJob& stored) {
+  MUSTER_ASSIGN_OR_RETURN(const v1::StoredSpec spec, shown_spec(reader, stored.id));
+  v1::Job job = job_of(stored, spec);
+  MUSTER_RETURN_IF_ERROR(set_size(reader, stored, spec, std::nullopt, job));
+  return job;
+}
+
+base::Result<int> page_size_of(const v1::ListJobsRequest& request) {
+  if (request.page_size() < 0) return base::invalid_argument("page_size: {} is negative", request.page_size());
+  return request.page_size() == 0 ? 100 : std::min(request.page_size(), kMostJobsOfAPage);
+}
+
 base::Result<v1::ListJobsResponse> read_jobs(StoreReader& reader, const v1::ListJobsRequest& request) {
-  if (request.page_size() < 0) {
-    return base::invalid_argument("page_size: {} is negative", request.page_size());
-  }
-  const int limit = request.page_size() == 0 ? 100 : std::min(request.page_size(), kMostJobsOfAPage);
+  MUSTER_ASSIGN_OR_RETURN(const int limit, page_size_of(request));
   const auto which = request.all() ? StoreReader::Which::kAll : StoreReader::Which::kOpen;
   MUSTER_ASSIGN_OR_RETURN(const JobPage page, reader.jobs(which, limit, request.page_token()));
   v1::ListJobsResponse response;
+  MUSTER_ASSIGN_OR_RETURN(const std::int64_t total, reader.count(which));
+  response.set_total(total);
   response.set_next_page_token(page.next);
   std::size_t bytes = 0;
   std::int64_t last = 0;
   for (const StoredJob& stored : page.jobs) {
-    MUSTER_ASSIGN_OR_RETURN(const v1::StoredSpec spec, shown_spec(reader, stored.id));
-    v1::Job job = job_of(stored, spec);
-    MUSTER_RETURN_IF_ERROR(set_size(reader, stored, spec, std::nullopt, job));
+    MUSTER_ASSIGN_OR_RETURN(v1::Job job, read_listed_job(reader, stored));
     bytes += job.ByteSizeLong();
     if (bytes > kLongestAnswer && !response.jobs().empty()) {
       response.set_next_page_token(page_token(last));

@@ -33,7 +33,11 @@ base::Result<proto::Submission> stored_submission(StoreReader& reader, const bas
 // `size` is the job's number of ranks now, if it has slots.
 base::Result<v1::Job> read_job(StoreReader& reader, const base::JobId& id, const v1::GetJobRequest& request,
                                std::optional<int> size = std::nullopt);
-// Returns jobs without their ranks.
+// Returns the job as lists show it: without its ranks.
+base::Result<v1::Job> read_listed_job(StoreReader& reader, const StoredJob& stored);
+// Returns the newest jobs first. It ignores filter, states and order; JobCatalog serves them.
 base::Result<v1::ListJobsResponse> read_jobs(StoreReader& reader, const v1::ListJobsRequest& request);
+// The number of jobs on a page. INVALID_ARGUMENT: page_size is negative.
+base::Result<int> page_size_of(const v1::ListJobsRequest& request);
 
 }  // namespace muster::launcherd::daemon

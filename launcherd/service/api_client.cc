@@ -194,6 +194,10 @@ base::Result<v1::ResizeResponse> ApiClient::resize(const v1::ResizeRequest& requ
   return state_->ask<>(&Stub::Resize, request, patience);
 }
 
+base::Result<v1::HistoryResponse> ApiClient::history(const v1::HistoryRequest& request, Patience patience) {
+  return state_->ask<>(&Stub::History, request, patience);
+}
+
 base::Result<v1::ListHostsResponse> ApiClient::list_hosts(Patience patience) {
   return state_->ask<>(&Stub::ListHosts, v1::ListHostsRequest(), patience);
 }

@@ -37,6 +37,7 @@ class ApiClient {
   base::Status signal(const v1::SignalRequest& request, Patience patience);
   base::Result<v1::ResizeResponse> resize(const v1::ResizeRequest& request, Patience patience);
   base::Result<v1::ListHostsResponse> list_hosts(Patience patience);
+  base::Result<v1::HistoryResponse> history(const v1::HistoryRequest& request, Patience patience);
   base::Result<v1::LauncherHost> drain_host(const v1::DrainHostRequest& request, Patience patience);
   base::Result<v1::LauncherHost> resume_host(const v1::ResumeHostRequest& request, Patience patience);
   base::Result<v1::HangReport> explain_hang(const v1::ExplainHangRequest& request, Patience patience);

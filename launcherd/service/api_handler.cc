@@ -43,6 +43,12 @@ Gone ApiHandler::stacks(const v1::StacksRequest&, Replies<v1::ProcessStack> repl
 void ApiHandler::explain_hang(const v1::ExplainHangRequest&, Reply<v1::HangReport> reply) {
   reply(not_served("ExplainHang"));
 }
+void ApiHandler::history(const v1::HistoryRequest&, Reply<v1::HistoryResponse> reply) {
+  reply(not_served("History"));
+}
+void ApiHandler::get_spec(const std::string&, Reply<v1::JobSpec> reply) {
+  reply(not_served("the spec of a job"));
+}
 Gone ApiHandler::cleanup(const v1::CleanupRequest&, Replies<v1::CleanupReport> replies) {
   replies.done(not_served("Cleanup"));
   return {};

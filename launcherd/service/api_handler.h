@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "base/loop.h"
 #include "base/status.h"
@@ -43,6 +44,9 @@ class ApiHandler {
   virtual void resize(const v1::ResizeRequest& request, Reply<v1::ResizeResponse> reply);
   virtual Gone stacks(const v1::StacksRequest& request, Replies<v1::ProcessStack> replies);
   virtual void explain_hang(const v1::ExplainHangRequest& request, Reply<v1::HangReport> reply);
+  virtual void history(const v1::HistoryRequest& request, Reply<v1::HistoryResponse> reply);
+  // Not a call of launcher.proto: only the web page asks for the spec of a job.
+  virtual void get_spec(const std::string& job, Reply<v1::JobSpec> reply);
   virtual Gone cleanup(const v1::CleanupRequest& request, Replies<v1::CleanupReport> replies);
   virtual void list_hosts(const v1::ListHostsRequest& request, Reply<v1::ListHostsResponse> reply);
   virtual void drain_host(const v1::DrainHostRequest& request, Reply<v1::LauncherHost> reply);

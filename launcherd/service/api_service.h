@@ -51,6 +51,10 @@ class ApiService final : public v1::Launcher::CallbackService {
                                         v1::HangReport* answer) override {
     return calls_.unary(context, Role::kSubmit, &ApiHandler::explain_hang, request, answer);
   }
+  grpc::ServerUnaryReactor* History(grpc::CallbackServerContext* context, const v1::HistoryRequest* request,
+                                    v1::HistoryResponse* answer) override {
+    return calls_.unary(context, Role::kWatch, &ApiHandler::history, request, answer);
+  }
   grpc::ServerWriteReactor<v1::CleanupReport>* Cleanup(grpc::CallbackServerContext* context,
                                                        const v1::CleanupRequest* request) override {
     return calls_.stream(context, Role::kAdmin, &ApiHandler::cleanup, request);

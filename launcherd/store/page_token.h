@@ -16,4 +16,9 @@ std::string page_token(std::int64_t number);
 // page_token().
 base::Result<std::int64_t> parse_page_token(std::string_view token);
 
+// The same for sorted lists. The page begins after the first `count` jobs (> 0) of the list as it is then.
+std::string offset_token(std::int64_t count);
+// Returns 0 for an empty token. INVALID_ARGUMENT: `token` does not come from offset_token().
+base::Result<std::int64_t> parse_offset_token(std::string_view token);
+
 }  // namespace muster::launcherd::store

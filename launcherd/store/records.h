@@ -115,6 +115,18 @@ struct StoredJob {
   std::uint64_t last_sequence = 0;
 };
 
+// What a list of jobs is sorted and selected by. Short, because a list may need it of all jobs.
+struct JobKey {
+  std::int64_t number = 0;
+  model::JobState state{};
+  int priority = 0;
+  int attempt = 0;
+  std::string name{};
+  std::optional<base::WallTime> started{};
+  std::optional<base::WallTime> ended{};
+  std::uint64_t last_sequence = 0;
+};
+
 struct StoredRank {
   int attempt = 0;
   int rank = 0;

@@ -63,6 +63,23 @@ base::Result<StoredJob> job_of(const Execution& row) {
   return job;
 }
 
+#define MUSTER_KEY_COLUMNS "number, state, priority, attempt, name, started_us, ended_us, last_sequence"
+
+base::Result<JobKey> key_of(const Execution& row) {
+  const auto state = model::job_state_of(row.integer(1));
+  if (!state) {
+    return base::data_loss("a stored job has the invalid state {}; restore a copy of the job store", row.integer(1));
+  }
+  return JobKey{.number = row.integer(0),
+                .state = *state,
+                .priority = static_cast<int>(row.integer(2)),
+                .attempt = static_cast<int>(row.integer(3)),
+                .name = row.bytes(4),
+                .started = maybe_time_of(row.maybe_integer(5)),
+                .ended = maybe_time_of(row.maybe_integer(6)),
+                .last_sequence = static_cast<std::uint64_t>(row.integer(7))};
+}
+
 base::Result<StoredEvent> event_of(const Execution& row) {
   MUSTER_ASSIGN_OR_RETURN(base::JobId id, stored_id(row, 0));
   StoredEvent event{.job = std::move(id)};
@@ -131,6 +148,7 @@ base::Result<StoreReader::Statements> StoreReader::prepare(Database& database) {
   };
   static constexpr Row kRows[] = {
       {&Statements::job, "SELECT " MUSTER_JOB_COLUMNS " FROM jobs WHERE id = ?"},
+      {&Statements::job_of_number, "SELECT " MUSTER_JOB_COLUMNS " FROM jobs WHERE number = ?"},
       {&Statements::prefix, "SELECT id FROM jobs WHERE id >= ? AND id < ? ORDER BY id LIMIT 3"},
       {&Statements::request, "SELECT id FROM jobs WHERE request_id = ?"},
       {&Statements::all_jobs, "SELECT " MUSTER_JOB_COLUMNS " FROM jobs WHERE number < ? ORDER BY number DESC LIMIT ?"},
@@ -139,6 +157,12 @@ base::Result<StoreReader::Statements> StoreReader::prepare(Database& database) {
       {&Statements::open_jobs_up,
        "SELECT " MUSTER_JOB_COLUMNS " FROM jobs WHERE ended_us IS NULL AND number > ? ORDER BY number LIMIT ?"},
       {&Statements::ended, "SELECT id FROM jobs WHERE ended_us < ? ORDER BY ended_us LIMIT ?"},
+      {&Statements::count_all, "SELECT count(*) FROM jobs"},
+      {&Statements::count_open, "SELECT count(*) FROM jobs WHERE ended_us IS NULL"},
+      {&Statements::all_keys, "SELECT " MUSTER_KEY_COLUMNS " FROM jobs ORDER BY number DESC LIMIT ?"},
+      {&Statements::open_keys,
+       "SELECT " MUSTER_KEY_COLUMNS " FROM jobs WHERE ended_us IS NULL ORDER BY number DESC LIMIT ?"},
+      {&Statements::rank_hosts, "SELECT DISTINCT host FROM ranks WHERE job = ? AND attempt = ?"},
       {&Statements::events,
        "SELECT ?3, position, sequence, time_us, job_state, message FROM events WHERE job = ?1 AND sequence > ?2 "
        "ORDER BY sequence LIMIT ?4"},
@@ -207,6 +231,33 @@ base::Result<JobPage> StoreReader::jobs(Which which, int limit, std::string_view
   page.jobs.pop_back();
   page.next = page_token(page.jobs.back().number);
   return page;
+}
+
+base::Result<std::int64_t> StoreReader::count(Which which) {
+  Execution query = (which == Which::kAll ? statements_.count_all : statements_.count_open).start();
+  MUSTER_ASSIGN_OR_RETURN(const bool found, query.next());
+  return found ? query.integer(0) : 0;
+}
+
+base::Result<std::vector<JobKey>> StoreReader::job_keys(Which which) {
+  Execution query = (which == Which::kAll ? statements_.all_keys : statements_.open_keys).start();
+  query.bind(1, std::int64_t{kMostKeys});
+  return collect<JobKey>(query, key_of);
+}
+
+base::Result<StoredJob> StoreReader::job_of_number(std::int64_t number) {
+  Execution query = statements_.job_of_number.start();
+  query.bind(1, number);
+  MUSTER_ASSIGN_OR_RETURN(const bool found, query.next());
+  if (!found) return base::not_found("unknown job number {}", number);
+  return job_of(query);
+}
+
+base::Result<std::vector<std::string>> StoreReader::rank_hosts(std::int64_t number, int attempt) {
+  Execution query = statements_.rank_hosts.start();
+  query.bind(1, number);
+  query.bind(2, std::int64_t{attempt});
+  return collect<std::string>(query, [](const Execution& row) -> base::Result<std::string> { return row.bytes(0); });
 }
 
 base::Result<std::vector<StoredJob>> StoreReader::open_jobs(std::int64_t after, int limit) {

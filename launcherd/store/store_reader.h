@@ -17,6 +17,7 @@
 namespace muster::launcherd::inline store {
 
 constexpr int kLongestPage = 1000;
+constexpr int kMostKeys = 1'000'000;  // jobs that a sorted or filtered list considers
 // A page of events ends once its messages exceed this size. So a page exceeds it by at most one event.
 constexpr std::size_t kPageBytes = std::size_t{1} << 20;
 
@@ -34,6 +35,12 @@ class StoreReader {
   // Returns the newest jobs first. A job that is submitted between two pages appears on no later page. No job appears
   // twice.
   base::Result<JobPage> jobs(Which which, int limit, std::string_view page_token);
+  base::Result<std::int64_t> count(Which which);
+  // Returns all jobs, the newest first. At most kMostKeys, so that the result has a limit.
+  base::Result<std::vector<JobKey>> job_keys(Which which);
+  base::Result<StoredJob> job_of_number(std::int64_t number);
+  // Returns each host once that has ranks of this attempt.
+  base::Result<std::vector<std::string>> rank_hosts(std::int64_t number, int attempt);
   // Returns the oldest jobs first, with a number above `after`.
   base::Result<std::vector<StoredJob>> open_jobs(std::int64_t after, int limit);
   // Returns jobs that ended before `time`, the earliest first. For retention.
@@ -56,7 +63,8 @@ class StoreReader {
 
  private:
   struct Statements {
-    Statement job, prefix, request, all_jobs, open_jobs, open_jobs_up, ended;
+    Statement job, job_of_number, prefix, request, all_jobs, open_jobs, open_jobs_up, ended;
+    Statement count_all, count_open, all_keys, open_keys, rank_hosts;
     Statement events, all_events, ranks, rank_count, hosts, spec, environment, recovery;
   };
 

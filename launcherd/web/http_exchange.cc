@@ -70,6 +70,14 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
     watch_peer();
   }
 
+  void begin_download(std::string_view content_type, std::string_view file_name) override {
+    write(fmt::format("{}Content-Disposition: attachment; filename=\"{}\"\r\n\r\n", head_of(200, content_type),
+                      file_name));
+    watch_peer();
+  }
+
+  void send_bytes(std::string bytes) override { write(std::move(bytes)); }
+
   void send_event(std::string_view id, std::string_view name, std::string_view data) override {
     write(fmt::format("id: {}\nevent: {}\ndata: {}\n\n", id, name, data));
   }

@@ -20,22 +20,27 @@ namespace muster::launcherd::inline web {
 
 struct HttpRequest {
   std::string method;
-  std::string target;         // as the browser sent it: "/api/jobs?all=1"
-  std::string host;           // from the Host header
-  std::string last_event_id;  // set if the browser continues an earlier stream
+  std::string target;           // as the browser sent it: "/api/jobs?all=1"
+  std::string host;             // from the Host header
+  std::string last_event_id{};  // set if the browser continues an earlier stream
+  std::string origin{};         // from the Origin header; browsers set it in each POST
+  std::string token{};          // from the X-Muster-Token header
 };
 
 class HttpExchange {
  public:
   virtual ~HttpExchange() = default;
-  // Call exactly one of answer() and begin_events(), once.
+  // Call exactly one of answer(), begin_events() and begin_download(), once.
   virtual void answer(int status, std::string_view content_type, std::string body) = 0;
   virtual void begin_events() = 0;
+  // Begins a file that the browser saves. `file_name` consists of letters, digits, '-', '_' and '.'.
+  virtual void begin_download(std::string_view content_type, std::string_view file_name) = 0;
 
   virtual void send_event(std::string_view id, std::string_view name, std::string_view data) = 0;
+  virtual void send_bytes(std::string bytes) = 0;  // of a download
   // Runs `task` on the loop once the kernel has everything sent so far. Never runs it if the peer has left.
   virtual void when_written(base::Loop::Task task) = 0;
-  virtual void end() = 0;  // ends the stream of events
+  virtual void end() = 0;  // ends the stream of events, or the download
   // Calls `gone` once if the peer leaves before the end.
   virtual void on_gone(std::function<void()> gone) = 0;
 };

@@ -27,8 +27,9 @@ std::optional<WebRefusal> refusal_of(const boost::system::error_code& failed) {
 HttpRequest request_of(const HttpParser& parser) {
   const auto& message = parser.get();
   const auto text = [](boost::beast::string_view view) { return std::string(view.data(), view.size()); };
-  return {text(message.method_string()), text(message.target()), text(message[http::field::host]),
-          text(message["Last-Event-ID"])};
+  return {text(message.method_string()),      text(message.target()),
+          text(message[http::field::host]),   text(message["Last-Event-ID"]),
+          text(message[http::field::origin]), text(message["X-Muster-Token"])};
 }
 
 }  // namespace muster::launcherd::web

@@ -1,4 +1,4 @@
-// The files of launcherd's page, compiled into the program: page.html, page.js and page.css beside this file.
+// The files of launcherd's page, compiled into the program: page.html and page.css of page/, and page.js.
 #pragma once
 
 #include <span>

@@ -2,11 +2,13 @@
 // Read WebPages::serve first, then the serve_ functions, then event_replies.
 #include "launcherd/web/web_pages.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "base/hmac.h"
 #include "base/strings.h"
 #include "launcherd/web/metrics.h"
 #include "proto/message_json.h"
@@ -120,11 +122,35 @@ Replies<Answer> event_replies(const Exchange& exchange, std::string name,
           .when_written = [exchange](base::Loop::Task task) { exchange->when_written(std::move(task)); }};
 }
 
+std::string file_name_of(const std::string& job) {
+  std::string name = "job-";
+  for (const char c : job) {
+    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) name += c;
+  }
+  return name + ".log";
+}
+
+// Leaves out what the map of hosts does not show, because a list of 4,000 hosts is long.
+void make_brief(v1::LauncherHost& host) {
+  for (v1::Gpu& gpu : *host.mutable_gpus()) {
+    v1::Gpu kept;
+    kept.set_memory_mib(gpu.memory_mib());
+    gpu.Swap(&kept);
+  }
+  host.clear_kernel();
+  host.clear_agent_build();
+  host.clear_containment();
+  host.clear_gpu_driver();
+}
+
 }  // namespace
 
 void WebPages::serve(const HttpRequest& request, const Exchange& exchange) {
   const auto found = find_route(request);
-  if (const auto* const route = std::get_if<WebRoute>(&found)) return serve_page(*route, exchange);
+  if (const auto* const route = std::get_if<WebRoute>(&found)) {
+    if (is_action(route->page)) return serve_action(*route, request.token, exchange);
+    return serve_page(*route, exchange);
+  }
   if (const auto* const status = std::get_if<base::Status>(&found)) return refuse(exchange, *status);
   const WebRefusal& refusal = std::get<WebRefusal>(found);
   exchange->answer(refusal.http_status, kText, std::string(refusal.text));
@@ -138,16 +164,33 @@ void WebPages::serve_page(const WebRoute& route, const Exchange& exchange) {
       return exchange->answer(200, kText, "ok\n");
     case WebRoute::Page::kMetrics:
       return serve_metrics(exchange);
+    case WebRoute::Page::kLauncher:
+      return handler_->get_capabilities({}, json_reply<v1::Capabilities>(exchange));
     case WebRoute::Page::kHosts:
-      return handler_->list_hosts({}, json_reply<v1::ListHostsResponse>(exchange));
+      return serve_hosts(route, exchange);
+    case WebRoute::Page::kHost:
+      return serve_host(route, exchange);
     case WebRoute::Page::kJobs:
       return serve_jobs(route, exchange);
     case WebRoute::Page::kJob:
       return serve_job(route, exchange);
+    case WebRoute::Page::kSpec:
+      return handler_->get_spec(route.job, json_reply<v1::JobSpec>(exchange));
     case WebRoute::Page::kEvents:
       return serve_events(route, exchange);
     case WebRoute::Page::kLogs:
       return serve_logs(route, exchange);
+    case WebRoute::Page::kDownload:
+      return serve_download(route, exchange);
+    case WebRoute::Page::kStacks:
+      return serve_stacks(route, exchange);
+    case WebRoute::Page::kHistory:
+      return serve_history(route, exchange);
+    case WebRoute::Page::kKill:
+    case WebRoute::Page::kSignal:
+    case WebRoute::Page::kDrain:
+    case WebRoute::Page::kResume:
+      return;  // serve_action() serves these
   }
 }
 
@@ -172,6 +215,10 @@ void WebPages::serve_jobs(const WebRoute& route, const Exchange& exchange) {
   request.set_all(route.all);
   request.set_page_token(route.page_token);
   request.set_page_size(route.page_size);
+  request.set_filter(route.filter);
+  for (const int state : route.states) request.add_states(static_cast<v1::JobState>(state));
+  request.set_order(static_cast<v1::JobOrder>(route.order));
+  request.set_reverse(route.reverse);
   handler_->list_jobs(request, json_reply<v1::ListJobsResponse>(exchange));
 }
 
@@ -196,11 +243,108 @@ void WebPages::serve_logs(const WebRoute& route, const Exchange& exchange) {
   wanted.set_follow(true);
   wanted.set_tail_lines(route.tail_lines);
   wanted.set_from_position(route.from);
-  if (route.rank) wanted.add_ranks(*route.rank);
+  for (const int rank : route.ranks) wanted.add_ranks(rank);
   exchange->begin_events();
   exchange->on_gone(handler_->logs(wanted, event_replies<v1::LogChunk>(exchange, "log", [](const v1::LogChunk& chunk) {
                                      return chunk.next_position();
                                    })));
+}
+
+// Sends the bytes as ranks wrote them, without labels. An error before the first byte is a reply of its own.
+void WebPages::serve_download(const WebRoute& route, const Exchange& exchange) {
+  v1::LogsRequest wanted;
+  wanted.set_job(route.job);
+  for (const int rank : route.ranks) wanted.add_ranks(rank);
+  const auto stream = route.stream == WebRoute::Stream::kBoth  ? v1::OUTPUT_STREAM_KIND_UNSPECIFIED
+                      : route.stream == WebRoute::Stream::kOut ? v1::OUTPUT_STREAM_KIND_STDOUT
+                                                               : v1::OUTPUT_STREAM_KIND_STDERR;
+  const auto has_begun = std::make_shared<bool>(false);
+  const auto begin = [exchange, has_begun, job = route.job] {
+    if (!std::exchange(*has_begun, true)) exchange->begin_download(kText, file_name_of(job));
+  };
+  Replies<v1::LogChunk> replies;
+  replies.send = [exchange, begin, stream](v1::LogChunk chunk) {
+    begin();
+    const bool is_meant = stream == v1::OUTPUT_STREAM_KIND_UNSPECIFIED || chunk.stream() == stream;
+    if (is_meant && !chunk.data().empty()) exchange->send_bytes(std::move(*chunk.mutable_data()));
+  };
+  replies.done = [exchange, begin, has_begun](const base::Status& status) {
+    if (!status.ok() && !*has_begun) return refuse(exchange, status);
+    begin();
+    if (!status.ok()) exchange->send_bytes("\n[muster] the output ends here: " + std::string(status.message()) + "\n");
+    exchange->end();
+  };
+  replies.when_written = [exchange](base::Loop::Task task) { exchange->when_written(std::move(task)); };
+  exchange->on_gone(handler_->logs(wanted, std::move(replies)));
+}
+
+void WebPages::serve_stacks(const WebRoute& route, const Exchange& exchange) {
+  v1::StacksRequest wanted;
+  wanted.set_job(route.job);
+  wanted.set_native(route.native);
+  for (const int rank : route.ranks) wanted.add_ranks(rank);
+  exchange->begin_events();
+  exchange->on_gone(handler_->stacks(
+      wanted, event_replies<v1::ProcessStack>(exchange, "stack", [](const v1::ProcessStack&) { return 0; })));
+}
+
+void WebPages::serve_hosts(const WebRoute& route, const Exchange& exchange) {
+  if (!route.brief) return handler_->list_hosts({}, json_reply<v1::ListHostsResponse>(exchange));
+  handler_->list_hosts({}, [exchange](base::Result<v1::ListHostsResponse> hosts) {
+    if (!hosts.ok()) return refuse(exchange, hosts.status());
+    for (v1::LauncherHost& host : *hosts->mutable_hosts()) make_brief(host);
+    exchange->answer(200, kJson, proto::message_line(*hosts));
+  });
+}
+
+void WebPages::serve_host(const WebRoute& route, const Exchange& exchange) {
+  handler_->list_hosts({}, [exchange, name = route.host](const base::Result<v1::ListHostsResponse>& hosts) {
+    if (!hosts.ok()) return refuse(exchange, hosts.status());
+    const auto found = std::ranges::find(hosts->hosts(), name, &v1::LauncherHost::name);
+    if (found == hosts->hosts().end())
+      return refuse(exchange, base::not_found("unknown host {}", base::printable(name)));
+    exchange->answer(200, kJson, proto::message_line(*found));
+  });
+}
+
+void WebPages::serve_history(const WebRoute& route, const Exchange& exchange) {
+  v1::HistoryRequest request;
+  request.set_job(route.job);
+  if (!route.host.empty()) request.add_hosts(route.host);
+  if (route.since > 0) request.mutable_since()->set_seconds(route.since);
+  handler_->history(request, [exchange, is_of_job = !route.job.empty()](base::Result<v1::HistoryResponse> history) {
+    if (!history.ok()) return refuse(exchange, history.status());
+    if (is_of_job) history->clear_hosts();  // the job's own points are their averages and sums
+    exchange->answer(200, kJson, proto::message_line(*history));
+  });
+}
+
+void WebPages::serve_action(const WebRoute& route, const std::string& token, const Exchange& exchange) {
+  if (write_token_.empty()) return exchange->answer(405, kText, "launcherd runs without --http-write: only GET\n");
+  if (!base::is_equal_in_constant_time(token, write_token_)) {
+    return exchange->answer(403, kText, "X-Muster-Token: not the token of this launcherd\n");
+  }
+  v1::KillRequest kill;
+  v1::SignalRequest signal;
+  v1::DrainHostRequest drain;
+  v1::ResumeHostRequest resume;
+  switch (route.page) {
+    case WebRoute::Page::kKill:
+      kill.set_job(route.job);
+      kill.set_at_once(route.at_once);
+      return handler_->kill(kill, json_reply<v1::KillResponse>(exchange));
+    case WebRoute::Page::kSignal:
+      signal.set_job(route.job);
+      signal.set_signal(route.signal);
+      return handler_->signal(signal, json_reply<v1::SignalResponse>(exchange));
+    case WebRoute::Page::kDrain:
+      drain.set_host(route.host);
+      drain.set_reason(route.reason);
+      return handler_->drain_host(drain, json_reply<v1::LauncherHost>(exchange));
+    default:
+      resume.set_host(route.host);
+      return handler_->resume_host(resume, json_reply<v1::LauncherHost>(exchange));
+  }
 }
 
 }  // namespace muster::launcherd::web

@@ -1,19 +1,31 @@
 // WebPages serves launcherd's HTTP port. It answers GET requests for these targets:
-//   /                          the page, /page.js, /page.css
-//   /healthz                   "ok"
-//   /metrics                   Prometheus' text format
-//   /api/jobs?all=1&page_token=T    v1.ListJobsResponse
-//   /api/hosts                      v1.ListHostsResponse
+//   /                               the page, /page.js, /page.css
+//   /healthz                        "ok"
+//   /metrics                        Prometheus' text format
+//   /api/launcher                   v1.Capabilities
+//   /api/jobs?all=1&page_token=T&page_size=N&filter=TEXT&states=A,B&order=O&reverse=1
+//                                   v1.ListJobsResponse
+//   /api/hosts?brief=1              v1.ListHostsResponse
+//   /api/hosts/NAME                 v1.LauncherHost
 //   /api/jobs/ID                    v1.Job
+//   /api/jobs/ID/spec               v1.JobSpec (bytes in base64)
 //   /api/jobs/ID/events?from=N      server-sent v1.Event, until the job has ended
 //   /api/jobs/ID/logs?tail=N&rank=R server-sent v1.LogChunk (data in base64), until the job has ended
-// The content is that of the calls of launcher.proto. An error is {"code", "message"} with an HTTP status. All requests
-// are read-only.
+//   /api/jobs/ID/log.txt?rank=R&stream=stderr  the present output as a file
+//   /api/jobs/ID/stacks?rank=R&native=1        server-sent v1.ProcessStack
+//   /api/history?job=ID&since=T, or ?host=NAME v1.HistoryResponse; without hosts for a job
+// With --http-write also POST with the header X-Muster-Token, and no body:
+//   /api/jobs/ID/kill?at_once=1, /api/jobs/ID/signal?signal=10, /api/hosts/NAME/drain?reason=TEXT,
+//   /api/hosts/NAME/resume
+// The content is that of the calls of launcher.proto. An error is {"code", "message"} with an HTTP status. All other
+// requests are read-only.
 //
 // Thread: the loop thread only. Owner: `handler` is borrowed.
 #pragma once
 
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "launcherd/service/api_handler.h"
 #include "launcherd/web/http_exchange.h"
@@ -23,7 +35,8 @@ namespace muster::launcherd::inline web {
 
 class WebPages {
  public:
-  explicit WebPages(ApiHandler* handler) : handler_(handler) {}
+  // Without a token no action is served.
+  WebPages(ApiHandler* handler, std::string write_token) : handler_(handler), write_token_(std::move(write_token)) {}
 
   void serve(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange);
 
@@ -36,8 +49,15 @@ class WebPages {
   void serve_job(const WebRoute& route, const Exchange& exchange);
   void serve_events(const WebRoute& route, const Exchange& exchange);
   void serve_logs(const WebRoute& route, const Exchange& exchange);
+  void serve_download(const WebRoute& route, const Exchange& exchange);
+  void serve_stacks(const WebRoute& route, const Exchange& exchange);
+  void serve_hosts(const WebRoute& route, const Exchange& exchange);
+  void serve_host(const WebRoute& route, const Exchange& exchange);
+  void serve_history(const WebRoute& route, const Exchange& exchange);
+  void serve_action(const WebRoute& route, const std::string& token, const Exchange& exchange);
 
   ApiHandler* const handler_;
+  const std::string write_token_;
 };
 
 }  // namespace muster::launcherd::web

@@ -55,19 +55,20 @@ void refuse_stranger(const HttpRequest&, const std::shared_ptr<HttpExchange>& ex
 }  // namespace
 
 base::Result<std::unique_ptr<WebServer>> WebServer::start(base::Loop& loop, const std::string& address,
-                                                          ApiHandler* handler) {
+                                                          ApiHandler* handler, std::string write_token) {
   MUSTER_ASSIGN_OR_RETURN(const Endpoint wanted, parse_endpoint(address));
   auto fd = base::listen_on(wanted.address, wanted.port, kBacklog);
   if (!fd.ok()) return fd.status().with_context("--http " + address);
   MUSTER_ASSIGN_OR_RETURN(const std::uint16_t port, base::local_port(fd->get()));
   const std::string url = "http://" + base::format_endpoint(wanted.address, port);
-  return std::unique_ptr<WebServer>(new WebServer(loop, std::move(*fd), url, handler));
+  return std::unique_ptr<WebServer>(new WebServer(loop, std::move(*fd), url, handler, std::move(write_token)));
 }
 
-WebServer::WebServer(base::Loop& loop, base::UniqueFd listening, std::string url, ApiHandler* handler)
+WebServer::WebServer(base::Loop& loop, base::UniqueFd listening, std::string url, ApiHandler* handler,
+                     std::string write_token)
     : loop_(loop),
       url_(std::move(url)),
-      pages_(handler),
+      pages_(handler, std::move(write_token)),
       listener_(loop, std::move(listening), allow_all, [this](base::UniqueFd peer) { accept(std::move(peer)); },
                 {.backlog = kBacklog}) {}
 

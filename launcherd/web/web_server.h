@@ -25,9 +25,10 @@ class WebServer {
   static constexpr std::size_t kMostStrangers = 8;
 
   // `address` is like "127.0.0.1:7480" or "[::1]:0"; port 0 means any free port. `handler` is borrowed.
+  // `write_token` allows actions to those who send it; empty means that no action is served.
   // INVALID_ARGUMENT: `address` is not a loopback address.
   static base::Result<std::unique_ptr<WebServer>> start(base::Loop& loop, const std::string& address,
-                                                        ApiHandler* handler);
+                                                        ApiHandler* handler, std::string write_token = {});
   ~WebServer();
   WebServer(const WebServer&) = delete;
   WebServer& operator=(const WebServer&) = delete;
@@ -36,7 +37,7 @@ class WebServer {
   const std::string& url() const { return url_; }
 
  private:
-  WebServer(base::Loop& loop, base::UniqueFd listening, std::string url, ApiHandler* handler);
+  WebServer(base::Loop& loop, base::UniqueFd listening, std::string url, ApiHandler* handler, std::string write_token);
   void accept(base::UniqueFd peer);
 
   base::Loop& loop_;

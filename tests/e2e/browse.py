@@ -32,17 +32,22 @@ def texts(driver, selector):
 def look(driver, url, job, screenshot):
     wait = WebDriverWait(driver, PATIENCE)
     driver.get(url)
-    wait.until(lambda _: texts(driver, "#hosts tbody tr"))
+    wait.until(lambda _: texts(driver, "#map > div"))
+    wait.until(lambda _: sum("%" in host for host in texts(driver, "#map > div")) == 2)
+    overview = {"hosts": texts(driver, "#map > div")}
+    driver.save_screenshot(screenshot.replace(".png", "-overview.png"))
     row = wait.until(lambda _: driver.find_element(By.CSS_SELECTOR, f'#jobs tr[data-job="{job}"]'))
     row.click()
-    wait.until(lambda _: texts(driver, "#grid .cell.running"))
+    wait.until(lambda _: len(texts(driver, "#grid .cell.running")) == 4)
     wait.until(lambda _: any("line 299" in line for line in texts(driver, "#log div")))
     wait.until(lambda _: all("%" in load for load in texts(driver, "#grid .load")))
     wait.until(lambda _: any("RUNNING" in line for line in texts(driver, "#events li")))
-    seen = {"summary": texts(driver, "#summary")[0], "hosts": texts(driver, "#hosts tbody td:first-child"),
+    seen = {"summary": texts(driver, "#summary")[0], **overview,
             "grid": {line: cells for line, cells in zip(texts(driver, "#grid th"), driver.execute_script(
                 "return [...document.querySelectorAll('#grid .ranks')].map((e) => e.children.length)"))},
-            "loads": texts(driver, "#grid .load"), "cpus": texts(driver, "#hosts tbody td:nth-child(5)"),
+            "loads": texts(driver, "#grid .load"), "legend": texts(driver, "#rank-legend .entry"),
+            "facts": dict(zip(texts(driver, "#job-facts dt"), texts(driver, "#job-facts dd"))),
+            "bars": driver.execute_script("return document.querySelectorAll('#gantt .bar.running').length"),
             "events": texts(driver, "#events li span"), "lines": len(texts(driver, "#log div")),
             "injected": driver.execute_script("return document.querySelectorAll('#log img').length")}
     driver.save_screenshot(screenshot)

@@ -66,6 +66,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const launcherd::StoredJob& job : page->jobs) MUSTER_CHECK(job.number < *number);
     MUSTER_CHECK(page->jobs.size() <= 2);
   }
+  const auto offset = launcherd::parse_offset_token(token);
+  if (!offset.ok()) {
+    check_sentence(offset.status());
+  } else {
+    MUSTER_CHECK(token.empty() || (launcherd::offset_token(*offset) == token && !number.ok()));
+  }
   const std::string_view prefix = input.substr(std::min(end + 1, input.size()));
   const auto job = reader.job_by_prefix(prefix);
   if (job.ok()) {

@@ -41,14 +41,16 @@ std::optional<HttpRequest> read(std::string_view bytes, std::size_t step) {
 
 void check(const WebRoute& route, const HttpRequest& request) {
   using Page = WebRoute::Page;
-  const bool has_job = route.page == Page::kJob || route.page == Page::kEvents || route.page == Page::kLogs;
+  const bool has_job = route.page == Page::kJob || route.page == Page::kEvents || route.page == Page::kLogs ||
+                       route.page == Page::kSpec || route.page == Page::kDownload || route.page == Page::kStacks ||
+                       route.page == Page::kKill || route.page == Page::kSignal;
   const bool is_clean = std::ranges::none_of(route.job + route.page_token,
                                              [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; });
   const bool is_bounded = route.job.size() <= request.target.size() && route.tail_lines >= 0 &&
-                          route.tail_lines <= 100'000 && route.rank.value_or(0) >= 0;
+                          route.tail_lines <= 100'000 && route.ranks.size() <= 10'000;
   const bool has_file = (route.page == Page::kFile) == (route.file != nullptr);
-  if (!is_local_host_header(request.host) || request.method != "GET" || has_job == route.job.empty() || !is_clean ||
-      !is_bounded || !has_file) {
+  if (!is_local_host_header(request.host) || request.method != (is_action(route.page) ? "POST" : "GET") ||
+      (route.page != Page::kHistory && has_job == route.job.empty()) || !is_clean || !is_bounded || !has_file) {
     std::abort();
   }
 }
@@ -66,7 +68,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   if (!whole) return 0;
-  if (whole->target != pieces->target || whole->host != pieces->host || whole->last_event_id != pieces->last_event_id) {
+  if (whole->target != pieces->target || whole->host != pieces->host || whole->last_event_id != pieces->last_event_id ||
+      whole->origin != pieces->origin || whole->token != pieces->token) {
     std::abort();
   }
   const auto found = find_route(*whole);

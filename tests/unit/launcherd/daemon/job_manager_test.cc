@@ -516,6 +516,11 @@ TEST_F(JobManagerTest, QuestionsAboutJobsThatDoNotRun) {
                 .code(),
             Code::kFailedPrecondition);
   EXPECT_EQ(manager_->signal(testing_store::job_id("zzzzzzzz"), 10).code(), Code::kNotFound);
+  EXPECT_TRUE(manager_->hosts_of(id.str()).empty());
+  EXPECT_TRUE(manager_->hosts_of("no id").empty());
+  EXPECT_FALSE(manager_->host_names().empty());
+  EXPECT_TRUE(manager_->load_sample().jobs.empty());
+  EXPECT_TRUE(manager_->load_sample().hosts.empty());  // no agent is up
 }
 
 }  // namespace

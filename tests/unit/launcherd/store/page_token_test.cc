@@ -28,5 +28,14 @@ TEST(PageToken, AnythingElseIsRefused) {
   EXPECT_LT(longest.status().message().size(), 500u);  // the message does not repeat the whole token
 }
 
+TEST(PageToken, OffsetsComeBackAndAreNoNumbersOfJobs) {
+  EXPECT_EQ(*parse_offset_token(offset_token(200)), 200);
+  EXPECT_EQ(*parse_offset_token(""), 0);
+  for (const std::string& token : {std::string("from-0"), std::string("from--1"), page_token(5)}) {
+    EXPECT_EQ(parse_offset_token(token).status().code(), base::Code::kInvalidArgument) << token;
+  }
+  EXPECT_EQ(parse_page_token(offset_token(5)).status().code(), base::Code::kInvalidArgument);
+}
+
 }  // namespace
 }  // namespace muster::launcherd::page_token_test

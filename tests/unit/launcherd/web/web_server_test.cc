@@ -27,6 +27,7 @@ class Handler final : public ApiHandler {
     reply(std::move(job));
   }
   void list_jobs(const v1::ListJobsRequest& request, Reply<v1::ListJobsResponse> reply) override {
+    asked = request;
     v1::ListJobsResponse jobs;
     jobs.set_next_page_token(fmt::format("{}/{}", request.all(), request.page_token()));
     if (!request.all() && request.page_token().empty()) {
@@ -36,9 +37,37 @@ class Handler final : public ApiHandler {
     }
     reply(std::move(jobs));
   }
+  void get_spec(const std::string& job, Reply<v1::JobSpec> reply) override {
+    v1::JobSpec spec;
+    spec.set_working_directory("/home/" + job);
+    reply(std::move(spec));
+  }
+  void history(const v1::HistoryRequest& request, Reply<v1::HistoryResponse> reply) override {
+    v1::HistoryResponse history;
+    history.add_job()->set_cpu_percent(static_cast<int>(request.since().seconds()));
+    history.add_hosts()->set_host(request.hosts().empty() ? "all" : request.hosts(0));
+    reply(std::move(history));
+  }
+  Gone stacks(const v1::StacksRequest& request, Replies<v1::ProcessStack> replies) override {
+    for (const int rank : request.ranks()) {
+      v1::ProcessStack stack;
+      stack.set_rank(rank);
+      stack.set_command(request.native() ? "native" : "python");
+      replies.send(stack);
+    }
+    replies.done(base::failed_precondition("no ranks run"));
+    return {};
+  }
+  void kill(const v1::KillRequest& request, Reply<v1::KillResponse> reply) override {
+    killed = request.job();
+    reply(v1::KillResponse());
+  }
   void list_hosts(const v1::ListHostsRequest&, Reply<v1::ListHostsResponse> reply) override {
     v1::ListHostsResponse hosts;
-    hosts.add_hosts()->set_name("n1");
+    v1::LauncherHost& host = *hosts.add_hosts();
+    host.set_name("n1");
+    host.set_kernel("6.1.0");
+    host.add_gpus()->set_model("H200");
     reply(std::move(hosts));
   }
   void get_capabilities(const v1::GetCapabilitiesRequest&, Reply<v1::Capabilities> reply) override {
@@ -53,12 +82,29 @@ class Handler final : public ApiHandler {
     replies.done(base::ok_status());
     return {};
   }
-  // Sends for ever, as fast as the peer reads.
-  Gone logs(const v1::LogsRequest&, Replies<v1::LogChunk> replies) override {
+  // Sends for ever, as fast as the peer reads. Sends three chunks without `follow`, and none of the job "gone".
+  Gone logs(const v1::LogsRequest& request, Replies<v1::LogChunk> replies) override {
+    if (request.job() == "gone") {
+      replies.done(base::not_found("unknown job gone"));
+      return {};
+    }
+    if (!request.follow()) {
+      for (const auto stream :
+           {v1::OUTPUT_STREAM_KIND_STDOUT, v1::OUTPUT_STREAM_KIND_STDERR, v1::OUTPUT_STREAM_KIND_STDOUT}) {
+        v1::LogChunk chunk;
+        chunk.set_stream(stream);
+        chunk.set_data(fmt::format("{} of {}\n", static_cast<int>(stream), request.ranks_size()));
+        replies.send(chunk);
+      }
+      replies.done(base::ok_status());
+      return {};
+    }
     send_more(std::move(replies));
     return [this] { gone.set_value(); };
   }
 
+  v1::ListJobsRequest asked;  // read both only after the answer
+  std::string killed;
   std::promise<void> gone;
   std::atomic<std::size_t> sent = 0;
 
@@ -75,10 +121,10 @@ class Handler final : public ApiHandler {
 
 class WebServerTest : public ::testing::Test {
  protected:
-  WebServerTest() {
+  explicit WebServerTest(const std::string& token = {}) {
     std::promise<void> up;
-    thread_ = std::thread([this, &up] {
-      auto server = WebServer::start(loop_, "127.0.0.1:0", &handler_);
+    thread_ = std::thread([this, &up, token] {
+      auto server = WebServer::start(loop_, "127.0.0.1:0", &handler_, token);
       EXPECT_TRUE(server.ok()) << server.status();
       url_ = (*server)->url();
       loop_.post([&up] { up.set_value(); });
@@ -174,6 +220,53 @@ TEST_F(WebServerTest, EventsComeAsAStreamAndGoOnWhereTheyWere) {
   EXPECT_TRUE(body(again).starts_with("id: 3\n")) << again;
 }
 
+TEST_F(WebServerTest, AListOfJobsIsAskedWithItsFilterAndOrder) {
+  EXPECT_EQ(status(get("/api/jobs?filter=a%20b&order=size&reverse=1&states=running")), 200);
+  EXPECT_EQ(handler_.asked.filter(), "a b");
+  EXPECT_EQ(handler_.asked.order(), v1::JOB_ORDER_SIZE);
+  EXPECT_TRUE(handler_.asked.reverse());
+  ASSERT_EQ(handler_.asked.states_size(), 1);
+  EXPECT_EQ(handler_.asked.states(0), v1::JOB_STATE_RUNNING);
+}
+
+TEST_F(WebServerTest, HostsAreBriefOrWhole) {
+  EXPECT_NE(body(get("/api/hosts/n1")).find("\"model\":\"H200\""), std::string::npos);
+  EXPECT_EQ(status(get("/api/hosts/n9")), 404);
+  const std::string brief = body(get("/api/hosts?brief=1"));
+  EXPECT_NE(brief.find("\"name\":\"n1\""), std::string::npos);
+  EXPECT_EQ(brief.find("H200"), std::string::npos) << brief;
+  EXPECT_EQ(brief.find("6.1.0"), std::string::npos) << brief;
+}
+
+TEST_F(WebServerTest, TheHistoryOfAJobIsWithoutItsHosts) {
+  const std::string of_job = body(get("/api/history?job=k7&since=42"));
+  EXPECT_NE(of_job.find("\"cpu_percent\":42"), std::string::npos) << of_job;
+  EXPECT_NE(of_job.find("\"hosts\":[]"), std::string::npos) << of_job;
+  EXPECT_NE(body(get("/api/history?host=n1")).find("\"host\":\"n1\""), std::string::npos);
+}
+
+TEST_F(WebServerTest, TheSpecAndTheStacksOfAJob) {
+  EXPECT_NE(body(get("/api/jobs/k7/spec")).find("\"working_directory\":\"L2hvbWUvazc=\""), std::string::npos);
+  const std::string stacks =
+      stream_of(connected(), "GET /api/jobs/k7/stacks?rank=0-1&native=1 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_NE(stacks.find("event: stack\ndata: {\"rank\":1,"), std::string::npos) << stacks;
+  EXPECT_NE(stacks.find("\"command\":\"native\""), std::string::npos) << stacks;
+  EXPECT_NE(stacks.find("event: end\ndata: {\"code\":\"FAILED_PRECONDITION\""), std::string::npos) << stacks;
+}
+
+TEST_F(WebServerTest, TheOutputIsAFileToSave) {
+  const auto download = [&](const std::string& target) {
+    return stream_of(connected(), "GET " + target + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  };
+  const std::string whole = download("/api/jobs/k7/log.txt?rank=0-2");
+  EXPECT_NE(whole.find("Content-Disposition: attachment; filename=\"job-k7.log\"\r\n"), std::string::npos) << whole;
+  EXPECT_EQ(body(whole), "1 of 3\n2 of 3\n1 of 3\n");
+  EXPECT_EQ(body(download("/api/jobs/k7/log.txt?stream=stderr")), "2 of 0\n");
+  const std::string other = download("/api/jobs/%22;x/log.txt");
+  EXPECT_NE(other.find("filename=\"job-x.log\"\r\n"), std::string::npos) << other;
+  EXPECT_EQ(status(download("/api/jobs/gone/log.txt")), 404);
+}
+
 TEST_F(WebServerTest, WhoStopsReadingCostsNoMemoryAndWhoGoesIsTold) {
   base::UniqueFd fd = connected();
   const std::string request = "GET /api/jobs/k7/logs HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -197,6 +290,31 @@ TEST_F(WebServerTest, OnlyThisMachineAndOnlyGet) {
   EXPECT_EQ(status(say("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello")), 413);
   EXPECT_EQ(WebServer::start(loop_, "0.0.0.0:0", &handler_).status().code(), base::Code::kInvalidArgument);
   EXPECT_EQ(WebServer::start(loop_, "10.1.2.3:80", &handler_).status().code(), base::Code::kInvalidArgument);
+}
+
+class WebServerWithTokenTest : public WebServerTest {
+ protected:
+  WebServerWithTokenTest() : WebServerTest("secret-token") {}
+};
+
+TEST_F(WebServerTest, WithoutATokenNoActionIsServed) {
+  EXPECT_EQ(status(say("POST /api/jobs/k7/kill HTTP/1.1\r\nHost: localhost\r\n\r\n")), 405);
+  EXPECT_EQ(status(say("POST /api/jobs/k7/kill HTTP/1.1\r\nHost: localhost\r\nX-Muster-Token: \r\n\r\n")), 405);
+  EXPECT_EQ(handler_.killed, "");
+}
+
+TEST_F(WebServerWithTokenTest, ActionsNeedTheToken) {
+  const auto kill = [&](const std::string& headers, const std::string& method = "POST") {
+    return status(say(method + " /api/jobs/k7/kill HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n"));
+  };
+  EXPECT_EQ(kill(""), 403);
+  EXPECT_EQ(kill("X-Muster-Token: secret-tokem\r\n"), 403);
+  EXPECT_EQ(kill("X-Muster-Token: secret\r\n"), 403);
+  EXPECT_EQ(kill("X-Muster-Token: secret-token\r\nOrigin: http://evil.example\r\n"), 403);
+  EXPECT_EQ(kill("X-Muster-Token: secret-token\r\n", "GET"), 404);
+  EXPECT_EQ(handler_.killed, "");
+  EXPECT_EQ(kill("X-Muster-Token: secret-token\r\nOrigin: http://localhost\r\n"), 200);
+  EXPECT_EQ(handler_.killed, "k7");
 }
 
 TEST_F(WebServerTest, JunkIsRefusedAndDisturbsNobody) {

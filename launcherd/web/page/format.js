@@ -1,0 +1,98 @@
+// Turns values of launcherd's answers into words. Pure.
+
+export const word = (name, prefix) => String(name || "").replace(prefix, "").toLowerCase();
+export const stateOf = (job) => word(job.state, "JOB_STATE_");
+export const isOver = (job) => ["succeeded", "failed", "killed", "lost"].includes(stateOf(job));
+export const isKnown = (object, key) => Boolean(object) && object[key] !== undefined && object[key] !== null;
+
+export function duration(milliseconds) {
+  const seconds = Math.max(0, Math.round(milliseconds / 1000));
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+  if (seconds < 172800) return `${Math.floor(seconds / 3600)} h ${Math.floor(seconds % 3600 / 60)} min`;
+  return `${Math.floor(seconds / 86400)} d ${Math.floor(seconds % 86400 / 3600)} h`;
+}
+
+export function age(from, to, now = Date.now()) {
+  return from ? duration((to ? Date.parse(to) : now) - Date.parse(from)) : "";
+}
+
+const two = (number) => String(Math.trunc(number)).padStart(2, "0");
+
+export function clockTime(milliseconds, withMillis = false) {
+  const time = new Date(milliseconds);
+  const text = `${two(time.getHours())}:${two(time.getMinutes())}:${two(time.getSeconds())}`;
+  return withMillis ? `${text}.${String(time.getMilliseconds()).padStart(3, "0")}` : text;
+}
+
+// Formats a time in the browser's time zone: 2026-06-20 12:05:53.123 UTC-05:00.
+export function localTime(text) {
+  const time = new Date(text);
+  const ahead = -time.getTimezoneOffset();
+  const zone = `UTC${ahead < 0 ? "-" : "+"}${two(Math.abs(ahead) / 60)}:${two(Math.abs(ahead) % 60)}`;
+  return `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())} ${clockTime(time, true)} ${zone}`;
+}
+
+function scaled(value, units, step) {
+  let number = Number(value);
+  let unit = 0;
+  while (number >= step - 0.5 && unit < units.length - 1) {
+    number /= step;
+    ++unit;
+  }
+  return `${number.toFixed(number < 9.95 && unit > 0 ? 1 : 0)} ${units[unit]}`;
+}
+export const rate = (value) => scaled(value, ["B/s", "kB/s", "MB/s", "GB/s"], 1000);
+export const mib = (value) => scaled(value, ["MiB", "GiB", "TiB"], 1024);
+
+// Reads "0-3,7" into a function that tells whether a rank is meant; null if the text is no list of ranks.
+export function rankFilter(text) {
+  const ranges = [];
+  for (const part of text.split(",").map((each) => each.trim()).filter(Boolean)) {
+    const match = /^(\d+)(?:-(\d+))?$/.exec(part);
+    if (!match) return null;
+    ranges.push([Number(match[1]), Number(match[2] ?? match[1])]);
+  }
+  return ranges.length ? (rank) => ranges.some(([first, last]) => first <= rank && rank <= last) : () => true;
+}
+
+// Returns "0-3,7" for ascending numbers.
+export function rankList(ranks) {
+  const parts = [];
+  for (let i = 0; i < ranks.length;) {
+    let last = i;
+    while (last + 1 < ranks.length && ranks[last + 1] === ranks[last] + 1) ++last;
+    parts.push(last === i ? `${ranks[i]}` : `${ranks[i]}-${ranks[last]}`);
+    i = last + 1;
+  }
+  return parts.join(",");
+}
+export const rankNames = (ranks) => `${ranks.length === 1 ? "rank" : "ranks"} ${rankList(ranks)}`;
+
+// Describes how a rank ended, in the words of muster status.
+export function describeEnd(end) {
+  const how = end.signal ? `signal ${end.signal}` : `exit code ${end.exit_code}`;
+  const detail = end.detail ? `: ${end.detail}` : "";
+  switch (word(end.kind, "RANK_END_KIND_")) {
+    case "stopped": return end.detail ? `did not start${detail}` : `${how} after the stop`;
+    case "start_failed": return `did not start${detail || ` (exit code ${end.exit_code})`}`;
+    case "host_lost": return `host ${end.host} was lost${detail}`;
+  }
+  if (isKnown(end, "abort_code")) return `called MPI_Abort(${end.abort_code})`;
+  if (end.out_of_memory) return `out of memory: ${end.signal ? `killed by the kernel, ${how}` : how}`;
+  return end.without_finalize ? `${how} without MPI_Finalize` : how + detail;
+}
+
+export function hasFailed(end) {
+  if (end.kind === "RANK_END_KIND_STOPPED") return false;
+  return end.kind !== "RANK_END_KIND_EXITED" || end.exit_code !== 0 || isKnown(end, "abort_code") || end.without_finalize;
+}
+
+// Quotes the words of a command for a shell.
+export const shellLine = (words) =>
+  words.map((each) => (/^[\w@%+=:,./-]+$/.test(each) ? each : `'${each.replaceAll("'", "'\\''")}'`)).join(" ");
+
+// Decodes bytes that JSON holds in base64.
+export function bytesText(base64) {
+  return new TextDecoder().decode(Uint8Array.from(atob(base64 || ""), (c) => c.charCodeAt(0)));
+}
