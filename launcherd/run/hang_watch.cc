@@ -180,9 +180,9 @@ void HangWatch::decide(EvidenceRequests::Answers answers) {
 }
 
 void HangWatch::wait() {
+  const base::Duration longest = std::max<base::Duration>(kLongestPause, timeout_);
+  if (asked_ >= kQuickQuestions) pause_ = std::min<base::Duration>(2 * pause_, longest);
   ask_at_ = clock_.now() + pause_;
-  if (asked_ >= kQuickQuestions)
-    pause_ = std::min<base::Duration>(2 * pause_, std::max<base::Duration>(kLongestPause, timeout_));
 }
 
 void HangWatch::drop() {

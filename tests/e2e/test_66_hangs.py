@@ -220,7 +220,9 @@ def test_zero_switches_the_watch_off(hvdrun, no_leftovers):
 
 def test_a_warning_and_the_way_on(hvdrun, cluster, no_leftovers):
     """The rank is stopped from outside, and goes on later."""
-    job = Watched(hvdrun, cluster, args=[*HOSTS, "--hang-timeout", "3", *barrier("time.sleep(8)", 3)])
+    *python, program, rank = barrier("time.sleep(20)", 3)
+    job = Watched(hvdrun, cluster,
+                  args=[*HOSTS, "--hang-timeout", "3", *python, program + "time.sleep(3)\n", rank])
     job.out.wait_for("up", 4)
     pid = next(rank["pid"] for rank in json.loads(status(cluster, "--json"))["ranks"] if rank["rank"] == 1)
     cluster.run("n1", "alice", ["kill", "-STOP", str(pid)], check=True)
