@@ -137,11 +137,12 @@ std::string without_host(std::string_view text, std::string_view host) {
       word.remove_suffix(1);
     }
     at = end;
-    if (!host.empty() && word == host) {
-      plain += "HOST";
-    } else if (is_address(word) && plain.ends_with(" at ") && text.substr(at).starts_with(" port ")) {
+    const bool is_host = !host.empty() && word == host;
+    if ((is_host || is_address(word)) && plain.ends_with(" at ") && text.substr(at).starts_with(" port ")) {
       plain.resize(plain.size() - 4);
       plain += " on";
+    } else if (is_host) {
+      plain += "HOST";
     } else {
       plain += is_address(word) ? std::string_view("ADDRESS") : word;
     }

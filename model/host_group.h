@@ -16,7 +16,7 @@ inline constexpr std::size_t kFewestGrouped = 3;
 std::string format_host_list(const std::vector<std::string>& hosts);
 
 // Returns the text with HOST in place of the host's name. An IP address becomes ADDRESS, because each host has its own;
-// " at 10.0.0.7 port 22" becomes " on port 22".
+// " at 10.0.0.7 port 22" and " at n7 port 22" become " on port 22".
 std::string without_host(std::string_view text, std::string_view host);
 
 struct HostText {

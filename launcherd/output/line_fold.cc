@@ -167,7 +167,7 @@ void LineFold::add_group(int rank, proto::OutputStream stream, const Line& line,
   group->place = state.shown + state.chain.size();
   group->running = state.is_ended ? 0 : 1;
   group->self = std::prev(at);
-  entry->second.push_back(group);
+  entry->second.groups.push_back(group);
   state.chain.push_back(group);
   bytes_ += cost(*group);
   show_if_whole(group);
@@ -177,8 +177,9 @@ void LineFold::add_group(int rank, proto::OutputStream stream, const Line& line,
 LineFold::Group* LineFold::find_group(int rank, Rank& state, const Same& same) {
   // Groups below the rank's floor are of the past. They come first, because a rank joins groups in their order.
   const auto is_past = [&](const Group* group) { return group->level != 0 && group->level <= state.floor; };
-  auto at = std::partition_point(same.begin(), same.end(), is_past);
-  for (std::size_t i = 0; i < kMostCandidates && at != same.end(); ++i, ++at) {
+  const auto oldest = same.groups.begin() + static_cast<std::ptrdiff_t>(same.first);
+  auto at = std::partition_point(oldest, same.groups.end(), is_past);
+  for (std::size_t i = 0; i < kMostCandidates && at != same.groups.end(); ++i, ++at) {
     const std::uint64_t level = level_to_join(rank, state, **at);
     if (level == 0) continue;
     join(rank, state, *at, level);
@@ -269,9 +270,21 @@ void LineFold::emit(Group* group) {
   FoldedText shown{std::move(group->ranks), group->stream, text, group->stamp};
   std::ranges::sort(shown.ranks);
   show_(shown);
+  forget(group);
+}
+
+// Removes a group that was shown.
+void LineFold::forget(const Group* group) {
   Same& same = group->entry->second;
-  same.erase(std::ranges::find(same, group));
-  if (same.empty()) texts_.erase(texts_.find(group->entry->first));
+  const auto begin = same.groups.begin();
+  const auto at = std::find(begin + static_cast<std::ptrdiff_t>(same.first), same.groups.end(), group);
+  if (at - begin != static_cast<std::ptrdiff_t>(same.first)) {
+    same.groups.erase(at);
+  } else if (++same.first * 2 > same.groups.size()) {
+    same.groups.erase(begin, at + 1);
+    same.first = 0;
+  }
+  if (same.groups.empty()) texts_.erase(texts_.find(group->entry->first));
   groups_.erase(group->self);
 }
 

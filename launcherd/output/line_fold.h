@@ -83,7 +83,12 @@ class LineFold {
  private:
   struct Group;
   using Groups = std::list<Group>;
-  using Same = std::vector<Group*>;  // groups of equal text, oldest first
+  // Groups of equal text, oldest first. Those before `first` were shown. They are removed many at a time, because a
+  // rank may repeat one text thousands of times.
+  struct Same {
+    std::vector<Group*> groups{};
+    std::size_t first = 0;
+  };
   using Texts = std::unordered_map<std::string, Same>;
   struct Group {
     std::vector<int> ranks{};  // the first is the one whose text is shown
@@ -133,6 +138,7 @@ class LineFold {
   void show_if_whole(Group* group);
   void show(Group* group);
   void emit(Group* group);
+  void forget(const Group* group);
   void keep_bounds();
   std::size_t cost(const Group& group) const;
   void make_key(proto::OutputStream stream, const Line& line);

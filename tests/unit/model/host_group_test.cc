@@ -49,6 +49,7 @@ TEST(HostGroup, TakesTheHostOutOfAText) {
   EXPECT_EQ(without_host("ssh bob@n1 true", "n1"), "ssh bob@HOST true");
   EXPECT_EQ(without_host("n1: n12, n1.", "n1"), "HOST: n12, HOST.");
   EXPECT_EQ(without_host("no answer at 10.0.0.7 port 22 (refused)", "n1"), "no answer on port 22 (refused)");
+  EXPECT_EQ(without_host("no answer at n1 port 22 (refused)", "n1"), "no answer on port 22 (refused)");
   EXPECT_EQ(without_host("no answer at fe80::1 port 22", "n1"), "no answer on port 22");
   EXPECT_EQ(without_host("dialled 10.0.0.7: refused, 1.2.3", "n1"), "dialled ADDRESS: refused, 1.2.3");
   EXPECT_EQ(without_host("nothing", ""), "nothing");
