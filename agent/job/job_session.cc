@@ -63,6 +63,7 @@ JobSession::JobSession(const SessionHost& host, Warden warden, SessionOptions op
                .on_close_due = [this] { on(SessionEvent::kCloseDue); }}),
       ranks_(host, *warden_, stores_, output_,
              {.send = events_.send,
+              .send_unnumbered = events_.send_unnumbered,
               .on_notice = [this](const std::string& text) { notice(text); },
               .on_problem = [this](const base::Status& problem) { log(problem); },
               .on_all_over = [this] { on(SessionEvent::kLastRankOver); },

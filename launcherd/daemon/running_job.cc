@@ -17,6 +17,7 @@
 #include "model/exit_code.h"
 #include "proto/bound_rank.h"
 #include "proto/convert.h"
+#include "proto/event_json.h"
 #include "proto/stored_event.h"
 
 namespace muster::launcherd::inline daemon {
@@ -357,6 +358,8 @@ const std::vector<model::FailedHost>& RunningJob::failed_hosts() const {
 
 void RunningJob::describe(v1::Job& job) const {
   job.set_last_change(last_change_);
+  job.mutable_late()->Assign(late_.begin(), late_.end());
+  if (wrong_world_) *job.mutable_wrong_world() = *wrong_world_;
   if (first_collective_) job.set_first_collective_ms(first_collective_->count());
   proto::set_failed_hosts(failed_hosts(), *job.mutable_failed_hosts());
   for (const v1::HostStatus& host : hosts_) *job.add_hosts() = host;
@@ -479,6 +482,8 @@ struct RunningJob::Steps {
   void operator()(const model::JobRestarting& restarting) const {
     running.owner_.on_generation(GenerationCause::kFailure);
     running.first_collective_.reset();
+    running.wrong_world_.reset();
+    running.late_.clear();
     running.record_generation(event, restarting.reason);
   }
   void operator()(const model::GenerationBegan& began) const {
@@ -486,6 +491,8 @@ struct RunningJob::Steps {
     running.owner_.on_generation(running.cause_of_generation());
     running.last_change_ = stored_reason(model::describe(began));
     running.first_collective_.reset();
+    running.wrong_world_.reset();
+    running.late_.clear();
     running.record_generation(event, running.last_change_);
   }
   void operator()(const model::FirstCollectiveEnded& ended) const {
@@ -493,6 +500,11 @@ struct RunningJob::Steps {
     if (running.owner_.on_first_collective) running.owner_.on_first_collective(ended.elapsed);
     running.record_event(event, {}, {});
   }
+  void operator()(const model::WrongWorld& wrong) const {
+    running.wrong_world_ = proto::make_event(wrong, 0, base::WallTime()).wrong_world();
+    running.record_event(event, {}, {});
+  }
+  void operator()(const model::LateHost&) const { running.record_event(event, {}, {}); }
   // RunningJob creates these events itself.
   void operator()(const model::JobStarting&) const {}
   void operator()(const model::JobEnded&) const {}

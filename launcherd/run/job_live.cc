@@ -253,6 +253,8 @@ void JobRunner::Core::begin_generation(const Generation& generation, std::vector
   for (const JobHost& host : hosts_) own_ranks[host.agent] = shown_ranks(host);
   peer_failures_.begin_generation(own_ranks);
   awaits_collective_ = {generation.number, generation.caused_at};
+  world_audit_.begin(placement_.size);
+  lateness_ = {};
   observer_->on_event(began);
   announce_new_members(generation, former_ranks);
 }

@@ -1,5 +1,6 @@
 #include "agent/job/rank_status.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
