@@ -1,5 +1,8 @@
 #include "model/job_event.h"
 
+#include <algorithm>
+#include <map>
+
 #include "base/strings.h"
 
 namespace muster::model {
@@ -16,6 +19,30 @@ std::string describe(const GenerationBegan& began) {
 std::string describe(const FirstCollectiveEnded& ended) {
   return fmt::format("generation {}: first collective after {:.2f} s", ended.generation,
                      std::chrono::duration<double>(ended.elapsed).count());
+}
+
+std::string describe(const WrongWorld& wrong) {
+  std::map<int, std::size_t> ranks;  // by size of the group
+  for (const FormedWorld& formed : wrong.formed) ranks[formed.size] += formed.ranks.size();
+  std::vector<std::string> worlds;
+  for (const auto& [size, members] : ranks) {
+    const std::size_t count = members / static_cast<std::size_t>(std::max(size, 1));
+    worlds.push_back(fmt::format("{} world{} of {} rank{}", count, count == 1 ? "" : "s", size, size == 1 ? "" : "s"));
+  }
+  return fmt::format("{} ranks were started, but they have formed {}: {}", wrong.size, base::join(worlds, " and "),
+                     wrong.reason);
+}
+
+std::string describe(const LateHost& late) {
+  const double percent =
+      late.operations == 0 ? 0 : 100.0 * static_cast<double>(late.late) / static_cast<double>(late.operations);
+  return fmt::format("{} came last in {:.0f} % of {} steps, by {}", late.host, percent, late.operations,
+                     describe_lateness(late.median));
+}
+
+std::string describe_lateness(std::chrono::microseconds late) {
+  const double milliseconds = std::chrono::duration<double, std::milli>(late).count();
+  return milliseconds < 10 ? fmt::format("{:.1f} ms", milliseconds) : fmt::format("{:.0f} ms", milliseconds);
 }
 
 }  // namespace muster::model

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <variant>
 #include <vector>
@@ -109,8 +110,39 @@ struct HangReported {
   HangReport report;
 };
 
+// Ranks that have formed groups of one size.
+struct FormedWorld {
+  int size = 0;              // of each group
+  std::vector<int> ranks{};  // of the job, ascending
+  std::string source{};      // how Muster knows: "libmuster", "MPI", "torchrun"
+};
+
+// The program has formed groups of other sizes than the job has ranks.
+struct WrongWorld {
+  int size = 0;  // ranks of the job
+  std::vector<FormedWorld> formed{};
+  std::string reason{};  // the likely one, with what to do
+};
+
+// Returns "8 ranks were started, but they have formed 8 worlds of 1 rank: …".
+std::string describe(const WrongWorld& wrong);
+
+// The ranks of a host came last in most of the compared operations.
+struct LateHost {
+  std::string host;
+  std::int64_t late = 0;
+  std::int64_t operations = 0;
+  std::chrono::microseconds median{};  // by how much it was later than the median of the ranks
+};
+
+// Returns "48 ms" or "1.4 ms".
+std::string describe_lateness(std::chrono::microseconds late);
+// Returns "n5 came last in 83 % of 1204 steps, by 48 ms".
+std::string describe(const LateHost& late);
+
 // A RankEnd is the event of its rank's end.
-using JobEvent = std::variant<JobStarting, HostUp, RankUp, RankEnd, HostSuspect, JobStopping, JobRestarting,
-                              GenerationBegan, FirstCollectiveEnded, HangReported, JobEnded, JobStateChanged>;
+using JobEvent =
+    std::variant<JobStarting, HostUp, RankUp, RankEnd, HostSuspect, JobStopping, JobRestarting, GenerationBegan,
+                 FirstCollectiveEnded, HangReported, JobEnded, JobStateChanged, WrongWorld, LateHost>;
 
 }  // namespace muster::model

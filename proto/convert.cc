@@ -298,6 +298,22 @@ model::FirstCollectiveEnded first_collective_of(const v1::FirstCollectiveEnded& 
   return {.generation = ended.generation(), .elapsed = std::chrono::milliseconds(ended.elapsed_ms())};
 }
 
+model::WrongWorld wrong_world_of(const v1::WrongWorld& wrong) {
+  model::WrongWorld to{.size = wrong.size(), .formed = {}, .reason = wrong.reason()};
+  for (const v1::FormedWorld& formed : wrong.formed()) {
+    to.formed.push_back(
+        {.size = formed.size(), .ranks = {formed.ranks().begin(), formed.ranks().end()}, .source = formed.source()});
+  }
+  return to;
+}
+
+model::LateHost late_host_of(const v1::LateHost& late) {
+  return {.host = late.host(),
+          .late = late.late(),
+          .operations = late.operations(),
+          .median = std::chrono::microseconds(late.median_us())};
+}
+
 model::RankEnd rank_end_of(const v1::RankExited& exited) {
   model::RankEnd end;
   end.rank = exited.rank();

@@ -50,6 +50,8 @@ std::vector<model::FailedHost> failed_hosts_of(const google::protobuf::RepeatedP
 // Leaves out the placement.
 model::GenerationBegan generation_of(const v1::GenerationBegan& began);
 model::FirstCollectiveEnded first_collective_of(const v1::FirstCollectiveEnded& ended);
+model::WrongWorld wrong_world_of(const v1::WrongWorld& wrong);
+model::LateHost late_host_of(const v1::LateHost& late);
 // Converts an agent's report. Host and time are not set.
 model::RankEnd rank_end_of(const v1::RankExited& exited);
 model::RankEnd rank_end_of(const v1::RankStartFailed& failed);

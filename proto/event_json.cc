@@ -69,6 +69,24 @@ struct Writer {
     event.mutable_first_collective_ended()->set_elapsed_ms(ended.elapsed.count());
   }
   void operator()(const model::HangReported& hang) const { *event.mutable_hang_reported() = to_proto(hang.report); }
+  void operator()(const model::WrongWorld& wrong) const {
+    v1::WrongWorld& to = *event.mutable_wrong_world();
+    to.set_size(wrong.size);
+    for (const model::FormedWorld& formed : wrong.formed) {
+      v1::FormedWorld& group = *to.add_formed();
+      group.set_size(formed.size);
+      group.mutable_ranks()->Add(formed.ranks.begin(), formed.ranks.end());
+      set_text(formed.source, group.mutable_source());
+    }
+    set_text(wrong.reason, to.mutable_reason());
+  }
+  void operator()(const model::LateHost& late) const {
+    v1::LateHost& to = *event.mutable_late_host();
+    set_text(late.host, to.mutable_host());
+    to.set_late(late.late);
+    to.set_operations(late.operations);
+    to.set_median_us(late.median.count());
+  }
   void operator()(const model::JobStateChanged& changed) const {
     // model/job_state.h uses the same numbers on purpose.
     event.mutable_job_state_changed()->set_state(static_cast<v1::JobState>(changed.state));

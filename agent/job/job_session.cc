@@ -13,6 +13,7 @@
 
 #include "agent/job/agent_lease.h"
 #include "agent/job/agent_messages.h"
+#include "agent/job/rank_status.h"
 #include "base/clock.h"
 #include "base/print.h"
 
@@ -63,6 +64,7 @@ JobSession::JobSession(const SessionHost& host, Warden warden, SessionOptions op
                .on_close_due = [this] { on(SessionEvent::kCloseDue); }}),
       ranks_(host, *warden_, stores_, output_,
              {.send = events_.send,
+              .send_unnumbered = events_.send_unnumbered,
               .on_notice = [this](const std::string& text) { notice(text); },
               .on_problem = [this](const base::Status& problem) { log(problem); },
               .on_all_over =
@@ -80,7 +82,8 @@ JobSession::JobSession(const SessionHost& host, Warden warden, SessionOptions op
       evidence_(host.loop,
                 {.pids = [this] { return ranks_.pids(); },
                  .last_outputs = [this](auto done) { output_.last_outputs(std::move(done)); },
-                 .awaited = [this](int rank) { return ranks_.awaited(rank); }},
+                 .awaited = [this](int rank) { return ranks_.awaited(rank); },
+                 .collective = [this](int rank) { return collective_place_of(session_dir(), rank); }},
                 [this](v1::EvidenceAnswer answer) {
                   events_.send(message_with(&v1::AgentMessage::mutable_evidence_answer, std::move(answer)));
                 }),

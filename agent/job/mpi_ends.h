@@ -24,6 +24,8 @@ class MpiEnds {
   MpiEnds(base::Loop& loop, std::function<void(int rank)> kill) : loop_(loop), kill_(std::move(kill)) {}
 
   void connected(int rank);  // at each MPI_Init; a rank that is a script may run another program after finalized()
+  // True if the rank has called MPI_Init, and its end has not been judged.
+  bool has_connected(int rank) const { return ranks_.contains(rank); }
   void finalized(int rank);
   void aborted(int rank, int code);  // only the first call for a rank counts
   // Call this when the rank's MPI_Comm_spawn was refused. If the rank aborts later, the refusal is the reason. Returns

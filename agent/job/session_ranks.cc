@@ -2,10 +2,12 @@
 
 #include "agent/job/session_ranks.h"
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,10 +17,17 @@
 #include "agent/job/rank_containers.h"
 #include "agent/job/rank_requests.h"
 #include "base/clock.h"
+#include "base/strings.h"
 #include "model/exit_code.h"
 #include "proto/convert.h"
 
 namespace muster::agent::inline job {
+namespace {
+
+constexpr std::string_view kSizeEntry = "MUSTER_SIZE=";
+constexpr long kMostRanks = 1 << 24;
+
+}  // namespace
 
 SessionRanks::SessionRanks(const SessionHost& host, Warden& warden, SessionStores& stores, SessionOutput& output,
                            Events events)
@@ -44,10 +53,21 @@ SessionRanks::SessionRanks(const SessionHost& host, Warden& warden, SessionStore
                  .read_stacks = [this](std::uint64_t id, const std::set<int>& ranks) { read_stacks(id, ranks); },
                  .signal = [this](int rank, int signo) { notice_if_bad(warden_.signal(rank, signo)); }}),
       gpus_(host.loop, host.gpus),
-      progress_file_(host.loop, [this] {
-        v1::AgentMessage message;
-        message.mutable_progress();
-        events_.send(std::move(message));
+      progress_file_(host.loop,
+                     [this] {
+                       v1::AgentMessage message;
+                       message.mutable_progress();
+                       events_.send(std::move(message));
+                     }),
+      world_watch_(host.loop,
+                   {.ranks = [this] { return watched_ranks(); },
+                    .send =
+                        [this](v1::RankWorld world) {
+                          events_.send(message_with(&v1::AgentMessage::mutable_rank_world, std::move(world)));
+                        }}),
+      arrival_report_(host.loop, [this](v1::ArrivalTimes times) {
+        if (!events_.send_unnumbered) return;
+        events_.send_unnumbered(message_with(&v1::AgentMessage::mutable_arrival_times, std::move(times)));
       }) {}
 
 void SessionRanks::notice_if_bad(const base::Status& status) const {
@@ -67,6 +87,7 @@ void SessionRanks::launch(const v1::Launch& launch, base::Status made) {
   std::vector<SpawnRequest> requests = rank_requests(launch, host_.login_environment, stores_.variables());
   gpus_.launch(requests);
   servers_.open(launch, session, requests);
+  watch_worlds(requests);
   spawn(launch, std::move(requests), std::move(made));
 }
 
@@ -87,12 +108,40 @@ void SessionRanks::add_live(const v1::Launch& launch) {
   if (LiveKeys* const keys = stores_.live()) keys->hold(local_ranks);
   std::vector<SpawnRequest> requests = rank_requests(launch, host_.login_environment, stores_.variables());
   gpus_.launch(requests);
+  watch_worlds(requests);
   spawn(launch, std::move(requests), base::ok_status());
+}
+
+void SessionRanks::watch_worlds(const std::vector<SpawnRequest>& requests) {
+  for (const SpawnRequest& request : requests) {
+    const auto entry = std::ranges::find_if(request.env, [](const auto& one) { return one.starts_with(kSizeEntry); });
+    if (entry == request.env.end()) continue;
+    const auto size = base::parse_decimal(entry->substr(kSizeEntry.size()), kMostRanks);
+    sizes_[request.rank] = static_cast<int>(size.value_or(0));
+  }
+  watch_sizes();
+}
+
+// Elastic jobs give all ranks one size. In other jobs it is that of all ranks, also of those with roles.
+void SessionRanks::watch_sizes() {
+  world_watch_.begin();
+  if (!sizes_.empty()) arrival_report_.begin(warden_.session_dir(), sizes_.rbegin()->second);
+}
+
+std::vector<WatchedRank> SessionRanks::watched_ranks() const {
+  std::vector<WatchedRank> watched;
+  for (const auto& [rank, pid] : running_.pids()) {
+    const auto size = sizes_.find(rank);
+    if (size != sizes_.end()) watched.push_back({rank, pid, size->second, servers_.has_contact(rank)});
+  }
+  return watched;
 }
 
 void SessionRanks::begin_generation(const v1::BeginGeneration& order) {
   const LiveRanks before = std::exchange(live_, {});
   live_.begin(order.members());
+  for (const v1::LiveMember& member : order.members()) sizes_[member.number()] = member.size();
+  watch_sizes();
   servers_.begin_generation(live_.ranks());
   const base::Status begun = stores_.begin_generation(order);
   notice_if_bad(begun);
@@ -273,6 +322,8 @@ void SessionRanks::is_over(int rank) {
   watchdog_.ended(rank);
   gpus_.ended(rank, running_.over(rank));
   if (!running_.are_all_over()) return;
+  world_watch_.end();
+  arrival_report_.end();
   output_.finish();
   events_.on_all_over();
 }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "agent/gpus/job_gpus.h"
+#include "agent/job/arrival_report.h"
 #include "agent/job/live_ranks.h"
 #include "agent/job/progress_file.h"
 #include "agent/job/rank_inputs.h"
@@ -27,6 +28,7 @@
 #include "agent/job/session_stores.h"
 #include "agent/job/spawn_watch.h"
 #include "agent/job/torch_errors.h"
+#include "agent/job/world_watch.h"
 #include "agent/process/warden.h"
 #include "base/clock.h"
 #include "base/loop.h"
@@ -40,11 +42,12 @@ namespace muster::agent::inline job {
 class SessionRanks {
  public:
   struct Events {
-    std::function<void(v1::AgentMessage)> send;           // to the launcher
-    std::function<void(const std::string&)> on_notice;    // a sentence for the user
-    std::function<void(const base::Status&)> on_problem;  // for the log: one sentence
-    std::function<void()> on_all_over;                    // each rank has ended or could not start
-    std::function<void(const std::string& why)> on_lost;  // see RankPmix::Events
+    std::function<void(v1::AgentMessage)> send;                  // to the launcher
+    std::function<void(v1::AgentMessage)> send_unnumbered = {};  // dropped while no launcher listens
+    std::function<void(const std::string&)> on_notice;           // a sentence for the user
+    std::function<void(const base::Status&)> on_problem;         // for the log: one sentence
+    std::function<void()> on_all_over;                           // each rank has ended or could not start
+    std::function<void(const std::string& why)> on_lost;         // see RankPmix::Events
     // Reads the stacks of these pids, by rank. The answers go to RankWatchdog.
     std::function<void(std::uint64_t id, const std::map<int, pid_t>& pids)> read_stacks = {};
   };
@@ -96,6 +99,9 @@ class SessionRanks {
   void is_over(int rank);
   void kill(int rank);
   void read_stacks(std::uint64_t id, const std::set<int>& ranks);
+  void watch_worlds(const std::vector<SpawnRequest>& requests);
+  void watch_sizes();
+  std::vector<WatchedRank> watched_ranks() const;
   void report_end(const model::RankEnd& end);
   void notified(const v1::NotifyWorker& order, const base::Status& result) const;
   void notice_if_bad(const base::Status& status) const;
@@ -117,6 +123,9 @@ class SessionRanks {
   RankWatchdog watchdog_;
   JobGpus gpus_;
   ProgressFile progress_file_;
+  std::map<int, int> sizes_;  // of the job, as each rank got it; without spawned ranks
+  WorldWatch world_watch_;
+  ArrivalReport arrival_report_;
   bool wants_error_files_ = false;   // the launcher copies what torch_errors_ finds
   bool has_signalled_once_ = false;  // see SignalRanks.once
 };

@@ -29,6 +29,7 @@ class EventFile final : public launcherd::JobObserver {
   void on_error_file(int rank, const std::string& content) override { next_->on_error_file(rank, content); }
   void on_root_cause(const model::RankEnd& root) override { next_->on_root_cause(root); }
   void on_hang_over(std::chrono::milliseconds silent) override { next_->on_hang_over(silent); }
+  void on_late(const std::vector<v1::RankLateness>& latest) override { next_->on_late(latest); }
   void on_bound(const std::vector<model::BoundRank>& ranks) override { next_->on_bound(ranks); }
   void on_event(const model::JobEvent& event) override;
   void on_finished(const launcherd::JobOutcome& outcome) override;

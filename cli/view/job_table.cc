@@ -170,6 +170,10 @@ struct EventText {
         return model::describe(proto::first_collective_of(event.first_collective_ended()));
       case v1::Event::kHangReported:
         return "seems to hang: " + event.hang_reported().cause();
+      case v1::Event::kWrongWorld:
+        return "WARNING: " + model::describe(proto::wrong_world_of(event.wrong_world()));
+      case v1::Event::kLateHost:
+        return model::describe(proto::late_host_of(event.late_host()));
       case v1::Event::kJobStateChanged: {
         const v1::JobStateChanged& change = event.job_state_changed();
         return state_name(change.state()) + (change.reason().empty() ? "" : ": " + change.reason());
@@ -240,6 +244,16 @@ std::string line_of(const v1::FailedHost& host, base::WallTime now) {
                      when);
 }
 
+// Returns "late: rank 37 (n5) came last in 83 % of 1204 steps, by 48 ms" as a line. Empty for a rank that is late as
+// often as ranks are by chance.
+std::string line_of(const v1::RankLateness& late) {
+  constexpr std::int64_t kLeastOperations = 10;
+  if (late.operations() < kLeastOperations || 4 * late.late() <= late.operations()) return "";
+  return fmt::format("late: rank {} ({}) came last in {} % of {} steps, by {}\n", late.rank(),
+                     base::printable(late.host()), 100 * late.late() / late.operations(), late.operations(),
+                     model::describe_lateness(std::chrono::microseconds(late.median_us())));
+}
+
 // Formats the lines about a job that are not part of a table.
 std::string format_head(const v1::Job& job, base::WallTime now) {
   const std::string_view on = job.hosts().empty() ? "" : " on ";
@@ -253,6 +267,10 @@ std::string format_head(const v1::Job& job, base::WallTime now) {
     text += fmt::format("first collective: {:.2f} s after the failure or the resize\n", seconds);
   }
   if (job.has_hang()) text += fmt::format("seems to hang: {}\n", base::printable(job.hang().cause()));
+  if (job.has_wrong_world()) {
+    text += fmt::format("WARNING: {}\n", base::printable(model::describe(proto::wrong_world_of(job.wrong_world()))));
+  }
+  for (const v1::RankLateness& late : job.late()) text += line_of(late);
   if (const std::string policy = elastic_policy_of(job); !policy.empty()) {
     text += fmt::format("elastic policy: {}\n", policy);
   }

@@ -66,6 +66,14 @@ void JobView::on_bound(const std::vector<model::BoundRank>& ranks) {
 }
 
 void JobView::on_event(const model::JobEvent& event) {
+  if (const auto* const wrong = std::get_if<model::WrongWorld>(&event)) {
+    notices_->status("");
+    notices_->line("WARNING: " + base::printable(model::describe(*wrong)));
+  }
+  if (const auto* const late = std::get_if<model::LateHost>(&event); late != nullptr && !options_.quiet) {
+    notices_->status("");
+    notices_->line(base::printable(model::describe(*late)));
+  }
   if (const auto* const ended = std::get_if<model::FirstCollectiveEnded>(&event); ended != nullptr && !options_.quiet) {
     notices_->status("");
     notices_->line(model::describe(*ended));

@@ -154,6 +154,7 @@ muster_code init(const muster_options* options, muster_world** world, muster_err
   if (!joined.ok()) return report(joined.status(), why, error);
   auto all = Communicator::of_world(*joined, &why);
   if (!all.ok()) return report(all.status(), why, error);
+  muster::collectives::status_enter_world((*joined)->rank(), (*joined)->size());
   *world = new muster_world{std::move(*joined), {std::move(*all)}};
   return MUSTER_OK;
 }
@@ -212,7 +213,16 @@ muster_code muster_init(const muster_options* options, muster_world** world, mus
 void muster_finalize(muster_world* world) {
   if (world == nullptr || !world->world->is_of_this_process()) return;
   detach_from_gpu(world->all);
+  muster::collectives::status_leave_world();
   delete world;
+}
+void muster_heartbeat(int64_t step) {
+  try {
+    muster::collectives::status_heartbeat(step);
+  } catch (const std::bad_alloc&) {
+    // The next beat tries again. A program must not fail because of a heartbeat.
+    return;
+  }
 }
 void muster_world_rank_failed(muster_world* world, int rank, const char* cause) {
   if (world == nullptr || !world->world->is_of_this_process()) return;

@@ -87,6 +87,8 @@ base::Result<std::unique_ptr<Engine>> Engine::start(Communicator& communicator, 
   std::iota(all.begin(), all.end(), 0);
   MUSTER_ASSIGN_OR_RETURN(auto data, communicator.group(all));
   MUSTER_ASSIGN_OR_RETURN(auto control, communicator.group(all));
+  data->hide_from_status();  // the page shows the operations of the user
+  control->hide_from_status();
   // These settings must be the same on all ranks, so rank 0's values count.
   std::array<std::uint64_t, 3> agreed{settings.cache_capacity, settings.fuses_groups ? 1U : 0U,
                                       settings.is_hierarchical ? 1U : 0U};
@@ -103,6 +105,7 @@ base::Result<std::unique_ptr<Engine>> Engine::start(Communicator& communicator, 
         [rank = control->rank(), all = control.get()](const Failure& late) { report_absent(*all, rank, late); });
   }
   std::unique_ptr<Engine> engine(new Engine(std::move(data), std::move(control), std::move(own)));
+  engine->numbers_operations_ = engine->size() == communicator.world().size() && status_claim_engine();
   MUSTER_RETURN_IF_ERROR(engine->start_threads());
   return engine;
 }
@@ -144,6 +147,7 @@ Engine::~Engine() {
   }
   if (!is_over) cancel(shut_down_by(*data_, rank()));
   if (thread_.joinable()) thread_.join();
+  if (numbers_operations_) status_release_engine();
 }
 
 // Cancels both communicators, so that ranks stop waiting in either.
@@ -160,6 +164,7 @@ base::Result<std::shared_ptr<Ticket>> Engine::submit(Submission submission) {
   }
   auto ticket = std::make_shared<Ticket>();
   std::shared_ptr<Ticket> handle = Ticket::handle_of(ticket);
+  std::int64_t submitted_ns = 0;
   {
     const std::lock_guard lock(mutex_);
     MUSTER_RETURN_IF_ERROR(ended_);
@@ -169,7 +174,12 @@ base::Result<std::shared_ptr<Ticket>> Engine::submit(Submission submission) {
                                   submission.name);
     }
     in_use = ticket;
-    submitted_.push_back({std::move(submission), ticket});
+    if (base::RankPage* const page = status_page()) {
+      submitted_ns = status_now();
+      status_begin(*page, name_of(submission.signature.kind), submission.name, submitted_ns);
+      ticket->page_ = page;
+    }
+    submitted_.push_back({std::move(submission), ticket, submitted_ns});
     changes_.fetch_add(1, std::memory_order_release);
   }
   changed_.notify_one();
@@ -289,6 +299,7 @@ base::Status Engine::work() {
     }
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, pause, [this] { return changes_.load(std::memory_order_relaxed) != 0; });
+    if (pause < kLongestPause && 2 * pause >= kLongestPause) show_oldest();
     pause = std::min(2 * pause, kLongestPause);
   }
   return status;
@@ -389,6 +400,23 @@ void Engine::show_due(Timeline& timeline, std::span<const Due> due) {
   }
 }
 
+// All ranks run the same operations in the same order, so they give them the same numbers.
+void Engine::show_arrival(const Executor::Work* own) {
+  ++operations_;
+  base::RankPage* const page = status_page();
+  if (page == nullptr || own == nullptr || !numbers_operations_) return;
+  arrivals_.arrive(*page, operations_, status_coarse_now(), own->submitted_ns);
+}
+
+// Shows the operation for which this rank has waited longest. Other ranks have not submitted it yet.
+void Engine::show_oldest() const {
+  base::RankPage* const page = status_page();
+  const auto oldest =
+      std::ranges::min_element(pending_, {}, [](const auto& named) { return named.second.submitted_ns; });
+  if (page == nullptr || oldest == pending_.end()) return;
+  status_show(*page, name_of(oldest->second.submission.signature.kind), oldest->first, oldest->second.submitted_ns);
+}
+
 base::Status Engine::do_due(const std::vector<Due>& due, Timeline* timeline) {
   std::vector<Executor::Work*> own;
   std::size_t bytes = 0;
@@ -399,6 +427,7 @@ base::Status Engine::do_due(const std::vector<Due>& due, Timeline* timeline) {
     const bool is_join = one.last_joined >= 0;
     const bool is_ours = is_join || one.of_ranks[static_cast<std::size_t>(rank())].has_value();
     own.push_back(found == pending_.end() || !is_ours ? nullptr : &found->second);
+    show_arrival(is_join ? nullptr : own.back());
     if (own.back() != nullptr) bytes += own.back()->submission.signature.bytes();
   }
   MUSTER_RETURN_IF_ERROR(executor_.run(

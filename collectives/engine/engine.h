@@ -89,6 +89,8 @@ class Engine {
                                                         std::vector<std::size_t>& announced_bytes);
   void show(Timeline& timeline, std::span<const Announcements> announcements);
   void show_due(Timeline& timeline, std::span<const Due> due);
+  void show_arrival(const Executor::Work* own);
+  void show_oldest() const;
   base::Status do_due(const std::vector<Due>& due, Timeline* timeline);
   Failure explain_end(const Failure& left);
   bool has_submissions();
@@ -104,6 +106,9 @@ class Engine {
   Failure left_;  // names the rank that has shut down
   std::map<std::string, Executor::Work> pending_;
   std::set<std::string, std::less<>> negotiated_;  // names that the timeline shows as negotiating
+  bool numbers_operations_ = false;  // this engine's operations are those whose start times the status page keeps
+  std::uint64_t operations_ = 0;
+  ArrivalSampler arrivals_{base::SampleKind::kEngine};
   Executor executor_;
   mutable std::mutex negotiation_mutex_;  // late() locks it to read while the thread is between turns
   Negotiation negotiation_;

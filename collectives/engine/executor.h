@@ -26,6 +26,7 @@ class Executor {
   struct Work {
     Submission submission;  // empty for a rank that has joined
     std::shared_ptr<Ticket> ticket;
+    std::int64_t submitted_ns = 0;  // status_now(); 0 if there is no status page
   };
 
   // All options except the timeline must be the same on all ranks.

@@ -19,6 +19,7 @@ void Ticket::finish(base::Status status, Failure failure) {
     failure_ = std::move(failure);
     is_done_.store(true, std::memory_order_release);
   }
+  if (page_ != nullptr) status_end(*page_);
   done_.notify_all();
 }
 

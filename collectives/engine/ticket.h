@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "collectives/device/gpu.h"
 #include "collectives/engine/signature.h"
+#include "collectives/join/status_page.h"
 #include "collectives/transport/abort.h"
 
 namespace muster::collectives::inline engine {
@@ -57,6 +58,7 @@ class Ticket {
   // Called after finish(). Returns the outputs if the caller has dropped its handle before.
   std::vector<Output> release_if_forgotten();
 
+  base::RankPage* page_ = nullptr;  // counts the end there, unless it is null
   std::vector<Output> outputs_;
   std::vector<std::int64_t> received_splits_;
   int last_joined_ = -1;

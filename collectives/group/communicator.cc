@@ -1,5 +1,6 @@
 // The operations of a communicator: argument checks, and the choice of the algorithm.
-// Read run() and run_now() first, since every operation goes through them, then the operations from barrier() on.
+// Read run(), run_now() and run_alone() first, since every operation goes through them, then the operations from
+// barrier() on.
 #include "collectives/group/communicator.h"
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <bit>
 #include <functional>
 #include <new>
+#include <string_view>
 #include <utility>
 
 #include "collectives/algorithm/allgather.h"
@@ -32,6 +34,19 @@ std::int32_t fingerprint_of(Scale scale) {
   return as_root(
       hash_of(std::array{std::bit_cast<std::uint64_t>(scale.before), std::bit_cast<std::uint64_t>(scale.after)}));
 }
+
+// The names of operations, as the status page holds them.
+struct OperationName {
+  char text[sizeof base::RankPage::world_operation] = {};
+};
+const auto kOperationNames = [] {
+  std::array<OperationName, static_cast<std::size_t>(Op::kAllocate) + 1> names;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::string_view name = name_of(static_cast<Op>(i));
+    name.copy(names[i].text, sizeof names[i].text - 1);
+  }
+  return names;
+}();
 
 // Lays the blocks out one behind the other. call.count becomes the sum of the counts. If the counts differ, call.root
 // becomes their fingerprint, since other counts may have the same sum.
@@ -62,6 +77,26 @@ base::Status Communicator::run(const Call& call, const Operation& operation) {
 template <typename Operation>
 base::Status Communicator::run_now(const Call& call, const Operation& operation) {
   const std::lock_guard lock(mutex_);
+  base::RankPage* const page = is_hidden_ ? nullptr : status_page();
+  if (page == nullptr) return run_alone(call, operation);
+  const std::int64_t now = status_coarse_now();
+  if (is_of_world_) {
+    status_begin_world(*page, kOperationNames[static_cast<std::size_t>(call.op)].text, ++shown_, now);
+    arrivals_.arrive(*page, shown_, now);
+  } else {
+    status_begin(*page, name_of(call.op), {}, now);
+  }
+  base::Status status = run_alone(call, operation);
+  if (is_of_world_) {
+    status_end_world(*page, shown_);
+  } else {
+    status_end(*page);
+  }
+  return status;
+}
+
+template <typename Operation>
+base::Status Communicator::run_alone(const Call& call, const Operation& operation) {
   base::Status status = ended();
   if (!status.ok()) return detach(std::move(status));
   try {

@@ -31,6 +31,7 @@
 #include "collectives/group/peer_links.h"
 #include "collectives/group/registered_memory.h"
 #include "collectives/group/world.h"
+#include "collectives/join/status_page.h"
 #include "collectives/transport/exchange.h"
 #include "collectives/transport/host_team.h"
 
@@ -119,6 +120,9 @@ class Communicator final : public EndListener {
   // Ends the communicator for all ranks, also in the middle of an operation. Any thread may call.
   void cancel(const Failure& why) { (void)end_with(why); }
 
+  // Keeps operations of this communicator off the status page. Call it before any operation.
+  void hide_from_status() { is_hidden_ = true; }
+
   // Returns why the communicator has ended. The code is kOk while it has not.
   Failure failure() const;
   // Returns the algorithm that the last allreduce used.
@@ -147,6 +151,8 @@ class Communicator final : public EndListener {
   base::Status run(const Call& call, const Operation& operation);
   template <typename Operation>
   base::Status run_now(const Call& call, const Operation& operation);
+  template <typename Operation>
+  base::Status run_alone(const Call& call, const Operation& operation);
   // One attempt to make a communicator of the surviving ranks (communicator_shrinking.cc).
   struct ShrinkRound;
   struct Verdict;
@@ -204,6 +210,10 @@ class Communicator final : public EndListener {
   std::unique_ptr<Exchange> slice_exchange_;  // over slice_peers_
   std::uint64_t sequence_ = 0;
   std::uint64_t steps_ = 0;  // number of operations so far
+  bool is_hidden_ = false;
+  bool is_of_world_ = false;
+  std::uint64_t shown_ = 0;  // number of the world's operations on the status page
+  ArrivalSampler arrivals_{base::SampleKind::kCollective};
   std::shared_ptr<AbortSink> sink_;
   std::uint64_t failure_watch_ = 0;
   AllreduceAlgorithm last_algorithm_ = AllreduceAlgorithm::kFlat;

@@ -32,7 +32,9 @@ Communicator::Communicator(std::shared_ptr<World> world, std::string name, std::
 base::Result<std::shared_ptr<Communicator>> Communicator::of_world(std::shared_ptr<World> world, Failure* why) {
   std::vector<int> members;
   for (int rank = 0; rank < world->size(); ++rank) members.push_back(rank);
-  return make(std::move(world), kWorldName, std::move(members), why);
+  auto made = make(std::move(world), kWorldName, std::move(members), why);
+  if (made.ok()) (*made)->is_of_world_ = true;
+  return made;
 }
 
 base::Result<std::shared_ptr<Communicator>> Communicator::make(std::shared_ptr<World> world, std::string name,

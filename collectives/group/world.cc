@@ -103,6 +103,7 @@ base::Result<std::shared_ptr<World>> World::join(const WorldOptions& options, Wo
   base::Status met = world->join_session(setup);
   if (met.ok()) met = world->meet();
   if (met.ok()) {
+    world->service_->name_thread(setup.size);
     if (world->watches_processes_) world->watch_processes();
     return world;
   }

@@ -297,6 +297,10 @@ void Service::set_secret(std::string secret) {
   thread_->wake();
 }
 
+void Service::name_thread(int size) {
+  pthread_setname_np(thread_->thread.native_handle(), fmt::format("muster of {}", size).c_str());
+}
+
 base::Status Service::share(const std::string& name, int fd) {
   {
     const std::lock_guard lock(thread_->mutex);

@@ -67,6 +67,8 @@ class Service {
   void watch(std::shared_ptr<Polled> polled);
   // Makes the thread poll again, because the descriptors to poll may have changed.
   void wake();
+  // Names the thread "muster of 8" for a world of 8 ranks. The agent sees by it which world a process has formed.
+  void name_thread(int size);
   // Runs `task` on the thread, soon.
   void post(std::function<void()> task);
 

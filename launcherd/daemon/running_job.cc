@@ -18,6 +18,7 @@
 #include "model/host_group.h"
 #include "proto/bound_rank.h"
 #include "proto/convert.h"
+#include "proto/event_json.h"
 #include "proto/hang_convert.h"
 #include "proto/stored_event.h"
 
@@ -367,6 +368,8 @@ const std::vector<model::FailedHost>& RunningJob::failed_hosts() const {
 void RunningJob::describe(v1::Job& job) const {
   job.set_last_change(last_change_);
   if (hang_) *job.mutable_hang() = *hang_;
+  job.mutable_late()->Assign(late_.begin(), late_.end());
+  if (wrong_world_) *job.mutable_wrong_world() = *wrong_world_;
   if (first_collective_) job.set_first_collective_ms(first_collective_->count());
   proto::set_failed_hosts(failed_hosts(), *job.mutable_failed_hosts());
   for (const v1::HostStatus& host : hosts_) *job.add_hosts() = host;
@@ -490,6 +493,8 @@ struct RunningJob::Steps {
     running.owner_.on_generation(GenerationCause::kFailure);
     running.first_collective_.reset();
     running.hang_.reset();
+    running.wrong_world_.reset();
+    running.late_.clear();
     running.record_generation(event, restarting.reason);
   }
   void operator()(const model::GenerationBegan& began) const {
@@ -498,6 +503,8 @@ struct RunningJob::Steps {
     running.last_change_ = stored_reason(model::describe(began));
     running.first_collective_.reset();
     running.hang_.reset();
+    running.wrong_world_.reset();
+    running.late_.clear();
     running.record_generation(event, running.last_change_);
   }
   void operator()(const model::FirstCollectiveEnded& ended) const {
@@ -510,6 +517,11 @@ struct RunningJob::Steps {
     running.on_warning("it seems to hang: " + hang.report.cause);
     running.record_event(event, {}, {});
   }
+  void operator()(const model::WrongWorld& wrong) const {
+    running.wrong_world_ = proto::make_event(wrong, 0, base::WallTime()).wrong_world();
+    running.record_event(event, {}, {});
+  }
+  void operator()(const model::LateHost&) const { running.record_event(event, {}, {}); }
   // RunningJob creates these events itself.
   void operator()(const model::JobStarting&) const {}
   void operator()(const model::JobEnded&) const {}

@@ -199,6 +199,7 @@ class RunningJob final : private JobObserver, private GenerationHosts {
   void on_warning(const std::string& line) override;
   void on_root_cause(const model::RankEnd&) override {}
   void on_hang_over(std::chrono::milliseconds /*silent*/) override { hang_.reset(); }
+  void on_late(const std::vector<v1::RankLateness>& latest) override { late_ = latest; }
   void on_bound(const std::vector<model::BoundRank>& ranks) override;
   void on_finished(const JobOutcome& outcome) override;
   void on_event(const model::JobEvent& event) override;
@@ -234,10 +235,12 @@ class RunningJob final : private JobObserver, private GenerationHosts {
   std::string secret_;         // secret of this attempt
   std::vector<int> first_of_;  // LaunchOptions::resumed_first_of of this attempt
   bool is_held_ = true;
-  std::optional<GenerationState> generation_;                  // nullopt until the job has had another generation
-  std::optional<GenerationWait> wait_;                         // set while no generation runs
-  std::string last_change_;                                    // Job.last_change of launcher.proto
-  std::optional<v1::HangReport> hang_;                         // Job.hang
+  std::optional<GenerationState> generation_;  // nullopt until the job has had another generation
+  std::optional<GenerationWait> wait_;         // set while no generation runs
+  std::string last_change_;                    // Job.last_change of launcher.proto
+  std::optional<v1::HangReport> hang_;         // Job.hang
+  std::optional<v1::WrongWorld> wrong_world_;
+  std::vector<v1::RankLateness> late_;                         // Job.late
   std::optional<std::chrono::milliseconds> first_collective_;  // Job.first_collective_ms of launcher.proto
   std::optional<ResumedJob> resumed_;                          // set during an attempt that an earlier launcherd began
   std::map<int, model::RankState> known_ranks_;                // what the store knows about resumed_'s ranks

@@ -28,6 +28,7 @@
 #include "launcherd/run/input_feed.h"
 #include "launcherd/run/job_phase.h"
 #include "launcherd/run/job_runner.h"
+#include "launcherd/run/lateness.h"
 #include "launcherd/run/live_job.h"
 #include "launcherd/run/live_output.h"
 #include "launcherd/run/liveness.h"
@@ -38,6 +39,7 @@
 #include "launcherd/run/stack_requests.h"
 #include "launcherd/run/stop_plan.h"
 #include "launcherd/run/suspension.h"
+#include "launcherd/run/world_audit.h"
 #include "launcherd/stage/staging.h"
 
 namespace muster::launcherd::inline run {
@@ -139,6 +141,9 @@ class JobRunner::Core final : private AgentListener {
   bool goes_on_live() const { return live_ != nullptr && !live_->is_over() && !is_ending(phase_); }
   void add_live_end(model::RankEnd end);
   void first_collective(int generation);
+  void rank_world(const v1::RankWorld& world);
+  std::vector<std::string> hosts_by_rank() const;
+  void arrival_times(const JobHost& host, const v1::ArrivalTimes& times);
   void lose_live_host(JobHost& host, HostAction how, const std::string& why);
   void live_host_lost(JobHost& host, const std::string& why);
   void begin_generation(const Generation& generation, std::vector<int> former);
@@ -266,7 +271,9 @@ class JobRunner::Core final : private AgentListener {
   // The present generation's number, and its cause's time. nullopt in the first one, and once the generation's first
   // collective was reported.
   std::optional<std::pair<int, base::MonotonicTime>> awaits_collective_;
-  int live_generation_ = 0;           // the number of the present generation of a live job
+  int live_generation_ = 0;  // the number of the present generation of a live job
+  WorldAudit world_audit_{placement_.size};
+  Lateness lateness_;
   std::unique_ptr<LiveJob> live_;     // set by launch(); nullptr if the ranks are fixed
   base::Timer live_report_;           // runs while a report of the hosts is due
   LiveHosts reported_hosts_;          // the last report

@@ -358,6 +358,7 @@ void JobRunner::Core::finish(RunEvent event) {
   }
   // A pending Ctrl-Z must still stop the launcher, because the launcher may have another attempt to run.
   suspension_.finish();
+  if (const auto late = lateness_.late_host()) observer_->on_event(*late);
   observer_->on_finished(make_outcome());
 }
 

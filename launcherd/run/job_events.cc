@@ -17,6 +17,7 @@ std::string describe_leftover(const std::string& host, const v1::Leftover& lefto
                      base::printable(leftover.reason()));
 }
 
+constexpr int kMostArrivals = 512;  // of one rank in one message
 constexpr std::size_t kMaxStrayLines = 20;
 constexpr std::size_t kLongestTail = std::size_t{256} << 10;  // bytes of a rank's stderr
 
@@ -41,6 +42,8 @@ std::optional<int> reported_rank(const v1::AgentMessage& message) {
       return message.check_in().number();
     case v1::AgentMessage::kFirstPut:
       return message.first_put().number();
+    case v1::AgentMessage::kRankWorld:
+      return message.rank_world().rank();
     case v1::AgentMessage::kWorkerNotified:
       return message.worker_notified().number();
     default:
@@ -116,6 +119,12 @@ void JobRunner::Core::process(JobHost& host, const v1::AgentMessage& message) {
       break;
     case v1::AgentMessage::kFirstCollective:
       first_collective(message.first_collective().generation());
+      break;
+    case v1::AgentMessage::kArrivalTimes:
+      arrival_times(host, message.arrival_times());
+      break;
+    case v1::AgentMessage::kRankWorld:
+      rank_world(message.rank_world());
       break;
     case v1::AgentMessage::kHostEmpty:
       host_empty(host, message.host_empty());
@@ -277,6 +286,44 @@ base::Status JobRunner::Core::stacks(const StackQuery& query, StackRequests::OnP
   };
   stack_requests_.ask(asked, query.is_native, by_rank, std::move(done));
   return base::ok_status();
+}
+
+// Reports of hosts whose clock is not known yet cannot be compared.
+void JobRunner::Core::arrival_times(const JobHost& host, const v1::ArrivalTimes& times) {
+  const auto has_news = [](const v1::RankArrivals& arrivals) { return arrivals.operations_size() > 0; };
+  if (std::ranges::any_of(times.ranks(), has_news)) hang_watch_.progressed();
+  if (!liveness_.knows_clock(host)) return;
+  if (!lateness_.has_begun()) lateness_.begin(hosts_by_rank());
+  const std::vector<int> ranks = shown_ranks(host);
+  bool has_changed = false;
+  for (const v1::RankArrivals& arrivals : times.ranks()) {
+    const bool is_sound = arrivals.operations_size() == arrivals.agent_ns_size();
+    if (!is_sound || std::ranges::find(ranks, arrivals.rank()) == ranks.end()) continue;
+    for (int i = 0; i < std::min(arrivals.operations_size(), kMostArrivals); ++i) {
+      const auto at = liveness_.corrected(host, arrivals.agent_ns(i)).time_since_epoch();
+      has_changed |= lateness_.add({.rank = arrivals.rank(),
+                                    .world = arrivals.world(),
+                                    .is_beat = arrivals.beats_only(),
+                                    .number = arrivals.operations(i),
+                                    .ns = std::chrono::duration_cast<std::chrono::nanoseconds>(at).count(),
+                                    .uncertainty_ns = liveness_.uncertainty(host).count()});
+    }
+  }
+  if (has_changed) observer_->on_late(lateness_.latest());
+}
+
+std::vector<std::string> JobRunner::Core::hosts_by_rank() const {
+  std::vector<std::string> hosts(static_cast<std::size_t>(placement_.size));
+  for (const model::PlacedHost& placed : placement_.hosts) {
+    for (const model::PlacedRank& rank : placed.ranks) hosts[static_cast<std::size_t>(rank.rank)] = placed.host.name;
+  }
+  return hosts;
+}
+
+// Ranks of one role may form a world of their own.
+void JobRunner::Core::rank_world(const v1::RankWorld& world) {
+  if (!placement_.roles.empty()) return;
+  if (const auto wrong = world_audit_.add(shown_rank(world.rank()), world)) observer_->on_event(*wrong);
 }
 
 void JobRunner::Core::rank_ended(const JobHost& host, model::RankEnd end, std::int64_t agent_ns) {

@@ -255,6 +255,8 @@ void JobRunner::Core::begin_generation(const Generation& generation, std::vector
   awaits_collective_ = {generation.number, generation.caused_at};
   live_generation_ = generation.number;
   hang_watch_.progressed();
+  world_audit_.begin(placement_.size);
+  lateness_ = {};
   observer_->on_event(began);
   announce_new_members(generation, former_ranks);
 }

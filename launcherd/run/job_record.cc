@@ -107,6 +107,8 @@ void JobRecord::change_members(const model::GenerationBegan& began) {
   job_.set_attempt(began.number);
   job_.clear_first_collective_ms();
   job_.clear_hang();
+  job_.clear_wrong_world();
+  job_.clear_late();
   job_.set_last_change(base::valid_utf8(model::describe(began)));
   proto::set_failed_hosts(began.failed, *job_.mutable_failed_hosts());
   if (began.former.empty()) {  // all agents and processes are new
@@ -201,6 +203,8 @@ struct JobRecord::Update {
     record.job_.set_attempt(restarting.attempt);
     record.job_.clear_hang();
     record.job_.clear_first_collective_ms();
+    record.job_.clear_wrong_world();
+    record.job_.clear_late();
     for (v1::HostStatus& host : *record.job_.mutable_hosts()) host.set_up(false);
     for (v1::RankStatus& status : record.ranks_) {
       status.set_state(v1::RANK_STATE_WAITING);
@@ -212,6 +216,10 @@ struct JobRecord::Update {
   void operator()(const model::FirstCollectiveEnded& ended) const {
     record.job_.set_first_collective_ms(ended.elapsed.count());
   }
+  void operator()(const model::WrongWorld&) const {
+    *record.job_.mutable_wrong_world() = record.events_.back().wrong_world();
+  }
+  void operator()(const model::LateHost&) const {}
   void operator()(const model::JobStateChanged& changed) const {
     record.job_.set_state(static_cast<v1::JobState>(changed.state));
     record.job_.set_reason(base::valid_utf8(changed.reason));
@@ -231,6 +239,11 @@ void JobRecord::keep(const model::JobEvent& event) {
   // Iterate over a copy, because a watcher may call unwatch() from its own callback.
   const auto watchers = watchers_;
   for (const auto& [id, watcher] : watchers) watcher.on_event(events_.back());
+}
+
+void JobRecord::on_late(const std::vector<v1::RankLateness>& latest) {
+  job_.mutable_late()->Assign(latest.begin(), latest.end());
+  next_->on_late(latest);
 }
 
 void JobRecord::on_bound(const std::vector<model::BoundRank>& ranks) {

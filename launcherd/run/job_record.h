@@ -54,6 +54,7 @@ class JobRecord final : public JobObserver {
   void on_error_file(int rank, const std::string& content) override { next_->on_error_file(rank, content); }
   void on_root_cause(const model::RankEnd& root) override { next_->on_root_cause(root); }
   void on_hang_over(std::chrono::milliseconds silent) override;
+  void on_late(const std::vector<v1::RankLateness>& latest) override;
   void on_bound(const std::vector<model::BoundRank>& ranks) override;
   void on_finished(const JobOutcome& outcome) override;
   void on_event(const model::JobEvent& event) override;

@@ -28,6 +28,7 @@
 #include "model/job_event.h"
 #include "model/job_spec.h"
 #include "model/node_shape.h"
+#include "proto/muster/v1/job.pb.h"
 
 namespace muster::v1 {
 class ProcessStack;
@@ -178,6 +179,9 @@ class JobObserver {
   virtual void on_first_collective(int generation) { static_cast<void>(generation); }
   // Reports that the job goes on after a HangReported, and how long it made no progress.
   virtual void on_hang_over(std::chrono::milliseconds silent) { static_cast<void>(silent); }
+  // Reports the ranks that were late most often in this generation, the latest first (lateness.h). Called again when
+  // the numbers have changed.
+  virtual void on_late(const std::vector<v1::RankLateness>& latest) { static_cast<void>(latest); }
   // Reports what each rank may use of its host, by rank. The runner calls it at every attempt, before ranks are
   // started.
   virtual void on_bound(const std::vector<model::BoundRank>& ranks) { static_cast<void>(ranks); }

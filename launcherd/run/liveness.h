@@ -69,6 +69,10 @@ class Liveness {
   // Returns the ranks of all suspect hosts.
   std::set<int> silent_ranks() const;
   bool knows_clock(const JobHost& host) const { return at(host).best_round_trip != base::Duration::max(); }
+  // By how much corrected() may be wrong: half of the best round trip to the agent.
+  std::chrono::nanoseconds uncertainty(const JobHost& host) const {
+    return knows_clock(host) ? std::chrono::nanoseconds(at(host).best_round_trip / 2) : std::chrono::nanoseconds::max();
+  }
   // Converts `agent_ns`, a time of the agent's clock, to this machine's clock. Returns the present time if the agent's
   // clock is unknown or the value is no valid time.
   base::MonotonicTime corrected(const JobHost& host, std::int64_t agent_ns) const;

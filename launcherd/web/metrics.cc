@@ -61,6 +61,20 @@ void add_jobs(std::string& text, const v1::ListJobsResponse& jobs) {
   text += fmt::format("muster_ranks {}\n", ranks);
 }
 
+// A job names at most ten ranks.
+void add_late_ranks(std::string& text, const v1::ListJobsResponse& jobs) {
+  begin(text, "muster_rank_late_ratio",
+        "Share of the compared steps in which the rank came last, for the latest ranks.");
+  for (const v1::Job& job : jobs.jobs()) {
+    for (const v1::RankLateness& late : job.late()) {
+      if (late.operations() == 0) continue;
+      text += fmt::format("muster_rank_late_ratio{{job=\"{}\",host=\"{}\",rank=\"{}\"}} {:.3f}\n", escaped(job.id()),
+                          escaped(late.host()), late.rank(),
+                          static_cast<double>(late.late()) / static_cast<double>(late.operations()));
+    }
+  }
+}
+
 std::string_view vendor_word(v1::GpuVendor vendor) {
   return vendor == v1::GPU_VENDOR_AMD ? "amd" : vendor == v1::GPU_VENDOR_INTEL ? "intel" : "nvidia";
 }
@@ -201,6 +215,7 @@ std::string format_metrics(const v1::Capabilities& launcher, const v1::ListHosts
   begin(text, "muster_launcherd_start_time_seconds", "Start time of launcherd in seconds since 1970.");
   text += fmt::format("muster_launcherd_start_time_seconds {}\n", launcher.started().seconds());
   add_jobs(text, jobs);
+  add_late_ranks(text, jobs);
   add_hosts(text, hosts);
   add_counters(text, counters);
   add_elastic(text, jobs, counters);

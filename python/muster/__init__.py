@@ -5,6 +5,16 @@
 Each module imports its framework when it is imported itself; this package imports none.
 """
 
+from muster import _library
 from muster._library import version as _version
 
 __version__ = _version()
+
+
+def heartbeat(step=None):
+    """Tells the launcher that this rank goes on. Call it once per step of a training loop, in any script.
+
+    `muster status` then says which rank comes last, and by how much. A job whose ranks beat does not count as hanging.
+    `step` is the number of the step, from 0. Without it the calls are counted, so all ranks must call it equally often.
+    Needs no init(), never waits, and does nothing without a launcher."""
+    _library.muster_heartbeat(-1 if step is None else step)

@@ -119,6 +119,7 @@ _SUBMIT = (c_int, [c_void_p, POINTER(Submission), _HANDLE, _HANDLE])
 _SHORT_FUNCTIONS = {
     "muster_test": (c_int, [c_void_p, POINTER(c_int)]),
     "muster_request_free": (None, [c_void_p]),
+    "muster_heartbeat": (None, [c_int64]),
     "muster_engine_submit": _SUBMIT,
     "muster_ticket_is_done": (c_int, [c_void_p]),
     "muster_ticket_free": (None, [c_void_p]),

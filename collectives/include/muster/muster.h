@@ -128,6 +128,10 @@ MUSTER_API void muster_finalize(muster_world* world);
  * with the rank end with MUSTER_RANK_DIED and this cause. Any thread may call it while the world exists. Does nothing
  * for the caller's own rank, for ranks out of range, and for ranks that have ended. */
 MUSTER_API void muster_world_rank_failed(muster_world* world, int rank, const char* cause);
+/* Counts a step of the program, so that the launcher sees that this rank goes on, and which rank is late. `step` is its
+ * number (from 0; the same number on all ranks means the same step), or -1 if the ranks only count. Needs no world.
+ * Does nothing without a launcher. Any thread may call it; it costs less than a microsecond. */
+MUSTER_API void muster_heartbeat(int64_t step);
 /* The communicator of all ranks. It belongs to the world; do not free it. */
 MUSTER_API muster_comm* muster_world_comm(muster_world* world);
 

@@ -20,5 +20,20 @@ TEST(FirstCollectiveEnded, IsOneLine) {
             "generation 3: first collective after 0.13 s");
 }
 
+TEST(WrongWorld, IsOneLine) {
+  EXPECT_EQ(
+      describe(WrongWorld{.size = 5,
+                          .formed = {{.size = 1, .ranks = {4}, .source = "a"}, {.size = 2, .ranks = {0, 1, 2, 3}}},
+                          .reason = "do this"}),
+      "5 ranks were started, but they have formed 1 world of 1 rank and 2 worlds of 2 ranks: do this");
+}
+
+TEST(LateHost, IsOneLine) {
+  EXPECT_EQ(
+      describe(LateHost{.host = "n5", .late = 999, .operations = 1204, .median = std::chrono::microseconds(48'300)}),
+      "n5 came last in 83 % of 1204 steps, by 48 ms");
+  EXPECT_EQ(describe_lateness(std::chrono::microseconds(1400)), "1.4 ms");
+}
+
 }  // namespace
 }  // namespace muster::model::job_event_test

@@ -53,6 +53,10 @@ TEST(EventLine, GoldenLines) {
       {model::HangReported{{.silent_ms = 5, .size = 4, .cause = "waits", .silent_hosts = {"n3"}}},
        R"("hang_reported":{"silent_ms":"5","generation":0,"size":4,"answered":0,"looked_ms":"0","cause":"waits",)"
        R"("classes":[],"silent_hosts":["n3"]})"},
+      {model::WrongWorld{.size = 2, .formed = {{.size = 1, .ranks = {0, 1}, .source = "MPI"}}, .reason = "do this"},
+       R"("wrong_world":{"size":2,"formed":[{"size":1,"ranks":[0,1],"source":"MPI"}],"reason":"do this"})"},
+      {model::LateHost{.host = "n5", .late = 3, .operations = 4, .median = std::chrono::microseconds(5)},
+       R"("late_host":{"host":"n5","late":"3","operations":"4","median_us":"5"})"},
       {model::JobStateChanged{model::JobState::kQueued, "waits"},
        R"("job_state_changed":{"state":"JOB_STATE_QUEUED","reason":"waits"})"},
       {model::JobEnded{"abcdefgh", 137, 1, {ended()}, {"last words"}, 2, {"n2"}},

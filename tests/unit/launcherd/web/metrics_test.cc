@@ -78,6 +78,8 @@ TEST(Metrics, AreInTheTextFormat) {
       "# HELP muster_ranks Ranks of jobs that have started and not ended.\n"
       "# TYPE muster_ranks gauge\n"
       "muster_ranks 3\n"
+      "# HELP muster_rank_late_ratio Share of the compared steps in which the rank came last, for the latest ranks.\n"
+      "# TYPE muster_rank_late_ratio gauge\n"
       "# HELP muster_agents Hosts by the state of their agent.\n"
       "# TYPE muster_agents gauge\n"
       "muster_agents{state=\"none\"} 0\n"
@@ -167,6 +169,19 @@ TEST(Metrics, AreInTheTextFormat) {
       "of the first collective after it.\n"
       "# TYPE muster_elastic_last_first_collective_seconds gauge\n"
       "muster_elastic_last_first_collective_seconds 0.130\n");
+}
+
+TEST(Metrics, NameTheLatestRanksOfEachJob) {
+  v1::ListJobsResponse jobs;
+  v1::Job& job = *jobs.add_jobs();
+  job.set_id("k7");
+  v1::RankLateness& late = *job.add_late();
+  late.set_rank(37);
+  late.set_host("n5");
+  late.set_late(83);
+  late.set_operations(100);
+  const std::string text = format_metrics({}, {}, jobs, {});
+  EXPECT_NE(text.find("muster_rank_late_ratio{job=\"k7\",host=\"n5\",rank=\"37\"} 0.830\n"), std::string::npos) << text;
 }
 
 }  // namespace
