@@ -46,12 +46,12 @@ std::vector<v1::RankEvidence> report(const std::vector<std::string>& arguments) 
   return ranks;
 }
 
-// Looks until the process is in that state, because it prints "up" just before.
-v1::RankEvidence report_in_state(pid_t pid, const std::string& state) {
-  while (true) {
-    const auto ranks = report({fmt::format("3:{}", pid)});
-    if (ranks.size() != 1 || ranks[0].state() == state) return ranks.empty() ? v1::RankEvidence() : ranks[0];
+// Looks when the process sleeps. It prints "up" just before.
+v1::RankEvidence report_asleep(pid_t pid) {
+  while (wait_channel(pid).find("nanosleep") == std::string::npos && read_process(pid)->state != 'Z') {
   }
+  const auto ranks = report({fmt::format("3:{}", pid)});
+  return ranks.size() == 1 ? ranks[0] : v1::RankEvidence();
 }
 
 class Python : public testing_support::StandingPython {
@@ -60,9 +60,11 @@ class Python : public testing_support::StandingPython {
 };
 
 TEST(LookReport, ShowsWhereASleeperIs) {
-  const Python child("import time\ndef nap():\n  time.sleep(1000)\nprint('up', flush=True)\nnap()");
+  const Python child(
+      "import time\nwhile time.process_time() < 0.05: pass\ndef nap():\n  time.sleep(1000)\nprint('up', "
+      "flush=True)\nnap()");
   ASSERT_TRUE(child.is_ready());
-  const v1::RankEvidence look = report_in_state(child.pid(), "S");
+  const v1::RankEvidence look = report_asleep(child.pid());
   EXPECT_EQ(look.rank(), 3);
   EXPECT_EQ(look.pid(), child.pid());
   EXPECT_EQ(look.problem(), "");
@@ -72,7 +74,7 @@ TEST(LookReport, ShowsWhereASleeperIs) {
   EXPECT_THAT(look.native(), HasSubstr("nanosleep"));
   ASSERT_EQ(look.python_size(), 2);
   EXPECT_EQ(look.python(0).function(), "nap");
-  EXPECT_EQ(look.python(0).line(), 3);
+  EXPECT_EQ(look.python(0).line(), 4);
   EXPECT_GT(look.cpu_ms(), 0);
 }
 
@@ -82,7 +84,10 @@ TEST(LookReport, ShowsAStoppedProcess) {
   ASSERT_EQ(::kill(child.pid(), SIGSTOP), 0);
   int status = 0;
   ASSERT_EQ(::waitpid(child.pid(), &status, WUNTRACED), child.pid());
-  const v1::RankEvidence look = report_in_state(child.pid(), "T");
+  const auto ranks = report({fmt::format("3:{}", child.pid())});
+  ASSERT_EQ(ranks.size(), 1u);
+  const v1::RankEvidence& look = ranks[0];
+  EXPECT_EQ(look.state(), "T");
   EXPECT_TRUE(look.fully_stopped());
   ASSERT_EQ(look.python_size(), 1);
   EXPECT_EQ(look.problem(), "");
@@ -116,7 +121,7 @@ TEST(LookReport, AtMost32FramesAreShown) {
   const Python child(
       "import time\ndef deep(n):\n  if n: deep(n - 1)\n  print('up', flush=True)\n  time.sleep(1000)\ndeep(50)");
   ASSERT_TRUE(child.is_ready());
-  const v1::RankEvidence look = report_in_state(child.pid(), "S");
+  const v1::RankEvidence look = report_asleep(child.pid());
   ASSERT_EQ(look.python_size(), 32);
   EXPECT_EQ(look.python(0).line(), 5);
 }
