@@ -45,9 +45,10 @@ Ranks ranks_of(const HangFacts& facts) {
     for (const RankEvidence& evidence : look) earlier[evidence.rank].push_back(&evidence);
   }
   Ranks ranks;
-  for (auto& [rank, judged] : by_rank) {
+  for (auto& entry : by_rank) {
+    Judged& judged = entry.second;
     if (judged.looks.size() == facts.looks.size()) judged.doing = doing_of(judged.looks);
-    const auto before = earlier.find(rank);
+    const auto before = earlier.find(entry.first);
     judged.was_there = before != earlier.end() && before->second.size() == facts.earlier.size() &&
                        std::ranges::all_of(before->second, [&](const RankEvidence* look) {
                          return is_same_chain(*look, judged.last());

@@ -20,7 +20,7 @@ constexpr std::size_t kMostRanks = 40;  // bytes of a list of ranks
 
 std::string operation_text(const model::CollectivePlace& at) {
   const std::string name = at.name.empty() ? "" : fmt::format(" \"{}\"", base::printable(at.name));
-  const std::string number = fmt::format(", operation {} of libmuster", at.begun);
+  const std::string number = fmt::format(", operation {}", at.begun);
   if (at.begun == 0) return "before its first operation of libmuster";
   return fmt::format("{} {}{}{}", at.is_open() ? "in" : "after", base::printable(at.operation), name, number);
 }

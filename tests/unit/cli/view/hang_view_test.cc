@@ -31,10 +31,10 @@ TEST(HangView, ShowsSuspectsFirst) {
             "the job seems to hang: no progress for 2 m 00 s (4 of 4 ranks were looked at in 3.4 s)\n"
             "cause    rank 2 on n3 has not begun allreduce \"grad/17\", in which 3 ranks wait; rank 2 does not move "
             "(futex_wait_queue), in main (train.py:55)\n"
-            "suspect  rank 2: n3, pid 4242; sleeps in futex_wait_queue; after allreduce \"grad/16\", operation 16 …\n"
+            "suspect  rank 2: n3, pid 4242; sleeps in futex_wait_queue; after allreduce \"grad/16\", operation 16\n"
             "         <module> (train.py:90) > main (train.py:55)\n"
             "         last output 2 m 05 s ago: epoch 3\n"
-            "others   ranks 0-1,3: 3 ranks; sleeps in futex_wait_queue; in allreduce \"grad/17\", operation 17 of …\n"
+            "others   ranks 0-1,3: 3 ranks; sleeps in futex_wait_queue; in allreduce \"grad/17\", operation 17\n"
             "         <module> (train.py:90) > main (train.py:44)\n"
             "next     muster stacks abc -r 2 --native, or muster stacks abc --tree");
 }
