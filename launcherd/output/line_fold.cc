@@ -15,8 +15,8 @@ namespace {
 constexpr std::uint64_t kLevelStep = std::uint64_t{1} << 20;
 constexpr std::uint64_t kNoUpperLevel = ~std::uint64_t{0};
 // Bounds of the search for a group to join. Beyond them a line is shown on its own.
-constexpr std::size_t kMostCandidates = 16;
-constexpr std::size_t kMostChainSteps = 256;
+constexpr std::size_t kMostCandidates = 8;
+constexpr std::size_t kMostChainSteps = 64;
 
 std::size_t stream_index(proto::OutputStream stream) {
   return stream == proto::OutputStream::kStdout ? 0 : 1;
@@ -193,6 +193,9 @@ std::uint64_t LineFold::level_to_join(int rank, const Rank& state, const Group& 
   if (group.level != 0) return group.level > state.floor ? group.level : 0;
   const int owner = group.ranks.front();
   if (owner == rank) return 0;
+  if (group.place >= ranks_.at(owner).after_shared) {
+    return std::max(ranks_.at(owner).floor, state.floor) + kLevelStep;
+  }
   // The level must lie between those of the nearest groups of several ranks in the owner's chain.
   const Rank& other = ranks_.at(owner);
   const std::deque<Group*>& chain = other.chain;
@@ -217,6 +220,7 @@ void LineFold::join(int rank, Rank& state, Group* group, std::uint64_t level) {
   if (group->level == 0) {
     Rank& owner = ranks_.at(group->ranks.front());
     owner.floor = std::max(owner.floor, level);
+    owner.after_shared = std::max(owner.after_shared, group->place + 1);
   }
   group->level = level;
   group->ranks.push_back(rank);
@@ -224,6 +228,7 @@ void LineFold::join(int rank, Rank& state, Group* group, std::uint64_t level) {
   if (!state.is_ended) ++group->running;
   state.floor = level;
   state.chain.push_back(group);
+  state.after_shared = state.shown + state.chain.size();
 }
 
 void LineFold::show_if_whole(Group* group) {

@@ -112,8 +112,9 @@ class LineFold {
   };
   struct Rank {
     std::deque<Group*> chain{};
-    std::uint64_t shown = 0;  // number of groups that have left the chain
-    std::uint64_t floor = 0;  // the highest level in which this rank ever was
+    std::uint64_t shown = 0;         // number of groups that have left the chain
+    std::uint64_t floor = 0;         // the highest level in which this rank ever was
+    std::uint64_t after_shared = 0;  // the place after the last group of several ranks in its chain
     bool is_ended = false;
     std::array<StreamState, 2> streams{};
   };

@@ -181,7 +181,7 @@ def test_hosts_that_fail_alike_are_one_line(hvdrun, cluster, no_leftovers, backe
                           r"start sshd there", result.stderr, re.M)) == 1, result
     assert result.stderr.count("connection refused") == 1, result
     for host in ("n1", "n2"):
-        assert f"hvdrun: host {host}: nothing accepts connections at 10." in few.stderr, few
+        assert f"hvdrun: host {host}: nothing accepts connections at " in few.stderr, few
     assert doctor.returncode == 1, doctor
     assert re.search(r"^3 hosts n\[1-3\]\n  name +ok +.*\n  ssh +FAIL  connection refused: .* on port 22", doctor.stdout,
                      re.M), doctor
