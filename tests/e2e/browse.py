@@ -35,7 +35,6 @@ def look(driver, url, job, screenshot):
     wait.until(lambda _: texts(driver, "#map > div"))
     wait.until(lambda _: sum("%" in host for host in texts(driver, "#map > div")) == 2)
     overview = {"hosts": texts(driver, "#map > div")}
-    driver.save_screenshot(screenshot.replace(".png", "-overview.png"))
     row = wait.until(lambda _: driver.find_element(By.CSS_SELECTOR, f'#jobs tr[data-job="{job}"]'))
     row.click()
     wait.until(lambda _: len(texts(driver, "#grid .cell.running")) == 4)

@@ -245,7 +245,7 @@ def test_the_output_on_the_page(launcherd):
     assert seen["stderr"] == [f"[{rank}] loud" for rank in range(4)], seen
     assert seen["download"].endswith(f"/api/jobs/{job}/log.txt?rank=1-2"), seen
     assert seen["marks"] == ["Red 0", "Red 2"], seen
-    assert any(stack.startswith("ranks 0-3 on n1, n2") for stack in seen["stacks"]), seen
+    assert any(stack.startswith("ranks 0-3 on n1, n2") for stack in seen["stacks"]), seen["stacks"]
     assert (status, saved) == ("200", "\033[1mloud\033[0m\n" * 2)
 
 

@@ -68,7 +68,7 @@ function classBox(each, isOpen) {
   const states = [...each.states].map(([state, count]) => (each.states.size > 1 ? `${count} ${state}` : state)).join(", ");
   const who = each.command ? `, started ${each.command}` : each.isMain ? "" : `, thread ${each.name}`;
   const head = element("summary");
-  head.append(element("strong", rankNames(ranks)), `${who} on ${[...each.hosts].slice(0, 3).join(", ")}` +
+  head.append(element("strong", rankNames(ranks)), `${who} on ${[...each.hosts].sort().slice(0, 3).join(", ")}` +
     `${each.hosts.size > 3 ? ` and ${each.hosts.size - 3} more hosts` : ""}: ${states}`);
   const frames = element("ol");
   for (const frame of each.python) frames.append(element("li", frame, "python"));
