@@ -140,6 +140,7 @@ std::vector<WatchedRank> SessionRanks::watched_ranks() const {
 void SessionRanks::begin_generation(const v1::BeginGeneration& order) {
   const LiveRanks before = std::exchange(live_, {});
   live_.begin(order.members());
+  sizes_.clear();
   for (const v1::LiveMember& member : order.members()) sizes_[member.number()] = member.size();
   watch_sizes();
   servers_.begin_generation(live_.ranks());

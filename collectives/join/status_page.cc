@@ -85,8 +85,8 @@ void forget_page_in_child() {
 }
 
 bool watch_forks() {
-  static const bool is_watching = pthread_atfork(nullptr, nullptr, forget_page_in_child) == 0;
-  return is_watching;
+  static const bool kIsWatching = pthread_atfork(nullptr, nullptr, forget_page_in_child) == 0;
+  return kIsWatching;
 }
 
 int number_of(const char* name, long most) {
