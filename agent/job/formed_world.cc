@@ -9,7 +9,7 @@
 namespace muster::agent::inline job {
 namespace {
 
-constexpr long kMostRanks = 1 << 24;
+constexpr long kMostWorldRanks = 1 << 24;
 constexpr std::string_view kThreadOfWorld = "muster of ";  // followed by the size (collectives/join/service.h)
 
 struct KnownLauncher {
@@ -46,7 +46,7 @@ std::string known_launcher(std::string_view word) {
 std::optional<int> number_of(const ProcessFacts& process, const char* name) {
   const auto found = process.variables.find(name);
   if (found == process.variables.end()) return std::nullopt;
-  const auto number = base::parse_decimal(found->second, kMostRanks);
+  const auto number = base::parse_decimal(found->second, kMostWorldRanks);
   if (!number || *number < 1) return std::nullopt;
   return static_cast<int>(*number);
 }
@@ -54,7 +54,7 @@ std::optional<int> number_of(const ProcessFacts& process, const char* name) {
 std::optional<FormedGroup> group_of_libmuster(const ProcessFacts& process) {
   for (const std::string_view thread : process.threads) {
     if (!thread.starts_with(kThreadOfWorld)) continue;
-    const auto size = base::parse_decimal(thread.substr(kThreadOfWorld.size()), kMostRanks);
+    const auto size = base::parse_decimal(thread.substr(kThreadOfWorld.size()), kMostWorldRanks);
     if (!size || *size < 1) continue;
     FormedGroup group{.size = static_cast<int>(*size), .source = "libmuster"};
     if (process.variables.contains("MUSTER_RENDEZVOUS")) {
