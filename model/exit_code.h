@@ -22,6 +22,8 @@ enum ExitCause : int {
   kSuccess = 0,
   kNotAnswered = 1,
   kUsageError = 2,
+  kHasSuspects = 3,  // of muster stacks --explain
+  kHostsSilent = 4,  // of muster stacks --explain
   kNeverAgain = 93,  // the code of NVIDIA's ft_launcher for the same request
   kTimedOut = 124,
   kMusterFailed = 125,
@@ -45,6 +47,8 @@ inline constexpr ExitCode kExitCodes[] = {
     {kUsageError,
      "wrong command line or configuration, the output folder cannot be made, or a host lacks the GPUs or cores asked "
      "for; no rank was started"},
+    {kHasSuspects, "the job seems to hang, and suspect ranks are named"},
+    {kHostsSilent, "hosts did not answer; they are named"},
     {kNeverAgain, "a rank asked, with this exit code, that the job is not started again"},
     {kTimedOut, "the job reached its --timeout, or hung without a suspect rank and --on-hang kill ended it"},
     {kMusterFailed,

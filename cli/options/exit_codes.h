@@ -5,6 +5,8 @@
 
 namespace muster::cli::inline options {
 
+using model::kHasSuspects;
+using model::kHostsSilent;
 using model::kMusterFailed;
 using model::kNotAnswered;
 using model::kStdoutClosed;

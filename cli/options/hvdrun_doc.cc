@@ -15,11 +15,13 @@ constexpr GroupTitle kRunGroups[] = {
     {FlagGroup::kProgram, "The program"}, {FlagGroup::kOutput, "Output"}, {FlagGroup::kLife, "Start, end and failure"},
     {FlagGroup::kGeneral, "General"}};
 
-// Skip kNotAnswered, because only muster's verbs return it.
+// Skip codes that only muster's verbs return.
 std::vector<ExitCode> exit_codes_of_a_job() {
   std::vector<ExitCode> codes;
   for (const auto& [cause, sentence] : model::kExitCodes) {
-    if (cause != model::kNotAnswered) codes.push_back({std::to_string(cause), sentence});
+    const bool is_of_verbs =
+        cause == model::kNotAnswered || cause == model::kHasSuspects || cause == model::kHostsSilent;
+    if (!is_of_verbs) codes.push_back({std::to_string(cause), sentence});
     if (cause == model::kSuccess) codes.push_back({"N, 128+signal", "the code of the rank that failed first"});
   }
   return codes;

@@ -28,9 +28,6 @@ namespace muster::cli::inline verbs {
 namespace {
 
 constexpr int kMaxStackRank = 1'000'000;
-// Exit codes of --explain.
-constexpr int kHasSuspects = 3;
-constexpr int kHasSilentHosts = 4;
 constexpr long kMostSamples = 1000;
 constexpr std::chrono::milliseconds kSamplePeriod{100};
 
@@ -150,7 +147,7 @@ int explain(const VerbCall& call, const FoundJob& job, bool json) {
   }
   if (const int failed = call.print(text); failed != 0) return failed;
   if (report.has_suspects()) return kHasSuspects;
-  return report.silent_hosts.empty() ? 0 : kHasSilentHosts;
+  return report.silent_hosts.empty() ? 0 : kHostsSilent;
 }
 
 }  // namespace

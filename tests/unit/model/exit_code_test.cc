@@ -21,13 +21,15 @@ std::vector<int> codes() {
 
 // These numbers are a contract with users' scripts: see docs/guide/exit-codes.md.
 TEST(ExitCodeTable, HasEachCodeOnceInOrder) {
-  EXPECT_THAT(codes(), ElementsAre(0, 1, 2, 93, 124, 125, 126, 127, 129, 130, 141, 143));
+  EXPECT_THAT(codes(), ElementsAre(0, 1, 2, 3, 4, 93, 124, 125, 126, 127, 129, 130, 141, 143));
 }
 
 TEST(ExitCodeTable, GivesEachCauseItsCode) {
   EXPECT_EQ(kSuccess, 0);
   EXPECT_EQ(kNotAnswered, 1);
   EXPECT_EQ(kUsageError, 2);
+  EXPECT_EQ(kHasSuspects, 3);
+  EXPECT_EQ(kHostsSilent, 4);
   EXPECT_EQ(kTimedOut, 124);
   EXPECT_EQ(kMusterFailed, 125);
   EXPECT_EQ(kNotExecutable, 126);
@@ -53,7 +55,7 @@ TEST(ExitSentence, IsThatOfTheTable) {
 }
 
 TEST(ExitSentence, IsEmptyForACodeOfARank) {
-  EXPECT_EQ(exit_sentence(3), "");
+  EXPECT_EQ(exit_sentence(5), "");
   EXPECT_EQ(exit_sentence(signal_exit_code(SIGKILL)), "");
 }
 
