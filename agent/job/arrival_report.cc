@@ -7,7 +7,7 @@
 namespace muster::agent::inline job {
 namespace {
 
-constexpr std::chrono::milliseconds kLongestPause{16'000};
+constexpr std::chrono::milliseconds kLongestArrivalPause{16'000};
 constexpr std::size_t kMostKnown = 1 << 16;  // entries of NewArrivals; elastic jobs add some with each generation
 constexpr int kWorldsOfGeneration = 256;     // see RankPage::world
 
@@ -62,7 +62,7 @@ void ArrivalReport::begin(const std::string& session_directory, int size) {
 
 void ArrivalReport::look() {
   const std::vector<RankStatus> statuses = read_rank_statuses(directory_);
-  pause_ = statuses.empty() ? std::min(2 * pause_, kLongestPause) : kPeriod;
+  pause_ = statuses.empty() ? std::min(2 * pause_, kLongestArrivalPause) : kPeriod;
   timer_ = loop_.after(pause_, [this] { look(); });
   if (auto times = new_.select(statuses, size_)) send_(std::move(*times));
 }

@@ -19,7 +19,7 @@ namespace muster::agent::inline job {
 namespace {
 
 constexpr std::size_t kMostPages = 4096;
-constexpr int kMostPageRanks = 1 << 24;
+constexpr int kHighestRank = 1 << 24;
 constexpr std::int64_t kNanosPerMilli = 1'000'000;
 constexpr std::uint64_t kNumbers = (std::uint64_t{1} << base::kSampleKindShift) - 1;
 
@@ -41,9 +41,9 @@ base::RankPage page_of(std::span<const std::byte> bytes) {
 }
 
 bool has_sound_world(const base::RankPage& page) {
-  if (page.job_rank < 0 || page.job_rank >= kMostPageRanks || page.world < 0) return false;
+  if (page.job_rank < 0 || page.job_rank >= kHighestRank || page.world < 0) return false;
   if (page.size == 0) return page.world_rank == -1;
-  return page.size > 0 && page.size <= kMostPageRanks && page.world_rank >= 0 && page.world_rank < page.size;
+  return page.size > 0 && page.size <= kHighestRank && page.world_rank >= 0 && page.world_rank < page.size;
 }
 
 // Numbers that are too large for their sum are no numbers of operations.

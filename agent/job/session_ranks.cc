@@ -25,7 +25,7 @@ namespace muster::agent::inline job {
 namespace {
 
 constexpr std::string_view kSizeEntry = "MUSTER_SIZE=";
-constexpr long kMostRanks = 1 << 24;
+constexpr long kLargestJob = 1 << 24;
 
 }  // namespace
 
@@ -116,7 +116,7 @@ void SessionRanks::watch_worlds(const std::vector<SpawnRequest>& requests) {
   for (const SpawnRequest& request : requests) {
     const auto entry = std::ranges::find_if(request.env, [](const auto& one) { return one.starts_with(kSizeEntry); });
     if (entry == request.env.end()) continue;
-    const auto size = base::parse_decimal(entry->substr(kSizeEntry.size()), kMostRanks);
+    const auto size = base::parse_decimal(entry->substr(kSizeEntry.size()), kLargestJob);
     sizes_[request.rank] = static_cast<int>(size.value_or(0));
   }
   watch_sizes();
