@@ -16,9 +16,9 @@
 namespace muster::cli::inline view {
 namespace {
 
-constexpr double kWidth = 1200;
-constexpr double kNames = 220;  // width of the names of lanes
-constexpr int kRow = 18;
+constexpr double kPageWidth = 1200;
+constexpr double kNamesWidth = 220;  // width of the names of lanes
+constexpr int kLaneHeight = 18;
 constexpr int kChartHeight = 220;
 constexpr int kMaxEvents = 2000;
 
@@ -66,7 +66,7 @@ std::string svg_document(double height, const std::string& label, const std::str
   return fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" aria-label=\"{0}\" viewBox=\"0 0 {1:.0f} {2:.0f}\" "
       "width=\"{1:.0f}\" height=\"{2:.0f}\">\n{3}</svg>\n",
-      escape_markup(label), kWidth, height, body);
+      escape_markup(label), kPageWidth, height, body);
 }
 
 // Returns a round step so that the axis has about eight of them.
@@ -79,44 +79,46 @@ double step_of(double length) {
 class TimelineDrawing {
  public:
   explicit TimelineDrawing(const Timeline& timeline)
-      : scale_((kWidth - kNames) / std::max(timeline.length, 0.001)), length_(timeline.length) {
+      : scale_((kPageWidth - kNamesWidth) / std::max(timeline.length, 0.001)), length_(timeline.length) {
     draw_axis(static_cast<int>(timeline.lanes.size()) + 1);
     draw_lane("job", timeline.phases, true);
     for (const TimelineLane& lane : timeline.lanes) draw_lane(lane.name, lane.runs, false);
   }
 
-  std::string document() const { return svg_document((row_ + 2) * kRow, "time line of phases and ranks", body_); }
+  std::string document() const {
+    return svg_document((row_ + 2) * kLaneHeight, "time line of phases and ranks", body_);
+  }
 
  private:
   void draw_axis(int rows) {
     const double step = step_of(length_);
     for (int i = 0; i * step <= length_; ++i) {
-      const double x = kNames + i * step * scale_;
-      body_ += fmt::format("<path class=\"axis\" d=\"M{0:.1f} {1}V{2}\"/>\n", x, kRow, (rows + 1) * kRow);
-      if (x < kWidth - 40) body_ += text_at(x + 2, 12, fmt::format("{:g} s", i * step));
+      const double x = kNamesWidth + i * step * scale_;
+      body_ += fmt::format("<path class=\"axis\" d=\"M{0:.1f} {1}V{2}\"/>\n", x, kLaneHeight, (rows + 1) * kLaneHeight);
+      if (x < kPageWidth - 40) body_ += text_at(x + 2, 12, fmt::format("{:g} s", i * step));
     }
     row_ = 1;
   }
 
   void draw_lane(const std::string& name, const std::vector<TimelineRun>& runs, bool is_phase) {
-    const int y = row_ * kRow;
-    body_ += text_at(2, y + 13, fitting_text(name, kNames - 8));
+    const int y = row_ * kLaneHeight;
+    body_ += text_at(2, y + 13, fitting_text(name, kNamesWidth - 8));
     for (const TimelineRun& run : runs) draw_run(name, run, y, is_phase);
     ++row_;
   }
 
   void draw_run(const std::string& name, const TimelineRun& run, int y, bool is_phase) {
-    const double x = kNames + run.begin * scale_;
+    const double x = kNamesWidth + run.begin * scale_;
     const double width = std::max((run.end - run.begin) * scale_, 2.0);
     const EndStyle& style = style_of(run.how);
     const std::string label = is_phase ? run.text : std::string(style.mark);
     body_ += fmt::format(
         "<g><title>{}: {}, {} to {}</title><rect class=\"{}\" x=\"{:.1f}\" y=\"{}\" width=\"{:.1f}\" height=\"{}\"/>",
         escape_markup(name), escape_markup(run.text), seconds_text(run.begin), seconds_text(run.end),
-        is_phase ? "phase" : style.css, x, y + 2, width, kRow - 4);
+        is_phase ? "phase" : style.css, x, y + 2, width, kLaneHeight - 4);
     // The mark of an end stands behind the bar, where the text's colour is readable.
     body_ += is_phase ? text_at(x + 3, y + 13, fitting_text(label, width - 6))
-                      : text_at(std::min(x + width + 2, kWidth - 8), y + 13, label);
+                      : text_at(std::min(x + width + 2, kPageWidth - 8), y + 13, label);
     body_ += "</g>\n";
   }
 
