@@ -117,7 +117,7 @@ TEST(DoctorReport, HostsThatAreAlikeShareTheirRows) {
   for (const char* const host : {"n1", "al@n2", "n3"}) {
     diagnoses.push_back(
         {.host = host,
-         .checks = {{"ssh", CheckState::kFail, fmt::format("refused at 10.0.1.{} port 22", host[1]),
+         .checks = {{"ssh", CheckState::kFail, fmt::format("refused at 10.0.1.{} port 22", std::string(host).back()),
                      fmt::format("try: ssh {} true", std::string(host).substr(host[0] == 'a' ? 3 : 0))}},
          .differences = {}});
   }
