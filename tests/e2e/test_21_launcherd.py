@@ -284,8 +284,8 @@ def test_report_of_jobs(launcherd, cluster):
         launcherd.asked("wait", job, code=code)
     page = launcherd.asked("report", jobs[2])
     assert page.startswith("<!doctype html>") and f"<h1>Job {jobs[2]}</h1>" in page
-    assert re.search(r'<title>rank 1 on n1: exit code 5, [^<]*</title><rect class="kRootCause"', page), page
-    assert re.search(r'<title>rank 0 on n1: signal 15 [^<]*</title><rect class="kStopped"', page), page
+    assert re.search(r'<title>rank 1 on n\d: exit code 5, [^<]*</title><rect class="kRootCause"', page), page
+    assert re.search(r'<title>rank 0 on n\d: signal 15 [^<]*</title><rect class="kStopped"', page), page
     launcherd.asked("report", "-o", "/home/alice/jobs.html", *jobs)
     page = cluster.path("head", "/home/alice/jobs.html").read_text()
     assert re.search(rf"<td>{jobs[0]}</td><td>1</td><td>\d+\.\d\d s</td><td>1.00</td><td>100 %</td>", page), page
