@@ -133,6 +133,9 @@ std::string format_mib(std::int64_t mib) {
 std::vector<std::string> failure_hints(const RankEnd& end, const std::vector<RankEnd>& alike,
                                        std::string_view stderr_tail) {
   std::vector<std::string> hints;
+  if (end.kind == EndKind::kSignalled && !end.detail.empty()) {
+    return hints;  // Muster has ended it, and `detail` says why
+  }
   if (end.kind == EndKind::kSignalled && end.signal == SIGKILL) {
     add_kill(end, &hints);
   } else if (end.kind == EndKind::kSignalled) {

@@ -142,6 +142,16 @@ void add_row(std::string& table, std::string_view name, const std::string& value
   if (!value.empty()) table += fmt::format("<tr><th>{}</th><td>{}</td></tr>\n", name, escape_markup(value));
 }
 
+// Returns how many hosts the job had in its newest generation.
+int hosts_of(const ReportedJob& reported) {
+  int hosts = reported.job.hosts_size();  // an ended job of launcherd has none
+  for (const v1::Event& event : reported.events) {
+    if (event.has_job_starting()) hosts = event.job_starting().placement().hosts_size();
+    if (event.has_generation_began()) hosts = event.generation_began().placement().hosts_size();
+  }
+  return hosts;
+}
+
 std::string facts_of(const ReportedJob& reported) {
   const v1::Job& job = reported.job;
   std::string command;
@@ -149,7 +159,7 @@ std::string facts_of(const ReportedJob& reported) {
   std::string table = "<table>\n";
   add_row(table, "name", base::printable(job.name()));
   add_row(table, "command", base::printable(command));
-  add_row(table, "ranks", fmt::format("{} on {}", job.size(), plural(job.hosts_size(), "host", "hosts")));
+  add_row(table, "ranks", fmt::format("{} on {}", job.size(), plural(hosts_of(reported), "host", "hosts")));
   if (job.has_submitted()) add_row(table, "submitted", format_local_time(job.submitted().seconds()));
   if (job.has_started()) add_row(table, "started", format_local_time(job.started().seconds()));
   if (job.has_ended()) add_row(table, "ended", format_local_time(job.ended().seconds()));
@@ -187,7 +197,7 @@ std::optional<double> run_time_of(const ReportedJob& reported) {
 std::string curve(double left, double width, const std::string& title, const std::vector<double>& values, double top,
                   const std::vector<ScalingPoint>& points, bool is_percent) {
   const double bottom = kChartHeight - 30;
-  const double height = bottom - 30;
+  const double height = bottom - 48;  // below the title and the value of the highest point
   std::string body = text_at(left, 14, title);
   body += fmt::format("<path class=\"axis\" d=\"M{0:.1f} {1}V{2}H{3:.1f}\" fill=\"none\"/>\n", left, 24, bottom,
                       left + width);

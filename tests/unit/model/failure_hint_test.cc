@@ -48,6 +48,13 @@ TEST(KilledRank, HasItsMemoryAndTheLikelyReason) {
             "the kernel of n2 was out of memory and killed, perhaps this rank: Out of memory: Killed process 7 (x)");
 }
 
+TEST(KilledRank, OfAHungJobGetsNoAdvice) {
+  RankEnd end = signalled(SIGKILL);
+  end.detail = "rank 3 does not move";  // by --on-hang
+  end.facts.peak_memory_mib = 100;
+  EXPECT_THAT(failure_hints(end, {}, ""), ElementsAre());
+}
+
 TEST(KilledRank, IsAdvisedWhenMemoryRanOut) {
   RankEnd end = signalled(SIGKILL);
   end.out_of_memory = true;

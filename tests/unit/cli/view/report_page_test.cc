@@ -51,6 +51,7 @@ TEST(ReportPage, ShowsOneJob) {
   EXPECT_THAT(page, HasSubstr("<h1>Job k7</h1>"));
   EXPECT_THAT(page, HasSubstr("<title>rank 0 on n1: exit code 3, 1.00 s to 1.50 s</title><rect class=\"kRootCause\""));
   EXPECT_THAT(page, HasSubstr("<title>rank 1 on n1: exit code 3, 1.00 s to 1.50 s</title><rect class=\"kFailed\""));
+  EXPECT_THAT(page, HasSubstr("<td>2 on 1 host</td>")) << "the job itself lists no hosts";
   EXPECT_THAT(page, HasSubstr("&lt;script&gt;"));
   EXPECT_THAT(page, Not(HasSubstr("<script")));
   EXPECT_THAT(page, Not(HasSubstr("<h2>Scaling")));
