@@ -273,8 +273,10 @@ void SessionRanks::on_event(RankStartFailed& failed) {
 void SessionRanks::on_event(RankExited& exited) {
   progress_file_.check();
   v1::AgentMessage message = message_of(exited);
-  v1::EndFacts facts = end_facts_of(exited, read_core_settings());
-  if (facts.ByteSizeLong() > 0) *message.mutable_rank_exited()->mutable_facts() = std::move(facts);
+  if (exited.wait_status != 0) {
+    v1::EndFacts facts = end_facts_of(exited, read_core_settings());
+    if (facts.ByteSizeLong() > 0) *message.mutable_rank_exited()->mutable_facts() = std::move(facts);
+  }
   servers_.judge(*message.mutable_rank_exited());
   watchdog_.judge(*message.mutable_rank_exited());
   const int shown = live_.rank_of(exited.rank).value_or(exited.rank);  // report_end() forgets it
