@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <ctime>
 #include <mutex>
 #include <string>
@@ -169,8 +168,7 @@ class Details {
 
 template <std::size_t kSize>
 void copy(std::string_view text, char (&room)[kSize]) {
-  const std::size_t bytes = std::min(text.size(), kSize - 1);
-  std::memcpy(room, text.data(), bytes);
+  const std::size_t bytes = text.copy(room, kSize - 1);
   room[bytes] = '\0';
 }
 
