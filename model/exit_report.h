@@ -19,7 +19,7 @@ enum class EndKind {
   kHostLost,     // the rank's host did not answer within the lease
 };
 
-// What the host of a failed rank knows about its end. 0 and empty mean unknown.
+// Facts about the end of a failed rank, from its host. 0 and empty mean unknown.
 struct EndFacts {
   std::int64_t peak_memory_mib = 0;  // the most memory that one process of the rank had resident
   std::int64_t free_memory_mib = 0;  // of the host, or of the rank's cgroup if it has less, just after the end

@@ -1,4 +1,4 @@
-// What a rank does, judged from several looks at it. Pure.
+// Judges from several looks at a rank what it is doing. Pure.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What happens when a job seems to hang: --hang-timeout and --on-hang. A plain value.
+// Says how Muster treats a job that seems to hang: --hang-timeout and --on-hang. A plain value.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// What ranks do at present, and the report of a job that seems to hang. Plain values; hang_rules.h makes the report.
+// Evidence about ranks, and the report of a job that seems to hang. Plain values; hang_rules.h makes the report.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ struct PythonCall {
   bool operator==(const PythonCall&) const = default;
 };
 
-// Where a rank is in its collective operations of libmuster.
+// The place of a rank in its collective operations of libmuster.
 struct CollectivePlace {
   int size = 0;               // of its world
   std::uint64_t begun = 0;    // operations begun since the world was formed
@@ -31,7 +31,7 @@ struct CollectivePlace {
   bool is_open() const { return begun > ended; }
 };
 
-// What one rank does, from two looks at it that are `looked_ms` apart.
+// Evidence about one rank, from two looks at it that are `looked_ms` apart.
 struct RankEvidence {
   int rank = 0;
   std::string host{};

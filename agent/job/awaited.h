@@ -1,4 +1,4 @@
-// What a server of the agent has not answered yet to a rank. A plain value.
+// A request of a rank that a server of the agent has not answered yet. A plain value.
 #pragma once
 
 #include <optional>

@@ -32,12 +32,12 @@ namespace muster::agent::inline job {
 
 class EvidenceCollector {
  public:
-  // What the other parts of the session know. Functions that are not set know nothing.
+  // Functions of the session's other parts. A function that is not set counts as one that returns nothing.
   struct Sources {
     std::function<std::map<int, pid_t>()> pids;  // of the ranks that run now
     std::function<void(std::function<void(const std::map<int, LastOutput>&)> done)> last_outputs = {};
     std::function<std::optional<Awaited>(int rank)> awaited = {};
-    // Where the rank is in its collective operations. nullopt if it does not use libmuster.
+    // Returns the rank's place in its collective operations. nullopt if it does not use libmuster.
     std::function<std::optional<v1::CollectivePlace>(int rank)> collective = {};
   };
 

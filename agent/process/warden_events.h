@@ -62,7 +62,7 @@ struct RankStartFailed {
   int exit_code = model::kMusterFailed;  // or kNotFound, kNotExecutable
 };
 
-// What the warden knows about a rank that failed. Empty for other ranks.
+// The warden's facts about a rank that failed. Empty for other ranks.
 struct ExitFacts {
   std::uint64_t peak_kib = 0;                // most memory that the rank or a child that it reaped had resident
   std::optional<std::uint64_t> free_kib;     // memory that was free just after the end

@@ -36,7 +36,7 @@ base::MonotonicTime now_time() {
   return std::chrono::steady_clock::now();
 }
 
-// As the kernel's log counts time.
+// Returns the time since boot, on the clock of the kernel's log.
 std::chrono::microseconds time_since_boot() {
   struct timespec now {};
   ::clock_gettime(CLOCK_MONOTONIC, &now);

@@ -65,7 +65,7 @@ base::Result<StackCriteria> read_criteria(const VerbCall& call) {
   return criteria;
 }
 
-// What all looks have found.
+// The answers of all samples.
 struct Samples {
   StackClasses classes;
   std::string json;         // a line for each process and look, if the user wants that

@@ -1,4 +1,4 @@
-// What happened when in a job: the times of its phases and ranks, from its events.
+// Computes the times of a job's phases and ranks from its events.
 // Thread: any; pure.
 #pragma once
 

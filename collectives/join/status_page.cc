@@ -52,7 +52,7 @@ void count(T& value) {
   shared(value).fetch_add(1, std::memory_order_relaxed);
 }
 
-// What the process knows of its page beside the page itself.
+// The process's own data about its page.
 struct Owner {
   std::mutex mutex;  // held while the page is made, and while the world changes
   bool has_failed = false;

@@ -28,7 +28,7 @@ class JobCatalog {
   base::Result<v1::ListJobsResponse> list(StoreReader& reader, const v1::ListJobsRequest& request, base::WallTime now);
 
  private:
-  // What the store knows of a job beside its key.
+  // The stored fields of a job, without its key.
   struct Facts {
     int size = 0;
     std::string spec_text{};  // lower case, like all texts here

@@ -47,7 +47,7 @@ class LoadRing {
   std::size_t oldest_ = 0;
 };
 
-// What JobManager knows at the end of a period.
+// JobManager's values at the end of a period.
 struct LoadSample {
   struct Host {
     std::string name;

@@ -163,7 +163,7 @@ class RestartingJob final : private JobObserver {
   std::string waits_why_;                              // what it lacks, as reported last
   std::optional<base::MonotonicTime> failed_at_;       // when this attempt failed
   std::optional<base::MonotonicTime> last_failed_at_;  // when the one before failed; nullopt once this one runs
-  // As last_failed_at_, but nullopt once this attempt's first collective was reported.
+  // Equals last_failed_at_, but is nullopt after this attempt's first collective was reported.
   std::optional<base::MonotonicTime> awaits_collective_;
   std::vector<HostFailure> unclean_;  // of all failed attempts: hosts where processes of the job may be left
   int strays_killed_ = 0;             // by all failed attempts

@@ -115,7 +115,7 @@ struct StoredJob {
   std::uint64_t last_sequence = 0;
 };
 
-// What a list of jobs is sorted and selected by. Short, because a list may need it of all jobs.
+// The fields by which a list of jobs is sorted and filtered. Kept short, because a list may read them of all jobs.
 struct JobKey {
   std::int64_t number = 0;
   model::JobState state{};

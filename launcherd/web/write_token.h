@@ -1,4 +1,4 @@
-// The token of --http-write: who has it may kill, signal and drain by the web page. launcherd keeps it in its state
+// The token of --http-write lets its holder kill, signal and drain by the web page. launcherd keeps it in its state
 // directory, in a file that only its user may read.
 #pragma once
 

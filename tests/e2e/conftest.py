@@ -5,6 +5,7 @@
         assert result.rc == 0, result
 """
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -155,6 +156,28 @@ def script(cluster):
     yield write
     for host in cluster.hosts:
         cluster.path(host, "/home/alice/train.py").unlink(missing_ok=True)
+
+
+# Waits for the file of the first argument, then needs 512 MiB.
+EATS = """
+import os, sys, time
+print("pid", os.getpid(), flush=True)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.01)
+kept = [bytearray(os.urandom(1 << 20)) for _ in range(512)]
+"""
+
+
+@pytest.fixture
+def small_memory():
+    """A cgroup (version 1) of this machine with 64 MiB, which no test host sees."""
+    group = pathlib.Path(f"/sys/fs/cgroup/memory/muster-test-{os.getpid()}")
+    if not group.parent.joinpath("memory.limit_in_bytes").exists():
+        pytest.skip("this machine has no memory controller of cgroup version 1")
+    group.mkdir()
+    group.joinpath("memory.limit_in_bytes").write_text(str(64 << 20))
+    yield group
+    group.rmdir()
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """What goes wrong with programs, folders and arguments: one sentence that names the host, the right code, nothing left."""
 
 import os
-import pathlib
 import re
 import subprocess
 import time
@@ -10,7 +9,7 @@ import uuid
 import pytest
 from cluster import testing
 from cluster.testing import eventually
-from conftest import BIN_DIR, REPOSITORY
+from conftest import BIN_DIR, EATS, REPOSITORY
 from console import PYTHON, Watched
 
 HOLD_STDOUT = str(BIN_DIR.parent / "tests/programs/hold_stdout")
@@ -136,27 +135,6 @@ def test_dial_on_a_lossy_network(hvdrun, cluster, no_leftovers, number):
     cluster.heal("n1")
     # sshd learns of the end of its connection when the kernel sends a lost packet again: that can take many seconds.
     assert eventually(lambda: not before.processes(), 60)
-
-
-EATS = """
-import os, sys, time
-print("pid", os.getpid(), flush=True)
-while not os.path.exists(sys.argv[1]):
-    time.sleep(0.01)
-kept = [bytearray(os.urandom(1 << 20)) for _ in range(512)]
-"""
-
-
-@pytest.fixture
-def small_memory():
-    """A cgroup (version 1) of this machine with 64 MiB, which no test host sees."""
-    group = pathlib.Path(f"/sys/fs/cgroup/memory/muster-test-{os.getpid()}")
-    if not group.parent.joinpath("memory.limit_in_bytes").exists():
-        pytest.skip("this machine has no memory controller of cgroup version 1")
-    group.mkdir()
-    group.joinpath("memory.limit_in_bytes").write_text(str(64 << 20))
-    yield group
-    group.rmdir()
 
 
 def test_out_of_memory_under_a_limit_that_the_host_does_not_see(hvdrun, cluster, no_leftovers, small_memory):

@@ -7,20 +7,12 @@ import re
 import uuid
 
 import pytest
+from conftest import EATS
 from console import PYTHON, Watched, notices
 from launcherd_user import Launcherd
 
 ONE = ["-np", "1", "-H", "n1:1"]
 FOUR = ["-np", "4", "-H", "n1:2,n2:2"]
-EATS = """
-import os, sys, time
-print("pid", os.getpid(), flush=True)
-while not os.path.exists(sys.argv[1]):
-    time.sleep(0.01)
-kept = [bytearray(os.urandom(1 << 20)) for _ in range(512)]
-"""
-
-
 def after_root(result):
     """hvdrun's lines after the one that names the root cause."""
     lines = notices(result)
@@ -41,18 +33,6 @@ def test_killed_from_outside(hvdrun, cluster, no_leftovers):
                         r"n1 had \d.* free just after", after_root(result)[0])
     assert said and 200 <= int(said[1]) < 300, result
     assert after_root(result)[1] == "often the kernel was out of memory: run dmesg on n1", result
-
-
-@pytest.fixture
-def small_memory():
-    """A cgroup (version 1) of this machine with 64 MiB, which no test host sees."""
-    group = pathlib.Path(f"/sys/fs/cgroup/memory/muster-test-{os.getpid()}")
-    if not group.parent.joinpath("memory.limit_in_bytes").exists():
-        pytest.skip("this machine has no memory controller of cgroup version 1")
-    group.mkdir()
-    group.joinpath("memory.limit_in_bytes").write_text(str(64 << 20))
-    yield group
-    group.rmdir()
 
 
 def test_out_of_memory_as_the_kernels_log_has_it(hvdrun, cluster, no_leftovers, small_memory):

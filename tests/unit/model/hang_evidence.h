@@ -9,7 +9,7 @@
 
 namespace muster::model {
 
-// What a rank does in all looks. Each function returns the evidence of one look.
+// Evidence of ranks that do the same in all looks. Each function returns the evidence of one look.
 struct Rank {
   RankEvidence evidence{.pid = 4242, .state = "S", .looked_ms = 1000};
 

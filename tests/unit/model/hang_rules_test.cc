@@ -212,7 +212,7 @@ TEST(HangRules, SilentHostsAreTheCauseIfAllOthersWait) {
   EXPECT_EQ(verdict.report.silent_hosts, facts.silent_hosts);
 }
 
-// What a healthy rank may do while others wait for it.
+// Evidence of a healthy rank for which other ranks wait.
 std::vector<std::pair<std::string, Track>> healthy_work() {
   const auto moving = [](Rank rank) {
     rank.evidence.moving = true;

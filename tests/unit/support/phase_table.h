@@ -1,4 +1,4 @@
-// What tests of every state table need: all pairs of phase and event, the phases that can follow, and the numbers of
+// Helpers for tests of state tables: all pairs of phase and event, the phases that can follow, and the numbers of
 // the names. A table is the function next_step(phase, event), which is found beside the type of the phase.
 #pragma once
 

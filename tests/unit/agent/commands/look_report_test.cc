@@ -10,9 +10,8 @@
 #include <gtest/gtest.h>
 
 #include "agent/proc/proc_table.h"
-#include "base/unique_fd.h"
-#include "proto/frame.h"
 #include "proto/muster/v1/job.pb.h"
+#include "tests/unit/agent/commands/written_frames.h"
 #include "tests/unit/support/standing_child.h"
 
 namespace muster::agent::look_report_test {
@@ -24,26 +23,7 @@ constexpr const char* kPython = "/usr/bin/python3";
 
 // Runs report_looks() in a process of its own, and returns what it writes.
 std::vector<v1::RankEvidence> report(const std::vector<std::string>& arguments) {
-  auto pipe = base::make_pipe();
-  if (!pipe.ok()) return {};
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::dup2(pipe->second.get(), STDOUT_FILENO);
-    ::_exit(report_looks(arguments).ok() ? 0 : 1);
-  }
-  pipe->second.reset();
-  proto::FrameReader frames;
-  char chunk[4096];
-  ssize_t count = 0;
-  while ((count = ::read(pipe->first.get(), chunk, sizeof chunk)) > 0) {
-    frames.feed({chunk, static_cast<std::size_t>(count)});
-  }
-  ::waitpid(child, nullptr, 0);
-  std::vector<v1::RankEvidence> ranks;
-  for (auto body = frames.next(); body.ok() && *body; body = frames.next()) {
-    EXPECT_TRUE(ranks.emplace_back().ParseFromString(**body));
-  }
-  return ranks;
+  return testing_support::written_frames<v1::RankEvidence>([&] { return report_looks(arguments); });
 }
 
 // Looks when the process sleeps. It prints "up" just before.

@@ -1,7 +1,6 @@
 #include "agent/commands/stack_report.h"
 
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -10,9 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "agent/stacks/target_memory.h"
-#include "base/unique_fd.h"
-#include "proto/frame.h"
 #include "proto/muster/v1/job.pb.h"
+#include "tests/unit/agent/commands/written_frames.h"
 #include "tests/unit/support/standing_child.h"
 
 namespace muster::agent::stack_report_test {
@@ -31,26 +29,7 @@ class Sleeper : public testing_support::StandingPython {
 
 // Runs report_stacks() in a process of its own, and returns what it writes.
 std::vector<v1::ProcessStack> report(const std::vector<std::string>& arguments) {
-  auto pipe = base::make_pipe();
-  if (!pipe.ok()) return {};
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::dup2(pipe->second.get(), STDOUT_FILENO);
-    ::_exit(report_stacks(arguments).ok() ? 0 : 1);
-  }
-  pipe->second.reset();
-  proto::FrameReader frames;
-  char chunk[4096];
-  ssize_t count = 0;
-  while ((count = ::read(pipe->first.get(), chunk, sizeof chunk)) > 0) {
-    frames.feed({chunk, static_cast<std::size_t>(count)});
-  }
-  ::waitpid(child, nullptr, 0);
-  std::vector<v1::ProcessStack> processes;
-  for (auto body = frames.next(); body.ok() && *body; body = frames.next()) {
-    EXPECT_TRUE(processes.emplace_back().ParseFromString(**body));
-  }
-  return processes;
+  return testing_support::written_frames<v1::ProcessStack>([&] { return report_stacks(arguments); });
 }
 
 class StackReport : public ::testing::Test {
