@@ -4,7 +4,7 @@
 #   grpc_test   both
 # Units of other targets gain nothing: they parse the standard library once for many of our files.
 # muster_precompile() is called once, at the end: only then is it known what each target links.
-# Sources include what they use all the same: tools/test fuzz compiles without these headers.
+# Sources include what they use all the same: tools/test files compiles without these headers.
 option(MUSTER_PRECOMPILE "Precompile third-party headers" ${MUSTER_LAUNCHER})
 set_property(GLOBAL PROPERTY MUSTER_PRECOMPILED "")  # name and kind of each target, in turns
 
