@@ -10,6 +10,15 @@
 
 namespace muster::cli::inline hosts {
 
+namespace {
+
+// A path below the prefix that has the programs' folder.
+std::string installed_path(const std::string& programs, const char* place) {
+  return (std::filesystem::path(programs).parent_path() / place).string();
+}
+
+}  // namespace
+
 std::string logical_working_directory(const base::Environment& environment) {
   if (const auto pwd = environment.get("PWD"); pwd && pwd->starts_with('/')) {
     struct stat named {};
@@ -45,23 +54,24 @@ base::Result<std::string> program_directory() {
 std::vector<std::string> python_folders() {
   const auto programs = program_directory();
   if (!programs.ok()) return {};
-  const auto python = std::filesystem::path(*programs).parent_path() / "python";
-  const auto dropin = python / "muster" / "dropin";
-  std::error_code ignored;  // a folder that cannot be examined counts as missing
-  if (!std::filesystem::is_directory(dropin / "horovod", ignored)) return {};
-  return {python.string(), dropin.string()};
+  for (const char* place : {"python", "share/muster/python"}) {
+    const std::filesystem::path python = installed_path(*programs, place);
+    const auto dropin = python / "muster" / "dropin";
+    std::error_code ignored;  // a folder that cannot be examined counts as missing
+    if (std::filesystem::is_directory(dropin / "horovod", ignored)) return {python.string(), dropin.string()};
+  }
+  return {};
 }
 
 base::Result<std::string> find_agent(const base::Environment& environment) {
   if (const auto given = environment.get("MUSTER_AGENT_PATH")) return std::string(*given);
   MUSTER_ASSIGN_OR_RETURN(const std::string directory, program_directory());
-  const std::string path = directory + "/muster-agent";
-  if (::access(path.c_str(), X_OK) != 0) {
-    return base::not_found(
-        "{} is missing: it belongs beside this program; build or install it, or name another by MUSTER_AGENT_PATH",
-        path);
-  }
-  return path;
+  const std::string beside = directory + "/muster-agent";
+  if (::access(beside.c_str(), X_OK) == 0) return beside;
+  const std::string installed = installed_path(directory, "libexec/muster/muster-agent");
+  if (::access(installed.c_str(), X_OK) == 0) return installed;
+  return base::not_found("{} and {} are missing: build or install muster-agent, or name another by MUSTER_AGENT_PATH",
+                         beside, installed);
 }
 
 void hide_memory() {

@@ -22,11 +22,11 @@ unsigned current_umask();
 // Returns the directory of this program's file.
 base::Result<std::string> program_directory();
 
-// Returns the folders that ranks with Python get on their PYTHONPATH: <prefix>/python, which holds the package muster,
-// and the folder of Muster's `horovod` in that package. Empty if this program was installed without them.
+// Returns the folders that ranks with Python get on their PYTHONPATH: the one that holds the package muster
+// (<prefix>/python of a build tree, <prefix>/share/muster/python of an installation), and the folder of Muster's `horovod` in that package. Empty if this program was installed without them.
 std::vector<std::string> python_folders();
 
-// Finds the agent: beside the running program, or at MUSTER_AGENT_PATH.
+// Finds the agent: at MUSTER_AGENT_PATH, beside the running program, or in <prefix>/libexec/muster.
 base::Result<std::string> find_agent(const base::Environment& environment);
 
 // Keeps this process's memory out of core files and from other processes of this user, because it

@@ -128,7 +128,7 @@ _SHORT_FUNCTIONS = {
 
 def _candidates():
     """Returns the places where the library may be: only MUSTER_LIBRARY if it is set. Otherwise a wheel, a build tree
-    beside this package, and the system's search path."""
+    beside this package, an installed prefix, and the system's search path."""
     named = os.environ.get("MUSTER_LIBRARY")
     if named:
         return [named]
@@ -138,6 +138,7 @@ def _candidates():
     return [os.path.join(here, "libmuster.so"),
             os.path.join(root, "lib", "libmuster.so"),
             os.path.join(root, "build", "release", "lib", "libmuster.so"),
+            os.path.join(os.path.dirname(os.path.dirname(root)), "lib", "libmuster.so.0"),
             "libmuster.so.0"]
 
 
