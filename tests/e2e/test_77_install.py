@@ -1,0 +1,156 @@
+"""An installed Muster: by `cmake --install`, moved to another folder, from a .deb's files and from a tarball. An ordinary
+user of the test hosts runs jobs with it, compiles programs against libmuster, and finds nothing left afterwards."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+
+import pytest
+from conftest import BIN_DIR
+
+BUILD = BIN_DIR.parent
+PLACE = BUILD / "install_test"  # below the repository, which all test hosts see
+SUM = """
+import horovod.torch as hvd, torch
+hvd.init()
+print("sum", hvd.allreduce(torch.ones(1), op=hvd.Sum).item(), "of", hvd.size(), hvd.__file__, flush=True)
+"""
+PROGRAM = """
+#include <cstdio>
+#include <vector>
+#include <muster/muster.hpp>
+int main() {
+  auto world = muster::World::join();
+  if (!world.ok()) return std::fprintf(stderr, "%s\\n", world.status().message().c_str()), 1;
+  std::vector<float> values(3, 1);
+  const auto done = world.value().communicator().allreduce(std::span(values), muster::Op::sum);
+  if (!done.ok()) return 2;
+  std::printf("total %.0f\\n", values[2]);
+}
+"""
+LISTS = """
+cmake_minimum_required(VERSION 3.16)
+project(user LANGUAGES CXX)
+set(CMAKE_CXX_STANDARD 20)
+find_package(muster 0.1 REQUIRED)
+add_executable(train train.cc)
+target_link_libraries(train PRIVATE muster::muster)
+"""
+
+
+def done(*command, **options):
+    finished = subprocess.run([str(word) for word in command], capture_output=True, text=True, **options)
+    assert finished.returncode == 0, f"{command}: {finished.stdout}{finished.stderr}"
+    return finished.stdout
+
+
+@pytest.fixture(scope="module")
+def place():
+    """A folder for this test. What an installation of the developer's own has listed stays."""
+    lists = [BUILD / "install_manifest.txt", BUILD / "install_folders.txt"]
+    kept = {file: file.read_bytes() for file in lists if file.exists()}
+    for file in kept:
+        file.unlink()
+    shutil.rmtree(PLACE, ignore_errors=True)
+    PLACE.mkdir()
+    yield PLACE
+    shutil.rmtree(PLACE)
+    for file in lists:
+        file.unlink(missing_ok=True)
+    for file, content in kept.items():
+        file.write_bytes(content)
+
+
+@pytest.fixture(scope="module")
+def prefix(place):
+    """Installed in one folder, then moved to another."""
+    done("cmake", "--install", BUILD, "--prefix", place / "first")
+    (place / "first").rename(place / "moved")
+    return place / "moved"
+
+
+@pytest.fixture
+def run(hvdrun, cluster, no_leftovers):
+    """Runs hvdrun of a prefix on head, without a variable that names a part of the build tree."""
+
+    def call(prefix, *arguments, **options):
+        path = f"{prefix}/bin:/usr/local/bin:/usr/bin:/bin"
+        return hvdrun([], argv=["hvdrun", *map(str, arguments)], env={"PATH": path}, **options)
+
+    return call
+
+
+def test_the_first_command_of_the_readme(run, prefix):
+    finished = run(prefix, "-np", "4", "-H", "n1:2,n2:2", "hostname")
+    assert finished.rc == 0 and sorted(finished.stdout.split("\n"))[1:] == [
+        f"[{rank}]<stdout>:n{rank // 2 + 1}" for rank in range(4)], finished
+
+
+def test_the_drop_in_of_horovod(run, prefix):
+    finished = run(prefix, "-np", "2", "-H", "n1,n2", "/usr/bin/python3", "-B", "-c", SUM, timeout=120)
+    assert finished.rc == 0 and finished.stdout.count(f"sum 2.0 of 2 {prefix}/share/muster/python/") == 2, finished
+
+
+def test_the_self_test(run, prefix):
+    assert run(prefix, "-np", "2", "-H", "n1,n2", "--self-test", timeout=120).rc == 0
+
+
+def compiled_by_pkg_config(prefix, folder):
+    flags = done("pkg-config", "--cflags", "--libs", "muster", env=os.environ | {"PKG_CONFIG_PATH": f"{prefix}/lib/pkgconfig"})
+    done("g++", "-std=c++20", "train.cc", "-o", "train", *flags.split(), cwd=folder)
+    return folder / "train"
+
+
+def compiled_by_cmake(prefix, folder):
+    (folder / "CMakeLists.txt").write_text(LISTS)
+    done("cmake", "-S", folder, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
+    done("cmake", "--build", folder / "build")
+    return folder / "build" / "train"
+
+
+@pytest.mark.parametrize("compiled", [compiled_by_pkg_config, compiled_by_cmake])
+def test_a_program_with_libmuster(run, prefix, place, compiled):
+    folder = place / compiled.__name__
+    folder.mkdir()
+    (folder / "train.cc").write_text(PROGRAM)
+    finished = run(prefix, "-np", "2", "-H", "n1,n2", compiled(prefix, folder))
+    assert finished.rc == 0 and finished.stdout.count("total 2") == 2, finished
+
+
+def packaged(place, generator, folder):
+    """The package's file."""
+    done("cpack", "--config", BUILD / "CPackConfig.cmake", "-G", generator, "-B", place / folder, cwd=place,
+         env=os.environ | {"SOURCE_DATE_EPOCH": "1764374400"})
+    files = [file for file in (place / folder).iterdir() if file.suffix in (".deb", ".gz")]
+    assert len(files) == 1, files
+    return files[0]
+
+
+@pytest.mark.parametrize("generator", ["DEB", "TGZ"])
+def test_packages_are_reproducible_and_run(run, place, generator):
+    packages = [packaged(place, generator, f"{generator}{number}") for number in range(2)]
+    assert len({hashlib.sha256(package.read_bytes()).hexdigest() for package in packages}) == 1
+    files = place / f"{generator}_files"
+    files.mkdir()
+    if generator == "DEB":
+        done("dpkg-deb", "-x", packages[0], files)
+        fields = done("dpkg-deb", "-f", packages[0])
+        assert "Package: muster" in fields and "libssl3" in fields, fields
+        prefix = files / "usr"
+    else:
+        done("tar", "-xf", packages[0], "-C", files, "--strip-components=1")
+        prefix = files
+    finished = run(prefix, "-np", "2", "-H", "n1,n2", "hostname")
+    assert finished.rc == 0 and finished.stdout.count("<stdout>:n") == 2, finished
+
+
+def test_uninstalling_leaves_nothing(place):
+    kept = place / "kept"
+    (kept / "bin").mkdir(parents=True)
+    (kept / "bin" / "other").write_text("of somebody else")
+    for prefix, left in ((place / "new", []), (kept, [kept, kept / "bin", kept / "bin" / "other"])):
+        done("cmake", "--install", BUILD, "--prefix", prefix)
+        assert (prefix / "bin" / "hvdrun").exists()
+        done("cmake", "--build", BUILD, "--target", "uninstall")
+        assert sorted(([prefix] if prefix.exists() else []) + list(prefix.rglob("*"))) == left
