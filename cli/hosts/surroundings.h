@@ -23,7 +23,8 @@ unsigned current_umask();
 base::Result<std::string> program_directory();
 
 // Returns the folders that ranks with Python get on their PYTHONPATH: the one that holds the package muster
-// (<prefix>/python of a build tree, <prefix>/share/muster/python of an installation), and the folder of Muster's `horovod` in that package. Empty if this program was installed without them.
+// (<prefix>/python of a build tree, <prefix>/share/muster/python of an installation), and the folder of Muster's
+// `horovod` in that package. Empty if this program was installed without them.
 std::vector<std::string> python_folders();
 
 // Finds the agent: at MUSTER_AGENT_PATH, beside the running program, or in <prefix>/libexec/muster.
