@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/loop.h"
 #include "cli/daemon/launcherd_options.h"
+#include "cli/daemon/service_manager.h"
 #include "cli/hosts/job_hosts.h"
 #include "cli/hosts/program_main.h"
 #include "cli/hosts/site_choice.h"
@@ -96,6 +97,8 @@ base::Result<launcherd::DaemonOptions> daemon_options(const ParsedLauncherd& par
   MUSTER_ASSIGN_OR_RETURN(std::string agent_path, find_agent(environment));
   if (!parsed.sockets.empty()) options.socket = parsed.sockets.front();
   options.has_socket = !parsed.sockets.empty() || parsed.addresses.empty();
+  MUSTER_ASSIGN_OR_RETURN(auto inherited, inherited_socket(environment, ::getpid()));
+  if (inherited) options.inherited_socket = std::move(*inherited);
   options.http = parsed.http;
   options.http_write = parsed.http_write;
   options.accept_agents = parsed.accept_agents;
@@ -157,14 +160,22 @@ int serve(const ParsedLauncherd& parsed, const base::Environment& environment) {
   {
     auto daemon = launcherd::Daemon::open(loop, clock, std::move(*options));
     if (!daemon.ok()) return fail_as("launcherd", kMusterFailed, daemon.status().message());
+    const ServiceManager manager(environment);
+    const auto tell = [&notices](const base::Status& told) {
+      if (!told.ok()) notices.line(told.message());
+    };
     signals->watch(loop, [&](int signo) {
       if (signo == SIGHUP) {
+        tell(manager.reloading(std::chrono::floor<std::chrono::microseconds>(clock.now().time_since_epoch())));
         read_files_again(parsed, environment, directory, **daemon, notices);
+        tell(manager.ready((*daemon)->description()));
       } else {
+        tell(manager.stopping());
         (*daemon)->leave([&loop] { loop.stop(); });
       }
     });
     notices.line((*daemon)->description());
+    tell(manager.ready((*daemon)->description()));
     loop.run();
   }
   if (!notices.flush_blocking(clock.now() + kFlushTimeout)) terminal.cancel();

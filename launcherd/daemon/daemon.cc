@@ -52,9 +52,12 @@ v1::Capabilities capabilities_of(const DaemonOptions& options, base::WallTime no
   return capabilities;
 }
 
-base::Result<ApiListeners> open_listeners(const DaemonOptions& options) {
+base::Result<ApiListeners> open_listeners(DaemonOptions& options) {
   ApiListeners listeners;
-  if (options.has_socket) {
+  if (options.inherited_socket.valid()) {
+    MUSTER_ASSIGN_OR_RETURN(ApiSocket socket, ApiSocket::adopt(std::move(options.inherited_socket)));
+    listeners.sockets.push_back(std::move(socket));
+  } else if (options.has_socket) {
     MUSTER_ASSIGN_OR_RETURN(ApiSocket socket, options.socket.empty()
                                                   ? ApiSocket::open_for_daemon(options.socket_directories)
                                                   : ApiSocket::open_at(options.socket));

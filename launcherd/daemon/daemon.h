@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/status.h"
+#include "base/unique_fd.h"
 #include "launcherd/bootstrap/bootstrap.h"
 #include "launcherd/enrol/accept_agents.h"
 #include "launcherd/service/api_server.h"
@@ -32,6 +33,7 @@ struct DaemonOptions {
   std::string socket;
   std::vector<std::string> socket_directories;  // api_directories()
   bool has_socket = true;                       // false if launcherd serves TCP only
+  base::UniqueFd inherited_socket;  // a listening socket (ApiSocket::adopt); used instead of `socket` if valid
   std::vector<TlsListener> tls;
   std::string http;             // loopback address and port of the web page; empty means no page
   bool http_write = false;      // the page serves actions to those who have the token in the state directory

@@ -3,14 +3,18 @@
 #include "launcherd/service/api_socket.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -117,11 +121,34 @@ base::Result<ApiSocket> ApiSocket::open_at(const std::string& path) {
   return failed;
 }
 
+base::Result<ApiSocket> ApiSocket::adopt(base::UniqueFd fd) {
+  sockaddr_un address{};
+  socklen_t size = sizeof address;
+  int listens = 0;
+  socklen_t flag = sizeof listens;
+  if (::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
+      ::getsockopt(fd.get(), SOL_SOCKET, SO_ACCEPTCONN, &listens, &flag) != 0 || address.sun_family != AF_UNIX ||
+      listens == 0) {
+    return base::invalid_argument("descriptor {} is no listening Unix socket", fd.get());
+  }
+  const auto longest = std::min<std::size_t>(size, sizeof address) - offsetof(sockaddr_un, sun_path);
+  const std::string path(address.sun_path, ::strnlen(address.sun_path, longest));
+  if (!path.starts_with('/')) return base::invalid_argument("the inherited Unix socket has no file");
+  const std::string directory = path.substr(0, path.rfind('/'));
+  if (!is_private_directory(directory)) {
+    return base::invalid_argument("the inherited socket is in {}, which must be ours with mode 0700", directory);
+  }
+  if (::fcntl(fd.get(), F_SETFL, O_NONBLOCK) != 0) return base::errno_error(errno, fmt::format("listen at {}", path));
+  ApiSocket socket(path, std::move(fd));
+  socket.is_adopted_ = true;
+  return socket;
+}
+
 ApiSocket::ApiSocket(ApiSocket&& other) noexcept
-    : path_(std::exchange(other.path_, std::string())), fd_(std::move(other.fd_)) {}
+    : path_(std::exchange(other.path_, std::string())), fd_(std::move(other.fd_)), is_adopted_(other.is_adopted_) {}
 
 ApiSocket::~ApiSocket() {
-  if (path_.empty()) return;
+  if (path_.empty() || is_adopted_) return;
   ::unlink(path_.c_str());
   remove_if_empty(path_.substr(0, path_.rfind('/')));
 }
