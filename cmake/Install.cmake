@@ -38,6 +38,16 @@ install(DIRECTORY ${CMAKE_SOURCE_DIR}/job_templates/templates DESTINATION ${shar
 install(DIRECTORY ${CMAKE_BINARY_DIR}/share/man ${CMAKE_BINARY_DIR}/share/bash-completion ${CMAKE_BINARY_DIR}/share/zsh
                   ${CMAKE_BINARY_DIR}/share/fish DESTINATION ${share})
 
+# launcherd as a service. The units name the programs' folder below the prefix of the installation.
+foreach(kind system user)
+  install(CODE "set(bindir \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}\")
+configure_file(\"${CMAKE_SOURCE_DIR}/packaging/systemd/launcherd.${kind}.service.in\" \"${CMAKE_BINARY_DIR}/units/${kind}/launcherd.service\" @ONLY)")
+  install(FILES ${CMAKE_BINARY_DIR}/units/${kind}/launcherd.service DESTINATION lib/systemd/${kind})
+  install(FILES ${CMAKE_SOURCE_DIR}/packaging/systemd/launcherd.${kind}.socket DESTINATION lib/systemd/${kind} RENAME launcherd.socket)
+endforeach()
+
+install(FILES ${CMAKE_SOURCE_DIR}/packaging/sysusers/muster.conf DESTINATION lib/sysusers.d)
+
 # For programs that use libmuster.
 configure_file(${CMAKE_SOURCE_DIR}/cmake/muster.pc.in ${CMAKE_BINARY_DIR}/muster.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/muster.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
