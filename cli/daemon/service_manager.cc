@@ -54,13 +54,12 @@ base::Status ServiceManager::send(const std::string& message) const {
 }
 
 base::Result<std::optional<base::UniqueFd>> inherited_socket(const base::Environment& environment, pid_t pid) {
-  const auto number = [&](const char* name) -> std::optional<long> {
-    const auto text = environment.get(name);
+  const auto number = [](std::optional<std::string_view> text) -> std::optional<long> {
     if (!text) return std::nullopt;
     return base::parse_decimal(*text, INT32_MAX);
   };
-  const auto owner = number("LISTEN_PID");
-  const auto count = number("LISTEN_FDS");
+  const auto owner = number(environment.get("LISTEN_PID"));
+  const auto count = number(environment.get("LISTEN_FDS"));
   if (!owner || *owner != pid || !count || *count == 0) return std::optional<base::UniqueFd>();
   if (*count > 1) {
     return base::invalid_argument("the service manager passes {} sockets; launcherd takes one: ListenStream=PATH",
