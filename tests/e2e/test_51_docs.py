@@ -36,6 +36,22 @@ def test_readme_has_lines():
 @pytest.mark.parametrize("words", README_LINES, ids=shlex.join)
 def test_readme_lines_can_be_placed(hvdrun, cluster, words):
     """On the four hosts that README.md speaks of. What the ranks would run is not there."""
+    can_be_placed(hvdrun, cluster, words)
+
+
+# Both columns of the tables: what a cell names `hvdrun ...` is a whole command.
+OTHERS_LINES = [shlex.split(line) for line in re.findall(
+    r"`hvdrun ([^`]*)`", (REPOSITORY / "docs/guide/coming-from.md").read_text()) if "--check-build" not in line]
+
+
+@pytest.mark.parametrize("words", OTHERS_LINES, ids=shlex.join)
+def test_lines_for_those_who_come_from_other_launchers_can_be_placed(hvdrun, cluster, words):
+    if "--nodes" in words:
+        words = ["-H", "n1,n2,n3,n4", *words]  # its hosts come from Slurm
+    can_be_placed(hvdrun, cluster, words)
+
+
+def can_be_placed(hvdrun, cluster, words):
     hosts = cluster.path("head", "/home/alice/hosts")
     hosts.write_text("n1 slots=4\nn2 slots=4\n")
     try:
