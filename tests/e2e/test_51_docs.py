@@ -46,8 +46,8 @@ OTHERS_LINES = [shlex.split(line) for line in re.findall(
 
 @pytest.mark.parametrize("words", OTHERS_LINES, ids=shlex.join)
 def test_lines_for_those_who_come_from_other_launchers_can_be_placed(hvdrun, cluster, words):
-    if "--nodes" in words:
-        words = ["-H", "n1,n2,n3,n4", *words]  # its hosts come from Slurm
+    if not {"-H", "--hostfile"} & set(words):  # hosts come from Slurm
+        words = ["-H", "n1:4,n2:4,n3:4,n4:4", "--assume-node", "2x8x1", *words]
     can_be_placed(hvdrun, cluster, words)
 
 
@@ -58,7 +58,7 @@ def can_be_placed(hvdrun, cluster, words):
         result = hvdrun(["--dry-run", *words], cwd="/home/alice")
     finally:
         hosts.unlink()
-    assert result.rc == 0 and ("n1" in result.stdout or "localhost" in result.stdout), result
+    assert result.rc == 0 and re.search(r" (n[1-4]|localhost) ", result.stdout), result
 
 
 @pytest.fixture
