@@ -47,7 +47,7 @@ OTHERS_LINES = [shlex.split(line) for line in re.findall(
 @pytest.mark.parametrize("words", OTHERS_LINES, ids=shlex.join)
 def test_lines_for_those_who_come_from_other_launchers_can_be_placed(hvdrun, cluster, words):
     if not {"-H", "--hostfile"} & set(words):  # hosts come from Slurm
-        words = ["-H", "n1:4,n2:4,n3:4,n4:4", "--assume-node", "2x8x1", *words]
+        words = ["-H", "n1:4,n2:4,n3:4,n4:4", "--assume-node", "2x32x1", *words]
     can_be_placed(hvdrun, cluster, words)
 
 
