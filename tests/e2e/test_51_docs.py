@@ -61,6 +61,22 @@ def can_be_placed(hvdrun, cluster, words):
     assert result.rc == 0 and re.search(r" (n[1-4]|localhost) ", result.stdout), result
 
 
+def test_the_tutorial_of_the_first_two_steps(hvdrun, cluster, no_leftovers):
+    """Its programs and commands, and the lines that it shows."""
+    text = (REPOSITORY / "docs/tutorial.md").read_text()
+    programs = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    shown = re.findall(r"^```\n\$ hvdrun (.*)\n((?:.+\n)+)```", text, re.MULTILINE)[:2]
+    for program, (command, lines), ends_well in zip(programs, shown, (True, False), strict=True):
+        words = shlex.split(command)
+        script = cluster.path("head", f"/home/alice/{words[-1]}")
+        script.write_text(program)
+        result = hvdrun(words, cwd="/home/alice")
+        script.unlink()
+        assert (result.rc == 0) == ends_well, result
+        for line in lines.splitlines():
+            assert line in result.stdout + result.stderr, (line, result)
+
+
 @pytest.fixture
 def example(tmp_path):
     """The C++ program of docs/collectives.md, built by its own command; and how it is to be run."""
