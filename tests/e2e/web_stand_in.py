@@ -37,7 +37,7 @@ def at(seconds):
 def evidence(rank, **more):
     frames = [{"function": "DataLoader.next", "file": "/home/ann/train.py", "line": 41},
               {"function": "main", "file": "/home/ann/train.py", "line": 7}]
-    return {"rank": rank, "host": "n1", "pid": "4242", "moving": False, "state": "S", "state_ms": "65000",
+    return {"rank": rank, "host": f"n{rank + 1}", "pid": "4242", "moving": False, "state": "S", "state_ms": "65000",
             "wait_channel": "futex_wait_queue", "python": frames, "native": "", "cpu_ms": "0", "looked_ms": "1000",
             "awaits": "", "last_line": f"step 17 of rank {rank}", "silent_ms": "66000", "problem": "", "fully_stopped": False,
             "python_source": "", **more}

@@ -146,6 +146,7 @@ export async function refreshHang() {
 // Asks all ranks now, whether the job seems to hang or not.
 async function askNow() {
   const { id } = hung;
+  if (!id || byId("hang-page").hidden) return;
   hung.isAsking = true;
   byId("hang-ask").disabled = true;
   setText(byId("hang-state"), "asking all ranks …");

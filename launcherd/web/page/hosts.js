@@ -112,6 +112,7 @@ function cellOf(index) {
 
 function drawCell(index, measure, isNamed) {
   const host = map.hosts[index];
+  if (!host) return;  // the list became shorter since the run began
   const cell = cellOf(index);
   const text = MEASURES[measure][1](host);
   setText(cell, isNamed ? `${host.name} ${text}` : measure === "health" ? text : "");
