@@ -7,6 +7,7 @@ import { Terminal, styleClasses } from "./terminal.js";
 export const MOST_LINES = 5000;
 const MOST_WAITING = 4 << 20;  // characters of JSON; older chunks are skipped
 const SLICE_MS = 8;
+const BLOCK = 100;  // lines
 
 const log = { lines: [], streams: new Map(), queue: [], waiting: 0, skipped: 0, changed: new Set(), isRequested: false,
               isJumping: false, wanted: { matcher: null, rank: () => true, stream: "" }, job: "" };
@@ -15,14 +16,26 @@ function addLine(rank, name, text, time) {
   const line = { rank, name, text, styles: "\0".repeat(text.length), time, row: element("div", undefined, name), isGone: false };
   log.lines.push(line);
   log.changed.add(line);
-  byId("log").append(line.row);
-  if (log.lines.length > MOST_LINES) {
-    const oldest = log.lines.shift();
-    oldest.isGone = true;
-    oldest.row.remove();
-    log.changed.delete(oldest);
-  }
+  appendRow(line.row);
+  if (log.lines.length > MOST_LINES) removeLine(log.lines.shift());
   return line;
+}
+
+// Lines stand in blocks, because the browser checks for each block whether it is on the screen.
+function appendRow(row) {
+  const last = byId("log").lastChild;
+  if (last && last.childElementCount < BLOCK) return last.append(row);
+  const block = element("section");
+  block.append(row);
+  byId("log").append(block);
+}
+
+function removeLine(line) {
+  line.isGone = true;
+  log.changed.delete(line);
+  const block = line.row.parentElement;
+  line.row.remove();
+  if (!block.firstChild) block.remove();
 }
 
 function missing(chunk) {
