@@ -63,15 +63,15 @@ def small():
         yield made
 
 
-def wait(driver, condition, seconds=PATIENCE):
-    return WebDriverWait(driver, seconds).until(lambda _: condition())
+def wait(driver, condition, what=""):
+    return WebDriverWait(driver, PATIENCE).until(lambda _: condition(), what)
 
 
 def shows(driver, base, where, selector):
     """Loads the page anew, until it shows this element with a text."""
-    driver.get("about:blank")
     driver.get(base + where)
-    wait(driver, lambda: [text for text in texts(driver, selector) if text.strip()])
+    driver.refresh()
+    wait(driver, lambda: [text for text in texts(driver, selector) if text.strip()], f"{where} has no {selector}")
 
 
 PAGES = [("#/", "#map > div"), (f"#/job/{BIG}", "#gantt text"), (f"#/job/{FAILED}", "#failure li"),

@@ -93,6 +93,9 @@ setUpKeys([
   ["t", "times of output", click("times")], ["Escape", "back to all jobs", () => { location.hash = "#/"; }],
 ]);
 addEventListener("hashchange", route);
+// A page that the browser keeps for "back" must not hold its streams: a browser has six connections to launcherd.
+addEventListener("pagehide", closeJob);
+addEventListener("pageshow", (event) => { if (event.persisted) route(); });
 document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
 setUpActions().catch(showProblem);
 route();
