@@ -18,6 +18,7 @@ constexpr long kMostLines = 100'000;
 constexpr long kMostJobsOfAPage = 1000;  // the limit of ListJobsRequest.page_size
 constexpr long kMaxRank = 1'000'000;
 constexpr std::size_t kMostRanks = 10'000;
+constexpr long kMostOfAPart = 10'000;  // ranks, the limit of GetJobRequest.max_ranks
 constexpr long kLatest = 1L << 32;
 constexpr long kMostEvents = std::numeric_limits<long>::max() - 1;
 
@@ -132,7 +133,7 @@ base::Result<WebRoute> stacks_route(const WebTarget& target) {
 base::Result<WebRoute> job_route(const WebTarget& target) {
   WebRoute route{.page = Page::kJob, .job = target.path[2]};
   MUSTER_ASSIGN_OR_RETURN(const long first, number_of(target, "first_rank", 0, kMaxRank));
-  MUSTER_ASSIGN_OR_RETURN(const long most, number_of(target, "max_ranks", kMostRanks, kMostRanks));
+  MUSTER_ASSIGN_OR_RETURN(const long most, number_of(target, "max_ranks", kMostOfAPart, kMostOfAPart));
   route.first_rank = static_cast<int>(first);
   route.max_ranks = most == 0 ? -1 : static_cast<int>(most);
   return route;

@@ -74,7 +74,7 @@ def bars(page, job, seconds, ranks):
 
 
 def log(page, job, word):
-    page.wait(lambda: texts(page.driver, "#log div"))
+    page.wait(lambda: texts(page.driver, "#log div") and ":" in texts(page.driver, "#job-title")[0])
     while "running" in texts(page.driver, "#job-title")[0] or "starting" in texts(page.driver, "#job-title")[0]:
         page.sample()
         time.sleep(2)

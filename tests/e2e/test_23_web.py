@@ -33,6 +33,14 @@ for i in itertools.count():
     sys.stderr.flush()
     time.sleep(0.002)
 """
+# 20 MB together with three others, within 10 s.
+LOG = """
+import time
+for _ in range(100):
+    print("line of the log " * 4 + "\\n" + "line of the log\\n" * 3000, flush=True)
+    time.sleep(0.1)
+print("theend")
+"""
 MANY = 10_000
 COPY = """
 import sqlite3, sys
@@ -304,7 +312,7 @@ def test_the_page_goes_on_when_launcherd_is_killed_and_comes_back(hvdrun, cluste
 
 @browser_test
 def test_the_page_follows_fast_output(launcherd):
-    job = launcherd.submit("-np", "4", PYTHON, "-c", "print(('line of the log ' * 4 + chr(10)) * 75_000 + 'theend')")  # 20 MB together
+    job = launcherd.submit("-np", "4", PYTHON, "-c", LOG)
     seen = Check(launcherd, "log", job, "theend", script=LONG).seen()
     print(seen)
     assert 0 < seen["lines"] <= 5000 and seen["samples"][-1][1] < 60_000_000, seen
