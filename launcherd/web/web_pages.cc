@@ -184,6 +184,8 @@ void WebPages::serve_page(const WebRoute& route, const Exchange& exchange) {
       return serve_download(route, exchange);
     case WebRoute::Page::kStacks:
       return serve_stacks(route, exchange);
+    case WebRoute::Page::kHang:
+      return serve_hang(route, exchange);
     case WebRoute::Page::kHistory:
       return serve_history(route, exchange);
     case WebRoute::Page::kKill:
@@ -225,6 +227,8 @@ void WebPages::serve_jobs(const WebRoute& route, const Exchange& exchange) {
 void WebPages::serve_job(const WebRoute& route, const Exchange& exchange) {
   v1::GetJobRequest wanted;
   wanted.set_job(route.job);
+  wanted.set_first_rank(route.first_rank);
+  wanted.set_max_ranks(route.max_ranks);
   handler_->get_job(wanted, json_reply<v1::Job>(exchange));
 }
 
@@ -286,6 +290,12 @@ void WebPages::serve_stacks(const WebRoute& route, const Exchange& exchange) {
   exchange->begin_events();
   exchange->on_gone(handler_->stacks(
       wanted, event_replies<v1::ProcessStack>(exchange, "stack", [](const v1::ProcessStack&) { return 0; })));
+}
+
+void WebPages::serve_hang(const WebRoute& route, const Exchange& exchange) {
+  v1::ExplainHangRequest wanted;
+  wanted.set_job(route.job);
+  handler_->explain_hang(wanted, json_reply<v1::HangReport>(exchange));
 }
 
 void WebPages::serve_hosts(const WebRoute& route, const Exchange& exchange) {

@@ -7,12 +7,13 @@
 //                                   v1.ListJobsResponse
 //   /api/hosts?brief=1              v1.ListHostsResponse
 //   /api/hosts/NAME                 v1.LauncherHost
-//   /api/jobs/ID                    v1.Job
+//   /api/jobs/ID?first_rank=N&max_ranks=N  v1.Job; without ranks if max_ranks is 0
 //   /api/jobs/ID/spec               v1.JobSpec (bytes in base64)
 //   /api/jobs/ID/events?from=N      server-sent v1.Event, until the job has ended
 //   /api/jobs/ID/logs?tail=N&rank=R server-sent v1.LogChunk (data in base64), until the job has ended
 //   /api/jobs/ID/log.txt?rank=R&stream=stderr  the present output as a file
 //   /api/jobs/ID/stacks?rank=R&native=1        server-sent v1.ProcessStack
+//   /api/jobs/ID/hang               v1.HangReport, made now
 //   /api/history?job=ID&since=T, or ?host=NAME v1.HistoryResponse; without hosts for a job
 // With --http-write also POST with the header X-Muster-Token, and no body:
 //   /api/jobs/ID/kill?at_once=1, /api/jobs/ID/signal?signal=10, /api/hosts/NAME/drain?reason=TEXT,
@@ -51,6 +52,7 @@ class WebPages {
   void serve_logs(const WebRoute& route, const Exchange& exchange);
   void serve_download(const WebRoute& route, const Exchange& exchange);
   void serve_stacks(const WebRoute& route, const Exchange& exchange);
+  void serve_hang(const WebRoute& route, const Exchange& exchange);
   void serve_hosts(const WebRoute& route, const Exchange& exchange);
   void serve_host(const WebRoute& route, const Exchange& exchange);
   void serve_history(const WebRoute& route, const Exchange& exchange);

@@ -18,6 +18,7 @@ constexpr long kMostLines = 100'000;
 constexpr long kMostJobsOfAPage = 1000;  // the limit of ListJobsRequest.page_size
 constexpr long kMaxRank = 1'000'000;
 constexpr std::size_t kMostRanks = 10'000;
+constexpr long kMostOfAPart = 10'000;  // ranks, the limit of GetJobRequest.max_ranks
 constexpr long kLatest = 1L << 32;
 constexpr long kMostEvents = std::numeric_limits<long>::max() - 1;
 
@@ -128,6 +129,16 @@ base::Result<WebRoute> stacks_route(const WebTarget& target) {
   return route;
 }
 
+// Without max_ranks the answer has as many ranks as GetJob allows; with max_ranks=0 it has none.
+base::Result<WebRoute> job_route(const WebTarget& target) {
+  WebRoute route{.page = Page::kJob, .job = target.path[2]};
+  MUSTER_ASSIGN_OR_RETURN(const long first, number_of(target, "first_rank", 0, kMaxRank));
+  MUSTER_ASSIGN_OR_RETURN(const long most, number_of(target, "max_ranks", kMostOfAPart, kMostOfAPart));
+  route.first_rank = static_cast<int>(first);
+  route.max_ranks = most == 0 ? -1 : static_cast<int>(most);
+  return route;
+}
+
 base::Result<WebRoute> history_route(const WebTarget& target) {
   WebRoute route{.page = Page::kHistory,
                  .job = query_of(target, "job").value_or(""),
@@ -147,11 +158,12 @@ base::Result<WebRoute> api_route(const WebTarget& target, const HttpRequest& req
   if (path.size() == 3 && path[1] == "hosts") return WebRoute{.page = Page::kHost, .host = path[2]};
   if (path.size() >= 2 && path[1] == "jobs") {
     if (path.size() == 2) return jobs_route(target);
-    if (path.size() == 3) return WebRoute{.page = Page::kJob, .job = path[2]};
+    if (path.size() == 3) return job_route(target);
     if (path.size() == 4 && path[3] == "events") return events_route(target, request);
     if (path.size() == 4 && path[3] == "logs") return logs_route(target, request);
     if (path.size() == 4 && path[3] == "log.txt") return download_route(target);
     if (path.size() == 4 && path[3] == "stacks") return stacks_route(target);
+    if (path.size() == 4 && path[3] == "hang") return WebRoute{.page = Page::kHang, .job = path[2]};
     if (path.size() == 4 && path[3] == "spec") return WebRoute{.page = Page::kSpec, .job = path[2]};
   }
   return base::Status(base::Code::kNotFound, "page not found");

@@ -30,6 +30,7 @@ struct WebRoute {
     kLogs,
     kDownload,
     kStacks,
+    kHang,
     kHistory,
     // These change something. They need POST and the token of --http-write.
     kKill,
@@ -53,6 +54,8 @@ struct WebRoute {
   bool at_once = false;            // for kKill
   std::string reason{};            // for kDrain
   bool native = false;             // for kStacks
+  int first_rank = 0;              // for kJob
+  int max_ranks = 0;               // for kJob: as GetJobRequest.max_ranks
   bool brief = false;              // for kHosts: leaves out what the map of hosts does not show
   // The first sequence number for kEvents, a position for kLogs. 0 means the beginning.
   std::uint64_t from = 0;

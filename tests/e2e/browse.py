@@ -15,12 +15,15 @@ from selenium.webdriver.support.ui import WebDriverWait
 PATIENCE = 40
 
 
-def browser(profile):
+def browser(profile, traced=None):
+    """traced: what perfLoggingPrefs of chromedriver take, for get_log("performance")."""
     options = webdriver.ChromeOptions()
     for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-proxy-server",
                  "--window-size=1400,1000", f"--user-data-dir={profile}"):
         options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"} | ({"performance": "ALL"} if traced else {}))
+    if traced:
+        options.add_experimental_option("perfLoggingPrefs", traced)
     return webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
 
 

@@ -14,6 +14,7 @@ from launcherd_user import STATE, Launcherd
 
 BROWSE = pathlib.Path(__file__).with_name("browse.py")
 CHECKS = pathlib.Path(__file__).with_name("browse_checks.py")
+LONG = pathlib.Path(__file__).with_name("browse_long.py")
 BAR_STEPS = 6000
 # A progress bar as tqdm's, in colour, and two lines that are drawn over.
 BARS = f"""
@@ -31,6 +32,14 @@ for i in itertools.count():
     sys.stderr.write("\\r\\x1b[32m%3d%%\\x1b[0m| %d it" % (i % 100, i))
     sys.stderr.flush()
     time.sleep(0.002)
+"""
+# 20 MB together with three others, within 10 s.
+LOG = """
+import time
+for _ in range(100):
+    print("line of the log " * 4 + "\\n" + "line of the log\\n" * 3000, flush=True)
+    time.sleep(0.1)
+print("theend")
 """
 MANY = 10_000
 COPY = """
@@ -149,10 +158,10 @@ def test_the_page_in_a_browser(launcherd, hvdrun, cluster):
 class Check:
     """A question of browse_checks.py, and the answer."""
 
-    def __init__(self, launcherd, *words, env=None):
+    def __init__(self, launcherd, *words, env=None, script=CHECKS):
         pytest.importorskip("selenium", reason="python3-selenium is not installed")
         self.watched = Watched(launcherd.hvdrun, launcherd.cluster,
-                               argv=[PYTHON, "-B", str(CHECKS), launcherd.url, *map(str, words)],
+                               argv=[PYTHON, "-B", str(script), launcherd.url, *map(str, words)],
                                env={"HOME": "/home/alice", "TMPDIR": "/tmp"} | (env or {}))
 
     def seen(self, timeout=240):
@@ -274,6 +283,40 @@ def test_a_list_of_ten_thousand_jobs(launcherd):
     assert max(seen["long_tasks_ms"], default=0) < 500, seen
     listed = launcherd.asked("jobs", "--all", "--filter", "copy-4242 SUCCEEDED", "--json").splitlines()
     assert [json.loads(line)["name"] for line in listed] == ["copy-4242"], listed
+
+
+def is_flat(samples):
+    """The JS heap after garbage collections, and the number of DOM nodes, in the second half beside the first."""
+    half = len(samples) // 2
+    (_, heap, nodes), (_, later_heap, later_nodes) = (max(part, key=lambda sample: sample[1]) for part in (samples[:half], samples[half:]))
+    return later_heap < 1.2 * heap + 1_000_000 and later_nodes < 1.2 * nodes + 500
+
+
+@browser_test
+def test_the_page_goes_on_when_launcherd_is_killed_and_comes_back(hvdrun, cluster, no_leftovers):
+    """The short form of bench/page."""
+    launcherd = Launcherd(hvdrun, cluster, "--http", "127.0.0.1:7480")
+    launcherd.url = "http://127.0.0.1:7480"
+    job = launcherd.submit("-np", "8", PYTHON, "-c", MOVING_BARS)
+    check = Check(launcherd, "bars", job, 12, 8, script=LONG)
+    check.watched.out.wait_for("ready", timeout=180)
+    launcherd.die()
+    launcherd.come_back()
+    seen = check.seen()
+    launcherd.asked("kill", job)
+    launcherd.close()
+    print(seen)
+    assert is_flat(seen["samples"][1:]), seen["samples"]
+    assert seen["lines"] >= 8 and max(seen["long_tasks_ms"], default=0) < 1000, seen  # 100 on a machine of its own
+
+
+@browser_test
+def test_the_page_follows_fast_output(launcherd):
+    job = launcherd.submit("-np", "4", PYTHON, "-c", LOG)
+    seen = Check(launcherd, "log", job, "theend", script=LONG).seen()
+    print(seen)
+    assert 0 < seen["lines"] <= 5000 and seen["samples"][-1][1] < 60_000_000, seen
+    assert max(seen["long_tasks_ms"] + seen["scroll_and_search_long_tasks_ms"], default=0) < 1000, seen
 
 
 @pytest.fixture

@@ -43,11 +43,12 @@ void check(const WebRoute& route, const HttpRequest& request) {
   using Page = WebRoute::Page;
   const bool has_job = route.page == Page::kJob || route.page == Page::kEvents || route.page == Page::kLogs ||
                        route.page == Page::kSpec || route.page == Page::kDownload || route.page == Page::kStacks ||
-                       route.page == Page::kKill || route.page == Page::kSignal;
+                       route.page == Page::kHang || route.page == Page::kKill || route.page == Page::kSignal;
   const bool is_clean = std::ranges::none_of(route.job + route.page_token,
                                              [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; });
   const bool is_bounded = route.job.size() <= request.target.size() && route.tail_lines >= 0 &&
-                          route.tail_lines <= 100'000 && route.ranks.size() <= 10'000;
+                          route.tail_lines <= 100'000 && route.ranks.size() <= 10'000 && route.first_rank >= 0 &&
+                          route.max_ranks >= -1 && route.max_ranks <= 10'000;
   const bool has_file = (route.page == Page::kFile) == (route.file != nullptr);
   if (!is_local_host_header(request.host) || request.method != (is_action(route.page) ? "POST" : "GET") ||
       (route.page != Page::kHistory && has_job == route.job.empty()) || !is_clean || !is_bounded || !has_file) {

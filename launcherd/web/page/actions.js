@@ -1,6 +1,7 @@
-// Actions with the token of --http-write. Without that flag, launcherd serves none and the page shows none.
+// Actions with the token of --http-write: kill, signal, hold, release and rerun jobs; drain and resume hosts. Without that flag, launcherd serves none and the page shows none.
 import { ask } from "./api.js";
 import { byId, element, setText } from "./dom.js";
+import { isHeld, isOver, stateOf } from "./format.js";
 
 const SIGNALS = [["USR1", 10], ["USR2", 12], ["HUP", 1], ["INT", 2], ["STOP", 19], ["CONT", 18]];
 
@@ -17,18 +18,20 @@ function askToken() {
   });
 }
 
+// Returns what to show: a text, and the answer if the action was done.
 async function post(path) {
   const token = sessionStorage.getItem("token") || await askToken();
-  if (!token) return "nothing was done";
+  if (!token) return ["nothing was done", null];
   const response = await fetch(`/api/${path}`, { method: "POST", headers: { "X-Muster-Token": token } });
   const text = await response.text();
   if (response.status === 403) sessionStorage.removeItem("token");
   if (response.ok) sessionStorage.setItem("token", token);
-  if (response.ok) return "done";
-  return response.headers.get("Content-Type").startsWith("application/json") ? JSON.parse(text).message : text.trim();
+  if (response.ok) return ["done", JSON.parse(text)];
+  return [response.headers.get("Content-Type").startsWith("application/json") ? JSON.parse(text).message : text.trim(), null];
 }
 
-function button(text, where, path, question) {
+// `question` returns what `path` needs; null or false if the user does not want the action. `done` gets the answer.
+function button(text, where, path, question, done = () => {}) {
   const made = element("button", text);
   made.type = "button";
   made.addEventListener("click", async () => {
@@ -36,7 +39,9 @@ function button(text, where, path, question) {
     if (asked === null || asked === false) return;
     setText(byId(where), `${text} …`);
     try {
-      setText(byId(where), `${text}: ${await post(path(asked))}`);
+      const [shown, answer] = await post(path(asked));
+      setText(byId(where), `${text}: ${shown}`);
+      if (answer) done(answer);
     } catch (problem) {
       setText(byId(where), `${text}: ${problem.message}`);
     }
@@ -44,11 +49,7 @@ function button(text, where, path, question) {
   return made;
 }
 
-export function showJobActions(id, isOver) {
-  const box = byId("job-actions");
-  box.hidden = !actions.areServed || isOver;
-  if (box.hidden || box.dataset.job === id) return;
-  box.dataset.job = id;
+function signalActions(path) {
   const signal = element("select");
   signal.setAttribute("aria-label", "signal");
   signal.append(...SIGNALS.map(([name, number]) => {
@@ -56,11 +57,34 @@ export function showJobActions(id, isOver) {
     option.value = number;
     return option;
   }));
-  const path = encodeURIComponent(id);
-  box.replaceChildren(button("kill", "job-action", () => `jobs/${path}/kill`, () => confirm(`End job ${id}?`)),
-                      button("send signal", "job-action", () => `jobs/${path}/signal?signal=${signal.value}`, () => true), signal,
-                      byId("job-action") || Object.assign(element("span"), { id: "job-action" }));
-  setText(byId("job-action"), "");
+  return [button("send signal", "job-action", () => `jobs/${path}/signal?signal=${signal.value}`, () => true), signal];
+}
+
+// The id of a request makes a repeated request the same job.
+function rerunAction(path) {
+  const request = { id: "" };
+  return button("rerun", "job-action", () => `jobs/${path}/rerun?request_id=${request.id ||= crypto.randomUUID()}`, () => true, (answer) => {
+    request.id = "";
+    const link = element("a", answer.job);
+    link.href = `#/job/${encodeURIComponent(answer.job)}`;
+    byId("job-action").append(", the new job is ", link);
+  });
+}
+
+export function showJobActions(job) {
+  const box = byId("job-actions");
+  box.hidden = !actions.areServed;
+  const kind = isOver(job) ? "over" : isHeld(job) ? "held" : stateOf(job) === "queued" ? "waiting" : "running";
+  if (box.hidden || box.dataset.key === `${job.id} ${kind}`) return;
+  if (box.dataset.job !== job.id) setText(byId("job-action"), "");
+  box.dataset.key = `${job.id} ${kind}`;
+  box.dataset.job = job.id;
+  const path = encodeURIComponent(job.id);
+  const simple = (name) => button(name, "job-action", () => `jobs/${path}/${name}`, () => true);
+  const kill = button("kill", "job-action", () => `jobs/${path}/kill`, () => confirm(`End job ${job.id}?`));
+  const shown = { over: () => [rerunAction(path)], held: () => [kill, simple("release")], waiting: () => [kill, simple("hold")],
+                  running: () => [kill, ...signalActions(path)] };
+  box.replaceChildren(...shown[kind](), byId("job-action"));
 }
 
 export function showHostActions(name) {
@@ -72,7 +96,7 @@ export function showHostActions(name) {
   box.replaceChildren(button("drain", "host-action", (reason) => `hosts/${path}/drain?reason=${encodeURIComponent(reason)}`,
                              () => prompt(`Why is ${name} drained?`, "")),
                       button("resume", "host-action", () => `hosts/${path}/resume`, () => true),
-                      byId("host-action") || Object.assign(element("span"), { id: "host-action" }));
+                      byId("host-action"));
   setText(byId("host-action"), "");
 }
 

@@ -79,6 +79,31 @@ export function setFacts(list, facts) {
   }));
 }
 
+const WORK_MS = 12;
+
+// Runs long work in slices, one in each frame, so that no task freezes the page.
+export class Slices {
+  constructor() {
+    this.turn = 0;
+  }
+
+  // Calls `step` for 0 to count - 1. Ends early, and returns false, if a later run has begun.
+  async run(count, step) {
+    const turn = ++this.turn;
+    for (let at = 0; at < count;) {
+      const until = performance.now() + WORK_MS;
+      while (at < count && performance.now() < until) step(at++);
+      if (at < count) await new Promise(requestAnimationFrame);
+      if (turn !== this.turn) return false;
+    }
+    return true;
+  }
+
+  stop() {
+    ++this.turn;
+  }
+}
+
 // Calls `task` once in the next frame, however often it was asked for.
 export function oncePerFrame(task) {
   let isRequested = false;

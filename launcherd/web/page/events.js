@@ -4,6 +4,8 @@ import { describeEnd, hasFailed, localTime, rankNames, word } from "./format.js"
 
 const MOST_SHOWN = 1000;
 const MOST_KEPT = 60000;
+const MOST_OF_A_FRAME = 50;
+const PARSE_MS = 8;
 
 // Returns [class, text] of an event.
 export function textOf(event) {
@@ -45,12 +47,29 @@ export function textOf(event) {
   return ["", "an event of a newer launcherd"];
 }
 
-const eventList = { all: [], waiting: [], isAtEnd: true };
+// `arrived` holds texts that are not parsed yet, `waiting` the events that are not drawn yet.
+const eventList = { all: [], arrived: [], waiting: [], isAtEnd: true };
 
-// Draws new events once per frame, because thousands may come at once.
+function parseSome() {
+  const until = performance.now() + PARSE_MS;
+  let taken = 0;
+  while (taken < eventList.arrived.length && performance.now() < until) {
+    const event = JSON.parse(eventList.arrived[taken++]);
+    event.at = Date.parse(event.time);
+    eventList.all.push(event);
+    eventList.waiting.push(event);
+  }
+  eventList.arrived.splice(0, taken);
+  if (eventList.all.length > MOST_KEPT) eventList.all.splice(0, eventList.all.length - MOST_KEPT + 1000);
+}
+
+// Draws some of the new events in each frame, because thousands may come at once.
 const draw = oncePerFrame(() => {
+  parseSome();
   const list = byId("events");
-  const fresh = eventList.waiting.splice(0).slice(-MOST_SHOWN);
+  if (eventList.waiting.length > MOST_SHOWN) eventList.waiting.splice(0, eventList.waiting.length - MOST_SHOWN);
+  const fresh = eventList.waiting.splice(0, MOST_OF_A_FRAME);
+  if (eventList.waiting.length || eventList.arrived.length) draw();
   list.append(...fresh.map((event) => {
     const [className, text] = textOf(event);
     const line = element("li", undefined, className);
@@ -63,10 +82,9 @@ const draw = oncePerFrame(() => {
   if (eventList.isAtEnd) list.scrollTop = list.scrollHeight;
 });
 
-export function addEvent(event) {
-  eventList.all.push(event);
-  if (eventList.all.length > MOST_KEPT) eventList.all.splice(0, 1000);
-  eventList.waiting.push(event);
+export function addEvent(text) {
+  eventList.arrived.push(text);
+  if (eventList.arrived.length > MOST_KEPT) eventList.arrived.splice(0, 1000);  // frames stand still in a hidden tab
   draw();
 }
 
@@ -84,7 +102,7 @@ export function rootCause(events) {
 }
 
 export function clearEvents() {
-  Object.assign(eventList, { all: [], waiting: [], isAtEnd: true });
+  Object.assign(eventList, { all: [], arrived: [], waiting: [], isAtEnd: true });
   byId("events").replaceChildren();
 }
 

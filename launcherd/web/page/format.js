@@ -3,6 +3,9 @@
 export const word = (name, prefix) => String(name || "").replace(prefix, "").toLowerCase();
 export const stateOf = (job) => word(job.state, "JOB_STATE_");
 export const isOver = (job) => ["succeeded", "failed", "killed", "lost"].includes(stateOf(job));
+export const isHeld = (job) => Boolean(job.held) && stateOf(job) === "queued";
+// Returns the ranks that came last in most of their operations.
+export const lateRanks = (job) => (job.late || []).filter((each) => Number(each.late) * 2 > Number(each.operations));
 export const isKnown = (object, key) => Boolean(object) && object[key] !== undefined && object[key] !== null;
 
 export function duration(milliseconds) {

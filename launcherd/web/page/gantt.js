@@ -28,7 +28,7 @@ export function timeLine(job, events, now) {
   };
   if (job.submitted) begin("waiting", "waiting", Date.parse(job.submitted));
   for (const event of events) {
-    const time = Date.parse(event.time);
+    const time = event.at ?? Date.parse(event.time);
     if (event.job_starting) {
       begin("starting", "starting", time);
       for (const host of event.job_starting.placement.hosts || []) for (const rank of host.ranks) hostOf.set(rank.rank, host.name);
@@ -79,7 +79,9 @@ export function rowsOf(runs) {
     if (["root", "oom"].includes(run.className)) same.className = run.className;
   }
   const all = [...rows.values()];
+  const isBad = (row) => row.bars.some((bar) => ["root", "oom"].includes(bar.className));
   if (!byHost) all.sort((a, b) => Math.min(...a.ranks) - Math.min(...b.ranks));
+  else if (all.length > MOST_BARS) all.sort((a, b) => isBad(b) - isBad(a));
   return { rows: all.slice(0, MOST_BARS), hidden: Math.max(0, all.length - MOST_BARS), byHost };
 }
 

@@ -10,6 +10,7 @@ const percent = (value) => `${value} %`;
 export const GRAPHS = [["CPU", "cpu_percent", percent, 100], ["memory", "memory_used_mib", mib, 0],
                          ["GPU", "gpu_percent", percent, 100], ["GPU memory", "gpu_memory_used_mib", mib, 0],
                          ["output", "output_bytes_per_second", rate, 0],
+                         ["network", "network_bytes_per_second", rate, 0],
                          ["steps", "steps_per_second", (value) => `${Number(value).toPrecision(3)}/s`, 0]];
 
 // Splits the points where values are missing, and returns a polyline's points for each part.

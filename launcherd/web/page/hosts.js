@@ -1,7 +1,7 @@
 // The map of hosts, and the page of one host.
 import { showHostActions } from "./actions.js";
 import { ask } from "./api.js";
-import { byId, copyButton, element, setFacts, setText } from "./dom.js";
+import { Slices, byId, copyButton, element, setFacts, setText } from "./dom.js";
 import { isKnown, localTime, mib, rate, word } from "./format.js";
 import { History, showGraphs } from "./graph.js";
 
@@ -36,6 +36,11 @@ const cpuOf = (host) => (isKnown(host.load, "cpu_percent") ? host.load.cpu_perce
 const memoryOf = (host) => (isKnown(host.load, "memory_used_mib") ? share(host.load.memory_used_mib, host.memory_mib) : null);
 const outputOf = (host) => (isKnown(host, "output_bytes_per_second") ? Number(host.output_bytes_per_second) : null);
 
+const networkOf = (host) => (isKnown(host.load, "network_bytes_per_second") ? Number(host.load.network_bytes_per_second) : null);
+const rateText = (value) => (value === null ? "–" : rate(value));
+// 1 kB/s is the lowest level.
+const rateLevel = (value, decades) => (value === null ? null : Math.max(0, Math.min(100, (Math.log10(value + 1) - 3) * 100 / decades)));
+
 // For each measure: the value, from 0 to 100, and its text.
 const MEASURES = {
   CPU: [cpuOf, (host) => percentText(cpuOf(host))],
@@ -43,13 +48,15 @@ const MEASURES = {
   memory: [memoryOf, (host) => percentText(memoryOf(host))],
   "GPU memory": [gpuMemory, (host) => percentText(gpuMemory(host))],
   slots: [(host) => share(host.used_slots, host.slots), (host) => `${host.used_slots}/${host.slots}`],
-  // 1 kB/s is the lowest level, 100 MB/s the highest.
-  output: [(host) => (outputOf(host) === null ? null : Math.max(0, Math.min(100, (Math.log10(outputOf(host) + 1) - 3) * 20))),
-           (host) => (outputOf(host) === null ? "–" : rate(outputOf(host)))],
+  output: [(host) => rateLevel(outputOf(host), 5), (host) => rateText(outputOf(host))],
+  network: [(host) => rateLevel(networkOf(host), 7), (host) => rateText(networkOf(host))],
   health: [null, (host) => healthOf(host)[1]],
 };
 
-const map = { hosts: [], cells: [], chosen: 0 };
+// The lowest and the highest level of a measure.
+const ENDS = { output: ["1 kB/s", "100 MB/s"], network: ["1 kB/s", "10 GB/s"] };
+
+const map = { hosts: [], cells: [], chosen: 0, slices: new Slices() };
 
 function classOf(host, measure) {
   if (measure === "health") return `health ${healthOf(host)[0].replace(" ", "-")}`;
@@ -59,7 +66,7 @@ function classOf(host, measure) {
 
 export function describeHost(host) {
   const parts = [`${host.name}: ${healthOf(host)[0]}`, `${host.used_slots} of ${host.slots} slots`, `${host.ranks} ranks`];
-  for (const name of ["CPU", "GPU", "memory", "output"]) {
+  for (const name of ["CPU", "GPU", "memory", "output", "network"]) {
     const text = MEASURES[name][1](host);
     if (text !== "–") parts.push(`${name} ${text}`);
   }
@@ -77,8 +84,8 @@ function showLegend(measure) {
     box.replaceChildren(cell("health good", "✓ good"), cell("health no-agent", "– no agent"), cell("health drained", "⏸ drained"),
                         cell("health problem", "! problem"), cell("health suspect", "? silent"), cell("health failed", "✕ failed"));
   } else {
-    const ends = measure === "output" ? ["1 kB/s", "", "", "", "100 MB/s"] : ["0 %", "", "", "", "100 %"];
-    box.replaceChildren(...ends.map((text, i) => cell(`level${i}`, text || " ")), cell("unknown", "not known"));
+    const [lowest, highest] = ENDS[measure] || ["0 %", "100 %"];
+    box.replaceChildren(...[lowest, "", "", "", highest].map((text, i) => cell(`level${i}`, text || " ")), cell("unknown", "not known"));
   }
 }
 
@@ -92,36 +99,42 @@ function chooseHost(index) {
   setText(byId("host-detail"), describeHost(map.hosts[map.chosen]));
 }
 
+function cellOf(index) {
+  if (index < map.cells.length) return map.cells[index];
+  const cell = element("div");
+  cell.id = `host-${index}`;
+  cell.dataset.index = index;
+  cell.setAttribute("role", "option");
+  map.cells.push(cell);
+  byId("map").append(cell);
+  return cell;
+}
+
+function drawCell(index, measure, isNamed) {
+  const host = map.hosts[index];
+  if (!host) return;  // the list became shorter since the run began
+  const cell = cellOf(index);
+  const text = MEASURES[measure][1](host);
+  setText(cell, isNamed ? `${host.name} ${text}` : measure === "health" ? text : "");
+  const className = classOf(host, measure) + (cell.classList.contains("chosen") ? " chosen" : "");
+  if (cell.className !== className) cell.className = className;
+  const label = `${host.name}: ${measure} ${measure === "health" ? healthOf(host)[0] : text}`;
+  if (cell.getAttribute("aria-label") !== label) cell.setAttribute("aria-label", label);
+}
+
 function drawMap() {
   const measure = byId("measure").value;
   const isNamed = map.hosts.length <= MOST_NAMED;
   byId("map").classList.toggle("small", !isNamed);
   while (map.cells.length > map.hosts.length) map.cells.pop().remove();
-  while (map.cells.length < map.hosts.length) {
-    const cell = element("div");
-    cell.id = `host-${map.cells.length}`;
-    cell.dataset.index = map.cells.length;
-    cell.setAttribute("role", "option");
-    map.cells.push(cell);
-    byId("map").append(cell);
-  }
-  map.hosts.forEach((host, i) => {
-    const cell = map.cells[i];
-    const text = MEASURES[measure][1](host);
-    const shown = isNamed ? `${host.name} ${text}` : measure === "health" ? text : "";
-    setText(cell, shown);
-    const className = classOf(host, measure) + (cell.classList.contains("chosen") ? " chosen" : "");
-    if (cell.className !== className) cell.className = className;
-    const label = `${host.name}: ${measure} ${measure === "health" ? healthOf(host)[0] : text}`;
-    if (cell.getAttribute("aria-label") !== label) cell.setAttribute("aria-label", label);
-  });
   showLegend(measure);
+  return map.slices.run(map.hosts.length, (index) => drawCell(index, measure, isNamed));
 }
 
 export async function refreshHosts() {
   map.hosts = (await ask("hosts?brief=1")).hosts;
   if (byId("overview").hidden) return map.hosts;
-  drawMap();
+  await drawMap();
   if (byId("host-detail").textContent) chooseHost(map.chosen);
   return map.hosts;
 }
@@ -177,6 +190,7 @@ export async function refreshHost() {
     ["memory", isKnown(host.load, "memory_used_mib") ? `${mib(host.load.memory_used_mib)} of ${mib(host.memory_mib)}` : ""],
     ["CPU", isKnown(host.load, "cpu_percent") ? `${host.load.cpu_percent} %` : ""],
     ["output", outputOf(host) === null ? "" : rate(outputOf(host))],
+    ["network", networkOf(host) === null ? "" : rate(networkOf(host))],
     ["GPU driver", host.gpu_driver], ["GPU problem", host.gpu_problem]]);
   showGraphs(byId("host-graphs"), points);
   const loads = host.load ? host.load.gpus : [];

@@ -3,21 +3,29 @@ import { showJobActions } from "./actions.js";
 import { ask, follow } from "./api.js";
 import { byId, copyButton, element, oncePerFrame, setFacts, setText } from "./dom.js";
 import { addEvent, allEvents, clearEvents, rootCause } from "./events.js";
-import { age, bytesText, isOver, localTime, rankNames, rate, shellLine, stateOf, word } from "./format.js";
+import { age, bytesText, isOver, lateRanks, localTime, rate, shellLine, stateOf, word } from "./format.js";
 import { showGantt } from "./gantt.js";
 import { History, showGraphs } from "./graph.js";
 import { knownHosts } from "./hosts.js";
 import { MOST_LINES, addChunk, clearLog } from "./log.js";
 import { clearRanks, showRanks } from "./ranks.js";
 import { clearStacks } from "./stacks.js";
+import { showFailure, showHang, showWrongWorld } from "./warnings.js";
 
 const BIG = 1000;  // ranks; a job with more is asked for less often
 const BIG_PAUSE_MS = 10000;
+const PART = 2000;  // ranks of one request
+const MOST_RANKS = 20000;
 const DRAW_PAUSE_MS = 1000;
+const RETRY_MS = 3000;
 
 const one = { id: "", job: null, spec: null, sources: [], history: null, lastAsked: 0, drawnAt: 0 };
 
 export const openedJob = () => one.id;
+
+const drawGantt = oncePerFrame(() => {
+  if (one.job) showGantt(byId("gantt"), one.job, allEvents(), one.job.ended ? Date.parse(one.job.ended) : Date.now());
+});
 
 // Draws what depends on events. With many events it skips some; the next poll draws again.
 const drawEventParts = oncePerFrame(() => {
@@ -25,58 +33,16 @@ const drawEventParts = oncePerFrame(() => {
   const now = Date.now();
   if (now - one.drawnAt < DRAW_PAUSE_MS && !isOver(one.job)) return;
   one.drawnAt = now;
-  showRanks(one.job, factsOf(one.job), knownHosts(), isOver(one.job));
-  showGantt(byId("gantt"), one.job, allEvents(), one.job.ended ? Date.parse(one.job.ended) : now);
+  const facts = factsOf(one.job);
+  showRanks(one.job, facts, knownHosts(), isOver(one.job));
+  showFailure(one.job, facts.root);
+  drawGantt();  // in the next frame, because each of both takes time for a large job
 });
 
 function factsOf(job) {
   const suspects = new Set(((job.hang || {}).classes || []).filter((each) => each.suspect).flatMap((each) => each.ranks));
-  const late = new Set((job.late || []).filter((each) => Number(each.late) * 2 > Number(each.operations)).map((each) => each.rank));
+  const late = new Set(lateRanks(job).map((each) => each.rank));
   return { root: rootCause(allEvents()), suspects, late };
-}
-
-function frameLines(evidence) {
-  const frames = evidence.python.map((frame) => `${frame.function} (${frame.file}:${frame.line})`);
-  return frames.length ? frames : evidence.native ? [evidence.native] : [];
-}
-
-function showHang(hang) {
-  const box = byId("hang");
-  box.hidden = !hang;
-  const key = hang ? JSON.stringify(hang) : "";
-  if (box.dataset.key === key) return;
-  box.dataset.key = key;
-  if (!hang) return box.replaceChildren();
-  const parts = [element("h3", "This job may hang"), element("p", hang.cause),
-                 element("p", `no output and no progress for ${Math.round(hang.silent_ms / 1000)} s; ${hang.answered} of ${hang.size} ranks were looked at`, "dim")];
-  for (const each of hang.classes.slice(0, 10)) {
-    const example = each.example || { python: [] };
-    const details = [example.state && `state ${example.state}`, example.wait_channel && `waits in ${example.wait_channel}`,
-                     example.collective && `${example.collective.operation} ${example.collective.name}`.trim(),
-                     example.awaits && `awaits ${example.awaits}`, example.last_line && `last line: ${example.last_line}`, example.problem];
-    const entry = element("details");
-    entry.open = each.suspect;
-    const head = element("summary");
-    head.append(element("strong", `${each.suspect ? "suspect: " : ""}${rankNames(each.ranks)}`),
-                `${example.host ? ` (rank ${example.rank} on ${example.host})` : ""}: ${details.filter(Boolean).join(", ")}`);
-    const frames = element("ol");
-    frames.append(...frameLines(example).map((line) => element("li", line, "python")));
-    entry.append(head, frames);
-    parts.push(entry);
-  }
-  if (hang.silent_hosts.length) parts.push(element("p", `hosts that did not answer: ${hang.silent_hosts.join(", ")}`));
-  box.replaceChildren(...parts);
-}
-
-function showWrongWorld(wrong) {
-  const box = byId("wrong-world");
-  box.hidden = !wrong;
-  const key = wrong ? JSON.stringify(wrong) : "";
-  if (box.dataset.key === key) return;
-  box.dataset.key = key;
-  if (!wrong) return box.replaceChildren();
-  box.replaceChildren(element("h3", `The program formed other groups than the job's ${wrong.size} ranks`), element("p", wrong.reason),
-                      ...wrong.formed.map((each) => element("p", `groups of ${each.size}: ${rankNames(each.ranks)} (by ${each.source})`)));
 }
 
 function labelsText(job) {
@@ -90,13 +56,14 @@ function lateText(job) {
 
 function showFacts(job) {
   const spec = one.spec || {};
-  const directory = spec.working_directory ? bytesText(spec.working_directory) : "";
+  const directory = job.working_directory || (spec.working_directory ? bytesText(spec.working_directory) : "");
   const command = shellLine(job.command);
   const policy = word(job.elastic_policy, "ELASTIC_POLICY_");
   const hosts = job.hosts || [];
   const suspect = hosts.filter((host) => host.suspect).map((host) => host.name).join(", ");
   setFacts(byId("job-facts"), [
     ["command", element("code", command), command], ["directory", directory && element("code", directory), directory],
+    ["user", job.user],
     ["submitted", job.submitted && localTime(job.submitted)], ["started", job.started && localTime(job.started)],
     ["ended", job.ended && localTime(job.ended)], ["run time", age(job.started, job.ended)],
     ["waited", job.started ? age(job.submitted, job.started) : age(job.submitted, job.ended)],
@@ -119,8 +86,8 @@ function show(job) {
   const code = job.exit_code ? ` ${job.exit_code}` : "";
   setText(byId("job-title"), `${job.id} ${job.name}: ${stateOf(job)}${code}`);
   setText(byId("job-reason"), job.reason);
-  showJobActions(job.id, isOver(job));
-  showHang(job.hang);
+  showJobActions(job);
+  showHang(job.id, job.hang);
   showWrongWorld(job.wrong_world);
   showFacts(job);
   const failed = (job.failed_hosts || []).map(failedHost);
@@ -128,7 +95,20 @@ function show(job) {
     byId("failed-hosts").replaceChildren(...failed);
   }
   byId("stacks-button").disabled = isOver(job);
+  byId("hang-link").hidden = isOver(job);
+  byId("hang-link").href = `#/job/${encodeURIComponent(job.id)}/hang`;
   drawEventParts();
+}
+
+// Asks for the ranks in parts, because one long answer would freeze the page.
+async function askJob(id) {
+  const path = `jobs/${encodeURIComponent(id)}?max_ranks=${PART}`;
+  const job = await ask(path);
+  for (let part = job.ranks; part.length && job.ranks.length < Math.min(job.size, MOST_RANKS) && id === one.id;) {
+    part = (await ask(`${path}&first_rank=${part[part.length - 1].rank + 1}`)).ranks;
+    job.ranks.push(...part);
+  }
+  return job;
 }
 
 export async function refreshJob(isForced) {
@@ -138,12 +118,41 @@ export async function refreshJob(isForced) {
   const now = Date.now();
   if (job && job.size > BIG && !isForced && now - one.lastAsked < BIG_PAUSE_MS) return;
   one.lastAsked = now;
-  if (!one.spec) one.spec = await ask(`jobs/${encodeURIComponent(id)}/spec`).catch(() => null);
-  const answer = await ask(`jobs/${encodeURIComponent(id)}`);
+  const answer = await askJob(id);
+  if (!answer.working_directory && !one.spec) one.spec = await ask(`jobs/${encodeURIComponent(id)}/spec`).catch(() => null);
   if (id !== one.id) return;
   show(answer);
   const points = await one.history.refresh((each) => each.job);
   if (id === one.id) showGraphs(byId("job-graphs"), points);
+}
+
+// Follows a stream of the job until the job has ended. `open` opens it and returns the function that closes it. `failed`
+// reports an error of the stream, after which it is opened again.
+function keepFollowing(id, open, failed) {
+  const begin = () => {
+    if (one.id !== id) return;
+    one.sources.push(open((end) => {
+      if (one.id !== id) return;
+      if (end.message) failed(new Error(end.message));
+      if (end.message && end.code !== "NOT_FOUND" && !(one.job && isOver(one.job))) setTimeout(begin, RETRY_MS);
+      refreshJob(true).catch(failed);
+    }));
+  };
+  begin();
+}
+
+function followEvents(path, ended) {
+  const seen = allEvents();
+  const from = seen.length ? `?from=${Number(seen[seen.length - 1].sequence) + 1}` : "";
+  return follow(`${path}/events${from}`, "event", (text) => {
+    addEvent(text);
+    drawEventParts();
+  }, ended);
+}
+
+function followLog(id, path, ended) {
+  clearLog(id);
+  return follow(`${path}/logs?tail=${MOST_LINES}`, "log", addChunk, ended);
 }
 
 // `failed` reports a request that failed.
@@ -155,15 +164,8 @@ export function openJob(id, failed) {
   byId("job-copy").replaceChildren(copyButton(id, "the job's id"));
   clearLog(id);
   if (!id) return;
-  const ended = (end) => {
-    if (end.message) failed(new Error(end.message));
-    refreshJob(true).catch(failed);
-  };
-  one.sources.push(follow(`${path}/events`, "event", (event) => {
-    addEvent(event);
-    drawEventParts();
-  }, ended));
-  one.sources.push(follow(`${path}/logs?tail=${MOST_LINES}`, "log", addChunk, ended));
+  keepFollowing(id, (ended) => followEvents(path, ended), failed);
+  keepFollowing(id, (ended) => followLog(id, path, ended), failed);
 }
 
 export function closeJob() {
@@ -173,8 +175,10 @@ export function closeJob() {
   byId("job-facts").dataset.key = "";
   setText(byId("job-reason"), "");
   byId("job-actions").hidden = true;
-  showHang(null);
+  byId("hang-link").hidden = true;
+  showHang("", null);
   showWrongWorld(null);
+  showFailure(null, -1);
   clearEvents();
   clearRanks();
   clearStacks();

@@ -1,7 +1,7 @@
 // The table of jobs. launcherd filters, sorts and pages.
 import { ask } from "./api.js";
 import { byId, element, setText, updateRows } from "./dom.js";
-import { age, isOver, rate, stateOf } from "./format.js";
+import { age, isHeld, isOver, lateRanks, rate, stateOf } from "./format.js";
 
 const PAGE_SIZE = 100;
 const FILTER_PAUSE_MS = 200;
@@ -25,6 +25,8 @@ function jobRow(job) {
   const state = element("td");
   state.append(element("span", stateOf(job) + code, `state ${stateOf(job)}`));
   if (job.hang) state.append(" ", element("span", "may hang", "badge"));
+  if (lateRanks(job).length) state.append(" ", element("span", "late ranks", "badge"));
+  if (isHeld(job)) state.append(" ", element("span", "held", "badge"));
   if (job.wrong_world) state.append(" ", element("span", "wrong world", "badge"));
   if (!isOver(job) && stateOf(job) !== "running" && job.reason) state.append(element("div", job.reason, "reason dim"));
   const command = element("td", job.command.join(" "), "command");

@@ -5,8 +5,9 @@ import { clockTime, rankFilter, word } from "./format.js";
 import { Terminal, styleClasses } from "./terminal.js";
 
 export const MOST_LINES = 5000;
-const MOST_WAITING = 4 << 20;  // bytes in base64; older chunks are skipped
+const MOST_WAITING = 4 << 20;  // characters of JSON; older chunks are skipped
 const SLICE_MS = 8;
+const BLOCK = 100;  // lines
 
 const log = { lines: [], streams: new Map(), queue: [], waiting: 0, skipped: 0, changed: new Set(), isRequested: false,
               isJumping: false, wanted: { matcher: null, rank: () => true, stream: "" }, job: "" };
@@ -15,14 +16,26 @@ function addLine(rank, name, text, time) {
   const line = { rank, name, text, styles: "\0".repeat(text.length), time, row: element("div", undefined, name), isGone: false };
   log.lines.push(line);
   log.changed.add(line);
-  byId("log").append(line.row);
-  if (log.lines.length > MOST_LINES) {
-    const oldest = log.lines.shift();
-    oldest.isGone = true;
-    oldest.row.remove();
-    log.changed.delete(oldest);
-  }
+  appendRow(line.row);
+  if (log.lines.length > MOST_LINES) removeLine(log.lines.shift());
   return line;
+}
+
+// Lines stand in blocks, because the browser checks for each block whether it is on the screen.
+function appendRow(row) {
+  const last = byId("log").lastChild;
+  if (last && last.childElementCount < BLOCK) return last.append(row);
+  const block = element("section");
+  block.append(row);
+  byId("log").append(block);
+}
+
+function removeLine(line) {
+  line.isGone = true;
+  log.changed.delete(line);
+  const block = line.row.parentElement;
+  line.row.remove();
+  if (!block.firstChild) block.remove();
 }
 
 function missing(chunk) {
@@ -45,14 +58,22 @@ function takeChunk(chunk) {
   stream.terminal.add(stream.decoder.decode(Uint8Array.from(atob(chunk.data), (c) => c.charCodeAt(0)), { stream: true }));
 }
 
-export function addChunk(chunk) {
-  log.queue.push(chunk);
-  log.waiting += chunk.data.length;
-  while (log.waiting > MOST_WAITING && log.queue.length > 1) {
-    const skipped = log.queue.shift();
-    log.waiting -= skipped.data.length;
-    log.skipped += skipped.data.length;
+// Returns the length of a chunk's output without parsing the chunk.
+function dataLength(text) {
+  const begin = text.indexOf('"data":"') + 8;
+  return text.indexOf('"', begin) - begin;
+}
+
+// `text` is a chunk in JSON.
+export function addChunk(text) {
+  log.queue.push(text);
+  log.waiting += text.length;
+  let skipped = 0;
+  while (log.waiting > MOST_WAITING && skipped + 1 < log.queue.length) {
+    log.waiting -= log.queue[skipped].length;
+    log.skipped += dataLength(log.queue[skipped++]);
   }
+  log.queue.splice(0, skipped);
   requestFrame();
 }
 
@@ -72,9 +93,9 @@ function drawFrame() {
     log.streams.clear();
   }
   while (taken < log.queue.length && performance.now() < until) {
-    const chunk = log.queue[taken++];
-    log.waiting -= chunk.data.length;
-    takeChunk(chunk);
+    const text = log.queue[taken++];
+    log.waiting -= text.length;
+    takeChunk(JSON.parse(text));
   }
   log.queue.splice(0, taken);
   const stop = performance.now() + SLICE_MS;

@@ -1,8 +1,9 @@
-// Chooses what the page shows by the address (#/, #/job/ID, #/host/NAME), and asks launcherd for news.
+// Chooses what the page shows by the address (#/, #/job/ID, #/job/ID/hang, #/host/NAME), and asks launcherd for news.
 import { setUpActions } from "./actions.js";
 import { ask } from "./api.js";
 import { byId, setText } from "./dom.js";
 import { setUpEvents } from "./events.js";
+import { openHang, refreshHang, setUpHang } from "./hang.js";
 import { openHost, refreshHost, refreshHosts, setUpHosts } from "./hosts.js";
 import { closeJob, openJob, openedJob, refreshJob } from "./job.js";
 import { moveInJobs, refreshJobs, setUpJobs, turnPage } from "./jobs.js";
@@ -14,6 +15,8 @@ import { readStacks } from "./stacks.js";
 const POLL_MS = 2000;
 const MANY_HOSTS = 500;  // with more, the hosts are asked less often
 const SLOW = 5;          // every fifth time
+
+const VIEWS = { overview: "overview", job: "job", host: "host", hang: "hang-page" };  // the id of each view's element
 
 const page = { view: "overview", host: "", hosts: [], turn: 0 };
 
@@ -35,7 +38,8 @@ async function refresh() {
     const isDue = page.hosts.length <= MANY_HOSTS || page.turn % SLOW === 0;
     page.turn += 1;
     const hosts = isDue ? refreshHosts() : page.hosts;
-    await Promise.all([hosts, page.view === "overview" ? refreshJobs() : null, page.view === "host" ? refreshHost() : null]);
+    await Promise.all([hosts, page.view === "overview" ? refreshJobs() : null, page.view === "host" ? refreshHost() : null,
+                       page.view === "hang" ? refreshHang() : null]);
     page.hosts = await hosts;
     await Promise.all([refreshSummary(), page.view === "job" ? refreshJob() : null]);
     setText(byId("problem"), "");
@@ -46,6 +50,8 @@ async function refresh() {
 
 // An address of an older page is #ID.
 export function viewOf(hash) {
+  const [, hungJob] = /^#\/job\/([^/]+)\/hang$/.exec(hash) || [];
+  if (hungJob) return ["hang", decodeURIComponent(hungJob)];
   const [, view, name] = /^#\/(job|host)\/(.+)$/.exec(hash) || [];
   if (view) return [view, decodeURIComponent(name)];
   return /^#[a-z2-7]{8}$/.test(hash) ? ["job", hash.slice(1)] : ["overview", ""];
@@ -54,10 +60,11 @@ export function viewOf(hash) {
 function route() {
   const [view, name] = viewOf(location.hash);
   Object.assign(page, { view, host: view === "host" ? name : "" });
-  for (const each of ["overview", "job", "host"]) byId(each).hidden = each !== view;
+  for (const [each, id] of Object.entries(VIEWS)) byId(id).hidden = each !== view;
   if (view !== "job" || openedJob() !== name) closeJob();
   if (view === "job") openJob(name, showProblem);
   if (view === "host") openHost(name);
+  if (view === "hang") openHang(name);
   scrollTo(0, 0);
   refresh();
 }
@@ -74,17 +81,21 @@ setUpHosts();
 setUpEvents();
 setUpRanks(showRankOutput);
 setUpLog();
-byId("stacks-button").addEventListener("click", () => readStacks(openedJob()));
+setUpHang();
+byId("stacks-button").addEventListener("click", () => readStacks(openedJob(), showProblem));
 setUpKeys([
   ["/", "filter jobs, or search in the output", () => byId(page.view === "job" ? "search" : "filter").focus()],
   ["j", "next job", () => moveInJobs(1)], ["k", "previous job", () => moveInJobs(-1)],
   ["n", "next page of jobs", () => turnPage(true, showProblem)], ["p", "previous page of jobs", () => turnPage(false, showProblem)],
   ["h", "to the map of hosts; arrow keys move in it", () => byId("map").focus()],
   ["r", "to the ranks of the job; arrow keys move in them", () => byId("grid").focus()],
-  ["s", "read stacks", click("stacks-button")], ["f", "follow the output", click("stay")], ["w", "wrap long lines", click("wrap")],
+  ["s", "read stacks", click("stacks-button")], ["e", "ask all ranks where they are, on the page of a hang", click("hang-ask")], ["f", "follow the output", click("stay")], ["w", "wrap long lines", click("wrap")],
   ["t", "times of output", click("times")], ["Escape", "back to all jobs", () => { location.hash = "#/"; }],
 ]);
 addEventListener("hashchange", route);
+// A page that the browser keeps for "back" must not hold its streams: a browser has six connections to launcherd.
+addEventListener("pagehide", closeJob);
+addEventListener("pageshow", (event) => { if (event.persisted) route(); });
 document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
 setUpActions().catch(showProblem);
 route();

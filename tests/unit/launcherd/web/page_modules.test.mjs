@@ -18,8 +18,10 @@ const load = (name) => import(pathToFileURL(path.join(copies, `${name}.js`)));
 const format = await load("format");
 const { Terminal, styleClasses } = await load("terminal");
 const { matcherOf, piecesOf } = await load("log");
-const { classifyStacks, shortPath } = await load("stacks");
-const { causeOf } = await load("ranks");
+const { StackClasses, shortPath } = await load("stacks");
+const { takeEvents } = await load("api");
+const { causeOf, pagesOf } = await load("ranks");
+const { detailsOf, hangText, sourceOf, stuckFor } = await load("hang");
 const { rootCause, textOf } = await load("events");
 const { rowsOf, timeLine } = await load("gantt");
 const { lines } = await load("graph");
@@ -176,7 +178,11 @@ test("equal stacks are one class, the smallest first", () => {
   const process = (rank, line) => ({ rank, host: `n${rank % 2}`, pid: String(100 + rank), command: "python3", python: "3.11.2", problem: "",
                                      threads: [thread(String(100 + rank), line), { ...thread("9", 0), python: [] }] });
   const silent = { rank: 9, host: "n9", pid: "0", command: "", python: "", problem: "n9 did not answer", threads: [] };
-  const { classes, problems, hidden } = classifyStacks([...[0, 1, 2, 4].map((rank) => process(rank, 7)), process(3, 9), silent]);
+  const processes = [...[0, 1, 2, 4].map((rank) => process(rank, 7)), process(3, 9), silent];
+  const found = new StackClasses();
+  processes.forEach((each) => found.know(each));
+  processes.forEach((each) => found.add(each));
+  const [classes, problems, hidden] = [found.sorted(), found.problems, found.hidden];
   assert.deepEqual(classes.map((each) => [format.rankList([...each.ranks].sort()), each.python]),
                    [["3", ["main (train.py:1)", "step (train.py:9)"]], ["0-2,4", ["main (train.py:1)", "step (train.py:7)"]]]);
   assert.deepEqual(problems, ["n9 did not answer"]);
@@ -192,4 +198,55 @@ test("a host has a health and words for it", () => {
   assert.equal(healthOf({ ...host, agent: "AGENT_STATE_FAILED" })[0], "failed");
   assert.equal(healthOf({ ...host, left_out: [{ job: "k7", reason: "died" }] })[0], "left out");
   assert.equal(describeHost(host), "n1: good, 2 of 4 slots, 2 ranks, CPU 7%, memory 50%");
+});
+
+test("a large job has pages of ranks", () => {
+  const ranks = Array.from({ length: 30 }, (_, rank) => ({ rank, host: `n${Math.floor(rank / 10)}` }));
+  const shape = (most) => pagesOf(ranks, most).map((rows) => rows.map((row) => `${row.host}:${format.rankList(row.ranks.map((each) => each.rank))}`));
+  assert.deepEqual(shape(100), [["n0:0-9", "n1:10-19", "n2:20-29"]]);
+  assert.deepEqual(shape(25), [["n0:0-9", "n1:10-19"], ["n2:20-29"]]);
+  assert.deepEqual(shape(8)[0], ["n0:0-7"]);  // a host with more ranks than a page has several rows
+  assert.deepEqual(pagesOf([], 8), []);
+});
+
+test("a rank is late if it came last in most of its operations", () => {
+  const late = [{ rank: 1, late: "60", operations: "100" }, { rank: 2, late: "50", operations: "100" }];
+  assert.deepEqual(format.lateRanks({ late }).map((each) => each.rank), [1]);
+  assert.deepEqual(format.lateRanks({}), []);
+  assert.equal(format.isHeld({ held: true, state: "JOB_STATE_QUEUED" }), true);
+  assert.equal(format.isHeld({ held: true, state: "JOB_STATE_KILLED" }), false);
+});
+
+const stuck = (rank, more) => ({ rank, host: "n2", python: [{ function: "step", file: "/x/train.py", line: 41 }], native: "", awaits: "", state: "S",
+                                 wait_channel: "futex", last_line: "", problem: "", python_source: "", cpu_ms: "3", looked_ms: "1000", ...more });
+
+test("a hang report is read as text", () => {
+  const place = { operation: "allreduce", name: "grad/17", begun: "18", ended: "17", since_ms: "65000" };
+  const report = { cause: "rank 3 is not in allreduce", silent_ms: "66000", answered: 4, size: 4, silent_hosts: ["n9"],
+                   nccl: [{ text: "NCCL: rank 3 is missing", ranks: [3] }],
+                   classes: [{ suspect: true, ranks: [3], example: stuck(3, { state_ms: "70000" }) },
+                             { suspect: false, ranks: [0, 1, 2], example: stuck(0, { collective: place, torch: { group: "pg", sequence: "18",
+                               operation: "nccl:all_reduce", state: "started" } }) }] };
+  const text = hangText("k7", report);
+  assert.match(text, /^job k7: rank 3 is not in allreduce\n/);
+  assert.match(text, /suspect: rank 3, as rank 3 on n2\n {2}\/x\/train.py:41 in step, for 1 min 10 s\n/);
+  assert.match(text, /ranks 0-2.*\n.*for 1 min 5 s\n {2}libmuster: in allreduce grad\/17, operation 18/);
+  assert.match(text, /torch: nccl:all_reduce started, number 18 in pg/);
+  assert.match(text, /\nNCCL: rank 3 is missing\n\nhosts that did not answer: n9\n$/);
+});
+
+test("a rank's place is its source line, and the time there is the most exact one", () => {
+  assert.equal(sourceOf(stuck(1)), "/x/train.py:41 in step");
+  assert.equal(sourceOf(stuck(1, { python: [], native: "poll" })), "poll");
+  assert.equal(sourceOf(stuck(1, { python: [] })), "not known");
+  assert.equal(stuckFor(stuck(1)), null);
+  assert.equal(stuckFor(stuck(1, { silent_ms: "5" })), 5);
+  assert.equal(stuckFor(stuck(1, { state_ms: "6", awaits: "the key x", awaits_ms: "7" })), 7);
+  assert.ok(detailsOf(stuck(1, { fully_stopped: true, python_source: "py-spy" })).includes("Python frames by py-spy"));
+});
+
+test("a stream is split into events, and the last one may be incomplete", () => {
+  const taken = [];
+  assert.equal(takeEvents('id: 7\nevent: log\ndata: {"a": "b"}\n\n: still here\n\nevent: end\ndata: {}\n\nid: 9\nda', (each) => taken.push(each)), "id: 9\nda");
+  assert.deepEqual(taken, [{ id: "7", event: "log", data: '{"a": "b"}' }, {}, { event: "end", data: "{}" }]);
 });

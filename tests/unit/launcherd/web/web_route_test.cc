@@ -46,6 +46,19 @@ TEST(WebRoute, Pages) {
   EXPECT_FALSE(route(get("/api/jobs?all=yes")).all);
   EXPECT_EQ(route(get("/api/jobs/k7")).page, Page::kJob);
   EXPECT_EQ(route(get("/api/jobs/k%37")).job, "k7");
+  EXPECT_EQ(route(get("/api/jobs/k7/hang")).page, Page::kHang);
+  EXPECT_EQ(route(get("/api/jobs/k7/hang")).job, "k7");
+}
+
+TEST(WebRoute, RanksOfAJobComeInParts) {
+  EXPECT_EQ(route(get("/api/jobs/k7")).first_rank, 0);
+  EXPECT_EQ(route(get("/api/jobs/k7")).max_ranks, 10'000);
+  const WebRoute part = route(get("/api/jobs/k7?first_rank=2000&max_ranks=500"));
+  EXPECT_EQ(part.first_rank, 2000);
+  EXPECT_EQ(part.max_ranks, 500);
+  EXPECT_EQ(route(get("/api/jobs/k7?max_ranks=0")).max_ranks, -1);  // none, as in GetJobRequest
+  EXPECT_EQ(error("/api/jobs/k7?max_ranks=10001").code(), base::Code::kInvalidArgument);
+  EXPECT_EQ(error("/api/jobs/k7?first_rank=-1").code(), base::Code::kInvalidArgument);
 }
 
 TEST(WebRoute, ListsOfJobsHaveAnOrderAndStates) {

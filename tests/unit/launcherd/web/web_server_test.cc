@@ -58,6 +58,12 @@ class Handler final : public ApiHandler {
     replies.done(base::failed_precondition("no ranks run"));
     return {};
   }
+  void explain_hang(const v1::ExplainHangRequest& request, Reply<v1::HangReport> reply) override {
+    if (request.job() != "k7") return reply(base::failed_precondition("no ranks run"));
+    v1::HangReport report;
+    report.set_cause("rank 3 is not in allreduce");
+    reply(std::move(report));
+  }
   void kill(const v1::KillRequest& request, Reply<v1::KillResponse> reply) override {
     killed = request.job();
     reply(v1::KillResponse());
@@ -252,6 +258,11 @@ TEST_F(WebServerTest, TheSpecAndTheStacksOfAJob) {
   EXPECT_NE(stacks.find("event: stack\ndata: {\"rank\":1,"), std::string::npos) << stacks;
   EXPECT_NE(stacks.find("\"command\":\"native\""), std::string::npos) << stacks;
   EXPECT_NE(stacks.find("event: end\ndata: {\"code\":\"FAILED_PRECONDITION\""), std::string::npos) << stacks;
+}
+
+TEST_F(WebServerTest, AHangReportIsMadeWhenAskedFor) {
+  EXPECT_NE(body(get("/api/jobs/k7/hang")).find("\"cause\":\"rank 3 is not in allreduce\""), std::string::npos);
+  EXPECT_EQ(get("/api/jobs/k8/hang").substr(0, 12), "HTTP/1.1 409");
 }
 
 TEST_F(WebServerTest, TheOutputIsAFileToSave) {
