@@ -4,10 +4,12 @@
 #include <limits>
 #include <vector>
 
+#include "model/placement.h"
+
 namespace muster::cli::inline view {
 namespace {
 
-std::int64_t counted(std::uint64_t number) {
+std::int64_t bounded(std::uint64_t number) {
   return static_cast<std::int64_t>(std::min<std::uint64_t>(number, std::numeric_limits<std::int64_t>::max()));
 }
 
@@ -15,15 +17,15 @@ std::int64_t counted(std::uint64_t number) {
 
 void StepMeter::add(const v1::ArrivalTimes& times, base::MonotonicTime now) {
   for (const v1::RankArrivals& report : times.ranks()) {
+    if (report.rank() < 0 || report.rank() >= model::kMaxRanks) continue;
     const auto [found, is_new] = ranks_.try_emplace(report.rank());
     Rank& rank = found->second;
     has_beats_ = has_beats_ || report.beats() > 0;
     // Heartbeats are counted for the process. Their reports do not name the world.
     const int world = report.beats_only() ? rank.now.world : report.world();
     const bool is_same = is_new || world == rank.now.world || rank.now.world < 0;
-    rank.now = {world, counted(report.ended()), counted(report.beats()), now};
+    rank.now = {world, bounded(report.ended()), bounded(report.beats()), now};
     if (is_new || !is_same) rank.before = rank.now;
-    if (rank.before.world < 0) rank.before.world = world;
   }
 }
 

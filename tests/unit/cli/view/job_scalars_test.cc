@@ -77,7 +77,9 @@ TEST_F(JobScalarsTest, WritesRatesScoresAndLoadsAtTheEnd) {
   load.mutable_gpus(0)->set_memory_used_mib(7);
   load.add_gpus()->set_busy_percent(20);
   job->on_host_load("n1", load);
-  job->on_finished({.exit_code = 3});
+  launcherd::JobOutcome outcome;
+  outcome.exit_code = 3;
+  job->on_finished(outcome);
   const auto seen = scalars();
   EXPECT_THAT(seen.at("job/steps_per_second"), ElementsAre(5.0));
   EXPECT_THAT(seen.at("job/output_bytes_per_second"), ElementsAre(200.0));
