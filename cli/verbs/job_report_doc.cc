@@ -25,8 +25,8 @@ const CommandDoc& job_report_doc() {
           "jobs "
           "that do the same work. Only jobs that ended with exit code 0 in one run are compared.\n\n"
           "With --tensorboard it writes what launcherd keeps of the job as scalars: about the last hour of steps and "
-          "bytes of output a second, and of the hosts' load, while the job runs. Afterwards only the changes of the "
-          "generation, the hangs and the hosts are left. hvdrun --tensorboard writes the file of its own job.\n\n"
+          "bytes of output a second, and of the hosts' load, while the job runs. Afterwards only its events are left. "
+          "hvdrun --tensorboard writes the file of its own job.\n\n"
           "JOB is the beginning of a job's id, or a job's name. Without it, the report is about the only job, or the "
           "newest one.",
       .groups = {{FlagGroup::kGeneral, "Options"}},
