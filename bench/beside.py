@@ -13,6 +13,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 import cluster  # noqa: E402
+import plot  # noqa: E402
 
 # Runs on head as alice, one request a line, so that entering the host is in no measurement.
 _STOPWATCH = r"""
@@ -133,10 +134,37 @@ def describe(facts):
             f"Linux {facts['kernel']}, load {facts['load']:.1f}")
 
 
+def add_data_options(parser, json_help):
+    parser.add_argument("--json", action="store_true", help=json_help)
+    parser.add_argument("--plot", default="", metavar="FILE",
+                        help="also draw the results: FILE.html is a page, FILE.svg a picture (bench/plot.py)")
+
+
+def as_data(options, *objects):
+    """Writes what --plot and --json ask for, one object a line. Returns whether --json was given, so that no table
+    follows."""
+    lines = [json.dumps(one) for one in objects]
+    if options.plot:
+        plot.write([plot.read("\n".join(lines), "the result")], options.plot)
+    if options.json:
+        print("\n".join(lines))
+    return options.json
+
+
+class Parser(argparse.ArgumentParser):
+    """Also checks the name of --plot before a measurement that may take an hour."""
+
+    def parse_args(self, *words, **options):
+        found = super().parse_args(*words, **options)
+        if found.plot and not plot.is_name(found.plot):
+            self.error(f"--plot {found.plot}: the name must end in .html or .svg")
+        return found
+
+
 def arguments(description, repetitions):
-    parser = argparse.ArgumentParser(description=description)
+    parser = Parser(description=description)
     parser.add_argument("-n", "--repetitions", type=int, default=repetitions)
-    parser.add_argument("--json", action="store_true", help="one JSON object with every value instead of the table")
+    add_data_options(parser, "one JSON object with every value instead of the table")
     parser.add_argument("--only", default="", help="names of launchers, by comma")
     parser.add_argument("--bin-dir", type=pathlib.Path, default=ROOT / "build/release/bin")
     return parser
@@ -158,5 +186,5 @@ def main(run):
     """Calls run(); what it cannot do is one sentence."""
     try:
         run()
-    except (BenchError, cluster.ClusterError) as problem:
+    except (BenchError, cluster.ClusterError, plot.PlotError) as problem:
         sys.exit(f"{pathlib.Path(sys.argv[0]).name}: {problem}")

@@ -113,7 +113,7 @@ class Agent::Core {
   bool is_leaving_ = false;
   std::optional<DeadManTimer> dead_man_;  // used by lease_; the warden of an only job has one of its own
   std::optional<AgentLease> lease_;       // only in an agent that hvdrun keeps
-  std::unique_ptr<LoadReport> load_;      // only in a warm agent
+  std::unique_ptr<LoadReport> load_;      // set by open_link()
   base::UniqueFd output_over_mux_;
   // The next members come last, so that their threads end before the objects to which they post.
   // Sessions follow the link that carries their output, so that they end before the link does.
@@ -164,9 +164,6 @@ void Agent::Core::make_jobs(Nursery nursery) {
   events.on_idle = [this] { jobs_are_idle(); };
   events.launcher_suspends_itself = proto::ends_with_log_in(join_);
   jobs_ = std::make_unique<WarmJobs>(host_, std::move(nursery), std::move(events));
-  load_ = std::make_unique<LoadReport>(
-      loop_, HostLoadReader(), [this](v1::AgentMessage message) { control_->send_unnumbered(std::move(message)); },
-      LoadReport::Gpus{host_.gpus.reader, host_.gpus.known});
 }
 
 int Agent::Core::run() {
@@ -218,10 +215,13 @@ base::Status Agent::Core::open_link() {
   }
   control_ = ControlClient::start(loop_, std::move(options), hello_);
   control_->on_message = [this](const v1::LauncherMessage& message) { handle(message); };
+  load_ = std::make_unique<LoadReport>(
+      loop_, HostLoadReader(), [this](v1::AgentMessage message) { control_->send_unnumbered(std::move(message)); },
+      LoadReport::Gpus{host_.gpus.reader, host_.gpus.known});
+  control_->on_cut = [this](const StreamEnd& end) { cut(end); };
   if (jobs_ == nullptr) return base::ok_status();
   control_->on_hello = [this](v1::Hello& hello) { jobs_->list_held(hello); };
   control_->on_new_launcher = [this] { jobs_->launcher_is_new(); };
-  control_->on_cut = [this](const StreamEnd& end) { cut(end); };
   if (!link_.dialled) return base::ok_status();
   link_.dialled->fd.reset();  // each job makes its own output connection, with its own key
   if (proto::ends_with_log_in(join_)) return base::ok_status();
@@ -318,7 +318,7 @@ void Agent::Core::handle(const v1::LauncherMessage& message) {
       if (gone_ != nullptr) gone_->end();
       if (session_ != nullptr) session_->stream_is_up();
       if (jobs_ != nullptr) jobs_->stream_is_up();
-      if (load_ != nullptr && message.welcome().wants_load()) load_->begin();
+      if (message.welcome().wants_load()) load_->begin();
       break;
     case v1::LauncherMessage::kPing:
       answer(message, pong_of(message.ping(), base::monotonic_now()), false);

@@ -89,6 +89,12 @@ std::optional<FormedGroup> group_of_launcher(const ProcessFacts& process, int jo
   return std::nullopt;
 }
 
+constexpr std::string_view kUcxTransport = "/ucx/libuct_";  // loaded when UCX is initialised
+
+bool has_any(std::string_view text, std::initializer_list<std::string_view> parts) {
+  return std::ranges::any_of(parts, [&](std::string_view part) { return text.find(part) != std::string_view::npos; });
+}
+
 }  // namespace
 
 // Looks at the program, and at the script or module of an interpreter.
@@ -103,7 +109,11 @@ std::string launcher_of(const std::vector<std::string>& arguments) {
 }
 
 bool maps_begun_open_mpi(std::string_view maps) {
-  return maps.find("/libmpi.so") != std::string_view::npos && maps.find("/mca_pml_") != std::string_view::npos;
+  return has_any(maps, {"/libmpi.so.40"}) && has_any(maps, {"/mca_pml_", "/sm_segment.", kUcxTransport});
+}
+
+bool maps_begun_mpich(std::string_view maps) {
+  return has_any(maps, {"/libmpich.so.12", "/libmpi.so.12"}) && has_any(maps, {"/mpich_shm_", kUcxTransport});
 }
 
 std::optional<FormedGroup> group_of(const ProcessFacts& process, int job_size, bool has_contact) {
@@ -111,10 +121,13 @@ std::optional<FormedGroup> group_of(const ProcessFacts& process, int job_size, b
   if (process.launcher == "torchrun" || process.launcher == "accelerate") return group_of_torchrun(process);
   if (process.launcher == "mpirun") return group_of_launcher(process, job_size, {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"});
   if (process.launcher == "horovodrun") return group_of_launcher(process, job_size, {"HOROVOD_SIZE"});
-  const bool has_lost_launcher =
-      !process.variables.contains("PMIX_RANK") && !process.variables.contains("OMPI_COMM_WORLD_SIZE");
-  if (process.has_begun_open_mpi && has_lost_launcher && !has_contact) {
+  if (has_contact) return std::nullopt;
+  const auto lacks = [&](const char* name) { return !process.variables.contains(name); };
+  if (process.has_begun_open_mpi && lacks("PMIX_RANK")) {
     return FormedGroup{.size = 1, .source = "MPI", .detail = "no PMIX_RANK"};
+  }
+  if (process.has_begun_mpich && lacks("PMI_FD") && lacks("PMI_PORT") && lacks("PMIX_RANK")) {
+    return FormedGroup{.size = 1, .source = "MPI", .detail = "no PMI_FD"};
   }
   return std::nullopt;
 }

@@ -1,7 +1,8 @@
 // Judges which group of ranks a process of a rank has formed, from what /proc shows of it. Pure.
 //
 // Only evidence counts: a world of libmuster that has formed, a launcher inside a rank that has started its processes,
-// an Open MPI that has begun without a launcher. A variable alone is no evidence, since the program may not use it.
+// an Open MPI or MPICH that has begun without a launcher. A variable alone is no evidence, since the program may not
+// use it.
 #pragma once
 
 #include <map>
@@ -18,12 +19,14 @@ struct ProcessFacts {
   std::map<std::string, std::string> variables = {};  // only those of kWorldVariables
   std::vector<std::string> threads = {};              // their names
   std::string launcher = {};
-  bool has_begun_open_mpi = false;  // MPI_Init has loaded Open MPI's components
+  bool has_begun_open_mpi = false;  // MPI_Init of Open MPI has run
+  bool has_begun_mpich = false;     // MPI_Init of MPICH has run in the program of a rank that was offered PMI
 };
 
 inline constexpr std::string_view kWorldVariables[] = {
     "MUSTER_SESSION_DIR", "MUSTER_RENDEZVOUS",    "MUSTER_SIZE", "GROUP_WORLD_SIZE", "TORCHELASTIC_RUN_ID",
-    "HOROVOD_SIZE",       "OMPI_COMM_WORLD_SIZE", "PMIX_RANK",   "PMI_SIZE",
+    "HOROVOD_SIZE",       "OMPI_COMM_WORLD_SIZE", "PMIX_RANK",   "PMI_SIZE",         "PMI_FD",
+    "PMI_PORT",
 };
 
 struct FormedGroup {
@@ -36,8 +39,13 @@ struct FormedGroup {
 // Returns the launcher that this command is: "torchrun" for "python3 -m torch.distributed.run …". Empty if it is none.
 std::string launcher_of(const std::vector<std::string>& arguments);
 
-// True if the content of /proc/PID/maps shows that MPI_Init of Open MPI has run.
+// True if the content of /proc/PID/maps shows that MPI_Init of Open MPI has run: version 3 or 4 has loaded its
+// components, version 5 has opened its shared memory or UCX's transports. A program that only links the library does
+// neither.
 bool maps_begun_open_mpi(std::string_view maps);
+// The same for MPICH 4 and 5: MPI_Init has opened MPICH's shared memory or UCX's transports. False for Intel MPI and
+// Cray MPICH, whose MPI_Init leaves other traces.
+bool maps_begun_mpich(std::string_view maps);
 
 // `job_size` is the size that Muster gave the rank. `has_contact` is true if the rank has called Muster's PMI or PMIx
 // server. nullopt if the process shows no group.

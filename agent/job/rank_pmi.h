@@ -35,6 +35,7 @@ class RankPmi {
   // Call it before the ranks are planned. `keys` outlives this object; nullptr if there are no keys, and so no PMI.
   // Errors: a host that cannot serve PMI reports a problem. Programs other than MPICH's still run.
   void open(const v1::Launch& launch, rendezvous::HorovodKeys* keys);
+  bool is_served() const { return server_ != nullptr; }
   // Returns the name of the key-value space that ranks get. Empty means that PMI is not served.
   const std::string& world_name() const { return world_.name(); }
   // Adds PMI's variables to `request`. Call it after the rest of the environment is made from `rank`.

@@ -63,6 +63,8 @@ class RankServers {
   void spawn_answered(const v1::SpawnAnswer& answer) { pmix_.spawn_answered(answer); }
 
   void started(RankStarted& started) { pmi_.started(started); }
+  // True if ranks get a PMI socket.
+  bool serves_pmi() const { return pmi_.is_served(); }
   // True if the rank has called MPI_Init, by PMI or PMIx.
   bool has_contact(int rank) const { return ends_.has_connected(rank); }
   // Completes the message about a rank that has been reaped. Uses what the rank reported before its end.

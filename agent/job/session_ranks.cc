@@ -132,7 +132,8 @@ std::vector<WatchedRank> SessionRanks::watched_ranks() const {
   std::vector<WatchedRank> watched;
   for (const auto& [rank, pid] : running_.pids()) {
     const auto size = sizes_.find(rank);
-    if (size != sizes_.end()) watched.push_back({rank, pid, size->second, servers_.has_contact(rank)});
+    if (size != sizes_.end())
+      watched.push_back({rank, pid, size->second, servers_.has_contact(rank), servers_.serves_pmi()});
   }
   return watched;
 }

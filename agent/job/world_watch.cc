@@ -71,13 +71,33 @@ std::string launcher_above(const std::map<pid_t, pid_t>& parents, const Launcher
   return "";
 }
 
+constexpr std::string_view kShells[] = {"sh", "bash", "dash", "ash", "ksh", "zsh"};
+
+// True for the rank's own process, and for one that it has started through shells only. A program that a rank's Python
+// starts may be meant to run alone.
+bool is_program_of_rank(const std::map<pid_t, pid_t>& parents, const std::map<pid_t, std::string>& commands,
+                        pid_t pid) {
+  for (std::size_t i = 0; i < kMostProcesses; ++i) {
+    const auto parent = parents.find(pid);
+    if (parent == parents.end()) return true;
+    pid = parent->second;
+    const auto command = commands.find(pid);
+    if (command == commands.end() || std::ranges::find(kShells, command->second) == std::end(kShells)) return false;
+  }
+  return false;
+}
+
 std::vector<FormedGroup> groups_of(const WatchedRank& rank, const std::vector<proc::ProcessInfo>& table) {
   std::vector<pid_t> pids{rank.pid};
   std::map<pid_t, pid_t> parents;
+  std::map<pid_t, std::string> commands;
+  const auto own = std::ranges::find(table, rank.pid, &proc::ProcessInfo::pid);
+  if (own != table.end()) commands.emplace(rank.pid, own->command);
   for (const proc::ProcessInfo& process : proc::descendants(table, rank.pid)) {
     if (process.is_dead() || pids.size() == kMostProcesses) continue;
     pids.push_back(process.pid);
     parents.emplace(process.pid, process.parent);
+    commands.emplace(process.pid, process.command);
   }
   Launchers launchers;
   for (const pid_t pid : pids) {
@@ -92,6 +112,8 @@ std::vector<FormedGroup> groups_of(const WatchedRank& rank, const std::vector<pr
                        .launcher = launcher_above(parents, launchers, pid)};
     const auto maps = base::read_file(fmt::format("/proc/{}/maps", pid));
     facts.has_begun_open_mpi = maps.ok() && maps_begun_open_mpi(*maps);
+    facts.has_begun_mpich =
+        rank.has_pmi && maps.ok() && maps_begun_mpich(*maps) && is_program_of_rank(parents, commands, pid);
     if (auto group = group_of(facts, rank.size, rank.has_contact)) groups.push_back(std::move(*group));
   }
   return groups;

@@ -28,6 +28,7 @@ struct WatchedRank {
   pid_t pid = 0;
   int size = 0;              // of the job, as Muster gave it to the rank
   bool has_contact = false;  // the rank has called Muster's PMI or PMIx server
+  bool has_pmi = false;      // Muster has given the rank a PMI socket
 };
 
 // Returns the wrong groups of these ranks, by rank. Blocks.

@@ -187,6 +187,10 @@ std::vector<FlagRow> output_rows() {
       option("json-events", {"--json-events"}, "FILE",
              "Write the job's events to a file, one JSON object (muster.v1.Event) on each line.")
           .completes(Completes::kFile),
+      option("tensorboard", {"--tensorboard"}, "DIR",
+             "Write what is measured of the job into a new file in this folder, for TensorBoard: steps and bytes of "
+             "output a second, late ranks and hosts, and how busy the hosts are.")
+          .completes(Completes::kDirectory),
       toggle("report-bindings",
              {{"-report-bindings", "true"}, {"--report-bindings", "true"}, {"--no-report-bindings", "false"}},
              "Print which cores and GPUs each rank got."),

@@ -227,6 +227,7 @@ void read_output(SettingReader& read, model::JobSpec& job, OutputPlan& output) {
   read.toggle("report-bindings", output.reports_bindings);
   read.toggle("quiet", output.quiet);
   read.text("json-events", output.events_file);
+  read.text("tensorboard", output.tensorboard_dir);
 }
 
 Result<model::EndSignal> parse_end_signal(const Setting& setting) {

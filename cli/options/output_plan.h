@@ -14,6 +14,7 @@ struct OutputPlan {
   model::LabelFormat label{};        // text before each line of the ranks
   Fold fold = Fold::kAuto;           // whether equal lines of several ranks are shown once
   std::string events_file{};         // --json-events; empty if not given
+  std::string tensorboard_dir{};     // --tensorboard; empty if not given
   bool reports_bindings = false;     // print the binding of each rank, a line each
   bool verbose = false;              // also print Muster's own progress
   bool quiet = false;                // hide Muster's own lines, except those that ask the user to act

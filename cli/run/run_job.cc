@@ -31,6 +31,7 @@
 #include "cli/run/self_test.h"
 #include "cli/view/bootstrap_options.h"
 #include "cli/view/event_file.h"
+#include "cli/view/job_scalars.h"
 #include "cli/view/job_view.h"
 #include "cli/view/launcher_process.h"
 #include "cli/view/outlets.h"
@@ -39,6 +40,7 @@
 #include "cli/view/stdin_reader.h"
 #include "launcherd/bootstrap/bootstrap.h"
 #include "launcherd/hosts/time_limit.h"
+#include "launcherd/output/counting_sink.h"
 #include "launcherd/output/rank_folder.h"
 #include "launcherd/run/host_discovery.h"
 #include "launcherd/run/restarting_job.h"
@@ -138,6 +140,16 @@ base::Result<std::unique_ptr<EventFile>> open_events(const std::string& file, co
   return EventFile::open(file, job_id, placement, clock, next);
 }
 
+// Opens the file of --tensorboard. nullptr if the user gave none.
+base::Result<std::unique_ptr<JobScalars>> open_scalars(base::Loop& loop, const base::Clock& clock,
+                                                       const std::string& folder, const launcherd::CountingSink& output,
+                                                       launcherd::JobObserver* next) {
+  if (folder.empty()) return std::unique_ptr<JobScalars>();
+  MUSTER_ASSIGN_OR_RETURN(auto file, TensorboardFile::create("--tensorboard", folder, clock.wall()));
+  return std::make_unique<JobScalars>(
+      loop, clock, std::move(file), [&output] { return output.bytes(); }, next);
+}
+
 // Finds the end of the allocation for --signal. If it is unknown, a note says so, and --signal can use only --timeout.
 std::optional<base::WallTime> find_end(const model::JobSpec& job, const base::Environment& environment,
                                        std::vector<std::string>& notes) {
@@ -171,6 +183,7 @@ launcherd::LaunchOptions launch_options(const HvdrunOptions& options, std::optio
   launch.build_id = base::build_id();
   launch.verbose = options.output.verbose;
   launch.may_spawn = true;
+  launch.wants_load = !options.output.tensorboard_dir.empty();
   launch.ends_at = ends_at;
   return launch;
 }
@@ -265,6 +278,10 @@ int run_placed(HvdrunOptions options, PlacedJob placed, const std::string& boots
       open_events(absolute_path(options.output.events_file, directory), launch.job_id, placed.placement, clock, &view);
   if (!events.ok()) return fail_as("hvdrun", kUsageError, events.status().message());
   launcherd::JobObserver* observer = *events != nullptr ? static_cast<launcherd::JobObserver*>(events->get()) : &view;
+  launcherd::CountingSink counted((*outlets)->sink());
+  auto scalars = open_scalars(loop, clock, absolute_path(options.output.tensorboard_dir, directory), counted, observer);
+  if (!scalars.ok()) return fail_as("hvdrun", kUsageError, scalars.status().message());
+  if (*scalars != nullptr) observer = scalars->get();
   launcherd::JobRecord record(launch.job_id, model::all_commands(job), placed.placement, clock, observer);
   StdinReader input(loop, STDIN_FILENO,
                     {.reads = wanted.to != model::InputTo::kNone,
@@ -272,7 +289,7 @@ int run_placed(HvdrunOptions options, PlacedJob placed, const std::string& boots
                      .on_raw = [&outlets](bool is_raw) { (*outlets)->set_raw(is_raw); }});
   auto runner = std::make_unique<launcherd::RestartingJob>(
       loop, clock,
-      launcherd::JobSetup{std::move(job), std::move(placed.placement), launch, environment, (*outlets)->sink(), &record,
+      launcherd::JobSetup{std::move(job), std::move(placed.placement), launch, environment, &counted, &record,
                           [&outlets] { return (*outlets)->take_progress(); }},
       [&bootstraps](int attempt) { return bootstraps.of_attempt(attempt); });
   runner->set_input(&input);

@@ -1,4 +1,5 @@
-// `muster report`: writes a page about jobs: time lines of their phases and ranks, and how they scale.
+// `muster report`: writes a page about jobs: time lines of their phases and ranks, and how they scale. Or writes what
+// launcherd keeps of them for TensorBoard.
 #pragma once
 
 #include <string>

@@ -47,6 +47,11 @@ base::Status check_for_launcherd(const JobRequest& request, const Reach& reach, 
     return base::invalid_argument("{} counts the hosts of a list: name them by -H or --hostfile",
                                   request.host_numbers->label);
   }
+  if (!output.tensorboard_dir.empty()) {
+    return {base::Code::kInvalidArgument,
+            "--tensorboard: launcherd keeps what is measured of its jobs; write it while the job runs by muster report "
+            "JOB --tensorboard DIR, or run without --launcher"};
+  }
   if (!request.job.stages.empty()) {
     output.notes.emplace_back("--stage: the files are taken from launcherd's machine, under the same path");
   }

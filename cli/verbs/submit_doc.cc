@@ -49,6 +49,12 @@ std::vector<FlagRow> own_rows() {
               "With -t: the file to write the script to (default: in ~/.cache/muster/jobs). It is kept.")
            .completes(Completes::kFile)
            .command_line_only(),
+       option("tensorboard", {"--tensorboard"}, "DIR",
+              "Refused, because launcherd keeps what is measured: see muster report --tensorboard.")
+           .completes(Completes::kDirectory)
+           .command_line_only()
+           .refusal("launcherd keeps what is measured of its jobs: while the job runs, write it by muster report JOB "
+                    "--tensorboard DIR"),
        toggle("dry-run", {{"--dry-run", "true"}}, "With -t: print the table of ranks and submit nothing.")
            .command_line_only(),
        json_row("With -t and --dry-run: as JSON.")}));

@@ -321,6 +321,10 @@ std::string format_status(const v1::Job& job, base::WallTime now) {
   return text;
 }
 
+std::string event_text(const v1::Event& event) {
+  return base::printable(EventText{event}());
+}
+
 std::string format_event(const v1::Event& event) {
   // Show local time, as the labels of output do. The zone tells which it is.
   const std::time_t seconds = event.time().seconds();
@@ -330,7 +334,7 @@ std::string format_event(const v1::Event& event) {
   (void)std::strftime(zone.data(), zone.size(), "%z", &local);
   return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}.{:06} {} {}\n", local.tm_year + 1900, local.tm_mon + 1,
                      local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec, event.time().nanos() / 1000, zone.data(),
-                     base::printable(EventText{event}()));
+                     event_text(event));
 }
 
 }  // namespace muster::cli::view

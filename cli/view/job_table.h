@@ -20,6 +20,8 @@ std::string format_status(const v1::Job& job, base::WallTime now);
 
 // Returns "2026-06-20 19:02:11.123456 +0200 rank 3 on n2: exit code 1" and a newline. Times are local.
 std::string format_event(const v1::Event& event);
+// The same without the time and without the newline.
+std::string event_text(const v1::Event& event);
 
 // Returns a name such as "RUNNING".
 std::string state_name(v1::JobState state);

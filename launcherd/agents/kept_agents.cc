@@ -326,6 +326,11 @@ void KeptAgents::agent_failed(int number, const std::string& message) {
 
 void KeptAgents::agent_message(int number, const v1::AgentMessage& message) {
   const Agent& agent = at(number);
+  const bool has_generation = agent.phase == Phase::kOpen || agent.phase == Phase::kEnded;
+  if (message.job_id().empty() && message.has_host_load()) {
+    if (has_generation) listener_->agent_message(agent.index, message);
+    return;
+  }
   if (message.job_id().empty()) {
     if (message.has_notice())
       note(fmt::format("{}: {}", agent.host.target.name, base::printable(message.notice().text())));
@@ -335,7 +340,7 @@ void KeptAgents::agent_message(int number, const v1::AgentMessage& message) {
   if (message.has_job_closed()) {
     return apply(number, Event::kClosed, base::unavailable("the agent ended the job by itself"));
   }
-  if (agent.phase == Phase::kOpen || agent.phase == Phase::kEnded) listener_->agent_message(agent.index, message);
+  if (has_generation) listener_->agent_message(agent.index, message);
 }
 
 void KeptAgents::agent_stream(int number, bool is_there) {

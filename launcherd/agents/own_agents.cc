@@ -121,6 +121,7 @@ base::Result<std::vector<std::string>> OwnAgents::open_services(OutputSink* sink
                                              .ca_pem = ca.ca_pem(),
                                              .certificate_pem = identity.cert_pem,
                                              .key_pem = identity.key_pem,
+                                             .wants_load = options_.wants_load,
                                              .on_line = [this](const std::string& line) { listener_->warn(line); },
                                              .on_grpc_error = posted([](OwnAgents& self, const std::string& line) {
                                                self.listener_->note(line);

@@ -34,6 +34,7 @@ struct OwnAgentsOptions {
   std::chrono::milliseconds start_timeout{30'000};  // of each generation
   std::string session_root;                         // Empty means each host's own default.
   bool verbose = false;
+  bool wants_load = false;    // the agents report how busy their hosts are (HostLoad)
   bool without_gpus = false;  // no rank of the job gets a GPU
   // The agents serve several generations of the job, one after the other (kept_agents.h). Their owner opens each
   // generation with job_order(), sends all messages with the job's id, and closes the generation with Leave.

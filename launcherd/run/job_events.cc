@@ -122,6 +122,10 @@ void JobRunner::Core::process(JobHost& host, const v1::AgentMessage& message) {
       break;
     case v1::AgentMessage::kArrivalTimes:
       arrival_times(host, message.arrival_times());
+      observer_->on_arrivals(message.arrival_times());
+      break;
+    case v1::AgentMessage::kHostLoad:
+      observer_->on_host_load(host.name, message.host_load());
       break;
     case v1::AgentMessage::kRankWorld:
       rank_world(message.rank_world());

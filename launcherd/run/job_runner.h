@@ -31,8 +31,10 @@
 #include "proto/muster/v1/job.pb.h"
 
 namespace muster::v1 {
+class ArrivalTimes;
+class HostLoad;
 class ProcessStack;
-}
+}  // namespace muster::v1
 
 namespace muster::launcherd::inline agents {
 class JobAgents;
@@ -97,6 +99,7 @@ struct LaunchOptions {
   // hosts afterwards.
   bool may_leave = true;
   bool may_spawn = false;      // ranks may start more ranks (MPI_Comm_spawn)
+  bool wants_load = false;     // agents that are the job's own report how busy their hosts are
   std::string never_staged{};  // A folder on this machine that must never be staged to a host. Empty means none.
   // Decides what the job may use of its hosts. The runner calls it once all hosts of an attempt are up, before ranks
   // are bound. It may answer later, because other jobs may have to release what this job needs. It must not answer
@@ -182,6 +185,12 @@ class JobObserver {
   // Reports the ranks that were late most often in this generation, the latest first (lateness.h). Called again when
   // the numbers have changed.
   virtual void on_late(const std::vector<v1::RankLateness>& latest) { static_cast<void>(latest); }
+  // Reports how far ranks of one host are, as their agent has sent it. Nobody has checked the numbers.
+  virtual void on_arrivals(const v1::ArrivalTimes& times) { static_cast<void>(times); }
+  // Reports how busy a host is, as its agent has sent it (LaunchOptions::wants_load). Nobody has checked the numbers.
+  virtual void on_host_load(const std::string& host, const v1::HostLoad& load) {
+    static_cast<void>(host), static_cast<void>(load);
+  }
   // Reports what each rank may use of its host, by rank. The runner calls it at every attempt, before ranks are
   // started.
   virtual void on_bound(const std::vector<model::BoundRank>& ranks) { static_cast<void>(ranks); }

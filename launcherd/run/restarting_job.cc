@@ -29,6 +29,7 @@ OwnAgentsOptions own_agents_options(const model::JobSpec& job, const LaunchOptio
   own.start_timeout = job.start_timeout;
   own.session_root = environment.get("MUSTER_TMPDIR").value_or("");
   own.verbose = options.verbose;
+  own.wants_load = options.wants_load;
   own.without_gpus = !gives_gpus(job);
   return own;
 }

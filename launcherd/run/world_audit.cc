@@ -25,8 +25,8 @@ std::string reason_of(const std::string& source, const std::string& detail) {
     return fmt::format("each rank has started {0}, which started ranks of its own. Leave {0} out: hvdrun does its work",
                        source);
   }
-  if (detail == "no MUSTER_SESSION_DIR" || detail == "no PMIX_RANK") {
-    const std::string_view name = detail == "no PMIX_RANK" ? "PMIX_RANK" : "MUSTER_SESSION_DIR";
+  if (detail == "no MUSTER_SESSION_DIR" || detail == "no PMIX_RANK" || detail == "no PMI_FD") {
+    const std::string_view name = std::string_view(detail).substr(std::string_view("no ").size());
     return fmt::format(
         "the ranks' programs do not have the variables by which they find each other ({}). Does the command remove "
         "them, "

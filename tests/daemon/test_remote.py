@@ -61,3 +61,27 @@ def test_no_answer_in_time_says_what_may_have_happened(launcherd, program):
     assert result.returncode not in (0, 2), result
     assert "may have been submitted all the same" in result.stderr
     assert re.search(r"muster submit --request-id [0-9a-f]{32} makes no second one", result.stderr), result
+
+
+def test_tensorboard_is_refused_and_written_by_report(launcherd, tmp_path):
+    daemon = launcherd()
+    environment = {**os.environ, "MUSTER_LAUNCHER": f"unix:{daemon.socket}"}
+
+    def muster(*words):
+        return subprocess.run([BIN / "muster", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=120, env=environment)
+
+    for refused in (hvdrun(daemon, "--tensorboard", tmp_path / "runs", "true"),
+                    muster("submit", "--tensorboard", tmp_path / "runs", "true")):
+        assert refused.returncode == 2 and "--tensorboard: launcherd keeps" in refused.stderr, refused
+        assert "muster report JOB --tensorboard DIR" in refused.stderr, refused
+    assert not (tmp_path / "runs").exists() and not jobs(daemon.client())
+    job = hvdrun(daemon, "--verbose", "-np", "1", "sh", "-c", "exit 7")
+    name = re.search(r"job (\w{8}) of the launcherd", job.stderr).group(1)
+    written = muster("report", name, "--tensorboard", tmp_path / "runs")
+    assert written.returncode == 0 and not written.stdout, written
+    (file,) = (tmp_path / "runs").iterdir()
+    assert file.name.startswith("events.out.tfevents.") and file.name.endswith(".muster")
+    content = file.read_bytes()
+    assert b"brain.Event:2" in content and b"job/events" in content, content
+    assert muster("report", name, "--tensorboard", "/proc/none/runs").returncode == 125

@@ -70,6 +70,52 @@ def test_open_mpi_without_its_variables(start):
     warned(job, "4 worlds of 1 rank", "PMIX_RANK")
 
 
+def test_mpich_without_its_descriptor(start):
+    program = compiled("mpi_rank", "mpicc.mpich", "libmpich-dev mpich")
+    job = start("env", "-u", "PMI_FD", program, "wait")
+    warned(job, "4 worlds of 1 rank", "PMI_FD")
+
+
+@pytest.mark.parametrize("mpi", ["openmpi5", "mpich5"])
+def test_newer_mpis_without_their_launcher(start, mpi):
+    home = REPOSITORY / "build/release/peers" / mpi
+    if not (home / "bin/mpicc").exists():
+        pytest.skip(f"tools/peers {mpi.replace('openmpi5', 'openmpi')} was not run here")
+    program = compiled("mpi_rank", str(home / "bin/mpicc"), "", label=mpi, flags=[f"-Wl,-rpath,{home / 'lib'}"])
+    job = start("env", "-i", "PATH=/usr/bin:/bin", "HOME=/tmp", program, "wait")
+    warned(job, "4 worlds of 1 rank", "PMIX_RANK" if mpi == "openmpi5" else "PMI_FD")
+
+
+# A library that is loaded, as by an mpi4py that was only imported, and a program that is meant to run alone: each rank's
+# Python starts it as docs/guide/mpi.md says.
+LOADS = """
+import ctypes, subprocess, sys, time
+ctypes.CDLL("libmpi.so.40")
+ctypes.CDLL("libmpich.so.12", ctypes.RTLD_LOCAL)
+alone = subprocess.Popen(["env", "-u", "PMI_FD", sys.argv[1], "wait"], stdout=subprocess.DEVNULL)
+time.sleep(9)
+alone.kill()
+alone.wait()
+print("done", flush=True)
+"""
+
+
+def test_mpis_that_are_only_loaded(hvdrun, script, no_leftovers):
+    program = compiled("mpi_rank", "mpicc.mpich", "libmpich-dev mpich")
+    compiled("mpi_rank", "mpicc.openmpi", "libopenmpi-dev openmpi-bin")  # skips without its library
+    done = hvdrun([*HOSTS, PYTHON, script(LOADS), program])
+    assert done.rc == 0 and done.stdout.count("done") == 4, done
+    assert "were started, but" not in done.stderr, done
+
+
+def test_a_healthy_world_of_mpichs(start):
+    program = compiled("mpi_rank", "mpicc.mpich", "libmpich-dev mpich")
+    job = start("sh", "-c", '"$1" wait & sleep 9; echo looked; wait', "sh", program)
+    job.out.wait_for("looked", count=4)
+    job.signal(signal.SIGTERM)
+    assert "were started, but" not in job.end().stderr
+
+
 @pytest.mark.parametrize("command", [
     ["sh", "-c", "sleep 8; echo done"],
     ["env", "-i", "sh", "-c", "sleep 8; echo done"],

@@ -60,6 +60,20 @@ TEST(GroupOf, OpenMpiWithoutItsLauncherIsAlone) {
   EXPECT_FALSE(group({.variables = {{"PMIX_RANK", "0"}}, .has_begun_open_mpi = true}));
 }
 
+// Muster sets OMPI_COMM_WORLD_SIZE, which Open MPI does not read.
+TEST(GroupOf, OpenMpiWithMustersOtherVariablesIsAloneToo) {
+  EXPECT_TRUE(group({.variables = {{"OMPI_COMM_WORLD_SIZE", "8"}}, .has_begun_open_mpi = true}));
+}
+
+TEST(GroupOf, MpichWithoutPmiIsAlone) {
+  EXPECT_EQ(group({.variables = {{"PMI_SIZE", "8"}}, .has_begun_mpich = true}),
+            (FormedGroup{.size = 1, .source = "MPI", .detail = "no PMI_FD"}));
+  EXPECT_FALSE(group_of({.has_begun_mpich = true}, kSize, true));
+  for (const char* const name : {"PMI_FD", "PMI_PORT", "PMIX_RANK"}) {
+    EXPECT_FALSE(group({.variables = {{name, "0"}}, .has_begun_mpich = true})) << name;
+  }
+}
+
 TEST(GroupOf, ProgramsWithoutEvidenceHaveNoGroup) {
   EXPECT_FALSE(group({}));
   EXPECT_FALSE(group(
@@ -70,7 +84,22 @@ TEST(MapsBegunOpenMpi, NeedsTheComponentsThatMpiInitLoads) {
   const std::string loaded = "7f00-7f01 r-xp 00000000 08:01 1 /usr/lib/x86_64-linux-gnu/libmpi.so.40.30.4\n";
   EXPECT_FALSE(maps_begun_open_mpi(loaded));
   EXPECT_TRUE(maps_begun_open_mpi(loaded + "7f02-7f03 r-xp 0 08:01 2 /usr/lib/openmpi/mca_pml_ob1.so\n"));
+  EXPECT_TRUE(maps_begun_open_mpi(loaded + "7f02-7f03 rw-s 0 00:18 2 /dev/shm/sm_segment.n1.1000.91640000.0\n"));
   EXPECT_FALSE(maps_begun_open_mpi(""));
+}
+
+TEST(MapsBegunMpich, NeedsWhatMpiInitOpens) {
+  const std::string loaded =
+      "7f00-7f01 r-xp 0 08:01 1 /usr/lib/x86_64-linux-gnu/libmpich.so.12.2.2\n"
+      "7f01-7f02 r-xp 0 08:01 1 /usr/lib/x86_64-linux-gnu/libuct.so.0.0.0\n";
+  EXPECT_FALSE(maps_begun_mpich(loaded));
+  EXPECT_TRUE(
+      maps_begun_mpich(loaded + "7f02-7f03 r-xp 0 08:01 2 /usr/lib/x86_64-linux-gnu/ucx/libuct_cma.so.0.0.0\n"));
+  const std::string newest = "7f00-7f01 r-xp 0 08:01 1 /opt/mpich/lib/libmpi.so.12.5.0\n";
+  EXPECT_FALSE(maps_begun_mpich(newest));
+  EXPECT_TRUE(maps_begun_mpich(newest + "7f02-7f03 rw-s 0 00:18 2 /dev/shm/mpich_shm_358b_0\n"));
+  EXPECT_FALSE(maps_begun_open_mpi(newest + "7f02-7f03 r-xp 0 08:01 2 /opt/mpich/lib/ucx/libuct_cma.so.0\n"));
+  EXPECT_FALSE(maps_begun_mpich(""));
 }
 
 TEST(WrongGroup, OneProcessInTheRightWorldIsEnough) {

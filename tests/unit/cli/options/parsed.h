@@ -117,6 +117,7 @@ inline std::string show(const ParsedHvdrun& parsed) {
   if (parsed.options.output.reports_bindings) add("bindings");
   if (parsed.options.output.quiet) add("quiet");
   if (!parsed.options.output.events_file.empty()) add("events=" + parsed.options.output.events_file);
+  if (!parsed.options.output.tensorboard_dir.empty()) add("tensorboard=" + parsed.options.output.tensorboard_dir);
   if (!parsed.options.reach.launcher.empty()) add("launcher=" + parsed.options.reach.launcher);
   if (job.start_timeout != plain.request.job.start_timeout) add(fmt::format("start={}ms", job.start_timeout.count()));
   if (job.timeout) add(fmt::format("timeout={}ms", job.timeout->count()));

@@ -186,6 +186,8 @@ inline const std::vector<Accepted>& launch_table() {
       {{"--quiet"}, "quiet"},
       {{"--no-quiet"}, ""},
       {{"--json-events", "f"}, "events=f"},
+      {{"--tensorboard", "d"}, "tensorboard=d"},
+      {{"--tensorboard=d"}, "tensorboard=d"},
       {{"--launcher", "auto"}, "launcher=auto"},
       {{"--keep-going"}, "wait"},
       {{"--on-exit", "any-kill", "--keep-going"}, "wait"},

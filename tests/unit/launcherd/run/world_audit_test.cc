@@ -1,5 +1,6 @@
 #include "launcherd/run/world_audit.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,6 +29,16 @@ TEST(WorldAudit, WarnsWhenAllRanksAreAlone) {
       HasSubstr("3 ranks were started, but they have formed 3 worlds of 1 rank: the ranks' programs do not have "
                 "the variables"));
   EXPECT_FALSE(audit.add(2, report(1)));  // once
+}
+
+TEST(WorldAudit, NamesTheVariableThatRanksLack) {
+  for (const char* const name : {"MUSTER_SESSION_DIR", "PMIX_RANK", "PMI_FD"}) {
+    WorldAudit audit(2);
+    EXPECT_FALSE(audit.add(0, report(1, "MPI", fmt::format("no {}", name))));
+    const auto found = audit.add(1, report(1, "MPI", fmt::format("no {}", name)));
+    ASSERT_TRUE(found);
+    EXPECT_THAT(found->reason, HasSubstr(fmt::format("find each other ({}). Does the command remove", name)));
+  }
 }
 
 TEST(WorldAudit, WarnsOfTwoHalves) {
