@@ -141,14 +141,23 @@ def archive():
                 archived.add(folder)
 
 
+def insert(base, turn):
+    base.executemany("insert into samples values (?, ?)", ((f"{turn}", random.random()) for _ in range(1000)))
+
+
+def query(base):
+    for _ in range(20):
+        base.execute("select count(*), avg(value) from samples group by name").fetchall()
+    base.execute("delete from samples")
+
+
 @program("sockets", 1)
 def database():
     base = sqlite3.connect(":memory:")
     base.execute("create table samples (name text, value real)")
     for turn in turns():
-        base.executemany("insert into samples values (?, ?)", ((f"{turn}", random.random()) for _ in range(1000)))
-        base.execute("select count(*), avg(value) from samples group by name").fetchall()
-        base.execute("delete from samples")
+        insert(base, turn)
+        query(base)
 
 
 @program("gloo", 1)
@@ -486,19 +495,29 @@ def new_program():
 
 @program("libmuster", 0)
 def native_library():
-    """Compresses in C, from several functions."""
+    """Works in C, from two functions."""
     libc = ctypes.CDLL(None)
     memory = ctypes.create_string_buffer(1 << 22)
 
     def fill():
-        libc.memset(memory, 1, 1 << 22)
+        for _ in range(20):
+            libc.memset(memory, 1, 1 << 22)
 
     def look():
-        libc.memchr(memory, 2, 1 << 22)
+        for _ in range(20):
+            libc.memchr(memory, 2, 1 << 22)
 
     for _ in turns():
         fill()
         look()
+
+
+@program("gloo", 0)
+def progress_bar():
+    """One line that is written again and again."""
+    for turn in turns():
+        print(f"\rstep {turn}", end="", file=sys.stderr, flush=True)
+        time.sleep(1.5)
 
 
 STARTED = time.monotonic()
