@@ -146,9 +146,12 @@ def insert(base, turn):
 
 
 def query(base):
-    for _ in range(20):
-        base.execute("select count(*), avg(value) from samples group by name").fetchall()
+    base.execute("select count(*), avg(value) from samples group by name").fetchall()
     base.execute("delete from samples")
+
+
+def summarize():
+    return sorted(str(i) for i in range(2000))
 
 
 @program("sockets", 1)
@@ -158,6 +161,7 @@ def database():
     for turn in turns():
         insert(base, turn)
         query(base)
+        summarize()
 
 
 @program("gloo", 1)
@@ -210,13 +214,6 @@ def thread():
     worker = threading.Thread(target=evaluation)
     worker.start()
     worker.join()
-
-
-@program("sockets", 1)
-def pool_of_threads():
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for _ in turns():
-            list(pool.map(lambda data: hashlib.sha256(data).digest(), [bytes(1 << 22)] * 4))
 
 
 @program("libmuster", 2)
