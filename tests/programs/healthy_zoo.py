@@ -9,7 +9,6 @@ Programs for all ranks work on each of them.
 
 import asyncio
 import collections
-import concurrent.futures
 import ctypes
 import decimal
 import gzip
