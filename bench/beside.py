@@ -33,7 +33,8 @@ for line in sys.stdin:
     if reader:
         reader.wait()
     took = time.monotonic() - begin
-    print(json.dumps({"rc": child.returncode, "seconds": took, "notes": notes, "peak_kib": usage.ru_maxrss}), flush=True)
+    print(json.dumps({"rc": child.returncode, "seconds": took, "notes": notes, "peak_kib": usage.ru_maxrss,
+                      "cpu_seconds": usage.ru_utime + usage.ru_stime}), flush=True)
 """
 TIME_LIMIT = 300.0
 
@@ -59,7 +60,8 @@ class Stopwatch:
         self._command.stdout.close()
 
     def measure(self, name, argv, pipe=False):
-        """{"seconds", "notes", "peak_kib"}; a command that fails is no measurement."""
+        """{"seconds", "notes", "peak_kib", "cpu_seconds"}. CPU time of other hosts is not in it. A command that fails is no
+        measurement."""
         self._command.stdin.write(json.dumps({"argv": argv, "pipe": pipe}) + "\n")
         self._command.stdin.flush()
         line = self._command.stdout.readline()
@@ -106,6 +108,14 @@ def installed(commands):
 
 def summary(values):
     return {"median": statistics.median(values), "min": min(values), "max": max(values), "values": values}
+
+
+def spread(values, factor, digits):
+    """A summary's "median [min max]" times a factor; "-" without one."""
+    if values is None:
+        return "-"
+    low, mid, high = (f"{values[key] * factor:.{digits}f}" for key in ("min", "median", "max"))
+    return f"{mid} [{low} {high}]"
 
 
 def table(rows):

@@ -15,9 +15,9 @@ TIME_LIMIT = 600.0
 class Contestant:
     """A command that hvdrun starts as `ranks` ranks on this host; its rank 0 prints a JSON line."""
 
-    def __init__(self, name, ranks, command, bin_dir):
+    def __init__(self, name, ranks, command, bin_dir, options=()):
         self.name = name
-        self._argv = [str(bin_dir / "hvdrun"), "-np", str(ranks), *map(str, command)]
+        self._argv = [str(bin_dir / "hvdrun"), *options, "-np", str(ranks), *map(str, command)]
         self._environ = {**os.environ, "PYTHONPATH": str(beside.ROOT / "python"),
                          "MUSTER_LIBRARY": str(bin_dir.parent / "lib/libmuster.so")}
 
