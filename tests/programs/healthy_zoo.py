@@ -441,6 +441,22 @@ def watched_folder():
             time.sleep(1)
 
 
+@program("libmuster", 1)
+def polls_with_dots():
+    """Progress without ends of lines."""
+    for _ in turns():
+        print(".", end="", flush=True)
+        time.sleep(1)
+
+
+@program("gloo", 0)
+def progress_bar():
+    """One line that is written again and again."""
+    for turn in turns():
+        print(f"\rstep {turn}", end="", file=sys.stderr, flush=True)
+        time.sleep(1.5)
+
+
 @program("sockets", 0)
 def thread_reports():
     def report():
