@@ -137,12 +137,22 @@ struct Looks {
   }
 };
 
+// True if the innermost Python call waits for another thread or process. A thread that was just woken is in state R,
+// too.
+bool waits_for_workers(const RankEvidence& look) {
+  constexpr std::array<std::string_view, 3> kFiles = {"/threading.py", "/subprocess.py",
+                                                      "/multiprocessing/connection.py"};
+  return !look.python.empty() &&
+         std::ranges::any_of(kFiles, [&](std::string_view name) { return look.python.front().file.ends_with(name); });
+}
+
 RankDoing busy_doing(const Looks& looks) {
   const auto running = std::ranges::count_if(looks.all, [](const RankEvidence* look) { return look->state == "R"; });
   const bool is_main_busy = 2 * static_cast<std::size_t>(running) > looks.all.size();
   // Other threads or children may work while the main thread waits for them.
   if (!is_main_busy || looks.least_share() < kBusyShare) return RankDoing::kWorks;
   if (looks.last().python.empty() && looks.last().native.empty()) return RankDoing::kWorks;  // its place is unknown
+  if (waits_for_workers(looks.last())) return RankDoing::kWorks;
   return looks.is_still() ? RankDoing::kComputes : RankDoing::kLoops;
 }
 

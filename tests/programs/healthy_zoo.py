@@ -9,6 +9,7 @@ Programs for all ranks work on each of them.
 
 import asyncio
 import collections
+import concurrent.futures
 import ctypes
 import decimal
 import gzip
@@ -213,6 +214,13 @@ def thread():
     worker = threading.Thread(target=evaluation)
     worker.start()
     worker.join()
+
+
+@program("sockets", 1)
+def pool_of_threads():
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for _ in turns():
+            list(pool.map(lambda data: hashlib.sha256(data).digest(), [bytes(1 << 22)] * 4))
 
 
 @program("libmuster", 2)

@@ -67,6 +67,11 @@ TEST(HangDoing, SomeCpuTimeMeansThatItWorks) {
   EXPECT_EQ(cpu_share(RankEvidence()), 0);
 }
 
+TEST(HangDoing, AThreadThatWaitsForWorkersComputesNothing) {
+  const Rank pool = in_script(9).in("wait", "/usr/lib/python3.11/threading.py", 320).state("R").uses(1500);
+  EXPECT_EQ(doing({pool}), RankDoing::kWorks);
+}
+
 TEST(HangDoing, OneUnitOfCpuTimeIsNoiseInAShortLook) {
   const auto in_short_looks = [](Rank rank) {
     rank.evidence.looked_ms = 300;
