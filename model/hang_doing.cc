@@ -13,8 +13,10 @@ namespace {
 
 // A rank that waits uses less. Libraries and monitors wake up now and then: some wake-ups a second need 0.1 %.
 constexpr double kIdleShare = 0.02;
-// A rank that reads from a socket with more than this gets bytes. 10 ms, the kernel's unit, are 1 % of one second.
+// A rank that reads from a socket with more than this gets bytes.
 constexpr double kReadingShare = 0.01;
+// The kernel counts CPU time in units of 10 ms. One unit is noise if the looks are less than a second apart.
+constexpr std::int64_t kCpuUnitMs = 10;
 // A rank that computes uses more, also if it shares its core with others.
 constexpr double kBusyShare = 0.1;
 
@@ -55,6 +57,10 @@ bool begins_with_any(std::string_view text, const std::array<std::string_view, N
 template <std::size_t N>
 bool has_any(std::string_view text, const std::array<std::string_view, N>& words) {
   return std::ranges::any_of(words, [&](std::string_view word) { return text.find(word) != std::string_view::npos; });
+}
+
+bool uses_less(const RankEvidence& look, double share) {
+  return look.cpu_ms <= kCpuUnitMs || cpu_share(look) < share;
 }
 
 bool is_ours(const PythonCall& call) {
@@ -105,10 +111,8 @@ struct Looks {
     for (const RankEvidence* look : all) least = std::min(least, cpu_share(*look));
     return least;
   }
-  double most_share() const {
-    double most = 0;
-    for (const RankEvidence* look : all) most = std::max(most, cpu_share(*look));
-    return most;
+  bool use_less(double share) const {
+    return each([share](const RankEvidence& look) { return uses_less(look, share); });
   }
   bool has_one_chain() const {
     return each([&](const RankEvidence& look) { return is_same_chain(look, last()); });
@@ -133,18 +137,28 @@ struct Looks {
   }
 };
 
+// True if the innermost Python call waits for another thread or process. A thread that was just woken is in state R,
+// too.
+bool waits_for_workers(const RankEvidence& look) {
+  constexpr std::array<std::string_view, 3> kFiles = {"/threading.py", "/subprocess.py",
+                                                      "/multiprocessing/connection.py"};
+  return !look.python.empty() &&
+         std::ranges::any_of(kFiles, [&](std::string_view name) { return look.python.front().file.ends_with(name); });
+}
+
 RankDoing busy_doing(const Looks& looks) {
   const auto running = std::ranges::count_if(looks.all, [](const RankEvidence* look) { return look->state == "R"; });
   const bool is_main_busy = 2 * static_cast<std::size_t>(running) > looks.all.size();
   // Other threads or children may work while the main thread waits for them.
   if (!is_main_busy || looks.least_share() < kBusyShare) return RankDoing::kWorks;
   if (looks.last().python.empty() && looks.last().native.empty()) return RankDoing::kWorks;  // its place is unknown
+  if (waits_for_workers(looks.last())) return RankDoing::kWorks;
   return looks.is_still() ? RankDoing::kComputes : RankDoing::kLoops;
 }
 
 RankDoing idle_doing(const Looks& looks) {
   const auto is_reading = [](const RankEvidence& look) { return reads_from_socket(look); };
-  if (looks.each(is_reading)) return looks.most_share() < kReadingShare ? RankDoing::kSocket : RankDoing::kWorks;
+  if (looks.each(is_reading)) return looks.use_less(kReadingShare) ? RankDoing::kSocket : RankDoing::kWorks;
   if (!looks.is_still()) return RankDoing::kWorks;
   const auto is_serving = [](const RankEvidence& look) { return begins_with_any(look.wait_channel, kServiceWaits); };
   return looks.each(is_serving) ? RankDoing::kServes : RankDoing::kBlocked;
@@ -154,6 +168,10 @@ RankDoing idle_doing(const Looks& looks) {
 
 double cpu_share(const RankEvidence& look) {
   return look.looked_ms <= 0 ? 0 : static_cast<double>(look.cpu_ms) / static_cast<double>(look.looked_ms);
+}
+
+bool is_idle(const RankEvidence& look) {
+  return uses_less(look, kIdleShare);
 }
 
 bool is_same_chain(const RankEvidence& one, const RankEvidence& other) {
@@ -178,7 +196,7 @@ RankDoing doing_of(std::span<const RankEvidence* const> all) {
   const bool has_python = !looks.last().python.empty();
   if (!looks.has_one_chain() && (has_python || !waits)) return RankDoing::kWorks;
   if (looks.is_in_state("D")) {
-    return looks.most_share() < kReadingShare && looks.is_still() ? RankDoing::kDisk : RankDoing::kWorks;
+    return looks.use_less(kReadingShare) && looks.is_still() ? RankDoing::kDisk : RankDoing::kWorks;
   }
   if (looks.is_in_collective()) return RankDoing::kCollective;
   const std::string& awaits = looks.last().awaits;
@@ -186,7 +204,7 @@ RankDoing doing_of(std::span<const RankEvidence* const> all) {
     return RankDoing::kKey;
   }
   if (waits) return RankDoing::kPeers;
-  return looks.most_share() < kIdleShare ? idle_doing(looks) : busy_doing(looks);
+  return looks.use_less(kIdleShare) ? idle_doing(looks) : busy_doing(looks);
 }
 
 std::string text_of(const PythonCall& call) {

@@ -37,6 +37,9 @@ constexpr bool waits_for_ranks(RankDoing doing) {
 // Returns the part of the time between the two looks in which the rank used a CPU; 1 is one whole CPU.
 double cpu_share(const RankEvidence& look);
 
+// True if the rank only woke up now and then between the two looks.
+bool is_idle(const RankEvidence& look);
+
 // True if both looks found the rank in the same functions. Lines may differ.
 bool is_same_chain(const RankEvidence& one, const RankEvidence& other);
 

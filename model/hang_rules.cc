@@ -157,17 +157,46 @@ std::optional<Decision> find_stopped(Ranks& ranks) {
                            in_place(first_suspect(ranks)), others_wait(ranks))};
 }
 
+// True for libmuster's and Horovod's warnings about late ranks, which they repeat while a job hangs. Horovod's ends
+// with lines such as "3: [grad/17]".
+bool is_late_rank_warning(std::string_view line) {
+  if (line.starts_with("muster: ")) return true;
+  const std::size_t digits = line.find_first_not_of("0123456789");
+  return digits != 0 && digits != std::string_view::npos && line.substr(digits).starts_with(": [");
+}
+
+// The launcher counts lines as progress. So a line that has not ended, such as a progress bar, is only known here.
+std::optional<Decision> find_writing(const Ranks& ranks, const HangFacts& facts) {
+  const auto writing = std::ranges::find_if(ranks, [&](const Judged& rank) {
+    const RankEvidence& last = rank.last();
+    return last.silent_ms && *last.silent_ms < facts.timeout_ms && !is_late_rank_warning(last.last_line);
+  });
+  if (writing == ranks.end()) return std::nullopt;
+  return Decision{.rule = HangRule::kWorking,
+                  .cause = fmt::format("no hang found: rank {} on {} writes output", writing->last().rank,
+                                       base::printable(writing->last().host))};
+}
+
+// True if the rank runs native code. Its place cannot be read without stopping it, so it may also wait in a library.
+bool is_unseen(const Judged& rank) {
+  const RankEvidence& last = rank.last();
+  return rank.doing == RankDoing::kWorks && last.state == "R" && last.python.empty() && last.native.empty();
+}
+
 std::optional<Decision> find_working(const Ranks& ranks) {
-  const auto working = std::ranges::find_if(
-      ranks, [](const Judged& rank) { return rank.doing == RankDoing::kWorks || rank.doing == RankDoing::kUnknown; });
+  const auto works = [](const Judged& rank) {
+    return rank.doing == RankDoing::kWorks || rank.doing == RankDoing::kUnknown;
+  };
+  auto working = std::ranges::find_if(ranks, [&](const Judged& rank) { return works(rank) && !is_unseen(rank); });
+  if (working == ranks.end()) working = std::ranges::find_if(ranks, is_unseen);
   if (working == ranks.end()) return std::nullopt;
   const RankEvidence& last = working->last();
-  const bool is_unknown = working->doing == RankDoing::kUnknown;
+  const std::string name = fmt::format("rank {} on {}", last.rank, base::printable(last.host));
   const std::string why = last.problem.empty() ? "" : ": " + base::printable(last.problem);
-  return Decision{
-      .rule = HangRule::kWorking,
-      .cause = fmt::format("no hang found: rank {} on {} {}{}", last.rank, base::printable(last.host),
-                           is_unknown ? "could not be read" : "works", is_unknown ? why : in_place(*working))};
+  std::string cause = fmt::format("no hang found: {} works{}", name, in_place(*working));
+  if (working->doing == RankDoing::kUnknown) cause = fmt::format("no hang found: {} could not be read{}", name, why);
+  if (is_unseen(*working)) cause = fmt::format("not known: {} runs native code that cannot be seen from outside", name);
+  return Decision{.rule = HangRule::kWorking, .cause = std::move(cause)};
 }
 
 std::optional<Decision> find_disk(Ranks& ranks) {
@@ -291,7 +320,7 @@ Decision find_waits(Ranks& ranks, const HangFacts& facts) {
   }
   const bool is_any_spinning = std::ranges::any_of(ranks, [](const Judged& rank) {
     return rank.doing != RankDoing::kCollective &&
-           std::ranges::any_of(rank.looks, [](const RankEvidence* look) { return cpu_share(*look) > 0.02; });
+           std::ranges::any_of(rank.looks, [](const RankEvidence* look) { return !is_idle(*look); });
   });
   if (is_any_spinning || all == 1) return {.cause = "not known: all ranks communicate"};
   std::map<std::string, int> places;
@@ -312,6 +341,7 @@ Decision find_waits(Ranks& ranks, const HangFacts& facts) {
 
 Decision decide(Ranks& ranks, const HangFacts& facts) {
   if (ranks.empty()) return {.cause = "not known: no rank could be read"};
+  if (auto found = find_writing(ranks, facts)) return *found;
   if (auto found = find_stopped(ranks)) return *found;
   if (auto found = find_working(ranks)) return *found;
   if (auto found = find_disk(ranks)) return *found;

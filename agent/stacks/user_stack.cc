@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 namespace muster::agent::inline stacks {
 namespace {
@@ -36,38 +37,59 @@ std::string demangled(const char* symbol) {
   return text;
 }
 
+// A stack, and for each of its frames an address within the function. libdw stops a thread while its frames are read,
+// so the names of the functions are looked up afterwards.
+struct RawStack {
+  UserStack stack;
+  std::vector<Dwarf_Addr> inside;
+};
+
 int add_frame(Dwfl_Frame* frame, void* argument) {
-  auto& stack = *static_cast<UserStack*>(argument);
-  if (stack.frames.size() >= kMaxUserFrames) {
-    stack.problem = "deeper frames are left out";
+  auto& raw = *static_cast<RawStack*>(argument);
+  if (raw.stack.frames.size() >= kMaxUserFrames) {
+    raw.stack.problem = "deeper frames are left out";
     return DWARF_CB_ABORT;
   }
   Dwarf_Addr address = 0;
   bool is_innermost = false;
   if (!::dwfl_frame_pc(frame, &address, &is_innermost)) {
-    stack.problem = last_error();
+    raw.stack.problem = last_error();
     return DWARF_CB_ABORT;
   }
-  UserFrame& entry = stack.frames.emplace_back();
-  entry.address = address;
+  raw.stack.frames.emplace_back().address = address;
   // A caller's address is that of the instruction after the call, which may belong to the next function.
-  const Dwarf_Addr inside = is_innermost ? address : address - 1;
-  Dwfl_Module* const module = ::dwfl_addrmodule(::dwfl_thread_dwfl(::dwfl_frame_thread(frame)), inside);
-  if (module == nullptr) return DWARF_CB_OK;
-  const char* const path = ::dwfl_module_info(module, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr);
-  if (path != nullptr) entry.module = path;
-  const char* const symbol = ::dwfl_module_addrname(module, inside);
-  if (symbol != nullptr) entry.function = demangled(symbol);
+  raw.inside.push_back(is_innermost ? address : address - 1);
   return DWARF_CB_OK;
 }
 
 int add_thread(Dwfl_Thread* thread, void* argument) {
-  auto& stacks = *static_cast<std::map<pid_t, UserStack>*>(argument);
-  UserStack& stack = stacks[::dwfl_thread_tid(thread)];
+  RawStack& raw = (*static_cast<std::map<pid_t, RawStack>*>(argument))[::dwfl_thread_tid(thread)];
   // At the outermost function libdw reports an error, because that function has no rule for a caller. So ignore
   // errors after the first frame.
-  if (::dwfl_thread_getframes(thread, add_frame, &stack) < 0 && stack.frames.empty()) stack.problem = last_error();
+  if (::dwfl_thread_getframes(thread, add_frame, &raw) < 0 && raw.stack.frames.empty()) {
+    raw.stack.problem = last_error();
+  }
   return DWARF_CB_OK;
+}
+
+// Opens the file of a module, and its unwind tables.
+int load_module(Dwfl_Module* module, void**, const char*, Dwarf_Addr, void*) {
+  Dwarf_Addr bias = 0;
+  ::dwfl_module_eh_cfi(module, &bias);
+  return DWARF_CB_OK;
+}
+
+UserStack named(Dwfl* dwfl, RawStack raw) {
+  for (std::size_t i = 0; i < raw.inside.size(); ++i) {
+    UserFrame& frame = raw.stack.frames[i];
+    Dwfl_Module* const module = ::dwfl_addrmodule(dwfl, raw.inside[i]);
+    if (module == nullptr) continue;
+    const char* const path = ::dwfl_module_info(module, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr);
+    if (path != nullptr) frame.module = path;
+    const char* const symbol = ::dwfl_module_addrname(module, raw.inside[i]);
+    if (symbol != nullptr) frame.function = demangled(symbol);
+  }
+  return std::move(raw.stack);
 }
 
 base::Status refused(int error) {
@@ -113,12 +135,15 @@ base::Result<std::map<pid_t, UserStack>> read_user_stacks(pid_t pid) {
   const int attached = ::dwfl_linux_proc_attach(dwfl.get(), pid, false);
   if (attached > 0) return refused(attached);
   if (attached < 0) return base::unavailable("cannot attach to it: {}", last_error());
-  std::map<pid_t, UserStack> stacks;
+  ::dwfl_getmodules(dwfl.get(), load_module, nullptr, 0);
+  std::map<pid_t, RawStack> threads;
   errno = 0;
-  if (::dwfl_getthreads(dwfl.get(), add_thread, &stacks) != 0 && stacks.empty()) {
+  if (::dwfl_getthreads(dwfl.get(), add_thread, &threads) != 0 && threads.empty()) {
     if (errno == EPERM) return refused(EPERM);
     return base::unavailable("cannot read its threads: {}", last_error());
   }
+  std::map<pid_t, UserStack> stacks;
+  for (auto& [tid, raw] : threads) stacks.emplace(tid, named(dwfl.get(), std::move(raw)));
   return stacks;
 }
 

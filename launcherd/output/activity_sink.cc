@@ -1,13 +1,36 @@
 #include "launcherd/output/activity_sink.h"
 
 namespace muster::launcherd::inline output {
+namespace {
+
+// Returns true for "3: [grad/17, grad/18]", the tensors that rank 3 has not submitted.
+bool lists_tensors(std::string_view line) {
+  const std::size_t digits = line.find_first_not_of("0123456789");
+  return digits != 0 && digits != std::string_view::npos && line.substr(digits).starts_with(": [");
+}
+
+// Recognizes warnings about late ranks. Horovod's have several lines, which come in one write.
+class LateRankWarnings {
+ public:
+  bool includes(std::string_view line) {
+    if (line.find("horovod/common/stall_inspector.cc") != std::string_view::npos) return is_horovods_ = true;
+    if (is_horovods_ && (line.starts_with("Missing ranks:") || lists_tensors(line))) return true;
+    is_horovods_ = false;
+    return line.starts_with("muster: ");
+  }
+
+ private:
+  bool is_horovods_ = false;
+};
+
+}  // namespace
 
 bool shows_activity(proto::OutputStream stream, std::string_view bytes) {
-  constexpr std::string_view kOwn = "muster: ";
-  if (stream != proto::OutputStream::kStderr || !bytes.starts_with(kOwn)) return true;
+  if (stream != proto::OutputStream::kStderr) return true;
+  LateRankWarnings warnings;
   while (!bytes.empty()) {
-    if (!bytes.starts_with(kOwn)) return true;
     const std::size_t end = bytes.find('\n');
+    if (!warnings.includes(bytes.substr(0, end))) return true;
     bytes.remove_prefix(end == std::string_view::npos ? bytes.size() : end + 1);
   }
   return false;

@@ -11,8 +11,8 @@
 
 namespace muster::launcherd::inline output {
 
-// Returns whether the bytes show that a rank goes on. libmuster's own warnings about ranks that are late do not: it
-// repeats them while a job hangs.
+// Returns whether the bytes show that a rank goes on. Warnings of libmuster and Horovod about ranks that are late do
+// not: both repeat them every minute while a job hangs.
 bool shows_activity(proto::OutputStream stream, std::string_view bytes);
 
 class ActivitySink final : public ForwardingSink {

@@ -9,6 +9,7 @@ Programs for all ranks work on each of them.
 
 import asyncio
 import collections
+import concurrent.futures
 import ctypes
 import decimal
 import gzip
@@ -213,6 +214,13 @@ def thread():
     worker = threading.Thread(target=evaluation)
     worker.start()
     worker.join()
+
+
+@program("sockets", 1)
+def pool_of_threads():
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for _ in turns():
+            list(pool.map(lambda data: hashlib.sha256(data).digest(), [bytes(1 << 22)] * 4))
 
 
 @program("libmuster", 2)
@@ -439,6 +447,22 @@ def watched_folder():
         for _ in turns():
             print("waiting", os.path.exists(os.path.join(folder, "done")), file=sys.stderr, flush=True)
             time.sleep(1)
+
+
+@program("libmuster", 1)
+def polls_with_dots():
+    """Progress without ends of lines."""
+    for _ in turns():
+        print(".", end="", flush=True)
+        time.sleep(1)
+
+
+@program("gloo", 0)
+def progress_bar():
+    """One line that is written again and again."""
+    for turn in turns():
+        print(f"\rstep {turn}", end="", file=sys.stderr, flush=True)
+        time.sleep(1.5)
 
 
 @program("sockets", 0)

@@ -67,6 +67,25 @@ TEST(HangDoing, SomeCpuTimeMeansThatItWorks) {
   EXPECT_EQ(cpu_share(RankEvidence()), 0);
 }
 
+TEST(HangDoing, AThreadThatWaitsForWorkersComputesNothing) {
+  const Rank pool = in_script(9).in("wait", "/usr/lib/python3.11/threading.py", 320).state("R").uses(1500);
+  EXPECT_EQ(doing({pool}), RankDoing::kWorks);
+}
+
+TEST(HangDoing, OneUnitOfCpuTimeIsNoiseInAShortLook) {
+  const auto in_short_looks = [](Rank rank) {
+    rank.evidence.looked_ms = 300;
+    return rank;
+  };
+  EXPECT_EQ(doing({in_short_looks(in_lock().uses(10))}), RankDoing::kBlocked);
+  EXPECT_EQ(doing({in_short_looks(in_lock().uses(20))}), RankDoing::kWorks);
+  EXPECT_EQ(doing({in_short_looks(in_recv().uses(10))}), RankDoing::kSocket);
+  EXPECT_EQ(doing({in_short_looks(in_recv().uses(20))}), RankDoing::kWorks);
+  EXPECT_EQ(doing({in_short_looks(on_disk().uses(10))}), RankDoing::kDisk);
+  EXPECT_TRUE(is_idle(in_short_looks(in_gloo().uses(10)).evidence));
+  EXPECT_FALSE(is_idle(in_short_looks(in_gloo().uses(20)).evidence));
+}
+
 TEST(HangDoing, NamesTheInnermostCallOfTheUser) {
   EXPECT_EQ(place_of(in_gloo().evidence), "main (train.py:41)");
   EXPECT_EQ(place_of(Rank().native("spin").evidence), "spin ()");

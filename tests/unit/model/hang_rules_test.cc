@@ -301,6 +301,32 @@ TEST(HangRules, IdleServicesAreNeverReported) {
   }
 }
 
+TEST(HangRules, AnUnfinishedLineIsProgress) {
+  const auto writes = [](std::int64_t silent_ms, std::string line) {
+    Rank rank = in_sleep();
+    rank.evidence.silent_ms = silent_ms;
+    rank.evidence.last_line = std::move(line);
+    return Track{rank};
+  };
+  const auto verdict_of = [&](std::int64_t silent_ms, std::string line) {
+    return judge_hang(facts_of(but({in_gloo()}, 1, writes(silent_ms, std::move(line)))));
+  };
+  EXPECT_FALSE(verdict_of(500, "....").is_hung);
+  EXPECT_THAT(verdict_of(500, "....").report.cause, HasSubstr("no hang found: rank 1 on n2 writes output"));
+  EXPECT_TRUE(verdict_of(10'000'000, "....").is_hung);
+  EXPECT_TRUE(verdict_of(500, "muster: tensors wait for ranks that have not submitted them: 'a' for 60 s").is_hung);
+  EXPECT_TRUE(verdict_of(500, "2: [grad/17, grad/18 ...]").is_hung);
+}
+
+TEST(HangRules, NativeCodeThatRunsIsNotKnown) {
+  const Track unseen = {Rank().state("R").uses(1000)};
+  HangVerdict verdict = judge_hang(facts_of(std::vector<Track>(2, unseen), kLate));
+  EXPECT_FALSE(verdict.is_hung);
+  EXPECT_THAT(verdict.report.cause, HasSubstr("not known: rank 0 on n1 runs native code"));
+  verdict = judge_hang(facts_of({unseen, evaluates()}, kLate));
+  EXPECT_THAT(verdict.report.cause, HasSubstr("no hang found: rank 1 on n2 works"));
+}
+
 TEST(HangRules, ARankThatAppearsInSomeLooksOnlyIsUnknown) {
   HangFacts facts = facts_of(but({in_gloo()}, 2, {in_lock()}));
   std::erase_if(facts.looks[1], [](const RankEvidence& each) { return each.rank == 2; });
