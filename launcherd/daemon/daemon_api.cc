@@ -56,7 +56,7 @@ void DaemonApi::refuse_ended(const base::JobId& id, std::function<void(base::Sta
       });
 }
 
-void DaemonApi::submit(const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply) {
+void DaemonApi::submit(const v1::SubmitRequest& request, const std::string&, Reply<v1::SubmitResponse> reply) {
   parts_.jobs->submit(request, std::move(reply));
 }
 

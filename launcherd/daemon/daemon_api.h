@@ -38,7 +38,7 @@ class DaemonApi final : public ApiHandler {
   explicit DaemonApi(Parts parts);
   ~DaemonApi() override;
 
-  void submit(const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply) override;
+  void submit(const v1::SubmitRequest& request, const std::string& user, Reply<v1::SubmitResponse> reply) override;
   void get_job(const v1::GetJobRequest& request, Reply<v1::Job> reply) override;
   void list_jobs(const v1::ListJobsRequest& request, Reply<v1::ListJobsResponse> reply) override;
   Gone watch(const v1::WatchRequest& request, Replies<v1::Event> replies) override;

@@ -34,6 +34,9 @@ struct WebRoute {
     // These change something. They need POST and the token of --http-write.
     kKill,
     kSignal,
+    kHold,
+    kRelease,
+    kRerun,
     kDrain,
     kResume
   };
@@ -52,6 +55,7 @@ struct WebRoute {
   int signal = 0;                  // for kSignal
   bool at_once = false;            // for kKill
   std::string reason{};            // for kDrain
+  std::string request_id{};        // for kRerun; empty means none
   bool native = false;             // for kStacks
   bool brief = false;              // for kHosts: leaves out what the map of hosts does not show
   // The first sequence number for kEvents, a position for kLogs. 0 means the beginning.
