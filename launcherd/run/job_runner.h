@@ -182,6 +182,8 @@ class JobObserver {
   // Reports the ranks that were late most often in this generation, the latest first (lateness.h). Called again when
   // the numbers have changed.
   virtual void on_late(const std::vector<v1::RankLateness>& latest) { static_cast<void>(latest); }
+  // Reports that the job has done `more` further steps (step_count.h). Only ranks that use libmuster report steps.
+  virtual void on_steps(std::uint64_t more) { static_cast<void>(more); }
   // Reports what each rank may use of its host, by rank. The runner calls it at every attempt, before ranks are
   // started.
   virtual void on_bound(const std::vector<model::BoundRank>& ranks) { static_cast<void>(ranks); }

@@ -128,6 +128,7 @@ class RestartingJob final : private JobObserver {
   void on_root_cause(const model::RankEnd& root) override;
   void on_hang_over(std::chrono::milliseconds silent) override { observer_->on_hang_over(silent); }
   void on_late(const std::vector<v1::RankLateness>& latest) override { observer_->on_late(latest); }
+  void on_steps(std::uint64_t more) override { observer_->on_steps(more); }
   void on_bound(const std::vector<model::BoundRank>& ranks) override { observer_->on_bound(ranks); }
   void on_finished(const JobOutcome& outcome) override;
   void on_live_hosts(const LiveHosts& hosts) override { observer_->on_live_hosts(hosts); }
