@@ -75,6 +75,7 @@ void list_open_jobs(ApiHandler* handler, v1::ListJobsResponse jobs, Reply<v1::Li
       v1::Job& counted = *jobs.add_jobs();
       counted.set_state(job.state());
       counted.set_size(job.size());
+      counted.set_held(job.held());
       if (job.attempt() == 0) continue;
       counted.set_id(job.id());
       counted.set_attempt(job.attempt());
