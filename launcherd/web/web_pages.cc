@@ -190,6 +190,9 @@ void WebPages::serve_page(const WebRoute& route, const Exchange& exchange) {
       return serve_history(route, exchange);
     case WebRoute::Page::kKill:
     case WebRoute::Page::kSignal:
+    case WebRoute::Page::kHold:
+    case WebRoute::Page::kRelease:
+    case WebRoute::Page::kRerun:
     case WebRoute::Page::kDrain:
     case WebRoute::Page::kResume:
       return;  // serve_action() serves these
