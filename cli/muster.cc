@@ -24,6 +24,7 @@
 #include "cli/verbs/job_report.h"
 #include "cli/verbs/job_verbs.h"
 #include "cli/verbs/launcherd_verbs.h"
+#include "cli/verbs/queue_verbs.h"
 #include "cli/verbs/resize.h"
 #include "cli/verbs/stacks.h"
 #include "cli/verbs/submit.h"
@@ -73,6 +74,9 @@ constexpr auto kVerbs = std::to_array<Verb>(
      {"attach", "follow a job as if it ran in the foreground", attach_doc, run_attach},
      {"events", "the events of a job", events_doc, run_events},
      {"kill", "end jobs", kill_doc, run_kill},
+     {"hold", "keep waiting jobs of launcherd from starting", hold_doc, run_hold},
+     {"release", "let held jobs start", release_doc, run_release},
+     {"rerun", "submit a job of launcherd once more", rerun_doc, run_rerun},
      {"resize", "give a running job more or fewer ranks", resize_doc, run_resize},
      {"hosts", "launcherd's hosts, their slots and what uses them", hosts_doc, run_hosts},
      {"top", "hosts and jobs, live", top_doc, run_top},

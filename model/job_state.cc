@@ -22,6 +22,8 @@ constexpr std::array kJobTable = {
     JobRow{kQueued, kStart, {kStarting, "its hosts start it"}},
     JobRow{kQueued, kEndBadly, {kFailed, "it can never start"}},
     JobRow{kQueued, kEndKilled, {kKilled, "killed before it started"}},
+    JobRow{kQueued, kHold, {kQueued, "held"}},
+    JobRow{kQueued, kRelease, {kQueued, "released, waits for slots"}},
 
     JobRow{kStarting, kRequeue, {kQueued, "could not be started, waits for slots"}},
     JobRow{kStarting, kAllUp, {kRunning, "all ranks have started"}},
@@ -66,8 +68,8 @@ constexpr std::array kRankTable = {
 constexpr std::array kJobStates = {kQueued, kStarting, kRunning, kStopping, kSucceeded, kFailed, kKilled, kLost};
 constexpr std::array kJobStateNames = {"QUEUED",    "STARTING", "RUNNING", "STOPPING",
                                        "SUCCEEDED", "FAILED",   "KILLED",  "LOST"};
-constexpr std::array kJobTriggers = {kStart,   kRequeue,  kAllUp,     kStop,     kRestart,
-                                     kEndWell, kEndBadly, kEndKilled, kLoseTrack};
+constexpr std::array kJobTriggers = {kStart,    kRequeue,   kAllUp,     kStop, kRestart, kEndWell,
+                                     kEndBadly, kEndKilled, kLoseTrack, kHold, kRelease};
 constexpr std::array kRankStates = {RankState::kWaiting, RankState::kRunning, RankState::kSucceeded,
                                     RankState::kFailed,  RankState::kStopped, RankState::kLost};
 constexpr std::array kRankStateNames = {"WAITING", "RUNNING", "SUCCEEDED", "FAILED", "STOPPED", "LOST"};

@@ -38,6 +38,8 @@ enum class JobTrigger {
   kEndBadly,   // all ranks have ended with another exit code; for a queued job: it can never start
   kEndKilled,  // all ranks have ended after a request to end the job
   kLoseTrack,  // the job's hosts did not return within their leases, so its outcome is unknown
+  kHold,       // a user keeps the waiting job from starting
+  kRelease,    // a user ends the hold
 };
 
 struct JobTransition {

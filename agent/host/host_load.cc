@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <vector>
+
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/strings.h"
@@ -13,9 +17,13 @@ namespace {
 
 constexpr std::size_t kMostStat = 4 << 20;  // /proc/stat has a line for each interrupt and each CPU
 constexpr std::size_t kLongestMeminfo = 64 << 10;
+constexpr std::size_t kLongestNetDev = 1 << 20;
+constexpr std::size_t kMostInterfaces = 4096;
 constexpr int kNoticeablePercent = 2;
 constexpr std::int64_t kNoticeableMib = 64;
-constexpr std::int64_t kNoticeableShare = 100;  // a change of a hundredth is noticeable
+constexpr std::int64_t kNoticeableShare = 100;     // a change of a hundredth is noticeable
+constexpr std::int64_t kNoticeableRate = 1 << 20;  // bytes per second
+constexpr std::int64_t kNoticeableRateShare = 10;  // a change of a tenth is noticeable
 
 // Positions in the kernel's columns: user, nice, system, idle, iowait, irq, softirq, steal. Guest times are included
 // in user and nice.
@@ -43,6 +51,12 @@ std::optional<std::uint64_t> kibibytes_of(std::string_view meminfo, std::string_
     if (words.size() == 3 && words[0] == name && words[2] == "kB") return unsigned_of(words[1]);
   }
   return std::nullopt;
+}
+
+bool is_far_rate(const v1::HostLoad& before, const v1::HostLoad& now) {
+  if (before.has_network_bytes_per_second() != now.has_network_bytes_per_second()) return true;
+  const std::int64_t rate = before.network_bytes_per_second();
+  return std::abs(now.network_bytes_per_second() - rate) >= std::max(kNoticeableRate, rate / kNoticeableRateShare);
 }
 
 bool is_far(std::int64_t before, std::int64_t now) {
@@ -86,13 +100,48 @@ std::optional<std::int64_t> parse_used_memory(std::string_view meminfo) {
   return static_cast<std::int64_t>((*total - *available) >> 10);
 }
 
+// A line is "  eth0: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16". The first number is of received bytes, the ninth of sent
+// ones.
+NetworkBytes parse_network_bytes(std::string_view net_dev) {
+  constexpr std::size_t kSentColumn = 8;
+  constexpr std::size_t kCounters = 16;
+  NetworkBytes bytes;
+  for (const std::string_view line : base::split(net_dev, '\n')) {
+    const std::size_t colon = line.rfind(':');
+    if (colon == std::string_view::npos || bytes.size() >= kMostInterfaces) continue;
+    const std::string_view name = base::trim(line.substr(0, colon));
+    const auto words = words_of(line.substr(colon + 1));
+    if (name.empty() || name == "lo" || words.size() < kCounters) continue;
+    const auto received = unsigned_of(words[0]);
+    const auto sent = unsigned_of(words[kSentColumn]);
+    if (received && sent) bytes.insert_or_assign(std::string(name), *received + *sent);
+  }
+  return bytes;
+}
+
+std::optional<std::int64_t> network_rate(const NetworkBytes& before, const NetworkBytes& now, base::Duration elapsed) {
+  const double seconds = std::chrono::duration<double>(elapsed).count();
+  constexpr double kHighest = 1e15;  // no interface is faster, and the result fits
+  if (seconds <= 0) return std::nullopt;
+  double sum = 0;
+  bool is_known = false;
+  for (const auto& [name, bytes] : now) {
+    const auto former = before.find(name);
+    if (former == before.end() || bytes < former->second) continue;
+    sum += static_cast<double>(bytes - former->second);
+    is_known = true;
+  }
+  if (!is_known) return std::nullopt;
+  return std::llround(std::min(sum / seconds, kHighest));
+}
+
 bool is_noticeable(const v1::HostLoad& before, const v1::HostLoad& now) {
   if (before.has_cpu_percent() != now.has_cpu_percent() || before.has_memory_used_mib() != now.has_memory_used_mib()) {
     return true;
   }
   if (before.has_gpu_problem() != now.has_gpu_problem() || before.gpu_problem() != now.gpu_problem()) return true;
   if (std::abs(before.cpu_percent() - now.cpu_percent()) >= kNoticeablePercent) return true;
-  if (is_far(before.memory_used_mib(), now.memory_used_mib())) return true;
+  if (is_far(before.memory_used_mib(), now.memory_used_mib()) || is_far_rate(before, now)) return true;
   if (before.gpus_size() != now.gpus_size()) return true;
   for (int i = 0; i < now.gpus_size(); ++i) {
     if (!has_same_values(before.gpus(i), now.gpus(i))) return true;
@@ -103,7 +152,23 @@ bool is_noticeable(const v1::HostLoad& before, const v1::HostLoad& now) {
   return false;
 }
 
-v1::HostLoad HostLoadReader::read() {
+void HostLoadReader::add_network(base::MonotonicTime now, v1::HostLoad& load) {
+  const auto text = base::read_file(root_ + "/proc/net/dev", kLongestNetDev);
+  NetworkBytes bytes = text.ok() ? parse_network_bytes(*text) : NetworkBytes();
+  NetworkBytes of_devices;
+  for (const auto& [name, count] : bytes) {
+    if (name.find('/') != std::string::npos || name == "." || name == "..") continue;  // no name of an interface
+    if (::access((root_ + "/sys/class/net/" + name + "/device").c_str(), F_OK) == 0) of_devices.emplace(name, count);
+  }
+  if (!of_devices.empty()) bytes = std::move(of_devices);
+  if (const auto rate = network_rate(network_before_, bytes, now - network_time_)) {
+    load.set_network_bytes_per_second(*rate);
+  }
+  network_before_ = std::move(bytes);
+  network_time_ = now;
+}
+
+v1::HostLoad HostLoadReader::read(base::MonotonicTime now) {
   v1::HostLoad load;
   const auto stat = base::read_file(root_ + "/proc/stat", kMostStat);
   const auto times = stat.ok() ? parse_cpu_times(*stat) : std::nullopt;
@@ -113,6 +178,7 @@ v1::HostLoad HostLoadReader::read() {
   before_ = times;
   const auto meminfo = base::read_file(root_ + "/proc/meminfo", kLongestMeminfo);
   if (const auto used = meminfo.ok() ? parse_used_memory(*meminfo) : std::nullopt) load.set_memory_used_mib(*used);
+  add_network(now, load);
   return load;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -105,11 +106,22 @@ bool is_history(const v1::AgentMessage& message) {
     case v1::AgentMessage::kNotice:
     case v1::AgentMessage::kFollowEnds:
     case v1::AgentMessage::kProgress:
+    case v1::AgentMessage::kRankWorld:
     case v1::AgentMessage::kHostEmpty:
       return true;
     default:
       return false;
   }
+}
+
+void add_to_history(v1::AgentMessage message, std::vector<v1::AgentMessage>& history) {
+  if (message.has_rank_world()) {
+    std::erase_if(history, [&world = message.rank_world()](const v1::AgentMessage& old) {
+      return old.has_rank_world() && old.rank_world().rank() == world.rank() &&
+             old.rank_world().source() == world.source();
+    });
+  }
+  history.push_back(std::move(message));
 }
 
 }  // namespace muster::agent::job

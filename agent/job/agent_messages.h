@@ -3,6 +3,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "agent/process/warden_events.h"
 #include "base/clock.h"
@@ -32,5 +33,8 @@ v1::AgentMessage pong_of(const v1::Ping& ping, base::MonotonicTime now);
 
 // True if the agent must repeat this message to a launcher that has restarted.
 bool is_history(const v1::AgentMessage& message);
+// Adds a message to the history of its job. A RankWorld replaces the one that says the same of the rank, so that ranks
+// which form groups again and again do not make the history longer.
+void add_to_history(v1::AgentMessage message, std::vector<v1::AgentMessage>& history);
 
 }  // namespace muster::agent::job

@@ -104,7 +104,7 @@ void WarmJobs::send(const std::string& id, v1::AgentMessage message) {
   if (found != jobs_.end() && is_history(message)) {
     Job& job = *found->second;
     const bool is_too_much = message.has_notice() && ++job.notices > kMaxNotices;
-    if (!is_too_much) job.history.push_back(message);
+    if (!is_too_much) add_to_history(message, job.history);
   }
   events_.send(std::move(message));
 }

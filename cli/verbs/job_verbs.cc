@@ -60,7 +60,9 @@ std::vector<std::string> report_of(ApiClient& client, const FoundJob& found, con
     return !event.has_job_ended();
   });
   if (!watched.ok() && lines.empty()) {
-    return {"", "why it failed cannot be read: " + base::printable(watched.message())};
+    lines = {"", "why it failed cannot be read: " + base::printable(watched.message())};
+    for (const std::string& hint : job.hints()) lines.push_back(base::printable(hint));
+    return lines;
   }
   if (!lines.empty()) lines.insert(lines.begin(), "");
   return lines;
@@ -108,7 +110,8 @@ int run_jobs(const std::string& verb, const std::vector<std::string>& arguments)
     exit_code = call.fail(need_launcherd(call.settings(), base::Environment::current()).status());
   }
   std::string text;
-  if (!call.has("json")) text = format_jobs(jobs, base::SystemClock().wall());
+  const base::WallTime now = base::SystemClock().wall();
+  if (!call.has("json")) text = call.has("wide") ? format_wide_jobs(jobs, now) : format_jobs(jobs, now);
   for (const v1::Job& job : jobs) {
     if (call.has("json")) text += proto::message_line(job);
   }

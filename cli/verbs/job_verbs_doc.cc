@@ -18,6 +18,8 @@ const CommandDoc& jobs_doc() {
        option("filter", {"--filter"}, "TEXT",
               "Only launcherd's jobs that have all these words in their id, name, command, state, hosts or labels.")
            .command_line_only(),
+       toggle("wide", {{"-w", "true"}, {"--wide", "true"}}, "Also who submitted each job, and what it waits for.")
+           .command_line_only(),
        json_row("One muster.v1.Job a line, without its ranks.")}));
   static const CommandDoc kDoc = {
       .name = "muster jobs",
@@ -30,6 +32,7 @@ const CommandDoc& jobs_doc() {
       .table = &kTable,
       .notes = "",
       .examples = {{"muster jobs", ""},
+                   {"muster jobs --wide", ""},
                    {"muster jobs --all --filter 'failed n7'", ""},
                    {"muster jobs --json | jq -r .id", ""}},
       .exit_codes = {{"0", "the jobs were listed"},

@@ -77,6 +77,9 @@ Status read_own(const Settings& settings, base::WallTime now, v1::SubmitRequest&
   SettingReader read(settings);
   read.text("name", *request.mutable_name());
   read.text("request-id", *request.mutable_request_id());
+  bool is_held = false;
+  read.toggle("hold", is_held);
+  request.set_held(is_held);
   read.custom("priority", [&](const Setting& setting) { return read_priority(setting, request); });
   read.custom("label", [&](const Setting& setting) { return read_label(setting, request); });
   read.custom("deadline", [&](const Setting& setting) { return read_deadline(setting, now, spec); });

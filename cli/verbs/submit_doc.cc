@@ -27,6 +27,7 @@ std::vector<FlagRow> own_rows() {
        option("deadline", {"--deadline"}, "TIME",
               "Kill the job at this time, even if it still waits: in 2h, or at 2026-06-20T17:05:53Z.")
            .command_line_only(),
+       toggle("hold", {{"--hold", "true"}}, "Let the job wait until muster release starts it.").command_line_only(),
        option("request-id", {"--request-id"}, "ID",
               "A name of your choice for this submission. Submitting again with the same name makes no second job and "
               "prints the id of the first.")

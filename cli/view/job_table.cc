@@ -59,8 +59,9 @@ std::string hosts_of(const v1::Job& job) {
   return job.has_ended() ? fmt::format("{}", job.hosts_size()) : fmt::format("{}/{}", hosts_up(job), job.hosts_size());
 }
 
-// Returns the state's name; for a job that ended with a code other than 0, also the code.
+// Returns the state's name, or "HELD". For a job that ended with a code other than 0, also the code.
 std::string state_of(const v1::Job& job) {
+  if (job.held()) return "HELD";
   const std::string name = state_name(job.state());
   return job.has_exit_code() && job.exit_code() != 0 ? fmt::format("{} {}", name, job.exit_code()) : name;
 }
@@ -114,6 +115,23 @@ std::string cores_of(const v1::RankStatus& rank) {
 // A column of the table. It returns its text for a job, or its heading for nullptr.
 using Column = std::function<std::string(const v1::Job*)>;
 
+// Returns the column of users.
+Column user_column(const std::vector<v1::Job>& jobs) {
+  const auto shown = [](const v1::Job* job) {
+    if (job == nullptr) return std::string("user");
+    return job->user().empty() ? "-" : shortened(base::printable(job->user()), kMaxName);
+  };
+  std::size_t width = 0;
+  for (const v1::Job& job : jobs) width = std::max({width, shown(nullptr).size(), columns_of(shown(&job))});
+  return [width, shown](const v1::Job* job) { return fmt::format("{:<{}}  ", shown(job), width); };
+}
+
+// Returns " (needs 16 slots, 12 are free)" for a job that waits.
+std::string wait_remark(const v1::Job& job) {
+  if (job.state() != v1::JOB_STATE_QUEUED || job.reason().empty()) return "";
+  return fmt::format(" ({})", base::printable(job.reason()));
+}
+
 // Returns the column of names. It is empty if no job has a name.
 Column name_column(const std::vector<v1::Job>& jobs) {
   std::size_t width = 0;
@@ -126,16 +144,17 @@ Column name_column(const std::vector<v1::Job>& jobs) {
   };
 }
 
-// Formats the table. `more` is a column before the command.
-std::string jobs_table(const std::vector<v1::Job>& jobs, base::WallTime now, const Column& more) {
+// Formats the table. `more` is a column before the command. `remark` follows the command, and may be empty.
+std::string jobs_table(const std::vector<v1::Job>& jobs, base::WallTime now, const Column& more,
+                       const std::function<std::string(const v1::Job&)>& remark = {}) {
   if (jobs.empty()) return {};
   const Column name = name_column(jobs);
   std::string table = fmt::format("{:<10}{:<11}{:>7}  {:>7}  {:>12}  {}{}{}\n", "job", "state", "ranks", "hosts", "age",
                                   more(nullptr), name(nullptr), "command");
   for (const v1::Job& job : jobs) {
-    table +=
-        fmt::format("{:<10}{:<11}{:>7}  {:>7}  {:>12}  {}{}{}\n", base::printable(job.id()), state_of(job), job.size(),
-                    hosts_of(job), age_of(job, now), more(&job), name(&job), command_of(job, kMaxCommand));
+    table += fmt::format("{:<10}{:<11}{:>7}  {:>7}  {:>12}  {}{}{}{}\n", base::printable(job.id()), state_of(job),
+                         job.size(), hosts_of(job), age_of(job, now), more(&job), name(&job),
+                         command_of(job, kMaxCommand), remark ? remark(job) : "");
   }
   return table;
 }
@@ -196,6 +215,10 @@ std::string state_name(v1::JobState state) {
 
 std::string format_jobs(const std::vector<v1::Job>& jobs, base::WallTime now) {
   return jobs_table(jobs, now, [](const v1::Job*) { return std::string(); });
+}
+
+std::string format_wide_jobs(const std::vector<v1::Job>& jobs, base::WallTime now) {
+  return jobs_table(jobs, now, user_column(jobs), wait_remark);
 }
 
 std::string format_busy_jobs(const std::vector<v1::Job>& jobs, base::WallTime now) {
@@ -279,6 +302,10 @@ std::string format_head(const v1::Job& job, base::WallTime now) {
   if (job.priority() != 0) text += fmt::format("priority: {}\n", job.priority());
   for (const v1::NameValue& label : job.labels()) {
     text += fmt::format("label: {}={}\n", base::printable(label.name()), base::printable(label.value()));
+  }
+  if (!job.user().empty()) text += fmt::format("user: {}\n", base::printable(job.user()));
+  if (!job.working_directory().empty()) {
+    text += fmt::format("directory: {}\n", base::printable(job.working_directory()));
   }
   text += fmt::format("launcher: pid {} on {}\ncommand: {}\n", job.launcher_pid(), base::printable(job.launcher_host()),
                       command_of(job, std::string::npos));

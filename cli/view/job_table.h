@@ -15,6 +15,9 @@ std::string format_jobs(const std::vector<v1::Job>& jobs, base::WallTime now);
 // Formats the same table as format_jobs(), with the bytes of output that each job writes in a second.
 std::string format_busy_jobs(const std::vector<v1::Job>& jobs, base::WallTime now);
 
+// Formats the same table as format_jobs(), with who submitted each job, and with what it waits for.
+std::string format_wide_jobs(const std::vector<v1::Job>& jobs, base::WallTime now);
+
 // Formats one job, its hosts and its ranks.
 std::string format_status(const v1::Job& job, base::WallTime now);
 

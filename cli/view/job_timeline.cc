@@ -111,7 +111,7 @@ class TimelineMaker {
 
   void add_phase(const v1::Event& event) {
     if (event.has_job_state_changed() && event.job_state_changed().state() == v1::JOB_STATE_QUEUED)
-      begin_phase("waits");
+      begin_phase(event.job_state_changed().reason().starts_with("held") ? "is held" : "waits");
     if (event.has_job_starting()) begin_phase("hosts start");
     if (event.has_rank_up() && (phases_.empty() || phases_.back().text.starts_with("hosts start"))) begin_phase("runs");
     if (event.has_job_restarting())

@@ -56,8 +56,8 @@ void DaemonApi::refuse_ended(const base::JobId& id, std::function<void(base::Sta
       });
 }
 
-void DaemonApi::submit(const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply) {
-  parts_.jobs->submit(request, std::move(reply));
+void DaemonApi::submit(const v1::SubmitRequest& request, const std::string& user, Reply<v1::SubmitResponse> reply) {
+  parts_.jobs->submit(request, user, std::move(reply));
 }
 
 void DaemonApi::get_job(const v1::GetJobRequest& request, Reply<v1::Job> reply) {
@@ -193,6 +193,41 @@ void DaemonApi::signal(const v1::SignalRequest& request, Reply<v1::SignalRespons
               reply(v1::SignalResponse());
             }
           });
+}
+
+void DaemonApi::hold(const v1::HoldRequest& request, const std::string& user, Reply<v1::HoldResponse> reply) {
+  resolve(request.job(), [this, user, reply = std::move(reply)](const base::Result<base::JobId>& id) {
+    if (!id.ok()) return reply(id.status());
+    parts_.jobs->hold(*id, user, [this, id = *id, reply](const base::Status& status) {
+      if (status.code() == Code::kNotFound) return refuse_ended(id, reply);
+      if (!status.ok()) return reply(status);
+      reply(v1::HoldResponse());
+    });
+  });
+}
+
+void DaemonApi::release(const v1::ReleaseRequest& request, Reply<v1::ReleaseResponse> reply) {
+  resolve(request.job(), [this, reply = std::move(reply)](const base::Result<base::JobId>& id) {
+    if (!id.ok()) return reply(id.status());
+    parts_.jobs->release(*id, [this, id = *id, reply](const base::Status& status) {
+      if (status.ok()) return reply(v1::ReleaseResponse());
+      if (status.code() != Code::kNotFound) return reply(status);
+      // A job that has ended is not held, so this does nothing. An unknown job is an error.
+      parts_.store->read<StoredJob>([id](StoreReader& reader) { return reader.job(id); },
+                                    [reply](const base::Result<StoredJob>& job) {
+                                      if (!job.ok()) return reply(job.status());
+                                      reply(v1::ReleaseResponse());
+                                    });
+    });
+  });
+}
+
+void DaemonApi::rerun(const v1::RerunRequest& request, const std::string& user, Reply<v1::SubmitResponse> reply) {
+  resolve(request.job(), [this, request_id = request.request_id(), user,
+                          reply = std::move(reply)](const base::Result<base::JobId>& id) {
+    if (!id.ok()) return reply(id.status());
+    parts_.jobs->rerun(*id, request_id, user, reply);
+  });
 }
 
 void DaemonApi::resize(const v1::ResizeRequest& request, Reply<v1::ResizeResponse> reply) {

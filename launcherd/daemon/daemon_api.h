@@ -38,13 +38,16 @@ class DaemonApi final : public ApiHandler {
   explicit DaemonApi(Parts parts);
   ~DaemonApi() override;
 
-  void submit(const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply) override;
+  void submit(const v1::SubmitRequest& request, const std::string& user, Reply<v1::SubmitResponse> reply) override;
   void get_job(const v1::GetJobRequest& request, Reply<v1::Job> reply) override;
   void list_jobs(const v1::ListJobsRequest& request, Reply<v1::ListJobsResponse> reply) override;
   Gone watch(const v1::WatchRequest& request, Replies<v1::Event> replies) override;
   Gone logs(const v1::LogsRequest& request, Replies<v1::LogChunk> replies) override;
   void kill(const v1::KillRequest& request, Reply<v1::KillResponse> reply) override;
   void signal(const v1::SignalRequest& request, Reply<v1::SignalResponse> reply) override;
+  void hold(const v1::HoldRequest& request, const std::string& user, Reply<v1::HoldResponse> reply) override;
+  void release(const v1::ReleaseRequest& request, Reply<v1::ReleaseResponse> reply) override;
+  void rerun(const v1::RerunRequest& request, const std::string& user, Reply<v1::SubmitResponse> reply) override;
   void resize(const v1::ResizeRequest& request, Reply<v1::ResizeResponse> reply) override;
   void explain_hang(const v1::ExplainHangRequest& request, Reply<v1::HangReport> reply) override;
   Gone stacks(const v1::StacksRequest& request, Replies<v1::ProcessStack> replies) override;

@@ -14,10 +14,11 @@ bool HeldSubmissions::must_wait(const v1::SubmitRequest& request) const {
   return submission.ok() && depends_on_counts(submission->job, hosts_->slots());
 }
 
-void HeldSubmissions::add(const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply) {
-  if (!must_wait(request)) return admit_(request, std::move(reply));
+void HeldSubmissions::add(const v1::SubmitRequest& request, const std::string& user, Reply<v1::SubmitResponse> reply) {
+  if (!must_wait(request)) return admit_(request, user, std::move(reply));
   const std::uint64_t number = next_number_++;
-  held_.emplace(number, Held{request, std::move(reply), loop_.after(patience_, [this, number] { admit(number); })});
+  held_.emplace(number,
+                Held{request, user, std::move(reply), loop_.after(patience_, [this, number] { admit(number); })});
 }
 
 void HeldSubmissions::recheck() {
@@ -30,7 +31,7 @@ void HeldSubmissions::recheck() {
 
 void HeldSubmissions::admit(std::uint64_t number) {
   auto held = held_.extract(number);
-  if (!held.empty()) admit_(held.mapped().request, std::move(held.mapped().reply));
+  if (!held.empty()) admit_(held.mapped().request, held.mapped().user, std::move(held.mapped().reply));
 }
 
 void HeldSubmissions::refuse_all(const base::Status& why) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <string>
 
 #include "base/loop.h"
 #include "launcherd/daemon/host_table.h"
@@ -19,7 +20,7 @@ namespace muster::launcherd::inline daemon {
 
 class HeldSubmissions {
  public:
-  using Admit = std::function<void(const v1::SubmitRequest&, Reply<v1::SubmitResponse>)>;
+  using Admit = std::function<void(const v1::SubmitRequest&, const std::string& user, Reply<v1::SubmitResponse>)>;
 
   // `hosts` is borrowed. `patience` must be shorter than the timeout of clients. After `patience` launcherd decides
   // with the slots that it knows by then.
@@ -28,7 +29,7 @@ class HeldSubmissions {
       : loop_(loop), hosts_(hosts), admit_(std::move(admit)), patience_(patience) {}
 
   // Admits the submission, now or later.
-  void add(const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply);
+  void add(const v1::SubmitRequest& request, const std::string& user, Reply<v1::SubmitResponse> reply);
   // Call it when the hosts have changed.
   void recheck();
   void refuse_all(const base::Status& why);
@@ -37,6 +38,7 @@ class HeldSubmissions {
  private:
   struct Held {
     v1::SubmitRequest request;
+    std::string user;
     Reply<v1::SubmitResponse> reply;
     base::Timer limit;
   };

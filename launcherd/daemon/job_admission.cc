@@ -87,19 +87,21 @@ base::Result<JobAdmission::Candidate> JobAdmission::check(const v1::SubmitReques
   *environment.mutable_role_environment() = request.role_environment();
   return Candidate{.job = {.id = base::JobId::random(),
                            .request = proto::without_values(request),
+                           .user = {},
                            .submission = std::move(submission),
                            .need = std::move(need)},
                    .environment = environment.SerializeAsString(),
                    .on_admitted = {}};
 }
 
-void JobAdmission::submit(const v1::SubmitRequest& request, const std::vector<SlotHost>& hosts, OnAdmitted on_admitted,
-                          Reply<v1::SubmitResponse> reply) {
+void JobAdmission::submit(const v1::SubmitRequest& request, const std::string& user, const std::vector<SlotHost>& hosts,
+                          OnAdmitted on_admitted, Reply<v1::SubmitResponse> reply) {
   auto candidate = check(request, hosts);
   if (!candidate.ok()) {
     reply(candidate.status());
     return;
   }
+  candidate->job.user = user;
   candidate->on_admitted = std::move(on_admitted);
   store_new(std::make_shared<Candidate>(std::move(*candidate)), std::move(reply));
 }
@@ -110,13 +112,15 @@ void JobAdmission::store_new(std::shared_ptr<Candidate> candidate, Reply<v1::Sub
   *spec.mutable_request() = job.request;
   spec.set_size(job.need.ranks());
   const base::WallTime now = clock_->wall();
-  const std::string reason(kWaits);
+  const std::string reason = job.request.held() ? held_reason(job.user) : std::string(kWaits);
   Batch batch = {
       NewJob{.id = job.id,
              .request_id = job.request.request_id(),
              .name = job.request.name(),
              .priority = job.request.priority(),
+             .user = job.user,
              .submitted = now,
+             .held_by = job.request.held() ? std::optional(job.user) : std::nullopt,
              .reason = reason,
              .spec = spec.SerializeAsString(),
              .environment = candidate->environment},

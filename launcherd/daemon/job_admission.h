@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/clock.h"
@@ -26,6 +27,7 @@ class JobAdmission {
   struct Admitted {
     base::JobId id;
     v1::SubmitRequest request;  // without the values of environment variables
+    std::string user;           // who submitted it
     proto::Submission submission;
     JobNeed need;
   };
@@ -40,8 +42,8 @@ class JobAdmission {
   // Calls `on_admitted` for a new job when it is stored, before the reply.
   // INVALID_ARGUMENT and other errors of need_of(): the job can never run on `hosts`.
   // ALREADY_EXISTS: the request_id was used for a different request.
-  void submit(const v1::SubmitRequest& request, const std::vector<SlotHost>& hosts, OnAdmitted on_admitted,
-              Reply<v1::SubmitResponse> reply);
+  void submit(const v1::SubmitRequest& request, const std::string& user, const std::vector<SlotHost>& hosts,
+              OnAdmitted on_admitted, Reply<v1::SubmitResponse> reply);
 
  private:
   struct Candidate;  // a job on its way into the store

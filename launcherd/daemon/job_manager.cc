@@ -26,10 +26,6 @@ bool is_wrong_in_itself(const base::Status& status) {
          status.code() == Code::kNotFound;
 }
 
-base::Status not_open(const base::JobId& id) {
-  return base::not_found("job {} is not open: it has ended or never existed", id.str());
-}
-
 }  // namespace
 
 JobManager::JobManager(JobSurroundings surroundings, JobStore* store, HostTable hosts)
@@ -38,9 +34,10 @@ JobManager::JobManager(JobSurroundings surroundings, JobStore* store, HostTable 
       store_(store),
       admission_(store, surroundings_.clock, surroundings_.more_hosts_may_join),
       hosts_(std::move(hosts)),
-      held_(loop_, &hosts_, [this](const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply) {
-        admit(request, std::move(reply));
-      }) {}
+      held_(loop_, &hosts_,
+            [this](const v1::SubmitRequest& request, const std::string& user, Reply<v1::SubmitResponse> reply) {
+              admit(request, user, std::move(reply));
+            }) {}
 
 JobManager::~JobManager() = default;
 
@@ -49,7 +46,11 @@ JobManager::OpenJob* JobManager::find(const base::JobId& id) {
   return found == jobs_.end() ? nullptr : &found->second;
 }
 
-void JobManager::submit(const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply) {
+base::Status JobManager::not_open(const base::JobId& id) {
+  return base::not_found("job {} is not open: it has ended or never existed", id.str());
+}
+
+void JobManager::submit(const v1::SubmitRequest& request, const std::string& user, Reply<v1::SubmitResponse> reply) {
   if (is_leaving_) {
     reply(base::unavailable("launcherd is shutting down: submit again after its restart"));
     return;
@@ -58,13 +59,13 @@ void JobManager::submit(const v1::SubmitRequest& request, Reply<v1::SubmitRespon
     reply(base::resource_exhausted("{} jobs are open already: submit again later", jobs_.size()));
     return;
   }
-  held_.add(request, std::move(reply));
+  held_.add(request, user, std::move(reply));
 }
 
-void JobManager::admit(const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply) {
+void JobManager::admit(const v1::SubmitRequest& request, const std::string& user, Reply<v1::SubmitResponse> reply) {
   const std::uint64_t number = next_number_++;
   admission_.submit(
-      request, hosts_.slots(), [this, number](JobAdmission::Admitted job) { admitted(std::move(job), number); },
+      request, user, hosts_.slots(), [this, number](JobAdmission::Admitted job) { admitted(std::move(job), number); },
       std::move(reply));
 }
 
@@ -76,12 +77,14 @@ void JobManager::admitted(JobAdmission::Admitted job, std::uint64_t number) {
                .roles = model::role_ranks(job.submission.job.roles),
                .sized = sized_job(job.id, job.submission, job.request.priority(), number),
                .is_live = job.submission.job.live.has_value()};
+  if (job.request.held()) open.held_by = job.user;
   enqueue(std::move(open), std::move(job.need), job.submission.requests.deadline);
 }
 
 void JobManager::enqueue(OpenJob job, JobNeed need, std::optional<base::WallTime> deadline) {
   const base::JobId id = job.id;
   queue_.add(id, job.sized.priority, job.sized.number, std::move(need));
+  if (job.held_by) queue_.hold(id);
   job.deadline = deadline_timer(id, deadline);
   jobs_.insert_or_assign(id, std::move(job));
   if (on_change) on_change(id);
@@ -188,21 +191,26 @@ void JobManager::start_not_recorded(const base::JobId& id, const base::Status& w
 }
 
 void JobManager::launch(const base::JobId& id) {
-  store_->read<proto::Submission>(
-      [id](StoreReader& reader) { return stored_submission(reader, id); },
-      gate_.wrap([this, id](base::Result<proto::Submission> submission) { launched(id, submission); }));
+  store_->read<StoredStart>(
+      [id](StoreReader& reader) -> base::Result<StoredStart> {
+        MUSTER_ASSIGN_OR_RETURN(proto::Submission submission, stored_submission(reader, id));
+        MUSTER_ASSIGN_OR_RETURN(std::string environment, reader.environment(id));
+        return StoredStart{std::move(submission), std::move(environment)};
+      },
+      gate_.wrap([this, id](base::Result<StoredStart> stored) { launched(id, std::move(stored)); }));
 }
 
-void JobManager::launched(const base::JobId& id, const base::Result<proto::Submission>& submission) {
+void JobManager::launched(const base::JobId& id, base::Result<StoredStart> stored) {
   OpenJob* const job = find(id);
   // Start no job while launcherd leaves, because nothing would stop it. The next launcherd finds this job in the state
   // STARTING.
   if (job == nullptr || job->running == nullptr || is_leaving_) return;
-  if (!submission.ok()) {
-    job->running->start_failed(submission.status());
+  if (!stored.ok()) {
+    job->running->start_failed(stored.status());
     return;
   }
-  job->running->start(submission->job, submission->requests);
+  job->environment = std::move(stored->environment);
+  job->running->start(stored->submission.job, stored->submission.requests);
 }
 
 // ------------------------------------------------------------------------------------------------ end
@@ -237,11 +245,13 @@ void JobManager::end_waiting(const base::JobId& id, model::JobState state, int e
                              std::function<void(base::Status)> done) {
   queue_.remove(id);
   find(id)->has_ended = true;
-  record(id, end_without_ranks(id, 0, state, exit_code, reason, surroundings_.clock->wall()),
-         [this, id, done = std::move(done)](const base::Status& status) {
-           ended(id);
-           done(status);  // after an error the next launcherd finds the job waiting
-         });
+  keep_environment(id, [this, id, state, exit_code, reason, done = std::move(done)] {
+    record(id, end_without_ranks(id, 0, state, exit_code, reason, surroundings_.clock->wall()),
+           [this, id, done](const base::Status& status) {
+             ended(id);
+             done(status);  // after an error the next launcherd finds the job waiting
+           });
+  });
   schedule();
 }
 
@@ -256,6 +266,8 @@ void JobManager::ended(const base::JobId& id) {
   if (job.running != nullptr) hosts_.release(job.running->allocation());
   job.running.reset();  // also ends the writer of the journal
   surroundings_.logs->journal_ended(journal_path(surroundings_, id));
+  const base::WallTime now = surroundings_.clock->wall();
+  if (job.environment) ended_environments_.add(id, *std::move(job.environment), now, now + job.retention);
   forget_soon(id, job.retention);
   if (is_leaving_ && left_ && std::ranges::none_of(jobs_, [](const auto& each) {
         return each.second.running != nullptr && !each.second.running->holds() && !each.second.running->is_abandoning();
@@ -341,6 +353,8 @@ void JobManager::describe(v1::Job& job, JobQueue::Reasons& reasons) const {
     found->second.running->describe(job);
     if (const auto waits = waiting_shares_.find(*id); waits != waiting_shares_.end()) job.set_reason(waits->second.why);
     if (const auto rate = surroundings_.pool->output_rate(job.id())) job.set_output_bytes_per_second(*rate);
+  } else if (job.set_held(found->second.held_by.has_value()); job.held()) {
+    job.set_reason(held_reason(*found->second.held_by));
   } else if (const std::string reason = reasons.of(*id); !reason.empty()) {
     job.set_reason(reason);
   }

@@ -3,6 +3,7 @@
 //
 // job_manager.cc: jobs are submitted, start and end.
 // job_manager_restart.cc: jobs of the last launcherd.
+// job_manager_hold.cc: jobs that are held, released or submitted once more.
 // job_manager_hosts.cc: hosts, and what jobs get of them.
 // job_manager_elastic.cc: jobs that change their hosts or their size.
 // job_manager_sizes.cc: which jobs change their size by themselves.
@@ -26,10 +27,12 @@
 #include "base/loop.h"
 #include "base/status.h"
 #include "launcherd/daemon/deferred_share.h"
+#include "launcherd/daemon/ended_environments.h"
 #include "launcherd/daemon/held_submissions.h"
 #include "launcherd/daemon/host_table.h"
 #include "launcherd/daemon/job_admission.h"
 #include "launcherd/daemon/load_history.h"
+#include "launcherd/daemon/rerun.h"
 #include "launcherd/daemon/running_job.h"
 #include "launcherd/queue/give_back.h"
 #include "launcherd/queue/job_queue.h"
@@ -57,7 +60,15 @@ class JobManager {
   // asks the agents of hosts without slots in the list for their GPUs.
   base::Status load_blocking(StoreReader& reader);
 
-  void submit(const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply);
+  // `user` is who submits the job; it may be empty.
+  void submit(const v1::SubmitRequest& request, const std::string& user, Reply<v1::SubmitResponse> reply);
+  // Submits a job once more, open or ended. Errors are those of submit() and rerun.h.
+  void rerun(const base::JobId& id, const std::string& request_id, const std::string& user,
+             Reply<v1::SubmitResponse> reply);
+  // Both run `done` when the disk has the change. NOT_FOUND: the job is not open. FAILED_PRECONDITION: the job to hold
+  // no longer waits. A job that is not held may be released.
+  void hold(const base::JobId& id, const std::string& user, std::function<void(base::Status)> done);
+  void release(const base::JobId& id, std::function<void(base::Status)> done);
 
   bool is_open(const base::JobId& id) const { return jobs_.contains(id); }
   // Kills an open job. `done` runs when the stop has begun. For a waiting job `done` runs when the job's end is stored.
@@ -105,18 +116,27 @@ class JobManager {
     int size = 0;
     std::chrono::seconds retention{};
     std::vector<model::RoleRanks> roles{};
-    SizedJob sized{.id = id};         // without what changes while the job runs
-    JobNeed need{};                   // only while the job runs
-    bool has_deferred_share = false;  // a share was decided after the job's start was stored
-    bool is_live = false;             // its ranks live on while their number changes
-    bool has_run = false;             // the job ran under an earlier launcherd, so its ranks may still run
-    bool has_ended = false;           // true while the job's end is being stored
+    SizedJob sized{.id = id};              // without what changes while the job runs
+    JobNeed need{};                        // only while the job runs
+    bool has_deferred_share = false;       // a share was decided after the job's start was stored
+    bool is_live = false;                  // its ranks live on while their number changes
+    bool has_run = false;                  // the job ran under an earlier launcherd, so its ranks may still run
+    bool has_ended = false;                // true while the job's end is being stored
+    std::optional<std::string> held_by{};  // who holds the waiting job; nullopt if it may start
+    int hold_changes = 0;                  // counts hold() and release(), to find the newest change
+    // Bytes of a StoredEnvironment, for EndedEnvironments. nullopt before the job starts.
+    std::optional<std::string> environment{};
     base::Timer deadline{};
     base::Timer start_again{};              // retries a start that could not be stored
     std::unique_ptr<RunningJob> running{};  // nullptr until the job starts
   };
 
-  void admit(const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply);
+  struct StoredStart {
+    proto::Submission submission;
+    std::string environment;
+  };
+
+  void admit(const v1::SubmitRequest& request, const std::string& user, Reply<v1::SubmitResponse> reply);
   void admitted(JobAdmission::Admitted job, std::uint64_t number);
   void enqueue(OpenJob job, JobNeed need, std::optional<base::WallTime> deadline);
   base::Status load_job(StoreReader& reader, const StoredJob& stored);
@@ -158,10 +178,15 @@ class JobManager {
   void record_start(const base::JobId& id);
   void start_not_recorded(const base::JobId& id, const base::Status& why);
   void launch(const base::JobId& id);
-  void launched(const base::JobId& id, const base::Result<proto::Submission>& submission);
+  void launched(const base::JobId& id, base::Result<StoredStart> stored);
   void pass_deadline(const base::JobId& id);
   void end_waiting(const base::JobId& id, model::JobState state, int exit_code, const std::string& reason,
                    std::function<void(base::Status)> done);
+  // Reads the environment of a job that ends before it starts. `then` runs in any case.
+  void keep_environment(const base::JobId& id, base::Loop::Task then);
+  void store_hold(const base::JobId& id, model::JobTrigger trigger, const std::optional<std::string>& held_by,
+                  std::function<void(base::Status)> done);
+  void resubmit(const base::JobId& id, StoredRerun stored, const std::string& user, Reply<v1::SubmitResponse> reply);
   void ended(const base::JobId& id);
   // Counts ends of jobs and ranks for counters().
   void count(const Batch& batch);
@@ -174,6 +199,7 @@ class JobManager {
   void ask_for_gpus();
   void ask(const model::HostSpec& host);
   OpenJob* find(const base::JobId& id);
+  static base::Status not_open(const base::JobId& id);
   void describe(v1::Job& job, JobQueue::Reasons& reasons) const;
 
   const JobSurroundings surroundings_;
@@ -184,6 +210,7 @@ class JobManager {
   HeldSubmissions held_;
   JobQueue queue_;
   std::map<base::JobId, OpenJob> jobs_;
+  EndedEnvironments ended_environments_;
   // A job whose hosts are up, but whose share other jobs still use.
   struct WaitingShare {
     std::string why;

@@ -159,8 +159,10 @@ LoadSample JobManager::load_sample() const {
   }
   for (const auto& [id, job] : jobs_) {
     if (job.running == nullptr || job.running->is_over()) continue;
-    sample.jobs.push_back(
-        {.id = id.str(), .output_rate = surroundings_.pool->output_rate(id.str()), .hosts = hosts_of(id.str())});
+    sample.jobs.push_back({.id = id.str(),
+                           .output_rate = surroundings_.pool->output_rate(id.str()),
+                           .hosts = hosts_of(id.str()),
+                           .steps = job.running->steps()});
   }
   return sample;
 }

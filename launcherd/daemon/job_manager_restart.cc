@@ -51,7 +51,8 @@ base::Status JobManager::let_wait(StoreReader& reader, const StoredJob& stored, 
               .retention = submission.retention,
               .roles = model::role_ranks(submission.job.roles),
               .sized = sized_job(stored.id, submission, stored.priority, next_number_++),
-              .is_live = submission.job.live.has_value()};
+              .is_live = submission.job.live.has_value(),
+              .held_by = stored.held_by};
   enqueue(std::move(job), std::move(need), submission.requests.deadline);
   return base::ok_status();
 }
@@ -71,6 +72,7 @@ base::Status JobManager::resume_running(StoreReader& reader, const StoredJob& st
       jobs_
           .insert_or_assign(stored.id, OpenJob{.id = stored.id, .size = spec.size(), .retention = submission.retention})
           .first->second;
+  MUSTER_ASSIGN_OR_RETURN(job.environment, reader.environment(stored.id));
   job.deadline = deadline_timer(stored.id, submission.requests.deadline);
   job.need = need_of(submission.job, spec.size());
   job.has_run = stored.state != model::JobState::kStarting || !resumed.ranks.empty();

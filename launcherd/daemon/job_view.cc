@@ -5,15 +5,21 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "base/shortened.h"
 #include "base/strings.h"
 #include "launcherd/store/page_token.h"
+#include "model/failure_hint.h"
+#include "proto/convert.h"
 #include "proto/stored_event.h"
 
 namespace muster::launcherd::inline daemon {
 namespace {
+
+constexpr std::size_t kLongestHint = 1024;
 
 template <typename Timestamp>
 void set_time(base::WallTime from, Timestamp& to) {
@@ -69,6 +75,9 @@ v1::Job job_of(const StoredJob& stored, const v1::StoredSpec& spec) {
   if (stored.exit_code) job.set_exit_code(*stored.exit_code);
   for (const v1::EnvVar& variable : spec.request().environment())
     job.add_environment_names(base::valid_utf8(variable.name()));
+  job.set_user(stored.user);
+  job.set_held(stored.state == model::JobState::kQueued && stored.held_by.has_value());
+  job.set_working_directory(base::valid_utf8(spec.request().spec().working_directory()));
   return job;
 }
 
@@ -137,26 +146,49 @@ void cut_ranks(v1::Job& job, std::size_t bytes) {
   }
 }
 
-// Adds what only the event of the job's end has: the facts about failed ranks. A corrupt event is left out, so that the
-// answer still shows the rest.
-base::Status add_facts(StoreReader& reader, const StoredJob& stored, v1::Job& job) {
-  if (!model::is_final(stored.state) || stored.last_sequence == 0 || job.ranks().empty()) return base::ok_status();
+// Returns the event of the job's end. Empty if the job has not ended, or if the event is corrupt: the answer then still
+// shows the rest.
+base::Result<v1::ExitReport> stored_report(StoreReader& reader, const StoredJob& stored) {
+  v1::ExitReport report;
+  if (!model::is_final(stored.state) || stored.last_sequence == 0) return report;
   MUSTER_ASSIGN_OR_RETURN(const auto last, reader.events(stored.id, stored.last_sequence - 1, 1));
-  if (last.empty()) return base::ok_status();
+  if (last.empty()) return report;
   const auto event = proto::event_of_store(last.front().message, last.front().sequence);
-  if (!event.ok() || !event->has_job_ended()) return base::ok_status();
+  if (event.ok() && event->has_job_ended()) report = event->job_ended();
+  return report;
+}
+
+// Adds what is likely to have made the job fail, and what to do.
+void add_hints(const v1::ExitReport& report, v1::Job& job) {
+  const std::set<int> alike_ranks(report.alike_ranks().begin(), report.alike_ranks().end());
+  std::optional<model::RankEnd> root;
+  std::vector<model::RankEnd> alike;
+  for (const v1::RankEnd& end : report.ends()) {
+    if (end.rank() == report.root_cause_rank()) root = proto::rank_end_of(end);
+    if (alike_ranks.contains(end.rank())) alike.push_back(proto::rank_end_of(end));
+  }
+  if (!root) return;
+  const std::vector<std::string> tail(report.stderr_tail().begin(), report.stderr_tail().end());
+  for (const std::string& hint : model::failure_hints(*root, alike, base::join(tail, "\n"))) {
+    job.add_hints(base::shortened(base::valid_utf8(hint), kLongestHint));
+  }
+}
+
+// Adds the facts about failed ranks, which only the event of the job's end has.
+void add_facts(const v1::ExitReport& report, v1::Job& job) {
+  if (job.ranks().empty()) return;
   const int first = job.ranks(0).rank();
-  for (const v1::RankEnd& end : event->job_ended().ends()) {
+  for (const v1::RankEnd& end : report.ends()) {
     const int at = end.rank() - first;
     if (!end.has_facts() || at < 0 || at >= job.ranks_size() || !job.ranks(at).has_end()) continue;
     job.mutable_ranks(at)->mutable_end()->set_out_of_memory(end.out_of_memory());
     *job.mutable_ranks(at)->mutable_end()->mutable_facts() = end.facts();
   }
-  return base::ok_status();
 }
 
 // Adds ranks of the job. A rank without a stored state is waiting.
-base::Status add_ranks(StoreReader& reader, const StoredJob& stored, int first, int count, v1::Job& job) {
+base::Status add_ranks(StoreReader& reader, const StoredJob& stored, const v1::ExitReport& report, int first, int count,
+                       v1::Job& job) {
   const int end = std::min(job.size(), count > job.size() - first ? job.size() : first + count);
   const std::size_t bytes = job.ByteSizeLong();
   for (int rank = first; rank < end; ++rank) {
@@ -172,7 +204,7 @@ base::Status add_ranks(StoreReader& reader, const StoredJob& stored, int first, 
     }
     next = page.back().rank + 1;
   }
-  MUSTER_RETURN_IF_ERROR(add_facts(reader, stored, job));
+  add_facts(report, job);
   cut_ranks(job, bytes);
   return base::ok_status();
 }
@@ -190,6 +222,10 @@ void add_hosts_of_ranks(v1::Job& job) {
 }
 
 }  // namespace
+
+std::string held_reason(const std::string& held_by) {
+  return held_by.empty() ? "held" : fmt::format("held by {}", held_by);
+}
 
 base::Result<v1::StoredSpec> stored_spec(StoreReader& reader, const base::JobId& id) {
   MUSTER_ASSIGN_OR_RETURN(const std::string bytes, reader.spec(id));
@@ -218,10 +254,12 @@ base::Result<v1::Job> read_job(StoreReader& reader, const base::JobId& id, const
   MUSTER_ASSIGN_OR_RETURN(const v1::StoredSpec spec, shown_spec(reader, id));
   v1::Job job = job_of(stored, spec);
   MUSTER_RETURN_IF_ERROR(set_size(reader, stored, spec, size, job));
+  MUSTER_ASSIGN_OR_RETURN(const v1::ExitReport report, stored_report(reader, stored));
+  add_hints(report, job);
   if (request.max_ranks() < 0) return job;
   const int count =
       request.max_ranks() == 0 ? kMostRanksOfAnAnswer : std::min(request.max_ranks(), kMostRanksOfAnAnswer);
-  MUSTER_RETURN_IF_ERROR(add_ranks(reader, stored, std::max(request.first_rank(), 0), count, job));
+  MUSTER_RETURN_IF_ERROR(add_ranks(reader, stored, report, std::max(request.first_rank(), 0), count, job));
   if (model::is_final(stored.state)) add_hosts_of_ranks(job);
   return job;
 }

@@ -23,13 +23,16 @@ inline constexpr int kMostJobsOfAPage = 1'000;
 // room for the hosts of running jobs.
 inline constexpr std::size_t kLongestAnswer = std::size_t{3} << 20;
 
+// Returns "held by ann", the reason of a job that waits for its release.
+std::string held_reason(const std::string& held_by);
+
 // DATA_LOSS: the stored bytes are not a valid spec.
 base::Result<v1::StoredSpec> stored_spec(StoreReader& reader, const base::JobId& id);
 // Returns the job with its environment variables. Returns the errors of stored_spec() and of proto::submission_of().
 base::Result<proto::Submission> stored_submission(StoreReader& reader, const base::JobId& id);
 
 // Returns the job with the requested ranks. The answer includes hosts only if the job has ended, because the hosts of
-// an open job are not stored.
+// an open job are not stored. A job that failed has its hints.
 // `size` is the job's number of ranks now, if it has slots.
 base::Result<v1::Job> read_job(StoreReader& reader, const base::JobId& id, const v1::GetJobRequest& request,
                                std::optional<int> size = std::nullopt);

@@ -13,6 +13,8 @@ namespace {
 
 using Point = LoadRing::Point;
 
+constexpr std::int64_t kHighestRate = 1'000'000'000'000'000;  // so that sums do not overflow
+
 std::uint32_t seconds_of(base::WallTime time) {
   const auto seconds = std::chrono::floor<std::chrono::seconds>(time).time_since_epoch().count();
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(seconds, 0, LoadRing::kUnknown));
@@ -35,6 +37,13 @@ void add_point(const Point& point, v1::HistoryPoint& to) {
   if (point.gpu_memory_mib != LoadRing::kUnknown) to.set_gpu_memory_used_mib(point.gpu_memory_mib);
   if (point.output_rate >= 0) to.set_output_bytes_per_second(std::llround(point.output_rate));
   if (point.steps_rate >= 0) to.set_steps_per_second(static_cast<double>(point.steps_rate));
+  if (point.network_rate >= 0) to.set_network_bytes_per_second(std::llround(point.network_rate));
+}
+
+// Returns the growth of a counter per second. kNoRate if it is unknown, or has begun again.
+float rate_of(std::optional<std::uint64_t> before, std::optional<std::uint64_t> now, double seconds) {
+  if (!before || !now || *now < *before || seconds <= 0) return LoadRing::kNoRate;
+  return static_cast<float>(static_cast<double>(*now - *before) / seconds);
 }
 
 // Adds the newest points, at most `most`, that are younger than `since`.
@@ -75,6 +84,9 @@ void LoadHistory::add_report(const std::string& host, const v1::HostLoad& load) 
   Host& to = hosts_[host];
   if (load.has_cpu_percent()) to.cpu.add(load.cpu_percent());
   if (load.has_memory_used_mib()) to.memory.add(load.memory_used_mib());
+  if (load.has_network_bytes_per_second()) {
+    to.network.add(std::clamp<std::int64_t>(load.network_bytes_per_second(), 0, kHighestRate));
+  }
   std::int64_t gpu_memory = 0;
   bool knows_gpu_memory = false;
   Sum busy;
@@ -94,20 +106,27 @@ void LoadHistory::close_host(Host& host, std::uint32_t time, std::optional<std::
   Point point{.time = time,
               .memory_mib = mib(host.memory.average()),
               .gpu_memory_mib = mib(host.gpu_memory.average()),
+              .output_rate = rate_of(host.output_bytes, output_bytes, seconds),
               .cpu_percent = percent(host.cpu.average()),
               .gpu_percent = percent(host.gpu.average())};
-  if (output_bytes && host.output_bytes && *output_bytes >= *host.output_bytes && seconds > 0) {
-    point.output_rate = static_cast<float>(static_cast<double>(*output_bytes - *host.output_bytes) / seconds);
-  }
+  if (const auto rate = host.network.average()) point.network_rate = static_cast<float>(*rate);
   host.output_bytes = output_bytes;
-  host.cpu = host.memory = host.gpu = host.gpu_memory = {};
+  host.cpu = host.memory = host.gpu = host.gpu_memory = host.network = {};
   if (!is_silent) host.ring.push(point);
 }
 
-// Averages the newest points of the job's hosts, and adds up their memory.
+void LoadHistory::close_job(Job& job, std::uint32_t time, const LoadSample::Job& sample, double seconds) const {
+  Point point = job_point(time, sample);
+  point.steps_rate = rate_of(job.steps, sample.steps, seconds);
+  job.steps = sample.steps;
+  job.ring.push(point);
+}
+
+// Averages the newest points of the job's hosts, and adds up their memory and their network traffic.
 LoadRing::Point LoadHistory::job_point(std::uint32_t time, const LoadSample::Job& job) const {
   Sum cpu, gpu;
   std::optional<std::int64_t> memory, gpu_memory;
+  float network = LoadRing::kNoRate;
   for (const std::string& name : job.hosts) {
     const auto host = hosts_.find(name);
     if (host == hosts_.end() || host->second.ring.size() == 0) continue;
@@ -117,11 +136,13 @@ LoadRing::Point LoadHistory::job_point(std::uint32_t time, const LoadSample::Job
     if (last.gpu_percent <= 100) gpu.add(last.gpu_percent);
     if (last.memory_mib != LoadRing::kUnknown) memory = memory.value_or(0) + last.memory_mib;
     if (last.gpu_memory_mib != LoadRing::kUnknown) gpu_memory = gpu_memory.value_or(0) + last.gpu_memory_mib;
+    if (last.network_rate >= 0) network = std::max(network, 0.0F) + last.network_rate;
   }
   return {.time = time,
           .memory_mib = mib(memory),
           .gpu_memory_mib = mib(gpu_memory),
           .output_rate = job.output_rate ? static_cast<float>(*job.output_rate) : LoadRing::kNoRate,
+          .network_rate = network,
           .cpu_percent = percent(cpu.average()),
           .gpu_percent = percent(gpu.average())};
 }
@@ -144,7 +165,7 @@ void LoadHistory::close_period(base::WallTime now, const LoadSample& sample, con
   std::unordered_set<std::string_view> running;
   for (const LoadSample::Job& job : sample.jobs) {
     running.insert(job.id);
-    jobs_[job.id].push(job_point(time, job));
+    close_job(jobs_[job.id], time, job, seconds);
   }
   std::erase_if(jobs_, [&](const auto& job) { return !running.contains(job.first); });
 }
@@ -161,7 +182,7 @@ base::Result<v1::HistoryResponse> LoadHistory::answer(const v1::HistoryRequest& 
   const std::int64_t since = request.has_since() ? request.since().seconds() : -1;
   v1::HistoryResponse response;
   if (const auto job = jobs_.find(request.job()); job != jobs_.end()) {
-    add_points(job->second, LoadRing::kMostPoints, since, *response.mutable_job());
+    add_points(job->second.ring, LoadRing::kMostPoints, since, *response.mutable_job());
   }
   for (const std::string& name : wanted) {
     v1::HostHistory& history = *response.add_hosts();

@@ -3,7 +3,7 @@
 //
 // Owner: Daemon.
 // Thread: loop thread only; no I/O.
-// Memory: kBytesEach = 8,640 bytes for each host that has reported, and for each job. 4,000 hosts need 35 MB.
+// Memory: kBytesEach = 10,080 bytes for each host that has reported, and for each job. 4,000 hosts need 40 MB.
 #pragma once
 
 #include <chrono>
@@ -34,6 +34,7 @@ class LoadRing {
     std::uint32_t gpu_memory_mib = kUnknown;
     float output_rate = kNoRate;
     float steps_rate = kNoRate;
+    float network_rate = kNoRate;
     std::uint8_t cpu_percent = 0xff;
     std::uint8_t gpu_percent = 0xff;
   };
@@ -57,6 +58,7 @@ struct LoadSample {
     std::string id;
     std::optional<std::int64_t> output_rate;
     std::vector<std::string> hosts;
+    std::optional<std::uint64_t> steps{};  // a counter; nullopt if the job reports none
   };
   std::vector<Host> hosts;  // those whose agent is up
   std::vector<Job> jobs;    // those that run
@@ -88,15 +90,21 @@ class LoadHistory {
   };
   struct Host {
     LoadRing ring;
-    Sum cpu, memory, gpu, gpu_memory;
+    Sum cpu, memory, gpu, gpu_memory, network;
     std::optional<std::uint64_t> output_bytes;  // at the end of the last period
   };
 
+  struct Job {
+    LoadRing ring;
+    std::optional<std::uint64_t> steps;  // at the end of the last period
+  };
+
   void close_host(Host& host, std::uint32_t time, std::optional<std::uint64_t> output_bytes, double seconds);
+  void close_job(Job& job, std::uint32_t time, const LoadSample::Job& sample, double seconds) const;
   LoadRing::Point job_point(std::uint32_t time, const LoadSample::Job& job) const;
 
   std::unordered_map<std::string, Host> hosts_;
-  std::unordered_map<std::string, LoadRing> jobs_;
+  std::unordered_map<std::string, Job> jobs_;
   std::optional<base::WallTime> last_;  // end of the last period
 };
 

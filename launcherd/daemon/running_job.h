@@ -168,6 +168,8 @@ class RunningJob final : private JobObserver, private GenerationHosts {
   model::JobState state() const { return state_; }
   // True after the last record and on_ended. From then on nothing changes.
   bool is_over() const { return is_over_; }
+  // A counter of the job's steps (JobObserver::on_steps). nullopt if it reports none.
+  std::optional<std::uint64_t> steps() const { return steps_; }
   // Adds what the store does not know: the job's hosts, and the hosts of waiting ranks.
   void describe(v1::Job& job) const;
 
@@ -200,6 +202,7 @@ class RunningJob final : private JobObserver, private GenerationHosts {
   void on_root_cause(const model::RankEnd&) override {}
   void on_hang_over(std::chrono::milliseconds /*silent*/) override { hang_.reset(); }
   void on_late(const std::vector<v1::RankLateness>& latest) override { late_ = latest; }
+  void on_steps(std::uint64_t more) override { steps_ = steps_.value_or(0) + more; }
   void on_bound(const std::vector<model::BoundRank>& ranks) override;
   void on_finished(const JobOutcome& outcome) override;
   void on_event(const model::JobEvent& event) override;
@@ -241,6 +244,7 @@ class RunningJob final : private JobObserver, private GenerationHosts {
   std::optional<v1::HangReport> hang_;         // Job.hang
   std::optional<v1::WrongWorld> wrong_world_;
   std::vector<v1::RankLateness> late_;                         // Job.late
+  std::optional<std::uint64_t> steps_;                         // since this launcherd knows the job
   std::optional<std::chrono::milliseconds> first_collective_;  // Job.first_collective_ms of launcher.proto
   std::optional<ResumedJob> resumed_;                          // set during an attempt that an earlier launcherd began
   std::map<int, model::RankState> known_ranks_;                // what the store knows about resumed_'s ranks

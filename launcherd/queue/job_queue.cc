@@ -36,7 +36,10 @@ bool touches(const model::Placement& placement, const JobNeed& need, const std::
 }  // namespace
 
 void JobQueue::add(const base::JobId& id, int priority, std::uint64_t number, JobNeed need) {
-  const Key key{-std::int64_t{priority}, number};
+  insert(id, {-std::int64_t{priority}, number}, std::move(need));
+}
+
+void JobQueue::insert(const base::JobId& id, const Key& key, JobNeed need) {
   auto kind = std::ranges::find_if(kinds_, [&](const auto& each) { return each.second.need.is_like(need); });
   if (kind == kinds_.end()) kind = kinds_.emplace(next_kind_++, Kind{.need = std::move(need), .waiting = {}}).first;
   kind->second.waiting.insert(key);
@@ -44,7 +47,21 @@ void JobQueue::add(const base::JobId& id, int priority, std::uint64_t number, Jo
   entries_.insert_or_assign(key, Entry{.id = id, .kind = kind->first});
 }
 
+void JobQueue::hold(const base::JobId& id) {
+  const auto found = keys_.find(id);
+  if (found == keys_.end()) return;
+  const Key key = found->second;
+  held_.emplace(id, Held{.key = key, .need = kinds_.at(entries_.at(key).kind).need});
+  forget(key);
+}
+
+void JobQueue::release(const base::JobId& id) {
+  auto found = held_.extract(id);
+  if (!found.empty()) insert(id, found.mapped().key, std::move(found.mapped().need));
+}
+
 bool JobQueue::remove(const base::JobId& id) {
+  if (held_.erase(id) > 0) return true;
   const auto found = keys_.find(id);
   if (found == keys_.end()) return false;
   forget(found->second);

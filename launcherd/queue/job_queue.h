@@ -40,6 +40,12 @@ class JobQueue {
   void add(const base::JobId& id, int priority, std::uint64_t number, JobNeed need);
   // Removes a job. Returns false if the queue does not hold it.
   bool remove(const base::JobId& id);
+  // Keeps a waiting job from starting. Later jobs go before it, and no slots are reserved for it. Does nothing if the
+  // queue does not hold the job.
+  void hold(const base::JobId& id);
+  // Ends a hold. The job has its former place in the order again, and its overtakes count from 0.
+  void release(const base::JobId& id);
+  // The number of jobs that may start. Does not count held jobs.
   std::size_t size() const { return entries_.size(); }
 
   // Removes and returns the jobs that start now, in order. Counts their slots as used in `hosts`.
@@ -56,6 +62,7 @@ class JobQueue {
   // Explains to users why jobs wait. One Reasons object serves many jobs with one pass over the hosts. It borrows the
   // queue and the hosts, which must not change while it lives.
   class Reasons;
+  // Empty for a held job.
   std::string reason(const base::JobId& id, const std::vector<SlotHost>& hosts) const;
 
  private:
@@ -71,6 +78,11 @@ class JobQueue {
     JobNeed need;
     std::set<Key> waiting;  // never empty
   };
+  struct Held {
+    Key key;
+    JobNeed need;
+  };
+  void insert(const base::JobId& id, const Key& key, JobNeed need);
   // Returns the first job of each kind, in the order in which they start.
   std::set<std::pair<Key, int>> firsts() const;
   void forget(const Key& key);
@@ -79,12 +91,13 @@ class JobQueue {
   std::map<base::JobId, Key> keys_;
   std::map<int, Kind> kinds_;
   int next_kind_ = 0;
+  std::map<base::JobId, Held> held_;  // not in the other members
 };
 
 class JobQueue::Reasons {
  public:
   Reasons(const JobQueue& queue, const std::vector<SlotHost>& hosts) : queue_(queue), hosts_(hosts) {}
-  // Empty if the job is not in the queue.
+  // Empty if the job is not in the queue, or held.
   std::string of(const base::JobId& id);
   // nullptr if no job waits for the ends of running jobs.
   const Entry* head();

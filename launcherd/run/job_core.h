@@ -37,6 +37,7 @@
 #include "launcherd/run/phase_timers.h"
 #include "launcherd/run/spawned_worlds.h"
 #include "launcherd/run/stack_requests.h"
+#include "launcherd/run/step_count.h"
 #include "launcherd/run/stop_plan.h"
 #include "launcherd/run/suspension.h"
 #include "launcherd/run/world_audit.h"
@@ -274,6 +275,7 @@ class JobRunner::Core final : private AgentListener {
   int live_generation_ = 0;  // the number of the present generation of a live job
   WorldAudit world_audit_{placement_.size};
   Lateness lateness_;
+  StepCount steps_;
   std::unique_ptr<LiveJob> live_;     // set by launch(); nullptr if the ranks are fixed
   base::Timer live_report_;           // runs while a report of the hosts is due
   LiveHosts reported_hosts_;          // the last report

@@ -296,6 +296,9 @@ base::Status JobRunner::Core::stacks(const StackQuery& query, StackRequests::OnP
 void JobRunner::Core::arrival_times(const JobHost& host, const v1::ArrivalTimes& times) {
   const auto has_news = [](const v1::RankArrivals& arrivals) { return arrivals.operations_size() > 0; };
   if (std::ranges::any_of(times.ranks(), has_news)) hang_watch_.progressed();
+  std::uint64_t steps = 0;
+  for (const v1::RankArrivals& arrivals : times.ranks()) steps += steps_.add(arrivals);
+  if (steps > 0) observer_->on_steps(steps);
   if (!liveness_.knows_clock(host)) return;
   if (!lateness_.has_begun()) lateness_.begin(hosts_by_rank());
   const std::vector<int> ranks = shown_ranks(host);

@@ -191,6 +191,8 @@ class JobObserver {
   virtual void on_host_load(const std::string& host, const v1::HostLoad& load) {
     static_cast<void>(host), static_cast<void>(load);
   }
+  // Reports that the job has done `more` further steps (step_count.h). Only ranks that use libmuster report steps.
+  virtual void on_steps(std::uint64_t more) { static_cast<void>(more); }
   // Reports what each rank may use of its host, by rank. The runner calls it at every attempt, before ranks are
   // started.
   virtual void on_bound(const std::vector<model::BoundRank>& ranks) { static_cast<void>(ranks); }

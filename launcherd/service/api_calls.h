@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include "base/loop.h"
@@ -35,23 +36,25 @@ class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
   grpc::ServerUnaryReactor* unary(grpc::CallbackServerContext* context, Role role,
                                   void (ApiHandler::*serve)(const Request&, Reply<Answer>), const Request* request,
                                   Answer* answer) {
-    auto call = std::make_shared<UnaryCall<Answer>>(answer);
-    call->begin();
-    if (const base::Status refused = check_role(*context, role, *revoked()); !refused.ok()) {
-      call->answer(to_grpc(refused), Answer());
-      return call.get();
-    }
-    on_allowed_(context->peer());
-    const std::uint64_t turn = await_turn([call] { call->answer(launcher_leaves(), Answer()); });
-    loop_.post([weak = weak_from_this(), call, turn, serve, request = *request] {
-      const auto self = weak.lock();
-      if (self == nullptr || !self->take_turn(turn)) return;
-      (self->handler_->*serve)(request, [call](base::Result<Answer> result) {
-        const grpc::Status status = to_grpc(result.status());
-        call->answer(status, result.ok() ? std::move(*result) : Answer());
-      });
-    });
-    return call.get();
+    return begin_unary(
+        context, role,
+        [serve](ApiHandler& handler, const Request& asked, Reply<Answer> reply) {
+          (handler.*serve)(asked, std::move(reply));
+        },
+        request, answer);
+  }
+
+  // For functions that need the name of the caller.
+  template <typename Request, typename Answer>
+  grpc::ServerUnaryReactor* unary(grpc::CallbackServerContext* context, Role role,
+                                  void (ApiHandler::*serve)(const Request&, const std::string&, Reply<Answer>),
+                                  const Request* request, Answer* answer) {
+    return begin_unary(
+        context, role,
+        [serve, user = user_of(*context)](ApiHandler& handler, const Request& asked, Reply<Answer> reply) {
+          (handler.*serve)(asked, user, std::move(reply));
+        },
+        request, answer);
   }
 
   template <typename Request, typename Answer>
@@ -106,6 +109,28 @@ class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
   }
 
  private:
+  template <typename Request, typename Answer, typename Serve>
+  grpc::ServerUnaryReactor* begin_unary(grpc::CallbackServerContext* context, Role role, Serve serve,
+                                        const Request* request, Answer* answer) {
+    auto call = std::make_shared<UnaryCall<Answer>>(answer);
+    call->begin();
+    if (const base::Status refused = check_role(*context, role, *revoked()); !refused.ok()) {
+      call->answer(to_grpc(refused), Answer());
+      return call.get();
+    }
+    on_allowed_(context->peer());
+    const std::uint64_t turn = await_turn([call] { call->answer(launcher_leaves(), Answer()); });
+    loop_.post([weak = weak_from_this(), call, turn, serve, request = *request] {
+      const auto self = weak.lock();
+      if (self == nullptr || !self->take_turn(turn)) return;
+      serve(*self->handler_, request, [call](base::Result<Answer> result) {
+        const grpc::Status status = to_grpc(result.status());
+        call->answer(status, result.ok() ? std::move(*result) : Answer());
+      });
+    });
+    return call.get();
+  }
+
   // An open stream: how to end it, and what to call when its caller leaves.
   struct Open {
     std::function<void(const grpc::Status&)> finish;

@@ -190,6 +190,18 @@ base::Status ApiClient::signal(const v1::SignalRequest& request, Patience patien
   return state_->ask<>(&Stub::Signal, request, patience).status();
 }
 
+base::Status ApiClient::hold(const v1::HoldRequest& request, Patience patience) {
+  return state_->ask<>(&Stub::Hold, request, patience).status();
+}
+
+base::Status ApiClient::release(const v1::ReleaseRequest& request, Patience patience) {
+  return state_->ask<>(&Stub::Release, request, patience).status();
+}
+
+base::Result<v1::SubmitResponse> ApiClient::rerun(const v1::RerunRequest& request, Patience patience) {
+  return state_->ask<>(&Stub::Rerun, request, patience);
+}
+
 base::Result<v1::ResizeResponse> ApiClient::resize(const v1::ResizeRequest& request, Patience patience) {
   return state_->ask<>(&Stub::Resize, request, patience);
 }

@@ -35,6 +35,9 @@ class ApiClient {
   base::Result<v1::ListJobsResponse> list_jobs(const v1::ListJobsRequest& request, Patience patience);
   base::Status kill(const v1::KillRequest& request, Patience patience);
   base::Status signal(const v1::SignalRequest& request, Patience patience);
+  base::Status hold(const v1::HoldRequest& request, Patience patience);
+  base::Status release(const v1::ReleaseRequest& request, Patience patience);
+  base::Result<v1::SubmitResponse> rerun(const v1::RerunRequest& request, Patience patience);
   base::Result<v1::ResizeResponse> resize(const v1::ResizeRequest& request, Patience patience);
   base::Result<v1::ListHostsResponse> list_hosts(Patience patience);
   base::Result<v1::HistoryResponse> history(const v1::HistoryRequest& request, Patience patience);

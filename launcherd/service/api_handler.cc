@@ -10,7 +10,7 @@ base::Status not_served(std::string_view call) {
 
 }  // namespace
 
-void ApiHandler::submit(const v1::SubmitRequest&, Reply<v1::SubmitResponse> reply) {
+void ApiHandler::submit(const v1::SubmitRequest&, const std::string&, Reply<v1::SubmitResponse> reply) {
   reply(not_served("Submit"));
 }
 void ApiHandler::get_job(const v1::GetJobRequest&, Reply<v1::Job> reply) {
@@ -32,6 +32,15 @@ void ApiHandler::kill(const v1::KillRequest&, Reply<v1::KillResponse> reply) {
 }
 void ApiHandler::signal(const v1::SignalRequest&, Reply<v1::SignalResponse> reply) {
   reply(not_served("Signal"));
+}
+void ApiHandler::hold(const v1::HoldRequest&, const std::string&, Reply<v1::HoldResponse> reply) {
+  reply(not_served("Hold"));
+}
+void ApiHandler::release(const v1::ReleaseRequest&, Reply<v1::ReleaseResponse> reply) {
+  reply(not_served("Release"));
+}
+void ApiHandler::rerun(const v1::RerunRequest&, const std::string&, Reply<v1::SubmitResponse> reply) {
+  reply(not_served("Rerun"));
 }
 void ApiHandler::resize(const v1::ResizeRequest&, Reply<v1::ResizeResponse> reply) {
   reply(not_served("Resize"));

@@ -39,6 +39,18 @@ class ApiService final : public v1::Launcher::CallbackService {
                                    v1::SignalResponse* answer) override {
     return calls_.unary(context, Role::kSubmit, &ApiHandler::signal, request, answer);
   }
+  grpc::ServerUnaryReactor* Hold(grpc::CallbackServerContext* context, const v1::HoldRequest* request,
+                                 v1::HoldResponse* answer) override {
+    return calls_.unary(context, Role::kSubmit, &ApiHandler::hold, request, answer);
+  }
+  grpc::ServerUnaryReactor* Release(grpc::CallbackServerContext* context, const v1::ReleaseRequest* request,
+                                    v1::ReleaseResponse* answer) override {
+    return calls_.unary(context, Role::kSubmit, &ApiHandler::release, request, answer);
+  }
+  grpc::ServerUnaryReactor* Rerun(grpc::CallbackServerContext* context, const v1::RerunRequest* request,
+                                  v1::SubmitResponse* answer) override {
+    return calls_.unary(context, Role::kSubmit, &ApiHandler::rerun, request, answer);
+  }
   grpc::ServerUnaryReactor* Resize(grpc::CallbackServerContext* context, const v1::ResizeRequest* request,
                                    v1::ResizeResponse* answer) override {
     return calls_.unary(context, Role::kSubmit, &ApiHandler::resize, request, answer);

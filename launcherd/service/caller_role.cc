@@ -6,6 +6,10 @@
 
 #include <grpc/grpc_security_constants.h>
 
+#include "base/shortened.h"
+#include "base/strings.h"
+#include "launcherd/service/own_user.h"
+
 namespace muster::launcherd::inline service {
 namespace {
 
@@ -67,6 +71,15 @@ base::Status check_role(const grpc::ServerContextBase& context, Role needed, con
       "this call needs the role {}, but the certificate gives {}: use one with the URI muster://role/{} "
       "among its subject alternative names",
       word_of(needed), role ? word_of(*role) : "none", word_of(needed));
+}
+
+std::string user_of(const grpc::ServerContextBase& context) {
+  constexpr std::size_t kLongestUser = 128;
+  const auto auth = context.auth_context();
+  if (auth == nullptr || !is_by_tls(*auth)) return own_user();
+  const auto names = auth->FindPropertyValues(GRPC_X509_CN_PROPERTY_NAME);
+  if (names.empty()) return "";
+  return base::shortened(base::printable({names.front().data(), names.front().size()}), kLongestUser);
 }
 
 }  // namespace muster::launcherd::service

@@ -5,6 +5,8 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <string>
+
 #include "base/status.h"
 #include "launcherd/service/revoked_certificates.h"
 
@@ -15,5 +17,9 @@ enum class Role { kWatch, kSubmit, kAdmin };
 
 // Any thread. PERMISSION_DENIED: the certificate is revoked, or its role is not sufficient.
 base::Status check_role(const grpc::ServerContextBase& context, Role needed, const RevokedCertificates& revoked);
+
+// Returns the common name of the caller's certificate, as printable text of at most 128 bytes. On a Unix socket it
+// returns own_user(). Any thread.
+std::string user_of(const grpc::ServerContextBase& context);
 
 }  // namespace muster::launcherd::service

@@ -50,7 +50,8 @@ base::Result<BatchWriter::Statements> BatchWriter::prepare(Database& database) {
       {&Statements::begin_batch, "SAVEPOINT batch"},
       {&Statements::end_batch, "RELEASE batch"},
       {&Statements::insert_job,
-       "INSERT INTO jobs (id, request_id, name, priority, state, reason, submitted_us) VALUES (?, ?, ?, ?, ?, ?, ?)"},
+       "INSERT INTO jobs (id, request_id, name, priority, state, reason, submitted_us, user, held_by) "
+       "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"},
       {&Statements::insert_spec, "INSERT INTO specs VALUES (?, ?)"},
       {&Statements::insert_environment, "INSERT INTO environments VALUES (?, ?)"},
       {&Statements::find_request, "SELECT id FROM jobs WHERE request_id = ?"},
@@ -67,6 +68,7 @@ base::Result<BatchWriter::Statements> BatchWriter::prepare(Database& database) {
        "host = excluded.host, pid = excluded.pid, exit_code = excluded.exit_code, signal = excluded.signal, "
        "detail = excluded.detail"},
       {&Statements::set_reason, "UPDATE jobs SET reason = ? WHERE number = ?"},
+      {&Statements::set_hold, "UPDATE jobs SET held_by = ? WHERE number = ?"},
       {&Statements::put_recovery,
        "INSERT INTO recoveries VALUES (?, ?) ON CONFLICT DO UPDATE SET content = excluded.content"},
       {&Statements::delete_environment, "DELETE FROM environments WHERE job = ?"},
@@ -145,6 +147,8 @@ base::Status BatchWriter::apply(const NewJob& job) {
     insert.bind(5, static_cast<std::int64_t>(model::JobState::kQueued));
     insert.bind(6, job.reason);
     insert.bind(7, micros(job.submitted));
+    insert.bind(8, job.user);
+    if (job.held_by) insert.bind(9, *job.held_by);
     MUSTER_RETURN_IF_ERROR(insert.run());
   }
   const std::int64_t number = database_.last_row();
@@ -266,6 +270,17 @@ base::Status BatchWriter::apply(const NewReason& reason) {
   }
   Execution update = statements_.set_reason.start();
   update.bind(1, reason.reason);
+  update.bind(2, job.number);
+  return update.run();
+}
+
+base::Status BatchWriter::apply(const NewHold& hold) {
+  MUSTER_ASSIGN_OR_RETURN(const JobRow job, find(hold.job));
+  if (job.state != model::JobState::kQueued) {
+    return base::failed_precondition("job {} is {}: it no longer waits", hold.job.str(), model::name_of(job.state));
+  }
+  Execution update = statements_.set_hold.start();
+  if (hold.held_by) update.bind(1, *hold.held_by);
   update.bind(2, job.number);
   return update.run();
 }

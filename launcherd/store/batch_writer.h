@@ -43,7 +43,7 @@ class BatchWriter {
     Statement begin, commit, begin_batch, end_batch;
     Statement insert_job, insert_spec, insert_environment, find_request;
     Statement find_job, insert_event, count_event, move_job, find_rank, put_rank;
-    Statement set_reason, put_recovery, delete_environment, delete_recovery;
+    Statement set_reason, set_hold, put_recovery, delete_environment, delete_recovery;
     Statement put_host, delete_host, delete_job;
   };
 
@@ -57,6 +57,7 @@ class BatchWriter {
   base::Status apply(const NewJob& job);
   base::Status apply(const NewEvent& event);
   base::Status apply(const NewReason& reason);
+  base::Status apply(const NewHold& hold);
   base::Status apply(const NewRecovery& recovery);
   base::Status apply(const StoredHost& host);
   base::Status apply(const ForgetHost& forget);

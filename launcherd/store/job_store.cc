@@ -10,13 +10,15 @@ constexpr std::size_t kChangeOverhead = 512;
 
 struct Bytes {
   std::size_t operator()(const NewJob& job) const {
-    return job.name.size() + job.request_id.size() + job.reason.size() + job.spec.size() + job.environment.size();
+    return job.name.size() + job.request_id.size() + job.user.size() + job.reason.size() + job.spec.size() +
+           job.environment.size();
   }
   std::size_t operator()(const NewEvent& event) const {
     return event.message.size() + (event.job_step ? event.job_step->reason.size() : 0) +
            (event.rank_step ? event.rank_step->host.size() + event.rank_step->detail.size() : 0);
   }
   std::size_t operator()(const NewReason& reason) const { return reason.reason.size(); }
+  std::size_t operator()(const NewHold& hold) const { return hold.held_by ? hold.held_by->size() : 0; }
   std::size_t operator()(const NewRecovery& recovery) const { return recovery.content.size(); }
   std::size_t operator()(const StoredHost& host) const { return host.name.size() + host.reason.size(); }
   std::size_t operator()(const ForgetHost& forget) const { return forget.name.size(); }

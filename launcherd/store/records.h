@@ -29,10 +29,12 @@ struct NewJob {
   std::string request_id{};
   std::string name{};
   int priority = 0;
+  std::string user{};  // who submitted it; may be empty
   base::WallTime submitted{};
-  std::string reason{};       // why the job waits
-  std::string spec{};         // everything that the start of the job needs, except the environment
-  std::string environment{};  // secret; deleted when the job is final
+  std::optional<std::string> held_by{};  // nullopt if the job may start; see NewHold
+  std::string reason{};                  // why the job waits
+  std::string spec{};                    // everything that the start of the job needs, except the environment
+  std::string environment{};             // secret; deleted when the job is final
 };
 
 // The state into which an event brings its job. The store checks it against model/job_state.h.
@@ -71,6 +73,12 @@ struct NewReason {
   std::string reason{};
 };
 
+// Holds a queued job, or ends its hold. FAILED_PRECONDITION if the job is not queued.
+struct NewHold {
+  base::JobId job;
+  std::optional<std::string> held_by{};  // who holds the job, may be empty; nullopt ends the hold
+};
+
 // The record by which a later launcherd finds this job's agents. A new record replaces the earlier record. Secret;
 // deleted when the job is final.
 struct NewRecovery {
@@ -95,7 +103,7 @@ struct ForgetJob {
   base::JobId job;
 };
 
-using Change = std::variant<NewJob, NewEvent, NewReason, NewRecovery, StoredHost, ForgetHost, ForgetJob>;
+using Change = std::variant<NewJob, NewEvent, NewReason, NewHold, NewRecovery, StoredHost, ForgetHost, ForgetJob>;
 // The store applies all changes in this order, or none.
 using Batch = std::vector<Change>;
 
@@ -105,7 +113,9 @@ struct StoredJob {
   std::string request_id{};
   std::string name{};
   int priority = 0;
+  std::string user{};
   model::JobState state{};
+  std::optional<std::string> held_by{};  // as in NewHold; without meaning once the job has started
   std::string reason{};
   int attempt = 0;
   std::optional<int> exit_code{};

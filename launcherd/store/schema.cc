@@ -65,7 +65,13 @@ constexpr std::string_view kVersion1 = R"sql(
     UNIQUE (job, sequence));
 )sql";
 
-constexpr std::array kMigrations = {kVersion1};
+// held_by is NULL for a job that may start. Jobs of older launcherds have no user.
+constexpr std::string_view kVersion2 = R"sql(
+  ALTER TABLE jobs ADD COLUMN user TEXT NOT NULL DEFAULT '';
+  ALTER TABLE jobs ADD COLUMN held_by TEXT;
+)sql";
+
+constexpr std::array kMigrations = {kVersion1, kVersion2};
 
 base::Status make_file(const std::string& path) {
   const base::UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));

@@ -38,7 +38,7 @@ base::Result<base::JobId> stored_id(const Execution& row, int column) {
 
 #define MUSTER_JOB_COLUMNS                                                                                          \
   "id, number, request_id, name, priority, state, reason, attempt, exit_code, submitted_us, started_us, ended_us, " \
-  "last_sequence"
+  "last_sequence, user, held_by IS NOT NULL, held_by"
 
 base::Result<StoredJob> job_of(const Execution& row) {
   MUSTER_ASSIGN_OR_RETURN(base::JobId id, stored_id(row, 0));
@@ -60,6 +60,8 @@ base::Result<StoredJob> job_of(const Execution& row) {
   job.started = maybe_time_of(row.maybe_integer(10));
   job.ended = maybe_time_of(row.maybe_integer(11));
   job.last_sequence = static_cast<std::uint64_t>(row.integer(12));
+  job.user = row.bytes(13);
+  if (row.integer(14) != 0) job.held_by = row.bytes(15);
   return job;
 }
 

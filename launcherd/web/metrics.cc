@@ -2,6 +2,7 @@
 // Read format_metrics at the end first.
 #include "launcherd/web/metrics.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -55,6 +56,9 @@ void add_jobs(std::string& text, const v1::ListJobsResponse& jobs) {
     for (const v1::Job& job : jobs.jobs()) count += job.state() == state.value ? 1 : 0;
     text += fmt::format("muster_jobs{{state=\"{}\"}} {}\n", state.word, count);
   }
+  begin(text, "muster_jobs_held", "Queued jobs that wait for their release.");
+  const auto held = std::ranges::count_if(jobs.jobs(), [](const v1::Job& job) { return job.held(); });
+  text += fmt::format("muster_jobs_held {}\n", held);
   begin(text, "muster_ranks", "Ranks of jobs that have started and not ended.");
   int ranks = 0;
   for (const v1::Job& job : jobs.jobs()) ranks += job.state() == v1::JOB_STATE_QUEUED ? 0 : job.size();

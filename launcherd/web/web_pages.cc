@@ -10,6 +10,7 @@
 
 #include "base/hmac.h"
 #include "base/strings.h"
+#include "launcherd/service/own_user.h"
 #include "launcherd/web/metrics.h"
 #include "proto/message_json.h"
 
@@ -74,6 +75,7 @@ void list_open_jobs(ApiHandler* handler, v1::ListJobsResponse jobs, Reply<v1::Li
       v1::Job& counted = *jobs.add_jobs();
       counted.set_state(job.state());
       counted.set_size(job.size());
+      counted.set_held(job.held());
       if (job.attempt() == 0) continue;
       counted.set_id(job.id());
       counted.set_attempt(job.attempt());
@@ -190,6 +192,9 @@ void WebPages::serve_page(const WebRoute& route, const Exchange& exchange) {
       return serve_history(route, exchange);
     case WebRoute::Page::kKill:
     case WebRoute::Page::kSignal:
+    case WebRoute::Page::kHold:
+    case WebRoute::Page::kRelease:
+    case WebRoute::Page::kRerun:
     case WebRoute::Page::kDrain:
     case WebRoute::Page::kResume:
       return;  // serve_action() serves these
@@ -351,9 +356,30 @@ void WebPages::serve_action(const WebRoute& route, const std::string& token, con
       drain.set_host(route.host);
       drain.set_reason(route.reason);
       return handler_->drain_host(drain, json_reply<v1::LauncherHost>(exchange));
-    default:
+    case WebRoute::Page::kResume:
       resume.set_host(route.host);
       return handler_->resume_host(resume, json_reply<v1::LauncherHost>(exchange));
+    default:
+      return serve_queue_action(route, exchange);
+  }
+}
+
+// The page serves only launcherd's own user, so that user is the caller.
+void WebPages::serve_queue_action(const WebRoute& route, const Exchange& exchange) {
+  v1::HoldRequest hold;
+  v1::ReleaseRequest release;
+  v1::RerunRequest rerun;
+  switch (route.page) {
+    case WebRoute::Page::kHold:
+      hold.set_job(route.job);
+      return handler_->hold(hold, own_user(), json_reply<v1::HoldResponse>(exchange));
+    case WebRoute::Page::kRelease:
+      release.set_job(route.job);
+      return handler_->release(release, json_reply<v1::ReleaseResponse>(exchange));
+    default:
+      rerun.set_job(route.job);
+      rerun.set_request_id(route.request_id);
+      return handler_->rerun(rerun, own_user(), json_reply<v1::SubmitResponse>(exchange));
   }
 }
 

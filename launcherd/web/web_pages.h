@@ -16,7 +16,8 @@
 //   /api/jobs/ID/hang               v1.HangReport, made now
 //   /api/history?job=ID&since=T, or ?host=NAME v1.HistoryResponse; without hosts for a job
 // With --http-write also POST with the header X-Muster-Token, and no body:
-//   /api/jobs/ID/kill?at_once=1, /api/jobs/ID/signal?signal=10, /api/hosts/NAME/drain?reason=TEXT,
+//   /api/jobs/ID/kill?at_once=1, /api/jobs/ID/signal?signal=10, /api/jobs/ID/hold, /api/jobs/ID/release,
+//   /api/jobs/ID/rerun?request_id=TEXT (answers v1.SubmitResponse), /api/hosts/NAME/drain?reason=TEXT,
 //   /api/hosts/NAME/resume
 // The content is that of the calls of launcher.proto. An error is {"code", "message"} with an HTTP status. All other
 // requests are read-only.
@@ -57,6 +58,7 @@ class WebPages {
   void serve_host(const WebRoute& route, const Exchange& exchange);
   void serve_history(const WebRoute& route, const Exchange& exchange);
   void serve_action(const WebRoute& route, const std::string& token, const Exchange& exchange);
+  void serve_queue_action(const WebRoute& route, const Exchange& exchange);
 
   ApiHandler* const handler_;
   const std::string write_token_;

@@ -185,6 +185,11 @@ base::Result<WebRoute> action_route(const WebTarget& target) {
       return WebRoute{.page = Page::kKill, .job = path[2], .at_once = query_of(target, "at_once") == "1"};
     }
     if (path[3] == "signal") return signal_route(target);
+    if (path[3] == "hold") return WebRoute{.page = Page::kHold, .job = path[2]};
+    if (path[3] == "release") return WebRoute{.page = Page::kRelease, .job = path[2]};
+    if (path[3] == "rerun") {
+      return WebRoute{.page = Page::kRerun, .job = path[2], .request_id = query_of(target, "request_id").value_or("")};
+    }
   }
   if (path.size() == 4 && path[0] == "api" && path[1] == "hosts") {
     if (path[3] == "drain") {
@@ -210,7 +215,9 @@ std::variant<WebRoute, WebRefusal, base::Status> find_action(const HttpRequest& 
 }  // namespace
 
 bool is_action(WebRoute::Page page) {
-  return page == Page::kKill || page == Page::kSignal || page == Page::kDrain || page == Page::kResume;
+  constexpr std::array kActions = {Page::kKill,  Page::kSignal, Page::kHold,  Page::kRelease,
+                                   Page::kRerun, Page::kDrain,  Page::kResume};
+  return std::ranges::find(kActions, page) != kActions.end();
 }
 
 std::variant<WebRoute, WebRefusal, base::Status> find_route(const HttpRequest& request) {

@@ -35,6 +35,9 @@ struct WebRoute {
     // These change something. They need POST and the token of --http-write.
     kKill,
     kSignal,
+    kHold,
+    kRelease,
+    kRerun,
     kDrain,
     kResume
   };
@@ -53,6 +56,7 @@ struct WebRoute {
   int signal = 0;                  // for kSignal
   bool at_once = false;            // for kKill
   std::string reason{};            // for kDrain
+  std::string request_id{};        // for kRerun; empty means none
   bool native = false;             // for kStacks
   int first_rank = 0;              // for kJob
   int max_ranks = 0;               // for kJob: as GetJobRequest.max_ranks

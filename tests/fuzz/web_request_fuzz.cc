@@ -43,7 +43,8 @@ void check(const WebRoute& route, const HttpRequest& request) {
   using Page = WebRoute::Page;
   const bool has_job = route.page == Page::kJob || route.page == Page::kEvents || route.page == Page::kLogs ||
                        route.page == Page::kSpec || route.page == Page::kDownload || route.page == Page::kStacks ||
-                       route.page == Page::kHang || route.page == Page::kKill || route.page == Page::kSignal;
+                       route.page == Page::kHang || route.page == Page::kKill || route.page == Page::kSignal ||
+                       route.page == Page::kHold || route.page == Page::kRelease || route.page == Page::kRerun;
   const bool is_clean = std::ranges::none_of(route.job + route.page_token,
                                              [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; });
   const bool is_bounded = route.job.size() <= request.target.size() && route.tail_lines >= 0 &&

@@ -1,5 +1,8 @@
 #include "agent/host/host_load.h"
 
+#include <filesystem>
+
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/unit/support/temp_dir.h"
@@ -45,6 +48,62 @@ TEST(HostLoad, MemoryThatIsUsed) {
   }
 }
 
+constexpr std::string_view kNetDev =
+    "Inter-|   Receive                                                |  Transmit\n"
+    " face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier "
+    "compressed\n"
+    "    lo: 900 1 0 0 0 0 0 0 900 1 0 0 0 0 0 0\n"
+    "  eth0: 100 2 0 0 0 0 0 0 20 3 0 0 0 0 0 0\n"
+    "veth1a:5 2 0 0 0 0 0 0 6 3 0 0 0 0 0 0\n";
+
+TEST(HostLoad, NetworkBytesOfEachInterface) {
+  EXPECT_EQ(parse_network_bytes(kNetDev), (NetworkBytes{{"eth0", 120}, {"veth1a", 11}}));
+}
+
+TEST(HostLoad, MalformedLinesOfNetDevAreSkipped) {
+  for (const char* const bad :
+       {"", "\n\n", ":", "eth0:", "eth0: 1 2 3", "eth0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16",
+        "eth0: x 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16", "eth0: -1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16",
+        "eth0: 99999999999999999999999 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16",
+        "eth0: 1 2 3 4 5 6 7 8 9x 10 11 12 13 14 15 16", ": 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16"}) {
+    EXPECT_TRUE(parse_network_bytes(bad).empty()) << bad;
+  }
+  std::string many;
+  for (int i = 0; i < 10'000; ++i) many += fmt::format("v{}: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n", i);
+  EXPECT_EQ(parse_network_bytes(many).size(), 4096u);
+}
+
+TEST(HostLoad, NetworkRateOfInterfacesInBothReadings) {
+  using namespace std::chrono_literals;
+  EXPECT_EQ(network_rate({{"a", 100}, {"b", 7}}, {{"a", 400}, {"b", 8}}, 2s), 151);  // 150.5
+  EXPECT_EQ(network_rate({{"a", 100}, {"gone", 1}}, {{"a", 300}, {"new", 1 << 30}}, 1s), 200);
+  EXPECT_EQ(network_rate({{"a", 100}, {"reset", 50}}, {{"a", 100}, {"reset", 3}}, 1s), 0);
+  EXPECT_FALSE(network_rate({}, {{"a", 300}}, 1s));
+  EXPECT_FALSE(network_rate({{"a", 300}}, {{"a", 1}}, 1s));
+  EXPECT_FALSE(network_rate({{"a", 1}}, {{"a", 300}}, 0s));
+  EXPECT_EQ(network_rate({{"a", 0}}, {{"a", ~std::uint64_t{0}}}, 1s), 1'000'000'000'000'000);
+}
+
+TEST(HostLoad, OnlyInterfacesWithADeviceCountIfThereAreAny) {
+  using namespace std::chrono_literals;
+  const testing_support::TempDir root;
+  const auto write = [&](int eth, int bridge) {
+    constexpr std::string_view kZeros = "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0";
+    root.write("proc/net/dev", fmt::format("eth0: {} {}\nbr0: {} {}\n", eth, kZeros, bridge, kZeros));
+  };
+  HostLoadReader reader(root.path());
+  const base::MonotonicTime begin{1h};
+  write(1000, 5000);
+  EXPECT_FALSE(reader.read(begin).has_network_bytes_per_second());
+  write(3000, 9000);
+  EXPECT_EQ(reader.read(begin + 2s).network_bytes_per_second(), 3000);
+  std::filesystem::create_directories(root / "sys/class/net/eth0/device");
+  write(5000, 99'000);
+  EXPECT_EQ(reader.read(begin + 4s).network_bytes_per_second(), 1000);
+  std::filesystem::remove(root / "proc/net/dev");
+  EXPECT_FALSE(reader.read(begin + 6s).has_network_bytes_per_second());
+}
+
 v1::HostLoad load(int cpu, std::int64_t memory, std::initializer_list<int> gpus = {}) {
   v1::HostLoad made;
   made.set_cpu_percent(cpu);
@@ -72,6 +131,14 @@ TEST(HostLoad, OnlyWhatWouldBeSeenIsNoticeable) {
   other = well;
   other.set_gpu_problem("GPU 1 is lost");
   EXPECT_TRUE(is_noticeable(well, other) && is_noticeable(other, well));
+  v1::HostLoad busy = well;
+  busy.set_network_bytes_per_second(50 << 20);
+  EXPECT_TRUE(is_noticeable(well, busy));
+  other = busy;
+  other.set_network_bytes_per_second(54 << 20);
+  EXPECT_FALSE(is_noticeable(busy, other));
+  other.set_network_bytes_per_second(55 << 20);
+  EXPECT_TRUE(is_noticeable(busy, other));
   EXPECT_TRUE(is_noticeable({}, load(0, 0)));
   EXPECT_FALSE(is_noticeable({}, {}));
 }

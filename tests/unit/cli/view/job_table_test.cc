@@ -115,6 +115,28 @@ TEST(JobTable, AJobThatWaitsSaysForWhat) {
             "reason: needs 16 slots, 12 are free\n");
 }
 
+TEST(JobTable, AHeldJobSaysByWhom) {
+  v1::Job held = waiting_job();
+  held.set_held(true);
+  held.set_reason("held by ann");
+  held.set_user("bob\x1b");
+  held.set_working_directory("/home/bob/a b");
+  held.clear_labels();
+  EXPECT_EQ(format_status(held, after(std::chrono::seconds(5))),
+            "job bcdefghi: HELD for 5.0 s, 16 ranks\n"
+            "name: night\n"
+            "priority: -1\n"
+            "user: bob\\x1b\n"
+            "directory: /home/bob/a b\n"
+            "launcher: pid 77 on head\n"
+            "command: ./run\n"
+            "reason: held by ann\n");
+  EXPECT_EQ(format_wide_jobs({held, job_of_two()}, after(std::chrono::seconds(125))),
+            "job       state        ranks    hosts           age  user     name   command\n"
+            "bcdefghi  HELD            16        -     2 min 5 s  bob\\x1b  night  ./run (held by ann)\n"
+            "abcdefgh  RUNNING          2      1/2     2 min 5 s  -        -      python3 'train me.py' '\\x1b[1m'\n");
+}
+
 TEST(JobTable, OfAJobThatHasEndedItsTimeAndCode) {
   v1::Job failed = job_of_two();
   failed.set_state(v1::JOB_STATE_FAILED);

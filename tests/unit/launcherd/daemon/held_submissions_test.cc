@@ -19,14 +19,15 @@ class HeldSubmissionsTest : public ::testing::Test {
  protected:
   HeldSubmissions held(std::chrono::milliseconds patience) {
     return {loop_, &hosts_,
-            [this](const v1::SubmitRequest& request, Reply<v1::SubmitResponse>) {
+            [this](const v1::SubmitRequest& request, const std::string& user, Reply<v1::SubmitResponse>) {
+              EXPECT_EQ(user, "ann");
               admitted_.push_back(request.spec().size());
               loop_.stop();
             },
             patience};
   }
   void add(HeldSubmissions& held, int size) {
-    held.add(request_of(size),
+    held.add(request_of(size), "ann",
              [this](const base::Result<v1::SubmitResponse>& reply) { refused_.push_back(reply.status()); });
   }
 

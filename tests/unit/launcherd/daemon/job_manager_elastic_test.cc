@@ -69,7 +69,7 @@ class JobManagerElasticTest : public ::testing::Test {
     request.mutable_spec()->set_size(size);
     request.mutable_spec()->mutable_failure()->set_on_failure(on_failure);
     std::string id;
-    manager_->submit(request, [&](const base::Result<v1::SubmitResponse>& reply) {
+    manager_->submit(request, "", [&](const base::Result<v1::SubmitResponse>& reply) {
       EXPECT_TRUE(reply.ok()) << reply.status();
       id = reply.ok() ? reply->job_id() : "";
       count();

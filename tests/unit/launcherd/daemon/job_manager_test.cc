@@ -3,7 +3,6 @@
 #include "launcherd/daemon/job_manager.h"
 
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 #include <fstream>
 #include <string_view>
@@ -15,27 +14,15 @@
 #include "launcherd/daemon/recovery.h"
 #include "proto/muster/v1/pool.pb.h"
 #include "tests/unit/launcherd/agents/played_agent.h"
-#include "tests/unit/launcherd/store/store_rig.h"
+#include "tests/unit/launcherd/daemon/job_manager_rig.h"
 
 namespace muster::launcherd::job_manager_test {
 namespace {
 
 using base::Code;
 using ::testing::HasSubstr;
-using testing_store::StoreRig;
-using testing_store::TempDir;
-
-v1::SubmitRequest request_of(int size, const std::string& request_id = "") {
-  v1::SubmitRequest request;
-  request.mutable_spec()->add_command("true");
-  request.mutable_spec()->set_working_directory("/");
-  request.mutable_spec()->set_size(size);
-  request.set_request_id(request_id);
-  v1::EnvVar& variable = *request.add_environment();
-  variable.set_name("TOKEN");
-  variable.set_value("s3cret");
-  return request;
-}
+using JobManagerTest = testing_support::JobManagerRig;
+using testing_support::request_of;
 
 constexpr int kTooManyRanks = 400'000;
 
@@ -44,27 +31,6 @@ std::vector<model::HostSpec> large_hosts() {
   for (const char* const name : {"n1", "n2", "n3", "n4"}) hosts.push_back({.name = name, .slots = 100'000});
   return hosts;
 }
-
-// Reaches no host, except through fake agents.
-class NoBootstrap final : public Bootstrap {
- public:
-  void start(const BootstrapTarget& target, JoinSource source,
-             std::function<void(base::Result<StartedAgent>)> done) override {
-    tried.push_back(target.name);
-    if (play) return done(play(*source.get()));
-    done(base::error(Code::kUnavailable, "host {}: cannot be reached", target.name));
-  }
-  void run(const BootstrapTarget& target, std::vector<std::string>,
-           std::function<void(base::Result<CommandResult>)> done) override {
-    if (is_silent) return;
-    done(base::error(Code::kUnavailable, "host {}: cannot be reached", target.name));
-  }
-  void cancel() override {}
-
-  bool is_silent = false;  // commands never end
-  std::vector<std::string> tried;
-  std::function<StartedAgent(const std::string& join)> play;
-};
 
 // Reports a host of two cores, and ignores all other messages.
 class FakeAgent {
@@ -88,100 +54,6 @@ class FakeAgent {
 
  private:
   std::unique_ptr<agent::ControlClient> client_;
-};
-
-class JobManagerTest : public ::testing::Test {
- protected:
-  JobManagerTest() {
-    ::mkdir((directory_ / "jobs").c_str(), 0700);
-    begin();
-  }
-  ~JobManagerTest() override { end(); }
-
-  void begin() {
-    rig_ = std::make_unique<StoreRig>(path());
-    logs_ = std::move(*LogReader::start(rig_->loop()));
-    HostPoolOptions options;
-    options.state_file = directory_ / "agents";
-    options.on_change = [this](const BootstrapTarget& host) {
-      if (has_changes_ && manager_ != nullptr) manager_->agent_changed(host.name);
-    };
-    auto pool = HostPool::start(rig_->loop(), clock_, std::move(options), &bootstrap_);
-    ASSERT_TRUE(pool.ok()) << pool.status();
-    pool_ = std::move(*pool);
-    JobSurroundings surroundings;
-    surroundings.loop = &rig_->loop();
-    surroundings.clock = &clock_;
-    surroundings.logs = logs_.get();
-    surroundings.pool = pool_.get();
-    surroundings.jobs_directory = directory_ / "jobs";
-    surroundings.on_line = [this](const std::string& line) { lines_.push_back(line); };
-    manager_ = std::make_unique<JobManager>(std::move(surroundings), &rig_->store(), HostTable(hosts_));
-    done_ = 0;
-    manager_->on_ended = [this](const base::JobId&, base::WallTime forget_at) {
-      forget_at_ = forget_at;
-      count();
-    };
-    auto reader = StoreReader::open(path());
-    ASSERT_TRUE(reader.ok());
-    ASSERT_TRUE(manager_->load_blocking(*reader).ok());
-  }
-  void end() {
-    manager_.reset();
-    pool_.reset();
-    logs_.reset();
-    rig_.reset();
-  }
-
-  std::string path() const { return directory_ / "jobs.sqlite"; }
-  void count() {
-    ++done_;
-    rig_->done();
-  }
-  void run_until(int count) { ASSERT_TRUE(rig_->run_until(count)); }
-
-  base::Result<v1::SubmitResponse> submit(const v1::SubmitRequest& request) {
-    std::optional<base::Result<v1::SubmitResponse>> answer;
-    manager_->submit(request, [&](base::Result<v1::SubmitResponse> got) {
-      answer = std::move(got);
-      count();
-    });
-    if (!answer) run_until(done_ + 1);
-    return *answer;
-  }
-  // Drains all hosts, so that no further job starts.
-  void drain_all() {
-    for (const char* const name : {"n1", "n2"}) {
-      manager_->drain(name, "test", [this](const base::Result<v1::LauncherHost>& host) {
-        EXPECT_TRUE(host.ok()) << host.status();
-        count();
-      });
-      run_until(done_ + 1);
-    }
-  }
-  StoredJob stored(const std::string& id) {
-    auto reader = StoreReader::open(path());
-    return *reader->job(testing_store::job_id(id));
-  }
-  std::string reason(const std::string& id) {
-    v1::Job job;
-    job.set_id(id);
-    manager_->describe(job);
-    return job.reason();
-  }
-
-  TempDir directory_;
-  std::vector<model::HostSpec> hosts_ = {{.name = "n1", .slots = 2}, {.name = "n2", .slots = 2}};
-  base::SystemClock clock_;
-  std::unique_ptr<StoreRig> rig_;
-  std::unique_ptr<LogReader> logs_;
-  NoBootstrap bootstrap_;
-  std::unique_ptr<HostPool> pool_;
-  std::unique_ptr<JobManager> manager_;
-  base::WallTime forget_at_{};
-  std::vector<std::string> lines_;
-  bool has_changes_ = false;
-  int done_ = 0;
 };
 
 // The manager asks hosts without slots for their GPUs. Here it can ask none.
@@ -217,7 +89,8 @@ TEST_F(JobManagerTest, WhoLeavesAnswersSubmissionsThatWaitForACount) {
   hosts_ = {{.name = "n1"}};
   begin();  // begin() without changes: the GPUs were never counted
   std::optional<base::Status> refused;
-  manager_->submit(request_of(4), [&](const base::Result<v1::SubmitResponse>& reply) { refused = reply.status(); });
+  manager_->submit(request_of(4), "bob",
+                   [&](const base::Result<v1::SubmitResponse>& reply) { refused = reply.status(); });
   EXPECT_FALSE(refused.has_value());
   manager_->leave([] {});
   ASSERT_TRUE(refused.has_value());

@@ -86,6 +86,51 @@ TEST_F(JobViewTest, AnEndedJobHasFactsAboutFailedRanks) {
   EXPECT_FALSE(read_job(store, job_id("aaaaaaaa"), request)->ranks(0).end().has_facts());
 }
 
+TEST_F(JobViewTest, AFailedJobHasHints) {
+  add("aaaaaaaa", "true", 2);
+  v1::Event ended;
+  ended.mutable_job_ended()->set_root_cause_rank(1);
+  v1::RankEnd& end = *ended.mutable_job_ended()->add_ends();
+  end.set_rank(1);
+  end.set_host("n2");
+  end.set_kind(v1::RANK_END_KIND_SIGNALLED);
+  end.set_signal(9);
+  ASSERT_TRUE(testing_store::commit(writer_, {testing_store::step("aaaaaaaa", model::JobState::kStarting),
+                                              testing_store::step("aaaaaaaa", model::JobState::kFailed, "", 137),
+                                              testing_store::plain_event("aaaaaaaa", ended.SerializeAsString())})
+                  .ok());
+  StoreReader store = reader();
+  v1::GetJobRequest request;
+  request.set_max_ranks(-1);
+  const auto job = read_job(store, job_id("aaaaaaaa"), request);
+  ASSERT_TRUE(job.ok()) << job.status();
+  ASSERT_EQ(job->hints_size(), 2);
+  EXPECT_EQ(job->hints(0), "Muster did not send this signal");
+  EXPECT_EQ(job->hints(1), "often the kernel was out of memory: run dmesg on n2");
+}
+
+TEST_F(JobViewTest, AJobHasItsUserItsHoldAndItsDirectory) {
+  v1::StoredSpec spec;
+  spec.mutable_request()->mutable_spec()->set_working_directory("/home/ann");
+  NewJob job = new_job("aaaaaaaa");
+  job.spec = spec.SerializeAsString();
+  job.user = "ann";
+  job.held_by = "bob";
+  ASSERT_TRUE(testing_store::commit(writer_, {job}).ok());
+  StoreReader store = reader();
+  const auto held = read_job(store, job_id("aaaaaaaa"), {});
+  ASSERT_TRUE(held.ok()) << held.status();
+  EXPECT_EQ(held->user(), "ann");
+  EXPECT_EQ(held->working_directory(), "/home/ann");
+  EXPECT_TRUE(held->held());
+  EXPECT_TRUE(held->hints().empty());
+  ASSERT_TRUE(
+      testing_store::commit(writer_, {testing_store::step("aaaaaaaa", model::JobState::kKilled, "", 143)}).ok());
+  EXPECT_FALSE(read_job(store, job_id("aaaaaaaa"), {})->held());
+  EXPECT_EQ(held_reason("ann"), "held by ann");
+  EXPECT_EQ(held_reason(""), "held");
+}
+
 // Stores of older launcherds hold details of any length.
 TEST_F(JobViewTest, APageOfRanksWithLongDetailsIsShort) {
   constexpr int kRanks = 8'000;

@@ -66,6 +66,50 @@ TEST(LoadHistory, GpusOfAHostAreAveragedAndTheirMemoryIsAddedUp) {
   EXPECT_EQ(point.gpu_memory_used_mib(), 2000);
 }
 
+TEST(LoadHistory, NetworkIsAveragedPerHostAndAddedUpPerJob) {
+  LoadHistory history;
+  v1::HostLoad report = load(5, 100);
+  report.set_network_bytes_per_second(1'000'000);
+  history.add_report("n1", report);
+  report.set_network_bytes_per_second(3'000'000);
+  history.add_report("n1", report);
+  report.set_network_bytes_per_second(-7);  // no agent sends this
+  history.add_report("n2", report);
+  history.add_report("n3", load(5, 100));
+  LoadSample now{.hosts = {}, .jobs = {{.id = "k7", .output_rate = {}, .hosts = {"n1", "n2", "n3"}}}};
+  history.close_period(at(10), now, {"n1", "n2", "n3"});
+  v1::HistoryRequest request;
+  request.set_job("k7");
+  const v1::HistoryResponse response = answer(history, request, {"n1", "n2", "n3"});
+  EXPECT_EQ(response.hosts(0).points(0).network_bytes_per_second(), 2'000'000);
+  EXPECT_EQ(response.hosts(1).points(0).network_bytes_per_second(), 0);
+  EXPECT_FALSE(response.hosts(2).points(0).has_network_bytes_per_second());
+  EXPECT_EQ(response.job(0).network_bytes_per_second(), 2'000'000);
+}
+
+TEST(LoadHistory, StepsOfAJobAreARate) {
+  LoadHistory history;
+  const auto close = [&](long time, std::optional<std::uint64_t> steps) {
+    history.close_period(at(time), sample(0, {{.id = "k7", .output_rate = {}, .hosts = {"n1"}, .steps = steps}}),
+                         {"n1"});
+  };
+  close(0, std::nullopt);
+  close(10, 100);
+  close(20, 125);
+  close(30, 125);
+  close(40, 3);  // the counter has begun again
+  v1::HistoryRequest request;
+  request.set_job("k7");
+  const v1::HistoryResponse response = answer(history, request);
+  ASSERT_EQ(response.job_size(), 5);
+  EXPECT_FALSE(response.job(0).has_steps_per_second());
+  EXPECT_FALSE(response.job(1).has_steps_per_second());
+  EXPECT_DOUBLE_EQ(response.job(2).steps_per_second(), 2.5);
+  EXPECT_DOUBLE_EQ(response.job(3).steps_per_second(), 0);
+  EXPECT_TRUE(response.job(3).has_steps_per_second());
+  EXPECT_FALSE(response.job(4).has_steps_per_second());
+}
+
 TEST(LoadHistory, KeepsAnHourInAFixedSpace) {
   LoadHistory history;
   constexpr long kPeriods = 1000;
@@ -77,7 +121,7 @@ TEST(LoadHistory, KeepsAnHourInAFixedSpace) {
   ASSERT_EQ(points.size(), static_cast<int>(LoadRing::kMostPoints));
   EXPECT_EQ(points.rbegin()->time().seconds(), 1'700'000'000 + (kPeriods - 1) * 10);
   for (int i = 1; i < points.size(); ++i) EXPECT_EQ(points[i].time().seconds() - points[i - 1].time().seconds(), 10);
-  EXPECT_EQ(LoadHistory::kBytesEach, 8640U);  // the documents name this number
+  EXPECT_EQ(LoadHistory::kBytesEach, 10'080U);  // the documents name this number
 }
 
 TEST(LoadHistory, AJobsPointsComeFromItsHostsUntilItEnds) {

@@ -116,6 +116,50 @@ TEST(JobQueue, WhatIsRemovedDoesNotStart) {
   EXPECT_EQ(queue.reason(id(0), hosts), "");
 }
 
+TEST(JobQueue, HeldJobsDoNotStartAndReserveNothing) {
+  JobQueue queue;
+  queue.add(id(0), 9, 0, need(4));
+  queue.add(id(1), 9, 1, need(1));
+  queue.hold(id(0));
+  queue.hold(id(1));
+  queue.hold(id(9));  // it is not in the queue
+  EXPECT_EQ(queue.size(), 0u);
+  std::vector<SlotHost> hosts = {host("n1", 4, 1)};
+  EXPECT_THAT(queue.start(hosts), IsEmpty());
+  EXPECT_FALSE(queue.head(hosts).has_value());
+  EXPECT_EQ(queue.reason(id(0), hosts), "");
+  queue.reserve_for(id(0));
+  for (int number = 2; number <= 2 + 2 * JobQueue::kMostOvertakes; ++number) {
+    queue.add(id(number), 0, static_cast<std::uint64_t>(number), need(1));
+    EXPECT_EQ(queue.start(hosts).size(), 1u) << number;
+    hosts[0].used = 1;
+  }
+}
+
+TEST(JobQueue, AReleasedJobHasItsOldPlace) {
+  JobQueue queue;
+  queue.add(id(0), 0, 0, need(1));
+  queue.add(id(1), 0, 1, need(1));
+  queue.hold(id(0));
+  queue.hold(id(0));
+  queue.release(id(1));  // it is not held
+  queue.release(id(0));
+  queue.release(id(0));
+  EXPECT_EQ(queue.size(), 2u);
+  std::vector<SlotHost> hosts = {host("n1", 2)};
+  EXPECT_THAT(names(queue.start(hosts)), ElementsAre("a", "b"));
+}
+
+TEST(JobQueue, AHeldJobCanBeRemoved) {
+  JobQueue queue;
+  queue.add(id(0), 0, 0, need(1));
+  queue.hold(id(0));
+  EXPECT_TRUE(queue.remove(id(0)));
+  queue.release(id(0));
+  std::vector<SlotHost> hosts = {host("n1", 2)};
+  EXPECT_THAT(queue.start(hosts), IsEmpty());
+}
+
 // Random jobs arrive, start and end; hosts are drained and resumed.
 class Life {
  public:

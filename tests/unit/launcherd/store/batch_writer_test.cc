@@ -14,6 +14,7 @@ namespace {
 
 using launcherd::ForgetHost;
 using launcherd::ForgetJob;
+using launcherd::NewHold;
 using launcherd::NewReason;
 using launcherd::NewRecovery;
 using launcherd::RankStep;
@@ -152,6 +153,25 @@ TEST_F(BatchWriterTest, AQueuedJobWaitsForAReason) {
   EXPECT_EQ(reader_.job(job_id("aaaaaaaa"))->reason, "needs 16 slots, 12 are free on n1..n3");
   ASSERT_EQ(put({step("aaaaaaaa", JobState::kStarting)}), Code::kOk);
   EXPECT_EQ(put({NewReason{job_id("aaaaaaaa"), "late"}}), Code::kFailedPrecondition);
+}
+
+TEST_F(BatchWriterTest, OnlyAQueuedJobCanBeHeld) {
+  NewJob job = new_job("aaaaaaaa");
+  job.user = "ann";
+  job.held_by = "";
+  ASSERT_EQ(put({job, new_job("bbbbbbbb")}), Code::kOk);
+  EXPECT_EQ(reader_.job(job_id("aaaaaaaa"))->user, "ann");
+  EXPECT_EQ(reader_.job(job_id("aaaaaaaa"))->held_by, "") << "held by a caller without a name";
+  EXPECT_FALSE(reader_.job(job_id("bbbbbbbb"))->held_by.has_value());
+  ASSERT_EQ(put({step("bbbbbbbb", JobState::kQueued, "held by bob"), NewHold{job_id("bbbbbbbb"), "bob"}}), Code::kOk);
+  EXPECT_EQ(reader_.job(job_id("bbbbbbbb"))->held_by, "bob");
+  EXPECT_EQ(reader_.job(job_id("bbbbbbbb"))->reason, "held by bob");
+  ASSERT_EQ(put({NewHold{job_id("bbbbbbbb")}}), Code::kOk);
+  EXPECT_FALSE(reader_.job(job_id("bbbbbbbb"))->held_by.has_value());
+  EXPECT_EQ(put({NewHold{job_id("zzzzzzzz"), "bob"}}), Code::kNotFound);
+  ASSERT_EQ(put({step("bbbbbbbb", JobState::kStarting)}), Code::kOk);
+  EXPECT_EQ(put({NewHold{job_id("bbbbbbbb"), "bob"}}), Code::kFailedPrecondition);
+  EXPECT_FALSE(reader_.job(job_id("bbbbbbbb"))->held_by.has_value());
 }
 
 TEST_F(BatchWriterTest, SecretsAreThereUntilTheJobEnds) {

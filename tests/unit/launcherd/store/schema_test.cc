@@ -62,7 +62,7 @@ TEST_F(StoreSchema, AllFilesAreTheirOwnersAlone) {
   for (const char* const suffix : {"", "-wal", "-shm"}) EXPECT_EQ(mode_of(path() + suffix), 0600u) << suffix;
 }
 
-TEST_F(StoreSchema, AFileOfVersion1OpensWithALaterSchema) {
+TEST_F(StoreSchema, AFileOpensWithALaterSchema) {
   {
     launcherd::BatchWriter writer = open_writer(path());
     ASSERT_TRUE(commit(writer, {new_job("abcdefgh"), plain_event("abcdefgh", "one")}).ok());
@@ -82,6 +82,27 @@ TEST_F(StoreSchema, AFileOfVersion1OpensWithALaterSchema) {
   EXPECT_THAT(older.message(), HasSubstr("newer launcherd"));
 }
 
+TEST_F(StoreSchema, JobsOfVersion1HaveNoUserAndAreNotHeld) {
+  {
+    auto database = open_store(path(), store_migrations().first(1));
+    ASSERT_TRUE(database.ok()) << database.status();
+    ASSERT_TRUE(database
+                    ->run("INSERT INTO jobs (id, name, priority, state, reason, submitted_us) "
+                          "VALUES ('abcdefgh', 'old', 4, 1, 'waits', 7)")
+                    .ok());
+  }
+  launcherd::BatchWriter writer = open_writer(path());
+  auto reader = StoreReader::open(path());
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  const auto job = reader->job(job_id("abcdefgh"));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->name, "old");
+  EXPECT_EQ(job->user, "");
+  EXPECT_FALSE(job->held_by.has_value());
+  EXPECT_TRUE(commit(writer, {launcherd::NewHold{job_id("abcdefgh"), "ann"}}).ok());
+  EXPECT_EQ(reader->job(job_id("abcdefgh"))->held_by, "ann");
+}
+
 TEST_F(StoreSchema, AMigrationThatFailsChangesNothing) {
   {
     launcherd::BatchWriter writer = open_writer(path());
@@ -90,7 +111,7 @@ TEST_F(StoreSchema, AMigrationThatFailsChangesNothing) {
   const auto broken = with("DELETE FROM jobs; CREATE TABLE nothing; this is no SQL");
   const base::Status status = status_of(broken);
   ASSERT_FALSE(status.ok());
-  EXPECT_THAT(status.message(), HasSubstr("from version 1 to 2"));
+  EXPECT_THAT(status.message(), HasSubstr("from version 2 to 3"));
   auto database = open_store(path(), store_migrations());
   ASSERT_TRUE(database.ok()) << database.status();
   EXPECT_EQ(*database->value_of("SELECT count(*) FROM jobs"), "1");

@@ -42,6 +42,7 @@ TEST(Metrics, AreInTheTextFormat) {
   running.set_size(3);
   v1::Job& waiting = *jobs.add_jobs();
   waiting.set_state(v1::JOB_STATE_QUEUED);
+  waiting.set_held(true);
   waiting.set_size(8);
   running.set_id("k7");
   running.set_attempt(2);
@@ -75,6 +76,9 @@ TEST(Metrics, AreInTheTextFormat) {
       "muster_jobs{state=\"starting\"} 0\n"
       "muster_jobs{state=\"running\"} 1\n"
       "muster_jobs{state=\"stopping\"} 0\n"
+      "# HELP muster_jobs_held Queued jobs that wait for their release.\n"
+      "# TYPE muster_jobs_held gauge\n"
+      "muster_jobs_held 1\n"
       "# HELP muster_ranks Ranks of jobs that have started and not ended.\n"
       "# TYPE muster_ranks gauge\n"
       "muster_ranks 3\n"

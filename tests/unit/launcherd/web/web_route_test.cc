@@ -128,7 +128,17 @@ TEST(WebRoute, Actions) {
   EXPECT_EQ(drain.host, "n1");
   EXPECT_EQ(drain.reason, "a fan");
   EXPECT_EQ(route(post("/api/hosts/n1/resume")).page, Page::kResume);
-  for (const Page page : {Page::kKill, Page::kSignal, Page::kDrain, Page::kResume}) EXPECT_TRUE(is_action(page));
+  EXPECT_EQ(route(post("/api/jobs/k7/hold")).page, Page::kHold);
+  EXPECT_EQ(route(post("/api/jobs/k7/release")).page, Page::kRelease);
+  const WebRoute rerun = route(post("/api/jobs/k7/rerun?request_id=once%201"));
+  EXPECT_EQ(rerun.page, Page::kRerun);
+  EXPECT_EQ(rerun.job, "k7");
+  EXPECT_EQ(rerun.request_id, "once 1");
+  EXPECT_EQ(route(post("/api/jobs/k7/rerun")).request_id, "");
+  for (const Page page :
+       {Page::kKill, Page::kSignal, Page::kHold, Page::kRelease, Page::kRerun, Page::kDrain, Page::kResume}) {
+    EXPECT_TRUE(is_action(page));
+  }
   for (const Page page : {Page::kFile, Page::kStacks, Page::kHistory, Page::kJob}) EXPECT_FALSE(is_action(page));
 }
 
@@ -140,7 +150,8 @@ TEST(WebRoute, ActionsAreForOurOwnPage) {
     const auto found = find_route(post(target));
     EXPECT_TRUE(std::holds_alternative<base::Status>(found)) << target;
   }
-  for (const char* const target : {"/api/jobs/k7/kill", "/api/hosts/n1/drain", "/api/jobs/k7/signal?signal=10"}) {
+  for (const char* const target : {"/api/jobs/k7/kill", "/api/hosts/n1/drain", "/api/jobs/k7/signal?signal=10",
+                                   "/api/jobs/k7/hold", "/api/jobs/k7/release", "/api/jobs/k7/rerun"}) {
     EXPECT_EQ(error(target).code(), base::Code::kNotFound) << target;  // by GET
   }
   for (const char* const bad :

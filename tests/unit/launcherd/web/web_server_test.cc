@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "base/net.h"
+#include "launcherd/service/own_user.h"
 
 namespace muster::launcherd::web_server_test {
 namespace {
@@ -68,6 +69,20 @@ class Handler final : public ApiHandler {
     killed = request.job();
     reply(v1::KillResponse());
   }
+  void hold(const v1::HoldRequest& request, const std::string& user, Reply<v1::HoldResponse> reply) override {
+    held = request.job() + " by " + user;
+    reply(v1::HoldResponse());
+  }
+  void release(const v1::ReleaseRequest& request, Reply<v1::ReleaseResponse> reply) override {
+    released = request.job();
+    reply(v1::ReleaseResponse());
+  }
+  void rerun(const v1::RerunRequest& request, const std::string& user, Reply<v1::SubmitResponse> reply) override {
+    if (request.job() == "old") return reply(base::failed_precondition("no environment"));
+    v1::SubmitResponse response;
+    response.set_job_id(request.job() + request.request_id() + user);
+    reply(std::move(response));
+  }
   void list_hosts(const v1::ListHostsRequest&, Reply<v1::ListHostsResponse> reply) override {
     v1::ListHostsResponse hosts;
     v1::LauncherHost& host = *hosts.add_hosts();
@@ -111,6 +126,8 @@ class Handler final : public ApiHandler {
 
   v1::ListJobsRequest asked;  // read both only after the answer
   std::string killed;
+  std::string held;
+  std::string released;
   std::promise<void> gone;
   std::atomic<std::size_t> sent = 0;
 
@@ -326,6 +343,24 @@ TEST_F(WebServerWithTokenTest, ActionsNeedTheToken) {
   EXPECT_EQ(handler_.killed, "");
   EXPECT_EQ(kill("X-Muster-Token: secret-token\r\nOrigin: http://localhost\r\n"), 200);
   EXPECT_EQ(handler_.killed, "k7");
+}
+
+TEST_F(WebServerWithTokenTest, HoldsReleasesAndRerunsJobs) {
+  const auto post = [&](const std::string& target, const std::string& token) {
+    return say("POST /api/jobs/" + target + " HTTP/1.1\r\nHost: localhost\r\nX-Muster-Token: " + token + "\r\n\r\n");
+  };
+  for (const char* const target : {"k7/hold", "k7/release", "k7/rerun"}) {
+    EXPECT_EQ(status(post(target, "wrong")), 403) << target;
+  }
+  EXPECT_EQ(handler_.held + handler_.released, "");
+  EXPECT_EQ(status(post("k7/hold", "secret-token")), 200);
+  EXPECT_EQ(handler_.held, "k7 by " + own_user());
+  EXPECT_EQ(status(post("k7/release", "secret-token")), 200);
+  EXPECT_EQ(handler_.released, "k7");
+  const std::string rerun = post("k7/rerun?request_id=once", "secret-token");
+  EXPECT_EQ(status(rerun), 200);
+  EXPECT_EQ(body(rerun), "{\"job_id\":\"k7once" + own_user() + "\"}\n");
+  EXPECT_EQ(status(post("old/rerun", "secret-token")), 409);
 }
 
 TEST_F(WebServerTest, JunkIsRefusedAndDisturbsNobody) {

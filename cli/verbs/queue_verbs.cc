@@ -1,0 +1,85 @@
+// Runs hold, release and rerun. Each finds all its jobs first, so that a wrong name changes nothing.
+#include "cli/verbs/queue_verbs.h"
+
+#include <functional>
+
+#include "base/ids.h"
+#include "base/strings.h"
+#include "cli/verbs/found_jobs.h"
+#include "cli/verbs/verb.h"
+#include "launcherd/service/api_client.h"
+
+namespace muster::cli::inline verbs {
+namespace {
+
+using launcherd::ApiClient;
+
+constexpr std::size_t kRerunIdBytes = 16;
+
+int refused(const VerbCall& call, const FoundJob& job, const base::Status& status) {
+  if (status.code() != base::Code::kUnimplemented) return call.fail(status);
+  return call.fail(
+      fmt::format("job {}: a foreground hvdrun has no queue; muster submit gives jobs to launcherd", job.id));
+}
+
+// Does the same with each job that the words name.
+int for_each_job(const VerbCall& call, const std::function<int(const FoundJob&)>& act) {
+  if (call.exit_code()) return *call.exit_code();
+  if (call.words().empty()) return call.fail("which job? muster jobs lists them");
+  std::vector<FoundJob> jobs;
+  for (const std::string& word : call.words()) {
+    auto job = job_named(call, word);
+    if (!job.ok()) return call.fail(job.status());
+    jobs.push_back(*std::move(job));
+  }
+  int exit_code = 0;
+  for (const FoundJob& job : jobs) {
+    const int result = act(job);
+    if (result != 0) exit_code = result;
+  }
+  return exit_code;
+}
+
+}  // namespace
+
+int run_hold(const std::string& verb, const std::vector<std::string>& arguments) {
+  const VerbCall call(verb, hold_doc(), arguments);
+  return for_each_job(call, [&](const FoundJob& job) {
+    v1::HoldRequest request;
+    request.set_job(job.name_there());
+    const base::Status held = ApiClient(job.launcher).hold(request, kPatience);
+    return held.ok() ? call.print(fmt::format("job {} is held\n", job.id)) : refused(call, job, held);
+  });
+}
+
+int run_release(const std::string& verb, const std::vector<std::string>& arguments) {
+  const VerbCall call(verb, release_doc(), arguments);
+  return for_each_job(call, [&](const FoundJob& job) {
+    v1::ReleaseRequest request;
+    request.set_job(job.name_there());
+    const base::Status released = ApiClient(job.launcher).release(request, kPatience);
+    return released.ok() ? call.print(fmt::format("job {} is not held\n", job.id)) : refused(call, job, released);
+  });
+}
+
+int run_rerun(const std::string& verb, const std::vector<std::string>& arguments) {
+  const VerbCall call(verb, rerun_doc(), arguments);
+  if (call.exit_code()) return *call.exit_code();
+  if (call.words().size() > 1) return call.fail("name one job: each rerun has an id of its own");
+  const Setting* const chosen = call.settings().find("request-id");
+  const std::string request_id = chosen != nullptr ? chosen->value : base::random_hex(kRerunIdBytes);
+  return for_each_job(call, [&](const FoundJob& job) {
+    v1::RerunRequest request;
+    request.set_job(job.name_there());
+    request.set_request_id(request_id);
+    const auto rerun = ApiClient(job.launcher).rerun(request, kPatience);
+    if (rerun.ok()) return call.print(rerun->job_id() + "\n");
+    if (rerun.status().code() != base::Code::kDeadlineExceeded) return refused(call, job, rerun.status());
+    return call.fail(base::error(rerun.status().code(),
+                                 "{}; the job may have been submitted all the same: muster rerun --request-id {} {} "
+                                 "makes no second one",
+                                 rerun.status().message(), request_id, job.id));
+  });
+}
+
+}  // namespace muster::cli::verbs

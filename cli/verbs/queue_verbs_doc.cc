@@ -1,0 +1,81 @@
+// The options and the help texts of hold, release and rerun.
+#include "cli/verbs/queue_verbs.h"
+#include "cli/verbs/verb.h"
+
+namespace muster::cli::inline verbs {
+namespace {
+
+const std::vector<GroupTitle> kQueueGroups = {{FlagGroup::kGeneral, "Options"}};
+
+}  // namespace
+
+const CommandDoc& hold_doc() {
+  static const FlagTable kTable = verb_table(with_launcher_rows({}));
+  static const CommandDoc kDoc = {
+      .name = "muster hold",
+      .summary = "keep waiting jobs of launcherd from starting",
+      .usage = "[options] JOB...",
+      .description =
+          "A held job stays in launcherd's queue, also across restarts of launcherd, until muster release. Later jobs "
+          "go before it, and no slots are reserved for it. Its --deadline still counts. Each JOB is the beginning of "
+          "an id, or a name; muster jobs lists them. muster submit --hold submits a job that is held from the "
+          "beginning.",
+      .groups = kQueueGroups,
+      .table = &kTable,
+      .notes = "",
+      .examples = {{"muster hold k7", ""}, {"muster hold night-1 night-2", ""}},
+      .exit_codes = {{"0", "the jobs are held"},
+                     {"1", "launcherd did not answer"},
+                     {"2", "a mistake in the command line, no such job, or a job that no longer waits"}},
+  };
+  return kDoc;
+}
+
+const CommandDoc& release_doc() {
+  static const FlagTable kTable = verb_table(with_launcher_rows({}));
+  static const CommandDoc kDoc = {
+      .name = "muster release",
+      .summary = "let held jobs of launcherd start",
+      .usage = "[options] JOB...",
+      .description =
+          "Ends the hold of muster hold or muster submit --hold. The job has its former place in the queue again, by "
+          "its priority and its time of submission. Does nothing for a job that is not held. Each JOB is the beginning "
+          "of an id, or a name.",
+      .groups = kQueueGroups,
+      .table = &kTable,
+      .notes = "",
+      .examples = {{"muster release k7", ""}},
+      .exit_codes = {{"0", "the jobs are not held"},
+                     {"1", "launcherd did not answer"},
+                     {"2", "a mistake in the command line, or no such job"}},
+  };
+  return kDoc;
+}
+
+const CommandDoc& rerun_doc() {
+  static const FlagTable kTable = verb_table(with_launcher_rows(
+      {option("request-id", {"--request-id"}, "ID",
+              "A name of your choice for this submission. Repeating the command with the same name makes no second job "
+              "and prints the id of the first.")
+           .command_line_only()}));
+  static const CommandDoc kDoc = {
+      .name = "muster rerun",
+      .summary = "submit a job of launcherd once more; prints the new id",
+      .usage = "[options] JOB",
+      .description =
+          "The new job has the command, the options, the name, the priority, the labels and the environment of JOB. "
+          "JOB may run, wait or have ended; it stays as it is. launcherd keeps the environments of the last 256 jobs "
+          "that have ended, in its memory only. After a restart of launcherd it refuses to rerun them. JOB is the "
+          "beginning of an id, or a name.",
+      .groups = kQueueGroups,
+      .table = &kTable,
+      .notes = "",
+      .examples = {{"muster rerun k7", ""}, {"job=$(muster rerun k7) && muster logs -f $job", ""}},
+      .exit_codes = {{"0", "launcherd has the new job"},
+                     {"1", "launcherd did not answer, or accepts no jobs now"},
+                     {"2", "a mistake in the command line, no such job, or its environment is lost"}},
+  };
+  return kDoc;
+}
+
+}  // namespace muster::cli::verbs
