@@ -27,7 +27,8 @@ std::string lateness_text(const v1::RankLateness& late) {
 StyledText remark_of(const v1::Job& job) {
   if (job.has_hang()) return {"hangs: " + bounded(job.hang().cause()), TextStyle::kBad};
   if (job.has_wrong_world()) return {"wrong world", TextStyle::kBad};
-  if (!job.reason().empty()) return {bounded(job.reason()), style_of(job.state())};
+  const bool is_as_expected = job.state() == v1::JOB_STATE_RUNNING || job.state() == v1::JOB_STATE_SUCCEEDED;
+  if (!job.reason().empty() && !is_as_expected) return {bounded(job.reason()), style_of(job.state())};
   if (!job.last_change().empty()) return {bounded(job.last_change()), TextStyle::kNews};
   return {};
 }

@@ -64,7 +64,7 @@ def test_jobs_and_hosts_and_ranks(launcherd):
     screen = Screen(launcherd)
     screen.wait_for("1 running, 1 waiting  4/8 slots on 4 hosts", rf"{job}  RUNNING +4 ",
                     rf"{waiting}  QUEUED .* needs 8 slots, 4 are free", r" jobs 1-2 of 2, by state", r" hosts 1-4 of 4",
-                    r"n1 +up +2/2", r"cpu +memory", r"\[.* \d+%\]")
+                    r"n1 +up +2/2", r"cpu +memory", r"\[\|* *\d+%\]")
     assert not screen.watched.modes()[3] & termios.ECHO
     screen.keys("/night\r")
     screen.wait_for("jobs 1-1 of 1, by state, filter 'night'", without=[waiting])

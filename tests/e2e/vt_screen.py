@@ -13,13 +13,14 @@ import unicodedata
 CSI = re.compile(r"\x1b\[([?>=]?)([\d;]*)([ !]?)([@-~])")
 SHORT = re.compile(r"\x1b(?:[()][AB0-2]|[=>78M])")
 TITLE = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
-READ_OVER = set("mhlrnctqp")  # looks, modes, scroll region of the whole screen, reports, window titles
+READ_OVER = set("mhlnctqp")  # looks, modes, reports, window titles
 
 
 class VtScreen:
     def __init__(self, rows, columns):
         self.rows, self.columns = rows, columns
         self.row = self.column = 0
+        self.top, self.bottom = 0, rows  # the lines that scroll
         self.cells = [[" "] * columns for _ in range(rows)]
         self.last = " "
 
@@ -42,6 +43,8 @@ class VtScreen:
                 return  # its end has not come yet
             if found.re is CSI and not found[1]:
                 self._control(found[4], [int(number or 0) for number in found[2].split(";")])
+            if found[0] == "\x1bM":
+                self._reverse_line_feed()
             at = found.end()
 
     def _put(self, char):
@@ -65,10 +68,23 @@ class VtScreen:
             self.last = char
 
     def _line_feed(self):
-        if self.row + 1 < self.rows:
-            self.row += 1
+        if self.row + 1 == self.bottom:
+            self._scroll(self.top, 1)
         else:
-            self.cells = self.cells[1:] + [[" "] * self.columns]
+            self.row = min(self.row + 1, self.rows - 1)
+
+    def _reverse_line_feed(self):
+        if self.row == self.top:
+            self._scroll(self.top, -1)
+        else:
+            self.row = max(self.row - 1, 0)
+
+    def _scroll(self, first, count):
+        """Moves the lines from `first` to the end of those that scroll up, or down if count is negative."""
+        lines = self.cells[first:self.bottom]
+        blank = [[" "] * self.columns for _ in range(min(abs(count), len(lines)))]
+        moved = lines[len(blank):] + blank if count > 0 else blank + lines[:len(lines) - len(blank)]
+        self.cells[first:self.bottom] = moved
 
     def _erase(self, row, first, last):
         for column in range(max(first, 0), min(last, self.columns)):
@@ -111,9 +127,11 @@ class VtScreen:
             for row in range(0, self.row) if numbers[0] else range(self.row + 1, self.rows):
                 self._erase(row, 0, self.columns)
         elif final in "LM":
-            rest = self.cells[self.row:]
-            blank = [[" "] * self.columns for _ in range(min(count, len(rest)))]
-            moved = blank + rest if final == "L" else rest[count:] + blank
-            self.cells[self.row:] = moved[:len(rest)]
+            self._scroll(self.row, count if final == "M" else -count)
+        elif final in "ST":
+            self._scroll(self.top, count if final == "S" else -count)
+        elif final == "r":
+            self.top, self.bottom = count - 1, min(numbers[1] if len(numbers) > 1 else self.rows, self.rows)
+            self.row = self.column = 0
         else:
             assert final in READ_OVER, f"unknown sequence: CSI {numbers} {final}"

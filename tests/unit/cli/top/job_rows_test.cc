@@ -36,6 +36,12 @@ TEST(JobRows, AJobThatWaitsSaysWhy) {
   EXPECT_THAT(line_of(job, 100), HasSubstr("needs 8 slots, 4 are free  ./train"));
 }
 
+TEST(JobRows, AJobThatRunsNeedsNoReason) {
+  v1::Job job = top_job("k7");
+  job.set_reason("all ranks have started");
+  EXPECT_THAT(line_of(job, 100), Not(HasSubstr("all ranks")));
+}
+
 TEST(JobRows, ALateRankHasAColumn) {
   v1::Job job = top_job("k7");
   EXPECT_THAT(text_of(job_table_lines({&job}, -1, kTopTime, 100).front()), Not(HasSubstr("late")));
