@@ -20,6 +20,7 @@
 #include "cli/hosts/standard_streams.h"
 #include "cli/options/exit_codes.h"
 #include "cli/run/run_job.h"
+#include "cli/top/top.h"
 #include "cli/verbs/compat.h"
 #include "cli/verbs/job_report.h"
 #include "cli/verbs/job_verbs.h"
@@ -29,7 +30,6 @@
 #include "cli/verbs/stacks.h"
 #include "cli/verbs/submit.h"
 #include "cli/verbs/templates_verbs.h"
-#include "cli/verbs/top.h"
 
 namespace muster::cli {
 namespace {

@@ -69,6 +69,10 @@ add_library(muster_dw INTERFACE)
 target_link_libraries(muster_dw INTERFACE "$<${is_static}:-Wl,--start-group,-ldw,-lelf,-lz,-lbz2,-llzma,--end-group>"
                       "$<$<NOT:${is_static}>:-ldw>")
 
+# The screen of `muster top`. As an archive: a program that people type should look for no more shared libraries.
+add_library(muster_ncurses INTERFACE)
+target_link_libraries(muster_ncurses INTERFACE "-Wl,-Bstatic,-lncursesw,-ltinfo,-Bdynamic")
+
 add_library(muster_lzma INTERFACE)
 target_link_libraries(muster_lzma INTERFACE lzma)
 

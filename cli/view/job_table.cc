@@ -270,8 +270,7 @@ std::string line_of(const v1::FailedHost& host, base::WallTime now) {
 // Returns "late: rank 37 (n5) came last in 83 % of 1204 steps, by 48 ms" as a line. Empty for a rank that is late as
 // often as ranks are by chance.
 std::string line_of(const v1::RankLateness& late) {
-  constexpr std::int64_t kLeastOperations = 10;
-  if (late.operations() < kLeastOperations || 4 * late.late() <= late.operations()) return "";
+  if (!is_often_late(late)) return "";
   return fmt::format("late: rank {} ({}) came last in {} % of {} steps, by {}\n", late.rank(),
                      base::printable(late.host()), 100 * late.late() / late.operations(), late.operations(),
                      model::describe_lateness(std::chrono::microseconds(late.median_us())));
@@ -362,6 +361,30 @@ std::string format_event(const v1::Event& event) {
   return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}.{:06} {} {}\n", local.tm_year + 1900, local.tm_mon + 1,
                      local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec, event.time().nanos() / 1000, zone.data(),
                      event_text(event));
+}
+
+JobTexts texts_of(const v1::Job& job, base::WallTime now) {
+  return {.state = state_of(job),
+          .hosts = hosts_of(job),
+          .age = age_of(job, now),
+          .command = command_of(job, std::string::npos)};
+}
+
+RankTexts texts_of(const v1::Job& job, const v1::RankStatus& rank) {
+  return {.role = role_name(job, rank.rank()),
+          .pid = rank.pid() > 0 ? fmt::format("{}", rank.pid()) : "-",
+          .gpus = gpus_of(rank),
+          .cores = cores_of(rank),
+          .state = rank_state(rank)};
+}
+
+std::string format_job_head(const v1::Job& job, base::WallTime now) {
+  return format_head(job, now);
+}
+
+bool is_often_late(const v1::RankLateness& late) {
+  constexpr std::int64_t kLeastOperations = 10;
+  return late.operations() >= kLeastOperations && 4 * late.late() > late.operations();
 }
 
 }  // namespace muster::cli::view

@@ -29,4 +29,29 @@ std::string event_text(const v1::Event& event);
 // Returns a name such as "RUNNING".
 std::string state_name(v1::JobState state);
 
+// The texts of one job in a table, as format_jobs() has them, but not cut.
+struct JobTexts {
+  std::string state;
+  std::string hosts;  // "3/4": those that are up; "-" if it has none
+  std::string age;
+  std::string command;
+};
+JobTexts texts_of(const v1::Job& job, base::WallTime now);
+
+// The texts of one rank in a table, as format_status() has them.
+struct RankTexts {
+  std::string role;  // "-" if the job has none
+  std::string pid;
+  std::string gpus;
+  std::string cores;
+  std::string state;
+};
+RankTexts texts_of(const v1::Job& job, const v1::RankStatus& rank);
+
+// Returns the lines of format_status() that come before its tables.
+std::string format_job_head(const v1::Job& job, base::WallTime now);
+
+// Returns whether a rank came last so often that it is worth naming. A rank that is late by chance is not.
+bool is_often_late(const v1::RankLateness& late);
+
 }  // namespace muster::cli::view

@@ -51,16 +51,6 @@ std::string changes(const TopSample& sample) {
   return text;
 }
 
-// Returns the first `columns` characters of valid UTF-8 text.
-std::string_view cut(std::string_view line, std::size_t columns) {
-  std::size_t seen = 0;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    const bool begins = (static_cast<unsigned char>(line[i]) & 0xc0) != 0x80;
-    if (begins && seen++ == columns) return line.substr(0, i);
-  }
-  return line;
-}
-
 }  // namespace
 
 std::string format_top(const TopSample& sample) {
@@ -71,19 +61,6 @@ std::string format_top(const TopSample& sample) {
     if (!part.empty()) text += "\n" + part;
   }
   return text;
-}
-
-std::string fit_screen(const std::string& text, std::size_t rows, std::size_t columns) {
-  auto lines = base::split(base::trim(text), '\n');
-  std::string more;
-  if (rows > 0 && lines.size() > rows) {
-    more = fmt::format("… {} more", plural(static_cast<int>(lines.size() - rows + 1), "line", "lines"));
-    lines.resize(rows);
-    lines.back() = more;
-  }
-  std::vector<std::string> fitting;
-  for (const std::string_view line : lines) fitting.emplace_back(cut(line, columns));
-  return base::join(fitting, "\n");
 }
 
 }  // namespace muster::cli::view

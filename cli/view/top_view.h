@@ -1,8 +1,7 @@
-// Formats what `muster top` shows of one moment: hosts, jobs, and what jobs wait for.
+// Formats what `muster top --once` prints: hosts, jobs, and what jobs wait for.
 // Thread: any; pure.
 #pragma once
 
-#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -22,9 +21,5 @@ struct TopSample {
 
 // Returns a summary, the hosts and the jobs.
 std::string format_top(const TopSample& sample);
-
-// Returns at most `rows` lines of at most `columns` characters, without the last newline. If lines are left out, the
-// last line tells how many.
-std::string fit_screen(const std::string& text, std::size_t rows, std::size_t columns);
 
 }  // namespace muster::cli::view

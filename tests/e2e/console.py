@@ -68,6 +68,12 @@ class Console:
         assert len(matches) >= count, f"{pattern!r} came {len(matches)} times of {count}:\n{seen}"
         return matches[:count]
 
+    def wait_until(self, is_enough, timeout=PATIENCE):
+        """Until is_enough(bytes so far) is true; it is asked after each change."""
+        with self._changed:
+            self._changed.wait_for(lambda: is_enough(self._bytes) or not self._is_open, timeout)
+            assert is_enough(self._bytes), self._bytes[-4000:].decode(errors="replace")
+
     def wait_end(self, timeout=PATIENCE):
         self._thread.join(timeout)
         assert not self._thread.is_alive(), f"somebody still holds its other end:\n{self.text}"
@@ -117,6 +123,14 @@ class Watched:
     def type(self, text):
         """Keys on its terminal."""
         os.write(self._terminal, text.encode())
+
+    def resize(self, lines, columns):
+        """Its terminal has another size from now on."""
+        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    def modes(self):
+        """The terminal's own modes, as tcgetattr(3)."""
+        return termios.tcgetattr(self._terminal)
 
     def hang_up(self):
         """The terminal is gone, as when its window is closed."""

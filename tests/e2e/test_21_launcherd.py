@@ -259,18 +259,18 @@ def test_what_follows_a_job_goes_on_with_the_next_launcherd(launcherd):
     assert told.stdout.count("ended with exit code 6") == 1 and told.stdout.count("rank 0 runs") == 1, told
 
 
-def test_top(launcherd):
+def test_top_for_scripts(launcherd):
+    """test_71_top.py has the screen."""
     job = launcherd.submit("-np", "4", "sh", "-c", WAITS)
     waiting = launcherd.submit("-np", "8", "true")
-    screen = launcherd.watch("top", "--interval", "200ms", terminal=True)
-    screen.out.wait_for(f"{job}  RUNNING +4 ")
-    screen.out.wait_for(f"{waiting} waits: needs 8 slots, 4 are free")
-    screen.out.wait_for("4 of 8 slots used on 4 hosts")
+    page = launcherd.watch("top", "--interval", "200ms")
+    page.out.wait_for(f"{job}  RUNNING +4 ")
+    page.out.wait_for(f"{waiting} waits: needs 8 slots, 4 are free")
+    page.out.wait_for("4 of 8 slots used on 4 hosts")
     launcherd.asked("kill", job)
-    screen.out.wait_for("0 of 8 slots used")
-    screen.type("q")
-    ended = screen.end()
-    assert ended.rc == 0 and ended.stdout.endswith("\x1b[?1049l"), ended  # the user's own screen is back
+    page.out.wait_for("0 of 8 slots used")
+    page.signal(signal.SIGINT)
+    assert page.end().rc == 0
     hosts, jobs = map(json.loads, launcherd.asked("top", "--once", "--json").splitlines())
     assert [host["name"] for host in hosts["hosts"]] == ["n1", "n2", "n3", "n4"] and jobs["jobs"] == [], jobs
     assert launcherd.asked("top", "--once").startswith("0 jobs running, 0 waiting; 0 of 8 slots used on 4 hosts")

@@ -33,7 +33,7 @@ FOLDERS = {
               "host", "io", "link", "commands", "job", "probe"],
     "launcherd": ["bootstrap", "ssh", "enrol", "site", "start", "hosts", "elastic", "service", "output", "web", "store", "queue",
                   "agents", "plan", "stage", "run", "cleanup", "doctor", "daemon"],
-    "cli": ["help", "options", "foreign", "hosts", "view", "doctor", "verbs", "run", "ensemble", "daemon"],
+    "cli": ["help", "options", "foreign", "hosts", "view", "doctor", "verbs", "top", "run", "ensemble", "daemon"],
 }
 
 # Third-party headers by their first folder or their name: the places that may include them. A place is a room, a
@@ -50,6 +50,7 @@ THIRD_PARTY = {
     "elfutils": ["agent/stacks"],
     "hwloc.h": ["agent"],
     "hwloc": ["agent"],
+    "curses.h": ["cli/top/curses_screen"],
     "pmix.h": ["agent/pmix"],
     "pmix_server.h": ["agent/pmix"],
     "nvml.h": ["agent/launch", "collectives/device"],

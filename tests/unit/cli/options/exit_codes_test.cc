@@ -8,13 +8,13 @@
 #include "cli/foreign/dmlc.h"
 #include "cli/foreign/torchrun.h"
 #include "cli/options/hvdrun_flags.h"
+#include "cli/top/top.h"
 #include "cli/verbs/compat.h"
 #include "cli/verbs/job_verbs.h"
 #include "cli/verbs/launcherd_verbs.h"
 #include "cli/verbs/stacks.h"
 #include "cli/verbs/submit.h"
 #include "cli/verbs/templates_verbs.h"
-#include "cli/verbs/top.h"
 #include "model/exit_code.h"
 
 namespace muster::cli::exit_codes_test {

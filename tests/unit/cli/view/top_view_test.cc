@@ -65,13 +65,6 @@ TEST(TopView, WithoutLauncherdAndWithAProblem) {
             "no launcherd answers at n1:7400\\x1b\n");
 }
 
-TEST(TopView, AsMuchAsFits) {
-  EXPECT_EQ(fit_screen("a\nb\n", 2, 10), "a\nb");
-  EXPECT_EQ(fit_screen("a\nb\nc\nd\n", 3, 20), "a\nb\n… 2 lines more");
-  EXPECT_EQ(fit_screen("abcdef\nzzzé…x\n", 9, 4), "abcd\nzzzé");
-  EXPECT_EQ(fit_screen("", 5, 5), "");
-}
-
 TEST(TopView, JobsThatHaveChangedSayHow) {
   TopSample top;
   v1::Job& job = top.jobs.emplace_back();

@@ -6,11 +6,11 @@
 
 #include "cli/help/command_doc.h"
 
-namespace muster::cli::inline verbs {
+namespace muster::cli::inline top {
 
 // Returns the exit code.
 int run_top(const std::string& verb, const std::vector<std::string>& arguments);
 
 const CommandDoc& top_doc();
 
-}  // namespace muster::cli::verbs
+}  // namespace muster::cli::top
