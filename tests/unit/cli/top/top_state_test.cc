@@ -394,7 +394,7 @@ TEST(TopState, AnyKeysOnAnySizeKeepTheCursorsInTheirLists) {
   };
   const std::vector<KeyEffect> keys = all_keys();
   TopState state = top_state(300, 70);
-  for (int i = 0; i < 5'000; ++i) {
+  for (int i = 0; i < 500; ++i) {
     if (next(20) == 0) state.resize(static_cast<int>(next(60)), static_cast<int>(next(200)));
     if (next(10) == 0) {
       TopAnswer answer = top_answer(state, static_cast<int>(next(300)), static_cast<int>(next(70)));
