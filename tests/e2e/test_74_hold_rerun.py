@@ -141,7 +141,8 @@ def test_the_history_has_the_network_and_the_steps(launcherd):
         time.sleep(0.5)
         point = (history(launcherd, f"job={job}").get("job") or [{}])[-1]
     assert 10 < point["steps_per_second"] < 22, point
-    assert any("network_bytes_per_second" in each for each in history(launcherd, "host=n1")["hosts"][0]["points"])
+    hosts = history(launcherd, "host=n1")["hosts"]
+    assert any("network_bytes_per_second" in each for each in hosts[0]["points"]), hosts
     launcherd.asked("kill", "--now", job)
 
 
