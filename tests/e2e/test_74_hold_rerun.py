@@ -134,12 +134,12 @@ def test_hints_are_there_after_a_restart(launcherd):
 def test_the_history_has_the_network_and_the_steps(launcherd):
     """The points are 10 s apart, and a rate needs two of them."""
     program = "import time, muster\nfor step in range(1000):\n    muster.heartbeat(step)\n    time.sleep(0.05)\n"
-    job = launcherd.submit("-np", "1", "-H", "n1:1", *python_rank(program))
+    job = launcherd.submit("-np", "2", "-H", "n1:2", *python_rank(program))
     end = time.monotonic() + 45
     point = {}
     while "steps_per_second" not in point and time.monotonic() < end:
         time.sleep(0.5)
-        point = history(launcherd, f"job={job}").get("job", [{}])[-1]
+        point = (history(launcherd, f"job={job}")["job"] or [{}])[-1]
     assert 10 < point["steps_per_second"] < 22, point
     assert any("network_bytes_per_second" in each for each in history(launcherd, "host=n1")["hosts"][0]["points"])
     launcherd.asked("kill", "--now", job)

@@ -11,10 +11,10 @@ namespace muster::cli::queue_verbs_test {
 namespace {
 
 using ::testing::HasSubstr;
-using Run = int (*)(const std::string&, const std::vector<std::string>&);
+using Verb = int (*)(const std::string&, const std::vector<std::string>&);
 
 // Returns what the verb prints on stderr. It must be a mistake in the command line.
-std::string mistake(Run run, const std::string& verb, const std::vector<std::string>& arguments) {
+std::string mistake(Verb run, const std::string& verb, const std::vector<std::string>& arguments) {
   testing::internal::CaptureStderr();
   const int exit_code = run(verb, arguments);
   std::string text = testing::internal::GetCapturedStderr();
@@ -38,7 +38,7 @@ TEST(QueueVerbs, UnknownOptionsAreRefused) {
 }
 
 TEST(QueueVerbs, HelpNeedsNoLauncherd) {
-  const std::vector<std::pair<Run, std::string>> verbs = {
+  const std::vector<std::pair<Verb, std::string>> verbs = {
       {run_hold, "hold"}, {run_release, "release"}, {run_rerun, "rerun"}};
   for (const auto& [run, name] : verbs) {
     testing::internal::CaptureStdout();
