@@ -15,8 +15,9 @@ namespace {
 
 // If a host loses this many agents before they open a job, its start counts as failed.
 constexpr int kMostStarts = 3;
-constexpr std::int64_t kMostMib = std::int64_t{1} << 32;  // memory of a GPU, in MiB
-constexpr std::size_t kMostProblem = 1024;                // bytes of a problem's text
+constexpr std::int64_t kMostMib = std::int64_t{1} << 32;      // memory of a GPU, in MiB
+constexpr std::int64_t kMostNetwork = 1'000'000'000'000'000;  // bytes per second
+constexpr std::size_t kMostProblem = 1024;                    // bytes of a problem's text
 
 // Limits the load that an agent reports to possible values.
 v1::HostLoad checked_load(const v1::Hello& hello, const v1::HostLoad& reported) {
@@ -25,6 +26,9 @@ v1::HostLoad checked_load(const v1::Hello& hello, const v1::HostLoad& reported) 
   if (reported.has_memory_used_mib()) {
     const auto most = std::max<std::int64_t>(hello.memory_mib(), 0);
     load.set_memory_used_mib(std::clamp<std::int64_t>(reported.memory_used_mib(), 0, most));
+  }
+  if (reported.has_network_bytes_per_second()) {
+    load.set_network_bytes_per_second(std::clamp<std::int64_t>(reported.network_bytes_per_second(), 0, kMostNetwork));
   }
   for (const v1::GpuLoad& gpu : reported.gpus()) {
     if (load.gpus_size() == hello.gpus_size()) break;
