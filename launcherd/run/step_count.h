@@ -1,6 +1,6 @@
 // Counts the steps of a job: the operations of libmuster that have ended, or the heartbeats if there are no operations.
 // The rank that is ahead counts. The first report of a world only sets where counting begins, because a launcher may
-// come back to a job that has run for days.
+// come back to a job that has run for days. Agents report nothing for jobs of one rank (agent/job/arrival_report.h).
 // Thread: one. A plain value.
 #pragma once
 

@@ -277,7 +277,7 @@ def log(driver, job):
     driver.find_element(By.ID, "regex").click()
     driver.find_element(By.ID, "search").send_keys("^Red [02]$")
     waiter(driver).until(lambda _: len(lines()) == 2)
-    seen["marks"] = sorted(texts(driver, "#log mark"))
+    seen["marks"] = sorted(texts(driver, "#log div:not([hidden]) > mark"))
     driver.find_element(By.ID, "times").click()
     clock = r"return /^\d\d:\d\d:\d\d\.\d{3} /.test(document.querySelector('#log div:not([hidden])').textContent)"
     waiter(driver).until(lambda _: driver.execute_script(clock))
