@@ -10,7 +10,7 @@
 //   muster-agent --sweep JOB [--session-root DIR]   ends what a dead agent and warden have left; one line per process
 //   muster-agent --cleanup …                  ends what dead jobs have left (agent/commands/cleanup_report.h)
 //   muster-agent --stacks [--native] RANK:PID…   where ranks and their children are (agent/commands/stack_report.h)
-//   muster-agent --looks RANK:PID…            what ranks do at this moment (agent/commands/look_report.h)
+//   muster-agent --looks [OPTIONS] RANK:PID…  what ranks do at this moment (agent/commands/look_report.h)
 //   muster-agent --version
 #include <fcntl.h>
 #include <signal.h>

@@ -132,6 +132,18 @@ struct Looks {
              look.collective->beats == last().collective->beats;
     });
   }
+  // True if PyTorch has begun or ended an operation between the looks.
+  bool has_torch_progress() const {
+    return !each([&](const RankEvidence& look) {
+      return !look.torch || !last().torch ||
+             (look.torch->group == last().torch->group && look.torch->sequence == last().torch->sequence &&
+              look.torch->is_open() == last().torch->is_open());
+    });
+  }
+  // True if PyTorch's flight recorder shows an open operation in all looks.
+  bool is_in_torch() const {
+    return each([](const RankEvidence& look) { return look.torch && look.torch->is_open(); });
+  }
   bool is_in_collective() const {
     return each([](const RankEvidence& look) { return look.collective && look.collective->is_open(); });
   }
@@ -190,9 +202,9 @@ RankDoing doing_of(std::span<const RankEvidence* const> all) {
     return RankDoing::kUnknown;
   }
   const auto is_with_peers = [](const RankEvidence& look) { return is_in_peer_library(look); };
-  if (looks.has_progress()) return RankDoing::kWorks;
+  if (looks.has_progress() || looks.has_torch_progress()) return RankDoing::kWorks;
   // The native functions of a rank that waits in a library change all the time.
-  const bool waits = looks.is_in_collective() || looks.each(is_with_peers);
+  const bool waits = looks.is_in_collective() || looks.is_in_torch() || looks.each(is_with_peers);
   const bool has_python = !looks.last().python.empty();
   if (!looks.has_one_chain() && (has_python || !waits)) return RankDoing::kWorks;
   if (looks.is_in_state("D")) {

@@ -31,6 +31,23 @@ struct CollectivePlace {
   bool is_open() const { return begun > ended; }
 };
 
+// The last collective operation in the flight recorder of a rank's PyTorch.
+struct TorchCollective {
+  std::string group{};         // name of its process group
+  std::uint64_t sequence = 0;  // number of the operation in its group
+  std::string operation{};     // "nccl:all_reduce"
+  std::string state{};         // "scheduled", "started", "completed"
+
+  bool is_open() const { return state != "completed"; }
+  bool operator==(const TorchCollective&) const = default;
+};
+
+// What NCCL's RAS says of a job.
+struct NcclFinding {
+  std::string text{};        // one phrase, for people
+  std::vector<int> ranks{};  // ranks of the job, ascending; empty if NCCL's ranks could not be matched
+};
+
 // Evidence about one rank, from two looks at it that are `looked_ms` apart.
 struct RankEvidence {
   int rank = 0;
@@ -51,6 +68,8 @@ struct RankEvidence {
   std::optional<std::int64_t> silent_ms{};  // time since it wrote something; nullopt if it never did
   std::string problem{};                    // why some of this is missing
   bool fully_stopped = false;               // all its threads are stopped by a signal
+  std::optional<TorchCollective> torch{};   // nullopt if PyTorch's flight recorder does not answer
+  std::string python_source{};              // what read the Python calls if not the agent: "faulthandler", "py-spy"
 };
 
 // Ranks that are at the same place.
@@ -69,6 +88,7 @@ struct HangReport {
   std::string cause{};                      // one phrase: "rank 3 on n2 is not in allreduce "x", …"
   std::vector<HangClass> classes{};         // suspects first, then the fewest ranks first
   std::vector<std::string> silent_hosts{};  // hosts that did not answer
+  std::vector<NcclFinding> nccl{};          // empty if no rank uses NCCL, or none answers for it
 
   bool has_suspects() const { return !classes.empty() && classes.front().suspect; }
 };

@@ -25,6 +25,15 @@ struct Judged {
 
   const RankEvidence& last() const { return *looks.back(); }
   const CollectivePlace* collective() const { return last().collective ? &*last().collective : nullptr; }
+  const TorchCollective* torch() const { return last().torch ? &*last().torch : nullptr; }
+  // True if PyTorch's flight recorder shows that the rank is in this operation.
+  bool is_in(const TorchCollective& at) const {
+    return torch() != nullptr && torch()->is_open() && torch()->group == at.group && torch()->sequence == at.sequence;
+  }
+  // True if it shows that the rank has not come to this operation.
+  bool is_behind(const TorchCollective& at) const {
+    return torch() != nullptr && torch()->group == at.group && torch()->sequence < at.sequence;
+  }
 };
 
 using Ranks = std::vector<Judged>;
@@ -210,6 +219,13 @@ std::optional<Decision> find_disk(Ranks& ranks) {
                            seconds_text(first.last().state_ms), channel, in_place(first), others_wait(ranks))};
 }
 
+// True if a suspect may only need time.
+bool is_any_suspect_busy(const Ranks& ranks) {
+  return std::ranges::any_of(ranks, [](const Judged& rank) {
+    return rank.is_suspect && (rank.doing == RankDoing::kLoops || rank.doing == RankDoing::kComputes);
+  });
+}
+
 // Looks at the numbers of operations of libmuster.
 std::optional<Decision> find_behind(Ranks& ranks) {
   const CollectivePlace* newest = nullptr;
@@ -226,15 +242,51 @@ std::optional<Decision> find_behind(Ranks& ranks) {
   const Judged& first = first_suspect(ranks);
   const int waiting =
       count(ranks, [&](const Judged& rank) { return !rank.is_suspect && rank.doing == RankDoing::kCollective; });
-  const bool is_busy = std::ranges::any_of(ranks, [](const Judged& rank) {
-    return rank.is_suspect && (rank.doing == RankDoing::kLoops || rank.doing == RankDoing::kComputes);
-  });
   return Decision{.rule = HangRule::kBehind,
-                  .is_late = is_busy,
+                  .is_late = is_any_suspect_busy(ranks),
                   .cause = fmt::format("{} {} not begun {}, in which {} {}; rank {} {}", suspects_text(ranks),
                                        count(ranks, &Judged::is_suspect) == 1 ? "has" : "have", operation_text(*newest),
                                        plural_ranks(waiting), waiting == 1 ? "waits" : "wait", first.last().rank,
                                        doing_text(first))};
+}
+
+// Returns "nccl:all_reduce 17 of group default_pg".
+std::string torch_text(const TorchCollective& torch) {
+  const std::string operation = torch.operation.empty() ? "operation" : base::printable(torch.operation);
+  const std::string group = torch.group.empty() ? "" : " of group " + base::printable(torch.group);
+  return fmt::format("{} {}{}", operation, torch.sequence, group);
+}
+
+// Returns the operation in which most ranks wait and to which other ranks of its group have not come. nullptr if there
+// is none.
+const TorchCollective* awaited_torch(const Ranks& ranks) {
+  const TorchCollective* found = nullptr;
+  int most = 0;
+  for (const Judged& rank : ranks) {
+    const TorchCollective* const at = rank.torch();
+    if (at == nullptr || !at->is_open()) continue;
+    const int waiting = count(ranks, [at](const Judged& other) { return other.is_in(*at); });
+    const int behind = count(ranks, [at](const Judged& other) { return other.is_behind(*at); });
+    const bool is_better = found == nullptr || waiting > most || (waiting == most && at->sequence > found->sequence);
+    if (behind == 0 || !is_better) continue;
+    found = at;
+    most = waiting;
+  }
+  return found;
+}
+
+// Looks at the numbers in PyTorch's flight recorders.
+std::optional<Decision> find_torch_behind(Ranks& ranks) {
+  const TorchCollective* const awaited = awaited_torch(ranks);
+  if (awaited == nullptr) return std::nullopt;
+  const int suspects = suspect_if(ranks, [awaited](const Judged& rank) { return rank.is_behind(*awaited); });
+  const int waiting = count(ranks, [awaited](const Judged& rank) { return rank.is_in(*awaited); });
+  const Judged& first = first_suspect(ranks);
+  return Decision{.rule = HangRule::kBehind,
+                  .is_late = is_any_suspect_busy(ranks),
+                  .cause = fmt::format("{} {} not in {}, in which {} {}; rank {} {}", suspects_text(ranks),
+                                       suspects == 1 ? "is" : "are", torch_text(*awaited), plural_ranks(waiting),
+                                       waiting == 1 ? "waits" : "wait", first.last().rank, doing_text(first))};
 }
 
 // Returns the ranks of each group, by index, if one group is smaller than all others and than half of the ranks.
@@ -346,6 +398,7 @@ Decision decide(Ranks& ranks, const HangFacts& facts) {
   if (auto found = find_working(ranks)) return *found;
   if (auto found = find_disk(ranks)) return *found;
   if (auto found = find_behind(ranks)) return *found;
+  if (auto found = find_torch_behind(ranks)) return *found;
   if (auto found = find_swapped(ranks)) return *found;
   if (auto found = find_elsewhere(ranks)) return *found;
   const bool all_wait = std::ranges::all_of(ranks, [](const Judged& rank) { return waits_for_ranks(rank.doing); });
@@ -372,6 +425,7 @@ std::string place_key(const Judged& rank) {
   if (const CollectivePlace* const at = rank.collective()) {
     key += fmt::format("|{} {} {} {}", at->begun, at->is_open(), at->operation, at->name);
   }
+  if (const TorchCollective* const at = rank.torch()) key += fmt::format("|{} {}", torch_text(*at), at->is_open());
   return key;
 }
 
@@ -433,7 +487,8 @@ HangVerdict judge_hang(const HangFacts& facts) {
                     .looked_ms = facts.looked_ms,
                     .cause = decision.cause,
                     .classes = classes_of(ranks),
-                    .silent_hosts = facts.silent_hosts};
+                    .silent_hosts = facts.silent_hosts,
+                    .nccl = facts.nccl};
   return verdict;
 }
 

@@ -2,24 +2,28 @@
 //
 // A rank does one of these things (hang_doing.h). It is judged from several looks at it, some seconds apart.
 //
-// | rule        | suspects                                        | when |
+// clang-format off
+// | rule        | suspects                                        | when                                                |
 // |-------------|-------------------------------------------------|-----------------------------------------------------|
-// | kStopped    | ranks of which all threads are stopped          | at once: no healthy program stays stopped | |
-// kWorking    | none: the job is not reported                   | a rank goes through different places, or some rank  |
-// |             |                                                 | could not be read: others may wait for it | | kDisk
-// | ranks in state D without CPU time in all looks  | at once: the file system does not answer            | | kBehind
-// | the ranks that have begun the fewest operations | at once: others wait in a later operation           | | kSwapped
-// | ranks in another operation of the same number   | at once: their order of operations differs; none if | | | than
-// the other ranks                            | no group is the smaller one                         | | kElsewhere  |
-// ranks that wait, but not for other ranks        | at once if the others wait in a library for ranks,  | | | | late if
-// only for sockets: services do so, too       | | kBusy       | ranks that loop in one function, or compute in  | late:
-// a long computation looks the same             | |             | one call                                        | |
-// | kKeys       | none: all ranks wait for keys                   | at once: no rank is left that could set them | |
-// kEnded      | none: the cause names the ranks that have ended | at once: the others wait for ranks                  |
-// | kDifferent  | the fewest ranks, if all wait for other ranks   | late, and only if no rank uses CPU time: ranks that
-// | |             | in different places                             | communicate a lot look the same | | kTogether   |
-// none: all ranks wait in one place               | as kDifferent                                       | | kNotKnown
-// | none: the job is not reported                   |                                                     |
+// | kStopped    | ranks of which all threads are stopped          | at once: no healthy program stays stopped           |
+// | kWorking    | none: the job is not reported                   | a rank goes through different places, or some rank  |
+// |             |                                                 | could not be read: others may wait for it           |
+// | kDisk       | ranks in state D without CPU time in all looks  | at once: the file system does not answer            |
+// | kBehind     | the ranks that have begun the fewest operations | at once: others wait in a later operation, of       |
+// |             |                                                 | libmuster or of PyTorch; late if a suspect computes |
+// | kSwapped    | ranks in another operation of the same number   | at once: their order of operations differs; none if |
+// |             | than the other ranks                            | no group is the smaller one                         |
+// | kElsewhere  | ranks that wait, but not for other ranks        | at once if the others wait in a library for ranks,  |
+// |             |                                                 | late if only for sockets: services do so, too       |
+// | kBusy       | ranks that loop in one function, or compute in  | late: a long computation looks the same             |
+// |             | one call                                        |                                                     |
+// | kKeys       | none: all ranks wait for keys                   | at once: no rank is left that could set them        |
+// | kEnded      | none: the cause names the ranks that have ended | at once: the others wait for ranks                  |
+// | kDifferent  | the fewest ranks, if all wait for other ranks   | late, and only if no rank uses CPU time: ranks that |
+// |             | in different places                             | communicate a lot look the same                     |
+// | kTogether   | none: all ranks wait in one place               | as kDifferent                                       |
+// | kNotKnown   | none: the job is not reported                   |                                                     |
+// clang-format on
 //
 // The first rule that fits holds. "Late" means after kLateFactor times the time limit, and only if the suspects were at
 // the same place in an earlier round of looks, too. A user who asks for a report gets these suspects at once.
@@ -63,7 +67,8 @@ struct HangFacts {
   std::int64_t timeout_ms = 0;
   std::int64_t looked_ms = 0;
   std::vector<std::string> silent_hosts{};
-  std::vector<int> ended{};   // ranks that have ended
+  std::vector<int> ended{};  // ranks that have ended
+  std::vector<NcclFinding> nccl{};
   bool is_asked_for = false;  // a user asks for the report
 };
 

@@ -39,6 +39,22 @@ model::CollectivePlace place_of(const v1::CollectivePlace& message) {
           .beats = message.beats()};
 }
 
+v1::TorchCollective to_proto(const model::TorchCollective& torch) {
+  v1::TorchCollective message;
+  set_text(torch.group, message.mutable_group());
+  message.set_sequence(torch.sequence);
+  set_text(torch.operation, message.mutable_operation());
+  set_text(torch.state, message.mutable_state());
+  return message;
+}
+
+model::TorchCollective torch_of(const v1::TorchCollective& message) {
+  return {.group = message.group(),
+          .sequence = message.sequence(),
+          .operation = message.operation(),
+          .state = message.state()};
+}
+
 }  // namespace
 
 v1::RankEvidence to_proto(const model::RankEvidence& evidence) {
@@ -66,6 +82,8 @@ v1::RankEvidence to_proto(const model::RankEvidence& evidence) {
   if (evidence.silent_ms) message.set_silent_ms(*evidence.silent_ms);
   set_text(evidence.problem, message.mutable_problem());
   message.set_fully_stopped(evidence.fully_stopped);
+  if (evidence.torch) *message.mutable_torch() = to_proto(*evidence.torch);
+  set_text(evidence.python_source, message.mutable_python_source());
   return message;
 }
 
@@ -93,7 +111,20 @@ model::RankEvidence evidence_of(const v1::RankEvidence& message) {
   if (message.has_silent_ms()) evidence.silent_ms = std::max<std::int64_t>(message.silent_ms(), 0);
   evidence.problem = message.problem();
   evidence.fully_stopped = message.fully_stopped();
+  if (message.has_torch()) evidence.torch = torch_of(message.torch());
+  evidence.python_source = message.python_source();
   return evidence;
+}
+
+v1::NcclFinding to_proto(const model::NcclFinding& finding) {
+  v1::NcclFinding message;
+  set_text(finding.text, message.mutable_text());
+  message.mutable_ranks()->Add(finding.ranks.begin(), finding.ranks.end());
+  return message;
+}
+
+model::NcclFinding nccl_finding_of(const v1::NcclFinding& message) {
+  return {.text = message.text(), .ranks = {message.ranks().begin(), message.ranks().end()}};
 }
 
 v1::HangReport to_proto(const model::HangReport& report) {
@@ -111,6 +142,7 @@ v1::HangReport to_proto(const model::HangReport& report) {
     *to.mutable_example() = to_proto(place.example);
   }
   for (const std::string& host : report.silent_hosts) set_text(host, message.add_silent_hosts());
+  for (const model::NcclFinding& finding : report.nccl) *message.add_nccl() = to_proto(finding);
   return message;
 }
 
@@ -127,6 +159,7 @@ model::HangReport hang_report_of(const v1::HangReport& message) {
                               .example = evidence_of(place.example())});
   }
   report.silent_hosts.assign(message.silent_hosts().begin(), message.silent_hosts().end());
+  for (const v1::NcclFinding& finding : message.nccl()) report.nccl.push_back(nccl_finding_of(finding));
   return report;
 }
 

@@ -57,6 +57,7 @@ struct Shared {
   Sessions serving{};  // sessions whose request HorovodKeys handles now
   std::size_t body_bytes = 0;
   HorovodServerCounts counts{};
+  HorovodServer::OnMissing on_missing{};
 };
 
 // One connection. The lists of Shared own it. Handlers in progress keep it alive a little longer, but after close()
@@ -137,6 +138,7 @@ class Session final : public std::enable_shared_from_this<Session> {
     switch (request.verb) {
       case HorovodRequest::Verb::kGet:
         asks_for_numbers_ = request.scope == "rank_and_size";
+        if (shared_.on_missing) return get_watched(request);
         return shared_.keys.get(
             request.scope, request.key,
             [self = shared_from_this()](const base::Result<HorovodValue>& value) { self->on_value(value); });
@@ -145,6 +147,21 @@ class Session final : public std::enable_shared_from_this<Session> {
       case HorovodRequest::Verb::kDelete:
         return shared_.keys.finish(request.scope, request.key, done);
     }
+  }
+
+  void get_watched(const HorovodRequest& request) {
+    shared_.keys.get(
+        request.scope, request.key,
+        [self = shared_from_this(), scope = request.scope, key = request.key](const base::Result<HorovodValue>& value) {
+          if (value.ok() && *value == nullptr) self->report_missing(scope, key);
+          self->on_value(value);
+        });
+  }
+
+  void report_missing(const std::string& scope, const std::string& key) {
+    if (is_closed_ || !shared_.on_missing) return;
+    const auto ends = connection_ends(socket_.native_handle());
+    if (ends.ok()) shared_.on_missing(*ends, scope, key);
   }
 
   void on_value(const base::Result<HorovodValue>& value) {
@@ -215,6 +232,8 @@ class HorovodServer::Core {
     while (!shared_.serving.empty()) close_first(shared_.serving);
   }
 
+  void watch_missing(OnMissing on_missing) { shared_.on_missing = std::move(on_missing); }
+
   HorovodServerCounts counts() const {
     HorovodServerCounts counts = shared_.counts;
     counts.connections = shared_.waiting.size() + shared_.serving.size();
@@ -267,6 +286,10 @@ HorovodServer::~HorovodServer() = default;
 
 HorovodServerCounts HorovodServer::counts() const {
   return core_->counts();
+}
+
+void HorovodServer::watch_missing(OnMissing on_missing) {
+  core_->watch_missing(std::move(on_missing));
 }
 
 }  // namespace muster::rendezvous

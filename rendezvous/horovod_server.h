@@ -16,7 +16,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string_view>
 
 #include "base/clock.h"
 #include "base/loop.h"
@@ -57,6 +59,12 @@ class HorovodServer {
   HorovodServer& operator=(const HorovodServer&) = delete;
 
   HorovodServerCounts counts() const;
+
+  // Called before each answer that a key does not exist, while the client still waits for it. Workers poll, so such
+  // answers show for which key a worker waits.
+  using OnMissing = std::function<void(const ConnectionEnds& ends, std::string_view scope, std::string_view key)>;
+  // Replaces the last watch. An empty function ends it.
+  void watch_missing(OnMissing on_missing);
 
  private:
   class Core;

@@ -58,7 +58,7 @@ bool is_connected(std::uint8_t state) {
   return state == TCP_ESTABLISHED || state == TCP_FIN_WAIT1 || state == TCP_FIN_WAIT2 || state == TCP_CLOSE_WAIT;
 }
 
-base::Result<uid_t> read_answer(const char* bytes, std::size_t size) {
+base::Result<LocalSocket> read_answer(const char* bytes, std::size_t size) {
   nlmsghdr header{};
   if (size < sizeof header) return base::internal_error("sock_diag: an answer of {} bytes", size);
   std::memcpy(&header, bytes, sizeof header);
@@ -75,12 +75,12 @@ base::Result<uid_t> read_answer(const char* bytes, std::size_t size) {
   if (!is_connected(socket.idiag_state) || socket.idiag_inode == 0) {
     return base::not_found("find the owner of a connection: its process has closed it");
   }
-  return socket.idiag_uid;
+  return LocalSocket{.uid = socket.idiag_uid, .inode = socket.idiag_inode};
 }
 
 }  // namespace
 
-base::Result<uid_t> local_owner(const ConnectionEnds& ends) {
+base::Result<LocalSocket> local_socket(const ConnectionEnds& ends) {
   if (ends.peer.is_v6() != ends.local.is_v6()) {
     return base::invalid_argument("a connection has ends of different families");
   }
@@ -97,6 +97,11 @@ base::Result<uid_t> local_owner(const ConnectionEnds& ends) {
   const ssize_t size = ::recv(fd.get(), answer.data(), answer.size(), MSG_DONTWAIT);
   if (size < 0) return base::errno_error(errno, "read sock_diag's answer");
   return read_answer(answer.data(), static_cast<std::size_t>(size));
+}
+
+base::Result<uid_t> local_owner(const ConnectionEnds& ends) {
+  MUSTER_ASSIGN_OR_RETURN(const LocalSocket socket, local_socket(ends));
+  return socket.uid;
 }
 
 OwnerCheck allow_local_owner(uid_t uid) {

@@ -7,10 +7,21 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
+
 #include "base/status.h"
 #include "rendezvous/owner_check.h"
 
 namespace muster::rendezvous {
+
+// The peer's socket, as the kernel describes it.
+struct LocalSocket {
+  uid_t uid = 0;
+  std::uint32_t inode = 0;  // as in the links of /proc/PID/fd: "socket:[4711]"
+};
+
+// Errors as in local_owner().
+base::Result<LocalSocket> local_socket(const ConnectionEnds& ends);
 
 // Returns the uid of the process that holds the peer's socket. NOT_FOUND if no process on this host holds such a
 // connection. The peer may be elsewhere or may have closed it. Closed sockets never count, because the kernel names

@@ -166,6 +166,14 @@ bool MemoryStore::cancel_wait(WaitId id) {
   return true;
 }
 
+std::vector<std::string> MemoryStore::missing_keys(WaitId id) const {
+  const auto found = waiters_.find(id);
+  if (found == waiters_.end()) return {};
+  std::vector<std::string> keys = found->second.keys;
+  std::erase_if(keys, [this](const std::string& key) { return exists(key); });
+  return keys;
+}
+
 void MemoryStore::wake(std::string_view key, Wake how_many) {
   if (waiting_for_.empty()) return;
   const auto entry = waiting_for_.find(key);

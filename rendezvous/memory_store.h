@@ -29,6 +29,7 @@ class MemoryStore final : public Store {
   std::size_t queue_size(std::string_view name) const override;
   WaitId wait(std::vector<std::string> keys, std::function<void()> ready) override;
   bool cancel_wait(WaitId id) override;
+  std::vector<std::string> missing_keys(WaitId id) const override;
 
  private:
   // Allows lookups by string_view, so that a request need not copy its key.

@@ -66,6 +66,9 @@ class Store {
   virtual WaitId wait(std::vector<std::string> keys, std::function<void()> ready) = 0;
   // Returns true if the wait was still pending; `ready` is then not called.
   virtual bool cancel_wait(WaitId id) = 0;
+  // Returns the keys that a pending wait still misses, in the order in which the caller passed them. Empty if the wait
+  // is no longer pending.
+  virtual std::vector<std::string> missing_keys(WaitId id) const = 0;
 };
 
 }  // namespace muster::rendezvous

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <map>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -48,6 +49,7 @@ class TcpStoreServer::Impl : public std::enable_shared_from_this<Impl> {
   base::Status begin(Store* store);
   base::Status renew(Store* store);
   TcpStoreCounters counters() const;
+  std::optional<TcpStoreClient> client_at(const base::IpAddress& peer, std::uint16_t port);
 
  private:
   struct Connection {
@@ -87,6 +89,8 @@ class TcpStoreServer::Impl : public std::enable_shared_from_this<Impl> {
   base::UniqueFd epoll_;
   std::unique_ptr<TcpStoreHub> hub_;
   std::unordered_map<Connection*, std::unique_ptr<Connection>> connections_;
+  // The connections by their peers' ends. client_at() makes it, and a change of connections_ drops it.
+  std::optional<std::map<std::pair<base::IpAddress, std::uint16_t>, const Connection*>> by_peer_;
   std::vector<std::unique_ptr<Connection>> closed_;  // freed after the turn, because its lists may still point to them
   std::vector<Connection*> with_output_;
   bool is_in_turn_ = false;
@@ -133,6 +137,18 @@ TcpStoreCounters TcpStoreServer::Impl::counters() const {
   TcpStoreCounters result = counters_;
   result.open = connections_.size();
   return result;
+}
+
+std::optional<TcpStoreClient> TcpStoreServer::Impl::client_at(const base::IpAddress& peer, std::uint16_t port) {
+  if (!by_peer_) {
+    by_peer_.emplace();
+    for (const auto& [connection, owned] : connections_) {
+      by_peer_->emplace(std::pair(connection->ends.peer, connection->ends.peer_port), connection);
+    }
+  }
+  const auto found = by_peer_->find({peer, port});
+  if (found == by_peer_->end()) return std::nullopt;
+  return TcpStoreClient{.wait = found->second->session->oldest_wait()};
 }
 
 void TcpStoreServer::Impl::turn() {
@@ -270,6 +286,7 @@ void TcpStoreServer::Impl::add(base::UniqueFd fd) {
   connection->session = std::make_unique<TcpStoreSession>(hub_.get(), connection->ends.peer.str(),
                                                           [this, connection] { note_output(connection); });
   connections_.emplace(connection, std::move(made));
+  by_peer_.reset();
   update_interest(connection);
 }
 
@@ -316,6 +333,7 @@ void TcpStoreServer::Impl::close(Connection* connection) {
   const auto found = connections_.find(connection);
   closed_.push_back(std::move(found->second));
   connections_.erase(found);
+  by_peer_.reset();
   turn_soon();
 }
 
@@ -337,6 +355,10 @@ base::Status TcpStoreServer::renew(Store* store) {
 
 TcpStoreCounters TcpStoreServer::counters() const {
   return impl_->counters();
+}
+
+std::optional<TcpStoreClient> TcpStoreServer::client_at(const base::IpAddress& peer, std::uint16_t port) {
+  return impl_->client_at(peer, port);
 }
 
 }  // namespace muster::rendezvous

@@ -17,8 +17,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "base/loop.h"
+#include "base/net.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "rendezvous/checked_listener.h"
@@ -47,6 +49,11 @@ struct TcpStoreCounters {
   std::size_t open = 0;        // connections that are open now
 };
 
+// One client, as an observer sees it.
+struct TcpStoreClient {
+  std::optional<TcpStoreWait> wait{};  // nullopt if it waits for nothing
+};
+
 class TcpStoreServer {
  public:
   // `listening` must be bound, listening and non-blocking (base::listen_any).
@@ -61,6 +68,9 @@ class TcpStoreServer {
   base::Status renew(Store* store);
 
   TcpStoreCounters counters() const;
+
+  // Returns the client at this end of a connection. nullopt if no such connection is open.
+  std::optional<TcpStoreClient> client_at(const base::IpAddress& peer, std::uint16_t port);
 
  private:
   class Impl;

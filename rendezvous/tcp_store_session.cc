@@ -224,7 +224,7 @@ base::Status TcpStoreSession::wait() {
     bytes += 2 * keys.back().size() + kRegistrationBytes;
   }
   const std::uint64_t token = next_token_++;
-  waits_.push_back({token, 0, bytes});
+  waits_.push_back({token, 0, bytes, base::monotonic_now()});
   registered_bytes_ += bytes;
   const Store::WaitId id = store_->wait(std::move(keys), [this, token] { wait_ended(token); });
   for (Wait& wait : waits_) {
@@ -250,7 +250,7 @@ base::Status TcpStoreSession::barrier() {
   if (arrived < world) {
     hub_->arrived_[key].push_back(this);
     registered_bytes_ += 2 * key.size() + kRegistrationBytes;
-    barriers_.push_back(key);
+    barriers_.push_back({key, base::monotonic_now()});
     return base::ok_status();
   }
   if (const auto found = hub_->arrived_.find(key); found != hub_->arrived_.end()) {
@@ -262,7 +262,7 @@ base::Status TcpStoreSession::barrier() {
 }
 
 void TcpStoreSession::barrier_passed(const std::string& key) {
-  barriers_.erase(std::find(barriers_.begin(), barriers_.end(), key));
+  barriers_.erase(std::ranges::find(barriers_, key, &Arrival::key));
   registered_bytes_ -= 2 * key.size() + kRegistrationBytes;
   stop_waiting();
 }
@@ -283,13 +283,27 @@ void TcpStoreSession::cancel_waits() {
     registered_bytes_ -= wait.bytes;
   }
   waits_.clear();
-  for (const std::string& key : barriers_) {
+  for (const auto& [key, since] : barriers_) {
     const auto found = hub_->arrived_.find(key);
     found->second.erase(std::find(found->second.begin(), found->second.end(), this));
     if (found->second.empty()) hub_->arrived_.erase(found);
     registered_bytes_ -= 2 * key.size() + kRegistrationBytes;
   }
   barriers_.clear();
+}
+
+std::optional<TcpStoreWait> TcpStoreSession::oldest_wait() const {
+  std::optional<TcpStoreWait> oldest;
+  for (const Wait& wait : waits_) {
+    if (oldest && oldest->since <= wait.since) continue;
+    std::vector<std::string> keys = store_->missing_keys(wait.id);
+    if (keys.empty()) continue;
+    oldest = TcpStoreWait{.key = std::move(keys.front()), .others = keys.size() - 1, .since = wait.since};
+  }
+  for (const auto& [key, since] : barriers_) {
+    if (!oldest || since < oldest->since) oldest = TcpStoreWait{.key = key, .is_barrier = true, .since = since};
+  }
+  return oldest;
 }
 
 base::Status TcpStoreSession::watch() {

@@ -11,11 +11,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "rendezvous/store.h"
 #include "rendezvous/tcp_store_protocol.h"
@@ -31,6 +33,14 @@ struct TcpStoreLimits {
   std::size_t max_waits = 16;           // waits of one connection at a time; torch's clients have one
   std::size_t max_watches = 1024;       // limit for one connection
   std::size_t max_total_bytes = std::size_t{1} << 30;  // limit for requests, replies and waits of all connections
+};
+
+// What a client waits for.
+struct TcpStoreWait {
+  std::string key;          // the first key that is missing, or the name of a barrier
+  std::size_t others = 0;   // how many more keys are missing
+  bool is_barrier = false;  // `key` names a barrier at which other clients are missing
+  base::MonotonicTime since{};
 };
 
 class TcpStoreSession;
@@ -81,6 +91,9 @@ class TcpStoreSession {
   // Errors as in receive().
   base::Status consume_output(std::size_t size);
 
+  // Returns the oldest wait of this client. nullopt if it waits for nothing.
+  std::optional<TcpStoreWait> oldest_wait() const;
+
   bool wants_input() const { return failure_.ok() && !is_held_back_; }
   const base::Status& failure() const {
     return failure_;
@@ -91,6 +104,11 @@ class TcpStoreSession {
     std::uint64_t token;
     Store::WaitId id;
     std::size_t bytes;  // the part of registered_bytes_ for this wait
+    base::MonotonicTime since;
+  };
+  struct Arrival {
+    std::string key;
+    base::MonotonicTime since;
   };
 
   base::Status serve();
@@ -129,11 +147,11 @@ class TcpStoreSession {
   const std::function<void()> on_output_;
   TorchRequestStream stream_;
   std::string output_;
-  std::size_t sent_ = 0;               // bytes of output_ that were sent
-  bool is_held_back_ = false;          // too much of output_ is unread
-  bool is_serving_ = false;            // true while one of this session's functions runs
-  std::vector<Wait> waits_;            // registered in the Store
-  std::vector<std::string> barriers_;  // barriers at which it has arrived and waits
+  std::size_t sent_ = 0;           // bytes of output_ that were sent
+  bool is_held_back_ = false;      // too much of output_ is unread
+  bool is_serving_ = false;        // true while one of this session's functions runs
+  std::vector<Wait> waits_;        // registered in the Store
+  std::vector<Arrival> barriers_;  // barriers at which it has arrived and waits
   std::vector<std::string> watched_;
   std::uint64_t next_token_ = 1;
   std::size_t registered_bytes_ = 0;  // bytes of the keys of waits, barriers and watches

@@ -9,6 +9,7 @@ namespace muster::agent::inline commands {
 namespace {
 
 constexpr std::string_view kMemory = "--memory=";
+constexpr std::string_view kSession = "--session=";
 
 // Parses RANK:PID, or PID:FD.
 std::optional<std::pair<int, int>> parse_pair(std::string_view text) {
@@ -30,8 +31,16 @@ base::UniqueFd ReadingTargets::take_memory(pid_t pid) {
 base::Result<ReadingTargets> parse_reading_targets(const std::vector<std::string>& arguments) {
   ReadingTargets targets;
   for (const std::string_view argument : arguments) {
-    if (argument == "--native") {
-      targets.is_native = true;
+    bool* const flag = argument == "--native"      ? &targets.is_native
+                       : argument == "--libraries" ? &targets.asks_libraries
+                       : argument == "--nccl"      ? &targets.asks_nccl
+                                                   : nullptr;
+    if (flag != nullptr) {
+      *flag = true;
+      continue;
+    }
+    if (argument.starts_with(kSession)) {
+      targets.session_dir = argument.substr(kSession.size());
       continue;
     }
     const bool is_memory = argument.starts_with(kMemory);

@@ -18,12 +18,16 @@ struct ReadingTargets {
   std::vector<std::pair<int, pid_t>> ranks;  // rank and pid, in the order of the arguments
   std::map<pid_t, base::UniqueFd> memories;  // open /proc/PID/mem, by pid
   bool is_native = false;                    // --native was among the arguments
+  bool asks_libraries = false;               // --libraries was
+  bool asks_nccl = false;                    // --nccl was
+  std::string session_dir{};                 // from --session=DIR; empty if it was not among them
 
   // Returns the memory of the process, which the caller then owns. Invalid if it is not open.
   base::UniqueFd take_memory(pid_t pid);
 };
 
-// Parses [--native] [--memory=PID:FD]… RANK:PID…. Owns the descriptors from then on.
+// Parses [--native] [--libraries] [--nccl] [--session=DIR] [--memory=PID:FD]… RANK:PID…. Owns the descriptors from then
+// on.
 base::Result<ReadingTargets> parse_reading_targets(const std::vector<std::string>& arguments);
 
 }  // namespace muster::agent::commands

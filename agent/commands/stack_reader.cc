@@ -115,7 +115,8 @@ StackReader::~StackReader() {
   ::waitpid(pid_, nullptr, 0);
 }
 
-void StackReader::ask(std::uint64_t id, const std::map<int, pid_t>& pids, bool is_native) {
+void StackReader::ask(std::uint64_t id, const std::map<int, pid_t>& pids, bool is_native,
+                      std::vector<std::string> options) {
   if (waiting_.size() >= kMaxReads) {
     v1::StackAnswer answer;
     answer.set_id(id);
@@ -124,7 +125,7 @@ void StackReader::ask(std::uint64_t id, const std::map<int, pid_t>& pids, bool i
     send_(std::move(answer));
     return;
   }
-  waiting_.push_back({.id = id, .pids = pids, .is_native = is_native});
+  waiting_.push_back({.id = id, .pids = pids, .is_native = is_native, .options = std::move(options)});
   if (pid_ == 0 && !opening_ && !next_.armed()) start_next();
 }
 
@@ -181,6 +182,7 @@ base::Status StackReader::start(const Memories& memories) {
   MUSTER_ASSIGN_OR_RETURN(base::FdPair pipe, base::make_pipe());
   std::vector<std::string> arguments = {"muster-agent", options_.command};
   if (current_.is_native) arguments.push_back("--native");
+  arguments.insert(arguments.end(), current_.options.begin(), current_.options.end());
   for (const auto& [pid, fd] : memories) arguments.push_back(fmt::format("--memory={}:{}", pid, fd.get()));
   for (const auto& [rank, pid] : current_.pids) arguments.push_back(fmt::format("{}:{}", rank, pid));
   MUSTER_ASSIGN_OR_RETURN(pid_, spawn_reader(options_.program, std::move(arguments), pipe.second.get(), memories));

@@ -56,8 +56,8 @@ class StackReader {
   ~StackReader();
 
   // `pids` are the pids of the ranks in question, by rank. `is_native`: also stop processes that run Python, for their
-  // native functions.
-  void ask(std::uint64_t id, const std::map<int, pid_t>& pids, bool is_native);
+  // native functions. `options` are further arguments of the command.
+  void ask(std::uint64_t id, const std::map<int, pid_t>& pids, bool is_native, std::vector<std::string> options = {});
   // Returns the pid of the present reading, or 0. It is a child of the agent and not of the job.
   pid_t pid() const { return pid_; }
 
@@ -66,6 +66,7 @@ class StackReader {
     std::uint64_t id = 0;
     std::map<int, pid_t> pids;
     bool is_native = false;
+    std::vector<std::string> options = {};
   };
 
   using Memories = std::map<pid_t, base::UniqueFd>;

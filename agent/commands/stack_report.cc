@@ -12,6 +12,7 @@
 
 #include "agent/commands/limited_read.h"
 #include "agent/commands/reading_targets.h"
+#include "agent/evidence/other_stack.h"
 #include "agent/proc/proc_table.h"
 #include "agent/stacks/kernel_stack.h"
 #include "agent/stacks/python_stack.h"
@@ -146,17 +147,28 @@ void add_python(const std::vector<const PythonStack*>& stacks, v1::ThreadStack& 
                      thread);
 }
 
-v1::ProcessStack read_process_stack(const ProcessInfo& info, int rank, bool is_native, base::UniqueFd memory,
+// Asks others for the Python stack, because the memory could not be read.
+void read_by_others(const ProcessInfo& info, const std::string& session_dir, std::chrono::milliseconds& patience,
+                    PythonStacks& python, v1::ProcessStack& process) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto other = read_other_stack(session_dir, info, begin + std::min(patience, kOtherStackLimit));
+  patience -= std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
+  add_other_stack(other, info.pid, python);
+  process.set_python_source(other.source);
+}
+
+v1::ProcessStack read_process_stack(const ProcessInfo& info, int rank, ReadingTargets& targets,
                                     std::chrono::milliseconds& patience) {
   v1::ProcessStack process;
   process.set_rank(rank);
   process.set_pid(info.pid);
   process.set_command(base::valid_utf8(info.command));
-  auto python = read_python(info, std::move(memory), patience);
+  auto python = read_python(info, targets.take_memory(info.pid), patience);
+  if (python && needs_other_stack(*python)) read_by_others(info, targets.session_dir, patience, *python, process);
   const std::vector<KernelStack> kernel = read_kernel_stacks(info.pid);
   std::map<pid_t, UserStack> native;
   // Without Python stacks, the native functions are all that can be shown.
-  if (is_native || !python || python->threads.empty()) native = read_native(kernel, process);
+  if (targets.is_native || !python || python->threads.empty()) native = read_native(kernel, process);
   if (!python) python.emplace();
   process.set_python(python->version);
   match_only_thread(kernel, *python);
@@ -208,8 +220,7 @@ base::Status report_stacks(const std::vector<std::string>& arguments) {
     processes.insert(processes.begin(), *own);
     for (const ProcessInfo& info : processes) {
       if (info.is_dead()) continue;
-      MUSTER_RETURN_IF_ERROR(
-          write_process(read_process_stack(info, rank, targets.is_native, targets.take_memory(info.pid), patience)));
+      MUSTER_RETURN_IF_ERROR(write_process(read_process_stack(info, rank, targets, patience)));
     }
   }
   return base::ok_status();

@@ -13,6 +13,11 @@ struct Awaited {
   base::MonotonicTime since;
 };
 
+// A client of a store that this host serves.
+struct StoreClient {
+  std::optional<Awaited> wait;  // nullopt if it waits for nothing
+};
+
 // Returns the one for which the rank has waited longer.
 inline std::optional<Awaited> older(std::optional<Awaited> one, std::optional<Awaited> two) {
   if (!one || (two && two->since < one->since)) return two;

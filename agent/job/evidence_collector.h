@@ -15,14 +15,17 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "agent/commands/stack_reader.h"
 #include "agent/io/last_output.h"
 #include "agent/job/awaited.h"
 #include "agent/job/sleep_times.h"
+#include "agent/job/store_polls.h"
 #include "base/clock.h"
 #include "base/gate.h"
 #include "base/loop.h"
@@ -39,6 +42,11 @@ class EvidenceCollector {
     std::function<std::optional<Awaited>(int rank)> awaited = {};
     // Returns the rank's place in its collective operations. nullopt if it does not use libmuster.
     std::function<std::optional<v1::CollectivePlace>(int rank)> collective = {};
+    // Passes on what the rank at the peer's end of this connection to torch's store waits for. Calls `done` once.
+    std::function<void(const rendezvous::ConnectionEnds& ends, std::function<void(std::optional<Awaited>)> done)>
+        store_wait = {};
+    StorePolls::Watch watch_missing = {};
+    std::function<std::string()> session_dir = {};  // where programs write their stacks
   };
 
   // Returns the options with which looks are made.
@@ -65,27 +73,35 @@ class EvidenceCollector {
     base::Duration apart{};
     Look first;
     Look second;
+    bool asks_nccl = false;
     bool is_second = false;  // the first look has ended
+    std::vector<v1::NcclFinding> nccl = {};
     std::string problem = {};
     base::Timer second_due = {};
+    base::MonotonicTime polls_since{};
+    std::shared_ptr<void> polls = {};  // the watch of polls, from the first look to the end of the second one
   };
+  using Waits = std::map<int, Awaited>;  // by rank
 
   StackReader::Options with_frames(StackReader::Options options);
   void look(std::uint64_t key);
   base::Status take_frame(std::uint64_t key, const std::string& frame);
   void looked(std::uint64_t key, const std::string& problem);
   void complete_later(std::uint64_t key);
-  void complete(std::uint64_t key, const std::map<int, LastOutput>& outputs);
+  void ask_stores(std::uint64_t key, const std::map<int, LastOutput>& outputs);
+  void complete(std::uint64_t key, const std::map<int, LastOutput>& outputs, const Waits& waits);
   v1::RankEvidence evidence_of(const Question& question, int rank, pid_t pid) const;
-  void add_facts(const std::map<int, LastOutput>& outputs, v1::RankEvidence& evidence) const;
+  void add_facts(const Question& question, const std::map<int, LastOutput>& outputs, const Waits& waits,
+                 v1::RankEvidence& evidence) const;
   void refuse(std::uint64_t id, const std::string& why) const;
 
   base::Loop& loop_;
   const Sources sources_;
   const std::function<void(v1::EvidenceAnswer)> send_;
+  SleepTimes sleeps_;
+  StorePolls polls_;
   std::map<std::uint64_t, Question> questions_;  // by numbers of our own: two launchers may use the same ids
   std::uint64_t next_key_ = 1;
-  SleepTimes sleeps_;
   base::Gate gate_;
   StackReader reader_;
 };

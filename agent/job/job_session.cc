@@ -78,12 +78,16 @@ JobSession::JobSession(const SessionHost& host, Warden warden, SessionOptions op
                     failure_ = why;
                     on(SessionEvent::kStop);
                   },
-              .read_stacks = [this](std::uint64_t id, const auto& pids) { stacks_.ask(id, pids, true); }}),
+              .read_stacks = [this](std::uint64_t id,
+                                    const auto& pids) { stacks_.ask(id, pids, true, stack_options()); }}),
       evidence_(host.loop,
                 {.pids = [this] { return ranks_.pids(); },
                  .last_outputs = [this](auto done) { output_.last_outputs(std::move(done)); },
                  .awaited = [this](int rank) { return ranks_.awaited(rank); },
-                 .collective = [this](int rank) { return collective_place_of(session_dir(), rank); }},
+                 .collective = [this](int rank) { return collective_place_of(session_dir(), rank); },
+                 .store_wait = [this](const auto& ends, auto done) { stores_.ask_store_wait(ends, std::move(done)); },
+                 .watch_missing = [this](auto on_missing) { stores_.watch_missing(std::move(on_missing)); },
+                 .session_dir = [this] { return session_dir(); }},
                 [this](v1::EvidenceAnswer answer) {
                   events_.send(message_with(&v1::AgentMessage::mutable_evidence_answer, std::move(answer)));
                 }),
@@ -231,7 +235,11 @@ void JobSession::ask_stacks(const v1::StackQuestion& question) {
         question.ranks().empty() || std::ranges::find(question.ranks(), rank) != question.ranks().end();
     if (is_meant) pids.emplace(rank, pid);
   }
-  stacks_.ask(question.id() & ~RankWatchdog::kStackBit, pids, question.native());
+  stacks_.ask(question.id() & ~RankWatchdog::kStackBit, pids, question.native(), stack_options());
+}
+
+std::vector<std::string> JobSession::stack_options() const {
+  return {"--session=" + session_dir()};
 }
 
 // Prints a line for the launcher's --verbose. It travels over stderr and the bootstrap channel.

@@ -114,6 +114,7 @@ class JobSession {
   void suspend(bool is_on);
   void refuse(const v1::AddWorld& world) const;
   void ask_stacks(const v1::StackQuestion& question);
+  std::vector<std::string> stack_options() const;  // for readings of stacks
 
   void replace_warden();
   void on_event(JobEmpty& empty);

@@ -4,8 +4,12 @@
 #include <set>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "agent/job/collective_report.h"
 #include "base/net.h"
+#include "base/shortened.h"
+#include "base/strings.h"
 #include "model/runtime.h"
 #include "rendezvous/horovod_cache.h"
 #include "rendezvous/horovod_loopback.h"
@@ -20,6 +24,7 @@ namespace muster::agent::inline job {
 namespace {
 
 constexpr int kStoreBacklog = 4096;
+constexpr std::size_t kShownTorchKey = 200;  // bytes
 
 rendezvous::HorovodPlan plan_of(const google::protobuf::RepeatedPtrField<v1::HorovodHost>& named) {
   std::vector<rendezvous::HorovodHost> hosts;
@@ -198,6 +203,23 @@ base::Status JobStores::begin_generation(const v1::BeginGeneration& order) {
   live()->use(*next->front(), local_ranks_of(order.members()), order.generation());
   horovod_->now = std::move(next);
   return base::ok_status();
+}
+
+std::optional<StoreClient> JobStores::torch_client(const rendezvous::ConnectionEnds& ends) const {
+  if (torch_ == nullptr) return std::nullopt;
+  const auto client = torch_->server->client_at(ends.peer, ends.peer_port);
+  if (!client) return std::nullopt;
+  if (!client->wait) return StoreClient();
+  const rendezvous::TcpStoreWait& wait = *client->wait;
+  const std::string name = base::shortened(base::printable(wait.key), kShownTorchKey);
+  const std::string others = wait.others == 0 ? "" : fmt::format(" and {} others", wait.others);
+  return StoreClient{Awaited{.what = wait.is_barrier ? fmt::format("the barrier \"{}\" of torch's store", name)
+                                                     : fmt::format("the key \"{}\"{} in torch's store", name, others),
+                             .since = wait.since}};
+}
+
+void JobStores::watch_missing(rendezvous::HorovodServer::OnMissing on_missing) {
+  if (horovod_ != nullptr && horovod_->server) horovod_->server->watch_missing(std::move(on_missing));
 }
 
 LiveKeys* JobStores::live() const {

@@ -9,15 +9,18 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "agent/job/awaited.h"
 #include "agent/job/live_keys.h"
 #include "base/loop.h"
 #include "base/status.h"
 #include "proto/muster/v1/agent.pb.h"
 #include "rendezvous/horovod_keys.h"
+#include "rendezvous/horovod_server.h"
 #include "rendezvous/owner_check.h"
 
 namespace muster::agent::inline job {
@@ -56,6 +59,12 @@ class JobStores {
   rendezvous::HorovodKeys* keys() const;
   // Returns the variables that every rank of this host gets.
   std::vector<std::pair<std::string, std::string>> variables() const;
+
+  // Returns the client of torch's TCPStore with this connection. nullopt if this host serves no such connection.
+  std::optional<StoreClient> torch_client(const rendezvous::ConnectionEnds& ends) const;
+  // Watches the keys of Horovod's store that ranks of this host ask for and that do not exist. An empty function ends
+  // the watch.
+  void watch_missing(rendezvous::HorovodServer::OnMissing on_missing);
 
  private:
   class Generation;

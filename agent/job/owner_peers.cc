@@ -1,20 +1,24 @@
 // The whole of OwnerPeers. Read the layout of a datagram first (kMagic and the constants below it).
-// Then read ask() and send_again(), which ask, and arrived(), which answers questions and handles answers.
+// Then read ask_host() and send_again(), which ask, arrived(), answered(), which handles answers, and asked(), which
+// answers questions.
 
 #include "agent/job/owner_peers.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
-#include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/hmac.h"
 #include "base/ids.h"
 #include "base/little_endian.h"
+#include "base/shortened.h"
 #include "base/strings.h"
 
 namespace muster::agent::inline job {
@@ -22,8 +26,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Fields of a datagram, in bytes: magic 8, kind 1, peer's port 2, local port 2, peer 16, local 16, nonce 16. The HMAC
-// of these fields stands behind them.
+// Fields of a datagram, in bytes: magic 8, kind 1, peer's port 2, local port 2, peer 16, local 16, nonce 16. An answer
+// about a client has these fields, too: milliseconds since its wait began 8, and as text what it waits for, which is
+// empty if it waits for nothing. The HMAC of all fields stands behind them.
 constexpr std::string_view kMagic = "MUSTEROQ";
 constexpr std::size_t kAddressBytes = 16;
 constexpr std::size_t kNonceBytes = 16;
@@ -33,8 +38,12 @@ constexpr std::size_t kPeerAt = kPortsAt + 4;
 constexpr std::size_t kLocalAt = kPeerAt + kAddressBytes;
 constexpr std::size_t kNonceAt = kLocalAt + kAddressBytes;
 constexpr std::size_t kBodyBytes = kNonceAt + kNonceBytes;
+constexpr std::size_t kTextAt = kBodyBytes + sizeof(std::uint64_t);  // in answers about clients
+constexpr std::size_t kMostText = 512;
 constexpr char kQuestion = 'q';
 constexpr char kAllowed = 'y';
+constexpr char kClientQuestion = 'w';
+constexpr char kClient = 'c';
 
 constexpr int kMostSends = 5;  // all within a second, because the listener waits only some seconds for the answer
 constexpr base::Duration kBetweenSends = 200ms;
@@ -100,7 +109,8 @@ base::UniqueFd open_datagram_socket(bool& is_v6) {
 
 }  // namespace
 
-OwnerPeers::OwnerPeers(base::Loop& loop, Answer answer) : loop_(loop), answer_(std::move(answer)) {}
+OwnerPeers::OwnerPeers(base::Loop& loop, Answer answer, AnswerClient answer_client)
+    : loop_(loop), answer_(std::move(answer)), answer_client_(std::move(answer_client)) {}
 
 OwnerPeers::~OwnerPeers() {
   base::wipe(key_);
@@ -140,34 +150,56 @@ std::string OwnerPeers::seal(std::string body) const {
 }
 
 void OwnerPeers::ask(const rendezvous::ConnectionEnds& ends, std::function<void()> allowed) {
-  const auto peer = ports_.find(ends.peer);
-  if (!socket_.valid() || peer == ports_.end() || peer->second.empty() || questions_.size() >= kMaxQuestions) return;
+  Question question;
+  question.allowed = std::move(allowed);
+  (void)ask_host(ends.peer, kQuestion, ends, question);
+}
+
+void OwnerPeers::ask_client(const rendezvous::ConnectionEnds& ends,
+                            std::function<void(std::optional<StoreClient>)> done) {
+  Question question;
+  question.told = std::move(done);
+  if (!ask_host(ends.local, kClientQuestion, ends, question)) question.told(std::nullopt);
+}
+
+// Sends the question to the agents of this host, and keeps it. Returns false, and leaves the question unchanged, if
+// none can be asked.
+bool OwnerPeers::ask_host(const base::IpAddress& host, char kind, const rendezvous::ConnectionEnds& ends,
+                          Question& question) {
+  const auto peer = ports_.find(host);
+  if (!socket_.valid() || peer == ports_.end() || peer->second.empty() || questions_.size() >= kMaxQuestions) {
+    return false;
+  }
   std::array<char, 4> ports{};
   base::put_little_endian(ports.data(), ends.peer_port);
   base::put_little_endian(ports.data() + 2, ends.local_port);
   const std::string nonce = base::random_hex(kNonceBytes / 2);
   std::string body(kMagic);
-  body.push_back(kQuestion);
+  body.push_back(kind);
   body.append(ports.data(), ports.size()).append(address_bytes(ends.peer)).append(address_bytes(ends.local));
   body.append(nonce);
-  Question question{.datagram = seal(std::move(body)),
-                    .to = base::make_sockaddr(ends.peer, 0),
-                    .ports = peer->second,
-                    .allowed = std::move(allowed)};
+  question.datagram = seal(std::move(body));
+  question.to = base::make_sockaddr(host, 0);
+  question.ports = peer->second;
   if (is_v6_) question.to = as_v6(question.to);
-  questions_.emplace(nonce, std::move(question));
+  Question& kept = questions_.emplace(nonce, std::move(question)).first->second;
   if (!again_.armed()) again_ = loop_.every(kBetweenSends, [this] { send_again(); });
-  Question& kept = questions_.at(nonce);
   ++kept.sent;
   for (const std::uint16_t port : kept.ports) {
     set_port(kept.to, port);
     send(kept.datagram, kept.to);
   }
+  return true;
 }
 
 // Sends questions again, because a datagram may be lost.
 void OwnerPeers::send_again() {
-  std::erase_if(questions_, [](const auto& entry) { return entry.second.sent >= kMostSends; });
+  std::vector<Question> late;
+  std::erase_if(questions_, [&late](auto& entry) {
+    if (entry.second.sent < kMostSends) return false;
+    if (entry.second.told) late.push_back(std::move(entry.second));
+    return true;
+  });
   for (auto& [nonce, question] : questions_) {
     ++question.sent;
     for (const std::uint16_t port : question.ports) {
@@ -176,6 +208,7 @@ void OwnerPeers::send_again() {
     }
   }
   if (questions_.empty()) again_.cancel();
+  for (const Question& question : late) question.told(std::nullopt);  // last, because these callbacks may ask again
 }
 
 void OwnerPeers::send(const std::string& datagram, const base::SockAddr& to) {
@@ -184,7 +217,7 @@ void OwnerPeers::send(const std::string& datagram, const base::SockAddr& to) {
 }
 
 void OwnerPeers::readable() {
-  std::array<char, kBodyBytes + base::kHmacSize + 1> bytes{};
+  std::array<char, kTextAt + kMostText + base::kHmacSize + 1> bytes{};
   for (int i = 0; i < kDatagramsPerTurn; ++i) {
     base::SockAddr from;
     from.size = sizeof from.storage;
@@ -196,27 +229,58 @@ void OwnerPeers::readable() {
 }
 
 void OwnerPeers::arrived(std::string_view datagram, const base::SockAddr& from) {
-  if (datagram.size() != kBodyBytes + base::kHmacSize || !datagram.starts_with(kMagic)) return;
-  const std::string_view body = datagram.substr(0, kBodyBytes);
+  if (datagram.size() < kBodyBytes + base::kHmacSize || !datagram.starts_with(kMagic)) return;
+  const std::string_view body = datagram.substr(0, datagram.size() - base::kHmacSize);
   const base::HmacDigest digest = base::hmac_sha256(key_, {body});
-  if (!base::is_equal_in_constant_time({digest.data(), digest.size()}, datagram.substr(kBodyBytes))) return;
-  if (body[kKindAt] == kAllowed) {
-    // Accept the answer only if all its fields except the kind equal those of the question.
-    auto found = questions_.find(std::string(body.substr(kNonceAt)));
-    const bool is_same =
-        found != questions_.end() &&
-        body.substr(kPortsAt) == std::string_view(found->second.datagram).substr(kPortsAt, kBodyBytes - kPortsAt);
-    if (is_same) questions_.extract(found).mapped().allowed();
-    return;
+  if (!base::is_equal_in_constant_time({digest.data(), digest.size()}, datagram.substr(body.size()))) return;
+  const char kind = body[kKindAt];
+  const bool has_text = kind == kClient;
+  if (has_text ? body.size() < kTextAt || body.size() > kTextAt + kMostText : body.size() != kBodyBytes) return;
+  return kind == kAllowed || kind == kClient ? answered(body) : asked(body, from);
+}
+
+// Accepts an answer only if all its fields except the kind equal those of the question.
+void OwnerPeers::answered(std::string_view body) {
+  const auto found = questions_.find(std::string(body.substr(kNonceAt, kNonceBytes)));
+  if (found == questions_.end()) return;
+  const std::string_view question(found->second.datagram);
+  const bool is_of_kind = question[kKindAt] == (body[kKindAt] == kAllowed ? kQuestion : kClientQuestion);
+  const std::size_t fields = kBodyBytes - kPortsAt;
+  if (!is_of_kind || body.substr(kPortsAt, fields) != question.substr(kPortsAt, fields)) return;
+  const Question ended = std::move(questions_.extract(found).mapped());
+  if (ended.allowed) return ended.allowed();
+  StoreClient client;
+  if (const std::string text(body.substr(kTextAt)); !text.empty()) {
+    const auto ms =
+        std::min<std::uint64_t>(base::get_little_endian<std::uint64_t>(body.data() + kBodyBytes), INT32_MAX);
+    client.wait = Awaited{.what = text, .since = base::monotonic_now() - std::chrono::milliseconds(ms)};
   }
-  const auto peer = address_of(body.substr(kPeerAt));
-  const auto local = address_of(body.substr(kLocalAt));
-  if (body[kKindAt] != kQuestion || !peer.ok() || !local.ok()) return;
+  ended.told(std::move(client));
+}
+
+void OwnerPeers::asked(std::string_view body, const base::SockAddr& from) {
+  const char kind = body[kKindAt];
+  const auto peer = address_of(body.substr(kPeerAt, kAddressBytes));
+  const auto local = address_of(body.substr(kLocalAt, kAddressBytes));
+  if ((kind != kQuestion && kind != kClientQuestion) || !peer.ok() || !local.ok()) return;
   const rendezvous::ConnectionEnds ends{*peer, base::get_little_endian<std::uint16_t>(body.data() + kPortsAt), *local,
                                         base::get_little_endian<std::uint16_t>(body.data() + kPortsAt + 2)};
-  if (!answer_(ends)) return;  // send no answer; the asking agent also asks the launcher, which refuses the connection
   std::string answer(body);
-  answer[kKindAt] = kAllowed;
+  if (kind == kQuestion) {
+    // Without an answer the asking agent also asks the launcher, which refuses the connection.
+    if (!answer_(ends)) return;
+    answer[kKindAt] = kAllowed;
+  } else {
+    const auto client = answer_client_ ? answer_client_(ends) : std::nullopt;
+    if (!client) return;  // another agent of this host may serve it
+    answer[kKindAt] = kClient;
+    std::array<char, sizeof(std::uint64_t)> ms{};
+    const auto age = client->wait ? base::monotonic_now() - client->wait->since : base::Duration{};
+    const auto age_ms = std::chrono::duration_cast<std::chrono::milliseconds>(age).count();
+    base::put_little_endian(ms.data(), static_cast<std::uint64_t>(std::max<std::int64_t>(age_ms, 0)));
+    answer.append(ms.data(), ms.size());
+    if (client->wait) answer += base::shortened(client->wait->what, kMostText);
+  }
   send(seal(std::move(answer)), from);
 }
 

@@ -9,7 +9,8 @@ namespace muster::agent::inline job {
 
 SessionStores::SessionStores(base::Loop& loop, const std::set<base::IpAddress>& own, Events events)
     : events_(std::move(events)),
-      owner_peers_(loop, PeerOwners::is_ours),
+      owner_peers_(loop, PeerOwners::is_ours,
+                   [this](const rendezvous::ConnectionEnds& ends) { return stores_.torch_client(ends); }),
       owners_(own, events_.ask_launcher),
       stores_(loop, owners_.check(),
               {.on_problem = events_.on_problem,
@@ -74,6 +75,14 @@ void SessionStores::open_owner_port(const v1::Prepare& prepare, v1::Prepared& an
 void SessionStores::set_peers(const v1::Launch& launch) {
   owner_peers_.add_peers(launch.peers());
   owners_.ask_others(owner_peers_);
+}
+
+void SessionStores::ask_store_wait(const rendezvous::ConnectionEnds& ends,
+                                   std::function<void(std::optional<Awaited>)> done) {
+  if (auto client = stores_.torch_client(ends)) return done(std::move(client->wait));
+  owner_peers_.ask_client(ends, [done = std::move(done)](std::optional<StoreClient> client) {
+    done(client ? std::move(client->wait) : std::nullopt);
+  });
 }
 
 v1::GenerationPrepared SessionStores::prepare_generation(const v1::PrepareGeneration& order) {

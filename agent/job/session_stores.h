@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -59,6 +60,12 @@ class SessionStores {
   // Returns the keys of the whole job (see JobStores).
   rendezvous::HorovodKeys* keys() const { return stores_.keys(); }
   std::vector<std::pair<std::string, std::string>> variables() const { return stores_.variables(); }
+
+  // Passes on what the client of torch's TCPStore with this connection waits for. The ends are those that the store's
+  // host sees, which may be another one. `done` is called once, from the loop or within this call. nullopt if it waits
+  // for nothing, or if that cannot be known.
+  void ask_store_wait(const rendezvous::ConnectionEnds& ends, std::function<void(std::optional<Awaited>)> done);
+  void watch_missing(rendezvous::HorovodServer::OnMissing on_missing) { stores_.watch_missing(std::move(on_missing)); }
 
  private:
   base::Status reserve_master_port(const v1::Prepare& prepare, v1::Prepared& answer);

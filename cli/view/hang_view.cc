@@ -15,6 +15,7 @@ namespace muster::cli::inline view {
 namespace {
 
 constexpr std::size_t kMostClasses = 6;
+constexpr std::size_t kMostNcclLines = 2;
 constexpr std::size_t kMostLastLine = 60;
 constexpr std::size_t kMostRanks = 40;  // bytes of a list of ranks
 
@@ -23,6 +24,12 @@ std::string operation_text(const model::CollectivePlace& at) {
   const std::string number = fmt::format(", operation {}", at.begun);
   if (at.begun == 0) return "before its first operation of libmuster";
   return fmt::format("{} {}{}{}", at.is_open() ? "in" : "after", base::printable(at.operation), name, number);
+}
+
+std::string torch_text(const model::TorchCollective& torch) {
+  const std::string group = torch.group.empty() ? "" : " of group " + base::printable(torch.group);
+  return fmt::format("{} {} {}{}", torch.is_open() ? "in" : "after", base::printable(torch.operation), torch.sequence,
+                     group);
 }
 
 std::string time_text(const std::optional<std::int64_t>& ms) {
@@ -56,9 +63,11 @@ std::string class_title(const model::HangClass& place) {
   }
   if (const std::string state = state_text(example); !state.empty()) facts.push_back(state);
   if (example.collective) facts.push_back(operation_text(*example.collective));
+  if (example.torch) facts.push_back(torch_text(*example.torch));
   if (!example.awaits.empty()) {
     facts.push_back(fmt::format("waits for {}{}", base::printable(example.awaits), time_text(example.awaits_ms)));
   }
+  if (!example.python_source.empty()) facts.push_back("read by " + base::printable(example.python_source));
   if (!example.problem.empty()) facts.push_back(base::printable(example.problem));
   return fmt::format("{}  {}: {}", place.suspect ? "suspect" : "others ", ranks_text(place.ranks),
                      base::join(facts, "; "));
@@ -106,6 +115,18 @@ std::string title(const model::HangReport& report, bool is_asked_for) {
                      format_silence(std::chrono::milliseconds(report.silent_ms)), looked, generation);
 }
 
+std::vector<std::string> nccl_lines(const std::vector<model::NcclFinding>& findings) {
+  std::vector<std::string> lines;
+  for (const model::NcclFinding& finding : findings) {
+    if (lines.size() + 1 == kMostNcclLines && findings.size() > kMostNcclLines) {
+      lines.push_back(fmt::format("nccl     and {} other communicators: see --json", findings.size() - lines.size()));
+      break;
+    }
+    lines.push_back("nccl     " + base::printable(finding.text));
+  }
+  return lines;
+}
+
 }  // namespace
 
 std::string format_silence(std::chrono::milliseconds silent) {
@@ -131,6 +152,7 @@ std::vector<std::string> format_hang(const model::HangReport& report, const Hang
     lines.push_back(fmt::format("others   {} at {} other places", plural(static_cast<int>(hidden), "rank", "ranks"),
                                 report.classes.size() - shown));
   }
+  for (std::string& line : nccl_lines(report.nccl)) lines.push_back(std::move(line));
   if (!report.silent_hosts.empty()) {
     lines.push_back("silent   " + base::printable(base::join(report.silent_hosts, ", ")));
   }

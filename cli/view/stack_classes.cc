@@ -69,13 +69,17 @@ void sort_classes(std::vector<StackClass>& classes) {
   });
 }
 
+bool runs_python(const v1::ProcessStack& process) {
+  return !process.python().empty() || !process.python_source().empty();
+}
+
 // Returns each rank's own process: the first that runs Python, or else the first.
 std::map<int, const v1::ProcessStack*> own_processes(const std::vector<v1::ProcessStack>& processes) {
   std::map<int, const v1::ProcessStack*> own;
   for (const v1::ProcessStack& process : processes) {
     if (process.pid() == 0) continue;
     const auto [known, is_new] = own.emplace(process.rank(), &process);
-    if (!is_new && known->second->python().empty() && !process.python().empty()) known->second = &process;
+    if (!is_new && !runs_python(*known->second) && runs_python(process)) known->second = &process;
   }
   return own;
 }
@@ -91,13 +95,19 @@ bool has_unknown_threads(const v1::ProcessStack& process) {
 std::vector<std::string> problems_of(const std::vector<v1::ProcessStack>& processes) {
   std::vector<std::string> problems;
   std::map<std::string, std::set<int>> ranks;
+  const auto add = [&ranks](const v1::ProcessStack& process, std::string_view problem) {
+    ranks[fmt::format("{}: {}", base::printable(process.command()), problem)].insert(process.rank());
+  };
   for (const v1::ProcessStack& process : processes) {
+    if (!process.python_source().empty()) {
+      add(process, fmt::format("Python code of the main thread, read by {}", base::printable(process.python_source())));
+    }
     if (process.problem().empty()) continue;
     const std::string problem = base::printable(process.problem());
     if (process.pid() == 0) {
       problems.push_back(problem);
     } else {
-      ranks[fmt::format("{}: {}", base::printable(process.command()), problem)].insert(process.rank());
+      add(process, problem);
     }
   }
   for (const auto& [problem, list] : ranks) problems.push_back(fmt::format("{}, {}", format_rank_set(list), problem));

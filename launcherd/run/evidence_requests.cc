@@ -20,6 +20,10 @@ std::uint64_t EvidenceRequests::ask(std::vector<Target> targets, Rounds rounds, 
   return id;
 }
 
+bool EvidenceRequests::is_last_round(const Inquiry& inquiry) {
+  return static_cast<int>(inquiry.answers.looks.size()) >= inquiry.rounds.number;
+}
+
 void EvidenceRequests::begin_round(std::uint64_t id) {
   Inquiry& inquiry = open_.at(id);
   inquiry.question = next_question_++;
@@ -34,6 +38,7 @@ void EvidenceRequests::begin_round(std::uint64_t id) {
     v1::LauncherMessage message;
     message.mutable_evidence_question()->set_id(inquiry.question);
     message.mutable_evidence_question()->set_apart_ms(inquiry.rounds.apart.count());
+    message.mutable_evidence_question()->set_asks_nccl(target.asks_nccl && is_last_round(inquiry));
     send_(target.agent, std::move(message));
   }
 }
@@ -48,6 +53,9 @@ void EvidenceRequests::answered(int agent, const v1::EvidenceAnswer& answer) {
     model::RankEvidence evidence = proto::evidence_of(rank);
     evidence.host = host->second;
     inquiry.answers.looks.back().push_back(std::move(evidence));
+  }
+  for (const v1::NcclFinding& finding : answer.nccl()) {
+    inquiry.answers.nccl.push_back(proto::nccl_finding_of(finding));
   }
   inquiry.missing.erase(host);
   finish_round_if_complete(found->first);
@@ -75,9 +83,7 @@ void EvidenceRequests::give_up(std::uint64_t id, int agent) {
 void EvidenceRequests::finish_round_if_complete(std::uint64_t id) {
   Inquiry& inquiry = open_.at(id);
   if (!inquiry.missing.empty()) return;
-  const bool is_last =
-      inquiry.targets.empty() || static_cast<int>(inquiry.answers.looks.size()) >= inquiry.rounds.number;
-  if (is_last) return finish(id);
+  if (inquiry.targets.empty() || is_last_round(inquiry)) return finish(id);
   inquiry.timer = loop_.after(inquiry.rounds.pause, [this, id] {
     if (open_.at(id).targets.empty()) return finish(id);  // all were lost in the pause
     begin_round(id);

@@ -29,6 +29,7 @@ class EvidenceRequests {
   struct Target {
     int agent = 0;
     std::string host;
+    bool asks_nccl = false;  // its agent also asks NCCL about all ranks, in the last round
   };
   struct Rounds {
     int number = 3;                          // how often each agent is asked
@@ -38,6 +39,7 @@ class EvidenceRequests {
   struct Answers {
     std::vector<model::HangLook> looks;     // one for each round, oldest first
     std::vector<std::string> silent_hosts;  // hosts that have missed a round
+    std::vector<model::NcclFinding> nccl{};
     std::chrono::milliseconds elapsed{};
   };
   using Done = std::function<void(Answers answers)>;
@@ -68,6 +70,7 @@ class EvidenceRequests {
     base::Timer timer;  // the round's deadline, or the pause
   };
 
+  static bool is_last_round(const Inquiry& inquiry);
   void begin_round(std::uint64_t id);
   void give_up(std::uint64_t id, int agent);
   void finish_round_if_complete(std::uint64_t id);

@@ -171,6 +171,7 @@ void HangWatch::decide(EvidenceRequests::Answers answers) {
   facts.timeout_ms = timeout_.count();
   facts.looked_ms = answers.elapsed.count();
   facts.silent_hosts = std::move(answers.silent_hosts);
+  facts.nccl = std::move(answers.nccl);
   events_.complete(facts);
   earlier_ = std::move(answers.looks);
   model::HangVerdict verdict = model::judge_hang(facts);

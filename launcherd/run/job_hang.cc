@@ -37,9 +37,12 @@ std::optional<std::uint64_t> JobRunner::Core::ask_evidence(EvidenceRequests::Rou
   for (const JobHost& host : hosts_) {
     if (is_finished() || host.phase != HostPhase::kLaunched) continue;
     const bool has_ranks = std::ranges::any_of(host.ranks, [this](int rank) { return may_run(rank); });
-    if (has_ranks) targets.push_back({.agent = host.agent, .host = host.name});
+    if (!has_ranks) continue;
+    const bool has_first = std::ranges::find(host.ranks, 0) != host.ranks.end();
+    targets.push_back({.agent = host.agent, .host = host.name, .asks_nccl = has_first});
   }
   if (targets.empty()) return std::nullopt;
+  if (std::ranges::none_of(targets, &EvidenceRequests::Target::asks_nccl)) targets.front().asks_nccl = true;
   return evidence_requests_.ask(std::move(targets), rounds,
                                 [this, done = std::move(done)](EvidenceRequests::Answers answers) {
                                   for (model::HangLook& look : answers.looks) show_ranks(look);
@@ -114,6 +117,7 @@ base::Status JobRunner::Core::explain_hang(std::function<void(const model::HangR
     facts.silent_ms = hang_watch_.silence().count();
     facts.looked_ms = answers.elapsed.count();
     facts.silent_hosts = std::move(answers.silent_hosts);
+    facts.nccl = std::move(answers.nccl);
     facts.is_asked_for = true;
     complete_facts(facts);
     done(model::judge_hang(facts).report);

@@ -18,3 +18,13 @@ def heartbeat(step=None):
     `step` is the number of the step, from 0. Without it the calls are counted, so all ranks must call it equally often.
     Needs no init(), never waits, and does nothing without a launcher."""
     _library.muster_heartbeat(-1 if step is None else step)
+
+
+def enable_stack_dumps():
+    """Lets `muster stacks` and the reports of hangs ask this process for its Python stack by a real-time signal.
+
+    Needed only where the agent may not read the memory of the ranks, because of a strict kernel.yama.ptrace_scope or a
+    container. Needs no init(), and does nothing without a launcher. Returns True if the agent can ask from now on."""
+    from muster import stack_dumps
+
+    return stack_dumps.enable()

@@ -33,6 +33,15 @@ TEST(HangDoing, EachPlaceHasItsMeaning) {
   EXPECT_EQ(doing_of({}), RankDoing::kUnknown);
 }
 
+TEST(HangDoing, AnOpenOperationInTorchsFlightRecorderIsAWaitForRanks) {
+  EXPECT_EQ(doing({in_call().torch(17, "started")}), RankDoing::kPeers);
+  EXPECT_EQ(doing({in_lock().torch(17, "scheduled")}), RankDoing::kPeers);
+  EXPECT_EQ(doing({in_call().torch(17, "completed")}), RankDoing::kComputes);
+  EXPECT_EQ(doing({in_lock().torch(17, "completed")}), RankDoing::kBlocked);
+  EXPECT_EQ(doing(changes(in_call().torch(17, "started"), in_call().torch(18, "started"))), RankDoing::kWorks);
+  EXPECT_EQ(doing(changes(in_lock().torch(17, "started"), in_lock())), RankDoing::kBlocked) << "it answered once";
+}
+
 TEST(HangDoing, AReadWithATimeoutPollsInThePythonLibrary) {
   EXPECT_EQ(doing({in_script(3).in("readinto", "/usr/lib/python3.11/socket.py", 706).waits_in("do_poll.constprop.0")}),
             RankDoing::kSocket);

@@ -38,6 +38,11 @@ struct Rank {
     evidence.awaits = std::move(what);
     return std::move(*this);
   }
+  Rank torch(std::uint64_t sequence, std::string state, std::string group = "default_pg") && {
+    evidence.torch = TorchCollective{
+        .group = std::move(group), .sequence = sequence, .operation = "nccl:all_reduce", .state = std::move(state)};
+    return std::move(*this);
+  }
   Rank operation(std::uint64_t begun, std::uint64_t ended, std::string operation, std::string name) && {
     evidence.collective = {
         .size = 8, .begun = begun, .ended = ended, .operation = std::move(operation), .name = std::move(name)};

@@ -367,5 +367,42 @@ TEST(HangRules, NamesAreDifferent) {
   EXPECT_EQ(names.size(), static_cast<std::size_t>(HangRule::kNotKnown) + 1);
 }
 
+TEST(HangRules, ARankThatIsBehindInTorchsFlightRecorderIsTheSuspect) {
+  const HangVerdict verdict =
+      judge_hang(facts_of(but({in_call().torch(17, "started")}, 2, {in_lock().torch(16, "completed")})));
+  EXPECT_TRUE(verdict.is_hung);
+  EXPECT_EQ(verdict.rule, HangRule::kBehind);
+  EXPECT_EQ(suspects(verdict.report), std::vector<int>{2});
+  EXPECT_EQ(
+      verdict.report.cause,
+      "rank 2 on n3 is not in nccl:all_reduce 17 of group default_pg, in which 3 ranks wait; rank 2 does not move "
+      "(futex_wait_queue), in main (train.py:55)");
+}
+
+TEST(HangRules, ARankThatComputesAndIsBehindInTorchIsReportedLate) {
+  const auto ranks = but({in_call().torch(17, "started")}, 2, {in_call().torch(16, "completed")});
+  EXPECT_FALSE(judge_hang(facts_of(ranks)).is_hung);
+  const HangVerdict late = judge_hang(facts_of(ranks, kLateFactor));
+  EXPECT_TRUE(late.is_hung);
+  EXPECT_EQ(suspects(late.report), std::vector<int>{2});
+}
+
+TEST(HangRules, GroupsOfTorchAreNotCompared) {
+  std::vector<Track> ranks(4, {in_call().torch(17, "started")});
+  ranks[2] = ranks[3] = {in_call().torch(5, "started", "tp")};
+  const HangVerdict verdict = judge_hang(facts_of(ranks, kLateFactor));
+  EXPECT_NE(verdict.rule, HangRule::kBehind);
+  ranks[1] = {in_lock().torch(16, "completed")};
+  EXPECT_EQ(suspects(judge_hang(facts_of(ranks, kLateFactor)).report), std::vector<int>{1});
+}
+
+TEST(HangRules, ProgressInTorchIsWork) {
+  std::vector<Track> ranks(4, {in_call().torch(17, "started")});
+  ranks[1] = changes(in_call().torch(16, "started"), in_call().torch(16, "completed"));
+  const HangVerdict verdict = judge_hang(facts_of(ranks, 10));
+  EXPECT_FALSE(verdict.is_hung);
+  EXPECT_EQ(verdict.rule, HangRule::kWorking);
+}
+
 }  // namespace
 }  // namespace muster::model::hang_rules_test

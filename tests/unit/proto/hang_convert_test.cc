@@ -25,6 +25,9 @@ model::RankEvidence full_evidence() {
   evidence.silent_ms = 125'000;
   evidence.problem = "no native stack";
   evidence.fully_stopped = true;
+  evidence.torch =
+      model::TorchCollective{.group = "default_pg", .sequence = 17, .operation = "nccl:all_reduce", .state = "started"};
+  evidence.python_source = "py-spy";
   return evidence;
 }
 
@@ -48,10 +51,14 @@ TEST(HangConvert, KeepsReports) {
                            .cause = "rank 3 on n2 does not move",
                            .classes = {{.suspect = true, .ranks = {3}, .example = full_evidence()},
                                        {.suspect = false, .ranks = {0, 1}, .example = {}}},
-                           .silent_hosts = {"n7"}};
+                           .silent_hosts = {"n7"},
+                           .nccl = {{.text = "rank 3 does not answer NCCL", .ranks = {3}}}};
   const v1::HangReport message = to_proto(report);
   EXPECT_EQ(message_line(to_proto(hang_report_of(message))), message_line(message));
   EXPECT_EQ(hang_report_of(message).classes[1].ranks, report.classes[1].ranks);
+  ASSERT_EQ(message.nccl_size(), 1);
+  EXPECT_EQ(message.nccl(0).text(), "rank 3 does not answer NCCL");
+  EXPECT_EQ(hang_report_of(message).nccl[0].ranks, report.nccl[0].ranks);
 }
 
 TEST(HangConvert, BoundsWhatProgramsDecide) {

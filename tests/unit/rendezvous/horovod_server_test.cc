@@ -353,5 +353,21 @@ TEST_F(HorovodServerTest, ListeningEndsWithTheServer) {
   EXPECT_FALSE(LoopPeer(loop_, port_).is_connected());
 }
 
+TEST_F(HorovodServerTest, AWatchSeesKeysThatDoNotExist) {
+  serve();
+  ASSERT_TRUE(store_.put("global", "0", make_horovod_value("x")).ok());
+  std::vector<std::string> missing;
+  server_->watch_missing([&](const ConnectionEnds& ends, std::string_view scope, std::string_view key) {
+    EXPECT_EQ(ends.local_port, port_);
+    missing.push_back(fmt::format("{}/{}", scope, key));
+  });
+  EXPECT_EQ(converse(request("GET", "/global/0"), ok("x")), ok("x"));
+  EXPECT_EQ(converse(request("GET", "/global/1"), kNotFound), kNotFound);
+  EXPECT_EQ(missing, std::vector<std::string>{"global/1"});
+  server_->watch_missing({});
+  EXPECT_EQ(converse(request("GET", "/global/2"), kNotFound), kNotFound);
+  EXPECT_EQ(missing.size(), 1U) << "the watch has ended";
+}
+
 }  // namespace
 }  // namespace muster::rendezvous::horovod_server_test

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -167,6 +168,16 @@ TEST(LocalOwner, OfAnotherUsersProcess) {
   int status = 0;
   ASSERT_EQ(::waitpid(bob, &status, 0), bob);
   EXPECT_EQ(status, 0);
+}
+
+TEST(LocalOwner, NamesTheSocketOfThePeer) {
+  const Connection connection = Connection::make("127.0.0.1");
+  struct stat client {};
+  ASSERT_EQ(::fstat(connection.client.get(), &client), 0);
+  const auto socket = local_socket(connection.ends());
+  ASSERT_TRUE(socket.ok()) << socket.status();
+  EXPECT_EQ(socket->inode, client.st_ino);
+  EXPECT_EQ(socket->uid, ::getuid());
 }
 
 }  // namespace

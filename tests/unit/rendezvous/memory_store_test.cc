@@ -186,5 +186,17 @@ TEST(MemoryStore, LimitsLeaveTheStoreUnchanged) {
   EXPECT_EQ(store.size(), 2u);
 }
 
+TEST(MemoryStore, KnowsTheMissingKeysOfAWait) {
+  MemoryStore store;
+  const auto wait = store.wait({"b", "a", "q"}, [] {});
+  EXPECT_EQ(store.missing_keys(wait), (std::vector<std::string>{"b", "a", "q"}));
+  ASSERT_TRUE(store.set("b", "").ok());
+  ASSERT_TRUE(store.queue_push("q", "").ok());
+  EXPECT_EQ(store.missing_keys(wait), std::vector<std::string>{"a"});
+  ASSERT_TRUE(store.set("a", "").ok());
+  EXPECT_TRUE(store.missing_keys(wait).empty());
+  EXPECT_TRUE(store.missing_keys(4711).empty());
+}
+
 }  // namespace
 }  // namespace muster::rendezvous::memory_store_test

@@ -81,6 +81,7 @@ class Client {
     char byte;
     return ::recv(fd_.get(), &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
   }
+  std::uint16_t port() const { return *base::local_port(fd_.get()); }
   void end_sending() { ::shutdown(fd_.get(), SHUT_WR); }
   // Gone without a goodbye: a reset.
   void reset() {

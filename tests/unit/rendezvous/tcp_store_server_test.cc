@@ -246,5 +246,31 @@ TEST(TcpStoreServer, WantsAListeningSocket) {
   EXPECT_EQ(server.status().code(), base::Code::kInvalidArgument);
 }
 
+TEST(TcpStoreServer, KnowsWhatTheClientOfAConnectionWaitsFor) {
+  Served served;
+  Client waiter(served.port());
+  Client idle(served.port());
+  EXPECT_EQ(waiter.ask(kAddInit, 8), i64(1));
+  EXPECT_EQ(idle.ask(kAddInit, 8), i64(2));
+  const base::IpAddress here = *base::IpAddress::parse("127.0.0.1");
+  std::optional<TcpStoreClient> at_waiter;
+  std::optional<TcpStoreClient> at_idle;
+  const auto look = [&] {
+    served.on_loop([&] {
+      at_waiter = served.server().client_at(here, waiter.port());
+      at_idle = served.server().client_at(here, idle.port());
+    });
+    return at_waiter && at_waiter->wait;
+  };
+  EXPECT_FALSE(look());
+  EXPECT_TRUE(at_idle) << "the index of the first call stays";
+  waiter.send(u8(5) + texts({"/never"}));
+  EXPECT_EQ(idle.ask(kAddInit, 8), i64(3));
+  while (!look()) std::this_thread::yield();
+  EXPECT_EQ(at_waiter->wait->key, "/never");
+  EXPECT_FALSE(at_idle->wait);
+  served.on_loop([&] { EXPECT_FALSE(served.server().client_at(here, served.port())) << "no client has this port"; });
+}
+
 }  // namespace
 }  // namespace muster::rendezvous::tcp_store_server_test

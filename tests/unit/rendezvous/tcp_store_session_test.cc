@@ -473,5 +473,23 @@ TEST(TcpStoreSession, TheStoresOwnLimitsEndTheConnection) {
   EXPECT_EQ(store.size(), 1u);
 }
 
+TEST(TcpStoreSession, KnowsItsOldestWait) {
+  Rig rig;
+  Client client(&rig);
+  ASSERT_EQ(client.ask(u8(3) + text("init/") + i64(1)), i64(1));
+  EXPECT_FALSE(client.session.oldest_wait());
+  const auto begin = base::monotonic_now();
+  EXPECT_EQ(client.ask(u8(5) + texts({"/there", "/a", "/b"})), "");
+  ASSERT_TRUE(rig.store.set("/there", "").ok());
+  const auto wait = client.session.oldest_wait();
+  ASSERT_TRUE(wait);
+  EXPECT_EQ(wait->key, "/a");
+  EXPECT_EQ(wait->others, 1U);
+  EXPECT_FALSE(wait->is_barrier);
+  EXPECT_GE(wait->since, begin);
+  ASSERT_TRUE(rig.store.set("/a", "").ok() && rig.store.set("/b", "").ok());
+  EXPECT_FALSE(client.session.oldest_wait());
+}
+
 }  // namespace
 }  // namespace muster::rendezvous::tcp_store_session_test

@@ -5,14 +5,17 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "agent/proc/proc_table.h"
-#include "proto/muster/v1/job.pb.h"
+#include "base/net.h"
+#include "proto/muster/v1/agent.pb.h"
 #include "tests/unit/agent/commands/written_frames.h"
 #include "tests/unit/support/standing_child.h"
+#include "tests/unit/support/temp_dir.h"
 
 namespace muster::agent::look_report_test {
 namespace {
@@ -22,8 +25,16 @@ using ::testing::HasSubstr;
 constexpr const char* kPython = "/usr/bin/python3";
 
 // Runs report_looks() in a process of its own, and returns what it writes.
+std::vector<v1::EvidenceAnswer> answers(const std::vector<std::string>& arguments) {
+  return testing_support::written_frames<v1::EvidenceAnswer>([&] { return report_looks(arguments); });
+}
+
 std::vector<v1::RankEvidence> report(const std::vector<std::string>& arguments) {
-  return testing_support::written_frames<v1::RankEvidence>([&] { return report_looks(arguments); });
+  std::vector<v1::RankEvidence> ranks;
+  for (const v1::EvidenceAnswer& answer : answers(arguments)) {
+    ranks.insert(ranks.end(), answer.ranks().begin(), answer.ranks().end());
+  }
+  return ranks;
 }
 
 // Looks when the process sleeps. It prints "up" just before.
@@ -108,6 +119,82 @@ TEST(LookReport, AtMost32FramesAreShown) {
 
 TEST(LookReport, RefusesOtherArguments) {
   EXPECT_THAT(report_looks({"x"}).message(), HasSubstr("is not RANK:PID"));
+}
+
+// A program with an environment of its own, which is what looks read.
+class PythonWith : public testing_support::StandingChild {
+ public:
+  PythonWith(const std::vector<std::string>& environment, const std::string& script)
+      : StandingChild(3, [&](int output) {
+          ::dup2(output, STDOUT_FILENO);
+          for (const std::string& entry : environment) ::putenv(const_cast<char*>(entry.c_str()));
+          ::execl(kPython, "python3", "-c", script.c_str(), nullptr);
+        }) {}
+};
+
+TEST(LookReport, FindsConnectionsToTorchsStore) {
+  const base::UniqueFd listening = base::listen_on(base::IpAddress::parse("127.0.0.1").value(), 0, 8).value();
+  const std::string port = std::to_string(base::local_port(listening.get()).value());
+  const std::string script =
+      "import os, socket, time\ns = socket.create_connection(('127.0.0.1', int(os.environ['MASTER_PORT'])))\n"
+      "print('up', flush=True)\ntime.sleep(1000)";
+  const PythonWith child({"MASTER_PORT=" + port, "TORCHELASTIC_USE_AGENT_STORE=True"}, script);
+  ASSERT_TRUE(child.is_ready());
+  EXPECT_THAT(report_asleep(child.pid()).awaits(),
+              ::testing::MatchesRegex("127\\.0\\.0\\.1 [0-9]+ 127\\.0\\.0\\.1 " + port));
+  const PythonWith own_store({"MASTER_PORT=" + port}, script);
+  ASSERT_TRUE(own_store.is_ready());
+  EXPECT_EQ(report_asleep(own_store.pid()).awaits(), "") << "rank 0 serves this store";
+}
+
+// Stand-ins for NCCL's RAS and for torch's control plane, in one program. Neither library takes part.
+constexpr const char* kLibraries = R"(
+import os, socket, threading
+ras = socket.create_server(("127.0.0.1", int(os.environ["NCCL_RAS_ADDR"].split(":")[1])))
+torch = socket.socket(socket.AF_UNIX)
+torch.bind(os.environ["TORCH_WORKER_SERVER_SOCKET"])
+torch.listen()
+DUMP = ('{"version": "2.10", "entries": [{"process_group": ["0", "default_pg"], "collective_seq_id": 17, '
+        '"profiling_name": "nccl:all_reduce", "state": "started"}]}')
+REPORT = ('{"communicators": [{"size": 4, "ranks": [{"rank": 3, "pid": %d}], "missing_ranks": [{"rank": 2, "pid": 1}]}]}'
+          % os.getpid())
+def serve_ras():
+    while True:
+        peer = ras.accept()[0].makefile("rw")
+        for answer in ("SERVER PROTOCOL 2", "OK", "OK", REPORT):
+            peer.readline()
+            peer.write(answer + "\n")
+            peer.flush()
+        peer.close()
+def serve_torch():
+    while True:
+        peer = torch.accept()[0]
+        peer.recv(1000)
+        peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(DUMP) + DUMP.encode())
+        peer.close()
+threading.Thread(target=serve_torch).start()
+print("up", flush=True)
+serve_ras()
+)";
+
+TEST(LookReport, AsksLibraries) {
+  const testing_support::TempDir dir;
+  const PythonWith child({fmt::format("NCCL_RAS_ADDR=localhost:{}", base::port_to_keep()), "WORLD_SIZE=4",
+                          "TORCH_WORKER_SERVER_SOCKET=" + dir.path() + "/torch.sock"},
+                         kLibraries);
+  ASSERT_TRUE(child.is_ready());
+  const std::string target = fmt::format("3:{}", child.pid());
+  const auto both = answers({"--libraries", "--nccl", target});
+  ASSERT_EQ(both.size(), 2U);
+  ASSERT_EQ(both[0].ranks_size(), 1);
+  EXPECT_EQ(both[0].ranks(0).torch().sequence(), 17U);
+  EXPECT_EQ(both[0].ranks(0).torch().group(), "default_pg");
+  ASSERT_EQ(both[1].nccl_size(), 1);
+  EXPECT_EQ(both[1].nccl(0).text(), "communicator of 4 ranks: rank 2 does not answer NCCL");
+  ASSERT_EQ(both[1].nccl(0).ranks_size(), 1);
+  const auto neither = answers({target});
+  ASSERT_EQ(neither.size(), 1U);
+  EXPECT_FALSE(neither[0].ranks(0).has_torch());
 }
 
 }  // namespace

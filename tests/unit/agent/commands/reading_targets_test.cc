@@ -30,6 +30,15 @@ TEST(ReadingTargets, OwnsMemories) {
   EXPECT_EQ(::fcntl(fd, F_GETFD), -1) << "it is closed";
 }
 
+TEST(ReadingTargets, ParsesWhomToAsk) {
+  const auto plain = parse_reading_targets({"3:42"});
+  EXPECT_FALSE(plain->asks_libraries || plain->asks_nccl);
+  EXPECT_TRUE(parse_reading_targets({"--libraries", "3:42"})->asks_libraries);
+  EXPECT_TRUE(parse_reading_targets({"--nccl", "3:42"})->asks_nccl);
+  EXPECT_EQ(plain->session_dir, "");
+  EXPECT_EQ(parse_reading_targets({"--session=/tmp/a b", "3:42"})->session_dir, "/tmp/a b");
+}
+
 TEST(ReadingTargets, RefusesOtherArguments) {
   for (const char* const argument :
        {"", "x", "3", "3:", "3:0", "3:-1", "1:2:3", "--memory=", "--memory=3", "--other"}) {

@@ -12,6 +12,9 @@
 #include <gtest/gtest.h>
 
 #include "agent/proc/proc_table.h"
+#include "base/net.h"
+#include "rendezvous/horovod_server.h"
+#include "rendezvous/horovod_store.h"
 #include "tests/unit/agent/job/fake_warden.h"
 #include "tests/unit/support/standing_child.h"
 #include "tests/unit/support/temp_dir.h"
@@ -41,12 +44,15 @@ class EvidenceCollectorTest : public ::testing::Test {
             .pids = [this] { return pids_; },
             .last_outputs = [this](auto done) { loop_.post([this, done = std::move(done)] { done(outputs_); }); },
             .awaited = [this](int rank) { return rank == 0 ? awaited_ : std::nullopt; },
-            .collective = [this](int rank) { return rank == 0 ? place_ : std::nullopt; }},
+            .collective = [this](int rank) { return rank == 0 ? place_ : std::nullopt; },
+            .store_wait = store_wait_,
+            .watch_missing = watch_missing_},
         [this](v1::EvidenceAnswer answer) { answers_.push_back(std::move(answer)); }, options_);
   }
-  void ask(std::uint64_t id, std::int64_t apart_ms) {
+  void ask(std::uint64_t id, std::int64_t apart_ms, bool asks_nccl = false) {
     v1::EvidenceQuestion question;
     question.set_id(id);
+    question.set_asks_nccl(asks_nccl);
     question.set_apart_ms(apart_ms);
     collector_->ask(question);
   }
@@ -77,17 +83,26 @@ class EvidenceCollectorTest : public ::testing::Test {
   std::map<int, LastOutput> outputs_;
   std::optional<Awaited> awaited_;
   std::optional<v1::CollectivePlace> place_;
+  std::function<void(const rendezvous::ConnectionEnds& ends, std::function<void(std::optional<Awaited>)> done)>
+      store_wait_;
+  StorePolls::Watch watch_missing_;
   std::vector<v1::EvidenceAnswer> answers_;
   StackReader::Options options_ = EvidenceCollector::look_options();
   std::optional<EvidenceCollector> collector_;
 };
 
-std::string frame_of(const v1::RankEvidence& evidence) {
-  const std::string body = evidence.SerializeAsString();
+std::string frame_of(const v1::EvidenceAnswer& answer) {
+  const std::string body = answer.SerializeAsString();
   std::string frame;
   for (int shift = 0; shift < 32; shift += 8) frame += fmt::format("\\{:03o}", body.size() >> shift & 0xff);
   for (const char c : body) frame += fmt::format("\\{:03o}", static_cast<unsigned char>(c));
   return "printf '" + frame + "'\n";
+}
+
+std::string frame_of(const v1::RankEvidence& evidence) {
+  v1::EvidenceAnswer answer;
+  *answer.add_ranks() = evidence;
+  return frame_of(answer);
 }
 
 v1::RankEvidence look(int rank, pid_t pid, std::int64_t cpu_ms) {
@@ -332,6 +347,97 @@ TEST_F(EvidenceCollectorTest, TheChildOfAShellIsShown) {
   EXPECT_NE(evidence.pid(), shell.pid());
   ASSERT_EQ(evidence.python_size(), 1);
   EXPECT_EQ(evidence.python(0).line(), 3);
+}
+
+TEST_F(EvidenceCollectorTest, AsksForWaitsAtTorchsStore) {
+  v1::RankEvidence first = look(0, ::getpid(), 5);
+  first.set_awaits("10.0.0.2 40001 10.0.0.1 29500; 10.0.0.2 40002 10.0.0.1 29500");
+  use_script(frame_of(first) + frame_of(look(1, ::getpid(), 5)));
+  pids_ = {{0, ::getpid()}, {1, ::getpid()}};
+  store_wait_ = [this](const rendezvous::ConnectionEnds& ends, const auto& done) {
+    EXPECT_EQ(ends.local_port, 29500);
+    if (ends.peer_port == 40001) return done(std::nullopt);
+    loop_.post(
+        [done] { done(Awaited{.what = "the key \"x\" in torch's store", .since = base::monotonic_now() - 9s}); });
+  };
+  make();
+  ask(1, 0);
+  ASSERT_TRUE(has_answers(1));
+  EXPECT_EQ(answers_[0].ranks(0).awaits(), "the key \"x\" in torch's store");
+  EXPECT_GE(answers_[0].ranks(0).awaits_ms(), 9000);
+  EXPECT_EQ(answers_[0].ranks(1).awaits(), "");
+}
+
+TEST_F(EvidenceCollectorTest, ConnectionsAreNoAnswer) {
+  v1::RankEvidence first = look(0, ::getpid(), 5);
+  first.set_awaits("10.0.0.2 40001 10.0.0.1 29500");
+  use_script(frame_of(first));
+  pids_ = {{0, ::getpid()}};
+  make();
+  ask(1, 0);
+  ASSERT_TRUE(has_answers(1));
+  EXPECT_EQ(answers_[0].ranks(0).awaits(), "") << "no store can be asked";
+}
+
+TEST_F(EvidenceCollectorTest, WatchesPollsBetweenTheLooks) {
+  use_script(frame_of(look(0, ::getpid(), 5)));
+  pids_ = {{0, ::getpid()}};
+  int watches = 0;
+  watch_missing_ = [&](const auto& on_missing) { watches += on_missing ? 1 : 0; };
+  make();
+  ask(1, 0);
+  ASSERT_TRUE(has_answers(1));
+  EXPECT_EQ(watches, 1);
+}
+
+TEST_F(EvidenceCollectorTest, AsksLibrariesInTheSecondLook) {
+  v1::EvidenceAnswer nccl;
+  nccl.add_nccl()->set_text("rank 3 does not answer NCCL");
+  use_script("echo $1 $2 >> " + dir_.path() + "/looks\n" + frame_of(look(0, ::getpid(), 5)) +
+             "[ \"$3\" = --nccl ] && " + frame_of(nccl) + "exit 0");
+  pids_ = {{0, ::getpid()}};
+  make();
+  ask(1, 0, true);
+  ASSERT_TRUE(has_answers(1));
+  ASSERT_EQ(answers_[0].nccl_size(), 1);
+  EXPECT_EQ(answers_[0].nccl(0).text(), "rank 3 does not answer NCCL");
+  ask(2, 0);
+  ASSERT_TRUE(has_answers(2));
+  EXPECT_EQ(answers_[1].nccl_size(), 0);
+  const std::string pid = std::to_string(::getpid());
+  EXPECT_EQ(dir_.read("looks"),
+            "--looks 0:" + pid + "\n--looks --libraries\n--looks 0:" + pid + "\n--looks --libraries\n");
+}
+
+// Polls from a thread, with a connection for each request, as Horovod does. Its argument is the port.
+constexpr const char* kPoller = R"(
+import sys, threading, time, urllib.error, urllib.request
+def poll():
+    while True:
+        try:
+            urllib.request.urlopen("http://127.0.0.1:" + sys.argv[1] + "/global/2")
+        except urllib.error.HTTPError:
+            time.sleep(0.01)
+thread = threading.Thread(target=poll)
+thread.start()
+print("up", flush=True)
+thread.join()
+)";
+
+TEST_F(EvidenceCollectorTest, NamesTheKeyForWhichARankPolls) {
+  base::UniqueFd listening = base::listen_on(base::IpAddress::parse("127.0.0.1").value(), 0, 8).value();
+  const std::string port = std::to_string(base::local_port(listening.get()).value());
+  rendezvous::HorovodStore store({});
+  rendezvous::HorovodStoreKeys keys(store);
+  rendezvous::HorovodServer server(loop_, std::move(listening), keys,
+                                   [](const auto&, const auto& done) { done(true); });
+  watch_missing_ = [&server](auto on_missing) { server.watch_missing(std::move(on_missing)); };
+  const StandingPython child(kPython, "-c", kPoller, port.c_str());
+  ASSERT_TRUE(child.is_ready());
+  const v1::RankEvidence evidence = evidence_of(child.pid(), 1000);
+  EXPECT_EQ(evidence.awaits(), "the key \"global/2\" in Horovod's store");
+  EXPECT_TRUE(evidence.has_awaits_ms());
+  collector_.reset();
 }
 
 }  // namespace

@@ -48,11 +48,18 @@ class OwnerPeersTest : public ::testing::Test {
   base::Loop loop_;
   std::string asked_;
   OwnerPeers here_{loop_, [](const rendezvous::ConnectionEnds&) { return false; }};
-  OwnerPeers there_{loop_, [this](const rendezvous::ConnectionEnds& ends) {
-                      asked_ += fmt::format("{} {} ", base::format_endpoint(ends.peer, ends.peer_port),
-                                            base::format_endpoint(ends.local, ends.local_port));
-                      return ends.peer_port == kOurs;
-                    }};
+  OwnerPeers there_{
+      loop_,
+      [this](const rendezvous::ConnectionEnds& ends) {
+        asked_ += fmt::format("{} {} ", base::format_endpoint(ends.peer, ends.peer_port),
+                              base::format_endpoint(ends.local, ends.local_port));
+        return ends.peer_port == kOurs;
+      },
+      [](const rendezvous::ConnectionEnds& ends) -> std::optional<StoreClient> {
+        if (ends.peer_port == 2) return StoreClient();
+        if (ends.peer_port != 1) return std::nullopt;
+        return StoreClient{Awaited{.what = "the key \"x\" in torch's store", .since = base::monotonic_now() - 7s}};
+      }};
 };
 
 TEST_F(OwnerPeersTest, TheOtherHostSaysWhoseItIs) {
@@ -97,6 +104,39 @@ TEST_F(OwnerPeersTest, ALostDatagramIsSentAgain) {
   const base::Timer deadline = loop_.after(20s, [this] { loop_.stop(); });
   loop_.run();
   EXPECT_EQ(datagrams, 3);
+}
+
+TEST_F(OwnerPeersTest, TheOtherHostSaysWhatAClientWaitsFor) {
+  open("secret");
+  const auto ask_client = [&](std::uint16_t port) {
+    std::string told = "no answer";
+    const rendezvous::ConnectionEnds ends{*base::IpAddress::parse("192.0.2.9"), port, here(), 29500};
+    here_.ask_client(ends, [&](const std::optional<StoreClient>& client) {
+      told = !client ? "not known" : client->wait ? client->wait->what : "nothing";
+      if (client && client->wait) {
+        EXPECT_LT(client->wait->since, base::monotonic_now() - 6s);
+      }
+      loop_.stop();
+    });
+    const base::Timer deadline = loop_.after(20s, [this] { loop_.stop(); });
+    loop_.run();
+    return told;
+  };
+  EXPECT_EQ(ask_client(1), "the key \"x\" in torch's store");
+  EXPECT_EQ(ask_client(2), "nothing");
+  EXPECT_EQ(ask_client(3), "not known") << "the other host serves no such connection, so no answer comes";
+  EXPECT_EQ(asked_, "") << "it was not asked for owners";
+}
+
+TEST_F(OwnerPeersTest, AHostThatCannotBeAskedIsNotWaitedFor) {
+  open("secret");
+  bool is_told = false;
+  const rendezvous::ConnectionEnds ends{here(), 1, *base::IpAddress::parse("192.0.2.7"), 29500};
+  here_.ask_client(ends, [&](const std::optional<StoreClient>& client) {
+    EXPECT_FALSE(client);
+    is_told = true;
+  });
+  EXPECT_TRUE(is_told);
 }
 
 }  // namespace

@@ -60,6 +60,7 @@ TEST(HangView, FitsTheLimitsForAnyNumberOfRanksAndPlaces) {
   }
   model::HangFacts facts = model::facts_of(ranks);
   facts.silent_hosts.assign(300, "a-host");
+  facts.nccl.assign(8, {.text = std::string(300, 'x'), .ranks = {}});
   const std::vector<std::string> lines = format_hang(judge_hang(facts).report, {.job = "abc"});
   EXPECT_LE(lines.size(), kMostHangLines);
   for (const std::string& line : lines) {
@@ -93,6 +94,22 @@ TEST(HangView, FormatsTimes) {
   EXPECT_EQ(format_silence(std::chrono::seconds(182)), "3 m 02 s");
   EXPECT_EQ(format_silence(std::chrono::minutes(125)), "2 h 05 m");
   EXPECT_EQ(format_hang_over(std::chrono::seconds(182)), "the job goes on after 3 m 02 s");
+}
+
+TEST(HangView, ShowsWhatTorchAndNcclKnow) {
+  model::HangFacts facts = model::facts_of(
+      model::but({model::in_call().torch(17, "started")}, 2, {model::in_lock().torch(16, "completed")}));
+  facts.nccl = {
+      {.text = "communicator of 4 ranks: rank 2 has begun 16 operations AllReduce, but 3 ranks 17", .ranks = {2}}};
+  const std::string text = text_of(judge_hang(facts).report, {.job = "abc", .columns = 200});
+  EXPECT_THAT(text, HasSubstr("\ncause    rank 2 on n3 is not in nccl:all_reduce 17 of group default_pg, in which 3 "
+                              "ranks wait; rank 2 does not move"));
+  EXPECT_THAT(text, HasSubstr("; after nccl:all_reduce 16 of group default_pg\n"));
+  EXPECT_THAT(text, HasSubstr("; in nccl:all_reduce 17 of group default_pg\n"));
+  EXPECT_THAT(text, HasSubstr("\nnccl     communicator of 4 ranks: rank 2 has begun 16 operations AllReduce, but 3 "
+                              "ranks 17\n"));
+  facts.nccl.insert(facts.nccl.end(), 7, facts.nccl.front());
+  EXPECT_THAT(text_of(judge_hang(facts).report), HasSubstr("\nnccl     and 7 other communicators: see --json\n"));
 }
 
 }  // namespace

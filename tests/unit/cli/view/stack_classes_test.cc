@@ -98,5 +98,20 @@ TEST(StackClasses, NameLooksOnlyIfThereAreSeveral) {
   EXPECT_EQ(format_threads(3, 40, 10), "3 of 40 looks at threads");
 }
 
+TEST(StackClasses, SayWhoHasReadTheStacks) {
+  v1::ProcessStack process = process_of(3, "a.py");
+  process.clear_python();
+  process.set_command("python3");
+  process.set_python_source("py-spy");
+  v1::ProcessStack shell;
+  shell.set_rank(3);
+  shell.set_pid(99);
+  shell.set_command("sh");
+  shell.add_threads()->add_tids(99);
+  const auto all = classify_stacks({shell, process});
+  EXPECT_THAT(all.problems, ElementsAre("rank 3, python3: Python code of the main thread, read by py-spy"));
+  EXPECT_EQ(all.classes[0].command, "") << "it runs Python, so it is the rank's own process";
+}
+
 }  // namespace
 }  // namespace muster::cli::stack_classes_test

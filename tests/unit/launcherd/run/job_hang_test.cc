@@ -73,6 +73,10 @@ class JobHangTest : public ::testing::Test, public JobObserver {
         evidence.rank = agent;
         reply.mutable_evidence_answer()->set_id(message.evidence_question().id());
         *reply.mutable_evidence_answer()->add_ranks() = proto::to_proto(evidence);
+        if (message.evidence_question().asks_nccl()) {
+          asked_for_nccl_.push_back(agent);
+          reply.mutable_evidence_answer()->add_nccl()->set_text("rank 2 does not answer NCCL");
+        }
       } else if (message.has_stop_ranks()) {
         return end(agent, SIGTERM, true);
       } else {
@@ -112,6 +116,7 @@ class JobHangTest : public ::testing::Test, public JobObserver {
   std::unique_ptr<JobRunner> runner_;
   std::vector<model::Track> places_;
   int questions_ = 0;
+  std::vector<int> asked_for_nccl_;  // agents
   bool is_running_ = false;
   std::vector<std::string> warnings_;
   std::vector<model::HangReport> reports_;
@@ -133,6 +138,9 @@ TEST_F(JobHangTest, IsReportedAndGoesOn) {
   EXPECT_EQ(reports_[0].answered, 4);
   EXPECT_GE(reports_[0].silent_ms, 200);
   EXPECT_EQ(questions_, 12);
+  EXPECT_EQ(asked_for_nccl_, std::vector<int>{0}) << "once, and only rank 0's host";
+  ASSERT_EQ(reports_[0].nccl.size(), 1U);
+  EXPECT_EQ(reports_[0].nccl[0].text, "rank 2 does not answer NCCL");
   EXPECT_FALSE(outcome_);
   EXPECT_EQ(stopped_, "");
 }
