@@ -1,5 +1,6 @@
 """Jobs that go on after a failure: --on-failure, --spares, --max-restarts, exit code 93, torchrun's --nnodes MIN:MAX."""
 
+import contextlib
 import json
 import contextlib
 import os
