@@ -4,7 +4,7 @@
     browse_long.py URL log JOB WORD            samples until the output of JOB ends with WORD; then scrolls, and searches WORD
 
 Each prints a JSON object: samples (time, bytes of the JS heap after a garbage collection, DOM nodes), long_tasks_ms,
-errors. `bars` prints "ready" before it waits for launcherd's end.
+errors. `bars` prints "ready" before it waits for launcherd's end, and "lost" when the page has reported it.
 """
 
 import json
@@ -66,6 +66,7 @@ def bars(page, job, seconds, ranks):
     print("ready", flush=True)
     page.wait(lambda: "does not answer" in texts(page.driver, "#problem")[0])
     lost = time.monotonic()
+    print("lost", flush=True)
     page.wait(lambda: texts(page.driver, "#problem") == [""])
     before = texts(page.driver, "#log div")
     page.wait(lambda: sum(a != b for a, b in zip(before, texts(page.driver, "#log div"))) >= ranks)

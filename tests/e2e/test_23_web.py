@@ -302,6 +302,7 @@ def test_the_page_goes_on_when_launcherd_is_killed_and_comes_back(hvdrun, cluste
     check = Check(launcherd, "bars", job, 12, 8, script=LONG)
     check.watched.out.wait_for("ready", timeout=180)
     launcherd.die()
+    check.watched.out.wait_for("lost", timeout=120)
     launcherd.come_back()
     seen = check.seen()
     launcherd.asked("kill", job)
