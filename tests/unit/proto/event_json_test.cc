@@ -52,7 +52,7 @@ TEST(EventLine, GoldenLines) {
        R"("first_collective_ended":{"generation":3,"elapsed_ms":"130"})"},
       {model::HangReported{{.silent_ms = 5, .size = 4, .cause = "waits", .silent_hosts = {"n3"}}},
        R"("hang_reported":{"silent_ms":"5","generation":0,"size":4,"answered":0,"looked_ms":"0","cause":"waits",)"
-       R"("classes":[],"silent_hosts":["n3"]})"},
+       R"("classes":[],"silent_hosts":["n3"],"nccl":[]})"},
       {model::WrongWorld{.size = 2, .formed = {{.size = 1, .ranks = {0, 1}, .source = "MPI"}}, .reason = "do this"},
        R"("wrong_world":{"size":2,"formed":[{"size":1,"ranks":[0,1],"source":"MPI"}],"reason":"do this"})"},
       {model::LateHost{.host = "n5", .late = 3, .operations = 4, .median = std::chrono::microseconds(5)},
