@@ -126,7 +126,8 @@ std::optional<FormedGroup> group_of(const ProcessFacts& process, int job_size, b
   if (process.has_begun_open_mpi && lacks("PMIX_RANK")) {
     return FormedGroup{.size = 1, .source = "MPI", .detail = "no PMIX_RANK"};
   }
-  if (process.has_begun_mpich && lacks("PMI_FD") && lacks("PMI_PORT") && lacks("PMIX_RANK")) {
+  // An MPICH that uses PMIx has had contact.
+  if (process.has_begun_mpich && lacks("PMI_FD") && lacks("PMI_PORT")) {
     return FormedGroup{.size = 1, .source = "MPI", .detail = "no PMI_FD"};
   }
   return std::nullopt;

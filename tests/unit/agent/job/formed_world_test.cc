@@ -69,7 +69,7 @@ TEST(GroupOf, MpichWithoutPmiIsAlone) {
   EXPECT_EQ(group({.variables = {{"PMI_SIZE", "8"}}, .has_begun_mpich = true}),
             (FormedGroup{.size = 1, .source = "MPI", .detail = "no PMI_FD"}));
   EXPECT_FALSE(group_of({.has_begun_mpich = true}, kSize, true));
-  for (const char* const name : {"PMI_FD", "PMI_PORT", "PMIX_RANK"}) {
+  for (const char* const name : {"PMI_FD", "PMI_PORT"}) {
     EXPECT_FALSE(group({.variables = {{name, "0"}}, .has_begun_mpich = true})) << name;
   }
 }
