@@ -113,6 +113,9 @@ base::Result<ParsedSubmit> read_line(CommandLine line, const base::Environment& 
   MUSTER_ASSIGN_OR_RETURN(auto roles, read_programs(of_hvdrun, environment, hvdrun_flags()));
   MUSTER_RETURN_IF_ERROR(parsed.own.add_layer(settings_of(own)));
   MUSTER_RETURN_IF_ERROR(read_own(parsed.own, now, parsed.own_request));
+  if (const Setting* setting = parsed.own.find("tensorboard")) {
+    return base::invalid_argument("{}: {}", setting->label, setting->flag->answer_text);
+  }
   MUSTER_ASSIGN_OR_RETURN(const Settings settings, gather_settings(of_hvdrun, environment, context.system_config,
                                                                    hvdrun_flags(), {}, NamedFile::kJob));
   MUSTER_ASSIGN_OR_RETURN(parsed.options, read_options(settings));
