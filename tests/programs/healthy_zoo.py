@@ -12,7 +12,6 @@ import collections
 import concurrent.futures
 import ctypes
 import decimal
-import gzip
 import hashlib
 import importlib
 import io
@@ -122,13 +121,6 @@ def checkpoint_of_torch():
     state = {f"layer{i}": torch.randn(1 << 18) for i in range(8)}
     for _ in turns():
         torch.save(state, io.BytesIO())
-
-
-@program("sockets", 2)
-def compression():
-    data = os.urandom(1 << 16) * 8
-    for _ in turns():
-        gzip.decompress(gzip.compress(data))
 
 
 @program("libmuster", 1)
