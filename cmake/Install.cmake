@@ -11,7 +11,8 @@ set(share ${CMAKE_INSTALL_DATADIR})
 
 # First: which of these folders the installation makes. Uninstalling removes those that are empty then.
 install(CODE "set(made \"${CMAKE_BINARY_DIR}/install_folders.txt\")
-foreach(folder . bin libexec lib lib/pkgconfig lib/cmake include share share/man share/man/man1 share/doc share/bash-completion
+foreach(folder . bin libexec lib lib/pkgconfig lib/cmake lib/sysusers.d lib/systemd lib/systemd/system lib/systemd/user
+               include share share/man share/man/man1 share/doc share/bash-completion
                share/bash-completion/completions share/zsh share/zsh/site-functions share/fish share/fish/vendor_completions.d)
   set(path \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/\${folder}\")
   cmake_path(NORMAL_PATH path)
@@ -39,9 +40,13 @@ install(DIRECTORY ${CMAKE_SOURCE_DIR}/job_templates/templates DESTINATION ${shar
 install(DIRECTORY ${CMAKE_BINARY_DIR}/share/man ${CMAKE_BINARY_DIR}/share/bash-completion ${CMAKE_BINARY_DIR}/share/zsh
                   ${CMAKE_BINARY_DIR}/share/fish DESTINATION ${share})
 
-# launcherd as a service. The units name the programs' folder below the prefix of the installation.
+# launcherd as a service. The units name the programs' folder below the prefix of the installation. A tarball has no
+# prefix, so those of a tarball name /usr/local.
 foreach(kind system user)
   install(CODE "set(bindir \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}\")
+if(bindir MATCHES \"/_CPack_Packages/\")
+  set(bindir \"/usr/local/${CMAKE_INSTALL_BINDIR}\")
+endif()
 configure_file(\"${CMAKE_SOURCE_DIR}/packaging/systemd/launcherd.${kind}.service.in\" \"${CMAKE_BINARY_DIR}/units/${kind}/launcherd.service\" @ONLY)")
   install(FILES ${CMAKE_BINARY_DIR}/units/${kind}/launcherd.service DESTINATION lib/systemd/${kind})
   install(FILES ${CMAKE_SOURCE_DIR}/packaging/systemd/launcherd.${kind}.socket DESTINATION lib/systemd/${kind} RENAME launcherd.socket)
