@@ -27,17 +27,22 @@ def muster(hvdrun, *args, python=PYTHON, **options):
 
 # ---- --log-layout torchrun
 
-# Rank 2, the first one of the second host, raises in the first attempt.
+# Rank 2, the first one of the second host, raises in the first attempt, when all have printed.
 RAISES_ONCE = r"""
 import os, sys, time
+from torch.distributed import TCPStore
 from torch.distributed.elastic.multiprocessing.errors import record
 attempt, rank = os.environ["TORCHELASTIC_RESTART_COUNT"], os.environ["RANK"]
 print("out", rank, attempt, flush=True)
 print("err", rank, attempt, file=sys.stderr, flush=True)
+store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+if store.add(f"printed {attempt}", 1) == int(os.environ["WORLD_SIZE"]):
+    store.set(f"all printed {attempt}", "")
 
 @record
 def main():
     if attempt == "0" and rank == "2":
+        store.wait([f"all printed {attempt}"])
         raise KeyError("no such sample")
     if attempt == "0":
         time.sleep(1000)
