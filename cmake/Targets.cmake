@@ -56,6 +56,10 @@ function(muster_test name)
   target_link_libraries(${name} PRIVATE muster_common muster_warnings ${ARG_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)
   # The code of libraries, so that both can use precompiled headers of one kind.
   target_compile_options(${name} PRIVATE -fPIC)
+  # clang warns of what g++ takes: TEST_F of a fixture without a default constructor, `namespace a::b` where b is inline.
+  target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:Clang>:-Wno-sign-conversion>
+                         $<$<CXX_COMPILER_ID:Clang>:-Wno-defaulted-function-deleted>
+                         $<$<CXX_COMPILER_ID:Clang>:-Wno-inline-namespace-reopened-noninline>)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests POSITION_INDEPENDENT_CODE OFF)
   muster_optimize(${name})
   muster_precompiled(${name} _test)
