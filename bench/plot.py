@@ -48,7 +48,7 @@ class PlotError(Exception):
     """One sentence for the user."""
 
 
-# What a result holds.
+# Points, and how they are found in a result's JSON.
 
 class Point:
     """One number of one program: its group ("4 × 4"), its name, the value's name ("step_ms"), median, min, max."""

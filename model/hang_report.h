@@ -42,7 +42,7 @@ struct TorchCollective {
   bool operator==(const TorchCollective&) const = default;
 };
 
-// What NCCL's RAS says of a job.
+// A finding of NCCL's RAS about a job.
 struct NcclFinding {
   std::string text{};        // one phrase, for people
   std::vector<int> ranks{};  // ranks of the job, ascending; empty if NCCL's ranks could not be matched

@@ -35,7 +35,7 @@ struct TcpStoreLimits {
   std::size_t max_total_bytes = std::size_t{1} << 30;  // limit for requests, replies and waits of all connections
 };
 
-// What a client waits for.
+// A wait of a client.
 struct TcpStoreWait {
   std::string key;          // the first key that is missing, or the name of a barrier
   std::size_t others = 0;   // how many more keys are missing

@@ -217,7 +217,7 @@ Nccl ask_nccl_of(const std::map<std::int64_t, int>& ranks) {
                        {.size = static_cast<int>(base::parse_decimal(size, kMostRanks).value_or(0)), .ranks = ranks});
 }
 
-// What libraries are asked while the ranks are read. Each answer has a time limit of its own, which begins now.
+// Asks NCCL and PyTorch in the background while the ranks are read. The constructor starts all time limits.
 class Libraries {
  public:
   Libraries(const std::vector<Worker>& workers, const ReadingTargets& targets) {

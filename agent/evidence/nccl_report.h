@@ -1,4 +1,4 @@
-// What NCCL's RAS reports in JSON (NCCL 2.24 and later), and what follows from it for the ranks of a job. The report
+// Parses the JSON report of NCCL's RAS (NCCL 2.24 and later), and finds the ranks of a job that it blames. The report
 // comes from a program of the job, so nothing in it is trusted.
 //
 // Thread: any; pure.

@@ -1,4 +1,4 @@
-// What a user does to `muster top`: keys and the mouse.
+// Input of `muster top`: keys, and actions of the mouse.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What the screen of `muster top` needs from launchers at a moment, and what they have answered.
+// TopQuery lists what the screen of `muster top` shows now. TopAnswer holds what launchers have answered to it.
 #pragma once
 
 #include <cstdint>

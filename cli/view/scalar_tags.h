@@ -17,7 +17,7 @@ inline constexpr const char* kGenerationTag = "job/generation";
 inline constexpr const char* kHangsTag = "job/hangs";
 inline constexpr const char* kEventsTag = "job/events";  // text
 
-// What is measured of a host, for host_tag().
+// Names of measured values of a host, for host_tag().
 inline constexpr std::string_view kCpuPercent = "cpu_percent";
 inline constexpr std::string_view kMemoryUsed = "memory_used_mib";
 inline constexpr std::string_view kGpuPercent = "gpu_percent";

@@ -297,7 +297,7 @@ def test_the_page_goes_on_when_launcherd_is_killed_and_comes_back(hvdrun, cluste
     """The short form of bench/page."""
     launcherd = Launcherd(hvdrun, cluster, "--http", "127.0.0.1:7480")
     launcherd.url = "http://127.0.0.1:7480"
-    # As many updates as tqdm makes: what a slow machine can draw.
+    # Each bar changes 20 times a second, about as often as tqdm's. A loaded machine can draw no more.
     job = launcherd.submit("-np", "8", PYTHON, "-c", MOVING_BARS.replace("0.002", "0.05"))
     check = Check(launcherd, "bars", job, 12, 8, script=LONG)
     check.watched.out.wait_for("ready", timeout=180)

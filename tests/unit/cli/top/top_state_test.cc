@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 using namespace testing_support;  // NOLINT: only samples
 
-// What the user sees of the state, for comparisons.
+// The visible part of the state, for comparisons.
 struct Seen {
   bool is_open = true;  // the program goes on
   TopScreen screen = TopScreen::kMain;

@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What reaches the view.
+// Records the calls that reach the view.
 class Recorder final : public launcherd::JobObserver {
  public:
   void on_progress(int, int, const std::vector<std::string>&) override { seen += "progress "; }

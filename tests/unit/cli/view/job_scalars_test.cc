@@ -20,7 +20,7 @@ using testing::HasSubstr;
 using testing_support::scalars_of;
 using testing_support::tensorboard_events_in;
 
-// What reaches the view.
+// Records the calls that reach the view.
 class ViewSeen final : public launcherd::JobObserver {
  public:
   void on_progress(int, int, const std::vector<std::string>&) override { seen += "progress "; }
