@@ -193,13 +193,12 @@ std::vector<Worker> workers_of(const std::vector<ProcessInfo>& table, const Read
   return workers;
 }
 
-using Torch = std::optional<model::TorchCollective>;
+using Torch = base::Result<std::optional<model::TorchCollective>>;
 
 Torch ask_torch(pid_t pid) {
   const auto socket = read_environment(pid).get("TORCH_WORKER_SERVER_SOCKET");
-  if (!socket || !socket->starts_with('/')) return std::nullopt;
-  auto torch = ask_flight_recorder(*socket, pid);
-  return torch.ok() ? *std::move(torch) : std::nullopt;
+  if (!socket || !socket->starts_with('/')) return base::not_found("the rank serves no control plane of torch");
+  return ask_flight_recorder(*socket, pid);
 }
 
 using Nccl = std::vector<model::NcclFinding>;
@@ -208,9 +207,10 @@ Nccl ask_nccl_of(const std::map<std::int64_t, int>& ranks) {
   std::vector<pid_t> pids;
   for (const auto& [pid, rank] : ranks) pids.push_back(static_cast<pid_t>(pid));
   const auto report = ask_nccl(pids);
-  if (!report.ok()) return {};
+  if (report.status().code() == base::Code::kNotFound) return {};  // no rank uses NCCL
+  if (!report.ok()) return {{.text = report.status().message()}};
   const auto communicators = parse_nccl_report(*report);
-  if (!communicators.ok()) return {};
+  if (!communicators.ok()) return {{.text = communicators.status().with_context("NCCL's RAS").message()}};
   const std::string size = read_environment(pids.front()).get("WORLD_SIZE").value_or("");
   constexpr long kMostRanks = 1L << 20;
   return nccl_findings(*communicators,
@@ -233,18 +233,24 @@ class Libraries {
   void add_torch(v1::RankEvidence& evidence) {
     const auto asked = torch_.find(evidence.rank());
     if (asked == torch_.end()) return;
-    if (asked->second.wait_until(began_ + kFlightRecorderLimit + kMargin) != std::future_status::ready) return;
+    if (asked->second.wait_until(began_ + kFlightRecorderLimit + kMargin) != std::future_status::ready) {
+      return add_problem("PyTorch's flight recorder did not answer in time", evidence);
+    }
     const Torch torch = asked->second.get();
-    if (!torch) return;
-    evidence.mutable_torch()->set_group(torch->group);
-    evidence.mutable_torch()->set_sequence(torch->sequence);
-    evidence.mutable_torch()->set_operation(torch->operation);
-    evidence.mutable_torch()->set_state(torch->state);
+    if (torch.status().code() == base::Code::kNotFound) return;
+    if (!torch.ok()) return add_problem(torch.status().with_context("PyTorch").message(), evidence);
+    if (!*torch) return;
+    evidence.mutable_torch()->set_group((*torch)->group);
+    evidence.mutable_torch()->set_sequence((*torch)->sequence);
+    evidence.mutable_torch()->set_operation((*torch)->operation);
+    evidence.mutable_torch()->set_state((*torch)->state);
   }
 
   Nccl nccl() {
     if (!nccl_.valid()) return {};
-    if (nccl_.wait_until(began_ + kNcclRasLimit + kMargin) != std::future_status::ready) return {};
+    if (nccl_.wait_until(began_ + kNcclRasLimit + kMargin) != std::future_status::ready) {
+      return {{.text = "NCCL's RAS did not answer in time"}};
+    }
     return nccl_.get();
   }
 

@@ -156,7 +156,8 @@ torch.bind(os.environ["TORCH_WORKER_SERVER_SOCKET"])
 torch.listen()
 DUMP = ('{"version": "2.10", "entries": [{"process_group": ["0", "default_pg"], "collective_seq_id": 17, '
         '"profiling_name": "nccl:all_reduce", "state": "started"}]}')
-REPORT = ('{"communicators": [{"size": 4, "ranks": [{"rank": 3, "pid": %d}], "missing_ranks": [{"rank": 2, "pid": 1}]}]}'
+BROKEN = "BROKEN" in os.environ
+REPORT = "none" if BROKEN else ('{"communicators": [{"size": 4, "ranks": [{"rank": 3, "pid": %d}], "missing_ranks": [{"rank": 2, "pid": 1}]}]}'
           % os.getpid())
 def serve_ras():
     while True:
@@ -170,6 +171,9 @@ def serve_torch():
     while True:
         peer = torch.accept()[0]
         peer.recv(1000)
+        if BROKEN:
+            peer.sendall(b"HTTP/1.1 500 Error\r\nContent-Length: 0\r\n\r\n")
+            continue
         peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(DUMP) + DUMP.encode())
         peer.close()
 threading.Thread(target=serve_torch).start()
@@ -195,6 +199,21 @@ TEST(LookReport, AsksLibraries) {
   const auto neither = answers({target});
   ASSERT_EQ(neither.size(), 1U);
   EXPECT_FALSE(neither[0].ranks(0).has_torch());
+}
+
+TEST(LookReport, SaysThatALibraryAnswersWrongly) {
+  const testing_support::TempDir dir;
+  const PythonWith child({fmt::format("NCCL_RAS_ADDR=localhost:{}", base::port_to_keep()), "BROKEN=1",
+                          "TORCH_WORKER_SERVER_SOCKET=" + dir.path() + "/torch.sock"},
+                         kLibraries);
+  ASSERT_TRUE(child.is_ready());
+  const auto both = answers({"--libraries", "--nccl", fmt::format("3:{}", child.pid())});
+  ASSERT_EQ(both.size(), 2U);
+  EXPECT_FALSE(both[0].ranks(0).has_torch());
+  EXPECT_THAT(both[0].ranks(0).problem(), HasSubstr("status 500"));
+  ASSERT_EQ(both[1].nccl_size(), 1);
+  EXPECT_THAT(both[1].nccl(0).text(), HasSubstr("NCCL"));
+  EXPECT_EQ(both[1].nccl(0).ranks_size(), 0);
 }
 
 }  // namespace
