@@ -58,7 +58,7 @@ int run_release(const std::string& verb, const std::vector<std::string>& argumen
     v1::ReleaseRequest request;
     request.set_job(job.name_there());
     const base::Status released = ApiClient(job.launcher).release(request, kPatience);
-    return released.ok() ? call.print(fmt::format("job {} is not held\n", job.id)) : refused(call, job, released);
+    return released.ok() ? call.print(fmt::format("job {} is released\n", job.id)) : refused(call, job, released);
   });
 }
 

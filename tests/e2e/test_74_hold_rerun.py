@@ -57,13 +57,13 @@ def test_a_held_job_waits_through_a_kill_of_launcherd(launcherd):
     launcherd.die()
     launcherd.come_back()
     stays_queued(launcherd, job)
-    assert launcherd.asked("release", "night") == f"job {job} is not held\n"
+    assert launcherd.asked("release", "night") == f"job {job} is released\n"
     launcherd.asked("wait", job)
     assert launcherd.asked("logs", "--rank", "0", job).endswith("s3cret in /home/alice on 2\n")
     assert not launcherd.job(job).get("held"), "a job that has ended is not held"
     refused = launcherd.muster("hold", job)
     assert refused.returncode == 2 and "has ended" in refused.stderr, refused
-    assert launcherd.asked("release", job) == f"job {job} is not held\n"
+    assert launcherd.asked("release", job) == f"job {job} is released\n"
 
 
 def test_a_waiting_job_can_be_held_and_a_running_one_cannot(launcherd):
