@@ -30,7 +30,7 @@ class EventFile final : public launcherd::JobObserver {
   void on_root_cause(const model::RankEnd& root) override { next_->on_root_cause(root); }
   void on_hang_over(std::chrono::milliseconds silent) override { next_->on_hang_over(silent); }
   void on_late(const std::vector<v1::RankLateness>& latest) override { next_->on_late(latest); }
-  void on_arrivals(const v1::ArrivalTimes& times) override { next_->on_arrivals(times); }
+  void on_steps(std::uint64_t more) override { next_->on_steps(more); }
   void on_host_load(const std::string& host, const v1::HostLoad& load) override { next_->on_host_load(host, load); }
   void on_bound(const std::vector<model::BoundRank>& ranks) override { next_->on_bound(ranks); }
   void on_event(const model::JobEvent& event) override;

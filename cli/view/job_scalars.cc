@@ -66,7 +66,7 @@ void JobScalars::sample() {
   if (now - sampled_ >= kShortestRate) {
     const double seconds = std::chrono::duration<double>(now - sampled_).count();
     values.push_back({kOutputTag, static_cast<double>(bytes - sampled_bytes_) / seconds});
-    if (const auto rate = steps_.take_rate()) values.push_back({kStepsTag, *rate});
+    if (steps_) values.push_back({kStepsTag, static_cast<double>(std::exchange(*steps_, 0)) / seconds});
     sampled_ = now;
     sampled_bytes_ = bytes;
   }

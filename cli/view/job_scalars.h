@@ -12,13 +12,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/loop.h"
-#include "cli/view/step_meter.h"
 #include "cli/view/tensorboard_file.h"
 #include "launcherd/run/job_runner.h"
 #include "proto/muster/v1/agent.pb.h"
@@ -47,7 +47,10 @@ class JobScalars final : public launcherd::JobObserver {
   void on_root_cause(const model::RankEnd& root) override { next_->on_root_cause(root); }
   void on_hang_over(std::chrono::milliseconds silent) override { next_->on_hang_over(silent); }
   void on_bound(const std::vector<model::BoundRank>& ranks) override { next_->on_bound(ranks); }
-  void on_arrivals(const v1::ArrivalTimes& times) override { steps_.add(times, clock_.now()); }
+  void on_steps(std::uint64_t more) override {
+    steps_ = steps_.value_or(0) + more;
+    next_->on_steps(more);
+  }
   void on_host_load(const std::string& host, const v1::HostLoad& load) override;
   void on_late(const std::vector<v1::RankLateness>& latest) override;
   void on_event(const model::JobEvent& event) override;
@@ -70,7 +73,7 @@ class JobScalars final : public launcherd::JobObserver {
   const base::MonotonicTime began_;
   base::MonotonicTime sampled_;
   std::uint64_t sampled_bytes_ = 0;
-  StepMeter steps_;
+  std::optional<std::uint64_t> steps_;  // since the last sample; nullopt if the job has reported none yet
   std::vector<v1::RankLateness> late_;  // the ranks that came last most often
   std::map<std::string, Load> loads_;   // by host
   int hangs_ = 0;

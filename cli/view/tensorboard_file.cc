@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "base/crc32c.h"
+#include "base/little_endian.h"
 #include "base/strings.h"
 #include "proto/wire/tensorboard.pb.h"
 
@@ -23,7 +24,9 @@ constexpr int kStringType = 7;  // DT_STRING of TensorFlow's types.proto
 
 template <typename Integer>
 void add_little_endian(Integer value, std::string& to) {
-  for (std::size_t byte = 0; byte < sizeof value; ++byte) to += static_cast<char>((value >> (8 * byte)) & 0xff);
+  std::array<char, sizeof value> bytes;
+  base::put_little_endian(bytes.data(), value);
+  to.append(bytes.data(), bytes.size());
 }
 
 // TensorFlow masks checksums because the data may hold checksums, too.

@@ -122,7 +122,6 @@ void JobRunner::Core::process(JobHost& host, const v1::AgentMessage& message) {
       break;
     case v1::AgentMessage::kArrivalTimes:
       arrival_times(host, message.arrival_times());
-      observer_->on_arrivals(message.arrival_times());
       break;
     case v1::AgentMessage::kHostLoad:
       observer_->on_host_load(host.name, message.host_load());

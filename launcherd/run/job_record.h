@@ -55,7 +55,7 @@ class JobRecord final : public JobObserver {
   void on_root_cause(const model::RankEnd& root) override { next_->on_root_cause(root); }
   void on_hang_over(std::chrono::milliseconds silent) override;
   void on_late(const std::vector<v1::RankLateness>& latest) override;
-  void on_arrivals(const v1::ArrivalTimes& times) override { next_->on_arrivals(times); }
+  void on_steps(std::uint64_t more) override { next_->on_steps(more); }
   void on_host_load(const std::string& host, const v1::HostLoad& load) override { next_->on_host_load(host, load); }
   void on_bound(const std::vector<model::BoundRank>& ranks) override;
   void on_finished(const JobOutcome& outcome) override;

@@ -185,8 +185,6 @@ class JobObserver {
   // Reports the ranks that were late most often in this generation, the latest first (lateness.h). Called again when
   // the numbers have changed.
   virtual void on_late(const std::vector<v1::RankLateness>& latest) { static_cast<void>(latest); }
-  // Reports how far ranks of one host are, as their agent has sent it. Nobody has checked the numbers.
-  virtual void on_arrivals(const v1::ArrivalTimes& times) { static_cast<void>(times); }
   // Reports how busy a host is, as its agent has sent it (LaunchOptions::wants_load). Nobody has checked the numbers.
   virtual void on_host_load(const std::string& host, const v1::HostLoad& load) {
     static_cast<void>(host), static_cast<void>(load);

@@ -128,7 +128,6 @@ class RestartingJob final : private JobObserver {
   void on_root_cause(const model::RankEnd& root) override;
   void on_hang_over(std::chrono::milliseconds silent) override { observer_->on_hang_over(silent); }
   void on_late(const std::vector<v1::RankLateness>& latest) override { observer_->on_late(latest); }
-  void on_arrivals(const v1::ArrivalTimes& times) override { observer_->on_arrivals(times); }
   void on_host_load(const std::string& host, const v1::HostLoad& load) override { observer_->on_host_load(host, load); }
   void on_steps(std::uint64_t more) override { observer_->on_steps(more); }
   void on_bound(const std::vector<model::BoundRank>& ranks) override { observer_->on_bound(ranks); }

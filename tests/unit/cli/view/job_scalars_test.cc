@@ -53,17 +53,11 @@ class JobScalarsTest : public ::testing::Test {
   std::uint64_t bytes_ = 0;
 };
 
-v1::ArrivalTimes arrivals(std::uint64_t ended) {
-  v1::ArrivalTimes times;
-  times.add_ranks()->set_ended(ended);
-  return times;
-}
-
 TEST_F(JobScalarsTest, WritesRatesScoresAndLoadsAtTheEnd) {
   const auto job = open();
-  job->on_arrivals(arrivals(10));
+  job->on_steps(12);
   clock_.advance(std::chrono::seconds(4));
-  job->on_arrivals(arrivals(30));
+  job->on_steps(8);
   bytes_ = 800;
   std::vector<v1::RankLateness> late(1);
   late[0].set_rank(3);
