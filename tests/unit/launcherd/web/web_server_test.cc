@@ -35,6 +35,11 @@ class Handler final : public ApiHandler {
       v1::Job& job = *jobs.add_jobs();
       job.set_id("k7abcdef");
       job.set_attempt(3);
+      v1::RankLateness& late = *job.add_late();
+      late.set_rank(5);
+      late.set_host("n1");
+      late.set_late(3);
+      late.set_operations(4);
     }
     reply(std::move(jobs));
   }
@@ -207,6 +212,8 @@ TEST_F(WebServerTest, ThePageAndItsFiles) {
   const std::string metrics = body(get("/metrics"));
   EXPECT_NE(metrics.find("muster_host_slots{host=\"n1\"} 0\n"), std::string::npos) << metrics;
   EXPECT_NE(metrics.find("muster_elastic_generation{job=\"k7abcdef\"} 3\n"), std::string::npos) << metrics;
+  EXPECT_NE(metrics.find("muster_rank_late_ratio{job=\"k7abcdef\",host=\"n1\",rank=\"5\"} 0.750\n"), std::string::npos)
+      << metrics;
 }
 
 TEST_F(WebServerTest, AnswersAreThoseOfTheApi) {
