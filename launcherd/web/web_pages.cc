@@ -76,9 +76,10 @@ void list_open_jobs(ApiHandler* handler, v1::ListJobsResponse jobs, Reply<v1::Li
       counted.set_state(job.state());
       counted.set_size(job.size());
       counted.set_held(job.held());
-      if (job.attempt() == 0) continue;
+      if (job.attempt() == 0 && job.late().empty()) continue;
       counted.set_id(job.id());
       counted.set_attempt(job.attempt());
+      *counted.mutable_late() = job.late();
     }
     jobs.set_next_page_token(page->next_page_token());
     const bool is_last = page->jobs().empty() || page->next_page_token().empty();
