@@ -120,6 +120,9 @@ struct Looks {
   bool is_in_state(std::string_view state) const {
     return each([&](const RankEvidence& look) { return look.state == state; });
   }
+  bool is_in_state_once(std::string_view state) const {
+    return !each([&](const RankEvidence& look) { return look.state != state; });
+  }
   bool is_still() const {
     return each([&](const RankEvidence& look) { return !look.moving && line_of(look) == line_of(last()); });
   }
@@ -172,6 +175,8 @@ RankDoing idle_doing(const Looks& looks) {
   const auto is_reading = [](const RankEvidence& look) { return reads_from_socket(look); };
   if (looks.each(is_reading)) return looks.use_less(kReadingShare) ? RankDoing::kSocket : RankDoing::kWorks;
   if (!looks.is_still()) return RankDoing::kWorks;
+  // A rank in state R or D wants a core or a disk. On a host with too much to do it gets neither, and does not hang.
+  if (looks.is_in_state_once("R") || looks.is_in_state_once("D")) return RankDoing::kWorks;
   const auto is_serving = [](const RankEvidence& look) { return begins_with_any(look.wait_channel, kServiceWaits); };
   return looks.each(is_serving) ? RankDoing::kServes : RankDoing::kBlocked;
 }

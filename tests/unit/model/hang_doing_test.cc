@@ -76,6 +76,13 @@ TEST(HangDoing, SomeCpuTimeMeansThatItWorks) {
   EXPECT_EQ(cpu_share(RankEvidence()), 0);
 }
 
+TEST(HangDoing, ARankThatWantsACoreOrADiskAndGetsNoneDoesNotHang) {
+  EXPECT_EQ(doing({in_lock().state("R")}), RankDoing::kWorks);
+  EXPECT_EQ(doing(changes(in_lock(), in_lock().state("R"))), RankDoing::kWorks);
+  EXPECT_EQ(doing(changes(in_lock().state("D"), in_lock())), RankDoing::kWorks);
+  EXPECT_EQ(doing({in_epoll().state("R")}), RankDoing::kWorks);
+}
+
 TEST(HangDoing, AThreadThatWaitsForWorkersComputesNothing) {
   const Rank pool = in_script(9).in("wait", "/usr/lib/python3.11/threading.py", 320).state("R").uses(1500);
   EXPECT_EQ(doing({pool}), RankDoing::kWorks);
