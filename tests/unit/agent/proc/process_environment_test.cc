@@ -23,7 +23,7 @@ TEST(ProcessEnvironment, FindsWholeNames) {
 TEST(ProcessEnvironment, ReadsThatOfAProcess) {
   const testing_support::StandingChild child(2, [](int output) {
     ::dup2(output, STDOUT_FILENO);
-    ::execl("/usr/bin/env", "env", "-i", "MASTER_PORT=29500", "/bin/sh", "-c", "echo up; exec sleep 1000", nullptr);
+    ::execl("/usr/bin/env", "env", "-i", "MASTER_PORT=29500", "/bin/sh", "-c", "echo up; kill -STOP $$", nullptr);
   });
   ASSERT_TRUE(child.is_ready());
   EXPECT_EQ(read_environment(child.pid()).get("MASTER_PORT"), "29500");
