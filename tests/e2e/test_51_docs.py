@@ -6,6 +6,8 @@ import subprocess
 
 import pytest
 from conftest import BIN_DIR, REPOSITORY
+from console import Watched
+from launcherd_user import Launcherd
 
 LIBRARIES = BIN_DIR.parent / "lib"
 
@@ -39,16 +41,44 @@ def test_readme_lines_can_be_placed(hvdrun, cluster, words):
     can_be_placed(hvdrun, cluster, words)
 
 
+PAGES_OF_OTHERS = ["docs/guide/coming-from.md",
+                   *(f"docs/coming-from/{file.name}" for file in sorted((REPOSITORY / "docs/coming-from").glob("*.md")))]
 # Both columns of the tables: what a cell names `hvdrun ...` is a whole command.
-OTHERS_LINES = [shlex.split(line) for line in re.findall(
-    r"`hvdrun ([^`]*)`", (REPOSITORY / "docs/guide/coming-from.md").read_text()) if "--check-build" not in line]
+OTHERS_LINES = sorted({line for page in PAGES_OF_OTHERS
+                       for line in re.findall(r"`hvdrun ([^`]*)`", (REPOSITORY / page).read_text())
+                       if "--check-build" not in line and "--dry-run" not in line})
+TORCHRUN_LINES = sorted({line for page in PAGES_OF_OTHERS
+                         for line in re.findall(r"`muster torchrun ([^`]*)`", (REPOSITORY / page).read_text())})
 
 
-@pytest.mark.parametrize("words", OTHERS_LINES, ids=shlex.join)
-def test_lines_for_those_who_come_from_other_launchers_can_be_placed(hvdrun, cluster, words):
+@pytest.mark.parametrize("line", OTHERS_LINES)
+def test_lines_for_those_who_come_from_other_launchers_can_be_placed(hvdrun, cluster, line):
+    words = shlex.split(line)
     if not {"-H", "--hostfile"} & set(words):  # hosts come from Slurm
         words = ["-H", "n1:4,n2:4,n3:4,n4:4", "--assume-node", "2x32x1", *words]
     can_be_placed(hvdrun, cluster, words)
+
+
+@pytest.mark.parametrize("line", TORCHRUN_LINES)
+def test_lines_for_those_who_come_from_torchrun_can_be_placed(cluster, line):
+    told = cluster.run("head", "alice", [BIN_DIR / "muster", "torchrun", "--dry-run", *shlex.split(line)], timeout=60)
+    assert told.returncode == 0 and re.search(r" 0/\d+ ", told.stdout), told
+
+
+# Lines that ask nobody and start nothing: what they print is not looked at here.
+QUIET = re.compile(r"(?:\$ )?((?:hvdrun --dry-run .*--assume-node|muster render|muster templates) .*)")
+QUIET_PAGES = [file.relative_to(REPOSITORY).as_posix() for file in sorted((REPOSITORY / "docs").rglob("*.md"))
+               if "adr" not in file.parts and file.name != "CHANGELOG.md"]
+QUIET_LINES = sorted({found.group(1).strip() for page in QUIET_PAGES for block in code_blocks(page)
+                      for found in map(QUIET.fullmatch, map(str.strip, block.splitlines())) if found and "..." not in found[1]})
+
+
+def test_lines_that_start_nothing_end_well(cluster):
+    assert len(QUIET_LINES) >= 15, QUIET_LINES
+    # One shell for all: > job.sh, # comments and quotes are the shell's.
+    lines = "".join(f"({line}\n) >/dev/null 2>error || {{ echo {shlex.quote(line)}; cat error; }}\n" for line in QUIET_LINES)
+    told = cluster.run("head", "alice", ["sh", "-c", f"cd $(mktemp -d); PATH={BIN_DIR}:$PATH\n{lines}"], timeout=120)
+    assert (told.returncode, told.stdout) == (0, ""), told
 
 
 def can_be_placed(hvdrun, cluster, words):
@@ -61,20 +91,94 @@ def can_be_placed(hvdrun, cluster, words):
     assert result.rc == 0 and re.search(r" (n[1-4]|localhost) ", result.stdout), result
 
 
-def test_the_tutorial_of_the_first_two_steps(hvdrun, cluster, no_leftovers):
-    """Its programs and commands, and the lines that it shows."""
-    text = (REPOSITORY / "docs/tutorial.md").read_text()
-    programs = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    shown = re.findall(r"^```\n\$ hvdrun (.*)\n((?:.+\n)+)```", text, re.MULTILINE)[:2]
-    for program, (command, lines), ends_well in zip(programs, shown, (True, False), strict=True):
-        words = shlex.split(command)
-        script = cluster.path("head", f"/home/alice/{words[-1]}")
-        script.write_text(program)
-        result = hvdrun(words, cwd="/home/alice")
-        script.unlink()
-        assert (result.rc == 0) == ends_well, result
-        for line in lines.splitlines():
-            assert line in result.stdout + result.stderr, (line, result)
+TUTORIAL = (REPOSITORY / "docs/tutorial.md").read_text()
+
+
+def steps_of(text):
+    """{heading: (programs by their name, [(command, the lines shown below it)])}"""
+    steps = {}
+    for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+        programs = dict(re.findall(r"`(\w+\.py)`[^`]*(?:`[^`]*`[^`]*)*?\n```python\n(.*?)^```", section, re.DOTALL | re.MULTILINE))
+        commands = []
+        for block in re.findall(r"^```\n(\$ .*?)^```", section, re.DOTALL | re.MULTILINE):
+            for line in block.splitlines():
+                if line.startswith("$ "):
+                    commands.append((line[2:], []))
+                else:
+                    commands[-1][1].append(line)
+        steps[section.split("\n")[0]] = (programs, commands)
+    return steps
+
+
+STEPS = steps_of(TUTORIAL)
+
+
+@pytest.fixture
+def at_home(cluster):
+    """at_home(command) runs it by a shell at alice's home on head; what it wrote there goes after the test."""
+    home = cluster.path("head", "/home/alice")
+    before = set(home.iterdir())
+
+    def run(command, timeout=60):
+        told = cluster.run("head", "alice", ["bash", "-c", f"PATH={BIN_DIR}:/usr/bin:/bin; {command}"], timeout=timeout, cwd="/home/alice")
+        return told.stdout + told.stderr
+
+    yield run
+    for new in set(home.iterdir()) - before:
+        cluster.run("head", "root", ["rm", "-rf", f"/home/alice/{new.name}"], check=True)
+
+
+def save(cluster, programs):
+    for name, text in programs.items():
+        cluster.path("head", f"/home/alice/{name}").write_text(text)
+
+
+def check_steps(run, commands, context=""):
+    """Runs commands that may use variables of earlier ones, and looks for the lines that the tutorial shows."""
+    for command, lines in commands:
+        shown = run(context + command)
+        for line in lines:
+            assert line in shown, (command, line, shown)
+        if re.match(r"job=", command):
+            context += command + "; "
+
+
+def test_the_tutorial_has_steps():
+    assert len(STEPS) == 10 and sum(len(commands) for _, commands in STEPS.values()) >= 20, STEPS
+
+
+@pytest.mark.parametrize("step", [name for name, (_, commands) in STEPS.items()
+                                  if commands and not re.match("[67]", name)])
+def test_a_step_of_the_tutorial(cluster, at_home, no_leftovers, step):
+    programs, commands = STEPS[step]
+    save(cluster, STEPS["1. On this machine"][0] | programs)
+    check_steps(at_home, commands)
+    for host in cluster.nodes:
+        cluster.path(host, "/home/alice/hello.py").unlink(missing_ok=True)  # staged
+
+
+def test_the_tutorials_job_is_watched_and_killed(hvdrun, cluster, at_home, no_leftovers):
+    programs, commands = STEPS["6. Look at a job from another terminal"]
+    save(cluster, programs)
+    assert "`hvdrun -np 2 python3 slow.py`" in TUTORIAL
+    job = Watched(hvdrun, cluster, ["-np", "2", "python3", "slow.py"], cwd="/home/alice")
+    job.out.wait_for("begun", count=2)
+    name = at_home("muster jobs --json").split('"id":"')[1].split('"')[0]
+    check_steps(at_home, [(re.sub(r"\bJOB\b", name, command), lines) for command, lines in commands])
+    assert job.end().rc == 143
+
+
+def test_the_tutorials_launcherd(hvdrun, cluster, at_home, no_leftovers):
+    _, commands = STEPS["7. Jobs that outlive your terminal"]
+    (start, _), (submit, _), *rest = commands
+    words = shlex.split(start)
+    assert words[:2] == ["launcherd", "-H"] and submit.startswith("job=$("), commands
+    launcherd = Launcherd(hvdrun, cluster, *words[3:], hosts=words[2])
+    try:
+        job = at_home(f"{submit}; echo $job").strip()
+        check_steps(at_home, rest, f"job={job}; ")
+    finally:
+        launcherd.close()
 
 
 @pytest.fixture
