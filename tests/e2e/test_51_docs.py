@@ -65,20 +65,47 @@ def test_lines_for_those_who_come_from_torchrun_can_be_placed(cluster, line):
     assert told.returncode == 0 and re.search(r" 0/\d+ ", told.stdout), told
 
 
-# Lines that ask nobody and start nothing: what they print is not looked at here.
-QUIET = re.compile(r"(?:\$ )?((?:hvdrun --dry-run .*--assume-node|muster render|muster templates) .*)")
-QUIET_PAGES = [file.relative_to(REPOSITORY).as_posix() for file in sorted((REPOSITORY / "docs").rglob("*.md"))
-               if "adr" not in file.parts and file.name != "CHANGELOG.md"]
-QUIET_LINES = sorted({found.group(1).strip() for page in QUIET_PAGES for block in code_blocks(page)
-                      for found in map(QUIET.fullmatch, map(str.strip, block.splitlines())) if found and "..." not in found[1]})
+PAGES = ["README.md", *(file.relative_to(REPOSITORY).as_posix() for file in sorted((REPOSITORY / "docs").rglob("*.md"))
+                        if "adr" not in file.parts and file.name != "design.md")]  # whose blocks are diagrams
+# Lines that ask nobody and start nothing.
+QUIET = re.compile(r"hvdrun (?:--dry-run .*--assume-node|--check-build|--version)|muster (?:render|templates)\b")
 
 
-def test_lines_that_start_nothing_end_well(cluster):
-    assert len(QUIET_LINES) >= 15, QUIET_LINES
-    # One shell for all: > job.sh, # comments and quotes are the shell's.
-    lines = "".join(f"({line}\n) >/dev/null 2>error || {{ echo {shlex.quote(line)}; cat error; }}\n" for line in QUIET_LINES)
-    told = cluster.run("head", "alice", ["sh", "-c", f"cd $(mktemp -d); PATH={BIN_DIR}:$PATH\n{lines}"], timeout=120)
+def commands_of(page):
+    """The lines of a page that run hvdrun or muster, without a prompt, a comment, and what follows the command."""
+    for block in code_blocks(page):
+        for line in block.splitlines():
+            found = re.match(r" *(?:\$ )?((?:hvdrun|muster) .*)", line)
+            if found and "…" not in line and "..." not in line:
+                yield re.split(r"\s+#|\s+[|&]+\s|\s+&$|\s+>\s", found[1])[0]
+
+
+def checked(line):
+    """A command that reads the options of the line as it does, and starts nothing; None if there is none."""
+    if QUIET.match(line):
+        return line
+    if line.startswith("muster submit ") and re.search(" -t ", line):
+        return line.replace("muster submit", "muster render", 1)
+    if line.startswith("muster torchrun "):
+        return line.replace("muster torchrun", "muster torchrun --dry-run --assume-node 2x32x1", 1)
+    has_own_end = re.search(r" --(dry-run|man|completion|help|print-config)\b", line)
+    return line.replace("hvdrun", "hvdrun --print-config", 1) if line.startswith("hvdrun ") and not has_own_end else None
+
+
+CHECKED = {page: [line for line in map(checked, commands_of(page)) if line] for page in PAGES}
+
+
+@pytest.mark.parametrize("page", [page for page, lines in CHECKED.items() if lines])
+def test_options_of_a_page_are_known(cluster, page):
+    """One shell for all lines: quotes and variables are the shell's."""
+    text = "".join(f"({line}\n) >/dev/null 2>error || {{ echo {shlex.quote(line)}; cat error; }}\n"
+                   for line in CHECKED[page])
+    told = cluster.run("head", "alice", ["sh", "-c", f"cd $(mktemp -d); PATH={BIN_DIR}:$PATH\n{text}\nrm -r $PWD"], timeout=120)
     assert (told.returncode, told.stdout) == (0, ""), told
+
+
+def test_pages_have_lines():
+    assert sum(map(len, CHECKED.values())) >= 100, CHECKED
 
 
 def can_be_placed(hvdrun, cluster, words):
