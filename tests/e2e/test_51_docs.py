@@ -75,7 +75,7 @@ def commands_of(page):
     """The lines of a page that run hvdrun or muster, without a prompt, a comment, and what follows the command."""
     for block in code_blocks(page):
         for line in block.splitlines():
-            found = re.match(r" *(?:\$ )?((?:hvdrun|muster) .*)", line)
+            found = re.match(r" *(?:\$ )?((?:hvdrun|muster|launcherd) .*)", line)
             if found and "…" not in line and "..." not in line:
                 yield re.split(r"\s+#|\s+[|&]+\s|\s+&$|\s+>\s", found[1])[0]
 
@@ -84,10 +84,16 @@ def checked(line):
     """A command that reads the options of the line as it does, and starts nothing; None if there is none."""
     if QUIET.match(line):
         return line
-    if line.startswith("muster submit ") and re.search(" -t ", line):
+    if line.startswith("muster submit ") and " -t " in line:
         return line.replace("muster submit", "muster render", 1)
+    if line.startswith("muster submit "):
+        return line.replace(" -- ", " --help -- ", 1) if " -- " in line else None
+    if line.startswith("launcherd "):
+        return None if "--tls" in line else line.replace("launcherd", "launcherd --check", 1)  # which reads their files
     if line.startswith("muster torchrun "):
         return line.replace("muster torchrun", "muster torchrun --dry-run --assume-node 2x32x1", 1)
+    if re.match(r"muster (?!dmlc)", line) and not re.search(r"\b(JOB|FILE|VERB)\b", line):
+        return line + " --help"  # what stands before it is read first
     has_own_end = re.search(r" --(dry-run|man|completion|help|print-config)\b", line)
     return line.replace("hvdrun", "hvdrun --print-config", 1) if line.startswith("hvdrun ") and not has_own_end else None
 
@@ -100,7 +106,7 @@ def test_options_of_a_page_are_known(cluster, page):
     """One shell for all lines: quotes and variables are the shell's."""
     text = "".join(f"({line}\n) >/dev/null 2>error || {{ echo {shlex.quote(line)}; cat error; }}\n"
                    for line in CHECKED[page])
-    told = cluster.run("head", "alice", ["sh", "-c", f"cd $(mktemp -d); PATH={BIN_DIR}:$PATH\n{text}\nrm -r $PWD"], timeout=120)
+    told = cluster.run("head", "alice", ["sh", "-c", f"cd $(mktemp -d); PATH={BIN_DIR}:$PATH; echo n1:4 >hosts\n{text}\nrm -r $PWD"], timeout=120)
     assert (told.returncode, told.stdout) == (0, ""), told
 
 
