@@ -3,8 +3,8 @@
 
 A quote is what stands in backticks in the first column of a table of docs/troubleshooting.md or docs/troubleshooting/*.md.
 "…" in it stands for any text. The pieces between must all stand in string literals of one source file. Each error message
-of the files in FAMILIES must be quoted on its page, except those of fewer than four words. Prints each violation and exits
-with 1 if there is one.
+of the files in FAMILIES must be quoted on a page, except those of fewer than four words. Prints each violation, with the
+page of the family, and exits with 1 if there is one.
 
     messages.py ROOT
 """
@@ -26,17 +26,21 @@ FAMILIES = {
     "ssh.md": ["launcherd/bootstrap/failure.cc", "launcherd/bootstrap/remote_command.cc"],
     "hosts.md": ["model/placement.cc", "model/job_placement.cc", "model/host_spec.cc", "model/dmlc.cc",
                  "launcherd/plan/launch_plan.cc", "cli/hosts/job_hosts.cc", "cli/options/host_choice.cc"],
-    "options.md": ["cli/options/command_line.cc", "cli/options/settings.cc", "cli/options/setting_reader.cc",
-                   "cli/options/config_file.cc", "cli/options/programs.cc"],
-    "gpus.md": ["model/gpu_choice.cc", "model/host_binding.cc", "model/cpu_binding.cc", "model/intel_gpus.cc"],
+    "options.md": ["cli/options/*.cc", "model/job_input.cc", "model/label_format.cc", "model/output_routes.cc",
+                   "model/runtime.cc", "model/role.cc", "model/ulimit.cc", "base/yaml.cc", "cli/foreign/torchrun.cc"],
+    "gpus.md": ["model/gpu_choice.cc", "model/host_binding.cc", "model/cpu_binding.cc", "model/intel_gpus.cc",
+                "model/pinning.cc"],
     "sites.md": ["launcherd/enrol/*.cc", "launcherd/site/*.cc", "launcherd/hosts/*.cc", "job_templates/parameters.cc",
                  "job_templates/script.cc", "base/trusted_folder.cc"],
     "launcherd.md": ["cli/daemon/launcherd_options.cc", "launcherd/service/api_socket.cc", "launcherd/service/api_server.cc",
                      "launcherd/daemon/job_manager*.cc", "launcherd/daemon/rerun.cc", "cli/verbs/found_jobs.cc",
-                     "cli/verbs/launcher_address.cc", "launcherd/queue/job_need.cc"],
+                     "launcherd/queue/job_need.cc", "base/file.cc", "base/own_file.cc",
+                     "launcherd/agents/*.cc", "launcherd/daemon/*.cc"],
+    "muster.md": ["cli/verbs/*.cc", "cli/top/*.cc"],
     "tls.md": ["launcherd/service/caller_role.cc", "launcherd/service/revoked_certificates.cc",
                "launcherd/service/tls_files.cc", "launcherd/service/api_client.cc"],
-    "store.md": ["launcherd/store/schema.cc", "launcherd/store/sqlite.cc", "launcherd/output/journal_reader.cc"],
+    "store.md": ["launcherd/store/schema.cc", "launcherd/store/sqlite.cc", "launcherd/output/journal_*.cc",
+                 "launcherd/stage/*.cc"],
     "rendezvous.md": ["collectives/join/alone*.cc", "collectives/join/agent_socket.cc", "collectives/join/meeting.cc",
                       "collectives/group/world*.cc", "collectives/group/communicator_forming.cc",
                       "rendezvous/memory_store.cc"],
@@ -143,8 +147,8 @@ def check_tree(root):
         for number, quote in quotes_of(text):
             if not is_printed(quote, literals):
                 yield f"{name}:{number}: no program prints `{quote}`: quote the message as it is in the sources"
+    quotes = [quote for text in pages.values() for _, quote in quotes_of(text)]
     for name, globs in FAMILIES.items():
-        quotes = [quote for _, quote in quotes_of(pages.get(name, ""))]
         for path in (path for glob in globs for path in sorted(root.glob(glob))):
             for message in messages_of(path.read_text(encoding="utf-8")):
                 if len(words_of(message)) > 3 and not is_quoted(message, quotes):
