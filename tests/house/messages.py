@@ -149,6 +149,9 @@ def check_tree(root):
                 yield f"{name}:{number}: no program prints `{quote}`: quote the message as it is in the sources"
     quotes = [quote for text in pages.values() for _, quote in quotes_of(text)]
     for name, globs in FAMILIES.items():
+        for glob in globs:
+            if not any(root.glob(glob)):
+                yield f"tests/house/messages.py: FAMILIES names {glob} for {name}, and no file has that name"
         for path in (path for glob in globs for path in sorted(root.glob(glob))):
             for message in messages_of(path.read_text(encoding="utf-8")):
                 if len(words_of(message)) > 3 and not is_quoted(message, quotes):

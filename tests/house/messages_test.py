@@ -50,6 +50,12 @@ def test_messages_of_a_family_must_be_explained(tree):
     assert any(each.startswith("launcherd/a.cc: docs/troubleshooting/one.md does not explain: …: disk full") for each in found)
 
 
+def test_families_name_files_of_the_tree(tree, monkeypatch):
+    monkeypatch.setattr(messages, "FAMILIES", {"one.md": ["launcherd/*.cc", "launcherd/old.cc"]})
+    (violation,) = messages.check_tree(tree)
+    assert "launcherd/old.cc for one.md" in violation
+
+
 def test_all_error_messages_are_listed(tree):
     (texts,) = messages.error_messages(tree).values()
     assert texts == ["host …: no answer… in time (…); check that the host is up and that no firewall blocks it",
