@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import signal
 import subprocess
 
 import pytest
@@ -75,8 +76,10 @@ def commands_of(page):
     """The lines of a page that run hvdrun or muster, without a prompt, a comment, and what follows the command."""
     for block in code_blocks(page):
         for line in block.splitlines():
-            found = re.match(r" *(?:\$ )?((?:hvdrun|muster|launcherd) .*)", line)
-            if found and "…" not in line and "..." not in line:
+            if "job=$(" in line:
+                line = line.replace(")", "", 1)
+            found = re.match(r" *(?:\$ )?(?:job=\$\()?(?:MUSTER_\w+=\S+ )*((?:hvdrun|muster|launcherd) .*)", line)
+            if found and "…" not in line and "..." not in found[1].split(" #")[0]:
                 yield re.split(r"\s+#|\s+[|&]+\s|\s+&$|\s+>\s", found[1])[0]
 
 
@@ -212,6 +215,33 @@ def test_the_tutorials_launcherd(hvdrun, cluster, at_home, no_leftovers):
         check_steps(at_home, rest, f"job={job}; ")
     finally:
         launcherd.close()
+
+
+def test_the_recipe_of_certificates(hvdrun, cluster, at_home, no_leftovers):
+    """A caller by TCP is let in. Then its certificate is revoked."""
+    text = (REPOSITORY / "docs/operations.md").read_text()
+    issue, revoke = (re.findall(r"^    (.*)\n", section.split("\n### ")[0], re.MULTILINE)
+                     for section in text.split("With openssl")[1:])
+    *issue, start, jobs = issue
+    assert start.startswith("launcherd ") and jobs.startswith("muster jobs ") and len(issue) == 8 and len(revoke) == 5, issue
+
+    def follow(lines):
+        told = at_home("set -e; umask 022\n" + "\n".join(lines) + "\necho well")
+        assert "well\n" in told, told
+
+    def jobs_are_listed_by(*more):
+        launcherd = Watched(hvdrun, cluster, cwd="/home/alice",
+                            argv=[BIN_DIR / "launcherd", *shlex.split(start)[1:], "--state", "/home/alice/state", *more])
+        launcherd.err.wait_for("serving ")
+        told = at_home(f"{jobs}; echo rc $?")
+        launcherd.signal(signal.SIGTERM)
+        assert launcherd.end().rc == 0
+        return told
+
+    follow(issue)
+    assert "rc 0\n" in (told := jobs_are_listed_by()), told
+    follow(revoke)
+    assert "this certificate is revoked" in (told := jobs_are_listed_by("--client-crl", "crl.pem")), told
 
 
 @pytest.fixture
