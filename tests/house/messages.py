@@ -110,6 +110,18 @@ def error_messages(root):
     return {path: list(dict.fromkeys(texts)) for path, texts in found.items() if texts}
 
 
+def sentences(root):
+    """{path: its error messages and other sentences with a name or number in them}: what programs may print."""
+    found = error_messages(root)
+    for path, literals in all_literals(root).items():
+        if path.endswith(".py") or "/help/" in path or "/web/" in path or path.endswith(("_doc.cc", "_page.cc")):
+            continue
+        texts = [text for text in literals if ANY in text and len(words_of(text)) > 4]
+        if texts:
+            found[path] = list(dict.fromkeys([*found.get(path, []), *texts]))
+    return found
+
+
 def words_of(message):
     return re.findall(r"[A-Za-z]{2,}", message)
 

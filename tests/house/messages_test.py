@@ -60,3 +60,9 @@ def test_all_error_messages_are_listed(tree):
     (texts,) = messages.error_messages(tree).values()
     assert texts == ["host …: no answer… in time (…); check that the host is up and that no firewall blocks it",
                      '…: disk full; free "some" space, as {this}']
+
+
+def test_other_sentences_are_listed(tree):
+    plant(tree, "agent/a.cc", 'note("{}: the agent there ended ({}): was it killed?", host, how);\nnote("{} {}", a, b);\n')
+    assert messages.sentences(tree)["agent/a.cc"] == ["…: the agent there ended (…): was it killed?"]
+    assert messages.sentences(tree)["launcherd/a.cc"][:2] == messages.error_messages(tree)["launcherd/a.cc"]
