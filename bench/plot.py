@@ -8,7 +8,8 @@ there are several sizes, with their efficiency.
     bench/plot.py bench/results/2026-11-23-cpu2-mpi.md --table 1 -o mpi.svg
 
 A FILE has what --json prints: one JSON object, or one a line, also of Google Benchmark. A FILE.md is a stored result, of
-which --table chooses one table. OUT.html is a page, OUT.svg a picture. Neither needs another file or a script, and both follow the reader's choice of dark or light.
+which --table chooses one table. OUT.html is a page, OUT.svg a picture. Neither needs another file or a script, and both
+follow the reader's choice of dark or light.
 """
 
 import argparse

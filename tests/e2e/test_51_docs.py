@@ -91,8 +91,9 @@ def checked(line):
         return line.replace("muster submit", "muster render", 1)
     if line.startswith("muster submit "):
         return line.replace(" -- ", " --help -- ", 1) if " -- " in line else None
-    if line.startswith("launcherd "):
-        return None if "--tls" in line else line.replace("launcherd", "launcherd --check", 1)  # which reads their files
+    if line.startswith("launcherd "):  # --check reads the files that a line names
+        line = re.sub(r"--hostfile \S+", "--hostfile hosts", line)
+        return None if re.search("--tls|--config-file", line) else line.replace("launcherd", "launcherd --check", 1)
     if line.startswith("muster torchrun "):
         return line.replace("muster torchrun", "muster torchrun --dry-run --assume-node 2x32x1", 1)
     if re.match(r"muster (?!dmlc)", line) and not re.search(r"\b(JOB|FILE|VERB)\b", line):
@@ -109,7 +110,8 @@ def test_options_of_a_page_are_known(cluster, page):
     """One shell for all lines: quotes and variables are the shell's."""
     text = "".join(f"({line}\n) >/dev/null 2>error || {{ echo {shlex.quote(line)}; cat error; }}\n"
                    for line in CHECKED[page])
-    told = cluster.run("head", "alice", ["sh", "-c", f"cd $(mktemp -d); PATH={BIN_DIR}:$PATH; echo n1:4 >hosts\n{text}\nrm -r $PWD"], timeout=120)
+    script = f"cd $(mktemp -d); PATH={BIN_DIR}:$PATH; echo n1:4 >hosts\n{text}\nrm -r $PWD"
+    told = cluster.run("head", "alice", ["sh", "-c", script], timeout=120)
     assert (told.returncode, told.stdout) == (0, ""), told
 
 
@@ -128,13 +130,14 @@ def can_be_placed(hvdrun, cluster, words):
 
 
 TUTORIAL = (REPOSITORY / "docs/tutorial.md").read_text()
+PROGRAM = re.compile(r"`(\w+\.py)`[^`]*(?:`[^`]*`[^`]*)*?\n```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 def steps_of(text):
     """{heading: (programs by their name, [(command, the lines shown below it)])}"""
     steps = {}
     for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
-        programs = dict(re.findall(r"`(\w+\.py)`[^`]*(?:`[^`]*`[^`]*)*?\n```python\n(.*?)^```", section, re.DOTALL | re.MULTILINE))
+        programs = dict(PROGRAM.findall(section))
         commands = []
         for block in re.findall(r"^```\n(\$ .*?)^```", section, re.DOTALL | re.MULTILINE):
             for line in block.splitlines():
@@ -156,7 +159,8 @@ def at_home(cluster):
     before = set(home.iterdir())
 
     def run(command, timeout=60):
-        told = cluster.run("head", "alice", ["bash", "-c", f"PATH={BIN_DIR}:/usr/bin:/bin; {command}"], timeout=timeout, cwd="/home/alice")
+        told = cluster.run("head", "alice", ["bash", "-c", f"PATH={BIN_DIR}:/usr/bin:/bin; {command}"], timeout=timeout,
+                           cwd="/home/alice")
         return told.stdout + told.stderr
 
     yield run
