@@ -73,7 +73,8 @@ def test_help_becomes_sections():
 
 
 def test_verbs_are_found():
-    usage = "Usage: muster VERB\n\nVerbs:\n  jobs      the jobs\n  torch.distributed.launch  the same\nTo start programs, use hvdrun.\n"
+    usage = ("Usage: muster VERB\n\nVerbs:\n  jobs      the jobs\n  torch.distributed.launch  the same\nTo start programs, use "
+             "hvdrun.\n\nExit code:\n  others    those of the verb\n")
     assert reference.verbs_of(usage) == [("jobs", "the jobs"), ("torch.distributed.launch", "the same")]
 
 
