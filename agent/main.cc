@@ -9,6 +9,7 @@
 //   muster-agent --install SHA256 PATH …      checks its own hash, renames itself to PATH, then does one of these
 //   muster-agent --sweep JOB [--session-root DIR]   ends what a dead agent and warden have left; one line per process
 //   muster-agent --cleanup …                  ends what dead jobs have left (agent/commands/cleanup_report.h)
+//   muster-agent --agents …                   lists or removes agents of other builds (agent/commands/agents_report.h)
 //   muster-agent --stacks [--native] RANK:PID…   where ranks and their children are (agent/commands/stack_report.h)
 //   muster-agent --looks [OPTIONS] RANK:PID…  what ranks do at this moment (agent/commands/look_report.h)
 //   muster-agent --version
@@ -25,6 +26,7 @@
 #include <variant>
 #include <vector>
 
+#include "agent/commands/agents_report.h"
 #include "agent/commands/cleanup_report.h"
 #include "agent/commands/install.h"
 #include "agent/commands/look_report.h"
@@ -224,6 +226,7 @@ int agent_main(int argc, char** argv) {
   if (arguments.size() > 3 && arguments[0] == "--install") {
     const base::Status installed = install_self(arguments[1], arguments[2]);
     if (!installed.ok()) return fail(installed);
+    remove_forgotten_agents();
     arguments.erase(arguments.begin(), arguments.begin() + 3);
   }
   if (arguments.size() == 1 && arguments[0] == "--version") {
@@ -233,6 +236,10 @@ int agent_main(int argc, char** argv) {
   if (!arguments.empty() && arguments[0] == "--sweep") return run_sweep({arguments.begin() + 1, arguments.end()});
   if (!arguments.empty() && arguments[0] == "--cleanup") {
     const base::Status reported = report_cleanup({arguments.begin() + 1, arguments.end()});
+    return reported.ok() ? 0 : fail(reported);
+  }
+  if (!arguments.empty() && arguments[0] == "--agents") {
+    const base::Status reported = report_agents({arguments.begin() + 1, arguments.end()});
     return reported.ok() ? 0 : fail(reported);
   }
   if (!arguments.empty() && arguments[0] == "--stacks") {

@@ -7,8 +7,10 @@
 #include "base/build_id.h"
 #include "base/print.h"
 #include "base/strings.h"
+#include "cli/doctor/agents.h"
 #include "cli/doctor/cleanup.h"
 #include "cli/doctor/doctor.h"
+#include "cli/doctor/run_agents.h"
 #include "cli/doctor/run_cleanup.h"
 #include "cli/doctor/run_doctor.h"
 #include "cli/ensemble/ensemble.h"
@@ -63,6 +65,10 @@ int run_cleanup_verb(const std::string&, const Words& arguments) {
   return run_cleanup(arguments);
 }
 
+int run_agents_verb(const std::string&, const Words& arguments) {
+  return run_agents(arguments);
+}
+
 constexpr auto kVerbs = std::to_array<Verb>(
     {{"jobs", "the jobs that run or wait", jobs_doc, run_jobs},
      {"status", "a job with its hosts and ranks, or the reason it waits", status_doc, run_status},
@@ -89,6 +95,7 @@ constexpr auto kVerbs = std::to_array<Verb>(
      {"dmlc", "run MXNet's parameter server on all hosts; takes launch.py's command lines", dmlc_doc, run_dmlc},
      {"doctor", "check whether jobs can run on hosts", doctor_doc, run_doctor_verb},
      {"cleanup", "find and end what dead jobs left on hosts", cleanup_doc, run_cleanup_verb},
+     {"agents", "the agent programs stored on hosts; remove old ones", agents_doc, run_agents_verb},
      {"compat", "which frameworks' own clients were run against this build", compat_doc, run_compat}});
 
 std::string usage() {

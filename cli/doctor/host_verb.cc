@@ -4,7 +4,6 @@
 
 #include "base/strings.h"
 #include "cli/help/help.h"
-#include "cli/options/config_file.h"
 #include "cli/options/hvdrun_flags.h"
 #include "model/exit_code.h"
 
@@ -27,8 +26,8 @@ base::Result<HvdrunOptions> read_line(const HostVerb& verb, CommandLine line, co
     option.flag = &settable.named(option.flag->name);
     given.options.push_back(std::move(option));
   }
-  MUSTER_ASSIGN_OR_RETURN(const Settings settings,
-                          gather_settings(given, environment, context.system_config, settable));
+  MUSTER_ASSIGN_OR_RETURN(const Settings settings, gather_settings(given, environment, context.system_config, settable,
+                                                                   {}, NamedFile::kSettings, verb.own_file));
   if (verb.read) MUSTER_RETURN_IF_ERROR(verb.read(settings));
   return read_options(settings);
 }

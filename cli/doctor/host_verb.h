@@ -14,6 +14,7 @@
 #include "cli/help/command_doc.h"
 #include "cli/help/flag_row.h"
 #include "cli/options/command_line.h"
+#include "cli/options/config_file.h"
 #include "cli/options/options.h"
 
 namespace muster::cli::inline doctor {
@@ -31,6 +32,8 @@ struct HostVerb {
   std::function<base::Status(const std::vector<std::string>& words)> parse_words = {};
   // The options that files and variables may set, hvdrun's included. nullptr means hvdrun's only.
   const FlagTable* settable = nullptr;
+  // The program's own configuration file. nullptr means that it has none.
+  const OwnFile* own_file = nullptr;
   // Reads the verb's own options from files, variables and the line. May be empty.
   std::function<base::Status(const Settings& settings)> read = {};
   // Returns the answer to an option, other than --help, that stands alone. Empty if the verb has no such option.

@@ -6,7 +6,6 @@
 #include "base/thread.h"
 #include "cli/doctor/cleanup.h"
 #include "cli/doctor/cleanup_view.h"
-#include "cli/doctor/doctor_report.h"
 #include "cli/doctor/host_query.h"
 #include "cli/doctor/probe_hosts.h"
 #include "cli/hosts/job_hosts.h"
@@ -22,25 +21,11 @@ namespace {
 
 using Reports = std::vector<v1::CleanupReport>;
 
-base::Result<Reports> ask_hosts(const ParsedCleanup& parsed, launcherd::CleanupPlan plan,
+base::Result<Reports> ask_hosts(const ParsedCleanup& parsed, const launcherd::CleanupPlan& plan,
                                 const base::Environment& environment) {
-  HostQuery query("muster cleanup", parsed.options.output.verbose);
-  std::unique_ptr<launcherd::HostCleanups> cleanups;
-  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<launcherd::Bootstrap> bootstrap,
-                          query.make_bootstrap(parsed.options.reach, environment, {}));
-  Reports found;
-  launcherd::CleanupEvents events;
-  events.on_progress = [&query, total = plan.hosts.size()](const std::vector<std::string>& waiting) {
-    query.notices.status(format_waiting(total, waiting));
-  };
-  events.on_done = [&query, &found](Reports reports) {
-    found = std::move(reports);
-    query.loop.stop();
-  };
-  cleanups = std::make_unique<launcherd::HostCleanups>(query.loop, bootstrap.get(), std::move(plan), std::move(events));
-  cleanups->start();
-  query.run_blocking();
-  return found;
+  MUSTER_ASSIGN_OR_RETURN(const auto results, ask_hosts_blocking("muster cleanup", parsed.options, plan.hosts,
+                                                                 launcherd::cleanup_arguments(plan), environment));
+  return launcherd::cleanup_reports(plan, results);
 }
 
 int show(const Reports& reports, const ParsedCleanup& parsed) {
