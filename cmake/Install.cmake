@@ -35,7 +35,7 @@ install(DIRECTORY ${CMAKE_SOURCE_DIR}/python/muster DESTINATION ${share}/muster/
         FILES_MATCHING PATTERN "*.py" PATTERN "METADATA" PATTERN "entry_points.txt" PATTERN "__pycache__" EXCLUDE)
 
 install(FILES LICENSE README.md DESTINATION ${share}/doc/muster)
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs/ DESTINATION ${share}/doc/muster/docs FILES_MATCHING PATTERN "*.md" PATTERN "*.png")
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs/ DESTINATION ${share}/doc/muster/docs FILES_MATCHING PATTERN "*.md" PATTERN "*.png" PATTERN "*.svg")
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/job_templates/templates DESTINATION ${share}/muster FILES_MATCHING PATTERN "*.yaml")
 install(FILES ${CMAKE_BINARY_DIR}/share/muster/launcherd.schema.json DESTINATION ${share}/muster)
 install(DIRECTORY ${CMAKE_BINARY_DIR}/share/man ${CMAKE_BINARY_DIR}/share/bash-completion ${CMAKE_BINARY_DIR}/share/zsh
