@@ -40,6 +40,7 @@
 #include "base/build_id.h"
 #include "base/descriptor_limit.h"
 #include "base/print.h"
+#include "base/sanitizers.h"
 #include "base/thread.h"
 #include "proto/agent_join.h"
 #include "proto/frame.h"
@@ -176,14 +177,12 @@ int serve() {
   if (!proto::ends_with_log_in(*join) && link->dialled) {
     if (const base::Status detached = detach(); !detached.ok()) return fail(detached);
   }
-  [[maybe_unused]] const bool is_of_hvdrun = proto::ends_with_log_in(*join);
+  const bool is_of_hvdrun = proto::ends_with_log_in(*join);
   Agent agent(std::move(*join), std::move(hello), login_environment, std::move(*wardens), std::move(*link),
               std::move(nvidia));
   const int status = agent.run();
-// Sanitizer builds run the destructor, to check it, too.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  if (is_of_hvdrun) leave(status);
-#endif
+  // Sanitizer builds run the destructor, to check it, too.
+  if (is_of_hvdrun && !base::kIsSanitized) leave(status);
   return status;
 }
 
