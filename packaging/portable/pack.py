@@ -1,7 +1,9 @@
 """Makes one file of the portable programs: a tarball, or a wheel for pip. Of one build and one commit both are the same
 byte for byte.
 
-    pack.py tarball|wheel BUILD     BUILD: the folder of the release build, in which the target `portable` is built
+    pack.py tarball|wheel BUILD [FOLDER]
+
+BUILD is the folder of the release build, in which the target `portable` is built. The file is put there, or into FOLDER.
 """
 
 import base64
@@ -15,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 import tomllib
 import zipfile
@@ -37,14 +40,12 @@ def version():
     return re.search(r"^project\(muster VERSION (\S+)", (TREE / "CMakeLists.txt").read_text(), re.MULTILINE)[1]
 
 
-def staged(build):
+def staged(build, stage):
     """A prefix with everything that is installed, and the portable programs in the place of this machine's."""
-    stage = build / "portable" / "stage"
-    shutil.rmtree(stage, ignore_errors=True)
     # With a component, so that CMake's list for `uninstall` stays as it is. Units of systemd name /usr/local.
     subprocess.run(["cmake", "--install", build, "--prefix", "/usr/local", "--component", "Unspecified"], check=True,
                    env=os.environ | {"DESTDIR": str(stage)}, stdout=subprocess.DEVNULL)
-    prefix = stage / "usr" / "local"
+    prefix = pathlib.Path(stage) / "usr" / "local"
     for folder in ("bin", "lib"):
         for file in (build / "portable" / folder).iterdir():
             if not file.is_symlink():
@@ -54,10 +55,10 @@ def staged(build):
     return prefix
 
 
-def tarball(build, prefix):
+def tarball(folder, prefix):
     name = f"muster-{version()}-linux-{platform.machine()}-portable"
-    result = build / f"{name}.tar.gz"
-    with open(result, "wb") as file, gzip.GzipFile("", "wb", mtime=0, fileobj=file) as zipped, \
+    result = folder / f"{name}.tar.gz"
+    with open(result, "wb") as file, gzip.GzipFile("", "wb", 6, mtime=0, fileobj=file) as zipped, \
             tarfile.open(mode="w", fileobj=zipped, format=tarfile.PAX_FORMAT) as archive:
         for path in sorted(prefix.rglob("*")):
             entry = archive.gettarinfo(path, f"{name}/{path.relative_to(prefix)}")
@@ -83,7 +84,7 @@ def metadata(project):
     return "\n".join(lines), "\n".join(points)
 
 
-def wheel(build, prefix):
+def wheel(folder, prefix):
     """Programs lie in the scheme `scripts`: pip copies them to bin as they are, so no Python starts before them."""
     name = f"muster-{version()}"
     tag = f"py3-none-manylinux_{GLIBC}_{platform.machine()}"
@@ -101,8 +102,8 @@ def wheel(build, prefix):
             programs.add(f"{data}/scripts/{path.name}")
     # Not lib: `pip --target` leaves out such a folder. python/muster/_library.py looks here.
     files[f"{data}/data/libexec/muster/libmuster.so.0"] = (prefix / "lib" / f"libmuster.so.{version()}").read_bytes()
-    for folder in WHEEL_FOLDERS:
-        for path in sorted(path for path in (prefix / folder).rglob("*") if path.is_file()):
+    for part in WHEEL_FOLDERS:
+        for path in sorted(path for path in (prefix / part).rglob("*") if path.is_file()):
             place = f"{data}/data/{path.relative_to(prefix)}"
             files[place] = path.read_bytes()
             if path.stat().st_mode & 0o100:
@@ -113,7 +114,7 @@ def wheel(build, prefix):
     record = "".join(f"{place},sha256={base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b'=').decode()},{len(content)}\n"
                      for place, content in files.items())
     files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
-    result = build / f"{name}-{tag}.whl"
+    result = folder / f"{name}-{tag}.whl"
     when = time.gmtime(max(epoch(), 315532800))[:6]  # a zip file begins in 1980
     with zipfile.ZipFile(result, "w", zipfile.ZIP_DEFLATED) as archive:
         for place, content in files.items():
@@ -124,10 +125,10 @@ def wheel(build, prefix):
     return result
 
 
-def main(kind, build):
+def main(kind, build, folder=None):
     build = pathlib.Path(build).resolve()
-    made = {"tarball": tarball, "wheel": wheel}[kind](build, staged(build))
-    shutil.rmtree(build / "portable" / "stage")
+    with tempfile.TemporaryDirectory(dir=build / "portable") as stage:
+        made = {"tarball": tarball, "wheel": wheel}[kind](pathlib.Path(folder or build), staged(build, stage))
     print(f"{made}: {made.stat().st_size / 2**20:.1f} MiB, sha256 {hashlib.sha256(made.read_bytes()).hexdigest()}")
 
 
