@@ -200,5 +200,6 @@ def test_uninstalling_leaves_nothing(place):
     for prefix, left in ((place / "new", []), (kept, [kept, kept / "bin", kept / "bin" / "other"])):
         done("cmake", "--install", BUILD, "--prefix", prefix)
         assert (prefix / "bin" / "hvdrun").exists()
+        done("/usr/bin/python3", "-c", "import muster.numpy", env={"PYTHONPATH": f"{prefix}/share/muster/python"})  # compiles modules
         done("cmake", "--build", BUILD, "--target", "uninstall")
         assert sorted(([prefix] if prefix.exists() else []) + list(prefix.rglob("*"))) == left
