@@ -1,5 +1,5 @@
 # Programs and libraries for hosts that are older than this machine (docs/adr/0061). They are linked from the same object
-# files as all else, so nothing is compiled for them but three small files of C.
+# files as all else, so nothing is compiled for them but a few small files of C.
 #   muster_old_glibc(TARGET)   runs with glibc 2.28 and newer, and needs no library but glibc's own
 # Fully static programs have the property MUSTER_STATIC instead, and no_loading.c.
 set(MUSTER_GLIBC 2.28 CACHE STRING "The oldest glibc that portable programs run with")
@@ -17,7 +17,7 @@ list(TRANSFORM old_libraries PREPEND ${MUSTER_OLD_GLIBC_FOLDER}/)
 add_custom_command(OUTPUT ${old_libraries} DEPENDS ${portable}/old_libc.py VERBATIM
                    COMMAND /usr/bin/python3 -B ${portable}/old_libc.py ${MUSTER_GLIBC} ${MUSTER_OLD_GLIBC_FOLDER})
 add_custom_target(muster_old_glibc_libraries DEPENDS ${old_libraries})
-add_library(muster_old_glibc_shims OBJECT EXCLUDE_FROM_ALL ${portable}/old_libc_shims.c)
+add_library(muster_old_glibc_shims OBJECT EXCLUDE_FROM_ALL ${portable}/old_libc_shims.c ${portable}/old_libc_wait.c)
 add_library(muster_old_glibc_start OBJECT EXCLUDE_FROM_ALL ${portable}/old_libc_start.c)
 target_compile_definitions(muster_old_glibc_start PRIVATE MUSTER_FIRST_GLIBC="${first_glibc}")
 foreach(part shims start)

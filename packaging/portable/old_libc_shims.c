@@ -1,16 +1,12 @@
 /* What programs take from a glibc after 2.28, for programs that are linked with old_libc.py's libraries. The linker
  * names what is missing here. All of it is hidden: other libraries of a process never find it. */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <elf.h>
-#include <errno.h>
 #include <link.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #pragma GCC visibility push(hidden)
 
@@ -46,36 +42,6 @@ int stat64(const char* path, struct stat64* result) __attribute__((alias("stat")
 int lstat64(const char* path, struct stat64* result) __attribute__((alias("lstat")));
 int fstat64(int fd, struct stat64* result) __attribute__((alias("fstat")));
 int fstatat64(int fd, const char* path, struct stat64* result, int flags) __attribute__((alias("fstatat")));
-
-/* 2.30. Where glibc has it, it is used. An older one waits by the time of day: a clock that is set meanwhile makes it
- * wait longer or shorter. Callers look at their own clock when it returns, so they are asked to every 100 ms. */
-int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
-                           const struct timespec* until) {
-  typedef int Function(pthread_cond_t*, pthread_mutex_t*, clockid_t, const struct timespec*);
-  static Function* volatile newer;
-  static volatile char is_known;
-  if (!is_known) {
-    newer = (Function*)dlsym(RTLD_DEFAULT, "pthread_cond_clockwait");
-    __sync_synchronize();
-    is_known = 1;
-  }
-  if (newer != NULL) return newer(condition, mutex, clock, until);
-  enum { kSecond = 1000000000, kSlice = 100000000 };
-  struct timespec now, end;
-  if (clock_gettime(clock, &now) != 0) return EINVAL;
-  long long left = (long long)(until->tv_sec - now.tv_sec) * kSecond + (until->tv_nsec - now.tv_nsec);
-  if (left <= 0) return ETIMEDOUT;
-  const int is_last = left <= kSlice;
-  if (!is_last) left = kSlice;
-  clock_gettime(CLOCK_REALTIME, &end);
-  end.tv_nsec += (long)left;
-  if (end.tv_nsec >= kSecond) {
-    end.tv_nsec -= kSecond;
-    ++end.tv_sec;
-  }
-  const int result = pthread_cond_timedwait(condition, mutex, &end);
-  return result == ETIMEDOUT && !is_last ? 0 : result; /* woken for no reason, which callers expect */
-}
 
 /* 2.32. */
 const char* sigabbrev_np(int number) {
