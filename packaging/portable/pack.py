@@ -1,9 +1,10 @@
 """Makes one file of the portable programs: a tarball, or a wheel for pip. Of one build and one commit both are the same
 byte for byte.
 
-    pack.py tarball|wheel BUILD [FOLDER]
+    pack.py tarball|wheel BUILD [FOLDER [LEVEL]]
 
 BUILD is the folder of the release build, in which the target `portable` is built. The file is put there, or into FOLDER.
+LEVEL is zlib's, 1 to 9: tests have no time for a small file.
 """
 
 import base64
@@ -55,10 +56,10 @@ def staged(build, stage):
     return prefix
 
 
-def tarball(folder, prefix):
+def tarball(folder, prefix, level):
     name = f"muster-{version()}-linux-{platform.machine()}-portable"
     result = folder / f"{name}.tar.gz"
-    with open(result, "wb") as file, gzip.GzipFile("", "wb", 6, mtime=0, fileobj=file) as zipped, \
+    with open(result, "wb") as file, gzip.GzipFile("", "wb", level, mtime=0, fileobj=file) as zipped, \
             tarfile.open(mode="w", fileobj=zipped, format=tarfile.PAX_FORMAT) as archive:
         for path in sorted(prefix.rglob("*")):
             entry = archive.gettarinfo(path, f"{name}/{path.relative_to(prefix)}")
@@ -84,7 +85,7 @@ def metadata(project):
     return "\n".join(lines), "\n".join(points)
 
 
-def wheel(folder, prefix):
+def wheel(folder, prefix, level):
     """Programs lie in the scheme `scripts`: pip copies them to bin as they are, so no Python starts before them."""
     name = f"muster-{version()}"
     tag = f"py3-none-manylinux_{GLIBC}_{platform.machine()}"
@@ -116,19 +117,19 @@ def wheel(folder, prefix):
     files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
     result = folder / f"{name}-{tag}.whl"
     when = time.gmtime(max(epoch(), 315532800))[:6]  # a zip file begins in 1980
-    with zipfile.ZipFile(result, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(result, "w", zipfile.ZIP_DEFLATED, compresslevel=level) as archive:
         for place, content in files.items():
             entry = zipfile.ZipInfo(place, when)
             entry.external_attr = (0o100755 if place in programs else 0o100644) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, content)
+            archive.writestr(entry, content, compresslevel=level)
     return result
 
 
-def main(kind, build, folder=None):
+def main(kind, build, folder=None, level=6):
     build = pathlib.Path(build).resolve()
     with tempfile.TemporaryDirectory(dir=build / "portable") as stage:
-        made = {"tarball": tarball, "wheel": wheel}[kind](pathlib.Path(folder or build), staged(build, stage))
+        made = {"tarball": tarball, "wheel": wheel}[kind](pathlib.Path(folder or build), staged(build, stage), int(level))
     print(f"{made}: {made.stat().st_size / 2**20:.1f} MiB, sha256 {hashlib.sha256(made.read_bytes()).hexdigest()}")
 
 
