@@ -74,8 +74,7 @@ def metadata(project):
     """METADATA and entry_points.txt of a wheel, from pyproject.toml."""
     lines = ["Metadata-Version: 2.1", f"Name: {project['name']}", f"Version: {version()}", f"Summary: {project['description']}",
              f"License: {project['license']['text']}", f"Requires-Python: {project['requires-python']}"]
-    for author in project["authors"]:
-        lines.append(f"Author-email: {author['name']} <{author['email']}>")
+    lines += [f"Author: {author['name']}" for author in project["authors"]]
     lines += [f"Project-URL: {what}, {url}" for what, url in project.get("urls", {}).items()]
     lines += [f"Classifier: {classifier}" for classifier in project["classifiers"]]
     lines += ["License-File: LICENSE", "Description-Content-Type: text/markdown", "", (TREE / "README.md").read_text()]
