@@ -15,7 +15,7 @@ if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
 endif()
 list(TRANSFORM old_libraries PREPEND ${MUSTER_OLD_GLIBC_FOLDER}/)
 add_custom_command(OUTPUT ${old_libraries} DEPENDS ${portable}/old_libc.py VERBATIM
-                   COMMAND /usr/bin/python3 -B ${portable}/old_libc.py ${MUSTER_GLIBC} ${MUSTER_OLD_GLIBC_FOLDER})
+                   COMMAND /usr/bin/python3 -B ${portable}/old_libc.py ${MUSTER_GLIBC} ${MUSTER_OLD_GLIBC_FOLDER} ${CMAKE_C_COMPILER})
 add_custom_target(muster_old_glibc_libraries DEPENDS ${old_libraries})
 add_library(muster_old_glibc_shims OBJECT EXCLUDE_FROM_ALL ${portable}/old_libc_shims.c ${portable}/old_libc_wait.c)
 add_library(muster_old_glibc_start OBJECT EXCLUDE_FROM_ALL ${portable}/old_libc_start.c)

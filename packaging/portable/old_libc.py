@@ -1,9 +1,9 @@
-"""Makes the libraries of an older glibc to link with, from those of this machine.
+"""Makes the libraries of an older glibc to link with, from those of a compiler.
 
-    old_libc.py 2.28 FOLDER
+    old_libc.py 2.28 FOLDER COMPILER
 
 A program that is linked with them runs with that glibc and every newer one (docs/adr/0061). They hold no code. They
-define each function of this machine's glibc under the newest version that is not above the wanted one, and leave out
+define each function of the compiler's glibc under the newest version that is not above the wanted one, and leave out
 functions that came later, so that the linker names what old_libc_shims.c has yet to define.
 """
 
@@ -66,24 +66,24 @@ def versions(symbols):
     return "\n".join(texts) + "\n"
 
 
-def link(folder, name, symbols):
+def link(compiler, folder, name, symbols):
     (folder / f"{name}.s").write_text(assembler(symbols))
     script = []
     if symbols:
         (folder / f"{name}.map").write_text(versions(symbols))
         script = [f"-Wl,--version-script={folder / name}.map"]
-    subprocess.run(["gcc", "-shared", "-nostdlib", f"-Wl,-soname,{name}", *script, "-o", folder / name, folder / f"{name}.s"], check=True)
+    subprocess.run([compiler, "-shared", "-nostdlib", f"-Wl,-soname,{name}", *script, "-o", folder / name, folder / f"{name}.s"], check=True)
 
 
-def main(version, folder):
+def main(version, folder, compiler):
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for name in NAMES:
-        library = subprocess.run(["gcc", f"-print-file-name={name}"], check=True, capture_output=True, text=True).stdout.strip()
-        if library != name:  # gcc prints the name alone of what is not there
-            link(folder, name, read(library, numbers(version)))
+        library = subprocess.run([compiler, f"-print-file-name={name}"], check=True, capture_output=True, text=True).stdout.strip()
+        if library != name:  # it prints the name alone of what is not there
+            link(compiler, folder, name, read(library, numbers(version)))
     for name in EMPTY:
-        link(folder, name, {})
+        link(compiler, folder, name, {})
 
 
 main(*sys.argv[1:])
