@@ -35,6 +35,8 @@ const CommandDoc& launcherd_doc() {
                      {"2", "wrong command line, configuration or host list; a file cannot be read"},
                      {"125",
                       "launcherd cannot run: another launcherd uses the state or the socket, or an address is taken"}},
+      .most_used = {"hosts", "hostfile", "ssh-port", "state", "listen", "http", "accept-agents", "verbose",
+                    "config-file", "version"},
   };
   return kDoc;
 }

@@ -15,11 +15,13 @@
 #include "base/loop.h"
 #include "cli/daemon/launcherd_options.h"
 #include "cli/daemon/service_manager.h"
+#include "cli/hosts/console.h"
 #include "cli/hosts/job_hosts.h"
 #include "cli/hosts/program_main.h"
 #include "cli/hosts/site_choice.h"
 #include "cli/hosts/standard_streams.h"
 #include "cli/hosts/surroundings.h"
+#include "cli/options/color_option.h"
 #include "cli/options/exit_codes.h"
 #include "cli/view/bootstrap_options.h"
 #include "cli/view/launcher_process.h"
@@ -186,9 +188,11 @@ int serve(const ParsedLauncherd& parsed, const base::Environment& environment) {
 
 int run_launcherd(const std::vector<std::string>& arguments) {
   return run_program("launcherd", [&](const base::Environment& environment) {
-    const ParsedLauncherd parsed =
-        parse_launcherd(arguments, environment, {.build_id = base::build_id()}, ::geteuid() == 0);
-    return parsed.exit_code ? print_reply("launcherd", *parsed.exit_code, parsed.text) : serve(parsed, environment);
+    const Console console(typed_color(arguments, launcherd_flags()), environment);
+    const ParseContext context{.build_id = base::build_id(), .look = console.look()};
+    const ParsedLauncherd parsed = parse_launcherd(arguments, environment, context, ::geteuid() == 0);
+    if (parsed.exit_code) return console.reply("launcherd", {*parsed.exit_code, parsed.text, parsed.is_help});
+    return serve(parsed, environment);
   });
 }
 

@@ -36,6 +36,7 @@ const CommandDoc& cleanup_doc() {
                      {"1", "something is left, or was found with --dry-run; or a host did not answer"},
                      {"2", "wrong command line or configuration; no such job, or several jobs begin so"},
                      {"125", "no host answered"}},
+      .most_used = {"hosts", "hostfile", "job", "dry-run", "json", "ssh-port", "verbose"},
   };
   return kDoc;
 }

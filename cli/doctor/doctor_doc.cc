@@ -34,6 +34,7 @@ const CommandDoc& doctor_doc() {
                      {"1", "a check of a host failed, or a host did not answer"},
                      {"2", "wrong command line or configuration"},
                      {"125", "no host answered, or the output could not be written"}},
+      .most_used = {"hosts", "hostfile", "network", "ssh-port", "ssh-identity-file", "json", "verbose"},
   };
   return kDoc;
 }

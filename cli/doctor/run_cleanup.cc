@@ -9,10 +9,12 @@
 #include "cli/doctor/doctor_report.h"
 #include "cli/doctor/host_query.h"
 #include "cli/doctor/probe_hosts.h"
+#include "cli/hosts/console.h"
 #include "cli/hosts/job_hosts.h"
 #include "cli/hosts/program_main.h"
 #include "cli/hosts/standard_streams.h"
 #include "cli/hosts/surroundings.h"
+#include "cli/options/color_option.h"
 #include "cli/options/exit_codes.h"
 #include "launcherd/cleanup/host_cleanups.h"
 #include "proto/message_json.h"
@@ -91,8 +93,10 @@ int clean(ParsedCleanup parsed, const base::Environment& environment) {
 
 int run_cleanup(const std::vector<std::string>& arguments) {
   return run_program("muster cleanup", [&](const base::Environment& environment) {
-    ParsedCleanup parsed = parse_cleanup(arguments, environment, {.build_id = base::build_id()});
-    if (parsed.exit_code) return print_reply("muster cleanup", *parsed.exit_code, parsed.text);
+    const Console console(typed_color(arguments, cleanup_flags()), environment);
+    const ParseContext context{.build_id = base::build_id(), .look = console.look()};
+    ParsedCleanup parsed = parse_cleanup(arguments, environment, context);
+    if (parsed.exit_code) return console.reply("muster cleanup", {*parsed.exit_code, parsed.text, parsed.is_help});
     return clean(std::move(parsed), environment);
   });
 }

@@ -7,10 +7,12 @@
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/doctor_report.h"
 #include "cli/doctor/probe_hosts.h"
+#include "cli/hosts/console.h"
 #include "cli/hosts/job_hosts.h"
 #include "cli/hosts/program_main.h"
 #include "cli/hosts/standard_streams.h"
 #include "cli/hosts/surroundings.h"
+#include "cli/options/color_option.h"
 #include "cli/options/exit_codes.h"
 #include "launcherd/doctor/judge.h"
 #include "proto/diagnosis_json.h"
@@ -48,8 +50,10 @@ int examine(ParsedDoctor parsed, const base::Environment& environment) {
 
 int run_doctor(const std::vector<std::string>& arguments) {
   return run_program("muster doctor", [&](const base::Environment& environment) {
-    ParsedDoctor parsed = parse_doctor(arguments, environment, {.build_id = base::build_id()});
-    if (parsed.exit_code) return print_reply("muster doctor", *parsed.exit_code, parsed.text);
+    const Console console(typed_color(arguments, doctor_flags()), environment);
+    const ParseContext context{.build_id = base::build_id(), .look = console.look()};
+    ParsedDoctor parsed = parse_doctor(arguments, environment, context);
+    if (parsed.exit_code) return console.reply("muster doctor", {*parsed.exit_code, parsed.text, parsed.is_help});
     return examine(std::move(parsed), environment);
   });
 }

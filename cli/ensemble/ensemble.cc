@@ -57,6 +57,7 @@ const CommandDoc& ensemble_doc() {
                      {"2", "wrong command line, file or configuration; nothing was started"},
                      {"125", "the hosts could not be used"},
                      {"130", "interrupted, after all jobs were ended; 143 and 129 likewise"}},
+      .most_used = {"hosts", "hostfile", "nodes", "ranks-per-node", "spare", "output", "fail-fast", "dry-run", "json"},
   };
   return kDoc;
 }

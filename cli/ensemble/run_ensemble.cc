@@ -18,11 +18,13 @@
 #include "cli/ensemble/ensemble_folder.h"
 #include "cli/ensemble/ensemble_run.h"
 #include "cli/help/base_names.h"
+#include "cli/hosts/console.h"
 #include "cli/hosts/job_hosts.h"
 #include "cli/hosts/program_main.h"
 #include "cli/hosts/site_choice.h"
 #include "cli/hosts/standard_streams.h"
 #include "cli/hosts/surroundings.h"
+#include "cli/options/color_option.h"
 #include "cli/options/exit_codes.h"
 #include "cli/run/host_health.h"
 #include "cli/verbs/submission.h"
@@ -244,8 +246,10 @@ int list_jobs(const Ensemble& ensemble) {
 
 int run_ensemble(const std::string&, const std::vector<std::string>& arguments) {
   return run_program("muster ensemble", [&](const base::Environment& environment) {
-    ParsedEnsemble parsed = parse_ensemble_line(arguments, environment, {.build_id = base::build_id()});
-    if (parsed.exit_code) return print_reply("muster ensemble", *parsed.exit_code, parsed.text);
+    const Console console(typed_color(arguments, *ensemble_doc().table), environment);
+    const ParseContext context{.build_id = base::build_id(), .look = console.look()};
+    ParsedEnsemble parsed = parse_ensemble_line(arguments, environment, context);
+    if (parsed.exit_code) return console.reply("muster ensemble", {*parsed.exit_code, parsed.text, parsed.is_help});
     const std::string directory = logical_working_directory(environment);
     const auto ensemble = read_ensemble(absolute_path(parsed.file, directory));
     if (!ensemble.ok()) return fail_as("muster ensemble", kUsageError, ensemble.status().message());

@@ -22,6 +22,8 @@ const CommandDoc& dmlc_doc() {
       .examples = {{"muster dmlc -n 2 -s 2 -H hosts --launcher ssh \"python cifar10_dist.py\"", ""},
                    {"muster dmlc -n 4 --launcher local python train.py --kv-store dist_sync", ""}},
       .exit_codes = hvdrun_doc().exit_codes,
+      .most_used = {"num-workers", "num-servers", "hostfile", "launcher", "env", "env-server", "env-worker",
+                    "sync-dst-dir", "timeout", "dry-run"},
   };
   return kDoc;
 }

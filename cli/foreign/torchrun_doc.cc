@@ -31,6 +31,8 @@ const CommandDoc& torchrun_doc() {
            {"muster torchrun -H n1,n2 --nproc_per_node=4 train.py", ""},
            {"muster torchrun -H n1,n2 python3 -m torch.distributed.launch --nproc_per_node=4 --nnodes=2 train.py", ""}},
       .exit_codes = hvdrun_doc().exit_codes,
+      .most_used = {"nproc-per-node", "nnodes", "module", "max-restarts", "log-dir", "redirects", "tee", "hosts",
+                    "hostfile", "env", "timeout", "dry-run"},
   };
   return kDoc;
 }

@@ -72,6 +72,8 @@ const CommandDoc& hvdrun_doc() {
                    {"hvdrun --stage train -np 8 -H n1:4,n2:4 ./train/run", "the folder train is copied to the hosts"},
                    {"hvdrun -np 4 --expand ./sim --seed {rank}", "a rank's number as an argument"}},
       .exit_codes = exit_codes_of_a_job(),
+      .most_used = {"num-proc", "ranks-per-node", "hosts", "hostfile", "ssh-port", "env", "timeout", "output-filename",
+                    "max-restarts", "template", "dry-run", "verbose", "version"},
   };
   return kDoc;
 }

@@ -11,6 +11,7 @@
 #include "base/loop.h"
 #include "base/print.h"
 #include "base/strings.h"
+#include "cli/hosts/console.h"
 #include "cli/hosts/standard_streams.h"
 #include "cli/hosts/surroundings.h"
 #include "cli/options/exit_codes.h"
@@ -119,7 +120,7 @@ base::Result<std::unique_ptr<Outlets>> open_outlets(const model::JobSpec& spec, 
 }
 
 int follow(const model::JobSpec& spec, const OutputPlan& plan, const FoundJob& job, EventLines& events,
-           Signals& signals, base::Loop& loop, const std::string& directory) {
+           Signals& signals, base::Loop& loop, const std::string& directory, const base::Environment& environment) {
   ChunkClock clock;
   auto outlets = open_outlets(spec, plan, job, clock, directory);
   if (!outlets.ok()) return abandon(job, outlets.status());
@@ -138,6 +139,7 @@ int follow(const model::JobSpec& spec, const OutputPlan& plan, const FoundJob& j
                         .is_terminal = (*outlets)->is_terminal(),
                         .shows_stderr = (*outlets)->shows_all(),
                         .quiet = plan.quiet,
+                        .has_color = has_color_on_stderr(plan.color, environment),
                         .on_event = [&](const v1::Event& event) { events.write(event, notices); }},
                        &output, notices, [&] { loop.stop(); });
   signals.watch(loop, [&](int signo) { attached.on_signal(signo); });
@@ -167,7 +169,8 @@ int run_remote(HvdrunOptions options, const base::Environment& environment) {
   }
   const auto id = submit_once(order->launcher, std::move(order->request));
   if (!id.ok()) return fail(id.status());
-  return follow(options.request.job, options.output, {*id, order->launcher}, *events, *signals, loop, directory);
+  return follow(options.request.job, options.output, {*id, order->launcher}, *events, *signals, loop, directory,
+                environment);
 }
 
 }  // namespace muster::cli::run

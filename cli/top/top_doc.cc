@@ -23,7 +23,7 @@ const CommandDoc& top_doc() {
           "jobs as text at each update.",
       .groups = {{FlagGroup::kGeneral, "Options"}},
       .table = &kTable,
-      .notes = "NO_COLOR=1 in the environment turns colors off.",
+      .notes = "--color never, or NO_COLOR=1 in the environment, turns colors off.",
       .examples = {{"muster top", ""}, {"muster top --once --json | jq -c '.hosts[]? | {name, used_slots}'", ""}},
       .exit_codes = {{"0", "ended by q or Ctrl-C; with --once: hosts and jobs were printed"},
                      {"1", "with --once: launcherd did not answer"},

@@ -38,6 +38,7 @@ const CommandDoc& jobs_doc() {
       .exit_codes = {{"0", "the jobs were listed"},
                      {"1", "launcherd did not answer"},
                      {"2", "a mistake in the command line"}},
+      .aliases = {"ps", "ls", "list"},
   };
   return kDoc;
 }
@@ -56,6 +57,7 @@ const CommandDoc& status_doc() {
       .exit_codes = {{"0", "the job was shown"},
                      {"1", "the launcher did not answer"},
                      {"2", "a mistake in the command line, or no such job"}},
+      .aliases = {"describe", "show"},
   };
   return kDoc;
 }
@@ -81,6 +83,7 @@ const CommandDoc& kill_doc() {
       .exit_codes = {{"0", "the jobs have ended"},
                      {"1", "a launcher did not answer"},
                      {"2", "a mistake in the command line, or no such job: nothing was sent"}},
+      .aliases = {"cancel", "stop"},
   };
   return kDoc;
 }

@@ -110,6 +110,8 @@ const CommandDoc& submit_doc() {
       .exit_codes = {{"0", "launcherd has the job"},
                      {"1", "launcherd did not answer, or accepts no jobs now"},
                      {"2", "a mistake in the command line, no launcherd, or a job that its hosts can never run"}},
+      .most_used = {"num-proc", "ranks-per-node", "hosts", "template", "name", "priority", "env", "timeout", "deadline",
+                    "hold", "max-restarts", "dry-run", "launcher"},
   };
   return kDoc;
 }
