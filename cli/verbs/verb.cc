@@ -9,6 +9,7 @@
 #include "cli/help/help.h"
 #include "cli/hosts/standard_streams.h"
 #include "cli/options/color_option.h"
+#include "cli/verbs/field_words.h"
 
 namespace muster::cli::inline verbs {
 
@@ -27,6 +28,7 @@ base::Result<VerbLine> read_verb_line(const std::vector<std::string>& arguments,
 
 VerbCall::VerbCall(std::string verb, const CommandDoc& doc, const std::vector<std::string>& arguments)
     : verb_(std::move(verb)),
+      table_(*doc.table),
       console_(typed_color(arguments, *doc.table, OptionsEnd::kNowhere), base::Environment::current()) {
   auto line = read_verb_line(arguments, *doc.table);
   if (!line.ok()) {
@@ -53,7 +55,7 @@ int VerbCall::fail(std::string_view message, int code) const {
 int VerbCall::fail(const base::Status& status) const {
   const bool is_usage = status.code() == base::Code::kInvalidArgument || status.code() == base::Code::kNotFound ||
                         status.code() == base::Code::kFailedPrecondition;
-  return fail(base::printable(status.message()), is_usage ? kUsageError : kNotAnswered);
+  return fail(base::printable(in_words_of_options(status, table_).message()), is_usage ? kUsageError : kNotAnswered);
 }
 
 void VerbCall::remark(std::string_view message) const {

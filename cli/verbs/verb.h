@@ -49,6 +49,7 @@ class VerbCall {
 
  private:
   const std::string verb_;
+  const FlagTable& table_;
   const Console console_;
   std::vector<std::string> words_;
   Settings settings_;
