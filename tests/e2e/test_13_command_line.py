@@ -360,6 +360,18 @@ def test_mistakes_are_marked_on_a_terminal(words):
     assert code == 2 and re.match(r"[a-z ]+: unknown ", text), text
 
 
+def test_the_rank_that_failed_is_marked_on_a_terminal(hvdrun, cluster, no_leftovers):
+    args = ["-np", "2", "-H", "n1,n2", "sh", "-c", "[ $MUSTER_RANK = 0 ] && sleep 1000; exit 3"]
+    ended = Watched(hvdrun, cluster, args, terminal=True, env={"TERM": "xterm"}).end()
+    assert ended.rc == 3 and "hvdrun: \x1b[1;31mrank 1 on n2\x1b[0m (pid " in ended.stdout, ended
+    ended = Watched(hvdrun, cluster, ["--color", "never", *args], terminal=True, env={"TERM": "xterm"}).end()
+    assert ended.rc == 3 and "hvdrun: rank 1 on n2 (pid " in ended.stdout, ended
+    result = hvdrun(args, env={"TERM": "xterm"})
+    assert result.rc == 3 and "hvdrun: rank 1 on n2 (pid " in result.stderr and "\x1b" not in result.stdout + result.stderr
+    too_many = Watched(hvdrun, cluster, ["-np", "9", "-H", "n1:1", "true"], terminal=True, env={"TERM": "xterm"}).end()
+    assert too_many.rc == 2 and too_many.stdout.startswith("\x1b[1;31mhvdrun:\x1b[0m not enough slots"), too_many
+
+
 @pytest.mark.parametrize("columns, longest", [(60, 60), (100, 100), (200, 110), (30, 60)])
 def test_help_is_as_wide_as_the_terminal(columns, longest):
     text, code = Pty("hvdrun", "--help", columns=columns, env=NO_PAGER).end()
