@@ -28,7 +28,8 @@ const CommandDoc& launcherd_doc() {
       .examples =
           {{"launcherd", "this host"},
            {"launcherd --hostfile hosts", "all hosts of a file, with their slots"},
-           {"launcherd -H n1:4,n2:4 --listen unix:/run/user/1000/muster/lab.sock --state /var/tmp/lab", ""},
+           {"launcherd -H n1:4,n2:4 --listen unix:/run/user/1000/muster/lab.sock --state /var/tmp/lab",
+            "a second launcherd, with a socket and a state of its own"},
            {"launcherd --hostfile hosts --listen 0.0.0.0:7400 --tls-cert s.pem --tls-key s.key --client-ca ca.pem",
             "by TCP, for clients with a certificate"}},
       .exit_codes = {{"0", "ended by a signal"},

@@ -18,7 +18,7 @@ const CommandDoc& compat_doc() {
       .groups = {{FlagGroup::kGeneral, "Options"}},
       .table = &kTable,
       .notes = "",
-      .examples = {{"muster compat", ""}, {"muster compat --json", ""}},
+      .examples = {{"muster compat", "a table of all clients"}, {"muster compat --json", "the same, for a script"}},
       .exit_codes = {{"0", "no client failed"}, {"1", "a client failed"}, {"2", "a mistake in the command line"}},
   };
   return kDoc;

@@ -221,6 +221,8 @@ def test_help_and_manual_of_every_verb():
         assert not re.search(r" $", text, re.MULTILINE), words
         assert all(len(line) <= 96 for line in text.splitlines() if not line.startswith(f"  {words[0]} ")), words
         assert answer(*words, "-h").count("\n") < 45, words
+        examples = re.search(r"\nExamples:\n((?:  .*\n)+)", text).group(1)
+        assert re.fullmatch(r"(?:  \S.*\n(?:      .*\n)+)+", examples), (words, examples)  # each with an explanation
         codes = re.search(r"\nExit code:\n((?:  .*\n)+)", text).group(1)
         assert re.search(r"^  0 +\S", codes, re.MULTILINE), (words, codes)
     cmake = (REPOSITORY / "cli/CMakeLists.txt").read_text()
