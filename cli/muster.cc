@@ -183,13 +183,16 @@ int fail(const Console& console, const std::string& message) {
 }
 
 int fail_unknown(const Console& console, const std::string& name) {
-  Words known = {"help"};
+  // Of equally near words the first is named. So verbs come before their other names, which are short.
+  Words known;
+  Words aliases = {"help"};
   for (const VerbGroup& group : kVerbGroups) {
     for (const Verb& verb : group.verbs) {
       known.emplace_back(verb.name);
-      for (const std::string_view alias : verb.doc().aliases) known.emplace_back(alias);
+      for (const std::string_view alias : verb.doc().aliases) aliases.emplace_back(alias);
     }
   }
+  known.insert(known.end(), aliases.begin(), aliases.end());
   const auto nearest = base::nearest_word(name, known);
   return fail(console, fmt::format("unknown verb {}{} (muster --help lists them)", base::printable(name),
                                    nearest ? fmt::format(", did you mean {}?", *nearest) : ""));

@@ -245,6 +245,7 @@ def test_verbs_have_other_names():
         assert re.search(rf"^Also: .*muster {alias}\b", answer("muster", verb, "-h"), re.MULTILINE)
     assert said("muster", "descrbe") == "muster: unknown verb descrbe, did you mean describe? (muster --help lists them)\n"
     assert "did you mean submit?" in said("muster", "sbumit")
+    assert "did you mean logs?" in said("muster", "lgs")  # not ls, which is as near
     assert "did you mean -np?" in said("hvdrun", "--np", "2", "hostname")  # not --npernode
     assert "did you mean -np?" in said("muster", "submit", "--np", "2", "hostname")
 
