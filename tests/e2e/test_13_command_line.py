@@ -1,5 +1,6 @@
 """What users type: configuration files, hosts of a scheduler's job, limits, expansion, what ends a job, dry runs."""
 
+import errno
 import fcntl
 import json
 import os
@@ -285,22 +286,34 @@ class Pty:
                                         start_new_session=True, env=inherited | (env or {}),
                                         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
         os.close(terminal)
-        self.text = ""
+        self.bytes = b""
+
+    @property
+    def text(self):
+        """What was shown so far."""
+        return self.bytes.decode(errors="replace").replace("\r\n", "\n")
+
+    def _read_some(self, seconds):
+        """Adds what comes within this time. False at the end: nobody holds the terminal any more (EIO)."""
+        if not select.select([self.master], [], [], seconds)[0]:
+            return True
+        try:
+            piece = os.read(self.master, 65536)
+        except OSError as error:
+            assert error.errno == errno.EIO, error
+            return False
+        self.bytes += piece
+        return bool(piece)
 
     def read(self, until=None):
         """Reads to the end, or until this text has come."""
         deadline = time.monotonic() + 20
         while until is None or until not in self.text:
-            ready, _, _ = select.select([self.master], [], [], max(0, deadline - time.monotonic()))
-            assert ready, self.text
-            try:
-                piece = os.read(self.master, 65536)
-            except OSError:  # the other side is closed
-                piece = b""
-            if not piece:
-                assert until is None, self.text
+            is_open = self._read_some(1)
+            assert is_open or until is None, self.text
+            if not is_open:
                 break
-            self.text += piece.decode().replace("\r\n", "\n")
+            assert time.monotonic() < deadline, self.text
         return self.text
 
     def type(self, keys):
@@ -309,11 +322,9 @@ class Pty:
     def type_until_end(self, keys):
         """Types again and again: a program that handles Ctrl-C drops what was typed meanwhile."""
         deadline = time.monotonic() + 20
-        while self.program.poll() is None:
+        while self.program.poll() is None and self._read_some(0.1):
             assert time.monotonic() < deadline, self.text
             self.type(keys)
-            if select.select([self.master], [], [], 0.1)[0]:
-                self.text += os.read(self.master, 65536).decode(errors="replace")
 
     def end(self):
         """What was shown, and the exit code."""
