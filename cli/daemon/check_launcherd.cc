@@ -7,7 +7,6 @@
 
 #include "base/strings.h"
 #include "cli/daemon/daemon_options.h"
-#include "cli/hosts/program_main.h"
 #include "cli/hosts/standard_streams.h"
 #include "cli/hosts/surroundings.h"
 #include "cli/options/exit_codes.h"
@@ -30,11 +29,11 @@ std::string settings_text(const ParsedLauncherd& parsed) {
 
 }  // namespace
 
-int check_launcherd(const ParsedLauncherd& parsed, const base::Environment& environment) {
+int check_launcherd(const ParsedLauncherd& parsed, const base::Environment& environment, const Console& console) {
   launcherd::Terminal terminal(STDERR_FILENO, "stderr");
   launcherd::NoticeWriter notices(&terminal, "launcherd: ");
   auto options = daemon_options(parsed, environment, logical_working_directory(environment), notices);
-  if (!options.ok()) return fail_as("launcherd", kUsageError, options.status().message());
+  if (!options.ok()) return console.fail("launcherd", kUsageError, options.status().message());
   std::string text = settings_text(parsed) + '\n';
   std::string mistakes;
   for (const launcherd::CheckLine& line : launcherd::check_daemon(*options, base::SystemClock().wall())) {
@@ -43,7 +42,7 @@ int check_launcherd(const ParsedLauncherd& parsed, const base::Environment& envi
   }
   text += fmt::format("{:<14} {}\n", "agent", options->bootstrap.agent_path);
   if (const int failed = print_answer("launcherd", text); failed != 0) return failed;
-  return mistakes.empty() ? 0 : fail_as("launcherd", kUsageError, mistakes);
+  return mistakes.empty() ? 0 : console.fail("launcherd", kUsageError, mistakes);
 }
 
 }  // namespace muster::cli::daemon

@@ -3,10 +3,11 @@
 
 #include "base/env.h"
 #include "cli/daemon/launcherd_options.h"
+#include "cli/hosts/console.h"
 
 namespace muster::cli::inline daemon {
 
 // Returns 0, or 2 if something is wrong.
-int check_launcherd(const ParsedLauncherd& parsed, const base::Environment& environment);
+int check_launcherd(const ParsedLauncherd& parsed, const base::Environment& environment, const Console& console);
 
 }  // namespace muster::cli::daemon

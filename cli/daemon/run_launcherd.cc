@@ -13,9 +13,11 @@
 #include "cli/daemon/daemon_options.h"
 #include "cli/daemon/launcherd_options.h"
 #include "cli/daemon/service_manager.h"
+#include "cli/hosts/console.h"
 #include "cli/hosts/program_main.h"
 #include "cli/hosts/standard_streams.h"
 #include "cli/hosts/surroundings.h"
+#include "cli/options/color_option.h"
 #include "cli/options/exit_codes.h"
 #include "cli/view/launcher_process.h"
 #include "launcherd/daemon/daemon.h"
@@ -58,19 +60,19 @@ void read_files_again(const ParsedLauncherd& parsed, const base::Environment& en
       "SIGHUP changed nothing: it reads --hostfile and the certificates of --listen again, and launcherd has neither");
 }
 
-int serve(const ParsedLauncherd& parsed, const base::Environment& environment) {
+int serve(const ParsedLauncherd& parsed, const base::Environment& environment, const Console& console) {
   const std::string directory = logical_working_directory(environment);
   base::Loop loop;  // declared first, because it must outlive all that wait on it or post to it
   auto signals = prepare_launcher({SIGINT, SIGTERM, SIGHUP}, kLauncherdThreads);
-  if (!signals.ok()) return fail_as("launcherd", kMusterFailed, signals.status().message());
+  if (!signals.ok()) return console.fail("launcherd", kMusterFailed, signals.status().message());
   const base::SystemClock clock;
   launcherd::Terminal terminal(STDERR_FILENO, "stderr");
   launcherd::NoticeWriter notices(&terminal, "launcherd: ");
   auto options = daemon_options(parsed, environment, directory, notices);
-  if (!options.ok()) return fail_as("launcherd", kUsageError, options.status().message());
+  if (!options.ok()) return console.fail("launcherd", kUsageError, options.status().message());
   {
     auto daemon = launcherd::Daemon::open(loop, clock, std::move(*options));
-    if (!daemon.ok()) return fail_as("launcherd", kMusterFailed, daemon.status().message());
+    if (!daemon.ok()) return console.fail("launcherd", kMusterFailed, daemon.status().message());
     const ServiceManager manager(environment);
     const auto tell = [&notices](const base::Status& told) {
       if (!told.ok()) notices.line(told.message());
@@ -97,10 +99,11 @@ int serve(const ParsedLauncherd& parsed, const base::Environment& environment) {
 
 int run_launcherd(const std::vector<std::string>& arguments) {
   return run_program("launcherd", [&](const base::Environment& environment) {
-    const ParsedLauncherd parsed =
-        parse_launcherd(arguments, environment, {.build_id = base::build_id()}, ::geteuid() == 0);
-    if (parsed.exit_code) return print_reply("launcherd", *parsed.exit_code, parsed.text);
-    return parsed.is_check ? check_launcherd(parsed, environment) : serve(parsed, environment);
+    const Console console(typed_color(arguments, launcherd_flags()), environment);
+    const ParseContext context{.build_id = base::build_id(), .look = console.look()};
+    const ParsedLauncherd parsed = parse_launcherd(arguments, environment, context, ::geteuid() == 0);
+    if (parsed.exit_code) return console.reply("launcherd", {*parsed.exit_code, parsed.text, parsed.is_help});
+    return parsed.is_check ? check_launcherd(parsed, environment, console) : serve(parsed, environment, console);
   });
 }
 

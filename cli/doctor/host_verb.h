@@ -19,7 +19,7 @@
 
 namespace muster::cli::inline doctor {
 
-// Makes a table of hvdrun's rows with these names, the verb's own rows, and --help.
+// Makes a table of hvdrun's rows with these names, the verb's own rows, --color, -h and --help.
 FlagTable host_verb_flags(std::span<const std::string_view> of_hvdrun, std::vector<FlagRow> own);
 
 struct HostVerb {
@@ -43,7 +43,8 @@ struct HostVerb {
 struct HostVerbLine {
   // If set, `text` answers the command line. Help goes to stdout with 0, a mistake goes to stderr with 2.
   std::optional<int> exit_code;
-  std::string text;  // whole lines
+  std::string text;      // whole lines
+  bool is_help = false;  // `text` is a help text
   HvdrunOptions options;
 };
 

@@ -5,10 +5,12 @@
 #include "cli/doctor/agents_view.h"
 #include "cli/doctor/host_query.h"
 #include "cli/doctor/probe_hosts.h"
+#include "cli/hosts/console.h"
 #include "cli/hosts/job_hosts.h"
 #include "cli/hosts/program_main.h"
 #include "cli/hosts/standard_streams.h"
 #include "cli/hosts/surroundings.h"
+#include "cli/options/color_option.h"
 #include "cli/options/exit_codes.h"
 #include "proto/message_json.h"
 
@@ -23,17 +25,17 @@ std::vector<std::string> agents_arguments(const ParsedAgents& parsed) {
   return {"--agents", "--prune", std::to_string(seconds.count())};
 }
 
-int list_or_prune(ParsedAgents parsed, const base::Environment& environment) {
+int list_or_prune(ParsedAgents parsed, const base::Environment& environment, const Console& console) {
   JobRequest& request = parsed.options.request;
   // If the user names no hosts, use this host, even within a scheduler's allocation.
   if (!request.job.placement.hosts.empty() || !request.hostfile.empty()) {
     const auto source = find_hosts(request, environment, logical_working_directory(environment));
-    if (!source.ok()) return fail_as(kAgentsVerb, kUsageError, source.status().message());
+    if (!source.ok()) return console.fail(kAgentsVerb, kUsageError, source.status().message());
   }
   const std::vector<model::HostSpec> hosts = distinct_hosts(request.job.placement.hosts);
   const auto results =
       ask_hosts_blocking(std::string(kAgentsVerb), parsed.options, hosts, agents_arguments(parsed), environment);
-  if (!results.ok()) return fail_as(kAgentsVerb, kMusterFailed, results.status().message());
+  if (!results.ok()) return console.fail(kAgentsVerb, kMusterFailed, results.status().message());
   const auto reports = launcherd::host_reports<v1::AgentsReport>(hosts, *results, "--agents");
   std::string text;
   if (parsed.json) {
@@ -49,9 +51,11 @@ int list_or_prune(ParsedAgents parsed, const base::Environment& environment) {
 
 int run_agents(const std::vector<std::string>& arguments) {
   return run_program(kAgentsVerb, [&](const base::Environment& environment) {
-    ParsedAgents parsed = parse_agents(arguments, environment, {.build_id = base::build_id()});
-    if (parsed.exit_code) return print_reply(kAgentsVerb, *parsed.exit_code, parsed.text);
-    return list_or_prune(std::move(parsed), environment);
+    const Console console(typed_color(arguments, agents_flags()), environment);
+    const ParseContext context{.build_id = base::build_id(), .look = console.look()};
+    ParsedAgents parsed = parse_agents(arguments, environment, context);
+    if (parsed.exit_code) return console.reply(kAgentsVerb, {*parsed.exit_code, parsed.text, parsed.is_help});
+    return list_or_prune(std::move(parsed), environment, console);
   });
 }
 

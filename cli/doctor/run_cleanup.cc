@@ -8,10 +8,12 @@
 #include "cli/doctor/cleanup_view.h"
 #include "cli/doctor/host_query.h"
 #include "cli/doctor/probe_hosts.h"
+#include "cli/hosts/console.h"
 #include "cli/hosts/job_hosts.h"
 #include "cli/hosts/program_main.h"
 #include "cli/hosts/standard_streams.h"
 #include "cli/hosts/surroundings.h"
+#include "cli/options/color_option.h"
 #include "cli/options/exit_codes.h"
 #include "launcherd/cleanup/host_cleanups.h"
 #include "proto/message_json.h"
@@ -39,12 +41,12 @@ int show(const Reports& reports, const ParsedCleanup& parsed) {
   return cleanup_exit_code(reports, parsed.job);
 }
 
-int clean(ParsedCleanup parsed, const base::Environment& environment) {
+int clean(ParsedCleanup parsed, const base::Environment& environment, const Console& console) {
   JobRequest& request = parsed.options.request;
   // If the user names no hosts, use this host, even within a scheduler's allocation.
   if (!request.job.placement.hosts.empty() || !request.hostfile.empty()) {
     const auto source = find_hosts(request, environment, logical_working_directory(environment));
-    if (!source.ok()) return fail_as("muster cleanup", kUsageError, source.status().message());
+    if (!source.ok()) return console.fail("muster cleanup", kUsageError, source.status().message());
   }
   launcherd::CleanupPlan plan{.hosts = distinct_hosts(request.job.placement.hosts),
                               .job = parsed.job,
@@ -54,21 +56,21 @@ int clean(ParsedCleanup parsed, const base::Environment& environment) {
   if (!parsed.job.empty() && !base::JobId::parse(parsed.job).ok()) {
     plan.dry_run = true;
     const auto reports = ask_hosts(parsed, plan, environment);
-    if (!reports.ok()) return fail_as("muster cleanup", kMusterFailed, reports.status().message());
+    if (!reports.ok()) return console.fail("muster cleanup", kMusterFailed, reports.status().message());
     const std::set<std::string> jobs = jobs_of(*reports);
     if (jobs.size() > 1) {
-      return fail_as(
+      return console.fail(
           "muster cleanup", kUsageError,
           fmt::format("which job? There are {}", base::join(std::vector<std::string>(jobs.begin(), jobs.end()), ", ")));
     }
     if (jobs.empty() || parsed.dry_run) return show(*reports, parsed);
     plan.job = *jobs.begin();
     if (!base::JobId::parse(plan.job).ok())
-      return fail_as("muster cleanup", kUsageError, "a host names a job that is none");
+      return console.fail("muster cleanup", kUsageError, "a host names a job that is none");
     plan.dry_run = false;
   }
   const auto reports = ask_hosts(parsed, plan, environment);
-  if (!reports.ok()) return fail_as("muster cleanup", kMusterFailed, reports.status().message());
+  if (!reports.ok()) return console.fail("muster cleanup", kMusterFailed, reports.status().message());
   return show(*reports, parsed);
 }
 
@@ -76,9 +78,11 @@ int clean(ParsedCleanup parsed, const base::Environment& environment) {
 
 int run_cleanup(const std::vector<std::string>& arguments) {
   return run_program("muster cleanup", [&](const base::Environment& environment) {
-    ParsedCleanup parsed = parse_cleanup(arguments, environment, {.build_id = base::build_id()});
-    if (parsed.exit_code) return print_reply("muster cleanup", *parsed.exit_code, parsed.text);
-    return clean(std::move(parsed), environment);
+    const Console console(typed_color(arguments, cleanup_flags()), environment);
+    const ParseContext context{.build_id = base::build_id(), .look = console.look()};
+    ParsedCleanup parsed = parse_cleanup(arguments, environment, context);
+    if (parsed.exit_code) return console.reply("muster cleanup", {*parsed.exit_code, parsed.text, parsed.is_help});
+    return clean(std::move(parsed), environment, console);
   });
 }
 
