@@ -99,12 +99,16 @@ base::Status RegisteredMemory::make_private() {
     std::byte* const own = own_part(region);
     const auto at = static_cast<off_t>(own - region.memory);
     // Map the private copy at the same address, so that other threads find the buffer at any time. The kernel copies a
-    // private page only when it is written, so write each page.
+    // private page only when it is written, so write each page. Other threads may write there at the same time. clang
+    // turns fetch_or(0) into a read, so exchange a byte for itself.
     void* const memory =
         mmap(own, region.bytes_per_rank, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, region.fd.get(), at);
     if (memory == MAP_FAILED) return base::errno_error(errno, "detach registered buffers from other ranks");
     for (std::size_t page = 0; page < region.own_bytes; page += kSmallPage) {
-      std::atomic_ref<unsigned char>(*reinterpret_cast<unsigned char*>(own + page)).fetch_or(0);
+      const std::atomic_ref<unsigned char> byte(*reinterpret_cast<unsigned char*>(own + page));
+      unsigned char seen = byte.load();
+      while (!byte.compare_exchange_weak(seen, seen)) {
+      }
     }
   }
   return base::ok_status();
