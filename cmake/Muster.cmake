@@ -134,6 +134,7 @@ if(MUSTER_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
     message(FATAL_ERROR "MUSTER_FUZZ needs clang: use the preset 'asan'")
   endif()
-  target_compile_options(muster_common INTERFACE -fsanitize=fuzzer-no-link)
+  # Not for tests (MUSTER_IS_TEST): it makes them slow, and no fuzz target looks at them.
+  target_compile_options(muster_common INTERFACE $<$<NOT:$<BOOL:$<TARGET_PROPERTY:MUSTER_IS_TEST>>>:-fsanitize=fuzzer-no-link>)
 endif()
 

@@ -60,7 +60,11 @@ function(muster_test name)
   target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:Clang>:-Wno-sign-conversion>
                          $<$<CXX_COMPILER_ID:Clang>:-Wno-defaulted-function-deleted>
                          $<$<CXX_COMPILER_ID:Clang>:-Wno-inline-namespace-reopened-noninline>)
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests POSITION_INDEPENDENT_CODE OFF)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests POSITION_INDEPENDENT_CODE OFF
+                        MUSTER_IS_TEST ON)
+  if(ARG_COMPUTES AND MUSTER_SANITIZE STREQUAL "address")
+    set(MUSTER_COLD OFF)
+  endif()
   muster_optimize(${name})
   muster_precompiled(${name} _test)
 
