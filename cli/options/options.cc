@@ -10,7 +10,7 @@
 #include "base/signal_name.h"
 #include "base/strings.h"
 #include "cli/help/base_names.h"
-#include "cli/help/completion.h"
+#include "cli/help/completion_script.h"
 #include "cli/help/help.h"
 #include "cli/help/man_page.h"
 #include "cli/options/check_build.h"
@@ -176,6 +176,7 @@ Result<model::StagedPath> parse_stage(const Setting& setting) {
 }
 
 void read_program(SettingReader& read, JobRequest& request) {
+  read.text("name", request.name);
   model::JobSpec& job = request.job;
   // Put horovodrun's options first, so that a variable that the user names wins over them.
   job.environment.named = horovod_tuning(read);
@@ -325,7 +326,7 @@ ParsedHvdrun answer_alone(const ParsedOption& option, const ParseContext& contex
   if (name == "help") return answer(0, help_text(hvdrun_doc()));
   if (name == "version") return answer(0, version_text("hvdrun", context.build_id));
   if (name == "man") return answer(0, man_page(hvdrun_doc()));
-  const auto script = completion(option.value, {.name = "hvdrun", .verbs = {{"", &hvdrun_flags()}}});
+  const auto script = completion_script(option.value, "hvdrun");
   if (script) return answer(0, *script);
   return mistake(base::invalid_argument("{} must be one of bash, zsh, fish, not '{}'", option.spelling,
                                         base::printable(option.value)));
