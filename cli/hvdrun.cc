@@ -3,11 +3,15 @@
 #include "cli/hosts/standard_streams.h"
 #include "cli/hosts/surroundings.h"
 #include "cli/options/horovodrun.h"
+#include "cli/options/hvdrun_flags.h"
 #include "cli/options/options.h"
 #include "cli/run/run_job.h"
+#include "cli/verbs/complete.h"
 
 int main(int argc, char** argv) {
   muster::cli::hold_standard_streams(argv);
+  const muster::cli::CompletedProgram completed{.name = "hvdrun", .verbs = {{"", &muster::cli::hvdrun_flags()}}};
+  if (const auto answered = muster::cli::answer_shell(completed, {argv + 1, argv + argc})) return *answered;
   return muster::cli::run_command([&](const muster::base::Environment& environment) {
     muster::cli::ParseContext context{.build_id = muster::base::build_id()};
     context.is_horovodrun = argc > 0 && muster::cli::is_horovodrun(argv[0]);

@@ -14,7 +14,8 @@
 #include "cli/ensemble/ensemble.h"
 #include "cli/foreign/dmlc.h"
 #include "cli/foreign/torchrun.h"
-#include "cli/help/completion.h"
+#include "cli/help/completion_script.h"
+#include "cli/help/flag_row.h"
 #include "cli/help/help.h"
 #include "cli/help/man_page.h"
 #include "cli/hosts/standard_streams.h"
@@ -22,6 +23,7 @@
 #include "cli/run/run_job.h"
 #include "cli/top/top.h"
 #include "cli/verbs/compat.h"
+#include "cli/verbs/complete.h"
 #include "cli/verbs/job_report.h"
 #include "cli/verbs/job_verbs.h"
 #include "cli/verbs/launcherd_verbs.h"
@@ -116,11 +118,31 @@ int print_for(const std::string& option, const Words& words) {
     const auto* verb = std::ranges::find(kVerbs, value, &Verb::name);
     return verb == kVerbs.end() ? fail("unknown verb " + base::printable(value)) : print(man_page(verb->doc()));
   }
-  CompletedProgram program{.name = "muster", .verbs = {}};
-  for (const Verb& verb : kVerbs) program.verbs.push_back({verb.name, verb.doc().table});
-  const auto script = completion(value, program);
+  const auto script = completion_script(value, "muster");
   return script ? print(*script)
                 : fail(fmt::format("--completion must be one of bash, zsh, fish, not '{}'", base::printable(value)));
+}
+
+// Handles muster __complete WORD..., by which a shell asks what fits.
+int complete(const Words& words) {
+  CompletedProgram program{.name = "muster", .verbs = {}};
+  std::vector<std::string_view> names;
+  for (const Verb& verb : kVerbs) {
+    program.verbs.push_back({.name = verb.name, .table = verb.doc().table, .summary = verb.summary});
+    names.push_back(verb.name);
+  }
+  const FlagTable help({}, {{.choices = names}});
+  program.verbs.push_back({.name = "help", .table = &help, .summary = "list the verbs"});
+  std::vector<Flag> flags;
+  add_group(FlagGroup::kGeneral,
+            {option("man", {"--man"}, "VERB", "Print the manual page of a verb.").offers(names),
+             option("completion", {"--completion"}, "bash|zsh|fish", "Print the completion script of a shell."),
+             toggle("help", {{"-h", "true"}, {"--help", "true"}}, "List the verbs."),
+             toggle("version", {{"-v", "true"}, {"--version", "true"}}, "Print the version.")},
+            flags);
+  const FlagTable own(std::move(flags));
+  program.own = &own;
+  return run_complete(program, words);
 }
 
 int muster_main(const Words& words) {
@@ -128,6 +150,7 @@ int muster_main(const Words& words) {
   const std::string& name = words.front();
   if (name == "-h" || name == "--help" || name == "help") return print(usage());
   if (name == "-v" || name == "--version") return print(version_text("muster", base::build_id()));
+  if (name == kCompletionWord) return complete({words.begin() + 1, words.end()});
   if (name == "--man" || name == "--completion") return print_for(name, words);
   const auto* verb = std::ranges::find(kVerbs, name, &Verb::name);
   if (verb != kVerbs.end()) return verb->run(name, {words.begin() + 1, words.end()});

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/strings.h"
-#include "cli/help/completion.h"
+#include "cli/help/completion_script.h"
 #include "cli/help/help.h"
 #include "cli/help/man_page.h"
 #include "cli/options/setting_reader.h"
@@ -83,7 +83,7 @@ base::Result<bool> take(const ParsedOption& option, ParsedLauncherd& parsed) {
 std::string answer_text(const ParsedOption& option, std::string_view build_id) {
   if (option.flag->name == "version") return version_text("launcherd", build_id);
   if (option.flag->name == "man") return man_page(launcherd_doc());
-  return completion(option.value, {.name = "launcherd", .verbs = {{"", &launcherd_flags()}}}).value_or("");
+  return completion_script(option.value, "launcherd").value_or("");
 }
 
 // Checks that options which need each other are given together.

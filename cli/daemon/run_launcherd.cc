@@ -21,6 +21,7 @@
 #include "cli/hosts/standard_streams.h"
 #include "cli/hosts/surroundings.h"
 #include "cli/options/exit_codes.h"
+#include "cli/verbs/complete.h"
 #include "cli/view/bootstrap_options.h"
 #include "cli/view/launcher_process.h"
 #include "launcherd/daemon/daemon.h"
@@ -185,6 +186,8 @@ int serve(const ParsedLauncherd& parsed, const base::Environment& environment) {
 }  // namespace
 
 int run_launcherd(const std::vector<std::string>& arguments) {
+  const CompletedProgram completed{.name = "launcherd", .verbs = {{"", &launcherd_flags()}}};
+  if (const auto answered = answer_shell(completed, arguments)) return *answered;
   return run_program("launcherd", [&](const base::Environment& environment) {
     const ParsedLauncherd parsed =
         parse_launcherd(arguments, environment, {.build_id = base::build_id()}, ::geteuid() == 0);
