@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -179,12 +180,21 @@ Completion complete_with(const FlagTable& table, const Words& words, std::size_t
   return LineReader(table, words, std::max(first, begin_of_program(table, words))).read();
 }
 
-// Completes a program's first word: a verb, or an option before it.
-Completion complete_verb(const CompletedProgram& program, const Words& words) {
+// Returns the index of the first word that is neither an option before the verb nor its value; at most that of the last
+// word. nullopt if the last word is the value of such an option.
+std::optional<std::size_t> place_of_verb(const FlagTable& own, const Words& words) {
+  std::size_t at = 0;
+  while (at + 1 < words.size() && words[at].starts_with('-')) {
+    const auto match = own.find(words[at]);
+    at += 1 + (match && match->spelling->value.empty() ? static_cast<std::size_t>(match->flag->values) : 0);
+  }
+  return at < words.size() ? std::optional(at) : std::nullopt;
+}
+
+Completion complete_verb(const CompletedProgram& program, const std::string& word) {
   Completion completion;
-  completion.word = words.front();
+  completion.word = word;
   for (const CompletedProgram::Verb& verb : program.verbs) add_candidate(completion, verb.name, verb.summary);
-  if (words.front().starts_with('-') && program.own != nullptr) add_options(completion, *program.own);
   return completion;
 }
 
@@ -195,11 +205,13 @@ Completion complete_words(const CompletedProgram& program, const std::vector<std
   if (program.verbs.size() == 1 && program.verbs.front().name.empty()) {
     return complete_with(*program.verbs.front().table, words, 0);
   }
-  if (words.size() == 1) return complete_verb(program, words);
-  const bool is_option = words.front().starts_with('-');
-  if (is_option) return program.own == nullptr ? Completion() : complete_with(*program.own, words, 0);
-  const CompletedProgram::Verb* const verb = find_verb(program, words.front());
-  return verb == nullptr ? Completion() : complete_with(*verb->table, words, 1);
+  static const FlagTable kNone({});
+  const FlagTable& own = program.own != nullptr ? *program.own : kNone;
+  const auto at = place_of_verb(own, words);
+  if (!at || (*at + 1 == words.size() && words.back().starts_with('-'))) return complete_with(own, words, 0);
+  if (*at + 1 == words.size()) return complete_verb(program, words.back());
+  const CompletedProgram::Verb* const verb = find_verb(program, words[*at]);
+  return verb == nullptr ? Completion() : complete_with(*verb->table, words, *at + 1);
 }
 
 void add_candidate(Completion& completion, std::string_view text, std::string_view description) {

@@ -55,7 +55,9 @@ CompletedProgram hvdrun() {
 }
 
 CompletedProgram muster() {
-  static const FlagTable kOwn = table_of({option("man", {"--man"}, "kill|hosts", "A page.")}, {});
+  static const FlagTable kOwn = table_of({option("color", {"--color"}, "auto|never", "Colours."),
+                                          toggle("man", {{"--man", "true"}}, "A page.")},
+                                         {});
   static const FlagTable kScript = table_of({}, {{.completes = Completes::kScript}});
   return {.name = "muster",
           .verbs = {{"kill", &kill_table(), "end jobs", {"cancel"}},
@@ -127,6 +129,10 @@ TEST(Completion, KnowsVerbs) {
   EXPECT_THAT(offered(muster(), {"none", ""}), IsEmpty());
   EXPECT_THAT(offered(muster(), {"--m"}), ElementsAre("--man"));
   EXPECT_THAT(offered(muster(), {"--man", "k"}), ElementsAre("kill"));
+  EXPECT_THAT(offered(muster(), {"--color", "n"}), ElementsAre("never"));
+  EXPECT_THAT(offered(muster(), {"--color=n"}), ElementsAre("--color=never"));
+  EXPECT_THAT(offered(muster(), {"--color", "never", "k"}), ElementsAre("kill"));
+  EXPECT_THAT(offered(muster(), {"--color=never", "kill", "--n"}), ElementsAre("--now"));
 }
 
 TEST(Completion, KnowsTheWordsOfAVerb) {
