@@ -9,6 +9,7 @@
 //   muster-agent --install SHA256 PATH …      checks its own hash, renames itself to PATH, then does one of these
 //   muster-agent --sweep JOB [--session-root DIR]   ends what a dead agent and warden have left; one line per process
 //   muster-agent --cleanup …                  ends what dead jobs have left (agent/commands/cleanup_report.h)
+//   muster-agent --agents …                   lists or removes agents of other builds (agent/commands/agents_report.h)
 //   muster-agent --stacks [--native] RANK:PID…   where ranks and their children are (agent/commands/stack_report.h)
 //   muster-agent --looks [OPTIONS] RANK:PID…  what ranks do at this moment (agent/commands/look_report.h)
 //   muster-agent --version
@@ -25,6 +26,7 @@
 #include <variant>
 #include <vector>
 
+#include "agent/commands/agents_report.h"
 #include "agent/commands/cleanup_report.h"
 #include "agent/commands/install.h"
 #include "agent/commands/look_report.h"
@@ -38,6 +40,7 @@
 #include "base/build_id.h"
 #include "base/descriptor_limit.h"
 #include "base/print.h"
+#include "base/sanitizers.h"
 #include "base/thread.h"
 #include "proto/agent_join.h"
 #include "proto/frame.h"
@@ -174,14 +177,12 @@ int serve() {
   if (!proto::ends_with_log_in(*join) && link->dialled) {
     if (const base::Status detached = detach(); !detached.ok()) return fail(detached);
   }
-  [[maybe_unused]] const bool is_of_hvdrun = proto::ends_with_log_in(*join);
+  const bool is_of_hvdrun = proto::ends_with_log_in(*join);
   Agent agent(std::move(*join), std::move(hello), login_environment, std::move(*wardens), std::move(*link),
               std::move(nvidia));
   const int status = agent.run();
-// Sanitizer builds run the destructor, to check it, too.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  if (is_of_hvdrun) leave(status);
-#endif
+  // Sanitizer builds run the destructor, to check it, too.
+  if (is_of_hvdrun && !base::kIsSanitized) leave(status);
   return status;
 }
 
@@ -224,6 +225,7 @@ int agent_main(int argc, char** argv) {
   if (arguments.size() > 3 && arguments[0] == "--install") {
     const base::Status installed = install_self(arguments[1], arguments[2]);
     if (!installed.ok()) return fail(installed);
+    remove_forgotten_agents();
     arguments.erase(arguments.begin(), arguments.begin() + 3);
   }
   if (arguments.size() == 1 && arguments[0] == "--version") {
@@ -233,6 +235,10 @@ int agent_main(int argc, char** argv) {
   if (!arguments.empty() && arguments[0] == "--sweep") return run_sweep({arguments.begin() + 1, arguments.end()});
   if (!arguments.empty() && arguments[0] == "--cleanup") {
     const base::Status reported = report_cleanup({arguments.begin() + 1, arguments.end()});
+    return reported.ok() ? 0 : fail(reported);
+  }
+  if (!arguments.empty() && arguments[0] == "--agents") {
+    const base::Status reported = report_agents({arguments.begin() + 1, arguments.end()});
     return reported.ok() ? 0 : fail(reported);
   }
   if (!arguments.empty() && arguments[0] == "--stacks") {

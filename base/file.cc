@@ -17,6 +17,22 @@ namespace {
 
 constexpr int kDirectoryAttempts = 100;
 
+Status check_owner_and_mode(int fd, const std::string& path) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) return errno_error(errno, fmt::format("inspect {}", path));
+  if (info.st_uid != ::geteuid()) {
+    return base::permission_denied("{} belongs to uid {}, but must belong to uid {}: use another directory", path,
+                                   info.st_uid, ::geteuid());
+  }
+  if ((info.st_mode & 077) != 0) {
+    return base::permission_denied(
+        "{} has mode {:04o}, which lets other users in: use a directory made with mkdir -m 700, or chmod 700 "
+        "this one if no one else needs it",
+        path, info.st_mode & 07777);
+  }
+  return ok_status();
+}
+
 }  // namespace
 
 Result<std::string> read_file(const std::string& path, std::size_t limit) {
@@ -89,19 +105,13 @@ Status make_private_directory(const std::string& path) {
       return errno_error(errno, fmt::format("open the directory {}", path));
     }
   }
-  struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) return errno_error(errno, fmt::format("inspect {}", path));
-  if (info.st_uid != ::geteuid()) {
-    return base::permission_denied("{} belongs to uid {}, but must belong to uid {}: use another directory", path,
-                                   info.st_uid, ::geteuid());
-  }
-  if ((info.st_mode & 077) != 0) {
-    return base::permission_denied(
-        "{} has mode {:04o}, which lets other users in: use a directory made with mkdir -m 700, or chmod 700 "
-        "this one if no one else needs it",
-        path, info.st_mode & 07777);
-  }
-  return ok_status();
+  return check_owner_and_mode(fd.get(), path);
+}
+
+Status check_private_directory(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!fd.valid()) return errno_error(errno, fmt::format("open the directory {}", path));
+  return check_owner_and_mode(fd.get(), path);
 }
 
 Result<std::string> home_directory() {

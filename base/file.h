@@ -23,6 +23,9 @@ Status write_file_durably(const std::string& path, std::string_view content, uns
 // closed to other users. Its parents must exist.
 Status make_private_directory(const std::string& path);
 
+// Does the same checks, but makes nothing. NOT_FOUND if it does not exist.
+Status check_private_directory(const std::string& path);
+
 // Returns the effective uid's home directory: $HOME if it is absolute, else an error. No NSS look-up, because the agent
 // is static.
 Result<std::string> home_directory();

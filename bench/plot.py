@@ -5,9 +5,11 @@ there are several sizes, with their efficiency.
     bench/launch --plot launch.html
     bench/plot.py launch.json allreduce.json -o both.html
     build/release/bin/reduce_kernels --benchmark_format=json | bench/plot.py - -o kernels.svg
+    bench/plot.py bench/results/2026-11-23-cpu2-mpi.md --table 1 -o mpi.svg
 
-A FILE has what --json prints: one JSON object, or one a line, also of Google Benchmark. OUT.html is a page, OUT.svg a
-picture. Neither needs another file or a script, and both follow the reader's choice of dark or light.
+A FILE has what --json prints: one JSON object, or one a line, also of Google Benchmark. A FILE.md is a stored result, of
+which --table chooses one table. OUT.html is a page, OUT.svg a picture. Neither needs another file or a script, and both
+follow the reader's choice of dark or light.
 """
 
 import argparse
@@ -155,6 +157,65 @@ def read(text, name):
     if not result.points:
         raise PlotError(f"{name}: it holds no number that can be drawn")
     return result
+
+
+# Tables of stored results.
+
+SPREAD_TEXT = re.compile(r"([\d.,]+) \[([\d.,]+) ([\d.,]+)\]")  # median [min max]
+NUMBER_TEXT = re.compile(r"([\d,]*\.?\d+(?:e[+-]\d+)?)(?: \(.*\))?")  # p50 (p99)
+SIZE_TEXT = re.compile(r"(\d+)(?: ?([KMG])i?)?")
+
+
+def tables_of(text):
+    """The tables of a Markdown text: lists of rows, of which the first is the heading."""
+    tables, rows = [], []
+    for line in [*text.splitlines(), ""]:
+        if line.startswith("|"):
+            rows.append([cell.strip() for cell in line.strip().strip("|").split("|")])
+        elif rows:
+            tables.append([row for row in rows if not all(re.fullmatch(r":?-+:?", cell) for cell in row)])
+            rows = []
+    return tables
+
+
+def numbers(*texts):
+    return [float(text.replace(",", "")) for text in texts]
+
+
+def points_of_table(heading, *rows):
+    """A column "ms median [min max]" gives bars, named by the columns before it. A first column "bytes" gives lines, one
+    for each other column of numbers."""
+    spread = next((i for i, name in enumerate(heading) if name.endswith("median [min max]")), None)
+    if spread is not None:
+        for row in rows:
+            found = SPREAD_TEXT.fullmatch(row[spread])
+            if found:
+                yield Point(tuple(row[:spread - 1]), row[spread - 1], "", *numbers(*found.groups()))
+    elif heading[0] == "bytes":
+        heading = [re.sub(r"( \S+)? \(p99\)$", "", name) for name in heading]
+        for row in rows:
+            number, unit = SIZE_TEXT.fullmatch(row[0]).groups()
+            size = int(number) << {None: 0, "K": 10, "M": 20, "G": 30}[unit]
+            for name, cell in zip(heading[1:], row[1:]):
+                found = NUMBER_TEXT.fullmatch(cell)
+                if found and "/" not in name:
+                    yield Point((str(size),), name, "", *numbers(*[found[1]] * 3))
+
+
+class StoredResult:
+    """A table of a file in bench/results. `unit` is that of its heading, or else the one that is given."""
+
+    def __init__(self, text, number, unit, name):
+        tables = tables_of(text)
+        if not 1 <= number <= len(tables):
+            raise PlotError(f"{name}: it has {len(tables)} tables, and none with the number {number}")
+        self.facts, self.points = {}, list(points_of_table(*tables[number - 1]))
+        if not self.points:
+            raise PlotError(f"{name}: table {number} holds no medians and no sizes that can be drawn")
+        found = re.search(r"^# (?:bench/)?([^,:\n]*)", text, re.MULTILINE)
+        self.bench = found[1] if found else pathlib.Path(name).stem
+        spread = next((cell for cell in tables[number - 1][0] if cell.endswith("median [min max]")), "")
+        self.unit = unit or spread.removesuffix("median [min max]").strip()
 
 
 # Charts: bars for each group, and lines where the groups are sizes.
@@ -306,10 +367,13 @@ def titled(*parts):
 
 
 def draw(result, drawing):
+    def unit_for(value):
+        return getattr(result, "unit", "") or unit_of(value, result.bench)
+
     for (group, value), points in bars_of(result.points).items():
-        drawing.bars(titled(result.bench, *group, value), points, unit_of(value, result.bench))
+        drawing.bars(titled(result.bench, *group, value), points, unit_for(value))
     for (value, same, counts), lines in series_of(result.points).items():
-        unit, over = unit_of(value, result.bench), "over ranks" if counts == "ranks" else "over size"
+        unit, over = unit_for(value), "over ranks" if counts == "ranks" else "over size"
         medians = {name: {size: point.median for size, point in line.items()} for name, line in lines.items()}
         drawing.lines(titled(result.bench, *same, value, over), medians, lambda number: f"{shown(number)} {unit}",
                       counts == "size")
@@ -361,12 +425,17 @@ def write(results, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="+", metavar="FILE", help="what --json printed; - is standard input")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="what --json printed, or a stored result; - is standard input")
+    parser.add_argument("--table", type=int, default=1, metavar="N", help="the table of a stored result, from 1 (1)")
+    parser.add_argument("--unit", default="", help="of a stored result whose table names none")
     parser.add_argument("-o", "--output", required=True, metavar="OUT", help="OUT.html or OUT.svg")
     options = parser.parse_args()
     try:
-        results = [read(sys.stdin.read() if name == "-" else pathlib.Path(name).read_text(encoding="utf-8"), name)
-                   for name in options.files]
+        results = []
+        for name in options.files:
+            text = sys.stdin.read() if name == "-" else pathlib.Path(name).read_text(encoding="utf-8")
+            stored = name.endswith(".md")
+            results.append(StoredResult(text, options.table, options.unit, name) if stored else read(text, name))
         write(results, options.output)
     except OSError as why:
         sys.exit(f"plot.py: {why.filename}: {why.strerror}")

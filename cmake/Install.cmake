@@ -9,14 +9,15 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(share ${CMAKE_INSTALL_DATADIR})
 
-# First: which of these folders the installation makes. Uninstalling removes those that are empty then.
+# First: which of these folders the installation makes. Uninstalling removes those that are empty then. What is installed
+# as a component is a part of a package (packaging/portable/pack.py).
 install(CODE "set(made \"${CMAKE_BINARY_DIR}/install_folders.txt\")
 foreach(folder . bin libexec lib lib/pkgconfig lib/cmake lib/sysusers.d lib/systemd lib/systemd/system lib/systemd/user
                include share share/man share/man/man1 share/doc share/bash-completion
                share/bash-completion/completions share/zsh share/zsh/site-functions share/fish share/fish/vendor_completions.d)
   set(path \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/\${folder}\")
   cmake_path(NORMAL_PATH path)
-  if(NOT EXISTS \"\${path}\")
+  if(NOT CMAKE_INSTALL_COMPONENT AND NOT EXISTS \"\${path}\")
     file(APPEND \"\${made}\" \"\${path}\\n\")
   endif()
 endforeach()")
@@ -32,11 +33,12 @@ install(DIRECTORY ${CMAKE_SOURCE_DIR}/collectives/include/muster DESTINATION ${C
 
 # The Python package, with Horovod's name for it.
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/python/muster DESTINATION ${share}/muster/python
-        FILES_MATCHING PATTERN "*.py" PATTERN "METADATA" PATTERN "entry_points.txt" PATTERN "__pycache__" EXCLUDE)
+        FILES_MATCHING PATTERN "*.py" PATTERN "py.typed" PATTERN "METADATA" PATTERN "entry_points.txt" PATTERN "__pycache__" EXCLUDE)
 
 install(FILES LICENSE README.md DESTINATION ${share}/doc/muster)
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs/ DESTINATION ${share}/doc/muster/docs FILES_MATCHING PATTERN "*.md" PATTERN "*.png")
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs/ DESTINATION ${share}/doc/muster/docs FILES_MATCHING PATTERN "*.md" PATTERN "*.png" PATTERN "*.svg")
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/job_templates/templates DESTINATION ${share}/muster FILES_MATCHING PATTERN "*.yaml")
+install(FILES ${CMAKE_BINARY_DIR}/share/muster/launcherd.schema.json DESTINATION ${share}/muster)
 install(DIRECTORY ${CMAKE_BINARY_DIR}/share/man ${CMAKE_BINARY_DIR}/share/bash-completion ${CMAKE_BINARY_DIR}/share/zsh
                   ${CMAKE_BINARY_DIR}/share/fish DESTINATION ${share})
 

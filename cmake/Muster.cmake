@@ -25,7 +25,8 @@ else()
 endif()
 
 # Third-party libraries of the rooms. An executable with the property MUSTER_STATIC gets their archives (as one linker
-# argument, so that order does not matter), every other one the shared libraries.
+# argument, so that order does not matter), and every other one the shared libraries. What has MUSTER_OLD_GLIBC
+# (cmake/Portable.cmake) gets libcrypto's archive.
 set(MUSTER_STATIC_LIBRARIES ssl crypto z)
 add_library(muster_openssl INTERFACE)
 add_library(muster_crypto INTERFACE)  # libcrypto alone: for libmuster, which is linked into users' programs
@@ -40,7 +41,7 @@ if(MUSTER_WITH_GRPC)
   file(GLOB abseil RELATIVE ${folder} ${folder}/libabsl_*.a)
   list(TRANSFORM abseil REPLACE "^lib(.*)\\.a$" "\\1")
   set(MUSTER_GRPC_ARCHIVES grpc++ grpc gpr upb address_sorting re2 cares protobuf ${abseil})
-  list(PREPEND MUSTER_STATIC_LIBRARIES hwloc ${MUSTER_GRPC_ARCHIVES})
+  list(PREPEND MUSTER_STATIC_LIBRARIES hwloc grpc++_reflection ${MUSTER_GRPC_ARCHIVES})
 endif()
 list(TRANSFORM MUSTER_STATIC_LIBRARIES PREPEND "-l" OUTPUT_VARIABLE static_arguments)
 list(JOIN static_arguments "," static_arguments)
@@ -48,7 +49,9 @@ set(is_static $<BOOL:$<TARGET_PROPERTY:MUSTER_STATIC>>)
 set(static_group "-Wl,--start-group,${static_arguments},--end-group")
 target_link_libraries(muster_openssl INTERFACE "$<${is_static}:${static_group}>"
                       "$<$<NOT:${is_static}>:OpenSSL::SSL;OpenSSL::Crypto>")
-target_link_libraries(muster_crypto INTERFACE "$<${is_static}:${static_group}>" "$<$<NOT:${is_static}>:OpenSSL::Crypto>")
+set(has_old_glibc $<BOOL:$<TARGET_PROPERTY:MUSTER_OLD_GLIBC>>)
+target_link_libraries(muster_crypto INTERFACE "$<${is_static}:${static_group}>" "$<${has_old_glibc}:-Wl,-Bstatic,-lcrypto,-Bdynamic>"
+                      "$<$<NOT:$<OR:${is_static},${has_old_glibc}>>:OpenSSL::Crypto>")
 # Programs that people type start in a tenth of the time without the 60 shared libraries that gRPC comes in: with the
 # property MUSTER_STATIC_GRPC they have its archives, and all else as shared libraries.
 if(MUSTER_WITH_GRPC)
@@ -61,7 +64,7 @@ if(MUSTER_WITH_GRPC)
                         "$<${has_archives}:-lssl;-lcrypto;-lz>"
                         "$<$<NOT:$<OR:${is_static},${has_archives}>>:grpc++;grpc;gpr;protobuf;absl_synchronization>")
   add_library(muster_grpc_reflection INTERFACE)
-  target_link_libraries(muster_grpc_reflection INTERFACE muster_grpc "$<$<NOT:${has_archives}>:grpc++_reflection>")
+  target_link_libraries(muster_grpc_reflection INTERFACE muster_grpc "$<$<NOT:$<OR:${is_static},${has_archives}>>:grpc++_reflection>")
 endif()
 
 # Unwinding of other processes. elfutils' archives need each other and three compressors.
@@ -71,7 +74,22 @@ target_link_libraries(muster_dw INTERFACE "$<${is_static}:-Wl,--start-group,-ldw
 
 # The screen of `muster top`. As an archive: a program that people type should look for no more shared libraries.
 add_library(muster_ncurses INTERFACE)
-target_link_libraries(muster_ncurses INTERFACE "-Wl,-Bstatic,-lncursesw,-ltinfo,-Bdynamic")
+target_link_libraries(muster_ncurses INTERFACE "$<${is_static}:-lncursesw;-ltinfo>"
+                      "$<$<NOT:${is_static}>:-Wl,-Bstatic,-lncursesw,-ltinfo,-Bdynamic>")
+
+# What only the launcher uses. NAME: for a static program; TARGET: for every other one.
+function(muster_third_party library name target)
+  add_library(${library} INTERFACE)
+  target_link_libraries(${library} INTERFACE "$<${is_static}:-l${name}>" "$<$<NOT:${is_static}>:${target}>")
+endfunction()
+if(MUSTER_LAUNCHER)
+  pkg_check_modules(LIBSSH REQUIRED IMPORTED_TARGET GLOBAL libssh)
+  pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET GLOBAL sqlite3)
+  find_package(yaml-cpp REQUIRED)
+  muster_third_party(muster_libssh ssh PkgConfig::LIBSSH)
+  muster_third_party(muster_sqlite sqlite3 PkgConfig::SQLITE)
+  muster_third_party(muster_yaml_cpp yaml-cpp yaml-cpp)
+endif()
 
 add_library(muster_lzma INTERFACE)
 target_link_libraries(muster_lzma INTERFACE lzma)

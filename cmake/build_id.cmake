@@ -1,6 +1,7 @@
 # Writes OUTPUT (a .cc) with a hash over the sources under ROOT and over FLAVOUR (compiler and options); leaves the file
 # alone when nothing changed. Run at every build: a launcher and the agents that it has cached on hosts must agree.
-file(GLOB_RECURSE sources ${ROOT}/base/* ${ROOT}/model/* ${ROOT}/proto/* ${ROOT}/rendezvous/* ${ROOT}/agent/*)
+file(GLOB_RECURSE sources ${ROOT}/base/* ${ROOT}/model/* ${ROOT}/proto/* ${ROOT}/rendezvous/* ${ROOT}/agent/*
+     ${ROOT}/packaging/portable/*)
 list(SORT sources)
 set(all "${FLAVOUR}")
 foreach(source ${sources})

@@ -459,10 +459,23 @@ std::vector<HangClass> classes_of(const Ranks& ranks) {
   return classes;
 }
 
+// Returns the part of a core that the slowest busy suspect had, from kLeastPart to 1. A rank that computes on a host
+// with too much to do has had only this part of the time.
+double part_of_time(const Ranks& ranks) {
+  constexpr double kLeastPart = 0.25;
+  double part = 1;
+  for (const Judged& rank : ranks) {
+    if (!rank.is_suspect || (rank.doing != RankDoing::kLoops && rank.doing != RankDoing::kComputes)) continue;
+    for (const RankEvidence* const look : rank.looks) part = std::min(part, cpu_share(*look));
+  }
+  return std::max(part, kLeastPart);
+}
+
 // Late reports need more silence, and suspects that were at their places before the pause.
 bool is_late_enough(const Ranks& ranks, const HangFacts& facts) {
   if (facts.is_asked_for) return true;
-  if (facts.silent_ms < kLateFactor * facts.timeout_ms || facts.earlier.empty()) return false;
+  const double silent_ms = static_cast<double>(facts.silent_ms) * part_of_time(ranks);
+  if (silent_ms < static_cast<double>(kLateFactor * facts.timeout_ms) || facts.earlier.empty()) return false;
   const bool has_suspects = std::ranges::any_of(ranks, &Judged::is_suspect);
   return std::ranges::all_of(ranks,
                              [&](const Judged& rank) { return rank.was_there || (has_suspects && !rank.is_suspect); });

@@ -26,7 +26,9 @@
 // clang-format on
 //
 // The first rule that fits holds. "Late" means after kLateFactor times the time limit, and only if the suspects were at
-// the same place in an earlier round of looks, too. A user who asks for a report gets these suspects at once.
+// the same place in an earlier round of looks, too. The time of suspects that compute counts by the part of a core that
+// they got, so that a rank on a host with too much to do is not reported for being slow. A user who asks for a report
+// gets these suspects at once.
 #pragma once
 
 #include <string_view>

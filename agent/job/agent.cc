@@ -24,6 +24,7 @@
 #include "agent/link/control_client.h"
 #include "agent/link/gone_check.h"
 #include "agent/link/suspended_link.h"
+#include "agent/proc/agent_files.h"
 #include "agent/process/dead_man_timer.h"
 #include "base/clock.h"
 #include "base/loop.h"
@@ -107,6 +108,7 @@ class Agent::Core {
   AgentLink link_;
   base::Timer stdin_watch_;
   base::Timer lease_timer_;
+  base::Timer in_use_timer_;
   base::MonotonicTime last_contact_{};
   base::MonotonicTime idle_since_{};
   bool is_suspended_ = false;  // the only job, or one of the jobs, is suspended
@@ -174,6 +176,8 @@ int Agent::Core::run() {
     return 1;
   }
   lease_timer_ = loop_.every(kLeaseCheck, [this] { check_lease(); });
+  mark_agent_file_used();
+  in_use_timer_ = loop_.every(kAgentFileMarkPeriod, [] { mark_agent_file_used(); });
   loop_.run();
   // Ignore TERM from here on. A TERM from the launcher would otherwise end the agent during its cleanup, and the
   // session directory would stay. If TERM ends the agent before this point, the warden removes the directory.

@@ -1,5 +1,8 @@
 // The options of launcherd: hvdrun's options on which hosts and how they are reached, and its own.
+#include <algorithm>
 #include <array>
+#include <iterator>
+#include <utility>
 
 #include "cli/daemon/launcherd_options.h"
 #include "cli/options/hvdrun_flags.h"
@@ -55,6 +58,9 @@ std::vector<FlagRow> launcherd_settings() {
              "state directory.")
           .key("launcherd.join_file")
           .completes(Completes::kFile),
+      toggle("i-know-jobs-run-as-root", {{"--i-know-jobs-run-as-root", "true"}},
+             "Listen by TCP although launcherd runs as root.")
+          .key("launcherd.i_know_jobs_run_as_root"),
   };
 }
 
@@ -63,9 +69,13 @@ std::vector<FlagRow> launcherd_settings() {
 const FlagTable& launcherd_flags() {
   static const FlagTable kTable = [] {
     std::vector<FlagRow> own = launcherd_settings();
-    own.push_back(toggle("i-know-jobs-run-as-root", {{"--i-know-jobs-run-as-root", "true"}},
-                         "Listen by TCP although launcherd runs as root.")
-                      .command_line_only());
+    own.push_back(
+        toggle("check", {{"--check", "true"}},
+               "Check the options, files, addresses and the agent program, print what launcherd would do, and "
+               "end. Opens nothing and starts nothing.")
+            .command_line_only());
+    own.push_back(toggle("schema", {{"--schema", "true"}}, "Print the JSON Schema of launcherd.yaml, for editors.")
+                      .stands_alone());
     own.push_back(option("completion", {"--completion"}, "bash|zsh|fish",
                          "Print the completion of options for a shell: eval \"$(launcherd --completion bash)\".")
                       .stands_alone());
@@ -78,6 +88,21 @@ const FlagTable& launcherd_settable_flags() {
   static const FlagTable kTable = [] {
     std::vector<Flag> flags = hvdrun_flags().flags();
     add_group(FlagGroup::kGeneral, launcherd_settings(), flags);
+    return FlagTable(std::move(flags));
+  }();
+  return kTable;
+}
+
+const FlagTable& launcherd_file_flags() {
+  static const FlagTable kTable = [] {
+    std::vector<Flag> flags;
+    for (Flag flag : launcherd_flags().flags()) {
+      if (!flag.is_setting()) continue;
+      flag.config_key = flag.name;
+      std::ranges::replace(flag.config_key, '-', '_');
+      flags.push_back(std::move(flag));
+    }
+    std::ranges::copy(launcherd_settable_flags().flags(), std::back_inserter(flags));
     return FlagTable(std::move(flags));
   }();
   return kTable;

@@ -22,19 +22,25 @@ const CommandDoc& launcherd_doc() {
                  {FlagGroup::kGeneral, "General"}},
       .table = &launcherd_flags(),
       .notes =
-          "Without -H and --hostfile: the hosts of the scheduler's allocation that surrounds launcherd, else this host "
+          "Each option is a key of launcherd.yaml, with '_' for '-': http: 127.0.0.1:7480. The file is read from "
+          "/etc/muster, then from ~/.config/muster, or from --config-file.\n\nWithout -H and --hostfile: the hosts of "
+          "the scheduler's allocation that surrounds launcherd, else this host "
           "with one slot for each processor. A host listed once and without a number of slots gets one slot for each "
           "GPU, or one slot if it has none; launcherd asks its agent at the start.",
       .examples =
           {{"launcherd", "this host"},
            {"launcherd --hostfile hosts", "all hosts of a file, with their slots"},
-           {"launcherd -H n1:4,n2:4 --listen unix:/run/user/1000/muster/lab.sock --state /var/tmp/lab", ""},
+           {"launcherd --check", "what launcherd.yaml and the other files say, and what is wrong with them"},
+           {"launcherd -H n1:4,n2:4 --listen unix:/run/user/1000/muster/lab.sock --state /var/tmp/lab",
+            "a second launcherd, with a socket and a state of its own"},
            {"launcherd --hostfile hosts --listen 0.0.0.0:7400 --tls-cert s.pem --tls-key s.key --client-ca ca.pem",
             "by TCP, for clients with a certificate"}},
       .exit_codes = {{"0", "ended by a signal"},
                      {"2", "wrong command line, configuration or host list; a file cannot be read"},
                      {"125",
                       "launcherd cannot run: another launcherd uses the state or the socket, or an address is taken"}},
+      .most_used = {"hosts", "hostfile", "ssh-port", "state", "listen", "http", "accept-agents", "verbose",
+                    "config-file", "version"},
   };
   return kDoc;
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "cli/daemon/launcherd_schema.h"
 #include "cli/help/completion_script.h"
 #include "cli/help/help.h"
 #include "cli/help/man_page.h"
@@ -69,20 +70,23 @@ base::Status read_own(const Settings& settings, ParsedLauncherd& parsed) {
   read.toggle("http-write", parsed.http_write);
   read.custom("accept-agents", [&](const Setting& setting) { return read_accept_agents(setting, parsed); });
   read.text("join-file", parsed.join_file);
+  read.toggle("i-know-jobs-run-as-root", parsed.is_root_accepted);
+  parsed.settings.assign(settings.entries().begin(), settings.entries().end());
   return read.status();
 }
 
 // Reads options that only the command line can set. Returns false if this is none of them.
 base::Result<bool> take(const ParsedOption& option, ParsedLauncherd& parsed) {
-  if (option.flag->name != "i-know-jobs-run-as-root") return false;
-  parsed.is_root_accepted = true;
+  if (option.flag->name != "check") return false;
+  parsed.is_check = true;
   return true;
 }
 
-// Returns the answer to --version, --man and --completion SHELL.
+// Returns the answer to --version, --man, --schema and --completion SHELL.
 std::string answer_text(const ParsedOption& option, std::string_view build_id) {
   if (option.flag->name == "version") return version_text("launcherd", build_id);
   if (option.flag->name == "man") return man_page(launcherd_doc());
+  if (option.flag->name == "schema") return launcherd_schema();
   return completion_script(option.value, "launcherd").value_or("");
 }
 
@@ -119,6 +123,7 @@ base::Status check(const ParsedLauncherd& parsed, bool is_root) {
 ParsedLauncherd parse_launcherd(const std::vector<std::string>& arguments, const base::Environment& environment,
                                 const ParseContext& context, bool is_root) {
   ParsedLauncherd parsed;
+  const OwnFile own{.name = kLauncherdFile, .table = &launcherd_file_flags()};
   const HostVerb verb{
       .doc = launcherd_doc(),
       .take = [&parsed](const ParsedOption& option) { return take(option, parsed); },
@@ -127,6 +132,7 @@ ParsedLauncherd parse_launcherd(const std::vector<std::string>& arguments, const
             return std::string("name hosts by -H or --hostfile; submit jobs by muster submit");
           },
       .settable = &launcherd_settable_flags(),
+      .own_file = &own,
       .read = [&parsed](const Settings& settings) { return read_own(settings, parsed); },
       .answer = [&context](const ParsedOption& option) { return answer_text(option, context.build_id); }};
   static_cast<HostVerbLine&>(parsed) = read_host_verb(verb, arguments, environment, context);

@@ -26,6 +26,8 @@ struct ParsedLauncherd : HostVerbLine {
   std::optional<launcherd::AcceptAgents> accept_agents;
   std::string join_file;  // --join-file, for --accept-agents; empty means a file in the state directory
   bool is_root_accepted = false;
+  bool is_check = false;          // --check
+  std::vector<Setting> settings;  // all that were set, in their order
 };
 
 // Reads no file except the configuration. `is_root` tells whether jobs would run as root.
@@ -36,6 +38,10 @@ const FlagTable& launcherd_flags();
 // Returns the options that files and variables may set: hvdrun's, which launcherd reads from the same files, and its
 // own.
 const FlagTable& launcherd_settable_flags();
+// Returns the options by their keys in launcherd.yaml: the options' names with '_'. Behind them stand the keys of
+// config.yaml (launcherd_settable_flags()), which the file may have, too.
+const FlagTable& launcherd_file_flags();
+inline constexpr std::string_view kLauncherdFile = "launcherd.yaml";
 const CommandDoc& launcherd_doc();
 
 }  // namespace muster::cli::daemon

@@ -31,11 +31,12 @@ const CommandDoc& cleanup_doc() {
           "/dev/shm with other names. Nor is GPU memory without a process: muster doctor names it.",
       .examples = {{"muster cleanup", "this host"},
                    {"muster cleanup -H n1,n2,n3 --dry-run", "only show what would be ended"},
-                   {"muster cleanup --hostfile hosts --job k3vq7xwb", ""}},
+                   {"muster cleanup --hostfile hosts --job k3vq7xwb", "only what one job left"}},
       .exit_codes = {{"0", "nothing is left"},
                      {"1", "something is left, or was found with --dry-run; or a host did not answer"},
                      {"2", "wrong command line or configuration; no such job, or several jobs begin so"},
                      {"125", "no host answered"}},
+      .most_used = {"hosts", "hostfile", "job", "dry-run", "json", "ssh-port", "verbose"},
   };
   return kDoc;
 }

@@ -25,8 +25,8 @@ const CommandDoc& doctor_doc() {
       .notes =
           "Without -H and --hostfile: the hosts of the surrounding Slurm, PBS or Cobalt job, else this host. Settings "
           "come from configuration files and MUSTER_ variables as for hvdrun.",
-      .examples = {{"muster doctor -H n1,n2,n3", ""},
-                   {"muster doctor --hostfile hosts --ssh-port 2222", ""},
+      .examples = {{"muster doctor -H n1,n2,n3", "three hosts"},
+                   {"muster doctor --hostfile hosts --ssh-port 2222", "the hosts of a file, by another port"},
                    {"muster doctor", "this host, or the hosts of the job that a scheduler started"},
                    {"muster doctor -H 'gpu[01-16]' --json | jq -r 'select(.state != \"CHECK_STATE_OK\") | .host'",
                     "the hosts that have a problem"}},
@@ -34,6 +34,7 @@ const CommandDoc& doctor_doc() {
                      {"1", "a check of a host failed, or a host did not answer"},
                      {"2", "wrong command line or configuration"},
                      {"125", "no host answered, or the output could not be written"}},
+      .most_used = {"hosts", "hostfile", "network", "ssh-port", "ssh-identity-file", "json", "verbose"},
   };
   return kDoc;
 }

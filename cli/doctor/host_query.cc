@@ -8,6 +8,7 @@
 
 #include "base/descriptor_limit.h"
 #include "base/thread.h"
+#include "cli/doctor/doctor_report.h"
 #include "cli/hosts/site_choice.h"
 #include "cli/hosts/standard_streams.h"
 #include "cli/hosts/surroundings.h"
@@ -48,6 +49,31 @@ void HostQuery::run_blocking() {
   loop.run();
   notices.status("");
   if (!notices.flush_blocking(std::chrono::steady_clock::now() + kFlushTimeout)) terminal.cancel();
+}
+
+base::Result<launcherd::HostCommand::Results> ask_hosts_blocking(const std::string& command_name,
+                                                                 const HvdrunOptions& options,
+                                                                 const std::vector<model::HostSpec>& hosts,
+                                                                 std::vector<std::string> arguments,
+                                                                 const base::Environment& environment) {
+  HostQuery query(command_name, options.output.verbose);
+  std::unique_ptr<launcherd::HostCommand> command;
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<launcherd::Bootstrap> bootstrap,
+                          query.make_bootstrap(options.reach, environment, {}));
+  launcherd::HostCommand::Results found;
+  launcherd::HostCommand::Events events;
+  events.on_progress = [&query, total = hosts.size()](const std::vector<std::string>& waiting) {
+    query.notices.status(format_waiting(total, waiting));
+  };
+  events.on_done = [&query, &found](launcherd::HostCommand::Results results) {
+    found = std::move(results);
+    query.loop.stop();
+  };
+  command = std::make_unique<launcherd::HostCommand>(query.loop, bootstrap.get(), hosts, std::move(arguments),
+                                                     std::move(events));
+  command->start();
+  query.run_blocking();
+  return found;
 }
 
 }  // namespace muster::cli::doctor

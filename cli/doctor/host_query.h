@@ -11,13 +11,17 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/env.h"
 #include "base/loop.h"
 #include "base/status.h"
+#include "cli/options/options.h"
 #include "cli/options/reach.h"
 #include "launcherd/bootstrap/bootstrap.h"
+#include "launcherd/cleanup/host_command.h"
 #include "launcherd/output/terminal.h"
+#include "model/host_spec.h"
 
 namespace muster::cli::inline doctor {
 
@@ -55,5 +59,13 @@ struct HostQuery {
   launcherd::NoticeWriter notices;
   bool is_verbose;
 };
+
+// Runs a command of the agent on all hosts, with a status line that names those that have not answered. `command_name`
+// is "muster cleanup".
+base::Result<launcherd::HostCommand::Results> ask_hosts_blocking(const std::string& command_name,
+                                                                 const HvdrunOptions& options,
+                                                                 const std::vector<model::HostSpec>& hosts,
+                                                                 std::vector<std::string> arguments,
+                                                                 const base::Environment& environment);
 
 }  // namespace muster::cli::doctor

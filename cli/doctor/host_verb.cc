@@ -4,7 +4,7 @@
 
 #include "base/strings.h"
 #include "cli/help/help.h"
-#include "cli/options/config_file.h"
+#include "cli/options/color_option.h"
 #include "cli/options/hvdrun_flags.h"
 #include "model/exit_code.h"
 
@@ -27,8 +27,8 @@ base::Result<HvdrunOptions> read_line(const HostVerb& verb, CommandLine line, co
     option.flag = &settable.named(option.flag->name);
     given.options.push_back(std::move(option));
   }
-  MUSTER_ASSIGN_OR_RETURN(const Settings settings,
-                          gather_settings(given, environment, context.system_config, settable));
+  MUSTER_ASSIGN_OR_RETURN(const Settings settings, gather_settings(given, environment, context.system_config, settable,
+                                                                   {}, NamedFile::kSettings, verb.own_file));
   if (verb.read) MUSTER_RETURN_IF_ERROR(verb.read(settings));
   return read_options(settings);
 }
@@ -41,8 +41,9 @@ FlagTable host_verb_flags(std::span<const std::string_view> of_hvdrun, std::vect
   for (const Flag& flag : hvdrun_flags().flags()) {
     if (std::ranges::find(of_hvdrun, flag.name) != of_hvdrun.end()) flags.push_back(flag);
   }
-  own.push_back(toggle("help", {{"-h", "true"}, {"--help", "true"}}, "Print this text.").stands_alone());
+  own.push_back(color_row());
   add_group(FlagGroup::kGeneral, std::move(own), flags);
+  add_group(FlagGroup::kGeneral, help_rows(), flags);
   return FlagTable(std::move(flags), std::move(arguments));
 }
 
@@ -51,8 +52,9 @@ HostVerbLine read_host_verb(const HostVerb& verb, const std::vector<std::string>
   auto line = split_command_line(arguments, *verb.doc.table);
   if (line.ok() && line->is_answered) {
     const ParsedOption& option = line->options.back();
-    std::string text = option.flag->name == "help" ? help_text(verb.doc) : verb.answer(option);
-    return {.exit_code = 0, .text = std::move(text), .options = {}};
+    if (!is_help(option)) return {.exit_code = 0, .text = verb.answer(option), .options = {}};
+    return {
+        .exit_code = 0, .text = help_text_for(*option.flag, verb.doc, context.look), .is_help = true, .options = {}};
   }
   auto options = line.ok() ? read_line(verb, std::move(*line), environment, context) : line.status();
   if (options.ok()) return {.exit_code = {}, .text = {}, .options = std::move(*options)};

@@ -14,11 +14,13 @@
 #include "cli/help/command_doc.h"
 #include "cli/help/flag_row.h"
 #include "cli/options/command_line.h"
+#include "cli/options/config_file.h"
 #include "cli/options/options.h"
 
 namespace muster::cli::inline doctor {
 
-// Makes a table of hvdrun's rows with these names, the verb's own rows, and --help. `arguments` are the verb's words.
+// Makes a table of hvdrun's rows with these names, the verb's own rows, --color, -h and --help. `arguments` are the
+// verb's words.
 FlagTable host_verb_flags(std::span<const std::string_view> of_hvdrun, std::vector<FlagRow> own,
                           std::vector<Argument> arguments = {});
 
@@ -32,6 +34,8 @@ struct HostVerb {
   std::function<base::Status(const std::vector<std::string>& words)> parse_words = {};
   // The options that files and variables may set, hvdrun's included. nullptr means hvdrun's only.
   const FlagTable* settable = nullptr;
+  // The program's own configuration file. nullptr means that it has none.
+  const OwnFile* own_file = nullptr;
   // Reads the verb's own options from files, variables and the line. May be empty.
   std::function<base::Status(const Settings& settings)> read = {};
   // Returns the answer to an option, other than --help, that stands alone. Empty if the verb has no such option.
@@ -41,7 +45,8 @@ struct HostVerb {
 struct HostVerbLine {
   // If set, `text` answers the command line. Help goes to stdout with 0, a mistake goes to stderr with 2.
   std::optional<int> exit_code;
-  std::string text;  // whole lines
+  std::string text;      // whole lines
+  bool is_help = false;  // `text` is a help text
   HvdrunOptions options;
 };
 

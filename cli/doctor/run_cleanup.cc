@@ -6,13 +6,14 @@
 #include "base/thread.h"
 #include "cli/doctor/cleanup.h"
 #include "cli/doctor/cleanup_view.h"
-#include "cli/doctor/doctor_report.h"
 #include "cli/doctor/host_query.h"
 #include "cli/doctor/probe_hosts.h"
+#include "cli/hosts/console.h"
 #include "cli/hosts/job_hosts.h"
 #include "cli/hosts/program_main.h"
 #include "cli/hosts/standard_streams.h"
 #include "cli/hosts/surroundings.h"
+#include "cli/options/color_option.h"
 #include "cli/options/exit_codes.h"
 #include "launcherd/cleanup/host_cleanups.h"
 #include "proto/message_json.h"
@@ -22,25 +23,11 @@ namespace {
 
 using Reports = std::vector<v1::CleanupReport>;
 
-base::Result<Reports> ask_hosts(const ParsedCleanup& parsed, launcherd::CleanupPlan plan,
+base::Result<Reports> ask_hosts(const ParsedCleanup& parsed, const launcherd::CleanupPlan& plan,
                                 const base::Environment& environment) {
-  HostQuery query("muster cleanup", parsed.options.output.verbose);
-  std::unique_ptr<launcherd::HostCleanups> cleanups;
-  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<launcherd::Bootstrap> bootstrap,
-                          query.make_bootstrap(parsed.options.reach, environment, {}));
-  Reports found;
-  launcherd::CleanupEvents events;
-  events.on_progress = [&query, total = plan.hosts.size()](const std::vector<std::string>& waiting) {
-    query.notices.status(format_waiting(total, waiting));
-  };
-  events.on_done = [&query, &found](Reports reports) {
-    found = std::move(reports);
-    query.loop.stop();
-  };
-  cleanups = std::make_unique<launcherd::HostCleanups>(query.loop, bootstrap.get(), std::move(plan), std::move(events));
-  cleanups->start();
-  query.run_blocking();
-  return found;
+  MUSTER_ASSIGN_OR_RETURN(const auto results, ask_hosts_blocking("muster cleanup", parsed.options, plan.hosts,
+                                                                 launcherd::cleanup_arguments(plan), environment));
+  return launcherd::cleanup_reports(plan, results);
 }
 
 int show(const Reports& reports, const ParsedCleanup& parsed) {
@@ -54,12 +41,12 @@ int show(const Reports& reports, const ParsedCleanup& parsed) {
   return cleanup_exit_code(reports, parsed.job);
 }
 
-int clean(ParsedCleanup parsed, const base::Environment& environment) {
+int clean(ParsedCleanup parsed, const base::Environment& environment, const Console& console) {
   JobRequest& request = parsed.options.request;
   // If the user names no hosts, use this host, even within a scheduler's allocation.
   if (!request.job.placement.hosts.empty() || !request.hostfile.empty()) {
     const auto source = find_hosts(request, environment, logical_working_directory(environment));
-    if (!source.ok()) return fail_as("muster cleanup", kUsageError, source.status().message());
+    if (!source.ok()) return console.fail("muster cleanup", kUsageError, source.status().message());
   }
   launcherd::CleanupPlan plan{.hosts = distinct_hosts(request.job.placement.hosts),
                               .job = parsed.job,
@@ -69,21 +56,21 @@ int clean(ParsedCleanup parsed, const base::Environment& environment) {
   if (!parsed.job.empty() && !base::JobId::parse(parsed.job).ok()) {
     plan.dry_run = true;
     const auto reports = ask_hosts(parsed, plan, environment);
-    if (!reports.ok()) return fail_as("muster cleanup", kMusterFailed, reports.status().message());
+    if (!reports.ok()) return console.fail("muster cleanup", kMusterFailed, reports.status().message());
     const std::set<std::string> jobs = jobs_of(*reports);
     if (jobs.size() > 1) {
-      return fail_as(
+      return console.fail(
           "muster cleanup", kUsageError,
           fmt::format("which job? There are {}", base::join(std::vector<std::string>(jobs.begin(), jobs.end()), ", ")));
     }
     if (jobs.empty() || parsed.dry_run) return show(*reports, parsed);
     plan.job = *jobs.begin();
     if (!base::JobId::parse(plan.job).ok())
-      return fail_as("muster cleanup", kUsageError, "a host names a job that is none");
+      return console.fail("muster cleanup", kUsageError, "a host names a job that is none");
     plan.dry_run = false;
   }
   const auto reports = ask_hosts(parsed, plan, environment);
-  if (!reports.ok()) return fail_as("muster cleanup", kMusterFailed, reports.status().message());
+  if (!reports.ok()) return console.fail("muster cleanup", kMusterFailed, reports.status().message());
   return show(*reports, parsed);
 }
 
@@ -91,9 +78,11 @@ int clean(ParsedCleanup parsed, const base::Environment& environment) {
 
 int run_cleanup(const std::vector<std::string>& arguments) {
   return run_program("muster cleanup", [&](const base::Environment& environment) {
-    ParsedCleanup parsed = parse_cleanup(arguments, environment, {.build_id = base::build_id()});
-    if (parsed.exit_code) return print_reply("muster cleanup", *parsed.exit_code, parsed.text);
-    return clean(std::move(parsed), environment);
+    const Console console(typed_color(arguments, cleanup_flags()), environment);
+    const ParseContext context{.build_id = base::build_id(), .look = console.look()};
+    ParsedCleanup parsed = parse_cleanup(arguments, environment, context);
+    if (parsed.exit_code) return console.reply("muster cleanup", {*parsed.exit_code, parsed.text, parsed.is_help});
+    return clean(std::move(parsed), environment, console);
   });
 }
 

@@ -7,10 +7,12 @@
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/doctor_report.h"
 #include "cli/doctor/probe_hosts.h"
+#include "cli/hosts/console.h"
 #include "cli/hosts/job_hosts.h"
 #include "cli/hosts/program_main.h"
 #include "cli/hosts/standard_streams.h"
 #include "cli/hosts/surroundings.h"
+#include "cli/options/color_option.h"
 #include "cli/options/exit_codes.h"
 #include "launcherd/doctor/judge.h"
 #include "proto/diagnosis_json.h"
@@ -20,16 +22,16 @@ namespace {
 
 constexpr int kFailures = 1;
 
-int examine(ParsedDoctor parsed, const base::Environment& environment) {
+int examine(ParsedDoctor parsed, const base::Environment& environment, const Console& console) {
   HvdrunOptions& options = parsed.options;
   const bool verbose = options.output.verbose;
   const auto source = find_hosts(options.request, environment, logical_working_directory(environment));
-  if (!source.ok()) return fail_as("muster doctor", kUsageError, source.status().message());
+  if (!source.ok()) return console.fail("muster doctor", kUsageError, source.status().message());
   if (verbose && !source->note.empty()) base::print_remark("muster doctor: {}\n", source->note);
   const auto hosts = distinct_hosts(options.request.job.placement.hosts);
   const auto findings = probe_hosts(options.request.job, options.reach, hosts, environment,
                                     {.program = "muster doctor", .verbose = verbose});
-  if (!findings.ok()) return fail_as("muster doctor", kMusterFailed, findings.status().message());
+  if (!findings.ok()) return console.fail("muster doctor", kMusterFailed, findings.status().message());
   const auto diagnoses = launcherd::judge_hosts(*findings, options.reach.agent_link);
   std::string text;
   if (parsed.json) {
@@ -48,9 +50,11 @@ int examine(ParsedDoctor parsed, const base::Environment& environment) {
 
 int run_doctor(const std::vector<std::string>& arguments) {
   return run_program("muster doctor", [&](const base::Environment& environment) {
-    ParsedDoctor parsed = parse_doctor(arguments, environment, {.build_id = base::build_id()});
-    if (parsed.exit_code) return print_reply("muster doctor", *parsed.exit_code, parsed.text);
-    return examine(std::move(parsed), environment);
+    const Console console(typed_color(arguments, doctor_flags()), environment);
+    const ParseContext context{.build_id = base::build_id(), .look = console.look()};
+    ParsedDoctor parsed = parse_doctor(arguments, environment, context);
+    if (parsed.exit_code) return console.reply("muster doctor", {*parsed.exit_code, parsed.text, parsed.is_help});
+    return examine(std::move(parsed), environment, console);
   });
 }
 

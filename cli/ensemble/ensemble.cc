@@ -50,14 +50,17 @@ const CommandDoc& ensemble_doc() {
       .notes =
           "Without -H and --hostfile: the hosts of the scheduler's job that surrounds this command, else this host.",
       .examples = {{"muster ensemble sweep.yaml", "inside an allocation: its hosts and slots"},
-                   {"muster ensemble -H n1,n2 -N 4 --fail-fast sweep.yaml", ""},
-                   {"muster ensemble --nodes 0-3 --spare 1 --output results sweep.yaml", ""},
+                   {"muster ensemble -H n1,n2 -N 4 --fail-fast sweep.yaml",
+                    "four slots on each of two hosts; the first failure ends all"},
+                   {"muster ensemble --nodes 0-3 --spare 1 --output results sweep.yaml",
+                    "the first four hosts of the allocation, one of them in reserve"},
                    {"muster ensemble --dry-run sweep.yaml", "list the jobs"}},
       .exit_codes = {{"0", "every job ended with 0"},
                      {"1", "a job failed"},
                      {"2", "wrong command line, file or configuration; nothing was started"},
                      {"125", "the hosts could not be used"},
                      {"130", "interrupted, after all jobs were ended; 143 and 129 likewise"}},
+      .most_used = {"hosts", "hostfile", "nodes", "ranks-per-node", "spare", "output", "fail-fast", "dry-run", "json"},
   };
   return kDoc;
 }

@@ -18,11 +18,13 @@
 #include "cli/ensemble/ensemble_folder.h"
 #include "cli/ensemble/ensemble_run.h"
 #include "cli/help/base_names.h"
+#include "cli/hosts/console.h"
 #include "cli/hosts/job_hosts.h"
 #include "cli/hosts/program_main.h"
 #include "cli/hosts/site_choice.h"
 #include "cli/hosts/standard_streams.h"
 #include "cli/hosts/surroundings.h"
+#include "cli/options/color_option.h"
 #include "cli/options/exit_codes.h"
 #include "cli/run/host_health.h"
 #include "cli/verbs/submission.h"
@@ -166,23 +168,24 @@ EnsembleRun::Events make_events(const ParsedEnsemble& parsed, launcherd::Termina
 }
 
 int run_jobs_of(ParsedEnsemble parsed, Requests requests, const std::string& output,
-                const base::Environment& environment) {
+                const base::Environment& environment, const Console& console) {
   auto hosts = find_hosts(parsed, environment, logical_working_directory(environment));
-  if (!hosts.ok()) return fail_as("muster ensemble", placement_exit_code(hosts.status()), hosts.status().message());
+  if (!hosts.ok())
+    return console.fail("muster ensemble", placement_exit_code(hosts.status()), hosts.status().message());
   base::Loop loop;
   auto signals = prepare_launcher({SIGINT, SIGTERM, SIGHUP}, kEnsembleThreads);
-  if (!signals.ok()) return fail_as("muster ensemble", kMusterFailed, signals.status().message());
+  if (!signals.ok()) return console.fail("muster ensemble", kMusterFailed, signals.status().message());
   auto agent_path = find_agent(environment);
-  if (!agent_path.ok()) return fail_as("muster ensemble", kMusterFailed, agent_path.status().message());
+  if (!agent_path.ok()) return console.fail("muster ensemble", kMusterFailed, agent_path.status().message());
   auto folder = EnsembleFolder::make(environment);
-  if (!folder.ok()) return fail_as("muster ensemble", kMusterFailed, folder.status().message());
+  if (!folder.ok()) return console.fail("muster ensemble", kMusterFailed, folder.status().message());
 
   const base::SystemClock clock;
   launcherd::Terminals terminals(STDOUT_FILENO, STDERR_FILENO);
   launcherd::NoticeWriter notices(terminals.err(), "muster ensemble: ");
   for (const std::string& note : parsed.options.output.notes) notices.line(note);
   if (const auto why = settle_bootstrap(parsed.options.reach.bootstrap, environment); !why.ok()) {
-    return fail_as("muster ensemble", kUsageError, why.status().message());
+    return console.fail("muster ensemble", kUsageError, why.status().message());
   }
   launcherd::DaemonOptions options =
       daemon_options(parsed, *std::move(hosts), (*folder)->path(), *std::move(agent_path), environment, notices);
@@ -194,7 +197,7 @@ int run_jobs_of(ParsedEnsemble parsed, Requests requests, const std::string& out
   int signo = 0;
   {
     auto daemon = launcherd::Daemon::open(loop, clock, std::move(options));
-    if (!daemon.ok()) return fail_as("muster ensemble", kMusterFailed, daemon.status().message());
+    if (!daemon.ok()) return console.fail("muster ensemble", kMusterFailed, daemon.status().message());
     notices.line(
         fmt::format("{} {}; {}", requests.size(), requests.size() == 1 ? "job" : "jobs", (*daemon)->description()));
     signals->watch(loop, [&](int which) {
@@ -244,19 +247,21 @@ int list_jobs(const Ensemble& ensemble) {
 
 int run_ensemble(const std::string&, const std::vector<std::string>& arguments) {
   return run_program("muster ensemble", [&](const base::Environment& environment) {
-    ParsedEnsemble parsed = parse_ensemble_line(arguments, environment, {.build_id = base::build_id()});
-    if (parsed.exit_code) return print_reply("muster ensemble", *parsed.exit_code, parsed.text);
+    const Console console(typed_color(arguments, *ensemble_doc().table), environment);
+    const ParseContext context{.build_id = base::build_id(), .look = console.look()};
+    ParsedEnsemble parsed = parse_ensemble_line(arguments, environment, context);
+    if (parsed.exit_code) return console.reply("muster ensemble", {*parsed.exit_code, parsed.text, parsed.is_help});
     const std::string directory = logical_working_directory(environment);
     const auto ensemble = read_ensemble(absolute_path(parsed.file, directory));
-    if (!ensemble.ok()) return fail_as("muster ensemble", kUsageError, ensemble.status().message());
+    if (!ensemble.ok()) return console.fail("muster ensemble", kUsageError, ensemble.status().message());
     auto requests = make_requests(*ensemble, environment, directory, base::SystemClock().wall());
-    if (!requests.ok()) return fail_as("muster ensemble", kUsageError, requests.status().message());
+    if (!requests.ok()) return console.fail("muster ensemble", kUsageError, requests.status().message());
     if (parsed.dry_run) return list_jobs(*ensemble);
     const std::string stem = std::filesystem::path(parsed.file).stem().string();
     const std::string output = !parsed.output.empty()      ? parsed.output
                                : !ensemble->output.empty() ? ensemble->output
                                                            : stem;
-    return run_jobs_of(std::move(parsed), *std::move(requests), absolute_path(output, directory), environment);
+    return run_jobs_of(std::move(parsed), *std::move(requests), absolute_path(output, directory), environment, console);
   });
 }
 

@@ -3,11 +3,11 @@
 #include "cli/foreign/dmlc.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/file.h"
 #include "base/strings.h"
 #include "cli/help/base_names.h"
-#include "cli/help/help.h"
 #include "cli/options/command_line.h"
 #include "cli/options/config_file.h"
 #include "cli/options/failure_options.h"
@@ -38,7 +38,7 @@ struct DmlcLine {
   CommandLine ours;
   std::vector<Setting> own;
   Words command;
-  bool asks_help = false;
+  std::optional<CommandLine> help;  // the options up to -h or --help, if it is among them
 };
 
 void sort_options(const CommandLine& line, DmlcLine& into) {
@@ -63,7 +63,7 @@ Result<DmlcLine> cut_line(const Words& words) {
     MUSTER_ASSIGN_OR_RETURN(line, split_command_line(rest, dmlc_flags()));
   }
   sort_options(line, into);
-  into.asks_help = line.is_answered;
+  if (line.is_answered) into.help = line;
   into.command = std::move(line.command);
   return into;
 }
@@ -215,7 +215,7 @@ ParsedHvdrun parse_dmlc(const std::vector<std::string>& arguments, const base::E
   };
   Result<DmlcLine> line = cut_line(arguments);
   if (!line.ok()) return mistake(line.status());
-  if (line->asks_help) return answer(0, help_text(dmlc_doc()));
+  if (line->help) return answer_help(*line->help, dmlc_doc(), context.look);
   Result<ParsedHvdrun> parsed = read_line(std::move(line).value(), environment, context);
   return parsed.ok() ? std::move(parsed).value() : mistake(parsed.status());
 }

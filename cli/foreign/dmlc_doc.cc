@@ -19,9 +19,12 @@ const CommandDoc& dmlc_doc() {
       .notes =
           "Options end at the first word that is not an option. The scheduler runs on the first host; launch.py runs "
           "it where it was called.",
-      .examples = {{"muster dmlc -n 2 -s 2 -H hosts --launcher ssh \"python cifar10_dist.py\"", ""},
-                   {"muster dmlc -n 4 --launcher local python train.py --kv-store dist_sync", ""}},
+      .examples = {{"muster dmlc -n 2 -s 2 -H hosts --launcher ssh \"python cifar10_dist.py\"",
+                    "two workers and two servers on the hosts of a file"},
+                   {"muster dmlc -n 4 --launcher local python train.py --kv-store dist_sync", "all on this host"}},
       .exit_codes = hvdrun_doc().exit_codes,
+      .most_used = {"num-workers", "num-servers", "hostfile", "launcher", "env", "env-server", "env-worker",
+                    "sync-dst-dir", "timeout", "dry-run"},
   };
   return kDoc;
 }

@@ -12,9 +12,10 @@ namespace {
 using enum FlagGroup;
 
 // Options of hvdrun that `muster dmlc` leaves out: launch.py names them otherwise, or they ask about hvdrun itself.
-constexpr auto kNotOfDmlc = std::to_array<std::string_view>(
-    {"launcher", "elastic-policy", "num-proc", "ranks-per-node", "num-workers", "num-servers", "runtime", "hosts",
-     "hostfile", "env", "help", "version", "man", "completion", "check-build", "self-test", "template", "set"});
+constexpr auto kNotOfDmlc =
+    std::to_array<std::string_view>({"launcher", "elastic-policy", "num-proc", "ranks-per-node", "num-workers",
+                                     "num-servers", "runtime", "hosts", "hostfile", "env", "help", "short-help",
+                                     "version", "man", "completion", "check-build", "self-test", "template", "set"});
 
 std::vector<FlagRow> dmlc_rows() {
   return {
@@ -49,8 +50,7 @@ const FlagTable& dmlc_flags() {
   static const FlagTable kTable = [] {
     std::vector<Flag> flags;
     add_group(kTorch, dmlc_rows(), flags);
-    add_group(kGeneral, {toggle("help", {{"-h", "true"}, {"--help", "true"}}, "Print this text.").stands_alone()},
-              flags);
+    add_group(kGeneral, help_rows(), flags);
     for (const Flag& flag : hvdrun_flags().flags()) {
       const bool is_taken = std::ranges::any_of(flags, [&](const Flag& own) { return own.name == flag.name; });
       if (!is_taken && std::ranges::find(kNotOfDmlc, flag.name) == kNotOfDmlc.end()) flags.push_back(flag);

@@ -14,8 +14,8 @@ using enum FlagGroup;
 
 // Options of hvdrun that `muster torchrun` leaves out: torchrun counts ranks in its own way, and has its own help.
 constexpr auto kNotOfTorchrun = std::to_array<std::string_view>(
-    {"launcher", "elastic-policy", "num-proc", "num-workers", "num-servers", "ranks-per-node", "help", "version", "man",
-     "completion", "check-build", "self-test", "template", "set", "max-restarts"});
+    {"launcher", "elastic-policy", "num-proc", "num-workers", "num-servers", "ranks-per-node", "help", "short-help",
+     "version", "man", "completion", "check-build", "self-test", "template", "set", "max-restarts"});
 
 std::vector<FlagRow> torch_rows() {
   return {
@@ -94,8 +94,7 @@ const FlagTable& torchrun_flags() {
     std::vector<Flag> flags;
     add_group(kTorch, torch_rows(), flags);
     add_group(kTorchUnneeded, unneeded_rows(), flags);
-    add_group(kGeneral, {toggle("help", {{"-h", "true"}, {"--help", "true"}}, "Print this text.").stands_alone()},
-              flags);
+    add_group(kGeneral, help_rows(), flags);
     for (const Flag& flag : hvdrun_flags().flags()) {
       if (std::ranges::find(kNotOfTorchrun, flag.name) == kNotOfTorchrun.end()) flags.push_back(flag);
     }

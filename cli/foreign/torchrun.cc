@@ -9,7 +9,6 @@
 
 #include "base/strings.h"
 #include "cli/help/base_names.h"
-#include "cli/help/help.h"
 #include "cli/options/command_line.h"
 #include "cli/options/config_file.h"
 #include "cli/options/failure_options.h"
@@ -27,14 +26,14 @@ constexpr std::string_view kRunModule = "torch.distributed.run";
 
 // The old command line, split into its parts.
 struct TorchLine {
-  CommandLine ours;             // only options of hvdrun
-  std::vector<Setting> torchs;  // options of torch's launchers
-  Words script;                 // the script and its arguments
-  std::string python;           // the Python named before -m; empty if none is named
-  bool is_launch = false;       // the line is one of torch.distributed.launch
-  bool asks_help = false;
-  bool has_dashes = false;       // an option is spelled with dashes, as --nproc-per-node is
-  bool has_underscores = false;  // an option is spelled as --nproc_per_node
+  CommandLine ours;                 // only options of hvdrun
+  std::vector<Setting> torchs;      // options of torch's launchers
+  Words script;                     // the script and its arguments
+  std::string python;               // the Python named before -m; empty if none is named
+  bool is_launch = false;           // the line is one of torch.distributed.launch
+  std::optional<CommandLine> help;  // the options up to -h or --help, if it is among them
+  bool has_dashes = false;          // an option is spelled with dashes, as --nproc-per-node is
+  bool has_underscores = false;     // an option is spelled as --nproc_per_node
 };
 
 std::string base_name(const std::string& path) {
@@ -80,13 +79,12 @@ Result<TorchLine> cut_line(const std::string& verb, const Words& words) {
   TorchLine into;
   into.is_launch = verb == kLaunchModule;
   MUSTER_ASSIGN_OR_RETURN(CommandLine line, split_command_line(words, torchrun_flags()));
-  into.asks_help = line.is_answered;
-  if (const std::size_t named = into.asks_help ? 0 : take_launcher_name(line.command, into); named > 0) {
+  if (const std::size_t named = line.is_answered ? 0 : take_launcher_name(line.command, into); named > 0) {
     sort_options(line, into);
     const Words rest(line.command.begin() + static_cast<std::ptrdiff_t>(named), line.command.end());
     MUSTER_ASSIGN_OR_RETURN(line, split_command_line(rest, torchrun_flags()));
-    into.asks_help = line.is_answered;
   }
+  if (line.is_answered) into.help = line;
   sort_options(line, into);
   into.script = std::move(line.command);
   return into;
@@ -418,7 +416,7 @@ ParsedHvdrun parse_torchrun(const std::string& verb, const std::vector<std::stri
   };
   Result<TorchLine> line = cut_line(verb, arguments);
   if (!line.ok()) return mistake(line.status());
-  if (line->asks_help) return answer(0, help_text(torchrun_doc()));
+  if (line->help) return answer_help(*line->help, torchrun_doc(), context.look);
   Result<ParsedHvdrun> parsed = read_line(std::move(line).value(), environment, context);
   return parsed.ok() ? std::move(parsed).value() : mistake(parsed.status());
 }

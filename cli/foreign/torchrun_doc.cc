@@ -25,12 +25,15 @@ const CommandDoc& torchrun_doc() {
           "torchrun itself on every host, with its own agent, make it hvdrun's program: hvdrun -np 2 -H n1:1,n2:1 "
           "torchrun --nproc-per-node 4 train.py. Its nodes find each other without options.",
       .examples =
-          {{"muster torchrun --nproc-per-node 4 train.py --epochs 3", ""},
+          {{"muster torchrun --nproc-per-node 4 train.py --epochs 3", "four ranks on this host"},
            {"muster torchrun -H n1,n2 --log-dir logs --log-layout torchrun -t 3 train.py",
             "Write the log files where torchrun's agents would."},
-           {"muster torchrun -H n1,n2 --nproc_per_node=4 train.py", ""},
-           {"muster torchrun -H n1,n2 python3 -m torch.distributed.launch --nproc_per_node=4 --nnodes=2 train.py", ""}},
+           {"muster torchrun -H n1,n2 --nproc_per_node=4 train.py", "four ranks on each of two hosts"},
+           {"muster torchrun -H n1,n2 python3 -m torch.distributed.launch --nproc_per_node=4 --nnodes=2 train.py",
+            "an older command line, as it is"}},
       .exit_codes = hvdrun_doc().exit_codes,
+      .most_used = {"nproc-per-node", "nnodes", "module", "max-restarts", "log-dir", "tee", "hosts", "hostfile", "env",
+                    "timeout", "dry-run"},
   };
   return kDoc;
 }

@@ -25,6 +25,17 @@ struct ExitCode {
   std::string_view meaning;
 };
 
+// Commands of a program, as its help lists them.
+struct CommandGroup {
+  struct Command {
+    std::string_view name;
+    std::string_view summary;
+    bool has_page = true;  // false if another command's manual page explains it
+  };
+  std::string_view title;
+  std::vector<Command> commands;
+};
+
 struct CommandDoc {
   std::string_view name;         // "hvdrun", "muster torchrun"
   std::string_view summary;      // after the name, without a full stop
@@ -35,6 +46,9 @@ struct CommandDoc {
   std::string_view notes;  // paragraphs about all options
   std::vector<Example> examples;
   std::vector<ExitCode> exit_codes;
+  std::vector<std::string_view> aliases = {};    // other names of a verb, without "muster"
+  std::vector<std::string_view> most_used = {};  // names of options for -h; empty means all options of the table
+  std::vector<CommandGroup> commands = {};       // the verbs of a program that has some
 };
 
 }  // namespace muster::cli::help

@@ -17,7 +17,7 @@ namespace {
 using Words = std::vector<std::string>;
 
 // Returns the first sentence of a help text.
-std::string_view first_sentence(std::string_view help) {
+std::string_view description_of_flag(std::string_view help) {
   const std::size_t end = help.find(". ");
   const std::string_view sentence = help.substr(0, end);
   return sentence.ends_with('.') ? sentence.substr(0, sentence.size() - 1) : sentence;
@@ -26,7 +26,7 @@ std::string_view first_sentence(std::string_view help) {
 void add_options(Completion& completion, const FlagTable& table) {
   for (const Flag& flag : table.flags()) {
     for (const Spelling& spelling : flag.spellings) {
-      add_candidate(completion, spelling.text, first_sentence(flag.help));
+      add_candidate(completion, spelling.text, description_of_flag(flag.help));
     }
   }
 }

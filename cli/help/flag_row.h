@@ -88,6 +88,12 @@ inline FlagRow toggle(std::string_view name, std::initializer_list<Spelling> spe
   return FlagRow(std::move(flag));
 }
 
+// Makes the rows of -h and --help, which every command has.
+inline std::vector<FlagRow> help_rows() {
+  return {toggle("short-help", {{"-h", "true"}}, "Print the most used options.").stands_alone(),
+          toggle("help", {{"--help", "true"}}, "Print all options.").stands_alone()};
+}
+
 inline void add_group(FlagGroup group, std::vector<FlagRow> rows, std::vector<Flag>& flags) {
   for (FlagRow& row : rows) flags.push_back(row.group(group).flag());
 }

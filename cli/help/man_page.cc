@@ -86,6 +86,52 @@ std::string option(const Flag& flag) {
                             variable.empty() ? "" : "; variable: ", variable);
 }
 
+std::string other_names(const CommandDoc& doc) {
+  if (doc.aliases.empty()) return "";
+  std::vector<std::string> names;
+  for (const std::string_view alias : doc.aliases) names.push_back(fmt::format("\\fBmuster {}\\fR", plain(alias)));
+  return fmt::format(".PP\nThe same command has these names: {}.\n", base::join(names, ", "));
+}
+
+std::string commands(const CommandDoc& doc) {
+  std::string text = doc.commands.empty() ? "" : ".SH COMMANDS\n";
+  for (const CommandGroup& group : doc.commands) {
+    text += fmt::format(".SS {}\n", plain(group.title));
+    for (const CommandGroup::Command& command : group.commands) {
+      text += fmt::format(".TP\n\\fB{}\\fR\n{}\n", plain(command.name), plain(command.summary));
+    }
+  }
+  return text;
+}
+
+// Names the pages of the programs and of the verbs.
+std::string see_also(const CommandDoc& doc) {
+  std::vector<std::string> pages;
+  for (const std::string_view program : {"hvdrun", "launcherd", "muster"}) {
+    if (program != doc.name) pages.push_back(fmt::format("\\fB{}\\fR(1)", program));
+  }
+  for (const CommandGroup& group : doc.commands) {
+    for (const CommandGroup::Command& command : group.commands) {
+      if (command.has_page) pages.push_back(fmt::format("\\fBmuster\\-{}\\fR(1)", plain(command.name)));
+    }
+  }
+  return fmt::format(".SH SEE ALSO\n{}\n", base::join(pages, ",\n"));
+}
+
+// Returns where settings are kept. Empty for a command that reads no such file.
+std::string files(const CommandDoc& doc) {
+  if (std::ranges::find(doc.table->flags(), "config-file", &Flag::name) == doc.table->flags().end()) return "";
+  return ".SH FILES\n.TP\n/etc/muster/config.yaml\n.TQ\n~/.config/muster/config.yaml\n" +
+         plain("Settings. --config-file names another file; --print-config shows the values in effect.") + "\n";
+}
+
+// Returns an example. One without an explanation is a paragraph of its own, because roff warns about empty lines.
+std::string example_of(const Example& example) {
+  const std::string command = fmt::format("\\fB{}\\fR\n", plain(example.command));
+  if (example.effect.empty()) return ".PP\n" + command;
+  return fmt::format(".TP\n{}{}\n", command, plain(example.effect));
+}
+
 }  // namespace
 
 std::string man_page(const CommandDoc& doc) {
@@ -94,6 +140,7 @@ std::string man_page(const CommandDoc& doc) {
   text += fmt::format(".SH NAME\n{} \\- {}\n", plain(page), plain(doc.summary));
   text += fmt::format(".SH SYNOPSIS\n\\fB{}\\fR {}\n", plain(doc.name), plain(doc.usage));
   text += fmt::format(".SH DESCRIPTION\n{}", paragraphs(doc.description));
+  text += other_names(doc) + commands(doc);
   text += ".SH OPTIONS\n";
   for (const GroupTitle& group : doc.groups) {
     text += fmt::format(".SS {}\n", plain(group.title));
@@ -104,15 +151,13 @@ std::string man_page(const CommandDoc& doc) {
   if (!doc.notes.empty()) text += fmt::format(".SH NOTES\n{}", paragraphs(doc.notes));
   text += ".SH EXAMPLES\n";
   for (const Example& example : doc.examples) {
-    text += fmt::format(".TP\n\\fB{}\\fR\n{}\n", plain(example.command), plain(example.effect));
+    text += example_of(example);
   }
   text += ".SH EXIT STATUS\n";
   for (const ExitCode& code : doc.exit_codes) {
     text += fmt::format(".TP\n\\fB{}\\fR\n{}\n", plain(code.codes), plain(code.meaning));
   }
-  if (std::ranges::find(doc.table->flags(), "config-file", &Flag::name) == doc.table->flags().end()) return text;
-  text += ".SH FILES\n.TP\n/etc/muster/config.yaml\n.TQ\n~/.config/muster/config.yaml\n";
-  return text + plain("Settings. --config-file names another file; --print-config shows the values in effect.") + "\n";
+  return text + files(doc) + see_also(doc);
 }
 
 }  // namespace muster::cli::help

@@ -7,6 +7,7 @@
 
 #include "base/cpu_set.h"
 #include "base/print.h"
+#include "cli/hosts/console.h"
 #include "cli/hosts/job_hosts.h"
 #include "cli/hosts/standard_streams.h"
 #include "cli/hosts/surroundings.h"
@@ -176,12 +177,12 @@ std::string dry_run_json(const model::Placement& placement, const std::vector<Dr
 }
 
 int run_dry(HvdrunOptions options, const base::Environment& environment, const ProbeJobHosts& ask) {
+  const Console console(options.output.color, environment);
   const auto placed =
       place_job(options, environment, logical_working_directory(environment),
                 [&](const std::vector<model::HostSpec>& hosts) { return assumed_or_probed(options, hosts, ask); });
   if (!placed.ok()) {
-    base::print_remark("hvdrun: {}\n", placed.status().message());
-    return placement_exit_code(placed.status());
+    return console.fail("hvdrun", placement_exit_code(placed.status()), placed.status().message());
   }
   for (const std::string& note : options.output.notes) base::print_remark("hvdrun: {}\n", note);
   std::vector<model::HostSpec> hosts_there;
@@ -191,8 +192,7 @@ int run_dry(HvdrunOptions options, const base::Environment& environment, const P
   if (shapes.size() != placed->placement.hosts.size()) return kMusterFailed;
   const auto hosts = plan_dry_run(placed->placement, shapes, options.request.job, environment);
   if (!hosts.ok()) {
-    base::print_remark("hvdrun: {}\n", hosts.status().message());
-    return placement_exit_code(hosts.status());
+    return console.fail("hvdrun", placement_exit_code(hosts.status()), hosts.status().message());
   }
   for (const DryHost& host : *hosts) {
     for (const std::string& remark : host.remarks) {

@@ -1,9 +1,7 @@
 #include "cli/hosts/program_main.h"
 
-#include <cstdio>
 #include <system_error>
 
-#include "base/print.h"
 #include "base/thread.h"
 #include "cli/hosts/standard_streams.h"
 #include "model/exit_code.h"
@@ -16,12 +14,6 @@ int run_program(std::string_view program, const std::function<int(const base::En
   } catch (const std::system_error& failure) {
     return fail_as(program, model::kMusterFailed, base::thread_failure(failure));
   }
-}
-
-int print_reply(std::string_view program, int exit_code, std::string_view text) {
-  if (exit_code == 0) return print_answer(program, text);
-  (void)base::print_text(stderr, text);
-  return exit_code;
 }
 
 }  // namespace muster::cli::hosts

@@ -152,6 +152,22 @@ Status add_file_if_there(const std::string& path, const FlagTable& table, Settin
   return layer.status().code() == Code::kNotFound ? base::ok_status() : layer.status();
 }
 
+// Reads a file of a program's own form. Its settings get the rows of `table`, so that other sources replace them.
+Result<std::vector<Setting>> read_own_file(const std::string& path, const OwnFile& own, const FlagTable& table) {
+  MUSTER_ASSIGN_OR_RETURN(std::vector<Setting> layer, read_config_file(path, *own.table));
+  for (Setting& setting : layer) setting.flag = &table.named(setting.flag->name);
+  return layer;
+}
+
+// Adds config.yaml, and the own file in its folder.
+Status add_files_if_there(const std::string& path, const OwnFile* own, const FlagTable& table, Settings& settings) {
+  MUSTER_RETURN_IF_ERROR(add_file_if_there(path, table, settings));
+  if (own == nullptr) return base::ok_status();
+  const auto layer = read_own_file(fmt::format("{}/{}", path.substr(0, path.rfind('/')), own->name), *own, table);
+  if (layer.ok()) return settings.add_layer(*layer);
+  return layer.status().code() == Code::kNotFound ? base::ok_status() : layer.status();
+}
+
 Status add_named_file(const std::string& path, const FlagTable& table, bool takes_roles, Settings& settings) {
   std::vector<std::string> ignored;
   const auto layer = read_config_file(path, table, takes_roles, &ignored);
@@ -192,15 +208,20 @@ Result<std::vector<Setting>> read_config_file(const std::string& path, const Fla
 
 Result<Settings> gather_settings(const CommandLine& line, const base::Environment& environment,
                                  const std::string& system_file, const FlagTable& table,
-                                 const std::vector<Setting>& defaults, NamedFile kind) {
+                                 const std::vector<Setting>& defaults, NamedFile kind, const OwnFile* own) {
   const std::vector<Setting> variables = settings_of(environment, table);
   const std::vector<Setting> flags = settings_of(line);
   Settings settings;
-  MUSTER_RETURN_IF_ERROR(add_file_if_there(system_file, table, settings));
+  MUSTER_RETURN_IF_ERROR(add_files_if_there(system_file, own, table, settings));
   if (const auto home = environment.get("HOME"); home && home->starts_with('/')) {
-    MUSTER_RETURN_IF_ERROR(add_file_if_there(fmt::format("{}/.config/muster/config.yaml", *home), table, settings));
+    const std::string file = fmt::format("{}/.config/muster/config.yaml", *home);
+    MUSTER_RETURN_IF_ERROR(add_files_if_there(file, own, table, settings));
   }
-  if (const Setting* named = named_file(variables, flags)) {
+  const Setting* const named = named_file(variables, flags);
+  if (named != nullptr && own != nullptr) {
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<Setting> layer, read_own_file(named->value, *own, table));
+    MUSTER_RETURN_IF_ERROR(settings.add_layer(layer));
+  } else if (named != nullptr) {
     MUSTER_RETURN_IF_ERROR(add_named_file(named->value, table, kind == NamedFile::kJob, settings));
   }
   MUSTER_RETURN_IF_ERROR(settings.add_layer(without_overruled(without_overruled(defaults, variables), flags)));

@@ -44,12 +44,19 @@ std::optional<std::string> named_config(const CommandLine& line, const base::Env
 
 enum class NamedFile { kSettings, kJob };  // a kJob file may have roles
 
+// The file of one program, beside config.yaml in both folders: launcherd.yaml. It is read after config.yaml of the same
+// folder. The file of --config-file may have the same form. An unknown key is an error in all of them.
+struct OwnFile {
+  std::string_view name;
+  const FlagTable* table;  // config_key is the key in this file; each name is also in the table of gather_settings()
+};
+
 // Reads all sources in this order: `system_file`, ~/.config/muster/config.yaml, the file of --config-file, MUSTER_*
-// variables, command line. Later sources win. The file of --config-file must exist; the other two need not.
-// `defaults` come from a job template. They rank after the files and before the variables.
+// variables, command line. Later sources win. `own` adds files, see OwnFile. The file of --config-file must exist; the
+// other two need not. `defaults` come from a job template. They rank after the files and before the variables.
 base::Result<Settings> gather_settings(const CommandLine& line, const base::Environment& environment,
                                        const std::string& system_file, const FlagTable& table,
                                        const std::vector<Setting>& defaults = {},
-                                       NamedFile named_file = NamedFile::kSettings);
+                                       NamedFile named_file = NamedFile::kSettings, const OwnFile* own = nullptr);
 
 }  // namespace muster::cli::options

@@ -1,5 +1,6 @@
 // hvdrun's general options: configuration, launcherd, templates, and those that ask about hvdrun itself.
 #include "cli/help/flag_row.h"
+#include "cli/options/color_option.h"
 #include "cli/options/hvdrun_flags.h"
 
 namespace muster::cli::inline options {
@@ -58,9 +59,10 @@ void add_general_flags(std::vector<Flag>& flags) {
               .stands_alone(),
           toggle("man", {{"--man", "true"}}, "Print the manual page, for man -l -.").stands_alone(),
           toggle("version", {{"-v", "true"}, {"--version", "true"}}, "Print the version.").stands_alone(),
-          toggle("help", {{"-h", "true"}, {"--help", "true"}}, "Print this text.").stands_alone(),
+          color_row(),
       },
       flags);
+  add_group(FlagGroup::kGeneral, help_rows(), flags);
 }
 
 }  // namespace muster::cli::options

@@ -14,6 +14,7 @@
 #include "cli/help/help.h"
 #include "cli/help/man_page.h"
 #include "cli/options/check_build.h"
+#include "cli/options/color_option.h"
 #include "cli/options/command_line.h"
 #include "cli/options/config_file.h"
 #include "cli/options/dmlc_job.h"
@@ -321,9 +322,10 @@ ParsedHvdrun mistake(const Status& status) {
   return answer(2, fmt::format("hvdrun: {}\n", status.message()));
 }
 
-ParsedHvdrun answer_alone(const ParsedOption& option, const ParseContext& context) {
+ParsedHvdrun answer_alone(const CommandLine& line, const ParseContext& context) {
+  const ParsedOption& option = line.options.back();
   const std::string_view name = option.flag->name;
-  if (name == "help") return answer(0, help_text(hvdrun_doc()));
+  if (is_help(option)) return answer_help(line, hvdrun_doc(), context.look);
   if (name == "version") return answer(0, version_text("hvdrun", context.build_id));
   if (name == "man") return answer(0, man_page(hvdrun_doc()));
   const auto script = completion_script(option.value, "hvdrun");
@@ -488,6 +490,12 @@ ParsedHvdrun answer(int exit_code, std::string text) {
   return parsed;
 }
 
+ParsedHvdrun answer_help(const CommandLine& line, const CommandDoc& doc, const TextLook& look) {
+  ParsedHvdrun parsed = answer(0, help_text_for(*line.options.back().flag, doc, look));
+  parsed.is_help = true;
+  return parsed;
+}
+
 Status assume_template_node(const Settings& settings, const base::Environment& environment, DryRunOptions& dry_run) {
   const Setting* setting = settings.find("assume-node");
   if (setting == nullptr || is_node_shape(setting->value)) return base::ok_status();
@@ -522,6 +530,7 @@ Result<HvdrunOptions> read_options(const Settings& settings) {
   MUSTER_RETURN_IF_ERROR(read.status());
   MUSTER_ASSIGN_OR_RETURN(options.output.label, read_label_format(settings));
   MUSTER_ASSIGN_OR_RETURN(options.output.fold, read_fold(settings));
+  MUSTER_ASSIGN_OR_RETURN(options.output.color, read_color(settings));
   MUSTER_RETURN_IF_ERROR(answer_unsupported(settings, options.output.notes));
   return options;
 }
@@ -531,7 +540,7 @@ ParsedHvdrun parse_hvdrun(const std::vector<std::string>& arguments, const base:
   Result<CommandLine> line = split_command_line(
       arguments, hvdrun_flags(), context.is_horovodrun ? Abbreviations::kHorovodruns : Abbreviations::kNone);
   if (!line.ok()) return mistake(line.status());
-  if (line->is_answered) return answer_alone(line->options.back(), context);
+  if (line->is_answered) return answer_alone(*line, context);
   Result<ParsedHvdrun> parsed = read_job(std::move(line).value(), environment, context);
   return parsed.ok() ? std::move(parsed).value() : mistake(parsed.status());
 }

@@ -14,6 +14,9 @@
 
 #include "base/env.h"
 #include "base/status.h"
+#include "cli/help/command_doc.h"
+#include "cli/help/text_look.h"
+#include "cli/options/command_line.h"
 #include "cli/options/dry_run_options.h"
 #include "cli/options/job_request.h"
 #include "cli/options/output_plan.h"
@@ -34,18 +37,22 @@ struct ParsedHvdrun {
   // If set, print `text` and exit with this code. Help and version go to stdout with 0, a mistake goes to stderr with
   // 2.
   std::optional<int> exit_code;
-  std::string text;  // whole lines; mistakes begin with "hvdrun: "
+  std::string text;      // whole lines; mistakes begin with "hvdrun: "
+  bool is_help = false;  // `text` is a help text
   HvdrunOptions options;
 };
 
 // Makes the result for a command line that needs only `text` as its answer.
 ParsedHvdrun answer(int exit_code, std::string text);
+// Makes the result for -h or --help, with which `line` ends.
+ParsedHvdrun answer_help(const CommandLine& line, const CommandDoc& doc, const TextLook& look);
 
 struct ParseContext {
   std::string_view build_id;
   std::string system_config = "/etc/muster/config.yaml";  // need not exist
   std::string program_directory = {};                     // the directory of muster_perf, for --self-test
   bool is_horovodrun = false;                             // hvdrun was called by the name horovodrun
+  TextLook look = {};                                     // of help texts
 };
 
 // `arguments` excludes the program's name.

@@ -31,7 +31,7 @@ bool has_spelling(const std::vector<Flag>& flags, std::string_view text) {
 class TableMaker {
  public:
   TableMaker(const std::vector<Flag>& own, const job_templates::Template& job_template) {
-    constexpr std::string_view kKept[] = {"template", "set", "hvdrun", "script", "help"};
+    constexpr std::string_view kKept[] = {"template", "set", "hvdrun", "script", "help", "short-help"};
     for (const Flag& flag : own) {
       const bool is_kept = std::ranges::find(kKept, flag.name) != std::end(kKept);
       if (is_kept || job_template.parameter(flag.name) == nullptr) flags_.push_back(flag);
@@ -147,7 +147,7 @@ Result<TemplateLine> read_template_line(const std::vector<std::string>& argument
   MUSTER_ASSIGN_OR_RETURN(auto found, find_template(name, environment));
   auto kept = std::make_unique<job_templates::Template>(std::move(found));
   job_templates::Values values(*kept);
-  TemplateLine line{std::move(kept), std::move(values), {}, {}, false, nullptr, nullptr};
+  TemplateLine line{std::move(kept), std::move(values), {}, {}, nullptr, nullptr, nullptr};
   TableMaker maker(own, *line.job_template);
   for (const Parameter& parameter : line.job_template->parameters) maker.add_parameter(parameter);
   maker.add_hvdrun();
@@ -157,7 +157,7 @@ Result<TemplateLine> read_template_line(const std::vector<std::string>& argument
     return base::unimplemented(
         "-t takes one program: render the template's script, and write the others into its hvdrun line");
   }
-  line.wants_help = words.is_answered;
+  if (words.is_answered) line.help = words.options.back().flag;
   CommandLine of_verb;
   for (const ParsedOption& option : words.options) {
     if (option.flag->group == FlagGroup::kTorch) {

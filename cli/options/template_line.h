@@ -24,7 +24,7 @@ struct TemplateLine {
   job_templates::Values values;                           // the values of job_template's parameters
   job_templates::ScriptRequest script;                    // only extra, reach, left_out and command are set
   Settings own;                                           // the verb's options
-  bool wants_help = false;
+  const Flag* help = nullptr;                             // the row of -h or --help, if it is given
 
   // `table` and `names` hold the descriptions of the line's options. They must live as long as the line.
   std::shared_ptr<const FlagTable> table;

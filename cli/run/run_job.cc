@@ -16,6 +16,7 @@
 #include "base/print.h"
 #include "base/strings.h"
 #include "cli/doctor/probe_hosts.h"
+#include "cli/hosts/console.h"
 #include "cli/hosts/dry_run.h"
 #include "cli/hosts/end_bound.h"
 #include "cli/hosts/job_hosts.h"
@@ -189,7 +190,7 @@ launcherd::LaunchOptions launch_options(const HvdrunOptions& options, std::optio
 }
 
 JobViewOptions view_options(const OutputPlan& output, const model::Placement& placement, Outlets& outlets,
-                            const std::string& log_dir, const std::string& job_id) {
+                            const std::string& log_dir, const std::string& job_id, bool marks_errors) {
   const auto write_error_file = [logs = outlets.torch_logs(), log_dir, size = placement.size](
                                     int rank, const std::string& content) {
     if (logs != nullptr) return logs->write_error_file(rank, content);
@@ -208,6 +209,7 @@ JobViewOptions view_options(const OutputPlan& output, const model::Placement& pl
                           },
                       .on_generation = [&outlets](const model::Placement& now) { outlets.set_placement(now); }};
   view.job_id = job_id;
+  view.has_color = marks_errors;
   view.placement.roles = placement.roles;
   return view;
 }
@@ -243,44 +245,47 @@ int run_placed(HvdrunOptions options, PlacedJob placed, const std::string& boots
                const base::Environment& environment) {
   const launcherd::LaunchOptions launch =
       launch_options(options, find_end(options.request.job, environment, options.output.notes));
+  const Console console(options.output.color, environment);
   EndBound end;     // declared before all objects whose destructors it bounds
   base::Loop loop;  // declared early, because it must outlive all that wait on it or post to it
   auto signals = prepare_launcher({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH}, kJobThreads);
-  if (!signals.ok()) return fail_as("hvdrun", kMusterFailed, signals.status().message());
+  if (!signals.ok()) return console.fail("hvdrun", kMusterFailed, signals.status().message());
   model::JobSpec job = std::move(options.request.job);
   job.input = settle_input(job.input, STDIN_FILENO);
   const model::JobInput wanted = job.input;
   auto agent_path = find_agent(environment);
-  if (!agent_path.ok()) return fail_as("hvdrun", kMusterFailed, agent_path.status().message());
+  if (!agent_path.ok()) return console.fail("hvdrun", kMusterFailed, agent_path.status().message());
 
   const base::SystemClock clock;
   const std::string log_dir = absolute_path(job.log_dir, directory);
   const bool is_ours = job.log_layout == model::LogLayout::kRanks;
   const int size = log_dir.empty() || !is_ours ? 0 : placed.placement.size;
   if (const base::Status removed = launcherd::remove_error_files(log_dir, size); !removed.ok()) {
-    return fail_as("hvdrun", kUsageError, removed.message());
+    return console.fail("hvdrun", kUsageError, removed.message());
   }
   auto outlets = Outlets::open(clock, job, {options.output.label, options.output.fold}, placed.placement,
                                {.output = absolute_path(job.output_dir, directory),
                                 .logs = log_dir,
                                 .run_id = torch_run_id(job, launch.job_id)});
-  if (!outlets.ok()) return fail_as("hvdrun", kUsageError, outlets.status().message());
+  if (!outlets.ok()) return console.fail("hvdrun", kUsageError, outlets.status().message());
   launcherd::NoticeWriter& notices = (*outlets)->notices();
   Bootstraps bootstraps(bootstrap_options(options.reach, *std::move(agent_path), notices, options.output.verbose),
                         notices);
   if (const base::Status opened = bootstraps.open(); !opened.ok())
-    return fail_as("hvdrun", kMusterFailed, opened.message());
+    return console.fail("hvdrun", kMusterFailed, opened.message());
 
   print_start(options.output, placed, bootstrap_note, **outlets);
-  JobView view(&notices, view_options(options.output, placed.placement, **outlets, log_dir, launch.job_id),
-               [&] { loop.stop(); });
+  JobView view(
+      &notices,
+      view_options(options.output, placed.placement, **outlets, log_dir, launch.job_id, console.marks_errors()),
+      [&] { loop.stop(); });
   auto events =
       open_events(absolute_path(options.output.events_file, directory), launch.job_id, placed.placement, clock, &view);
-  if (!events.ok()) return fail_as("hvdrun", kUsageError, events.status().message());
+  if (!events.ok()) return console.fail("hvdrun", kUsageError, events.status().message());
   launcherd::JobObserver* observer = *events != nullptr ? static_cast<launcherd::JobObserver*>(events->get()) : &view;
   launcherd::CountingSink counted((*outlets)->sink());
   auto scalars = open_scalars(loop, clock, absolute_path(options.output.tensorboard_dir, directory), counted, observer);
-  if (!scalars.ok()) return fail_as("hvdrun", kUsageError, scalars.status().message());
+  if (!scalars.ok()) return console.fail("hvdrun", kUsageError, scalars.status().message());
   if (*scalars != nullptr) observer = scalars->get();
   launcherd::JobRecord record(launch.job_id, model::all_commands(job), placed.placement, clock, observer);
   record.set_name(options.request.name);
@@ -300,7 +305,7 @@ int run_placed(HvdrunOptions options, PlacedJob placed, const std::string& boots
   auto discovery = make_discovery(loop, options.request.elastic, *runner, notices);
   base::Status started = runner->start();
   if (started.ok() && discovery != nullptr) started = discovery->start();
-  if (!started.ok()) return fail_as("hvdrun", kMusterFailed, started.message());
+  if (!started.ok()) return console.fail("hvdrun", kMusterFailed, started.message());
   {
     const ForegroundApi api(loop, environment, launch.job_id, runner.get(), &record);
     loop.run();
@@ -317,6 +322,7 @@ int run_placed(HvdrunOptions options, PlacedJob placed, const std::string& boots
 int run_job(HvdrunOptions options, const base::Environment& environment) {
   // Find the hosts before signals are blocked, so that Ctrl-C also ends a program that lists them.
   const std::string directory = logical_working_directory(environment);
+  const Console console(options.output.color, environment);
   const bool verbose = options.output.verbose;
   const ProbeShapes probe = [&](const std::vector<model::HostSpec>& hosts) {
     return probe_shapes(options.request.job, options.reach, hosts, environment, verbose);
@@ -328,21 +334,22 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
     if (!options.output.quiet) base::print_remark("hvdrun: {}\n", line);
   };
   const base::Status waited = wait_for_slots(options.request, report);
-  if (!waited.ok()) return fail_as("hvdrun", placement_exit_code(waited), waited.message());
+  if (!waited.ok()) return console.fail("hvdrun", placement_exit_code(waited), waited.message());
   auto placed = place_job(options, environment, directory, probe, check);
-  if (!placed.ok()) return fail_as("hvdrun", placement_exit_code(placed.status()), placed.status().message());
+  if (!placed.ok()) return console.fail("hvdrun", placement_exit_code(placed.status()), placed.status().message());
   const auto bootstrap_note = settle_bootstrap(options.reach.bootstrap, environment);
-  if (!bootstrap_note.ok()) return fail_as("hvdrun", kUsageError, bootstrap_note.status().message());
+  if (!bootstrap_note.ok()) return console.fail("hvdrun", kUsageError, bootstrap_note.status().message());
   if (options.request.health_check == HealthCheck::kFull) {
     if (const int failed = run_self_test(options, placed->placement, environment); failed != 0) return failed;
   }
   return run_placed(std::move(options), std::move(*placed), *bootstrap_note, directory, environment);
 }
 
-int run_command(const std::function<ParsedHvdrun(const base::Environment&)>& parse) {
+int run_command(ColorWhen color, const ParseCommand& parse) {
   return run_program("hvdrun", [&](const base::Environment& environment) {
-    ParsedHvdrun parsed = parse(environment);
-    if (parsed.exit_code) return print_reply("hvdrun", *parsed.exit_code, parsed.text);
+    const Console console(color, environment);
+    ParsedHvdrun parsed = parse(environment, console.look());
+    if (parsed.exit_code) return console.reply("hvdrun", {*parsed.exit_code, parsed.text, parsed.is_help});
     HvdrunOptions& options = parsed.options;
     options.request.job.environment.python_folders = python_folders();
     if (options.dry_run.is_on) {

@@ -13,7 +13,8 @@ namespace muster::cli::inline run {
 int run_job(HvdrunOptions options, const base::Environment& environment);
 
 // Does the work of a launcher's main(). If the command line asks for a text, such as help, prints it. Otherwise runs
-// the job.
-int run_command(const std::function<ParsedHvdrun(const base::Environment&)>& parse);
+// the job. `color` is what the command line says (typed_color()). `parse` gets the look of help texts.
+using ParseCommand = std::function<ParsedHvdrun(const base::Environment& environment, const TextLook& look)>;
+int run_command(ColorWhen color, const ParseCommand& parse);
 
 }  // namespace muster::cli::run

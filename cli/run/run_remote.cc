@@ -11,6 +11,7 @@
 #include "base/loop.h"
 #include "base/print.h"
 #include "base/strings.h"
+#include "cli/hosts/console.h"
 #include "cli/hosts/standard_streams.h"
 #include "cli/hosts/surroundings.h"
 #include "cli/options/exit_codes.h"
@@ -25,10 +26,9 @@
 namespace muster::cli::inline run {
 namespace {
 
-int fail(const base::Status& status) {
+int fail(const Console& console, const base::Status& status) {
   const bool is_usage = status.code() == base::Code::kInvalidArgument || status.code() == base::Code::kNotFound;
-  base::print_remark("hvdrun: {}\n", base::printable(status.message()));
-  return is_usage ? kUsageError : kMusterFailed;
+  return console.fail("hvdrun", is_usage ? kUsageError : kMusterFailed, base::printable(status.message()));
 }
 
 base::Result<launcherd::LauncherAddress> launcher_of(const std::string& launcher,
@@ -120,7 +120,7 @@ base::Result<std::unique_ptr<Outlets>> open_outlets(const model::JobSpec& spec, 
 }
 
 int follow(const model::JobSpec& spec, const OutputPlan& plan, const FoundJob& job, EventLines& events,
-           Signals& signals, base::Loop& loop, const std::string& directory) {
+           Signals& signals, base::Loop& loop, const std::string& directory, bool marks_errors) {
   ChunkClock clock;
   auto outlets = open_outlets(spec, plan, job, clock, directory);
   if (!outlets.ok()) return abandon(job, outlets.status());
@@ -139,6 +139,7 @@ int follow(const model::JobSpec& spec, const OutputPlan& plan, const FoundJob& j
                         .is_terminal = (*outlets)->is_terminal(),
                         .shows_stderr = (*outlets)->shows_all(),
                         .quiet = plan.quiet,
+                        .has_color = marks_errors,
                         .on_event = [&](const v1::Event& event) { events.write(event, notices); }},
                        &output, notices, [&] { loop.stop(); });
   signals.watch(loop, [&](int signo) { attached.on_signal(signo); });
@@ -152,23 +153,25 @@ int follow(const model::JobSpec& spec, const OutputPlan& plan, const FoundJob& j
 
 int run_remote(HvdrunOptions options, const base::Environment& environment) {
   const std::string directory = logical_working_directory(environment);
-  base::Loop loop;  // declared first, because it must outlive all that wait on it or post to it
+  const Console console(options.output.color, environment);
+  base::Loop loop;  // declared early, because it must outlive all that wait on it or post to it
   // From here on a signal ends the job, even if it comes before launcherd has answered.
   auto signals = Signals::block({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2});
-  if (!signals.ok()) return fail(signals.status());
+  if (!signals.ok()) return fail(console, signals.status());
   ::signal(SIGPIPE, SIG_IGN);
   auto order = make_order(options, environment, directory);
-  if (!order.ok()) return fail(order.status());
+  if (!order.ok()) return fail(console, order.status());
   // Open all files before anything runs, so that a mistake is found early.
   auto events = EventLines::open(absolute_path(options.output.events_file, directory));
   const base::Status ready = events.ok() ? make_output_folder(options.request.job, directory) : events.status();
   if (!ready.ok()) {
-    fail(ready);
+    fail(console, ready);
     return kUsageError;
   }
   const auto id = submit_once(order->launcher, std::move(order->request));
-  if (!id.ok()) return fail(id.status());
-  return follow(options.request.job, options.output, {*id, order->launcher}, *events, *signals, loop, directory);
+  if (!id.ok()) return fail(console, id.status());
+  return follow(options.request.job, options.output, {*id, order->launcher}, *events, *signals, loop, directory,
+                console.marks_errors());
 }
 
 }  // namespace muster::cli::run

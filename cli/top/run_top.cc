@@ -184,7 +184,7 @@ int run_top(const std::string& verb, const std::vector<std::string>& arguments) 
   const bool is_screen = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1 && !call.has("json");
   if (!is_screen) return print_samples(call, asker, interval);
   const CursesOptions options{.term = std::string(environment.get("TERM").value_or("")),
-                              .has_colors = environment.get("NO_COLOR").value_or("").empty(),
+                              .has_colors = call.console().look().has_color,
                               .has_mouse = !call.has("no-mouse")};
   return show_screen(call, asker, interval, options);
 }

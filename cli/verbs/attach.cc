@@ -43,7 +43,8 @@ int attach(const VerbCall& call, const FoundJob& job, v1::LogsRequest request, c
                           .request = std::move(request),
                           .owns_job = call.has("kill-on-interrupt"),
                           .is_terminal = terminals.err()->is_tty(),
-                          .shows_stderr = true},
+                          .shows_stderr = true,
+                          .has_color = call.console().marks_errors()},
                          &output, notices, [&] { loop.stop(); });
     signals->watch(loop, [&](int signo) { attached.on_signal(signo); });
     if (const base::Status started = attached.start(); !started.ok()) return call.fail(started);

@@ -182,7 +182,8 @@ void AttachedJob::report() {
   outcome.output_failure = output_->what_is_gone();
   if (own_code_ == kStdoutClosed && outcome.root < 0) outcome.cause = StopCause::kStdoutClosed;
   if (outcome.root >= 0) {
-    notices_.line(format_root_cause(outcome.ends[static_cast<std::size_t>(outcome.root)]));
+    const std::string line = format_root_cause(outcome.ends[static_cast<std::size_t>(outcome.root)]);
+    notices_.line(mark_rank(line, attachment_.has_color));
   }
   const v1::LogsRequest& request = attachment_.request;
   const bool gets_all = request.ranks().empty() && !request.has_since() && request.tail_lines() == 0;

@@ -39,6 +39,7 @@ struct Attachment {
   bool is_terminal = false;                             // stderr is a terminal
   bool shows_stderr = false;                            // `output` shows the stderr of all ranks that it gets
   bool quiet = false;                                   // as JobViewOptions::quiet
+  bool has_color = false;                               // as JobViewOptions::has_color
   std::function<void(const v1::Event&)> on_event = {};  // called on the thread that reads the events
 };
 

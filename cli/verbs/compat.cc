@@ -6,13 +6,9 @@
 
 #include "base/build_id.h"
 #include "base/file.h"
-#include "base/print.h"
 #include "base/strings.h"
-#include "cli/help/help.h"
-#include "cli/hosts/standard_streams.h"
 #include "cli/hosts/surroundings.h"
-#include "cli/options/command_line.h"
-#include "cli/options/exit_codes.h"
+#include "cli/verbs/verb.h"
 #include "proto/message_json.h"
 
 namespace muster::cli::inline verbs {
@@ -64,11 +60,6 @@ base::Result<v1::ClientResult> read_result(const std::string& path, const Client
   return result;
 }
 
-int fail(const std::string& message, int code = kUsageError) {
-  base::print_remark("muster compat: {}\n", message);
-  return code;
-}
-
 }  // namespace
 
 std::vector<v1::ClientResult> read_compat(const std::string& directory, std::vector<std::string>* problems) {
@@ -104,27 +95,24 @@ std::string format_compat(const std::vector<v1::ClientResult>& results, const st
 }
 
 int run_compat(const std::string&, const std::vector<std::string>& arguments) {
-  const auto line = split_command_line(arguments, compat_flags());
-  if (!line.ok()) return fail(line.status().message());
-  if (line->is_answered) {
-    return print_answer("muster compat", help_text(compat_doc()));
-  }
-  if (!line->command.empty()) {
-    return fail(fmt::format("'{}' is a word too many: there is nothing to name", base::printable(line->command[0])));
+  const VerbCall call("compat", compat_doc(), arguments);
+  if (call.exit_code()) return *call.exit_code();
+  if (!call.words().empty()) {
+    return call.fail(
+        fmt::format("'{}' is a word too many: there is nothing to name", base::printable(call.words().front())));
   }
   const auto programs = program_directory();
-  if (!programs.ok()) return fail(programs.status().message(), kFailed);
+  if (!programs.ok()) return call.fail(programs.status().message(), kFailed);
   std::vector<std::string> problems;
   const auto results = read_compat(*programs + "/../share/muster/compat", &problems);
-  for (const std::string& problem : problems) fail(problem);
-  const bool json = !line->options.empty();  // --json is the only option besides --help
+  for (const std::string& problem : problems) call.remark(problem);
   std::string text;
-  if (json) {
+  if (call.has("json")) {
     for (const v1::ClientResult& row : results) text += proto::message_line(row);
   } else {
     text = format_compat(results, std::string(base::build_id()));
   }
-  if (const int failed = print_answer("muster compat", text); failed != 0) return failed;
+  if (const int failed = call.print(text); failed != 0) return failed;
   return std::ranges::any_of(results, [](const auto& row) { return row.result() == "failed"; }) ? kFailed : 0;
 }
 

@@ -18,7 +18,6 @@ std::vector<v1::ClientResult> read_compat(const std::string& directory, std::vec
 // Formats a table. `build` is the build of this program; a result of another build is marked.
 std::string format_compat(const std::vector<v1::ClientResult>& results, const std::string& build);
 
-const FlagTable& compat_flags();
 const CommandDoc& compat_doc();
 
 // Returns the exit code: 0, 1 if a client failed, 2 for a mistake in the command line.

@@ -1,22 +1,11 @@
 // The options and the help text of `muster compat`.
-#include "cli/help/flag_row.h"
 #include "cli/verbs/compat.h"
+#include "cli/verbs/verb.h"
 
 namespace muster::cli::inline verbs {
 
-const FlagTable& compat_flags() {
-  static const FlagTable kTable = [] {
-    std::vector<Flag> flags;
-    add_group(FlagGroup::kGeneral,
-              {toggle("json", {{"--json", "true"}}, "One muster.v1.ClientResult a line.").command_line_only(),
-               toggle("help", {{"-h", "true"}, {"--help", "true"}}, "Print this text.").stands_alone()},
-              flags);
-    return FlagTable(std::move(flags));
-  }();
-  return kTable;
-}
-
 const CommandDoc& compat_doc() {
+  static const FlagTable kTable = verb_table({json_row("One muster.v1.ClientResult a line.")});
   static const CommandDoc kDoc = {
       .name = "muster compat",
       .summary = "which frameworks' own clients were run against this build",
@@ -27,9 +16,9 @@ const CommandDoc& compat_doc() {
           "is \"not tried here\" (\"not run\" in JSON); that is not a failure. This command runs no client. "
           "tools/peers installs the clients, and the end-to-end tests use those that they find.",
       .groups = {{FlagGroup::kGeneral, "Options"}},
-      .table = &compat_flags(),
+      .table = &kTable,
       .notes = "",
-      .examples = {{"muster compat", ""}, {"muster compat --json", ""}},
+      .examples = {{"muster compat", "a table of all clients"}, {"muster compat --json", "the same, for a script"}},
       .exit_codes = {{"0", "no client failed"}, {"1", "a client failed"}, {"2", "a mistake in the command line"}},
   };
   return kDoc;

@@ -36,7 +36,7 @@ const CommandDoc& job_report_doc() {
       .table = &kTable,
       .notes = "",
       .examples = {{"muster report -o job.html", "the only job, or the newest one"},
-                   {"muster report k7 -o k7.html", ""},
+                   {"muster report k7 -o k7.html", "job k7"},
                    {"muster report k7 m2 p9 -o scaling.html", "the same program with 2, 4 and 8 ranks"},
                    {"muster report k7 --tensorboard runs/k7", "scalars for TensorBoard, while the job runs"}},
       .exit_codes = {{"0", "the page or the file was written"},

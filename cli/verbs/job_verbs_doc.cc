@@ -31,13 +31,14 @@ const CommandDoc& jobs_doc() {
       .groups = kGroups,
       .table = &kTable,
       .notes = "",
-      .examples = {{"muster jobs", ""},
-                   {"muster jobs --wide", ""},
-                   {"muster jobs --all --filter 'failed n7'", ""},
-                   {"muster jobs --json | jq -r .id", ""}},
+      .examples = {{"muster jobs", "the jobs that run or wait"},
+                   {"muster jobs --wide", "with users and reasons"},
+                   {"muster jobs --all --filter 'failed n7'", "jobs that failed on n7"},
+                   {"muster jobs --json | jq -r .id", "their ids, for a script"}},
       .exit_codes = {{"0", "the jobs were listed"},
                      {"1", "launcherd did not answer"},
                      {"2", "a mistake in the command line"}},
+      .aliases = {"ps", "ls", "list"},
   };
   return kDoc;
 }
@@ -53,10 +54,12 @@ const CommandDoc& status_doc() {
       .groups = kGroups,
       .table = &kTable,
       .notes = "",
-      .examples = {{"muster status", ""}, {"muster status k7 --json", ""}},
+      .examples = {{"muster status", "the only job, or the newest one"},
+                   {"muster status k7 --json", "job k7, for a script"}},
       .exit_codes = {{"0", "the job was shown"},
                      {"1", "the launcher did not answer"},
                      {"2", "a mistake in the command line, or no such job"}},
+      .aliases = {"describe", "show"},
   };
   return kDoc;
 }
@@ -82,10 +85,12 @@ const CommandDoc& kill_doc() {
       .groups = kGroups,
       .table = &kTable,
       .notes = "",
-      .examples = {{"muster kill k7", ""}, {"muster kill --signal USR1 k7", "the ranks get the signal and run on"}},
+      .examples = {{"muster kill k7", "end job k7"},
+                   {"muster kill --signal USR1 k7", "the ranks get the signal and run on"}},
       .exit_codes = {{"0", "the jobs have ended"},
                      {"1", "a launcher did not answer"},
                      {"2", "a mistake in the command line, or no such job: nothing was sent"}},
+      .aliases = {"cancel", "stop"},
   };
   return kDoc;
 }
@@ -104,7 +109,8 @@ const CommandDoc& events_doc() {
       .groups = kGroups,
       .table = &kTable,
       .notes = "",
-      .examples = {{"muster events", ""}, {"muster events -f k7", ""}},
+      .examples = {{"muster events", "the only job, or the newest one"},
+                   {"muster events -f k7", "follow job k7 to its end"}},
       .exit_codes = {{"0", "the events were printed"},
                      {"1", "the launcher did not answer"},
                      {"2", "a mistake in the command line, or no such job"}},

@@ -4,6 +4,7 @@
 #include "cli/help/help.h"
 #include "cli/hosts/standard_streams.h"
 #include "cli/hosts/surroundings.h"
+#include "cli/options/color_option.h"
 #include "cli/verbs/templates_verbs.h"
 #include "cli/verbs/verb.h"
 
@@ -37,7 +38,10 @@ int run_render(const std::string& verb, const std::vector<std::string>& argument
   }
   auto line = read_template_line(arguments, *name, table.flags(), base::Environment::current());
   if (!line.ok()) return fail(line.status());
-  if (line->wants_help) return print_answer("muster " + verb, help_text(render_doc()));
+  if (line->help) {
+    const Console console(typed_color(arguments, *line->table), base::Environment::current());
+    return console.help("muster " + verb, help_text_for(*line->help, render_doc(), console.look()));
+  }
   const auto script = script_of(verb, *line);
   return script.ok() ? print_answer("muster " + verb, *script) : fail(script.status());
 }

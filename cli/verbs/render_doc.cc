@@ -25,8 +25,8 @@ const CommandDoc& templates_doc() {
       .groups = kTemplateGroups,
       .table = &kTable,
       .notes = "",
-      .examples = {{"muster templates", ""},
-                   {"muster templates show polaris", ""},
+      .examples = {{"muster templates", "all templates"},
+                   {"muster templates show polaris", "one template with its parameters"},
                    {"muster templates show polaris > ~/.config/muster/templates/mine.yaml",
                     "the start of a template of your own"}},
       .exit_codes = {{"0", "the templates were listed, or the template was shown"},
@@ -52,8 +52,9 @@ const CommandDoc& render_doc() {
       .notes = "",
       .examples = {{"muster render -t thetagpu --nodes 2 --time 30m --project datascience -- python3 train.py > job.sh",
                     "chmod +x job.sh && qsub-gpu job.sh"},
-                   {"muster render -t slurm-gpu --nodes 4 --queue gpu --bind-to none -- ./app", ""},
-                   {"muster render -t ./site.yaml --set data=/lustre/x -- ./app", ""}},
+                   {"muster render -t slurm-gpu --nodes 4 --queue gpu --bind-to none -- ./app",
+                    "with one of hvdrun's options"},
+                   {"muster render -t ./site.yaml --set data=/lustre/x -- ./app", "from a template of your own"}},
       .exit_codes = {{"0", "the script was printed"}, {"2", "a mistake in the command line or the template"}},
   };
   return kDoc;

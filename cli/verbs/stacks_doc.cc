@@ -53,7 +53,7 @@ const CommandDoc& stacks_doc() {
                    {"muster stacks --svg stacks.svg", "a picture of all ranks"},
                    {"muster stacks --samples 50 --svg stacks.svg", "where the ranks spend their time"},
                    {"muster stacks -r 3 --native", "also functions of libraries, as of NCCL or MPI"},
-                   {"muster stacks -r 3 --json", ""}},
+                   {"muster stacks -r 3 --json", "rank 3, for a script"}},
       .exit_codes = {{"0",
                       "all stacks were read; those that are inexact are marked. With --explain: no rank seems to hold "
                       "the job up"},

@@ -1,7 +1,6 @@
 #include "cli/verbs/submission.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 #include <utility>
 
@@ -10,6 +9,7 @@
 #include "cli/hosts/job_hosts.h"
 #include "cli/hosts/surroundings.h"
 #include "cli/options/dmlc_job.h"
+#include "cli/verbs/field_words.h"
 #include "cli/verbs/found_jobs.h"
 #include "cli/verbs/submit.h"
 #include "model/job_placement.h"
@@ -172,34 +172,12 @@ base::Result<v1::SubmitRequest> make_submission(JobRequest& request, const std::
   return submit;
 }
 
-base::Status in_words_of_options(const base::Status& refusal) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kOptions = {
-      {{"spec.size", "-np"},
-       {"spec.hosts", "-H"},
-       {"spec.hosts.ranks", "-H"},
-       {"spec.ranks_per_host", "-N"},
-       {"spec.working_directory", "--wdir"},
-       {"spec.limits", "--ulimit"}}};
-  const std::string& message = refusal.message();
-  const std::size_t end = message.find(": ");
-  if (refusal.code() != base::Code::kInvalidArgument || end == std::string::npos) return refusal;
-  const std::string_view field = std::string_view(message).substr(0, end);
-  const auto* const known = std::ranges::find(kOptions, field, [](const auto& pair) { return pair.first; });
-  std::string option(known != kOptions.end() ? known->second : std::string_view());
-  if (option.empty()) {
-    option = "--" + std::string(field.substr(field.starts_with("spec.") ? 5 : 0));
-    std::ranges::replace(option, '_', '-');
-    if (!submit_doc().table->find(option)) return refusal;
-  }
-  return {refusal.code(), option + message.substr(end)};
-}
-
 base::Result<std::string> submit_once(const launcherd::LauncherAddress& launcher, v1::SubmitRequest request) {
   if (request.request_id().empty()) request.set_request_id(base::random_hex(kRequestIdBytes));
   const auto submitted = launcherd::ApiClient(launcher).submit(request, kPatience);
   if (submitted.ok()) return submitted->job_id();
   const base::Status& failure = submitted.status();
-  if (failure.code() != base::Code::kDeadlineExceeded) return in_words_of_options(failure);
+  if (failure.code() != base::Code::kDeadlineExceeded) return in_words_of_options(failure, *submit_doc().table);
   return base::error(failure.code(),
                      "{}; the job may have been submitted all the same: see muster jobs before you try again; muster "
                      "submit --request-id {} makes no second one",

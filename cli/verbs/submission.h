@@ -23,9 +23,6 @@ base::Status check_for_launcherd(const JobRequest& request, const Reach& reach, 
 base::Result<v1::SubmitRequest> make_submission(JobRequest& request, const std::string& contain,
                                                 const base::Environment& environment, const std::string& directory);
 
-// Replaces the API field at the start of a refusal by the option that sets it: "spec.size: …" becomes "-np: …".
-base::Status in_words_of_options(const base::Status& refusal);
-
 // Submits the job to launcherd and returns its id. Adds a new request_id if the request has none. Blocks.
 // If no answer comes in time, launcherd may or may not have the job. The error then names the request_id. If the user
 // submits again with that request_id, launcherd makes no second job.

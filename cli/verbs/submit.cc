@@ -11,10 +11,12 @@
 #include "base/strings.h"
 #include "cli/help/base_names.h"
 #include "cli/help/help.h"
+#include "cli/hosts/console.h"
 #include "cli/hosts/dry_run.h"
 #include "cli/hosts/program_main.h"
 #include "cli/hosts/standard_streams.h"
 #include "cli/hosts/surroundings.h"
+#include "cli/options/color_option.h"
 #include "cli/options/config_file.h"
 #include "cli/options/failure_options.h"
 #include "cli/options/hvdrun_flags.h"
@@ -75,6 +77,7 @@ void set_duration(milliseconds time, google::protobuf::Duration& into) {
 // Reads submit's own options. Those of the spec go into `request.spec`; the caller merges them over hvdrun's.
 Status read_own(const Settings& settings, base::WallTime now, v1::SubmitRequest& request) {
   v1::JobSpec& spec = *request.mutable_spec();
+  MUSTER_RETURN_IF_ERROR(read_color(settings).status());
   SettingReader read(settings);
   read.text("name", *request.mutable_name());
   read.text("request-id", *request.mutable_request_id());
@@ -146,11 +149,10 @@ ParsedSubmit answered(int exit_code, std::string text) {
   return parsed;
 }
 
-int fail(const Status& status) {
+int fail(const Console& console, const Status& status) {
   const bool is_usage = status.code() == Code::kInvalidArgument || status.code() == Code::kNotFound ||
                         status.code() == Code::kAlreadyExists || status.code() == Code::kFailedPrecondition;
-  base::print_remark("muster submit: {}\n", base::printable(status.message()));
-  return is_usage ? kUsageError : kNotAnswered;
+  return console.fail("muster submit", is_usage ? kUsageError : kNotAnswered, base::printable(status.message()));
 }
 
 }  // namespace
@@ -165,7 +167,11 @@ std::string submit_answer(const std::string& job_id, bool as_json) {
 ParsedSubmit parse_submit(const std::vector<std::string>& arguments, const base::Environment& environment,
                           const ParseContext& context, base::WallTime now) {
   auto line = split_command_line(arguments, *submit_doc().table);
-  if (line.ok() && line->is_answered) return answered(0, help_text(submit_doc()));
+  if (line.ok() && line->is_answered) {
+    ParsedSubmit parsed = answered(0, help_text_for(*line->options.back().flag, submit_doc(), context.look));
+    parsed.is_help = true;
+    return parsed;
+  }
   auto parsed =
       line.ok() ? read_line(std::move(*line), environment, context, now) : base::Result<ParsedSubmit>(line.status());
   if (parsed.ok()) return std::move(*parsed);
@@ -178,20 +184,21 @@ namespace {
 // template.
 int submit_words(const std::vector<std::string>& arguments, const job_templates::Values* of_template) {
   const base::Environment environment = base::Environment::current();
-  ParsedSubmit parsed =
-      parse_submit(arguments, environment, {.build_id = base::build_id()}, base::SystemClock().wall());
-  if (parsed.exit_code) return print_reply("muster submit", *parsed.exit_code, parsed.text);
+  const Console console(typed_color(arguments, *submit_doc().table), environment);
+  const ParseContext context{.build_id = base::build_id(), .look = console.look()};
+  ParsedSubmit parsed = parse_submit(arguments, environment, context, base::SystemClock().wall());
+  if (parsed.exit_code) return console.reply("muster submit", {*parsed.exit_code, parsed.text, parsed.is_help});
   if (of_template != nullptr) take_demand(*of_template, parsed.options.request);
   for (const std::string& note : parsed.options.output.notes) base::print_remark("muster submit: {}\n", note);
   parsed.options.request.job.environment.python_folders = python_folders();
   auto request = make_submission(parsed.options.request, parsed.options.reach.contain, environment,
                                  logical_working_directory(environment));
-  if (!request.ok()) return fail(request.status());
+  if (!request.ok()) return fail(console, request.status());
   request->MergeFrom(parsed.own_request);
   const auto launcher = need_launcherd(parsed.own, environment);
-  if (!launcher.ok()) return fail(launcher.status());
+  if (!launcher.ok()) return fail(console, launcher.status());
   const auto job = submit_once(*launcher, std::move(*request));
-  if (!job.ok()) return fail(job.status());
+  if (!job.ok()) return fail(console, job.status());
   return print_answer("muster submit", submit_answer(*job, parsed.own.find("json") != nullptr));
 }
 
@@ -207,7 +214,7 @@ std::vector<Flag> own_flags() {
 
 // Refuses those of submit's own options that only launcherd understands.
 Status check_for_scheduler(const TemplateLine& line) {
-  constexpr std::string_view kFits[] = {"template", "set", "hvdrun", "script", "dry-run", "json"};
+  constexpr std::string_view kFits[] = {"template", "set", "hvdrun", "script", "dry-run", "json", "color"};
   for (const Setting& setting : line.own.entries()) {
     if (std::ranges::find(kFits, setting.flag->name) != std::end(kFits)) continue;
     return base::invalid_argument("{} is for launcherd, and a scheduler takes this job: leave it out", setting.label);
@@ -220,7 +227,7 @@ Status check_for_scheduler(const TemplateLine& line) {
 base::Result<std::vector<std::string>> words_for_launcherd(const TemplateLine& line) {
   std::vector<std::string> words;
   for (const Setting& setting : line.own.entries()) {
-    constexpr std::string_view kOfTemplates[] = {"template", "set", "hvdrun", "script"};
+    constexpr std::string_view kOfTemplates[] = {"template", "set", "hvdrun", "script", "color"};
     if (std::ranges::find(kOfTemplates, setting.flag->name) != std::end(kOfTemplates)) continue;
     words.push_back(setting.label);
     if (!setting.flag->is_switch()) words.push_back(setting.value);
@@ -249,21 +256,22 @@ int show_template(const TemplateLine& line, const base::Environment& environment
 
 int submit_template(const std::vector<std::string>& arguments, const std::string& name) {
   const base::Environment environment = base::Environment::current();
+  const Console console(typed_color(arguments, *submit_doc().table), environment);
   auto line = read_template_line(arguments, name, own_flags(), environment);
-  if (!line.ok()) return fail(line.status());
-  if (line->wants_help) return print_answer("muster submit", help_text(submit_doc()));
+  if (!line.ok()) return fail(console, line.status());
+  if (line->help) return console.help("muster submit", help_text_for(*line->help, submit_doc(), console.look()));
   if (line->own.find("dry-run") != nullptr) return show_template(*line, environment);
-  if (const Status complete = line->values.check_complete(); !complete.ok()) return fail(complete);
+  if (const Status complete = line->values.check_complete(); !complete.ok()) return fail(console, complete);
   if (has_scheduler(*line->job_template, environment)) {
-    if (const Status fits = check_for_scheduler(*line); !fits.ok()) return fail(fits);
+    if (const Status fits = check_for_scheduler(*line); !fits.ok()) return fail(console, fits);
     const auto answer = submit_script(*line);
-    return answer.ok() ? *answer : fail(answer.status());
+    return answer.ok() ? *answer : fail(console, answer.status());
   }
   const std::string left_out = job_templates::left_out_note(*line->job_template);
   if (!left_out.empty()) base::print_remark("muster submit: {}\n", left_out);
   for (const std::string& note : line->job_template->notes) base::print_remark("muster submit: {}\n", note);
   const auto words = words_for_launcherd(*line);
-  return words.ok() ? submit_words(*words, &line->values) : fail(words.status());
+  return words.ok() ? submit_words(*words, &line->values) : fail(console, words.status());
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ struct ParsedSubmit {
   // If set, `text` answers the command line. Help goes to stdout with 0, a mistake goes to stderr with 2.
   std::optional<int> exit_code;
   std::string text;
+  bool is_help = false;  // `text` is a help text
   HvdrunOptions options;
   v1::SubmitRequest own_request;  // from submit's own options; they are merged over those of `options`
   Settings own;                   // --launcher and its certificates

@@ -98,8 +98,9 @@ const CommandDoc& submit_doc() {
                  {FlagGroup::kGeneral, "Job and launcherd"}},
       .table = &kTable,
       .notes = "",
-      .examples = {{"muster submit -np 16 --name night python3 train.py", ""},
-                   {"job=$(muster submit -N 4 -H n1,n2 -- ./prepare.sh) && muster logs -f $job", ""},
+      .examples = {{"muster submit -np 16 --name night python3 train.py", "16 ranks on any free slots"},
+                   {"job=$(muster submit -N 4 -H n1,n2 -- ./prepare.sh) && muster logs -f $job",
+                    "on two hosts, and follow its output"},
                    {"muster submit --min-np 2 --max-np 8 python3 train_elastic.py",
                     "a program of Horovod Elastic, whose ranks live on when others fail or join"},
                    {"muster submit -t polaris --nodes 4 --project physics -- python3 train.py", "by PBS"},
@@ -110,6 +111,8 @@ const CommandDoc& submit_doc() {
       .exit_codes = {{"0", "launcherd has the job"},
                      {"1", "launcherd did not answer, or accepts no jobs now"},
                      {"2", "a mistake in the command line, no launcherd, or a job that its hosts can never run"}},
+      .most_used = {"num-proc", "ranks-per-node", "hosts", "template", "name", "priority", "env", "timeout", "deadline",
+                    "hold", "max-restarts", "dry-run", "launcher"},
   };
   return kDoc;
 }

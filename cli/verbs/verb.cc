@@ -8,6 +8,8 @@
 #include "base/strings.h"
 #include "cli/help/help.h"
 #include "cli/hosts/standard_streams.h"
+#include "cli/options/color_option.h"
+#include "cli/verbs/field_words.h"
 
 namespace muster::cli::inline verbs {
 
@@ -25,31 +27,35 @@ base::Result<VerbLine> read_verb_line(const std::vector<std::string>& arguments,
 }
 
 VerbCall::VerbCall(std::string verb, const CommandDoc& doc, const std::vector<std::string>& arguments)
-    : verb_(std::move(verb)) {
+    : verb_(std::move(verb)),
+      table_(*doc.table),
+      console_(typed_color(arguments, *doc.table, OptionsEnd::kNowhere), base::Environment::current()) {
   auto line = read_verb_line(arguments, *doc.table);
   if (!line.ok()) {
     exit_code_ = fail(line.status().message());
     return;
   }
   if (line->options.is_answered) {
-    exit_code_ = print(help_text(doc));
+    const Flag& asked = *line->options.options.back().flag;
+    exit_code_ = console_.help("muster " + verb_, help_text_for(asked, doc, console_.look()));
     return;
   }
   words_ = std::move(line->words);
   if (const base::Status set = settings_.add_layer(settings_of(line->options)); !set.ok()) {
     exit_code_ = fail(set.message());
+    return;
   }
+  if (const auto color = read_color(settings_); !color.ok()) exit_code_ = fail(color.status().message());
 }
 
 int VerbCall::fail(std::string_view message, int code) const {
-  remark(message);
-  return code;
+  return console_.fail("muster " + verb_, code, message);
 }
 
 int VerbCall::fail(const base::Status& status) const {
   const bool is_usage = status.code() == base::Code::kInvalidArgument || status.code() == base::Code::kNotFound ||
                         status.code() == base::Code::kFailedPrecondition;
-  return fail(base::printable(status.message()), is_usage ? kUsageError : kNotAnswered);
+  return fail(base::printable(in_words_of_options(status, table_).message()), is_usage ? kUsageError : kNotAnswered);
 }
 
 void VerbCall::remark(std::string_view message) const {
@@ -61,9 +67,10 @@ int VerbCall::print(std::string_view text) const {
 }
 
 FlagTable verb_table(std::vector<FlagRow> rows, std::vector<Argument> arguments) {
-  rows.push_back(toggle("help", {{"-h", "true"}, {"--help", "true"}}, "Print this text.").stands_alone());
+  rows.push_back(color_row());
   std::vector<Flag> flags;
   add_group(FlagGroup::kGeneral, std::move(rows), flags);
+  add_group(FlagGroup::kGeneral, help_rows(), flags);
   return FlagTable(std::move(flags), std::move(arguments));
 }
 

@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "cli/help/command_doc.h"
 #include "cli/help/flag_row.h"
+#include "cli/hosts/console.h"
 #include "cli/options/exit_codes.h"
 #include "cli/options/settings.h"
 
@@ -33,6 +34,7 @@ class VerbCall {
   VerbCall(std::string verb, const CommandDoc& doc, const std::vector<std::string>& arguments);
 
   const std::optional<int>& exit_code() const { return exit_code_; }
+  const Console& console() const { return console_; }
   const std::string& verb() const { return verb_; }
   const std::vector<std::string>& words() const { return words_; }
   const Settings& settings() const { return settings_; }
@@ -47,12 +49,14 @@ class VerbCall {
 
  private:
   const std::string verb_;
+  const FlagTable& table_;
+  const Console console_;
   std::vector<std::string> words_;
   Settings settings_;
   std::optional<int> exit_code_;
 };
 
-// Makes the flag table of a verb from its rows and --help. `arguments` are its words, for completion.
+// Makes the flag table of a verb from its rows, --color, -h and --help. `arguments` are its words, for completion.
 FlagTable verb_table(std::vector<FlagRow> rows, std::vector<Argument> arguments = {});
 
 FlagRow json_row(std::string_view help);

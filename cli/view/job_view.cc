@@ -38,7 +38,7 @@ void JobView::on_remark(const std::string& line) {
 
 void JobView::on_root_cause(const model::RankEnd& root) {
   notices_->status("");
-  notices_->line(format_root_cause(root, options_.placement.role(root.rank)));
+  notices_->line(mark_rank(format_root_cause(root, options_.placement.role(root.rank)), options_.has_color));
 }
 
 std::string format_binding(const model::BoundRank& rank) {

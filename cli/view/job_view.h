@@ -20,6 +20,7 @@ struct JobViewOptions {
   std::function<void(int rank, const std::string& content)> on_error_file{};  // if empty, error files are ignored
   std::function<void(const model::Placement&)> on_generation{};               // a new generation begins; may be empty
   std::string job_id{};                                                       // for commands in the report of a hang
+  bool has_color = false;                                                     // the rank that failed is highlighted
 };
 
 class JobView final : public launcherd::JobObserver {

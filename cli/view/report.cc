@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "cli/help/color.h"
 #include "model/failure_hint.h"
 #include "model/host_group.h"
 #include "model/spawn_advice.h"
@@ -129,6 +130,12 @@ std::string format_duration(base::Duration duration) {
   const long whole = static_cast<long>(seconds + 0.5);
   if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
   return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
+}
+
+std::string mark_rank(std::string_view root_cause, bool has_color) {
+  const std::size_t end = std::min(root_cause.find(" (pid "), root_cause.find(": "));
+  if (end == std::string_view::npos) return std::string(root_cause);
+  return Paint(has_color).error(root_cause.substr(0, end)) + std::string(root_cause.substr(end));
 }
 
 std::string format_root_cause(const model::RankEnd& root, std::string_view role) {

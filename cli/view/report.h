@@ -15,6 +15,9 @@ namespace muster::cli::inline view {
 // Returns "rank 3 on n2 (pid 4242): exit code 1". With a role it begins "rank 3 (worker) on n2 …".
 std::string format_root_cause(const model::RankEnd& root, std::string_view role = {});
 
+// Returns a line of format_root_cause() with the rank and its host in the colour of errors.
+std::string mark_rank(std::string_view root_cause, bool has_color);
+
 // Returns all lines after the root cause: its last stderr lines, the consequences, failed and unclean hosts, strays.
 // The last line has ranks, hosts and time.
 // A job that ended well gets only the last line, and only if `is_terminal` or something had to be cleaned up.

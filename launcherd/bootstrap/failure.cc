@@ -291,9 +291,10 @@ FailureKind classify_agent_end(int exit_status, std::string_view errors, std::st
   }
   const bool is_denied = has(errors, {"ermission denied"});
   if (is_denied && (exit_status == 126 || exit_status == 1 || exit_status == 127)) return FailureKind::kNoExec;
-  // If the program is missing, csh exits with 1, and fish with 127 or 125. Each shell has its own wording.
+  // If the program is missing, csh exits with 1, and fish with 127 or 125. Each shell has its own wording; zsh begins
+  // with a small letter.
   const bool is_not_found =
-      has(errors, {"No such file", "not found", "Command not found", "Unknown command", "does not exist"});
+      has(errors, {"o such file", "not found", "Command not found", "Unknown command", "does not exist"});
   if (exit_status == 127)
     return is_not_found || errors.empty() ? FailureKind::kAgentMissing : FailureKind::kAgentFailed;
   if (is_not_found && has(errors, {"agent-"})) return FailureKind::kAgentMissing;

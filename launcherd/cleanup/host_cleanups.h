@@ -1,20 +1,12 @@
-// HostCleanups runs `muster-agent --cleanup` on all hosts at the same time. It returns one report per host, in the
-// order of the hosts. If a host could not be asked, its report has `unreachable` set.
-//
-// Thread: the loop thread only.
-// Owner: `bootstrap` is borrowed and must outlive the object. If the object is destroyed before `on_done`, it drops
-// the hosts, and no callback runs afterwards.
+// The command `muster-agent --cleanup` for HostCommand, and its reports.
+// Thread: any; pure.
 #pragma once
 
-#include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "base/loop.h"
-#include "base/status.h"
-#include "launcherd/bootstrap/bootstrap.h"
-#include "model/job_spec.h"
+#include "launcherd/cleanup/host_command.h"
+#include "model/host_spec.h"
 #include "proto/muster/v1/cleanup.pb.h"
 
 namespace muster::launcherd::inline cleanup {
@@ -26,25 +18,9 @@ struct CleanupPlan {
   std::string session_root;  // MUSTER_TMPDIR; empty means each host's own value
 };
 
-struct CleanupEvents {
-  std::function<void(const std::vector<std::string>& waiting)>
-      on_progress;  // gets the hosts that have not answered; may be empty
-  std::function<void(std::vector<v1::CleanupReport>)> on_done;
-};
+std::vector<std::string> cleanup_arguments(const CleanupPlan& plan);
 
-class HostCleanups {
- public:
-  HostCleanups(base::Loop& loop, Bootstrap* bootstrap, CleanupPlan plan, CleanupEvents events);
-  ~HostCleanups();
-
-  void start();
-
- private:
-  class Core;
-  std::shared_ptr<Core> core_;
-};
-
-// Parses the output of an agent. The error is one sentence without the host's name. Pure.
-base::Result<v1::CleanupReport> parse_cleanup_report(const CommandResult& result);
+// Returns one report per host of the plan.
+std::vector<v1::CleanupReport> cleanup_reports(const CleanupPlan& plan, const HostCommand::Results& results);
 
 }  // namespace muster::launcherd::cleanup

@@ -22,7 +22,7 @@ constexpr std::size_t kLongestId = 8;
 // The bootstrap and the hosts of one Cleanup call.
 struct DaemonApi::RunningCleanup {
   std::unique_ptr<Bootstrap> bootstrap;
-  std::unique_ptr<HostCleanups> hosts;
+  std::unique_ptr<HostCommand> hosts;
 };
 
 DaemonApi::DaemonApi(Parts parts) : parts_(std::move(parts)) {}
@@ -319,15 +319,15 @@ Gone DaemonApi::cleanup(const v1::CleanupRequest& request, Replies<v1::CleanupRe
   const std::uint64_t number = next_cleanup_++;
   auto running = std::make_unique<RunningCleanup>();
   running->bootstrap = std::move(*bootstrap);
-  CleanupEvents events;
-  events.on_done = [this, number, replies](std::vector<v1::CleanupReport> reports) {
-    for (v1::CleanupReport& report : reports) replies.send(std::move(report));
+  HostCommand::Events events;
+  events.on_done = [this, number, replies, plan = *plan](const HostCommand::Results& results) {
+    for (v1::CleanupReport& report : cleanup_reports(plan, results)) replies.send(std::move(report));
     replies.done(base::ok_status());
     parts_.loop->post(gate_.wrap([this, number] { cleanups_.erase(number); }));
   };
-  running->hosts =
-      std::make_unique<HostCleanups>(*parts_.loop, running->bootstrap.get(), std::move(*plan), std::move(events));
-  HostCleanups* const hosts = running->hosts.get();
+  running->hosts = std::make_unique<HostCommand>(*parts_.loop, running->bootstrap.get(), plan->hosts,
+                                                 cleanup_arguments(*plan), std::move(events));
+  HostCommand* const hosts = running->hosts.get();
   cleanups_.emplace(number, std::move(running));
   hosts->start();
   // If the client leaves, the cleanup still finishes.

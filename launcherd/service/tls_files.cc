@@ -5,8 +5,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <ctime>
 #include <memory>
 
+#include <openssl/asn1.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -73,6 +76,15 @@ base::Status check_tls_texts(const std::string& certificate, const std::string& 
   if (!belongs) return {Code::kInvalidArgument, "the certificate and the key do not match"};
   if (root == nullptr) return {Code::kInvalidArgument, "the authority is not a certificate in PEM format"};
   return base::ok_status();
+}
+
+base::Result<base::WallTime> certificate_end(const std::string& certificate) {
+  const CertificatePtr own = certificate_of(certificate);
+  std::tm end{};
+  const bool is_known = own != nullptr && ::ASN1_TIME_to_tm(::X509_get0_notAfter(own.get()), &end) == 1;
+  ::ERR_clear_error();
+  if (!is_known) return base::invalid_argument("the certificate is not in PEM format");
+  return std::chrono::system_clock::from_time_t(::timegm(&end));
 }
 
 }  // namespace muster::launcherd::service

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "base/clock.h"
 #include "base/status.h"
 
 namespace muster::launcherd::inline service {
@@ -15,5 +16,8 @@ base::Result<std::string> read_private_key(const std::string& path);
 // INVALID_ARGUMENT: `certificate` and `key` are not the PEM of a certificate and its key, or `authority` holds no
 // certificate.
 base::Status check_tls_texts(const std::string& certificate, const std::string& key, const std::string& authority);
+
+// Returns the time until which the first certificate of a PEM text is valid. INVALID_ARGUMENT: it holds none.
+base::Result<base::WallTime> certificate_end(const std::string& certificate);
 
 }  // namespace muster::launcherd::service

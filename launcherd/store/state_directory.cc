@@ -29,6 +29,11 @@ constexpr SharedFileSystem kShared[] = {{NFS_SUPER_MAGIC, "NFS"}, {SMB_SUPER_MAG
                                         {0x19830326, "BeeGFS"},   {0xAAD7AAEA, "PanFS"},     {0x01161970, "GFS2"},
                                         {0x7461636F, "OCFS2"},    {CODA_SUPER_MAGIC, "Coda"}};
 
+base::Status check_is_absolute(const std::string& path) {
+  if (path.starts_with('/')) return base::ok_status();
+  return base::invalid_argument("the state directory '{}' is not an absolute path", base::printable(path));
+}
+
 base::Status make_parents(const std::string& path) {
   for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
     const std::string parent = path.substr(0, slash);
@@ -89,10 +94,25 @@ std::optional<std::string_view> shared_file_system(long type) {
   return found->name;
 }
 
-base::Result<StateDirectory> StateDirectory::open(const std::string& path) {
-  if (!path.starts_with('/')) {
-    return base::invalid_argument("the state directory '{}' is not an absolute path", base::printable(path));
+base::Result<StateUse> StateDirectory::look(const std::string& path) {
+  MUSTER_RETURN_IF_ERROR(check_is_absolute(path));
+  const base::Status checked = base::check_private_directory(path);
+  if (checked.code() == base::Code::kNotFound) return StateUse::kMissing;
+  MUSTER_RETURN_IF_ERROR(checked);
+  MUSTER_RETURN_IF_ERROR(check_file_system(path));
+  const std::string name = path + "/lock";
+  const base::UniqueFd lock(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!lock.valid()) {
+    if (errno == ENOENT) return StateUse::kFree;
+    return base::errno_error(errno, fmt::format("open {}", name));
   }
+  if (::flock(lock.get(), LOCK_SH | LOCK_NB) == 0) return StateUse::kFree;
+  if (errno != EWOULDBLOCK) return base::errno_error(errno, fmt::format("lock {}", name));
+  return StateUse::kInUse;
+}
+
+base::Result<StateDirectory> StateDirectory::open(const std::string& path) {
+  MUSTER_RETURN_IF_ERROR(check_is_absolute(path));
   MUSTER_RETURN_IF_ERROR(make_parents(path));
   MUSTER_RETURN_IF_ERROR(base::make_private_directory(path));
   MUSTER_RETURN_IF_ERROR(check_file_system(path));

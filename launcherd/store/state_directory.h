@@ -20,8 +20,17 @@ base::Result<std::string> default_state_directory(const base::Environment& envir
 // and shared memory of one host have no effect on another. nullopt if the type is local, or not known to be shared.
 std::optional<std::string_view> shared_file_system(long type);
 
+enum class StateUse {
+  kMissing,  // the directory does not exist
+  kFree,
+  kInUse,  // by a launcherd that runs
+};
+
 class StateDirectory {
  public:
+  // Looks at `path` as open() would, but makes and changes nothing. A launcherd that runs is no error.
+  static base::Result<StateUse> look(const std::string& path);
+
   // Creates `path` with its missing parents (0700). Holds its lock until destruction.
   // PERMISSION_DENIED: other users have access. FAILED_PRECONDITION: it lies on a shared file system. ALREADY_EXISTS:
   // another launcherd uses it.

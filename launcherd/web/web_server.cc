@@ -54,6 +54,10 @@ void refuse_stranger(const HttpRequest&, const std::shared_ptr<HttpExchange>& ex
 
 }  // namespace
 
+base::Status WebServer::check_address(const std::string& address) {
+  return parse_endpoint(address).status();
+}
+
 base::Result<std::unique_ptr<WebServer>> WebServer::start(base::Loop& loop, const std::string& address,
                                                           ApiHandler* handler, std::string write_token) {
   MUSTER_ASSIGN_OR_RETURN(const Endpoint wanted, parse_endpoint(address));

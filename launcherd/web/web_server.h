@@ -24,6 +24,9 @@ class WebServer {
   static constexpr std::size_t kMostConnections = 128;
   static constexpr std::size_t kMostStrangers = 8;
 
+  // INVALID_ARGUMENT: `address` is not a loopback address and a port.
+  static base::Status check_address(const std::string& address);
+
   // `address` is like "127.0.0.1:7480" or "[::1]:0"; port 0 means any free port. `handler` is borrowed.
   // `write_token` allows actions to those who send it; empty means that no action is served.
   // INVALID_ARGUMENT: `address` is not a loopback address.

@@ -127,18 +127,23 @@ _SHORT_FUNCTIONS = {
 
 
 def _candidates():
-    """Returns the places where the library may be: only MUSTER_LIBRARY if it is set. Otherwise a wheel, a build tree
-    beside this package, an installed prefix, and the system's search path."""
+    """Returns the places where the library may be: only MUSTER_LIBRARY if it is set. Otherwise a wheel of this package
+    alone, a build tree beside it, an installed prefix or a wheel with all programs (also by `pip --target`), and the
+    system's search path."""
     named = os.environ.get("MUSTER_LIBRARY")
     if named:
         return [named]
     here = os.path.dirname(os.path.abspath(__file__))
     # Don't resolve links: in a build tree this package is a link.
     root = os.path.dirname(os.path.dirname(here))
+    prefix = os.path.dirname(os.path.dirname(root))
+    in_wheel = os.path.join("libexec", "muster", "libmuster.so.0")
     return [os.path.join(here, "libmuster.so"),
             os.path.join(root, "lib", "libmuster.so"),
             os.path.join(root, "build", "release", "lib", "libmuster.so"),
-            os.path.join(os.path.dirname(os.path.dirname(root)), "lib", "libmuster.so.0"),
+            os.path.join(prefix, "lib", "libmuster.so.0"),
+            os.path.join(prefix, in_wheel),
+            os.path.join(os.path.dirname(here), in_wheel),
             "libmuster.so.0"]
 
 

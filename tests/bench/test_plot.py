@@ -3,6 +3,7 @@
 import argparse
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -132,3 +133,44 @@ def test_benchmarks_draw_what_json_prints(tmp_path, capsys):
 def test_a_wrong_name_is_refused_before_the_measurement(bench):
     done = subprocess.run([BENCH / bench, "--plot", "x.pdf"], capture_output=True, text=True, timeout=30)
     assert done.returncode == 2 and "must end in .html or .svg" in done.stderr, done
+
+
+STORED = """# bench/mpi, 2026-11-23, 2 CPUs
+
+| ranks on hosts | launcher | ms median [min max] | of the MPI's own |
+|---|---:|---|---|
+| 8 on 2 | hvdrun | 367 [366 1,367] | 0.76 |
+| 32 on 2 | hvdrun | 554.5 [424 684] | 0.94 |
+
+| bytes | muster µs (p99) | floor | muster / best |
+|---|---|---|---|
+| 4 | 0.287 (0.395) | - | 0.41 |
+| 64 Ki | 1.42e+04 (1.62e+04) | 7 | 0.36 |
+"""
+
+
+def test_tables_of_stored_results_are_drawn():
+    spreads = plot.StoredResult(STORED, 1, "", "x.md")
+    assert points(spreads) == {(("8 on 2",), "hvdrun", ""): (367, 366, 1367), (("32 on 2",), "hvdrun", ""): (554.5, 424, 684)}
+    assert "hvdrun: 367 ms [366 1,367]" in drawn(spreads) and "mpi, 8 on 2" in drawn(spreads)
+    sizes = plot.StoredResult(STORED, 2, "µs", "x.md")
+    assert [(point.group, point.name, point.median) for point in sizes.points] == [
+        (("4",), "muster", 0.287), (("65536",), "muster", 14200), (("65536",), "floor", 7)]
+    assert "muster, 64 Ki: 14,200 µs" in drawn(sizes)
+
+
+@pytest.mark.parametrize(("number", "why"), [(3, "it has 2 tables, and none with the number 3"), (0, "none with the number 0")])
+def test_a_stored_result_without_that_table_is_refused(number, why):
+    with pytest.raises(plot.PlotError, match=why):
+        plot.StoredResult(STORED, number, "", "x.md")
+
+
+def test_figures_of_the_documents_are_those_of_their_results(tmp_path):
+    """docs/measured.md names the command of each figure."""
+    root = BENCH.parent
+    commands = re.findall(r"^    bench/plot\.py (.*) -o (docs/figures/\S+)$", (root / "docs/measured.md").read_text(), re.MULTILINE)
+    assert {figure for _, figure in commands} == {f"docs/figures/{file.name}" for file in (root / "docs/figures").iterdir()}
+    for words, figure in commands:
+        made = tmp_path / "made.svg"
+        subprocess.run([BENCH / "plot.py", *words.split(), "-o", made], cwd=root, check=True)
+        assert made.read_bytes() == (root / figure).read_bytes(), f"{figure} is not what {words} draws now: draw it again"

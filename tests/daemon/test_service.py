@@ -2,6 +2,7 @@
 installed units."""
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -88,6 +89,38 @@ def test_a_folder_that_others_may_enter_is_refused(manager, tmp_path):
     process = manager.start(tmp_path / "state")
     _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode != 0 and "must be ours with mode 0700" in errors, errors
+
+
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
+
+
+def settings_of(page):
+    """The lines of the page that write a file of settings: [(words of printf, name of the file)]."""
+    found = re.findall(r"^ *printf (.*) > ([\w/~.-]+)(?: *#.*)?$", (DOCS / page).read_text(), re.MULTILINE)
+    assert found, page
+    return found
+
+
+@pytest.mark.parametrize("page", ["lab.md", "guide/service.md"])
+def test_the_settings_of_the_pages_are_right(page, tmp_path):
+    """What a page writes into launcherd.yaml passes launcherd --check; a typo in it does not."""
+    for words, name in settings_of(page):
+        file = tmp_path / pathlib.Path(name).name
+        subprocess.run(["sh", "-c", f'printf {words} > "$0"', file], check=True)
+    settings, hosts = tmp_path / "launcherd.yaml", tmp_path / "hosts"
+    if not hosts.exists():
+        hosts.write_text("n1 slots=4\n")
+    text = re.sub(r"(?m)^hostfile: .*/hosts$", f"hostfile: {hosts}", settings.read_text())
+    settings.write_text(text)
+    command = [BIN / "launcherd", "--check", "--config-file", settings, "--state", tmp_path / "state"]
+    checked = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert checked.returncode == 0 and checked.stderr == "", checked
+    assert re.search(r"^hosts +\d+ hosts? with \d+ slots$", checked.stdout, re.MULTILINE), checked
+    assert re.search(rf"^hostfile +{hosts} +{settings}:\d+$", checked.stdout, re.MULTILINE), checked
+    assert not (tmp_path / "state").exists()
+    settings.write_text(text.replace("hostfile", "hostfiel"))
+    wrong = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert wrong.returncode == 2 and "unknown key 'hostfiel'; did you mean hostfile?" in wrong.stderr, wrong
 
 
 def test_systemd_accepts_the_units(tmp_path):

@@ -1,14 +1,19 @@
 """What users type: configuration files, hosts of a scheduler's job, limits, expansion, what ends a job, dry runs."""
 
+import errno
+import fcntl
 import json
 import os
 import pathlib
 import pty
 import re
+import select
 import shutil
 import signal
 import socket
+import struct
 import subprocess
+import termios
 import time
 
 import pytest
@@ -207,7 +212,8 @@ def answer(*words):
 
 
 def muster_verbs():
-    verbs = re.findall(r"^  (\S+) {2,}\S", answer("muster", "--help"), re.MULTILINE)
+    groups = answer("muster", "--help").split("\nOptions:\n")[0]
+    verbs = re.findall(r"^  ([a-z]\S*) {2,}\S", groups, re.MULTILINE)
     assert {"jobs", "templates", "compat", "torch.distributed.launch"} <= set(verbs), verbs
     return verbs
 
@@ -217,11 +223,210 @@ def test_help_and_manual_of_every_verb():
     for words in [["hvdrun"], ["launcherd"], *(["muster", verb] for verb in muster_verbs())]:
         text = answer(*words, "--help")
         assert not re.search(r" $", text, re.MULTILINE), words
+        assert all(len(line) <= 96 for line in text.splitlines() if not line.startswith(f"  {words[0]} ")), words
+        assert answer(*words, "-h").count("\n") < 45, words
+        examples = re.search(r"\nExamples:\n((?:  .*\n)+)", text).group(1)
+        assert re.fullmatch(r"(?:  \S.*\n(?:      .*\n)+)+", examples), (words, examples)  # each with an explanation
         codes = re.search(r"\nExit code:\n((?:  .*\n)+)", text).group(1)
         assert re.search(r"^  0 +\S", codes, re.MULTILINE), (words, codes)
     cmake = (REPOSITORY / "cli/CMakeLists.txt").read_text()
     written = re.search(r"foreach\(verb ([^)]*)\)", cmake).group(1).split()
     assert sorted([*written, "torch.distributed.launch"]) == sorted(muster_verbs())  # whose page is torchrun's
+
+
+def said(*words):
+    """stderr of a program of ours that refuses its command line."""
+    result = subprocess.run([BIN_DIR / words[0], *words[1:]], capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stdout) == (2, ""), result
+    return result.stderr
+
+
+def test_verbs_have_other_names():
+    for alias, verb in {"ps": "jobs", "ls": "jobs", "list": "jobs", "describe": "status", "show": "status",
+                        "cancel": "kill", "stop": "kill"}.items():
+        assert answer("muster", alias, "--help") == answer("muster", verb, "--help")
+        assert answer("muster", "--man", alias) == answer("muster", "--man", verb)
+        assert re.search(rf"^Also: .*muster {alias}\b", answer("muster", verb, "-h"), re.MULTILINE)
+    assert said("muster", "descrbe") == "muster: unknown verb descrbe, did you mean describe? (muster --help lists them)\n"
+    assert "did you mean submit?" in said("muster", "sbumit")
+    assert "did you mean logs?" in said("muster", "lgs")  # not ls, which is as near
+    assert "did you mean -np?" in said("hvdrun", "--np", "2", "hostname")  # not --npernode
+    assert "did you mean -np?" in said("muster", "submit", "--np", "2", "hostname")
+
+
+def test_help_is_also_a_verb():
+    assert answer("muster", "help") == answer("muster", "--help") == answer("muster", "help", "help")
+    for verb in muster_verbs():
+        assert answer("muster", "help", verb) == answer("muster", verb, "--help")
+    assert answer("muster", "help", "ps").startswith("Usage: muster jobs ")
+    assert "unknown verb nosuch" in said("muster", "help", "nosuch")
+    groups = re.findall(r"^(\S.*):$", answer("muster", "-h"), re.MULTILINE)
+    assert groups[:3] == ["Jobs", "Looking into a job", "Hosts"], groups
+    assert max(map(len, answer("muster", "-h").split("\nExamples:\n")[0].splitlines())) <= 80  # one line for each verb
+
+
+@pytest.mark.skipif(not shutil.which("man"), reason="man is not installed")
+def test_manual_pages_render_without_a_warning(tmp_path):
+    for number, words in enumerate([["hvdrun", "--man"], ["launcherd", "--man"], ["muster", "--man"],
+                                    *(["muster", "--man", verb] for verb in muster_verbs())]):
+        page = tmp_path / f"{number}.1"
+        page.write_text(answer(*words))
+        result = subprocess.run(["man", "--warnings", "-E", "UTF-8", "-l", page], capture_output=True, text=True, timeout=60,
+                                env={"PATH": "/usr/bin:/bin", "MANWIDTH": "80", "LC_ALL": "C.UTF-8"})
+        assert (result.returncode, result.stderr) == (0, ""), (words, result.stderr)
+    page = answer("muster", "--man")
+    assert all(f"\\fB{verb}\\fR\n" in page.replace("\\-", "-") for verb in muster_verbs())
+
+
+class Pty:
+    """A program of ours on a terminal of 24 rows."""
+
+    def __init__(self, *words, columns=80, rows=24, env=None):
+        self.master, terminal = pty.openpty()
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        inherited = {"PATH": "/usr/bin:/bin", "TERM": "xterm", "HOME": "/nowhere"}
+        self.program = subprocess.Popen([BIN_DIR / words[0], *words[1:]], stdin=terminal, stdout=terminal, stderr=terminal,
+                                        start_new_session=True, env=inherited | (env or {}),
+                                        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        os.close(terminal)
+        self.bytes = b""
+
+    @property
+    def text(self):
+        """What was shown so far."""
+        return self.bytes.decode(errors="replace").replace("\r\n", "\n")
+
+    def _read_some(self, seconds):
+        """Adds what comes within this time. False at the end: nobody holds the terminal any more (EIO)."""
+        if not select.select([self.master], [], [], seconds)[0]:
+            return True
+        try:
+            piece = os.read(self.master, 65536)
+        except OSError as error:
+            assert error.errno == errno.EIO, error
+            return False
+        self.bytes += piece
+        return bool(piece)
+
+    def read(self, until=None):
+        """Reads to the end, or until this text has come."""
+        deadline = time.monotonic() + 20
+        while until is None or until not in self.text:
+            is_open = self._read_some(1)
+            assert is_open or until is None, self.text
+            if not is_open:
+                break
+            assert time.monotonic() < deadline, self.text
+        return self.text
+
+    def type(self, keys):
+        os.write(self.master, keys.encode())
+
+    def type_until_end(self, keys):
+        """Types again and again: a program that handles Ctrl-C drops what was typed meanwhile."""
+        deadline = time.monotonic() + 20
+        while self.program.poll() is None and self._read_some(0.1):
+            assert time.monotonic() < deadline, self.text
+            self.type(keys)
+
+    def end(self):
+        """What was shown, and the exit code."""
+        self.read()
+        os.close(self.master)
+        return self.text, self.program.wait(timeout=20)
+
+
+def plain(text):
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+NO_PAGER = {"MUSTER_PAGER": ""}
+
+
+@pytest.mark.parametrize("words, environment, is_colored", [
+    (["muster", "jobs", "--help"], {}, True),
+    (["muster", "jobs", "--help", "--color", "never"], {}, False),
+    (["muster", "jobs", "--help"], {"NO_COLOR": "1"}, False),
+    (["muster", "jobs", "--help"], {"TERM": "dumb"}, False),
+    (["muster", "jobs", "--help"], {"TERM": "dumb", "CLICOLOR_FORCE": "1"}, True),
+    (["muster", "--color=always", "jobs", "-h"], {"NO_COLOR": "1"}, True),
+    (["muster", "help", "torchrun"], {}, True),
+    (["hvdrun", "--help"], {}, True),
+    (["launcherd", "-h"], {}, True)])
+def test_colors_on_a_terminal(words, environment, is_colored):
+    text, code = Pty(*words, env=NO_PAGER | environment).end()
+    assert code == 0 and plain(text).startswith("Usage: "), text
+    assert ("\x1b[1mUsage:\x1b[0m" in text, "\x1b[36m" in text) == (is_colored, is_colored), text
+    assert is_colored or "\x1b" not in text
+
+
+def test_no_colors_in_a_pipe():
+    env = {"PATH": "/usr/bin:/bin", "TERM": "xterm", "CLICOLOR_FORCE": "1"}
+    for words in (["muster", "--help"], ["hvdrun", "-h"], ["muster", "doctor", "--help"], ["hvdrun", "--hots"]):
+        result = subprocess.run([BIN_DIR / words[0], *words[1:]], capture_output=True, env=env, timeout=60)
+        assert b"\x1b" not in result.stdout + result.stderr, result
+    assert "\x1b[1mUsage:" in answer("muster", "--color", "always", "submit", "--help")
+
+
+@pytest.mark.parametrize("words", [["hvdrun", "--hots"], ["muster", "jobs", "--hots"], ["muster", "submit", "--hots"],
+                                   ["muster", "nosuch"], ["launcherd", "--hots"], ["muster", "torchrun", "--hots"]])
+def test_mistakes_are_marked_on_a_terminal(words):
+    text, code = Pty(*words).end()
+    assert code == 2 and re.match(r"\x1b\[1;31m[a-z ]+:\x1b\[0m unknown ", text), text
+    text, code = Pty(words[0], "--color", "never", *words[1:]).end()
+    assert code == 2 and re.match(r"[a-z ]+: unknown ", text), text
+
+
+def test_the_rank_that_failed_is_marked_on_a_terminal(hvdrun, cluster, no_leftovers):
+    args = ["-np", "2", "-H", "n1,n2", "sh", "-c", "[ $MUSTER_RANK = 0 ] && sleep 1000; exit 3"]
+    ended = Watched(hvdrun, cluster, args, terminal=True, env={"TERM": "xterm"}).end()
+    assert ended.rc == 3 and "hvdrun: \x1b[1;31mrank 1 on n2\x1b[0m (pid " in ended.stdout, ended
+    ended = Watched(hvdrun, cluster, ["--color", "never", *args], terminal=True, env={"TERM": "xterm"}).end()
+    assert ended.rc == 3 and "hvdrun: rank 1 on n2 (pid " in ended.stdout, ended
+    result = hvdrun(args, env={"TERM": "xterm"})
+    assert result.rc == 3 and "hvdrun: rank 1 on n2 (pid " in result.stderr and "\x1b" not in result.stdout + result.stderr
+    too_many = Watched(hvdrun, cluster, ["-np", "9", "-H", "n1:1", "true"], terminal=True, env={"TERM": "xterm"}).end()
+    assert too_many.rc == 2 and too_many.stdout.startswith("\x1b[1;31mhvdrun:\x1b[0m not enough slots"), too_many
+
+
+@pytest.mark.parametrize("columns, longest", [(60, 60), (100, 100), (200, 110), (30, 60)])
+def test_help_is_as_wide_as_the_terminal(columns, longest):
+    text, code = Pty("hvdrun", "--help", columns=columns, env=NO_PAGER).end()
+    lines = [line for line in plain(text).splitlines() if not line.startswith("  hvdrun ")]
+    assert code == 0 and longest - 3 <= max(map(len, lines)) <= longest, max(lines, key=len)
+    result = subprocess.run([BIN_DIR / "hvdrun", "--help"], capture_output=True, text=True, timeout=60,
+                            env={"PATH": "/usr/bin:/bin", "COLUMNS": "70"})
+    lines = [line for line in result.stdout.splitlines() if not line.startswith("  hvdrun ")]
+    assert 67 <= max(map(len, lines)) <= 70
+
+
+@pytest.mark.skipif(not shutil.which("less"), reason="less is not installed")
+def test_long_help_goes_through_the_pager():
+    shown = Pty("hvdrun", "--help")
+    shown.read(until="Ranks")
+    shown.type("\x03")  # less takes Ctrl-C itself
+    shown.type_until_end("q")
+    text, code = shown.end()
+    assert code == 0 and "Usage: hvdrun" in plain(text) and "Exit code" not in text, text
+    text, code = Pty("hvdrun", "-h", rows=60).end()  # short enough: no pager
+    assert code == 0 and "--help shows everything." in text
+
+
+def test_other_pagers_and_none():
+    text, code = Pty("hvdrun", "--help", env={"PAGER": "sed -n 's/^/> /p;3q'"}).end()
+    assert code == 0 and [line[:2] for line in text.splitlines()] == ["> "] * 3, text
+    text, code = Pty("hvdrun", "--help", env={"PAGER": "false"}).end()
+    assert (text, code) == ("", 0)
+    for nothing in ({"MUSTER_PAGER": "cat", "PAGER": "false"}, {"MUSTER_PAGER": "", "PAGER": "false"}, {"TERM": "dumb"}):
+        text, code = Pty("hvdrun", "--help", env=nothing).end()
+        assert code == 0 and "Exit code:" in text and "(END)" not in text, text
+    text, code = Pty("hvdrun", "--help", env={"PAGER": "/nowhere/pager"}).end()
+    assert code == 0 and "Exit code:" in text, text
+    sleeper = Pty("hvdrun", "--help", env={"PAGER": "echo up; exec sleep 60"})
+    sleeper.read(until="up\n")
+    sleeper.type("\x03")
+    text, code = sleeper.end()
+    assert (text.replace("^C", ""), code) == ("up\n", 0)
 
 
 NO_JSON = {

@@ -179,3 +179,36 @@ def test_usage(cluster, no_leftovers):
     result = cluster.run("head", "alice", [MUSTER, "cleanup"], timeout=PATIENCE)
     assert result.returncode == 0 and result.stdout == "1 host: nothing found\n", result
     assert cluster.run("head", "alice", [MUSTER, "cleanup", "--job", "No"], timeout=PATIENCE).returncode == 2
+
+
+def test_agents_of_old_builds_are_listed_and_pruned(hvdrun, cluster):
+    """The agent of this build stays, and one that was used lately. Others go by the command, and by a new build."""
+    assert hvdrun(["-np", "1", "-H", "n1:1", "true"]).rc == 0
+    folder = cluster.path("n1", "/home/alice/.cache/muster")
+    ages = {"agent-0000000000000001-x86_64": 3600, "agent-0000000000000002-x86_64": 26 * 3600,
+            ".agent-0000000000000003-x86_64.abcd": 26 * 3600}
+    for name, age in ages.items():
+        (folder / name).write_bytes(b"x" * 1000)
+        os.chown(folder / name, cluster.uid("alice"), -1)
+        os.utime(folder / name, (time.time() - age,) * 2)
+
+    def agents(*args, code=0):
+        result = cluster.run("head", "alice", [MUSTER, "agents", *args], timeout=PATIENCE)
+        assert result.returncode == code, result
+        return result.stdout
+
+    listed = agents("-H", "n1")
+    for name, state in zip(ages, ("in use", "old", "old")):
+        assert any(name in line and f" {state} " in line for line in listed.splitlines()), listed
+    assert sum(" this build " in line for line in listed.splitlines()) == 1, listed
+    report = json.loads(agents("prune", "-H", "n1,n7", "--json", code=1).splitlines()[0])
+    assert {os.path.basename(each["path"]) for each in report["agents"] if each.get("is_removed")} == set(list(ages)[1:])
+    assert "3 removed" not in agents("prune", "-H", "n1")
+    left = {path.name for path in folder.iterdir()}
+    assert "agent-0000000000000001-x86_64" in left and len(left & set(ages)) == 1 and len(left) >= 2, left
+    # A new build stores its agent: what nobody used for a month goes.
+    os.utime(folder / "agent-0000000000000001-x86_64", (time.time() - 31 * 24 * 3600,) * 2)
+    own = next(path for path in folder.iterdir() if path.name.startswith("agent-") and path.stat().st_size > 1000)
+    own.unlink()
+    assert hvdrun(["-np", "1", "-H", "n1:1", "true"]).rc == 0
+    assert not (folder / "agent-0000000000000001-x86_64").exists() and own.exists()

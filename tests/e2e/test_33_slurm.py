@@ -8,6 +8,7 @@ import shlex
 import signal
 
 import pytest
+from conftest import REPOSITORY
 from slurm_user import HVDRUN, MUSTER, STRAYS, Batch, hvdrun_by, nothing_left, running_slurm, slurm, under  # noqa: F401
 
 SAY = ["sh", "-c", "echo rank $MUSTER_RANK $MUSTER_HOSTNAME $MUSTER_LOCAL_RANK of $MUSTER_SIZE"]
@@ -47,6 +48,15 @@ def test_sbatch_and_an_exit_code(slurm, hvdrun_by):
     assert ranks_in(job.output) == (wanted, {8}), job.output
     assert re.search(r"^hvdrun: rank 5 on n3 \(pid \d+\): exit code 7$", job.output, re.M), job.output
     assert job.output.splitlines()[-1].endswith("failed; exit code 7 is that of rank 5 on n3"), job.output
+
+
+def test_the_batch_script_of_the_tutorial(slurm):
+    script = re.search(r"^```bash\n(.*?)^```", (REPOSITORY / "docs/tutorial.md").read_text(), re.DOTALL | re.MULTILINE)[1]
+    head, command = script.split("\n", 1)
+    assert head.startswith("#SBATCH ") and command.startswith("hvdrun "), script
+    job = Batch(slurm, f"{head}\n{HVDRUN}{command.removeprefix('hvdrun')}")
+    assert job.end() == ("COMPLETED", 0, 0), job.output
+    assert sorted(re.findall(r"<stdout>:rank (\d) of (\d)", job.output)) == [(str(rank), "8") for rank in range(8)], job.output
 
 
 @pytest.mark.parametrize("bootstrap,parent", [("auto", "slurmstepd"), ("srun", "slurmstepd"), ("ssh", "sshd")])

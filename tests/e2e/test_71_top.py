@@ -138,6 +138,6 @@ def test_a_pause_gives_the_terminal_back(launcherd, hvdrun, cluster):
 
 def test_a_terminal_that_cannot_show_it(hvdrun, cluster):
     for term in ("no-such-terminal", "dumb"):
-        ended = Watched(hvdrun, cluster, argv=[BIN_DIR / "muster", "top"], terminal=True, env={"TERM": term}).end()
+        ended = Watched(hvdrun, cluster, argv=[BIN_DIR / "muster", "top"], terminal=True, env={"TERM": term, "NO_COLOR": "1"}).end()
         assert ended.rc == 2, ended
         assert f"muster top: TERM={term}: " in ended.stdout and "--once" in ended.stdout, ended

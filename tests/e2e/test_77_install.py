@@ -4,10 +4,12 @@ user of the test hosts runs jobs with it, compiles programs against libmuster, a
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 
 import pytest
 from conftest import BIN_DIR
+from console import Watched
 
 BUILD = BIN_DIR.parent
 PLACE = BUILD / "install_test"  # below the repository, which all test hosts see
@@ -134,15 +136,61 @@ def test_packages_are_reproducible_and_run(run, place, generator):
     files = place / f"{generator}_files"
     files.mkdir()
     if generator == "DEB":
-        done("dpkg-deb", "-x", packages[0], files)
         fields = done("dpkg-deb", "-f", packages[0])
         assert "Package: muster" in fields and "libssl3" in fields, fields
+        (files / "var/lib/dpkg").mkdir(parents=True)  # a machine with no package
+        (files / "var/lib/dpkg/status").touch()
+        # Its scripts only call ldconfig, which would look at this machine.
+        (place / "sbin").mkdir()
+        (place / "sbin/ldconfig").symlink_to("/bin/true")
+        dpkg = ["dpkg", f"--root={files}", "--force-depends", "--force-script-chrootless"]
+        safe = os.environ | {"PATH": f"{place}/sbin:{os.environ['PATH']}:/usr/sbin:/sbin"}
+        done(*dpkg, "--install", packages[0], env=safe)
         prefix = files / "usr"
     else:
         done("tar", "-xf", packages[0], "-C", files, "--strip-components=1")
         prefix = files
     finished = run(prefix, "-np", "2", "-H", "n1,n2", "hostname")
     assert finished.rc == 0 and finished.stdout.count("<stdout>:n") == 2, finished
+    if generator == "DEB":
+        done(*dpkg, "--purge", "muster", env=safe)
+        assert [path for path in files.rglob("*") if not path.is_relative_to(files / "var/lib/dpkg") and path.is_file()] == []
+
+
+WAITS = "echo $(id -un) on $(hostname); exec sleep 1000"
+
+
+def test_two_users_of_one_installation(hvdrun, cluster, no_leftovers, prefix):
+    """alice and bob run jobs at the same time, by hvdrun and by a launcherd each. Neither sees the other's."""
+    path = {"PATH": f"{prefix}/bin:/usr/local/bin:/usr/bin:/bin"}
+    users, jobs = ("alice", "bob"), {}
+
+    def muster(user, *words, code=0):
+        finished = hvdrun([], user, argv=["muster", *words], env=path)
+        assert finished.rc == code, finished
+        return finished.stdout
+
+    daemons = [Watched(hvdrun, cluster, argv=["launcherd", "-H", "n1:2,n2:2", "--state", f"/home/{user}/launcherd-state"], env=path,
+                       user=user) for user in users]
+    for daemon in daemons:
+        daemon.err.wait_for("serving unix:")
+    foreground = [Watched(hvdrun, cluster, argv=["hvdrun", "-np", "2", "-H", "n1,n2", "sh", "-c", WAITS], env=path, user=user)
+                  for user in users]
+    for user, job in zip(users, foreground):
+        job.out.wait_for(f"{user} on n[12]", count=2)
+        jobs[user] = muster(user, "submit", "-np", "2", "sh", "-c", WAITS).strip()
+    for user, other in (users, users[::-1]):
+        assert jobs[user] in (listed := muster(user, "jobs", "--all")) and jobs[other] not in listed
+        refused = hvdrun([], user, argv=["muster", "--launcher", f"unix:/tmp/muster-{cluster.uid(other)}/launcherd.sock", "jobs"], env=path)
+        assert refused.rc != 0 and jobs[other] not in refused.stdout, refused
+        for host in ("n1", "n2"):
+            assert cluster.run(host, user, ["ls", f"/tmp/muster-{cluster.uid(other)}"]).returncode != 0
+        muster(user, "kill", jobs[user])
+    for job in (*foreground, *daemons):
+        job.signal(signal.SIGTERM)
+    assert [job.end().rc for job in foreground] == [143, 143] and [daemon.end().rc for daemon in daemons] == [0, 0]
+    for user in users:
+        cluster.run("head", user, ["rm", "-rf", f"/home/{user}/launcherd-state"], check=True)
 
 
 def test_uninstalling_leaves_nothing(place):
@@ -152,5 +200,6 @@ def test_uninstalling_leaves_nothing(place):
     for prefix, left in ((place / "new", []), (kept, [kept, kept / "bin", kept / "bin" / "other"])):
         done("cmake", "--install", BUILD, "--prefix", prefix)
         assert (prefix / "bin" / "hvdrun").exists()
+        done("/usr/bin/python3", "-c", "import muster.numpy", env={"PYTHONPATH": f"{prefix}/share/muster/python"})  # compiles modules
         done("cmake", "--build", BUILD, "--target", "uninstall")
         assert sorted(([prefix] if prefix.exists() else []) + list(prefix.rglob("*"))) == left

@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 
-C = {"libc", "libm", "libpthread", "libdl", "ld-linux"}
+C = {"libc", "libm", "libpthread", "libdl", "librt", "ld-linux"}
 CXX = C | {"libstdc++", "libgcc_s"}
 BESIDE = "$ORIGIN/../lib"  # where tools/dist puts libraries
 

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""house.links: links between documents lead somewhere, and docs/user-guide.md lists every page of docs/guide.
+"""house.links: links between documents lead somewhere, and an index lists every page of docs/guide and of its siblings.
 
 Checks each relative link of every Markdown file, with its heading, and each path docs/….md that a source file names.
-A page of docs/guide has at most 120 lines. Prints file:line of each violation and exits with 1 if there is one.
+A page of a folder in INDEXES has at most 120 lines. Prints file:line of each violation and exits with 1 if there is one.
 
     links.py ROOT
 """
@@ -14,7 +14,8 @@ import layers
 from report import report
 
 LONGEST_PAGE = 120
-INDEX = "docs/user-guide.md"
+INDEXES = {"docs/guide": "docs/user-guide.md", "docs/troubleshooting": "docs/troubleshooting.md",
+           "docs/coming-from": "docs/guide/coming-from.md", "docs/sites": "docs/user-guide.md"}
 SOURCES = (".h", ".cc", ".cu", ".c", ".py", ".proto", ".txt", ".cmake")
 FOLDERS = (*layers.ROOMS, *layers.FREE, "cmake", "docs", "examples")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -66,19 +67,23 @@ def check_sources(root):
                     yield f"{path.relative_to(root)}:{number}: {page} does not exist"
 
 
-def check_guide(root):
-    listed = {link.partition("#")[0] for link in LINK.findall((root / INDEX).read_text(encoding="utf-8"))}
-    for path in sorted((root / "docs/guide").glob("*.md")):
+def check_folder(root, folder, index):
+    if not (root / folder).is_dir():
+        return
+    links = {link.partition("#")[0] for link in LINK.findall((root / index).read_text(encoding="utf-8"))}
+    listed = {((root / index).parent / link).resolve() for link in links}
+    for path in sorted((root / folder).glob("*.md")):
         name = path.relative_to(root)
-        if f"guide/{path.name}" not in listed:
-            yield f"{name}:1: {INDEX} does not list this page"
+        if path.resolve() not in listed:
+            yield f"{name}:1: {index} does not list this page"
         lines = len(path.read_text(encoding="utf-8").splitlines())
         if lines > LONGEST_PAGE:
-            yield f"{name}:{lines}: a page of the guide has at most {LONGEST_PAGE} lines"
+            yield f"{name}:{lines}: a page of {folder} has at most {LONGEST_PAGE} lines"
 
 
 def check_tree(root):
-    return [*check_pages(root), *check_sources(root), *check_guide(root)]
+    folders = [problem for folder, index in INDEXES.items() for problem in check_folder(root, folder, index)]
+    return [*check_pages(root), *check_sources(root), *folders]
 
 
 def main():

@@ -35,8 +35,9 @@ def test_a_clean_tree(tree):
     ("cli/a.cc", "// See docs/gone.md.\n", "cli/a.cc:1: docs/gone.md does not exist"),
     ("docs/guide/b.md", "# B\n", "docs/guide/b.md:1: docs/user-guide.md does not list this page"),
     ("docs/guide/ranks.md", "# Cores and GPUs\n" * 121,
-     "docs/guide/ranks.md:121: a page of the guide has at most 120 lines"),
-], ids=range(7))
+     "docs/guide/ranks.md:121: a page of docs/guide has at most 120 lines"),
+    ("docs/sites/a.md", "# A\n", "docs/sites/a.md:1: docs/user-guide.md does not list this page"),
+], ids=range(8))
 def test_planted_violations(tree, path, text, problem):
     plant(tree, path, text)
     assert links.check_tree(tree) == [problem]

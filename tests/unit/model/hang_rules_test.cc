@@ -387,6 +387,16 @@ TEST(HangRules, ARankThatComputesAndIsBehindInTorchIsReportedLate) {
   EXPECT_EQ(suspects(late.report), std::vector<int>{2});
 }
 
+TEST(HangRules, ARankThatGetsAPartOfACoreGetsMoreTime) {
+  std::vector<Track> ranks(4, {in_recv()});
+  ranks[2] = {in_call().uses(500)};
+  EXPECT_FALSE(judge_hang(facts_of(ranks, kLateFactor)).is_hung);
+  EXPECT_FALSE(judge_hang(facts_of(ranks, 2 * kLateFactor - 1)).is_hung);
+  EXPECT_TRUE(judge_hang(facts_of(ranks, 2 * kLateFactor)).is_hung);
+  ranks[2] = {in_call().uses(110)};
+  EXPECT_TRUE(judge_hang(facts_of(ranks, 4 * kLateFactor)).is_hung) << "but at most four times as much";
+}
+
 TEST(HangRules, GroupsOfTorchAreNotCompared) {
   std::vector<Track> ranks(4, {in_call().torch(17, "started")});
   ranks[2] = ranks[3] = {in_call().torch(5, "started", "tp")};

@@ -81,7 +81,7 @@ class RankWatchdogTest : public ::testing::Test {
   }
 
   base::Loop loop_;
-  const base::SystemClock clock_;
+  const base::SystemClock clock_{};
   testing_support::TempDir directory_;
   std::vector<std::string> notices_;
   std::vector<std::pair<std::uint64_t, std::set<int>>> readings_;

@@ -80,6 +80,47 @@ TEST(LauncherdOptions, ComeFromFilesAndVariablesToo) {
   EXPECT_THAT(parsed_of({}).text, HasSubstr("unknown key 'htp' in launcherd; did you mean http?"));
 }
 
+TEST(LauncherdOptions, LauncherdYamlHasEachOptionAsAKey) {
+  const testing_support::TempDir directory;
+  directory.write("config.yaml", "launcherd: {state: /config/state, http: 127.0.0.1:1}\nmuster: {hosts: 'n1:1'}\n");
+  directory.write("launcherd.yaml",
+                  "hosts: [n1:4, n2:4]\n"
+                  "listen: [unix:/file.sock, '0.0.0.0:7400']\n"
+                  "tls_cert: c\ntls_key: k\nclient_ca: a\n"
+                  "http: 127.0.0.1:7480\nhttp_write: yes\n"
+                  "ssh_port: 2222\n"
+                  "i_know_jobs_run_as_root: true\n");
+  base::Environment environment;
+  environment.set("HOME", "/nonexistent");
+  const auto parsed_of = [&](std::vector<std::string> words) {
+    return parse_launcherd(words, environment, {.build_id = "b", .system_config = directory.path() + "/config.yaml"},
+                           true);
+  };
+  const ParsedLauncherd parsed = parsed_of({"--ssh-port", "22"});
+  ASSERT_FALSE(parsed.exit_code.has_value()) << parsed.text;
+  EXPECT_EQ(parsed.options.request.job.placement.hosts.size(), 2U) << "it is read after config.yaml";
+  EXPECT_EQ(parsed.http, "127.0.0.1:7480");
+  EXPECT_TRUE(parsed.http_write);
+  EXPECT_EQ(parsed.state, "/config/state");
+  EXPECT_EQ(parsed.options.reach.bootstrap.default_port, 22);
+  const std::string named = directory.write("named.yaml", "http: 127.0.0.1:2\n");
+  EXPECT_EQ(parsed_of({"--config-file", named}).http, "127.0.0.1:2");
+  directory.write("named.yaml", "htp: 127.0.0.1:2\n");
+  EXPECT_THAT(parsed_of({"--config-file", named}).text,
+              HasSubstr("named.yaml:1:1: unknown key 'htp'; did you mean http?"));
+  directory.write("launcherd.yaml", "ssh_prot: 1\n");
+  EXPECT_THAT(parsed_of({}).text, HasSubstr("launcherd.yaml:1:1: unknown key 'ssh_prot'; did you mean ssh_port?"));
+}
+
+TEST(LauncherdOptions, EveryOptionIsAKeyUnlessItIsOfOneCall) {
+  const std::vector<std::string> of_one_call = {"help",   "short-help", "version",     "man",  "completion",
+                                                "schema", "check",      "config-file", "color"};
+  for (const Flag& flag : launcherd_flags().flags()) {
+    const bool is_of_one_call = std::ranges::find(of_one_call, flag.name) != of_one_call.end();
+    EXPECT_NE(flag.is_setting(), is_of_one_call) << flag.name;
+  }
+}
+
 TEST(LauncherdOptions, Mistakes) {
   const struct {
     std::vector<std::string> words;

@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "cli/doctor/cleanup_view.h"
-#include "launcherd/cleanup/host_cleanups.h"
-#include "proto/frame.h"
 
 namespace muster::cli::cleanup_test {
 namespace {
@@ -95,23 +93,6 @@ TEST(CleanupView, ExitCodes) {
     add_process(report, state);
     EXPECT_EQ(cleanup_exit_code({report}, ""), code);
   }
-}
-
-TEST(CleanupAnswer, OnlyOneWholeFrameIsAnAnswer) {
-  v1::CleanupReport report = host("n1");
-  add_process(report, v1::REMAINS_STATE_GONE);
-  const std::string frame = *proto::frame_message(report);
-  const auto parse = [](const std::string& output, int status) {
-    return launcherd::parse_cleanup_report({.exit_status = status, .output = output, .errors = "no such\x1b option\n"});
-  };
-  const auto parsed = parse(frame, 0);
-  ASSERT_TRUE(parsed.ok()) << parsed.status();
-  EXPECT_EQ(parsed->remains_size(), 1);
-  for (const std::string& bad : {std::string(), frame.substr(0, frame.size() - 1), frame + "x",
-                                 std::string("\xff\xff\xff\x7f"), std::string("\x02\0\0\0\xff\xff", 6)}) {
-    EXPECT_FALSE(parse(bad, 0).ok());
-  }
-  EXPECT_THAT(parse(frame, 1).status().message(), HasSubstr("exit code 1: no such\\x1b option"));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 ParsedHvdrun torch(const Words& words, const base::Environment& environment = {},
@@ -267,9 +268,12 @@ TEST(Torchrun, HelpIsItsOwn) {
   for (const Words& words : {Words{"--help"}, Words{"-H", "n1", "torchrun", "-h"}}) {
     const ParsedHvdrun parsed = torch(words);
     EXPECT_EQ(parsed.exit_code, 0);
+    EXPECT_TRUE(parsed.is_help);
     EXPECT_THAT(parsed.text, StartsWith("Usage: muster torchrun "));
-    EXPECT_THAT(parsed.text, HasSubstr("--nproc-per-node, --nproc_per_node N"));
+    EXPECT_THAT(parsed.text, HasSubstr("--nproc-per-node"));
   }
+  EXPECT_THAT(torch({"--help"}).text, HasSubstr("--nproc-per-node, --nproc_per_node N"));
+  EXPECT_THAT(torch({"-h"}).text, Not(HasSubstr("--nproc_per_node N")));
 }
 
 class TorchrunHosts : public ::testing::Test {

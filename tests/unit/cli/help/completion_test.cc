@@ -55,9 +55,8 @@ CompletedProgram hvdrun() {
 }
 
 CompletedProgram muster() {
-  static const FlagTable kOwn = table_of({option("color", {"--color"}, "auto|never", "Colours."),
-                                          toggle("man", {{"--man", "true"}}, "A page.")},
-                                         {});
+  static const FlagTable kOwn = table_of(
+      {option("color", {"--color"}, "auto|never", "Colours."), toggle("man", {{"--man", "true"}}, "A page.")}, {});
   static const FlagTable kScript = table_of({}, {{.completes = Completes::kScript}});
   return {.name = "muster",
           .verbs = {{"kill", &kill_table(), "end jobs", {"cancel"}},

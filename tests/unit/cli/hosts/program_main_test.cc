@@ -23,14 +23,5 @@ TEST(ProgramMain, ReportsThatNoThreadStarted) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(), StartsWith("prog: "));
 }
 
-TEST(ProgramMain, PrintsMistakesToStderrAndAnswersToStdout) {
-  testing::internal::CaptureStderr();
-  EXPECT_EQ(print_reply("prog", 2, "prog: wrong\n"), 2);
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "prog: wrong\n");
-  testing::internal::CaptureStdout();
-  EXPECT_EQ(print_reply("prog", 0, "help\n"), 0);
-  EXPECT_EQ(testing::internal::GetCapturedStdout(), "help\n");
-}
-
 }  // namespace
 }  // namespace muster::cli::program_main_test

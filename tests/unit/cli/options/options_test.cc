@@ -93,6 +93,7 @@ TEST(ParseHvdrun, VersionAndHelpWinOverTheRest) {
     const ParsedHvdrun parsed = parse(words);
     EXPECT_EQ(parsed.exit_code, 0);
     EXPECT_THAT(parsed.text, StartsWith("Usage: hvdrun"));
+    EXPECT_TRUE(parsed.is_help);
   }
   EXPECT_FALSE(parse({"prog", "--help"}).exit_code);
 }

@@ -33,7 +33,7 @@ TEST(Spellings, NoneIsMissingFromTheTables) {
   std::set<std::string> tried = {"-v",     "--version",     "-h",      "--help",    "--config-file", "--print-config",
                                  "-cb",    "--check-build", "--pty",   "--dry-run", "--completion",  "--man",
                                  "--json", "--assume-node", "--probe", "--mpi",     "--jsrun",       "--self-test",
-                                 "-t",     "--template",    "--set"};
+                                 "-t",     "--template",    "--set",   "--color"};
   for (const auto* table : {&launch_table(), &horovod_table()}) {
     for (const Accepted& given : *table) {
       for (const std::string& word : given.words) tried.insert(word.substr(0, word.find('=')));

@@ -131,18 +131,5 @@ TEST(Submit, WhatAForegroundJobHasAndThisHasNot) {
   EXPECT_EQ(check_for_launcherd(options.request, options.reach, options.output).code(), base::Code::kInvalidArgument);
 }
 
-TEST(Submit, RefusalsNameOptionsInsteadOfFields) {
-  const auto said = [](const std::string& message, base::Code code = base::Code::kInvalidArgument) {
-    return in_words_of_options({code, message}).message();
-  };
-  EXPECT_EQ(said("spec.size: 17 slots are needed"), "-np: 17 slots are needed");
-  EXPECT_EQ(said("spec.hosts: n9 is not one of launcherd's hosts"), "-H: n9 is not one of launcherd's hosts");
-  EXPECT_EQ(said("spec.gpus_per_rank: 3 are too many"), "--gpus-per-rank: 3 are too many");
-  EXPECT_EQ(said("priority: too high"), "--priority: too high");
-  EXPECT_EQ(said("spec.no_such_field: x"), "spec.no_such_field: x");
-  EXPECT_EQ(said("no field at all"), "no field at all");
-  EXPECT_EQ(said("spec.size: of another kind", base::Code::kUnavailable), "spec.size: of another kind");
-}
-
 }  // namespace
 }  // namespace muster::cli::submit_test

@@ -34,6 +34,13 @@ JobOutcome good(int ranks) {
   return outcome;
 }
 
+TEST(RootCause, RankAndHostAreMarked) {
+  EXPECT_EQ(mark_rank("rank 3 (worker) on n2 (pid 42): exit code 1", true),
+            "\x1b[1;31mrank 3 (worker) on n2\x1b[0m (pid 42): exit code 1");
+  EXPECT_EQ(mark_rank("rank 3 on fe80::1: exit code 1", true), "\x1b[1;31mrank 3 on fe80::1\x1b[0m: exit code 1");
+  EXPECT_EQ(mark_rank("rank 3 on n2: exit code 1", false), "rank 3 on n2: exit code 1");
+}
+
 TEST(Duration, UnitsThatPeopleRead) {
   EXPECT_EQ(format_duration(milliseconds(42)), "0.04 s");
   EXPECT_EQ(format_duration(milliseconds(1250)), "1.2 s");

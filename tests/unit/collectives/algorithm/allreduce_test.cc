@@ -99,7 +99,7 @@ TEST_P(AllreduceTest, AllNumbersOfRanksAndSizes) {
   for (int ranks = 1; ranks <= 9; ++ranks) {
     TestWorld world(wire_, ranks);
     Runner runner(world, candidate_.function);
-    for (const std::size_t count : {0, 1, 7, 16, 1000, 4099}) {
+    for (const std::size_t count : {0U, 1U, 7U, 16U, 1000U, 4099U}) {
       runner.check({.count = count});
       runner.check({.type = DType::kI32, .count = count, .is_in_place = true});
     }

@@ -256,7 +256,7 @@ INSTANTIATE_TEST_SUITE_P(Links, MovementTest, ::testing::Values(Wire::kRing, Wir
                          [](const auto& param) { return name_of(param.param); });
 
 TEST(SlicesTest, CoverTheVectorAtCacheLines) {
-  for (const std::size_t bytes : {0, 1, 63, 64, 65, 1000, 4096, 100'001}) {
+  for (const std::size_t bytes : {0U, 1U, 63U, 64U, 65U, 1000U, 4096U, 100'001U}) {
     for (int parts = 1; parts <= 9; ++parts) {
       std::size_t at = 0;
       for (int part = 0; part < parts; ++part) {

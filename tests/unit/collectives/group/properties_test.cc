@@ -262,7 +262,7 @@ class LargePropertiesTest : public testing::TestWithParam<std::vector<int>> {};
 
 // 64 MiB and one element: more than any area, ring or socket holds, and no multiple of anything.
 TEST_P(LargePropertiesTest, MoreThan64MiB) {
-  if (kIsThreadSanitized) GTEST_SKIP() << "it is of size, not of order, and takes minutes";
+  if (base::kIsThreadSanitized) GTEST_SKIP() << "it is of size, not of order, and takes minutes";
   constexpr std::size_t kElements = (std::size_t{64} << 20) / sizeof(float) + 1;
   const auto number = [](int rank, std::size_t i) {
     const auto mixed = static_cast<std::uint32_t>(i * 2'654'435'761U + static_cast<unsigned>(rank) * 40'503U);

@@ -3,17 +3,14 @@
 
 #include <cstddef>
 
+#include "base/sanitizers.h"
+
 namespace muster::collectives {
 
-// Under ThreadSanitizer every access of the test's own costs ten times as much, and which of them race does not depend
-// on how many there are: an eighth of `count`.
-#if defined(__SANITIZE_THREAD__)
-inline constexpr bool kIsThreadSanitized = true;
-#else
-inline constexpr bool kIsThreadSanitized = false;
-#endif
+// Under sanitizers every access of the test's own costs ten times as much, and whether one is wrong does not depend on how
+// many there are: an eighth of `count`.
 constexpr std::size_t large(std::size_t count) {
-  return kIsThreadSanitized ? count / 8 | 1 : count;
+  return base::kIsSanitized ? count / 8 | 1 : count;
 }
 
 }  // namespace muster::collectives

@@ -53,6 +53,7 @@ TEST(FailureTest, HowAgentsEnd) {
       {127, "sh: 1: exec: /home/a/.cache/muster/agent-1-x86_64: not found", "", FailureKind::kAgentMissing},
       {127, "bash: line 1: /root/.cache/muster/agent-1-x86_64: No such file or directory", "",
        FailureKind::kAgentMissing},
+      {127, "zsh:1: no such file or directory: /home/a/.cache/muster/agent-1-x86_64", "", FailureKind::kAgentMissing},
       {1, "/home/a/.cache/muster/agent-1-x86_64: Command not found.", "", FailureKind::kAgentMissing},
       {127, "fish: Unknown command: /home/a/.cache/muster/agent-1-x86_64", "motd", FailureKind::kAgentMissing},
       {127, "", "", FailureKind::kAgentMissing},

@@ -104,7 +104,7 @@ class DialInTest : public ::testing::Test {
     return promise->get_future();
   }
 
-  const base::SystemClock clock;
+  const base::SystemClock clock{};
   testing_support::TempDir directory;
   Events events;
   std::shared_ptr<DialIn> dial_in;

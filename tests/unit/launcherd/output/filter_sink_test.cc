@@ -21,7 +21,7 @@ class FilterSinkTest : public ::testing::Test {
     return std::move(sink).value();
   }
 
-  const base::SystemClock clock_;
+  const base::SystemClock clock_{};
   testing_support::TempDir dir_;
   const std::string logs_ = dir_.path() + "/a/logs";
 };

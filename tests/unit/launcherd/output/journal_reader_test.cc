@@ -22,7 +22,7 @@ class JournalReaderTest : public testing_journal::JournalTest {
 // Returns payloads of all sizes around the reader's block, and the longest one.
 std::vector<std::string> payloads() {
   std::vector<std::string> found;
-  for (const std::size_t size : {1, 100, 262'000, 262'144, 5, 262'145, 1 << 20, 7}) {
+  for (const std::size_t size : {1U, 100U, 262'000U, 262'144U, 5U, 262'145U, 1U << 20, 7U}) {
     found.emplace_back(size, static_cast<char>('a' + found.size()));
   }
   return found;

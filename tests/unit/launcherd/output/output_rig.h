@@ -25,6 +25,7 @@
 
 #include "agent/io/output_sender.h"
 #include "base/net.h"
+#include "base/sanitizers.h"
 #include "base/tls.h"
 #include "launcherd/output/output_hub.h"
 #include "launcherd/output/sinks.h"
@@ -32,11 +33,7 @@
 
 namespace muster::testing_output {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-inline constexpr bool kSanitized = true;
-#else
-inline constexpr bool kSanitized = false;
-#endif
+inline constexpr bool kSanitized = base::kIsSanitized;
 
 inline base::MonotonicTime in_seconds(int seconds) {
   return std::chrono::steady_clock::now() + std::chrono::seconds(seconds);

@@ -25,7 +25,7 @@ class TorchLogSinksTest : public ::testing::Test {
     logs_ = std::move(logs).value();
   }
 
-  const base::SystemClock clock_;
+  const base::SystemClock clock_{};
   testing_support::TempDir dir_;
   std::unique_ptr<TorchLogs> logs_;
 };

@@ -19,6 +19,7 @@ namespace {
 
 using launcherd::default_state_directory;
 using launcherd::StateDirectory;
+using launcherd::StateUse;
 using ::testing::HasSubstr;
 
 unsigned mode_of(const std::string& path) {
@@ -48,6 +49,21 @@ TEST(StateDirectory, IsMadeForItsOwnerAlone) {
   for (const char* const each : {"a", "a/b", "a/b/n1"}) EXPECT_EQ(mode_of(temp / each), 0700u) << each;
   EXPECT_EQ(mode_of(temp / "a/b/n1/lock"), 0600u);
   EXPECT_EQ(directory->database(), temp / "a/b/n1/jobs.sqlite");
+}
+
+TEST(StateDirectory, ALookMakesNothing) {
+  const TempDir temp;
+  EXPECT_EQ(*StateDirectory::look(temp / "a/b"), StateUse::kMissing);
+  EXPECT_FALSE(std::filesystem::exists(temp / "a"));
+  {
+    const auto directory = StateDirectory::open(temp / "a/b");
+    ASSERT_TRUE(directory.ok()) << directory.status();
+    EXPECT_EQ(*StateDirectory::look(temp / "a/b"), StateUse::kInUse);
+  }
+  EXPECT_EQ(*StateDirectory::look(temp / "a/b"), StateUse::kFree);
+  ::chmod((temp / "a/b").c_str(), 0755);
+  EXPECT_EQ(StateDirectory::look(temp / "a/b").status().code(), Code::kPermissionDenied);
+  EXPECT_EQ(StateDirectory::look("a/b").status().code(), Code::kInvalidArgument);
 }
 
 TEST(StateDirectory, OthersMayNotEnterIt) {

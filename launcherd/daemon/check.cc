@@ -1,0 +1,78 @@
+#include "launcherd/daemon/check.h"
+
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "launcherd/service/tls_files.h"
+#include "launcherd/store/state_directory.h"
+#include "launcherd/web/web_server.h"
+
+namespace muster::launcherd::inline daemon {
+namespace {
+
+CheckLine wrong(std::string what, std::string text) {
+  return {.what = std::move(what), .text = std::move(text), .is_wrong = true};
+}
+
+CheckLine check_hosts(const DaemonOptions& options) {
+  int slots = 0;
+  int uncounted = 0;
+  for (const model::HostSpec& host : options.hosts) {
+    slots += host.slots.value_or(0);
+    if (!host.slots) ++uncounted;
+  }
+  const std::size_t count = options.hosts.size();
+  std::string text =
+      fmt::format("{} {} with {} {}", count, count == 1 ? "host" : "hosts", slots, slots == 1 ? "slot" : "slots");
+  if (uncounted > 0) text += fmt::format("; {} without a number get a slot for each GPU", uncounted);
+  if (options.accept_agents) text += fmt::format("; more can join at port {}", options.accept_agents->port);
+  return {.what = "hosts", .text = std::move(text)};
+}
+
+CheckLine check_state(const std::string& path) {
+  const auto use = StateDirectory::look(path);
+  if (!use.ok()) return wrong("state", use.status().message());
+  switch (*use) {
+    case StateUse::kMissing:
+      return {.what = "state", .text = path + " (launcherd makes it)"};
+    case StateUse::kInUse:
+      return {.what = "state", .text = path + " (a launcherd uses it now)"};
+    case StateUse::kFree:
+      break;
+  }
+  return {.what = "state", .text = path};
+}
+
+CheckLine check_tls(const TlsListener& listener, base::WallTime now) {
+  const base::Status texts = check_tls_texts(listener.certificate, listener.key, listener.client_ca);
+  if (!texts.ok()) return wrong("tcp", fmt::format("{}: {}", listener.address, texts.message()));
+  const auto end = certificate_end(listener.certificate);
+  if (!end.ok()) return wrong("tcp", fmt::format("{}: {}", listener.address, end.status().message()));
+  const std::string until = base::format_rfc3339(*end);
+  if (*end <= now) return wrong("tcp", fmt::format("{}: the certificate has expired at {}", listener.address, until));
+  return {.what = "tcp", .text = fmt::format("{}, certificate valid until {}", listener.address, until)};
+}
+
+CheckLine check_socket(const DaemonOptions& options) {
+  if (options.inherited_socket.valid()) return {.what = "socket", .text = "the one of the service manager"};
+  if (!options.socket.empty()) return {.what = "socket", .text = options.socket};
+  return {.what = "socket",
+          .text = options.socket_directories.empty() ? "none" : options.socket_directories.front() + "/launcherd.sock"};
+}
+
+}  // namespace
+
+std::vector<CheckLine> check_daemon(const DaemonOptions& options, base::WallTime now) {
+  std::vector<CheckLine> lines{check_hosts(options), check_state(options.state_directory)};
+  if (options.has_socket) lines.push_back(check_socket(options));
+  for (const TlsListener& listener : options.tls) lines.push_back(check_tls(listener, now));
+  if (!options.http.empty()) {
+    const base::Status address = WebServer::check_address(options.http);
+    lines.push_back(address.ok() ? CheckLine{.what = "page", .text = "http://" + options.http}
+                                 : wrong("page", "--http: " + address.message()));
+  }
+  return lines;
+}
+
+}  // namespace muster::launcherd::daemon
