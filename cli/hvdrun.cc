@@ -7,10 +7,13 @@
 #include "cli/options/hvdrun_flags.h"
 #include "cli/options/options.h"
 #include "cli/run/run_job.h"
+#include "cli/verbs/complete.h"
 
 int main(int argc, char** argv) {
   muster::cli::hold_standard_streams(argv);
   const std::vector<std::string> words(argv + 1, argv + argc);
+  const muster::cli::CompletedProgram completed{.name = "hvdrun", .verbs = {{"", &muster::cli::hvdrun_flags()}}};
+  if (const auto answered = muster::cli::answer_shell(completed, words)) return *answered;
   const auto color = muster::cli::typed_color(words, muster::cli::hvdrun_flags());
   return muster::cli::run_command(color, [&](const auto& environment, const auto& look) {
     muster::cli::ParseContext context{.build_id = muster::base::build_id(), .look = look};

@@ -17,7 +17,7 @@
 #include "cli/ensemble/ensemble.h"
 #include "cli/foreign/dmlc.h"
 #include "cli/foreign/torchrun.h"
-#include "cli/help/completion.h"
+#include "cli/help/completion_script.h"
 #include "cli/help/flag_row.h"
 #include "cli/help/help.h"
 #include "cli/help/man_page.h"
@@ -28,6 +28,7 @@
 #include "cli/run/run_job.h"
 #include "cli/top/top.h"
 #include "cli/verbs/compat.h"
+#include "cli/verbs/complete.h"
 #include "cli/verbs/job_report.h"
 #include "cli/verbs/job_verbs.h"
 #include "cli/verbs/launcherd_verbs.h"
@@ -214,11 +215,7 @@ int print_man(const Console& console, const Words& words) {
 }
 
 int print_completion(const Console& console, const std::string& shell) {
-  CompletedProgram program{.name = "muster", .verbs = {}};
-  for (const VerbGroup& group : kVerbGroups) {
-    for (const Verb& verb : group.verbs) program.verbs.push_back({verb.name, verb.doc().table});
-  }
-  const auto script = completion(shell, program);
+  const auto script = completion_script(shell, "muster");
   return script ? print(*script)
                 : fail(console,
                        fmt::format("--completion must be one of bash, zsh, fish, not '{}'", base::printable(shell)));
@@ -232,7 +229,24 @@ int answer_option(const Console& console, const ParsedOption& option, const Word
   return print(version_text("muster", base::build_id()));
 }
 
+// Handles muster __complete WORD..., by which a shell asks what fits.
+int complete(const Words& words) {
+  CompletedProgram program{.name = "muster", .verbs = {}, .own = &muster_flags()};
+  std::vector<std::string_view> names;
+  for (const VerbGroup& group : kVerbGroups) {
+    for (const Verb& verb : group.verbs) {
+      const CommandDoc& doc = verb.doc();
+      program.verbs.push_back({.name = verb.name, .table = doc.table, .summary = verb.summary, .aliases = doc.aliases});
+      names.push_back(verb.name);
+    }
+  }
+  const FlagTable help({}, {{.choices = names}});
+  program.verbs.push_back({.name = "help", .table = &help, .summary = "explain a verb"});
+  return run_complete(program, words);
+}
+
 int muster_main(const Words& words) {
+  if (!words.empty() && words.front() == kCompletionWord) return complete({words.begin() + 1, words.end()});
   const Console console(typed_color(words, muster_flags()), base::Environment::current());
   auto line = split_command_line(words, muster_flags());
   if (!line.ok()) return fail(console, line.status().message());

@@ -4,7 +4,7 @@
 
 #include "base/strings.h"
 #include "cli/daemon/launcherd_schema.h"
-#include "cli/help/completion.h"
+#include "cli/help/completion_script.h"
 #include "cli/help/help.h"
 #include "cli/help/man_page.h"
 #include "cli/options/setting_reader.h"
@@ -87,7 +87,7 @@ std::string answer_text(const ParsedOption& option, std::string_view build_id) {
   if (option.flag->name == "version") return version_text("launcherd", build_id);
   if (option.flag->name == "man") return man_page(launcherd_doc());
   if (option.flag->name == "schema") return launcherd_schema();
-  return completion(option.value, {.name = "launcherd", .verbs = {{"", &launcherd_flags()}}}).value_or("");
+  return completion_script(option.value, "launcherd").value_or("");
 }
 
 // Checks that options which need each other are given together.

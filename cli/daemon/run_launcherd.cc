@@ -19,6 +19,7 @@
 #include "cli/hosts/surroundings.h"
 #include "cli/options/color_option.h"
 #include "cli/options/exit_codes.h"
+#include "cli/verbs/complete.h"
 #include "cli/view/launcher_process.h"
 #include "launcherd/daemon/daemon.h"
 #include "launcherd/output/terminal.h"
@@ -98,6 +99,8 @@ int serve(const ParsedLauncherd& parsed, const base::Environment& environment, c
 }  // namespace
 
 int run_launcherd(const std::vector<std::string>& arguments) {
+  const CompletedProgram completed{.name = "launcherd", .verbs = {{"", &launcherd_flags()}}};
+  if (const auto answered = answer_shell(completed, arguments)) return *answered;
   return run_program("launcherd", [&](const base::Environment& environment) {
     const Console console(typed_color(arguments, launcherd_flags()), environment);
     const ParseContext context{.build_id = base::build_id(), .look = console.look()};

@@ -18,7 +18,8 @@ const FlagTable& agents_flags() {
       {option("unused-for", {"--unused-for"}, "TIME", "With prune: only agents that were not used for so long.")
            .standard("24h")
            .command_line_only(),
-       toggle("json", {{"--json", "true"}}, "Print one muster.v1.AgentsReport a line, as JSON.").command_line_only()});
+       toggle("json", {{"--json", "true"}}, "Print one muster.v1.AgentsReport a line, as JSON.").command_line_only()},
+      {{.choices = {"prune"}}});
   return kTable;
 }
 

@@ -15,7 +15,9 @@ constexpr auto kCleanupFlagsOfHvdrun =
 const FlagTable& cleanup_flags() {
   static const FlagTable kTable = host_verb_flags(
       kCleanupFlagsOfHvdrun,
-      {option("job", {"--job"}, "JOB", "Only strays of this job: its id, or the beginning of it.").command_line_only(),
+      {option("job", {"--job"}, "JOB", "Only strays of this job: its id, or the beginning of it.")
+           .completes(Completes::kAnyJob)
+           .command_line_only(),
        toggle("dry-run", {{"--dry-run", "true"}}, "List the strays and touch nothing.").command_line_only(),
        toggle("json", {{"--json", "true"}}, "Print one muster.v1.CleanupReport a line, as JSON.").command_line_only()});
   return kTable;

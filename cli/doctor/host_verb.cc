@@ -35,7 +35,8 @@ base::Result<HvdrunOptions> read_line(const HostVerb& verb, CommandLine line, co
 
 }  // namespace
 
-FlagTable host_verb_flags(std::span<const std::string_view> of_hvdrun, std::vector<FlagRow> own) {
+FlagTable host_verb_flags(std::span<const std::string_view> of_hvdrun, std::vector<FlagRow> own,
+                          std::vector<Argument> arguments) {
   std::vector<Flag> flags;
   for (const Flag& flag : hvdrun_flags().flags()) {
     if (std::ranges::find(of_hvdrun, flag.name) != of_hvdrun.end()) flags.push_back(flag);
@@ -43,7 +44,7 @@ FlagTable host_verb_flags(std::span<const std::string_view> of_hvdrun, std::vect
   own.push_back(color_row());
   add_group(FlagGroup::kGeneral, std::move(own), flags);
   add_group(FlagGroup::kGeneral, help_rows(), flags);
-  return FlagTable(std::move(flags));
+  return FlagTable(std::move(flags), std::move(arguments));
 }
 
 HostVerbLine read_host_verb(const HostVerb& verb, const std::vector<std::string>& arguments,

@@ -19,8 +19,10 @@
 
 namespace muster::cli::inline doctor {
 
-// Makes a table of hvdrun's rows with these names, the verb's own rows, --color, -h and --help.
-FlagTable host_verb_flags(std::span<const std::string_view> of_hvdrun, std::vector<FlagRow> own);
+// Makes a table of hvdrun's rows with these names, the verb's own rows, --color, -h and --help. `arguments` are the
+// verb's words.
+FlagTable host_verb_flags(std::span<const std::string_view> of_hvdrun, std::vector<FlagRow> own,
+                          std::vector<Argument> arguments = {});
 
 struct HostVerb {
   const CommandDoc& doc;  // error messages begin with its name; its table lists the options of the command line

@@ -26,7 +26,8 @@ std::vector<FlagRow> own_rows() {
 }  // namespace
 
 const CommandDoc& ensemble_doc() {
-  static const FlagTable kTable = host_verb_flags(kEnsembleFlagsOfHvdrun, own_rows());
+  static const FlagTable kTable =
+      host_verb_flags(kEnsembleFlagsOfHvdrun, own_rows(), {{.completes = Completes::kFile}});
   static const CommandDoc kDoc = {
       .name = "muster ensemble",
       .summary = "run many jobs over the hosts of one allocation",

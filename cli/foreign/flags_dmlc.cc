@@ -55,7 +55,7 @@ const FlagTable& dmlc_flags() {
       const bool is_taken = std::ranges::any_of(flags, [&](const Flag& own) { return own.name == flag.name; });
       if (!is_taken && std::ranges::find(kNotOfDmlc, flag.name) == kNotOfDmlc.end()) flags.push_back(flag);
     }
-    return FlagTable(std::move(flags));
+    return FlagTable(std::move(flags), {{.completes = Completes::kCommand}});
   }();
   return kTable;
 }

@@ -98,7 +98,7 @@ const FlagTable& torchrun_flags() {
     for (const Flag& flag : hvdrun_flags().flags()) {
       if (std::ranges::find(kNotOfTorchrun, flag.name) == kNotOfTorchrun.end()) flags.push_back(flag);
     }
-    return FlagTable(std::move(flags));
+    return FlagTable(std::move(flags), {{.completes = Completes::kScript}});
   }();
   return kTable;
 }

@@ -1,10 +1,15 @@
-// Writes completion scripts for shells from the tables of options.
+// Finds what a shell can offer for the last word of a command line, from the tables of options.
+// A program answers `PROGRAM __complete WORD...` with it (docs/adr/0060). completion_script.h has the scripts that ask.
 // Thread: any; all functions are pure.
-// Options are completed up to the first word that is no option. From there on the shell completes the command. An
-// option with a fixed set of values offers these. Files, directories and hosts come from the shell.
+// Errors: none. A line that no table explains has no candidates.
+// Example:
+//
+//   Completion found = complete_words(program, {"status", "k"});
+//   if (found.wanted == Completes::kAnyJob) …  // the caller adds jobs
+//   print(format_completion(found));
 #pragma once
 
-#include <optional>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,40 +18,58 @@
 
 namespace muster::cli::inline help {
 
+// The first argument that makes a program answer a shell.
+inline constexpr std::string_view kCompletionWord = "__complete";
+
 // A program, and its verbs if it has any.
 struct CompletedProgram {
   struct Verb {
     std::string_view name;  // empty if the program has no verbs; the table then holds the program's options
     const FlagTable* table;
+    std::string_view summary = {};
+    std::vector<std::string_view> aliases = {};  // other names, which are understood but not offered
   };
   std::string_view name;
   std::vector<Verb> verbs;
+  const FlagTable* own = nullptr;  // options before a verb; nullptr means none
 };
 
-std::string bash_completion(const CompletedProgram& program);
-std::string zsh_completion(const CompletedProgram& program);
-std::string fish_completion(const CompletedProgram& program);
-
-// Returns the script for a shell by its name. nullopt for an unknown shell.
-std::optional<std::string> completion(std::string_view shell, const CompletedProgram& program);
-
-// The scripts of all shells use the following.
-
-// The commands by which a shell completes each kind of value. `choices` is a format string with one {} for the words.
-struct ValueActions {
-  std::string_view choices, file, directory, host, job_template, nothing;
+struct Candidate {
+  std::string text;  // for the whole last word, without Completion::before
+  std::string description = {};
 };
-std::string value_action(const Flag& flag, const ValueActions& actions);
 
-// Returns the spellings that need a value in the next word.
-std::vector<std::string> spellings_with_value(const Flag& flag);
+struct GivenOption {
+  const Flag* flag;
+  std::string spelling;
+  std::string value;
+};
 
-// Returns those spellings of all options that take this number of words as their value.
-std::string spellings_with_values(const FlagTable& table, int values, std::string_view separator);
+// What can stand in place of the last word.
+struct Completion {
+  std::vector<Candidate> candidates = {};
+  // What else fits: the caller adds jobs, hosts and templates; the shell adds files and programs.
+  Completes wanted = Completes::kNothing;
+  std::string before = {};                  // the beginning of the last word that stays, such as "--hosts=n1,"
+  std::string word = {};                    // the rest of the last word; candidates begin with it
+  std::size_t command_at = 0;               // kCommand: index of the program's word
+  bool continues = false;                   // more may follow in the same word, so the shell adds no blank
+  std::vector<GivenOption> options = {};    // those before the last word
+  std::vector<std::string> arguments = {};  // the words before the last one that are no options
+};
 
-std::string verb_names(const CompletedProgram& program);
+// Completes the last of `words`, which follow the program's name.
+Completion complete_words(const CompletedProgram& program, const std::vector<std::string>& words);
 
-// Returns the name of a shell function, such as "torch_distributed_launch" for "torch.distributed.launch".
-std::string function_name(std::string_view program, std::string_view verb);
+// Adds the candidate if it begins with the word and can stand on a command line without quotes.
+void add_candidate(Completion& completion, std::string_view text, std::string_view description = {});
+
+// Returns the answer to a shell: "TEXT\tDESCRIPTION" lines. Lines that begin with a colon come first. They tell the
+// shell what to do:
+//   :nospace           add no blank
+//   :files\tBEFORE     also offer files, behind this beginning of the word
+//   :folders\tBEFORE   the same with folders
+//   :command\tN        complete the command that begins at this word
+std::string format_completion(const Completion& completion);
 
 }  // namespace muster::cli::help

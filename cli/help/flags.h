@@ -39,7 +39,19 @@ enum class Repeat {
   kAddsUpOverAll,  // values add up over all sources
 };
 
-enum class Completes { kNothing, kFile, kDirectory, kHost, kTemplate };
+// What a shell offers for the value of an option, or for a word of a command.
+enum class Completes {
+  kNothing,
+  kFile,
+  kDirectory,
+  kHost,
+  kTemplate,  // also files
+  kJob,       // jobs that run or wait
+  kAnyJob,    // also jobs that have ended
+  kVariable,  // a name from the environment
+  kCommand,   // a program and its arguments; no option follows
+  kScript,    // a file and its arguments; no option follows
+};
 
 // The answer to an option that this version does not support.
 enum class Answer {
@@ -79,9 +91,20 @@ struct Flag {
   std::string variable() const;
 };
 
+// A word of a command that is neither an option nor its value, such as JOB.
+struct Argument {
+  Completes completes = Completes::kNothing;
+  std::vector<std::string_view> choices = {};
+  // The argument stands only in lines whose first word is this one, as HOST does in `muster hosts drain HOST`. Empty
+  // means every line.
+  std::string_view after = {};
+  bool repeats = false;
+};
+
 class FlagTable {
  public:
-  explicit FlagTable(std::vector<Flag> flags) : flags_(std::move(flags)) {}
+  explicit FlagTable(std::vector<Flag> flags, std::vector<Argument> arguments = {})
+      : flags_(std::move(flags)), arguments_(std::move(arguments)) {}
 
   struct Match {
     const Flag* flag;
@@ -89,6 +112,8 @@ class FlagTable {
   };
 
   const std::vector<Flag>& flags() const { return flags_; }
+  // The words of the command, in their order.
+  const std::vector<Argument>& arguments() const { return arguments_; }
   std::optional<Match> find(std::string_view spelling) const;
   const Flag& named(std::string_view name) const;  // `name` must be in the table
   // Returns the spelling that the user probably meant: the nearest one, or the only one that `word` abbreviates.
@@ -96,6 +121,7 @@ class FlagTable {
 
  private:
   std::vector<Flag> flags_;
+  std::vector<Argument> arguments_;
 };
 
 }  // namespace muster::cli::help

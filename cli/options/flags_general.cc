@@ -19,6 +19,8 @@ void add_general_flags(std::vector<Flag>& flags) {
                  "Submit the job to this launcherd and follow it here. Its agents already run, and it keeps its "
                  "promises to other jobs. ADDR is unix:/path, host:port, or auto for your launcherd on this host.")
               .command_line_only(),
+          option("name", {"--name"}, "NAME", "A name for the job, which muster jobs shows and muster kill takes.")
+              .command_line_only(),
           option("template", {"-t", "--template"}, "NAME|FILE",
                  "Take options and variables from this job template; what you type wins. muster templates lists the "
                  "templates.")

@@ -89,6 +89,7 @@ std::vector<FlagRow> program_rows() {
   return {
       option("env", {"--env", "-x"}, "NAME[=VAL]",
              "Send this variable to the ranks, even one that is not sent by default. Repeatable.")
+          .completes(Completes::kVariable)
           .repeats(Repeat::kAddsUpOverAll),
       option("env-file", {"--env-file"}, "FILE",
              "Send the variables of this file to the ranks. A line is NAME=VALUE, as in env files of docker and in "

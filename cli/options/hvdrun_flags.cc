@@ -10,7 +10,7 @@ const FlagTable& hvdrun_flags() {
     add_launch_flags(flags);
     add_horovod_flags(flags);
     add_general_flags(flags);
-    return FlagTable(std::move(flags));
+    return FlagTable(std::move(flags), {{.completes = Completes::kCommand}});
   }();
   return kTable;
 }

@@ -50,6 +50,7 @@ struct JobRequest {
   // placement.hosts holds the hosts of -H. The caller adds the hosts of `hostfile`, the umask and the directory.
   // job.workdir is empty without --wdir. A relative one is relative to the launcher's directory.
   model::JobSpec job{};
+  std::string name{};                         // for people; may be empty
   std::vector<std::string> env_files{};       // --env-file: paths that the caller must read, in order
   std::string hostfile{};                     // path that the caller must read; empty if none
   std::optional<HostNumbers> host_numbers{};  // --nodes: use only these hosts

@@ -10,7 +10,7 @@
 #include "base/signal_name.h"
 #include "base/strings.h"
 #include "cli/help/base_names.h"
-#include "cli/help/completion.h"
+#include "cli/help/completion_script.h"
 #include "cli/help/help.h"
 #include "cli/help/man_page.h"
 #include "cli/options/check_build.h"
@@ -177,6 +177,7 @@ Result<model::StagedPath> parse_stage(const Setting& setting) {
 }
 
 void read_program(SettingReader& read, JobRequest& request) {
+  read.text("name", request.name);
   model::JobSpec& job = request.job;
   // Put horovodrun's options first, so that a variable that the user names wins over them.
   job.environment.named = horovod_tuning(read);
@@ -327,7 +328,7 @@ ParsedHvdrun answer_alone(const CommandLine& line, const ParseContext& context) 
   if (is_help(option)) return answer_help(line, hvdrun_doc(), context.look);
   if (name == "version") return answer(0, version_text("hvdrun", context.build_id));
   if (name == "man") return answer(0, man_page(hvdrun_doc()));
-  const auto script = completion(option.value, {.name = "hvdrun", .verbs = {{"", &hvdrun_flags()}}});
+  const auto script = completion_script(option.value, "hvdrun");
   if (script) return answer(0, *script);
   return mistake(base::invalid_argument("{} must be one of bash, zsh, fish, not '{}'", option.spelling,
                                         base::printable(option.value)));

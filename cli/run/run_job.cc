@@ -288,6 +288,7 @@ int run_placed(HvdrunOptions options, PlacedJob placed, const std::string& boots
   if (!scalars.ok()) return console.fail("hvdrun", kUsageError, scalars.status().message());
   if (*scalars != nullptr) observer = scalars->get();
   launcherd::JobRecord record(launch.job_id, model::all_commands(job), placed.placement, clock, observer);
+  record.set_name(options.request.name);
   StdinReader input(loop, STDIN_FILENO,
                     {.reads = wanted.to != model::InputTo::kNone,
                      .wants_raw = wanted.pty,

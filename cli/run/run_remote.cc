@@ -72,6 +72,7 @@ base::Result<Order> make_order(HvdrunOptions& options, const base::Environment& 
   MUSTER_ASSIGN_OR_RETURN(order.launcher, launcher_of(options.reach.launcher, environment));
   MUSTER_ASSIGN_OR_RETURN(order.request,
                           make_submission(options.request, options.reach.contain, environment, directory));
+  order.request.set_name(options.request.name);
   order.request.mutable_spec()->set_on_launcher_loss(v1::ON_LAUNCHER_LOSS_HOLD);
   return order;
 }

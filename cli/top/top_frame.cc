@@ -3,8 +3,6 @@
 #include "cli/top/top_frame.h"
 
 #include <algorithm>
-#include <array>
-#include <ctime>
 #include <string_view>
 #include <utility>
 
@@ -15,6 +13,7 @@
 #include "cli/top/host_rows.h"
 #include "cli/top/job_rows.h"
 #include "cli/top/top_help.h"
+#include "cli/view/local_time.h"
 
 namespace muster::cli::inline top {
 namespace {
@@ -31,13 +30,6 @@ void put_table(Lines& lines, const TableArea& area, const Lines& table) {
   for (int row = 0; row < area.rows && row + 1 < std::ssize(table); ++row) {
     put_line(lines, area.first + row, table[static_cast<std::size_t>(row) + 1]);
   }
-}
-
-std::string time_of_day(base::WallTime now) {
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
-  std::tm local{};
-  ::localtime_r(&seconds, &local);
-  return fmt::format("{:02}:{:02}:{:02}", local.tm_hour, local.tm_min, local.tm_sec);
 }
 
 struct HeaderPiece {
@@ -64,7 +56,8 @@ StyledLine header(const TopState& state) {
       {40, {fmt::format("{} running, {} waiting", running, state.waiting()), TextStyle::kStrong}},
       {30, {fmt::format("{}/{} slots on {} hosts", used, slots, state.hosts().size())}},
       {5, {state.launcher().empty() ? std::string("no launcherd") : state.launcher()}},
-      {20, {time_of_day(state.now())}}};
+      {20, {format_local_clock(state.now())}},
+      {2, {format_local_zone(state.now())}}};
   constexpr std::string_view kBetween = "  ";
   const auto width = [&] {
     int cells = -static_cast<int>(kBetween.size());

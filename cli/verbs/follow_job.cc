@@ -2,7 +2,9 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 
 #include "cli/view/rank_console.h"
 
@@ -17,7 +19,22 @@ bool is_final(v1::JobState state) {
          state == v1::JOB_STATE_LOST;
 }
 
+// Returns the state of a job that ended with this code, as far as the code tells.
+v1::JobState state_of_code(int code) {
+  constexpr int kBySomeone[] = {124, 129, 130, 143};  // its time limit, SIGHUP, SIGINT, SIGTERM
+  if (code == 0) return v1::JOB_STATE_SUCCEEDED;
+  return std::ranges::find(kBySomeone, code) != std::end(kBySomeone) ? v1::JOB_STATE_KILLED : v1::JOB_STATE_FAILED;
+}
+
 }  // namespace
+
+v1::Job job_at_end(v1::Job before, const EndedJob& ended, base::WallTime now) {
+  if (!ended.job.id().empty()) return ended.job;
+  before.set_state(state_of_code(ended.exit_code));
+  before.set_exit_code(ended.exit_code);
+  before.mutable_ended()->set_seconds(std::chrono::system_clock::to_time_t(now));
+  return before;
+}
 
 bool Reconnecting::again_blocking(const FoundJob& job, const base::Status& failure) {
   if (job.launcher.is_foreground_job || failure.code() != base::Code::kUnavailable) return false;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "cli/verbs/found_jobs.h"
 #include "launcherd/service/api_client.h"
@@ -21,6 +22,10 @@ struct EndedJob {
   int hosts = 0;          // number of hosts that had ranks
   v1::Job job;            // set only for jobs of launcherd
 };
+
+// Returns the job as it is after its end. `before` is what its launcher told of it earlier; a foreground hvdrun is gone
+// after the end, so the state then follows from the exit code.
+v1::Job job_at_end(v1::Job before, const EndedJob& ended, base::WallTime now);
 
 // Waits for a launcherd that does not answer, for as long as a job of the default lease goes on without launcherd.
 class Reconnecting {

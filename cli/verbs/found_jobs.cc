@@ -11,6 +11,7 @@
 #include "base/strings.h"
 #include "cli/help/base_names.h"
 #include "cli/verbs/launcher_address.h"
+#include "cli/view/log_output.h"
 
 namespace muster::cli::inline verbs {
 namespace {
@@ -38,8 +39,8 @@ void add_named(const std::vector<v1::Job>& jobs, const LauncherAddress& launcher
   }
 }
 
-// Returns launcherd's jobs whose id begins with `word` or whose name is `word`. An ended job is found by name only if
-// no other job matches. If `word` is empty, returns all jobs that have not ended.
+// Returns launcherd's jobs whose id begins with `word`, and those that have not ended and whose name is `word`. If
+// `word` is empty, returns all jobs that have not ended.
 base::Result<std::vector<FoundJob>> daemon_jobs(const LauncherAddress& launcher, const std::string& word) {
   ApiClient client(launcher);
   std::vector<FoundJob> found;
@@ -57,10 +58,29 @@ base::Result<std::vector<FoundJob>> daemon_jobs(const LauncherAddress& launcher,
   if (job.ok() && job->id() == word) return found;
   MUSTER_ASSIGN_OR_RETURN(const auto open, list_all_jobs(client, false));
   add_named(open, launcher, word, found);
-  if (!found.empty()) return found;
-  MUSTER_ASSIGN_OR_RETURN(const auto all, list_all_jobs(client, true));
-  add_named(all, launcher, word, found);
   return found;
+}
+
+// Returns the newest of launcherd's jobs with this name. nullopt if none has it.
+base::Result<std::optional<FoundJob>> newest_named(const LauncherAddress& launcher, const std::string& name) {
+  ApiClient client(launcher);
+  MUSTER_ASSIGN_OR_RETURN(const auto all, list_all_jobs(client, true));
+  const v1::Job* newest = nullptr;
+  for (const v1::Job& job : all) {
+    const bool is_newer = newest == nullptr || wall_time_of(job.submitted()) > wall_time_of(newest->submitted());
+    if (job.name() == name && is_newer) newest = &job;
+  }
+  return newest == nullptr ? std::optional<FoundJob>() : FoundJob{newest->id(), launcher};
+}
+
+// Adds the foreground jobs with this name. A job that ends while it is asked is left out.
+void add_foreground_named(const std::vector<FoundJob>& foreground, const std::string& name,
+                          std::vector<FoundJob>& found) {
+  for (const FoundJob& job : foreground) {
+    ApiClient client(job.launcher);
+    const auto now = ask_job(client, job, kNoRanks);
+    if (now.ok() && now->name() == name) add_named({*now}, job.launcher, name, found);
+  }
 }
 
 // Returns the newest job in any state. nullopt if launcherd has no job at all.
@@ -81,7 +101,8 @@ base::Status none_meant(const std::vector<FoundJob>& foreground, bool has_daemon
   if (has_daemon) {
     return base::not_found("no job begins with {} or is named so: muster jobs --all lists them", base::printable(word));
   }
-  return base::not_found("no job begins with {}: there are {}", base::printable(word), ids_of(foreground));
+  return base::not_found("no job begins with {} or is named so: there are {}", base::printable(word),
+                         ids_of(foreground));
 }
 
 }  // namespace
@@ -121,7 +142,12 @@ base::Result<FoundJob> job_named(const VerbCall& call, const std::string& word) 
   }
   const auto whole = std::ranges::find(meant, word, &FoundJob::id);
   if (whole != meant.end()) return *whole;
+  if (!word.empty()) add_foreground_named(foreground, word, meant);
   if (meant.size() == 1) return meant.front();
+  if (meant.empty() && daemon && !word.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(const auto ended, newest_named(*daemon, word));
+    if (ended) return *ended;
+  }
   if (meant.empty()) return none_meant(foreground, daemon.has_value(), word);
   return base::invalid_argument("which job? There are {}", ids_of(meant));
 }

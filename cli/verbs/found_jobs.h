@@ -33,8 +33,9 @@ std::vector<FoundJob> foreground_jobs();
 base::Result<std::vector<v1::Job>> list_all_jobs(launcherd::ApiClient& client, bool all,
                                                  const std::string& filter = {});
 
-// Returns the job whose id begins with `word`, or whose name is `word`. If `word` is empty, returns the only job that
-// has not ended.
+// Returns the job whose id is `word`, else the only one whose id begins with `word` or that has this name and has not
+// ended. If there is none, returns the newest job of this name. If `word` is empty, returns the only job that has not
+// ended.
 // NOT_FOUND if there is none, INVALID_ARGUMENT if there are several; the message lists ids. Other errors mean that
 // launcherd could not be asked.
 base::Result<FoundJob> job_named(const VerbCall& call, const std::string& word);

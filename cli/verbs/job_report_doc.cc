@@ -5,13 +5,16 @@
 namespace muster::cli::inline verbs {
 
 const CommandDoc& job_report_doc() {
-  static const FlagTable kTable = verb_table(with_launcher_rows(
-      {option("output", {"-o", "--output"}, "FILE", "Write the page to this file. Without it, to standard output.")
-           .command_line_only(),
-       option("tensorboard", {"--tensorboard"}, "DIR",
-              "Write no page, but a file for TensorBoard in this folder; for several jobs, in DIR/JOB.")
-           .completes(Completes::kDirectory)
-           .command_line_only()}));
+  static const FlagTable kTable = verb_table(
+      with_launcher_rows(
+          {option("output", {"-o", "--output"}, "FILE", "Write the page to this file. Without it, to standard output.")
+               .completes(Completes::kFile)
+               .command_line_only(),
+           option("tensorboard", {"--tensorboard"}, "DIR",
+                  "Write no page, but a file for TensorBoard in this folder; for several jobs, in DIR/JOB.")
+               .completes(Completes::kDirectory)
+               .command_line_only()}),
+      {{.completes = Completes::kAnyJob, .repeats = true}});
   static const CommandDoc kDoc = {
       .name = "muster report",
       .summary = "a page about jobs, with time lines and scaling",

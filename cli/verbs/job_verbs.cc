@@ -2,6 +2,8 @@
 // Read kill_and_wait() first; all others send one request and print the answer.
 #include "cli/verbs/job_verbs.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
 #include <optional>
@@ -45,6 +47,9 @@ int kill_and_wait(const VerbCall& call, const FoundJob& job, bool at_once) {
   });
   if (sent && !sent->ok()) return job_not_answered(call, job, *sent);
   if (!ended.ok()) return job_not_answered(call, job, ended.status());
+  if (call.has("json")) {
+    return call.print(proto::message_line(job_at_end(*now, **ended, base::SystemClock().wall())));
+  }
   return call.print(fmt::format("job {} ended with exit code {}\n", job.id, (*ended)->exit_code));
 }
 
@@ -68,18 +73,38 @@ std::vector<std::string> report_of(ApiClient& client, const FoundJob& found, con
   return lines;
 }
 
+// Asks for the job before it sends the signal, because the job and its launcher may end by it.
 int send_signal(const VerbCall& call, const FoundJob& job, int signo) {
+  ApiClient client(job.launcher);
+  std::string text;
+  if (call.has("json")) {
+    const auto now = ask_job(client, job, kNoRanks);
+    if (!now.ok()) return job_not_answered(call, job, now.status());
+    text = proto::message_line(*now);
+  }
   v1::SignalRequest request;
   request.set_job(job.name_there());
   request.set_signal(signo);
-  const base::Status sent = ApiClient(job.launcher).signal(request, kPatience);
-  return sent.ok() ? 0 : job_not_answered(call, job, sent);
+  const base::Status sent = client.signal(request, kPatience);
+  return sent.ok() ? call.print(text) : job_not_answered(call, job, sent);
 }
 
 }  // namespace
 
 int job_not_answered(const VerbCall& call, const FoundJob& job, const base::Status& status) {
   return call.fail(fmt::format("job {}: {}", job.id, base::printable(status.message())), kNotAnswered);
+}
+
+int print_job(const VerbCall& call, const FoundJob& job, const std::string& text) {
+  if (!call.has("json")) return call.print(text);
+  ApiClient client(job.launcher);
+  const auto now = ask_job(client, job, kNoRanks);
+  return now.ok() ? call.print(proto::message_line(*now)) : job_not_answered(call, job, now.status());
+}
+
+std::string no_jobs_remark(bool all, bool filtered) {
+  if (filtered) return all ? "no job has all these words" : "no job that runs or waits has all these words: try --all";
+  return all ? "launcherd knows no job" : "no job runs or waits: muster jobs --all also lists those that have ended";
 }
 
 int run_jobs(const std::string& verb, const std::vector<std::string>& arguments) {
@@ -115,6 +140,8 @@ int run_jobs(const std::string& verb, const std::vector<std::string>& arguments)
   for (const v1::Job& job : jobs) {
     if (call.has("json")) text += proto::message_line(job);
   }
+  const bool is_seen = !call.has("json") && ::isatty(STDERR_FILENO) == 1;
+  if (jobs.empty() && exit_code == 0 && is_seen) call.remark(no_jobs_remark(call.has("all"), filter != nullptr));
   const int printed = call.print(text);
   return printed != 0 ? printed : exit_code;
 }

@@ -18,6 +18,12 @@ int run_events(const std::string& verb, const std::vector<std::string>& argument
 // Reports that a launcher did not answer a question about this job, or refused it. Returns the exit code.
 int job_not_answered(const VerbCall& call, const FoundJob& job, const base::Status& status);
 
+// Prints the text; with --json, asks for the job and prints it as a muster.v1.Job instead. Returns the exit code.
+int print_job(const VerbCall& call, const FoundJob& job, const std::string& text);
+
+// Returns the line for an empty list of `muster jobs`.
+std::string no_jobs_remark(bool all, bool filtered);
+
 const CommandDoc& jobs_doc();
 const CommandDoc& status_doc();
 const CommandDoc& kill_doc();

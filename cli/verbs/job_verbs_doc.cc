@@ -44,7 +44,8 @@ const CommandDoc& jobs_doc() {
 }
 
 const CommandDoc& status_doc() {
-  static const FlagTable kTable = verb_table(with_launcher_rows({json_row("The muster.v1.Job.")}));
+  static const FlagTable kTable =
+      verb_table(with_launcher_rows({json_row("The muster.v1.Job.")}), {{.completes = Completes::kAnyJob}});
   static const CommandDoc kDoc = {
       .name = "muster status",
       .summary = "a job with its hosts and ranks, or the reason it waits",
@@ -64,11 +65,15 @@ const CommandDoc& status_doc() {
 }
 
 const CommandDoc& kill_doc() {
-  static const FlagTable kTable = verb_table(with_launcher_rows(
-      {option("signal", {"-s", "--signal"}, "NAME",
-              "Only send this signal to all ranks, such as USR1 or 10; the job goes on.")
-           .command_line_only(),
-       toggle("now", {{"--now", "true"}}, "SIGKILL at once, without the grace time.").command_line_only()}));
+  static const FlagTable kTable = verb_table(
+      with_launcher_rows(
+          {option("signal", {"-s", "--signal"}, "NAME",
+                  "Only send this signal to all ranks, such as USR1 or 10; the job goes on.")
+               .offers({"HUP", "INT", "QUIT", "USR1", "USR2", "TERM", "CONT", "STOP", "KILL"})
+               .command_line_only(),
+           toggle("now", {{"--now", "true"}}, "SIGKILL at once, without the grace time.").command_line_only(),
+           json_row("One muster.v1.Job a line: the ended job. With --signal, the job before it.")}),
+      {{.completes = Completes::kJob, .repeats = true}});
   static const CommandDoc kDoc = {
       .name = "muster kill",
       .summary = "end jobs",
@@ -91,9 +96,11 @@ const CommandDoc& kill_doc() {
 }
 
 const CommandDoc& events_doc() {
-  static const FlagTable kTable = verb_table(with_launcher_rows(
-      {toggle("follow", {{"-f", "true"}, {"--follow", "true"}}, "Follow the job until it ends.").command_line_only(),
-       json_row("One muster.v1.Event a line, as --json-events of hvdrun.")}));
+  static const FlagTable kTable = verb_table(
+      with_launcher_rows({toggle("follow", {{"-f", "true"}, {"--follow", "true"}}, "Follow the job until it ends.")
+                              .command_line_only(),
+                          json_row("One muster.v1.Event a line, as --json-events of hvdrun.")}),
+      {{.completes = Completes::kAnyJob}});
   static const CommandDoc kDoc = {
       .name = "muster events",
       .summary = "the events of a job",

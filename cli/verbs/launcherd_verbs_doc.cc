@@ -29,7 +29,8 @@ FlagRow timestamp_row() {
 }  // namespace
 
 const CommandDoc& wait_doc() {
-  static const FlagTable kTable = verb_table(with_launcher_rows({}));
+  static const FlagTable kTable =
+      verb_table(with_launcher_rows({json_row("The muster.v1.Job that has ended.")}), {{.completes = Completes::kJob}});
   static const CommandDoc kDoc = {
       .name = "muster wait",
       .summary = "wait for a job's end; the exit code is the job's",
@@ -49,16 +50,19 @@ const CommandDoc& wait_doc() {
 }
 
 const CommandDoc& logs_doc() {
-  static const FlagTable kTable = verb_table(with_launcher_rows(
-      {toggle("follow", {{"-f", "true"}, {"--follow", "true"}}, "Follow the job until it ends.").command_line_only(),
-       rank_row(),
-       option("since", {"--since"}, "TIME",
-              "Only output since then: 10m or 2h ago, or since a time such as 2026-06-20T17:05:53Z.")
-           .command_line_only(),
-       option("tail", {"-n", "--tail"}, "N", "Only about the last N lines; with -f also all later ones.")
-           .command_line_only(),
-       timestamp_row(), label_row().command_line_only(), fold_row().command_line_only(),
-       json_row("One muster.v1.LogChunk a line; its data is in base64.")}));
+  static const FlagTable kTable =
+      verb_table(with_launcher_rows(
+                     {toggle("follow", {{"-f", "true"}, {"--follow", "true"}}, "Follow the job until it ends.")
+                          .command_line_only(),
+                      rank_row(),
+                      option("since", {"--since"}, "TIME",
+                             "Only output since then: 10m or 2h ago, or since a time such as 2026-06-20T17:05:53Z.")
+                          .command_line_only(),
+                      option("tail", {"-n", "--tail"}, "N", "Only about the last N lines; with -f also all later ones.")
+                          .command_line_only(),
+                      timestamp_row(), label_row().command_line_only(), fold_row().command_line_only(),
+                      json_row("One muster.v1.LogChunk a line; its data is in base64.")}),
+                 {{.completes = Completes::kAnyJob}});
   static const CommandDoc kDoc = {
       .name = "muster logs",
       .summary = "the output of a job's ranks",
@@ -82,12 +86,16 @@ const CommandDoc& logs_doc() {
 }
 
 const CommandDoc& attach_doc() {
-  static const FlagTable kTable = verb_table(with_launcher_rows(
-      {rank_row(),
-       option("tail", {"-n", "--tail"}, "N", "First print about the last N lines.").standard("10").command_line_only(),
-       toggle("kill-on-interrupt", {{"--kill-on-interrupt", "true"}}, "Ctrl-C ends the job as well as this command.")
-           .command_line_only(),
-       timestamp_row(), label_row().command_line_only(), fold_row().command_line_only()}));
+  static const FlagTable kTable =
+      verb_table(with_launcher_rows({rank_row(),
+                                     option("tail", {"-n", "--tail"}, "N", "First print about the last N lines.")
+                                         .standard("10")
+                                         .command_line_only(),
+                                     toggle("kill-on-interrupt", {{"--kill-on-interrupt", "true"}},
+                                            "Ctrl-C ends the job as well as this command.")
+                                         .command_line_only(),
+                                     timestamp_row(), label_row().command_line_only(), fold_row().command_line_only()}),
+                 {{.completes = Completes::kJob}});
   static const CommandDoc kDoc = {
       .name = "muster attach",
       .summary = "follow a job as if it ran in the foreground",
@@ -106,12 +114,18 @@ const CommandDoc& attach_doc() {
 }
 
 const CommandDoc& hosts_doc() {
-  static const FlagTable kTable = verb_table(with_launcher_rows(
-      {option("reason", {"--reason"}, "TEXT", "With drain: the reason; the table of hosts shows it.")
-           .command_line_only(),
-       toggle("gpus", {{"--gpus", "true"}}, "List the hosts' GPUs, a line each: memory, load, processes, location.")
-           .command_line_only(),
-       json_row("One muster.v1.LauncherHost a line.")}));
+  static const FlagTable kTable = verb_table(
+      with_launcher_rows(
+          {option("reason", {"--reason"}, "TEXT", "With drain: the reason; the table of hosts shows it.")
+               .command_line_only(),
+           toggle("gpus", {{"--gpus", "true"}}, "List the hosts' GPUs, a line each: memory, load, processes, location.")
+               .command_line_only(),
+           json_row("One muster.v1.LauncherHost a line. With add: the muster.v1.ResizeResponse.")}),
+      {{.choices = {"drain", "resume", "add"}},
+       {.completes = Completes::kHost, .after = "drain", .repeats = true},
+       {.completes = Completes::kHost, .after = "resume", .repeats = true},
+       {.completes = Completes::kJob, .after = "add"},
+       {.completes = Completes::kHost, .after = "add", .repeats = true}});
   static const CommandDoc kDoc = {
       .name = "muster hosts",
       .summary = "launcherd's hosts, their slots and what uses them",
@@ -136,7 +150,8 @@ const CommandDoc& hosts_doc() {
 }
 
 const CommandDoc& resize_doc() {
-  static const FlagTable kTable = verb_table(with_launcher_rows({}));
+  static const FlagTable kTable =
+      verb_table(with_launcher_rows({json_row("The muster.v1.ResizeResponse.")}), {{.completes = Completes::kJob}});
   static const CommandDoc kDoc = {
       .name = "muster resize",
       .summary = "give a running job more or fewer ranks",

@@ -6,8 +6,10 @@
 #include "base/ids.h"
 #include "base/strings.h"
 #include "cli/verbs/found_jobs.h"
+#include "cli/verbs/job_verbs.h"
 #include "cli/verbs/verb.h"
 #include "launcherd/service/api_client.h"
+#include "proto/message_json.h"
 
 namespace muster::cli::inline verbs {
 namespace {
@@ -48,7 +50,7 @@ int run_hold(const std::string& verb, const std::vector<std::string>& arguments)
     v1::HoldRequest request;
     request.set_job(job.name_there());
     const base::Status held = ApiClient(job.launcher).hold(request, kPatience);
-    return held.ok() ? call.print(fmt::format("job {} is held\n", job.id)) : refused(call, job, held);
+    return held.ok() ? print_job(call, job, fmt::format("job {} is held\n", job.id)) : refused(call, job, held);
   });
 }
 
@@ -58,7 +60,8 @@ int run_release(const std::string& verb, const std::vector<std::string>& argumen
     v1::ReleaseRequest request;
     request.set_job(job.name_there());
     const base::Status released = ApiClient(job.launcher).release(request, kPatience);
-    return released.ok() ? call.print(fmt::format("job {} is released\n", job.id)) : refused(call, job, released);
+    return released.ok() ? print_job(call, job, fmt::format("job {} is released\n", job.id))
+                         : refused(call, job, released);
   });
 }
 
@@ -73,7 +76,7 @@ int run_rerun(const std::string& verb, const std::vector<std::string>& arguments
     request.set_job(job.name_there());
     request.set_request_id(request_id);
     const auto rerun = ApiClient(job.launcher).rerun(request, kPatience);
-    if (rerun.ok()) return call.print(rerun->job_id() + "\n");
+    if (rerun.ok()) return call.print(call.has("json") ? proto::message_line(*rerun) : rerun->job_id() + "\n");
     if (rerun.status().code() != base::Code::kDeadlineExceeded) return refused(call, job, rerun.status());
     return call.fail(base::error(rerun.status().code(),
                                  "{}; the job may have been submitted all the same: muster rerun --request-id {} {} "

@@ -10,7 +10,9 @@ const std::vector<GroupTitle> kQueueGroups = {{FlagGroup::kGeneral, "Options"}};
 }  // namespace
 
 const CommandDoc& hold_doc() {
-  static const FlagTable kTable = verb_table(with_launcher_rows({}));
+  static const FlagTable kTable =
+      verb_table(with_launcher_rows({json_row("One muster.v1.Job a line: the job as it is now.")}),
+                 {{.completes = Completes::kJob, .repeats = true}});
   static const CommandDoc kDoc = {
       .name = "muster hold",
       .summary = "keep waiting jobs of launcherd from starting",
@@ -33,7 +35,9 @@ const CommandDoc& hold_doc() {
 }
 
 const CommandDoc& release_doc() {
-  static const FlagTable kTable = verb_table(with_launcher_rows({}));
+  static const FlagTable kTable =
+      verb_table(with_launcher_rows({json_row("One muster.v1.Job a line: the job as it is now.")}),
+                 {{.completes = Completes::kJob, .repeats = true}});
   static const CommandDoc kDoc = {
       .name = "muster release",
       .summary = "let held jobs of launcherd start",
@@ -54,11 +58,14 @@ const CommandDoc& release_doc() {
 }
 
 const CommandDoc& rerun_doc() {
-  static const FlagTable kTable = verb_table(with_launcher_rows(
-      {option("request-id", {"--request-id"}, "ID",
-              "A name of your choice for this submission. Repeating the command with the same name makes no second job "
-              "and prints the id of the first.")
-           .command_line_only()}));
+  static const FlagTable kTable =
+      verb_table(with_launcher_rows({option("request-id", {"--request-id"}, "ID",
+                                            "A name of your choice for this submission. Repeating the command with the "
+                                            "same name makes no second job "
+                                            "and prints the id of the first.")
+                                         .command_line_only(),
+                                     json_row("The muster.v1.SubmitResponse: the new id.")}),
+                 {{.completes = Completes::kAnyJob}});
   static const CommandDoc kDoc = {
       .name = "muster rerun",
       .summary = "submit a job of launcherd once more; prints the new id",

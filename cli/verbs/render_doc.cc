@@ -12,7 +12,8 @@ const std::vector<GroupTitle> kTemplateGroups = {{FlagGroup::kGeneral, "Options"
 const CommandDoc& templates_doc() {
   static const FlagTable kTable =
       verb_table({json_row("One muster.v1.JobTemplate a line."),
-                  toggle("names", {{"--names", "true"}}, "Print only the names, one a line.").command_line_only()});
+                  toggle("names", {{"--names", "true"}}, "Print only the names, one a line.").command_line_only()},
+                 {{.choices = {"show"}}, {.completes = Completes::kTemplate, .after = "show"}});
   static const CommandDoc kDoc = {
       .name = "muster templates",
       .summary = "list the job templates",
@@ -36,7 +37,7 @@ const CommandDoc& templates_doc() {
 }
 
 const CommandDoc& render_doc() {
-  static const FlagTable kTable = verb_table(with_template_rows({}));
+  static const FlagTable kTable = verb_table(with_template_rows({}), {{.completes = Completes::kCommand}});
   static const CommandDoc kDoc = {
       .name = "muster render",
       .summary = "print a job script made from a template",

@@ -8,6 +8,7 @@
 #include "cli/verbs/job_verbs.h"
 #include "launcherd/service/api_client.h"
 #include "model/placement.h"
+#include "proto/message_json.h"
 
 namespace muster::cli::inline verbs {
 namespace {
@@ -22,6 +23,7 @@ int send_resize(const VerbCall& call, const FoundJob& job, v1::ResizeRequest req
     if (answer.status().code() != base::Code::kUnimplemented) return job_not_answered(call, job, answer.status());
     return call.fail(fmt::format("job {}: only launcherd's jobs can be resized; start it by muster submit", job.id));
   }
+  if (call.has("json")) return call.print(proto::message_line(*answer));
   if (answer->size() == before) return call.print(fmt::format("job {} has {} ranks\n", job.id, before));
   return call.print(fmt::format("job {} goes from {} to {} ranks: generation {} follows\n", job.id, before,
                                 answer->size(), answer->attempt() + 1));

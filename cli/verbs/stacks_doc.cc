@@ -5,22 +5,26 @@
 namespace muster::cli::inline verbs {
 
 const FlagTable& stacks_flags() {
-  static const FlagTable kTable = verb_table(with_launcher_rows(
-      {option("rank", {"-r", "--rank"}, "LIST", "Only these ranks, such as 0-3,7.").command_line_only(),
-       toggle("native", {{"--native", "true"}},
-              "Also show the native functions of Python programs. This stops each process for some milliseconds.")
-           .command_line_only(),
-       toggle("explain", {{"--explain", "true"}},
-              "Name the ranks that hold the job up. Looks at all ranks several times, which takes some seconds.")
-           .command_line_only(),
-       toggle("tree", {{"--tree", "true"}}, "Show a tree of calls, in which ranks part where their stacks do.")
-           .command_line_only(),
-       option("samples", {"--samples"}, "N",
-              "Look N times, 0.1 s apart, and add up how often each stack was seen, over all ranks and looks.")
-           .standard("1")
-           .command_line_only(),
-       option("svg", {"--svg"}, "FILE", "Also write a flame graph to this file, for a browser.").command_line_only(),
-       json_row("One muster.v1.ProcessStack a line; with --explain, one muster.v1.HangReport.")}));
+  static const FlagTable kTable = verb_table(
+      with_launcher_rows(
+          {option("rank", {"-r", "--rank"}, "LIST", "Only these ranks, such as 0-3,7.").command_line_only(),
+           toggle("native", {{"--native", "true"}},
+                  "Also show the native functions of Python programs. This stops each process for some milliseconds.")
+               .command_line_only(),
+           toggle("explain", {{"--explain", "true"}},
+                  "Name the ranks that hold the job up. Looks at all ranks several times, which takes some seconds.")
+               .command_line_only(),
+           toggle("tree", {{"--tree", "true"}}, "Show a tree of calls, in which ranks part where their stacks do.")
+               .command_line_only(),
+           option("samples", {"--samples"}, "N",
+                  "Look N times, 0.1 s apart, and add up how often each stack was seen, over all ranks and looks.")
+               .standard("1")
+               .command_line_only(),
+           option("svg", {"--svg"}, "FILE", "Also write a flame graph to this file, for a browser.")
+               .completes(Completes::kFile)
+               .command_line_only(),
+           json_row("One muster.v1.ProcessStack a line; with --explain, one muster.v1.HangReport.")}),
+      {{.completes = Completes::kJob}});
   return kTable;
 }
 

@@ -29,6 +29,7 @@
 #include "cli/verbs/template_job.h"
 #include "cli/verbs/templates_verbs.h"
 #include "cli/verbs/verb.h"
+#include "proto/message_json.h"
 
 namespace muster::cli::inline verbs {
 namespace {
@@ -123,7 +124,7 @@ base::Result<ParsedSubmit> read_line(CommandLine line, const base::Environment& 
                                                                    hvdrun_flags(), {}, NamedFile::kJob));
   MUSTER_ASSIGN_OR_RETURN(parsed.options, read_options(settings));
   MUSTER_RETURN_IF_ERROR(set_roles(std::move(roles), settings, parsed.options.request.job));
-  for (const char* name : {"set", "hvdrun", "script", "dry-run", "json"}) {
+  for (const char* name : {"set", "hvdrun", "script", "dry-run"}) {
     if (const Setting* setting = parsed.own.find(name)) {
       return base::invalid_argument("{} belongs to -t", setting->label);
     }
@@ -155,6 +156,13 @@ int fail(const Console& console, const Status& status) {
 }
 
 }  // namespace
+
+std::string submit_answer(const std::string& job_id, bool as_json) {
+  if (!as_json) return job_id + "\n";
+  v1::SubmitResponse answer;
+  answer.set_job_id(job_id);
+  return proto::message_line(answer);
+}
 
 ParsedSubmit parse_submit(const std::vector<std::string>& arguments, const base::Environment& environment,
                           const ParseContext& context, base::WallTime now) {
@@ -191,7 +199,7 @@ int submit_words(const std::vector<std::string>& arguments, const job_templates:
   if (!launcher.ok()) return fail(console, launcher.status());
   const auto job = submit_once(*launcher, std::move(*request));
   if (!job.ok()) return fail(console, job.status());
-  return print_answer("muster submit", *job + "\n");
+  return print_answer("muster submit", submit_answer(*job, parsed.own.find("json") != nullptr));
 }
 
 // Returns the rows of submit that are not hvdrun's.
@@ -219,7 +227,7 @@ Status check_for_scheduler(const TemplateLine& line) {
 base::Result<std::vector<std::string>> words_for_launcherd(const TemplateLine& line) {
   std::vector<std::string> words;
   for (const Setting& setting : line.own.entries()) {
-    constexpr std::string_view kOfTemplates[] = {"template", "set", "hvdrun", "script", "json", "color"};
+    constexpr std::string_view kOfTemplates[] = {"template", "set", "hvdrun", "script", "color"};
     if (std::ranges::find(kOfTemplates, setting.flag->name) != std::end(kOfTemplates)) continue;
     words.push_back(setting.label);
     if (!setting.flag->is_switch()) words.push_back(setting.value);

@@ -27,6 +27,9 @@ struct ParsedSubmit {
 ParsedSubmit parse_submit(const std::vector<std::string>& arguments, const base::Environment& environment,
                           const ParseContext& context, base::WallTime now);
 
+// Returns a line with the job's id, or a muster.v1.SubmitResponse.
+std::string submit_answer(const std::string& job_id, bool as_json);
+
 // Returns the exit code; prints the job's id.
 int run_submit(const std::string& verb, const std::vector<std::string>& arguments);
 

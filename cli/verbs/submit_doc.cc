@@ -58,7 +58,7 @@ std::vector<FlagRow> own_rows() {
                     "--tensorboard DIR"),
        toggle("dry-run", {{"--dry-run", "true"}}, "With -t: print the table of ranks and submit nothing.")
            .command_line_only(),
-       json_row("With -t and --dry-run: as JSON.")}));
+       json_row("One muster.v1.SubmitResponse: the job's id. With -t and --dry-run: the table of ranks.")}));
 }
 
 FlagTable make_table() {
@@ -71,7 +71,7 @@ FlagTable make_table() {
   }
   const FlagTable own = verb_table(own_rows());
   flags.insert(flags.end(), own.flags().begin(), own.flags().end());
-  return FlagTable(std::move(flags));
+  return FlagTable(std::move(flags), {{.completes = Completes::kCommand}});
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "cli/help/base_names.h"
 #include "cli/hosts/job_hosts.h"
 #include "cli/hosts/standard_streams.h"
+#include "cli/verbs/submit.h"
 #include "cli/verbs/templates_verbs.h"
 
 namespace muster::cli::inline verbs {
@@ -137,7 +138,7 @@ Result<int> submit_script(TemplateLine& line) {
     return base::unavailable("{} accepted the script but printed no job id; its output: {}", program.words.front(),
                              base::printable(base::trim(*output)));
   }
-  return print_answer("muster submit", base::printable(*id) + "\n");
+  return print_answer("muster submit", submit_answer(base::printable(*id), line.own.find("json") != nullptr));
 }
 
 }  // namespace muster::cli::verbs

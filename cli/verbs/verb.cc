@@ -66,12 +66,12 @@ int VerbCall::print(std::string_view text) const {
   return print_answer("muster " + verb_, text);
 }
 
-FlagTable verb_table(std::vector<FlagRow> rows) {
+FlagTable verb_table(std::vector<FlagRow> rows, std::vector<Argument> arguments) {
   rows.push_back(color_row());
   std::vector<Flag> flags;
   add_group(FlagGroup::kGeneral, std::move(rows), flags);
   add_group(FlagGroup::kGeneral, help_rows(), flags);
-  return FlagTable(std::move(flags));
+  return FlagTable(std::move(flags), std::move(arguments));
 }
 
 FlagRow json_row(std::string_view help) {

@@ -56,8 +56,8 @@ class VerbCall {
   std::optional<int> exit_code_;
 };
 
-// Makes the flag table of a verb from its rows, --color, -h and --help.
-FlagTable verb_table(std::vector<FlagRow> rows);
+// Makes the flag table of a verb from its rows, --color, -h and --help. `arguments` are its words, for completion.
+FlagTable verb_table(std::vector<FlagRow> rows, std::vector<Argument> arguments = {});
 
 FlagRow json_row(std::string_view help);
 

@@ -7,6 +7,8 @@
 
 #include "base/strings.h"
 #include "cli/view/gpu_table.h"
+#include "cli/view/local_time.h"
+#include "cli/view/log_output.h"
 #include "cli/view/report.h"
 
 namespace muster::cli::inline view {
@@ -38,7 +40,7 @@ constexpr int kMostJobsShown = 5;  // per host
 // Returns "  failed in job abc123, back at 2026-11-28 14:05:00 +0100: its agent ended" as a line.
 std::string line_of(const v1::LeftOut& job) {
   std::string when = ", not used again by it";
-  if (job.has_usable_from()) when = ", back at " + format_local_time(job.usable_from().seconds());
+  if (job.has_usable_from()) when = ", back at " + format_local_time(wall_time_of(job.usable_from()));
   return fmt::format("  failed in job {}{}{}{}\n", base::printable(job.job()), when, job.reason().empty() ? "" : ": ",
                      base::printable(job.reason()));
 }

@@ -3,14 +3,13 @@
 #include "cli/view/job_table.h"
 
 #include <algorithm>
-#include <array>
-#include <ctime>
 #include <functional>
 
 #include <fmt/format.h>
 
 #include "base/strings.h"
 #include "cli/view/load_table.h"
+#include "cli/view/local_time.h"
 #include "cli/view/log_output.h"
 #include "cli/view/report.h"
 #include "model/exit_report.h"
@@ -306,6 +305,9 @@ std::string format_head(const v1::Job& job, base::WallTime now) {
   if (!job.working_directory().empty()) {
     text += fmt::format("directory: {}\n", base::printable(job.working_directory()));
   }
+  if (job.has_submitted()) text += fmt::format("submitted: {}\n", format_local_time(wall_time_of(job.submitted())));
+  if (job.has_started()) text += fmt::format("started: {}\n", format_local_time(wall_time_of(job.started())));
+  if (job.has_ended()) text += fmt::format("ended: {}\n", format_local_time(wall_time_of(job.ended())));
   text += fmt::format("launcher: pid {} on {}\ncommand: {}\n", job.launcher_pid(), base::printable(job.launcher_host()),
                       command_of(job, std::string::npos));
   if (!job.reason().empty()) text += fmt::format("reason: {}\n", base::printable(job.reason()));
@@ -352,15 +354,8 @@ std::string event_text(const v1::Event& event) {
 }
 
 std::string format_event(const v1::Event& event) {
-  // Show local time, as the labels of output do. The zone tells which it is.
-  const std::time_t seconds = event.time().seconds();
-  std::tm local{};
-  ::localtime_r(&seconds, &local);
-  std::array<char, 8> zone{};
-  (void)std::strftime(zone.data(), zone.size(), "%z", &local);
-  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}.{:06} {} {}\n", local.tm_year + 1900, local.tm_mon + 1,
-                     local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec, event.time().nanos() / 1000, zone.data(),
-                     event_text(event));
+  // Show local time, as the labels of output do.
+  return fmt::format("{} {}\n", format_local_micros(wall_time_of(event.time())), event_text(event));
 }
 
 JobTexts texts_of(const v1::Job& job, base::WallTime now) {

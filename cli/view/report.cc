@@ -1,8 +1,6 @@
 #include "cli/view/report.h"
 
 #include <algorithm>
-#include <array>
-#include <ctime>
 #include <iterator>
 #include <utility>
 
@@ -123,14 +121,6 @@ void add_spawn_advice(const JobOutcome& outcome, std::vector<std::string>* lines
 
 std::string plural(int count, const char* one, const char* many) {
   return fmt::format("{} {}", count, count == 1 ? one : many);
-}
-
-std::string format_local_time(std::int64_t seconds) {
-  const auto time = static_cast<std::time_t>(seconds);
-  std::tm local{};
-  ::localtime_r(&time, &local);
-  std::array<char, 64> text{};
-  return std::string(text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S %z", &local));
 }
 
 std::string format_duration(base::Duration duration) {

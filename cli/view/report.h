@@ -35,7 +35,4 @@ std::string plural(int count, const char* one, const char* many);
 // Returns "0.12 s", "1.2 s", "3 min 20 s" or "2 h 5 min".
 std::string format_duration(base::Duration duration);
 
-// Returns local time as "2026-06-20 19:02:11 +0200". `seconds` is Unix time.
-std::string format_local_time(std::int64_t seconds);
-
 }  // namespace muster::cli::view

@@ -10,6 +10,8 @@
 #include "base/strings.h"
 #include "cli/view/job_table.h"
 #include "cli/view/job_timeline.h"
+#include "cli/view/local_time.h"
+#include "cli/view/log_output.h"
 #include "cli/view/report.h"
 #include "cli/view/svg_text.h"
 
@@ -160,9 +162,9 @@ std::string facts_of(const ReportedJob& reported) {
   add_row(table, "name", base::printable(job.name()));
   add_row(table, "command", base::printable(command));
   add_row(table, "ranks", fmt::format("{} on {}", job.size(), plural(hosts_of(reported), "host", "hosts")));
-  if (job.has_submitted()) add_row(table, "submitted", format_local_time(job.submitted().seconds()));
-  if (job.has_started()) add_row(table, "started", format_local_time(job.started().seconds()));
-  if (job.has_ended()) add_row(table, "ended", format_local_time(job.ended().seconds()));
+  if (job.has_submitted()) add_row(table, "submitted", format_local_time(wall_time_of(job.submitted())));
+  if (job.has_started()) add_row(table, "started", format_local_time(wall_time_of(job.started())));
+  if (job.has_ended()) add_row(table, "ended", format_local_time(wall_time_of(job.ended())));
   if (job.has_exit_code()) add_row(table, "exit code", std::to_string(job.exit_code()));
   add_row(table, "reason", base::printable(job.reason()));
   add_row(table, "last change", base::printable(job.last_change()));

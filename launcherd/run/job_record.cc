@@ -80,6 +80,10 @@ JobRecord::JobRecord(std::string job_id, std::vector<std::string> command, const
   *job_.mutable_started() = events_.front().time();
 }
 
+void JobRecord::set_name(const std::string& name) {
+  job_.set_name(base::valid_utf8(name));
+}
+
 // Sets the ranks as new ones, and adds the hosts that the record does not have. A host without ranks stays, because
 // later generations may use it again.
 void JobRecord::set_hosts(const model::Placement& placement) {

@@ -37,6 +37,9 @@ class JobRecord final : public JobObserver {
   JobRecord(std::string job_id, std::vector<std::string> command, const model::Placement& placement,
             const base::Clock& clock, JobObserver* next);
 
+  // A name for people, which the job has from then on.
+  void set_name(const std::string& name);
+
   v1::Job job(const v1::GetJobRequest& request) const;
 
   // Calls `on_event` at once for each kept event from number `from` on, and later for each new one. Calls `on_end`

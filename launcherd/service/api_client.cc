@@ -58,7 +58,7 @@ base::Result<std::shared_ptr<grpc::Channel>> tcp_channel(const LauncherAddress& 
 }
 
 base::Result<std::shared_ptr<grpc::Channel>> unix_channel(const LauncherAddress& address,
-                                                          std::chrono::seconds patience) {
+                                                          std::chrono::milliseconds patience) {
   MUSTER_ASSIGN_OR_RETURN(base::UniqueFd fd, connect_launcher(address.path, patience));
   if (!is_own_peer(fd.get())) {
     return base::permission_denied("the launcher at {} belongs to another user", format_launcher_address(address));

@@ -21,7 +21,7 @@ namespace muster::launcherd::inline service {
 
 class ApiClient {
  public:
-  using Patience = std::chrono::seconds;
+  using Patience = std::chrono::milliseconds;
   // The function returns false to stop. The call then ends with OK.
   template <typename Answer>
   using OnAnswer = std::function<bool(const Answer&)>;

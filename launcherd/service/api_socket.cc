@@ -186,12 +186,13 @@ std::optional<std::string> find_daemon(const std::vector<std::string>& directori
   return std::nullopt;
 }
 
-base::Result<base::UniqueFd> connect_launcher(const std::string& path, std::chrono::seconds patience) {
+base::Result<base::UniqueFd> connect_launcher(const std::string& path, std::chrono::milliseconds patience) {
   const auto address = base::unix_address(path);
   if (!address) return base::invalid_argument("{} is too long for a socket's name", path);
   base::UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return base::errno_error(errno, "open a Unix socket");
-  const timeval time{.tv_sec = patience.count(), .tv_usec = 0};
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(patience);
+  const timeval time{.tv_sec = seconds.count(), .tv_usec = std::chrono::microseconds(patience - seconds).count()};
   // A blocking connect() of a Unix socket waits while the queue is full. A non-blocking one would fail, and not with
   // EINPROGRESS.
   if (::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time) != 0) {

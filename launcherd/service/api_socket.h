@@ -61,7 +61,7 @@ std::optional<std::string> find_daemon(const std::vector<std::string>& directori
 
 // Connects to one of these sockets; the connection blocks. UNAVAILABLE: the launcher has ended. DEADLINE_EXCEEDED: it
 // accepts no connection in time.
-base::Result<base::UniqueFd> connect_launcher(const std::string& path, std::chrono::seconds patience);
+base::Result<base::UniqueFd> connect_launcher(const std::string& path, std::chrono::milliseconds patience);
 
 // True if the process at the other end of a connected Unix socket belongs to our user.
 bool is_own_peer(int fd);

@@ -4,17 +4,20 @@ import errno
 import fcntl
 import json
 import os
+import pathlib
 import pty
 import re
 import select
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import termios
 import time
 
 import pytest
+import shell_tab
 from cluster import testing
 from conftest import BIN_DIR, REPOSITORY
 from console import Watched
@@ -426,63 +429,127 @@ def test_other_pagers_and_none():
     assert (text.replace("^C", ""), code) == ("up\n", 0)
 
 
-def lines_to_complete():
-    """Command lines as typed up to the cursor, by program: the options of each verb, and the verbs."""
-    verbs = muster_verbs()
-    yield "muster", ["muster", ""], "templates"
-    for verb in verbs:
-        yield "muster", ["muster", verb, "--"], "--help"
-        yield "muster", ["muster", verb, "--h"], "--help"
-    yield "hvdrun", ["hvdrun", "-np", "4", "--"], "--hostfile"
-    yield "launcherd", ["launcherd", "--"], "--accept-agents"
+NO_JSON = {
+    "attach": "shows a job to a person; logs -f --json and events -f --json are for programs",
+    "render": "its answer is a script",
+    "report": "its answer is a page, or a file; events --json has what it shows",
+}
 
 
-def completed_by_bash(lines, scripts, folder):
-    """What bash offers for each line, by one bash that reads each script once."""
-    text = []
-    for program, script in scripts.items():
-        (folder / program).write_text(script)
-        subprocess.run(["bash", "-n", folder / program], check=True, timeout=60)
-        text.append(f"source {folder / program}\n")
-    for program, words, _ in lines:
-        quoted = " ".join(f"'{word}'" for word in words)
-        text.append(f"COMP_WORDS=({quoted}) COMP_CWORD={len(words) - 1}\n"
-                    f"function=$(complete -p {program}); function=${{function##* -F }}; ${{function%% *}}\n"
-                    'echo "${COMPREPLY[*]}"\n')
-    result = subprocess.run(["bash", "--norc", "-c", "".join(text)], capture_output=True, text=True, timeout=60)
-    assert (result.returncode, result.stderr) == (0, ""), result
-    return [line.split() for line in result.stdout.split("\n")[:-1]]
+def test_every_verb_answers_in_json():
+    """Or says here why not. The help names the message."""
+    for verb in muster_verbs():
+        text = answer("muster", verb, "--help")
+        has_json = re.search(r"^  --json +\S", text, re.MULTILINE) is not None
+        assert has_json != (verb in NO_JSON), verb
 
 
-def completed_by_fish(lines, scripts, folder):
-    text = []
-    for program, script in scripts.items():
-        (folder / program).write_text(script)
-        text.append(f"source {folder / program}\n")
-    for _, words, _ in lines:
-        text.append(f"echo (complete -C '{' '.join(words)}' | string replace -r '\\t.*' '')\n")
-    result = subprocess.run(["fish", "--no-config", "-c", "".join(text)], capture_output=True, text=True, timeout=60,
-                            env={"PATH": f"{BIN_DIR}:/usr/bin:/bin", "HOME": str(folder)})
-    assert (result.returncode, result.stderr) == (0, ""), result
-    return [line.split() for line in result.stdout.split("\n")[:-1]]
+@pytest.fixture(scope="module")
+def queue(tmp_path_factory):
+    """The environment of a launcherd of ours, whose two jobs are held, so that it asks no host."""
+    folder = tmp_path_factory.mktemp("queue")
+    (folder / "run").mkdir(mode=0o700)
+    (folder / "hosts.txt").write_text("n1\n")
+    (folder / "logs").mkdir()
+    environment = {"PATH": f"{BIN_DIR}:/usr/bin:/bin", "XDG_RUNTIME_DIR": str(folder / "run"), "HOME": str(folder)}
+    daemon = subprocess.Popen([BIN_DIR / "launcherd", "-H", "nowhere1:4,nowhere2:4", "--state", folder / "state"],
+                              env=environment, stderr=subprocess.PIPE, text=True)
+    try:
+        assert "serving unix:" in daemon.stderr.readline()
+        ids = {}
+        for name in ("night", "day"):
+            result = subprocess.run([BIN_DIR / "muster", "submit", "--hold", "--json", "--name", name, "--", "./train.sh"],
+                                    env=environment, capture_output=True, text=True, check=True, timeout=60)
+            ids[name] = json.loads(result.stdout)["job_id"]
+        yield folder, environment, ids
+    finally:
+        daemon.terminate()
+        daemon.communicate(timeout=60)
 
 
-@pytest.mark.parametrize("shell, complete", [("bash", completed_by_bash), ("fish", completed_by_fish)])
-def test_tab_over_the_real_tables(shell, complete, tmp_path):
-    if not shutil.which(shell):
-        pytest.skip(f"{shell} is not installed")
-    scripts = {program: answer(program, "--completion", shell) for program in PROGRAMS}
-    lines = list(lines_to_complete())
-    offered = complete(lines, scripts, tmp_path)
-    assert len(offered) == len(lines)
-    missed = [(words, found) for (_, words, wanted), found in zip(lines, offered) if wanted not in found]
-    assert missed == []
+def shells():
+    """Every shell, and bash with Debian's package of completions."""
+    yield from ("bash", "zsh", "fish")
+    yield "bash bash-completion"
 
 
-@pytest.mark.skipif(not shutil.which("zsh"), reason="zsh is not installed")
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_zsh_reads_the_real_tables(program, tmp_path):
-    script = tmp_path / f"_{program}"
-    script.write_text(answer(program, "--completion", "zsh"))
-    result = subprocess.run(["zsh", "-n", script], capture_output=True, text=True, timeout=60)
-    assert (result.returncode, result.stderr) == (0, ""), result
+@pytest.mark.parametrize("name", shells())
+def test_tab_in_a_real_shell(name, queue, tmp_path):
+    shell, folder, environment, ids = name.split()[0], *queue
+    package = pathlib.Path("/usr/share/bash-completion/bash_completion")
+    if not shutil.which(shell) or " " in name and not package.exists():
+        pytest.skip(f"{name} is not installed")
+    scripts = [package] if " " in name else []
+    for program in PROGRAMS:
+        scripts.append(tmp_path / program)
+        scripts[-1].write_text(answer(program, "--completion", shell))
+    whole = {
+        **{f"muster {verb} --hel": f"muster {verb} --help" for verb in muster_verbs()},
+        "muster templ": "muster templates",
+        "muster --man comp": "muster --man compat",
+        "muster kill --no": "muster kill --now",
+        "muster kill ni": "muster kill night",
+        f"muster status {ids['day'][:6]}": f"muster status {ids['day']}",
+        "muster kill night da": "muster kill night day",
+        "muster hosts dr": "muster hosts drain",
+        "muster hosts resume nowhere2": "muster hosts resume nowhere2",
+        "muster templates show polar": "muster templates show polaris",
+        "muster render -t polaris --proj": "muster render -t polaris --project",
+        "hvdrun --on-hang k": "hvdrun --on-hang kill",
+        "hvdrun --on-hang=k": "hvdrun --on-hang=kill",
+        "hvdrun --hostfile ho": "hvdrun --hostfile hosts.txt",
+        "hvdrun --hostfile=ho": "hvdrun --hostfile=hosts.txt",
+        "hvdrun -np 2 hostna": "hvdrun -np 2 hostname",
+        "hvdrun -np 2 cat ho": "hvdrun -np 2 cat hosts.txt",
+        "hvdrun -np 1 true : --on-hang k": "hvdrun -np 1 true : --on-hang kill",
+        "hvdrun -H nowhere1:4,nowh": "hvdrun -H nowhere1:4,nowhere2",
+        "hvdrun -x XDG_RUNTIM": "hvdrun -x XDG_RUNTIME_DIR",
+        "launcherd --http-w": "launcherd --http-write",
+    }
+    with shell_tab.Tab(shell, folder, scripts, environment) as tab:
+        assert {line: tab.complete(line) for line in whole} == whole
+        assert tab.complete("hvdrun --wdir lo").rstrip("/") == "hvdrun --wdir logs"
+        jobs = tab.offers("muster kill ")
+        assert all(word in jobs for word in (ids["night"], ids["day"], "night", "day", "HELD", "./train.sh")), jobs
+        for foreign in ("hosts.txt", "bash", "logs"):  # no file and no program is a job
+            assert not re.search(rf"\b{re.escape(foreign)}\b", jobs), jobs
+        hosts = tab.offers("muster hosts drain ")
+        assert "nowhere1" in hosts and "nowhere2" in hosts and "localhost" not in hosts, hosts
+        assert "warn" in tab.offers("hvdrun --on-hang ")
+        assert "muster" not in tab.offers("hvdrun -np ").replace("MARK", "").replace("hvdrun", "")
+
+
+def test_a_tab_without_a_launcherd_or_with_a_suspended_one(queue, tmp_path):
+    """It prints nothing at all, at once."""
+    environment = queue[1] | {"XDG_RUNTIME_DIR": str(tmp_path)}
+    ask = [BIN_DIR / "muster", "__complete", "kill", ""]
+    none = subprocess.run(ask, env=environment, capture_output=True, timeout=60)
+    assert (none.returncode, none.stdout, none.stderr) == (0, b"", b"")
+    with socket.socket(socket.AF_UNIX) as deaf:  # takes the connection and never answers
+        (tmp_path / "muster").mkdir(mode=0o700)
+        deaf.bind(str(tmp_path / "muster" / "launcherd.sock"))
+        deaf.listen()
+        begin = time.monotonic()
+        none = subprocess.run(ask, env=environment, capture_output=True, timeout=60)
+        assert (none.returncode, none.stdout, none.stderr) == (0, b"", b"")
+        assert time.monotonic() - begin < 5  # 0.3 s on a machine that is not busy
+
+
+def test_a_program_that_is_named_like_the_hidden_verb(tmp_path):
+    """hvdrun runs it behind --, or by its path."""
+    table = answer("hvdrun", "--dry-run", "-H", "nowhere:1", "--", "__complete")
+    assert "nowhere" in table, table
+    assert answer("hvdrun", "__complete", "--on-hang", "k") == "kill\n"
+
+
+def test_an_empty_list_of_jobs_says_so_on_a_terminal(queue, tmp_path):
+    environment = queue[1] | {"XDG_RUNTIME_DIR": str(tmp_path)}
+    quiet = subprocess.run([BIN_DIR / "muster", "jobs"], env=environment, capture_output=True, text=True, timeout=60)
+    assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
+    ours, theirs = pty.openpty()
+    seen = subprocess.run([BIN_DIR / "muster", "jobs"], env=environment, stdout=subprocess.PIPE, stderr=theirs, timeout=60)
+    os.close(theirs)
+    assert (seen.returncode, seen.stdout) == (0, b"")
+    told = os.read(ours, 4096).decode()
+    os.close(ours)
+    assert "muster jobs: no job runs or waits: muster jobs --all also lists those that have ended" in told

@@ -173,7 +173,7 @@ def test_which_job(cluster, hvdrun, job, no_leftovers):
     second.signal(signal.SIGINT)
     assert second.end().rc == 130
     result = stacks(cluster, "no-such-job")
-    assert result.returncode == 2 and "no job begins with no-such-job: there are " in result.stderr, result
+    assert result.returncode == 2 and "no job begins with no-such-job or is named so: there are " in result.stderr, result
     assert stacks(cluster, "-r", "9").stderr.endswith(": unknown rank 9: the job has ranks 0 to 3\n")
     assert stacks(cluster, "-r", "x").returncode == 2
 

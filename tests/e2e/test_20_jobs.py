@@ -28,7 +28,7 @@ def sockets(cluster):
 
 @pytest.fixture
 def job(hvdrun, cluster):
-    job = Watched(hvdrun, cluster, args=["-np", "4", "-H", "n1:2,n2:2", "sh", "-c", WAITS])
+    job = Watched(hvdrun, cluster, args=["-np", "4", "-H", "n1:2,n2:2", "--name", "night", "sh", "-c", WAITS])
     job.out.wait_for("up", 4)
     yield job
     if job.command.poll() is None:
@@ -48,6 +48,10 @@ def test_seen_from_another_terminal(cluster, job, no_leftovers):
         told = cluster.run(rank["host"], "alice", ["ps", "-o", "args=", "-p", rank["pid"]], check=True).stdout
         assert told.strip() == "sleep 1000"
     assert {host["name"]: host["up"] for host in status["hosts"]} == {"n1": True, "n2": True}
+    line = muster(cluster, "jobs").stdout.splitlines()[1].split()
+    assert line[0] == listed["id"] and "night" in line, line
+    assert muster(cluster, "__complete", "kill", "ni").stdout == "night\tname of a job\n"
+    assert listed["id"] in muster(cluster, "status", "night").stdout
     text = muster(cluster, "status", listed["id"][:3]).stdout
     assert f"job {listed['id']}: RUNNING for " in text and "4 ranks on 2 hosts" in text
     events = muster(cluster, "events").stdout
@@ -71,7 +75,8 @@ def test_kill_at_once(hvdrun, cluster, no_leftovers):
     job = Watched(hvdrun, cluster, args=["-H", "n1", "--kill-grace", "5m", "sh", "-c",
                                          "trap '' TERM; echo up; while :; do sleep 0.2; done"])
     job.out.wait_for("up")
-    assert muster(cluster, "kill", "--now", the_job(cluster)["id"]).returncode == 0
+    ended = json.loads(muster(cluster, "kill", "--now", "--json", the_job(cluster)["id"]).stdout)
+    assert (ended["state"], ended["exit_code"]) == ("JOB_STATE_KILLED", 143), ended
     assert job.end().rc == 143
 
 
@@ -79,7 +84,8 @@ def test_signal_reaches_the_ranks(hvdrun, cluster, no_leftovers):
     job = Watched(hvdrun, cluster, args=["-np", "2", "-H", "n1,n2", "sh", "-c",
                                          "trap 'echo got it; exit 0' USR1; echo up; while :; do sleep 0.1; done"])
     job.out.wait_for("up", 2)
-    assert muster(cluster, "kill", "--signal", "USR1", the_job(cluster)["id"]).returncode == 0
+    before = json.loads(muster(cluster, "kill", "--signal", "USR1", "--json", the_job(cluster)["id"]).stdout)
+    assert before["state"] == "JOB_STATE_RUNNING", before
     result = job.end()
     assert result.rc == 0 and result.stdout.count("got it") == 2, result
 

@@ -1,6 +1,7 @@
 """Jobs of launcherd that go on with other hosts or another size: --on-failure, muster resize, and launcherd killed in
 every phase of a change."""
 
+import json
 import os
 import random
 import re
@@ -184,7 +185,7 @@ def test_resize(launcherd, cluster):
     assert await_generation(launcherd, job, 1, 6) == ["n1", "n1", "n2", "n2", "n3", "n3"]
     assert used(launcherd) == {"n1": 2, "n2": 2, "n3": 2}
     assert "has 6 ranks" in launcherd.asked("resize", job, "=6")
-    launcherd.asked("resize", job, "-3")
+    assert json.loads(launcherd.asked("resize", "--json", job, "-3"))["size"] == 3
     assert await_generation(launcherd, job, 2, 3) == ["n1", "n1", "n2"]
     launcherd.asked("hosts", "add", job, "n4:2")
     assert await_generation(launcherd, job, 3, 5) == ["n1", "n1", "n2", "n4", "n4"]

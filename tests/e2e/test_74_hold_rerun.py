@@ -57,8 +57,10 @@ def test_a_held_job_waits_through_a_kill_of_launcherd(launcherd):
     launcherd.die()
     launcherd.come_back()
     stays_queued(launcherd, job)
-    assert launcherd.asked("release", "night") == f"job {job} is released\n"
-    launcherd.asked("wait", job)
+    released = json.loads(launcherd.asked("release", "--json", "night"))
+    assert released["id"] == job and not released["held"], released
+    ended = json.loads(launcherd.asked("wait", "--json", job))
+    assert (ended["id"], ended["state"], ended["exit_code"]) == (job, "JOB_STATE_SUCCEEDED", 0), ended
     assert launcherd.asked("logs", "--rank", "0", job).endswith("s3cret in /home/alice on 2\n")
     assert not launcherd.job(job).get("held"), "a job that has ended is not held"
     refused = launcherd.muster("hold", job)
@@ -72,7 +74,8 @@ def test_a_waiting_job_can_be_held_and_a_running_one_cannot(launcherd):
     assert launcherd.asked("hold", job) == f"job {job} is held\n"
     refused = launcherd.muster("hold", all_slots)
     assert refused.returncode == 2 and "no longer waits" in refused.stderr, refused
-    launcherd.asked("kill", "--now", all_slots)
+    killed = json.loads(launcherd.asked("kill", "--now", "--json", all_slots))
+    assert (killed["id"], killed["state"]) == (all_slots, "JOB_STATE_KILLED"), killed
     stays_queued(launcherd, job)
     events = launcherd.asked("events", job)
     assert "QUEUED: held by alice" in events, events
@@ -97,16 +100,20 @@ def test_typos_and_the_page(launcherd):
 def test_a_rerun_has_the_same_environment(launcherd):
     first = submit(launcherd, "-np", "2", "--wdir", "/tmp", "--name", "again", "--priority", "3", "--label", "a=b", "sh", "-c", SHOWS)
     launcherd.asked("wait", first)
-    second = launcherd.asked("rerun", "--request-id", "once", first).strip()
+    second = json.loads(launcherd.asked("rerun", "--json", "--request-id", "once", first))["job_id"]
     assert second != first
     assert launcherd.asked("rerun", "--request-id", "once", first).strip() == second, "one job however often"
     launcherd.asked("wait", second)
     assert launcherd.asked("logs", "--rank", "1", second).endswith("s3cret in /tmp on 2\n")
     kept = ("name", "priority", "labels", "command", "environment_names", "user", "working_directory", "size")
-    before, after = launcherd.job(first), launcherd.job(second)
+    before, after = launcherd.job(first), launcherd.job("again")  # the newest of that name, as both have ended
+    assert after["id"] == second, after
     assert {key: before[key] for key in kept} == {key: after[key] for key in kept}
-    running = submit(launcherd, "-np", "1", "sh", "-c", f"{SHOWS}; sleep 1000")
+    running = submit(launcherd, "-np", "1", "--name", "again", "sh", "-c", f"{SHOWS}; sleep 1000")
+    assert launcherd.job("again")["id"] == running, "the only one that has not ended"
     again = launcherd.asked("rerun", running).strip()
+    both = launcherd.muster("kill", "again")
+    assert both.returncode == 2 and running in both.stderr and again in both.stderr, both
     launcherd.watch("logs", "-f", again).out.wait_for("s3cret")
     launcherd.asked("kill", "--now", running, again)
     answer, status = post(launcherd, f"/api/jobs/{first}/rerun")

@@ -28,12 +28,16 @@ export function clockTime(milliseconds, withMillis = false) {
   return withMillis ? `${text}.${String(time.getMilliseconds()).padStart(3, "0")}` : text;
 }
 
+// Returns the browser's zone at this time, such as UTC-05:00.
+export function zoneAt(milliseconds) {
+  const ahead = -new Date(milliseconds).getTimezoneOffset();
+  return `UTC${ahead < 0 ? "-" : "+"}${two(Math.abs(ahead) / 60)}:${two(Math.abs(ahead) % 60)}`;
+}
+
 // Formats a time in the browser's time zone: 2026-06-20 12:05:53.123 UTC-05:00.
 export function localTime(text) {
   const time = new Date(text);
-  const ahead = -time.getTimezoneOffset();
-  const zone = `UTC${ahead < 0 ? "-" : "+"}${two(Math.abs(ahead) / 60)}:${two(Math.abs(ahead) % 60)}`;
-  return `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())} ${clockTime(time, true)} ${zone}`;
+  return `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())} ${clockTime(time, true)} ${zoneAt(time)}`;
 }
 
 function scaled(value, units, step) {

@@ -1,6 +1,6 @@
 // The time line of a job: its phases, and when its ranks ran. With many ranks a bar stands for all ranks of a host.
 import { drawn, element } from "./dom.js";
-import { clockTime, duration, hasFailed, rankList, word } from "./format.js";
+import { clockTime, duration, hasFailed, rankList, word, zoneAt } from "./format.js";
 
 const MOST_BARS = 64;
 const WIDTH = 900;
@@ -88,7 +88,7 @@ export function rowsOf(runs) {
 function bar(at, y, { from, to, className }, text) {
   const made = drawn("rect", { x: at(from).toFixed(1), y, width: Math.max(2, at(to) - at(from)).toFixed(1), height: ROW - 4,
                                class: `bar ${className}` });
-  made.append(drawn("title", {}, `${text}: ${clockTime(from, true)} to ${clockTime(to, true)}, ${duration(to - from)}`));
+  made.append(drawn("title", {}, `${text}: ${clockTime(from, true)} to ${clockTime(to, true)} ${zoneAt(to)}, ${duration(to - from)}`));
   return made;
 }
 
@@ -100,7 +100,7 @@ export function showGantt(where, job, events, now) {
   const to = Math.max(now > 0 && !phases.some((phase) => phase.to > from) ? now : 0, ...[...phases, ...rows.flatMap((row) => row.bars)].map((each) => each.to), from + 1);
   const at = (time) => LABEL + (time - from) / (to - from) * (WIDTH - LABEL - 10);
   const height = (rows.length + 2) * ROW + 4;
-  const summary = `time line from ${clockTime(from)} to ${clockTime(to)}: ${phases.map((phase) => `${phase.name} ${duration(phase.to - phase.from)}`).join(", ")}`;
+  const summary = `time line from ${clockTime(from)} to ${clockTime(to)} ${zoneAt(to)}: ${phases.map((phase) => `${phase.name} ${duration(phase.to - phase.from)}`).join(", ")}`;
   const picture = drawn("svg", { viewBox: `0 0 ${WIDTH} ${height}`, width: WIDTH, height, role: "img", "aria-label": summary });
   for (let i = 0; i <= TICKS; ++i) {
     const time = from + (to - from) * i / TICKS;

@@ -1,6 +1,6 @@
 // Small graphs of the last hour, as SVG.
 import { drawn, element } from "./dom.js";
-import { clockTime, mib, rate } from "./format.js";
+import { clockTime, mib, rate, zoneAt } from "./format.js";
 
 const GRAPH_WIDTH = 220;
 const GRAPH_HEIGHT = 44;
@@ -37,7 +37,7 @@ function graph(points, [name, key, format, highest]) {
   const to = Date.parse(points[points.length - 1].time);
   const figure = element("figure");
   const now = format(known[known.length - 1][key]);
-  const text = `${name}: ${now} now, at most ${format(largest)}, ${clockTime(from)} to ${clockTime(to)}`;
+  const text = `${name}: ${now} now, at most ${format(largest)}, ${clockTime(from)} to ${clockTime(to)} ${zoneAt(to)}`;
   const picture = drawn("svg", { viewBox: `0 0 ${GRAPH_WIDTH} ${GRAPH_HEIGHT}`, width: GRAPH_WIDTH, height: GRAPH_HEIGHT, role: "img",
                                  "aria-label": text });
   picture.append(drawn("title", {}, text));

@@ -1,7 +1,7 @@
 // The report about a job that seems to hang, on a page of its own.
 import { ask } from "./api.js";
 import { byId, copyButton, element, setText } from "./dom.js";
-import { clockTime, duration, isKnown, rankNames } from "./format.js";
+import { clockTime, duration, isKnown, rankNames, zoneAt } from "./format.js";
 
 const MOST_PLACES = 100;
 
@@ -154,7 +154,7 @@ async function askNow() {
     const report = await ask(`jobs/${encodeURIComponent(id)}/hang`);
     if (id !== hung.id) return;
     showReport(report, Date.now());
-    setText(byId("hang-state"), `asked at ${clockTime(Date.now())}`);
+    setText(byId("hang-state"), `asked at ${clockTime(Date.now())} ${zoneAt(Date.now())}`);
   } catch (problem) {
     if (id === hung.id) setText(byId("hang-state"), problem.message);
   }

@@ -1,7 +1,7 @@
 // The stacks of all ranks, merged: ranks with equal stacks are one class, the smallest class first.
 import { follow } from "./api.js";
 import { Slices, byId, element, setText } from "./dom.js";
-import { rankNames } from "./format.js";
+import { clockTime, rankNames, zoneAt } from "./format.js";
 
 const MOST_CLASSES = 100;
 const STATES = { R: "running", S: "sleeping", D: "not to be interrupted", T: "stopped", t: "being traced", I: "idle" };
@@ -111,7 +111,7 @@ async function showStacks(texts) {
   if (found.hidden) notes.push(`${found.hidden} threads run no Python code`);
   if (found.problems.length > MOST_CLASSES) notes.push(`${found.problems.length - MOST_CLASSES} more problems are not shown`);
   if (classes.length > MOST_CLASSES) notes.push(`the ${classes.length - MOST_CLASSES} largest classes are not shown`);
-  setText(byId("stacks-state"), `${notes.join("; ")}; read at ${new Date().toLocaleTimeString()}`);
+  setText(byId("stacks-state"), `${notes.join("; ")}; read at ${clockTime(Date.now())} ${zoneAt(Date.now())}`);
 }
 
 // `failed` reports an error.

@@ -158,7 +158,7 @@ TEST(LauncherdOptions, HelpVersionAndManual) {
   EXPECT_THAT(parse({"--help"}).text, HasSubstr("launcherd --hostfile hosts"));
   EXPECT_THAT(parse({"--version"}).text, StartsWith("launcherd "));
   EXPECT_THAT(parse({"--man"}).text, HasSubstr(".TH"));
-  EXPECT_THAT(parse({"--completion", "bash"}).text, HasSubstr("--listen"));
+  EXPECT_THAT(parse({"--completion", "bash"}).text, HasSubstr("-F _launcherd launcherd"));
   for (const char* const word : {"--help", "--version", "--man"}) EXPECT_EQ(parse({word}).exit_code, 0);
 }
 

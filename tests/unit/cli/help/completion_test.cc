@@ -1,137 +1,168 @@
-// The generated scripts in real shells: bash completes what a user has typed so far; zsh and fish, where they are
-// installed, at least read their scripts without a complaint.
+// What fits the last word of a line, and the answer to a shell. tests/e2e/test_13_command_line.py presses TAB.
 #include "cli/help/completion.h"
 
-#include <stdio.h>
+#include <string>
+#include <vector>
 
-#include <filesystem>
-
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/strings.h"
-#include "cli/doctor/doctor.h"
-#include "cli/foreign/torchrun.h"
-#include "cli/options/hvdrun_flags.h"
-#include "tests/unit/support/temp_dir.h"
+#include "cli/help/flag_row.h"
 
 namespace muster::cli::completion_test {
 namespace {
 
 using ::testing::Contains;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::IsSupersetOf;
-using ::testing::Not;
 using Words = std::vector<std::string>;
 
-const CompletedProgram& hvdrun() {
-  static const CompletedProgram kProgram = {"hvdrun", {{"", &hvdrun_flags()}}};
-  return kProgram;
+FlagTable table_of(std::vector<FlagRow> rows, std::vector<Argument> arguments) {
+  std::vector<Flag> flags;
+  add_group(FlagGroup::kGeneral, std::move(rows), flags);
+  return FlagTable(std::move(flags), std::move(arguments));
 }
 
-const CompletedProgram& muster() {
-  static const CompletedProgram kProgram = {
-      "muster",
-      {{"torchrun", &torchrun_flags()}, {"torch.distributed.launch", &torchrun_flags()}, {"doctor", &doctor_flags()}}};
-  return kProgram;
+const FlagTable& run_table() {
+  static const FlagTable kTable = table_of(
+      {option("num-proc", {"-np", "--num-proc"}, "N", "Ranks. Really."),
+       option("hosts", {"-H", "--hosts"}, "LIST", "Hosts.").completes(Completes::kHost),
+       option("hostfile", {"--hostfile"}, "FILE", "A file.").completes(Completes::kFile),
+       option("wdir", {"--wdir"}, "DIR", "A folder.").completes(Completes::kDirectory),
+       option("map-by", {"--map-by"}, "slot|node", "How."), option("range", {"--range"}, "MIN MAX", "Both.").words(2),
+       toggle("autotune", {{"--autotune", "true"}, {"--no-autotune", "false"}}, "Tune.")},
+      {{.completes = Completes::kCommand}});
+  return kTable;
 }
 
-// A verb with switches only, as muster templates and muster compat are.
-const CompletedProgram& with_switches() {
-  static const FlagTable kTable({{.name = "json", .spellings = {{"--json", "true"}}, .help = "As JSON."},
-                                 {.name = "help", .spellings = {{"--help", "true"}}, .help = "This."}});
-  static const CompletedProgram kProgram = {"muster", {{"templates", &kTable}, {"doctor", &doctor_flags()}}};
-  return kProgram;
+const FlagTable& kill_table() {
+  static const FlagTable kTable =
+      table_of({toggle("now", {{"--now", "true"}}, "At once.")}, {{.completes = Completes::kJob, .repeats = true}});
+  return kTable;
 }
 
-class CompletionTest : public ::testing::Test {
- protected:
-  // Stdout and stderr of a shell command, and its status.
-  static std::pair<std::string, int> run(const std::string& command) {
-    std::string output;
-    FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
-    if (pipe == nullptr) return {"no shell", -1};
-    char buffer[4096];
-    for (std::size_t n = 0; (n = ::fread(buffer, 1, sizeof buffer, pipe)) > 0;) output.append(buffer, n);
-    return {output, ::pclose(pipe)};
-  }
-
-  // What bash offers for the last of `words`, the one under the cursor.
-  Words complete(const CompletedProgram& program, const Words& words) const {
-    std::string script = bash_completion(program) + "COMP_WORDS=(";
-    for (const std::string& word : words) script += base::shell_quote(word) + " ";
-    script +=
-        fmt::format(")\nCOMP_CWORD={}\n_{}\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"\n", words.size() - 1, program.name);
-    const auto [output, status] =
-        run(fmt::format("cd {} && bash --norc {}", directory_.path(), directory_.write("t.bash", script)));
-    EXPECT_EQ(status, 0) << output;
-    Words offered;
-    for (const std::string_view line : base::split(base::trim(output), '\n')) {
-      if (!line.empty()) offered.emplace_back(line);
-    }
-    return offered;
-  }
-
-  testing_support::TempDir directory_;
-};
-
-TEST_F(CompletionTest, BashOffersOptions) {
-  EXPECT_THAT(complete(hvdrun(), {"hvdrun", "--fus"}), ElementsAre("--fusion-threshold-mb"));
-  EXPECT_THAT(complete(hvdrun(), {"hvdrun", "-np", "4", "--time"}),
-              ElementsAre("--timeout", "--timeline-filename", "--timeline-mark-cycles"));
-  EXPECT_THAT(complete(hvdrun(), {"hvdrun", "--blacklist-cooldown-range", "1", "2", "--no-au"}),
-              ElementsAre("--no-autotune"));
-  EXPECT_THAT(complete(hvdrun(), {"hvdrun", "--timeout", "=", "5m", "--oversub"}), ElementsAre("--oversubscribe"));
+const FlagTable& hosts_table() {
+  static const FlagTable kTable = table_of({toggle("json", {{"--json", "true"}}, "As JSON.")},
+                                           {{.choices = {"drain", "add"}},
+                                            {.completes = Completes::kHost, .after = "drain", .repeats = true},
+                                            {.completes = Completes::kJob, .after = "add"},
+                                            {.completes = Completes::kHost, .after = "add", .repeats = true}});
+  return kTable;
 }
 
-TEST_F(CompletionTest, BashOffersValues) {
-  EXPECT_THAT(complete(hvdrun(), {"hvdrun", "--map-by", ""}), ElementsAre("slot", "node"));
-  EXPECT_THAT(complete(hvdrun(), {"hvdrun", "--verbose", "--on-exit", "any"}), ElementsAre("any-kill"));
-  EXPECT_THAT(complete(hvdrun(), {"hvdrun", "--map-by", "="}), ElementsAre("slot", "node"));
-  EXPECT_THAT(complete(hvdrun(), {"hvdrun", "--map-by", "=", "n"}), ElementsAre("node"));
-  EXPECT_THAT(complete(hvdrun(), {"hvdrun", "-np", ""}), IsEmpty());
-  directory_.write("hosts.txt", "");
-  EXPECT_THAT(complete(hvdrun(), {"hvdrun", "--hostfile", "hos"}), ElementsAre("hosts.txt"));
-  std::filesystem::create_directory(directory_ / "logs");
-  EXPECT_THAT(complete(hvdrun(), {"hvdrun", "--output-filename", "l"}), ElementsAre("logs"));
+CompletedProgram hvdrun() {
+  return {.name = "hvdrun", .verbs = {{"", &run_table()}}};
 }
 
-TEST_F(CompletionTest, BashLeavesTheCommandAlone) {
-  EXPECT_THAT(complete(hvdrun(), {"hvdrun", "-np", "2", "python3", "--ver"}), Not(Contains("--verbose")));
-  EXPECT_THAT(complete(hvdrun(), {"hvdrun", "--", "--ver"}), Not(Contains("--verbose")));
-  EXPECT_THAT(complete(hvdrun(), {"hvdrun", "-np", "2", "bas"}), Contains("bash"));
+CompletedProgram muster() {
+  static const FlagTable kOwn = table_of(
+      {option("color", {"--color"}, "auto|never", "Colours."), toggle("man", {{"--man", "true"}}, "A page.")}, {});
+  static const FlagTable kScript = table_of({}, {{.completes = Completes::kScript}});
+  return {.name = "muster",
+          .verbs = {{"kill", &kill_table(), "end jobs", {"cancel"}},
+                    {"hosts", &hosts_table(), "the hosts"},
+                    {"torchrun", &kScript, "torch"}},
+          .own = &kOwn};
 }
 
-TEST_F(CompletionTest, BashKnowsVerbs) {
-  EXPECT_THAT(complete(muster(), {"muster", ""}), ElementsAre("torchrun", "torch.distributed.launch", "doctor"));
-  EXPECT_THAT(complete(muster(), {"muster", "torchrun", "--nproc"}),
-              ElementsAre("--nproc-per-node", "--nproc_per_node"));
-  EXPECT_THAT(complete(muster(), {"muster", "torch.distributed.launch", "--start-method", ""}),
-              ElementsAre("spawn", "fork", "forkserver"));
-  EXPECT_THAT(complete(muster(), {"muster", "doctor", "--js"}), ElementsAre("--json"));
+Words offered(const CompletedProgram& program, const Words& words) {
+  Words texts;
+  const Completion found = complete_words(program, words);
+  for (const Candidate& candidate : found.candidates) texts.push_back(found.before + candidate.text);
+  return texts;
 }
 
-TEST_F(CompletionTest, BashReadsVerbWithSwitchesOnly) {
-  EXPECT_THAT(complete(with_switches(), {"muster", "templates", "--"}), ElementsAre("--json", "--help"));
-  EXPECT_THAT(complete(with_switches(), {"muster", "templates", "--json", "--h"}), ElementsAre("--help"));
+Completes wanted(const CompletedProgram& program, const Words& words) {
+  return complete_words(program, words).wanted;
 }
 
-TEST_F(CompletionTest, OtherShellsReadTheirScripts) {
-  for (const CompletedProgram* program : {&hvdrun(), &muster(), &with_switches()}) {
-    for (const auto& [shell, check] : {std::pair("zsh", "zsh -n"), std::pair("fish", "fish --no-execute")}) {
-      const auto script = completion(shell, *program);
-      ASSERT_TRUE(script);
-      EXPECT_THAT(*script, HasSubstr("json"));
-      if (run(fmt::format("command -v {}", shell)).second != 0) continue;
-      const auto [output, status] = run(fmt::format("{} {}", check, directory_.write(shell, *script)));
-      EXPECT_EQ(status, 0) << output;
-      EXPECT_EQ(output, "");
-    }
-  }
-  EXPECT_EQ(completion("tcsh", hvdrun()), std::nullopt);
+TEST(Completion, OffersOptions) {
+  EXPECT_THAT(offered(hvdrun(), {"--ho"}), ElementsAre("--hosts", "--hostfile"));
+  EXPECT_THAT(offered(hvdrun(), {"-np", "4", "--no"}), ElementsAre("--no-autotune"));
+  EXPECT_THAT(offered(hvdrun(), {"--range", "1", "2", "--wd"}), ElementsAre("--wdir"));
+  EXPECT_THAT(offered(hvdrun(), {"--map-by=slot", "--unknown", "--wd"}), ElementsAre("--wdir"));
+  EXPECT_EQ(complete_words(hvdrun(), {"--num"}).candidates.front().description, "Ranks");
+}
+
+TEST(Completion, OffersValues) {
+  EXPECT_THAT(offered(hvdrun(), {"--map-by", ""}), ElementsAre("slot", "node"));
+  EXPECT_THAT(offered(hvdrun(), {"--map-by", "n"}), ElementsAre("node"));
+  EXPECT_THAT(offered(hvdrun(), {"--map-by=n"}), ElementsAre("--map-by=node"));
+  EXPECT_THAT(offered(hvdrun(), {"-np", ""}), IsEmpty());
+  EXPECT_EQ(wanted(hvdrun(), {"-np", ""}), Completes::kNothing);
+  EXPECT_EQ(wanted(hvdrun(), {"--range", "1", ""}), Completes::kNothing);
+  EXPECT_EQ(wanted(hvdrun(), {"--hostfile", "h"}), Completes::kFile);
+  EXPECT_THAT(offered(hvdrun(), {"--no-autotune=x"}), IsEmpty());
+}
+
+TEST(Completion, CompletesTheLastHostOfAList) {
+  const Completion found = complete_words(hvdrun(), {"-H", "n1:2,n"});
+  EXPECT_EQ(found.wanted, Completes::kHost);
+  EXPECT_EQ(found.before, "n1:2,");
+  EXPECT_EQ(found.word, "n");
+  EXPECT_TRUE(found.continues);
+  EXPECT_EQ(complete_words(hvdrun(), {"--hosts=n1,n"}).before, "--hosts=n1,");
+}
+
+TEST(Completion, LeavesTheCommandAlone) {
+  const Completion found = complete_words(hvdrun(), {"-np", "2", "python3", "--ver"});
+  EXPECT_EQ(found.wanted, Completes::kCommand);
+  EXPECT_EQ(found.command_at, 2U);
+  EXPECT_THAT(found.candidates, IsEmpty());
+  EXPECT_EQ(complete_words(hvdrun(), {"--", "--ver"}).command_at, 1U);
+  EXPECT_EQ(wanted(muster(), {"torchrun", "train.py", "--hel"}), Completes::kFile);
+}
+
+TEST(Completion, KnowsTheNextProgram) {
+  EXPECT_THAT(offered(hvdrun(), {"-np", "1", "./a", ":", "--wd"}), ElementsAre("--wdir"));
+  EXPECT_EQ(complete_words(hvdrun(), {"-np", "1", "./a", ":", "-np", "2", ""}).command_at, 6U);
+  EXPECT_EQ(complete_words(hvdrun(), {"./a", ":", ""}).command_at, 0U) << "an argument of ./a";
+}
+
+TEST(Completion, KnowsVerbs) {
+  EXPECT_THAT(offered(muster(), {""}), ElementsAre("kill", "hosts", "torchrun"));
+  EXPECT_EQ(complete_words(muster(), {"k"}).candidates.front().description, "end jobs");
+  EXPECT_THAT(offered(muster(), {"kill", "--n"}), ElementsAre("--now"));
+  EXPECT_THAT(offered(muster(), {"cancel", "--n"}), ElementsAre("--now"));
+  EXPECT_THAT(offered(muster(), {"c"}), IsEmpty()) << "an alias";
+  EXPECT_THAT(offered(muster(), {"none", ""}), IsEmpty());
+  EXPECT_THAT(offered(muster(), {"--m"}), ElementsAre("--man"));
+  EXPECT_THAT(offered(muster(), {"--man", "k"}), ElementsAre("kill"));
+  EXPECT_THAT(offered(muster(), {"--color", "n"}), ElementsAre("never"));
+  EXPECT_THAT(offered(muster(), {"--color=n"}), ElementsAre("--color=never"));
+  EXPECT_THAT(offered(muster(), {"--color", "never", "k"}), ElementsAre("kill"));
+  EXPECT_THAT(offered(muster(), {"--color=never", "kill", "--n"}), ElementsAre("--now"));
+}
+
+TEST(Completion, KnowsTheWordsOfAVerb) {
+  const Completion second = complete_words(muster(), {"kill", "k7", "--now", "m"});
+  EXPECT_EQ(second.wanted, Completes::kJob);
+  EXPECT_THAT(second.arguments, ElementsAre("k7"));
+  EXPECT_THAT(offered(muster(), {"hosts", "dr"}), ElementsAre("drain"));
+  EXPECT_EQ(wanted(muster(), {"hosts", "drain", "n1", ""}), Completes::kHost);
+  EXPECT_EQ(wanted(muster(), {"hosts", "add", ""}), Completes::kJob);
+  EXPECT_EQ(wanted(muster(), {"hosts", "add", "k7", ""}), Completes::kHost);
+  // Where no word belongs, the options are offered.
+  EXPECT_THAT(offered(muster(), {"hosts", "other", ""}), Contains("--json"));
+}
+
+TEST(Completion, OffersNothingThatNeedsQuotes) {
+  Completion completion;
+  completion.word = "a";
+  for (const char* text : {"a-1", "a b", "a'", "a$(b)", "b", "", "a\nb"}) add_candidate(completion, text);
+  ASSERT_EQ(completion.candidates.size(), 1U);
+  EXPECT_EQ(completion.candidates.front().text, "a-1");
+}
+
+TEST(CompletionAnswer, TellsTheShellWhatElseFits) {
+  EXPECT_EQ(format_completion(complete_words(hvdrun(), {"--hostfile=h"})), ":files\t--hostfile=\n");
+  EXPECT_EQ(format_completion(complete_words(hvdrun(), {"--wdir", ""})), ":folders\t\n");
+  EXPECT_EQ(format_completion(complete_words(hvdrun(), {"-np", "2", "a", ""})), ":command\t2\n");
+  EXPECT_EQ(format_completion(complete_words(hvdrun(), {"--map-by=s"})), "--map-by=slot\n");
+  EXPECT_EQ(format_completion(complete_words(muster(), {"ki"})), "kill\tend jobs\n");
+  Completion hosts = complete_words(hvdrun(), {"-H", "n1,"});
+  add_candidate(hosts, "n2", "a\tb\nc");
+  EXPECT_EQ(format_completion(hosts), ":nospace\nn1,n2\ta\\x09b\\x0ac\n");
 }
 
 }  // namespace

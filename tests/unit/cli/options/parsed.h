@@ -119,6 +119,7 @@ inline std::string show(const ParsedHvdrun& parsed) {
   if (!parsed.options.output.events_file.empty()) add("events=" + parsed.options.output.events_file);
   if (!parsed.options.output.tensorboard_dir.empty()) add("tensorboard=" + parsed.options.output.tensorboard_dir);
   if (!parsed.options.reach.launcher.empty()) add("launcher=" + parsed.options.reach.launcher);
+  if (!parsed.options.request.name.empty()) add("name=" + parsed.options.request.name);
   if (job.start_timeout != plain.request.job.start_timeout) add(fmt::format("start={}ms", job.start_timeout.count()));
   if (job.timeout) add(fmt::format("timeout={}ms", job.timeout->count()));
   if (job.kill_grace != plain.request.job.kill_grace) add(fmt::format("grace={}ms", job.kill_grace.count()));

@@ -189,6 +189,8 @@ inline const std::vector<Accepted>& launch_table() {
       {{"--tensorboard", "d"}, "tensorboard=d"},
       {{"--tensorboard=d"}, "tensorboard=d"},
       {{"--launcher", "auto"}, "launcher=auto"},
+      {{"--name", "night"}, "name=night"},
+      {{"--name=night"}, "name=night"},
       {{"--keep-going"}, "wait"},
       {{"--on-exit", "any-kill", "--keep-going"}, "wait"},
       {{"--expand"}, "expand"},

@@ -154,7 +154,7 @@ std::vector<KeyEffect> all_keys() {
       moving("Home", {.key = TopKey::kHome}, 0, 0, 0),
       moving("End", {.key = TopKey::kEnd}, 39, 99, 29),
       moving("PageUp", {.key = TopKey::kPageUp}, 0, 0, 0),
-      moving("PageDown", {.key = TopKey::kPageDown}, 8, 15, 15),
+      moving("PageDown", {.key = TopKey::kPageDown}, 8, 14, 15),
       moving("wheel up", {.key = TopKey::kWheelUp, .row = 4}, 0, 0, 0, kNothing),
       moving("wheel down", {.key = TopKey::kWheelDown, .row = 4}, 4, 4, 4, kNothing),
   };

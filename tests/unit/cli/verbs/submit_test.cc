@@ -57,6 +57,12 @@ TEST(Submit, WhatItsOwnOptionsSay) {
   EXPECT_EQ(made.retention().seconds(), 3600);
 }
 
+TEST(Submit, PrintsTheIdOrAMessage) {
+  EXPECT_EQ(submit_answer("k7", false), "k7\n");
+  EXPECT_EQ(submit_answer("k7", true), "{\"job_id\":\"k7\"}\n");
+  EXPECT_EQ(parse({"--json", "./run"}).exit_code, std::nullopt);
+}
+
 TEST(Submit, AnElasticPolicyIsForJobsThatChangeTheirSize) {
   EXPECT_EQ(request({"-np", "4", "true"}).spec().elastic_policy(), v1::ELASTIC_POLICY_UNSPECIFIED);
   EXPECT_EQ(

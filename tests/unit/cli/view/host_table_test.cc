@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/view/report.h"
+#include "cli/view/local_time.h"
 
 namespace muster::cli::host_table_test {
 namespace {
@@ -53,7 +53,7 @@ TEST(HostTable, NamesTheJobsInWhichAHostFailed) {
   later.set_reason("its\x1b agent ended");
   later.mutable_usable_from()->set_seconds(1'781'975'153);
   host.add_left_out()->set_job("hgfedcba");
-  const std::string back = format_local_time(1'781'975'153);
+  const std::string back = format_local_time(std::chrono::system_clock::from_time_t(1'781'975'153));
   EXPECT_EQ(back.size(), std::string("2026-06-20 17:05:53 +0000").size()) << back;
   const std::string table = format_hosts({host});
   EXPECT_NE(table.find("  failed in job abcdefgh, back at " + back + ": its\\x1b agent ended\n"), std::string::npos)

@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "cli/view/local_time.h"
+
 namespace muster::cli::job_table_test {
 namespace {
 
@@ -74,16 +76,19 @@ TEST(JobTable, WhatRanksMayUseIsShownWhenItIsKnown) {
 TEST(JobTable, Status) {
   EXPECT_EQ(format_status(job_of_two(), after(std::chrono::seconds(5))),
             "job abcdefgh: RUNNING for 5.0 s, 2 ranks on 2 hosts\n"
-            "launcher: pid 77 on head\n"
-            "command: python3 'train me.py' '\\x1b[1m'\n"
-            "\n"
-            "host  ranks  state            link  containment\n"
-            "n1        1  up               dial  cgroup\n"
-            "n2        1  waiting          -     -\n"
-            "\n"
-            "  rank  host       pid  state\n"
-            "     0  n1        4242  signal 9 (Killed)\n"
-            "     1  n2           -  waiting\n");
+            "started: " +
+                format_local_time(after(std::chrono::seconds(0))) +
+                "\n"
+                "launcher: pid 77 on head\n"
+                "command: python3 'train me.py' '\\x1b[1m'\n"
+                "\n"
+                "host  ranks  state            link  containment\n"
+                "n1        1  up               dial  cgroup\n"
+                "n2        1  waiting          -     -\n"
+                "\n"
+                "  rank  host       pid  state\n"
+                "     0  n1        4242  signal 9 (Killed)\n"
+                "     1  n2           -  waiting\n");
 }
 
 v1::Job waiting_job() {
@@ -110,9 +115,12 @@ TEST(JobTable, AJobThatWaitsSaysForWhat) {
             "name: night\n"
             "priority: -1\n"
             "label: team=a\\x1b\n"
-            "launcher: pid 77 on head\n"
-            "command: ./run\n"
-            "reason: needs 16 slots, 12 are free\n");
+            "submitted: " +
+                format_local_time(after(std::chrono::seconds(0))) +
+                "\n"
+                "launcher: pid 77 on head\n"
+                "command: ./run\n"
+                "reason: needs 16 slots, 12 are free\n");
 }
 
 TEST(JobTable, AHeldJobSaysByWhom) {
@@ -128,9 +136,12 @@ TEST(JobTable, AHeldJobSaysByWhom) {
             "priority: -1\n"
             "user: bob\\x1b\n"
             "directory: /home/bob/a b\n"
-            "launcher: pid 77 on head\n"
-            "command: ./run\n"
-            "reason: held by ann\n");
+            "submitted: " +
+                format_local_time(after(std::chrono::seconds(0))) +
+                "\n"
+                "launcher: pid 77 on head\n"
+                "command: ./run\n"
+                "reason: held by ann\n");
   EXPECT_EQ(format_wide_jobs({held, job_of_two()}, after(std::chrono::seconds(125))),
             "job       state        ranks    hosts           age  user     name   command\n"
             "bcdefghi  HELD            16        -     2 min 5 s  bob\\x1b  night  ./run (held by ann)\n"

@@ -40,6 +40,12 @@ class JobRecordTest : public ::testing::Test {
   JobRecord record_{"abcdefgh", {"train", "a b"}, four_ranks(), clock_, &next_};
 };
 
+TEST_F(JobRecordTest, HasANameForPeople) {
+  EXPECT_EQ(all().name(), "");
+  record_.set_name("night\xff");
+  EXPECT_EQ(all().name(), "night\xef\xbf\xbd");
+}
+
 TEST_F(JobRecordTest, BeginsWithEveryRankWaiting) {
   const v1::Job job = all();
   EXPECT_EQ(job.id(), "abcdefgh");
