@@ -38,7 +38,7 @@ bool is_example(const CommandDoc& doc, std::string_view line) {
 
 TEST(Help, NoLineIsLongerThanTheLookSays) {
   for (const CommandDoc* doc : {&hvdrun_doc(), &launcherd_doc(), &jobs_doc(), &submit_doc()}) {
-    for (const std::size_t wanted : {60, 80, 96, 110}) {
+    for (const std::size_t wanted : {60U, 80U, 96U, 110U}) {
       std::size_t longest = 0;
       for (const std::string& help :
            {help_text(*doc, {.columns = wanted}), short_help_text(*doc, {.columns = wanted})}) {
