@@ -12,7 +12,7 @@ namespace {
 
 constexpr auto kLauncherdFlagsOfHvdrun =
     std::to_array<std::string_view>({"hosts", "hostfile", "ssh-port", "ssh-identity-file", "ssh-backend", "bootstrap",
-                                     "bootstrap-cmd", "agent-dir", "verbose", "config-file", "version", "man"});
+                                     "bootstrap-cmd", "agent-dir", "verbose", "version", "man"});
 
 // Returns the options that files (under "launcherd:") and MUSTER_LAUNCHERD_<OPTION> can also set.
 std::vector<FlagRow> launcherd_settings() {
@@ -69,6 +69,12 @@ std::vector<FlagRow> launcherd_settings() {
 const FlagTable& launcherd_flags() {
   static const FlagTable kTable = [] {
     std::vector<FlagRow> own = launcherd_settings();
+    own.push_back(
+        option("config-file", {"--config-file"}, "FILE",
+               "Read options from this YAML file, after launcherd.yaml of /etc/muster and of ~/.config/muster. "
+               "Keys are options with '_' for '-'.")
+            .completes(Completes::kFile)
+            .command_line_only());
     own.push_back(
         toggle("check", {{"--check", "true"}},
                "Check the options, files, addresses and the agent program, print what launcherd would do, and "
