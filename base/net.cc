@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -234,7 +235,9 @@ std::optional<sockaddr_un> unix_address(const std::string& path) {
 
 bool is_abandoned_socket(const std::string& path) {
   const auto address = unix_address(path);
-  if (!address) return false;
+  struct stat info {};
+  // A connection to a plain file is refused, too.
+  if (!address || ::lstat(path.c_str(), &info) != 0 || !S_ISSOCK(info.st_mode)) return false;
   const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   return fd.valid() && ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0 &&
          errno == ECONNREFUSED;

@@ -56,6 +56,11 @@ base::Result<base::UniqueFd> listen_at(const std::string& path) {
   return fd;
 }
 
+bool is_socket(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode);
+}
+
 bool is_private_directory(const std::string& path) {
   struct stat info {};
   return ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid() &&
@@ -113,12 +118,30 @@ base::Result<ApiSocket> ApiSocket::open_at(const std::string& path) {
     if (failed.code() == base::Code::kNotFound) continue;
     if (failed.code() != base::Code::kAlreadyExists) return failed;
     if (!base::is_abandoned_socket(path)) {
+      if (!is_socket(path))
+        return base::already_exists("{} is no socket: name another path by --listen unix:PATH", path);
       return base::already_exists(
           "another launcherd listens at {}: end it, or name another socket by --listen unix:PATH", path);
     }
     ::unlink(path.c_str());
   }
   return failed;
+}
+
+base::Result<SocketUse> ApiSocket::look(const std::string& path) {
+  if (!base::unix_address(fmt::format("{}.{}{}", path, ::getpid(), kNotYet))) {
+    return base::invalid_argument("{} is too long for a socket's name", path);
+  }
+  const base::Status folder = base::check_private_directory(path.substr(0, path.rfind('/')));
+  if (folder.code() == base::Code::kNotFound) return SocketUse::kFree;
+  MUSTER_RETURN_IF_ERROR(folder);
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) != 0) {
+    if (errno == ENOENT) return SocketUse::kFree;
+    return base::errno_error(errno, fmt::format("inspect {}", path));
+  }
+  if (!is_socket(path)) return base::already_exists("{} is no socket: name another path by --listen unix:PATH", path);
+  return base::is_abandoned_socket(path) ? SocketUse::kFree : SocketUse::kInUse;
 }
 
 base::Result<ApiSocket> ApiSocket::adopt(base::UniqueFd fd) {

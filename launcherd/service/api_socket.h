@@ -19,6 +19,8 @@ namespace muster::launcherd::inline service {
 // the first directory that it can create. A client searches all of them.
 std::vector<std::string> api_directories(const base::Environment& environment);
 
+enum class SocketUse { kFree, kInUse };
+
 // A listening socket and its file. The destructor removes the file, and the directory if it is then empty, unless the
 // socket was adopted.
 class ApiSocket {
@@ -29,6 +31,9 @@ class ApiSocket {
   static base::Result<ApiSocket> open_for_daemon(const std::vector<std::string>& directories);
   // Opens a socket at an absolute path. Creates missing directories. Returns the errors of open_for_daemon().
   static base::Result<ApiSocket> open_at(const std::string& path);
+  // Looks at an absolute path as open_at() would, but makes and changes nothing. A launcherd that listens there is no
+  // error.
+  static base::Result<SocketUse> look(const std::string& path);
   // Takes a listening Unix socket that another process has opened, such as systemd. Its file stays. INVALID_ARGUMENT:
   // it is no such socket, it has no file, or other users may enter the file's directory.
   static base::Result<ApiSocket> adopt(base::UniqueFd fd);

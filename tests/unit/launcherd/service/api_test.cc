@@ -112,6 +112,16 @@ TEST_F(ApiTest, TheSocketOfAKilledLauncherdIsReplaced) {
   EXPECT_EQ(ApiSocket::open_at("relative").status().code(), base::Code::kInvalidArgument);
 }
 
+TEST_F(ApiTest, AFileThatIsNoSocketStays) {
+  ASSERT_EQ(::mkdir(directory().c_str(), 0700), 0);
+  const std::string path = directory() + "/notes.txt";
+  ASSERT_TRUE(base::write_file_atomically(path, "precious").ok());
+  const auto refused = ApiSocket::open_at(path);
+  EXPECT_EQ(refused.status().code(), base::Code::kAlreadyExists);
+  EXPECT_NE(refused.status().message().find("is no socket"), std::string::npos) << refused.status();
+  EXPECT_EQ(*base::read_file(path, 100), "precious");
+}
+
 TEST_F(ApiTest, ANameThatIsTooLongIsAnError) {
   const auto refused = ApiSocket::open({root_ / std::string(120, 'x')}, "aaaaaaaa");
   EXPECT_FALSE(refused.ok());
