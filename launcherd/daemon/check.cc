@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "launcherd/service/api_socket.h"
+#include "launcherd/service/revoked_certificates.h"
 #include "launcherd/service/tls_files.h"
 #include "launcherd/store/state_directory.h"
 #include "launcherd/web/web_server.h"
@@ -47,6 +49,8 @@ CheckLine check_state(const std::string& path) {
 CheckLine check_tls(const TlsListener& listener, base::WallTime now) {
   const base::Status texts = check_tls_texts(listener.certificate, listener.key, listener.client_ca);
   if (!texts.ok()) return wrong("tcp", fmt::format("{}: {}", listener.address, texts.message()));
+  const auto revoked = RevokedCertificates::read(listener.client_crl, listener.client_ca);
+  if (!revoked.ok()) return wrong("tcp", fmt::format("--client-crl: {}", revoked.status().message()));
   const auto end = certificate_end(listener.certificate);
   if (!end.ok()) return wrong("tcp", fmt::format("{}: {}", listener.address, end.status().message()));
   const std::string until = base::format_rfc3339(*end);
@@ -56,9 +60,12 @@ CheckLine check_tls(const TlsListener& listener, base::WallTime now) {
 
 CheckLine check_socket(const DaemonOptions& options) {
   if (options.inherited_socket.valid()) return {.what = "socket", .text = "the one of the service manager"};
-  if (!options.socket.empty()) return {.what = "socket", .text = options.socket};
-  return {.what = "socket",
-          .text = options.socket_directories.empty() ? "none" : options.socket_directories.front() + "/launcherd.sock"};
+  if (options.socket.empty() && options.socket_directories.empty()) return wrong("socket", "no folder for it");
+  const std::string path =
+      options.socket.empty() ? options.socket_directories.front() + "/launcherd.sock" : options.socket;
+  const auto use = ApiSocket::look(path);
+  if (!use.ok()) return wrong("socket", use.status().message());
+  return {.what = "socket", .text = path + (*use == SocketUse::kInUse ? " (a launcherd listens there now)" : "")};
 }
 
 }  // namespace

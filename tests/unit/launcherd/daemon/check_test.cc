@@ -21,7 +21,7 @@ class CheckDaemon : public ::testing::Test {
   CheckDaemon() {
     options_.hosts = {{.name = "n1", .slots = 4}, {.name = "n2", .slots = std::nullopt}};
     options_.state_directory = folder_.path() + "/state";
-    options_.socket_directories = {"/run/user/1/muster"};
+    options_.socket_directories = {folder_.path() + "/run"};
   }
   std::map<std::string, CheckLine> check() {
     std::map<std::string, CheckLine> lines;
@@ -48,7 +48,7 @@ TEST_F(CheckDaemon, SaysWhatLauncherdWouldUseAndMakesNothing) {
   auto lines = check();
   EXPECT_EQ(lines["hosts"].text, "2 hosts with 4 slots; 1 without a number get a slot for each GPU");
   EXPECT_EQ(lines["state"].text, options_.state_directory + " (launcherd makes it)");
-  EXPECT_EQ(lines["socket"].text, "/run/user/1/muster/launcherd.sock");
+  EXPECT_EQ(lines["socket"].text, folder_.path() + "/run/launcherd.sock");
   EXPECT_EQ(lines["page"].text, "http://127.0.0.1:7480");
   for (const auto& [what, line] : lines) EXPECT_FALSE(line.is_wrong) << what;
   EXPECT_FALSE(std::filesystem::exists(options_.state_directory));
@@ -59,6 +59,19 @@ TEST_F(CheckDaemon, AFolderThatOthersMayEnterIsWrong) {
   std::filesystem::permissions(options_.state_directory, std::filesystem::perms(0755));
   EXPECT_TRUE(check()["state"].is_wrong);
   EXPECT_THAT(check()["state"].text, HasSubstr("chmod 700"));
+}
+
+TEST_F(CheckDaemon, ASocketMustHaveAFolderOfItsOwnAndBeNoOtherFile) {
+  options_.socket = folder_.path() + "/s/launcherd.sock";
+  EXPECT_EQ(check()["socket"].text, options_.socket);
+  std::filesystem::create_directory(folder_.path() + "/s");
+  std::filesystem::permissions(folder_.path() + "/s", std::filesystem::perms(0755));
+  EXPECT_THAT(check()["socket"].text, HasSubstr("chmod 700"));
+  std::filesystem::permissions(folder_.path() + "/s", std::filesystem::perms(0700));
+  folder_.write("s/launcherd.sock", "precious");
+  EXPECT_THAT(check()["socket"].text, HasSubstr("is no socket"));
+  options_.socket = folder_.path() + "/" + std::string(120, 'x');
+  EXPECT_THAT(check()["socket"].text, HasSubstr("too long"));
 }
 
 TEST_F(CheckDaemon, APageForOtherMachinesIsWrong) {
@@ -74,6 +87,9 @@ TEST_F(CheckDaemon, ACertificateMustFitItsKeyAndBeValid) {
   later_ = std::chrono::hours(24 * 365 * 200);
   EXPECT_TRUE(check()["tcp"].is_wrong);
   EXPECT_THAT(check()["tcp"].text, HasSubstr("the certificate has expired at 20"));
+  later_ = {};
+  options_.tls.front().client_crl = "junk";
+  EXPECT_THAT(check()["tcp"].text, HasSubstr("--client-crl: "));
   options_.tls.front().key = "x";
   EXPECT_THAT(check()["tcp"].text, HasSubstr("0.0.0.0:7400: the key is not"));
 }
