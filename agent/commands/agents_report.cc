@@ -39,7 +39,7 @@ base::Result<AgentsOptions> parse_agents(const std::vector<std::string>& argumen
 v1::AgentsReport make_agents_report(const std::string& folder, const AgentsOptions& options, base::WallTime now) {
   v1::AgentsReport report;
   report.set_folder(base::valid_utf8(folder));
-  const auto files = find_agent_files(folder, now);
+  const auto files = find_agent_files(folder, base::build_id(), now);
   if (!files.ok()) {
     if (files.status().code() != base::Code::kNotFound) report.set_problem(base::valid_utf8(files.status().message()));
     return report;

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -27,15 +28,17 @@ struct AgentFile {
   std::int64_t size = 0;         // bytes
   std::chrono::seconds idle{0};  // since its modification time
   bool is_used = false;          // a process of this host has it as its program, or it was marked within two periods
-  bool is_own = false;           // this process runs from it
+  bool is_own = false;           // an agent of this program's build
 };
 
 // Returns the folder of this program if it is a stored agent, else ~/.cache/muster. Empty if there is no home.
 std::string agent_folder();
 
 // Returns our files in `folder` that are agents or parts of agents that were being sent. The longest idle come first.
-// Other files are left out. NOT_FOUND: there is no such folder.
-base::Result<std::vector<AgentFile>> find_agent_files(const std::string& folder, base::WallTime now);
+// Other files are left out: a name must be exact, and the file a program or empty. `own_build` is this program's build.
+// NOT_FOUND: there is no such folder.
+base::Result<std::vector<AgentFile>> find_agent_files(const std::string& folder, std::string_view own_build,
+                                                      base::WallTime now);
 
 // Removes the file if it is still as `file` says. FAILED_PRECONDITION: it has been used meanwhile.
 base::Status remove_agent_file(const AgentFile& file, base::WallTime now);

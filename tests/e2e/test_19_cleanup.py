@@ -188,7 +188,7 @@ def test_agents_of_old_builds_are_listed_and_pruned(hvdrun, cluster):
     ages = {"agent-0000000000000001-x86_64": 3600, "agent-0000000000000002-x86_64": 26 * 3600,
             ".agent-0000000000000003-x86_64.abcd": 26 * 3600}
     for name, age in ages.items():
-        (folder / name).write_bytes(b"x" * 1000)
+        (folder / name).write_bytes(b"\x7fELF" + b"x" * 996)
         os.chown(folder / name, cluster.uid("alice"), -1)
         os.utime(folder / name, (time.time() - age,) * 2)
 
@@ -197,6 +197,8 @@ def test_agents_of_old_builds_are_listed_and_pruned(hvdrun, cluster):
         assert result.returncode == code, result
         return result.stdout
 
+    (folder / "agent-notes.txt").write_text("mine")
+    os.utime(folder / "agent-notes.txt", (1, 1))
     listed = agents("-H", "n1")
     for name, state in zip(ages, ("in use", "old", "old")):
         assert any(name in line and f" {state} " in line for line in listed.splitlines()), listed
@@ -212,3 +214,5 @@ def test_agents_of_old_builds_are_listed_and_pruned(hvdrun, cluster):
     own.unlink()
     assert hvdrun(["-np", "1", "-H", "n1:1", "true"]).rc == 0
     assert not (folder / "agent-0000000000000001-x86_64").exists() and own.exists()
+    assert (folder / "agent-notes.txt").read_text() == "mine"
+    (folder / "agent-notes.txt").unlink()

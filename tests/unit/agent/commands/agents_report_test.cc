@@ -26,9 +26,12 @@ TEST(AgentsReport, Options) {
 TEST(AgentsReport, PrunesWhatWasNotUsedForLongEnough) {
   const testing_support::TempDir folder;
   const base::WallTime now = base::SystemClock().wall();
-  for (const auto& [name, idle] : {std::pair("agent-a-x86_64", hours(1)), std::pair("agent-b-x86_64", hours(25)),
-                                   std::pair("agent-c-x86_64", hours(900))}) {
-    const std::string path = folder.write(name, "x");
+  for (const auto& [name, idle] :
+       {std::pair("agent-aaaaaaaaaaaaaaaa-x86_64", hours(1)), std::pair("agent-bbbbbbbbbbbbbbbb-x86_64", hours(25)),
+        std::pair("agent-cccccccccccccccc-x86_64", hours(900))}) {
+    const std::string path = folder.write(name,
+                                          "\x7f"
+                                          "ELF");
     const timespec at{.tv_sec = std::chrono::system_clock::to_time_t(now - idle), .tv_nsec = 0};
     const timespec times[2] = {at, at};
     ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
@@ -41,10 +44,11 @@ TEST(AgentsReport, PrunesWhatWasNotUsedForLongEnough) {
     return removed;
   };
   EXPECT_EQ(names(make_agents_report(folder.path(), {}, now)), "");
-  EXPECT_EQ(names(make_agents_report(folder.path(), {.prune = kForgottenAfter}, now)), "agent-c-x86_64 ");
+  EXPECT_EQ(names(make_agents_report(folder.path(), {.prune = kForgottenAfter}, now)),
+            "agent-cccccccccccccccc-x86_64 ");
   // What was used an hour ago stays, whatever the user asks for.
-  EXPECT_EQ(names(make_agents_report(folder.path(), {.prune = hours(0)}, now)), "agent-b-x86_64 ");
-  EXPECT_TRUE(std::filesystem::exists(folder.path() + "/agent-a-x86_64"));
+  EXPECT_EQ(names(make_agents_report(folder.path(), {.prune = hours(0)}, now)), "agent-bbbbbbbbbbbbbbbb-x86_64 ");
+  EXPECT_TRUE(std::filesystem::exists(folder.path() + "/agent-aaaaaaaaaaaaaaaa-x86_64"));
   const v1::AgentsReport none = make_agents_report(folder.path() + "/none", {.prune = hours(0)}, now);
   EXPECT_EQ(none.problem(), "") << "a host without such a folder has no agents";
   EXPECT_EQ(none.agents_size(), 0);
