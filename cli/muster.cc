@@ -209,7 +209,7 @@ int fail_unknown(const Console& console, const std::string& name) {
 // Handles muster --man and muster --man VERB.
 int print_man(const Console& console, const Words& words) {
   const auto named = std::ranges::find(words, "--man") + 1;
-  if (named == words.end()) return print(man_page(muster_doc()));
+  if (named == words.end() || named->starts_with('-')) return print(man_page(muster_doc()));
   const Verb* const verb = find_verb(*named);
   return verb == nullptr ? fail_unknown(console, *named) : print(man_page(verb->doc()));
 }
@@ -260,7 +260,14 @@ int muster_main(const Words& words) {
   // "muster help VERB" is "muster VERB --help", and "muster help" is "muster --help".
   const bool asks_help = command.front() == "help";
   if (asks_help) command.erase(command.begin());
-  if (command.empty() || (asks_help && (command.front() == "help" || command.front().starts_with('-')))) {
+  if (asks_help && command.size() > 1) {
+    return fail(console, fmt::format("help explains one verb: muster help {}", base::printable(command.back())));
+  }
+  if (asks_help && !command.empty() && command.front().starts_with('-')) {
+    return fail(console, fmt::format("'{}' stands behind help: write it before, as in muster --color never help submit",
+                                     base::printable(command.front())));
+  }
+  if (command.empty() || (asks_help && command.front() == "help")) {
     return console.help("muster", help_text(muster_doc(), console.look()));
   }
   const Verb* const verb = find_verb(command.front());

@@ -21,6 +21,16 @@ base::Result<bool> take_agents_option(const ParsedOption& option, ParsedAgents& 
   return true;
 }
 
+base::Status parse_agents_words(const std::vector<std::string>& words, ParsedAgents& parsed) {
+  if (words.empty()) return base::ok_status();
+  if (words.size() > 1 || words.front() != "prune" || parsed.prune) {
+    return base::invalid_argument("'{}' is not prune; hosts are named by -H or --hostfile",
+                                  base::printable(words.back()));
+  }
+  parsed.prune = true;
+  return base::ok_status();
+}
+
 }  // namespace
 
 ParsedAgents parse_agents(const std::vector<std::string>& arguments, const base::Environment& environment,
@@ -32,10 +42,8 @@ ParsedAgents parse_agents(const std::vector<std::string>& arguments, const base:
   const HostVerb verb{
       .doc = agents_doc(),
       .take = [&parsed, &has_time](const ParsedOption& option) { return take_agents_option(option, parsed, has_time); },
-      .advice =
-          [](const std::vector<std::string>&) {
-            return std::string("write muster agents prune before options; hosts are named by -H or --hostfile");
-          }};
+      .advice = [](const std::vector<std::string>&) { return std::string(); },
+      .parse_words = [&parsed](const std::vector<std::string>& words) { return parse_agents_words(words, parsed); }};
   static_cast<HostVerbLine&>(parsed) = read_host_verb(verb, options, environment, context);
   if (!parsed.exit_code && has_time && !parsed.prune) {
     parsed.exit_code = model::kUsageError;

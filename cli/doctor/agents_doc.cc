@@ -9,7 +9,7 @@ const CommandDoc& agents_doc() {
       .summary = "list the agent programs stored on hosts, and remove old ones",
       .usage = "[prune] [options]",
       .description =
-          "Each build of Muster stores its agent program once on each host, below ~/.cache/muster. It has about 20 MB. "
+          "Each build of Muster stores its agent program once on each host, below ~/.cache/muster. It has about 16 MB. "
           "Without a word this lists these programs. prune removes those of other builds.\n\nA program stays if an "
           "agent runs from it. Each agent marks its program as used when it starts and then once an hour. So prune "
           "also "

@@ -32,12 +32,15 @@ base::Result<v1::LauncherHost> change(const VerbCall& call, launcherd::ApiClient
 // fails and returns its error.
 base::Result<std::vector<v1::LauncherHost>> act(const VerbCall& call, launcherd::ApiClient& client) {
   std::vector<v1::LauncherHost> hosts;
-  if (call.words().empty()) {
-    MUSTER_ASSIGN_OR_RETURN(const v1::ListHostsResponse listed, client.list_hosts(kPatience));
-    return std::vector<v1::LauncherHost>(listed.hosts().begin(), listed.hosts().end());
-  }
-  for (std::size_t i = 1; i < call.words().size(); ++i) {
-    MUSTER_ASSIGN_OR_RETURN(v1::LauncherHost host, change(call, client, call.words()[i]));
+  MUSTER_ASSIGN_OR_RETURN(const v1::ListHostsResponse listed, client.list_hosts(kPatience));
+  if (call.words().empty()) return std::vector<v1::LauncherHost>(listed.hosts().begin(), listed.hosts().end());
+  std::vector<std::string> names(call.words().begin() + 1, call.words().end());
+  // Names that launcherd does not list come first. They fail before any host is changed.
+  std::ranges::stable_partition(names, [&](const std::string& name) {
+    return std::ranges::find(listed.hosts(), name, &v1::LauncherHost::name) == listed.hosts().end();
+  });
+  for (const std::string& name : names) {
+    MUSTER_ASSIGN_OR_RETURN(v1::LauncherHost host, change(call, client, name));
     hosts.push_back(std::move(host));
   }
   return hosts;

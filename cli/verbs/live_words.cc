@@ -3,9 +3,11 @@
 #include "cli/verbs/live_words.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -105,7 +107,9 @@ void add_hosts_of_file(Completion& completion, const base::Environment& environm
   for (const GivenOption& option : completion.options) {
     if (option.flag->name == "hostfile") path = option.value;
   }
-  if (path.empty()) return;
+  // A pipe could wait for ever, and its words are for the command itself.
+  std::error_code ignored;
+  if (path.empty() || !std::filesystem::is_regular_file(path, ignored)) return;
   const auto content = base::read_file(path);
   if (!content.ok()) return;
   const auto hosts = model::parse_hostfile(*content, path);
@@ -168,7 +172,8 @@ void add_jobs(Completion& completion, const std::vector<v1::Job>& jobs, base::Wa
   std::set<std::string> offered;
   for (const v1::Job& job : jobs) {
     const bool is_first = offered.insert(job.name()).second;
-    if (is_first && open[job.name()] <= 1) add_candidate(completion, job.name(), "name of a job");
+    const bool is_option = job.name().starts_with('-');  // the verb would take it for one
+    if (is_first && !is_option && open[job.name()] <= 1) add_candidate(completion, job.name(), "name of a job");
   }
   // A job that the line already names is not offered again.
   const auto is_given = [&](const Candidate& candidate) {

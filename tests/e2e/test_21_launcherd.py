@@ -152,7 +152,8 @@ def test_a_drained_host_gets_no_job(launcherd):
     assert "n1" not in launcherd.asked("logs", job)
     launcherd.asked("hosts", "resume", "n1")
     assert not launcherd.host("n1")["drained"]
-    assert launcherd.muster("hosts", "drain", "n9").returncode == 2
+    assert launcherd.muster("hosts", "drain", "n1", "n9").returncode == 2
+    assert not launcherd.host("n1")["drained"], "no host is changed if one is misspelt"
     assert launcherd.muster("hosts", "drane", "n1").returncode == 2
 
 

@@ -24,7 +24,9 @@ TEST(AgentsVerb, Words) {
   EXPECT_EQ(prune.unused_for, std::chrono::hours(2));
   EXPECT_EQ(prune.options.request.job.placement.hosts.size(), 2U);
   EXPECT_EQ(parse({"prune"}).unused_for, std::chrono::hours(24));
-  EXPECT_THAT(parse({"prun"}).text, HasSubstr("'prun' is not an option: write muster agents prune before options"));
+  EXPECT_TRUE(parse({"--json", "prune"}).prune);
+  EXPECT_THAT(parse({"prun"}).text, HasSubstr("'prun' is not prune; hosts are named by -H or --hostfile"));
+  EXPECT_EQ(parse({"prune", "prune"}).exit_code, 2);
   EXPECT_THAT(parse({"--unused-for", "1h"}).text, HasSubstr("--unused-for belongs to prune"));
   EXPECT_THAT(parse({"prune", "--unused-for", "x"}).text, HasSubstr("--unused-for: 'x' is not a time"));
   EXPECT_EQ(parse({"prune", "--unused-for", "x"}).exit_code, 2);
