@@ -12,6 +12,7 @@ import json
 import re
 import signal
 
+from cluster import testing
 from conftest import BIN_DIR
 from console import Watched
 
@@ -33,6 +34,12 @@ class Launcherd:
         argv = [str(self.bin_dir / "launcherd"), *self.list, "--state", STATE, *self.args]
         self.watched = Watched(self.hvdrun, self.cluster, argv=argv)
         self.watched.err.wait_for("serving unix:")
+
+    def wait_for_agents(self):
+        """After come_back(): until the agents have found this launcherd. An agent that looks for one outlives it."""
+        found = testing.eventually(
+            lambda: all(host["agent"] != "AGENT_STATE_SUSPECT" for host in self.hosts()), 30)
+        assert found, self.hosts()
 
     def die(self):
         self.watched.signal(signal.SIGKILL)

@@ -118,7 +118,7 @@ def test_a_hang_report_has_a_page(driver, small, no_errors):
 
 def test_a_failed_job_says_why(driver, small, no_errors):
     shows(driver, small.url, f"#/job/{FAILED}", "#failure li")
-    assert texts(driver, "#failure p") == ["Root cause: rank 3 on n4: exit code 1"]
+    wait(driver, lambda: texts(driver, "#failure p") == ["Root cause: rank 3 on n4: exit code 1"])  # from the events
     assert texts(driver, "#failure li") == small.server.answers.special[FAILED]["hints"]
     facts = dict(zip(texts(driver, "#job-facts dt"), texts(driver, "#job-facts dd")))
     assert (facts["user"], facts["directory"]) == ("ann", "/home/ann/project copy"), facts

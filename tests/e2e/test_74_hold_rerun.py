@@ -122,6 +122,7 @@ def test_a_rerun_has_the_same_environment(launcherd):
     assert "s3cret in /tmp" in launcherd.asked("logs", answer["job_id"])
     launcherd.die()
     launcherd.come_back()
+    launcherd.wait_for_agents()
     lost = launcherd.muster("rerun", first)
     assert lost.returncode == 2, lost
     assert f"launcherd no longer has the environment of job {first}; submit it again" in lost.stderr, lost
@@ -133,6 +134,7 @@ def test_hints_are_there_after_a_restart(launcherd):
     assert launcherd.muster("wait", job).returncode == 137
     launcherd.die()
     launcherd.come_back()
+    launcherd.wait_for_agents()
     hints = launcherd.job(job)["hints"]
     assert hints[0].startswith("Muster did not send this signal") and "run dmesg on n" in hints[1], hints
     assert hints[1] in launcherd.asked("status", job)
