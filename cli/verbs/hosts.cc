@@ -36,8 +36,9 @@ base::Result<std::vector<v1::LauncherHost>> act(const VerbCall& call, launcherd:
   if (call.words().empty()) return std::vector<v1::LauncherHost>(listed.hosts().begin(), listed.hosts().end());
   std::vector<std::string> names(call.words().begin() + 1, call.words().end());
   // Names that launcherd does not list come first. They fail before any host is changed.
-  std::ranges::stable_partition(names, [&](const std::string& name) {
-    return std::ranges::find(listed.hosts(), name, &v1::LauncherHost::name) == listed.hosts().end();
+  std::stable_partition(names.begin(), names.end(), [&](const std::string& name) {
+    return std::none_of(listed.hosts().begin(), listed.hosts().end(),
+                        [&](const v1::LauncherHost& host) { return host.name() == name; });
   });
   for (const std::string& name : names) {
     MUSTER_ASSIGN_OR_RETURN(v1::LauncherHost host, change(call, client, name));
