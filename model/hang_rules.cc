@@ -219,11 +219,15 @@ std::optional<Decision> find_disk(Ranks& ranks) {
                            seconds_text(first.last().state_ms), channel, in_place(first), others_wait(ranks))};
 }
 
-// True if a suspect may only need time.
+// True if the rank may only need time: it computes, or wanted a core in some look. On a host with too much to do such a
+// rank moves slowly, also within an operation.
+bool needs_time(const Judged& rank) {
+  return rank.doing == RankDoing::kLoops || rank.doing == RankDoing::kComputes ||
+         std::ranges::any_of(rank.looks, [](const RankEvidence* look) { return look->state == "R"; });
+}
+
 bool is_any_suspect_busy(const Ranks& ranks) {
-  return std::ranges::any_of(ranks, [](const Judged& rank) {
-    return rank.is_suspect && (rank.doing == RankDoing::kLoops || rank.doing == RankDoing::kComputes);
-  });
+  return std::ranges::any_of(ranks, [](const Judged& rank) { return rank.is_suspect && needs_time(rank); });
 }
 
 // Looks at the numbers of operations of libmuster.
@@ -465,7 +469,7 @@ double part_of_time(const Ranks& ranks) {
   constexpr double kLeastPart = 0.25;
   double part = 1;
   for (const Judged& rank : ranks) {
-    if (!rank.is_suspect || (rank.doing != RankDoing::kLoops && rank.doing != RankDoing::kComputes)) continue;
+    if (!rank.is_suspect || !needs_time(rank)) continue;
     for (const RankEvidence* const look : rank.looks) part = std::min(part, cpu_share(*look));
   }
   return std::max(part, kLeastPart);

@@ -387,6 +387,17 @@ TEST(HangRules, ARankThatComputesAndIsBehindInTorchIsReportedLate) {
   EXPECT_EQ(suspects(late.report), std::vector<int>{2});
 }
 
+TEST(HangRules, ARankThatIsBehindAndWantsACoreIsReportedLate) {
+  std::vector<Track> ranks(4, {in_allreduce(17)});
+  ranks[2] = {in_allreduce(16)};
+  EXPECT_TRUE(judge_hang(facts_of(ranks)).is_hung);
+  ranks[2] = changes(in_allreduce(16), in_allreduce(16).state("R"));
+  EXPECT_FALSE(judge_hang(facts_of(ranks)).is_hung);
+  const HangVerdict late = judge_hang(facts_of(ranks, 4 * kLateFactor));
+  EXPECT_TRUE(late.is_hung);
+  EXPECT_EQ(suspects(late.report), std::vector<int>{2});
+}
+
 TEST(HangRules, ARankThatGetsAPartOfACoreGetsMoreTime) {
   std::vector<Track> ranks(4, {in_recv()});
   ranks[2] = {in_call().uses(500)};
