@@ -16,9 +16,9 @@ from test_72_hang_zoo import PAIRS, has_torch
 sys.path.insert(0, str(REPOSITORY / "tests/programs"))
 import healthy_zoo  # noqa: E402
 
-LIMIT = 2  # s without progress
-SECONDS = 10  # of each program; more than three limits and the time of the looks
-GROUPS = 6  # so that those that compute leave each other some of the cores
+LIMIT = 3  # s without progress
+SECONDS = 12  # of each program; more than three limits and the time of the looks
+GROUPS = 8  # so many that programs which compute leave each other some of the cores; neighbours are in different ones
 START_AT_ONCE = 5
 
 # Programs without Python: a shell's words.
@@ -58,11 +58,10 @@ def started(clusters):
     groups = {}
 
     def start(name):
-        size = -(-len(PROGRAMS) // GROUPS)
-        group = PROGRAMS.index(name) // size
+        group = PROGRAMS.index(name) % GROUPS
         if group not in groups:
             groups[group] = {each: job(hvdrun, cluster, number, each)
-                             for number, each in enumerate(PROGRAMS[group * size:(group + 1) * size])}
+                             for number, each in enumerate(PROGRAMS[group::GROUPS])}
         return groups[group]
 
     yield start
