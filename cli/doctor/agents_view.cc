@@ -1,17 +1,17 @@
 #include "cli/doctor/agents_view.h"
 
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 
 #include "base/strings.h"
+#include "cli/view/text_rows.h"
 #include "model/exit_code.h"
 
 namespace muster::cli::inline doctor {
 namespace {
 
-using AgentRow = std::array<std::string, 5>;
+using AgentRow = std::vector<std::string>;
 
 std::string idle_text(long seconds) {
   if (seconds < 2 * 3600) return "now";
@@ -29,19 +29,6 @@ std::string_view state_of(const v1::StoredAgent& agent) {
 AgentRow agent_row(const std::string& host, const v1::StoredAgent& agent) {
   return {host, fmt::format("{:.1f} MB", static_cast<double>(agent.size_bytes()) / 1e6), idle_text(agent.idle_s()),
           std::string(state_of(agent)), base::printable(agent.path())};
-}
-
-std::string agents_table(const std::vector<AgentRow>& rows) {
-  std::array<std::size_t, std::tuple_size_v<AgentRow>> widths{};
-  for (const AgentRow& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string text;
-  for (const AgentRow& row : rows) {
-    for (std::size_t i = 0; i + 1 < row.size(); ++i) text += fmt::format("{:<{}}  ", row[i], widths[i]);
-    text += row.back() + "\n";
-  }
-  return text;
 }
 
 std::string agents_remarks(const v1::AgentsReport& report) {
@@ -78,7 +65,7 @@ std::string format_agents(const std::vector<v1::AgentsReport>& reports) {
       fmt::format("{} {}: {} {} with {:.1f} MB", reports.size(), reports.size() == 1 ? "host" : "hosts",
                   rows.size() - 1, rows.size() == 2 ? "agent" : "agents", static_cast<double>(bytes) / 1e6);
   if (removed > 0) last += fmt::format("; {} removed ({:.1f} MB)", removed, static_cast<double>(removed_bytes) / 1e6);
-  return (rows.size() > 1 ? agents_table(rows) : "") + remarks + last + "\n";
+  return (rows.size() > 1 ? format_rows(rows) : "") + remarks + last + "\n";
 }
 
 int agents_exit_code(const std::vector<v1::AgentsReport>& reports) {

@@ -3,18 +3,17 @@
 #include "cli/doctor/cleanup_view.h"
 
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 
 #include "base/strings.h"
+#include "cli/view/text_rows.h"
 #include "model/exit_code.h"
 
 namespace muster::cli::inline doctor {
 namespace {
 
-constexpr std::size_t kColumns = 8;
-using CleanupRow = std::array<std::string, kColumns>;
+using CleanupRow = std::vector<std::string>;
 
 std::string_view word(v1::RemainsKind kind) {
   switch (kind) {
@@ -62,19 +61,6 @@ CleanupRow row_of(const std::string& host, const v1::Remains& remains) {
           format_age(remains.age_s()),
           base::printable(remains.found_by()),
           std::string(word(remains.state()))};
-}
-
-std::string format_table(const std::vector<CleanupRow>& rows) {
-  std::array<std::size_t, kColumns> widths{};
-  for (const CleanupRow& row : rows) {
-    for (std::size_t i = 0; i < kColumns; ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string text;
-  for (const CleanupRow& row : rows) {
-    for (std::size_t i = 0; i + 1 < kColumns; ++i) text += fmt::format("{:<{}}  ", row[i], widths[i]);
-    text += row.back() + "\n";
-  }
-  return text;
 }
 
 struct Counts {
@@ -160,7 +146,7 @@ std::string format_cleanup(const std::vector<v1::CleanupReport>& reports, const 
     for (const v1::Remains& remains : report.remains()) rows.push_back(row_of(base::printable(report.host()), remains));
     after += remarks(report, job);
   }
-  return (rows.size() > 1 ? format_table(rows) : "") + after + summary(reports, count(reports));
+  return (rows.size() > 1 ? format_rows(rows) : "") + after + summary(reports, count(reports));
 }
 
 int cleanup_exit_code(const std::vector<v1::CleanupReport>& reports, const std::string& job) {

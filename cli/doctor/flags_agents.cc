@@ -1,20 +1,10 @@
 // The options of `muster agents`: hvdrun's options on which hosts and how they are reached, and its own.
-#include <array>
-
 #include "cli/doctor/agents.h"
 
 namespace muster::cli::inline doctor {
-namespace {
-
-constexpr auto kAgentsFlagsOfHvdrun =
-    std::to_array<std::string_view>({"hosts", "hostfile", "ssh-port", "ssh-identity-file", "ssh-backend", "bootstrap",
-                                     "bootstrap-cmd", "agent-dir", "verbose", "start-timeout", "config-file"});
-
-}  // namespace
-
 const FlagTable& agents_flags() {
   static const FlagTable kTable = host_verb_flags(
-      kAgentsFlagsOfHvdrun,
+      kFlagsOfHostVerbs,
       {option("unused-for", {"--unused-for"}, "TIME", "With prune: only agents that were not used for so long.")
            .standard("24h")
            .command_line_only(),

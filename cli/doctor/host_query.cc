@@ -9,6 +9,8 @@
 #include "base/descriptor_limit.h"
 #include "base/thread.h"
 #include "cli/doctor/doctor_report.h"
+#include "cli/doctor/probe_hosts.h"
+#include "cli/hosts/job_hosts.h"
 #include "cli/hosts/site_choice.h"
 #include "cli/hosts/standard_streams.h"
 #include "cli/hosts/surroundings.h"
@@ -49,6 +51,13 @@ void HostQuery::run_blocking() {
   loop.run();
   notices.status("");
   if (!notices.flush_blocking(std::chrono::steady_clock::now() + kFlushTimeout)) terminal.cancel();
+}
+
+base::Result<std::vector<model::HostSpec>> hosts_to_ask(JobRequest& request, const base::Environment& environment) {
+  if (!request.job.placement.hosts.empty() || !request.hostfile.empty()) {
+    MUSTER_RETURN_IF_ERROR(find_hosts(request, environment, logical_working_directory(environment)).status());
+  }
+  return distinct_hosts(request.job.placement.hosts);
 }
 
 base::Result<launcherd::HostCommand::Results> ask_hosts_blocking(const std::string& command_name,

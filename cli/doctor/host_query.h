@@ -60,6 +60,9 @@ struct HostQuery {
   bool is_verbose;
 };
 
+// Returns the hosts that the user names, each once. Without any, this host, even within a scheduler's allocation.
+base::Result<std::vector<model::HostSpec>> hosts_to_ask(JobRequest& request, const base::Environment& environment);
+
 // Runs a command of the agent on all hosts, with a status line that names those that have not answered. `command_name`
 // is "muster cleanup".
 base::Result<launcherd::HostCommand::Results> ask_hosts_blocking(const std::string& command_name,

@@ -2,6 +2,7 @@
 // hosts and how they are reached; the same files and variables set these. They add a few options of their own.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <optional>
 #include <span>
@@ -23,6 +24,11 @@ namespace muster::cli::inline doctor {
 // verb's words.
 FlagTable host_verb_flags(std::span<const std::string_view> of_hvdrun, std::vector<FlagRow> own,
                           std::vector<Argument> arguments = {});
+
+// hvdrun's options that tell a verb which hosts to ask, and how to reach them.
+inline constexpr auto kFlagsOfHostVerbs =
+    std::to_array<std::string_view>({"hosts", "hostfile", "ssh-port", "ssh-identity-file", "ssh-backend", "bootstrap",
+                                     "bootstrap-cmd", "agent-dir", "verbose", "start-timeout", "config-file"});
 
 struct HostVerb {
   const CommandDoc& doc;  // error messages begin with its name; its table lists the options of the command line

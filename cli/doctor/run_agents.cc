@@ -4,12 +4,9 @@
 #include "cli/doctor/agents.h"
 #include "cli/doctor/agents_view.h"
 #include "cli/doctor/host_query.h"
-#include "cli/doctor/probe_hosts.h"
 #include "cli/hosts/console.h"
-#include "cli/hosts/job_hosts.h"
 #include "cli/hosts/program_main.h"
 #include "cli/hosts/standard_streams.h"
-#include "cli/hosts/surroundings.h"
 #include "cli/options/color_option.h"
 #include "cli/options/exit_codes.h"
 #include "proto/message_json.h"
@@ -26,17 +23,12 @@ std::vector<std::string> agents_arguments(const ParsedAgents& parsed) {
 }
 
 int list_or_prune(ParsedAgents parsed, const base::Environment& environment, const Console& console) {
-  JobRequest& request = parsed.options.request;
-  // If the user names no hosts, use this host, even within a scheduler's allocation.
-  if (!request.job.placement.hosts.empty() || !request.hostfile.empty()) {
-    const auto source = find_hosts(request, environment, logical_working_directory(environment));
-    if (!source.ok()) return console.fail(kAgentsVerb, kUsageError, source.status().message());
-  }
-  const std::vector<model::HostSpec> hosts = distinct_hosts(request.job.placement.hosts);
+  const auto hosts = hosts_to_ask(parsed.options.request, environment);
+  if (!hosts.ok()) return console.fail(kAgentsVerb, kUsageError, hosts.status().message());
   const auto results =
-      ask_hosts_blocking(std::string(kAgentsVerb), parsed.options, hosts, agents_arguments(parsed), environment);
+      ask_hosts_blocking(std::string(kAgentsVerb), parsed.options, *hosts, agents_arguments(parsed), environment);
   if (!results.ok()) return console.fail(kAgentsVerb, kMusterFailed, results.status().message());
-  const auto reports = launcherd::host_reports<v1::AgentsReport>(hosts, *results, "--agents");
+  const auto reports = launcherd::host_reports<v1::AgentsReport>(*hosts, *results, "--agents");
   std::string text;
   if (parsed.json) {
     for (const v1::AgentsReport& report : reports) text += proto::message_line(report);

@@ -7,12 +7,9 @@
 #include "cli/doctor/cleanup.h"
 #include "cli/doctor/cleanup_view.h"
 #include "cli/doctor/host_query.h"
-#include "cli/doctor/probe_hosts.h"
 #include "cli/hosts/console.h"
-#include "cli/hosts/job_hosts.h"
 #include "cli/hosts/program_main.h"
 #include "cli/hosts/standard_streams.h"
-#include "cli/hosts/surroundings.h"
 #include "cli/options/color_option.h"
 #include "cli/options/exit_codes.h"
 #include "launcherd/cleanup/host_cleanups.h"
@@ -42,13 +39,9 @@ int show(const Reports& reports, const ParsedCleanup& parsed) {
 }
 
 int clean(ParsedCleanup parsed, const base::Environment& environment, const Console& console) {
-  JobRequest& request = parsed.options.request;
-  // If the user names no hosts, use this host, even within a scheduler's allocation.
-  if (!request.job.placement.hosts.empty() || !request.hostfile.empty()) {
-    const auto source = find_hosts(request, environment, logical_working_directory(environment));
-    if (!source.ok()) return console.fail("muster cleanup", kUsageError, source.status().message());
-  }
-  launcherd::CleanupPlan plan{.hosts = distinct_hosts(request.job.placement.hosts),
+  auto hosts = hosts_to_ask(parsed.options.request, environment);
+  if (!hosts.ok()) return console.fail("muster cleanup", kUsageError, hosts.status().message());
+  launcherd::CleanupPlan plan{.hosts = std::move(*hosts),
                               .job = parsed.job,
                               .dry_run = parsed.dry_run,
                               .session_root = std::string(environment.get("MUSTER_TMPDIR").value_or(""))};
