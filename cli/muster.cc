@@ -191,7 +191,8 @@ int fail(const Console& console, const std::string& message) {
 }
 
 int fail_unknown(const Console& console, const std::string& name) {
-  // Of equally near words the first is named. So verbs come before their other names, which are short.
+  // If two words are equally near, nearest_word() returns the first one. Verbs come first, because their other names
+  // are short and near to many typos.
   Words known;
   Words aliases = {"help"};
   for (const VerbGroup& group : kVerbGroups) {

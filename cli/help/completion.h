@@ -45,10 +45,10 @@ struct GivenOption {
   std::string value;
 };
 
-// What can stand in place of the last word.
+// The candidates for the last word of a line, and what the line says before it.
 struct Completion {
   std::vector<Candidate> candidates = {};
-  // What else fits: the caller adds jobs, hosts and templates; the shell adds files and programs.
+  // The kind of the last word. The caller adds jobs, hosts and templates. The shell adds files and programs.
   Completes wanted = Completes::kNothing;
   std::string before = {};                  // the beginning of the last word that stays, such as "--hosts=n1,"
   std::string word = {};                    // the rest of the last word; candidates begin with it

@@ -39,7 +39,7 @@ enum class Repeat {
   kAddsUpOverAll,  // values add up over all sources
 };
 
-// What a shell offers for the value of an option, or for a word of a command.
+// The kind of an option's value, or of a word of a command. A shell offers words of this kind.
 enum class Completes {
   kNothing,
   kFile,

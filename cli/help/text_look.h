@@ -14,7 +14,7 @@ struct TextLook {
   bool has_color = false;
 };
 
-// What a descriptor leads to.
+// A terminal and its size, as far as a descriptor shows them.
 struct Screen {
   bool is_terminal = false;
   std::size_t rows = 0;     // 0 if unknown

@@ -16,7 +16,7 @@ using FieldName = std::pair<std::string_view, std::string_view>;
 constexpr std::array kFields = {FieldName{"spec.size", "-np"},          FieldName{"spec.hosts", "-H"},
                                 FieldName{"spec.ranks_per_host", "-N"}, FieldName{"spec.working_directory", "--wdir"},
                                 FieldName{"spec.limits", "--ulimit"},   FieldName{"add_hosts", "HOST:SLOTS"}};
-// What sentences say of fields. The longer ones come first.
+// Phrases that launcherd uses for fields inside a sentence. Longer phrases come first, because they hold shorter ones.
 constexpr std::array kPhrases = {FieldName{"set oversubscribe (--oversubscribe)", "add --oversubscribe"},
                                  FieldName{"spec.size", "-np"},
                                  FieldName{"min_ranks", "--min-np"},

@@ -20,7 +20,7 @@ import time
 LIMIT = 20.0
 CONTROL = re.compile(r"\x1b(?:\[[?>=]?[\d;]*[ -/]*[@-~]|[()][AB0-2]|[=>78M]|\][^\x07\x1b]*(?:\x07|\x1b\\))|[\x00-\x09\x0b-\x1f]")
 
-# What makes each shell's terminal plain: no questions before long lists, no colours, no pager of its own.
+# These commands make a shell's terminal plain: no question before a long list, no colours, no pager.
 STARTS = {
     "bash": ["bash", "--norc", "--noprofile", "-i"],
     "zsh": ["zsh", "-f", "-i"],

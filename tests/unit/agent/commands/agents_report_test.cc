@@ -46,7 +46,7 @@ TEST(AgentsReport, PrunesWhatWasNotUsedForLongEnough) {
   EXPECT_EQ(names(make_agents_report(folder.path(), {}, now)), "");
   EXPECT_EQ(names(make_agents_report(folder.path(), {.prune = kForgottenAfter}, now)),
             "agent-cccccccccccccccc-x86_64 ");
-  // What was used an hour ago stays, whatever the user asks for.
+  // An agent that was used an hour ago stays, even with --prune 0.
   EXPECT_EQ(names(make_agents_report(folder.path(), {.prune = hours(0)}, now)), "agent-bbbbbbbbbbbbbbbb-x86_64 ");
   EXPECT_TRUE(std::filesystem::exists(folder.path() + "/agent-aaaaaaaaaaaaaaaa-x86_64"));
   const v1::AgentsReport none = make_agents_report(folder.path() + "/none", {.prune = hours(0)}, now);

@@ -1,4 +1,4 @@
-// What fits the last word of a line, and the answer to a shell. tests/e2e/test_13_command_line.py presses TAB.
+// Tests which candidates a line has, and the answer to a shell. tests/e2e/test_13_command_line.py presses TAB.
 #include "cli/help/completion.h"
 
 #include <string>
@@ -142,7 +142,7 @@ TEST(Completion, KnowsTheWordsOfAVerb) {
   EXPECT_EQ(wanted(muster(), {"hosts", "drain", "n1", ""}), Completes::kHost);
   EXPECT_EQ(wanted(muster(), {"hosts", "add", ""}), Completes::kJob);
   EXPECT_EQ(wanted(muster(), {"hosts", "add", "k7", ""}), Completes::kHost);
-  // Where no word belongs, the options are offered.
+  // The command takes no word here, so the options are candidates.
   EXPECT_THAT(offered(muster(), {"hosts", "other", ""}), Contains("--json"));
 }
 
