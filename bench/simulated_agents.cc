@@ -8,8 +8,7 @@
 #include "base/ids.h"
 #include "base/net.h"
 #include "base/thread.h"
-#include "base/tls.h"
-#include "proto/peer_names.h"
+#include "proto/control_key.h"
 
 namespace muster::bench {
 namespace {
@@ -19,11 +18,9 @@ constexpr int kFirstPid = 1'000;
 
 agent::ControlClientOptions options_of(const v1::PoolState& state, const v1::PoolAgent& agent) {
   agent::ControlClientOptions options;
-  options.endpoint = fmt::format("127.0.0.1:{}", state.control_port());
-  options.ca_pem = state.ca_pem();
-  options.certificate_pem = state.agent_certificate_pem();
-  options.key_pem = state.agent_key_pem();
-  options.token = agent.token();
+  options.route = std::make_shared<agent::LauncherRoute>(base::IpAddress::parse("127.0.0.1").value());
+  options.port = static_cast<std::uint16_t>(state.control_port());
+  options.key = proto::control_key(state.id(), agent.token());
   return options;
 }
 
@@ -133,15 +130,6 @@ class SimulatedAgent {
 base::Result<v1::PoolState> pool_state(int agents) {
   v1::PoolState state;
   state.set_id(base::JobId::random().str());
-  MUSTER_ASSIGN_OR_RETURN(const auto ca, base::CertificateAuthority::create());
-  MUSTER_ASSIGN_OR_RETURN(const auto own, ca.issue("launcherd", {std::string(proto::kLauncherName)}));
-  MUSTER_ASSIGN_OR_RETURN(const auto shared, ca.issue("agent", {"URI:" + proto::agent_uri(state.id())}));
-  MUSTER_ASSIGN_OR_RETURN(*state.mutable_ca_key_pem(), ca.key_pem());
-  state.set_ca_pem(ca.ca_pem());
-  state.set_certificate_pem(own.cert_pem);
-  state.set_key_pem(own.key_pem);
-  state.set_agent_certificate_pem(shared.cert_pem);
-  state.set_agent_key_pem(shared.key_pem);
   state.set_control_port(base::port_to_keep());
   state.set_output_port(base::port_to_keep());
   for (int i = 0; i < agents; ++i) {

@@ -19,7 +19,7 @@
 
 namespace muster::bench {
 
-// Agents with new certificates and tokens, on ports that nobody may have yet.
+// Agents with new tokens, on ports that nobody may have yet.
 base::Result<v1::PoolState> pool_state(int agents);
 
 class SimulatedAgent;

@@ -32,7 +32,6 @@ std::chrono::seconds pause_after(int failures) {
 
 base::Result<std::string> PoolStarts::make_join(PoolHost& host) const {
   const HostPoolOptions& options = parts_.options;
-  const LinkKeys& keys = parts_.file.keys();
   v1::AgentJoin join;
   join.set_warm(true);
   join.set_job_id(parts_.file.state().id());
@@ -40,10 +39,6 @@ base::Result<std::string> PoolStarts::make_join(PoolHost& host) const {
   add_launcher_addresses(host.is_local, join);
   join.set_control_port(parts_.control->port());
   join.set_output_port(parts_.file.state().output_port());
-  join.set_ca_pem(keys.trusted_pem());
-  join.set_certificate_pem(keys.agents().cert_pem);
-  join.set_key_pem(keys.agents().key_pem);
-  host.has_next_keys = keys.is_offering();
   join.set_token(host.token);
   join.set_link("dial");
   join.set_lease_ms(options.lease.count());

@@ -44,7 +44,7 @@ RestartingJob::MakeAgents own_agents_of(base::Loop& loop, const base::Clock& clo
   OwnAgentsOptions own = own_agents_options(setup.job, setup.options, setup.environment);
   // An agent that is linked through ssh cannot be kept.
   if (may_start_again(setup.job) && own.agent_link != "ssh") {
-    const auto kept = std::make_shared<KeptAgents>(loop, clock, std::move(own), std::move(bootstrap_of));
+    const auto kept = std::make_shared<KeptAgents>(loop, std::move(own), std::move(bootstrap_of));
     return [kept](int attempt) { return kept->of_attempt(attempt); };
   }
   return [&loop, bootstrap_of = std::move(bootstrap_of), own = std::move(own)](int attempt) mutable {
