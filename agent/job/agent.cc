@@ -22,6 +22,7 @@
 #include "agent/job/peer_owners.h"
 #include "agent/job/warm_jobs.h"
 #include "agent/link/control_client.h"
+#include "agent/link/dial.h"
 #include "agent/link/gone_check.h"
 #include "agent/link/relay_watch.h"
 #include "agent/link/suspended_link.h"

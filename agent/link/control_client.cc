@@ -39,6 +39,7 @@ struct ControlClient::State : std::enable_shared_from_this<ControlClient::State>
   State(ControlClient& owner_, base::Loop& loop_, ControlClientOptions options_, v1::Hello hello_)
       : owner(&owner_), loop(loop_), hello(std::move(hello_)), options(std::move(options_)) {}
 
+  bool is_relayed() const { return way && way->is_relay; }
   bool is_over_mux() const { return options.route == nullptr && !options.open_channel; }
   void open();
   void begin(LauncherStream& with);
@@ -57,10 +58,10 @@ struct ControlClient::State : std::enable_shared_from_this<ControlClient::State>
   std::shared_ptr<LauncherStream> stream;
   OutgoingMessages outgoing;
   proto::ReplayQueue<v1::LauncherMessage> incoming;
-  LauncherRoute::Way way;               // of this stream
-  int failures = 0;                     // attempts in a row without a Welcome
-  bool welcome = false;                 // the Welcome has arrived on this stream
-  std::optional<std::string> instance;  // of the last Welcome
+  std::optional<LauncherRoute::Way> way;  // of this stream
+  int failures = 0;                       // attempts in a row without a Welcome
+  bool welcome = false;                   // the Welcome has arrived on this stream
+  std::optional<std::string> instance;    // of the last Welcome
   // An acknowledgement of what has arrived must be sent, unless another message carries it.
   bool owes_ack = false;
   bool is_due = false;  // write_soon() was called in this turn of the loop
@@ -83,7 +84,7 @@ void ControlClient::State::open() {
   events.on_up = [this] { say_hello(); };
   events.on_message = [this](const v1::LauncherMessage& message) { arrived(message); };
   events.on_end = [this](const base::Status& why, bool by_peer) {
-    ended({why.message(), by_peer && !way.is_relay});  // the end of a relay says nothing about the launcher
+    ended({why.message(), by_peer && !is_relayed()});  // the end of a relay says nothing about the launcher
   };
   stream = std::make_shared<LauncherStream>(loop, options.key, std::move(events));
   const auto keep = stream;  // it may end at once
@@ -103,7 +104,7 @@ void ControlClient::State::begin(LauncherStream& with) {
   give_up = loop.after(around(grown(kFirstConnect, failures, kLongestConnect)), [this] {
     ended({"the launcher's machine does not answer", false});
   });
-  with.connect(way);
+  with.connect(*way);
 }
 
 void ControlClient::State::say_hello() {
@@ -125,7 +126,7 @@ void ControlClient::State::welcomed(const v1::LauncherMessage& message) {
   welcome = true;
   failures = 0;
   give_up.cancel();
-  if (options.route != nullptr) options.route->succeeded(way);
+  if (way) options.route->succeeded(*way);
   if (is_another) {
     outgoing = OutgoingMessages();
     incoming = {};
@@ -214,7 +215,7 @@ ControlClient::~ControlClient() {
 }
 
 std::optional<LauncherRoute::Way> ControlClient::relay() const {
-  if (!state_->welcome || !state_->way.is_relay) return std::nullopt;
+  if (!state_->welcome || !state_->is_relayed()) return std::nullopt;
   return state_->way;
 }
 

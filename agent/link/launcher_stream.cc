@@ -148,7 +148,9 @@ base::Status LauncherStream::parse() {
                             proto::parse_control_frame(rest, proto::kMaxLauncherMessage));
     if (!parse.is_complete) break;
     rest.remove_prefix(parse.size);
-    if (parse.frame.kind == proto::ControlKind::kEnd) return base::aborted("{}", parse.frame.payload);
+    if (parse.frame.kind == proto::ControlKind::kEnd) {
+      return base::error(base::Code::kAborted, "{}", parse.frame.payload);
+    }
     if (parse.frame.kind == proto::ControlKind::kMessage) take(parse.frame.payload);
   }
   bytes.erase(0, bytes.size() - rest.size());

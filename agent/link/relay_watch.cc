@@ -26,7 +26,7 @@ void RelayWatch::end() {
 }
 
 void RelayWatch::connect() {
-  const base::SockAddr to = base::make_sockaddr(relay_.address, relay_.port);
+  const base::SockAddr to = base::make_sockaddr(relay_->address, relay_->port);
   readable_.cancel();
   socket_.reset(::socket(to.get()->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket_.valid()) return;  // the next tick tries again

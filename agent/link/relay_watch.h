@@ -6,6 +6,8 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <utility>
 
 #include "agent/link/launcher_route.h"
 #include "base/clock.h"
@@ -39,7 +41,7 @@ class RelayWatch {
   base::Loop& loop_;
   const std::function<void()> on_silent_;
   const Options options_;
-  LauncherRoute::Way relay_;
+  std::optional<LauncherRoute::Way> relay_;
   base::UniqueFd socket_;
   bool has_said_hello_ = false;
   base::Timer readable_;

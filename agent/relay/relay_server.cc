@@ -79,6 +79,7 @@ class RelayServer::Worker {
   std::map<std::uint32_t, std::uint64_t>& streams_of(const RelayUplink& of) {
     return &of == &output_ ? output_streams_ : control_streams_;
   }
+  void close_idle_children();
   void count_children();
 
   base::UniqueFd listening_;
@@ -157,6 +158,7 @@ void RelayServer::Worker::run() {
       ::eventfd_read(wake_.get(), &ignored);
       if (is_draining_) listening_.reset();
     }
+    if (!listening_.valid()) close_idle_children();
     for (int i = 0; i < count; ++i) {
       const auto& [events, data] = ready[static_cast<std::size_t>(i)];
       if (data.u64 == kRelayListen && listening_.valid()) accept_some();
@@ -170,6 +172,15 @@ void RelayServer::Worker::run() {
     flush_uplinks();
     count_children();
   }
+}
+
+// Leaves only the children whose streams the launcher still has.
+void RelayServer::Worker::close_idle_children() {
+  std::vector<std::uint64_t> idle;
+  for (const auto& [id, child] : children_) {
+    if (child.phase != RelayChild::Phase::kOpen || child.service() == ViaService::kEcho) idle.push_back(id);
+  }
+  for (const std::uint64_t id : idle) close_child(id);
 }
 
 void RelayServer::Worker::count_children() {

@@ -80,6 +80,9 @@ std::vector<FlagRow> ssh_rows() {
       option("agent-link", {"--agent-link"}, "auto|ssh|dial",
              "How agents connect to hvdrun: through ssh, or by a connection of their own (dial). auto: dial, else ssh.")
           .standard("auto"),
+      option("fanout", {"--fanout"}, "N",
+             "With more hosts than N, some agents carry the connections of the others. 0: never.")
+          .standard("64"),
       option("agent-dir", {"--agent-dir"}, "DIR", "Where the agent program is kept on the hosts.")
           .standard("~/.cache/muster"),
   };

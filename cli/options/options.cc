@@ -34,6 +34,8 @@
 namespace muster::cli::inline options {
 namespace {
 
+constexpr int kMostFanout = 100'000;
+
 using std::chrono::milliseconds;
 
 Status check_interface(const std::string& name) {
@@ -111,6 +113,7 @@ void read_reach(SettingReader& read, Reach& reach) {
     return base::ok_status();
   });
   read.word("agent-link", reach.agent_link);
+  read.number("fanout", 0, kMostFanout, reach.fanout);
   read.word("contain", reach.contain);
   read.text("launcher", reach.launcher);
   read.text("agent-dir", reach.bootstrap.agent_dir);

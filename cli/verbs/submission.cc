@@ -71,7 +71,7 @@ base::Status check_for_launcherd(const JobRequest& request, const Reach& reach, 
   if (wanted.backend != defaults.backend || wanted.identity_file != defaults.identity_file ||
       wanted.default_port != defaults.default_port || wanted.agent_dir != defaults.agent_dir ||
       (wanted.by != launcherd::BootstrapBy::kAuto && wanted.by != defaults.by) ||
-      reach.agent_link != Reach().agent_link) {
+      reach.agent_link != Reach().agent_link || reach.fanout != Reach().fanout) {
     output.notes.emplace_back(
         "launcherd reaches its hosts with its own options; options about ssh and agents are ignored");
   }

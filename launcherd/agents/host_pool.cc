@@ -186,6 +186,8 @@ void HostPool::Core::act(PoolHost& host, PooledHostAction action, const std::str
 void HostPool::Core::on_hello(PoolHost& host, const v1::Hello& hello, bool resumed) {
   host.last_heard = parts_.clock.now();
   host.probes = 0;
+  parts_.relays.joined(host.number);
+  if (hello.relay_port() != 0) parts_.relays.relay_up(host.number, relay_of(hello));
   if (!resumed) host.up.hello = hello;
   apply(host, resumed ? PooledHostEvent::kReturn : PooledHostEvent::kHello);
 }
@@ -207,7 +209,12 @@ void HostPool::Core::agent_up(PoolHost& host) {
 }
 
 void HostPool::Core::forget_agent(PoolHost& host) {
-  if (host.number >= 0) parts_.control->forget(parts_.roster.remove_agent(host));
+  if (host.number >= 0) {
+    const int number = parts_.roster.remove_agent(host);
+    parts_.control->forget(number);
+    parts_.relays.lost(number);
+    starts_.cancel(number);
+  }
   host.link.reset();
 }
 
@@ -285,6 +292,7 @@ void HostPool::Core::ask(const AgentHost& requested) {
 void HostPool::Core::let_go(base::Loop::Task done) {
   parts_.is_ending = true;
   parts_.bootstrap->cancel();
+  starts_.cancel_all();
   for (const auto& [key, host] : parts_.roster) {
     if (host->phase == PooledHostPhase::kFailed) host->timer.cancel();
     if (host->sessions.empty()) apply(*host, PooledHostEvent::kEndLauncher);

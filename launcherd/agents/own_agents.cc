@@ -51,7 +51,7 @@ OwnAgents::OwnAgents(base::Loop& loop, OwnAgentsOptions options, Bootstrap* boot
       options_(std::move(options)),
       bootstrap_(bootstrap),
       // Agents over ssh do not connect to anything.
-      relays_(loop, options_.agent_link == "ssh" ? 0 : options_.fanout) {}
+      relays_(loop, options_.agent_link == "ssh" ? 0 : options_.fanout, options_.start_timeout / 2) {}
 
 base::Status OwnAgents::start(std::vector<AgentHost> hosts, OutputSink* sink, AgentListener* listener) {
   listener_ = listener;
@@ -92,8 +92,13 @@ void OwnAgents::begin_starts(const std::vector<int>& agents) {
 }
 
 void OwnAgents::place(int agent) {
-  relays_.place(
-      agent, [this, agent](const std::optional<v1::Relay>& parent) { settle_join(agent, make_join(agent, parent)); });
+  relays_.place(agent, [this, agent](const std::optional<v1::Relay>& parent) {
+    if (parent) {
+      const Host& relay = at(relays_.parent_of(agent));
+      listener_->note(fmt::format("{}: connects through {}", at(agent).host.target.name, relay.host.target.name));
+    }
+    settle_join(agent, make_join(agent, parent));
+  });
 }
 
 void OwnAgents::settle_join(int agent, base::Result<std::string> join) {

@@ -1,7 +1,6 @@
 #include "launcherd/agents/relay_board.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 namespace muster::launcherd::inline agents {
@@ -16,11 +15,6 @@ void add_address(const std::string& address, v1::Relay& relay) {
 }
 
 }  // namespace
-
-int relays_among(int agents, int fanout) {
-  if (fanout <= 0 || agents <= fanout) return 0;
-  return std::min(fanout, static_cast<int>(std::ceil(std::sqrt(agents))));
-}
 
 v1::Relay relay_of(const v1::Hello& hello) {
   v1::Relay relay;
@@ -56,13 +50,15 @@ void RelayBoard::place(int agent, OnParent on_parent) {
   const auto parent = parents_.find(agent);
   if (parent == parents_.end()) return on_parent(std::nullopt);
   waiting_[agent] = {parent->second, std::move(on_parent)};
-  if (!patience_.armed()) {
-    patience_ = loop_.after(kRelayPatience, [this] {
-      patience_.cancel();
-      for (const auto& [waiting, child] : std::map(waiting_)) decide(waiting, false);
-    });
-  }
+  if (!impatience_.armed()) wait_again();
   decide(agent, true);
+}
+
+void RelayBoard::wait_again() {
+  impatience_ = loop_.after(patience_, [this] {
+    impatience_.cancel();
+    for (const auto& [agent, child] : std::map(waiting_)) decide(agent, false);
+  });
 }
 
 // Gives the agent its parent, if that is decided.
@@ -79,9 +75,15 @@ void RelayBoard::decide(int agent, bool may_wait) {
   if (parent < 0 && may_another_come && may_wait) return;
   const OnParent on_parent = std::move(found->second.on_parent);
   waiting_.erase(found);
+  parents_[agent] = parent;
   if (parent < 0) return on_parent(std::nullopt);
   ++relays_[parent].children;
   on_parent(relays_[parent].relay);
+}
+
+int RelayBoard::parent_of(int agent) const {
+  const auto parent = parents_.find(agent);
+  return parent == parents_.end() ? -1 : parent->second;
 }
 
 void RelayBoard::decide_all() {
@@ -99,6 +101,7 @@ int RelayBoard::least_loaded() const {
 void RelayBoard::relay_up(int agent, v1::Relay relay) {
   agents_.insert(agent);
   relays_[agent].relay = std::move(relay);
+  if (!waiting_.empty()) wait_again();
   decide_all();
 }
 

@@ -20,6 +20,7 @@
 #include "base/env.h"
 #include "base/loop.h"
 #include "base/status.h"
+#include "launcherd/agents/relays_among.h"
 #include "launcherd/bootstrap/bootstrap.h"
 #include "launcherd/output/output_sink.h"
 #include "launcherd/run/input_feed.h"
@@ -79,6 +80,7 @@ using ShareAnswer = std::function<void(const base::Result<model::Placement>&)>;
 struct LaunchOptions {
   std::string job_id;
   std::string agent_link = "auto";  // auto | ssh | dial
+  int fanout = kDefaultFanout;      // with more hosts, some agents are relays for others; 0: never
   std::string contain = "auto";     // auto | cgroup | pidns | subreaper
   std::string build_id{};           // Agents must be of this build. Empty means that any build is accepted.
   bool verbose = false;

@@ -22,6 +22,7 @@ OwnAgentsOptions own_agents_options(const model::JobSpec& job, const LaunchOptio
   OwnAgentsOptions own;
   own.job_id = options.job_id;
   own.agent_link = options.agent_link;
+  own.fanout = options.fanout;
   // With --agent-link dial there is no other way to connect. Give a lossy network two thirds of the start timeout.
   if (options.agent_link == "dial") own.dial_timeout = std::max(own.dial_timeout, job.start_timeout * 2 / 3);
   own.contain = options.contain;
@@ -39,7 +40,7 @@ bool may_start_again(const model::JobSpec& job) {
   return !job.live && (job.max_restarts > 0 || job.failure.on_failure != model::OnFailure::kFail);
 }
 
-RestartingJob::MakeAgents own_agents_of(base::Loop& loop, const base::Clock& clock, const JobSetup& setup,
+RestartingJob::MakeAgents own_agents_of(base::Loop& loop, const JobSetup& setup,
                                         RestartingJob::BootstrapOf bootstrap_of) {
   OwnAgentsOptions own = own_agents_options(setup.job, setup.options, setup.environment);
   // An agent that is linked through ssh cannot be kept.
@@ -126,7 +127,7 @@ RestartingJob::RestartingJob(base::Loop& loop, const base::Clock& clock, JobSetu
 }
 
 RestartingJob::RestartingJob(base::Loop& loop, const base::Clock& clock, JobSetup setup, BootstrapOf bootstrap_of)
-    : RestartingJob(loop, clock, setup, own_agents_of(loop, clock, setup, std::move(bootstrap_of))) {}
+    : RestartingJob(loop, clock, setup, own_agents_of(loop, setup, std::move(bootstrap_of))) {}
 
 RestartingJob::~RestartingJob() = default;
 

@@ -164,11 +164,6 @@ void ControlServer::State::message(std::uint64_t stream, int agent, const v1::Ag
   if (message.has_hello()) return hello(stream, agent, message.hello());
   if (!is_stream_of(agent, stream)) return;  // an older stream of an agent that has reconnected, or one without Hello
   handle(stream, agent, message);
-  for (const v1::AgentMessage& next : message.more()) {
-    // An earlier message may have ended this agent's stream or the launcher.
-    if (owner == nullptr || !is_stream_of(agent, stream)) return;
-    handle(stream, agent, next);
-  }
 }
 
 void ControlServer::State::handle(std::uint64_t stream, int agent, const v1::AgentMessage& message) {
@@ -203,7 +198,6 @@ void ControlServer::State::hello(std::uint64_t stream, int agent, const v1::Hell
   if (hello.launcher_instance() == options.launcher_instance) slot->outgoing.acknowledged(hello.resume_from());
   v1::LauncherMessage welcome;
   welcome.mutable_welcome()->set_launcher_instance(options.launcher_instance);
-  welcome.mutable_welcome()->set_takes_more(true);
   welcome.mutable_welcome()->set_wants_load(options.wants_load);
   welcome.set_ack(slot->incoming.last_received());
   send(stream, welcome);

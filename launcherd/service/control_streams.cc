@@ -36,8 +36,8 @@ using base::MonotonicTime;
 
 constexpr std::uint64_t kControlWake = 0;
 constexpr std::uint64_t kControlListen = 1;
-constexpr int kAcceptsPerTurn = 64;
-constexpr std::chrono::milliseconds kAcceptPause{100};
+constexpr int kControlAccepts = 64;
+constexpr std::chrono::milliseconds kControlPause{100};
 constexpr std::chrono::minutes kLinePause{1};
 constexpr std::chrono::seconds kEndPatience{5};  // for an agent that does not read our End
 constexpr std::size_t kMessageOverhead = 512;    // approximate memory of a message in addition to its bytes
@@ -268,7 +268,7 @@ void ControlStreams::Worker::obey(Order& order) {
 }
 
 void ControlStreams::Worker::accept_some() {
-  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+  for (int i = 0; i < kControlAccepts; ++i) {
     base::UniqueFd fd(::accept4(options_.listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd.valid()) {
       add(std::move(fd));
@@ -283,7 +283,7 @@ void ControlStreams::Worker::accept_some() {
 // If accept() fails, the socket stays readable, so waiting for it would spin. The kernel holds new connections.
 void ControlStreams::Worker::pause_accepting(int problem) {
   const MonotonicTime now = std::chrono::steady_clock::now();
-  accept_again_ = now + kAcceptPause;
+  accept_again_ = now + kControlPause;
   epoll_event none{};
   none.data.u64 = kControlListen;
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, options_.listening.get(), &none);
