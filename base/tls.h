@@ -1,4 +1,4 @@
-// TLS between our own processes. It has a certificate authority in memory, for gRPC's mutual TLS. And it has TLS 1.3
+// TLS between our own processes. It has a certificate authority in memory. And it has TLS 1.3
 // with pre-shared keys (RFC 8446 §2.2, with Diffie-Hellman for forward secrecy), with a stream that one poll/epoll
 // thread can drive.
 //

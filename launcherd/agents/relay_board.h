@@ -2,8 +2,8 @@
 //
 // With at most `fanout` agents there is no relay: each agent connects to the launcher itself. With more, about the
 // square root of their number are relays, at most `fanout`, spread evenly over the list of hosts. Each other agent gets
-// the nearest relay before it. If that one is not up kRelayPatience after it could be, the agent gets another relay
-// that is, and the direct way if none will be.
+// the nearest relay before it. If that one has not come up when no relay has for the patience, the agent gets another
+// relay that is up, or the direct way if none is.
 //
 // Owner: OwnAgents or the pool.
 // Thread: loop thread only. Callbacks run on the loop, also within calls. They must not destroy the board.
