@@ -237,6 +237,8 @@ void RelayServer::Worker::serve_child(std::uint64_t id, RelayChild& child, std::
   const bool has_ended = (events & (EPOLLHUP | EPOLLERR)) != 0;
   if (status.ok() && (events & EPOLLIN) != 0) status = child_step(id, child);
   if (status.ok() && has_ended && (events & EPOLLIN) == 0) status = base::unavailable("the child has gone");
+  const bool has_all = child.phase == RelayChild::Phase::kClosing && !child.has_unsent();
+  if (status.ok() && has_all) status = base::unavailable("the launcher has closed the stream");
   if (!status.ok()) return close_child(id);
   settle(id, child);
 }
