@@ -55,9 +55,8 @@ class RelayConnection::Channel final : public base::ByteChannel {
     const std::size_t moved = std::min(size, left);
     stream.incoming.copy(data, moved, stream.read);
     stream.read += moved;
-    if (stream.read == stream.incoming.size()) {
-      stream.incoming.clear();
-      stream.read = 0;
+    if (stream.read == stream.incoming.size() || stream.read >= kSmallBuffer * 4) {
+      stream.incoming.erase(0, std::exchange(stream.read, 0));
       free_if_empty(stream.incoming);
     }
     grant(stream, static_cast<std::uint32_t>(moved));
@@ -122,6 +121,10 @@ base::Status RelayConnection::serve() {
     total += static_cast<std::size_t>(n);
     has_more_ = total >= kRound;
     if (has_more_) break;
+  }
+  // Its streams are bounded by their windows, and this bounds the frames that open and close streams.
+  if (status.ok() && shared_->outgoing.size() > kMostUnread) {
+    status = {base::Code::kResourceExhausted, "relay: it does not read what the launcher sends"};
   }
   if (!status.ok()) {
     shared_->is_broken = true;
@@ -199,6 +202,7 @@ base::Status RelayConnection::write_pending() {
     if (std::exchange(state.is_waiting, false)) touch(stream);
   }
   tell_ready();
+  wants_write_ = wants_write_ || has_pending();  // what the channels have just written
   return base::ok_status();
 }
 

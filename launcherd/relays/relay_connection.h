@@ -2,8 +2,9 @@
 //
 // Owner, thread: the I/O thread of a server (ControlStreams, OutputHub) owns and calls it. It never blocks.
 // Limits: a stream holds at most kRelayWindow bytes that its reader has not taken. A relay that sends more breaks the
-// protocol, and serve() fails. While kMostOutgoing bytes wait for the relay, channels accept no more.
-// Channels may live longer than the connection: they then read what has arrived, and nothing more.
+// protocol, and serve() fails. While kMostOutgoing bytes wait for the relay, channels accept no more. If the relay
+// opens and closes streams and reads none of the answers, serve() fails, too. Channels may live longer than the
+// connection: they then read what has arrived, and nothing more.
 //
 //   RelayConnection relay(std::move(fd), {.on_open = ..., .on_ready = ...});
 //   after epoll: MUSTER_RETURN_IF_ERROR(relay.serve());  at the end of each turn: relay.write_pending()
@@ -63,6 +64,7 @@ class RelayConnection {
   void tell_ready();
 
   static constexpr std::size_t kRound = std::size_t{256} * 1024;
+  static constexpr std::size_t kMostUnread = 2 * kMostOutgoing;
 
   base::UniqueFd fd_;
   const Events events_;
