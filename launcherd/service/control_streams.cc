@@ -224,7 +224,7 @@ void ControlStreams::Worker::run() {
 }
 
 int ControlStreams::Worker::timeout(MonotonicTime now) const {
-  if (!hot_.empty()) return 0;
+  if (!hot_.empty() || !unsent_.empty()) return 0;  // a flush of a relay may have served streams
   MonotonicTime next = now + kLongestWait;
   if (accept_again_) next = std::min(next, *accept_again_);
   if (!unproven_.empty()) next = std::min(next, unproven_.front().deadline);
