@@ -366,6 +366,7 @@ void OutputHub::Worker::add(base::UniqueFd fd) {
 
 bool OutputHub::Worker::is_pending(std::uint64_t id) const {
   if (fresh_.contains(id)) return true;
+  if (const auto relay = relays_.find(id); relay != relays_.end()) return relay->second.accepted == 0;
   const auto found = connections_.find(id);
   return found != connections_.end() && found->second->flow < 0;
 }
@@ -504,6 +505,7 @@ base::Status OutputHub::Worker::acknowledge(HubConnection* connection) {
 
 void OutputHub::Worker::close(std::uint64_t id, const base::Status& why) {
   if (fresh_.erase(id) > 0) return report_stranger(why);
+  if (relays_.contains(id)) return close_relay(id, why);
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
   HubFlows::Flow* const flow = flows_.find(found->second->flow);
