@@ -83,11 +83,7 @@ void LauncherStream::connected(const LauncherRoute::Way& way) {
 void LauncherStream::use(base::UniqueFd connected) {
   auto context = base::TlsContext::client(key_);
   if (!context.ok()) return fail(context.status());
-  const int fd = connected.get();
   tls_.emplace(*context, std::move(connected));
-  readable_ = loop_.on_readable(fd, [weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->serve();
-  });
   serve();
 }
 
@@ -173,9 +169,14 @@ void LauncherStream::send(const v1::AgentMessage& message) {
 
 void LauncherStream::flush() {
   if (is_closed_ || !is_up_) return;
+  const bool was_held = outgoing_.size() > ControlClient::kMostUnwritten;
   const base::Status status = write_some();
   if (!status.ok()) return fail(status, tls_->system_error());
   watch();
+  if (!was_held || outgoing_.size() > ControlClient::kMostUnwritten) return;
+  loop_.post([weak = weak_from_this()] {  // bytes may be buffered although the socket is quiet
+    if (const auto self = weak.lock()) self->serve();
+  });
 }
 
 base::Status LauncherStream::write_some() {
@@ -199,11 +200,15 @@ base::Status LauncherStream::write_some() {
 // A channel that is no socket reports by channel_ready().
 void LauncherStream::watch() {
   if (tls_->fd() < 0) return;
-  if (!wants_write_) return writable_.cancel();
-  if (writable_.armed()) return;
-  writable_ = loop_.on_writable(tls_->fd(), [weak = weak_from_this()] {
+  const auto serve = [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->serve();
-  });
+  };
+  // While too much is unwritten, serve() reads nothing, and a readable socket would keep the loop busy.
+  const bool reads = outgoing_.size() <= ControlClient::kMostUnwritten;
+  if (!reads) readable_.cancel();
+  if (reads && !readable_.armed()) readable_ = loop_.on_readable(tls_->fd(), serve);
+  if (!wants_write_) writable_.cancel();
+  if (wants_write_ && !writable_.armed()) writable_ = loop_.on_writable(tls_->fd(), serve);
 }
 
 void LauncherStream::fail(const base::Status& why, int error) {
