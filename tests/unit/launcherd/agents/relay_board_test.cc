@@ -33,6 +33,7 @@ v1::Relay relay(int agent) {
 
 constexpr int kUndecided = -2;
 constexpr int kDirect = -1;
+constexpr std::chrono::milliseconds kPatience{300};
 
 class RelayBoardTest : public ::testing::Test {
  protected:
@@ -48,7 +49,7 @@ class RelayBoardTest : public ::testing::Test {
   }
 
   base::Loop loop_;
-  RelayBoard board_{loop_, 64};
+  RelayBoard board_{loop_, 64, kPatience};
   std::map<int, int> parents_;
 };
 
@@ -67,6 +68,7 @@ TEST_F(RelayBoardTest, FewAgentsConnectDirectly) {
   EXPECT_THAT(board_.begin(agents(0, 64)), IsEmpty());
   for (int agent = 0; agent < 64; ++agent) place(agent);
   for (int agent = 0; agent < 64; ++agent) EXPECT_EQ(parent(agent), kDirect);
+  EXPECT_EQ(board_.parent_of(5), kDirect);
 }
 
 TEST_F(RelayBoardTest, SpreadsRelaysOverTheList) {
@@ -79,6 +81,7 @@ TEST_F(RelayBoardTest, SpreadsRelaysOverTheList) {
   for (const int agent : {1, 9, 11, 55, 99}) {
     place(agent);
     EXPECT_EQ(parent(agent), agent / 10 * 10) << "the nearest relay before it";
+    EXPECT_EQ(board_.parent_of(agent), parent(agent));
   }
 }
 
@@ -134,7 +137,7 @@ TEST_F(RelayBoardTest, WaitsForARelayOnlyForItsPatience) {
   const base::MonotonicTime begun = base::monotonic_now();
   place(15);
   place(25);
-  RelayBoard without(loop_, 2);
+  RelayBoard without(loop_, 2, kPatience);
   bool is_direct = false;
   without.begin(agents(0, 100));
   without.place(99, [&](const std::optional<v1::Relay>& parent) { is_direct = !parent; });
@@ -143,7 +146,7 @@ TEST_F(RelayBoardTest, WaitsForARelayOnlyForItsPatience) {
   turn_until(loop_, [&] { return parents_.size() == 2 && is_direct; });
   EXPECT_EQ(parent(15), 30);
   EXPECT_EQ(parent(25), 30);
-  EXPECT_GE(base::monotonic_now() - begun, RelayBoard::kRelayPatience);
+  EXPECT_GE(base::monotonic_now() - begun, kPatience);
 }
 
 // The patience of agents that come later is their own.
