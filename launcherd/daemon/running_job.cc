@@ -307,7 +307,8 @@ std::shared_ptr<JobAgents> RunningJob::make_agents(PooledJob pooled, int attempt
       sink_->begin_attempt(attempt);  // the disk has lost the record of the attempt's beginning
     }
   }
-  return surroundings_.pool->agents_for(std::move(pooled));
+  return surroundings_.agents_for ? surroundings_.agents_for(std::move(pooled))
+                                  : surroundings_.pool->agents_for(std::move(pooled));
 }
 
 void RunningJob::stop(StopCause cause, const std::string& reason) {

@@ -45,6 +45,8 @@ struct JobSurroundings {
   const base::Clock* clock = nullptr;
   LogReader* logs = nullptr;
   HostPool* pool = nullptr;
+  // Makes the agents of a job. Empty means those of `pool`.
+  std::function<std::shared_ptr<JobAgents>(PooledJob)> agents_for{};
   std::string state_directory;                           // absolute; files below it are never staged
   std::string jobs_directory;                            // <state>/jobs; exists
   bool more_hosts_may_join = false;                      // agents of further hosts may connect by themselves
