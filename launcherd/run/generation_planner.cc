@@ -3,6 +3,8 @@
 #include "launcherd/run/generation_planner.h"
 
 #include <algorithm>
+#include <string>
+#include <unordered_set>
 
 #include <fmt/format.h>
 
@@ -69,11 +71,12 @@ GenerationPlanner::GenerationPlanner(const model::JobSpec& job, const model::Pla
     members_.push_back(placed.host);
     members_.back().slots = std::max(usable_slots(placed.slots, job.placement), static_cast<int>(placed.ranks.size()));
   }
+  std::unordered_set<std::string> known;
+  for (const model::HostSpec& host : members_) known.insert(base::lower(host.name));
+  for (const model::HostSpec& host : spares_) known.insert(base::lower(host.name));
   for (const std::vector<model::HostSpec>* list : {&job.placement.hosts, &job.failure.spares}) {
     for (const model::HostSpec& host : *list) {
-      const bool is_known = std::ranges::any_of(
-          spares_, [&](const model::HostSpec& spare) { return is_same_name(spare.name, host.name); });
-      if (is_known || is_member(host.name)) continue;
+      if (!known.insert(base::lower(host.name)).second) continue;
       spares_.push_back(host);
       if (host.slots) spares_.back().slots = usable_slots(*host.slots, job.placement);
     }
