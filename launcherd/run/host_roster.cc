@@ -50,10 +50,10 @@ bool HostRoster::is_any_launched_before() const {
   return std::ranges::any_of(hosts_, &JobHost::has_launched);
 }
 
-std::vector<HostFacts> HostRoster::facts() const {
-  std::vector<HostFacts> facts;
-  for (const JobHost& host : hosts_) facts.push_back(host.facts);
-  return facts;
+HostFactsList HostRoster::facts() const {
+  std::vector<const HostFacts*> facts;
+  for (const JobHost& host : hosts_) facts.push_back(&host.facts);
+  return HostFactsList(std::move(facts));
 }
 
 std::vector<JobHost*> HostRoster::by_placed(std::size_t count) {

@@ -69,7 +69,7 @@ class HostRoster {
   bool is_any_waiting() const;
   bool is_any_in(HostPhase phase) const;
   bool is_any_launched_before() const;                 // JobHost::has_launched
-  std::vector<HostFacts> facts() const;                // by agent
+  HostFactsList facts() const;                         // by agent
   std::vector<JobHost*> by_placed(std::size_t count);  // nullptr for a place without a host
   // Returns the agents of all hosts with this address. Private networks may use one address on several hosts.
   std::vector<int> owners_of(const std::string& address) const;

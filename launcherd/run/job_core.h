@@ -103,8 +103,8 @@ class JobRunner::Core final : private AgentListener {
   void ask_shares();
   void store_shares(const model::Placement& decided);
   void launch();
-  base::Result<LaunchPlan> plan(const std::vector<JobHost*>& by_placed) const;
-  void send_launch(LaunchPlan plan, const std::vector<JobHost*>& by_placed);
+  base::Result<LaunchPlanner> plan(const std::vector<JobHost*>& by_placed, const Attempt& attempt) const;
+  void send_launch(const LaunchPlanner& plan, const std::vector<JobHost*>& by_placed, bool is_first);
   void assign_ranks(JobHost& host);
   void replay_history(JobHost& host);
   void watch_launch();
@@ -140,7 +140,10 @@ class JobRunner::Core final : private AgentListener {
   void process(JobHost& host, const v1::AgentMessage& message);
   void process_rank_message(JobHost& host, const v1::AgentMessage& message);
   Liveness::Events liveness_events();
-  void rank_started(const JobHost& host, const v1::RankStarted& started);
+  void rank_started(JobHost& host, const v1::RankStarted& started);
+  void ranks_started(JobHost& host, const v1::RanksStarted& group);
+  void ranks_exited(JobHost& host, const v1::RanksExited& group);
+  void warn_of_bad_group(JobHost& host);
   void rank_ended(const JobHost& host, model::RankEnd end, std::int64_t agent_ns);
   void host_empty(JobHost& host, const v1::HostEmpty& empty);
   // Drops the line if there are kMaxStrayLines already.
@@ -148,11 +151,14 @@ class JobRunner::Core final : private AgentListener {
   void add_end(model::RankEnd end);
   void watch_services(const model::RankEnd& end);
   void report_to_peers(const model::RankEnd& end);
-  void flush_peers();
+  void flush_peers(base::Duration pause);
+  base::Duration peer_pause() const;
+  void update_silent_peers();
   void suspected(const JobHost& host, bool is_suspect);
   void maybe_name_root_cause();
   void output_lost(JobHost& host, const std::string& why);
   bool may_report(JobHost& host, const v1::AgentMessage& message);
+  bool may_report_on(JobHost& host, int rank);
 
   // Defined in job_spawn.cc:
   SpawnedWorlds::Events spawn_events();
@@ -287,6 +293,7 @@ class JobRunner::Core final : private AgentListener {
   JobPhase phase_ = JobPhase::kConnecting;  // only advance() changes it
   PhaseTimers timers_{loop_, phase_};
   bool root_reported_ = false;
+  bool are_suspects_new_ = false;  // peer_failures_ does not know the suspect hosts yet
   Suspension suspension_{hosts_, timers_,
                          [this](int agent, v1::LauncherMessage message) { agents_->send(agent, std::move(message)); }};
   std::optional<std::vector<model::HostSpec>> early_hosts_;       // from set_live_hosts(), until the ranks run

@@ -2,6 +2,7 @@
 // Read it in this order: start, agent_up, maybe_prepare, prepared, stage, ask_shares, launch, send_launch. job_late.cc
 // has what happens to hosts that do not come up.
 #include <algorithm>
+#include <unordered_map>
 
 #include "base/ids.h"
 #include "base/strings.h"
@@ -264,10 +265,10 @@ std::string JobRunner::Core::make_session_secret() const {
 }
 
 void JobRunner::Core::prepare_hosts() {
-  std::vector<HostFacts> facts;
-  for (const JobHost* host : hosts_.by_placed(placement_.hosts.size())) facts.push_back(host->facts);
+  std::vector<const HostFacts*> facts;
+  for (const JobHost* host : hosts_.by_placed(placement_.hosts.size())) facts.push_back(&host->facts);
   if (!check_networks()) return;
-  const auto master = choose_master_address(facts, job_);
+  const auto master = choose_master_address(HostFactsList(std::move(facts)), job_);
   if (!master.ok()) {
     host_failures_.push_back({hosts_.at(0).name, master.status().message()});
     begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), master.status().message());
@@ -380,32 +381,34 @@ void JobRunner::Core::ask_shares() {
 
 // Stores the decided shares. Entries that are one host get one joined share.
 void JobRunner::Core::store_shares(const model::Placement& decided) {
+  const auto places = places_by_name(decided);
   for (const JobHost& host : hosts_) {
-    const auto from = std::ranges::find(decided.hosts, host.name, [](const auto& placed) { return placed.host.name; });
+    const auto from = places.find(host.name);
     const JobHost& first = hosts_.first_of(host);
-    if (from == decided.hosts.end() || first.placed < 0) continue;
+    if (from == places.end() || first.placed < 0) continue;
+    const std::optional<model::HostShare>& given = decided.hosts[static_cast<std::size_t>(from->second)].share;
     std::optional<model::HostShare>& share = placement_.hosts[static_cast<std::size_t>(first.placed)].share;
-    share = first.agent == host.agent ? from->share : joined(std::move(share), from->share);
+    share = first.agent == host.agent ? given : joined(std::move(share), given);
   }
 }
 
-base::Result<LaunchPlan> JobRunner::Core::plan(const std::vector<JobHost*>& by_placed) const {
-  std::vector<HostFacts> facts;
-  for (const JobHost* host : by_placed) facts.push_back(host->facts);
-  return plan_launch(job_, placement_, facts,
-                     {.job_id = options_.job_id, .number = options_.attempt, .restarts = options_.restarts},
-                     master_address_, environment_);
+base::Result<LaunchPlanner> JobRunner::Core::plan(const std::vector<JobHost*>& by_placed,
+                                                  const Attempt& attempt) const {
+  std::vector<const HostFacts*> facts;
+  for (const JobHost* host : by_placed) facts.push_back(&host->facts);
+  return LaunchPlanner::make(job_, placement_, HostFactsList(std::move(facts)), attempt, master_address_, environment_);
 }
 
 void JobRunner::Core::launch() {
   const std::vector<JobHost*> by_placed = hosts_.by_placed(placement_.hosts.size());
-  auto planned = plan(by_placed);
+  const Attempt attempt{.job_id = options_.job_id, .number = options_.attempt, .restarts = options_.restarts};
+  auto planned = plan(by_placed, attempt);
   // Ranks that run already continue, even if their hosts have changed.
   if (!planned.ok() && hosts_.is_any_launched_before()) {
     for (const JobHost* host : by_placed) {
       if (host->has_launched) placement_.hosts[static_cast<std::size_t>(host->placed)].share.reset();
     }
-    planned = plan(by_placed);
+    planned = plan(by_placed, attempt);
   }
   const bool is_first = options_.attempt == 0 && !options_.resumes;
   if (!planned.ok()) {
@@ -417,8 +420,7 @@ void JobRunner::Core::launch() {
     begin_stop(is_refused ? StopCause::kRefused : StopCause::kHostFailed, std::chrono::milliseconds(0), why.message());
     return;
   }
-  if (!is_first) planned->warnings.clear();  // they were shown at the first start
-  send_launch(*std::move(planned), by_placed);
+  send_launch(*planned, by_placed, is_first);
   if (job_.live) start_live(by_placed);
   for (JobHost& host : hosts_) replay_history(host);
   if (!stop_.is_early()) return;
@@ -426,7 +428,7 @@ void JobRunner::Core::launch() {
   if (stop_.is_early_at_once()) stop(stop_.early());
 }
 
-void JobRunner::Core::send_launch(LaunchPlan plan, const std::vector<JobHost*>& by_placed) {
+void JobRunner::Core::send_launch(const LaunchPlanner& plan, const std::vector<JobHost*>& by_placed, bool is_first) {
   advance(RunEvent::kPlanned);
   const std::vector<int> readers = model::reading_ranks(job_.input, placement_.size);
   if (!readers.empty()) {
@@ -434,18 +436,20 @@ void JobRunner::Core::send_launch(LaunchPlan plan, const std::vector<JobHost*>& 
         readers, input_,
         [this](const std::vector<int>& ranks, std::string_view bytes, bool ends) { send_input(ranks, bytes, ends); });
   }
-  for (const std::string& warning : plan.warnings) observer_->on_warning(warning);
-  observer_->on_bound(plan.bindings);
-  if (job_.live) {
-    for (const model::BoundRank& bound : plan.bindings) live_bindings_[bound.rank] = bound;
+  if (is_first) {  // later ones would be the same
+    for (const std::string& warning : plan.warnings()) observer_->on_warning(warning);
   }
-  for (std::size_t i = 0; i < plan.hosts.size(); ++i) {
+  observer_->on_bound(plan.bindings());
+  if (job_.live) {
+    for (const model::BoundRank& bound : plan.bindings()) live_bindings_[bound.rank] = bound;
+  }
+  for (std::size_t i = 0; i < by_placed.size(); ++i) {
     JobHost& host = *by_placed[i];
     assign_ranks(host);
     if (i == 0) send_window();
     if (host.has_launched) continue;
     v1::LauncherMessage message;
-    *message.mutable_launch() = std::move(plan.hosts[i]);
+    *message.mutable_launch() = plan.launch(i);
     agents_->send(host.agent, std::move(message));
   }
 }

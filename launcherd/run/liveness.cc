@@ -44,7 +44,7 @@ void Liveness::tick(bool is_suspended, bool is_stopping) {
     runs_since_ = now;
   }
   last_tick_ = now;
-  turns_.next(hosts_.size());
+  turns_.next(hosts_.size(), is_stopping ? 0 : lease_ / kPingPeriod);
   for (const JobHost& host : hosts_) {
     if (host.has_stream && turns_.is_due(static_cast<std::size_t>(host.agent))) ping(host);
   }
@@ -94,7 +94,8 @@ bool Liveness::check(JobHost& host, base::MonotonicTime now, bool is_stopping) {
 void Liveness::probe(const JobHost& host, base::MonotonicTime now, bool is_stopping) {
   Contact& contact = at(host);
   const auto patience = is_stopping ? kProbeStopping : kProbeSilent;
-  const base::Duration after = std::min<base::Duration>(lease_ / 2, patience);
+  // A host is not silent between two pings.
+  const base::Duration after = std::min<base::Duration>(lease_ / 2, patience + kPingPeriod * (turns_.count() - 1));
   const base::Duration silent = std::min(now - contact.last_heard, now - runs_since_);
   if (lease_ < kShortestProbedLease || contact.is_probed || host.phase != HostPhase::kLaunched) return;
   if (silent < after || now - contact.last_probe < after) return;
