@@ -6,6 +6,7 @@
 
 #include "base/ids.h"
 #include "base/strings.h"
+#include "launcherd/plan/store_tree.h"
 #include "launcherd/run/job_core.h"
 #include "launcherd/run/same_hosts.h"
 #include "model/job_placement.h"
@@ -276,6 +277,8 @@ void JobRunner::Core::prepare_hosts() {
   }
   master_address_ = *master;
   session_secret_ = make_session_secret();
+  const auto tree = store_tree(job_, placement_.hosts.size(), environment_);
+  const bool serves_local_torch = serves_torch_on_each_host(job_, environment_);
   for (const JobHost& host : hosts_) {
     if (host.placed < 0 || was_prepared(host.history) != nullptr) continue;
     v1::LauncherMessage message;
@@ -286,6 +289,7 @@ void JobRunner::Core::prepare_hosts() {
       const auto ranks = placement_.hosts[static_cast<std::size_t>(host.placed)].ranks.size();
       message.mutable_prepare()->set_hold_ports(static_cast<int>(ranks));
     }
+    if (tree) prepare_for_tree(*tree, host.placed, serves_local_torch, *message.mutable_prepare());
     if (host.placed == 0) {
       v1::Prepare& prepare = *message.mutable_prepare();
       prepare.set_hold_master_port(true);
