@@ -33,7 +33,7 @@ std::optional<rendezvous::HostTree> prepared_store_tree(const model::JobSpec& jo
   const auto tree = store_tree(job, facts.size(), launcher_environment);
   for (int host = 1; tree && host < tree->hosts; ++host) {
     const auto index = static_cast<std::size_t>(host);
-    const v1::Prepared& prepared = facts[index].prepared;
+    const v1::Prepared& prepared = facts.at(index).prepared;
     // The ports before the last one are those of TensorFlow's ranks.
     const std::size_t others =
         job.runtime == model::Runtime::kTensorflow ? placement.hosts.at(index).ranks.size() : std::size_t{0};
@@ -62,7 +62,7 @@ void set_store_tree(const rendezvous::HostTree& tree, const HostFactsList& facts
   plan.set_serves_on_held_port(launch.host() > 0 && tree.has_children(launch.host()));
   launch.set_stores(plan.SerializeAsString());
   if (launch.host() == 0 || tree.parent(launch.host()) == 0) return;
-  const v1::Prepared& parent = facts[static_cast<std::size_t>(tree.parent(launch.host()))].prepared;
+  const v1::Prepared& parent = facts.at(static_cast<std::size_t>(tree.parent(launch.host()))).prepared;
   launch.set_horovod_address(parent.address());
   launch.set_horovod_port(parent.held_ports(parent.held_ports_size() - 1));
 }
