@@ -213,6 +213,9 @@ std::vector<FlagRow> life_rows() {
              "Fail if not all hosts are up within this time, or if no rank starts for this long.")
           .standard("30s")
           .environment("HOROVOD_START_TIMEOUT"),
+      option("min-hosts", {"--min-hosts"}, "N",
+             "Start with N or more hosts if others are not up after --start-timeout: each slot that is up gets a rank. "
+             "With -np all ranks must fit on the hosts that are up. Spares of --spares take the places of late hosts."),
       option("timeout", {"--timeout"}, "TIME", "Stop the job after this time; the exit code is then 124."),
       option("signal", {"--signal"}, "NAME@TIME",
              "Send this signal to all ranks this long before the job's time ends, such as USR1@120 or USR1@5m. The "

@@ -247,6 +247,7 @@ Result<model::EndSignal> parse_end_signal(const Setting& setting) {
 
 void read_life(SettingReader& read, model::JobSpec& job) {
   read.time("start-timeout", milliseconds(1), job.start_timeout);
+  read.number("min-hosts", 1, model::kMaxHosts, job.min_hosts);
   read.time("timeout", milliseconds(1), job.timeout);
   read.time("kill-grace", milliseconds(0), job.kill_grace);
   read.custom("signal", [&](const Setting& setting) -> Status {
@@ -478,6 +479,9 @@ Result<ParsedHvdrun> read_job(CommandLine line, const base::Environment& environ
 
 Status check_programs(const JobRequest& request) {
   if (request.job.roles.empty() && !request.dmlc) return base::ok_status();
+  if (request.job.min_hosts > 0) {
+    return base::invalid_argument("--min-hosts: a job of several programs needs all its hosts; leave --min-hosts out");
+  }
   if (request.job.live) {
     return base::invalid_argument("--min-np: a job of several programs cannot be elastic; leave --min-np out");
   }

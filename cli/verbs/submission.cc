@@ -99,6 +99,11 @@ base::Status settle_size(JobRequest& request) {
     return {base::Code::kInvalidArgument,
             "--spares: every free host of launcherd is a spare; say --on-failure replace"};
   }
+  if (job.min_hosts > 0) {
+    return {base::Code::kInvalidArgument,
+            "--min-hosts: launcherd's queue gives a job its hosts, and another one for a host that does not start; say "
+            "--on-failure shrink --min-np N, or run hvdrun without --launcher"};
+  }
   if (job.live) return settle_live_size(*job.live, placement);
   if (!model::may_change_hosts(policy)) {
     if (!request.elastic.max_ranks) return base::ok_status();

@@ -315,7 +315,7 @@ void HostPool::Core::report_end() {
 void HostPool::Core::tick() {
   const base::MonotonicTime now = parts_.clock.now();
   meters_.sample(parts_.roster, now);
-  ping_turns_.next(parts_.roster.size());
+  ping_turns_.next(parts_.roster.size(), parts_.options.lease / kPoolPingPeriod);
   const base::Duration silent_after = kPoolSilentAfter + kPoolPingPeriod * (ping_turns_.count() - 1);
   std::size_t index = 0;
   for (const auto& [key, host] : parts_.roster) {

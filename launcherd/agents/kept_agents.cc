@@ -245,7 +245,7 @@ void KeptAgents::end_generation() {
 // The generation pings the agents on which it runs. The lease of all others would end while a generation takes long to
 // begin, for example because of one slow host.
 void KeptAgents::ping_agents() {
-  ping_turns_.next(agents_.size());
+  ping_turns_.next(agents_.size(), 0);
   v1::LauncherMessage message;
   message.mutable_ping()->set_launcher_ns(base::monotonic_now().time_since_epoch().count());
   for (std::size_t i = 0; i < agents_.size(); ++i) {
