@@ -222,6 +222,46 @@ int find_session(SSL* ssl, const unsigned char* identity, std::size_t size, SSL_
   return *session != nullptr ? 1 : 0;
 }
 
+// OpenSSL's way to read and write a ByteChannel.
+int channel_read(BIO* bio, char* data, int size) {
+  BIO_clear_retry_flags(bio);
+  const long moved = static_cast<ByteChannel*>(BIO_get_data(bio))->read(data, static_cast<std::size_t>(size));
+  if (moved == ByteChannel::kLater) BIO_set_retry_read(bio);
+  return moved < 0 ? -1 : static_cast<int>(moved);
+}
+
+int channel_write(BIO* bio, const char* data, int size) {
+  BIO_clear_retry_flags(bio);
+  const long moved = static_cast<ByteChannel*>(BIO_get_data(bio))->write(data, static_cast<std::size_t>(size));
+  if (moved == ByteChannel::kLater) BIO_set_retry_write(bio);
+  return moved < 0 ? -1 : static_cast<int>(moved);
+}
+
+long channel_control(BIO* /*bio*/, int command, long /*number*/, void* /*data*/) {
+  return command == BIO_CTRL_FLUSH ? 1 : 0;
+}
+
+int channel_create(BIO* bio) {
+  BIO_set_init(bio, 1);
+  return 1;
+}
+
+BIO* channel_bio(ByteChannel* channel) {
+  static const std::unique_ptr<BIO_METHOD, Deleter<BIO_meth_free>> kMethod = [] {
+    std::unique_ptr<BIO_METHOD, Deleter<BIO_meth_free>> method(
+        BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "channel"));
+    const bool done = method && BIO_meth_set_read(method.get(), channel_read) == 1 &&
+                      BIO_meth_set_write(method.get(), channel_write) == 1 &&
+                      BIO_meth_set_ctrl(method.get(), channel_control) == 1 &&
+                      BIO_meth_set_create(method.get(), channel_create) == 1;
+    if (!done) method.reset();
+    return method;
+  }();
+  BIO* const bio = kMethod ? BIO_new(kMethod.get()) : nullptr;
+  if (bio != nullptr) BIO_set_data(bio, channel);
+  return bio;
+}
+
 Status configure(SSL_CTX* context, bool is_server) {
   const bool done = SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) == 1 &&
                     SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256") == 1 &&
@@ -359,6 +399,22 @@ TlsStream::TlsStream(const TlsContext& context, UniqueFd fd)
   }
   // A descriptor that cannot be made non-blocking is no socket. The next handshake step reports that.
   is_dead_ = !set_nonblocking(fd_.get(), true).ok() || SSL_set_fd(ssl_.get(), fd_.get()) != 1;
+  set_state();
+}
+
+TlsStream::TlsStream(const TlsContext& context, std::unique_ptr<ByteChannel> channel)
+    : channel_(std::move(channel)), ssl_(SSL_new(context.context_.get()), SSL_free), is_server_(context.is_server()) {
+  BIO* const bio = ssl_ == nullptr ? nullptr : channel_bio(channel_.get());
+  if (bio == nullptr) {
+    is_dead_ = true;
+    ssl_.reset();
+    return;
+  }
+  SSL_set_bio(ssl_.get(), bio, bio);  // owns it
+  set_state();
+}
+
+void TlsStream::set_state() {
   if (is_server_) {
     SSL_set_accept_state(ssl_.get());
   } else {
@@ -371,10 +427,12 @@ TlsStream::TlsStream(TlsStream&&) noexcept = default;
 TlsStream& TlsStream::operator=(TlsStream&& other) noexcept {
   if (this != &other) {
     ssl_ = std::move(other.ssl_);  // before the fd that it uses
+    channel_ = std::move(other.channel_);
     fd_ = std::move(other.fd_);
     is_server_ = other.is_server_;
     is_established_ = other.is_established_;
     is_dead_ = other.is_dead_;
+    system_error_ = other.system_error_;
     written_ = other.written_;
     unfinished_ = other.unfinished_;
   }
@@ -392,6 +450,7 @@ Result<TlsTransfer> TlsStream::outcome(int result, const char* what) {
       return TlsTransfer{TlsProgress::kEof, 0};
     case SSL_ERROR_SYSCALL:
       is_dead_ = true;
+      system_error_ = saved_errno;
       ERR_clear_error();
       if (saved_errno != 0) return errno_error(saved_errno, what).with_context("TLS");
       return base::unavailable("TLS {}: the connection was cut", what);

@@ -1,4 +1,4 @@
-// TLS between our own processes. It has a certificate authority in memory, for gRPC's mutual TLS. And it has TLS 1.3
+// TLS between our own processes. It has a certificate authority in memory. And it has TLS 1.3
 // with pre-shared keys (RFC 8446 §2.2, with Diffie-Hellman for forward secrecy), with a stream that one poll/epoll
 // thread can drive.
 //
@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "base/byte_channel.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/tls_keys.h"
@@ -94,6 +95,8 @@ class TlsStream {
  public:
   // Takes a connected stream socket (TCP or socketpair) and makes it non-blocking.
   TlsStream(const TlsContext& context, UniqueFd fd);
+  // Uses a channel in place of a socket. fd() is -1, and the calls that block must not be used.
+  TlsStream(const TlsContext& context, std::unique_ptr<ByteChannel> channel);
   ~TlsStream();
   TlsStream(TlsStream&&) noexcept;
   TlsStream& operator=(TlsStream&&) noexcept;
@@ -124,16 +127,21 @@ class TlsStream {
   std::string peer_identity() const;
 
   int fd() const { return fd_.get(); }
+  // The errno that ended the connection; 0 if there was none.
+  int system_error() const { return system_error_; }
 
  private:
+  void set_state();
   Result<TlsTransfer> outcome(int result, const char* what);
   Status wait(TlsProgress progress, MonotonicTime deadline, int cancel_fd, const char* what);
 
   UniqueFd fd_;
+  std::unique_ptr<ByteChannel> channel_;
   std::unique_ptr<ssl_st, void (*)(ssl_st*)> ssl_;
   bool is_server_ = false;
   bool is_established_ = false;
   bool is_dead_ = false;
+  int system_error_ = 0;
   std::uint64_t written_ = 0;  // since the last key update
   std::size_t unfinished_ =
       0;  // bytes of a record that the socket has accepted only in part; write() has not reported them yet

@@ -102,6 +102,8 @@ bool is_history(const v1::AgentMessage& message) {
     case v1::AgentMessage::kRankStarted:
     case v1::AgentMessage::kRankStartFailed:
     case v1::AgentMessage::kRankExited:
+    case v1::AgentMessage::kRanksStarted:
+    case v1::AgentMessage::kRanksExited:
     case v1::AgentMessage::kRankStderrTail:
     case v1::AgentMessage::kNotice:
     case v1::AgentMessage::kFollowEnds:

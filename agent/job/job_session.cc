@@ -27,7 +27,8 @@ using std::chrono::milliseconds;
 JobSession::JobSession(const SessionHost& host, Warden warden, SessionOptions options, SessionEvents events)
     : host_(host),
       options_(std::move(options)),
-      events_(std::move(events)),
+      groups_(host.loop, std::exchange(events.send, {})),
+      events_(grouped(std::move(events))),
       lease_(options_.lease, options_.suspend_stops_lease),
       stores_(
           host.loop, host.addresses,
@@ -95,6 +96,11 @@ JobSession::JobSession(const SessionHost& host, Warden warden, SessionOptions op
            {.on_notice = [this](const std::string& text) { notice(text); }, .on_change = [this] { check_end(); }}) {}
 
 JobSession::~JobSession() = default;
+
+SessionEvents JobSession::grouped(SessionEvents events) {
+  events.send = [this](v1::AgentMessage message) { groups_.send(std::move(message)); };
+  return events;
+}
 
 bool JobSession::on(SessionEvent event, const Cause& cause) {
   const auto step = next_step(phase_, event);

@@ -18,6 +18,7 @@
 #include "agent/commands/stack_reader.h"
 #include "agent/io/output_sender.h"
 #include "agent/job/evidence_collector.h"
+#include "agent/job/rank_groups.h"
 #include "agent/job/session_end.h"
 #include "agent/job/session_host.h"
 #include "agent/job/session_lease.h"
@@ -103,6 +104,9 @@ class JobSession {
     std::string why = {};
   };
 
+  // Returns `events` with a `send` that gathers starts and ends of ranks.
+  SessionEvents grouped(SessionEvents events);
+
   // Moves to the next phase and carries out the action. Returns false if the table does not allow the event.
   bool on(SessionEvent event, const Cause& cause);
   bool on(SessionEvent event) { return on(event, Cause()); }
@@ -134,6 +138,7 @@ class JobSession {
 
   const SessionHost& host_;
   const SessionOptions options_;
+  RankGroups groups_;
   const SessionEvents events_;
   SessionPhase phase_ = SessionPhase::kPreparing;
   SessionLease lease_;

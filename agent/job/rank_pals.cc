@@ -12,6 +12,7 @@
 #include "base/little_endian.h"
 #include "base/net.h"
 #include "base/strings.h"
+#include "proto/world_bytes.h"
 
 namespace muster::agent::inline job {
 namespace {
@@ -43,7 +44,9 @@ std::vector<std::string> pals_variable_names() {
 
 void RankPals::open(const v1::Launch& launch, const std::string& session_dir, const std::string& session_secret) {
   // If the World cannot be parsed, RankPmi has already reported it.
-  if (launch.world().empty() || !world_.ParseFromString(launch.world()) || !world_.pals()) return;
+  auto world = proto::world_of_bytes(launch.world());
+  if (launch.world().empty() || !world || !world->pals()) return;
+  world_ = *std::move(world);
   host_ = launch.host();
   if (host_ < 0 || host_ >= world_.hosts_size() || session_secret.empty()) return;
   base::Status opened = write_file(session_dir);

@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "proto/world_bytes.h"
+
 namespace muster::agent::inline job {
 namespace {
 
@@ -46,7 +48,9 @@ std::vector<std::string> pmi_variable_names() {
 
 void RankPmi::open(const v1::Launch& launch, rendezvous::HorovodKeys* keys) {
   if (launch.world().empty() || keys == nullptr) return;
-  if (!world_.ParseFromString(launch.world()) || launch.host() < 0 || launch.host() >= world_.hosts_size()) {
+  auto parsed = proto::world_of_bytes(launch.world());
+  if (parsed) world_ = *std::move(parsed);
+  if (launch.host() < 0 || launch.host() >= world_.hosts_size()) {
     on_problem_(base::invalid_argument("the launcher's table of ranks for MPI cannot be read"));
     return;
   }

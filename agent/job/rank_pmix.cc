@@ -16,6 +16,7 @@
 #include "agent/pmix/rank_settings.h"
 #include "base/strings.h"
 #include "proto/convert.h"
+#include "proto/world_bytes.h"
 
 namespace muster::agent::inline job {
 namespace {
@@ -58,15 +59,15 @@ bool is_of_open_mpi(const std::string& text) {
 
 void RankPmix::open(const v1::Launch& launch, rendezvous::HorovodKeys* keys, const std::string& session_dir,
                     bool verbose) {
-  v1::World world;
   is_of_mpi_ = !launch.world().empty();
   if (!is_of_mpi_ || keys == nullptr) return;
-  if (!world.ParseFromString(launch.world())) return events_.on_problem("the launcher's list of hosts cannot be read");
+  const auto world = proto::world_of_bytes(launch.world());
+  if (!world) return events_.on_problem("the launcher's list of hosts cannot be read");
   auto opened = pmix::Service::open(
       loop_, *keys,
-      {.nspace = world.name(),
+      {.nspace = world->name(),
        .session_dir = session_dir,
-       .placement = placement_of(world),
+       .placement = placement_of(*world),
        .host = launch.host(),
        .is_crowded = is_crowded(launch.ranks_size()),
        .has_rdma = host_has_rdma(),

@@ -21,8 +21,8 @@ std::string key_of(const AgentHost& host) {
 
 }  // namespace
 
-KeptAgents::KeptAgents(base::Loop& loop, const base::Clock& clock, OwnAgentsOptions options, BootstrapOf bootstrap_of)
-    : loop_(loop), clock_(clock), options_(std::move(options)), bootstrap_of_(std::move(bootstrap_of)) {}
+KeptAgents::KeptAgents(base::Loop& loop, OwnAgentsOptions options, BootstrapOf bootstrap_of)
+    : loop_(loop), options_(std::move(options)), bootstrap_of_(std::move(bootstrap_of)) {}
 
 std::shared_ptr<JobAgents> KeptAgents::of_attempt(int attempt) {
   MUSTER_CHECK(listener_ == nullptr);  // the generation before has ended
@@ -40,7 +40,7 @@ base::Status KeptAgents::start(std::vector<AgentHost> hosts, OutputSink* sink, A
 }
 
 bool KeptAgents::may_keep() const {
-  return own_ != nullptr && bootstrap_ != nullptr && own_->keys_expire() - clock_.wall() >= kKeysLast;
+  return own_ != nullptr && bootstrap_ != nullptr;
 }
 
 // Starts an agent on every host.
@@ -245,7 +245,7 @@ void KeptAgents::end_generation() {
 // The generation pings the agents on which it runs. The lease of all others would end while a generation takes long to
 // begin, for example because of one slow host.
 void KeptAgents::ping_agents() {
-  ping_turns_.next(agents_.size());
+  ping_turns_.next(agents_.size(), 0);
   v1::LauncherMessage message;
   message.mutable_ping()->set_launcher_ns(base::monotonic_now().time_since_epoch().count());
   for (std::size_t i = 0; i < agents_.size(); ++i) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
+#include <unordered_map>
 
 #include "model/cpu_binding.h"
 #include "model/host_binding.h"
@@ -90,9 +92,12 @@ base::Result<std::vector<SettledShare>> settle_shares(const JobNeed& need, const
   const bool has_ranks = std::ranges::any_of(known, &KnownHost::has_launched);
   std::vector<SettledShare> settled;
   ShareChanges changes(table);
+  std::unordered_map<std::string_view, const KnownHost*> by_name;
+  for (const KnownHost& host : known) by_name.emplace(host.name, &host);
   for (const model::PlacedHost& placed : placement.hosts) {
-    const auto host = std::ranges::find(known, placed.host.name, &KnownHost::name);
-    if (host == known.end()) continue;
+    const auto found = by_name.find(placed.host.name);
+    if (found == by_name.end()) continue;
+    const KnownHost* const host = found->second;
     const std::optional<model::HostShare>& old = placed.share;
     const auto rank_requests = model::requests_on(need.places, need.share.role_masks, placed);
     const bool may_change = settling == Settling::kBeforeLaunch && !host->has_launched;

@@ -17,6 +17,8 @@ namespace {
 using base::Code;
 
 constexpr std::size_t kMostOpenJobs = 1'000'000;
+constexpr std::size_t kManyHosts = 256;
+constexpr std::chrono::milliseconds kSchedulePause{50};
 // Pause before the next try to store a start.
 constexpr std::chrono::seconds kRecordPause{1};
 
@@ -143,7 +145,18 @@ void JobManager::schedule() {
   }));
 }
 
+// The hosts of a large launcherd become known one by one, and each look at the queue costs time for each host.
+void JobManager::schedule_soon() {
+  if (hosts_.slots().size() <= kManyHosts) return schedule();
+  if (is_scheduled_ || schedule_pause_.armed()) return;
+  schedule_pause_ = loop_.after(kSchedulePause, [this] {
+    schedule_pause_.cancel();
+    schedule();
+  });
+}
+
 void JobManager::start_what_fits() {
+  if (jobs_.empty()) return change_sizes();
   for (const auto& [id, waiting] : std::exchange(waiting_shares_, {})) waiting.try_again();
   serve_waiting_jobs();
   std::vector<SlotHost> slots = hosts_.slots();
@@ -282,15 +295,20 @@ void JobManager::forget_soon(const base::JobId& id, std::chrono::seconds retenti
 }
 
 void JobManager::count(const Batch& batch) {
+  const auto count_rank = [this](const std::optional<RankStep>& step) {
+    if (!step || !model::is_final(step->to)) return;
+    ++(step->to == model::RankState::kSucceeded ? counters_.rank_exits_ok : counters_.rank_exits_failed);
+  };
   for (const Change& change : batch) {
+    if (const auto* const group = std::get_if<NewEvents>(&change)) {
+      for (const NewEvents::Event& event : group->events) count_rank(event.rank_step);
+    }
     const auto* const event = std::get_if<NewEvent>(&change);
     if (event == nullptr) continue;
     if (event->job_step && model::is_final(event->job_step->to)) {
       ++(event->job_step->to == model::JobState::kSucceeded ? counters_.ended_well : counters_.ended_badly);
     }
-    if (event->rank_step && model::is_final(event->rank_step->to)) {
-      ++(event->rank_step->to == model::RankState::kSucceeded ? counters_.rank_exits_ok : counters_.rank_exits_failed);
-    }
+    count_rank(event->rank_step);
   }
 }
 

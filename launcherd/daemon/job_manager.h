@@ -128,6 +128,7 @@ class JobManager {
     std::optional<std::string> environment{};
     base::Timer deadline{};
     base::Timer start_again{};              // retries a start that could not be stored
+    base::Timer share_record{};             // armed while a deferred share must be stored
     std::unique_ptr<RunningJob> running{};  // nullptr until the job starts
   };
 
@@ -167,12 +168,15 @@ class JobManager {
   void learn_from_agent(const std::string& host, const BootstrapTarget& target);
   void learn(const std::string& host, const model::NodeShape& shape, const std::string& identity);
   // Decides the job's shares that are due now (settle_shares() of deferred_share.h).
-  base::Status settle(OpenJob& job, const std::vector<KnownHost>& hosts, Settling settling);
+  base::Status settle(OpenJob& job, const model::Placement& placement, const std::vector<KnownHost>& hosts,
+                      Settling settling);
+  void record_share_soon(OpenJob& job);
   // `done` runs when the disk holds the shares. If other jobs use what this job needs, `done` runs later.
   void settle_before_launch(const base::JobId& id, const std::vector<KnownHost>& hosts, ShareSettled done);
   void settle_or_wait(const base::JobId& id, const std::vector<KnownHost>& hosts, ShareSettled done);
 
   void schedule();
+  void schedule_soon();
   void start_what_fits();
   void start(const JobQueue::Start& start);
   void record_start(const base::JobId& id);
@@ -221,6 +225,7 @@ class JobManager {
   base::MonotonicTime quiet_since_{};        // when a job last waited or started
   bool was_any_waiting_ = false;             // at the last change_sizes()
   base::Timer sizes_timer_;                  // for change_sizes()
+  base::Timer schedule_pause_;               // for schedule_soon()
   std::uint64_t next_number_ = 0;
   JobCounters counters_;
   bool is_scheduled_ = false;

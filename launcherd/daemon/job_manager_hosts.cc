@@ -15,6 +15,8 @@ namespace {
 
 using base::Code;
 
+constexpr std::chrono::milliseconds kSharePause{100};
+
 BootstrapTarget target_of(const model::HostSpec& host) {
   return {.name = host.name, .user = host.user, .port = host.port};
 }
@@ -215,22 +217,39 @@ void JobManager::learn(const std::string& name, const model::NodeShape& shape, c
   }
   for (auto& [id, job] : jobs_) {
     if (job.running == nullptr || job.running->is_over() || job.running->waits_for_hosts()) continue;
-    const base::Status settled = settle(job, {{name, shape, job.has_run}}, Settling::kHostKnown);
+    const model::Placement here = job.running->allocation_on(name);
+    if (here.hosts.empty()) continue;
+    const base::Status settled = settle(job, here, {{name, shape, job.has_run}}, Settling::kHostKnown);
     // Only log an error. The share is decided again before the job starts, and then the job waits or its start reports
     // the error.
     if (!settled.ok()) surroundings_.on_line(fmt::format("job {}: {}", id.str(), settled.message()));
   }
-  schedule();
+  schedule_soon();
 }
 
-base::Status JobManager::settle(OpenJob& job, const std::vector<KnownHost>& hosts, Settling settling) {
-  MUSTER_ASSIGN_OR_RETURN(const auto settled,
-                          settle_shares(job.need, job.running->allocation(), hosts, settling, hosts_));
+base::Status JobManager::settle(OpenJob& job, const model::Placement& placement, const std::vector<KnownHost>& hosts,
+                                Settling settling) {
+  MUSTER_ASSIGN_OR_RETURN(const auto settled, settle_shares(job.need, placement, hosts, settling, hosts_));
   for (const SettledShare& each : settled) job.running->set_share(each.host, each.share);
   if (settled.empty()) return base::ok_status();
   job.has_deferred_share = true;
-  record(job.id, {job.running->recovery()}, {});
+  if (settling == Settling::kHostKnown) {
+    record_share_soon(job);
+  } else {
+    record(job.id, {job.running->recovery()}, {});
+  }
   return base::ok_status();
+}
+
+// The recovery has all hosts of the job, and the hosts of a large job become known one by one.
+void JobManager::record_share_soon(OpenJob& job) {
+  if (job.share_record.armed()) return;
+  job.share_record = loop_.after(kSharePause, [this, id = job.id] {
+    OpenJob* const due = find(id);
+    if (due == nullptr || due->running == nullptr) return;
+    due->share_record.cancel();
+    if (!due->running->is_over()) record(id, {due->running->recovery()}, {});
+  });
 }
 
 void JobManager::settle_before_launch(const base::JobId& id, const std::vector<KnownHost>& hosts, ShareSettled done) {
@@ -244,7 +263,7 @@ void JobManager::settle_or_wait(const base::JobId& id, const std::vector<KnownHo
   OpenJob* const job = find(id);
   // If the job has ended, no code waits for the answer.
   if (job == nullptr || job->running == nullptr || job->running->is_over()) return;
-  const base::Status settled = settle(*job, hosts, Settling::kBeforeLaunch);
+  const base::Status settled = settle(*job, job->running->allocation(), hosts, Settling::kBeforeLaunch);
   if (settled.code() == Code::kUnavailable) {
     waiting_shares_.insert_or_assign(
         id, WaitingShare{.why = settled.message(),

@@ -99,6 +99,7 @@ void RunningJob::set_placement(model::Placement placement) {
   hosts_.clear();
   host_index_.clear();
   bound_.clear();
+  rank_states_.clear();
   host_of_rank_.assign(static_cast<std::size_t>(placement_.size), 0);
   for (const model::PlacedHost& placed : placement_.hosts) {
     const std::size_t index = hosts_.size();
@@ -284,7 +285,7 @@ void RunningJob::record_merges(const std::vector<KnownHost>& hosts) {
     if (own == host_index_.end() || first == host_index_.end()) continue;
     first_of_[own->second] = static_cast<int>(first->second);
   }
-  owner_.record({recovery()});
+  record({recovery()});
 }
 
 std::shared_ptr<JobAgents> RunningJob::make_agents(PooledJob pooled, int attempt) const {
@@ -307,7 +308,8 @@ std::shared_ptr<JobAgents> RunningJob::make_agents(PooledJob pooled, int attempt
       sink_->begin_attempt(attempt);  // the disk has lost the record of the attempt's beginning
     }
   }
-  return surroundings_.pool->agents_for(std::move(pooled));
+  return surroundings_.agents_for ? surroundings_.agents_for(std::move(pooled))
+                                  : surroundings_.pool->agents_for(std::move(pooled));
 }
 
 void RunningJob::stop(StopCause cause, const std::string& reason) {
@@ -318,7 +320,7 @@ void RunningJob::stop(StopCause cause, const std::string& reason) {
     stop_cause_ = cause;
   }
   stops_at_once_ = is_again;
-  if (is_new_stop && !is_over_) owner_.record({recovery()});
+  if (is_new_stop && !is_over_) record({recovery()});
   if (job_ != nullptr && !is_over_) job_->stop(cause);
   if (abandoned_ != nullptr && !is_over_ && is_again) abandoned_->stop_at_once();
 }
@@ -401,11 +403,51 @@ std::optional<JobStep> RunningJob::step(model::JobTrigger trigger, const std::st
 void RunningJob::record_event(const model::JobEvent& event, std::optional<JobStep> job_step,
                               std::optional<RankStep> rank_step) {
   const base::WallTime now = surroundings_.clock->wall();
+  record({NewEvent{.job = id_,
+                   .time = now,
+                   .message = proto::stored_event(event, now),
+                   .job_step = std::move(job_step),
+                   .rank_step = std::move(rank_step)}});
+}
+
+// Records the changes after all events before them.
+void RunningJob::record(Batch batch) {
+  record_gathered();
+  owner_.record(std::move(batch));
+}
+
+// Records the event together with others of this turn of the loop, because a job may have many hosts and ranks.
+void RunningJob::record_soon(const model::JobEvent& event, std::optional<RankStep> rank_step) {
+  const base::WallTime now = surroundings_.clock->wall();
+  if (gathered_.empty()) surroundings_.loop->post(gate_.wrap([this] { record_gathered(); }));
+  gathered_.push_back({.message = proto::stored_event(event, now), .rank_step = std::move(rank_step)});
+  gathered_at_ = now;
+  if (gathered_.size() == kMostGrouped) record_gathered();
+}
+
+// Returns false for a step that the store would refuse, because it refuses a group of events as a whole.
+bool RunningJob::may_gather(const RankStep& step) {
+  if (live_ || step.rank < 0 || step.rank >= model::kMaxRanks) return false;
+  const auto rank = static_cast<std::size_t>(step.rank);
+  if (rank >= rank_states_.size()) {
+    rank_states_.resize(std::max(rank + 1, static_cast<std::size_t>(placement_.size)), model::RankState::kWaiting);
+    for (const auto& [known, state] : known_ranks_) {
+      if (static_cast<std::size_t>(known) < rank_states_.size()) rank_states_[static_cast<std::size_t>(known)] = state;
+    }
+  }
+  if (!model::can_follow(rank_states_[rank], step.to)) return false;
+  rank_states_[rank] = step.to;
+  return true;
+}
+
+void RunningJob::record_gathered() {
+  if (gathered_.empty()) return;
+  std::vector<NewEvents::Event> events = std::exchange(gathered_, {});
+  if (events.size() > 1) return owner_.record({NewEvents{id_, gathered_at_, std::move(events)}});
   owner_.record({NewEvent{.job = id_,
-                          .time = now,
-                          .message = proto::stored_event(event, now),
-                          .job_step = std::move(job_step),
-                          .rank_step = std::move(rank_step)}});
+                          .time = gathered_at_,
+                          .message = std::move(events.front().message),
+                          .rank_step = std::move(events.front().rank_step)}});
 }
 
 // Only for jobs resumed after a launcherd restart: their hosts send no second HostUp, so mark them as up here.
@@ -449,7 +491,7 @@ struct RunningJob::Steps {
       status->set_link(base::valid_utf8(up.link));
       status->set_containment(base::valid_utf8(up.containment));
     }
-    running.record_event(event, {}, {});
+    running.record_soon(event, {});
   }
   void operator()(const model::HostSuspect& suspect) const {
     if (v1::HostStatus* const status = host(suspect.host)) status->set_suspect(suspect.suspect);
@@ -466,7 +508,8 @@ struct RunningJob::Steps {
     step.host = running.host_of(up.rank);
     step.pid = up.pid;
     if (running.live_) running.live_ranks_.insert_or_assign(up.rank, step);
-    running.record_event(event, {}, std::move(step));
+    if (!running.may_gather(step)) return running.record_event(event, {}, std::move(step));
+    running.record_soon(event, std::move(step));
   }
   void operator()(const model::RankEnd& end) const {
     if (is_known(end.rank, true)) return;
@@ -475,7 +518,11 @@ struct RunningJob::Steps {
     running.has_failed_rank_ = running.has_failed_rank_ || (end.failed() && end.kind != model::EndKind::kStopped);
     const auto from = end.pid > 0 ? model::RankState::kRunning : model::RankState::kWaiting;
     const auto to = model::next_state(from, model::trigger_of(end));
-    running.record_event(event, {}, to ? std::optional(step_of(end, running.attempt_, *to)) : std::nullopt);
+    auto step = to ? std::optional(step_of(end, running.attempt_, *to)) : std::nullopt;
+    const bool is_expected = step && running.may_gather(*step);
+    // The agent of a lost host may be dropped before this event. It keeps its history until that is recorded.
+    if (!is_expected || end.kind == model::EndKind::kHostLost) return running.record_event(event, {}, std::move(step));
+    running.record_soon(event, std::move(step));
   }
   void operator()(const model::JobStopping& stopping) const {
     // An earlier launcherd has stored this event.
@@ -521,6 +568,8 @@ struct RunningJob::Steps {
     running.wrong_world_ = proto::make_event(wrong, 0, base::WallTime()).wrong_world();
     running.record_event(event, {}, {});
   }
+  // No job of launcherd leaves hosts out (docs/adr/0066).
+  void operator()(const model::HostsLeftOut&) const { running.record_event(event, {}, {}); }
   void operator()(const model::LateHost&) const { running.record_event(event, {}, {}); }
   // RunningJob creates these events itself.
   void operator()(const model::JobStarting&) const {}
@@ -552,10 +601,10 @@ GenerationCause RunningJob::cause_of_generation() const {
 // Stores the event together with what the next launcherd needs to find this generation.
 void RunningJob::record_generation(const model::JobEvent& event, const std::string& reason) {
   const base::WallTime now = surroundings_.clock->wall();
-  owner_.record({recovery(), NewEvent{.job = id_,
-                                      .time = now,
-                                      .message = proto::stored_event(event, now),
-                                      .job_step = step(model::JobTrigger::kRestart, reason)}});
+  record({recovery(), NewEvent{.job = id_,
+                               .time = now,
+                               .message = proto::stored_event(event, now),
+                               .job_step = step(model::JobTrigger::kRestart, reason)}});
 }
 
 ResumedGeneration RunningJob::generation() const {
@@ -597,6 +646,18 @@ model::Placement RunningJob::allocation() const {
   return allocation;
 }
 
+model::Placement RunningJob::allocation_on(const std::string& host) const {
+  model::Placement part{.size = placement_.size, .hosts = {}, .roles = placement_.roles};
+  if (slots_ || wait_) {
+    part = allocation();
+    std::erase_if(part.hosts, [&](const model::PlacedHost& placed) { return placed.host.name != host; });
+    return part;
+  }
+  const auto found = host_index_.find(host);
+  if (found != host_index_.end()) part.hosts.push_back(placement_.hosts[found->second]);
+  return part;
+}
+
 std::vector<model::HostSpec> RunningJob::offers(Availability when) {
   return owner_.offers ? owner_.offers(when) : std::vector<model::HostSpec>();
 }
@@ -625,6 +686,7 @@ void RunningJob::change(const GenerationChange& change) {
 }
 
 void RunningJob::when_stored(Stored done) {
+  record_gathered();
   owner_.when_stored({recovery()}, std::move(done));
 }
 
@@ -638,7 +700,7 @@ void RunningJob::wait(const GenerationWait& wait, const std::string& why) {
   const std::string reason = fmt::format("waits for a host: {}", why);
   auto moved = step(model::JobTrigger::kRestart, reason);
   const base::WallTime now = surroundings_.clock->wall();
-  owner_.record(
+  record(
       {recovery(), NewEvent{.job = id_,
                             .time = now,
                             .message = proto::stored_event(model::JobStateChanged{state_, stored_reason(reason)}, now),
@@ -713,7 +775,7 @@ void RunningJob::end(model::JobState state, const std::string& reason, const mod
   }
   const auto moved = step(trigger_of(state), reason);
   MUSTER_CHECK(moved.has_value());
-  owner_.record(end_of_job(id_, attempt_, moved->to, moved->reason, ended, surroundings_.clock->wall()));
+  record(end_of_job(id_, attempt_, moved->to, moved->reason, ended, surroundings_.clock->wall()));
   owner_.on_ended();
 }
 

@@ -45,6 +45,8 @@ struct JobSurroundings {
   const base::Clock* clock = nullptr;
   LogReader* logs = nullptr;
   HostPool* pool = nullptr;
+  // Makes the agents of a job. Empty means those of `pool`.
+  std::function<std::shared_ptr<JobAgents>(PooledJob)> agents_for{};
   std::string state_directory;                           // absolute; files below it are never staged
   std::string jobs_directory;                            // <state>/jobs; exists
   bool more_hosts_may_join = false;                      // agents of further hosts may connect by themselves
@@ -156,6 +158,8 @@ class RunningJob final : private JobObserver, private GenerationHosts {
   // What counts as used. While the job waits for hosts, it lacks those that have failed. If ranks live on, it also has
   // what ranks that must end still use.
   model::Placement allocation() const;
+  // The part of allocation() on one host; without hosts if it has none there.
+  model::Placement allocation_on(const std::string& host) const;
   // The number of ranks that the job has once its changes are done, and that number on one host.
   int size() const;
   int size_on(const std::string& host) const;
@@ -177,7 +181,11 @@ class RunningJob final : private JobObserver, private GenerationHosts {
   base::Status open_output();
   void make_job(model::JobSpec job, const proto::LaunchRequests& wishes);
   std::shared_ptr<JobAgents> make_agents(PooledJob pooled, int attempt) const;
+  void record(Batch batch);
   void record_event(const model::JobEvent& event, std::optional<JobStep> job_step, std::optional<RankStep> rank_step);
+  void record_soon(const model::JobEvent& event, std::optional<RankStep> rank_step);
+  bool may_gather(const RankStep& step);
+  void record_gathered();
   std::optional<JobStep> step(model::JobTrigger trigger, const std::string& reason);
   void end(model::JobState state, const std::string& reason, const model::JobEnded& ended);
   std::string end_reason(const JobOutcome& outcome) const;
@@ -256,6 +264,9 @@ class RunningJob final : private JobObserver, private GenerationHosts {
   StopCause stop_cause_ = StopCause::kNone;
   bool stops_at_once_ = false;  // a stop was requested twice
   bool is_over_ = false;
+  std::vector<NewEvents::Event> gathered_;     // events of this turn of the loop
+  std::vector<model::RankState> rank_states_;  // by rank; what the store knows, or will know
+  base::WallTime gathered_at_{};
 
   // Only for jobs whose ranks live on:
   std::optional<model::ElasticSpec> live_;

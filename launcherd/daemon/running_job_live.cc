@@ -169,7 +169,7 @@ void RunningJob::count_slots(const model::Placement& before) {
   const model::Placement after = slots_->held();
   if (counts_as(before, after)) return;
   if (owner_.reallocate) owner_.reallocate({before, after});
-  owner_.record({recovery()});
+  record({recovery()});
 }
 
 // Gives the cores and GPUs back that no rank uses any longer.
@@ -228,7 +228,7 @@ void RunningJob::begin_live_generation(model::GenerationBegan began) {
         NewEvent{.job = id_, .time = now, .message = proto::stored_event(up, now), .rank_step = running});
   }
   batch.emplace_back(recovery());
-  owner_.record(std::move(batch));
+  record(std::move(batch));
   narrow_shares();  // bound_ has the ranks that are left only now
 }
 

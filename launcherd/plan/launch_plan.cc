@@ -1,5 +1,5 @@
 // The whole of launch_plan.h: choice of addresses, and the plan for each host and rank.
-// Read it in this order: choose_interface, choose_master_address, then Planner (add_host, launch_of_rank), plan_launch.
+// Read it in this order: choose_interface, choose_master_address, then Planner (bind_host, launch, launch_of_rank).
 #include "launcherd/plan/launch_plan.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ std::string rank_address(const HostFacts& fact, const model::JobSpec& job) {
 
 // Returns for each rank the address and port at which other ranks reach it, for TF_CONFIG. Empty for other runtimes.
 std::vector<std::string> tensorflow_workers(const model::JobSpec& job, const model::Placement& placement,
-                                            const std::vector<HostFacts>& facts) {
+                                            const HostFactsList& facts) {
   std::vector<std::string> workers;
   if (job.runtime != model::Runtime::kTensorflow) return workers;
   workers.resize(static_cast<std::size_t>(placement.size));
@@ -223,7 +223,7 @@ base::Result<v1::NetworkInterface> choose_interface(const v1::Hello& hello, cons
                          base::printable(base::join(has, ", ")));
 }
 
-base::Result<std::string> choose_master_address(const std::vector<HostFacts>& facts, const model::JobSpec& job) {
+base::Result<std::string> choose_master_address(const HostFactsList& facts, const model::JobSpec& job) {
   const HostFacts& master = facts.at(0);
   if (is_network_chosen(job)) {
     MUSTER_ASSIGN_OR_RETURN(const v1::NetworkInterface chosen, choose_interface(master.hello, job));
@@ -233,7 +233,8 @@ base::Result<std::string> choose_master_address(const std::vector<HostFacts>& fa
   if (facts.size() == 1 && !job.live) return std::string("127.0.0.1");
   if (master.local) {
     // Prefer this machine's address on the way to another host, because that host can reach it.
-    for (const HostFacts& other : facts) {
+    for (std::size_t i = 0; i < facts.size(); ++i) {
+      const HostFacts& other = facts.at(i);
       if (other.local) continue;
       for (const base::IpAddress& address : other.launcher_addresses) {
         if (!address.is_loopback() && has_address(master.hello, address.str())) return address.str();
@@ -260,48 +261,51 @@ std::string host_identity(const v1::Hello& hello) {
   return fmt::format("{} net:{} {}", hello.hostname(), hello.netns_inode(), first_routable(hello).value_or(""));
 }
 
-std::vector<int> find_same_hosts(const std::vector<HostFacts>& facts) {
+std::vector<int> find_same_hosts(const HostFactsList& facts) {
   std::map<std::pair<std::string, std::uint32_t>, int> firsts;
   std::vector<int> first_of;
-  for (const HostFacts& each : facts) {
-    const int index = static_cast<int>(first_of.size());
-    const v1::Hello& hello = each.hello;
+  for (std::size_t i = 0; i < facts.size(); ++i) {
+    const int index = static_cast<int>(i);
+    const v1::Hello& hello = facts.at(i).hello;
     first_of.push_back(firsts.try_emplace({host_identity(hello), hello.uid()}, index).first->second);
   }
   return first_of;
 }
 
-namespace {
-
-// Plans one start of the job, host after host. It borrows its arguments.
-class Planner {
+class LaunchPlanner::Planner {
  public:
-  Planner(const model::JobSpec& job, const model::Placement& placement, const std::vector<HostFacts>& facts,
-          const Attempt& attempt, const std::string& master_address, const base::Environment& launcher_environment)
+  Planner(const model::JobSpec& job, const model::Placement& placement, HostFactsList facts, const Attempt& attempt,
+          const std::string& master_address, const base::Environment& launcher_environment)
       : job_(job),
         placement_(placement),
-        facts_(facts),
+        facts_(std::move(facts)),
         attempt_(attempt),
         master_address_(master_address),
         launcher_environment_(launcher_environment),
         readers_(model::reading_ranks(job.input, placement.size)),
-        workers_(tensorflow_workers(job, placement, facts)),
+        workers_(tensorflow_workers(job, placement, facts_)),
         role_masks_(model::role_masks(job.roles, launcher_environment)),
-        tree_(prepared_store_tree(job, placement, facts, launcher_environment)) {
+        tree_(prepared_store_tree(job, placement, facts_, launcher_environment)) {
     for (const auto& [name, value] : model::exported_variables(launcher_environment, job.environment, false)) {
       user_set_.set(name, value);
     }
     // TERM is the type of the launcher's terminal, unless the user sets it.
     if (!user_set_.get("TERM")) terminal_ = launcher_environment.get("TERM");
-    plan_.bindings.resize(static_cast<std::size_t>(placement.size));
+    bindings_.resize(static_cast<std::size_t>(placement.size));
   }
 
-  base::Status add_host(std::size_t index);
-  LaunchPlan finish();
+  // Call it for each host in order, then finish().
+  base::Status bind_host(std::size_t index);
+  void finish();
+  v1::Launch launch(std::size_t index) const;
+  const std::vector<model::BoundRank>& bindings() const { return bindings_; }
+  const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
   bool has_torch_watchdog() const;
-  v1::Launch launch_of_host(std::size_t index, const proto::EnvList& exported, const model::NodeShape& node) const;
+  const proto::EnvList& exported_to(const HostFacts& fact) const;
+  std::vector<std::size_t> peers_of(std::size_t index) const;
+  v1::Launch launch_of_host(std::size_t index) const;
   void warn(const model::PlacedHost& host, const HostFacts& fact, const model::NodeBinding& binding);
   model::RankEnvInput input_of_host(const model::PlacedHost& host, const HostFacts& fact) const;
   bool leads_to_own_host(const HostFacts& fact, const model::RankEnvInput& input) const;
@@ -310,7 +314,7 @@ class Planner {
 
   const model::JobSpec& job_;
   const model::Placement& placement_;
-  const std::vector<HostFacts>& facts_;
+  const HostFactsList facts_;
   const Attempt& attempt_;
   const std::string& master_address_;
   const base::Environment& launcher_environment_;
@@ -320,16 +324,27 @@ class Planner {
   std::optional<rendezvous::HostTree> tree_;  // nullopt if the job's hosts form a star
   base::Environment user_set_;
   std::optional<std::string_view> terminal_;
-  LaunchPlan plan_;
+  mutable std::optional<proto::EnvList> exported_;        // to a host that is not this machine
+  mutable std::optional<proto::EnvList> exported_local_;  // to this machine
+  std::vector<model::NodeBinding> nodes_;                 // by host
+  std::vector<std::vector<bool>> has_gpus_;               // by host, for each rank: its GPUs were requested
+  std::vector<model::BoundRank> bindings_;
+  std::vector<std::string> warnings_;
+  std::string world_;
 };
 
-base::Status Planner::add_host(std::size_t index) {
+const proto::EnvList& LaunchPlanner::Planner::exported_to(const HostFacts& fact) const {
+  std::optional<proto::EnvList>& exported = fact.local ? exported_local_ : exported_;
+  if (!exported) exported = model::exported_variables(launcher_environment_, job_.environment, fact.local);
+  return *exported;
+}
+
+base::Status LaunchPlanner::Planner::bind_host(std::size_t index) {
   const model::PlacedHost& host = placement_.hosts[index];
   const HostFacts& fact = facts_.at(index);
-  const auto exported = model::exported_variables(launcher_environment_, job_.environment, fact.local);
   const model::NodeShape node = proto::node_shape_of(fact.hello);
   model::GpuMasks masks;
-  model::set_gpu_masks(exported, masks);
+  model::set_gpu_masks(exported_to(fact), masks);
   const std::vector<model::RankRequest> rank_requests = model::requests_on(job_.places, role_masks_, host);
   const model::HostShare* const share = host.share ? &*host.share : nullptr;
   std::vector<model::BoundRank> running = attempt_.running;
@@ -338,32 +353,58 @@ base::Status Planner::add_host(std::size_t index) {
                                  : model::bind_joining(node, rank_requests, running, job_.pinning, masks, share);
   if (!binding.ok()) return binding.status().with_context(host.host.name);
   warn(host, fact, *binding);
-  v1::Launch launch = launch_of_host(index, exported, node);
+  std::vector<bool> has_gpus;
+  for (std::size_t k = 0; k < host.ranks.size(); ++k) {
+    bindings_[static_cast<std::size_t>(host.ranks[k].rank)] =
+        binding_of(host, host.ranks[k], binding->cores[k], binding->gpus[k]);
+    has_gpus.push_back(rank_requests[k].has_gpus());
+  }
+  nodes_.push_back(*std::move(binding));
+  has_gpus_.push_back(std::move(has_gpus));
+  return base::ok_status();
+}
+
+v1::Launch LaunchPlanner::Planner::launch(std::size_t index) const {
+  const model::PlacedHost& host = placement_.hosts[index];
+  const HostFacts& fact = facts_.at(index);
+  v1::Launch launch = launch_of_host(index);
   model::RankEnvInput input = input_of_host(host, fact);
   for (std::size_t k = 0; k < host.ranks.size(); ++k) {
-    const model::RankBinding& cores = binding->cores[k];
-    const model::RankGpus& gpus = binding->gpus[k];
     input.rank = host.ranks[k];
-    *launch.add_ranks() = launch_of_rank(fact, input, cores, gpus, rank_requests[k].has_gpus());
+    *launch.add_ranks() =
+        launch_of_rank(fact, input, nodes_[index].cores[k], nodes_[index].gpus[k], has_gpus_[index][k]);
     if (job_.live) *launch.add_live_members() = member_of(input.rank, placement_.size);
-    plan_.bindings[static_cast<std::size_t>(input.rank.rank)] = binding_of(host, input.rank, cores, gpus);
   }
-  plan_.hosts.push_back(std::move(launch));
-  return base::ok_status();
+  return launch;
 }
 
 // Returns whether the agents serve torch's watchdog. The variable is one of torchrun's agent, so ranks do not inherit
 // it.
-bool Planner::has_torch_watchdog() const {
+bool LaunchPlanner::Planner::has_torch_watchdog() const {
   const auto of_launcher = launcher_environment_.get("TORCHELASTIC_ENABLE_FILE_TIMER");
   const auto wanted = user_set_.get("TORCHELASTIC_ENABLE_FILE_TIMER");
   return job_.torch_agent_store && (wanted ? wanted : of_launcher) == "1";
 }
 
 // Returns the host's part of the plan, without its ranks.
-v1::Launch Planner::launch_of_host(std::size_t index, const proto::EnvList& exported,
-                                   const model::NodeShape& node) const {
+// Returns the hosts that may connect to this one, or to which it connects. In a job whose ranks change, each host may
+// later have the store.
+std::vector<std::size_t> LaunchPlanner::Planner::peers_of(std::size_t index) const {
+  std::vector<std::size_t> peers;
+  if (index == 0 || job_.live) {
+    for (std::size_t i = 0; i < facts_.size(); ++i) {
+      if (i != index) peers.push_back(i);
+    }
+    return peers;
+  }
+  peers.push_back(0);
+  if (tree_) add_linked(*tree_, index, peers);
+  return peers;
+}
+
+v1::Launch LaunchPlanner::Planner::launch_of_host(std::size_t index) const {
   v1::Launch launch;
+  launch.set_world(world_);
   launch.mutable_command()->Add(job_.command.begin(), job_.command.end());
   launch.set_workdir(job_.workdir);
   launch.set_umask(job_.umask);
@@ -377,31 +418,31 @@ v1::Launch Planner::launch_of_host(std::size_t index, const proto::EnvList& expo
     launch.set_horovod_port(facts_.at(0).prepared.horovod_port());
   }
   if (tree_) set_store_tree(*tree_, facts_, launch);
-  for (std::size_t i = 0; i < facts_.size(); ++i) {
-    // In a job whose ranks change, each host may later have the store. In a tree, hosts also connect to the one above.
-    const bool is_peer = i == 0 || index == 0 || job_.live || (tree_ && are_linked(*tree_, i, index));
-    if (i != index && is_peer) *launch.add_peers() = peer_of(facts_.at(i));
-  }
+  for (const std::size_t peer : peers_of(index)) *launch.add_peers() = peer_of(facts_.at(peer));
   proto::set_limits(job_.limits, launch);
-  proto::set_environment(exported, *launch.mutable_environment());
-  if (!job_.container.image.empty()) *launch.mutable_container() = proto::to_proto(on_host(job_.container, node));
+  proto::set_environment(exported_to(facts_.at(index)), *launch.mutable_environment());
+  if (!job_.container.image.empty()) {
+    const model::NodeShape node = proto::node_shape_of(facts_.at(index).hello);
+    *launch.mutable_container() = proto::to_proto(on_host(job_.container, node));
+  }
   return launch;
 }
 
-void Planner::warn(const model::PlacedHost& host, const HostFacts& fact, const model::NodeBinding& binding) {
+void LaunchPlanner::Planner::warn(const model::PlacedHost& host, const HostFacts& fact,
+                                  const model::NodeBinding& binding) {
   const std::string& name = host.host.name;
   const int ranks = binding.dealt_ranks;
-  if (gives_gpus(job_) && !fact.hello.gpu_problem().empty()) plan_.warnings.push_back(gpu_warning(name, fact.hello));
+  if (gives_gpus(job_) && !fact.hello.gpu_problem().empty()) warnings_.push_back(gpu_warning(name, fact.hello));
   const std::string crowd = model::crowd_remark(ranks, binding.visible_gpus, job_.pinning);
-  if (!crowd.empty()) plan_.warnings.push_back(fmt::format("{}: {}", name, crowd));
-  if (!binding.remark.empty()) plan_.warnings.push_back(fmt::format("{}: {}", name, binding.remark));
+  if (!crowd.empty()) warnings_.push_back(fmt::format("{}: {}", name, crowd));
+  if (!binding.remark.empty()) warnings_.push_back(fmt::format("{}: {}", name, binding.remark));
   if (binding.visible_gpus == 0 && ranks > 0 && job_.pinning.gpu_bind == model::GpuBind::kTile) {
-    plan_.warnings.push_back(no_tiles_warning(name));
+    warnings_.push_back(no_tiles_warning(name));
   }
 }
 
 // Returns the input values that all ranks of the host share.
-model::RankEnvInput Planner::input_of_host(const model::PlacedHost& host, const HostFacts& fact) const {
+model::RankEnvInput LaunchPlanner::Planner::input_of_host(const model::PlacedHost& host, const HostFacts& fact) const {
   model::RankEnvInput input;
   input.job_id = attempt_.job_id;
   input.attempt = attempt_.number;
@@ -428,14 +469,14 @@ model::RankEnvInput Planner::input_of_host(const model::PlacedHost& host, const 
 }
 
 // True for ranks of other hosts than rank 0's if their own host forwards torch's store.
-bool Planner::leads_to_own_host(const HostFacts& fact, const model::RankEnvInput& input) const {
+bool LaunchPlanner::Planner::leads_to_own_host(const HostFacts& fact, const model::RankEnvInput& input) const {
   return tree_ && input.rank.host_index > 0 && fact.prepared.master_port() > 0 &&
          serves_torch_on_each_host(job_, launcher_environment_);
 }
 
-v1::LaunchRank Planner::launch_of_rank(const HostFacts& fact, model::RankEnvInput input,
-                                       const model::RankBinding& cores, const model::RankGpus& gpus,
-                                       bool is_placed) const {
+v1::LaunchRank LaunchPlanner::Planner::launch_of_rank(const HostFacts& fact, model::RankEnvInput input,
+                                                      const model::RankBinding& cores, const model::RankGpus& gpus,
+                                                      bool is_placed) const {
   v1::LaunchRank rank;
   input.omp_num_threads = cores.physical_cores;
   rank.set_rank(input.rank.rank);
@@ -456,22 +497,49 @@ v1::LaunchRank Planner::launch_of_rank(const HostFacts& fact, model::RankEnvInpu
   return rank;
 }
 
-LaunchPlan Planner::finish() {
-  set_world(job_, placement_, fmt::format("muster-{}-{}", attempt_.job_id, attempt_.number), user_set_, plan_.hosts);
-  return std::move(plan_);
+void LaunchPlanner::Planner::finish() {
+  world_ = world_of_job(job_, placement_, fmt::format("muster-{}-{}", attempt_.job_id, attempt_.number), user_set_,
+                        bindings_);
 }
 
-}  // namespace
+LaunchPlanner::LaunchPlanner(std::unique_ptr<Planner> planner) : planner_(std::move(planner)) {}
+LaunchPlanner::LaunchPlanner(LaunchPlanner&& other) noexcept = default;
+LaunchPlanner& LaunchPlanner::operator=(LaunchPlanner&& other) noexcept = default;
+LaunchPlanner::~LaunchPlanner() = default;
+
+base::Result<LaunchPlanner> LaunchPlanner::make(const model::JobSpec& job, const model::Placement& placement,
+                                                HostFactsList facts, const Attempt& attempt,
+                                                const std::string& master_address,
+                                                const base::Environment& launcher_environment) {
+  MUSTER_RETURN_IF_ERROR(store_fanout(launcher_environment).status());
+  auto planner =
+      std::make_unique<Planner>(job, placement, std::move(facts), attempt, master_address, launcher_environment);
+  for (std::size_t host = 0; host < placement.hosts.size(); ++host) {
+    MUSTER_RETURN_IF_ERROR(planner->bind_host(host));
+  }
+  planner->finish();
+  return LaunchPlanner(std::move(planner));
+}
+
+const std::vector<model::BoundRank>& LaunchPlanner::bindings() const {
+  return planner_->bindings();
+}
+const std::vector<std::string>& LaunchPlanner::warnings() const {
+  return planner_->warnings();
+}
+v1::Launch LaunchPlanner::launch(std::size_t host) const {
+  return planner_->launch(host);
+}
 
 base::Result<LaunchPlan> plan_launch(const model::JobSpec& job, const model::Placement& placement,
                                      const std::vector<HostFacts>& facts, const Attempt& attempt,
                                      const std::string& master_address, const base::Environment& launcher_environment) {
-  MUSTER_RETURN_IF_ERROR(store_fanout(launcher_environment).status());
-  Planner planner(job, placement, facts, attempt, master_address, launcher_environment);
-  for (std::size_t host = 0; host < placement.hosts.size(); ++host) {
-    MUSTER_RETURN_IF_ERROR(planner.add_host(host));
-  }
-  return planner.finish();
+  MUSTER_ASSIGN_OR_RETURN(
+      const LaunchPlanner planner,
+      LaunchPlanner::make(job, placement, HostFactsList(facts), attempt, master_address, launcher_environment));
+  LaunchPlan plan{.hosts = {}, .bindings = planner.bindings(), .warnings = planner.warnings()};
+  for (std::size_t host = 0; host < placement.hosts.size(); ++host) plan.hosts.push_back(planner.launch(host));
+  return plan;
 }
 
 }  // namespace muster::launcherd::plan

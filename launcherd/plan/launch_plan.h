@@ -3,8 +3,11 @@
 // Thread: any. Pure functions without I/O.
 #pragma once
 
+#include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/env.h"
@@ -24,6 +27,24 @@ struct HostFacts {
   std::vector<base::IpAddress> launcher_addresses;  // this machine's addresses on the connection, best first
   std::optional<base::IpAddress> host_address;      // the host's address on the connection to the launcher
   v1::Prepared prepared;                            // set after Prepare
+};
+
+// Borrows the facts about several hosts, because a Hello may be long.
+class HostFactsList {
+ public:
+  explicit HostFactsList(std::vector<const HostFacts*> facts) : facts_(std::move(facts)) {}
+  HostFactsList(const std::vector<HostFacts>& facts) {  // NOLINT(google-explicit-constructor)
+    for (const HostFacts& each : facts) facts_.push_back(&each);
+  }
+  HostFactsList(std::initializer_list<HostFacts> facts) {
+    for (const HostFacts& each : facts) facts_.push_back(&each);
+  }
+
+  std::size_t size() const { return facts_.size(); }
+  const HostFacts& at(std::size_t index) const { return *facts_.at(index); }
+
+ private:
+  std::vector<const HostFacts*> facts_;
 };
 
 // Describes the host to the agents of the job's other hosts.
@@ -50,7 +71,7 @@ bool may_wait_for_gpus(const v1::Hello& hello);
 // Returns the address at which the other hosts reach the host of rank 0 (facts[0]). If the job has one host, the
 // address is loopback, unless the user chose a network, or other hosts may join the job (JobSpec::live).
 // UNAVAILABLE: the host has only a loopback address.
-base::Result<std::string> choose_master_address(const std::vector<HostFacts>& facts, const model::JobSpec& job);
+base::Result<std::string> choose_master_address(const HostFactsList& facts, const model::JobSpec& job);
 
 // Returns a text that identifies a host. All names and all users of a host get the same text. It contains the host
 // name, the network namespace and the first address.
@@ -58,7 +79,7 @@ std::string host_identity(const v1::Hello& hello);
 
 // Finds entries that mean the same host with the same uid. Returns for each entry the index of the first such entry. A
 // host with one entry gets its own index.
-std::vector<int> find_same_hosts(const std::vector<HostFacts>& facts);
+std::vector<int> find_same_hosts(const HostFactsList& facts);
 
 // One start of one job.
 struct Attempt {
@@ -78,9 +99,32 @@ struct LaunchPlan {
   std::vector<std::string> warnings;       // settings that the user may not have intended
 };
 
-// Plans the start for every host of `placement`: the launcher's variables, each rank's own variables, cores, GPUs and
-// OMP_NUM_THREADS.
-// INVALID_ARGUMENT: the ranks cannot be pinned as the job requests. The message names the first such host.
+// Plans the start for every host of `placement`: cores, GPUs and OMP_NUM_THREADS of each rank, the launcher's variables
+// and each rank's own variables. Makes the messages one by one, because those of all hosts are large.
+//
+// It borrows the arguments of make().
+class LaunchPlanner {
+ public:
+  // INVALID_ARGUMENT: the ranks cannot be pinned as the job requests. The message names the first such host.
+  static base::Result<LaunchPlanner> make(const model::JobSpec& job, const model::Placement& placement,
+                                          HostFactsList facts, const Attempt& attempt,
+                                          const std::string& master_address,
+                                          const base::Environment& launcher_environment);
+  LaunchPlanner(LaunchPlanner&& other) noexcept;
+  LaunchPlanner& operator=(LaunchPlanner&& other) noexcept;
+  ~LaunchPlanner();
+
+  const std::vector<model::BoundRank>& bindings() const;  // by rank
+  const std::vector<std::string>& warnings() const;       // settings that the user may not have intended
+  v1::Launch launch(std::size_t host) const;              // by place
+
+ private:
+  class Planner;
+  explicit LaunchPlanner(std::unique_ptr<Planner> planner);
+  std::unique_ptr<Planner> planner_;
+};
+
+// Does the same as a LaunchPlanner, for a few hosts: makes all messages at once.
 base::Result<LaunchPlan> plan_launch(const model::JobSpec& job, const model::Placement& placement,
                                      const std::vector<HostFacts>& facts, const Attempt& attempt,
                                      const std::string& master_address, const base::Environment& launcher_environment);

@@ -1,7 +1,9 @@
 #include "launcherd/plan/launch_world.h"
 
 #include <algorithm>
-#include <map>
+#include <utility>
+
+#include "proto/world_bytes.h"
 
 namespace muster::launcherd::inline plan {
 namespace {
@@ -21,17 +23,14 @@ std::vector<int> program_sizes(const model::JobSpec& job, const model::Placement
   return sizes;
 }
 
-void add_programs(const std::vector<int>& sizes, const std::vector<v1::Launch>& hosts, v1::World& world) {
-  std::map<int, int> cpus;  // by rank
-  for (const v1::Launch& host : hosts) {
-    for (const v1::LaunchRank& rank : host.ranks()) cpus[rank.rank()] = rank.cpus_size();
-  }
-  int first = 0;
+void add_programs(const std::vector<int>& sizes, const std::vector<model::BoundRank>& bindings, v1::World& world) {
+  std::size_t first = 0;
   for (const int size : sizes) {
     v1::WorldProgram& program = *world.add_programs();
     program.set_ranks(size);
-    program.set_cpus_per_rank(std::max(cpus[first], 1));
-    first += size;
+    const std::size_t cpus = first < bindings.size() ? bindings[first].cpus.size() : 0;
+    program.set_cpus_per_rank(std::max(static_cast<int>(cpus), 1));
+    first += static_cast<std::size_t>(size);
   }
 }
 
@@ -43,9 +42,9 @@ int universe_of(const model::Placement& placement) {
   return std::max(slots, placement.size);
 }
 
-void set_world(const model::JobSpec& job, const model::Placement& placement, const std::string& name,
-               const base::Environment& user_set, std::vector<v1::Launch>& hosts) {
-  if (!model::serves(job.runtime, model::Runtime::kMpi)) return;
+std::string world_of_job(const model::JobSpec& job, const model::Placement& placement, const std::string& name,
+                         const base::Environment& user_set, const std::vector<model::BoundRank>& bindings) {
+  if (!model::serves(job.runtime, model::Runtime::kMpi)) return "";
   v1::World world;
   world.set_size(placement.size);
   world.set_universe(universe_of(placement));
@@ -55,11 +54,9 @@ void set_world(const model::JobSpec& job, const model::Placement& placement, con
     to.set_name(host.host.name);
     for (const model::PlacedRank& rank : host.ranks) to.add_ranks(rank.rank);
   }
-  add_programs(program_sizes(job, placement), hosts, world);
+  add_programs(program_sizes(job, placement), bindings, world);
   world.set_pals(serves_pals(job, user_set));
-  // Serialise the World once for all hosts, because a job may have many hosts.
-  const std::string serialised = world.SerializeAsString();
-  for (v1::Launch& host : hosts) host.set_world(serialised);
+  return proto::world_bytes(std::move(world));
 }
 
 }  // namespace muster::launcherd::plan

@@ -7,17 +7,16 @@
 #include <vector>
 
 #include "base/env.h"
+#include "model/job_event.h"
 #include "model/job_spec.h"
 #include "model/placement.h"
-#include "proto/muster/v1/agent.pb.h"
 
 namespace muster::launcherd::inline plan {
 
-// Sets the World in each of `hosts`. Agents serve PMI, PMIx and PALS from the World. Sets no World if the ranks use
-// none of these services. `hosts` are those of `placement`, with the cores of their ranks set. `user_set` is the job's
-// environment.
-void set_world(const model::JobSpec& job, const model::Placement& placement, const std::string& name,
-               const base::Environment& user_set, std::vector<v1::Launch>& hosts);
+// Returns Launch.world, which is the same for all hosts. Agents serve PMI, PMIx and PALS from it. Empty if the ranks
+// use none of these services. `bindings` has the cores of all ranks, by rank. `user_set` is the job's environment.
+std::string world_of_job(const model::JobSpec& job, const model::Placement& placement, const std::string& name,
+                         const base::Environment& user_set, const std::vector<model::BoundRank>& bindings);
 
 // Returns MPI_UNIVERSE_SIZE: the slots of the hosts, and at least the number of ranks.
 int universe_of(const model::Placement& placement);

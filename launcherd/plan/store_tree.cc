@@ -1,5 +1,7 @@
 #include "launcherd/plan/store_tree.h"
 
+#include <algorithm>
+
 #include "base/strings.h"
 #include "proto/muster/v1/store_plan.pb.h"
 
@@ -28,12 +30,12 @@ std::optional<rendezvous::HostTree> store_tree(const model::JobSpec& job, std::s
 }
 
 std::optional<rendezvous::HostTree> prepared_store_tree(const model::JobSpec& job, const model::Placement& placement,
-                                                        const std::vector<HostFacts>& facts,
+                                                        const HostFactsList& facts,
                                                         const base::Environment& launcher_environment) {
   const auto tree = store_tree(job, facts.size(), launcher_environment);
   for (int host = 1; tree && host < tree->hosts; ++host) {
     const auto index = static_cast<std::size_t>(host);
-    const v1::Prepared& prepared = facts[index].prepared;
+    const v1::Prepared& prepared = facts.at(index).prepared;
     // The ports before the last one are those of TensorFlow's ranks.
     const std::size_t others =
         job.runtime == model::Runtime::kTensorflow ? placement.hosts.at(index).ranks.size() : std::size_t{0};
@@ -55,14 +57,14 @@ void prepare_for_tree(const rendezvous::HostTree& tree, int host, bool serves_to
   prepare.set_serve_torch(serves_torch);
 }
 
-void set_store_tree(const rendezvous::HostTree& tree, const std::vector<HostFacts>& facts, v1::Launch& launch) {
+void set_store_tree(const rendezvous::HostTree& tree, const HostFactsList& facts, v1::Launch& launch) {
   v1::StorePlan plan;
   plan.set_hosts(tree.hosts);
   plan.set_fanout(tree.fanout);
   plan.set_serves_on_held_port(launch.host() > 0 && tree.has_children(launch.host()));
   launch.set_stores(plan.SerializeAsString());
   if (launch.host() == 0 || tree.parent(launch.host()) == 0) return;
-  const v1::Prepared& parent = facts[static_cast<std::size_t>(tree.parent(launch.host()))].prepared;
+  const v1::Prepared& parent = facts.at(static_cast<std::size_t>(tree.parent(launch.host()))).prepared;
   launch.set_horovod_address(parent.address());
   launch.set_horovod_port(parent.held_ports(parent.held_ports_size() - 1));
 }
@@ -73,11 +75,13 @@ void put_master_address(const std::string& address, v1::LaunchRank& rank) {
   variable.set_value(address);
 }
 
-bool are_linked(const rendezvous::HostTree& tree, std::size_t a, std::size_t b) {
-  const auto is_parent = [&](std::size_t above, std::size_t host) {
-    return host > 0 && tree.parent(static_cast<int>(host)) == static_cast<int>(above);
-  };
-  return is_parent(a, b) || is_parent(b, a);
+void add_linked(const rendezvous::HostTree& tree, std::size_t host, std::vector<std::size_t>& linked) {
+  const int index = static_cast<int>(host);
+  if (index > 0 && tree.parent(index) > 0) linked.push_back(static_cast<std::size_t>(tree.parent(index)));
+  if (!tree.has_children(index)) return;
+  const std::size_t first = host * static_cast<std::size_t>(tree.fanout) + 1;
+  const std::size_t end = std::min(first + static_cast<std::size_t>(tree.fanout), static_cast<std::size_t>(tree.hosts));
+  for (std::size_t child = first; child < end; ++child) linked.push_back(child);
 }
 
 }  // namespace muster::launcherd::plan

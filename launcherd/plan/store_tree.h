@@ -27,7 +27,7 @@ std::optional<rendezvous::HostTree> store_tree(const model::JobSpec& job, std::s
 
 // Returns the tree if all hosts are prepared for it. They are not if an older launcherd prepared them.
 std::optional<rendezvous::HostTree> prepared_store_tree(const model::JobSpec& job, const model::Placement& placement,
-                                                        const std::vector<HostFacts>& facts,
+                                                        const HostFactsList& facts,
                                                         const base::Environment& launcher_environment);
 
 // True if each host of a tree serves torch's TCPStore to its own ranks. Their MASTER_ADDR is then 127.0.0.1.
@@ -39,12 +39,12 @@ bool serves_torch_on_each_host(const model::JobSpec& job, const base::Environmen
 void prepare_for_tree(const rendezvous::HostTree& tree, int host, bool serves_torch, v1::Prepare& prepare);
 
 // Sets the tree in `launch`, and the host above in its Horovod address. Launch.host is set already.
-void set_store_tree(const rendezvous::HostTree& tree, const std::vector<HostFacts>& facts, v1::Launch& launch);
+void set_store_tree(const rendezvous::HostTree& tree, const HostFactsList& facts, v1::Launch& launch);
 
 // Tells a rank whose MASTER_ADDR is its own host the address of rank 0's host.
 void put_master_address(const std::string& address, v1::LaunchRank& rank);
 
-// True if one of the two hosts is the other's parent.
-bool are_linked(const rendezvous::HostTree& tree, std::size_t a, std::size_t b);
+// Appends the children of the host, and its parent unless that is host 0.
+void add_linked(const rendezvous::HostTree& tree, std::size_t host, std::vector<std::size_t>& linked);
 
 }  // namespace muster::launcherd::plan

@@ -1,6 +1,7 @@
 #include "launcherd/run/end_collector.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace muster::launcherd::inline run {
 
@@ -40,22 +41,30 @@ std::vector<model::RankEnd> EndCollector::ends() const {
 std::optional<model::RankEnd> EndCollector::root() const {
   const int index = root_index();
   if (index < 0) return std::nullopt;
-  return ends()[static_cast<std::size_t>(index)];
+  return std::next(ends_.begin(), index)->second;
 }
 
+// Of the ends, only those that failed and that Muster did not cause can be the root cause. So it copies no others.
 int EndCollector::root_index() const {
-  std::vector<model::RankEnd> all = ends();
+  std::vector<model::RankEnd> failed;
+  std::vector<int> places;  // in ends()
   const auto last = others_ended_well_at();
-  // Treat a late end as if Muster had stopped the rank, whether the end or the stop was reported first.
-  for (model::RankEnd& end : all) {
-    const bool came_early = last && services_.contains(end.rank) && end.at_is_known && end.at >= *last;
-    if (came_early || late_.contains(end.rank)) end.kind = model::EndKind::kStopped;
+  int place = -1;
+  for (const auto& [rank, end] : ends_) {
+    ++place;
+    // Treat a late end as if Muster had stopped the rank, whether the end or the stop was reported first.
+    const bool came_early = last && services_.contains(rank) && end.at_is_known && end.at >= *last;
+    const bool is_stopped = end.kind == model::EndKind::kStopped || came_early || late_.contains(rank);
+    if (is_stopped || !end.failed()) continue;
+    failed.push_back(end);
+    places.push_back(place);
   }
-  return model::root_cause(all);
+  const int root = model::root_cause(failed);
+  return root < 0 ? -1 : places[static_cast<std::size_t>(root)];
 }
 
 std::optional<base::MonotonicTime> EndCollector::others_ended_well_at() const {
-  if (others_ended_ < others()) return std::nullopt;
+  if (services_.empty() || others_ended_ < others()) return std::nullopt;
   std::optional<base::MonotonicTime> last;
   for (const auto& [rank, end] : ends_) {
     if (services_.contains(rank)) continue;

@@ -51,7 +51,7 @@ class EndCollector {
 
  private:
   // Returns when the last of the ranks that are no services ended. nullopt if one of them still runs, has failed, or
-  // has no known end time.
+  // has no known end time, or if there are no services.
   std::optional<base::MonotonicTime> others_ended_well_at() const;
   int others() const { return size_ - static_cast<int>(services_.size()); }
 

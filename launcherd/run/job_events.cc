@@ -17,6 +17,10 @@ std::string describe_leftover(const std::string& host, const v1::Leftover& lefto
                      base::printable(leftover.reason()));
 }
 
+// How long ends without a failure and silent hosts wait for others, in a job with many hosts: 1 ms for each 50 hosts.
+constexpr std::size_t kHostsOfAPause = 50;
+constexpr std::chrono::milliseconds kPeerPauseOfHost{1};
+constexpr std::chrono::milliseconds kLongestPeerPause{200};
 constexpr int kMostArrivals = 512;  // of one rank in one message
 constexpr std::size_t kMaxStrayLines = 20;
 constexpr std::size_t kLongestTail = std::size_t{256} << 10;  // bytes of a rank's stderr
@@ -51,6 +55,12 @@ std::optional<int> reported_rank(const v1::AgentMessage& message) {
   }
 }
 
+template <typename Group>
+bool has_pid_of_each(const Group& group) {
+  const bool has_inside = group.pids_inside().empty() || group.pids_inside_size() == group.ranks_size();
+  return group.pids_size() == group.ranks_size() && has_inside;
+}
+
 }  // namespace
 
 void JobRunner::Core::note(const std::string& line) {
@@ -78,17 +88,22 @@ void JobRunner::Core::agent_message(int agent, const v1::AgentMessage& message) 
   process(host, message);
 }
 
-// Returns whether the host may send this message. A host may report only on ranks that it was sent.
+// Returns whether the host may send this message.
 bool JobRunner::Core::may_report(JobHost& host, const v1::AgentMessage& message) {
   const auto rank = reported_rank(message);
-  const auto has = [&](const JobHost& other) { return std::ranges::find(other.ranks, *rank) != other.ranks.end(); };
-  if (!rank || has(host)) return true;
+  return !rank || may_report_on(host, *rank);
+}
+
+// A host may report only on ranks that it was sent.
+bool JobRunner::Core::may_report_on(JobHost& host, int rank) {
+  const auto has = [rank](const JobHost& other) { return std::ranges::find(other.ranks, rank) != other.ranks.end(); };
+  if (has(host)) return true;
   // An earlier launcherd may have sent this host the ranks of another entry for the same host. If that entry has not
   // come back, no entry has these ranks.
   if (options_.resumes && std::ranges::none_of(hosts_, has)) return true;
   if (!std::exchange(host.has_misreported, true)) {
     observer_->on_warning(
-        fmt::format("{}: its agent reports on rank {}, which does not run there: ignored", host.name, *rank));
+        fmt::format("{}: its agent reports on rank {}, which does not run there: ignored", host.name, rank));
   }
   return false;
 }
@@ -109,9 +124,10 @@ void JobRunner::Core::process(JobHost& host, const v1::AgentMessage& message) {
       if (hosts_.note_tried(host)) proceed(RunEvent::kRanksTried);
       break;
     case v1::AgentMessage::kNotice:
-      observer_->on_warning(fmt::format("{}: {}", host.name, base::printable(message.notice().text())));
+      host_warnings_.add(host.name, fmt::format("{}: {}", host.name, base::printable(message.notice().text())));
       break;
     case v1::AgentMessage::kFollowEnds:
+      update_silent_peers();
       peer_failures_.follow(host.agent, shown_ranks(host), ends_.ends(), message.follow_ends().wants_silent_ranks());
       break;
     case v1::AgentMessage::kProgress:
@@ -182,7 +198,9 @@ void JobRunner::Core::process(JobHost& host, const v1::AgentMessage& message) {
   }
 }
 
-void JobRunner::Core::rank_started(const JobHost& host, const v1::RankStarted& started) {
+void JobRunner::Core::rank_started(JobHost& host, const v1::RankStarted& started) {
+  ++host.started;
+  if (feed_ != nullptr) feed_->started(started.rank());
   const auto pid = static_cast<long>(started.pid());
   if (live_ != nullptr && !live_->members().has_joined(started.rank())) {
     live_pids_[started.rank()] = pid;  // its rank begins with the generation
@@ -193,14 +211,49 @@ void JobRunner::Core::rank_started(const JobHost& host, const v1::RankStarted& s
   worlds_.started(started.rank());
 }
 
-// Processes a message about one rank. Ignores unknown bodies of a newer agent.
+void JobRunner::Core::warn_of_bad_group(JobHost& host) {
+  if (std::exchange(host.has_misreported, true)) return;
+  observer_->on_warning(fmt::format("{}: its agent reports on ranks without their pids: ignored", host.name));
+}
+
+// Processes the message as one RankStarted for each rank.
+void JobRunner::Core::ranks_started(JobHost& host, const v1::RanksStarted& group) {
+  if (!has_pid_of_each(group)) return warn_of_bad_group(host);
+  watch_launch();
+  v1::RankStarted started;
+  for (int i = 0; i < group.ranks_size(); ++i) {
+    if (!may_report_on(host, group.ranks(i))) continue;
+    started.set_rank(group.ranks(i));
+    started.set_pid(group.pids(i));
+    rank_started(host, started);
+  }
+}
+
+// Processes the message as one RankExited for each rank.
+void JobRunner::Core::ranks_exited(JobHost& host, const v1::RanksExited& group) {
+  if (!has_pid_of_each(group)) return warn_of_bad_group(host);
+  v1::RankExited exited;
+  for (int i = 0; i < group.ranks_size() && !is_finished(); ++i) {
+    if (!may_report_on(host, group.ranks(i))) continue;
+    exited.set_rank(group.ranks(i));
+    exited.set_pid(group.pids(i));
+    exited.set_pid_inside(group.pids_inside().empty() ? group.pids(i) : group.pids_inside(i));
+    rank_ended(host, proto::rank_end_of(exited), group.agent_ns());
+  }
+}
+
+// Processes a message about ranks. Ignores unknown bodies of a newer agent.
 void JobRunner::Core::process_rank_message(JobHost& host, const v1::AgentMessage& message) {
   switch (message.body_case()) {
     case v1::AgentMessage::kRankStarted:
-      ++host.started;
       watch_launch();
-      if (feed_ != nullptr) feed_->started(message.rank_started().rank());
       rank_started(host, message.rank_started());
+      break;
+    case v1::AgentMessage::kRanksStarted:
+      ranks_started(host, message.ranks_started());
+      break;
+    case v1::AgentMessage::kRanksExited:
+      ranks_exited(host, message.ranks_exited());
       break;
     case v1::AgentMessage::kRankStartFailed:
       rank_ended(host, proto::rank_end_of(message.rank_start_failed()), message.rank_start_failed().agent_ns());
@@ -371,21 +424,40 @@ void JobRunner::Core::watch_services(const model::RankEnd& end) {
 
 // Reports the end to peers, together with the other ends of this turn of the loop. If the end causes a stop,
 // send_stop() reports it first.
+// When all ranks of a large job end well or are stopped, their hosts end with them and need no reports. So such an end
+// waits a little. Otherwise the launcher would report each end to each host.
 void JobRunner::Core::report_to_peers(const model::RankEnd& end) {
-  if (end.rank < placement_.size && peer_failures_.add(end)) flush_peers();
+  if (end.rank >= placement_.size || !peer_failures_.add(end)) return;
+  const bool is_urgent = end.failed() && end.kind != model::EndKind::kStopped;
+  flush_peers(is_urgent ? base::Duration::zero() : peer_pause());
 }
 
-void JobRunner::Core::flush_peers() {
-  timers_.start(JobTimer::kPeers, base::Duration::zero(), [this] { peer_failures_.flush(); });
+base::Duration JobRunner::Core::peer_pause() const {
+  return std::min(kLongestPeerPause, kPeerPauseOfHost * static_cast<int>(hosts_.size() / kHostsOfAPause));
+}
+
+void JobRunner::Core::flush_peers(base::Duration pause) {
+  if (timers_.is_armed(JobTimer::kPeers) && pause > base::Duration::zero()) return;
+  timers_.start(JobTimer::kPeers, pause, [this] {
+    timers_.cancel(JobTimer::kPeers);
+    if (peer_failures_.has_followers()) update_silent_peers();
+    peer_failures_.flush();
+  });
 }
 
 void JobRunner::Core::suspected(const JobHost& host, bool is_suspect) {
   observer_->on_event(model::HostSuspect{host.name, is_suspect});
+  are_suspects_new_ = true;
+  if (peer_failures_.has_followers()) flush_peers(peer_pause());
+}
+
+// All hosts of a large job may become silent one by one, so the set of silent ranks is made only when it is needed.
+void JobRunner::Core::update_silent_peers() {
+  if (!std::exchange(are_suspects_new_, false)) return;
   std::set<int> silent;
   for (const int number : liveness_.silent_ranks()) silent.insert(shown_rank(number));
   silent.erase(-1);  // not in the present generation
   peer_failures_.set_silent(std::move(silent));
-  flush_peers();
 }
 
 void JobRunner::Core::maybe_name_root_cause() {
@@ -451,7 +523,7 @@ Liveness::Events JobRunner::Core::liveness_events() {
               },
           .suspect = [this](const JobHost& host, bool is_suspect) { suspected(host, is_suspect); },
           .lease_over = [this](JobHost& host, const std::string& why) { handle(host, HostEvent::kLeaseOver, why); },
-          .warn = [this](const std::string& line) { observer_->on_warning(line); },
+          .warn = [this](const JobHost& host, const std::string& line) { host_warnings_.add(host.name, line); },
           .note = [this](const std::string& line) { observer_->on_note(line); }};
 }
 

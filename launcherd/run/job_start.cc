@@ -1,6 +1,8 @@
 // The part of JobRunner's core that brings hosts up and starts their ranks.
-// Read it in this order: start, agent_up, maybe_prepare, prepared, stage, ask_shares, launch, send_launch.
+// Read it in this order: start, agent_up, maybe_prepare, prepared, stage, ask_shares, launch, send_launch. job_late.cc
+// has what happens to hosts that do not come up.
 #include <algorithm>
+#include <unordered_map>
 
 #include "base/ids.h"
 #include "base/strings.h"
@@ -14,8 +16,6 @@
 namespace muster::launcherd::inline run {
 namespace {
 
-// The bootstrap has the same time limit and knows how far each host came. With this margin the bootstrap reports first.
-constexpr std::chrono::milliseconds kBootstrapSpeaksFirst{500};
 constexpr std::size_t kSessionSecretBytes = 32;  // agent.proto
 constexpr std::size_t kStageTokenBytes = 8;
 
@@ -26,6 +26,14 @@ const v1::Prepared* was_prepared(const std::vector<v1::AgentMessage>& history) {
 }
 
 }  // namespace
+
+std::unordered_map<std::string, int> places_by_name(const model::Placement& placement) {
+  std::unordered_map<std::string, int> index_of;
+  for (const model::PlacedHost& placed : placement.hosts) {
+    index_of.emplace(placed.host.name, static_cast<int>(index_of.size()));
+  }
+  return index_of;
+}
 
 JobRunner::Core::Core(base::Loop& loop, const base::Clock& clock, JobSetup setup, std::shared_ptr<JobAgents> agents)
     : loop_(loop),
@@ -79,6 +87,7 @@ base::Status JobRunner::Core::start() {
     hosts.push_back(
         {.target = {.name = spec.name, .user = spec.user, .port = spec.port}, .is_local = host.facts.local});
   }
+  add_reserve(hosts);
   liveness_.start();
   if (options_.resumes) hosts_.set_first_of(options_.resumed_first_of);
   if (hosts_.has_first_of()) {
@@ -89,11 +98,7 @@ base::Status JobRunner::Core::start() {
   }
   MUSTER_RETURN_IF_ERROR(
       agents_->start(std::move(hosts), job_.live ? static_cast<OutputSink*>(&live_output_) : &activity_, this));
-  // Agents that an earlier launcherd started come back by themselves. Wait for one lease, because they keep their ranks
-  // that long.
-  const auto patience = options_.resumes ? job_.lease : job_.start_timeout;
-  start_deadline_ = clock_.now() + patience + kBootstrapSpeaksFirst;
-  timers_.start(JobTimer::kStart, start_deadline_ - clock_.now(), [this] { start_timed_out(); });
+  limit_start();
   timers_.repeat(JobTimer::kTick, kPingPeriod, [this] { liveness_.tick(suspension_.is_on(), is_ending(phase_)); });
   report_progress();
   return base::ok_status();
@@ -136,72 +141,9 @@ void JobRunner::Core::agent_up(int agent, AgentUp up) {
   maybe_prepare();
 }
 
-// Reports progress once for all events of this turn of the loop.
-void JobRunner::Core::report_progress() {
-  if (timers_.is_armed(JobTimer::kProgress)) return;
-  timers_.start(JobTimer::kProgress, std::chrono::milliseconds(0), [this] {
-    timers_.cancel(JobTimer::kProgress);
-    send_progress();
-  });
-}
-
-void JobRunner::Core::send_progress() const {
-  int up = 0;
-  int total = 0;
-  std::vector<std::string> waiting;
-  for (const JobHost& host : hosts_) {
-    if (host.phase == HostPhase::kUnused) continue;
-    ++total;
-    if (is_waiting(host.phase)) {
-      waiting.push_back(host.name);
-    } else if (host.phase != HostPhase::kFailed) {
-      ++up;
-    }
-  }
-  observer_->on_progress(up, total, waiting);
-}
-
-void JobRunner::Core::host_start_failed(JobHost& host, const std::string& message) {
-  if (host.joins) return live_start_failed(host, message);
-  agents_->drop(host.agent);
-  host_failures_.push_back({host.name, message});
-  report_progress();
-  if (!hosts_.is_any_waiting()) {
-    begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), "a host did not start");
-  } else if (!timers_.is_armed(JobTimer::kGather)) {
-    timers_.start(JobTimer::kGather, kGatherFailures,
-                  [this] { begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), "a host did not start"); });
-  }
-}
-
-void JobRunner::Core::start_timed_out() {
-  for (JobHost& host : hosts_) {
-    const std::string why = why_not_in_time(host);
-    if (host.phase.apply(HostEvent::kStartOverdue) != HostAction::kReportLate) continue;
-    host_failures_.push_back({host.name, why});
-    if (!options_.resumes) continue;
-    unclean_.push_back(host_failures_.back());
-    agents_->drop(host.agent);
-  }
-  begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0),
-             stop_.is_early() ? "the job was stopped" : "not all hosts came up in time");
-}
-
-std::string JobRunner::Core::why_not_in_time(const JobHost& host) const {
-  if (options_.resumes) {
-    return fmt::format(
-        "{}: the agent there has not come back to this launcherd: it ends its ranks when it does, or when "
-        "their lease is over",
-        host.name);
-  }
-  const bool agent_runs = host.phase == HostPhase::kJoining;
-  return fmt::format("{}: {} within {} s: check the host and its network, or allow more by --start-timeout", host.name,
-                     agent_runs ? "the agent was started but did not report" : "no log-in",
-                     std::chrono::duration_cast<std::chrono::seconds>(job_.start_timeout).count());
-}
-
 void JobRunner::Core::maybe_prepare() {
   if (phase_ != JobPhase::kConnecting) return;
+  if (may_leave_out() && !are_members_settled()) return;
   const bool are_up = hosts_.are_up();
   if (!are_up && host_failures_.empty()) return;
   if (std::ranges::any_of(hosts_,
@@ -240,7 +182,7 @@ base::Status JobRunner::Core::two_names(const JobHost& one, const JobHost& other
 base::Status JobRunner::Core::merge_same_hosts() {
   // Return if an earlier launcherd has merged the entries.
   if (hosts_.has_first_of()) return base::ok_status();
-  hosts_.set_first_of(find_same_hosts(hosts_.facts()));
+  hosts_.set_first_of(find_used_same_hosts());
   model::JobSpec job = job_;
   bool any = false;
   for (JobHost& host : hosts_) {
@@ -255,9 +197,27 @@ base::Status JobRunner::Core::merge_same_hosts() {
   if (!any) return base::ok_status();
   MUSTER_RETURN_IF_ERROR(place_merged(job));
   for (const JobHost& host : hosts_) {
-    if (host.phase == HostPhase::kUnused) agents_->leave(host.agent);
+    if (host.phase == HostPhase::kUnused && !host.is_left_out) agents_->leave(host.agent);
   }
   return base::ok_status();
+}
+
+// Returns find_same_hosts() of the hosts that have ranks. Each other host stands for itself, because it may not be up.
+std::vector<int> JobRunner::Core::find_used_same_hosts() const {
+  std::vector<int> used;
+  std::vector<HostFacts> facts;
+  std::vector<int> first_of;
+  for (const JobHost& host : hosts_) {
+    first_of.push_back(host.agent);
+    if (host.placed < 0) continue;
+    used.push_back(host.agent);
+    facts.push_back(host.facts);
+  }
+  const std::vector<int> firsts = find_same_hosts(facts);
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    first_of[static_cast<std::size_t>(used[i])] = used[static_cast<std::size_t>(firsts[i])];
+  }
+  return first_of;
 }
 
 // Places the ranks on the hosts that remain. `job` must name each host once.
@@ -266,11 +226,11 @@ base::Status JobRunner::Core::place_merged(const model::JobSpec& job) {
       options_.shares ? base::Result<model::Placement>(merged(placement_, hosts_.first_of())) : model::place(job);
   if (!placement.ok()) return placement.status();
   placement_ = std::move(*placement);
+  const auto index_of = places_by_name(placement_);
   for (JobHost& host : hosts_) {
-    const auto found =
-        std::ranges::find(placement_.hosts, host.name, [](const auto& placed) { return placed.host.name; });
-    if (hosts_.is_first(host) && found != placement_.hosts.end()) {
-      host.placed = static_cast<int>(found - placement_.hosts.begin());
+    const auto found = index_of.find(host.name);
+    if (hosts_.is_first(host) && found != index_of.end()) {
+      host.placed = found->second;
       continue;
     }
     // The job does not need this entry: another entry is the same host, or the hosts before this one have enough slots.
@@ -306,12 +266,10 @@ std::string JobRunner::Core::make_session_secret() const {
 }
 
 void JobRunner::Core::prepare_hosts() {
-  std::vector<HostFacts> facts;
-  for (const JobHost& host : hosts_) {
-    if (host.placed >= 0) facts.push_back(host.facts);
-  }
+  std::vector<const HostFacts*> facts;
+  for (const JobHost* host : hosts_.by_placed(placement_.hosts.size())) facts.push_back(&host->facts);
   if (!check_networks()) return;
-  const auto master = choose_master_address(facts, job_);
+  const auto master = choose_master_address(HostFactsList(std::move(facts)), job_);
   if (!master.ok()) {
     host_failures_.push_back({hosts_.at(0).name, master.status().message()});
     begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), master.status().message());
@@ -427,32 +385,34 @@ void JobRunner::Core::ask_shares() {
 
 // Stores the decided shares. Entries that are one host get one joined share.
 void JobRunner::Core::store_shares(const model::Placement& decided) {
+  const auto places = places_by_name(decided);
   for (const JobHost& host : hosts_) {
-    const auto from = std::ranges::find(decided.hosts, host.name, [](const auto& placed) { return placed.host.name; });
+    const auto from = places.find(host.name);
     const JobHost& first = hosts_.first_of(host);
-    if (from == decided.hosts.end() || first.placed < 0) continue;
+    if (from == places.end() || first.placed < 0) continue;
+    const std::optional<model::HostShare>& given = decided.hosts[static_cast<std::size_t>(from->second)].share;
     std::optional<model::HostShare>& share = placement_.hosts[static_cast<std::size_t>(first.placed)].share;
-    share = first.agent == host.agent ? from->share : joined(std::move(share), from->share);
+    share = first.agent == host.agent ? given : joined(std::move(share), given);
   }
 }
 
-base::Result<LaunchPlan> JobRunner::Core::plan(const std::vector<JobHost*>& by_placed) const {
-  std::vector<HostFacts> facts;
-  for (const JobHost* host : by_placed) facts.push_back(host->facts);
-  return plan_launch(job_, placement_, facts,
-                     {.job_id = options_.job_id, .number = options_.attempt, .restarts = options_.restarts},
-                     master_address_, environment_);
+base::Result<LaunchPlanner> JobRunner::Core::plan(const std::vector<JobHost*>& by_placed,
+                                                  const Attempt& attempt) const {
+  std::vector<const HostFacts*> facts;
+  for (const JobHost* host : by_placed) facts.push_back(&host->facts);
+  return LaunchPlanner::make(job_, placement_, HostFactsList(std::move(facts)), attempt, master_address_, environment_);
 }
 
 void JobRunner::Core::launch() {
   const std::vector<JobHost*> by_placed = hosts_.by_placed(placement_.hosts.size());
-  auto planned = plan(by_placed);
+  const Attempt attempt{.job_id = options_.job_id, .number = options_.attempt, .restarts = options_.restarts};
+  auto planned = plan(by_placed, attempt);
   // Ranks that run already continue, even if their hosts have changed.
   if (!planned.ok() && hosts_.is_any_launched_before()) {
     for (const JobHost* host : by_placed) {
       if (host->has_launched) placement_.hosts[static_cast<std::size_t>(host->placed)].share.reset();
     }
-    planned = plan(by_placed);
+    planned = plan(by_placed, attempt);
   }
   const bool is_first = options_.attempt == 0 && !options_.resumes;
   if (!planned.ok()) {
@@ -464,8 +424,7 @@ void JobRunner::Core::launch() {
     begin_stop(is_refused ? StopCause::kRefused : StopCause::kHostFailed, std::chrono::milliseconds(0), why.message());
     return;
   }
-  if (!is_first) planned->warnings.clear();  // they were shown at the first start
-  send_launch(*std::move(planned), by_placed);
+  send_launch(*planned, by_placed, is_first);
   if (job_.live) start_live(by_placed);
   for (JobHost& host : hosts_) replay_history(host);
   if (!stop_.is_early()) return;
@@ -473,7 +432,7 @@ void JobRunner::Core::launch() {
   if (stop_.is_early_at_once()) stop(stop_.early());
 }
 
-void JobRunner::Core::send_launch(LaunchPlan plan, const std::vector<JobHost*>& by_placed) {
+void JobRunner::Core::send_launch(const LaunchPlanner& plan, const std::vector<JobHost*>& by_placed, bool is_first) {
   advance(RunEvent::kPlanned);
   const std::vector<int> readers = model::reading_ranks(job_.input, placement_.size);
   if (!readers.empty()) {
@@ -481,18 +440,20 @@ void JobRunner::Core::send_launch(LaunchPlan plan, const std::vector<JobHost*>& 
         readers, input_,
         [this](const std::vector<int>& ranks, std::string_view bytes, bool ends) { send_input(ranks, bytes, ends); });
   }
-  for (const std::string& warning : plan.warnings) observer_->on_warning(warning);
-  observer_->on_bound(plan.bindings);
-  if (job_.live) {
-    for (const model::BoundRank& bound : plan.bindings) live_bindings_[bound.rank] = bound;
+  if (is_first) {  // later ones would be the same
+    for (const std::string& warning : plan.warnings()) observer_->on_warning(warning);
   }
-  for (std::size_t i = 0; i < plan.hosts.size(); ++i) {
+  observer_->on_bound(plan.bindings());
+  if (job_.live) {
+    for (const model::BoundRank& bound : plan.bindings()) live_bindings_[bound.rank] = bound;
+  }
+  for (std::size_t i = 0; i < by_placed.size(); ++i) {
     JobHost& host = *by_placed[i];
     assign_ranks(host);
     if (i == 0) send_window();
     if (host.has_launched) continue;
     v1::LauncherMessage message;
-    *message.mutable_launch() = std::move(plan.hosts[i]);
+    *message.mutable_launch() = plan.launch(i);
     agents_->send(host.agent, std::move(message));
   }
 }

@@ -44,7 +44,7 @@ void Liveness::tick(bool is_suspended, bool is_stopping) {
     runs_since_ = now;
   }
   last_tick_ = now;
-  turns_.next(hosts_.size());
+  turns_.next(hosts_.size(), is_stopping ? 0 : lease_ / kPingPeriod);
   for (const JobHost& host : hosts_) {
     if (host.has_stream && turns_.is_due(static_cast<std::size_t>(host.agent))) ping(host);
   }
@@ -84,7 +84,7 @@ bool Liveness::check(JobHost& host, base::MonotonicTime now, bool is_stopping) {
   const base::Duration suspect_after = kSuspectAfter + kPingPeriod * turns_.count();
   if (std::min(silent, now - runs_since_) > suspect_after && !contact.is_suspect) {
     set_suspect(host, true);
-    events_.warn(fmt::format("{} does not answer; waiting up to {} s for it", host.name, lease_s));
+    events_.warn(host, fmt::format("{} does not answer; waiting up to {} s for it", host.name, lease_s));
   }
   return true;
 }
@@ -94,7 +94,8 @@ bool Liveness::check(JobHost& host, base::MonotonicTime now, bool is_stopping) {
 void Liveness::probe(const JobHost& host, base::MonotonicTime now, bool is_stopping) {
   Contact& contact = at(host);
   const auto patience = is_stopping ? kProbeStopping : kProbeSilent;
-  const base::Duration after = std::min<base::Duration>(lease_ / 2, patience);
+  // A host is not silent between two pings.
+  const base::Duration after = std::min<base::Duration>(lease_ / 2, patience + kPingPeriod * (turns_.count() - 1));
   const base::Duration silent = std::min(now - contact.last_heard, now - runs_since_);
   if (lease_ < kShortestProbedLease || contact.is_probed || host.phase != HostPhase::kLaunched) return;
   if (silent < after || now - contact.last_probe < after) return;
@@ -112,7 +113,7 @@ void Liveness::probed(const JobHost& host, const base::Result<CommandResult>& re
     if (line.empty()) continue;
     const std::string report = fmt::format("{}: {}", host.name, base::printable(line));
     const bool was_stopped = line.find("was stopped") != std::string_view::npos;
-    (was_stopped ? events_.warn : events_.note)(report);
+    was_stopped ? events_.warn(host, report) : events_.note(report);
   }
 }
 
@@ -120,7 +121,7 @@ void Liveness::heard(JobHost& host) {
   at(host).last_heard = clock_.now();
   if (!at(host).is_suspect) return;
   set_suspect(host, false);
-  events_.warn(fmt::format("{} answers again", host.name));
+  events_.warn(host, fmt::format("{} answers again", host.name));
 }
 
 void Liveness::set_suspect(JobHost& host, bool is_suspect) {

@@ -31,6 +31,7 @@ class PeerFailures {
   void follow(int agent, const std::vector<int>& own_ranks, const std::vector<model::RankEnd>& so_far,
               bool wants_silence);
   void unfollow(int agent) { followers_.erase(agent); }
+  bool has_followers() const { return !followers_.empty(); }
   // Begins a generation of a job whose ranks change. `own_ranks` has the ranks of each agent's host. Ends of the
   // generation before are no longer reported.
   void begin_generation(const std::map<int, std::vector<int>>& own_ranks);

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "base/strings.h"
+#include "launcherd/store/event_group.h"
 
 namespace muster::launcherd::inline store {
 namespace {
@@ -24,6 +25,19 @@ bool is_trouble_of_all(const base::Status& status) {
 
 base::Status run(const Statement& statement) {
   return statement.start().run();
+}
+
+// Binds the parameters 1 to 9 of the statements that change a rank.
+void bind_rank(const RankStep& step, std::int64_t job, Execution& statement) {
+  statement.bind(1, job);
+  statement.bind(2, std::int64_t{step.attempt});
+  statement.bind(3, std::int64_t{step.rank});
+  statement.bind(4, static_cast<std::int64_t>(step.to));
+  statement.bind(5, step.host);
+  statement.bind(6, std::int64_t{step.pid});
+  statement.bind(7, std::int64_t{step.exit_code});
+  statement.bind(8, std::int64_t{step.signal});
+  statement.bind(9, step.detail);
 }
 
 base::Status check_length(const std::string& bytes, std::string_view what, const base::JobId& job) {
@@ -57,7 +71,7 @@ base::Result<BatchWriter::Statements> BatchWriter::prepare(Database& database) {
       {&Statements::find_request, "SELECT id FROM jobs WHERE request_id = ?"},
       {&Statements::find_job, "SELECT number, state, last_sequence FROM jobs WHERE id = ?"},
       {&Statements::insert_event,
-       "INSERT INTO events (job, sequence, time_us, job_state, message) VALUES (?, ?, ?, ?, ?)"},
+       "INSERT INTO events (job, sequence, time_us, job_state, message, count) VALUES (?, ?, ?, ?, ?, ?)"},
       {&Statements::count_event, "UPDATE jobs SET last_sequence = ? WHERE number = ?"},
       {&Statements::move_job,
        "UPDATE jobs SET state = ?, reason = ?, attempt = ?, exit_code = ?, started_us = coalesce(?, started_us), "
@@ -67,6 +81,10 @@ base::Result<BatchWriter::Statements> BatchWriter::prepare(Database& database) {
        "INSERT INTO ranks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET state = excluded.state, "
        "host = excluded.host, pid = excluded.pid, exit_code = excluded.exit_code, signal = excluded.signal, "
        "detail = excluded.detail"},
+      {&Statements::start_rank, "INSERT INTO ranks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"},
+      {&Statements::end_rank,
+       "UPDATE ranks SET state = ?4, host = ?5, pid = ?6, exit_code = ?7, signal = ?8, detail = ?9 "
+       "WHERE job = ?1 AND attempt = ?2 AND rank = ?3 AND state = ?10"},
       {&Statements::set_reason, "UPDATE jobs SET reason = ? WHERE number = ?"},
       {&Statements::set_hold, "UPDATE jobs SET held_by = ? WHERE number = ?"},
       {&Statements::put_recovery,
@@ -178,24 +196,48 @@ base::Result<BatchWriter::JobRow> BatchWriter::find(const base::JobId& id) {
 base::Status BatchWriter::apply(const NewEvent& event) {
   MUSTER_RETURN_IF_ERROR(check_length(event.message, "event", event.job));
   MUSTER_ASSIGN_OR_RETURN(const JobRow job, find(event.job));
-  const auto sequence = static_cast<std::int64_t>(job.last_sequence + 1);
+  const auto state = event.job_step ? std::optional(event.job_step->to) : std::nullopt;
+  MUSTER_RETURN_IF_ERROR(add_row(job, 1, event.time, state, event.message));
+  if (event.rank_step) MUSTER_RETURN_IF_ERROR(move_rank(*event.rank_step, event.job, job));
+  return event.job_step ? move(event, job) : base::ok_status();
+}
+
+base::Status BatchWriter::apply(const NewEvents& events) {
+  if (events.events.empty() || events.events.size() > kMostGrouped) {
+    return base::invalid_argument("job {}: {} events in one group are not 1 to {}", events.job.str(),
+                                  events.events.size(), kMostGrouped);
+  }
+  std::string group;
+  for (const NewEvents::Event& event : events.events) add_to_group(event.message, group);
+  MUSTER_RETURN_IF_ERROR(check_length(group, "group of events", events.job));
+  MUSTER_ASSIGN_OR_RETURN(const JobRow job, find(events.job));
+  const bool is_one = events.events.size() == 1;
+  MUSTER_RETURN_IF_ERROR(
+      add_row(job, events.events.size(), events.time, std::nullopt, is_one ? events.events.front().message : group));
+  for (const NewEvents::Event& event : events.events) {
+    if (event.rank_step) MUSTER_RETURN_IF_ERROR(move_rank(*event.rank_step, events.job, job));
+  }
+  return base::ok_status();
+}
+
+// Adds a row with `count` events.
+base::Status BatchWriter::add_row(const JobRow& job, std::size_t count, base::WallTime time,
+                                  std::optional<model::JobState> state, std::string_view message) {
+  const auto sequence = static_cast<std::int64_t>(job.last_sequence + count);
   {
     Execution insert = statements_.insert_event.start();
     insert.bind(1, job.number);
     insert.bind(2, sequence);
-    insert.bind(3, micros(event.time));
-    if (event.job_step) insert.bind(4, static_cast<std::int64_t>(event.job_step->to));
-    insert.bind_blob(5, event.message);
+    insert.bind(3, micros(time));
+    if (state) insert.bind(4, static_cast<std::int64_t>(*state));
+    insert.bind_blob(5, message);
+    insert.bind(6, static_cast<std::int64_t>(count));
     MUSTER_RETURN_IF_ERROR(insert.run());
   }
-  {
-    Execution count = statements_.count_event.start();
-    count.bind(1, sequence);
-    count.bind(2, job.number);
-    MUSTER_RETURN_IF_ERROR(count.run());
-  }
-  if (event.rank_step) MUSTER_RETURN_IF_ERROR(move_rank(*event.rank_step, event.job, job));
-  return event.job_step ? move(event, job) : base::ok_status();
+  Execution update = statements_.count_event.start();
+  update.bind(1, sequence);
+  update.bind(2, job.number);
+  return update.run();
 }
 
 base::Status BatchWriter::move(const NewEvent& event, const JobRow& job) {
@@ -235,7 +277,23 @@ base::Status BatchWriter::drop_secrets(std::int64_t number) {
   return base::ok_status();
 }
 
+// Moves a rank by one statement, if it has the state that ranks have before this step. Returns false if it has another.
+base::Result<bool> BatchWriter::move_at_once(const RankStep& step, const JobRow& job) {
+  const bool starts = step.to == model::RankState::kRunning;
+  const model::RankState from = starts ? model::RankState::kWaiting : model::RankState::kRunning;
+  if (!model::can_follow(from, step.to)) return false;
+  {
+    Execution change = (starts ? statements_.start_rank : statements_.end_rank).start();
+    bind_rank(step, job.number, change);
+    if (!starts) change.bind(10, static_cast<std::int64_t>(from));
+    MUSTER_RETURN_IF_ERROR(change.run());
+  }
+  return database_.changed_rows() == 1;
+}
+
 base::Status BatchWriter::move_rank(const RankStep& step, const base::JobId& id, const JobRow& job) {
+  MUSTER_ASSIGN_OR_RETURN(const bool is_moved, move_at_once(step, job));
+  if (is_moved) return base::ok_status();
   model::RankState from = model::RankState::kWaiting;
   {
     Execution query = statements_.find_rank.start();
@@ -250,15 +308,7 @@ base::Status BatchWriter::move_rank(const RankStep& step, const base::JobId& id,
                                      step.attempt, model::name_of(from), model::name_of(step.to));
   }
   Execution put = statements_.put_rank.start();
-  put.bind(1, job.number);
-  put.bind(2, std::int64_t{step.attempt});
-  put.bind(3, std::int64_t{step.rank});
-  put.bind(4, static_cast<std::int64_t>(step.to));
-  put.bind(5, step.host);
-  put.bind(6, std::int64_t{step.pid});
-  put.bind(7, std::int64_t{step.exit_code});
-  put.bind(8, std::int64_t{step.signal});
-  put.bind(9, step.detail);
+  bind_rank(step, job.number, put);
   return put.run();
 }
 

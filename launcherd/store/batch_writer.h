@@ -43,6 +43,7 @@ class BatchWriter {
     Statement begin, commit, begin_batch, end_batch;
     Statement insert_job, insert_spec, insert_environment, find_request;
     Statement find_job, insert_event, count_event, move_job, find_rank, put_rank;
+    Statement start_rank, end_rank;
     Statement set_reason, set_hold, put_recovery, delete_environment, delete_recovery;
     Statement put_host, delete_host, delete_job;
   };
@@ -56,6 +57,7 @@ class BatchWriter {
   base::Status apply_alone(const Batch& batch);
   base::Status apply(const NewJob& job);
   base::Status apply(const NewEvent& event);
+  base::Status apply(const NewEvents& events);
   base::Status apply(const NewReason& reason);
   base::Status apply(const NewHold& hold);
   base::Status apply(const NewRecovery& recovery);
@@ -66,7 +68,10 @@ class BatchWriter {
   base::Result<JobRow> find(const base::JobId& id);
   base::Status check_free(const NewJob& job);
   base::Status move(const NewEvent& event, const JobRow& job);
+  base::Status add_row(const JobRow& job, std::size_t count, base::WallTime time, std::optional<model::JobState> state,
+                       std::string_view message);
   base::Status move_rank(const RankStep& step, const base::JobId& id, const JobRow& job);
+  base::Result<bool> move_at_once(const RankStep& step, const JobRow& job);
   base::Status drop_secrets(std::int64_t number);
 
   Database database_;  // precedes its statements, so that it is destroyed after them

@@ -17,6 +17,14 @@ struct Bytes {
     return event.message.size() + (event.job_step ? event.job_step->reason.size() : 0) +
            (event.rank_step ? event.rank_step->host.size() + event.rank_step->detail.size() : 0);
   }
+  std::size_t operator()(const NewEvents& events) const {
+    std::size_t bytes = 0;
+    for (const NewEvents::Event& event : events.events) {
+      bytes += sizeof event + event.message.size();
+      if (event.rank_step) bytes += event.rank_step->host.size() + event.rank_step->detail.size();
+    }
+    return bytes;
+  }
   std::size_t operator()(const NewReason& reason) const { return reason.reason.size(); }
   std::size_t operator()(const NewHold& hold) const { return hold.held_by ? hold.held_by->size() : 0; }
   std::size_t operator()(const NewRecovery& recovery) const { return recovery.content.size(); }

@@ -21,6 +21,8 @@ namespace muster::launcherd::inline store {
 // The longest value that the store accepts: spec, environment, recovery or message. Longer values get
 // INVALID_ARGUMENT.
 constexpr std::size_t kLongestBlob = std::size_t{4} << 20;
+// The most events of one NewEvents. A page of events reads a whole row.
+constexpr std::size_t kMostGrouped = 256;
 
 // A new job. Its state is QUEUED.
 struct NewJob {
@@ -66,6 +68,18 @@ struct NewEvent {
   std::optional<RankStep> rank_step{};
 };
 
+// The next events of the job, in order, such as the starts of many ranks. The store keeps them as one row, and returns
+// them one by one. At most kMostGrouped.
+struct NewEvents {
+  struct Event {
+    std::string message{};  // as NewEvent::message
+    std::optional<RankStep> rank_step{};
+  };
+  base::JobId job;
+  base::WallTime time{};  // of the last one
+  std::vector<Event> events{};
+};
+
 // A new reason of a queued job ("needs 16 slots, 12 are free"). A reason is no event, because it may change whenever
 // another job does.
 struct NewReason {
@@ -103,7 +117,8 @@ struct ForgetJob {
   base::JobId job;
 };
 
-using Change = std::variant<NewJob, NewEvent, NewReason, NewHold, NewRecovery, StoredHost, ForgetHost, ForgetJob>;
+using Change =
+    std::variant<NewJob, NewEvent, NewEvents, NewReason, NewHold, NewRecovery, StoredHost, ForgetHost, ForgetJob>;
 // The store applies all changes in this order, or none.
 using Batch = std::vector<Change>;
 
@@ -150,7 +165,7 @@ struct StoredRank {
 
 struct StoredEvent {
   base::JobId job;
-  std::int64_t position = 0;   // among the events of all jobs
+  std::int64_t position = 0;   // among the rows of all jobs; the events of one NewEvents share it
   std::uint64_t sequence = 0;  // 1, 2, 3, … within the job
   base::WallTime time{};
   std::optional<model::JobState> job_state{};  // the job's state after this event; nullopt if unchanged

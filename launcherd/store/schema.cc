@@ -71,7 +71,12 @@ constexpr std::string_view kVersion2 = R"sql(
   ALTER TABLE jobs ADD COLUMN held_by TEXT;
 )sql";
 
-constexpr std::array kMigrations = {kVersion1, kVersion2};
+// A row with more than one event has their messages as in event_group.h. Its sequence is that of the last one.
+constexpr std::string_view kVersion3 = R"sql(
+  ALTER TABLE events ADD COLUMN count INTEGER NOT NULL DEFAULT 1;
+)sql";
+
+constexpr std::array kMigrations = {kVersion1, kVersion2, kVersion3};
 
 base::Status make_file(const std::string& path) {
   const base::UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));

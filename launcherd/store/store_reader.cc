@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/strings.h"
+#include "launcherd/store/event_group.h"
 #include "launcherd/store/page_token.h"
 
 namespace muster::launcherd::inline store {
@@ -93,6 +94,30 @@ base::Result<StoredEvent> event_of(const Execution& row) {
   return event;
 }
 
+// Appends the events of one row whose number is above `after`.
+base::Status add_events_of(const Execution& row, std::uint64_t after, std::vector<StoredEvent>& events) {
+  MUSTER_ASSIGN_OR_RETURN(StoredEvent last, event_of(row));
+  const auto count = static_cast<std::size_t>(std::max<std::int64_t>(row.integer(6), 1));
+  if (count == 1) {
+    events.push_back(std::move(last));
+    return base::ok_status();
+  }
+  auto messages = messages_of_group(last.message);
+  if (!messages || messages->size() != count || last.sequence < count) {
+    return base::data_loss("job {}: the stored events up to {} are corrupt; restore a copy of the job store",
+                           last.job.str(), last.sequence);
+  }
+  last.message.clear();
+  const std::uint64_t first = last.sequence - count + 1;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (first + i <= after) continue;
+    StoredEvent& event = events.emplace_back(last);
+    event.sequence = first + i;
+    event.message = std::move((*messages)[i]);
+  }
+  return base::ok_status();
+}
+
 base::Result<StoredRank> rank_of(const Execution& row) {
   const auto state = model::rank_state_of(row.integer(2));
   if (!state)
@@ -121,15 +146,16 @@ base::Result<std::vector<Record>> collect(Execution& query, Convert convert) {
   }
 }
 
-// Collects events. The page ends early if the messages are long.
-base::Result<std::vector<StoredEvent>> collect_events(Execution& query) {
+// Collects whole rows of events, those with a number above `after`, until there are `limit` events. The page ends early
+// if the messages are long.
+base::Result<std::vector<StoredEvent>> collect_events(Execution& query, std::uint64_t after, std::size_t limit) {
   std::vector<StoredEvent> events;
-  for (std::size_t bytes = 0; bytes < kPageBytes;) {
+  for (std::size_t bytes = 0; bytes < kPageBytes && events.size() < limit;) {
     MUSTER_ASSIGN_OR_RETURN(const bool more, query.next());
     if (!more) break;
-    MUSTER_ASSIGN_OR_RETURN(StoredEvent event, event_of(query));
-    bytes += event.message.size();
-    events.push_back(std::move(event));
+    const std::size_t before = events.size();
+    MUSTER_RETURN_IF_ERROR(add_events_of(query, after, events));
+    for (std::size_t i = before; i < events.size(); ++i) bytes += events[i].message.size();
   }
   return events;
 }
@@ -166,10 +192,10 @@ base::Result<StoreReader::Statements> StoreReader::prepare(Database& database) {
        "SELECT " MUSTER_KEY_COLUMNS " FROM jobs WHERE ended_us IS NULL ORDER BY number DESC LIMIT ?"},
       {&Statements::rank_hosts, "SELECT DISTINCT host FROM ranks WHERE job = ? AND attempt = ?"},
       {&Statements::events,
-       "SELECT ?3, position, sequence, time_us, job_state, message FROM events WHERE job = ?1 AND sequence > ?2 "
+       "SELECT ?3, position, sequence, time_us, job_state, message, count FROM events WHERE job = ?1 AND sequence > ?2 "
        "ORDER BY sequence LIMIT ?4"},
       {&Statements::all_events,
-       "SELECT jobs.id, position, sequence, time_us, job_state, message FROM events JOIN jobs ON jobs.number = "
+       "SELECT jobs.id, position, sequence, time_us, job_state, message, count FROM events JOIN jobs ON jobs.number = "
        "events.job "
        "WHERE position > ? ORDER BY position LIMIT ?"},
       {&Statements::ranks,
@@ -289,14 +315,19 @@ base::Result<std::vector<StoredEvent>> StoreReader::events(const base::JobId& id
   query.bind(2, static_cast<std::int64_t>(std::min(after, kHighest)));
   query.bind(3, id.str());
   query.bind(4, bounded(limit));
-  return collect_events(query);
+  MUSTER_ASSIGN_OR_RETURN(std::vector<StoredEvent> events,
+                          collect_events(query, after, static_cast<std::size_t>(bounded(limit))));
+  if (events.size() > static_cast<std::size_t>(bounded(limit))) {
+    events.erase(events.begin() + bounded(limit), events.end());
+  }
+  return events;
 }
 
 base::Result<std::vector<StoredEvent>> StoreReader::all_events(std::int64_t after, int limit) {
   Execution query = statements_.all_events.start();
   query.bind(1, after);
   query.bind(2, bounded(limit));
-  return collect_events(query);
+  return collect_events(query, 0, static_cast<std::size_t>(bounded(limit)));
 }
 
 base::Result<int> StoreReader::rank_count(const base::JobId& id, int attempt) {

@@ -48,7 +48,8 @@ class StoreReader {
 
   // Returns events in order, from the first with a sequence above `after`. Empty if none exist yet.
   base::Result<std::vector<StoredEvent>> events(const base::JobId& id, std::uint64_t after, int limit);
-  // Returns events of all jobs in order of commit, from the first with a position above `after`.
+  // Returns events of all jobs in order of commit, from the first with a position above `after`. Events that share a
+  // position come together, so there may be kMostGrouped - 1 more than `limit`.
   base::Result<std::vector<StoredEvent>> all_events(std::int64_t after, int limit);
   // Returns how many ranks of one attempt have a stored state, up to the highest number.
   base::Result<int> rank_count(const base::JobId& id, int attempt);

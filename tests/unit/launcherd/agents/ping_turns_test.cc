@@ -8,11 +8,11 @@
 namespace muster::launcherd::ping_turns_test {
 namespace {
 
-std::vector<int> pings(std::size_t agents, int ticks, std::size_t& most_at_once) {
+std::vector<int> pings(std::size_t agents, int ticks, std::size_t& most_at_once, std::int64_t lease_ticks = 0) {
   PingTurns turns;
   std::vector<int> counts(agents);
   for (int i = 0; i < ticks; ++i) {
-    turns.next(agents);
+    turns.next(agents, lease_ticks);
     std::size_t at_once = 0;
     for (std::size_t agent = 0; agent < agents; ++agent) {
       if (!turns.is_due(agent)) continue;
@@ -36,16 +36,36 @@ TEST(PingTurns, PingsEachOfMoreInTurn) {
   EXPECT_LE(most, PingTurns::kMostAtOnce);
 }
 
+TEST(PingTurns, PingsEachTwentyTimesInALongLease) {
+  std::size_t most = 0;
+  EXPECT_EQ(pings(10'000, 400, most, 1'200), std::vector<int>(10'000, 10));  // a lease of 600 s, a tick of 0.5 s
+  EXPECT_EQ(most, PingTurns::kFewAtOnce);
+  most = 0;
+  EXPECT_EQ(pings(10'000, 400, most, 400), std::vector<int>(10'000, 20));
+  EXPECT_EQ(most, 500u);
+}
+
+TEST(PingTurns, PingsAsBeforeInAShortLease) {
+  std::size_t most = 0;
+  EXPECT_EQ(pings(10'000, 30, most, 30), std::vector<int>(10'000, 3));
+  EXPECT_EQ(most, PingTurns::kMostAtOnce);
+}
+
+TEST(PingTurns, PingsAThousandAtEachTickInALongLeaseToo) {
+  std::size_t most = 0;
+  EXPECT_EQ(pings(1'000, 3, most, 1'200), std::vector<int>(1'000, 3));
+}
+
 TEST(PingTurns, AcceptsNoAgents) {
   PingTurns turns;
-  turns.next(0);
+  turns.next(0, 1'200);
   EXPECT_EQ(turns.count(), 1);
 }
 
 TEST(PingTurns, PingsAllWhenFewerAreLeft) {
   PingTurns turns;
-  for (int i = 0; i < 4; ++i) turns.next(5'000);
-  turns.next(10);
+  for (int i = 0; i < 4; ++i) turns.next(5'000, 1'200);
+  turns.next(10, 1'200);
   for (std::size_t agent = 0; agent < 10; ++agent) EXPECT_TRUE(turns.is_due(agent));
 }
 

@@ -6,6 +6,7 @@
 
 #include "model/dmlc.h"
 #include "model/job_placement.h"
+#include "proto/world_bytes.h"
 
 namespace muster::launcherd::launch_plan_test {
 namespace {
@@ -240,8 +241,9 @@ TEST(LaunchPlan, MpiIsToldWhoIsWhere) {
   const auto plans = planned(plan_launch(job, *placement, facts, {"abcdefgh"}, "10.0.0.1", {})).hosts;
   EXPECT_EQ(plans[0].world(), plans[1].world());
   EXPECT_EQ(plans[1].host(), 1);
-  v1::World world;
-  ASSERT_TRUE(world.ParseFromString(plans[1].world()));
+  const auto read = proto::world_of_bytes(plans[1].world());
+  ASSERT_TRUE(read.has_value());
+  const v1::World& world = *read;
   EXPECT_EQ(world.size(), 3);
   EXPECT_EQ(world.name(), "muster-abcdefgh-0");
   ASSERT_EQ(world.hosts_size(), 2);
@@ -281,7 +283,7 @@ TEST(LaunchPlan, CraysProgramsAreServedWhereTheyAre) {
     const auto placement = model::place(job.placement);
     const auto plan = planned(plan_launch(job, *placement, {host("n1", {})}, {"abcdefgh"}, "127.0.0.1", launcher));
     v1::World world;
-    EXPECT_TRUE(world.ParseFromString(plan.hosts[0].world()));
+    if (const auto read = proto::world_of_bytes(plan.hosts[0].world())) world = *read;
     return world.pals();
   };
   base::Environment cray;

@@ -21,6 +21,8 @@ namespace muster::launcherd::job_runner_test {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
 
@@ -239,6 +241,211 @@ TEST_F(JobRunnerTest, AHostReportsOnItsOwnRanksAlone) {
   empty(1, 7 << 8);
   for (const int agent : {0, 1}) agents_->to->output_complete(agent);
   EXPECT_EQ(outcome().exit_code, 7);
+}
+
+// Several ranks a host.
+class GroupedRanksTest : public JobRunnerTest {
+ protected:
+  // On n1 and n2, four ranks each; none of them has started.
+  void launch_job() {
+    model::JobSpec job;
+    job.command = {"./a"};
+    job.workdir = "/";
+    job.placement.hosts = *model::parse_host_list("n[1-2]:4", "-H");
+    job.kill_grace = 60s;
+    job.input.to = model::InputTo::kNone;
+    agents_->on_prepare = [this](int agent) { loop_.post([this, agent] { prepared(agent); }); };
+    runner_ = std::make_unique<JobRunner>(
+        loop_, clock_, JobSetup{job, *model::place(job.placement), options_, base::Environment(), &sink_, this},
+        agents_);
+    ASSERT_TRUE(runner_->start().ok());
+    for (const int agent : {0, 1}) {
+      agents_->to->agent_started(agent);
+      agents_->to->agent_up(agent, up_of(agent));
+    }
+    turn_until([&] { return agents_->launches.size() == 2; });
+  }
+  static AgentUp up_of(int agent) {
+    AgentUp up;
+    up.link = "dial";
+    up.hello.set_hostname(fmt::format("n{}", agent + 1));
+    v1::NetworkInterface& network = *up.hello.add_interfaces();
+    network.set_name("eth0");
+    network.set_address(fmt::format("10.0.0.{}", agent + 1));
+    return up;
+  }
+  static v1::AgentMessage started(const std::vector<int>& ranks) {
+    v1::AgentMessage message;
+    for (const int rank : ranks) {
+      message.mutable_ranks_started()->add_ranks(rank);
+      message.mutable_ranks_started()->add_pids(100 + rank);
+    }
+    return message;
+  }
+  static v1::AgentMessage exited(const std::vector<int>& ranks) {
+    v1::AgentMessage message;
+    for (const int rank : ranks) {
+      message.mutable_ranks_exited()->add_ranks(rank);
+      message.mutable_ranks_exited()->add_pids(100 + rank);
+    }
+    return message;
+  }
+  static v1::AgentMessage exited(int rank, int wait_status, bool stopped_by_us = false) {
+    v1::AgentMessage message;
+    message.mutable_rank_exited()->set_rank(rank);
+    message.mutable_rank_exited()->set_pid(100 + rank);
+    message.mutable_rank_exited()->set_wait_status(wait_status);
+    message.mutable_rank_exited()->set_stopped_by_us(stopped_by_us);
+    return message;
+  }
+  void send(int agent, const v1::AgentMessage& message) { agents_->to->agent_message(agent, message); }
+  void tried(int agent) {
+    v1::AgentMessage message;
+    message.mutable_launched();
+    send(agent, message);
+  }
+  void gone(int agent) {
+    v1::AgentMessage message;
+    message.mutable_host_empty()->set_no_output(true);
+    send(agent, message);
+  }
+  void on_running() override { events_.emplace_back("running"); }
+  void on_event(const model::JobEvent& event) override {
+    if (const auto* const up = std::get_if<model::RankUp>(&event)) {
+      events_.push_back(fmt::format("up {} {}", up->rank, up->pid));
+    } else if (const auto* const end = std::get_if<model::RankEnd>(&event)) {
+      events_.push_back(fmt::format("end {} {} {}", end->rank, end->pid, model::describe(*end)));
+    } else if (std::holds_alternative<model::JobStopping>(event)) {
+      events_.emplace_back("stopping");
+    }
+  }
+
+  std::vector<std::string> events_;
+};
+
+TEST_F(GroupedRanksTest, AGroupIsReportedRankByRank) {
+  launch_job();
+  send(0, started({0, 1, 2, 3}));
+  tried(0);
+  send(1, started({4, 5}));
+  v1::AgentMessage single;
+  single.mutable_rank_started()->set_rank(6);
+  single.mutable_rank_started()->set_pid(106);
+  send(1, single);
+  send(1, started({7}));
+  tried(1);
+  EXPECT_THAT(events_, ElementsAre("up 0 100", "up 1 101", "up 2 102", "up 3 103", "up 4 104", "up 5 105", "up 6 106",
+                                   "up 7 107", "running"));
+  events_.clear();
+  send(1, exited({4, 6}));
+  send(1, exited(5, 0));
+  send(1, exited({7}));
+  gone(1);
+  send(0, exited({3, 2, 1, 0}));
+  gone(0);
+  EXPECT_EQ(outcome().exit_code, 0);
+  ASSERT_EQ(outcome().ends.size(), 8u);
+  for (int rank = 0; rank < 8; ++rank) {
+    const model::RankEnd& end = outcome().ends[static_cast<std::size_t>(rank)];
+    EXPECT_EQ(end.rank, rank);
+    EXPECT_EQ(end.pid, 100 + rank);
+    EXPECT_EQ(end.host, rank < 4 ? "n1" : "n2");
+    EXPECT_FALSE(end.failed());
+  }
+  EXPECT_THAT(events_, ElementsAre("end 4 104 exit code 0", "end 6 106 exit code 0", "end 5 105 exit code 0",
+                                   "end 7 107 exit code 0", "end 3 103 exit code 0", "end 2 102 exit code 0",
+                                   "end 1 101 exit code 0", "end 0 100 exit code 0"));
+}
+
+// One rank fails, and the others end well while the stop is on its way.
+TEST_F(GroupedRanksTest, AGroupInTheMiddleOfAStopCounts) {
+  launch_job();
+  send(0, started({0, 1, 2, 3}));
+  tried(0);
+  send(1, started({4, 5, 6, 7}));
+  tried(1);
+  send(0, exited(1, 3 << 8));
+  EXPECT_THAT(events_, Contains("stopping"));
+  EXPECT_EQ(agents_->stops, 2);
+  send(1, exited({4, 5, 6}));
+  send(1, exited(7, SIGTERM, true));
+  gone(1);
+  send(0, exited({0, 2}));
+  send(0, exited(3, SIGTERM, true));
+  gone(0);
+  EXPECT_EQ(outcome().exit_code, 3);
+  EXPECT_EQ(outcome().ends.size(), 8u);
+  EXPECT_EQ(outcome().root, 1);
+  EXPECT_EQ(outcome().ends[5].kind, model::EndKind::kExited);
+  EXPECT_EQ(outcome().ends[7].kind, model::EndKind::kStopped);
+}
+
+TEST_F(GroupedRanksTest, AnEndThatIsReportedTwiceCountsOnce) {
+  launch_job();
+  for (const int agent : {0, 1}) {
+    const int first = 4 * agent;
+    send(agent, started({first, first + 1, first + 2, first + 3}));
+    tried(agent);
+  }
+  events_.clear();
+  send(0, exited({0, 1}));
+  send(0, exited({1, 0, 2}));
+  send(0, exited(2, 9 << 8));
+  EXPECT_THAT(events_, ElementsAre("end 0 100 exit code 0", "end 1 101 exit code 0", "end 2 102 exit code 0"));
+}
+
+// A host that lies about another one's ranks, or sends a group without pids.
+TEST_F(GroupedRanksTest, AHostReportsInGroupsOnItsOwnRanksAlone) {
+  launch_job();
+  send(0, started({0, 4, 1}));
+  EXPECT_THAT(events_, ElementsAre("up 0 100", "up 1 101"));
+  EXPECT_EQ(warnings_, std::vector<std::string>{"n1: its agent reports on rank 4, which does not run there: ignored"});
+  v1::AgentMessage bad = started({4, 5});
+  bad.mutable_ranks_started()->add_ranks(6);
+  send(1, bad);
+  EXPECT_EQ(events_.size(), 2u);
+  EXPECT_EQ(warnings_.back(), "n2: its agent reports on ranks without their pids: ignored");
+}
+
+// launcherd was killed between RanksStarted and RanksExited of n1, and before the starts of n2's ranks arrived.
+TEST_F(GroupedRanksTest, TheNextLauncherdGoesOnFromGroups) {
+  options_.resumes = true;
+  model::JobSpec job;
+  job.command = {"./a"};
+  job.workdir = "/";
+  job.placement.hosts = *model::parse_host_list("n[1-2]:4", "-H");
+  job.input.to = model::InputTo::kNone;
+  runner_ = std::make_unique<JobRunner>(
+      loop_, clock_, JobSetup{job, *model::place(job.placement), options_, base::Environment(), &sink_, this}, agents_);
+  ASSERT_TRUE(runner_->start().ok());
+  for (const int agent : {0, 1}) {
+    AgentUp up = up_of(agent);
+    up.has_launched = true;
+    v1::Prepared& prepared = *up.history.emplace_back().mutable_prepared();
+    prepared.set_interface("eth0");
+    prepared.set_address(fmt::format("10.0.0.{}", agent + 1));
+    prepared.set_master_port(4242);
+    up.history.push_back(started({4 * agent, 4 * agent + 1, 4 * agent + 2, 4 * agent + 3}));
+    up.history.emplace_back().mutable_launched();
+    if (agent == 1) up.history.push_back(exited({4, 5}));
+    agents_->to->agent_stream(agent, true);
+    agents_->to->agent_up(agent, std::move(up));
+  }
+  for (const int agent : {0, 1}) {
+    v1::AgentMessage pong;
+    pong.mutable_pong()->set_launcher_ns(agents_->pings[agent]);
+    pong.mutable_pong()->set_agent_ns(1);
+    send(agent, pong);
+  }
+  EXPECT_THAT(events_, ElementsAre("up 0 100", "up 1 101", "up 2 102", "up 3 103", "up 4 104", "up 5 105", "up 6 106",
+                                   "up 7 107", "running", "end 4 104 exit code 0", "end 5 105 exit code 0"));
+  send(0, exited({0, 1, 2, 3}));
+  gone(0);
+  send(1, exited({6, 7}));
+  gone(1);
+  EXPECT_EQ(outcome().exit_code, 0);
+  EXPECT_EQ(outcome().ends.size(), 8u);
+  EXPECT_TRUE(agents_->launches.empty());
 }
 
 // A clock that is guessed could make any rank the first that failed.

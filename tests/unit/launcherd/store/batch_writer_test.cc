@@ -14,6 +14,7 @@ namespace {
 
 using launcherd::ForgetHost;
 using launcherd::ForgetJob;
+using launcherd::NewEvents;
 using launcherd::NewHold;
 using launcherd::NewReason;
 using launcherd::NewRecovery;
@@ -145,6 +146,54 @@ TEST_F(BatchWriterTest, RanksGoTheirWayOncePerAttempt) {
   EXPECT_EQ((*first)[1].signal, 9);
   EXPECT_EQ(reader_.ranks(job_id("aaaaaaaa"), 0, 1, 10)->size(), 1u);
   EXPECT_EQ(reader_.ranks(job_id("aaaaaaaa"), 1, 0, 10)->size(), 1u);
+}
+
+NewEvents::Event rank_step(int rank, RankState to) {
+  return {.message = fmt::format("rank {} {}", rank, model::name_of(to)),
+          .rank_step = RankStep{.rank = rank, .to = to, .host = "n1", .pid = 100 + rank}};
+}
+
+TEST_F(BatchWriterTest, AGroupOfEventsMovesItsRanks) {
+  NewEvents starts{job_id("aaaaaaaa"), at(3), {}};
+  NewEvents ends{job_id("aaaaaaaa"), at(4), {}};
+  for (int rank = 0; rank < 8; ++rank) {
+    starts.events.push_back(rank_step(rank, RankState::kRunning));
+    if (rank != 5) ends.events.push_back(rank_step(rank, RankState::kSucceeded));
+  }
+  starts.events.push_back({.message = "no step", .rank_step = {}});
+  ASSERT_EQ(put({new_job("aaaaaaaa"), plain_event("aaaaaaaa", "before"), starts, ends}), Code::kOk);
+  EXPECT_EQ(reader_.job(job_id("aaaaaaaa"))->last_sequence, 17u);
+  const auto events = reader_.events(job_id("aaaaaaaa"), 0, 100);
+  ASSERT_TRUE(events.ok()) << events.status();
+  ASSERT_EQ(events->size(), 17u);
+  for (std::size_t i = 0; i < events->size(); ++i) EXPECT_EQ((*events)[i].sequence, i + 1);
+  EXPECT_EQ((*events)[1].message, "rank 0 RUNNING");
+  EXPECT_EQ((*events)[9].message, "no step");
+  EXPECT_EQ((*events)[16].message, "rank 7 SUCCEEDED");
+  EXPECT_EQ((*events)[16].time, at(4));
+  const auto ranks = reader_.ranks(job_id("aaaaaaaa"), 0, 0, 10);
+  ASSERT_EQ(ranks->size(), 8u);
+  for (const auto& rank : *ranks) {
+    EXPECT_EQ(rank.state, rank.rank == 5 ? RankState::kRunning : RankState::kSucceeded);
+    EXPECT_EQ(rank.pid, 100 + rank.rank);
+    EXPECT_EQ(rank.host, "n1");
+  }
+}
+
+TEST_F(BatchWriterTest, AGroupIsThereAsAWholeOrNotAtAll) {
+  ASSERT_EQ(put({new_job("aaaaaaaa")}), Code::kOk);
+  const NewEvents wrong{
+      job_id("aaaaaaaa"), at(3), {rank_step(0, RankState::kRunning), rank_step(1, RankState::kSucceeded)}};
+  EXPECT_EQ(put({wrong}), Code::kFailedPrecondition);  // rank 1 never ran
+  EXPECT_TRUE(reader_.events(job_id("aaaaaaaa"), 0, 10)->empty());
+  EXPECT_TRUE(reader_.ranks(job_id("aaaaaaaa"), 0, 0, 10)->empty());
+  NewEvents many{job_id("aaaaaaaa"), at(3), {}};
+  EXPECT_EQ(put({many}), Code::kInvalidArgument);
+  many.events.resize(launcherd::kMostGrouped + 1);
+  EXPECT_EQ(put({many}), Code::kInvalidArgument);
+  many.events.resize(launcherd::kMostGrouped);
+  EXPECT_EQ(put({many}), Code::kOk);
+  EXPECT_EQ(reader_.job(job_id("aaaaaaaa"))->last_sequence, launcherd::kMostGrouped);
 }
 
 TEST_F(BatchWriterTest, AQueuedJobWaitsForAReason) {

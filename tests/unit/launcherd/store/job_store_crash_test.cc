@@ -23,11 +23,16 @@ using launcherd::StoreReader;
 constexpr int kKills = 50;
 constexpr int kUnderWay = 8;  // number of batches in flight
 
-// Batch `n` adds one event to each of two jobs, and a job of its own.
+constexpr std::int64_t kGroup = 3;  // events of one group
+
+// Batch `n` adds one event to a job, a group of events to another one, and a job of its own.
 Batch numbered_batch(std::int64_t n) {
   const std::string text = std::to_string(n);
-  return {plain_event("aaaaaaaa", text), new_job(base::JobId::random().str(), "request " + text),
-          plain_event("bbbbbbbb", text)};
+  launcherd::NewEvents group{job_id("bbbbbbbb"), at(1), {}};
+  for (std::int64_t i = 0; i < kGroup; ++i) {
+    group.events.push_back({.message = std::to_string(kGroup * n + i), .rank_step = {}});
+  }
+  return {plain_event("aaaaaaaa", text), new_job(base::JobId::random().str(), "request " + text), std::move(group)};
 }
 
 // Appends batches from number `next` on. Writes the number of each committed batch to `acknowledged`. Runs in the
@@ -117,7 +122,7 @@ TEST_F(JobStoreCrash, NothingAnsweredIsLostAndNoBatchIsHalf) {
     auto reader = StoreReader::open(path);
     ASSERT_TRUE(reader.ok()) << reader.status();
     const std::int64_t a = check_events(*reader, "aaaaaaaa", count);
-    EXPECT_EQ(check_events(*reader, "bbbbbbbb", count), a);
+    EXPECT_EQ(check_events(*reader, "bbbbbbbb", kGroup * count), kGroup * a);
     for (std::int64_t n = count; n < a; ++n) {
       EXPECT_TRUE(reader->job_of_request("request " + std::to_string(n)).ok()) << n;
     }

@@ -111,7 +111,7 @@ TEST_F(StoreSchema, AMigrationThatFailsChangesNothing) {
   const auto broken = with("DELETE FROM jobs; CREATE TABLE nothing; this is no SQL");
   const base::Status status = status_of(broken);
   ASSERT_FALSE(status.ok());
-  EXPECT_THAT(status.message(), HasSubstr("from version 2 to 3"));
+  EXPECT_THAT(status.message(), HasSubstr("from version 3 to 4"));
   auto database = open_store(path(), store_migrations());
   ASSERT_TRUE(database.ok()) << database.status();
   EXPECT_EQ(*database->value_of("SELECT count(*) FROM jobs"), "1");

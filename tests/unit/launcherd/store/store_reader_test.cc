@@ -123,6 +123,46 @@ TEST_F(StoreReaderTest, AWatcherGoesOnFromWhereItWas) {
   EXPECT_EQ(reader_.events(job_id("cccccccc"), 0, 10).status().code(), Code::kNotFound);
 }
 
+// Pages may begin and end in the middle of a group.
+TEST_F(StoreReaderTest, AWatcherGetsTheEventsOfGroupsOneByOne) {
+  Batch batch = {new_job("aaaaaaaa")};
+  int made = 0;
+  for (const int size : {1, 7, 2, 30, 1, 3}) {
+    launcherd::NewEvents group{job_id("aaaaaaaa"), at(1), {}};
+    for (int i = 0; i < size; ++i) group.events.push_back({.message = std::to_string(made++), .rank_step = {}});
+    batch.emplace_back(std::move(group));
+    batch.emplace_back(plain_event("aaaaaaaa", std::to_string(made++)));
+  }
+  put(batch);
+  for (const int limit : {1, 4, 10, 1000}) {
+    std::uint64_t after = 0;
+    while (true) {
+      const auto page = reader_.events(job_id("aaaaaaaa"), after, limit);
+      ASSERT_TRUE(page.ok()) << page.status();
+      if (page->empty()) break;
+      EXPECT_LE(page->size(), static_cast<std::size_t>(limit));
+      for (const StoredEvent& event : *page) {
+        EXPECT_EQ(event.message, std::to_string(after));
+        EXPECT_EQ(event.sequence, ++after);
+      }
+    }
+    EXPECT_EQ(after, static_cast<std::uint64_t>(made));
+  }
+  EXPECT_EQ(reader_.all_events(0, 1000)->size(), static_cast<std::size_t>(made));
+}
+
+TEST_F(StoreReaderTest, AGroupThatIsNoneIsDataLoss) {
+  launcherd::NewEvents group{job_id("aaaaaaaa"), at(1), {}};
+  group.events.resize(3);
+  put({new_job("aaaaaaaa"), group});
+  auto database = launcherd::Database::open(temp_ / "jobs.sqlite", launcherd::Database::Access::kWrite);
+  ASSERT_TRUE(database.ok());
+  for (const char* const change : {"SET count = 4", "SET count = 2", "SET count = 3, message = x'ffffffff'"}) {
+    ASSERT_TRUE(database->run(std::string("UPDATE events ") + change).ok());
+    EXPECT_EQ(reader_.events(job_id("aaaaaaaa"), 0, 10).status().code(), Code::kDataLoss) << change;
+  }
+}
+
 TEST_F(StoreReaderTest, TheEventsOfAllJobsAreInOrderOfCommit) {
   put({new_job("aaaaaaaa"), new_job("bbbbbbbb"), plain_event("bbbbbbbb", "1"), plain_event("aaaaaaaa", "2")});
   put({plain_event("bbbbbbbb", "3")});
