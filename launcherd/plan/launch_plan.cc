@@ -304,6 +304,7 @@ class LaunchPlanner::Planner {
  private:
   bool has_torch_watchdog() const;
   const proto::EnvList& exported_to(const HostFacts& fact) const;
+  std::vector<std::size_t> peers_of(std::size_t index) const;
   v1::Launch launch_of_host(std::size_t index) const;
   void warn(const model::PlacedHost& host, const HostFacts& fact, const model::NodeBinding& binding);
   model::RankEnvInput input_of_host(const model::PlacedHost& host, const HostFacts& fact) const;
@@ -386,6 +387,21 @@ bool LaunchPlanner::Planner::has_torch_watchdog() const {
 }
 
 // Returns the host's part of the plan, without its ranks.
+// Returns the hosts that may connect to this one, or to which it connects. In a job whose ranks change, each host may
+// later have the store.
+std::vector<std::size_t> LaunchPlanner::Planner::peers_of(std::size_t index) const {
+  std::vector<std::size_t> peers;
+  if (index == 0 || job_.live) {
+    for (std::size_t i = 0; i < facts_.size(); ++i) {
+      if (i != index) peers.push_back(i);
+    }
+    return peers;
+  }
+  peers.push_back(0);
+  if (tree_) add_linked(*tree_, index, peers);
+  return peers;
+}
+
 v1::Launch LaunchPlanner::Planner::launch_of_host(std::size_t index) const {
   v1::Launch launch;
   launch.set_world(world_);
@@ -402,11 +418,7 @@ v1::Launch LaunchPlanner::Planner::launch_of_host(std::size_t index) const {
     launch.set_horovod_port(facts_.at(0).prepared.horovod_port());
   }
   if (tree_) set_store_tree(*tree_, facts_, launch);
-  for (std::size_t i = 0; i < facts_.size(); ++i) {
-    // In a job whose ranks change, each host may later have the store. In a tree, hosts also connect to the one above.
-    const bool is_peer = i == 0 || index == 0 || job_.live || (tree_ && are_linked(*tree_, i, index));
-    if (i != index && is_peer) *launch.add_peers() = peer_of(facts_.at(i));
-  }
+  for (const std::size_t peer : peers_of(index)) *launch.add_peers() = peer_of(facts_.at(peer));
   proto::set_limits(job_.limits, launch);
   proto::set_environment(exported_to(facts_.at(index)), *launch.mutable_environment());
   if (!job_.container.image.empty()) {

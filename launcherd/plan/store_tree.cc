@@ -1,5 +1,7 @@
 #include "launcherd/plan/store_tree.h"
 
+#include <algorithm>
+
 #include "base/strings.h"
 #include "proto/muster/v1/store_plan.pb.h"
 
@@ -73,11 +75,13 @@ void put_master_address(const std::string& address, v1::LaunchRank& rank) {
   variable.set_value(address);
 }
 
-bool are_linked(const rendezvous::HostTree& tree, std::size_t a, std::size_t b) {
-  const auto is_parent = [&](std::size_t above, std::size_t host) {
-    return host > 0 && tree.parent(static_cast<int>(host)) == static_cast<int>(above);
-  };
-  return is_parent(a, b) || is_parent(b, a);
+void add_linked(const rendezvous::HostTree& tree, std::size_t host, std::vector<std::size_t>& linked) {
+  const int index = static_cast<int>(host);
+  if (index > 0 && tree.parent(index) > 0) linked.push_back(static_cast<std::size_t>(tree.parent(index)));
+  if (!tree.has_children(index)) return;
+  const std::size_t first = host * static_cast<std::size_t>(tree.fanout) + 1;
+  const std::size_t end = std::min(first + static_cast<std::size_t>(tree.fanout), static_cast<std::size_t>(tree.hosts));
+  for (std::size_t child = first; child < end; ++child) linked.push_back(child);
 }
 
 }  // namespace muster::launcherd::plan

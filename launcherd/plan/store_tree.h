@@ -44,7 +44,7 @@ void set_store_tree(const rendezvous::HostTree& tree, const HostFactsList& facts
 // Tells a rank whose MASTER_ADDR is its own host the address of rank 0's host.
 void put_master_address(const std::string& address, v1::LaunchRank& rank);
 
-// True if one of the two hosts is the other's parent.
-bool are_linked(const rendezvous::HostTree& tree, std::size_t a, std::size_t b);
+// Appends the children of the host, and its parent unless that is host 0.
+void add_linked(const rendezvous::HostTree& tree, std::size_t host, std::vector<std::size_t>& linked);
 
 }  // namespace muster::launcherd::plan

@@ -24,23 +24,21 @@ class PoolFileTest : public ::testing::Test {
 
   testing_support::TempDir directory_;
   base::Loop loop_;
-  base::SystemClock clock_;
   PoolRoster roster_;
 };
 
 TEST_F(PoolFileTest, BeginsANewStateWithoutAFile) {
   PoolFile file(loop_, path(), roster_);
-  ASSERT_TRUE(file.load(clock_.wall()).ok());
+  ASSERT_TRUE(file.load().ok());
   EXPECT_FALSE(file.state().id().empty());
   EXPECT_EQ(file.state().control_port(), 0);
-  EXPECT_FALSE(file.keys().trusted_pem().empty());
 }
 
 TEST_F(PoolFileTest, ReadsBackWhatItHasSaved) {
   add_host("n1", 0).up.host_address = *base::IpAddress::parse("10.0.0.1");
   roster_.at({.name = "n2"});  // has no agent
   PoolFile file(loop_, path(), roster_);
-  ASSERT_TRUE(file.load(clock_.wall()).ok());
+  ASSERT_TRUE(file.load().ok());
   file.state().set_control_port(1234);
   ASSERT_TRUE(file.save().ok());
   struct stat info {};
@@ -49,10 +47,9 @@ TEST_F(PoolFileTest, ReadsBackWhatItHasSaved) {
 
   const PoolRoster none;
   PoolFile next(loop_, path(), none);
-  ASSERT_TRUE(next.load(clock_.wall()).ok());
+  ASSERT_TRUE(next.load().ok());
   EXPECT_EQ(next.state().id(), file.state().id());
   EXPECT_EQ(next.state().control_port(), 1234);
-  EXPECT_EQ(next.keys().trusted_pem(), file.keys().trusted_pem());
   ASSERT_EQ(next.state().agents_size(), 1);
   EXPECT_EQ(next.state().agents(0).name(), "n1");
   EXPECT_EQ(next.state().agents(0).token(), "token of n1");
@@ -60,27 +57,17 @@ TEST_F(PoolFileTest, ReadsBackWhatItHasSaved) {
   EXPECT_EQ(next.state().agents(0).host_address(), "10.0.0.1");
 }
 
-TEST_F(PoolFileTest, MakesNewKeysWhenTheOldOnesHaveExpired) {
-  PoolFile file(loop_, path(), roster_);
-  ASSERT_TRUE(file.load(clock_.wall()).ok());
-  ASSERT_TRUE(file.save().ok());
-  PoolFile next(loop_, path(), roster_);
-  ASSERT_TRUE(next.load(clock_.wall() + std::chrono::hours(24 * 365)).ok());
-  EXPECT_EQ(next.state().id(), file.state().id());
-  EXPECT_NE(next.keys().trusted_pem(), file.keys().trusted_pem());
-}
-
 TEST_F(PoolFileTest, RefusesACorruptFile) {
   ASSERT_TRUE(base::write_file_durably(path(), "no such list").ok());
   PoolFile file(loop_, path(), roster_);
-  const base::Status status = file.load(clock_.wall());
+  const base::Status status = file.load();
   EXPECT_EQ(status.code(), base::Code::kDataLoss);
   EXPECT_THAT(status.message(), HasSubstr("not a list of agents that launcherd wrote"));
 }
 
 TEST_F(PoolFileTest, SavesOnceForAllChangesOfATurn) {
   PoolFile file(loop_, path(), roster_);
-  ASSERT_TRUE(file.load(clock_.wall()).ok());
+  ASSERT_TRUE(file.load().ok());
   const auto fail = [](const base::Status& status) { ADD_FAILURE() << status; };
   file.save_soon(fail);
   add_host("n1", 0);
@@ -95,7 +82,7 @@ TEST_F(PoolFileTest, SavesOnceForAllChangesOfATurn) {
 
 TEST_F(PoolFileTest, ReportsThatItCouldNotSave) {
   PoolFile file(loop_, directory_ / "missing/agents", roster_);
-  ASSERT_TRUE(file.load(clock_.wall()).ok());
+  ASSERT_TRUE(file.load().ok());
   base::Status status;
   file.save_soon([&](const base::Status& failed) { status = failed; });
   EXPECT_FALSE(file.save_if_due().ok());

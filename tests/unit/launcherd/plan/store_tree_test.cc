@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "model/host_list.h"
+#include "model/job_placement.h"
 #include "proto/muster/v1/store_plan.pb.h"
 
 namespace muster::launcherd::store_tree_test {
