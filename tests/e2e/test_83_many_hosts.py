@@ -61,20 +61,20 @@ def test_a_typo_does_not_wait_for_the_time_limit(hvdrun, no_leftovers):
 
 def test_a_host_that_is_late_is_waited_for_and_left_out(hvdrun, cluster, no_leftovers):
     cluster.cut("n3", "drop")
-    result = hvdrun(["-H", "n1:1,n2:1,n3:1", "--min-hosts", "2", "--start-timeout", "4", *SAY_HOST], timeout=90)
+    result = hvdrun(["-H", "n1:1,n2:1,n3:1", "--min-hosts", "2", "--start-timeout", "12", *SAY_HOST], timeout=90)
     assert result.rc == 0 and said(result) == [(0, 2, "n1"), (1, 2, "n2")], result
     assert "so the job starts without it: n3: no answer on port 22 in time" in result.stderr, result
-    assert result.elapsed > 3.5, result
+    assert result.elapsed > 11, result
 
 
 def test_a_host_whose_sshd_does_not_answer(hvdrun, cluster, no_leftovers):
     cluster.run("n2", "root", ["sh", "-c", "kill -STOP $(cat /run/sshd.pid)"], check=True)
     try:
-        result = hvdrun(["-H", "n1:1,n2:1", "--min-hosts", "1", "--start-timeout", "4", *SAY_HOST], timeout=90)
+        result = hvdrun(["-H", "n1:1,n2:1", "--min-hosts", "1", "--start-timeout", "12", *SAY_HOST], timeout=90)
     finally:
         cluster.run("n2", "root", ["sh", "-c", "kill -CONT $(cat /run/sshd.pid)"], check=True)
     assert result.rc == 0 and said(result) == [(0, 1, "n1")], result
-    assert re.search(r"so the job starts without it: n2: \S.* (4 s|in time)", result.stderr), result
+    assert re.search(r"so the job starts without it: n2: \S.* (12 s|in time)", result.stderr), result
 
 
 def test_a_host_that_comes_in_time_is_used(hvdrun, cluster, no_leftovers):
@@ -104,7 +104,7 @@ def test_too_few_hosts(hvdrun, cluster, no_leftovers):
 def test_spares_that_are_up_take_the_places(hvdrun, cluster, no_leftovers):
     """n1 would have rank 0, so all that others need of its host must come from n4."""
     cluster.cut("n1", "drop")
-    result = hvdrun(["-H", "n1:2,n2:2", "--spares", "n3:2,n4:2", "--min-hosts", "2", "--start-timeout", "4",
+    result = hvdrun(["-H", "n1:2,n2:2", "--spares", "n3:2,n4:2", "--min-hosts", "2", "--start-timeout", "12",
                      *SAY_HOST], timeout=90)
     assert result.rc == 0, result
     assert said(result) == [(0, 4, "n3"), (1, 4, "n3"), (2, 4, "n2"), (3, 4, "n2")], result
