@@ -34,6 +34,7 @@
 #include "agent/gpus/gpus.h"
 #include "agent/host/host_facts.h"
 #include "agent/job/agent.h"
+#include "agent/link/dial.h"
 #include "agent/link/enrol.h"
 #include "agent/probe/probe.h"
 #include "agent/strays/sweep.h"
@@ -64,11 +65,7 @@ void protect_process() {
 // Removes variables that would change this process itself. The ranks still get them, because the environment was read
 // before.
 void drop_own_environment() {
-  for (const char* const name :
-       {"GRPC_VERBOSITY", "GRPC_TRACE", "GRPC_POLL_STRATEGY", "GRPC_DNS_RESOLVER", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
-        "http_proxy", "https_proxy", "grpc_proxy", "OPENSSL_CONF", "SSLKEYLOGFILE"}) {
-    ::unsetenv(name);
-  }
+  for (const char* const name : {"OPENSSL_CONF", "SSLKEYLOGFILE"}) ::unsetenv(name);
 }
 
 base::Result<v1::AgentJoin> read_join() {
@@ -85,16 +82,40 @@ std::string agent_id_of(const v1::AgentJoin& join) {
   return join.attempt() == 0 ? index : fmt::format("{}.{}", index, join.attempt());
 }
 
+// The relay first, because a launcher of many hosts wants few connections.
+base::Result<Dialled> dial_relay(const v1::AgentJoin& join) {
+  if (!join.has_parent()) return base::unavailable("no relay");
+  const auto patience = std::chrono::milliseconds(join.dial_timeout_ms()) / 2;
+  return dial_first(addresses_of(join.parent().addresses()), static_cast<std::uint16_t>(join.parent().port()),
+                    std::chrono::steady_clock::now() + patience, -1);
+}
+
+base::Result<AgentLink> dial_launcher(const v1::AgentJoin& join, const v1::Hello& hello) {
+  AgentLink link;
+  const std::vector<base::IpAddress> launcher = launcher_addresses(join, hello);
+  if (const auto relay = dial_relay(join); relay.ok() && !launcher.empty()) {
+    link.route = std::make_shared<LauncherRoute>(launcher.front());
+    link.route->set_relay({relay->address}, static_cast<std::uint16_t>(join.parent().port()));
+    return link;
+  }
+  // Dial the control port if there is no job yet, because then there is no output connection either.
+  const int port = join.warm() ? join.control_port() : join.output_port();
+  MUSTER_ASSIGN_OR_RETURN(
+      Dialled dialled,
+      dial_first(launcher, static_cast<std::uint16_t>(port),
+                 std::chrono::steady_clock::now() + std::chrono::milliseconds(join.dial_timeout_ms()), -1));
+  link.route = std::make_shared<LauncherRoute>(dialled.address);
+  if (!join.warm()) link.output = std::move(dialled.fd);
+  return link;
+}
+
 base::Result<AgentLink> choose_link(const v1::AgentJoin& join, const v1::Hello& hello) {
   AgentLink link;
   std::string reason = "as asked by --agent-link ssh";
   if (join.link() != "ssh") {
-    // Dial the control port, because a warm agent has no output connection before it has a job.
-    const int port = join.warm() ? join.control_port() : join.output_port();
-    auto dialled = dial_first(launcher_addresses(join, hello), static_cast<std::uint16_t>(port),
-                              std::chrono::steady_clock::now() + std::chrono::milliseconds(join.dial_timeout_ms()), -1);
+    auto dialled = dial_launcher(join, hello);
     if (dialled.ok()) {
-      link.dialled = std::move(*dialled);
+      link = std::move(*dialled);
     } else if (join.link() == "dial") {
       return base::unavailable("cannot connect back to the launcher ({}): open its ports, or use --agent-link ssh",
                                dialled.status().message());
@@ -102,7 +123,8 @@ base::Result<AgentLink> choose_link(const v1::AgentJoin& join, const v1::Hello& 
       reason = "connecting back failed: " + dialled.status().message();
     }
   }
-  const std::string line = link.dialled ? std::string("MUSTER-LINK dial\n") : "MUSTER-LINK ssh " + reason + "\n";
+  const bool is_dialled = link.route != nullptr;
+  const std::string line = is_dialled ? std::string("MUSTER-LINK dial\n") : "MUSTER-LINK ssh " + reason + "\n";
   MUSTER_RETURN_IF_ERROR(base::write_all_blocking(STDOUT_FILENO, line.data(), line.size()));
   return link;
 }
@@ -132,8 +154,7 @@ base::Status detach() {
   return base::ok_status();
 }
 
-// Exits without destructors. Everything that matters is closed. The clean-up of OpenSSL and gRPC would cost a tenth
-// of a short job's CPU time, and gRPC's has no time limit.
+// Exits without destructors. Everything that matters is closed, and the clean-up of OpenSSL would cost CPU time.
 [[noreturn]] void leave(int status) {
   std::fflush(nullptr);
   ::_exit(status);
@@ -174,7 +195,7 @@ int serve() {
   if (!facts.ok()) return fail(facts);
   auto link = choose_link(*join, hello);
   if (!link.ok()) return fail(link.status());
-  if (!proto::ends_with_log_in(*join) && link->dialled) {
+  if (!proto::ends_with_log_in(*join) && link->route != nullptr) {
     if (const base::Status detached = detach(); !detached.ok()) return fail(detached);
   }
   const bool is_of_hvdrun = proto::ends_with_log_in(*join);

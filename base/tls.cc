@@ -1,33 +1,25 @@
-// TLS: the certificate authority, contexts with pre-shared keys, and streams.
-// Read CertificateAuthority first, then use_session(), find_session() and configure(), then TlsStream.
+// TLS: contexts with pre-shared keys, and streams.
+// Read use_session(), find_session() and configure() first, then TlsStream.
 #include "base/tls.h"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <ctime>
 #include <map>
 #include <string_view>
 
 #include <openssl/bio.h>
-#include <openssl/ec.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 
 namespace muster::base {
 namespace {
 
-constexpr long kBackdateSeconds = 2L * 24 * 3600;
-constexpr long kValiditySeconds = 30L * 24 * 3600;
 constexpr std::size_t kReadBuffer = 64 * 1024;
 // Change the key well before AES-GCM's limit of 2^24.5 records.
 constexpr std::uint64_t kBytesPerKey = std::uint64_t{1} << 36;
@@ -39,10 +31,6 @@ struct Deleter {
     Free(object);
   }
 };
-using X509Ptr = std::unique_ptr<X509, Deleter<X509_free>>;
-using KeyPtr = std::unique_ptr<EVP_PKEY, Deleter<EVP_PKEY_free>>;
-using BioPtr = std::unique_ptr<BIO, Deleter<BIO_free_all>>;
-using NamesPtr = std::unique_ptr<GENERAL_NAMES, Deleter<GENERAL_NAMES_free>>;
 
 // A host's openssl.cnf and OPENSSL_CONF must not affect our connections.
 void initialise() {
@@ -60,92 +48,6 @@ std::string take_reason() {
 
 Status openssl_error(std::string_view what) {
   return base::internal_error("{}: {}", what, take_reason());
-}
-
-Result<std::string> bio_text(BIO* bio) {
-  char* data = nullptr;
-  const long size = BIO_get_mem_data(bio, &data);
-  if (size <= 0) return openssl_error("write PEM");
-  return std::string(data, static_cast<std::size_t>(size));
-}
-
-Result<std::string> certificate_pem(X509* certificate) {
-  const BioPtr bio(BIO_new(BIO_s_mem()));
-  if (!bio || PEM_write_bio_X509(bio.get(), certificate) != 1) return openssl_error("write certificate");
-  return bio_text(bio.get());
-}
-
-Result<std::string> private_key_pem(EVP_PKEY* key) {
-  const BioPtr bio(BIO_new(BIO_s_secmem()));  // wiped when freed
-  if (!bio || PEM_write_bio_PrivateKey(bio.get(), key, nullptr, nullptr, 0, nullptr, nullptr) != 1) {
-    return openssl_error("write private key");
-  }
-  return bio_text(bio.get());
-}
-
-Status add_extension(X509* certificate, X509* issuer, int nid, const char* value) {
-  X509V3_CTX context;
-  X509V3_set_ctx_nodb(&context);
-  X509V3_set_ctx(&context, issuer, certificate, nullptr, nullptr, 0);
-  const std::unique_ptr<X509_EXTENSION, Deleter<X509_EXTENSION_free>> extension(
-      X509V3_EXT_conf_nid(nullptr, &context, nid, value));
-  if (!extension || X509_add_ext(certificate, extension.get(), -1) != 1) {
-    return openssl_error(fmt::format("certificate extension {}", value));
-  }
-  return ok_status();
-}
-
-// Makes the part that certificates of the authority and of leaves have in common: serial, validity, subject and key.
-// The caller must set the issuer and sign the certificate.
-Result<X509Ptr> new_certificate(const std::string& common_name, EVP_PKEY* key) {
-  X509Ptr certificate(X509_new());
-  std::uint64_t serial = 0;
-  if (getentropy(&serial, sizeof serial) != 0) return errno_error(errno, "random serial number");
-  const std::time_t now = std::time(nullptr);
-  const bool done = certificate && X509_set_version(certificate.get(), 2) == 1 &&
-                    ASN1_INTEGER_set_uint64(X509_get_serialNumber(certificate.get()), serial >> 1) == 1 &&
-                    ASN1_TIME_set(X509_getm_notBefore(certificate.get()), now - kBackdateSeconds) != nullptr &&
-                    ASN1_TIME_set(X509_getm_notAfter(certificate.get()), now + kValiditySeconds) != nullptr &&
-                    X509_set_pubkey(certificate.get(), key) == 1 &&
-                    X509_NAME_add_entry_by_txt(X509_get_subject_name(certificate.get()), "CN", MBSTRING_UTF8,
-                                               reinterpret_cast<const unsigned char*>(common_name.data()),
-                                               static_cast<int>(common_name.size()), -1, 0) == 1;
-  if (!done) return openssl_error(fmt::format("make certificate for '{}'", common_name));
-  return certificate;
-}
-
-// Appends one "KIND:value" to `names` as a GENERAL_NAME. It does not use a configuration string, so that no value can
-// add further names.
-Status append_name(GENERAL_NAMES* names, std::string_view entry) {
-  const std::size_t colon = entry.find(':');
-  const std::string_view kind = entry.substr(0, colon);
-  const std::string value(colon == std::string_view::npos ? "" : entry.substr(colon + 1));
-  const bool is_clean = std::none_of(value.begin(), value.end(), [](unsigned char c) { return c < 0x21 || c > 0x7e; });
-  std::unique_ptr<GENERAL_NAME, Deleter<GENERAL_NAME_free>> name(GENERAL_NAME_new());
-  if (kind == "IP") {
-    ASN1_OCTET_STRING* address = a2i_IPADDRESS(value.c_str());
-    if (address == nullptr) return base::invalid_argument("certificate name '{}' is not an address", entry);
-    GENERAL_NAME_set0_value(name.get(), GEN_IPADD, address);
-  } else if ((kind == "URI" || kind == "DNS") && is_clean && !value.empty()) {
-    ASN1_IA5STRING* text = ASN1_IA5STRING_new();
-    ASN1_STRING_set(text, value.data(), static_cast<int>(value.size()));
-    GENERAL_NAME_set0_value(name.get(), kind == "URI" ? GEN_URI : GEN_DNS, text);
-  } else {
-    return base::invalid_argument("certificate name '{}' is not URI:…, DNS:… or IP:…", entry);
-  }
-  if (sk_GENERAL_NAME_push(names, name.get()) <= 0) return openssl_error("certificate names");
-  (void)name.release();  // `names` owns it now
-  return ok_status();
-}
-
-Status add_names(X509* certificate, const std::vector<std::string>& entries) {
-  if (entries.empty()) return ok_status();
-  const NamesPtr names(sk_GENERAL_NAME_new_null());
-  for (const std::string& entry : entries) MUSTER_RETURN_IF_ERROR(append_name(names.get(), entry));
-  if (X509_add1_ext_i2d(certificate, NID_subject_alt_name, names.get(), 0, X509V3_ADD_DEFAULT) != 1) {
-    return openssl_error("certificate names");
-  }
-  return ok_status();
 }
 
 // The keys of a context, for OpenSSL's callbacks.
@@ -222,6 +124,46 @@ int find_session(SSL* ssl, const unsigned char* identity, std::size_t size, SSL_
   return *session != nullptr ? 1 : 0;
 }
 
+// OpenSSL's way to read and write a ByteChannel.
+int channel_read(BIO* bio, char* data, int size) {
+  BIO_clear_retry_flags(bio);
+  const long moved = static_cast<ByteChannel*>(BIO_get_data(bio))->read(data, static_cast<std::size_t>(size));
+  if (moved == ByteChannel::kLater) BIO_set_retry_read(bio);
+  return moved < 0 ? -1 : static_cast<int>(moved);
+}
+
+int channel_write(BIO* bio, const char* data, int size) {
+  BIO_clear_retry_flags(bio);
+  const long moved = static_cast<ByteChannel*>(BIO_get_data(bio))->write(data, static_cast<std::size_t>(size));
+  if (moved == ByteChannel::kLater) BIO_set_retry_write(bio);
+  return moved < 0 ? -1 : static_cast<int>(moved);
+}
+
+long channel_control(BIO* /*bio*/, int command, long /*number*/, void* /*data*/) {
+  return command == BIO_CTRL_FLUSH ? 1 : 0;
+}
+
+int channel_create(BIO* bio) {
+  BIO_set_init(bio, 1);
+  return 1;
+}
+
+BIO* channel_bio(ByteChannel* channel) {
+  static const std::unique_ptr<BIO_METHOD, Deleter<BIO_meth_free>> kMethod = [] {
+    std::unique_ptr<BIO_METHOD, Deleter<BIO_meth_free>> method(
+        BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "channel"));
+    const bool done = method && BIO_meth_set_read(method.get(), channel_read) == 1 &&
+                      BIO_meth_set_write(method.get(), channel_write) == 1 &&
+                      BIO_meth_set_ctrl(method.get(), channel_control) == 1 &&
+                      BIO_meth_set_create(method.get(), channel_create) == 1;
+    if (!done) method.reset();
+    return method;
+  }();
+  BIO* const bio = kMethod ? BIO_new(kMethod.get()) : nullptr;
+  if (bio != nullptr) BIO_set_data(bio, channel);
+  return bio;
+}
+
 Status configure(SSL_CTX* context, bool is_server) {
   const bool done = SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) == 1 &&
                     SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256") == 1 &&
@@ -242,69 +184,6 @@ Status configure(SSL_CTX* context, bool is_server) {
 }
 
 }  // namespace
-
-CertificateAuthority::CertificateAuthority(std::shared_ptr<X509> certificate, std::shared_ptr<EVP_PKEY> key,
-                                           std::string pem)
-    : certificate_(std::move(certificate)), key_(std::move(key)), pem_(std::move(pem)) {}
-
-Result<CertificateAuthority> CertificateAuthority::create() {
-  initialise();
-  KeyPtr key(EVP_EC_gen("P-256"));
-  if (!key) return openssl_error("make the authority's key");
-  MUSTER_ASSIGN_OR_RETURN(X509Ptr certificate, new_certificate("muster job authority", key.get()));
-  X509_set_issuer_name(certificate.get(), X509_get_subject_name(certificate.get()));
-  X509* const self = certificate.get();
-  MUSTER_RETURN_IF_ERROR(add_extension(self, self, NID_basic_constraints, "critical,CA:TRUE,pathlen:0"));
-  MUSTER_RETURN_IF_ERROR(add_extension(self, self, NID_key_usage, "critical,keyCertSign,cRLSign"));
-  MUSTER_RETURN_IF_ERROR(add_extension(self, self, NID_subject_key_identifier, "hash"));
-  if (X509_sign(self, key.get(), EVP_sha256()) <= 0) return openssl_error("sign the authority's certificate");
-  MUSTER_ASSIGN_OR_RETURN(std::string pem, certificate_pem(self));
-  return CertificateAuthority(std::move(certificate), std::move(key), std::move(pem));
-}
-
-Result<CertificateAuthority> CertificateAuthority::load(const std::string& ca_pem, const std::string& key_pem) {
-  initialise();
-  const BioPtr certificate_text(BIO_new_mem_buf(ca_pem.data(), static_cast<int>(ca_pem.size())));
-  const BioPtr key_text(BIO_new_mem_buf(key_pem.data(), static_cast<int>(key_pem.size())));
-  X509Ptr certificate(certificate_text ? PEM_read_bio_X509(certificate_text.get(), nullptr, nullptr, nullptr)
-                                       : nullptr);
-  KeyPtr key(key_text ? PEM_read_bio_PrivateKey(key_text.get(), nullptr, nullptr, nullptr) : nullptr);
-  if (!certificate || !key || X509_check_private_key(certificate.get(), key.get()) != 1) {
-    return base::invalid_argument("not a certificate authority with its key: {}", take_reason());
-  }
-  return CertificateAuthority(std::move(certificate), std::move(key), ca_pem);
-}
-
-WallTime CertificateAuthority::expires() const {
-  std::tm utc{};
-  MUSTER_CHECK(ASN1_TIME_to_tm(X509_get0_notAfter(certificate_.get()), &utc) == 1);
-  return std::chrono::system_clock::from_time_t(::timegm(&utc));
-}
-
-Result<std::string> CertificateAuthority::key_pem() const {
-  return private_key_pem(key_.get());
-}
-
-Result<TlsIdentity> CertificateAuthority::issue(const std::string& common_name,
-                                                const std::vector<std::string>& alternative_names) const {
-  const KeyPtr key(EVP_EC_gen("P-256"));
-  if (!key) return openssl_error(fmt::format("make a key for '{}'", common_name));
-  MUSTER_ASSIGN_OR_RETURN(const X509Ptr certificate, new_certificate(common_name, key.get()));
-  X509* const leaf = certificate.get();
-  X509_set_issuer_name(leaf, X509_get_subject_name(certificate_.get()));
-  MUSTER_RETURN_IF_ERROR(add_extension(leaf, certificate_.get(), NID_basic_constraints, "critical,CA:FALSE"));
-  MUSTER_RETURN_IF_ERROR(add_extension(leaf, certificate_.get(), NID_key_usage, "critical,digitalSignature"));
-  MUSTER_RETURN_IF_ERROR(add_extension(leaf, certificate_.get(), NID_ext_key_usage, "serverAuth,clientAuth"));
-  MUSTER_RETURN_IF_ERROR(add_extension(leaf, certificate_.get(), NID_authority_key_identifier, "keyid:always"));
-  MUSTER_RETURN_IF_ERROR(add_names(leaf, alternative_names));
-  if (X509_sign(leaf, key_.get(), EVP_sha256()) <= 0) {
-    return openssl_error(fmt::format("sign the certificate of '{}'", common_name));
-  }
-  TlsIdentity identity;
-  MUSTER_ASSIGN_OR_RETURN(identity.cert_pem, certificate_pem(leaf));
-  MUSTER_ASSIGN_OR_RETURN(identity.key_pem, private_key_pem(key.get()));
-  return identity;
-}
 
 TlsContext::TlsContext(std::shared_ptr<SSL_CTX> context, bool is_server)
     : context_(std::move(context)), is_server_(is_server) {}
@@ -359,6 +238,22 @@ TlsStream::TlsStream(const TlsContext& context, UniqueFd fd)
   }
   // A descriptor that cannot be made non-blocking is no socket. The next handshake step reports that.
   is_dead_ = !set_nonblocking(fd_.get(), true).ok() || SSL_set_fd(ssl_.get(), fd_.get()) != 1;
+  set_state();
+}
+
+TlsStream::TlsStream(const TlsContext& context, std::unique_ptr<ByteChannel> channel)
+    : channel_(std::move(channel)), ssl_(SSL_new(context.context_.get()), SSL_free), is_server_(context.is_server()) {
+  BIO* const bio = ssl_ == nullptr ? nullptr : channel_bio(channel_.get());
+  if (bio == nullptr) {
+    is_dead_ = true;
+    ssl_.reset();
+    return;
+  }
+  SSL_set_bio(ssl_.get(), bio, bio);  // owns it
+  set_state();
+}
+
+void TlsStream::set_state() {
   if (is_server_) {
     SSL_set_accept_state(ssl_.get());
   } else {
@@ -371,10 +266,12 @@ TlsStream::TlsStream(TlsStream&&) noexcept = default;
 TlsStream& TlsStream::operator=(TlsStream&& other) noexcept {
   if (this != &other) {
     ssl_ = std::move(other.ssl_);  // before the fd that it uses
+    channel_ = std::move(other.channel_);
     fd_ = std::move(other.fd_);
     is_server_ = other.is_server_;
     is_established_ = other.is_established_;
     is_dead_ = other.is_dead_;
+    system_error_ = other.system_error_;
     written_ = other.written_;
     unfinished_ = other.unfinished_;
   }
@@ -392,6 +289,7 @@ Result<TlsTransfer> TlsStream::outcome(int result, const char* what) {
       return TlsTransfer{TlsProgress::kEof, 0};
     case SSL_ERROR_SYSCALL:
       is_dead_ = true;
+      system_error_ = saved_errno;
       ERR_clear_error();
       if (saved_errno != 0) return errno_error(saved_errno, what).with_context("TLS");
       return base::unavailable("TLS {}: the connection was cut", what);

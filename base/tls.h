@@ -1,12 +1,10 @@
-// TLS between our own processes. It has a certificate authority in memory, for gRPC's mutual TLS. And it has TLS 1.3
-// with pre-shared keys (RFC 8446 §2.2, with Diffie-Hellman for forward secrecy), with a stream that one poll/epoll
-// thread can drive.
+// TLS between our own processes: TLS 1.3 with pre-shared keys (RFC 8446 §2.2, with Diffie-Hellman for forward secrecy),
+// with a stream that one poll/epoll thread can drive.
 //
 // A pre-shared key authenticates both ends: a peer that does not know the key fails the handshake. No certificate
-// is read or checked on that path (docs/adr/0008). Certificates run from now - 2 days (clock skew) to now + 30 days.
-// Keys are in memory only; nothing here writes a file. Threads: CertificateAuthority and TlsContext are read-only after
-// creation and may be shared; a TlsStream belongs to one thread at a time, which must have SIGPIPE blocked or ignored.
-// After an error a stream is dead: destroy it.
+// is read or checked on that path (docs/adr/0008). Keys are in memory only; nothing here writes a file. Threads: a
+// TlsContext is read-only after creation and may be shared; a TlsStream belongs to one thread at a time, which must
+// have SIGPIPE blocked or ignored. After an error a stream is dead: destroy it.
 //
 //   MUSTER_ASSIGN_OR_RETURN(auto context, TlsContext::client({"muster://abcdefgh/agent/0", key}));
 //   TlsStream stream(context, std::move(connected_fd));
@@ -19,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "base/byte_channel.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/tls_keys.h"
@@ -26,36 +25,13 @@
 
 struct ssl_st;
 struct ssl_ctx_st;
-struct x509_st;
-struct evp_pkey_st;
 
 namespace muster::base {
 
+// A certificate and its key, for the gRPC API.
 struct TlsIdentity {
   std::string cert_pem;
   std::string key_pem;
-};
-
-class CertificateAuthority {
- public:
-  static Result<CertificateAuthority> create();  // ECDSA P-256, self-signed
-  // Takes the results of another authority's ca_pem() and key_pem(). INVALID_ARGUMENT if they are invalid.
-  static Result<CertificateAuthority> load(const std::string& ca_pem, const std::string& key_pem);
-
-  // Issues a leaf certificate for client and server use. `alternative_names` are "URI:muster://…", "DNS:launcherd" or
-  // "IP:10.0.0.1". INVALID_ARGUMENT for other kinds.
-  Result<TlsIdentity> issue(const std::string& common_name, const std::vector<std::string>& alternative_names) const;
-
-  const std::string& ca_pem() const { return pem_; }
-  WallTime expires() const;
-  Result<std::string> key_pem() const;  // secret
-
- private:
-  CertificateAuthority(std::shared_ptr<x509_st> certificate, std::shared_ptr<evp_pkey_st> key, std::string pem);
-
-  std::shared_ptr<x509_st> certificate_;
-  std::shared_ptr<evp_pkey_st> key_;
-  std::string pem_;
 };
 
 // A cheap handle; copies share one SSL_CTX.
@@ -94,6 +70,8 @@ class TlsStream {
  public:
   // Takes a connected stream socket (TCP or socketpair) and makes it non-blocking.
   TlsStream(const TlsContext& context, UniqueFd fd);
+  // Uses a channel in place of a socket. fd() is -1, and the calls that block must not be used.
+  TlsStream(const TlsContext& context, std::unique_ptr<ByteChannel> channel);
   ~TlsStream();
   TlsStream(TlsStream&&) noexcept;
   TlsStream& operator=(TlsStream&&) noexcept;
@@ -124,16 +102,21 @@ class TlsStream {
   std::string peer_identity() const;
 
   int fd() const { return fd_.get(); }
+  // The errno that ended the connection; 0 if there was none.
+  int system_error() const { return system_error_; }
 
  private:
+  void set_state();
   Result<TlsTransfer> outcome(int result, const char* what);
   Status wait(TlsProgress progress, MonotonicTime deadline, int cancel_fd, const char* what);
 
   UniqueFd fd_;
+  std::unique_ptr<ByteChannel> channel_;
   std::unique_ptr<ssl_st, void (*)(ssl_st*)> ssl_;
   bool is_server_ = false;
   bool is_established_ = false;
   bool is_dead_ = false;
+  int system_error_ = 0;
   std::uint64_t written_ = 0;  // since the last key update
   std::size_t unfinished_ =
       0;  // bytes of a record that the socket has accepted only in part; write() has not reported them yet

@@ -2,12 +2,17 @@
 // (simulated_agents.h), which it awaits because a state directory is written for it that names them as the agents of a
 // launcherd before it.
 //
-//   agent_sim [--json] [--ranks N] [--dialling N] [--bin-dir DIR] AGENTS…
+//   agent_sim [--json] [--ranks N] [--fanout N] [--dialling N] [--bin-dir DIR] AGENTS…
 //
-// Three times: from the first dial until all have a Welcome; from the submission of a job with ranks on every host
-// until a watcher of its events has heard that it runs, which is after RankUp of each rank; and from the moment at
-// which all ranks end until that watcher has heard that the job has. Beside them launcherd's memory and processor time.
-// What /metrics counts of agents, jobs and exits must be what happened, or the benchmark fails.
+// Five times: from the first dial until all have a Welcome; from the submission of a job with ranks on every host
+// until a watcher of its events has heard that it runs, which is after RankUp of each rank; from the moment at which
+// all ranks end until that watcher has heard that the job has; from the kill of a second job of this size until its
+// end; and from the start of another launcherd, after this one was killed with SIGKILL, until it has welcomed all.
+// Beside them launcherd's memory and processor time.
+//
+// With more agents than --fanout (64), some are relays for the others, as in a real launcherd: relays are simulated,
+// but speak their real protocol with launcherd (simulated_relay.h). --fanout 0: each agent has its own connection. What
+// /metrics counts of agents, jobs and exits must be what happened, or the benchmark fails.
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -25,6 +30,7 @@
 #include "bench/guarded_run.h"
 #include "bench/launcherd_process.h"
 #include "bench/simulated_agents.h"
+#include "launcherd/agents/relays_among.h"
 #include "launcherd/service/api_client.h"
 
 namespace muster::bench {
@@ -40,6 +46,7 @@ constexpr int kOtherDescriptors = 100;  // of a process with many agents: all bu
 struct Options {
   int ranks = 8;
   int dialling = 1'000'000;
+  int fanout = launcherd::kDefaultFanout;
   bool is_json = false;
   std::string bin_dir = "build/release/bin";
   std::vector<int> agents;
@@ -53,9 +60,12 @@ struct Phase {
 struct Measured {
   int agents = 0;
   int ranks = 0;
+  int relays = 0;
   Phase connect{};
   Phase start{};
   Phase exits{};
+  Phase kill{};
+  Phase back{};
   double idle_cpu = 0;  // of one processor
   double idle_mib = 0;
   double job_mib = 0;
@@ -153,6 +163,33 @@ base::Status run_job(const LauncherdProcess& launcherd, launcherd::ApiClient& cl
   return base::ok_status();
 }
 
+base::Status kill_job(const LauncherdProcess& launcherd, const launcherd::LauncherAddress& address,
+                      Measured& measured) {
+  launcherd::ApiClient client(address);
+  launcherd::ApiClient killer(address);  // `client` watches meanwhile
+  MUSTER_ASSIGN_OR_RETURN(const v1::SubmitResponse submitted, client.submit(job_of(measured.ranks), kPatience));
+  v1::WatchRequest watch;
+  watch.set_job(submitted.job_id());
+  v1::KillRequest kill;
+  kill.set_job(submitted.job_id());
+  base::Result<Moment> begin = Progress::not_seen();
+  base::Result<Moment> end = Progress::not_seen();
+  base::Status killed;
+  MUSTER_RETURN_IF_ERROR(client.watch(watch, [&](const v1::Event& event) {
+    if (event.has_job_state_changed() && event.job_state_changed().state() == v1::JOB_STATE_RUNNING) {
+      begin = now_of(launcherd);
+      killed = killer.kill(kill, kPatience);
+    }
+    if (event.has_job_ended()) end = now_of(launcherd);
+    return killed.ok();
+  }));
+  MUSTER_RETURN_IF_ERROR(killed);
+  if (!begin.ok()) return begin.status();
+  if (!end.ok()) return end.status();
+  measured.kill = phase(*begin, *end);
+  return base::ok_status();
+}
+
 base::Status expect_metrics(const LauncherdProcess& launcherd, const std::vector<std::pair<std::string, int>>& all) {
   MUSTER_ASSIGN_OR_RETURN(const std::string metrics, launcherd.metrics_blocking());
   for (const auto& [name, expected] : all) {
@@ -173,13 +210,14 @@ base::Result<double> idle_cpu_blocking(const LauncherdProcess& launcherd) {
 }
 
 base::Result<Measured> measure(const Options& options, const std::string& directory, int agents) {
-  Measured measured{.agents = agents, .ranks = agents * options.ranks};
+  Measured measured{
+      .agents = agents, .ranks = agents * options.ranks, .relays = launcherd::relays_among(agents, options.fanout)};
   MUSTER_RETURN_IF_ERROR(allow_descriptors(agents));
   MUSTER_ASSIGN_OR_RETURN(const v1::PoolState state, pool_state(agents));
   MUSTER_RETURN_IF_ERROR(write_files(directory, state, options.ranks));
-  MUSTER_ASSIGN_OR_RETURN(const auto launcherd, LauncherdProcess::start(options.bin_dir + "/launcherd", directory));
+  MUSTER_ASSIGN_OR_RETURN(auto launcherd, LauncherdProcess::start(options.bin_dir + "/launcherd", directory));
   MUSTER_ASSIGN_OR_RETURN(const Moment begin, now_of(*launcherd));
-  MUSTER_ASSIGN_OR_RETURN(const auto simulated, SimulatedAgents::start(state, options.dialling));
+  MUSTER_ASSIGN_OR_RETURN(const auto simulated, SimulatedAgents::start(state, options.dialling, measured.relays));
   MUSTER_RETURN_IF_ERROR(simulated->wait_until_welcome_blocking(kLongPatience));
   MUSTER_ASSIGN_OR_RETURN(const Moment connected, now_of(*launcherd));
   measured.connect = phase(begin, connected);
@@ -198,6 +236,13 @@ base::Result<Measured> measure(const Options& options, const std::string& direct
                                                      {"muster_rank_exits_total{result=\"ok\"}", measured.ranks},
                                                      {"muster_rank_exits_total{result=\"other\"}", 0}}));
   measured.cuts = simulated->cuts();
+  MUSTER_RETURN_IF_ERROR(kill_job(*launcherd, address, measured));
+  launcherd.reset();  // by SIGKILL
+  MUSTER_ASSIGN_OR_RETURN(launcherd, LauncherdProcess::start(options.bin_dir + "/launcherd", directory));
+  MUSTER_ASSIGN_OR_RETURN(const Moment again, now_of(*launcherd));
+  MUSTER_RETURN_IF_ERROR(simulated->wait_until_back_blocking(kLongPatience));
+  MUSTER_ASSIGN_OR_RETURN(const Moment back, now_of(*launcherd));
+  measured.back = phase(again, back);
   return measured;
 }
 
@@ -205,27 +250,35 @@ void print_head(const Options& options) {
   if (options.is_json) return;
   fmt::print("Seconds are wall time (launcherd's processor time); memory is launcherd's, in MiB.\n\n");
   fmt::print(
-      "| agents |  ranks |     connected |       started |         exits | idle CPU | RSS idle | after the job | peak "
-      "| cuts |\n");
+      "| agents | relays |  ranks |     connected |       started |         exits |          kill |          back | "
+      "idle CPU "
+      "| RSS idle | after the job | peak | cuts |\n");
   fmt::print(
-      "|--------|--------|---------------|---------------|---------------|----------|----------|---------------|------|"
-      "------|\n");
+      "|--------|--------|--------|---------------|---------------|---------------|---------------|---------------|----"
+      "------"
+      "|----------|---------------|------|------|\n");
 }
 
 // At once: what comes after it may take minutes, or fail.
 void print_row(const Options& options, const Measured& one) {
   if (options.is_json) {
     fmt::print(
-        "{{\"bench\":\"agent_sim\",\"agents\":{},\"ranks\":{},\"connect_s\":{:.3f},\"connect_cpu_s\":{:.2f},"
-        "\"start_s\":{:.3f},\"start_cpu_s\":{:.2f},\"exits_s\":{:.3f},\"exits_cpu_s\":{:.2f},\"idle_cpu\":{:.3f},"
+        "{{\"bench\":\"agent_sim\",\"agents\":{},\"relays\":{},\"ranks\":{},\"connect_s\":{:.3f},\"connect_cpu_s\":{:."
+        "2f},"
+        "\"start_s\":{:.3f},\"start_cpu_s\":{:.2f},\"exits_s\":{:.3f},\"exits_cpu_s\":{:.2f},\"kill_s\":{:.3f},\"kill_"
+        "cpu_s\":{:.2f},"
+        "\"back_s\":{:.3f},\"back_cpu_s\":{:.2f},\"idle_cpu\":{:.3f},"
         "\"rss_idle_mib\":{:.1f},\"rss_job_mib\":{:.1f},\"rss_peak_mib\":{:.1f},\"cuts\":{}}}\n",
-        one.agents, one.ranks, one.connect.wall_s, one.connect.cpu_s, one.start.wall_s, one.start.cpu_s,
-        one.exits.wall_s, one.exits.cpu_s, one.idle_cpu, one.idle_mib, one.job_mib, one.peak_mib, one.cuts);
+        one.agents, one.relays, one.ranks, one.connect.wall_s, one.connect.cpu_s, one.start.wall_s, one.start.cpu_s,
+        one.exits.wall_s, one.exits.cpu_s, one.kill.wall_s, one.kill.cpu_s, one.back.wall_s, one.back.cpu_s,
+        one.idle_cpu, one.idle_mib, one.job_mib, one.peak_mib, one.cuts);
   } else {
     const auto shown = [](const Phase& phase) { return fmt::format("{:.2f} ({:.2f})", phase.wall_s, phase.cpu_s); };
-    fmt::print("| {:>6} | {:>6} | {:>13} | {:>13} | {:>13} | {:>6.0f} % | {:>8.0f} | {:>13.0f} | {:>4.0f} | {:>4} |\n",
-               one.agents, one.ranks, shown(one.connect), shown(one.start), shown(one.exits), 100 * one.idle_cpu,
-               one.idle_mib, one.job_mib, one.peak_mib, one.cuts);
+    fmt::print(
+        "| {:>6} | {:>6} | {:>6} | {:>13} | {:>13} | {:>13} | {:>13} | {:>13} | {:>6.1f} % | {:>8.0f} | {:>13.0f} | "
+        "{:>4.0f} | {:>4} |\n",
+        one.agents, one.relays, one.ranks, shown(one.connect), shown(one.start), shown(one.exits), shown(one.kill),
+        shown(one.back), 100 * one.idle_cpu, one.idle_mib, one.job_mib, one.peak_mib, one.cuts);
   }
   std::fflush(stdout);
 }
@@ -239,6 +292,10 @@ std::optional<Options> parse(int argc, char** argv) {
       options.is_json = true;
     } else if (word == "--bin-dir" && i + 1 < argc) {
       options.bin_dir = argv[++i];
+    } else if (word == "--fanout" && i + 1 < argc) {
+      const auto number = base::parse_decimal(argv[++i], 1'000'000);
+      if (!number) return std::nullopt;
+      options.fanout = static_cast<int>(*number);
     } else if ((word == "--ranks" || word == "--dialling") && i + 1 < argc) {
       const auto number = base::parse_decimal(argv[++i], 1'000'000);
       if (!number || *number == 0) return std::nullopt;
@@ -273,7 +330,7 @@ int run(const Options& options, const std::string& directory) {
 int main(int argc, char** argv) {
   const auto options = muster::bench::parse(argc, argv);
   if (!options) {
-    fmt::print(stderr, "usage: agent_sim [--json] [--ranks N] [--dialling N] [--bin-dir DIR] AGENTS…\n");
+    fmt::print(stderr, "usage: agent_sim [--json] [--ranks N] [--fanout N] [--dialling N] [--bin-dir DIR] AGENTS…\n");
     return 2;
   }
   ::signal(SIGPIPE, SIG_IGN);

@@ -1,5 +1,5 @@
 // How long a job with many hosts needs for its next generation. The launcher's code is the real one: RestartingJob with
-// its own agents (gRPC over mutual TLS). The agents are simulated in the same process (simulated_hosts.h). So this is a
+// its own agents (over TLS). The agents are simulated in the same process (simulated_hosts.h). So this is a
 // simulation: it has no ssh, no processes and no network.
 //
 //   generation_sim [--json] [--ranks N] [--changes N] [--only live|restart] AGENTS…

@@ -155,17 +155,18 @@ struct CachingHost {
 
 // Rank 0's host.
 struct StoreHost {
-  StoreHost(base::Loop& loop, const HorovodPlan& plan) : store(plan), keys(store) {
+  StoreHost(base::Loop& loop, const HorovodPlan& plan) : store(plan), keys(store), source(store) {
     Listening http;
     Listening links;
     http_port = http.port;
     link_port = links.port;
     server = std::make_unique<HorovodServer>(loop, std::move(http.fd), keys, allow);
-    origin = std::make_unique<HorovodOrigin>(loop, std::move(links.fd), store, allow);
+    origin = std::make_unique<HorovodOrigin>(loop, std::move(links.fd), source, allow);
   }
 
   HorovodStore store;
   HorovodStoreKeys keys;
+  HorovodStoreSource source;
   std::uint16_t http_port = 0;
   std::uint16_t link_port = 0;
   std::unique_ptr<HorovodServer> server;

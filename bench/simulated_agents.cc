@@ -1,5 +1,6 @@
 #include "bench/simulated_agents.h"
 
+#include <csignal>
 #include <functional>
 #include <string>
 #include <utility>
@@ -8,8 +9,7 @@
 #include "base/ids.h"
 #include "base/net.h"
 #include "base/thread.h"
-#include "base/tls.h"
-#include "proto/peer_names.h"
+#include "proto/control_key.h"
 
 namespace muster::bench {
 namespace {
@@ -17,13 +17,15 @@ namespace {
 constexpr std::chrono::milliseconds kRankTime{200};
 constexpr int kFirstPid = 1'000;
 
-agent::ControlClientOptions options_of(const v1::PoolState& state, const v1::PoolAgent& agent) {
+agent::ControlClientOptions options_of(const v1::PoolState& state, const v1::PoolAgent& agent, SimulatedRelay* relay) {
   agent::ControlClientOptions options;
-  options.endpoint = fmt::format("127.0.0.1:{}", state.control_port());
-  options.ca_pem = state.ca_pem();
-  options.certificate_pem = state.agent_certificate_pem();
-  options.key_pem = state.agent_key_pem();
-  options.token = agent.token();
+  if (relay != nullptr) {
+    options.open_channel = [relay](base::Loop::Task on_ready) { return relay->open(std::move(on_ready)); };
+  } else {
+    options.route = std::make_shared<agent::LauncherRoute>(base::IpAddress::parse("127.0.0.1").value());
+    options.port = static_cast<std::uint16_t>(state.control_port());
+  }
+  options.key = proto::control_key(state.id(), agent.token());
   return options;
 }
 
@@ -48,16 +50,23 @@ v1::Hello hello_of(const v1::PoolState& state, const v1::PoolAgent& agent) {
 
 class SimulatedAgent {
  public:
-  SimulatedAgent(base::Loop& loop, const v1::PoolState& state, const v1::PoolAgent& agent,
-                 std::function<void(bool is_first)> on_welcome, std::function<void()> on_cut)
+  struct Events {
+    std::function<void(bool is_first)> on_welcome;
+    std::function<void()> on_back;  // another launcherd has welcomed it
+    std::function<void()> on_cut;
+  };
+
+  SimulatedAgent(base::Loop& loop, const v1::PoolState& state, const v1::PoolAgent& agent, SimulatedRelay* relay,
+                 Events events)
       : loop_(loop),
         address_(address_of(agent.number())),
-        on_welcome_(std::move(on_welcome)),
-        client_(agent::ControlClient::start(loop, options_of(state, agent), hello_of(state, agent))) {
+        events_(std::move(events)),
+        client_(agent::ControlClient::start(loop, options_of(state, agent, relay), hello_of(state, agent))) {
     client_->on_message = [this](const v1::LauncherMessage& message) { handle(message); };
-    client_->on_cut = [this, cut = std::move(on_cut)](const agent::StreamEnd&) {
-      if (is_welcome_) cut();
+    client_->on_cut = [this](const agent::StreamEnd&) {
+      if (is_welcome_) events_.on_cut();
     };
+    client_->on_new_launcher = [this] { events_.on_back(); };
   }
 
   void end_ranks() {
@@ -69,7 +78,7 @@ class SimulatedAgent {
     v1::AgentMessage answer;
     answer.set_job_id(message.job_id());
     if (message.has_welcome()) {
-      on_welcome_(!std::exchange(is_welcome_, true));
+      events_.on_welcome(!std::exchange(is_welcome_, true));
     } else if (message.has_ping()) {
       answer.mutable_pong()->set_launcher_ns(message.ping().launcher_ns());
       answer.mutable_pong()->set_agent_ns(message.ping().launcher_ns());
@@ -84,6 +93,8 @@ class SimulatedAgent {
       client_->send(std::move(answer));
     } else if (message.has_launch()) {
       launch(message.job_id(), message.launch());
+    } else if (message.has_stop_ranks()) {
+      stop();
     } else if (message.has_leave() && !message.job_id().empty()) {
       answer.mutable_job_closed();
       client_->send(std::move(answer));
@@ -106,6 +117,21 @@ class SimulatedAgent {
     client_->send(std::move(launched));
   }
 
+  // Each rank ends by SIGTERM, on its own, because the launcher hears of each.
+  void stop() {
+    if (ranks_.empty()) return;
+    for (const int rank : std::exchange(ranks_, {})) {
+      v1::AgentMessage exited;
+      exited.set_job_id(job_);
+      exited.mutable_rank_exited()->set_rank(rank);
+      exited.mutable_rank_exited()->set_pid(kFirstPid + rank);
+      exited.mutable_rank_exited()->set_wait_status(SIGTERM);
+      exited.mutable_rank_exited()->set_stopped_by_us(true);
+      client_->send(std::move(exited));
+    }
+    host_is_empty();
+  }
+
   void exit() {
     v1::AgentMessage exited;
     exited.set_job_id(job_);
@@ -114,6 +140,10 @@ class SimulatedAgent {
       exited.mutable_ranks_exited()->add_pids(kFirstPid + rank);
     }
     client_->send(std::move(exited));
+    host_is_empty();
+  }
+
+  void host_is_empty() {
     v1::AgentMessage empty;
     empty.set_job_id(job_);
     empty.mutable_host_empty()->set_no_output(true);
@@ -122,7 +152,7 @@ class SimulatedAgent {
 
   base::Loop& loop_;
   const std::string address_;
-  const std::function<void(bool)> on_welcome_;
+  const Events events_;
   bool is_welcome_ = false;
   std::string job_;
   std::vector<int> ranks_;
@@ -133,15 +163,6 @@ class SimulatedAgent {
 base::Result<v1::PoolState> pool_state(int agents) {
   v1::PoolState state;
   state.set_id(base::JobId::random().str());
-  MUSTER_ASSIGN_OR_RETURN(const auto ca, base::CertificateAuthority::create());
-  MUSTER_ASSIGN_OR_RETURN(const auto own, ca.issue("launcherd", {std::string(proto::kLauncherName)}));
-  MUSTER_ASSIGN_OR_RETURN(const auto shared, ca.issue("agent", {"URI:" + proto::agent_uri(state.id())}));
-  MUSTER_ASSIGN_OR_RETURN(*state.mutable_ca_key_pem(), ca.key_pem());
-  state.set_ca_pem(ca.ca_pem());
-  state.set_certificate_pem(own.cert_pem);
-  state.set_key_pem(own.key_pem);
-  state.set_agent_certificate_pem(shared.cert_pem);
-  state.set_agent_key_pem(shared.key_pem);
   state.set_control_port(base::port_to_keep());
   state.set_output_port(base::port_to_keep());
   for (int i = 0; i < agents; ++i) {
@@ -155,12 +176,18 @@ base::Result<v1::PoolState> pool_state(int agents) {
 
 SimulatedAgents::SimulatedAgents(const v1::PoolState& state) : state_(state) {}
 
-base::Result<std::unique_ptr<SimulatedAgents>> SimulatedAgents::start(const v1::PoolState& state, int dialling) {
+base::Result<std::unique_ptr<SimulatedAgents>> SimulatedAgents::start(const v1::PoolState& state, int dialling,
+                                                                      int relays) {
   std::unique_ptr<SimulatedAgents> agents(new SimulatedAgents(state));
+  for (int i = 0; i < relays; ++i) {
+    agents->relays_.push_back(
+        std::make_unique<SimulatedRelay>(agents->loop_, static_cast<std::uint16_t>(state.control_port())));
+  }
   MUSTER_ASSIGN_OR_RETURN(agents->thread_, base::start_thread([all = agents.get(), dialling] {
                             for (int i = 0; i < dialling; ++i) all->dial_next();
                             all->loop_.run();
                             all->agents_.clear();
+                            all->relays_.clear();
                           }));
   return agents;
 }
@@ -173,8 +200,14 @@ SimulatedAgents::~SimulatedAgents() {
 void SimulatedAgents::dial_next() {
   const int next = static_cast<int>(agents_.size());
   if (next == state_.agents_size()) return;
-  agents_.push_back(std::make_unique<SimulatedAgent>(
-      loop_, state_, state_.agents(next), [this](bool is_first) { welcomed(is_first); }, [this] { was_cut(); }));
+  const auto place = static_cast<std::size_t>(next);
+  SimulatedRelay* const relay =
+      place < relays_.size() || relays_.empty() ? nullptr : relays_[place % relays_.size()].get();
+  SimulatedAgent::Events events;
+  events.on_welcome = [this](bool is_first) { welcomed(is_first); };
+  events.on_back = [this] { came_back(); };
+  events.on_cut = [this] { was_cut(); };
+  agents_.push_back(std::make_unique<SimulatedAgent>(loop_, state_, state_.agents(next), relay, std::move(events)));
 }
 
 void SimulatedAgents::welcomed(bool is_first) {
@@ -190,11 +223,25 @@ void SimulatedAgents::was_cut() {
   ++cuts_;
 }
 
-base::Status SimulatedAgents::wait_until_welcome_blocking(std::chrono::seconds patience) {
+void SimulatedAgents::came_back() {
+  const std::lock_guard lock(mutex_);
+  ++back_;
+  changed_.notify_all();
+}
+
+base::Status SimulatedAgents::wait_blocking(const int& count, std::chrono::seconds patience) {
   std::unique_lock lock(mutex_);
-  if (changed_.wait_for(lock, patience, [this] { return welcome_ == state_.agents_size(); })) return base::ok_status();
-  return base::error(base::Code::kDeadlineExceeded, "launcherd has welcomed {} of {} agents within {} s", welcome_,
+  if (changed_.wait_for(lock, patience, [&] { return count == state_.agents_size(); })) return base::ok_status();
+  return base::error(base::Code::kDeadlineExceeded, "launcherd has welcomed {} of {} agents within {} s", count,
                      state_.agents_size(), patience.count());
+}
+
+base::Status SimulatedAgents::wait_until_welcome_blocking(std::chrono::seconds patience) {
+  return wait_blocking(welcome_, patience);
+}
+
+base::Status SimulatedAgents::wait_until_back_blocking(std::chrono::seconds patience) {
+  return wait_blocking(back_, patience);
 }
 
 std::chrono::steady_clock::time_point SimulatedAgents::end_ranks() {

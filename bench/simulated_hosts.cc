@@ -14,6 +14,7 @@
 #include "agent/link/control_client.h"
 #include "base/net.h"
 #include "base/thread.h"
+#include "proto/control_key.h"
 #include "proto/muster/v1/agent.pb.h"
 
 namespace muster::bench {
@@ -28,12 +29,11 @@ std::string host_address(int number) {
 }
 
 agent::ControlClientOptions client_options(const v1::AgentJoin& join) {
-  return {.endpoint = fmt::format("127.0.0.1:{}", join.control_port()),
-          .fd = {},
-          .ca_pem = join.ca_pem(),
-          .certificate_pem = join.certificate_pem(),
-          .key_pem = join.key_pem(),
-          .token = join.token()};
+  agent::ControlClientOptions options;
+  options.route = std::make_shared<agent::LauncherRoute>(base::IpAddress::parse("127.0.0.1").value());
+  options.port = static_cast<std::uint16_t>(join.control_port());
+  options.key = proto::control_key(join.job_id(), join.token());
+  return options;
 }
 
 v1::Hello host_hello(const v1::AgentJoin& join) {

@@ -1,5 +1,5 @@
 // Hosts of one job, simulated in this process, as a Bootstrap: start() makes an agent that answers like one whose every
-// step succeeds at once. Each agent has its own connection by the real control client (agent/link), over mutual TLS.
+// step succeeds at once. Each agent has its own connection by the real control client (agent/link).
 // It has no processes. Its ranks behave like those of a program on libmuster: when they hear of a peer's end, they ask
 // for new numbers at once.
 //

@@ -5,11 +5,16 @@
 #include <string.h>  // NOLINT(modernize-deprecated-headers): sigdescr_np is not in <cstring>'s std
 
 #include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/strings.h"
 #include "model/exit_code.h"
+#include "model/host_ranges.h"
 
 namespace muster::model {
 namespace {
@@ -182,24 +187,63 @@ std::string describe_to_peers(const RankEnd& end) {
 }
 
 std::string describe_consequences(const std::vector<RankEnd>& ends, int root) {
-  std::vector<std::pair<std::string, std::vector<int>>> groups;  // each end with its ranks
+  struct Group {
+    std::vector<int> ranks;
+    std::vector<std::string> lost_hosts;
+  };
+  std::vector<std::pair<std::string, Group>> groups;  // each end with its ranks
+  std::map<std::string, std::size_t> index_of;
   for (std::size_t i = 0; i < ends.size(); ++i) {
     if (static_cast<int>(i) == root || !ends[i].failed()) continue;
-    const std::string what = is_same_start_failure(ends[i], ends[static_cast<std::size_t>(root)])
-                                 ? "did not start for the same reason"
-                                 : predicate(ends[i]);
-    const auto found = std::ranges::find(groups, what, [](const auto& group) { return group.first; });
-    auto& group = found == groups.end() ? groups.emplace_back(what, std::vector<int>()) : *found;
-    group.second.push_back(ends[i].rank);
+    const bool is_lost = ends[i].kind == EndKind::kHostLost;
+    std::string what = is_lost ? std::string() : predicate(ends[i]);
+    if (is_same_start_failure(ends[i], ends[static_cast<std::size_t>(root)]))
+      what = "did not start for the same reason";
+    const auto [found, is_new] = index_of.try_emplace(what, groups.size());
+    if (is_new) groups.emplace_back(what, Group());
+    Group& group = groups[found->second].second;
+    group.ranks.push_back(ends[i].rank);
+    if (is_lost) group.lost_hosts.push_back(ends[i].host);
   }
-  for (auto& group : groups) std::ranges::sort(group.second);
-  std::ranges::sort(groups, {}, [](const auto& group) { return group.second.front(); });
+  for (auto& [what, group] : groups) std::ranges::sort(group.ranks);
+  std::ranges::sort(groups, {}, [](const auto& group) { return group.second.ranks.front(); });
+  constexpr std::size_t kMostBytes = 240;
   std::string line;
-  for (const auto& [what, ranks] : groups) {
-    line += fmt::format("{}{} {} {}", line.empty() ? "" : "; ", ranks.size() == 1 ? "rank" : "ranks",
-                        format_rank_list(ranks), what);
+  std::size_t unnamed = 0;
+  for (const auto& [what, group] : groups) {
+    const auto& [ranks, hosts] = group;
+    std::string how = what;
+    if (!hosts.empty()) {
+      const bool is_one = std::ranges::all_of(hosts, [&](const std::string& host) { return host == hosts.front(); });
+      how = fmt::format("lost with host{} {}", is_one ? "" : "s", short_host_list(hosts));
+    }
+    const std::string part = fmt::format("{}{} {} {}", line.empty() ? "" : "; ", ranks.size() == 1 ? "rank" : "ranks",
+                                         short_rank_list(ranks), how);
+    if (!line.empty() && line.size() + part.size() > kMostBytes) {
+      unnamed += ranks.size();
+    } else {
+      line += part;
+    }
   }
+  if (unnamed > 0) line += fmt::format("; and {} more ranks failed", format_count(unnamed));
   return line;
+}
+
+std::string short_rank_list(const std::vector<int>& ranks) {
+  constexpr std::size_t kMostBytes = 80;
+  std::string list = format_rank_list(ranks);
+  if (list.size() <= kMostBytes) return list;
+  const std::size_t end = list.rfind(',', kMostBytes);
+  if (end == std::string::npos) return list;
+  list.resize(end);
+  std::size_t named = 0;
+  for (const std::string_view part : base::split(list, ',')) {
+    const auto first = base::parse_decimal(part.substr(0, part.find('-')), std::numeric_limits<int>::max());
+    const auto last = base::parse_decimal(part.substr(part.find('-') + 1), std::numeric_limits<int>::max());
+    if (first && last) named += static_cast<std::size_t>(*last - *first + 1);
+  }
+  const std::size_t all = std::set<int>(ranks.begin(), ranks.end()).size();
+  return fmt::format("{} and {} more", list, format_count(all - named));
 }
 
 std::string format_rank_list(std::vector<int> ranks) {

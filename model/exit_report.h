@@ -83,5 +83,7 @@ std::string describe_consequences(const std::vector<RankEnd>& ends, int root);
 
 // Formats ranks as ranges, such as "0-3,7".
 std::string format_rank_list(std::vector<int> ranks);
+// The same in at most about 80 bytes: "1,3,5 and 997 more".
+std::string short_rank_list(const std::vector<int>& ranks);
 
 }  // namespace muster::model

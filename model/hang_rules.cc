@@ -12,6 +12,7 @@
 #include "base/strings.h"
 #include "model/exit_report.h"
 #include "model/hang_doing.h"
+#include "model/host_ranges.h"
 
 namespace muster::model {
 namespace {
@@ -371,7 +372,7 @@ Decision find_waits(Ranks& ranks, const HangFacts& facts) {
   if (!facts.ended.empty()) {
     return {.rule = HangRule::kEnded,
             .cause = fmt::format("{} {} ended, and {} {} for others{}", facts.ended.size() == 1 ? "rank" : "ranks",
-                                 format_rank_list(facts.ended) + (facts.ended.size() == 1 ? " has" : " have"),
+                                 short_rank_list(facts.ended) + (facts.ended.size() == 1 ? " has" : " have"),
                                  plural_ranks(all), all == 1 ? "waits" : "wait", in_place(first))};
   }
   const bool is_any_spinning = std::ranges::any_of(ranks, [](const Judged& rank) {
@@ -410,7 +411,7 @@ Decision decide(Ranks& ranks, const HangFacts& facts) {
   if (!facts.silent_hosts.empty()) {
     return {.rule = HangRule::kTogether,
             .cause = fmt::format("{} did not answer, and all other ranks wait for others",
-                                 base::join(facts.silent_hosts, ", "))};
+                                 short_host_list(facts.silent_hosts))};
   }
   return find_waits(ranks, facts);
 }

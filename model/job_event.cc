@@ -4,16 +4,35 @@
 #include <map>
 
 #include "base/strings.h"
+#include "model/host_group.h"
 
 namespace muster::model {
+namespace {
+
+// Returns "n1, n2" or "n[1-4]".
+std::string names_in_words(const std::vector<std::string>& hosts) {
+  return hosts.size() < kFewestGrouped ? base::join(hosts, ", ") : short_host_list(hosts);
+}
+
+}  // namespace
 
 std::string describe(const GenerationBegan& began) {
   std::string line = fmt::format("generation {}: {} → {} ranks", began.number, began.from, began.to);
-  if (!began.added.empty()) line += fmt::format(", {} joined", base::join(began.added, ", "));
-  if (!began.lost.empty()) line += fmt::format(", {} lost", base::join(began.lost, ", "));
+  if (!began.added.empty()) line += fmt::format(", {} joined", names_in_words(began.added));
+  if (!began.lost.empty()) line += fmt::format(", {} lost", names_in_words(began.lost));
   if (!began.reason.empty()) line += fmt::format(" ({})", began.reason);
   constexpr double kMillisPerSecond = 1000;
   return line + fmt::format(", {:.2f} s", static_cast<double>(began.elapsed.count()) / kMillisPerSecond);
+}
+
+std::string describe(const HostsLeftOut& left_out) {
+  std::vector<HostText> texts;
+  for (std::size_t i = 0; i < left_out.hosts.size(); ++i) {
+    texts.push_back({left_out.hosts[i], i < left_out.reasons.size() ? left_out.reasons[i] : "reason not known"});
+  }
+  const bool is_one = texts.size() == 1;
+  return fmt::format("{} host{} not up, so the job starts without {}: {}", format_count(texts.size()),
+                     is_one ? " is" : "s are", is_one ? "it" : "them", describe_not_up(texts));
 }
 
 std::string describe(const FirstCollectiveEnded& ended) {

@@ -48,6 +48,16 @@ struct HostSuspect {
   bool suspect = false;  // false if it answers again
 };
 
+// The job starts without these hosts, because they were not up in time (JobSpec::min_hosts). JobStarting follows with
+// the new placement.
+struct HostsLeftOut {
+  std::vector<std::string> hosts;
+  std::vector<std::string> reasons;  // one phrase for each host
+};
+
+// Returns "3 hosts are not up, so the job starts without them: n[0007-0008]: no answer …; n0912: connection refused".
+std::string describe(const HostsLeftOut& left_out);
+
 struct JobStopping {
   std::string reason;
 };
@@ -143,6 +153,6 @@ std::string describe(const LateHost& late);
 // A RankEnd is the event of its rank's end.
 using JobEvent =
     std::variant<JobStarting, HostUp, RankUp, RankEnd, HostSuspect, JobStopping, JobRestarting, GenerationBegan,
-                 FirstCollectiveEnded, HangReported, JobEnded, JobStateChanged, WrongWorld, LateHost>;
+                 FirstCollectiveEnded, HangReported, JobEnded, JobStateChanged, WrongWorld, LateHost, HostsLeftOut>;
 
 }  // namespace muster::model

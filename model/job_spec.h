@@ -76,6 +76,7 @@ struct JobSpec {
   std::vector<Ulimit> limits;  // --ulimit; overrides the default (soft NOFILE and MEMLOCK raised)
   OnExit on_exit = OnExit::kNonzeroKill;
   std::chrono::milliseconds start_timeout{30'000};
+  int min_hosts = 0;  // --min-hosts: so many hosts are enough to start after start_timeout; 0 means all must be up
   std::optional<std::chrono::milliseconds> timeout;  // --timeout: exit 124
   std::chrono::milliseconds kill_grace{5'000};
   std::optional<EndSignal>

@@ -314,6 +314,11 @@ model::LateHost late_host_of(const v1::LateHost& late) {
           .median = std::chrono::microseconds(late.median_us())};
 }
 
+model::HostsLeftOut left_out_of(const v1::HostsLeftOut& left_out) {
+  return {.hosts = {left_out.hosts().begin(), left_out.hosts().end()},
+          .reasons = {left_out.reasons().begin(), left_out.reasons().end()}};
+}
+
 model::RankEnd rank_end_of(const v1::RankExited& exited) {
   model::RankEnd end;
   end.rank = exited.rank();

@@ -52,6 +52,7 @@ model::GenerationBegan generation_of(const v1::GenerationBegan& began);
 model::FirstCollectiveEnded first_collective_of(const v1::FirstCollectiveEnded& ended);
 model::WrongWorld wrong_world_of(const v1::WrongWorld& wrong);
 model::LateHost late_host_of(const v1::LateHost& late);
+model::HostsLeftOut left_out_of(const v1::HostsLeftOut& left_out);
 // Converts an agent's report. Host and time are not set.
 model::RankEnd rank_end_of(const v1::RankExited& exited);
 model::RankEnd rank_end_of(const v1::RankStartFailed& failed);

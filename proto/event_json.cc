@@ -44,6 +44,11 @@ struct Writer {
     set_text(suspect.host, event.mutable_host_suspect()->mutable_host());
     event.mutable_host_suspect()->set_suspect(suspect.suspect);
   }
+  void operator()(const model::HostsLeftOut& left_out) const {
+    v1::HostsLeftOut& to = *event.mutable_hosts_left_out();
+    for (const std::string& host : left_out.hosts) set_text(host, to.add_hosts());
+    for (const std::string& reason : left_out.reasons) set_text(reason, to.add_reasons());
+  }
   void operator()(const model::JobStopping& stopping) const {
     set_text(stopping.reason, event.mutable_job_stopping()->mutable_reason());
   }

@@ -283,6 +283,8 @@ Status read_life(const v1::JobSpec& spec, model::JobSpec& job) {
   job.lease = kHeldLease;
   MUSTER_RETURN_IF_ERROR(read_time("spec.start_timeout", spec.has_start_timeout(), spec.start_timeout(),
                                    milliseconds(1), job.start_timeout));
+  MUSTER_RETURN_IF_ERROR(check_range("spec.min_hosts", spec.min_hosts(), 0, model::kMaxHosts));
+  job.min_hosts = spec.min_hosts();
   MUSTER_RETURN_IF_ERROR(
       read_time("spec.kill_grace", spec.has_kill_grace(), spec.kill_grace(), milliseconds(0), job.kill_grace));
   MUSTER_RETURN_IF_ERROR(read_time("spec.lease", spec.has_lease(), spec.lease(), milliseconds(1'000), job.lease));
@@ -669,6 +671,8 @@ base::Result<Submission> submission_of(const v1::SubmitRequest& request) {
   Submission submission;
   MUSTER_ASSIGN_OR_RETURN(submission.job, job_spec_of(request.spec()));
   MUSTER_ASSIGN_OR_RETURN(submission.requests, launch_requests_of(request.spec()));
+  // launcherd's queue gives a job its hosts (docs/adr/0066).
+  if (submission.job.min_hosts > 0) return bad("spec.min_hosts", "must be 0 for a job of launcherd");
   MUSTER_RETURN_IF_ERROR(check_people(request));
   MUSTER_RETURN_IF_ERROR(read_environment(request, submission.job));
   if (request.has_retention()) {
@@ -708,6 +712,7 @@ v1::JobSpec to_proto(const model::JobSpec& job) {
                    : job.on_exit == model::OnExit::kAnyKill ? v1::ON_EXIT_ANY_KILL
                                                             : v1::ON_EXIT_NONZERO_KILL);
   set_time(job.start_timeout, *spec.mutable_start_timeout());
+  spec.set_min_hosts(job.min_hosts);
   if (job.timeout) set_time(*job.timeout, *spec.mutable_timeout());
   set_time(job.kill_grace, *spec.mutable_kill_grace());
   set_time(job.lease, *spec.mutable_lease());

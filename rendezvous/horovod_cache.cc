@@ -1,5 +1,5 @@
 // One host's cache of Horovod keys: the verbs of ranks, and the changes that the store sends.
-// Read followed() and get() first, then put(), then on_begin(), on_set() and on_synced().
+// Read followed() and get() first, then put_from(), then on_begin(), on_set() and on_synced(), then watch().
 #include "rendezvous/horovod_cache.h"
 
 #include <utility>
@@ -26,17 +26,21 @@ HorovodCache::~HorovodCache() {
 }
 
 void HorovodCache::put(std::string_view scope, std::string_view key, HorovodValue value, Done done) {
+  put_from(0, scope, key, std::move(value), std::move(done));
+}
+
+void HorovodCache::put_from(WatchId own, std::string_view scope, std::string_view key, HorovodValue value, Done done) {
   if (auto bad = check_horovod_lengths(limits_, scope, key, value->size()); !bad.ok()) return done(std::move(bad));
   // Follow the scope before the put, so that the put's answer arrives after all values that the scope held at that
   // time.
   if (const auto begun = followed(scope); !begun.ok()) return done(begun.status());
   ++counts_.forwarded;
-  upstream_.put(
-      scope, key, value,
-      [this, name = std::string(scope), key = std::string(key), value, done = std::move(done)](base::Status status) {
-        if (status.ok()) on_set(name, key, value);
-        done(std::move(status));
-      });
+  upstream_.put(scope, key, value,
+                [this, own, name = std::string(scope), key = std::string(key), value,
+                 done = std::move(done)](base::Status status) {
+                  if (status.ok()) set(name, key, value, own);
+                  done(std::move(status));
+                });
 }
 
 void HorovodCache::get(std::string_view scope, std::string_view key, GetDone done) {
@@ -113,6 +117,7 @@ void HorovodCache::on_synced(std::string_view scope) {
   drop(at->values);
   at->values.swap(at->incoming);
   at->is_synced = true;
+  for (const auto& [id, watch] : at->watches) send_copy(*at, watch);
   answer_waiting(*at);
   // Some waits began after their key had reached `incoming` and before this swap. Answer them now.
   if (waits_.size() == 0) return;
@@ -122,9 +127,15 @@ void HorovodCache::on_synced(std::string_view scope) {
 }
 
 void HorovodCache::on_set(std::string_view scope, std::string_view key, HorovodValue value) {
+  set(scope, key, std::move(value), 0);
+}
+
+// Sets the value here and at the children, except at the one with the watch `own`.
+void HorovodCache::set(std::string_view scope, std::string_view key, HorovodValue value, WatchId own) {
   Scope* const at = find(scope);
   if (at == nullptr) return;
   store(*at, key, value);
+  notify(*at, {.kind = HorovodChange::Kind::kSet, .key = key, .value = value}, own);
   // Copy the names, because a callback may change the memory to which the listener's names point.
   const std::string scope_name(scope);
   if (!at->refused.ok()) return waits_.fail(scope_name, at->refused);
@@ -164,10 +175,43 @@ void HorovodCache::on_erased(std::string_view scope, std::string_view key) {
   total_bytes_ -= found->first.size() + found->second->size();
   --keys_;
   values.erase(found);
+  notify(*at, {.kind = HorovodChange::Kind::kErased, .key = key});
 }
 
 void HorovodCache::on_cleared(std::string_view scope) {
-  if (Scope* const at = find(scope); at != nullptr) drop(at->is_incoming ? at->incoming : at->values);
+  Scope* const at = find(scope);
+  if (at == nullptr) return;
+  drop(at->is_incoming ? at->incoming : at->values);
+  notify(*at, {.kind = HorovodChange::Kind::kCleared});
+}
+
+HorovodSource::WatchId HorovodCache::watch(std::string_view scope, Watch watch) {
+  const auto at = followed(scope);
+  if (!at.ok()) return 0;
+  if ((*at)->is_synced) send_copy(**at, watch);
+  const WatchId id = next_watch_++;
+  (*at)->watches.emplace(id, std::move(watch));
+  return id;
+}
+
+void HorovodCache::unwatch(std::string_view scope, WatchId id) {
+  if (Scope* const at = find(scope); at != nullptr) at->watches.erase(id);
+}
+
+// Children get a copy after the scope is synced. Until then they get no change.
+void HorovodCache::notify(const Scope& scope, const HorovodChange& change, WatchId except) {
+  if (!scope.is_synced || scope.is_incoming || !scope.refused.ok()) return;
+  for (const auto& [id, watch] : scope.watches) {
+    if (id != except) watch(change);
+  }
+}
+
+void HorovodCache::send_copy(const Scope& scope, const Watch& watch) {
+  watch({.kind = HorovodChange::Kind::kBegin});
+  for (const auto& [key, value] : scope.values) {
+    watch({.kind = HorovodChange::Kind::kSet, .key = key, .value = value});
+  }
+  watch({.kind = HorovodChange::Kind::kSynced});
 }
 
 void HorovodCache::on_lost() {

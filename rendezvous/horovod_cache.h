@@ -14,6 +14,9 @@
 // rank_<r> name hints never wait. While rank 0's host is unreachable, a get returns null at once, which means "not
 // yet" to the worker.
 //
+// A cache is also a source (horovod_source.h): in a tree of hosts it serves the caches of its children. It forwards
+// their puts and finishes, follows each scope that one of them follows, and passes on its changes.
+//
 // Owner: the agent. The upstream must outlive it.
 // Thread: the loop's.
 #pragma once
@@ -26,14 +29,17 @@
 #include <vector>
 
 #include "rendezvous/horovod_keys.h"
+#include "rendezvous/horovod_source.h"
 #include "rendezvous/horovod_upstream.h"
 #include "rendezvous/horovod_waits.h"
 #include "rendezvous/store.h"
 
 namespace muster::rendezvous {
 
-class HorovodCache final : public HorovodKeys, private HorovodUpstream::Listener {
+class HorovodCache final : public HorovodKeys, public HorovodSource, private HorovodUpstream::Listener {
  public:
+  using Done = HorovodKeys::Done;
+
   struct Counts {
     std::uint64_t gets = 0;       // the cache answers all of them itself
     std::uint64_t forwarded = 0;  // puts, finishes and follows that went to the store
@@ -51,6 +57,15 @@ class HorovodCache final : public HorovodKeys, private HorovodUpstream::Listener
   void cancel_wait(WaitId id) override { waits_.cancel(id); }
   void finish(std::string_view scope, std::string_view key, Done done) override;
 
+  // For the caches of this host's children.
+  WatchId watch(std::string_view scope, Watch watch) override;
+  void unwatch(std::string_view scope, WatchId id) override;
+  void put_from(WatchId own, std::string_view scope, std::string_view key, HorovodValue value, Done done) override;
+
+  // `meetings` outlives the cache's users.
+  void use_meetings(HostMeetings& meetings) { meetings_ = &meetings; }
+  HostMeetings* meetings() const override { return meetings_; }
+
   const Counts& counts() const { return counts_; }
   std::size_t total_bytes() const { return total_bytes_; }
 
@@ -67,6 +82,7 @@ class HorovodCache final : public HorovodKeys, private HorovodUpstream::Listener
     bool is_synced = false;  // values has been complete at least once
     base::Status refused;    // not ok if the scope exceeds the limits; the cache then keeps none of its values
     std::vector<WaitingGet> waiting;
+    std::map<WatchId, Watch> watches;  // of this host's children
   };
   using Scopes = std::map<std::string, Scope, std::less<>>;
 
@@ -80,16 +96,21 @@ class HorovodCache final : public HorovodKeys, private HorovodUpstream::Listener
   base::Result<Scope*> followed(std::string_view scope);
   Scope* find(std::string_view scope);
   base::Result<HorovodValue> look_up(const Scope& scope, std::string_view key) const;
+  void set(std::string_view scope, std::string_view key, HorovodValue value, WatchId own);
   void store(Scope& scope, std::string_view key, HorovodValue value);
+  static void notify(const Scope& scope, const HorovodChange& change, WatchId except = 0);
+  static void send_copy(const Scope& scope, const Watch& watch);
   void drop(Values& values);
   void answer_waiting(Scope& scope);
 
   HorovodUpstream& upstream_;
+  HostMeetings* meetings_ = nullptr;
   const StoreLimits limits_;
   Scopes scopes_;
   HorovodWaits waits_;
   std::size_t total_bytes_ = 0;  // bytes of keys and values
   std::size_t keys_ = 0;
+  WatchId next_watch_ = 1;
   Counts counts_;
 };
 

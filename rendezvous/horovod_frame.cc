@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "rendezvous/meeting_part.h"
+
 namespace muster::rendezvous {
 namespace {
 
@@ -24,6 +26,13 @@ bool is_known(HorovodFrameKind kind) {
     case HorovodFrameKind::kPut:
     case HorovodFrameKind::kFinish:
     case HorovodFrameKind::kFollow:
+    case HorovodFrameKind::kEnter:
+    case HorovodFrameKind::kStreamOpen:
+    case HorovodFrameKind::kStreamBytes:
+    case HorovodFrameKind::kStreamCredit:
+    case HorovodFrameKind::kStreamClose:
+    case HorovodFrameKind::kStreamAsk:
+    case HorovodFrameKind::kStreamWait:
     case HorovodFrameKind::kDone:
     case HorovodFrameKind::kBegin:
     case HorovodFrameKind::kSet:
@@ -31,9 +40,16 @@ bool is_known(HorovodFrameKind kind) {
     case HorovodFrameKind::kCleared:
     case HorovodFrameKind::kSynced:
     case HorovodFrameKind::kSetPacked:
+    case HorovodFrameKind::kMet:
       return true;
   }
   return false;
+}
+
+// A part of a fence has more bytes than the longest blob.
+std::size_t longest_value(HorovodFrameKind kind, const StoreLimits& limits) {
+  const bool is_meeting = kind == HorovodFrameKind::kEnter || kind == HorovodFrameKind::kMet;
+  return limits.max_value_bytes + (is_meeting ? kMeetingOverhead : 0);
 }
 
 }  // namespace
@@ -67,7 +83,8 @@ base::Result<HorovodFrameParse> parse_horovod_frame(std::string_view bytes, cons
   const auto code = read<std::uint8_t>(bytes, 17);
   frame.code = static_cast<base::Code>(code);
   if (!is_known(frame.kind) || code > static_cast<int>(base::Code::kUnauthenticated) ||
-      read<std::uint16_t>(bytes, 18) != 0 || scope + key > limits.max_key_bytes || value > limits.max_value_bytes) {
+      read<std::uint16_t>(bytes, 18) != 0 || scope + key > limits.max_key_bytes ||
+      value > longest_value(frame.kind, limits)) {
     return base::invalid_argument("Horovod link: malformed frame (kind {}, code {}, {} + {} + {} bytes)",
                                   static_cast<int>(frame.kind), code, scope, key, value);
   }

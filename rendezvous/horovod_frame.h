@@ -7,6 +7,11 @@
 // The store sends kDone with a code and, after an error, the error's text as value. All other kinds that it sends are
 // calls of HorovodUpstream::Listener: kBegin, kSet or kSetPacked (horovod_pack.h), kErased, kCleared, kSynced. It sends
 // them in the order in which the changes happened.
+// In a tree of hosts, kEnter goes from child to parent, and kMet from parent to child. The id is the number of the
+// fence, the key its name, and the value a part of its blobs (meeting_part.h).
+// Streams (byte_streams.h): the child chooses the id and sends kStreamOpen with the client's host as key. Both sides
+// send kStreamBytes, kStreamCredit with a u32 as value, and kStreamClose. The parent answers each kStreamAsk by a
+// kStreamWait.
 #pragma once
 
 #include <cstddef>
@@ -25,6 +30,13 @@ enum class HorovodFrameKind : std::uint8_t {
   kPut = 1,
   kFinish = 2,
   kFollow = 3,
+  kEnter = 4,
+  kStreamOpen = 5,
+  kStreamBytes = 6,
+  kStreamCredit = 7,
+  kStreamClose = 8,
+  kStreamAsk = 9,
+  kStreamWait = 10,
   kDone = 16,
   kBegin = 17,
   kSet = 18,
@@ -32,11 +44,12 @@ enum class HorovodFrameKind : std::uint8_t {
   kCleared = 20,
   kSynced = 21,
   kSetPacked = 22,
+  kMet = 23,
 };
 
 struct HorovodFrame {
   HorovodFrameKind kind = HorovodFrameKind::kDone;
-  std::uint64_t id = 0;  // for kPut, kFinish and kDone; else 0
+  std::uint64_t id = 0;  // not for kFollow and changes of scopes, which have 0
   base::Code code{};     // for kDone; else ok
   std::string_view scope{};
   std::string_view key{};

@@ -22,6 +22,8 @@ namespace muster::rendezvous {
 // does not exist.
 using HorovodValue = std::shared_ptr<const std::string>;
 
+class HostMeetings;
+
 inline HorovodValue make_horovod_value(std::string bytes) {
   return std::make_shared<const std::string>(std::move(bytes));
 }
@@ -50,6 +52,8 @@ class HorovodKeys {
   // Returns the number of the present generation, for the answer to GET /rank_and_size. nullopt if the ranks never
   // change, so that nobody asks.
   virtual std::optional<int> generation() const { return std::nullopt; }
+  // Returns the fences of this host if the job's hosts form a tree, else nullptr.
+  virtual HostMeetings* meetings() const { return nullptr; }
 };
 
 }  // namespace muster::rendezvous

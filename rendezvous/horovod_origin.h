@@ -1,10 +1,10 @@
-// The store's end of the links from other hosts' Horovod caches. It runs on rank 0's host, beside the HTTP server
-// there.
+// The upper end of the links from other hosts' Horovod caches. On rank 0's host it serves the store. In a tree of hosts
+// each host with children serves its own cache to them.
 //
 // Protocol: horovod_frame.h. The owner check of each link runs before a byte is read. A link that breaks the protocol
 // or does not read is closed. Its cache then connects again and starts anew.
 //
-// Owner: the agent; the store must outlive it. Destroying it closes all links.
+// Owner: the agent; the source must outlive it. Destroying it closes all links.
 // Thread: the loop's.
 #pragma once
 
@@ -14,12 +14,14 @@
 #include <memory>
 #include <string>
 
+#include "base/gate.h"
 #include "base/loop.h"
 #include "base/unique_fd.h"
+#include "rendezvous/byte_streams.h"
 #include "rendezvous/checked_listener.h"
 #include "rendezvous/horovod_link.h"
 #include "rendezvous/horovod_pack.h"
-#include "rendezvous/horovod_store.h"
+#include "rendezvous/horovod_source.h"
 #include "rendezvous/owner_check.h"
 
 namespace muster::rendezvous {
@@ -30,6 +32,8 @@ struct HorovodOriginLimits {
   // Limit on the bytes that wait for one cache. Values are shared with the store, so this rarely takes extra memory.
   std::size_t max_queued_bytes = std::size_t{1} << 30;
   CheckedListenerLimits listener;
+  // Called when a link is closed because of what its cache sent. Gets one sentence with the peer's address.
+  std::function<void(const base::Status&)> on_problem = {};
 };
 
 struct HorovodOriginCounts {
@@ -40,38 +44,64 @@ struct HorovodOriginCounts {
   std::size_t links = 0;  // links that are open now
 };
 
+class HostMeetings;
+
 class HorovodOrigin {
  public:
   // `listening` must be bound and non-blocking. The origin sets its backlog.
-  HorovodOrigin(base::Loop& loop, base::UniqueFd listening, HorovodStore& store, OwnerCheck check,
+  HorovodOrigin(base::Loop& loop, base::UniqueFd listening, HorovodSource& source, OwnerCheck check,
                 HorovodOriginLimits limits = {});
   ~HorovodOrigin();
   HorovodOrigin(const HorovodOrigin&) = delete;
   HorovodOrigin& operator=(const HorovodOrigin&) = delete;
 
+  // For fences, in a tree of hosts. `meetings` outlives this object.
+  void use_meetings(HostMeetings& meetings) { meetings_ = &meetings; }
+  // For streams, in a tree of hosts. `streams` outlives this object.
+  void use_streams(ByteStreams& streams) { streams_ = &streams; }
+  // Sends to the link of this child, if it has one.
+  void send_met(int child, std::string_view name, std::uint64_t number, HorovodValue part);
+
   HorovodOriginCounts counts() const;
 
  private:
+  struct Stream {
+    ByteStreams::Id up = 0;
+    std::size_t window = kStreamWindow;  // how many bytes the child may send
+  };
   struct Peer {
     std::unique_ptr<HorovodLink> link;
-    std::map<std::string, HorovodStore::WatchId, std::less<>> follows;
-    bool is_putting = false;  // the origin does not send a link's own put back to it
+    std::string where;                        // its address, for messages
+    int child = -1;                           // the host at its end, once it has entered a fence
+    std::map<std::uint64_t, Stream> streams;  // by the child's id
+    std::map<std::string, HorovodSource::WatchId, std::less<>> follows;
   };
 
   void accepted(base::UniqueFd fd);
   void closed(std::uint64_t id);
-  base::Status on_frame(Peer& peer, const HorovodFrame& frame);
+  void lost(std::uint64_t id, const base::Status& why);
+  base::Status on_frame(std::uint64_t id, const HorovodFrame& frame);
+  HorovodSource::Done answer_to(std::uint64_t id, std::uint64_t request);
   base::Status follow(Peer& peer, std::string_view scope);
-  void send_change(Peer& peer, std::string_view scope, const HorovodStore::Change& change);
+  base::Status enter(std::uint64_t id, const HorovodFrame& frame);
+  base::Status on_stream(std::uint64_t id, const HorovodFrame& frame);
+  base::Status open_stream(std::uint64_t id, const HorovodFrame& frame);
+  Stream* find_stream(std::uint64_t id, std::uint64_t stream);
+  void send_stream(std::uint64_t id, const HorovodFrame& frame, HorovodValue value);
+  void send_change(Peer& peer, std::string_view scope, const HorovodChange& change);
 
   base::Loop& loop_;
-  HorovodStore& store_;
+  HorovodSource& source_;
+  HostMeetings* meetings_ = nullptr;
+  ByteStreams* streams_ = nullptr;
+  std::map<int, std::uint64_t> children_;  // the newest link of each child that has entered a fence
   const HorovodOriginLimits limits_;
   std::map<std::uint64_t, Peer> peers_;
   std::uint64_t next_peer_ = 0;
   HorovodPacker packer_;
   HorovodOriginCounts counts_;
   CheckedListener listener_;
+  base::Gate gate_;
 };
 
 }  // namespace muster::rendezvous

@@ -112,9 +112,13 @@ class HorovodStoreKeys final : public HorovodKeys {
   WaitId wait(std::string_view scope, std::string_view key, GetDone done) override;
   void cancel_wait(WaitId id) override { waits_.cancel(id); }
   void finish(std::string_view scope, std::string_view key, Done done) override;
+  // `meetings` outlives this object.
+  void use_meetings(HostMeetings& meetings) { meetings_ = &meetings; }
+  HostMeetings* meetings() const override { return meetings_; }
 
  private:
   HorovodStore& store_;
+  HostMeetings* meetings_ = nullptr;
   HorovodWaits waits_;
   std::map<std::string, HorovodStore::WatchId, std::less<>> watches_;  // for scopes in which a wait was made
 };

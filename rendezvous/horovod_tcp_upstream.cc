@@ -13,6 +13,8 @@
 #include <utility>
 
 #include "rendezvous/horovod_pack.h"
+#include "rendezvous/host_meetings.h"
+#include "rendezvous/stream_uplink.h"
 
 namespace muster::rendezvous {
 namespace {
@@ -122,6 +124,8 @@ void HorovodTcpUpstream::connected(base::Result<base::UniqueFd> fd) {
       std::make_unique<HorovodLink>(loop_, std::move(*fd), limits_.store, limits_.max_queued_bytes, std::move(events));
   for (const std::string& scope : follows_) link_->send({.kind = HorovodFrameKind::kFollow, .scope = scope}, nullptr);
   for (const auto& [id, request] : unanswered_) send(id, request);
+  if (meetings_ != nullptr) meetings_->parent_connected();
+  if (streams_ != nullptr) streams_->connected();
 }
 
 void HorovodTcpUpstream::lost(const base::Status& why) {
@@ -130,6 +134,7 @@ void HorovodTcpUpstream::lost(const base::Status& why) {
   retry_ = loop_.after(pause_, [this] { connect(); });
   pause_ = std::min(pause_ * 2, limits_.longest_pause);
   if (listener_ != nullptr) listener_->on_lost();
+  if (streams_ != nullptr) streams_->lost();
 }
 
 void HorovodTcpUpstream::put(std::string_view scope, std::string_view key, HorovodValue value, Done done) {
@@ -146,6 +151,18 @@ void HorovodTcpUpstream::follow(std::string_view scope) {
   if (link_ != nullptr) link_->send({.kind = HorovodFrameKind::kFollow, .scope = scope}, nullptr);
 }
 
+void HorovodTcpUpstream::send_entry(std::string_view name, std::uint64_t number, HorovodValue part) {
+  // Without a link it is lost, and parent_connected() sends it again.
+  send_frame({.kind = HorovodFrameKind::kEnter, .id = number, .key = name}, std::move(part));
+}
+
+bool HorovodTcpUpstream::send_frame(const HorovodFrame& frame, HorovodValue value) {
+  connect_first();
+  if (link_ == nullptr) return false;
+  link_->send(frame, std::move(value));
+  return true;
+}
+
 void HorovodTcpUpstream::ask(Request request) {
   const std::uint64_t id = next_id_++;
   const Request& asked = unanswered_.emplace(id, std::move(request)).first->second;
@@ -159,6 +176,11 @@ void HorovodTcpUpstream::send(std::uint64_t id, const Request& request) {
 
 base::Status HorovodTcpUpstream::on_frame(const HorovodFrame& frame) {
   if (frame.kind == HorovodFrameKind::kDone) return on_done(frame);
+  if (frame.kind == HorovodFrameKind::kMet && meetings_ != nullptr) {
+    return meetings_->from_parent(frame.key, frame.id, frame.value);
+  }
+  const bool is_of_stream = frame.kind >= HorovodFrameKind::kStreamOpen && frame.kind <= HorovodFrameKind::kStreamWait;
+  if (is_of_stream && streams_ != nullptr) return streams_->on_frame(frame);
   if (!follows_.contains(frame.scope)) {
     return base::invalid_argument("Horovod upstream: received a scope that it does not follow");
   }

@@ -34,6 +34,9 @@ struct HorovodTcpUpstreamLimits {
   base::Duration longest_pause = std::chrono::seconds(1);
 };
 
+class HostMeetings;
+class StreamUplink;
+
 class HorovodTcpUpstream final : public HorovodUpstream {
  public:
   HorovodTcpUpstream(base::Loop& loop, base::IpAddress address, std::uint16_t port, OwnerCheck check,
@@ -47,6 +50,13 @@ class HorovodTcpUpstream final : public HorovodUpstream {
   void finish(std::string_view scope, std::string_view key, Done done) override;
   void follow(std::string_view scope) override;
   bool is_connected() const override { return link_ != nullptr; }
+  // For fences, in a tree of hosts. `meetings` outlives this object's links.
+  void use_meetings(HostMeetings& meetings) { meetings_ = &meetings; }
+  void send_entry(std::string_view name, std::uint64_t number, HorovodValue part);
+  // For streams, in a tree of hosts. `streams` outlives this object's links, and sends by send_frame().
+  void use_streams(StreamUplink& streams) { streams_ = &streams; }
+  // Returns false if there is no link. The link then begins to connect.
+  bool send_frame(const HorovodFrame& frame, HorovodValue value);
   // Returns the reason why no connection exists now. Ok if one exists, or before the first attempt.
   const base::Status& last_failure() const { return last_failure_; }
 
@@ -75,6 +85,8 @@ class HorovodTcpUpstream final : public HorovodUpstream {
   const OwnerCheck check_;
   const HorovodTcpUpstreamLimits limits_;
   Listener* listener_ = nullptr;
+  HostMeetings* meetings_ = nullptr;
+  StreamUplink* streams_ = nullptr;
   std::set<std::string, std::less<>> follows_;
   std::map<std::uint64_t, Request> unanswered_;  // in the order of the requests
   std::uint64_t next_id_ = 1;

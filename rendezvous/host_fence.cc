@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "rendezvous/host_meetings.h"
 
 namespace muster::rendezvous {
 namespace {
@@ -23,6 +24,7 @@ struct HostFence::Fence {
   std::string name;
   std::uint64_t number = 0;
   std::vector<int> members;
+  bool is_in_tree = false;  // it uses no keys
   Blobs blobs;
   std::size_t missing = 0;  // number of members without a blob; includes this host until its blob is published
   std::map<std::size_t, HorovodKeys::WaitId> waits;  // by the member's position
@@ -65,12 +67,21 @@ void HostFence::enter(const std::string& name, std::vector<int> members, std::st
   fence->members = std::move(members);
   fence->done = std::move(done);
   open_.emplace(name, fence);
+  if (HostMeetings* const tree = keys_.meetings()) return enter_tree(*tree, fence, std::move(blob));
   // Ask for the others' blobs before this host publishes its own. No blob can disappear in between: hosts remove their
   // blobs only after all hosts have entered, and this host enters by publishing.
   for (std::size_t i = 0; i < fence->members.size() && fence->done; ++i) {
     if (fence->members[i] != own_host_) collect(fence, i);
   }
   if (fence->done) publish(fence, std::move(blob));
+}
+
+void HostFence::enter_tree(HostMeetings& tree, const std::shared_ptr<Fence>& fence, std::string blob) {
+  fence->is_in_tree = true;
+  const base::Status entered =
+      tree.enter(fence->name, fence->number, fence->members, std::move(blob),
+                 gate_.wrap([this, fence](base::Result<Blobs> blobs) { close(fence, std::move(blobs)); }));
+  if (!entered.ok()) fail(fence, entered);
 }
 
 void HostFence::publish(const std::shared_ptr<Fence>& fence, std::string blob) {
@@ -119,7 +130,7 @@ void HostFence::close(const std::shared_ptr<Fence>& fence, base::Result<Blobs> r
     open_.erase(fence->name);
     // All hosts have entered this fence, so all have left the one before. This host's key of that one is no longer
     // needed.
-    if (result.ok() && fence->number > 1) {
+    if (result.ok() && fence->number > 1 && !fence->is_in_tree) {
       keys_.finish(kScope, key_of(fence->name, fence->number - 1, own_host_), [](const base::Status&) {});
     }
     done(result);

@@ -1,6 +1,7 @@
 // Lets hosts of a job meet. Each host brings a blob of bytes and gets the blobs of all hosts. The barriers and fences
 // of PMI-1 and PMIx use it. It uses the job's keys (horovod_keys.h, scope "pmi"), which every host follows. So a
-// meeting takes one round trip to rank 0's host, and every blob is sent once to each host.
+// meeting takes one round trip to rank 0's host, and every blob is sent once to each host. If the job's hosts form a
+// tree, the blobs go up and down the tree instead (host_meetings.h).
 //
 // Fences of one name form a series: the nth call of one host meets the nth calls of the others. A name stands for one
 // set of members. The keys of a fence are removed by the next fence of its series.
@@ -45,6 +46,7 @@ class HostFence {
   struct Fence;
 
   base::Status check(const std::string& name, const std::vector<int>& members) const;
+  void enter_tree(HostMeetings& tree, const std::shared_ptr<Fence>& fence, std::string blob);
   void publish(const std::shared_ptr<Fence>& fence, std::string blob);
   void collect(const std::shared_ptr<Fence>& fence, std::size_t index);
   void arrived(const std::shared_ptr<Fence>& fence, std::size_t index, std::string blob);

@@ -49,6 +49,7 @@ class TcpStoreServer::Impl : public std::enable_shared_from_this<Impl> {
   base::Status begin(Store* store);
   base::Status renew(Store* store);
   TcpStoreCounters counters() const;
+  TcpStoreHub& hub() { return *hub_; }
   std::optional<TcpStoreClient> client_at(const base::IpAddress& peer, std::uint16_t port);
 
  private:
@@ -355,6 +356,10 @@ base::Status TcpStoreServer::renew(Store* store) {
 
 TcpStoreCounters TcpStoreServer::counters() const {
   return impl_->counters();
+}
+
+TcpStoreHub& TcpStoreServer::hub() {
+  return impl_->hub();
 }
 
 std::optional<TcpStoreClient> TcpStoreServer::client_at(const base::IpAddress& peer, std::uint16_t port) {

@@ -69,6 +69,9 @@ class TcpStoreServer {
 
   TcpStoreCounters counters() const;
 
+  // The state that its sessions share, for sessions without a connection (tcp_store_streams.h). Valid until renew().
+  TcpStoreHub& hub();
+
   // Returns the client at this end of a connection. nullopt if no such connection is open.
   std::optional<TcpStoreClient> client_at(const base::IpAddress& peer, std::uint16_t port);
 

@@ -2,17 +2,30 @@
 // Read receive() and serve() first, then execute(), which calls the function of each request.
 #include "rendezvous/tcp_store_session.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
+
+#include "base/shortened.h"
+#include "base/strings.h"
 
 namespace muster::rendezvous {
 namespace {
 
 // The approximate cost of a registered key beside its bytes: map nodes and lists.
 constexpr std::size_t kRegistrationBytes = 128;
+constexpr std::size_t kShownTorchKey = 200;      // bytes
 constexpr std::size_t kKeptCapacity = 64 << 10;  // larger buffers are freed when they are empty
 
 }  // namespace
+
+std::string describe(const TcpStoreWait& wait) {
+  const std::string name = base::shortened(base::printable(wait.key), kShownTorchKey);
+  if (wait.is_barrier) return fmt::format("the barrier \"{}\" of torch's store", name);
+  const std::string others = wait.others == 0 ? "" : fmt::format(" and {} others", wait.others);
+  return fmt::format("the key \"{}\"{} in torch's store", name, others);
+}
 
 std::shared_ptr<void> TcpStoreHub::expect_silent(const std::string& address) const {
   peers_->opened(address);

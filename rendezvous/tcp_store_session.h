@@ -43,6 +43,9 @@ struct TcpStoreWait {
   base::MonotonicTime since{};
 };
 
+// Returns how to name the wait after "waits for": `the key "k" in torch's store`.
+std::string describe(const TcpStoreWait& wait);
+
 class TcpStoreSession;
 
 // State that the sessions of one Store share.

@@ -22,15 +22,19 @@
 #include "agent/job/peer_owners.h"
 #include "agent/job/warm_jobs.h"
 #include "agent/link/control_client.h"
+#include "agent/link/dial.h"
 #include "agent/link/gone_check.h"
+#include "agent/link/relay_watch.h"
 #include "agent/link/suspended_link.h"
 #include "agent/proc/agent_files.h"
 #include "agent/process/dead_man_timer.h"
+#include "agent/relay/relay_server.h"
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/print.h"
 #include "proto/agent_join.h"
 #include "proto/channel_mux.h"
+#include "proto/control_key.h"
 #include "proto/convert.h"
 
 namespace muster::agent::inline job {
@@ -39,6 +43,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLeaseCheck{250};
+constexpr milliseconds kRelayDrain{10'000};
 constexpr const char* kLeaseOver = "the launcher has sent nothing for the length of the lease";
 
 std::set<base::IpAddress> addresses_of(const v1::Hello& hello) {
@@ -88,7 +93,9 @@ class Agent::Core {
   base::Result<OutputSenderConfig> output_of(const std::string& job_id, const v1::OpenJob& order);
   void handle(const v1::LauncherMessage& message);
   void pass_on(const v1::LauncherMessage& message);
-  void renew(const v1::LauncherMessage& message);
+  base::Status serve_relay();
+  void use_parent(const v1::Relay& parent);
+  void relay_is_silent();
   void answer(const v1::LauncherMessage& question, v1::AgentMessage answer, bool is_numbered);
   void contact();
   void check_lease();
@@ -117,6 +124,7 @@ class Agent::Core {
   std::optional<AgentLease> lease_;       // only in an agent that hvdrun keeps
   std::unique_ptr<LoadReport> load_;      // set by open_link()
   base::UniqueFd output_over_mux_;
+  RelayWatch relay_watch_{loop_, [this] { relay_is_silent(); }};
   // The next members come last, so that their threads end before the objects to which they post.
   // Sessions follow the link that carries their output, so that they end before the link does.
   std::unique_ptr<proto::Mux> mux_;
@@ -124,6 +132,7 @@ class Agent::Core {
   std::unique_ptr<SuspendedLink> suspended_;  // only in hvdrun's agent that has dialled
   std::unique_ptr<ControlClient> control_;
   std::unique_ptr<JobSession> session_;  // hvdrun's only job; null in a warm agent
+  std::unique_ptr<RelayServer> relay_;   // only in a relay
   std::unique_ptr<WarmJobs> jobs_;       // launcherd's jobs, or the generations of hvdrun's job; else null
 };
 
@@ -189,47 +198,51 @@ int Agent::Core::run() {
     session_.reset();
   }
   jobs_.reset();
-  if (proto::ends_with_log_in(join_)) {
-    gpus_.reset();  // reaps the GPU helper
-    return 0;       // the links stay, because their destructors would wait for gRPC's threads
-  }
+  // The other hosts end now, too, and still need this relay.
+  if (relay_ != nullptr) relay_->drain_blocking(base::monotonic_now() + kRelayDrain);
+  gpus_.reset();  // reaps the GPU helper
   control_.reset();
+  if (proto::ends_with_log_in(join_)) return 0;  // the mux still carries the last bytes
   mux_.reset();
   return 0;
 }
 
 base::Status Agent::Core::open_link() {
   ControlClientOptions options;
-  options.ca_pem = join_.ca_pem();
-  options.certificate_pem = join_.certificate_pem();
-  options.key_pem = join_.key_pem();
-  options.token = join_.token();
-  const auto port = static_cast<std::uint16_t>(join_.control_port());
-  if (link_.dialled) {
-    options.endpoint = base::format_endpoint(link_.dialled->address, port);
+  options.key = proto::control_key(join_.job_id(), join_.token());
+  options.port = static_cast<std::uint16_t>(join_.control_port());
+  if (link_.route != nullptr) {
+    options.route = link_.route;
     if (proto::ends_with_log_in(join_)) {
       watch_stdin();
       suspended_ = std::make_unique<SuspendedLink>(
-          loop_, link_.dialled->address, port, milliseconds(join_.lease_ms()), [this](const std::string& why) {
+          loop_, link_.route->launcher(), options.port, milliseconds(join_.lease_ms()), [this](const std::string& why) {
             link_is_gone(fmt::format("the launcher was lost while it was suspended: {}", why));
           });
     }
   } else {
     MUSTER_RETURN_IF_ERROR(open_channel(options));
   }
+  const std::uint16_t port = options.port;
   control_ = ControlClient::start(loop_, std::move(options), hello_);
   control_->on_message = [this](const v1::LauncherMessage& message) { handle(message); };
   load_ = std::make_unique<LoadReport>(
       loop_, HostLoadReader(), [this](v1::AgentMessage message) { control_->send_unnumbered(std::move(message)); },
       LoadReport::Gpus{host_.gpus.reader, host_.gpus.known});
   control_->on_cut = [this](const StreamEnd& end) { cut(end); };
+  control_->on_hello = [this](v1::Hello& hello) {
+    if (jobs_ != nullptr) jobs_->list_held(hello);
+    if (relay_ != nullptr) hello.set_relay_port(relay_->port());
+  };
+  if (join_.serves_relay()) {
+    if (const base::Status served = serve_relay(); !served.ok()) {
+      base::print_remark("muster-agent: cannot serve as a relay: {}\n", served.message());
+    }
+  }
   if (jobs_ == nullptr) return base::ok_status();
-  control_->on_hello = [this](v1::Hello& hello) { jobs_->list_held(hello); };
   control_->on_new_launcher = [this] { jobs_->launcher_is_new(); };
-  if (!link_.dialled) return base::ok_status();
-  link_.dialled->fd.reset();  // each job makes its own output connection, with its own key
-  if (proto::ends_with_log_in(join_)) return base::ok_status();
-  gone_ = std::make_unique<GoneCheck>(loop_, link_.dialled->address, port, [this] { jobs_->launcher_is_gone(); });
+  if (link_.route == nullptr || proto::ends_with_log_in(join_)) return base::ok_status();
+  gone_ = std::make_unique<GoneCheck>(loop_, link_.route->launcher(), port, [this] { jobs_->launcher_is_gone(); });
   return base::ok_status();
 }
 
@@ -262,15 +275,14 @@ void Agent::Core::watch_stdin() {
 
 base::Result<OutputSenderConfig> Agent::Core::output_of_only_job() {
   const OutputKey key{join_.job_id(), join_.agent_index(), join_.token()};
-  if (!link_.dialled) return output_by_channel(key, std::move(output_over_mux_));
-  return output_by_dial(key, link_.dialled->address, static_cast<std::uint16_t>(join_.output_port()),
-                        std::move(link_.dialled->fd));
+  if (link_.route == nullptr) return output_by_channel(key, std::move(output_over_mux_));
+  return output_by_route(key, link_.route, static_cast<std::uint16_t>(join_.output_port()), std::move(link_.output));
 }
 
 base::Result<OutputSenderConfig> Agent::Core::output_of(const std::string& job_id, const v1::OpenJob& order) {
   const OutputKey key{job_id, order.agent_index(), order.output_token()};
-  if (link_.dialled) {
-    return output_by_dial(key, link_.dialled->address, static_cast<std::uint16_t>(order.output_port()), {});
+  if (link_.route != nullptr) {
+    return output_by_route(key, link_.route, static_cast<std::uint16_t>(order.output_port()), {});
   }
   if (output_over_mux_.valid()) return output_by_channel(key, std::move(output_over_mux_));
   return base::resource_exhausted(
@@ -292,9 +304,9 @@ void Agent::Core::check_lease() {
   follow_jobs();
   if (lease_ && lease_->is_over(time)) leave(kLeaseOver);
   if (proto::ends_with_log_in(join_)) return;
-  if (!jobs_->is_idle()) {
+  if (!jobs_->is_idle() || (relay_ != nullptr && relay_->children() > 0)) {
     idle_since_ = time;
-    return;
+    if (!jobs_->is_idle()) return;
   }
   const bool is_unwanted = join_.idle_timeout_ms() > 0 && time - idle_since_ > milliseconds(join_.idle_timeout_ms());
   if (is_unwanted || time - last_contact_ > milliseconds(join_.lease_ms())) loop_.stop();
@@ -323,12 +335,21 @@ void Agent::Core::handle(const v1::LauncherMessage& message) {
       if (session_ != nullptr) session_->stream_is_up();
       if (jobs_ != nullptr) jobs_->stream_is_up();
       if (message.welcome().wants_load()) load_->begin();
+      if (const auto relay = control_->relay()) relay_watch_.begin(*relay);
+      break;
+    case v1::LauncherMessage::kServeRelay: {
+      v1::AgentMessage body;
+      const base::Status served = serve_relay();
+      if (!served.ok()) body.mutable_relay_serving()->set_error(served.message());
+      if (relay_ != nullptr) body.mutable_relay_serving()->set_port(relay_->port());
+      answer(message, std::move(body), true);
+      break;
+    }
+    case v1::LauncherMessage::kUseParent:
+      use_parent(message.use_parent().parent());
       break;
     case v1::LauncherMessage::kPing:
       answer(message, pong_of(message.ping(), base::monotonic_now()), false);
-      break;
-    case v1::LauncherMessage::kRenewal:
-      renew(message);
       break;
     case v1::LauncherMessage::kOwnerQuestion: {
       v1::AgentMessage body;
@@ -354,13 +375,24 @@ void Agent::Core::pass_on(const v1::LauncherMessage& message) {
   follow_jobs();
 }
 
-void Agent::Core::renew(const v1::LauncherMessage& message) {
-  const v1::Renewal& renewal = message.renewal();
-  if (renewal.ca_pem().empty() || renewal.certificate_pem().empty() || renewal.key_pem().empty()) return;
-  control_->renew(renewal);
-  v1::AgentMessage renewed;
-  renewed.mutable_renewed();
-  answer(message, std::move(renewed), true);
+base::Status Agent::Core::serve_relay() {
+  if (relay_ != nullptr) return base::ok_status();
+  if (link_.route == nullptr) return base::failed_precondition("the agent is linked through ssh");
+  MUSTER_ASSIGN_OR_RETURN(relay_, RelayServer::start({.launcher = link_.route->launcher(),
+                                                      .control_port = static_cast<std::uint16_t>(join_.control_port()),
+                                                      .output_port = static_cast<std::uint16_t>(join_.output_port())}));
+  return base::ok_status();
+}
+
+void Agent::Core::use_parent(const v1::Relay& parent) {
+  if (link_.route == nullptr) return;
+  link_.route->set_relay(link::addresses_of(parent.addresses()), static_cast<std::uint16_t>(parent.port()));
+}
+
+// A relay may be stopped and keep its connections. Then the launcher is reached directly.
+void Agent::Core::relay_is_silent() {
+  link_.route->leave_relay();
+  control_->reconnect("the relay does not answer");
 }
 
 void Agent::Core::answer(const v1::LauncherMessage& question, v1::AgentMessage answer, bool is_numbered) {
@@ -374,6 +406,7 @@ void Agent::Core::answer(const v1::LauncherMessage& question, v1::AgentMessage a
 
 void Agent::Core::cut(const StreamEnd& end) {
   load_->end();
+  relay_watch_.end();
   if (gone_ != nullptr && jobs_->has_unheld()) gone_->begin(end.is_by_launcher);
 }
 

@@ -15,7 +15,7 @@
 #include <variant>
 
 #include "agent/gpus/gpus.h"
-#include "agent/link/dial.h"
+#include "agent/link/launcher_route.h"
 #include "agent/process/nursery.h"
 #include "agent/process/warden.h"
 #include "base/env.h"
@@ -24,13 +24,14 @@
 
 namespace muster::agent::inline job {
 
-// The number of threads of the whole agent process: gRPC's, the output sender's, and some to spare.
+// The number of threads of the whole agent process: the output sender's, those of helpers, and some to spare.
 inline constexpr int kAgentThreads = 12;
 
-// The connection by which this agent reaches its launcher.
+// How this agent reaches its launcher.
 struct AgentLink {
-  // The first output connection; empty means that stdin and stdout carry everything.
-  std::optional<Dialled> dialled;
+  // null: stdin and stdout carry everything.
+  std::shared_ptr<LauncherRoute> route;
+  base::UniqueFd output;  // the first output connection, if it is open already
 };
 
 // An agent of one job holds that job's warden. A warm agent holds the nursery that makes its wardens.
@@ -48,8 +49,6 @@ class Agent {
 
   // Runs until the launcher sends Leave, or until the launcher is lost and everything is killed. Returns the exit
   // status of the process.
-  // When run() returns, an agent of hvdrun has done all its work. The process may then end without the destructor,
-  // which would wait for gRPC's threads.
   int run();
 
  private:

@@ -8,23 +8,26 @@
 
 #include "agent/job/collective_report.h"
 #include "base/net.h"
-#include "base/shortened.h"
 #include "base/strings.h"
 #include "model/runtime.h"
 #include "rendezvous/horovod_cache.h"
 #include "rendezvous/horovod_loopback.h"
 #include "rendezvous/horovod_origin.h"
 #include "rendezvous/horovod_server.h"
+#include "rendezvous/horovod_source.h"
 #include "rendezvous/horovod_store.h"
 #include "rendezvous/horovod_tcp_upstream.h"
+#include "rendezvous/host_meetings.h"
 #include "rendezvous/memory_store.h"
+#include "rendezvous/stream_uplink.h"
+#include "rendezvous/tcp_store_proxy.h"
 #include "rendezvous/tcp_store_server.h"
+#include "rendezvous/tcp_store_streams.h"
 
 namespace muster::agent::inline job {
 namespace {
 
 constexpr int kStoreBacklog = 4096;
-constexpr std::size_t kShownTorchKey = 200;  // bytes
 
 rendezvous::HorovodPlan plan_of(const google::protobuf::RepeatedPtrField<v1::HorovodHost>& named) {
   std::vector<rendezvous::HorovodHost> hosts;
@@ -58,9 +61,12 @@ class JobStores::Generation {
   int number = 0;
   std::optional<rendezvous::HorovodStore> store;  // this one and the next two are set only on rank 0's host
   std::optional<rendezvous::HorovodStoreKeys> keys;
-  std::optional<rendezvous::HorovodOrigin> origin;
+  std::optional<rendezvous::HorovodStoreSource> source;
+  std::optional<rendezvous::HostMeetings> meetings;        // set only in a tree of hosts
   std::optional<rendezvous::HorovodTcpUpstream> upstream;  // this one and the next are set only on the other hosts
   std::optional<rendezvous::HorovodCache> cache;
+  std::optional<rendezvous::StreamUplink> streams;        // set only in a tree, and not on rank 0's host
+  std::optional<rendezvous::HorovodOrigin> origin;        // set only if other hosts connect to this one
   std::optional<rendezvous::HorovodLoopbackWatch> watch;  // set only in a job of several hosts
 };
 
@@ -79,6 +85,7 @@ class JobStores::Torch {
  public:
   rendezvous::MemoryStore store;
   std::unique_ptr<rendezvous::TcpStoreServer> server;
+  std::optional<rendezvous::TcpStoreStreams> streams;  // clients of other hosts, in a tree of hosts
 };
 
 JobStores::JobStores(base::Loop& loop, rendezvous::OwnerCheck check, Events events)
@@ -99,7 +106,17 @@ base::Status JobStores::open(const v1::Prepare& prepare, v1::Prepared& answer) {
     MUSTER_ASSIGN_OR_RETURN(const std::uint16_t port, open_store(prepare.horovod_hosts(), *horovod_->now));
     answer.set_horovod_port(port);
   }
-  return prepare.serve_torch() ? open_torch(answer) : base::ok_status();
+  if (!prepare.serve_torch()) return base::ok_status();
+  return prepare.hold_master_port() ? open_torch(answer) : open_torch_port(answer);
+}
+
+// This is not rank 0's host: its ranks connect here, and the tree carries their bytes to the store.
+base::Status JobStores::open_torch_port(v1::Prepared& answer) {
+  MUSTER_ASSIGN_OR_RETURN(const base::IpAddress own, base::IpAddress::parse("127.0.0.1"));
+  MUSTER_ASSIGN_OR_RETURN(torch_port_, base::listen_on(own, 0, kStoreBacklog));
+  MUSTER_ASSIGN_OR_RETURN(const std::uint16_t port, base::local_port(torch_port_.get()));
+  answer.set_master_port(port);
+  return base::ok_status();
 }
 
 base::Status JobStores::open_torch(v1::Prepared& answer) {
@@ -123,10 +140,16 @@ base::Result<std::uint16_t> JobStores::open_store(const HorovodHosts& hosts, Gen
   if (hosts.size() <= 1) return std::uint16_t{0};
   MUSTER_ASSIGN_OR_RETURN(base::UniqueFd listening, base::listen_any(0, kStoreBacklog));
   MUSTER_ASSIGN_OR_RETURN(const std::uint16_t port, base::local_port(listening.get()));
+  generation.source.emplace(*generation.store);
+  generation.origin.emplace(loop_, std::move(listening), *generation.source, check_, origin_limits());
+  return port;
+}
+
+rendezvous::HorovodOriginLimits JobStores::origin_limits() const {
   rendezvous::HorovodOriginLimits limits;
   limits.listener.on_starved = events_.on_starved;
-  generation.origin.emplace(loop_, std::move(listening), *generation.store, check_, std::move(limits));
-  return port;
+  limits.on_problem = events_.on_problem;
+  return limits;
 }
 
 base::Status JobStores::open_cache(const std::string& host, int port, Generation& generation) {
@@ -134,6 +157,53 @@ base::Status JobStores::open_cache(const std::string& host, int port, Generation
   generation.upstream.emplace(loop_, address, static_cast<std::uint16_t>(port), check_);
   generation.cache.emplace(*generation.upstream);
   return base::ok_status();
+}
+
+// Connects the links above and below this host by the fences. A host with children serves its cache to them.
+void JobStores::join_tree(StoreTree tree, Generation& generation) {
+  if (tree.listening.valid() && generation.cache) {
+    generation.origin.emplace(loop_, std::move(tree.listening), *generation.cache, check_, origin_limits());
+  }
+  Generation* const at = &generation;
+  generation.meetings.emplace(
+      tree.shape, tree.own,
+      rendezvous::HostMeetings::Links{
+          .to_parent =
+              [at](std::string_view name, std::uint64_t number, rendezvous::HorovodValue part) {
+                if (at->upstream) at->upstream->send_entry(name, number, std::move(part));
+              },
+          .to_child =
+              [at](int child, std::string_view name, std::uint64_t number, rendezvous::HorovodValue part) {
+                if (at->origin) at->origin->send_met(child, name, number, std::move(part));
+              }});
+  if (generation.keys) generation.keys->use_meetings(*generation.meetings);
+  if (generation.cache) generation.cache->use_meetings(*generation.meetings);
+  if (generation.upstream) generation.upstream->use_meetings(*generation.meetings);
+  if (generation.origin) generation.origin->use_meetings(*generation.meetings);
+  join_streams(tree.own, generation);
+}
+
+// Connects the links by the streams of torch's clients.
+void JobStores::join_streams(int own, Generation& generation) {
+  if (torch_ && generation.origin) {
+    torch_->streams.emplace(loop_, torch_->server->hub(), events_.on_problem);
+    generation.origin->use_streams(*torch_->streams);
+  }
+  if (!generation.upstream) return;
+  Generation* const at = &generation;
+  generation.streams.emplace([at](const rendezvous::HorovodFrame& frame, rendezvous::HorovodValue value) {
+    return at->upstream->send_frame(frame, std::move(value));
+  });
+  generation.upstream->use_streams(*generation.streams);
+  if (generation.origin) generation.origin->use_streams(*generation.streams);
+  if (!torch_port_.valid()) return;
+  rendezvous::TcpStoreProxyConfig config;
+  config.owner_check = check_;
+  config.client = fmt::format("host {}", own);
+  config.listener.on_starved = events_.on_starved;
+  config.on_problem = events_.on_problem;
+  torch_proxy_ = std::make_unique<rendezvous::TcpStoreProxy>(loop_, std::move(torch_port_), *generation.streams,
+                                                             std::move(config));
 }
 
 // Completes the generation with what all hosts have.
@@ -148,21 +218,22 @@ void JobStores::watch_addresses(Generation& generation) {
 }
 
 // Uses the store with which the job began.
-base::Status JobStores::use_first_keys(const v1::Launch& launch) {
+base::Status JobStores::use_first_keys(const v1::Launch& launch, std::optional<StoreTree> tree) {
   Generation& now = *horovod_->now;
   if (!now.keys) MUSTER_RETURN_IF_ERROR(open_cache(launch.horovod_address(), launch.horovod_port(), now));
+  if (tree) join_tree(std::move(*tree), now);
   watch_addresses(now);
   if (horovod_->live) horovod_->live->use(*now.front(), local_ranks_of(launch.live_members()));
   return base::ok_status();
 }
 
-base::Status JobStores::serve_ranks(const v1::Launch& launch) {
+base::Status JobStores::serve_ranks(const v1::Launch& launch, std::optional<StoreTree> tree) {
   if (horovod_ == nullptr || horovod_->server) return base::ok_status();
   if (!launch.live_members().empty()) horovod_->live.emplace(events_.live);
   if (launch.joins() && horovod_->live) {  // the first generation here brings its store
     horovod_->live->hold(local_ranks_of(launch.live_members()));
   } else {
-    MUSTER_RETURN_IF_ERROR(use_first_keys(launch));
+    MUSTER_RETURN_IF_ERROR(use_first_keys(launch, std::move(tree)));
   }
   rendezvous::HorovodKeys* keys = horovod_->live ? &*horovod_->live : horovod_->now->front();
   if (launch.reports_first_collective() && events_.on_first_collective) {
@@ -210,12 +281,16 @@ std::optional<StoreClient> JobStores::torch_client(const rendezvous::ConnectionE
   const auto client = torch_->server->client_at(ends.peer, ends.peer_port);
   if (!client) return std::nullopt;
   if (!client->wait) return StoreClient();
-  const rendezvous::TcpStoreWait& wait = *client->wait;
-  const std::string name = base::shortened(base::printable(wait.key), kShownTorchKey);
-  const std::string others = wait.others == 0 ? "" : fmt::format(" and {} others", wait.others);
-  return StoreClient{Awaited{.what = wait.is_barrier ? fmt::format("the barrier \"{}\" of torch's store", name)
-                                                     : fmt::format("the key \"{}\"{} in torch's store", name, others),
-                             .since = wait.since}};
+  return StoreClient{Awaited{.what = rendezvous::describe(*client->wait), .since = client->wait->since}};
+}
+
+bool JobStores::ask_torch_proxy(const rendezvous::ConnectionEnds& ends,
+                                const std::function<void(std::optional<Awaited>)>& done) const {
+  return torch_proxy_ != nullptr &&
+         torch_proxy_->ask_wait(ends, [done](const std::optional<rendezvous::StreamWait>& wait) {
+           if (!wait) return done(std::nullopt);
+           done(Awaited{.what = base::printable(wait->what), .since = base::monotonic_now() - wait->age});
+         });
 }
 
 void JobStores::watch_missing(rendezvous::HorovodServer::OnMissing on_missing) {

@@ -3,7 +3,6 @@
 #include <memory>
 #include <utility>
 
-#include "agent/link/dial.h"
 #include "proto/peer_names.h"
 
 namespace muster::agent::inline job {
@@ -18,14 +17,14 @@ OutputSenderConfig with_key(const OutputKey& key) {
 
 }  // namespace
 
-OutputSenderConfig output_by_dial(const OutputKey& key, const base::IpAddress& address, std::uint16_t port,
-                                  base::UniqueFd first) {
+OutputSenderConfig output_by_route(const OutputKey& key, std::shared_ptr<LauncherRoute> route, std::uint16_t port,
+                                   base::UniqueFd first) {
   OutputSenderConfig config = with_key(key);
   auto there = std::make_shared<base::UniqueFd>(std::move(first));
-  config.connect = [there, address, port](base::MonotonicTime deadline, int cancel_fd) -> base::Result<base::UniqueFd> {
+  config.connect = [there, route = std::move(route), port](base::MonotonicTime deadline,
+                                                           int cancel_fd) -> base::Result<base::UniqueFd> {
     if (there->valid()) return std::move(*there);
-    MUSTER_ASSIGN_OR_RETURN(Dialled dialled, dial_first({address}, port, deadline, cancel_fd));
-    return std::move(dialled.fd);
+    return route->connect_blocking(proto::ViaService::kOutput, port, deadline, cancel_fd);
   };
   return config;
 }

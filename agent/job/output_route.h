@@ -4,10 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "agent/io/output_sender.h"
-#include "base/net.h"
+#include "agent/link/launcher_route.h"
 #include "base/unique_fd.h"
 
 namespace muster::agent::inline job {
@@ -18,10 +19,10 @@ struct OutputKey {
   std::string token;
 };
 
-// Dials `port` at the address by which the agent reached the launcher. If `first` is valid, it is an open connection,
-// and is used before any dial.
-OutputSenderConfig output_by_dial(const OutputKey& key, const base::IpAddress& address, std::uint16_t port,
-                                  base::UniqueFd first);
+// Connects to the launcher's output port `port`. If `first` is valid, it is an open connection, and is used before any
+// other.
+OutputSenderConfig output_by_route(const OutputKey& key, std::shared_ptr<LauncherRoute> route, std::uint16_t port,
+                                   base::UniqueFd first);
 
 // Sends over the ssh channel. `stream` is the only possible connection.
 OutputSenderConfig output_by_channel(const OutputKey& key, base::UniqueFd stream);

@@ -4,6 +4,7 @@
 
 #include "agent/host/host_facts.h"
 #include "base/descriptor_limit.h"
+#include "proto/muster/v1/store_plan.pb.h"
 
 namespace muster::agent::inline job {
 
@@ -77,9 +78,34 @@ void SessionStores::set_peers(const v1::Launch& launch) {
   owners_.ask_others(owner_peers_);
 }
 
+base::Status SessionStores::serve_ranks(const v1::Launch& launch) {
+  MUSTER_ASSIGN_OR_RETURN(std::optional<StoreTree> tree, tree_of(launch));
+  return stores_.serve_ranks(launch, std::move(tree));
+}
+
+// Returns this host's place in the tree of the job's hosts. nullopt if they form a star.
+base::Result<std::optional<StoreTree>> SessionStores::tree_of(const v1::Launch& launch) {
+  if (launch.stores().empty()) return std::optional<StoreTree>();
+  v1::StorePlan plan;
+  StoreTree tree;
+  const bool is_read = plan.ParseFromString(launch.stores());
+  tree.shape = {.hosts = plan.hosts(), .fanout = plan.fanout()};
+  tree.own = launch.host();
+  if (!is_read || !tree.shape.is_valid() || !tree.shape.has(tree.own)) {
+    return base::invalid_argument("cannot read the launcher's plan of the job's stores");
+  }
+  if (!plan.serves_on_held_port()) return std::optional(std::move(tree));
+  if (more_ports_.empty()) return base::failed_precondition("this host holds no port for the stores of the job");
+  tree.listening = std::move(more_ports_.back());
+  more_ports_.pop_back();
+  MUSTER_RETURN_IF_ERROR(base::set_nonblocking(tree.listening.get(), true));
+  return std::optional(std::move(tree));
+}
+
 void SessionStores::ask_store_wait(const rendezvous::ConnectionEnds& ends,
                                    std::function<void(std::optional<Awaited>)> done) {
   if (auto client = stores_.torch_client(ends)) return done(std::move(client->wait));
+  if (stores_.ask_torch_proxy(ends, done)) return;
   owner_peers_.ask_client(ends, [done = std::move(done)](std::optional<StoreClient> client) {
     done(client ? std::move(client->wait) : std::nullopt);
   });

@@ -42,7 +42,7 @@ class SessionStores {
   v1::Prepared prepare(const v1::Prepare& prepare);
   // Sets which other hosts may connect. Call it at Launch, before serve_ranks().
   void set_peers(const v1::Launch& launch);
-  base::Status serve_ranks(const v1::Launch& launch) { return stores_.serve_ranks(launch); }
+  base::Status serve_ranks(const v1::Launch& launch);
 
   // These two begin a generation of a job whose ranks change (JobStores).
   v1::GenerationPrepared prepare_generation(const v1::PrepareGeneration& order);
@@ -70,6 +70,7 @@ class SessionStores {
  private:
   base::Status reserve_master_port(const v1::Prepare& prepare, v1::Prepared& answer);
   base::Status reserve_more_ports(const v1::Prepare& prepare, v1::Prepared& answer);
+  base::Result<std::optional<StoreTree>> tree_of(const v1::Launch& launch);
   void open_owner_port(const v1::Prepare& prepare, v1::Prepared& answer);
 
   const Events events_;

@@ -1,35 +1,39 @@
-// The agent's end of the control channel: one gRPC stream to the launcher. After a cut it opens a new stream. No
-// message is lost or handled twice.
+// The agent's end of the control channel: one stream to the launcher, directly or through a relay. After a cut it opens
+// a new stream. No message is lost or handled twice.
 //
-// Limits: all queues are bounded. If the launcher does not read, or sends more than the loop handles, the client
-// stops reading until that changes. While it does not read, the launcher's pings get no answer. The lease limits how
-// long this may last.
-// (outgoing_messages.h), and unnumbered messages while too much is not written.
+// Limits: while more than kMostUnwritten bytes wait because the launcher does not read, the client reads nothing. The
+// launcher then gets no answers and asks for nothing more. While the client does not read, the launcher's pings get no
+// answer. The lease limits how long this may last. Numbered messages that wait are bounded by OutgoingMessages.
 //
 // Owner: the agent.
-// Thread: create, use and destroy it on the loop thread. Callbacks run there, too.
+// Thread: create, use and destroy it on the loop thread, on which it also does its I/O. Callbacks run there, too.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "agent/link/launcher_route.h"
+#include "base/byte_channel.h"
 #include "base/loop.h"
 #include "base/status.h"
+#include "base/tls_keys.h"
 #include "base/unique_fd.h"
 #include "proto/muster/v1/agent.pb.h"
 
 namespace muster::agent::inline link {
 
+// One of `route`, `fd` and `open_channel` is set.
 struct ControlClientOptions {
-  std::string endpoint;  // "1.2.3.4:5" or "[v6]:5"; empty if `fd` is set
-  // A connected socket, the end of a mux stream. With it there is no TLS and no reconnect. Invalid if the endpoint is
-  // set.
+  std::shared_ptr<LauncherRoute> route;
+  std::uint16_t port = 0;  // the launcher's control port, with `route`
+  // A connected socket, the end of a mux stream. The client cannot reconnect.
   base::UniqueFd fd;
-  std::string ca_pem;
-  std::string certificate_pem;
-  std::string key_pem;
-  std::string token;
+  // Makes a connection that is no socket, for simulations of many agents. The function must call `on_ready` on the loop
+  // when the channel has bytes to read, accepts bytes again, or has ended.
+  std::function<std::unique_ptr<base::ByteChannel>(base::Loop::Task on_ready)> open_channel;
+  base::TlsKey key;  // proto::control_key()
 };
 
 struct StreamEnd {
@@ -40,6 +44,8 @@ struct StreamEnd {
 
 class ControlClient {
  public:
+  static constexpr std::size_t kMostUnwritten = std::size_t{8} << 20;
+
   // Called once with every message but acknowledgements, in order. Welcome and Ping are included.
   std::function<void(const v1::LauncherMessage&)> on_message;
   // The stream has ended. The client reconnects, unless the stream was over a mux.
@@ -55,8 +61,10 @@ class ControlClient {
   static std::unique_ptr<ControlClient> start(base::Loop& loop, ControlClientOptions options, v1::Hello hello);
   ~ControlClient();
 
-  // Sets certificates for the next connection; the present stream stays. Does nothing over a mux.
-  void renew(const v1::Renewal& renewal);
+  // Returns the relay of this stream if the launcher has answered through one.
+  std::optional<LauncherRoute::Way> relay() const;
+  // Ends the stream and opens another one.
+  void reconnect(const std::string& why);
 
   void send(v1::AgentMessage message);             // numbered
   void send_unnumbered(v1::AgentMessage message);  // dropped while cut, or while the launcher does not read

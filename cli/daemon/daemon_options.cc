@@ -97,6 +97,7 @@ base::Result<launcherd::DaemonOptions> daemon_options(const ParsedLauncherd& par
   if (!parsed.join_file.empty()) options.accept_agents->join_file = absolute_path(parsed.join_file, directory);
   options.socket_directories = launcherd::api_directories(environment);
   options.verbose = parsed.options.output.verbose;
+  options.fanout = parsed.options.reach.fanout;
   options.bootstrap = bootstrap_options(parsed.options.reach, std::move(agent_path), notices, options.verbose);
   // Keep the default time for starting agents, because --start-timeout is an option of jobs.
   options.bootstrap.start_timeout = launcherd::BootstrapOptions().start_timeout;

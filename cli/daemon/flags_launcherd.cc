@@ -12,7 +12,7 @@ namespace {
 
 constexpr auto kLauncherdFlagsOfHvdrun =
     std::to_array<std::string_view>({"hosts", "hostfile", "ssh-port", "ssh-identity-file", "ssh-backend", "bootstrap",
-                                     "bootstrap-cmd", "agent-dir", "verbose", "version", "man"});
+                                     "bootstrap-cmd", "fanout", "agent-dir", "verbose", "version", "man"});
 
 // Returns the options that files (under "launcherd:") and MUSTER_LAUNCHERD_<OPTION> can also set.
 std::vector<FlagRow> launcherd_settings() {

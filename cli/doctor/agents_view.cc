@@ -1,17 +1,21 @@
 #include "cli/doctor/agents_view.h"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
 #include "base/strings.h"
 #include "cli/view/text_rows.h"
 #include "model/exit_code.h"
+#include "model/host_group.h"
 
 namespace muster::cli::inline doctor {
 namespace {
 
 using AgentRow = std::vector<std::string>;
+
+constexpr std::size_t kLongestHosts = 40;  // bytes of the column of hosts
 
 std::string idle_text(long seconds) {
   if (seconds < 2 * 3600) return "now";
@@ -31,23 +35,40 @@ AgentRow agent_row(const std::string& host, const v1::StoredAgent& agent) {
           std::string(state_of(agent)), base::printable(agent.path())};
 }
 
-std::string agents_remarks(const v1::AgentsReport& report) {
+void add_remarks(const v1::AgentsReport& report, std::vector<model::HostText>& remarks) {
   const std::string host = base::printable(report.host());
-  std::string text;
   for (const std::string* const problem : {&report.unreachable(), &report.problem()}) {
-    if (!problem->empty()) text += fmt::format("{}: unknown: {}\n", host, base::printable(*problem));
+    if (!problem->empty()) remarks.push_back({host, fmt::format("{}: unknown: {}", host, base::printable(*problem))});
   }
   for (const v1::StoredAgent& agent : report.agents()) {
-    if (!agent.problem().empty()) text += fmt::format("{}: {}\n", host, base::printable(agent.problem()));
+    if (!agent.problem().empty()) {
+      remarks.push_back({host, fmt::format("{}: {}", host, base::printable(agent.problem()))});
+    }
   }
-  return text;
+}
+
+// Joins rows that differ only in the host, if at least kFewestGrouped hosts have them.
+std::vector<AgentRow> joined_rows(const std::vector<AgentRow>& rows) {
+  std::map<AgentRow, std::vector<std::string>> hosts_of;  // by the other columns
+  const auto rest_of = [](const AgentRow& row) { return AgentRow(row.begin() + 1, row.end()); };
+  for (const AgentRow& row : rows) hosts_of[rest_of(row)].push_back(row.front());
+  std::vector<AgentRow> joined;
+  for (const AgentRow& row : rows) {
+    std::vector<std::string>& hosts = hosts_of[rest_of(row)];
+    if (hosts.empty()) continue;  // their row is there
+    joined.push_back(row);
+    if (hosts.size() < model::kFewestGrouped) continue;
+    joined.back().front() = model::short_host_list(hosts, kLongestHosts);
+    hosts.clear();
+  }
+  return joined;
 }
 
 }  // namespace
 
 std::string format_agents(const std::vector<v1::AgentsReport>& reports) {
-  std::vector<AgentRow> rows{{"HOST", "SIZE", "USED", "STATE", "PROGRAM"}};
-  std::string remarks;
+  std::vector<AgentRow> rows;
+  std::vector<model::HostText> remarks;
   std::int64_t bytes = 0;
   std::int64_t removed_bytes = 0;
   int removed = 0;
@@ -59,13 +80,16 @@ std::string format_agents(const std::vector<v1::AgentsReport>& reports) {
       ++removed;
       removed_bytes += agent.size_bytes();
     }
-    remarks += agents_remarks(report);
+    add_remarks(report, remarks);
   }
-  std::string last =
-      fmt::format("{} {}: {} {} with {:.1f} MB", reports.size(), reports.size() == 1 ? "host" : "hosts",
-                  rows.size() - 1, rows.size() == 2 ? "agent" : "agents", static_cast<double>(bytes) / 1e6);
+  std::string last = fmt::format("{} {}: {} {} with {:.1f} MB", reports.size(), reports.size() == 1 ? "host" : "hosts",
+                                 rows.size(), rows.size() == 1 ? "agent" : "agents", static_cast<double>(bytes) / 1e6);
   if (removed > 0) last += fmt::format("; {} removed ({:.1f} MB)", removed, static_cast<double>(removed_bytes) / 1e6);
-  return (rows.size() > 1 ? format_rows(rows) : "") + remarks + last + "\n";
+  std::vector<AgentRow> table = joined_rows(rows);
+  table.insert(table.begin(), {"HOST", "SIZE", "USED", "STATE", "PROGRAM"});
+  std::string text = rows.empty() ? "" : format_rows(table);
+  for (const std::string& line : model::group_host_texts(remarks)) text += line + "\n";
+  return text + last + "\n";
 }
 
 int agents_exit_code(const std::vector<v1::AgentsReport>& reports) {

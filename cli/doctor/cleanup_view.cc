@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "cli/view/text_rows.h"
 #include "model/exit_code.h"
+#include "model/host_group.h"
 
 namespace muster::cli::inline doctor {
 namespace {
@@ -108,45 +109,45 @@ std::string summary(const std::vector<v1::CleanupReport>& reports, const Counts&
   return text + base::join(parts, ", ") + "\n";
 }
 
-// Returns lines about unreachable hosts, problems, and jobs that were not touched, because the table omits them.
-std::string remarks(const v1::CleanupReport& report, const std::string& job) {
+// Adds texts about unreachable hosts, problems, and jobs that were not touched, because the table omits them.
+void add_remarks(const v1::CleanupReport& report, const std::string& job, std::vector<model::HostText>& remarks) {
   const std::string host = base::printable(report.host());
-  std::string text;
+  const auto add = [&](const std::string& text) { remarks.push_back({host, fmt::format("{}: {}", host, text)}); };
   if (!report.unreachable().empty()) {
-    text += fmt::format("{}: unknown, not clean: {}\n", host, base::printable(report.unreachable()));
+    add(fmt::format("unknown, not clean: {}", base::printable(report.unreachable())));
   }
   for (const v1::Remains& remains : report.remains()) {
     if (remains.problem().empty()) continue;
     const std::string what =
         remains.pid() > 0 ? fmt::format("pid {} ({})", remains.pid(), remains.name()) : remains.name();
-    text += fmt::format("{}: {}: {}\n", host, base::printable(what), base::printable(remains.problem()));
+    add(fmt::format("{}: {}", base::printable(what), base::printable(remains.problem())));
   }
   for (const v1::WaitingJob& waiting : report.waiting_jobs()) {
-    text += fmt::format("{}: job {} has no agent any more, but its lease runs for another {} s: try again then\n", host,
-                        base::printable(waiting.job_id()), (waiting.lease_left_ms() + 999) / 1000);
+    add(fmt::format("job {} has no agent any more, but its lease runs for another {} s: try again then",
+                    base::printable(waiting.job_id()), (waiting.lease_left_ms() + 999) / 1000));
   }
   for (const std::string& problem : report.problems()) {
-    text += fmt::format("{}: {}\n", host, base::printable(problem));
+    add(base::printable(problem));
   }
-  if (report.left_out() > 0) text += fmt::format("{}: {} more are not listed\n", host, report.left_out());
+  if (report.left_out() > 0) add(fmt::format("{} more are not listed", report.left_out()));
   for (const std::string& alive : report.alive_jobs()) {
     if (job.empty()) break;
-    text += fmt::format("{}: job {} lives: end it with its hvdrun (Ctrl-C there, or kill it)\n", host,
-                        base::printable(alive));
+    add(fmt::format("job {} lives: end it with its hvdrun (Ctrl-C there, or kill it)", base::printable(alive)));
   }
-  return text;
 }
 
 }  // namespace
 
 std::string format_cleanup(const std::vector<v1::CleanupReport>& reports, const std::string& job) {
   std::vector<CleanupRow> rows{{"HOST", "JOB", "WHAT", "PID", "NAME", "AGE", "FOUND BY", "STATE"}};
-  std::string after;
+  std::vector<model::HostText> remarks;
   for (const v1::CleanupReport& report : reports) {
     for (const v1::Remains& remains : report.remains()) rows.push_back(row_of(base::printable(report.host()), remains));
-    after += remarks(report, job);
+    add_remarks(report, job, remarks);
   }
-  return (rows.size() > 1 ? format_rows(rows) : "") + after + summary(reports, count(reports));
+  std::string text = rows.size() > 1 ? format_rows(rows) : "";
+  for (const std::string& line : model::group_host_texts(remarks)) text += line + "\n";
+  return text + summary(reports, count(reports));
 }
 
 int cleanup_exit_code(const std::vector<v1::CleanupReport>& reports, const std::string& job) {

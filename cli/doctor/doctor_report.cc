@@ -57,7 +57,7 @@ std::string format_differences(const std::vector<HostDiagnosis>& diagnoses) {
   for (const auto& [name, differing] : rows) {
     std::string seen;
     for (const auto& [value, hosts] : differing.hosts_of) {
-      seen += fmt::format("{}{} on {}", seen.empty() ? "" : "; ", value, model::format_host_list(hosts));
+      seen += fmt::format("{}{} on {}", seen.empty() ? "" : "; ", value, model::short_host_list(hosts));
     }
     text += row({name, CheckState::kWarn, seen, differing.advice});
   }
@@ -82,7 +82,7 @@ std::vector<std::pair<std::string, std::string>> host_sections(const std::vector
     if (!hosts.empty() && hosts.size() < model::kFewestGrouped) {
       sections.emplace_back(diagnoses[i].host, rows);
     } else if (!hosts.empty()) {
-      sections.emplace_back(fmt::format("{} hosts {}", hosts.size(), model::format_host_list(hosts)), plain);
+      sections.emplace_back(fmt::format("{} hosts {}", hosts.size(), model::short_host_list(hosts)), plain);
       hosts.clear();  // the section is written
     }
   }
@@ -98,7 +98,7 @@ std::string summary(const std::vector<HostDiagnosis>& diagnoses) {
     text += fmt::format(", {} with warnings", hosts.size());
   }
   if (const auto& hosts = by_state[CheckState::kFail]; !hosts.empty()) {
-    text += fmt::format(", {} with failures ({})", hosts.size(), model::format_host_list(hosts));
+    text += fmt::format(", {} with failures ({})", hosts.size(), model::short_host_list(hosts));
   }
   return text + "\n";
 }
@@ -112,14 +112,9 @@ std::string format_diagnoses(const std::vector<HostDiagnosis>& diagnoses) {
 }
 
 std::string format_waiting(std::size_t total, const std::vector<std::string>& waiting) {
-  constexpr std::size_t kNamed = 3;
   if (waiting.empty()) return "";
-  const std::vector<std::string> named(waiting.begin(),
-                                       waiting.begin() + static_cast<long>(std::min(kNamed, waiting.size())));
-  std::string text =
-      fmt::format("{}/{} hosts have answered · waiting: {}", total - waiting.size(), total, base::join(named, ", "));
-  if (waiting.size() > kNamed) text += fmt::format(" and {} more", waiting.size() - kNamed);
-  return text;
+  return fmt::format("{} of {} hosts have answered; waiting for {}", model::format_count(total - waiting.size()),
+                     model::format_count(total), model::short_host_list(waiting, model::kShortWait));
 }
 
 }  // namespace muster::cli::doctor

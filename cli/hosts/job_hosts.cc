@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <iterator>
+#include <map>
 #include <set>
 
 #include "base/strings.h"
@@ -23,6 +24,7 @@
 #include "model/exit_code.h"
 #include "model/gpu_binding.h"
 #include "model/gpu_mask.h"
+#include "model/host_group.h"
 #include "model/job_placement.h"
 
 namespace muster::cli::inline hosts {
@@ -64,9 +66,13 @@ base::Status limit_hosts(const NodeCount& nodes, model::FailurePolicy& policy, s
 // Joins the failures into one status; OK if there are none.
 base::Status all_of(const std::vector<base::Status>& failures) {
   if (failures.empty()) return base::ok_status();
+  constexpr std::size_t kMostFailures = 3;
   std::vector<std::string> messages;
   for (const base::Status& failure : failures) messages.push_back(failure.message());
-  return {failures.front().code(), base::join(messages, "; ")};
+  const std::size_t named = std::min(messages.size(), kMostFailures);
+  std::string text = fmt::format("{}", fmt::join(messages.begin(), messages.begin() + static_cast<long>(named), "; "));
+  if (named < messages.size()) text += fmt::format("; and {} more hosts failed", messages.size() - named);
+  return {failures.front().code(), text};
 }
 
 // Returns the number of ranks for which a host of this shape has GPUs, if they are bound as the job asks.
@@ -143,15 +149,16 @@ bool counts_gpus(const JobRequest& request, const Reach& reach) {
   return is_open && (placement.np == 0 || placement.np > slots);
 }
 
-// Sets slots to the number of GPUs. Returns one line for each host that cannot be asked, which keeps its one slot.
+// Sets slots to the number of GPUs. Returns lines about the hosts that cannot be asked, which keep their one slot.
 std::vector<std::string> count_gpu_slots(const model::JobSpec& job, const base::Environment& environment,
                                          const ProbeShapes& probe, std::vector<model::HostSpec>& hosts) {
   std::vector<std::string> notes;
   std::vector<model::HostSpec*> open;
   std::vector<model::HostSpec> asked;
+  std::map<std::string, int> entries;  // by name
+  for (const model::HostSpec& host : hosts) ++entries[host.name];
   for (model::HostSpec& host : hosts) {
-    const auto same = [&](const model::HostSpec& other) { return other.name == host.name; };
-    if (host.slots || std::ranges::count_if(hosts, same) > 1) continue;
+    if (host.slots || entries[host.name] > 1) continue;
     open.push_back(&host);
     asked.push_back(host);
   }
@@ -164,17 +171,19 @@ std::vector<std::string> count_gpu_slots(const model::JobSpec& job, const base::
     }
     return notes;
   }
+  std::vector<model::HostText> unknown;
   for (std::size_t i = 0; i < open.size(); ++i) {
     if (!shapes[i].ok()) {
-      notes.push_back(fmt::format("{}; {} counts as one slot, because its GPUs are unknown",
-                                  shapes[i].status().message(), asked[i].name));
+      unknown.push_back({asked[i].name, fmt::format("{}; {} counts as one slot, because its GPUs are unknown",
+                                                    shapes[i].status().message(), asked[i].name)});
       continue;
     }
     // If the host's GPUs cannot be bound as the job requests, keep one slot. The launch later reports the error.
     const base::Result<int> count = count_gpus(*shapes[i], job, environment, asked[i]);
     if (count.ok() && *count > 0) open[i]->slots = *count;
   }
-  return notes;
+  constexpr std::size_t kMostNotes = 10;
+  return model::group_host_texts(unknown, kMostNotes);
 }
 
 // Refuses spares that have ranks already, because they could never take over.
@@ -186,6 +195,18 @@ base::Status check_spares(const model::FailurePolicy& policy, const model::Place
     if (has_ranks) return base::invalid_argument("--spares: {} has ranks already; name another host", spare.name);
   }
   return base::ok_status();
+}
+
+// Refuses a --min-hosts that the job could never reach.
+base::Status check_min_hosts(const model::JobSpec& job) {
+  std::set<std::string> known;
+  for (const std::vector<model::HostSpec>* list : {&job.placement.hosts, &job.failure.spares}) {
+    for (const model::HostSpec& host : *list) known.insert(base::lower(host.name));
+  }
+  const std::size_t count = std::max<std::size_t>(known.size(), 1);  // an empty list means this host
+  if (static_cast<std::size_t>(job.min_hosts) <= count) return base::ok_status();
+  return base::invalid_argument("--min-hosts {}: the job has only {} host{}; name more, or lower --min-hosts",
+                                job.min_hosts, count, count == 1 ? "" : "s");
 }
 
 // Applies --min-np and --max-np to the placement at the start. A job whose ranks change needs -np slots to start, and
@@ -314,7 +335,9 @@ base::Status leave_out_hosts(JobRequest& request, std::vector<std::string>& note
   if (hosts.empty()) hosts.push_back({.name = "localhost"});
   MUSTER_ASSIGN_OR_RETURN(HostChoice choice, leave_spares_out(request.spares, health, hosts));
   hosts = std::move(choice.hosts);
-  if (model::may_change_hosts(request.job.failure)) request.job.failure.spares = std::move(choice.spares);
+  if (model::may_change_hosts(request.job.failure) || request.job.min_hosts > 0) {
+    request.job.failure.spares = std::move(choice.spares);
+  }
   notes.insert(notes.end(), choice.notes.begin(), choice.notes.end());
   return base::ok_status();
 }
@@ -372,6 +395,7 @@ base::Result<PlacedJob> place_job(HvdrunOptions& options, const base::Environmen
   }
   MUSTER_ASSIGN_OR_RETURN(placed.placement, std::move(placement));
   MUSTER_RETURN_IF_ERROR(check_spares(job.failure, placed.placement));
+  MUSTER_RETURN_IF_ERROR(check_min_hosts(job));
   MUSTER_RETURN_IF_ERROR(fit_elastic(request.elastic, job, placed.placement));
   MUSTER_RETURN_IF_ERROR(model::check_input(job.input, placed.placement.size));
   return placed;

@@ -159,6 +159,11 @@ Status check_elastic_policy(const JobRequest& request, bool is_for_launcherd) {
 
 Status check_restarts(const JobRequest& request) {
   const model::FailurePolicy& policy = request.job.failure;
+  if (request.job.min_hosts > 0 && request.job.live) {
+    return base::invalid_argument(
+        "--min-hosts: a job whose ranks live on (--min-np) starts on all its hosts; leave --min-hosts out, or add "
+        "--on-failure shrink");
+  }
   if (!policy.progress_file.empty() && policy.on_failure == model::OnFailure::kFail && request.job.max_restarts == 0) {
     return base::invalid_argument(
         "--progress-file: only a job that starts again counts failures; add --max-restarts or --on-failure, or leave "

@@ -80,6 +80,9 @@ std::vector<FlagRow> ssh_rows() {
       option("agent-link", {"--agent-link"}, "auto|ssh|dial",
              "How agents connect to hvdrun: through ssh, or by a connection of their own (dial). auto: dial, else ssh.")
           .standard("auto"),
+      option("fanout", {"--fanout"}, "N",
+             "With more hosts than N, some agents carry the connections of the others. 0: never.")
+          .standard("64"),
       option("agent-dir", {"--agent-dir"}, "DIR", "Where the agent program is kept on the hosts.")
           .standard("~/.cache/muster"),
   };
@@ -210,6 +213,9 @@ std::vector<FlagRow> life_rows() {
              "Fail if not all hosts are up within this time, or if no rank starts for this long.")
           .standard("30s")
           .environment("HOROVOD_START_TIMEOUT"),
+      option("min-hosts", {"--min-hosts"}, "N",
+             "Start with N or more hosts if others are not up after --start-timeout: each slot that is up gets a rank. "
+             "With -np all ranks must fit on the hosts that are up. Spares of --spares take the places of late hosts."),
       option("timeout", {"--timeout"}, "TIME", "Stop the job after this time; the exit code is then 124."),
       option("signal", {"--signal"}, "NAME@TIME",
              "Send this signal to all ranks this long before the job's time ends, such as USR1@120 or USR1@5m. The "

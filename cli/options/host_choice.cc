@@ -7,15 +7,17 @@
 
 #include "base/strings.h"
 #include "cli/help/base_names.h"
+#include "model/host_group.h"
 
 namespace muster::cli::inline options {
 namespace {
 
 // Returns each name once, in order.
 std::vector<std::string> names_of(const std::vector<model::HostSpec>& hosts) {
+  std::set<std::string> known;
   std::vector<std::string> names;
   for (const model::HostSpec& host : hosts) {
-    if (std::ranges::find(names, host.name) == names.end()) names.push_back(host.name);
+    if (known.insert(host.name).second) names.push_back(host.name);
   }
   return names;
 }
@@ -30,6 +32,22 @@ std::vector<model::HostSpec> entries_of(const std::set<std::string>& names, cons
 const HostHealth* find_problem(const std::vector<HostHealth>& health, const std::string& host) {
   const auto found = std::ranges::find(health, host, &HostHealth::host);
   return found == health.end() || found->problem.empty() ? nullptr : &*found;
+}
+
+// Names each host in a note of its own, or many hosts in one note.
+void add_choice_notes(const std::vector<model::HostText>& problems, const std::vector<std::string>& spares,
+                      std::vector<std::string>& notes) {
+  if (problems.size() < model::kFewestGrouped) {
+    for (const auto& [host, problem] : problems) notes.push_back(fmt::format("{} is left out: {}", host, problem));
+  } else {
+    notes.push_back(fmt::format("{} hosts are left out: {}", model::format_count(problems.size()),
+                                model::describe_not_up(problems)));
+  }
+  if (spares.size() < model::kFewestGrouped) {
+    for (const std::string& host : spares) notes.push_back(fmt::format("{} is spare", host));
+  } else {
+    notes.push_back(fmt::format("{} are spare", model::short_host_list(spares)));
+  }
 }
 
 }  // namespace
@@ -77,22 +95,23 @@ Result<HostChoice> leave_spares_out(int spares, const std::vector<HostHealth>& h
   HostChoice choice;
   std::set<std::string> taken;
   std::set<std::string> spare;
-  std::vector<std::string> problems;
+  std::vector<model::HostText> problems;
+  std::vector<std::string> spare_names;
   for (const std::string& name : names) {
     if (const HostHealth* bad = find_problem(health, name)) {
-      problems.push_back(fmt::format("{}: {}", name, bad->problem));
-      choice.notes.push_back(fmt::format("{} is left out: {}", name, bad->problem));
+      problems.push_back({name, bad->problem});
     } else if (taken.size() < needed) {
       taken.insert(name);
     } else {
       spare.insert(name);
-      choice.notes.push_back(fmt::format("{} is spare", name));
+      spare_names.push_back(name);
     }
   }
   if (taken.size() < needed) {
     return base::unavailable("{} of the {} needed hosts are healthy; {}; see muster doctor", taken.size(), needed,
-                             base::join(problems, "; "));
+                             model::describe_not_up(problems));
   }
+  add_choice_notes(problems, spare_names, choice.notes);
   choice.hosts = entries_of(taken, hosts);
   choice.spares = entries_of(spare, hosts);
   return choice;

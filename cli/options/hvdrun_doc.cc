@@ -64,6 +64,8 @@ const CommandDoc& hvdrun_doc() {
                     "hosts from a file, by another port and key; each rank's output also in a file"},
                    {"hvdrun -np 8 -H n1:4,n2:4 -x NCCL_DEBUG=INFO --timeout 2h -- python3 train.py",
                     "with a variable for the ranks, and for two hours at most"},
+                   {"hvdrun -H 'n[0001-1000]:8' --min-hosts 990 --start-timeout 2m python3 train.py",
+                    "without hosts that are not up after two minutes, if at most ten are missing"},
                    {"hvdrun -np 8 -H n1:4,n2:4 --dry-run", "which rank would run where"},
                    {"hvdrun --dry-run --assume-node polaris -np 8 -N 4", "the same at a site, by its job template"},
                    {"hvdrun -t polaris python3 train.py", "inside a job of the site, pinned as its template says"},

@@ -34,6 +34,8 @@
 namespace muster::cli::inline options {
 namespace {
 
+constexpr int kMostFanout = 100'000;
+
 using std::chrono::milliseconds;
 
 Status check_interface(const std::string& name) {
@@ -111,6 +113,7 @@ void read_reach(SettingReader& read, Reach& reach) {
     return base::ok_status();
   });
   read.word("agent-link", reach.agent_link);
+  read.number("fanout", 0, kMostFanout, reach.fanout);
   read.word("contain", reach.contain);
   read.text("launcher", reach.launcher);
   read.text("agent-dir", reach.bootstrap.agent_dir);
@@ -244,6 +247,7 @@ Result<model::EndSignal> parse_end_signal(const Setting& setting) {
 
 void read_life(SettingReader& read, model::JobSpec& job) {
   read.time("start-timeout", milliseconds(1), job.start_timeout);
+  read.number("min-hosts", 1, model::kMaxHosts, job.min_hosts);
   read.time("timeout", milliseconds(1), job.timeout);
   read.time("kill-grace", milliseconds(0), job.kill_grace);
   read.custom("signal", [&](const Setting& setting) -> Status {
@@ -475,6 +479,9 @@ Result<ParsedHvdrun> read_job(CommandLine line, const base::Environment& environ
 
 Status check_programs(const JobRequest& request) {
   if (request.job.roles.empty() && !request.dmlc) return base::ok_status();
+  if (request.job.min_hosts > 0) {
+    return base::invalid_argument("--min-hosts: a job of several programs needs all its hosts; leave --min-hosts out");
+  }
   if (request.job.live) {
     return base::invalid_argument("--min-np: a job of several programs cannot be elastic; leave --min-np out");
   }

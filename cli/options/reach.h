@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "launcherd/agents/relays_among.h"
 #include "launcherd/bootstrap/bootstrap.h"
 
 namespace muster::cli::inline options {
@@ -12,7 +13,8 @@ struct Reach {
   // adds the allocation.
   launcherd::BootstrapOptions bootstrap{};
   std::string agent_link = "auto";  // auto | ssh | dial
-  std::string contain = "auto";     // auto | cgroup | pidns | subreaper
+  int fanout = launcherd::kDefaultFanout;
+  std::string contain = "auto";  // auto | cgroup | pidns | subreaper
   // --launcher: "auto", or the address of the launcherd that runs the job. Empty means that hvdrun runs it itself.
   std::string launcher{};
 };

@@ -180,6 +180,7 @@ launcherd::LaunchOptions launch_options(const HvdrunOptions& options, std::optio
   launcherd::LaunchOptions launch;
   launch.job_id = base::JobId::random().str();
   launch.agent_link = options.reach.agent_link;
+  launch.fanout = options.reach.fanout;
   launch.contain = options.reach.contain;
   launch.build_id = base::build_id();
   launch.verbose = options.output.verbose;

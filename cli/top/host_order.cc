@@ -6,6 +6,7 @@
 #include "base/strings.h"
 #include "cli/top/filter_words.h"
 #include "cli/view/host_table.h"
+#include "model/host_ranges.h"
 
 namespace muster::cli::inline top {
 namespace {
@@ -44,7 +45,9 @@ std::vector<std::size_t> ordered_hosts(const std::vector<v1::LauncherHost>& host
     if (has_all_words(filter, {host.name(), agent_state(host), host.reason(), host.problem()})) rows.push_back(i);
   }
   if (order == HostOrder::kName) {
-    std::ranges::stable_sort(rows, {}, [&](std::size_t i) -> const std::string& { return hosts[i].name(); });
+    std::stable_sort(rows.begin(), rows.end(), [&](std::size_t one, std::size_t other) {
+      return model::is_natural_before(hosts[one].name(), hosts[other].name());
+    });
   } else if (order != HostOrder::kList) {
     std::ranges::stable_sort(rows, std::ranges::greater(), [&](std::size_t i) { return value_of(hosts[i], order); });
   }

@@ -11,6 +11,7 @@
 #include "cli/verbs/verb.h"
 #include "cli/view/gpu_table.h"
 #include "cli/view/host_table.h"
+#include "cli/view/short_rows.h"
 #include "proto/message_json.h"
 
 namespace muster::cli::inline verbs {
@@ -79,7 +80,8 @@ int run_hosts(const std::string& verb, const std::vector<std::string>& arguments
   launcherd::ApiClient client(*launcher);
   const auto hosts = act(call, client);
   if (!hosts.ok()) return call.fail(hosts.status());
-  if (!call.has("json")) return call.print(call.has("gpus") ? gpus_of(*hosts) : format_hosts(*hosts));
+  if (!call.has("json"))
+    return call.print(call.has("gpus") ? gpus_of(*hosts) : format_hosts(*hosts, rows_on_screen(call.has("all"))));
   std::string lines;
   for (const v1::LauncherHost& host : *hosts) lines += proto::message_line(host);
   return call.print(lines);

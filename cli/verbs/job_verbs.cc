@@ -18,6 +18,7 @@
 #include "cli/verbs/verb.h"
 #include "cli/view/job_table.h"
 #include "cli/view/report.h"
+#include "cli/view/short_rows.h"
 #include "launcherd/service/api_client.h"
 #include "proto/message_json.h"
 
@@ -155,7 +156,8 @@ int run_status(const std::string& verb, const std::vector<std::string>& argument
   const auto job = ask_job(client, *found, 0);
   if (!job.ok()) return job_not_answered(call, *found, job.status());
   if (call.has("json")) return call.print(proto::message_line(*job));
-  std::string text = format_status(*job, base::SystemClock().wall());
+  constexpr std::size_t kTables = 2;
+  std::string text = format_status(*job, base::SystemClock().wall(), rows_on_screen(call.has("all"), kTables));
   if (job->state() == v1::JOB_STATE_FAILED) {
     for (const std::string& line : report_of(client, *found, *job)) text += "\n" + line;
     if (!text.ends_with('\n')) text += '\n';

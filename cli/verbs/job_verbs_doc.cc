@@ -44,8 +44,8 @@ const CommandDoc& jobs_doc() {
 }
 
 const CommandDoc& status_doc() {
-  static const FlagTable kTable =
-      verb_table(with_launcher_rows({json_row("The muster.v1.Job.")}), {{.completes = Completes::kAnyJob}});
+  static const FlagTable kTable = verb_table(with_launcher_rows({all_rows_row(), json_row("The muster.v1.Job.")}),
+                                             {{.completes = Completes::kAnyJob}});
   static const CommandDoc kDoc = {
       .name = "muster status",
       .summary = "a job with its hosts and ranks, or the reason it waits",
@@ -55,6 +55,7 @@ const CommandDoc& status_doc() {
       .table = &kTable,
       .notes = "",
       .examples = {{"muster status", "the only job, or the newest one"},
+                   {"muster status k7 --all", "also on a terminal, all hosts and ranks of a large job"},
                    {"muster status k7 --json", "job k7, for a script"}},
       .exit_codes = {{"0", "the job was shown"},
                      {"1", "the launcher did not answer"},

@@ -120,7 +120,7 @@ const CommandDoc& hosts_doc() {
                .command_line_only(),
            toggle("gpus", {{"--gpus", "true"}}, "List the hosts' GPUs, a line each: memory, load, processes, location.")
                .command_line_only(),
-           json_row("One muster.v1.LauncherHost a line. With add: the muster.v1.ResizeResponse.")}),
+           all_rows_row(), json_row("One muster.v1.LauncherHost a line. With add: the muster.v1.ResizeResponse.")}),
       {{.choices = {"drain", "resume", "add"}},
        {.completes = Completes::kHost, .after = "drain", .repeats = true},
        {.completes = Completes::kHost, .after = "resume", .repeats = true},
@@ -138,6 +138,7 @@ const CommandDoc& hosts_doc() {
       .table = &kTable,
       .notes = "",
       .examples = {{"muster hosts", "all hosts and their slots"},
+                   {"muster hosts --all", "also on a terminal, a line for each of many hosts"},
                    {"muster hosts --gpus", "all GPUs, and how much of each is in use"},
                    {"muster hosts drain n3 --reason 'new memory'", "no new jobs on n3"},
                    {"muster hosts resume n3", "jobs on n3 again"},

@@ -71,7 +71,7 @@ base::Status check_for_launcherd(const JobRequest& request, const Reach& reach, 
   if (wanted.backend != defaults.backend || wanted.identity_file != defaults.identity_file ||
       wanted.default_port != defaults.default_port || wanted.agent_dir != defaults.agent_dir ||
       (wanted.by != launcherd::BootstrapBy::kAuto && wanted.by != defaults.by) ||
-      reach.agent_link != Reach().agent_link) {
+      reach.agent_link != Reach().agent_link || reach.fanout != Reach().fanout) {
     output.notes.emplace_back(
         "launcherd reaches its hosts with its own options; options about ssh and agents are ignored");
   }
@@ -98,6 +98,11 @@ base::Status settle_size(JobRequest& request) {
   if (!policy.spares.empty()) {
     return {base::Code::kInvalidArgument,
             "--spares: every free host of launcherd is a spare; say --on-failure replace"};
+  }
+  if (job.min_hosts > 0) {
+    return {base::Code::kInvalidArgument,
+            "--min-hosts: launcherd's queue gives a job its hosts, and another one for a host that does not start; say "
+            "--on-failure shrink --min-np N, or run hvdrun without --launcher"};
   }
   if (job.live) return settle_live_size(*job.live, placement);
   if (!model::may_change_hosts(policy)) {

@@ -74,6 +74,14 @@ FlagTable verb_table(std::vector<FlagRow> rows, std::vector<Argument> arguments)
   return FlagTable(std::move(flags), std::move(arguments));
 }
 
+FlagRow all_rows_row() {
+  return toggle(
+             "all", {{"-a", "true"}, {"--all", "true"}},
+             "All rows. Without it, tables on a terminal have the rows of failures and late hosts first, and as many "
+             "others as the screen has room for.")
+      .command_line_only();
+}
+
 FlagRow json_row(std::string_view help) {
   return toggle("json", {{"--json", "true"}}, help).command_line_only();
 }

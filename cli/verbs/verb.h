@@ -60,6 +60,8 @@ class VerbCall {
 FlagTable verb_table(std::vector<FlagRow> rows, std::vector<Argument> arguments = {});
 
 FlagRow json_row(std::string_view help);
+// The row of --all, for verbs whose tables are shortened to a terminal's screen (cli/view/short_rows.h).
+FlagRow all_rows_row();
 
 // Adds the rows of --launcher, --tls-cert, --tls-key and --tls-ca (cli/verbs/launcher_address.h).
 std::vector<FlagRow> with_launcher_rows(std::vector<FlagRow> rows);

@@ -10,6 +10,7 @@
 #include "cli/view/report.h"
 #include "model/exit_report.h"
 #include "model/hang_doing.h"
+#include "model/host_ranges.h"
 
 namespace muster::cli::inline view {
 namespace {
@@ -154,7 +155,7 @@ std::vector<std::string> format_hang(const model::HangReport& report, const Hang
   }
   for (std::string& line : nccl_lines(report.nccl)) lines.push_back(std::move(line));
   if (!report.silent_hosts.empty()) {
-    lines.push_back("silent   " + base::printable(base::join(report.silent_hosts, ", ")));
+    lines.push_back("silent   " + base::printable(model::short_host_list(report.silent_hosts)));
   }
   if (!options.job.empty()) {
     const std::string rank =

@@ -51,7 +51,8 @@ void add_event(const v1::Event& event, int& hangs, Values& to) {
     to.push_back({kGenerationTag, static_cast<double>(event.job_restarting().attempt())});
   } else if (event.has_hang_reported()) {
     to.push_back({kHangsTag, static_cast<double>(++hangs)});
-  } else if (!event.has_job_ended() && !event.has_late_host() && !event.has_wrong_world()) {
+  } else if (!event.has_job_ended() && !event.has_late_host() && !event.has_wrong_world() &&
+             !event.has_hosts_left_out()) {
     return;
   }
   to.push_back({kEventsTag, event_text(event)});

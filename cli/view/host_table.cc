@@ -61,9 +61,25 @@ std::string host_remarks(const v1::LauncherHost& host) {
   return text;
 }
 
+// The hosts that need attention come first in a short table.
+int urgency_of(const v1::LauncherHost& host) {
+  switch (host.agent()) {
+    case v1::AGENT_STATE_FAILED:
+      return 0;
+    case v1::AGENT_STATE_SUSPECT:
+      return 1;
+    default:
+      break;
+  }
+  if (!host.problem().empty() || !host.gpu_problem().empty()) return 2;
+  if (host.agent() == v1::AGENT_STATE_STARTING) return 3;
+  if (host.left_out_size() > 0 || host.drained()) return 4;
+  return host.jobs() > 0 ? 5 : 6;
+}
+
 }  // namespace
 
-std::string format_hosts(const std::vector<v1::LauncherHost>& hosts) {
+std::string format_hosts(const std::vector<v1::LauncherHost>& hosts, std::size_t most) {
   static constexpr std::string_view kColumns = "{:>9}  {:>5}  {:<15}  {:>6}  {:>9}  {:>5}  {}";
   const auto columns = [](const v1::LauncherHost& host) {
     return fmt::format(kColumns, slots_of(host), host.jobs(), agent_state(host), count_of(host.cores()),
@@ -71,20 +87,26 @@ std::string format_hosts(const std::vector<v1::LauncherHost>& hosts) {
                        host.containment().empty() ? "-" : base::printable(host.containment()));
   };
   return table_of_hosts(
-      hosts, fmt::format(kColumns, "slots", "jobs", "agent", "cores", "memory", "gpus", "containment"), columns);
+      hosts, fmt::format(kColumns, "slots", "jobs", "agent", "cores", "memory", "gpus", "containment"), columns, most);
 }
 
 std::string table_of_hosts(const std::vector<v1::LauncherHost>& hosts, std::string_view heading,
-                           const std::function<std::string(const v1::LauncherHost&)>& columns) {
+                           const std::function<std::string(const v1::LauncherHost&)>& columns, std::size_t most) {
   if (hosts.empty()) return {};
+  const auto shown = choose_rows(hosts.size(), most, [&](std::size_t row) { return urgency_of(hosts[row]); });
   std::size_t width = 4;
-  for (const v1::LauncherHost& host : hosts) width = std::max(width, base::printable(host.name()).size());
+  for (const std::size_t row : shown) width = std::max(width, base::printable(hosts[row].name()).size());
   std::string table = fmt::format("{:<{}}  {}\n", "host", width, heading);
-  for (const v1::LauncherHost& host : hosts) {
+  for (const std::size_t row : shown) {
+    const v1::LauncherHost& host = hosts[row];
     table += fmt::format("{:<{}}  {}\n", base::printable(host.name()), width, columns(host));
     table += host_remarks(host);
   }
-  return table;
+  const auto state_of = [&](std::size_t row) {
+    const std::string state = agent_state(hosts[row]);
+    return state.starts_with("none") ? "without an agent" + state.substr(4) : state;
+  };
+  return table + describe_rest("hosts", hosts.size(), shown, state_of);
 }
 
 std::string size_of_mib(std::int64_t mebibytes) {

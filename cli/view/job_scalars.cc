@@ -104,6 +104,8 @@ void JobScalars::on_event(const model::JobEvent& event) {
            {kEventsTag, fmt::format("the job seems to hang: {}", hang->report.cause)}});
   } else if (const auto* const late = std::get_if<model::LateHost>(&event)) {
     write({{kEventsTag, model::describe(*late)}});
+  } else if (const auto* const left_out = std::get_if<model::HostsLeftOut>(&event)) {
+    write({{kEventsTag, model::describe(*left_out)}});
   } else if (const auto* const wrong = std::get_if<model::WrongWorld>(&event)) {
     write({{kEventsTag, model::describe(*wrong)}});
   }

@@ -190,6 +190,8 @@ struct EventText {
         return "seems to hang: " + event.hang_reported().cause();
       case v1::Event::kWrongWorld:
         return "WARNING: " + model::describe(proto::wrong_world_of(event.wrong_world()));
+      case v1::Event::kHostsLeftOut:
+        return model::describe(proto::left_out_of(event.hosts_left_out()));
       case v1::Event::kLateHost:
         return model::describe(proto::late_host_of(event.late_host()));
       case v1::Event::kJobStateChanged: {
@@ -295,7 +297,13 @@ std::string format_head(const v1::Job& job, base::WallTime now) {
   if (const std::string policy = elastic_policy_of(job); !policy.empty()) {
     text += fmt::format("elastic policy: {}\n", policy);
   }
-  for (const v1::FailedHost& host : job.failed_hosts()) text += line_of(host, now);
+  constexpr int kMostFailedHosts = 20;
+  for (int i = 0; i < std::min(job.failed_hosts_size(), kMostFailedHosts); ++i) {
+    text += line_of(job.failed_hosts(i), now);
+  }
+  if (job.failed_hosts_size() > kMostFailedHosts) {
+    text += fmt::format("and {} more failed hosts; --json has all\n", job.failed_hosts_size() - kMostFailedHosts);
+  }
   if (!job.name().empty()) text += fmt::format("name: {}\n", base::printable(job.name()));
   if (job.priority() != 0) text += fmt::format("priority: {}\n", job.priority());
   for (const v1::NameValue& label : job.labels()) {
@@ -316,37 +324,80 @@ std::string format_head(const v1::Job& job, base::WallTime now) {
 
 }  // namespace
 
-std::string format_status(const v1::Job& job, base::WallTime now) {
-  std::string text = format_head(job, now);
-  if (job.hosts().empty()) return text;  // the job waits, or never started
-  std::size_t width = 4;
-  for (const v1::HostStatus& host : job.hosts()) width = std::max(width, host.name().size());
-  text += fmt::format("\n{:<{}}  {:>5}  {:<15}  {:<4}  {}\n", "host", width, "ranks", "state", "link", "containment");
-  for (const v1::HostStatus& host : job.hosts()) {
+namespace {
+
+// The hosts that need attention come first in a short table.
+int urgency_of_host(const v1::Job& job, const v1::HostStatus& host) {
+  if (host.suspect()) return 0;
+  if (!host.up() && !job.has_ended()) return host.ranks() > 0 ? 1 : 2;
+  return host.ranks() > 0 ? 3 : 4;
+}
+
+int urgency_of_rank(const v1::RankStatus& rank) {
+  switch (rank.state()) {
+    case v1::RANK_STATE_RUNNING:
+      return 3;
+    case v1::RANK_STATE_ENDED: {
+      const model::RankEnd end = proto::rank_end_of(rank.end());
+      return end.failed() && end.kind != model::EndKind::kStopped ? 0 : 2;
+    }
+    default:
+      return 1;
+  }
+}
+
+std::string format_job_hosts(const v1::Job& job, std::size_t width, std::size_t most) {
+  const auto shown = choose_rows(static_cast<std::size_t>(job.hosts_size()), most, [&](std::size_t row) {
+    return urgency_of_host(job, job.hosts(static_cast<int>(row)));
+  });
+  std::string text =
+      fmt::format("\n{:<{}}  {:>5}  {:<15}  {:<4}  {}\n", "host", width, "ranks", "state", "link", "containment");
+  for (const std::size_t row : shown) {
+    const v1::HostStatus& host = job.hosts(static_cast<int>(row));
     text += fmt::format("{:<{}}  {:>5}  {:<15}  {:<4}  {}\n", base::printable(host.name()), width, host.ranks(),
                         host_state(job, host), host.up() ? host.link() : "-",
                         host.up() ? base::printable(host.containment()) : "-");
   }
+  return text + describe_rest("hosts", static_cast<std::size_t>(job.hosts_size()), shown,
+                              [&](std::size_t row) { return host_state(job, job.hosts(static_cast<int>(row))); });
+}
+
+std::string format_job_ranks(const v1::Job& job, std::size_t width, std::size_t most) {
+  const auto shown = choose_rows(static_cast<std::size_t>(job.ranks_size()), most,
+                                 [&](std::size_t row) { return urgency_of_rank(job.ranks(static_cast<int>(row))); });
   const bool has_roles = !job.roles().empty();
   const bool is_bound = std::ranges::any_of(job.ranks(), &v1::RankStatus::has_binding);
   std::size_t gpus = 3;
   std::size_t cores = 5;
-  for (const v1::RankStatus& rank : job.ranks()) {
-    gpus = std::max(gpus, gpus_of(rank).size());
-    cores = std::max(cores, cores_of(rank).size());
+  for (const std::size_t row : shown) {
+    gpus = std::max(gpus, gpus_of(job.ranks(static_cast<int>(row))).size());
+    cores = std::max(cores, cores_of(job.ranks(static_cast<int>(row))).size());
   }
   const auto bound = [&](const std::string& gpu, const std::string& core) {
     return is_bound ? fmt::format("{:<{}}  {:<{}}  ", gpu, gpus, core, cores) : std::string();
   };
-  text += fmt::format("\n{:>6}  {}{:<{}}  {:>8}  {}{}\n", "rank", has_roles ? fmt::format("{:<12}", "role") : "",
-                      "host", width, "pid", bound("gpu", "cores"), "state");
-  for (const v1::RankStatus& rank : job.ranks()) {
+  std::string text =
+      fmt::format("\n{:>6}  {}{:<{}}  {:>8}  {}{}\n", "rank", has_roles ? fmt::format("{:<12}", "role") : "", "host",
+                  width, "pid", bound("gpu", "cores"), "state");
+  for (const std::size_t row : shown) {
+    const v1::RankStatus& rank = job.ranks(static_cast<int>(row));
     text += fmt::format("{:>6}  {}{:<{}}  {:>8}  {}{}\n", rank.rank(),
                         has_roles ? fmt::format("{:<12}", role_name(job, rank.rank())) : "",
                         base::printable(rank.host()), width, rank.pid() > 0 ? fmt::format("{}", rank.pid()) : "-",
                         bound(gpus_of(rank), cores_of(rank)), rank_state(rank));
   }
-  return text;
+  return text + describe_rest("ranks", static_cast<std::size_t>(job.ranks_size()), shown,
+                              [&](std::size_t row) { return rank_state(job.ranks(static_cast<int>(row))); });
+}
+
+}  // namespace
+
+std::string format_status(const v1::Job& job, base::WallTime now, std::size_t most) {
+  std::string text = format_head(job, now);
+  if (job.hosts().empty()) return text;  // the job waits, or never started
+  std::size_t width = 4;
+  for (const v1::HostStatus& host : job.hosts()) width = std::max(width, host.name().size());
+  return text + format_job_hosts(job, width, most) + format_job_ranks(job, width, most);
 }
 
 std::string event_text(const v1::Event& event) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "cli/view/short_rows.h"
 #include "proto/muster/v1/launcher.pb.h"
 
 namespace muster::cli::inline view {
@@ -18,8 +19,9 @@ std::string format_busy_jobs(const std::vector<v1::Job>& jobs, base::WallTime no
 // Formats the same table as format_jobs(), with who submitted each job, and with what it waits for.
 std::string format_wide_jobs(const std::vector<v1::Job>& jobs, base::WallTime now);
 
-// Formats one job, its hosts and its ranks.
-std::string format_status(const v1::Job& job, base::WallTime now);
+// Formats one job, its hosts and its ranks. If a table has more than `most` rows, those that failed, do not answer or
+// are late come first, and a line counts the others.
+std::string format_status(const v1::Job& job, base::WallTime now, std::size_t most = kAllRows);
 
 // Returns "2026-06-20 19:02:11.123456 +0200 rank 3 on n2: exit code 1" and a newline. Times are local.
 std::string format_event(const v1::Event& event);

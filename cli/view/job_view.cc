@@ -1,31 +1,32 @@
 #include "cli/view/job_view.h"
 
-#include <algorithm>
 #include <variant>
 
 #include "base/strings.h"
 #include "cli/view/hang_view.h"
 #include "cli/view/report.h"
+#include "model/host_group.h"
 #include "model/node_shape.h"
 
 namespace muster::cli::inline view {
+namespace {
 
-std::string format_progress(int up, int total, const std::vector<std::string>& waiting) {
-  constexpr std::size_t kNamed = 3;
-  std::string text = fmt::format("{}/{} hosts up", up, total);
-  if (waiting.empty()) return text;
-  const std::vector<std::string> named(waiting.begin(),
-                                       waiting.begin() + static_cast<long>(std::min(kNamed, waiting.size())));
-  text += " · waiting: " + base::join(named, ", ");
-  if (waiting.size() > kNamed) text += fmt::format(" and {} more", waiting.size() - kNamed);
-  return text;
+// Returns "the job starts with 79,768 ranks on 9,971 hosts".
+std::string describe_start(const model::Placement& placement) {
+  return fmt::format("the job starts with {} rank{} on {} host{}",
+                     model::format_count(static_cast<std::size_t>(placement.size)), placement.size == 1 ? "" : "s",
+                     model::format_count(placement.hosts.size()), placement.hosts.size() == 1 ? "" : "s");
 }
+
+}  // namespace
 
 void JobView::on_progress(int up, int total, const std::vector<std::string>& waiting) {
   if (options_.quiet) return;
   // Clear the status line once all hosts are up: the first output comes soon, and the line must not appear again below
   // it.
-  notices_->status(up == total ? "" : format_progress(up, total, waiting));
+  notices_->status(
+      up == total ? ""
+                  : model::describe_waiting(static_cast<std::size_t>(up), static_cast<std::size_t>(total), waiting));
 }
 
 void JobView::on_note(const std::string& line) {
@@ -69,6 +70,15 @@ void JobView::on_event(const model::JobEvent& event) {
   if (const auto* const wrong = std::get_if<model::WrongWorld>(&event)) {
     notices_->status("");
     notices_->line("WARNING: " + base::printable(model::describe(*wrong)));
+  }
+  if (const auto* const left_out = std::get_if<model::HostsLeftOut>(&event)) {
+    notices_->status("");
+    notices_->line(base::printable(model::describe(*left_out)));
+    has_left_out_ = true;
+  }
+  if (const auto* const starting = std::get_if<model::JobStarting>(&event); starting != nullptr && has_left_out_) {
+    if (options_.on_generation) options_.on_generation(starting->placement);
+    if (!options_.quiet) notices_->line(describe_start(starting->placement));
   }
   if (const auto* const late = std::get_if<model::LateHost>(&event); late != nullptr && !options_.quiet) {
     notices_->status("");

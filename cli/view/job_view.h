@@ -50,12 +50,10 @@ class JobView final : public launcherd::JobObserver {
   const JobViewOptions options_;
   const std::function<void()> finished_;
   std::optional<launcherd::JobOutcome> outcome_;
+  bool has_left_out_ = false;  // the job starts without some hosts, so JobStarting has another placement
 };
 
 // Returns "rank 3 on n2, local rank 1: cores 4-7, GPU 1 (GPU-5a…)".
 std::string format_binding(const model::BoundRank& rank);
-
-// Returns "12/16 hosts up · waiting: n3, n7 and 2 more".
-std::string format_progress(int up, int total, const std::vector<std::string>& waiting);
 
 }  // namespace muster::cli::view

@@ -86,7 +86,7 @@ std::string describe_alike(const JobOutcome& outcome) {
   if (outcome.alike_ranks.empty()) return "";
   std::vector<int> alike = outcome.alike_ranks;
   alike.push_back(outcome.ends[static_cast<std::size_t>(outcome.root)].rank);
-  return fmt::format("ranks {} failed alike", model::format_rank_list(std::move(alike)));
+  return fmt::format("ranks {} failed alike", model::short_rank_list(alike));
 }
 
 // Adds the ends of the other ranks. Those that failed like the root cause are one line.
@@ -104,7 +104,8 @@ void add_other_ends(const JobOutcome& outcome, std::vector<std::string>* lines) 
 void add_host_texts(const std::vector<launcherd::HostFailure>& failures, std::vector<std::string>* lines) {
   std::vector<model::HostText> texts;
   for (const launcherd::HostFailure& failure : failures) texts.push_back({failure.host, failure.message});
-  for (std::string& line : model::group_host_texts(texts)) lines->push_back(std::move(line));
+  constexpr std::size_t kMostLines = 20;
+  for (std::string& line : model::group_host_texts(texts, kMostLines)) lines->push_back(std::move(line));
 }
 
 // Adds advice on MPI_Comm_spawn. MPICH over UCX, as Debian has it, refuses spawns without asking any launcher, even

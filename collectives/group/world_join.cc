@@ -33,7 +33,10 @@ base::Result<int> number_of(const base::Environment& environment, const char* na
 // that of the interface that the launcher names for Gloo.
 base::Result<std::string> own_address(const base::Environment& environment) {
   if (const auto hosts = environment.get("MUSTER_NNODES"); hosts && *hosts == "1") return std::string("127.0.0.1");
-  if (const auto master = environment.get("MASTER_ADDR")) {
+  // MASTER_ADDR is this host's own address if the host's agent forwards torch's store.
+  auto master = environment.get("MUSTER_MASTER_ADDR");
+  if (!master) master = environment.get("MASTER_ADDR");
+  if (master) {
     const auto address = base::IpAddress::parse(*master);
     const auto source = address.ok() ? base::route_source(*address) : base::Result<base::IpAddress>(address.status());
     if (source.ok() && !source->is_loopback()) return source->str();

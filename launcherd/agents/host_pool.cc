@@ -54,13 +54,12 @@ HostPool::Core::Core(base::Loop& loop, const base::Clock& clock, HostPoolOptions
     : parts_(loop, clock, std::move(options), bootstrap),
       starts_(parts_),
       sessions_(parts_),
-      keys_(parts_),
       instance_(base::random_hex(8)) {
   parts_.apply = [this](PoolHost& host, PooledHostEvent event, const std::string& why) { apply(host, event, why); };
 }
 
 base::Status HostPool::Core::start() {
-  MUSTER_RETURN_IF_ERROR(parts_.file.load(parts_.clock.wall()));
+  MUSTER_RETURN_IF_ERROR(parts_.file.load());
   MUSTER_RETURN_IF_ERROR(open_ports());
   route_events();
   await_agents();
@@ -72,7 +71,6 @@ base::Status HostPool::Core::start() {
 // Opens the ports that the state file records. For a new pool, picks ports that a later launcherd can open again.
 base::Status HostPool::Core::open_ports() {
   v1::PoolState& state = parts_.file.state();
-  const LinkKeys& keys = parts_.file.keys();
   const bool is_new = state.control_port() == 0;
   std::vector<KnownAgent> agents;  // agents dial all the time, so the server must know them before it listens
   for (const v1::PoolAgent& agent : state.agents()) agents.push_back({agent.token(), agent.number()});
@@ -83,14 +81,10 @@ base::Status HostPool::Core::open_ports() {
     auto listening = base::listen_any(static_cast<std::uint16_t>(output_port), kPoolListenBacklog);
     auto control = ControlServer::start(parts_.loop, {.job_id = state.id(),
                                                       .launcher_instance = instance_,
-                                                      .ca_pem = keys.trusted_pem(),
-                                                      .certificate_pem = keys.own().cert_pem,
-                                                      .key_pem = keys.own().key_pem,
                                                       .port = control_port,
                                                       .agents = agents,
                                                       .wants_load = true,
-                                                      .on_line = parts_.options.on_line,
-                                                      .on_grpc_error = parts_.options.on_line});
+                                                      .on_line = parts_.options.on_line});
     status = listening.ok() ? control.status() : listening.status();
     if (!status.ok()) continue;
     state.set_control_port(control_port);
@@ -192,6 +186,8 @@ void HostPool::Core::act(PoolHost& host, PooledHostAction action, const std::str
 void HostPool::Core::on_hello(PoolHost& host, const v1::Hello& hello, bool resumed) {
   host.last_heard = parts_.clock.now();
   host.probes = 0;
+  parts_.relays.joined(host.number);
+  if (hello.relay_port() != 0) parts_.relays.relay_up(host.number, relay_of(hello));
   if (!resumed) host.up.hello = hello;
   apply(host, resumed ? PooledHostEvent::kReturn : PooledHostEvent::kHello);
 }
@@ -208,13 +204,17 @@ void HostPool::Core::agent_up(PoolHost& host) {
   host.problem.clear();
   host.up.link = "dial";
   parts_.note(fmt::format("{}: agent up, holding {} jobs", host.target.name, host.up.hello.held_jobs_size()));
-  keys_.offer(host);
   sessions_.resume(host);
   parts_.report_change(host);
 }
 
 void HostPool::Core::forget_agent(PoolHost& host) {
-  if (host.number >= 0) parts_.control->forget(parts_.roster.remove_agent(host));
+  if (host.number >= 0) {
+    const int number = parts_.roster.remove_agent(host);
+    parts_.control->forget(number);
+    parts_.relays.lost(number);
+    starts_.cancel(number);
+  }
   host.link.reset();
 }
 
@@ -292,6 +292,7 @@ void HostPool::Core::ask(const AgentHost& requested) {
 void HostPool::Core::let_go(base::Loop::Task done) {
   parts_.is_ending = true;
   parts_.bootstrap->cancel();
+  starts_.cancel_all();
   for (const auto& [key, host] : parts_.roster) {
     if (host->phase == PooledHostPhase::kFailed) host->timer.cancel();
     if (host->sessions.empty()) apply(*host, PooledHostEvent::kEndLauncher);
@@ -314,7 +315,6 @@ void HostPool::Core::report_end() {
 void HostPool::Core::tick() {
   const base::MonotonicTime now = parts_.clock.now();
   meters_.sample(parts_.roster, now);
-  keys_.renew(now);
   ping_turns_.next(parts_.roster.size(), parts_.options.lease / kPoolPingPeriod);
   const base::Duration silent_after = kPoolSilentAfter + kPoolPingPeriod * (ping_turns_.count() - 1);
   std::size_t index = 0;

@@ -25,6 +25,7 @@
 #include "base/loop.h"
 #include "base/status.h"
 #include "launcherd/agents/job_agents.h"
+#include "launcherd/agents/relays_among.h"
 #include "launcherd/bootstrap/bootstrap.h"
 #include "launcherd/output/output_hub.h"
 #include "proto/muster/v1/launcher.pb.h"
@@ -37,6 +38,7 @@ struct HostPoolOptions {
   std::chrono::milliseconds idle_timeout{600'000};  // an agent without a job ends after this; 0 means never
   std::chrono::milliseconds lease{600'000};         // an agent without a launcherd ends after this
   bool verbose = false;
+  int fanout = kDefaultFanout;                            // with more agents, some are relays for others; 0: never
   std::function<void(const std::string& line)> on_note;   // for --verbose; may be empty
   std::function<void(const std::string& line)> on_line;   // for launcherd's log; any thread; may be empty
   std::function<void(const BootstrapTarget&)> on_change;  // the agent of this host has another state; may be empty

@@ -21,8 +21,8 @@ std::string key_of(const AgentHost& host) {
 
 }  // namespace
 
-KeptAgents::KeptAgents(base::Loop& loop, const base::Clock& clock, OwnAgentsOptions options, BootstrapOf bootstrap_of)
-    : loop_(loop), clock_(clock), options_(std::move(options)), bootstrap_of_(std::move(bootstrap_of)) {}
+KeptAgents::KeptAgents(base::Loop& loop, OwnAgentsOptions options, BootstrapOf bootstrap_of)
+    : loop_(loop), options_(std::move(options)), bootstrap_of_(std::move(bootstrap_of)) {}
 
 std::shared_ptr<JobAgents> KeptAgents::of_attempt(int attempt) {
   MUSTER_CHECK(listener_ == nullptr);  // the generation before has ended
@@ -40,7 +40,7 @@ base::Status KeptAgents::start(std::vector<AgentHost> hosts, OutputSink* sink, A
 }
 
 bool KeptAgents::may_keep() const {
-  return own_ != nullptr && bootstrap_ != nullptr && own_->keys_expire() - clock_.wall() >= kKeysLast;
+  return own_ != nullptr && bootstrap_ != nullptr;
 }
 
 // Starts an agent on every host.

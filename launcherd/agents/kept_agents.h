@@ -14,7 +14,6 @@
 //   are longer by kTimePerAgent (10 ms) for each agent of the generation. Neither exceeds a quarter of the job's start
 //   timeout, so that a new agent has the other half.
 // - The start of its generation was cut short, because the bootstrap can start no more agents then.
-// - The job's certificates expire in less than kKeysLast (10 days) when the next generation begins.
 // The host then gets a new agent if the generation uses it. So an agent that fails to begin a later generation does not
 // fail the host, unless the start is cut short. A new agent that does not begin its first generation fails the host.
 //
@@ -51,10 +50,6 @@ class KeptAgents final : private JobAgents, private AgentListener, public std::e
   // The launcher itself needs time for each agent, and its loop may handle the answers late. On a busy machine it
   // needed 10 ms for each of 500 agents (bench/generation_sim).
   static constexpr std::chrono::milliseconds kTimePerAgent{10};
-  // A generation begins only with certificates that last at least this long. They are needed by new agents and by
-  // agents whose connection was cut. The value is that of LinkKeys: a third of the certificates' 30 days.
-  static constexpr std::chrono::hours kKeysLast{24 * 10};
-
   // Agents that no generation pings are pinged once a tenth of the lease, but not more often than this. More than 1,000
   // agents take turns.
   static constexpr std::chrono::milliseconds kPingPeriod{500};
@@ -64,7 +59,7 @@ class KeptAgents final : private JobAgents, private AgentListener, public std::e
   using BootstrapOf = std::function<Bootstrap*(int attempt)>;
 
   // Hold the object by a shared_ptr.
-  KeptAgents(base::Loop& loop, const base::Clock& clock, OwnAgentsOptions options, BootstrapOf bootstrap_of);
+  KeptAgents(base::Loop& loop, OwnAgentsOptions options, BootstrapOf bootstrap_of);
 
   // Returns the agents of one generation. Its release ends the generation, and must come before the next call.
   std::shared_ptr<JobAgents> of_attempt(int attempt);
@@ -137,7 +132,6 @@ class KeptAgents final : private JobAgents, private AgentListener, public std::e
   int number_of(int agent) const { return numbers_[static_cast<std::size_t>(agent)]; }
 
   base::Loop& loop_;
-  const base::Clock& clock_;
   const OwnAgentsOptions options_;
   const BootstrapOf bootstrap_of_;
   int attempt_ = 0;

@@ -3,15 +3,14 @@
 // call; then begin_generation, end_generation and job_order.
 #include "launcherd/agents/own_agents.h"
 
-#include <future>
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/ids.h"
 #include "base/net.h"
-#include "base/tls.h"
 #include "proto/agent_join.h"
 #include "proto/frame.h"
-#include "proto/peer_names.h"
 
 namespace muster::launcherd::inline agents {
 namespace {
@@ -47,25 +46,64 @@ std::vector<std::string> sweep_arguments(const std::string& job_id, const std::s
 }
 
 OwnAgents::OwnAgents(base::Loop& loop, OwnAgentsOptions options, Bootstrap* bootstrap)
-    : loop_(loop), options_(std::move(options)), bootstrap_(bootstrap) {}
+
+    : loop_(loop),
+      options_(std::move(options)),
+      bootstrap_(bootstrap),
+      // Agents over ssh do not connect to anything.
+      relays_(loop, options_.agent_link == "ssh" ? 0 : options_.fanout, options_.start_timeout / 2) {}
 
 base::Status OwnAgents::start(std::vector<AgentHost> hosts, OutputSink* sink, AgentListener* listener) {
   listener_ = listener;
   sink->begin_attempt(options_.attempt);
   for (AgentHost& host : hosts) add_host(std::move(host));
-  std::vector<BootstrapTarget> targets;
-  for (const Host& host : hosts_) targets.push_back(host.host.target);
-  bootstrap_->expect(targets);
+  std::vector<int> agents(hosts_.size());
+  std::iota(agents.begin(), agents.end(), 0);
   // Begin the log-ins first, because they take longest. The joins are ready when the log-ins are through.
-  std::vector<std::promise<base::Result<std::string>>> promises(hosts_.size());
-  for (std::size_t i = 0; i < hosts_.size(); ++i) {
-    start_agent(static_cast<int>(i), promises[i].get_future().share());
+  begin_starts(agents);
+  const base::Status opened = open_services(sink);
+  for (const int agent : agents) {
+    if (opened.ok()) {
+      place(agent);
+    } else {
+      settle_join(agent, opened);
+    }
   }
-  auto joins = open_services(sink);
+  return opened;
+}
+
+OwnAgents::~OwnAgents() {
+  // A thread of the bootstrap may wait for a join whose relay has not come up.
   for (std::size_t i = 0; i < hosts_.size(); ++i) {
-    promises[i].set_value(joins.ok() ? base::Result<std::string>(std::move((*joins)[i])) : joins.status());
+    settle_join(static_cast<int>(i), base::cancelled("the start was ended"));
   }
-  return joins.status();
+}
+
+// Relays start first, because others wait for them.
+void OwnAgents::begin_starts(const std::vector<int>& agents) {
+  for (const int agent : relays_.begin(agents)) at(agent).serves_relay = true;
+  std::vector<int> order = agents;
+  std::stable_sort(order.begin(), order.end(),
+                   [this](int a, int b) { return at(a).serves_relay && !at(b).serves_relay; });
+  std::vector<BootstrapTarget> targets;
+  for (const int agent : order) targets.push_back(at(agent).host.target);
+  bootstrap_->expect(targets);
+  for (const int agent : order) start_agent(agent, at(agent).join.get_future().share());
+}
+
+void OwnAgents::place(int agent) {
+  relays_.place(agent, [this, agent](const std::optional<v1::Relay>& parent) {
+    if (parent) {
+      const Host& relay = at(relays_.parent_of(agent));
+      listener_->note(fmt::format("{}: connects through {}", at(agent).host.target.name, relay.host.target.name));
+    }
+    settle_join(agent, make_join(agent, parent));
+  });
+}
+
+void OwnAgents::settle_join(int agent, base::Result<std::string> join) {
+  Host& host = at(agent);
+  if (!std::exchange(host.has_join, true)) host.join.set_value(std::move(join));
 }
 
 void OwnAgents::add_host(AgentHost host) {
@@ -82,10 +120,8 @@ base::Status OwnAgents::add(AgentHost host) {
 }
 
 void OwnAgents::start_added(const std::vector<int>& agents) {
-  std::vector<BootstrapTarget> targets;
-  for (const int agent : agents) targets.push_back(at(agent).host.target);
-  bootstrap_->expect(targets);
-  for (const int agent : agents) start_agent(agent, ready_join(make_join(agent)));
+  begin_starts(agents);
+  for (const int agent : agents) place(agent);
 }
 
 void OwnAgents::begin_generation(int attempt, Bootstrap* bootstrap, OutputSink* sink) {
@@ -113,19 +149,11 @@ v1::OpenJob OwnAgents::job_order(int agent) {
   return order;
 }
 
-base::Result<std::vector<std::string>> OwnAgents::open_services(OutputSink* sink) {
-  MUSTER_ASSIGN_OR_RETURN(const auto ca, base::CertificateAuthority::create());
-  MUSTER_ASSIGN_OR_RETURN(const base::TlsIdentity identity, ca.issue("launcherd", {std::string(proto::kLauncherName)}));
+base::Status OwnAgents::open_services(OutputSink* sink) {
   MUSTER_ASSIGN_OR_RETURN(
       control_, ControlServer::start(loop_, {.job_id = options_.job_id,
-                                             .ca_pem = ca.ca_pem(),
-                                             .certificate_pem = identity.cert_pem,
-                                             .key_pem = identity.key_pem,
                                              .wants_load = options_.wants_load,
-                                             .on_line = [this](const std::string& line) { listener_->warn(line); },
-                                             .on_grpc_error = posted([](OwnAgents& self, const std::string& line) {
-                                               self.listener_->note(line);
-                                             })}));
+                                             .on_line = [this](const std::string& line) { listener_->warn(line); }}));
   for (const Host& host : hosts_) control_->add_agent(host.token);
   control_->on_hello = [this](int agent, const v1::Hello& hello, bool resumed) { on_hello(agent, hello, resumed); };
   control_->on_message = [this](int agent, const v1::AgentMessage& message) {
@@ -138,15 +166,7 @@ base::Result<std::vector<std::string>> OwnAgents::open_services(OutputSink* sink
   MUSTER_ASSIGN_OR_RETURN(output_port_, base::local_port(listening.get()));
   MUSTER_ASSIGN_OR_RETURN(hub_, OutputHub::start({}, std::move(listening)));
   add_output(sink);
-  // All agents of the job share one certificate. A key and a certificate take longer than the rest of this path.
-  MUSTER_ASSIGN_OR_RETURN(identity_, ca.issue("agent", {"URI:" + proto::agent_uri(options_.job_id)}));
-  ca_pem_ = ca.ca_pem();
-  keys_expire_ = ca.expires();
-  std::vector<std::string> joins;
-  for (std::size_t i = 0; i < hosts_.size(); ++i) {
-    MUSTER_ASSIGN_OR_RETURN(joins.emplace_back(), make_join(static_cast<int>(i)));
-  }
-  return joins;
+  return base::ok_status();
 }
 
 void OwnAgents::add_output(OutputSink* sink) {
@@ -163,7 +183,7 @@ void OwnAgents::add_output(OutputSink* sink) {
   hub_->add_job(options_.job_id, sink, std::move(events));
 }
 
-base::Result<std::string> OwnAgents::make_join(int agent) const {
+base::Result<std::string> OwnAgents::make_join(int agent, const std::optional<v1::Relay>& parent) const {
   const Host& host = hosts_[static_cast<std::size_t>(agent)];
   v1::AgentJoin join;
   join.set_job_id(options_.job_id);
@@ -171,9 +191,6 @@ base::Result<std::string> OwnAgents::make_join(int agent) const {
   add_launcher_addresses(host.host.is_local, join);
   join.set_control_port(control_->port());
   join.set_output_port(output_port_);
-  join.set_ca_pem(ca_pem_);
-  join.set_certificate_pem(identity_.cert_pem);
-  join.set_key_pem(identity_.key_pem);
   join.set_token(host.token);
   join.set_link(options_.agent_link);
   join.set_lease_ms(options_.lease.count());
@@ -184,6 +201,8 @@ base::Result<std::string> OwnAgents::make_join(int agent) const {
   join.set_host_name(host.host.target.name);
   join.set_attempt(options_.attempt);
   join.set_without_gpus(options_.without_gpus);
+  join.set_serves_relay(host.serves_relay);
+  if (parent) *join.mutable_parent() = *parent;
   if (options_.is_kept) {
     join.set_warm(true);
     join.set_idle_timeout_ms(proto::kUntilLogInEnds);
@@ -207,6 +226,7 @@ void OwnAgents::bootstrapped(int agent, base::Result<StartedAgent> started) {
   Host& host = at(agent);
   if (host.is_dropped) return;  // too late: destroying `started` closes the stream, which ends the agent
   if (!started.ok()) {
+    relays_.lost(agent);
     listener_->agent_failed(agent, started.status().message());
     return;
   }
@@ -218,7 +238,10 @@ void OwnAgents::bootstrapped(int agent, base::Result<StartedAgent> started) {
   events.on_link = [this, agent](const LinkChoice& choice, base::UniqueFd control, base::UniqueFd output) {
     linked(agent, choice, std::move(control), std::move(output));
   };
-  events.on_gone = [this, agent](const base::Status& status) { listener_->agent_gone(agent, status); };
+  events.on_gone = [this, agent](const base::Status& status) {
+    relays_.lost(agent);
+    listener_->agent_gone(agent, status);
+  };
   host.link = std::make_unique<AgentChannel>(loop_, std::move(started->stream), std::move(events));
   listener_->agent_started(agent);
   if (const auto early = std::exchange(host.early_hello, std::nullopt)) report_up(agent, *early);
@@ -232,17 +255,14 @@ void OwnAgents::linked(int agent, const LinkChoice& choice, base::UniqueFd contr
     return;
   }
   listener_->note(fmt::format("{}: control and output over ssh ({})", host.host.target.name, choice.reason));
-  const base::Status added = control_->add_connection(std::move(control));
-  if (!added.ok()) {
-    listener_->agent_gone(agent, added);
-    return;
-  }
+  control_->add_connection(std::move(control));
   host.output_over_ssh = std::move(output);
 }
 
 void OwnAgents::on_hello(int agent, const v1::Hello& hello, bool resumed) {
   Host& host = at(agent);
   if (host.is_dropped) return;
+  if (hello.relay_port() != 0) relays_.relay_up(agent, relay_of(hello));
   listener_->agent_stream(agent, true);
   if (host.is_dropped) return;
   if (resumed) {
@@ -266,6 +286,9 @@ void OwnAgents::report_up(int agent, const v1::Hello& hello) {
 
 void OwnAgents::cancel_start() {
   bootstrap_->cancel();
+  for (std::size_t i = 0; i < hosts_.size(); ++i) {  // threads of the bootstrap may wait for these
+    settle_join(static_cast<int>(i), base::cancelled("the start was ended"));
+  }
 }
 
 void OwnAgents::send(int agent, v1::LauncherMessage message) {
@@ -301,6 +324,7 @@ void OwnAgents::leave(int agent) {
 void OwnAgents::drop(int agent) {
   Host& host = at(agent);
   host.is_dropped = true;
+  relays_.lost(agent);
   if (control_ != nullptr) control_->forget(agent);
   if (hub_ != nullptr) hub_->forget_agent(options_.job_id, agent);
   host.link.reset();

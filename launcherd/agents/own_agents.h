@@ -1,6 +1,6 @@
 // The agents of hvdrun: started for one job, and ended with it. KeptAgents lets them serve several generations.
 //
-// OwnAgents creates the job's certificates, control server and output hub, and starts an agent on every host by the
+// OwnAgents creates the job's control server and output hub, and starts an agent on every host by the
 // bootstrap. Then it watches each agent's log-in connection, because an agent ends with that connection.
 //
 // Owner: a shared_ptr, because threads of the bootstrap and of the hub post to it.
@@ -8,6 +8,7 @@
 #pragma once
 
 #include <deque>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,9 +16,9 @@
 
 #include "base/clock.h"
 #include "base/loop.h"
-#include "base/tls.h"
 #include "launcherd/agents/agent_channel.h"
 #include "launcherd/agents/job_agents.h"
+#include "launcherd/agents/relay_board.h"
 #include "launcherd/output/output_hub.h"
 #include "launcherd/service/control_server.h"
 
@@ -34,8 +35,9 @@ struct OwnAgentsOptions {
   std::chrono::milliseconds start_timeout{30'000};  // of each generation
   std::string session_root;                         // Empty means each host's own default.
   bool verbose = false;
-  bool wants_load = false;    // the agents report how busy their hosts are (HostLoad)
-  bool without_gpus = false;  // no rank of the job gets a GPU
+  bool wants_load = false;      // the agents report how busy their hosts are (HostLoad)
+  bool without_gpus = false;    // no rank of the job gets a GPU
+  int fanout = kDefaultFanout;  // with more hosts, some agents are relays for others; 0: never
   // The agents serve several generations of the job, one after the other (kept_agents.h). Their owner opens each
   // generation with job_order(), sends all messages with the job's id, and closes the generation with Leave.
   bool is_kept = false;
@@ -52,6 +54,8 @@ class OwnAgents final : public JobAgents, public std::enable_shared_from_this<Ow
   // `bootstrap` is borrowed. Hold the object by a shared_ptr, because threads of the bootstrap and of the hub post to
   // it.
   OwnAgents(base::Loop& loop, OwnAgentsOptions options, Bootstrap* bootstrap);
+
+  ~OwnAgents() override;
 
   // After an error only drop(), cancel_start() and destruction are allowed.
   base::Status start(std::vector<AgentHost> hosts, OutputSink* sink, AgentListener* listener) override;
@@ -75,8 +79,6 @@ class OwnAgents final : public JobAgents, public std::enable_shared_from_this<Ow
   void end_generation();
   // Returns the order that opens the present generation on this agent.
   v1::OpenJob job_order(int agent);
-  // After this time no agent can connect, because the certificates of the job have expired.
-  base::WallTime keys_expire() const { return keys_expire_; }
 
  private:
   struct Host {
@@ -89,12 +91,19 @@ class OwnAgents final : public JobAgents, public std::enable_shared_from_this<Ow
     std::optional<v1::Hello> early_hello;
     base::UniqueFd output_over_ssh;  // the hub's end; passed on when the hub knows the agent's ranks
     bool is_dropped = false;
+    bool serves_relay = false;
+    // The agent's join. Fulfilled when its way to the launcher is known.
+    std::promise<base::Result<std::string>> join{};
+    bool has_join = false;
   };
 
   void add_host(AgentHost host);
-  base::Result<std::vector<std::string>> open_services(OutputSink* sink);
+  base::Status open_services(OutputSink* sink);
+  void begin_starts(const std::vector<int>& agents);
+  void settle_join(int agent, base::Result<std::string> join);
+  void place(int agent);
   void add_output(OutputSink* sink);
-  base::Result<std::string> make_join(int agent) const;
+  base::Result<std::string> make_join(int agent, const std::optional<v1::Relay>& parent) const;
   void start_agent(int agent, JoinSource join);
   void bootstrapped(int agent, base::Result<StartedAgent> started);
   void linked(int agent, const LinkChoice& choice, base::UniqueFd control, base::UniqueFd output);
@@ -116,10 +125,8 @@ class OwnAgents final : public JobAgents, public std::enable_shared_from_this<Ow
   Bootstrap* bootstrap_;
   AgentListener* listener_ = nullptr;
   std::deque<Host> hosts_;  // a deque, because add() must not move the others
+  RelayBoard relays_;
   std::uint16_t output_port_ = 0;
-  std::string ca_pem_;
-  base::TlsIdentity identity_;  // of all agents of the job
-  base::WallTime keys_expire_{};
   // Last members: their threads end before anything that they post to. nullptr until start(), and if it has failed.
   std::unique_ptr<ControlServer> control_;
   std::unique_ptr<OutputHub> hub_;

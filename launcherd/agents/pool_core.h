@@ -12,7 +12,6 @@
 #include "base/gate.h"
 #include "launcherd/agents/host_pool.h"
 #include "launcherd/agents/ping_turns.h"
-#include "launcherd/agents/pool_keys.h"
 #include "launcherd/agents/pool_meters.h"
 #include "launcherd/agents/pool_parts.h"
 #include "launcherd/agents/pool_sessions.h"
@@ -74,7 +73,6 @@ class HostPool::Core {
   PoolParts parts_;
   PoolStarts starts_;
   PoolSessions sessions_;
-  PoolKeys keys_;
   PoolMeters meters_;
   const std::string instance_;
   base::Loop::Task ended_;  // the `done` of let_go()

@@ -7,38 +7,23 @@
 
 namespace muster::launcherd::inline agents {
 
-base::Status PoolFile::load(base::WallTime now) {
+base::Status PoolFile::load() {
   const auto content = base::read_file(path_);
   if (content.status().code() == base::Code::kNotFound) {
     state_.set_id(base::JobId::random().str());
-    return make_keys();
+    return base::ok_status();
   }
   if (!content.ok()) return content.status();
-  if (state_.ParseFromString(*content) && !state_.id().empty()) {
-    auto keys = LinkKeys::load(state_);
-    // Replace expired certificates. No agent needs them: every agent has been without a link for its lease, so it has
-    // ended.
-    if (keys.ok() && keys->is_over(now)) return make_keys();
-    if (keys.ok()) {
-      keys_ = *std::move(keys);
-      return base::ok_status();
-    }
-  }
+  if (state_.ParseFromString(*content) && !state_.id().empty()) return base::ok_status();
   return base::data_loss(
       "{}: not a list of agents that launcherd wrote; remove it and start launcherd again (agents that "
       "still run then end by themselves)",
       path_);
 }
 
-base::Status PoolFile::make_keys() {
-  MUSTER_ASSIGN_OR_RETURN(keys_, LinkKeys::create(state_.id()));
-  return base::ok_status();
-}
-
 base::Status PoolFile::save() {
   is_due_ = false;
   v1::PoolState state = state_;
-  keys_->store(state);
   for (const auto& [key, host] : roster_) {
     if (host->number < 0) continue;
     v1::PoolAgent& agent = *state.add_agents();

@@ -1,4 +1,4 @@
-// The state file of a pool (proto PoolState; secret, mode 0600): the pool's id, ports, certificates and agents.
+// The state file of a pool (proto PoolState; secret, mode 0600): the pool's id, ports and agents.
 //
 // Owner: PoolParts (pool_parts.h). The roster and the loop must outlive it.
 // Thread: loop thread only.
@@ -6,15 +6,12 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <utility>
 
-#include "base/clock.h"
 #include "base/gate.h"
 #include "base/loop.h"
 #include "base/status.h"
-#include "launcherd/agents/link_keys.h"
 #include "launcherd/agents/pool_roster.h"
 #include "proto/muster/v1/pool.pb.h"
 
@@ -26,7 +23,7 @@ class PoolFile {
       : loop_(loop), path_(std::move(path)), roster_(roster) {}
 
   // Reads the file, or begins a new state if there is no file. Call it once, before all others.
-  base::Status load(base::WallTime now);
+  base::Status load();
   // Writes the file with all agents of the roster.
   base::Status save();
   // Saves once for all changes of this turn of the loop, because each save writes the list of all agents.
@@ -35,19 +32,15 @@ class PoolFile {
   base::Status save_if_due() { return is_due_ ? save() : base::ok_status(); }
 
   const std::string& path() const { return path_; }
-  // Returns the state file's content, without this launcherd's own agents and keys. The listed agents are those of the
+  // Returns the state file's content, without this launcherd's own agents. The listed agents are those of the
   // last launcherd, until the pool clears the list.
   v1::PoolState& state() { return state_; }
-  LinkKeys& keys() { return *keys_; }
 
  private:
-  base::Status make_keys();
-
   base::Loop& loop_;
   const std::string path_;
   const PoolRoster& roster_;
   v1::PoolState state_;
-  std::optional<LinkKeys> keys_;  // set by load()
   bool is_due_ = false;
   base::Gate gate_;
 };

@@ -57,7 +57,6 @@ struct PoolHost {
   std::unique_ptr<AgentChannel> link;  // exists until the agent has dialled
   bool has_dialled = false;            // the agent has reported over `link` that it dials
   bool is_requested = false;           // requested without a job; cleared when the agent is up
-  bool has_next_keys = false;          // the agent has the next authority's certificate, if there is one
   int probes = 0;                      // probes in a row that did not show that the agent is gone
   int failures = 0;                    // starts in a row that failed
   base::MonotonicTime last_heard{};

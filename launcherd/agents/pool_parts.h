@@ -12,17 +12,21 @@
 #include "launcherd/agents/host_pool.h"
 #include "launcherd/agents/pool_file.h"
 #include "launcherd/agents/pool_roster.h"
+#include "launcherd/agents/relay_board.h"
 #include "launcherd/service/control_server.h"
 
 namespace muster::launcherd::inline agents {
 
 struct PoolParts {
+  static constexpr std::chrono::seconds kRelayPatience{15};
+
   PoolParts(base::Loop& loop_in, const base::Clock& clock_in, HostPoolOptions options_in, Bootstrap* bootstrap_in)
       : loop(loop_in),
         clock(clock_in),
         options(std::move(options_in)),
         bootstrap(bootstrap_in),
-        file(loop, options.state_file, roster) {}
+        file(loop, options.state_file, roster),
+        relays(loop, options.fanout, kRelayPatience) {}
 
   void note(const std::string& line) const {
     if (options.on_note) options.on_note(line);
@@ -40,6 +44,7 @@ struct PoolParts {
   Bootstrap* const bootstrap;
   PoolRoster roster;
   PoolFile file;
+  RelayBoard relays;       // by the agents' numbers
   bool is_ending = false;  // launcherd is ending: start no agents, and close no jobs
   // Moves the host to its next phase and does the action. `why` is the reason of a failure or a loss.
   std::function<void(PoolHost& host, PooledHostEvent event, const std::string& why)> apply;

@@ -173,7 +173,6 @@ void PoolSessions::forget_others() {
 void PoolSessions::message(PoolHost& host, const v1::AgentMessage& message) {
   const std::string& job = message.job_id();
   if (job.empty()) {
-    if (message.has_renewed()) host.has_next_keys = true;
     if (message.has_host_load()) {
       host.load = checked_load(host.up.hello, message.host_load());
       if (parts_.options.on_load) parts_.options.on_load(host.target, *host.load);

@@ -30,9 +30,8 @@ std::chrono::seconds pause_after(int failures) {
 
 }  // namespace
 
-base::Result<std::string> PoolStarts::make_join(PoolHost& host) const {
+base::Result<std::string> PoolStarts::make_join(const PoolHost& host, const std::optional<v1::Relay>& parent) const {
   const HostPoolOptions& options = parts_.options;
-  const LinkKeys& keys = parts_.file.keys();
   v1::AgentJoin join;
   join.set_warm(true);
   join.set_job_id(parts_.file.state().id());
@@ -40,10 +39,6 @@ base::Result<std::string> PoolStarts::make_join(PoolHost& host) const {
   add_launcher_addresses(host.is_local, join);
   join.set_control_port(parts_.control->port());
   join.set_output_port(parts_.file.state().output_port());
-  join.set_ca_pem(keys.trusted_pem());
-  join.set_certificate_pem(keys.agents().cert_pem);
-  join.set_key_pem(keys.agents().key_pem);
-  host.has_next_keys = keys.is_offering();
   join.set_token(host.token);
   join.set_link("dial");
   join.set_lease_ms(options.lease.count());
@@ -53,6 +48,8 @@ base::Result<std::string> PoolStarts::make_join(PoolHost& host) const {
   join.set_dial_timeout_ms(kPoolDialTimeout.count());
   join.set_verbose(options.verbose);
   join.set_host_name(host.target.name);
+  join.set_serves_relay(serving_.contains(host.number));
+  if (parent) *join.mutable_parent() = *parent;
   return proto::frame_message(join);
 }
 
@@ -78,7 +75,15 @@ void PoolStarts::start_announced() {
     if (saved.ok() && host != nullptr && host->failures == 0) together.push_back(host->target);
   }
   parts_.bootstrap->expect(together);
-  for (const int number : numbers) {
+  std::vector<int> order = numbers;
+  if (saved.ok()) {
+    const std::set<int> relays = parts_.relays.begin(numbers);
+    serving_.insert(relays.begin(), relays.end());
+    // Relays start first, because others wait for them.
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int a, int b) { return relays.contains(a) && !relays.contains(b); });
+  }
+  for (const int number : order) {
     PoolHost* const host = parts_.roster.numbered(number);
     if (host == nullptr) continue;
     if (saved.ok()) {
@@ -90,17 +95,40 @@ void PoolStarts::start_announced() {
 }
 
 void PoolStarts::bootstrap(PoolHost& host) {
-  auto join = make_join(host);
-  if (!join.ok()) return parts_.apply(host, PooledHostEvent::kFailStart, join.status().message());
   // StartedAgent is move-only but std::function must be copyable, so share it on its way to the loop.
   using Shared = std::shared_ptr<base::Result<StartedAgent>>;
   const auto done = gate_.wrap(
       [this, &host, number = host.number](const Shared& started) { bootstrapped(host, number, std::move(*started)); });
-  parts_.bootstrap->start(host.target, ready_join(std::move(*join)),
+  parts_.bootstrap->start(host.target, joins_[host.number].get_future().share(),
                           [&loop = parts_.loop, done](base::Result<StartedAgent> started) {
                             auto shared = std::make_shared<base::Result<StartedAgent>>(std::move(started));
                             loop.post([done, shared] { done(shared); });
                           });
+  parts_.relays.place(host.number, gate_.wrap([this, &host, number = host.number](const std::optional<v1::Relay>& at) {
+    if (host.number != number) return;
+    const PoolHost* const relay = parts_.roster.numbered(parts_.relays.parent_of(number));
+    if (at && relay != nullptr) {
+      parts_.note(fmt::format("{}: connects through {}", host.target.name, relay->target.name));
+    }
+    settle_join(number, make_join(host, at));
+  }));
+}
+
+void PoolStarts::settle_join(int number, base::Result<std::string> join) {
+  const auto found = joins_.find(number);
+  if (found == joins_.end()) return;
+  found->second.set_value(std::move(join));
+  joins_.erase(found);
+}
+
+void PoolStarts::cancel(int number) {
+  serving_.erase(number);
+  settle_join(number, base::cancelled("the start was ended"));
+}
+
+void PoolStarts::cancel_all() {
+  for (auto& [number, join] : joins_) join.set_value(base::cancelled("the start was ended"));
+  joins_.clear();
 }
 
 void PoolStarts::bootstrapped(PoolHost& host, int number, base::Result<StartedAgent> started) {

@@ -166,6 +166,7 @@ base::Status Daemon::Parts::open_pool(const base::Clock& clock, const DaemonOpti
   pool_options.idle_timeout = options.idle_timeout;
   pool_options.lease = options.agent_lease;
   pool_options.verbose = options.verbose;
+  pool_options.fanout = options.fanout;
   pool_options.on_line = options.on_line;
   pool_options.on_note = [log = options.on_line, is_on = options.verbose](const std::string& line) {
     if (is_on) log(line);

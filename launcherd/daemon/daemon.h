@@ -19,6 +19,7 @@
 #include "base/loop.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
+#include "launcherd/agents/relays_among.h"
 #include "launcherd/bootstrap/bootstrap.h"
 #include "launcherd/enrol/accept_agents.h"
 #include "launcherd/service/api_server.h"
@@ -32,6 +33,7 @@ struct DaemonOptions {
   // Absolute path. Empty means launcherd.sock in the first of socket_directories.
   std::string socket;
   std::vector<std::string> socket_directories;  // api_directories()
+  int fanout = kDefaultFanout;                  // with more agents, some are relays for others; 0: never
   bool has_socket = true;                       // false if launcherd serves TCP only
   base::UniqueFd inherited_socket;  // a listening socket (ApiSocket::adopt); used instead of `socket` if valid
   std::vector<TlsListener> tls;

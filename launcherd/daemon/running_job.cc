@@ -568,6 +568,8 @@ struct RunningJob::Steps {
     running.wrong_world_ = proto::make_event(wrong, 0, base::WallTime()).wrong_world();
     running.record_event(event, {}, {});
   }
+  // No job of launcherd leaves hosts out (docs/adr/0066).
+  void operator()(const model::HostsLeftOut&) const { running.record_event(event, {}, {}); }
   void operator()(const model::LateHost&) const { running.record_event(event, {}, {}); }
   // RunningJob creates these events itself.
   void operator()(const model::JobStarting&) const {}

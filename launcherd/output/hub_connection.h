@@ -8,7 +8,6 @@
 #include <memory>
 #include <string>
 
-#include "base/clock.h"
 #include "base/status.h"
 #include "base/tls.h"
 #include "proto/output_frame.h"
@@ -25,8 +24,7 @@ struct ReadScratch {
 
 class HubConnection {
  public:
-  HubConnection(const base::TlsContext& tls, base::UniqueFd fd, base::MonotonicTime hello_deadline)
-      : stream_(tls, std::move(fd)), hello_deadline_(hello_deadline) {}
+  explicit HubConnection(base::TlsStream stream) : stream_(std::move(stream)) {}
 
   // Serves one turn. Calls `on_frame` for each whole frame. An error of `on_frame` ends the turn, and serve() returns
   // it. Afterwards has_more() says whether more data may be waiting. UNAVAILABLE: the peer closed the connection, or it
@@ -40,17 +38,17 @@ class HubConnection {
   bool has_more() const { return has_more_; }
   bool wants_write() const { return wants_write_; }
   bool has_unsent() const { return !outgoing_.empty(); }
-  int fd() const { return stream_.fd(); }
+  int fd() const { return stream_.fd(); }  // -1 if it comes through a relay
   std::string peer_identity() const { return stream_.peer_identity(); }
-  base::MonotonicTime hello_deadline() const { return hello_deadline_; }
 
+  std::uint64_t relay = 0;          // id of the relay's connection; 0 if it has a socket of its own
+  std::uint32_t relay_stream = 0;   // its stream there
   int flow = -1;                    // the flow that this connection serves; -1 until its Hello was accepted
   std::uint64_t acknowledged = 0;   // the last number passed to send()
   std::uint32_t polled_events = 0;  // the events that the hub's epoll watches
 
  private:
   base::TlsStream stream_;
-  const base::MonotonicTime hello_deadline_;
   bool is_established_ = false;
   bool has_more_ = false;
   bool wants_write_ = false;

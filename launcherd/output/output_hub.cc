@@ -25,6 +25,8 @@
 #include "base/tls.h"
 #include "launcherd/output/hub_connection.h"
 #include "launcherd/output/hub_flows.h"
+#include "launcherd/relays/first_bytes.h"
+#include "launcherd/relays/relay_connection.h"
 #include "proto/peer_names.h"
 
 namespace muster::launcherd::inline output {
@@ -100,10 +102,17 @@ class OutputHub::Worker {
   bool accept_connections();
   void add(base::UniqueFd fd);
   void serve(std::uint64_t id);
+  void serve_fresh(std::uint64_t id);
+  void add_relay(std::uint64_t id, base::UniqueFd fd);
+  void serve_relay(std::uint64_t id);
+  void flush_relays();
+  void serve_connection(std::uint64_t id);
   base::Status on_frame(std::uint64_t id, HubConnection* connection, const proto::OutputFrame& frame);
   base::Status on_hello(std::uint64_t id, HubConnection* connection, const proto::OutputFrame& frame);
   base::Status acknowledge(HubConnection* connection);
   void watch(std::uint64_t id, HubConnection* connection);
+  bool is_pending(std::uint64_t id) const;
+  void close_relay(std::uint64_t id, const base::Status& why);
   void close(std::uint64_t id, const base::Status& why);
   void drop_late();
   void report_cut();
@@ -118,9 +127,23 @@ class OutputHub::Worker {
   ReadScratch scratch_;
 
   HubFlows flows_;
+  struct Relay {
+    std::unique_ptr<relays::RelayConnection> connection;
+    std::unordered_map<std::uint32_t, std::uint64_t> streams;  // ids of connections
+    MonotonicTime lonely_since{};                              // it has no stream with a Hello since then
+    std::size_t accepted = 0;                                  // streams with a Hello
+    std::uint32_t polled = 0;
+  };
+
+  std::unordered_map<std::uint64_t, relays::FirstBytes> fresh_;  // sockets that have sent nothing yet
+  std::unordered_map<std::uint64_t, Relay> relays_;
   std::unordered_map<std::uint64_t, std::unique_ptr<HubConnection>> connections_;
-  // Ids of connections without a Hello, oldest first. May also hold ids of closed or accepted connections.
-  std::deque<std::uint64_t> pending_;
+  // Peers without a Hello, oldest first. May also hold ids of closed or accepted connections.
+  struct Pending {
+    std::uint64_t id = 0;
+    MonotonicTime deadline{};  // of idle_time_
+  };
+  std::deque<Pending> pending_;
   // Flows whose agent is gone, until the hub has read everything that the agent sent. `before` is the number that the
   // next new connection had when the agent was reported gone.
   struct Ended {
@@ -216,6 +239,7 @@ void OutputHub::Worker::run() {
     for (const std::uint64_t id : hot) serve(id);
     drop_late();
     report_cut();
+    flush_relays();
     flows_.settle(hot_.empty());
   }
 }
@@ -223,11 +247,13 @@ void OutputHub::Worker::run() {
 int OutputHub::Worker::timeout() const {
   if (!hot_.empty()) return 0;
   MonotonicTime next = is_accept_paused_ ? accept_again_ : MonotonicTime::max();
-  for (const std::uint64_t id : pending_) {
-    const auto found = connections_.find(id);
-    if (found == connections_.end() || found->second->flow >= 0) continue;
-    next = std::min(next, found->second->hello_deadline());
+  for (const Pending& pending : pending_) {
+    if (!is_pending(pending.id)) continue;
+    next = std::min(next, pending.deadline);
     break;  // oldest first
+  }
+  for (const auto& [id, relay] : relays_) {
+    if (relay.accepted == 0) next = std::min(next, relay.lonely_since + config_.hello_timeout);
   }
   if (next == MonotonicTime::max()) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - idle_time_).count();
@@ -288,7 +314,7 @@ void OutputHub::Worker::report_cut() {
   std::erase_if(ended_, [this](const Ended& ended) {
     HubFlows::Flow* const flow = flows_.find(ended.flow);
     if (flow == nullptr) return true;
-    const bool may_be_pending = !pending_.empty() && pending_.front() < ended.before;
+    const bool may_be_pending = !pending_.empty() && pending_.front().id < ended.before;
     if (flow->connection != 0 || may_be_pending) return false;
     flows_.cut(flow);
     return true;
@@ -330,29 +356,37 @@ bool OutputHub::Worker::accept_connections() {
 void OutputHub::Worker::add(base::UniqueFd fd) {
   base::tune_output_socket(fd.get());
   const std::uint64_t id = next_id_++;
-  auto connection = std::make_unique<HubConnection>(*tls_, std::move(fd), idle_time_ + config_.hello_timeout);
   epoll_event event{};
-  event.events = connection->polled_events = EPOLLIN;
+  event.events = EPOLLIN;
   event.data.u64 = id;
-  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection->fd(), &event) != 0) return;  // not a socket, so close it
-  connections_.emplace(id, std::move(connection));
-  pending_.push_back(id);
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd.get(), &event) != 0) return;  // not a socket, so close it
+  fresh_.emplace(id, relays::FirstBytes(std::move(fd)));
+  pending_.push_back({id, idle_time_ + config_.hello_timeout});
+}
+
+bool OutputHub::Worker::is_pending(std::uint64_t id) const {
+  if (fresh_.contains(id)) return true;
+  if (const auto relay = relays_.find(id); relay != relays_.end()) return relay->second.accepted == 0;
+  const auto found = connections_.find(id);
+  return found != connections_.end() && found->second->flow < 0;
 }
 
 // Forgets accepted connections. Closes connections that sent no Hello in time, and the oldest ones if too many wait.
 void OutputHub::Worker::drop_late() {
-  std::erase_if(pending_, [this](std::uint64_t id) {
-    const auto found = connections_.find(id);
-    return found == connections_.end() || found->second->flow >= 0;
-  });
+  std::erase_if(pending_, [this](const Pending& pending) { return !is_pending(pending.id); });
   while (!pending_.empty()) {
-    const std::uint64_t oldest = pending_.front();
-    const bool is_late = idle_time_ >= connections_.at(oldest)->hello_deadline();
+    const Pending oldest = pending_.front();
+    const bool is_late = idle_time_ >= oldest.deadline;
     if (!is_late && pending_.size() <= config_.max_pending) break;
     pending_.pop_front();
-    close(oldest,
+    close(oldest.id,
           {Code::kDeadlineExceeded, is_late ? "sent no Hello in time" : "too many connections without a Hello"});
   }
+  std::vector<std::uint64_t> lonely;
+  for (const auto& [id, relay] : relays_) {
+    if (relay.accepted == 0 && idle_time_ >= relay.lonely_since + config_.hello_timeout) lonely.push_back(id);
+  }
+  for (const std::uint64_t id : lonely) close_relay(id, {Code::kDeadlineExceeded, "a relay without agents"});
   if (is_accept_paused_ && idle_time_ >= accept_again_) {
     is_accept_paused_ = false;
     epoll_event event{};
@@ -363,6 +397,83 @@ void OutputHub::Worker::drop_late() {
 }
 
 void OutputHub::Worker::serve(std::uint64_t id) {
+  if (relays_.contains(id)) return serve_relay(id);
+  if (fresh_.contains(id)) return serve_fresh(id);
+  serve_connection(id);
+}
+
+void OutputHub::Worker::serve_fresh(std::uint64_t id) {
+  using Peer = relays::FirstBytes::Peer;
+  relays::FirstBytes& fresh = fresh_.at(id);
+  const Peer peer = fresh.read();
+  if (peer == Peer::kUnknown) return;
+  if (peer == Peer::kGone) return close(id, {Code::kUnavailable, "the peer closed the connection"});
+  base::UniqueFd fd = fresh.take();
+  fresh_.erase(id);
+  if (peer == Peer::kRelay) return add_relay(id, std::move(fd));
+  auto connection = std::make_unique<HubConnection>(base::TlsStream(*tls_, std::move(fd)));
+  connection->polled_events = EPOLLIN;
+  connections_.emplace(id, std::move(connection));
+  serve_connection(id);
+}
+
+void OutputHub::Worker::add_relay(std::uint64_t id, base::UniqueFd fd) {
+  Relay& relay = relays_[id];
+  relay.polled = EPOLLIN;
+  relay.lonely_since = idle_time_;
+  relays::RelayConnection::Events events;
+  events.on_open = [this, id](std::uint32_t number, std::unique_ptr<base::ByteChannel> channel) {
+    const std::uint64_t stream = next_id_++;
+    relays_.at(id).streams[number] = stream;
+    auto connection = std::make_unique<HubConnection>(base::TlsStream(*tls_, std::move(channel)));
+    connection->relay = id;
+    connection->relay_stream = number;
+    connections_.emplace(stream, std::move(connection));
+    pending_.push_back({stream, idle_time_ + config_.hello_timeout});
+  };
+  events.on_ready = [this, id](std::uint32_t number) {
+    const auto found = relays_.at(id).streams.find(number);
+    if (found != relays_.at(id).streams.end()) serve_connection(found->second);
+  };
+  relay.connection = std::make_unique<relays::RelayConnection>(std::move(fd), std::move(events));
+  serve_relay(id);
+}
+
+void OutputHub::Worker::serve_relay(std::uint64_t id) {
+  relays::RelayConnection& connection = *relays_.at(id).connection;
+  const base::Status status = connection.serve();
+  if (!status.ok()) return close_relay(id, status);
+  if (connection.has_more()) hot_.push_back(id);
+}
+
+void OutputHub::Worker::flush_relays() {
+  std::vector<std::pair<std::uint64_t, base::Status>> broken;
+  for (auto& [id, relay] : relays_) {
+    const base::Status status = relay.connection->write_pending();
+    if (!status.ok()) {
+      broken.emplace_back(id, status);
+      continue;
+    }
+    const std::uint32_t wanted =
+        EPOLLIN | (relay.connection->wants_write() ? static_cast<std::uint32_t>(EPOLLOUT) : 0U);
+    if (wanted == relay.polled) continue;
+    relay.polled = wanted;
+    epoll_event event{};
+    event.events = wanted;
+    event.data.u64 = id;
+    epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, relay.connection->fd(), &event);
+  }
+  for (const auto& [id, status] : broken) close_relay(id, status);
+}
+
+void OutputHub::Worker::close_relay(std::uint64_t id, const base::Status& why) {
+  const auto found = relays_.find(id);
+  if (found == relays_.end()) return;
+  for (const auto& [number, stream] : std::unordered_map(found->second.streams)) close(stream, why);
+  relays_.erase(id);
+}
+
+void OutputHub::Worker::serve_connection(std::uint64_t id) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
   HubConnection* const connection = found->second.get();
@@ -371,7 +482,7 @@ void OutputHub::Worker::serve(std::uint64_t id) {
   if (status.ok()) status = acknowledge(connection);
   if (!status.ok()) return close(id, status);
   if (connection->has_more()) hot_.push_back(id);
-  watch(id, connection);
+  if (connection->relay == 0) watch(id, connection);
 }
 
 void OutputHub::Worker::watch(std::uint64_t id, HubConnection* connection) {
@@ -393,9 +504,15 @@ base::Status OutputHub::Worker::acknowledge(HubConnection* connection) {
 }
 
 void OutputHub::Worker::close(std::uint64_t id, const base::Status& why) {
+  if (fresh_.erase(id) > 0) return report_stranger(why);
+  if (relays_.contains(id)) return close_relay(id, why);
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
   HubFlows::Flow* const flow = flows_.find(found->second->flow);
+  if (const auto relay = relays_.find(found->second->relay); relay != relays_.end()) {
+    relay->second.streams.erase(found->second->relay_stream);
+    if (found->second->flow >= 0 && --relay->second.accepted == 0) relay->second.lonely_since = idle_time_;
+  }
   connections_.erase(found);
   if (flow == nullptr) {
     report_stranger(why);
@@ -432,6 +549,10 @@ base::Status OutputHub::Worker::on_hello(std::uint64_t id, HubConnection* connec
   const std::uint64_t older = std::exchange(flow->connection, id);
   close(older, {Code::kAborted, "replaced by a newer connection"});
   connection->flow = number;
+  if (const auto relay = relays_.find(connection->relay); relay != relays_.end()) {
+    ++relay->second.accepted;
+    relay->second.connection->proven(connection->relay_stream);
+  }
   if (flow->events->on_connection) flow->events->on_connection(flow->agent, base::ok_status());
   return connection->send(OutputKind::kResume, flow->last_delivered);
 }

@@ -8,6 +8,7 @@
 
 #include "base/strings.h"
 #include "launcherd/plan/launch_world.h"
+#include "launcherd/plan/store_tree.h"
 #include "model/dmlc.h"
 #include "model/expand.h"
 #include "model/gpu_mask.h"
@@ -283,7 +284,8 @@ class LaunchPlanner::Planner {
         launcher_environment_(launcher_environment),
         readers_(model::reading_ranks(job.input, placement.size)),
         workers_(tensorflow_workers(job, placement, facts_)),
-        role_masks_(model::role_masks(job.roles, launcher_environment)) {
+        role_masks_(model::role_masks(job.roles, launcher_environment)),
+        tree_(prepared_store_tree(job, placement, facts_, launcher_environment)) {
     for (const auto& [name, value] : model::exported_variables(launcher_environment, job.environment, false)) {
       user_set_.set(name, value);
     }
@@ -305,6 +307,7 @@ class LaunchPlanner::Planner {
   v1::Launch launch_of_host(std::size_t index) const;
   void warn(const model::PlacedHost& host, const HostFacts& fact, const model::NodeBinding& binding);
   model::RankEnvInput input_of_host(const model::PlacedHost& host, const HostFacts& fact) const;
+  bool leads_to_own_host(const HostFacts& fact, const model::RankEnvInput& input) const;
   v1::LaunchRank launch_of_rank(const HostFacts& fact, model::RankEnvInput input, const model::RankBinding& cores,
                                 const model::RankGpus& gpus, bool is_placed) const;
 
@@ -317,6 +320,7 @@ class LaunchPlanner::Planner {
   std::vector<int> readers_;
   std::vector<std::string> workers_;
   std::vector<model::RoleMasks> role_masks_;
+  std::optional<rendezvous::HostTree> tree_;  // nullopt if the job's hosts form a star
   base::Environment user_set_;
   std::optional<std::string_view> terminal_;
   mutable std::optional<proto::EnvList> exported_;        // to a host that is not this machine
@@ -392,15 +396,17 @@ v1::Launch LaunchPlanner::Planner::launch_of_host(std::size_t index) const {
   launch.set_progress_file(job_.failure.progress_file);
   launch.set_reports_first_collective(true);
   launch.set_serves_torch_watchdog(has_torch_watchdog());
+  launch.set_host(static_cast<int>(index));
   if (index > 0) {
     launch.set_horovod_address(master_address_);
     launch.set_horovod_port(facts_.at(0).prepared.horovod_port());
   }
+  if (tree_) set_store_tree(*tree_, facts_, launch);
   for (std::size_t i = 0; i < facts_.size(); ++i) {
-    // In a job whose ranks change, each host may later have the store.
-    if (i != index && (i == 0 || index == 0 || job_.live)) *launch.add_peers() = peer_of(facts_.at(i));
+    // In a job whose ranks change, each host may later have the store. In a tree, hosts also connect to the one above.
+    const bool is_peer = i == 0 || index == 0 || job_.live || (tree_ && are_linked(*tree_, i, index));
+    if (i != index && is_peer) *launch.add_peers() = peer_of(facts_.at(i));
   }
-  launch.set_host(static_cast<int>(index));
   proto::set_limits(job_.limits, launch);
   proto::set_environment(exported_to(facts_.at(index)), *launch.mutable_environment());
   if (!job_.container.image.empty()) {
@@ -450,6 +456,12 @@ model::RankEnvInput LaunchPlanner::Planner::input_of_host(const model::PlacedHos
   return input;
 }
 
+// True for ranks of other hosts than rank 0's if their own host forwards torch's store.
+bool LaunchPlanner::Planner::leads_to_own_host(const HostFacts& fact, const model::RankEnvInput& input) const {
+  return tree_ && input.rank.host_index > 0 && fact.prepared.master_port() > 0 &&
+         serves_torch_on_each_host(job_, launcher_environment_);
+}
+
 v1::LaunchRank LaunchPlanner::Planner::launch_of_rank(const HostFacts& fact, model::RankEnvInput input,
                                                       const model::RankBinding& cores, const model::RankGpus& gpus,
                                                       bool is_placed) const {
@@ -460,8 +472,14 @@ v1::LaunchRank LaunchPlanner::Planner::launch_of_rank(const HostFacts& fact, mod
   const model::Role* const role = model::role_of(job_.roles, input.rank.rank).role;
   set_command(job_, role, input, rank);
   if (role != nullptr) rank.set_workdir(role->workdir);
+  const bool is_local_store = leads_to_own_host(fact, input);
+  if (is_local_store) {  // words of the command that name rank 0's address keep it
+    input.master_addr = "127.0.0.1";
+    input.master_port = fact.prepared.master_port();
+  }
   proto::set_environment(rank_environment(job_, input, fact, user_set_, of_role, gpus.variables, is_placed),
                          *rank.mutable_environment());
+  if (is_local_store) put_master_address(master_address_, rank);
   set_input(job_, readers_, terminal_, rank);
   rank.mutable_cpus()->Add(cores.cpus.begin(), cores.cpus.end());
   return rank;
@@ -481,6 +499,7 @@ base::Result<LaunchPlanner> LaunchPlanner::make(const model::JobSpec& job, const
                                                 HostFactsList facts, const Attempt& attempt,
                                                 const std::string& master_address,
                                                 const base::Environment& launcher_environment) {
+  MUSTER_RETURN_IF_ERROR(store_fanout(launcher_environment).status());
   auto planner =
       std::make_unique<Planner>(job, placement, std::move(facts), attempt, master_address, launcher_environment);
   for (std::size_t host = 0; host < placement.hosts.size(); ++host) {

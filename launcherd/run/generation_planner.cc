@@ -1,14 +1,15 @@
 // All of GenerationPlanner.
-// Read it in this order: next, note_failure, leave_out, replace, fill, trim, place; then offer, set_time and restore.
+// Read it in this order: next, start_without, note_failure, leave_out, replace, fill, trim, place; then offer, set_time
+// and restore.
 #include "launcherd/run/generation_planner.h"
 
 #include <algorithm>
-#include <string>
-#include <unordered_set>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/strings.h"
+#include "model/host_ranges.h"
 
 namespace muster::launcherd::inline run {
 namespace {
@@ -29,9 +30,9 @@ std::vector<std::string> names_of_hosts(const std::vector<model::HostSpec>& host
 
 // Returns the names in `these` that are not in `others`.
 std::vector<std::string> names_only_in(const std::vector<std::string>& these, const std::vector<std::string>& others) {
+  const std::set<std::string> known(others.begin(), others.end());
   std::vector<std::string> only;
-  std::ranges::copy_if(these, std::back_inserter(only),
-                       [&](const std::string& name) { return std::ranges::find(others, name) == others.end(); });
+  std::ranges::copy_if(these, std::back_inserter(only), [&](const std::string& name) { return !known.contains(name); });
   return only;
 }
 
@@ -71,9 +72,8 @@ GenerationPlanner::GenerationPlanner(const model::JobSpec& job, const model::Pla
     members_.push_back(placed.host);
     members_.back().slots = std::max(usable_slots(placed.slots, job.placement), static_cast<int>(placed.ranks.size()));
   }
-  std::unordered_set<std::string> known;
-  for (const model::HostSpec& host : members_) known.insert(base::lower(host.name));
-  for (const model::HostSpec& host : spares_) known.insert(base::lower(host.name));
+  std::set<std::string> known;  // in lower case
+  for (const model::HostSpec& member : members_) known.insert(base::lower(member.name));
   for (const std::vector<model::HostSpec>* list : {&job.placement.hosts, &job.failure.spares}) {
     for (const model::HostSpec& host : *list) {
       if (!known.insert(base::lower(host.name)).second) continue;
@@ -230,7 +230,7 @@ base::Result<NextGeneration> GenerationPlanner::next(const GenerationEnd& end) {
   std::vector<std::string> bad = end.bad_hosts;
   if (!bad.empty() && !model::may_change_hosts(policy_)) {
     return base::failed_precondition("{} failed: let a spare host take over by --on-failure replace --spares HOST",
-                                     base::join(bad, ", "));
+                                     model::short_host_list(bad));
   }
   const bool is_counted = bad.empty() && !end.has_progress && !end.is_resize;
   if (is_counted && counted_ >= max_restarts_) {
@@ -255,17 +255,37 @@ base::Result<NextGeneration> GenerationPlanner::next(const GenerationEnd& end) {
   return next;
 }
 
+base::Result<NextGeneration> GenerationPlanner::start_without(const GenerationEnd& end, bool keeps_size) {
+  const std::vector<model::HostSpec> before = members_;
+  for (const std::string& name : end.bad_hosts) leave_out(name, end);
+  for (const std::string& name : end.bad_hosts) replace(name);
+  fill(wanted_);
+  if (slots() < (keeps_size ? wanted_ : 1)) {
+    return base::resource_exhausted(
+        "-np {} needs {} slots, but the {} hosts that are up have {}; leave -np out, so that each slot gets a rank, or "
+        "name more hosts by --spares",
+        wanted_, wanted_, members_.size(), slots());
+  }
+  model::FailurePolicy policy = policy_;
+  policy_ = model::FailurePolicy{.min_ranks = policy.min_ranks};
+  auto next = place(before, end.bad_hosts, true);
+  policy_ = std::move(policy);
+  // Only a job that may shrink takes back later what it lost.
+  if (next.ok() && policy_.on_failure != model::OnFailure::kShrink) wanted_ = next->placement.size;
+  return next;
+}
+
 base::Result<NextGeneration> GenerationPlanner::place(const std::vector<model::HostSpec>& before,
                                                       const std::vector<std::string>& bad, bool may_have_fewer) {
   // Ranks stay where they are, which may be a place that the user or launcherd has chosen.
   if (has_same_slots(members_, before)) return NextGeneration{.placement = last_};
   const int ranks = std::min(wanted_, slots());
-  const std::string lost = bad.empty() ? "" : base::join(bad, ", ") + " failed: ";
+  const std::string lost = bad.empty() ? "" : model::short_host_list(bad) + " failed: ";
   const std::string_view advice = is_of_pool_ ? "add hosts to launcherd's list" : "give more --spares";
   if (ranks < wanted_ && !may_have_fewer) {
     return base::resource_exhausted(
-        "{} failed and no {} host is left: {}, or let fewer ranks go on by --on-failure shrink", base::join(bad, ", "),
-        is_of_pool_ ? "free" : "spare", is_of_pool_ ? advice : "give more by --spares");
+        "{} failed and no {} host is left: {}, or let fewer ranks go on by --on-failure shrink",
+        model::short_host_list(bad), is_of_pool_ ? "free" : "spare", is_of_pool_ ? advice : "give more by --spares");
   }
   if (ranks < policy_.min_ranks || ranks == 0) {
     return base::resource_exhausted("{}{} of at least {} ranks (--min-np) could go on; {}", lost, ranks,

@@ -71,6 +71,10 @@ class GenerationPlanner {
   // the planner must not be used again, except for failed() and next_return().
   base::Result<NextGeneration> next(const GenerationEnd& end);
 
+  // Leaves hosts out that were not up when the job started. Spares take their places. Without spares the job gets fewer
+  // ranks, unless `keeps_size`. Call it before the first next(). RESOURCE_EXHAUSTED: too few slots are up.
+  base::Result<NextGeneration> start_without(const GenerationEnd& end, bool keeps_size);
+
   // Says what time it is. Hosts that are left out and may be used again become spares. Call it before offer() and
   // next().
   void set_time(base::WallTime now);
@@ -82,6 +86,8 @@ class GenerationPlanner {
   int wanted() const { return wanted_; }
   // The number of ranks of the newest generation.
   int size() const { return last_.size; }
+  // Hosts that may take the place of others.
+  const std::vector<model::HostSpec>& spares() const { return spares_; }
   // The hosts that are left out, in the order of their failures. It may be called after an error of next().
   const std::vector<model::FailedHost>& failed() const { return failed_; }
   // The first time at which a host that is left out may be used again; nullopt if none ever may.

@@ -35,7 +35,7 @@ enum class HostEvent {
   kOutputComplete,  // all output of the host's ranks was read
   kOutputCut,       // the agent has ended before it had sent all output
   kStartFailed,     // the agent could not be started, or cannot be used
-  kStartOverdue,    // the time for the start is over
+  kStartOverdue,    // the time for the start is over, and the host has not taken the step that the job waits for
   kStartEnded,      // the job's start has ended, and no rank runs on the host
   kAgentGone,       // the agent has ended
   kUnreadable,      // the agent or the launcher cannot read the other's messages

@@ -14,7 +14,7 @@ JobHost& HostRoster::add(const std::string& name, bool is_local) {
 
 bool HostRoster::are_up() {
   const auto is_up = [](const JobHost& host) {
-    return host.phase == HostPhase::kUp || host.phase == HostPhase::kUnused;
+    return host.phase == HostPhase::kUp || host.phase == HostPhase::kUnused || host.is_left_out;
   };
   // Check all hosts again, because a host that was up may have failed since.
   return have_all(first_not_up_, is_up) && std::ranges::all_of(hosts_, is_up);
@@ -22,7 +22,7 @@ bool HostRoster::are_up() {
 
 bool HostRoster::are_prepared() {
   return have_all(first_not_prepared_, [](const JobHost& host) {
-    return host.phase == HostPhase::kPrepared || host.phase == HostPhase::kUnused;
+    return host.phase == HostPhase::kPrepared || host.phase == HostPhase::kUnused || host.is_left_out;
   });
 }
 
@@ -33,8 +33,9 @@ bool HostRoster::are_without_processes() {
 bool HostRoster::note_tried(JobHost& host) {
   host.has_tried_all = true;
   if (first_not_tried_ == hosts_.size()) return false;
-  return have_all(first_not_tried_,
-                  [](const JobHost& other) { return other.has_tried_all || other.phase == HostPhase::kUnused; });
+  return have_all(first_not_tried_, [](const JobHost& other) {
+    return other.has_tried_all || other.phase == HostPhase::kUnused || other.is_left_out;
+  });
 }
 
 bool HostRoster::is_any_waiting() const {

@@ -30,6 +30,8 @@ struct JobHost {
   bool has_tried_all = false;    // the agent has tried to start each of its ranks
   bool output_complete = false;  // all output was read, perhaps before the ranks were gone
   bool has_stream = false;
+  bool is_reserve = false;       // has no ranks, but may take the place of a host that is not up (JobSpec::min_hosts)
+  bool is_left_out = false;      // the job starts without the host
   int suspends_due = 0;          // answers to Suspend that are missing; one may arrive after the next Suspend was sent
   bool has_misreported = false;  // the agent reported on ranks that it does not have; the user was warned
   // Only for hosts that join a job that runs (job_joins.cc).

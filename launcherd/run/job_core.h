@@ -2,6 +2,7 @@
 //
 // host_phase.h and job_phase.h say what each event leads to. Core performs the actions:
 // job_start.cc: hosts come up and ranks are spawned.
+// job_late.cc: hosts that are late, and starts without them.
 // job_events.cc: messages of agents while the job runs.
 // job_spawn.cc: requests to spawn more ranks.
 // job_live.cc: ranks that change while the job runs.
@@ -14,6 +15,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/gate.h"
@@ -23,8 +26,10 @@
 #include "launcherd/plan/spawn_plan.h"
 #include "launcherd/run/end_collector.h"
 #include "launcherd/run/evidence_requests.h"
+#include "launcherd/run/generation_planner.h"
 #include "launcherd/run/hang_watch.h"
 #include "launcherd/run/host_roster.h"
+#include "launcherd/run/host_warnings.h"
 #include "launcherd/run/input_feed.h"
 #include "launcherd/run/job_phase.h"
 #include "launcherd/run/job_runner.h"
@@ -50,11 +55,16 @@ inline constexpr std::chrono::milliseconds kGatherFailures{3'000};
 // Agents that have dialled lose their connection while this process is stopped (Ctrl-Z). After it continues, they get
 // this long to dial again.
 inline constexpr std::chrono::milliseconds kRedialTime{3'000};
+// Progress is reported at most so often, because each report has the names of all hosts that are not up.
+inline constexpr std::chrono::milliseconds kProgressPeriod{200};
 // When only services are left (model::Role::is_service), they get this long to end by themselves.
 inline constexpr std::chrono::milliseconds kServiceTime{5'000};
 // If the user interrupted the job, the launcher waits this long for its output after the processes are gone. Without a
 // limit it would wait for ever if no process reads the console.
 inline constexpr std::chrono::milliseconds kOutputAfterInterrupt{2'000};
+
+// Returns the index of each host of the placement, by name. Names are distinct.
+std::unordered_map<std::string, int> places_by_name(const model::Placement& placement);
 
 class JobRunner::Core final : private AgentListener {
  public:
@@ -79,12 +89,10 @@ class JobRunner::Core final : private AgentListener {
   void agent_started(int agent) override;
   void agent_up(int agent, AgentUp up) override;
   void agent_failed(int agent, const std::string& message) override;
-  void host_start_failed(JobHost& host, const std::string& message);
-  void start_timed_out();
-  std::string why_not_in_time(const JobHost& host) const;
   void maybe_prepare();
   static base::Status two_names(const JobHost& one, const JobHost& other);
   base::Status merge_same_hosts();
+  std::vector<int> find_used_same_hosts() const;
   base::Status place_merged(const model::JobSpec& job);
   bool check_networks();
   std::string make_session_secret() const;
@@ -103,8 +111,26 @@ class JobRunner::Core final : private AgentListener {
   void launch_timed_out();
   void send_window();
   void send_input(const std::vector<int>& ranks, std::string_view bytes, bool ends);
+
+  // Defined in job_late.cc:
+  void add_reserve(std::vector<AgentHost>& hosts);
+  void host_start_failed(JobHost& host, const std::string& message);
+  void fail_start_soon();
+  void fail_start();
+  void start_timed_out();
+  void limit_start();
+  bool is_late(const JobHost& host) const;
+  std::string why_not_in_time(const JobHost& host) const;
+  bool may_leave_out() const;
+  bool are_members_settled();
+  bool start_without_late();
+  void release(JobHost& host);
+  void use_placement(const NextGeneration& next);
   void report_progress();
-  void send_progress() const;
+  void send_progress();
+  void remark_waiting();
+  std::vector<std::string> waiting_hosts() const;
+  std::pair<int, int> count_up() const;
 
   // Defined in job_events.cc:
   void agent_message(int agent, const v1::AgentMessage& message) override;
@@ -226,7 +252,7 @@ class JobRunner::Core final : private AgentListener {
 
   base::Loop& loop_;
   const base::Clock& clock_;
-  const model::JobSpec job_;
+  model::JobSpec job_;  // only `placement` changes
   model::Placement placement_;
   const LaunchOptions options_;
   const base::Environment environment_;
@@ -236,6 +262,7 @@ class JobRunner::Core final : private AgentListener {
   JobObserver* const observer_;
 
   HostRoster hosts_;
+  HostWarnings host_warnings_{loop_, [this](const std::string& line) { observer_->on_warning(line); }};
   Liveness liveness_{clock_, job_.lease, hosts_, liveness_events()};
   SpawnedWorlds worlds_{hosts_, placement_.size, spawn_events()};
   StopPlan stop_{job_.kill_grace, options_.resumed_stop, options_.resumed_at_once};
@@ -255,6 +282,9 @@ class JobRunner::Core final : private AgentListener {
   HangWatch hang_watch_{loop_, clock_, job_.hang, hang_events()};
   std::map<int, std::string> stderr_tails_;
   std::vector<HostFailure> host_failures_;
+  std::vector<HostFailure> not_up_;  // hosts that failed or are late while the job may start without them
+  std::size_t remarks_ = 0;          // lines on hosts that the job waits for
+  base::MonotonicTime progress_at_{};
   std::vector<HostFailure> unclean_;
   std::vector<std::string> stray_lines_;
   int strays_killed_ = 0;

@@ -343,6 +343,7 @@ JobOutcome JobRunner::Core::make_outcome() {
 void JobRunner::Core::finish(RunEvent event) {
   maybe_name_root_cause();
   if (advance(event) != RunAction::kFinish) return;
+  host_warnings_.flush();
   if (feed_ != nullptr) feed_->close();
   stack_requests_.close();
   evidence_requests_.close();

@@ -124,7 +124,7 @@ void JobRunner::Core::process(JobHost& host, const v1::AgentMessage& message) {
       if (hosts_.note_tried(host)) proceed(RunEvent::kRanksTried);
       break;
     case v1::AgentMessage::kNotice:
-      observer_->on_warning(fmt::format("{}: {}", host.name, base::printable(message.notice().text())));
+      host_warnings_.add(host.name, fmt::format("{}: {}", host.name, base::printable(message.notice().text())));
       break;
     case v1::AgentMessage::kFollowEnds:
       update_silent_peers();
@@ -523,7 +523,7 @@ Liveness::Events JobRunner::Core::liveness_events() {
               },
           .suspect = [this](const JobHost& host, bool is_suspect) { suspected(host, is_suspect); },
           .lease_over = [this](JobHost& host, const std::string& why) { handle(host, HostEvent::kLeaseOver, why); },
-          .warn = [this](const std::string& line) { observer_->on_warning(line); },
+          .warn = [this](const JobHost& host, const std::string& line) { host_warnings_.add(host.name, line); },
           .note = [this](const std::string& line) { observer_->on_note(line); }};
 }
 

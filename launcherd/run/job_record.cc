@@ -75,7 +75,6 @@ JobRecord::JobRecord(std::string job_id, std::vector<std::string> command, const
   proto::set_roles(placement.roles, *job_.mutable_roles());
   job_.set_launcher_host(own_host_name());
   job_.set_launcher_pid(::getpid());
-  set_hosts(placement);
   keep(model::JobStarting{std::move(job_id), placement});
   *job_.mutable_started() = events_.front().time();
 }
@@ -92,7 +91,10 @@ void JobRecord::set_hosts(const model::Placement& placement) {
   for (v1::HostStatus& host : *job_.mutable_hosts()) host.set_ranks(0);
   for (const model::PlacedHost& placed : placement.hosts) {
     v1::HostStatus* host = host_named(placed.host.name);
-    if (host == nullptr) host = job_.add_hosts();
+    if (host == nullptr) {
+      host_index_.emplace(placed.host.name, job_.hosts_size());
+      host = job_.add_hosts();
+    }
     host->set_name(placed.host.name);
     host->set_ranks(static_cast<int>(placed.ranks.size()));
     for (const model::PlacedRank& place : placed.ranks) {
@@ -165,8 +167,8 @@ void JobRecord::on_running() {
 }
 
 v1::HostStatus* JobRecord::host_named(const std::string& name) {
-  const auto found = std::ranges::find(*job_.mutable_hosts(), name, &v1::HostStatus::name);
-  return found == job_.mutable_hosts()->end() ? nullptr : &*found;
+  const auto found = host_index_.find(name);
+  return found == host_index_.end() ? nullptr : job_.mutable_hosts(found->second);
 }
 
 struct JobRecord::Update {
@@ -176,7 +178,10 @@ struct JobRecord::Update {
     const auto at = static_cast<std::size_t>(number);
     return number >= 0 && at < record.ranks_.size() ? &record.ranks_[at] : nullptr;
   }
-  void operator()(const model::JobStarting&) const {}
+  void operator()(const model::JobStarting& starting) const { record.set_hosts(starting.placement); }
+  void operator()(const model::HostsLeftOut& left_out) const {
+    record.job_.set_last_change(base::valid_utf8(model::describe(left_out)));
+  }
   void operator()(const model::HostUp& up) const {
     v1::HostStatus* const host = record.host_named(up.host);
     if (host == nullptr) return;

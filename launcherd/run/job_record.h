@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "launcherd/run/job_runner.h"
@@ -78,7 +79,8 @@ class JobRecord final : public JobObserver {
 
   const base::Clock& clock_;
   JobObserver* const next_;
-  v1::Job job_;  // without ranks
+  v1::Job job_;                                      // without ranks
+  std::unordered_map<std::string, int> host_index_;  // of job_.hosts, by name
   std::vector<v1::RankStatus> ranks_;
   std::deque<v1::Event> events_;
   std::map<std::uint64_t, Watcher> watchers_;

@@ -20,6 +20,7 @@
 #include "base/env.h"
 #include "base/loop.h"
 #include "base/status.h"
+#include "launcherd/agents/relays_among.h"
 #include "launcherd/bootstrap/bootstrap.h"
 #include "launcherd/output/output_sink.h"
 #include "launcherd/run/input_feed.h"
@@ -43,6 +44,8 @@ class JobAgents;
 namespace muster::launcherd::inline run {
 
 class GenerationHosts;
+struct GenerationEnd;
+struct NextGeneration;
 struct ResumedGeneration;
 
 // Why a job was stopped. The cause decides the exit code. launcherd stores the numbers, so append new causes at the
@@ -79,6 +82,7 @@ using ShareAnswer = std::function<void(const base::Result<model::Placement>&)>;
 struct LaunchOptions {
   std::string job_id;
   std::string agent_link = "auto";  // auto | ssh | dial
+  int fanout = kDefaultFanout;      // with more hosts, some agents are relays for others; 0: never
   std::string contain = "auto";     // auto | cgroup | pidns | subreaper
   std::string build_id{};           // Agents must be of this build. Empty means that any build is accepted.
   bool verbose = false;
@@ -101,6 +105,11 @@ struct LaunchOptions {
   bool may_spawn = false;      // ranks may start more ranks (MPI_Comm_spawn)
   bool wants_load = false;     // agents that are the job's own report how busy their hosts are
   std::string never_staged{};  // A folder on this machine that must never be staged to a host. Empty means none.
+  // Only with JobSpec::min_hosts, at the first attempt. Returns the placement without the hosts that are not up
+  // (GenerationEnd::bad_hosts). `reserve` are hosts without ranks that may take the place of others. Empty means that
+  // all hosts must be up.
+  std::function<base::Result<NextGeneration>(const GenerationEnd&)> start_without{};
+  std::vector<model::HostSpec> reserve{};
   // Decides what the job may use of its hosts. The runner calls it once all hosts of an attempt are up, before ranks
   // are bound. It may answer later, because other jobs may have to release what this job needs. It must not answer
   // after the runner's end. Empty means that the job may use its hosts completely.
@@ -167,7 +176,7 @@ class JobObserver {
   virtual void on_running() = 0;
   virtual void on_note(const std::string& line) = 0;     // for --verbose
   virtual void on_warning(const std::string& line) = 0;  // always shown
-  // Reports a step before the start, for example staged files. An observer may ignore it.
+  // Reports a step before the start, for example staged files or late hosts. An observer may ignore it.
   virtual void on_remark(const std::string& line) { static_cast<void>(line); }
   // Reports the error file that a rank wrote for torch before it failed. Called only for jobs with a JobSpec::log_dir.
   virtual void on_error_file(int rank, const std::string& content) {

@@ -1,11 +1,12 @@
 // The part of JobRunner's core that brings hosts up and starts their ranks.
-// Read it in this order: start, agent_up, maybe_prepare, prepared, stage, ask_shares, launch, send_launch.
+// Read it in this order: start, agent_up, maybe_prepare, prepared, stage, ask_shares, launch, send_launch. job_late.cc
+// has what happens to hosts that do not come up.
 #include <algorithm>
-#include <string_view>
 #include <unordered_map>
 
 #include "base/ids.h"
 #include "base/strings.h"
+#include "launcherd/plan/store_tree.h"
 #include "launcherd/run/job_core.h"
 #include "launcherd/run/same_hosts.h"
 #include "model/job_placement.h"
@@ -15,11 +16,7 @@
 namespace muster::launcherd::inline run {
 namespace {
 
-// The bootstrap has the same time limit and knows how far each host came. With this margin the bootstrap reports first.
-constexpr std::chrono::milliseconds kBootstrapSpeaksFirst{500};
-constexpr std::size_t kManyHosts = 256;
-constexpr std::chrono::milliseconds kProgressOfMany{50};  // between two reports of a job with more hosts
-constexpr std::size_t kSessionSecretBytes = 32;           // agent.proto
+constexpr std::size_t kSessionSecretBytes = 32;  // agent.proto
 constexpr std::size_t kStageTokenBytes = 8;
 
 // nullptr if an earlier launcherd sent no Prepare, or the agent has not answered it.
@@ -28,14 +25,15 @@ const v1::Prepared* was_prepared(const std::vector<v1::AgentMessage>& history) {
   return found == history.end() ? nullptr : &found->prepared();
 }
 
-// Returns the first place of each host. The names are borrowed.
-std::unordered_map<std::string_view, std::size_t> places_by_name(const model::Placement& placement) {
-  std::unordered_map<std::string_view, std::size_t> places;
-  for (std::size_t i = 0; i < placement.hosts.size(); ++i) places.emplace(placement.hosts[i].host.name, i);
-  return places;
-}
-
 }  // namespace
+
+std::unordered_map<std::string, int> places_by_name(const model::Placement& placement) {
+  std::unordered_map<std::string, int> index_of;
+  for (const model::PlacedHost& placed : placement.hosts) {
+    index_of.emplace(placed.host.name, static_cast<int>(index_of.size()));
+  }
+  return index_of;
+}
 
 JobRunner::Core::Core(base::Loop& loop, const base::Clock& clock, JobSetup setup, std::shared_ptr<JobAgents> agents)
     : loop_(loop),
@@ -89,6 +87,7 @@ base::Status JobRunner::Core::start() {
     hosts.push_back(
         {.target = {.name = spec.name, .user = spec.user, .port = spec.port}, .is_local = host.facts.local});
   }
+  add_reserve(hosts);
   liveness_.start();
   if (options_.resumes) hosts_.set_first_of(options_.resumed_first_of);
   if (hosts_.has_first_of()) {
@@ -99,11 +98,7 @@ base::Status JobRunner::Core::start() {
   }
   MUSTER_RETURN_IF_ERROR(
       agents_->start(std::move(hosts), job_.live ? static_cast<OutputSink*>(&live_output_) : &activity_, this));
-  // Agents that an earlier launcherd started come back by themselves. Wait for one lease, because they keep their ranks
-  // that long.
-  const auto patience = options_.resumes ? job_.lease : job_.start_timeout;
-  start_deadline_ = clock_.now() + patience + kBootstrapSpeaksFirst;
-  timers_.start(JobTimer::kStart, start_deadline_ - clock_.now(), [this] { start_timed_out(); });
+  limit_start();
   timers_.repeat(JobTimer::kTick, kPingPeriod, [this] { liveness_.tick(suspension_.is_on(), is_ending(phase_)); });
   report_progress();
   return base::ok_status();
@@ -146,74 +141,9 @@ void JobRunner::Core::agent_up(int agent, AgentUp up) {
   maybe_prepare();
 }
 
-// Reports progress once for all events of this turn of the loop. A report names each host that is not up, so a large
-// job sends fewer of them.
-void JobRunner::Core::report_progress() {
-  if (timers_.is_armed(JobTimer::kProgress)) return;
-  const bool is_large = hosts_.size() > kManyHosts;
-  timers_.start(JobTimer::kProgress, is_large ? kProgressOfMany : std::chrono::milliseconds(0), [this] {
-    timers_.cancel(JobTimer::kProgress);
-    send_progress();
-  });
-}
-
-void JobRunner::Core::send_progress() const {
-  int up = 0;
-  int total = 0;
-  std::vector<std::string> waiting;
-  for (const JobHost& host : hosts_) {
-    if (host.phase == HostPhase::kUnused) continue;
-    ++total;
-    if (is_waiting(host.phase)) {
-      waiting.push_back(host.name);
-    } else if (host.phase != HostPhase::kFailed) {
-      ++up;
-    }
-  }
-  observer_->on_progress(up, total, waiting);
-}
-
-void JobRunner::Core::host_start_failed(JobHost& host, const std::string& message) {
-  if (host.joins) return live_start_failed(host, message);
-  agents_->drop(host.agent);
-  host_failures_.push_back({host.name, message});
-  report_progress();
-  if (!hosts_.is_any_waiting()) {
-    begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), "a host did not start");
-  } else if (!timers_.is_armed(JobTimer::kGather)) {
-    timers_.start(JobTimer::kGather, kGatherFailures,
-                  [this] { begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), "a host did not start"); });
-  }
-}
-
-void JobRunner::Core::start_timed_out() {
-  for (JobHost& host : hosts_) {
-    const std::string why = why_not_in_time(host);
-    if (host.phase.apply(HostEvent::kStartOverdue) != HostAction::kReportLate) continue;
-    host_failures_.push_back({host.name, why});
-    if (!options_.resumes) continue;
-    unclean_.push_back(host_failures_.back());
-    agents_->drop(host.agent);
-  }
-  begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0),
-             stop_.is_early() ? "the job was stopped" : "not all hosts came up in time");
-}
-
-std::string JobRunner::Core::why_not_in_time(const JobHost& host) const {
-  if (options_.resumes) {
-    return fmt::format(
-        "{}: the agent there has not come back to this launcherd: it ends its ranks when it does, or when "
-        "their lease is over",
-        host.name);
-  }
-  const bool agent_runs = host.phase == HostPhase::kJoining;
-  return fmt::format("{}: {} within {} s: check the host and its network, or allow more by --start-timeout", host.name,
-                     agent_runs ? "the agent was started but did not report" : "no log-in",
-                     std::chrono::duration_cast<std::chrono::seconds>(job_.start_timeout).count());
-}
-
 void JobRunner::Core::maybe_prepare() {
   if (phase_ != JobPhase::kConnecting) return;
+  if (may_leave_out() && !are_members_settled()) return;
   const bool are_up = hosts_.are_up();
   if (!are_up && host_failures_.empty()) return;
   if (std::ranges::any_of(hosts_,
@@ -252,7 +182,7 @@ base::Status JobRunner::Core::two_names(const JobHost& one, const JobHost& other
 base::Status JobRunner::Core::merge_same_hosts() {
   // Return if an earlier launcherd has merged the entries.
   if (hosts_.has_first_of()) return base::ok_status();
-  hosts_.set_first_of(find_same_hosts(hosts_.facts()));
+  hosts_.set_first_of(find_used_same_hosts());
   model::JobSpec job = job_;
   bool any = false;
   for (JobHost& host : hosts_) {
@@ -267,9 +197,27 @@ base::Status JobRunner::Core::merge_same_hosts() {
   if (!any) return base::ok_status();
   MUSTER_RETURN_IF_ERROR(place_merged(job));
   for (const JobHost& host : hosts_) {
-    if (host.phase == HostPhase::kUnused) agents_->leave(host.agent);
+    if (host.phase == HostPhase::kUnused && !host.is_left_out) agents_->leave(host.agent);
   }
   return base::ok_status();
+}
+
+// Returns find_same_hosts() of the hosts that have ranks. Each other host stands for itself, because it may not be up.
+std::vector<int> JobRunner::Core::find_used_same_hosts() const {
+  std::vector<int> used;
+  std::vector<HostFacts> facts;
+  std::vector<int> first_of;
+  for (const JobHost& host : hosts_) {
+    first_of.push_back(host.agent);
+    if (host.placed < 0) continue;
+    used.push_back(host.agent);
+    facts.push_back(host.facts);
+  }
+  const std::vector<int> firsts = find_same_hosts(facts);
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    first_of[static_cast<std::size_t>(used[i])] = used[static_cast<std::size_t>(firsts[i])];
+  }
+  return first_of;
 }
 
 // Places the ranks on the hosts that remain. `job` must name each host once.
@@ -278,11 +226,11 @@ base::Status JobRunner::Core::place_merged(const model::JobSpec& job) {
       options_.shares ? base::Result<model::Placement>(merged(placement_, hosts_.first_of())) : model::place(job);
   if (!placement.ok()) return placement.status();
   placement_ = std::move(*placement);
-  const std::unordered_map<std::string_view, std::size_t> places = places_by_name(placement_);
+  const auto index_of = places_by_name(placement_);
   for (JobHost& host : hosts_) {
-    const auto found = places.find(host.name);
-    if (hosts_.is_first(host) && found != places.end()) {
-      host.placed = static_cast<int>(found->second);
+    const auto found = index_of.find(host.name);
+    if (hosts_.is_first(host) && found != index_of.end()) {
+      host.placed = found->second;
       continue;
     }
     // The job does not need this entry: another entry is the same host, or the hosts before this one have enough slots.
@@ -319,9 +267,7 @@ std::string JobRunner::Core::make_session_secret() const {
 
 void JobRunner::Core::prepare_hosts() {
   std::vector<const HostFacts*> facts;
-  for (const JobHost& host : hosts_) {
-    if (host.placed >= 0) facts.push_back(&host.facts);
-  }
+  for (const JobHost* host : hosts_.by_placed(placement_.hosts.size())) facts.push_back(&host->facts);
   if (!check_networks()) return;
   const auto master = choose_master_address(HostFactsList(std::move(facts)), job_);
   if (!master.ok()) {
@@ -331,6 +277,8 @@ void JobRunner::Core::prepare_hosts() {
   }
   master_address_ = *master;
   session_secret_ = make_session_secret();
+  const auto tree = store_tree(job_, placement_.hosts.size(), environment_);
+  const bool serves_local_torch = serves_torch_on_each_host(job_, environment_);
   for (const JobHost& host : hosts_) {
     if (host.placed < 0 || was_prepared(host.history) != nullptr) continue;
     v1::LauncherMessage message;
@@ -341,6 +289,7 @@ void JobRunner::Core::prepare_hosts() {
       const auto ranks = placement_.hosts[static_cast<std::size_t>(host.placed)].ranks.size();
       message.mutable_prepare()->set_hold_ports(static_cast<int>(ranks));
     }
+    if (tree) prepare_for_tree(*tree, host.placed, serves_local_torch, *message.mutable_prepare());
     if (host.placed == 0) {
       v1::Prepare& prepare = *message.mutable_prepare();
       prepare.set_hold_master_port(true);
@@ -436,12 +385,12 @@ void JobRunner::Core::ask_shares() {
 
 // Stores the decided shares. Entries that are one host get one joined share.
 void JobRunner::Core::store_shares(const model::Placement& decided) {
-  const std::unordered_map<std::string_view, std::size_t> places = places_by_name(decided);
+  const auto places = places_by_name(decided);
   for (const JobHost& host : hosts_) {
     const auto from = places.find(host.name);
     const JobHost& first = hosts_.first_of(host);
     if (from == places.end() || first.placed < 0) continue;
-    const std::optional<model::HostShare>& given = decided.hosts[from->second].share;
+    const std::optional<model::HostShare>& given = decided.hosts[static_cast<std::size_t>(from->second)].share;
     std::optional<model::HostShare>& share = placement_.hosts[static_cast<std::size_t>(first.placed)].share;
     share = first.agent == host.agent ? given : joined(std::move(share), given);
   }

@@ -84,7 +84,7 @@ bool Liveness::check(JobHost& host, base::MonotonicTime now, bool is_stopping) {
   const base::Duration suspect_after = kSuspectAfter + kPingPeriod * turns_.count();
   if (std::min(silent, now - runs_since_) > suspect_after && !contact.is_suspect) {
     set_suspect(host, true);
-    events_.warn(fmt::format("{} does not answer; waiting up to {} s for it", host.name, lease_s));
+    events_.warn(host, fmt::format("{} does not answer; waiting up to {} s for it", host.name, lease_s));
   }
   return true;
 }
@@ -113,7 +113,7 @@ void Liveness::probed(const JobHost& host, const base::Result<CommandResult>& re
     if (line.empty()) continue;
     const std::string report = fmt::format("{}: {}", host.name, base::printable(line));
     const bool was_stopped = line.find("was stopped") != std::string_view::npos;
-    (was_stopped ? events_.warn : events_.note)(report);
+    was_stopped ? events_.warn(host, report) : events_.note(report);
   }
 }
 
@@ -121,7 +121,7 @@ void Liveness::heard(JobHost& host) {
   at(host).last_heard = clock_.now();
   if (!at(host).is_suspect) return;
   set_suspect(host, false);
-  events_.warn(fmt::format("{} answers again", host.name));
+  events_.warn(host, fmt::format("{} answers again", host.name));
 }
 
 void Liveness::set_suspect(JobHost& host, bool is_suspect) {

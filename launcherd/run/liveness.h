@@ -41,7 +41,7 @@ class Liveness {
     std::function<void(int agent, std::function<void(const base::Result<CommandResult>&)> done)> probe;
     std::function<void(JobHost& host, bool is_suspect)> suspect;
     std::function<void(JobHost& host, const std::string& why)> lease_over;
-    std::function<void(const std::string& line)> warn;
+    std::function<void(const JobHost& host, const std::string& line)> warn;
     std::function<void(const std::string& line)> note;
   };
 

@@ -14,6 +14,7 @@ struct PhaseRange {
 PhaseRange phases_of(JobTimer timer) {
   switch (timer) {
     case JobTimer::kStart:
+    case JobTimer::kWaiting:
     case JobTimer::kGather:
       return {JobPhase::kConnecting, JobPhase::kPreparing};
     case JobTimer::kEarlyStop:

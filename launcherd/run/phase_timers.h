@@ -22,6 +22,7 @@ namespace muster::launcherd::inline run {
 
 enum class JobTimer {
   kStart,      // all hosts must be prepared
+  kWaiting,    // a line about hosts that are not up
   kGather,     // other hosts may fail, too, so that all failures are reported together
   kEarlyStop,  // the stop of a resumed job waits for the decision about shares
   kStaged,     // the end of staging, in a new turn of the loop
@@ -32,7 +33,7 @@ enum class JobTimer {
   kOutput,     // output of an interrupted job
   kRootCause,  // the root cause is named
   kPeers,      // ends of ranks are sent to peers, in a new turn of the loop
-  kProgress,   // progress is reported, in a new turn of the loop
+  kProgress,   // progress is reported, in a new turn of the loop or later
   kTick,       // pings are sent
   kSuspend,    // answers to Suspend
   kLive,       // the next decision of a job whose ranks change

@@ -13,6 +13,7 @@
 #include "launcherd/plan/launch_plan.h"
 #include "launcherd/run/stop_plan.h"
 #include "model/exit_code.h"
+#include "model/host_group.h"
 
 namespace muster::launcherd::inline run {
 namespace {
@@ -22,6 +23,7 @@ OwnAgentsOptions own_agents_options(const model::JobSpec& job, const LaunchOptio
   OwnAgentsOptions own;
   own.job_id = options.job_id;
   own.agent_link = options.agent_link;
+  own.fanout = options.fanout;
   // With --agent-link dial there is no other way to connect. Give a lossy network two thirds of the start timeout.
   if (options.agent_link == "dial") own.dial_timeout = std::max(own.dial_timeout, job.start_timeout * 2 / 3);
   own.contain = options.contain;
@@ -39,12 +41,12 @@ bool may_start_again(const model::JobSpec& job) {
   return !job.live && (job.max_restarts > 0 || job.failure.on_failure != model::OnFailure::kFail);
 }
 
-RestartingJob::MakeAgents own_agents_of(base::Loop& loop, const base::Clock& clock, const JobSetup& setup,
+RestartingJob::MakeAgents own_agents_of(base::Loop& loop, const JobSetup& setup,
                                         RestartingJob::BootstrapOf bootstrap_of) {
   OwnAgentsOptions own = own_agents_options(setup.job, setup.options, setup.environment);
   // An agent that is linked through ssh cannot be kept.
   if (may_start_again(setup.job) && own.agent_link != "ssh") {
-    const auto kept = std::make_shared<KeptAgents>(loop, clock, std::move(own), std::move(bootstrap_of));
+    const auto kept = std::make_shared<KeptAgents>(loop, std::move(own), std::move(bootstrap_of));
     return [kept](int attempt) { return kept->of_attempt(attempt); };
   }
   return [&loop, bootstrap_of = std::move(bootstrap_of), own = std::move(own)](int attempt) mutable {
@@ -65,11 +67,7 @@ JobOutcome stopped_outcome(JobOutcome outcome, StopCause by) {
 }  // namespace
 
 std::string short_reason(const HostFailure& failure) {
-  std::string_view text = failure.message;
-  for (const std::string& prefix : {fmt::format("host {}: ", failure.host), fmt::format("{}: ", failure.host)}) {
-    if (text.starts_with(prefix)) text.remove_prefix(prefix.size());
-  }
-  return std::string(text.substr(0, text.find("; ")));
+  return model::short_reason(failure.message, failure.host);
 }
 
 // A failed host may be a member again, after its cool-down. It may have lost its files then.
@@ -126,17 +124,42 @@ RestartingJob::RestartingJob(base::Loop& loop, const base::Clock& clock, JobSetu
 }
 
 RestartingJob::RestartingJob(base::Loop& loop, const base::Clock& clock, JobSetup setup, BootstrapOf bootstrap_of)
-    : RestartingJob(loop, clock, setup, own_agents_of(loop, clock, setup, std::move(bootstrap_of))) {}
+    : RestartingJob(loop, clock, setup, own_agents_of(loop, setup, std::move(bootstrap_of))) {}
 
 RestartingJob::~RestartingJob() = default;
 
 void RestartingJob::make_runner() {
   JobObserver* const between = this;
+  // launcherd's queue chooses the hosts of its jobs (docs/adr/0066), and later generations have a policy of their own.
+  const bool may_leave_out = job_.min_hosts > 0 && pool_ == nullptr && options_.attempt == 0;
+  options_.start_without = nullptr;
+  options_.reserve.clear();
+  if (may_leave_out) {
+    options_.start_without = [this](const GenerationEnd& end) { return start_without(end); };
+    options_.reserve = planner_.spares();
+  }
   runner_ =
       std::make_unique<JobRunner>(loop_, clock_, JobSetup{job_, placement_, options_, environment_, sink_, between},
                                   make_agents_(options_.attempt));
   runner_->set_input(input_);
   if (window_) runner_->resize_terminal(window_->first, window_->second);
+}
+
+// Chooses the hosts of the first generation from those that are up.
+base::Result<NextGeneration> RestartingJob::start_without(const GenerationEnd& end) {
+  MUSTER_ASSIGN_OR_RETURN(NextGeneration next, planner_.start_without(end, job_.placement.np > 0));
+  placement_ = next.placement;
+  job_.placement = next.request;
+  model::HostsLeftOut left_out{.hosts = end.bad_hosts, .reasons = {}};
+  for (const std::string& host : end.bad_hosts) left_out.reasons.push_back(end.reasons.at(host));
+  observer_->on_event(left_out);
+  observer_->on_event(model::JobStarting{options_.job_id, placement_});
+  if (!next.added.empty()) {
+    const bool is_one = next.added.size() == 1;
+    observer_->on_remark(fmt::format("{} {} the place of hosts that are not up", model::short_host_list(next.added),
+                                     is_one ? "takes" : "take"));
+  }
+  return next;
 }
 
 void RestartingJob::set_input(InputSource* source) {

@@ -97,6 +97,7 @@ class RestartingJob final : private JobObserver {
 
  private:
   void make_runner();
+  base::Result<NextGeneration> start_without(const GenerationEnd& end);
   void start_again();
   void plan_next();
   void wait_for_hosts(const GenerationPlanner& planned, const std::string& why);

@@ -48,6 +48,8 @@ class SpawnedWorlds {
   SpawnedWorlds(HostRoster& hosts, int first_number, Events events);
 
   int next_number() const { return next_number_; }
+  // Call it before the first spawn, if the job starts with another number of ranks.
+  void set_first_number(int first) { next_number_ = first; }
   // Sends the world to every host with running ranks, because its ranks may communicate with the new ranks. Hosts whose
   // ranks have ended do not get it. `messages` has the order of the job's hosts.
   void begin(SpawnedWorld world, std::vector<v1::AddWorld> messages);

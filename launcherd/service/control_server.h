@@ -1,14 +1,12 @@
-// ControlServer is the launcher's end of the control channels: one gRPC server with one bidirectional stream per agent.
-// After a cut it resumes the stream, so that no message is lost or handled twice. Connections come through a FrontDoor,
-// which limits unauthenticated peers.
+// ControlServer is the launcher's end of the control channels: one stream for each agent, directly or through a relay.
+// After a cut it resumes the stream, so that no message is lost or handled twice.
 //
 // Owner: the job layer.
 // Thread: created, used and destroyed on the loop thread. The loop must still exist (not necessarily run) when the
-// server is destroyed. gRPC's threads only translate and post. Callbacks run on the loop thread.
+// server is destroyed. A thread of its own carries the bytes (ControlStreams). Callbacks run on the loop thread.
 //
-// Security: the server accepts a stream only from an agent that was added. The agent must show its token and a
-// certificate of this launcher's CA that names the role and this job. On a connection through the agent's own ssh
-// channel (add_connection) the token alone suffices.
+// Security: the server accepts a stream only from an agent that was added: its TLS key is derived from its token
+// (proto/control_key.h), also on a connection through the agent's own ssh channel.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +17,6 @@
 
 #include "base/loop.h"
 #include "base/status.h"
-#include "base/tls.h"
 #include "base/unique_fd.h"
 #include "proto/muster/v1/agent.pb.h"
 
@@ -32,19 +29,14 @@ struct KnownAgent {
 };
 
 struct ControlServerOptions {
-  // The job's id, or the name of launcherd's state. Agents' certificates and Hellos contain it.
+  // The job's id, or the name of launcherd's state. Agents' keys and Hellos contain it.
   std::string job_id;
-  std::string launcher_instance = {};  // only for launcherd; see Welcome in agent.proto
-  std::string ca_pem;
-  std::string certificate_pem;  // the server's certificate, with SAN DNS:launcherd
-  std::string key_pem;
+  std::string launcher_instance = {};   // only for launcherd; see Welcome in agent.proto
   int port = 0;                         // 0 means any free port
   std::vector<KnownAgent> agents = {};  // agents that may connect from the start; they get the numbers 0, 1, 2, …
   bool wants_load = false;              // true if agents must report the load of their hosts
   // Receives a line, at most once a minute, if descriptors run out. Runs on the loop. May be empty.
   std::function<void(const std::string& line)> on_line = {};
-  // Receives gRPC's error log lines, at most one a minute. Runs on gRPC's threads. If empty, the lines are dropped.
-  std::function<void(const std::string& line)> on_grpc_error = {};
 };
 
 class ControlServer {
@@ -55,8 +47,8 @@ class ControlServer {
   std::function<void(int agent, const v1::AgentMessage&)> on_message;
   // The stream ended. The agent may come back.
   std::function<void(int agent)> on_cut;
-  // Called instead of on_hello if every stream of the agent ends at a message that the agent or the server cannot read.
-  // The server has ordered the agent to end what it runs. The owner must call forget().
+  // The agent or the server cannot read a message of the other. The server has ordered the agent to end what it runs.
+  // The owner must call forget().
   std::function<void(int agent)> on_unreadable;
 
   static base::Result<std::unique_ptr<ControlServer>> start(base::Loop& loop, ControlServerOptions options);
@@ -65,14 +57,12 @@ class ControlServer {
   int port() const;
   // Adds an agent that may connect. Returns its number, which is the next free one.
   int add_agent(const std::string& token);
-  // Adds a connected socket (the end of a mux stream) on which the agent speaks gRPC without TLS.
-  base::Status add_connection(base::UniqueFd fd);
+  // Adds a connected socket (the end of a mux stream), as if it had been accepted.
+  void add_connection(base::UniqueFd fd);
   // Sends a numbered message. The server keeps it until the agent acknowledges it, and resends it after a cut.
   void send(int agent, v1::LauncherMessage message);
   // Sends a message without a number, such as Ping. It is dropped while the agent has no stream.
   void send_unnumbered(int agent, v1::LauncherMessage message);
-  // Applies to later handshakes; open streams stay. `ca_pem` may hold several authorities.
-  void set_keys(const std::string& ca_pem, const base::TlsIdentity& own);
   // Ends the agent's stream. The agent then reconnects.
   void cut(int agent);
   // Forgets the agent: refuses its later streams and drops messages to it. Once its stream has ended, all its state is

@@ -249,10 +249,10 @@ def test_status_while_hosts_come_up(hvdrun, cluster, no_leftovers):
     cluster.cut("n2", "drop")
     job = Watched(hvdrun, cluster, ["-np", "3", "-H", "n1,n2,n3", "echo", "hello"], terminal=True)
     quiet = Watched(hvdrun, cluster, ["-np", "3", "-H", "n1,n2,n3", "echo", "hello"])
-    job.out.wait_for(r"2/3 hosts up · waiting: n2")
+    job.out.wait_for(r"2 of 3 hosts are up; waiting for n2")
     cluster.heal("n2")
     result, quiet_result = job.end(), quiet.end()
     assert result.rc == 0, result
-    status = [text for text in re.split(r"\r\x1b\[K", result.stdout) if "hosts up" in text]
-    assert status and all(re.fullmatch(r"hvdrun: [012]/3 hosts up · waiting: [n123, ]+", text) for text in status), result
+    status = [text for text in re.split(r"\r\x1b\[K", result.stdout) if "hosts are up" in text]
+    assert status and all(re.fullmatch(r"hvdrun: [012] of 3 hosts are up; waiting for [-n123,\[\]]+", text) for text in status), result
     assert quiet_result.rc == 0 and quiet_result.stderr == "", quiet_result

@@ -264,7 +264,7 @@ def test_progress_on_a_terminal(hvdrun, cluster, no_leftovers):
         result = job.end()
     finally:
         cluster.start_sshd("n2")
-    assert result.rc == 1 and "hosts have answered · waiting: " in result.stdout, result
+    assert result.rc == 1 and "hosts have answered; waiting for " in result.stdout, result
     assert re.search(r"2 hosts: .*1 with failures \(n2\)\r\n\Z", result.stdout), result
 
 

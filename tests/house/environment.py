@@ -45,6 +45,7 @@ def read_names(root):
 # Where variables of ranks are set: in which file, and how the functions that do it begin.
 RANK_SETTERS = {"model/rank_env.cc": re.compile(r"^void put_"),
                 "agent/pmix/rank_settings.cc": re.compile(r"^std::vector<.*> rank_settings\("),
+                "launcherd/plan/store_tree.cc": re.compile(r"^void put_"),
                 "agent/job/rank_pmi.cc": re.compile(r"^void RankPmi::plan\("),
                 "agent/job/rank_pals.cc": re.compile(r"^void RankPals::plan\("),
                 "model/dmlc.cc": re.compile(r"^std::vector<.*> dmlc_variables\("),

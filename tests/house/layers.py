@@ -30,8 +30,8 @@ ROOMS = {
 FOLDERS = {
     "collectives": ["include", "kernel", "call", "transport", "algorithm", "join", "group", "device", "engine", "api"],
     "agent": ["stage", "launch", "proc", "stacks", "evidence", "process", "strays", "pmix", "pmix/helper", "pmi", "gpus", "gpus/helper",
-              "host", "io", "link", "commands", "job", "probe"],
-    "launcherd": ["bootstrap", "ssh", "enrol", "site", "start", "hosts", "elastic", "service", "output", "web", "store", "queue",
+              "host", "io", "relay", "link", "commands", "job", "probe"],
+    "launcherd": ["bootstrap", "ssh", "enrol", "site", "start", "hosts", "elastic", "relays", "service", "output", "web", "store", "queue",
                   "agents", "plan", "stage", "run", "cleanup", "doctor", "daemon"],
     "cli": ["help", "options", "foreign", "hosts", "view", "doctor", "verbs", "top", "run", "ensemble", "daemon"],
 }

@@ -1,6 +1,6 @@
 // The events of a job: the list, and what other parts of the page learn from them.
 import { byId, element, oncePerFrame } from "./dom.js";
-import { describeEnd, hasFailed, localTime, rankNames, word } from "./format.js";
+import { describeEnd, hasFailed, hostList, localTime, rankNames, word } from "./format.js";
 
 const MOST_SHOWN = 1000;
 const MOST_KEPT = 60000;
@@ -26,7 +26,7 @@ export function textOf(event) {
   if (event.job_restarting) return ["bad", `restart ${event.job_restarting.attempt}: ${event.job_restarting.reason}`];
   if (event.generation_began) {
     const began = event.generation_began;
-    const hosts = (names, how) => (names && names.length ? `, ${names.join(", ")} ${how}` : "");
+    const hosts = (names, how) => (names && names.length ? `, ${hostList(names)} ${how}` : "");
     return ["", `generation ${began.number}: ${began.from} → ${began.to} ranks${hosts(began.added, "joined")}` +
       `${hosts(began.lost, "lost")}${began.reason ? ` (${began.reason})` : ""}`];
   }
@@ -38,6 +38,10 @@ export function textOf(event) {
   if (event.wrong_world) {
     const formed = event.wrong_world.formed.map((world) => `${world.size} (${rankNames(world.ranks)})`).join(", ");
     return ["bad", `wrong world: formed groups of ${formed}, but the job has ${event.wrong_world.size} ranks`];
+  }
+  if (event.hosts_left_out) {
+    const hosts = event.hosts_left_out.hosts || [];
+    return ["bad", `starts without ${hosts.length} hosts that are not up: ${hostList(hosts)}`];
   }
   if (event.late_host) {
     const late = event.late_host;

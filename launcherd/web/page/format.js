@@ -76,6 +76,45 @@ export function rankList(ranks) {
 }
 export const rankNames = (ranks) => `${ranks.length === 1 ? "rank" : "ranks"} ${rankList(ranks)}`;
 
+// Returns host names in few words: n[0007-0008],n0912 and 26 more. Names that differ in their last number are one range.
+export function hostList(names, most = 120) {
+  const split = names.map((name) => /^(.*?)(\d{1,9})(\D*)$/.exec(name));
+  const around = (match, width) => `${match[1]}\n${match[3]}\n${width}`;
+  const padded = new Set(split.filter((match) => match && /^0\d/.test(match[2])).map((match) => around(match, match[2].length)));
+  const series = new Map();
+  names.forEach((name, i) => {
+    const match = split[i];
+    const width = match && padded.has(around(match, match[2].length)) ? match[2].length : 0;
+    const key = match ? around(match, width) : name;
+    if (!series.has(key)) series.set(key, []);
+    series.get(key).push({ name, number: match ? match[2] : "" });
+  });
+  const parts = [];  // [text, number of hosts]
+  for (const [key, members] of series) {
+    if (members.length < 3 || !members[0].number) {
+      for (const { name } of members) parts.push([name, 1]);
+      continue;
+    }
+    const [before, after] = key.split("\n");
+    const sorted = [...members].sort((a, b) => a.number - b.number);
+    for (let i = 0; i < sorted.length;) {
+      let last = i;
+      while (last + 1 < sorted.length && sorted[last + 1].number - sorted[last].number === 1) ++last;
+      const inner = last === i ? sorted[i].number : `[${sorted[i].number}-${sorted[last].number}]`;
+      parts.push([before + inner + after, last - i + 1]);
+      i = last + 1;
+    }
+  }
+  let text = "";
+  let named = 0;
+  for (const [part, count] of parts) {
+    if (text && text.length + part.length + 1 > most) break;
+    text += (text ? "," : "") + part;
+    named += count;
+  }
+  return text + (named < names.length ? ` and ${names.length - named} more` : "");
+}
+
 // Describes how a rank ended, in the words of muster status.
 export function describeEnd(end) {
   const how = end.signal ? `signal ${end.signal}` : `exit code ${end.exit_code}`;

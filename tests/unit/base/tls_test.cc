@@ -13,8 +13,12 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include "tests/unit/support/certificate_authority.h"
+
 namespace muster::base::tls_test {
 namespace {
+
+using testing_support::CertificateAuthority;
 
 MonotonicTime soon() {
   return std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -108,21 +112,6 @@ TEST_F(Tls, KeysComeAndGoWhileAServerRuns) {
   ring->remove(key(3).identity);
   EXPECT_EQ(pair.server->peer_identity(), key(3).identity) << "a connection that was accepted goes on";
   EXPECT_FALSE(Pair(server, client_).server_status.ok());
-}
-
-TEST(CertificateAuthority, LoadedItSignsAsBefore) {
-  const CertificateAuthority made = must(CertificateAuthority::create());
-  const CertificateAuthority loaded = must(CertificateAuthority::load(made.ca_pem(), must(made.key_pem())));
-  EXPECT_EQ(loaded.expires(), made.expires());
-  const auto left = made.expires() - std::chrono::system_clock::now();
-  EXPECT_LE(left, std::chrono::hours(24 * 30));
-  EXPECT_GT(left, std::chrono::hours(24 * 30 - 1));
-  EXPECT_EQ(loaded.ca_pem(), made.ca_pem());
-  EXPECT_EQ(must(loaded.key_pem()), must(made.key_pem()));
-  EXPECT_TRUE(loaded.issue("agent", {"URI:muster://abcdefgh/agent"}).ok());
-  const CertificateAuthority other = must(CertificateAuthority::create());
-  EXPECT_EQ(CertificateAuthority::load(made.ca_pem(), must(other.key_pem())).status().code(), Code::kInvalidArgument);
-  EXPECT_EQ(CertificateAuthority::load("junk", "junk").status().code(), Code::kInvalidArgument);
 }
 
 TEST_F(Tls, BytesPassBothWaysWhole) {

@@ -193,11 +193,27 @@ TEST(DescribeConsequences, CollapsesEqualEnds) {
             "ranks 0-3,7 ended with signal 15 (Terminated) after the stop; rank 9 ended with exit code 1");
 }
 
+TEST(DescribeConsequences, ManyRanksAreOneShortLine) {
+  std::vector<RankEnd> ends = {end(0, kExited, 1, 0)};
+  for (int rank = 1; rank < 20'000; ++rank) {
+    ends.push_back(rank % 2 == 0 ? end(rank, kHostLost, 0, 1) : end(rank, kExited, rank % 200, 1));
+    ends.back().host = fmt::format("n{:05}", rank / 8);
+  }
+  const std::string line = describe_consequences(ends, 0);
+  EXPECT_LE(line.size(), 400u) << line;
+  EXPECT_NE(line.find(" more ranks failed"), std::string::npos) << line;
+  EXPECT_EQ(short_rank_list({0, 1, 2, 9}), "0-2,9");
+  std::vector<int> even;
+  for (int rank = 0; rank < 1'000; rank += 2) even.push_back(rank);
+  EXPECT_EQ(short_rank_list(even),
+            "0,2,4,6,8,10,12,14,16,18,20,22,24,26,28,30,32,34,36,38,40,42,44,46,48,50,52,54 and 472 more");
+}
+
 TEST(DescribeConsequences, NamesLostHostsAndFailedStarts) {
   std::vector<RankEnd> ends = {end(0, kExited, 1, 0), end(1, kHostLost, 0, 1), end(2, kHostLost, 0, 1),
                                end(3, kStartFailed, 126, 2)};
   ends[2].host = "n2";
-  EXPECT_EQ(describe_consequences(ends, 0), "rank 1 lost with host n1; rank 2 lost with host n2; rank 3 did not start");
+  EXPECT_EQ(describe_consequences(ends, 0), "ranks 1-2 lost with hosts n1,n2; rank 3 did not start");
 }
 
 TEST(DescribeConsequences, StartThatAStopPreventedIsOne) {

@@ -75,10 +75,56 @@ TEST(HostGroup, ShowsTheReasonOfManyHostsOnce) {
                   "m1: no log-in within 5 s", "a general reason"));
 }
 
+TEST(HostGroup, CountsAHostOnce) {
+  const std::vector<HostText> texts(4, {"n1", "n1: its disk is full"});
+  EXPECT_EQ(group_host_texts(texts).size(), 4u);
+}
+
 TEST(HostGroup, LeavesTheTextsOfFewHostsAsTheyAre) {
   const std::vector<HostText> texts = refused({"n1", "n2"});
   EXPECT_THAT(group_host_texts(texts), ElementsAre(texts[0].text, texts[1].text));
   EXPECT_TRUE(group_host_texts({}).empty());
+}
+
+TEST(HostGroup, BoundsItsLines) {
+  std::vector<HostText> texts;
+  for (int i = 1; i <= 10'000; ++i) {
+    texts.push_back({fmt::format("n{:05}", i), fmt::format("n{:05}: exit status {}", i, i / 100)});
+  }
+  const Names lines = group_host_texts(texts, 4);
+  ASSERT_EQ(lines.size(), 5u);
+  EXPECT_EQ(lines[0], "99 hosts n[00001-00099]: exit status 0");
+  EXPECT_EQ(lines[4], "and 9,601 more hosts, for other reasons");
+  texts.assign(1, {"n1", "n1: " + std::string(1'000, 'x')});
+  EXPECT_EQ(group_host_texts(texts)[0].size(), kLongestGroupLine);
+}
+
+TEST(HostGroup, ShortReasonsHaveNoHostAndNoAdvice) {
+  EXPECT_EQ(short_reason("host n1: refused; start sshd", "n1"), "refused");
+  EXPECT_EQ(short_reason("n1: refused", "n1"), "refused");
+  EXPECT_EQ(short_reason("n1: refused", ""), "n1: refused");
+}
+
+TEST(HostGroup, SaysWhichHostsAreNotUpAndWhy) {
+  EXPECT_EQ(describe_not_up({{"n0912", "host n0912: connection refused; start sshd there"},
+                             {"n0007", "no answer at 10.0.0.7 port 22 in time"},
+                             {"n0008", "no answer at 10.0.0.8 port 22 in time"}}),
+            "n0007,n0008: no answer on port 22 in time; n0912: connection refused");
+  std::vector<HostText> texts;
+  for (int i = 1; i <= 10'000; ++i) texts.push_back({fmt::format("n{}", i), fmt::format("reason {}", i % 500)});
+  const std::string line = describe_not_up(texts);
+  EXPECT_LE(line.size(), 400u);
+  EXPECT_THAT(line, ::testing::StartsWith("n[1,501,1001,"));
+  EXPECT_THAT(line, ::testing::EndsWith(" more"));
+}
+
+TEST(HostGroup, SaysWhichHostsAreWaitedFor) {
+  EXPECT_EQ(describe_waiting(3, 3, {}), "3 of 3 hosts are up");
+  EXPECT_EQ(describe_waiting(1, 2, {"n3"}), "1 of 2 hosts are up; waiting for n3");
+  Names waiting = {"n0007", "n0912"};
+  for (int i = 0; i < 27; ++i) waiting.push_back(fmt::format("m{}", 3 * i));
+  EXPECT_EQ(describe_waiting(9'971, 10'000, waiting),
+            "9,971 of 10,000 hosts are up; waiting for n0007,n0912,m[0,3,6,9,12,15,18,21,24,27] and 17 more");
 }
 
 TEST(HostGroup, KnowsTheUserInAPrefix) {

@@ -28,6 +28,25 @@ TEST(WrongWorld, IsOneLine) {
       "5 ranks were started, but they have formed 1 world of 1 rank and 2 worlds of 2 ranks: do this");
 }
 
+TEST(HostsLeftOut, IsOneShortLine) {
+  EXPECT_EQ(describe(HostsLeftOut{.hosts = {"n2"}, .reasons = {"connection refused"}}),
+            "1 host is not up, so the job starts without it: n2: connection refused");
+  HostsLeftOut many;
+  for (int i = 0; i < 5'000; ++i) {
+    many.hosts.push_back(fmt::format("n{:05}", 2 * i));
+    many.reasons.emplace_back(i % 3 == 0 ? "no log-in within 30 s" : "connection refused");
+  }
+  const std::string line = describe(many);
+  EXPECT_LE(line.size(), 400u) << line;
+  EXPECT_EQ(line.substr(0, 60), "5,000 hosts are not up, so the job starts without them: n[00");
+}
+
+TEST(GenerationBegan, NamesManyHostsAsRanges) {
+  GenerationBegan began{.number = 1, .from = 80'000, .to = 79'000};
+  for (int i = 1; i <= 125; ++i) began.lost.push_back(fmt::format("n{:04}", i));
+  EXPECT_EQ(describe(began), "generation 1: 80000 → 79000 ranks, n[0001-0125] lost, 0.00 s");
+}
+
 TEST(LateHost, IsOneLine) {
   EXPECT_EQ(
       describe(LateHost{.host = "n5", .late = 999, .operations = 1204, .median = std::chrono::microseconds(48'300)}),

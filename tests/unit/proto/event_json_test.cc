@@ -55,6 +55,8 @@ TEST(EventLine, GoldenLines) {
        R"("classes":[],"silent_hosts":["n3"],"nccl":[]})"},
       {model::WrongWorld{.size = 2, .formed = {{.size = 1, .ranks = {0, 1}, .source = "MPI"}}, .reason = "do this"},
        R"("wrong_world":{"size":2,"formed":[{"size":1,"ranks":[0,1],"source":"MPI"}],"reason":"do this"})"},
+      {model::HostsLeftOut{.hosts = {"n7", "n8"}, .reasons = {"no answer", "refused"}},
+       R"("hosts_left_out":{"hosts":["n7","n8"],"reasons":["no answer","refused"]})"},
       {model::LateHost{.host = "n5", .late = 3, .operations = 4, .median = std::chrono::microseconds(5)},
        R"("late_host":{"host":"n5","late":"3","operations":"4","median_us":"5"})"},
       {model::JobStateChanged{model::JobState::kQueued, "waits"},

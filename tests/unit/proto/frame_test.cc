@@ -13,7 +13,7 @@ namespace {
 v1::AgentJoin join() {
   v1::AgentJoin join;
   join.set_job_id("abcdefgh");
-  join.set_key_pem(std::string(1000, 'k'));
+  join.set_token(std::string(1000, 'k'));
   return join;
 }
 
@@ -27,9 +27,9 @@ TEST(Frame, LengthThenMessage) {
 
 TEST(Frame, WhatIsTooLongIsAnError) {
   v1::AgentJoin long_join;
-  long_join.set_ca_pem(std::string(kMaxMessageBytes - 8, 'a'));
+  long_join.set_token(std::string(kMaxMessageBytes - 8, 'a'));
   EXPECT_TRUE(frame_message(long_join).ok());
-  long_join.set_ca_pem(std::string(2 * kMaxMessageBytes, 'a'));
+  long_join.set_token(std::string(2 * kMaxMessageBytes, 'a'));
   const auto frame = frame_message(long_join);
   EXPECT_EQ(frame.status().code(), base::Code::kResourceExhausted);
   EXPECT_EQ(frame.status().message(), "a message of 2097157 bytes is longer than the limit of 1048576");
@@ -74,7 +74,7 @@ TEST_F(FrameOnSocket, ReadsOneAndThenTheEnd) {
   v1::AgentJoin read;
   const auto got = read_message_blocking(end_.get(), read);
   ASSERT_TRUE(got.ok() && *got);
-  EXPECT_EQ(read.key_pem(), join().key_pem());
+  EXPECT_EQ(read.token(), join().token());
   const auto end = read_message_blocking(end_.get(), read);
   ASSERT_TRUE(end.ok());
   EXPECT_FALSE(*end);

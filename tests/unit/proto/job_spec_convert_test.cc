@@ -70,6 +70,7 @@ model::JobSpec full_job() {
   job.limits = {{.resource = 7, .soft = 5, .hard = model::Ulimit::kUnlimited}};
   job.on_exit = model::OnExit::kWait;
   job.start_timeout = std::chrono::milliseconds(1'500);
+  job.min_hosts = 3;
   job.timeout = std::chrono::milliseconds(1);
   job.kill_grace = std::chrono::milliseconds(0);
   job.lease = std::chrono::seconds(60);
@@ -197,6 +198,8 @@ const Mistake kMistakes[] = {
     {"spec.on_exit", [](auto& r) { r.mutable_spec()->set_on_exit(static_cast<v1::OnExit>(9)); }},
     {"spec.on_launcher_loss",
      [](auto& r) { r.mutable_spec()->set_on_launcher_loss(static_cast<v1::OnLauncherLoss>(9)); }},
+    {"spec.min_hosts", [](auto& r) { r.mutable_spec()->set_min_hosts(2); }},  // launcherd's queue gives the hosts
+    {"spec.min_hosts", [](auto& r) { r.mutable_spec()->set_min_hosts(-1); }},
     {"spec.start_timeout", [](auto& r) { r.mutable_spec()->mutable_start_timeout()->set_seconds(0); }},
     {"spec.kill_grace", [](auto& r) { r.mutable_spec()->mutable_kill_grace()->set_seconds(-1); }},
     {"spec.timeout", [](auto& r) { r.mutable_spec()->mutable_timeout()->set_seconds(1LL << 60); }},

@@ -60,7 +60,7 @@ TEST(HorovodFrame, RefusesByItsHeaderAlone) {
   EXPECT_TRUE(refused({.value = long_value}));
   EXPECT_TRUE(refused({}, 3, '\xff')) << "a length of 4 GB";
   EXPECT_TRUE(refused({}, 16, 0));
-  EXPECT_TRUE(refused({}, 16, 4));
+  EXPECT_TRUE(refused({}, 16, 11));
   EXPECT_TRUE(refused({}, 17, 17));
   EXPECT_TRUE(refused({}, 18, 1));
 }

@@ -62,7 +62,7 @@ class HorovodOriginTest : public ::testing::Test {
   void serve(OwnerCheck check = allow, HorovodOriginLimits limits = {}) {
     origin_.reset();
     base::UniqueFd copy(::fcntl(listening_.get(), F_DUPFD_CLOEXEC, 0));
-    origin_ = std::make_unique<HorovodOrigin>(loop_, std::move(copy), store_, std::move(check), limits);
+    origin_ = std::make_unique<HorovodOrigin>(loop_, std::move(copy), source_, std::move(check), limits);
   }
 
   std::unique_ptr<HorovodTcpUpstream> connect(NotingListener& listener, OwnerCheck check = allow) {
@@ -77,6 +77,7 @@ class HorovodOriginTest : public ::testing::Test {
 
   base::Loop loop_;
   HorovodStore store_{{{{"global", 2}}}, {.max_keys = 64, .max_total_bytes = 4 << 20}};
+  HorovodStoreSource source_{store_};
   base::UniqueFd listening_;
   std::uint16_t port_;
   std::unique_ptr<HorovodOrigin> origin_;

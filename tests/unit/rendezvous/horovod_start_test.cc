@@ -141,6 +141,7 @@ class HorovodStartTest : public ::testing::Test {
   base::Loop loop_;
   HorovodStore store_{make_horovod_plan(hosts_)};
   HorovodStoreKeys keys_{store_};
+  HorovodStoreSource source_{store_};
   std::unique_ptr<HorovodServer> server_;
   std::uint16_t port_ = 0;
 };
@@ -159,7 +160,7 @@ TEST_F(HorovodStartTest, OneServerTwoRounds) {
 TEST_F(HorovodStartTest, FourHostsWithCachesTwoRounds) {
   Listening listening;
   const std::uint16_t origin_port = listening.port;
-  HorovodOrigin origin(loop_, std::move(listening.fd), store_, allow);
+  HorovodOrigin origin(loop_, std::move(listening.fd), source_, allow);
   std::vector<std::unique_ptr<CachingHost>> others;
   const std::vector<std::uint16_t> ports = serve_others(origin_port, &others);
   for (int round = 1; round <= 2; ++round) {
@@ -177,7 +178,7 @@ TEST_F(HorovodStartTest, FourHostsWithCachesTwoRounds) {
 TEST_F(HorovodStartTest, ProcessSetTwiceThroughCaches) {
   Listening listening;
   const std::uint16_t origin_port = listening.port;
-  const HorovodOrigin origin(loop_, std::move(listening.fd), store_, allow);
+  const HorovodOrigin origin(loop_, std::move(listening.fd), source_, allow);
   std::vector<std::unique_ptr<CachingHost>> others;
   const std::vector<std::uint16_t> ports = serve_others(origin_port, &others);
   for (int round = 1; round <= 2; ++round) {
@@ -189,7 +190,7 @@ TEST_F(HorovodStartTest, ProcessSetTwiceThroughCaches) {
 TEST_F(HorovodStartTest, EveryHostWithACacheAndTheLinksCutOnTheWay) {
   Listening listening;
   const std::uint16_t origin_port = listening.port;
-  auto origin = std::make_unique<HorovodOrigin>(loop_, base::UniqueFd(::dup(listening.fd.get())), store_, allow);
+  auto origin = std::make_unique<HorovodOrigin>(loop_, base::UniqueFd(::dup(listening.fd.get())), source_, allow);
   std::vector<std::uint16_t> ports;
   std::vector<std::unique_ptr<CachingHost>> all;
   for (std::size_t host = 0; host < hosts_.size(); ++host) {
@@ -200,7 +201,7 @@ TEST_F(HorovodStartTest, EveryHostWithACacheAndTheLinksCutOnTheWay) {
   const auto cut = loop_.every(70ms, [&] {
     ++cuts;
     origin.reset();
-    origin = std::make_unique<HorovodOrigin>(loop_, base::UniqueFd(::dup(listening.fd.get())), store_, allow);
+    origin = std::make_unique<HorovodOrigin>(loop_, base::UniqueFd(::dup(listening.fd.get())), source_, allow);
   });
   run(seats_, ports, 1);
   EXPECT_GT(cuts, 1);

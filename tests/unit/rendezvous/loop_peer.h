@@ -58,6 +58,11 @@ class LoopPeer {
   bool send(std::string_view bytes) {
     return ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
   }
+  // Returns how many bytes the socket took.
+  std::size_t send_some(std::string_view bytes) {
+    const ssize_t size = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    return size < 0 ? 0 : static_cast<std::size_t>(size);
+  }
   void finish_sending() { ::shutdown(fd_.get(), SHUT_WR); }
   // Called after each read and at the end; may destroy the peer's owner only from a posted task.
   void on_received(std::function<void()> task) { on_received_ = std::move(task); }

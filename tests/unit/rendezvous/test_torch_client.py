@@ -18,9 +18,13 @@ PATIENCE = datetime.timedelta(seconds=60)
 AT_ONCE = datetime.timedelta(milliseconds=200)
 
 
+# Links between the clients and the store, as between hosts of a tree; 0: clients connect to the store.
+LINKS = int(os.environ.get("MUSTER_TEST_STORE_LINKS", "0"))
+
+
 class Server:
     def __init__(self):
-        self._child = subprocess.Popen([SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._child = subprocess.Popen([SERVER, str(LINKS)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.port = int(self._child.stdout.readline().split()[1])
 
     def renew(self):
@@ -248,6 +252,7 @@ def test_process_group(server, size):
     expect_done(start_ranks(server.port, size, attempt=0))
 
 
+@pytest.mark.skipif(LINKS > 0, reason="an agent has one store for each start of a job")
 def test_restart_on_a_fresh_store(server):
     failed = finish(start_ranks(server.port, 2, attempt=0, FAIL_RANK="1"))
     assert failed[1][0] == 3

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "proto/muster/v1/store_plan.pb.h"
+
 namespace muster::agent::session_stores_test {
 namespace {
 
@@ -21,6 +23,12 @@ class SessionStoresTest : public ::testing::Test {
     address.sin_family = AF_INET;
     address.sin_port = htons(static_cast<std::uint16_t>(port));
     return ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  }
+  static bool can_connect(int port) {
+    const base::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const base::SockAddr to =
+        base::make_sockaddr(*base::IpAddress::parse("127.0.0.1"), static_cast<std::uint16_t>(port));
+    return ::connect(fd.get(), to.get(), to.size) == 0;
   }
 
   base::Loop loop_;
@@ -73,6 +81,63 @@ TEST_F(SessionStoresTest, HasKeysWhenItServesRanks) {
   ASSERT_TRUE(stores_.serve_ranks(launch).ok());
   EXPECT_NE(stores_.keys(), nullptr);
   EXPECT_FALSE(stores_.variables().empty());
+}
+
+// Host 0 with the store, host 1 below it, and host 2 below host 1.
+TEST_F(SessionStoresTest, AHostWithChildrenServesThem) {
+  const auto events = [](std::vector<std::string>& problems) {
+    return SessionStores::Events{.ask_launcher = [](const v1::OwnerQuestion&) {},
+                                 .on_problem = [&](const base::Status& why) { problems.push_back(why.message()); },
+                                 .on_notice = [](const std::string&) {}};
+  };
+  std::vector<std::string> problems;
+  SessionStores inner(loop_, {}, events(problems));
+  SessionStores leaf(loop_, {}, events(problems));
+  v1::Prepare prepare = prepare_at("127.0.0.1");
+  prepare.set_hold_ports(1);
+  const v1::Prepared inner_port = inner.prepare(prepare);
+  ASSERT_EQ(leaf.prepare(prepare_at("127.0.0.1")).error(), "");
+  prepare.set_serve_horovod(true);
+  for (const char* name : {"n1", "n2", "n3"}) prepare.add_horovod_hosts()->set_name(name);
+  const v1::Prepared root_port = stores_.prepare(prepare);
+  ASSERT_NE(root_port.horovod_port(), 0);
+
+  v1::StorePlan plan;
+  plan.set_hosts(3);
+  plan.set_fanout(1);
+  v1::Launch launch;
+  launch.set_stores(plan.SerializeAsString());
+  ASSERT_TRUE(stores_.serve_ranks(launch).ok());
+  launch.set_host(2);
+  launch.set_horovod_address("127.0.0.1");
+  launch.set_horovod_port(inner_port.held_ports(0));
+  ASSERT_TRUE(leaf.serve_ranks(launch).ok());
+  launch.set_host(1);
+  launch.set_horovod_port(root_port.horovod_port());
+  plan.set_serves_on_held_port(true);
+  launch.set_stores(plan.SerializeAsString());
+  EXPECT_FALSE(can_connect(inner_port.held_ports(0))) << "it is only held";
+  ASSERT_TRUE(inner.serve_ranks(launch).ok());
+  EXPECT_TRUE(can_connect(inner_port.held_ports(0)));
+  EXPECT_TRUE(problems.empty()) << problems.front();
+  for (SessionStores* host : {&stores_, &inner, &leaf}) EXPECT_NE(host->keys()->meetings(), nullptr);
+}
+
+TEST_F(SessionStoresTest, RefusesAPlanThatItCannotFollow) {
+  ASSERT_EQ(stores_.prepare(prepare_at("127.0.0.1")).error(), "");
+  v1::StorePlan plan;
+  plan.set_hosts(3);
+  plan.set_fanout(1);
+  v1::Launch launch;
+  launch.set_host(3);
+  launch.set_stores(plan.SerializeAsString());
+  EXPECT_EQ(stores_.serve_ranks(launch).code(), base::Code::kInvalidArgument) << "the job has no host 3";
+  launch.set_host(1);
+  plan.set_serves_on_held_port(true);
+  launch.set_stores(plan.SerializeAsString());
+  EXPECT_EQ(stores_.serve_ranks(launch).code(), base::Code::kFailedPrecondition) << "it holds no port";
+  launch.set_stores("\xff\xff");
+  EXPECT_EQ(stores_.serve_ranks(launch).code(), base::Code::kInvalidArgument);
 }
 
 TEST_F(SessionStoresTest, EachGenerationBeginsWithoutKeys) {

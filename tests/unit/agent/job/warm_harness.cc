@@ -1,7 +1,6 @@
 #include "tests/unit/agent/job/warm_harness.h"
 
 #include <fcntl.h>
-#include <grpcpp/grpcpp.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -17,21 +16,23 @@
 
 #include "agent/proc/proc_table.h"
 #include "base/net.h"
+#include "proto/control_key.h"
 #include "proto/frame.h"
-#include "proto/muster/v1/agent.grpc.pb.h"
 #include "proto/output_frame.h"
 #include "proto/peer_names.h"
+#include "tests/unit/support/control_peer.h"
 
 namespace muster::agent::testing {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Stream = grpc::ServerReaderWriter<v1::LauncherMessage, v1::AgentMessage>;
+using testing_support::ControlPeer;
 
-base::CertificateAuthority new_authority() {
-  auto authority = base::CertificateAuthority::create();
-  MUSTER_CHECK(authority.ok());
-  return std::move(*authority);
+void block_sigpipe() {
+  sigset_t pipe;
+  ::sigemptyset(&pipe);
+  ::sigaddset(&pipe, SIGPIPE);
+  ::pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
 }
 
 std::string read_line(int fd) {
@@ -46,53 +47,42 @@ std::string read_line(int fd) {
 
 }  // namespace
 
-LauncherState::LauncherState() : authority(new_authority()) {}
-
-class FakeLauncher::Service final : public v1::AgentControl::Service {
+class FakeLauncher::Service {
  public:
-  explicit Service(std::string instance, std::string token)
-      : instance_(std::move(instance)), token_(std::move(token)) {}
-
-  grpc::Status Attach(grpc::ServerContext* context, Stream* stream) override {
-    const auto token = context->client_metadata().find("muster-token");
-    if (token == context->client_metadata().end() || token->second != token_) {
-      return {grpc::StatusCode::UNAUTHENTICATED, "no agent of this launcher"};
-    }
-    v1::AgentMessage message;
-    if (!stream->Read(&message)) return grpc::Status::OK;
+  Service(LauncherState& state, std::string instance)
+      : instance_(std::move(instance)),
+        tls_(*base::TlsContext::server({proto::control_key(kStateName, state.token)})),
+        listening_(*base::listen_any(state.control_port, 16)),
+        stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    state.control_port = *base::local_port(listening_.get());
+    accepting_ = std::thread([this] { accept(); });
+  }
+  ~Service() {
+    ::eventfd_write(stop_.get(), 1);
+    accepting_.join();
     {
       const std::lock_guard lock(mutex_);
-      if (refuses_) return {grpc::StatusCode::UNAVAILABLE, "not now"};
-      EXPECT_TRUE(message.has_hello()) << "the first message of a stream is its Hello";
-      welcome(message.hello(), context, stream);
+      for (const auto& stream : streams_) stream->end();
     }
-    while (stream->Read(&message)) {
-      const std::lock_guard lock(mutex_);
-      if (stream_ != stream) break;
-      arrived(message);
-    }
-    const std::lock_guard lock(mutex_);
-    if (stream_ == stream) stream_ = nullptr;
-    return {grpc::StatusCode::UNAVAILABLE, "cut"};
+    for (const auto& stream : streams_) stream->thread.join();
   }
 
   void send(v1::LauncherMessage message) {
     const std::lock_guard lock(mutex_);
     message.set_ack(incoming_.last_received());
     const v1::LauncherMessage& numbered = outgoing_.push(std::move(message));
-    if (stream_ != nullptr) stream_->Write(numbered);
+    if (stream_ != nullptr) stream_->send(numbered);
   }
 
   void send_unnumbered(const v1::LauncherMessage& message) {
     const std::lock_guard lock(mutex_);
-    if (stream_ != nullptr) stream_->Write(message);
+    if (stream_ != nullptr) stream_->send(message);
   }
 
   void cut() {
     const std::lock_guard lock(mutex_);
-    if (context_ != nullptr) context_->TryCancel();
+    if (stream_ != nullptr) stream_->end();
     stream_ = nullptr;
-    context_ = nullptr;
   }
 
   void refuse(bool on) {
@@ -114,7 +104,77 @@ class FakeLauncher::Service final : public v1::AgentControl::Service {
   }
 
  private:
-  void welcome(const v1::Hello& hello, grpc::ServerContext* context, Stream* stream) {
+  // Its thread alone uses the connection. The members are guarded by mutex_.
+  struct Stream {
+    void send(const v1::LauncherMessage& message) {
+      waiting.push_back(message);
+      ::eventfd_write(wake.get(), 1);
+    }
+    void end() {
+      is_ended = true;
+      ::eventfd_write(wake.get(), 1);
+    }
+    base::UniqueFd wake{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    std::deque<v1::LauncherMessage> waiting;
+    bool is_ended = false;
+    std::thread thread;
+  };
+
+  void accept() {
+    while (true) {
+      std::array<pollfd, 2> wanted{{{listening_.get(), POLLIN, 0}, {stop_.get(), POLLIN, 0}}};
+      ::poll(wanted.data(), wanted.size(), -1);
+      if (wanted[1].revents != 0) return;
+      base::UniqueFd fd(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (!fd.valid()) continue;
+      const std::lock_guard lock(mutex_);
+      Stream& stream = *streams_.emplace_back(std::make_unique<Stream>());
+      stream.thread = std::thread([this, &stream, raw = fd.release()] { serve(stream, base::UniqueFd(raw)); });
+    }
+  }
+
+  void serve(Stream& stream, base::UniqueFd fd) {
+    block_sigpipe();
+    ControlPeer peer(std::move(fd), tls_);
+    if (!peer.handshake()) return;
+    ControlPeer::Frame frame;
+    bool is_first = true;
+    while (true) {
+      const ControlPeer::Next next = peer.next(frame, stream.wake.get());
+      std::deque<v1::LauncherMessage> waiting;
+      bool goes_on = true;
+      {
+        const std::lock_guard lock(mutex_);
+        if (next == ControlPeer::Next::kEnd) goes_on = false;
+        if (next == ControlPeer::Next::kFrame) goes_on = handle(stream, frame, std::exchange(is_first, false));
+        waiting.swap(stream.waiting);
+        if (stream.is_ended) goes_on = false;
+      }
+      for (const v1::LauncherMessage& message : waiting) goes_on = peer.send(message) && goes_on;
+      if (goes_on) continue;
+      const std::lock_guard lock(mutex_);
+      if (stream_ == &stream) stream_ = nullptr;
+      return;
+    }
+  }
+
+  // Returns false if the stream must end.
+  bool handle(Stream& stream, const ControlPeer::Frame& frame, bool is_first) {
+    v1::AgentMessage message;
+    EXPECT_EQ(frame.kind, proto::ControlKind::kMessage) << frame.payload;
+    EXPECT_TRUE(message.ParseFromString(frame.payload));
+    if (is_first) {
+      if (refuses_) return false;
+      EXPECT_TRUE(message.has_hello()) << "the first message of a stream is its Hello";
+      welcome(message.hello(), stream);
+      return true;
+    }
+    if (stream_ != &stream) return false;
+    arrived(message);
+    return true;
+  }
+
+  void welcome(const v1::Hello& hello, Stream& stream) {
     const bool is_known = hello.launcher_instance() == instance_;
     if (!is_known) {
       EXPECT_EQ(incoming_.last_received(), 0U) << "an agent that was welcomed here has forgotten this instance";
@@ -122,12 +182,10 @@ class FakeLauncher::Service final : public v1::AgentControl::Service {
     if (is_known) outgoing_.acknowledged(hello.resume_from());
     v1::LauncherMessage welcome;
     welcome.mutable_welcome()->set_launcher_instance(instance_);
-    welcome.mutable_welcome()->set_takes_more(true);
     welcome.set_ack(incoming_.last_received());
-    stream->Write(welcome);
-    for (const v1::LauncherMessage& message : outgoing_.pending()) stream->Write(message);
-    stream_ = stream;
-    context_ = context;
+    stream.send(welcome);
+    for (const v1::LauncherMessage& message : outgoing_.pending()) stream.send(message);
+    stream_ = &stream;
     hellos.push_back(hello);
     changed_.notify_all();
   }
@@ -135,11 +193,10 @@ class FakeLauncher::Service final : public v1::AgentControl::Service {
   void arrived(const v1::AgentMessage& message) {
     const std::uint64_t before = incoming_.last_received();
     take(message);
-    for (const v1::AgentMessage& one : message.more()) take(one);
     if (incoming_.last_received() == before) return;
     v1::LauncherMessage ack;
     ack.set_ack(incoming_.last_received());
-    stream_->Write(ack);
+    stream_->send(ack);
   }
 
   void take(const v1::AgentMessage& message) {
@@ -150,43 +207,27 @@ class FakeLauncher::Service final : public v1::AgentControl::Service {
     if (arrival != Arrival::kNew) return;
     if (message.body_case() == v1::AgentMessage::BODY_NOT_SET) return;
     messages.push_back(message);
-    messages.back().clear_more();
     changed_.notify_all();
   }
 
   const std::string instance_;
-  const std::string token_;
-  std::mutex mutex_;
+  const base::TlsContext tls_;
+  const base::UniqueFd listening_;
+  const base::UniqueFd stop_;
+  std::thread accepting_;
+  std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
-  Stream* stream_ = nullptr;
-  grpc::ServerContext* context_ = nullptr;
+  std::vector<std::unique_ptr<Stream>> streams_;  // all that there ever were
+  Stream* stream_ = nullptr;                      // the one that the agent uses
   bool refuses_ = false;
   proto::ReplayQueue<v1::LauncherMessage> outgoing_;
   proto::ReplayQueue<v1::AgentMessage> incoming_;
 };
 
 FakeLauncher::FakeLauncher(LauncherState& state, std::string instance)
-    : service_(std::make_unique<Service>(std::move(instance), state.token)) {
-  const auto identity = state.authority.issue("launcherd", {std::string(proto::kLauncherName)});
-  MUSTER_CHECK(identity.ok());
-  grpc::SslServerCredentialsOptions tls(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-  tls.pem_root_certs = state.authority.ca_pem();
-  tls.pem_key_cert_pairs.push_back({identity->key_pem, identity->cert_pem});
-  int port = 0;
-  grpc::ServerBuilder builder;
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
-  builder.AddListeningPort("127.0.0.1:" + std::to_string(state.control_port), grpc::SslServerCredentials(tls), &port);
-  builder.RegisterService(service_.get());
-  server_ = builder.BuildAndStart();
-  EXPECT_TRUE(server_ != nullptr && port != 0);
-  state.control_port = static_cast<std::uint16_t>(port);
-}
+    : service_(std::make_unique<Service>(state, std::move(instance))) {}
 
-FakeLauncher::~FakeLauncher() {
-  server_->Shutdown(std::chrono::system_clock::now());
-  server_->Wait();
-}
+FakeLauncher::~FakeLauncher() = default;
 
 v1::Hello FakeLauncher::next_hello() {
   v1::Hello hello;
@@ -269,10 +310,7 @@ FakeHub::~FakeHub() {
 }
 
 void FakeHub::run() {
-  sigset_t pipe;
-  ::sigemptyset(&pipe);
-  ::sigaddset(&pipe, SIGPIPE);
-  ::pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
+  block_sigpipe();
   while (true) {
     std::array<pollfd, 2> wanted{{{listening_.get(), POLLIN, 0}, {cancel_.get(), POLLIN, 0}}};
     ::poll(wanted.data(), wanted.size(), -1);
@@ -347,15 +385,10 @@ WarmAgent::WarmAgent(const LauncherState& state, const std::string& session_root
   stdout_ = std::move(out->first);
   out->second.reset();
   EXPECT_EQ(read_line(stdout_.get()).substr(0, 13), "MUSTER-AGENT ");
-  const auto identity = state.authority.issue("agent", {"URI:" + proto::agent_uri(kStateName)});
-  MUSTER_CHECK(identity.ok());
   v1::AgentJoin join;
   join.set_job_id(kStateName);
   join.add_launcher_addresses("127.0.0.1");
   join.set_control_port(state.control_port);
-  join.set_ca_pem(state.authority.ca_pem());
-  join.set_certificate_pem(identity->cert_pem);
-  join.set_key_pem(identity->key_pem);
   join.set_token(state.token);
   join.set_link("dial");
   join.set_lease_ms(60'000);

@@ -24,19 +24,13 @@
 #include "proto/replay_queue.h"
 #include "tests/unit/agent/process/agent_harness.h"
 
-namespace grpc {
-class Server;
-}
-
 namespace muster::agent::testing {
 
 inline constexpr std::chrono::seconds kPatience{20};
 inline constexpr const char* kStateName = "stateabc";  // the state name of the fake launcherd
 
-// The part of a launcherd that stays while it is down: its authority and its ports.
+// The part of a launcherd that stays while it is down: the agent's token and its ports.
 struct LauncherState {
-  LauncherState();
-  base::CertificateAuthority authority;
   std::string token = "the agent's token";
   std::uint16_t control_port = 0;  // 0 if not known yet
   std::uint16_t output_port = 0;
@@ -71,7 +65,6 @@ class FakeLauncher {
  private:
   class Service;
   std::unique_ptr<Service> service_;
-  std::unique_ptr<grpc::Server> server_;
 };
 
 // The output of the agents that all hubs have received. The test owns it.

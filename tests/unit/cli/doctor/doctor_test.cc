@@ -135,8 +135,9 @@ m1
 
 TEST(DoctorReport, Waiting) {
   EXPECT_EQ(format_waiting(4, {}), "");
-  EXPECT_EQ(format_waiting(4, {"n3"}), "3/4 hosts have answered · waiting: n3");
-  EXPECT_EQ(format_waiting(9, {"a", "b", "c", "d", "e"}), "4/9 hosts have answered · waiting: a, b, c and 2 more");
+  EXPECT_EQ(format_waiting(4, {"n3"}), "3 of 4 hosts have answered; waiting for n3");
+  EXPECT_EQ(format_waiting(9, {"n1", "n2", "n3", "head", "login"}),
+            "4 of 9 hosts have answered; waiting for n[1-3],head,login");
 }
 
 }  // namespace

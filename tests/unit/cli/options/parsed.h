@@ -121,6 +121,7 @@ inline std::string show(const ParsedHvdrun& parsed) {
   if (!parsed.options.reach.launcher.empty()) add("launcher=" + parsed.options.reach.launcher);
   if (!parsed.options.request.name.empty()) add("name=" + parsed.options.request.name);
   if (job.start_timeout != plain.request.job.start_timeout) add(fmt::format("start={}ms", job.start_timeout.count()));
+  if (job.min_hosts != 0) add(fmt::format("least_hosts={}", job.min_hosts));
   if (job.timeout) add(fmt::format("timeout={}ms", job.timeout->count()));
   if (job.kill_grace != plain.request.job.kill_grace) add(fmt::format("grace={}ms", job.kill_grace.count()));
   if (job.end_signal) add(fmt::format("signal={}@{}ms", job.end_signal->signo, job.end_signal->ahead.count()));

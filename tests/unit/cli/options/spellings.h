@@ -107,6 +107,8 @@ inline const std::vector<Accepted>& launch_table() {
       {{"--verbose"}, "verbose"},
       {{"--start-timeout", "60"}, "start=60000ms"},
       {{"--start-timeout=1m"}, "start=60000ms"},
+      {{"--min-hosts", "990"}, "least_hosts=990"},
+      {{"--min-hosts=1"}, "least_hosts=1"},
       {{"--timeout", "3600"}, "timeout=3600000ms"},
       {{"--timeout=1.5h"}, "timeout=5400000ms"},
       {{"--kill-grace", "500ms"}, "grace=500ms"},

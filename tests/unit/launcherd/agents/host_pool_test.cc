@@ -38,17 +38,6 @@ T must(base::Result<T> result) {
   return std::move(result).value();
 }
 
-// The test moves its calendar.
-class ShiftedClock final : public base::Clock {
- public:
-  base::MonotonicTime now() const override { return clock_.now(); }
-  base::WallTime wall() const override { return clock_.wall() + shift; }
-  std::chrono::hours shift{0};
-
- private:
-  base::SystemClock clock_;
-};
-
 // One job and what became of it.
 class Job final : private JobObserver {
  public:
@@ -156,10 +145,7 @@ class HostPoolTest : public ::testing::Test {
     HostPoolOptions options;
     options.state_file = directory / "agents";
     options.session_root = directory / "sessions";
-    options.on_note = [this](const std::string& line) {
-      notes.push_back(line);
-      if (line == awaited_note) loop.stop();
-    };
+    options.on_note = [this](const std::string& line) { notes.push_back(line); };
     pool = must(HostPool::start(loop, clock, options, bootstrap.get()));
   }
   void stop_pool() {
@@ -199,11 +185,10 @@ class HostPoolTest : public ::testing::Test {
   }
 
   TempDir directory;
-  ShiftedClock clock;
+  base::SystemClock clock;
   base::Loop loop;
   base::UniqueFd gate;
   std::vector<std::string> notes;
-  std::string awaited_note;
   std::unique_ptr<Bootstrap> bootstrap;
   std::unique_ptr<HostPool> pool;
   std::vector<std::unique_ptr<Job>> jobs;
@@ -269,43 +254,6 @@ TEST_F(HostPoolTest, ReportsTheExitCodeOfAJobThatEndedWithoutLauncherd) {
   wanted.resumes = wanted.was_running = true;
   EXPECT_EQ(start(wanted, "never started", 1).wait_for_end().exit_code, 7);
   EXPECT_THAT(output_of(wanted.job_id), HasSubstr("late"));
-}
-
-// The agent gets a new certificate before the old one expires. The next launcherd trusts only the new one.
-TEST_F(HostPoolTest, RenewsCertificatesWhileAJobRuns) {
-  const auto authority = [this] {
-    v1::PoolState state;
-    EXPECT_TRUE(state.ParseFromString(must(base::read_file(directory / "agents"))));
-    return std::pair(state.ca_pem(), state.next_ca_pem());
-  };
-  PooledJob wanted = new_job();
-  Job& before = start(wanted, "read line < gate; exit 5", 1);
-  before.wait([](const Job& job) { return job.is_running; });
-  ASSERT_FALSE(HasFailure()) << testing::PrintToString(notes);
-  const std::vector<long> pids = before.pids;
-  const auto [old, none] = authority();
-  EXPECT_EQ(none, "");
-  clock.shift = std::chrono::hours(24 * 21);
-  awaited_note = "the certificates of agents are renewed";  // stops at once: the next tick may begin another renewal
-  base::Timer watchdog = loop.after(30s, [&] {
-    ADD_FAILURE() << "the agents' certificates were not renewed: " << testing::PrintToString(notes);
-    loop.stop();
-  });
-  loop.run();
-  watchdog.cancel();
-  awaited_note.clear();
-  const auto [now, next] = authority();
-  EXPECT_NE(now, old);
-  EXPECT_EQ(next, "");
-  clock.shift = std::chrono::hours(0);
-  stop_pool();
-  start_pool();
-  wanted.resumes = wanted.was_running = true;
-  Job& after = start(wanted, "never started", 1);
-  after.wait([](const Job& job) { return job.is_running; });
-  EXPECT_EQ(after.pids, pids);
-  open_gate();
-  EXPECT_EQ(after.wait_for_end().exit_code, 5);
 }
 
 TEST_F(HostPoolTest, StopsAJobUnderTheNextLauncherd) {

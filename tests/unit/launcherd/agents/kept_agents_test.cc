@@ -211,12 +211,10 @@ class KeptAgentsTest : public ::testing::Test, protected AgentListener {
   base::Loop loop_;
   PlayingBootstrap bootstrap_{loop_};
   testing_support::NoOutput sink_;
-  base::FakeClock clock_;
   int bootstraps_ = 0;
   bool drops_ = true;  // drops an agent that has ended
   std::shared_ptr<KeptAgents> kept_ = std::make_shared<KeptAgents>(
-      loop_, clock_, OwnAgentsOptions{.job_id = base::JobId::random().str(), .lease = 5s, .session_root = ""},
-      [this](int) {
+      loop_, OwnAgentsOptions{.job_id = base::JobId::random().str(), .lease = 5s, .session_root = ""}, [this](int) {
         ++bootstraps_;
         return &bootstrap_;
       });
@@ -267,7 +265,7 @@ TEST_F(KeptAgentsTest, PingsAgentsThatNoGenerationPings) {
 TEST_F(KeptAgentsTest, ReplacesALateAgentBeforeTheStartTimeoutEnds) {
   OwnAgentsOptions options{.job_id = base::JobId::random().str(), .session_root = ""};
   options.start_timeout = 2s;
-  kept_ = std::make_shared<KeptAgents>(loop_, clock_, std::move(options), [this](int) { return &bootstrap_; });
+  kept_ = std::make_shared<KeptAgents>(loop_, std::move(options), [this](int) { return &bootstrap_; });
   begin_and_come_up({"n1"});
   played(0).closes = false;
   begin({"n1"});
@@ -413,21 +411,6 @@ TEST_F(KeptAgentsTest, ListenerHearsThatATakenAgentRuns) {
   EXPECT_EQ(bootstrap_.agents.size(), 1u);
 }
 
-TEST_F(KeptAgentsTest, OldCertificatesAreRenewedWithAllAgents) {
-  clock_.advance(base::SystemClock().wall() - clock_.wall());
-  begin_and_come_up({"n1"});
-  clock_.advance(24h * 19);
-  begin_and_come_up({"n1"});
-  EXPECT_EQ(bootstrap_.agents.size(), 1u);
-  clock_.advance(24h * 2);
-  begin_and_come_up({"n1"});
-  EXPECT_THAT(said_, ElementsAre("up 0 n1"));
-  ASSERT_EQ(bootstrap_.agents.size(), 2u);
-  EXPECT_EQ(bootstraps_, 2);
-  EXPECT_NE(played(0).join.ca_pem(), played(1).join.ca_pem());
-  EXPECT_TRUE(played(0).is_let_go());
-}
-
 TEST_F(KeptAgentsTest, CancelledStartReplacesNoAgent) {
   begin_and_come_up({"n1", "n2"});
   played(0).closes = false;
@@ -505,12 +488,12 @@ TEST_F(KeptAgentsTest, AgentThatEndsTheJobByItselfIsReportedOnce) {
   EXPECT_EQ(bootstrap_.agents.size(), 2u);
 }
 
-// The agents' log-ins begin before the job's certificates and ports are there.
+// The agents' log-ins begin before the job's ports are open.
 TEST_F(KeptAgentsTest, StartThatFailsCanBeLeftAndTriedAgain) {
-  begin_and_come_up({"n1"});  // gRPC needs descriptors when it is first used
-  const auto other = std::make_shared<KeptAgents>(
-      loop_, clock_, OwnAgentsOptions{.job_id = base::JobId::random().str(), .session_root = ""},
-      [this](int) { return &bootstrap_; });
+  begin_and_come_up({"n1"});
+  const auto other =
+      std::make_shared<KeptAgents>(loop_, OwnAgentsOptions{.job_id = base::JobId::random().str(), .session_root = ""},
+                                   [this](int) { return &bootstrap_; });
   std::shared_ptr<JobAgents> generation = other->of_attempt(0);
   {
     const NoMoreFiles limit;

@@ -6,13 +6,13 @@
 #include <memory>
 #include <utility>
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "agent/link/control_client.h"
 #include "base/loop.h"
 #include "base/net.h"
 #include "launcherd/bootstrap/bootstrap.h"
+#include "proto/control_key.h"
 #include "proto/muster/v1/agent.pb.h"
 
 namespace muster::testing_support {
@@ -34,12 +34,10 @@ inline std::unique_ptr<agent::ControlClient> play_agent(base::Loop& loop, const 
                                                         v1::Hello hello = {}) {
   hello.set_job_id(join.job_id());
   hello.set_agent_index(join.agent_index());
-  agent::ControlClientOptions options{.endpoint = fmt::format("127.0.0.1:{}", join.control_port()),
-                                      .fd = {},
-                                      .ca_pem = join.ca_pem(),
-                                      .certificate_pem = join.certificate_pem(),
-                                      .key_pem = join.key_pem(),
-                                      .token = join.token()};
+  agent::ControlClientOptions options;
+  options.route = std::make_shared<agent::LauncherRoute>(*base::IpAddress::parse("127.0.0.1"));
+  options.port = static_cast<std::uint16_t>(join.control_port());
+  options.key = proto::control_key(join.job_id(), join.token());
   return agent::ControlClient::start(loop, std::move(options), std::move(hello));
 }
 

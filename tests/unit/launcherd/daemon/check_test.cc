@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "base/tls.h"
+#include "tests/unit/support/certificate_authority.h"
 #include "tests/unit/support/temp_dir.h"
 
 namespace muster::launcherd::check_test {
@@ -29,7 +30,7 @@ class CheckDaemon : public ::testing::Test {
     return lines;
   }
   void listen_by_tls() {
-    const auto authority = base::CertificateAuthority::create().value();
+    const auto authority = testing_support::CertificateAuthority::create().value();
     const auto server = authority.issue("launcherd", {"DNS:localhost"}).value();
     options_.tls = {{.address = "0.0.0.0:7400",
                      .certificate = server.cert_pem,

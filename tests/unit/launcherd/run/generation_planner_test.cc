@@ -66,6 +66,38 @@ class GenerationPlannerTest : public testing::Test {
   static GenerationEnd lost(std::vector<std::string> hosts) { return {.bad_hosts = std::move(hosts)}; }
 };
 
+TEST_F(GenerationPlannerTest, StartsWithoutHostsThatAreNotUp) {
+  GenerationPlanner plan = planner(OnFailure::kFail, "n1:2,n2:2,n3:2", "", 0);
+  const auto next = plan.start_without(lost({"n2"}), false);
+  EXPECT_EQ(table(next), "n1:0,1 n3:2,3");
+  EXPECT_THAT(next->lost, ElementsAre("n2"));
+  EXPECT_EQ(plan.counted(), 0);
+  EXPECT_EQ(plan.wanted(), 4);
+  EXPECT_FALSE(plan.next(lost({"n1"})).ok()) << "the policy is as before";
+}
+
+TEST_F(GenerationPlannerTest, StartsWithSparesInThePlacesOfHostsThatAreNotUp) {
+  GenerationPlanner plan = planner(OnFailure::kReplace, "n1:2,n2:2,n3:2", "s1:2,s2:4");
+  EXPECT_EQ(plan.spares().size(), 2u);
+  const auto next = plan.start_without(lost({"n1", "s1"}), true);
+  EXPECT_EQ(table(next), "s2:0,1 n2:2,3 n3:4,5");
+  EXPECT_EQ(names(plan), "n1 s1");
+  // The failed hosts stay out.
+  EXPECT_THAT(table(plan.next(lost({"n3"}))), "s2:0,1,2,3 n2:4,5");
+}
+
+TEST_F(GenerationPlannerTest, AJobThatShrinksTakesBackWhatItsStartLacked) {
+  GenerationPlanner plan = planner(OnFailure::kShrink, "n1:2,n2:2", "");
+  EXPECT_EQ(table(plan.start_without(lost({"n2"}), false)), "n1:0,1");
+  EXPECT_EQ(plan.wanted(), 4);
+}
+
+TEST_F(GenerationPlannerTest, TheSizeOfNpIsKeptAtTheStart) {
+  GenerationPlanner plan = planner(OnFailure::kFail, "n1:2,n2:2,n3:2", "", 0, 1, 5);
+  EXPECT_THAT(table(plan.start_without(lost({"n2"}), true)),
+              HasSubstr("-np 5 needs 5 slots, but the 2 hosts that are up have 4; leave -np out"));
+}
+
 TEST_F(GenerationPlannerTest, RestartKeepsHostsUntilRestartsAreUsedUp) {
   GenerationPlanner plan = planner(OnFailure::kRestart, "n1:2,n2:2", "", 2);
   EXPECT_EQ(table(plan.next(failed_on("n2"))), "n1:0,1 n2:2,3");

@@ -67,7 +67,7 @@ class LivenessTest : public ::testing::Test {
                 host.phase.apply(HostEvent::kLeaseOver);
                 lost_.push_back(why);
               },
-          .warn = [this](const std::string& line) { warnings_.push_back(line); },
+          .warn = [this](const JobHost&, const std::string& line) { warnings_.push_back(line); },
           .note = [this](const std::string& line) { notes_.push_back(line); }}};
 };
 

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/tls.h"
 #include "proto/muster/v1/launcher.grpc.pb.h"
+#include "tests/unit/support/certificate_authority.h"
 #include "tests/unit/support/temp_dir.h"
 
 namespace muster::launcherd::api_client_test {
@@ -48,7 +49,7 @@ class Service final : public v1::Launcher::Service {
 
 class ApiClientTest : public ::testing::Test {
  protected:
-  ApiClientTest() : authority_(base::CertificateAuthority::create().value()) {
+  ApiClientTest() : authority_(testing_support::CertificateAuthority::create().value()) {
     const auto server = authority_.issue("launcherd", {"DNS:localhost", "IP:127.0.0.1"}).value();
     grpc::SslServerCredentialsOptions tls(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
     tls.pem_root_certs = authority_.ca_pem();
@@ -65,14 +66,14 @@ class ApiClientTest : public ::testing::Test {
     EXPECT_TRUE(base::write_file_atomically(path, content).ok());
     return path;
   }
-  LauncherAddress address(const base::CertificateAuthority& signer) const {
+  LauncherAddress address(const testing_support::CertificateAuthority& signer) const {
     const auto own = signer.issue("alice", {"URI:muster://client/submit"}).value();
     LauncherAddress address = parse_launcher_address(fmt::format("localhost:{}", port_)).value();
     address.tls = {file("cert", own.cert_pem), file("key", own.key_pem), file("ca", authority_.ca_pem())};
     return address;
   }
 
-  base::CertificateAuthority authority_;
+  testing_support::CertificateAuthority authority_;
   testing_support::TempDir root_;
   Service service_;
   int port_ = 0;
@@ -91,7 +92,7 @@ TEST_F(ApiClientTest, CertificatesOfBothSidesAreChecked) {
   EXPECT_EQ(status.code(), base::Code::kResourceExhausted);
   EXPECT_EQ(status.message(), "the disk is full");
 
-  const auto stranger = base::CertificateAuthority::create().value();
+  const auto stranger = testing_support::CertificateAuthority::create().value();
   EXPECT_EQ(ApiClient(address(stranger)).submit({}, kPatience).status().code(), base::Code::kUnavailable);
   LauncherAddress deceived = address(authority_);
   deceived.tls.authority = file("other", stranger.ca_pem());

@@ -1,85 +1,100 @@
 // Tests both ends of the control channel together: over TLS on loopback and over a socket pair, with cuts.
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/socket.h>
 
+#include <functional>
 #include <future>
+#include <thread>
 #include <utility>
 
-#include <grpcpp/grpcpp.h>
-#include <grpcpp/server_posix.h>
-
 #include "agent/link/control_client.h"
-#include "base/ids.h"
 #include "base/net.h"
 #include "base/tls.h"
 #include "launcherd/service/control_server.h"
-#include "proto/muster/v1/agent.grpc.pb.h"
-#include "proto/peer_names.h"
+#include "proto/control_key.h"
+#include "tests/unit/support/control_peer.h"
 
 namespace muster::control_channel_test {
 namespace {
 
+using proto::ControlKind;
 using std::chrono::seconds;
+using testing_support::ControlPeer;
 
-struct Fixture : ::testing::Test {
+constexpr const char* kJob = "abcdefgh";
+
+std::string token_of(int agent) {
+  return "token-" + std::to_string(agent);
+}
+
+base::TlsKey key_of(int agent) {
+  return proto::control_key(kJob, token_of(agent));
+}
+
+v1::Hello hello_of(int agent) {
+  v1::Hello hello;
+  hello.set_job_id(kJob);
+  hello.set_agent_index(agent);
+  return hello;
+}
+
+v1::LauncherMessage signal_message(int signo) {
+  v1::LauncherMessage message;
+  message.mutable_signal_ranks()->set_signal(signo);
+  return message;
+}
+
+v1::AgentMessage notice(const std::string& text) {
+  v1::AgentMessage message;
+  message.mutable_notice()->set_text(text);
+  return message;
+}
+
+struct ControlChannel : ::testing::Test {
   void SetUp() override {
-    auto created = base::CertificateAuthority::create();
-    ASSERT_TRUE(created.ok()) << created.status();
-    ca = std::make_unique<base::CertificateAuthority>(std::move(*created));
-    auto identity = ca->issue("launcherd", {"DNS:launcherd"});
-    ASSERT_TRUE(identity.ok());
-    launcherd::ControlServerOptions options;
-    options.job_id = "abcdefgh";
-    options.ca_pem = ca->ca_pem();
-    options.certificate_pem = identity->cert_pem;
-    options.key_pem = identity->key_pem;
-    auto started = launcherd::ControlServer::start(loop, options);
-    ASSERT_TRUE(started.ok()) << started.status();
-    server = std::move(*started);
-    for (const char* const token : {"token-0", "token-1"}) server->add_agent(token);
-    deadline = loop.after(seconds(20), [this] {
+    ::signal(SIGPIPE, SIG_IGN);
+    start_server({.job_id = kJob});
+    for (const int agent : {0, 1}) server->add_agent(token_of(agent));
+    deadline = loop.after(seconds(30), [this] {
       ADD_FAILURE() << "the test's deadline passed";
       loop.stop();
     });
   }
 
-  agent::ControlClientOptions client_options(int agent, const std::string& job = "abcdefgh") {
-    auto identity = ca->issue("agent", {"URI:" + proto::agent_uri(job)});
+  void start_server(launcherd::ControlServerOptions options) {
+    server.reset();
+    auto started = launcherd::ControlServer::start(loop, std::move(options));
+    ASSERT_TRUE(started.ok()) << started.status();
+    server = std::move(*started);
+  }
+
+  agent::ControlClientOptions client_options(const base::TlsKey& key) const {
     agent::ControlClientOptions options;
-    options.endpoint = "127.0.0.1:" + std::to_string(server->port());
-    options.ca_pem = ca->ca_pem();
-    options.certificate_pem = identity->cert_pem;
-    options.key_pem = identity->key_pem;
-    options.token = "token-" + std::to_string(agent);
+    options.route = std::make_shared<agent::LauncherRoute>(*base::IpAddress::parse("127.0.0.1"));
+    options.port = static_cast<std::uint16_t>(server->port());
+    options.key = key;
     return options;
   }
-
-  static v1::Hello hello(int agent) {
-    v1::Hello hello;
-    hello.set_job_id("abcdefgh");
-    hello.set_agent_index(agent);
-    return hello;
+  std::unique_ptr<agent::ControlClient> start_client(int agent) {
+    return agent::ControlClient::start(loop, client_options(key_of(agent)), hello_of(agent));
   }
 
-  static v1::LauncherMessage signal_message(int signo) {
-    v1::LauncherMessage message;
-    message.mutable_signal_ranks()->set_signal(signo);
-    return message;
-  }
-
-  static v1::AgentMessage notice(const std::string& text) {
-    v1::AgentMessage message;
-    message.mutable_notice()->set_text(text);
-    return message;
+  // Connects as an agent that the test plays. Its handshake needs no turn of the loop.
+  ControlPeer connect_peer(int agent) const {
+    base::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const base::SockAddr to =
+        base::make_sockaddr(*base::IpAddress::parse("127.0.0.1"), static_cast<std::uint16_t>(server->port()));
+    EXPECT_EQ(::connect(fd.get(), to.get(), to.size), 0);
+    return ControlPeer(std::move(fd), *base::TlsContext::client(key_of(agent)));
   }
 
   base::Loop loop;
   base::Timer deadline;
-  std::unique_ptr<base::CertificateAuthority> ca;
   std::unique_ptr<launcherd::ControlServer> server;
 };
 
-TEST_F(Fixture, MessagesArriveInOrderBothWays) {
+TEST_F(ControlChannel, MessagesArriveInOrderBothWays) {
   std::vector<std::string> at_server;
   std::vector<int> at_client;
   server->on_hello = [&](int agent, const v1::Hello&, bool resumed) {
@@ -91,7 +106,7 @@ TEST_F(Fixture, MessagesArriveInOrderBothWays) {
     at_server.push_back(message.notice().text());
     if (at_server.size() == 50 && at_client.size() == 50) loop.stop();
   };
-  auto client = agent::ControlClient::start(loop, client_options(0), hello(0));
+  auto client = start_client(0);
   client->on_message = [&](const v1::LauncherMessage& message) {
     if (!message.has_signal_ranks()) return;
     at_client.push_back(message.signal_ranks().signal());
@@ -105,10 +120,10 @@ TEST_F(Fixture, MessagesArriveInOrderBothWays) {
   }
 }
 
-TEST_F(Fixture, OverASocketPairTheTokenDecides) {
+TEST_F(ControlChannel, WorksOverASocketPair) {
   auto pair = base::make_socketpair(SOCK_STREAM);
   ASSERT_TRUE(pair.ok());
-  ASSERT_TRUE(server->add_connection(std::move(pair->first)).ok());
+  server->add_connection(std::move(pair->first));
   int greeted = -1;
   server->on_hello = [&](int agent, const v1::Hello&, bool) {
     greeted = agent;
@@ -116,144 +131,84 @@ TEST_F(Fixture, OverASocketPairTheTokenDecides) {
   };
   agent::ControlClientOptions options;
   options.fd = std::move(pair->second);
-  options.token = "token-1";
-  auto client = agent::ControlClient::start(loop, std::move(options), hello(1));
+  options.key = key_of(1);
+  auto client = agent::ControlClient::start(loop, std::move(options), hello_of(1));
   loop.run();
   EXPECT_EQ(greeted, 1);
 }
 
 // Agents of the previous launcher dial all the time, also while the server starts.
-TEST_F(Fixture, KnownAgentsAreTakenFromTheFirstMoment) {
-  const auto identity = ca->issue("launcherd", {"DNS:launcherd"});
-  ASSERT_TRUE(identity.ok());
-  server.reset();
-  auto started = launcherd::ControlServer::start(loop, {.job_id = "abcdefgh",
-                                                        .ca_pem = ca->ca_pem(),
-                                                        .certificate_pem = identity->cert_pem,
-                                                        .key_pem = identity->key_pem,
-                                                        .agents = {{"token-7", 7}, {"token-4", 4}}});
-  ASSERT_TRUE(started.ok()) << started.status();
-  server = std::move(*started);
+TEST_F(ControlChannel, AcceptsKnownAgentsFromTheStart) {
+  start_server({.job_id = kJob, .agents = {{token_of(7), 7}, {token_of(4), 4}}});
   EXPECT_EQ(server->add_agent("token-2"), 2);
   std::vector<int> greeted;
   server->on_hello = [&](int agent, const v1::Hello& hello, bool) {
-    greeted.push_back(agent);
-    greeted.push_back(hello.agent_index());
+    greeted = {agent, hello.agent_index()};
     loop.stop();
   };
-  const auto client = agent::ControlClient::start(loop, client_options(4), hello(4));
+  const auto client = start_client(4);
   loop.run();
   EXPECT_EQ(greeted, (std::vector<int>{1, 4}));
 }
 
 // A launcher that runs for months removes many agents.
-TEST_F(Fixture, NothingIsKeptOfForgottenAgents) {
+TEST_F(ControlChannel, KeepsNothingOfForgottenAgents) {
   for (int i = 0; i < 10'000; ++i) server->forget(server->add_agent("gone-" + std::to_string(i)));
   EXPECT_EQ(server->agents(), 2U);
   EXPECT_EQ(server->add_agent("next"), 10'002);
   server->forget(10'002);
   server->send(10'002, signal_message(1));  // a caller that stops all agents need not know which ones are left
   server->on_hello = [&](int agent, const v1::Hello&, bool) { server->forget(agent); };
-  server->on_cut = [&](int agent) {
-    EXPECT_EQ(agent, 0);
-    loop.stop();
+  server->on_cut = [&](int) { ADD_FAILURE() << "the owner has forgotten this agent"; };
+  const auto client = start_client(0);
+  std::vector<std::string> reasons;
+  client->on_cut = [&](const agent::StreamEnd& end) {
+    reasons.push_back(end.reason);
+    if (reasons.size() == 2) loop.stop();  // its key is no longer known
   };
-  const auto client = agent::ControlClient::start(loop, client_options(0), hello(0));
   loop.run();
   EXPECT_EQ(server->agents(), 1U);
+  ASSERT_EQ(reasons.size(), 2U);
+  EXPECT_EQ(reasons.front(), "the launcher has removed this agent from its job");
 }
 
-TEST_F(Fixture, StrangersAreRefused) {
+TEST_F(ControlChannel, RefusesStrangers) {
   struct Case {
     const char* what;
-    std::function<agent::ControlClientOptions()> options;
-    std::string reason = "this is not an agent of this launcher's job";
+    base::TlsKey key;
+    v1::Hello hello;
+    std::string reason;  // empty if the handshake fails
   };
+  v1::Hello other_job = hello_of(0);
+  other_job.set_job_id("zzzzzzzz");
   const Case cases[] = {
-      {"another job's certificate", [&] { return client_options(0, "zzzzzzzz"); }},
-      {"another agent's token",
-       [&] {
-         auto options = client_options(0);
-         options.token = "token-1";
-         return options;
-       },
-       "the Hello names another job or agent than the token"},
-      {"no token",
-       [&] {
-         auto options = client_options(0);
-         options.token = "";
-         return options;
-       }},
+      {"an unknown identity", proto::control_key(kJob, "token-9"), hello_of(0), ""},
+      {"the key of another job", proto::control_key("zzzzzzzz", token_of(0)), hello_of(0), ""},
+      {"a known identity with another secret", {key_of(0).identity, key_of(1).secret}, hello_of(0), ""},
+      {"the key of another agent", key_of(1), hello_of(0), "the Hello names another job or agent than its key"},
+      {"a Hello of another job", key_of(0), other_job, "the Hello names another job or agent than its key"},
   };
   server->on_hello = [](int, const v1::Hello&, bool) { ADD_FAILURE() << "a stranger was let in"; };
+  server->on_cut = [](int) { ADD_FAILURE() << "a stranger was an agent"; };
   for (const Case& one : cases) {
-    auto client = agent::ControlClient::start(loop, one.options(), hello(0));
+    auto client = agent::ControlClient::start(loop, client_options(one.key), one.hello);
+    client->on_message = [](const v1::LauncherMessage&) { ADD_FAILURE() << "a stranger was answered"; };
     std::string reason;
+    bool says_hello = false;
+    client->on_hello = [&](v1::Hello&) { says_hello = true; };
     client->on_cut = [&](const agent::StreamEnd& end) {
       reason = end.reason;
       loop.stop();
     };
     loop.run();
-    EXPECT_EQ(reason, one.reason) << one.what;
+    EXPECT_EQ(says_hello, !one.reason.empty()) << one.what;
+    if (says_hello) EXPECT_EQ(reason, one.reason) << one.what;
     client.reset();
   }
 }
 
-TEST_F(Fixture, ForeignAuthorityIsRefused) {
-  auto other = base::CertificateAuthority::create();
-  auto identity = other->issue("agent", {"URI:" + proto::agent_uri("abcdefgh")});
-  auto options = client_options(0);
-  options.certificate_pem = identity->cert_pem;
-  options.key_pem = identity->key_pem;
-  server->on_hello = [](int, const v1::Hello&, bool) { ADD_FAILURE() << "a foreign certificate was let in"; };
-  auto client = agent::ControlClient::start(loop, std::move(options), hello(0));
-  client->on_message = [](const v1::LauncherMessage&) { ADD_FAILURE() << "a foreign certificate was answered"; };
-  // The handshake refuses the agent, which tries again until it is removed. Nothing may happen within two seconds.
-  const base::Timer enough = loop.after(seconds(2), [&] { loop.stop(); });
-  loop.run();
-}
-
-// A new authority replaces the old one. The stream stays, and the next connection needs the new keys.
-TEST_F(Fixture, RenewedKeysAreForTheNextConnection) {
-  auto next = base::CertificateAuthority::create();
-  ASSERT_TRUE(next.ok());
-  const auto own = next->issue("launcherd", {"DNS:launcherd"});
-  const auto agents = next->issue("agent", {"URI:" + proto::agent_uri("abcdefgh")});
-  ASSERT_TRUE(own.ok() && agents.ok());
-  bool is_back = false;
-  server->on_hello = [&](int agent, const v1::Hello&, bool resumed) {
-    EXPECT_EQ(agent, 0);  // the other agent has the old keys
-    if (!resumed) {
-      server->set_keys(ca->ca_pem() + next->ca_pem(), *ca->issue("launcherd", {"DNS:launcherd"}));
-      return server->send(0, signal_message(1));
-    }
-    is_back = true;
-  };
-  auto client = agent::ControlClient::start(loop, client_options(0), hello(0));
-  std::unique_ptr<agent::ControlClient> late;
-  std::vector<int> signals;
-  client->on_message = [&](const v1::LauncherMessage& message) {
-    if (!message.has_signal_ranks()) return;
-    signals.push_back(message.signal_ranks().signal());
-    if (signals.size() == 2) loop.stop();
-    if (signals.size() == 2) return;
-    v1::Renewal renewal;
-    renewal.set_ca_pem(ca->ca_pem() + next->ca_pem());
-    renewal.set_certificate_pem(agents->cert_pem);
-    renewal.set_key_pem(agents->key_pem);
-    client->renew(renewal);
-    server->set_keys(next->ca_pem(), *own);  // the old authority is no longer valid
-    late = agent::ControlClient::start(loop, client_options(1), hello(1));
-    server->cut(0);
-    server->send(0, signal_message(2));
-  };
-  loop.run();
-  EXPECT_TRUE(is_back);
-  EXPECT_EQ(signals, (std::vector<int>{1, 2}));
-}
-
 // The stream breaks again and again in the middle of traffic. Each message must still be handled once, in order.
-TEST_F(Fixture, CutsLoseAndDoubleNothing) {
+TEST_F(ControlChannel, CutsLoseAndDoubleNothing) {
   constexpr int kMessages = 300;
   std::vector<int> at_server;
   std::vector<int> at_client;
@@ -262,7 +217,7 @@ TEST_F(Fixture, CutsLoseAndDoubleNothing) {
   server->on_message = [&](int, const v1::AgentMessage& message) {
     at_server.push_back(std::stoi(message.notice().text()));
   };
-  auto client = agent::ControlClient::start(loop, client_options(0), hello(0));
+  auto client = start_client(0);
   client->on_message = [&](const v1::LauncherMessage& message) {
     if (message.has_signal_ranks()) at_client.push_back(message.signal_ranks().signal());
   };
@@ -273,6 +228,7 @@ TEST_F(Fixture, CutsLoseAndDoubleNothing) {
       client->send(notice(std::to_string(next)));
       ++next;
       if (next % 60 == 0) server->cut(0);
+      if (next % 60 == 30) client->reconnect("cut by the test");
     }
     if (static_cast<int>(at_server.size()) == kMessages && static_cast<int>(at_client.size()) == kMessages) loop.stop();
   });
@@ -286,8 +242,72 @@ TEST_F(Fixture, CutsLoseAndDoubleNothing) {
   EXPECT_GE(cuts, 1);
 }
 
+TEST_F(ControlChannel, NewStreamReplacesTheOlderOneOfItsAgent) {
+  int hellos = 0;
+  server->on_hello = [&](int, const v1::Hello&, bool) {
+    ++hellos;
+    loop.stop();
+  };
+  server->on_cut = [](int) { ADD_FAILURE() << "the agent has a stream"; };
+  const auto connect = [&] {
+    ControlPeer peer = connect_peer(0);
+    EXPECT_TRUE(peer.handshake());
+    v1::AgentMessage first;
+    *first.mutable_hello() = hello_of(0);
+    EXPECT_TRUE(peer.send(first));
+    loop.run();
+    return peer;
+  };
+  ControlPeer older = connect();
+  ControlPeer newer = connect();
+  EXPECT_EQ(hellos, 2);
+  EXPECT_EQ(older.read_to_end(), "another stream of this agent has replaced this one");
+  server->on_message = [&](int, const v1::AgentMessage& message) {
+    EXPECT_EQ(message.notice().text(), "still here");
+    loop.stop();
+  };
+  EXPECT_TRUE(newer.send(notice("still here")));
+  loop.run();
+}
+
+TEST_F(ControlChannel, MessageWithAGapEndsTheStream) {
+  server->on_message = [](int, const v1::AgentMessage&) { ADD_FAILURE() << "a message is missing before this one"; };
+  server->on_cut = [&](int) { loop.stop(); };
+  ControlPeer peer = connect_peer(0);
+  ASSERT_TRUE(peer.handshake());
+  v1::AgentMessage message;
+  *message.mutable_hello() = hello_of(0);
+  EXPECT_TRUE(peer.send(message));
+  message = notice("the second");
+  message.set_sequence(2);
+  EXPECT_TRUE(peer.send(message));
+  loop.run();
+  EXPECT_EQ(peer.read_to_end(), "a control message is missing");
+}
+
+TEST_F(ControlChannel, MessagesBeforeHelloAreIgnored) {
+  std::vector<std::string> got;
+  server->on_message = [&](int, const v1::AgentMessage& message) {
+    got.push_back(message.notice().text());
+    loop.stop();
+  };
+  ControlPeer peer = connect_peer(0);
+  ASSERT_TRUE(peer.handshake());
+  v1::AgentMessage message = notice("too early");
+  message.set_sequence(1);
+  EXPECT_TRUE(peer.send(message));
+  message.Clear();
+  *message.mutable_hello() = hello_of(0);
+  EXPECT_TRUE(peer.send(message));
+  message = notice("in time");
+  message.set_sequence(1);
+  EXPECT_TRUE(peer.send(message));
+  loop.run();
+  EXPECT_EQ(got, (std::vector<std::string>{"in time"}));
+}
+
 // Otherwise one odd byte of a program's output would block everything after it.
-TEST_F(Fixture, TextThatIsNoUtf8ArrivesMended) {
+TEST_F(ControlChannel, MendsTextThatIsNotUtf8) {
   std::string at_server;
   std::string at_client;
   server->on_hello = [&](int, const v1::Hello& hello, bool) {
@@ -300,9 +320,9 @@ TEST_F(Fixture, TextThatIsNoUtf8ArrivesMended) {
     at_server = message.notice().text();
     loop.stop();
   };
-  v1::Hello greeting = hello(0);
+  v1::Hello greeting = hello_of(0);
   greeting.set_hostname("n\xe9");
-  auto client = agent::ControlClient::start(loop, client_options(0), greeting);
+  auto client = agent::ControlClient::start(loop, client_options(key_of(0)), greeting);
   client->on_message = [&](const v1::LauncherMessage& message) {
     if (!message.has_stop_ranks()) return;
     at_client = message.stop_ranks().reason();
@@ -314,27 +334,16 @@ TEST_F(Fixture, TextThatIsNoUtf8ArrivesMended) {
 }
 
 // Otherwise a host at 10 Gbit/s fills the launcher's memory while the loop is busy.
-TEST_F(Fixture, AnAgentThatSendsMoreThanIsHandledIsHeldBack) {
+TEST_F(ControlChannel, HoldsBackAnAgentThatSendsMoreThanIsHandled) {
   constexpr int kMessages = 64;  // of 1 MiB: exceeds the limit on waiting messages, and TCP's buffers
-  const auto options = client_options(0);
-  grpc::SslCredentialsOptions tls;
-  tls.pem_root_certs = options.ca_pem;
-  tls.pem_private_key = options.key_pem;
-  tls.pem_cert_chain = options.certificate_pem;
-  grpc::ChannelArguments arguments;
-  arguments.SetSslTargetNameOverride("launcherd");
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  const auto stub =
-      v1::AgentControl::NewStub(grpc::CreateCustomChannel(options.endpoint, grpc::SslCredentials(tls), arguments));
-  grpc::ClientContext context;
-  context.AddMetadata("muster-token", options.token);
   std::future<int> written = std::async(std::launch::async, [&] {
-    const auto stream = stub->Attach(&context);  // waits for the loop to accept
+    ControlPeer peer = connect_peer(0);
     v1::AgentMessage message;
-    *message.mutable_hello() = hello(0);
-    int count = stream->Write(message) ? 0 : -1;
+    *message.mutable_hello() = hello_of(0);
+    int count = peer.handshake() && peer.send(message) ? 0 : -1;
     message = notice(std::string(std::size_t{1} << 20, 'x'));
-    while (count >= 0 && count < kMessages && stream->Write(message)) ++count;
+    while (count >= 0 && count < kMessages && peer.send(message)) ++count;
+    if (count == kMessages) (void)peer.read_to_end();
     return count;
   });
   server->on_hello = [&](int, const v1::Hello&, bool) {
@@ -347,48 +356,33 @@ TEST_F(Fixture, AnAgentThatSendsMoreThanIsHandledIsHeldBack) {
   };
   loop.run();
   EXPECT_EQ(arrived, kMessages);
+  server.reset();
   EXPECT_EQ(written.get(), kMessages);
 }
 
 // A fake launcher over a socket pair. Agent 0 has sent Hello.
-class FakeLauncher final : public v1::AgentControl::Service {
- public:
-  using Stream = grpc::ServerReaderWriter<v1::LauncherMessage, v1::AgentMessage>;
-
-  // `speak` runs on a gRPC thread after the Welcome. The stream ends when `speak` returns.
-  FakeLauncher(base::UniqueFd socket, std::function<void(Stream&)> speak) : speak_(std::move(speak)) {
-    grpc::ServerBuilder builder;
-    builder.RegisterService(this);
-    server_ = builder.BuildAndStart();
-    EXPECT_TRUE(base::set_nonblocking(socket.get(), true).ok());
-    grpc::AddInsecureChannelFromFd(server_.get(), socket.release());
-  }
-  ~FakeLauncher() override { server_->Shutdown(std::chrono::system_clock::now()); }
-
-  grpc::Status Attach(grpc::ServerContext*, Stream* stream) override {
-    v1::AgentMessage greeting;
-    if (!stream->Read(&greeting)) return grpc::Status::OK;
-    v1::LauncherMessage welcome;
-    welcome.mutable_welcome();
-    if (stream->Write(welcome)) speak_(*stream);
-    return grpc::Status::OK;
-  }
-
- private:
-  const std::function<void(Stream&)> speak_;
-  std::unique_ptr<grpc::Server> server_;
-};
-
-struct FakeLauncherFixture : ::testing::Test {
+struct FakeLauncherChannel : ::testing::Test {
   static constexpr int kMessages = 64;  // of 1 MiB: exceeds the limit on waiting messages, and a socket's buffers
 
-  void start(std::function<void(FakeLauncher::Stream&)> speak) {
+  void SetUp() override { ::signal(SIGPIPE, SIG_IGN); }
+  ~FakeLauncherChannel() override {
+    if (launcher.joinable()) launcher.join();
+  }
+
+  // `speak` runs on a thread after the Welcome. The stream ends when `speak` returns.
+  void start(std::function<void(ControlPeer&)> speak) {
     auto pair = base::make_socketpair(SOCK_STREAM);
     ASSERT_TRUE(pair.ok());
-    launcher = std::make_unique<FakeLauncher>(std::move(pair->first), std::move(speak));
+    launcher = std::thread([speak = std::move(speak), fd = std::make_shared<base::UniqueFd>(std::move(pair->first))] {
+      ControlPeer peer(std::move(*fd), *base::TlsContext::server({key_of(0)}));
+      v1::LauncherMessage welcome;
+      welcome.mutable_welcome();
+      if (peer.handshake() && peer.next_message<v1::AgentMessage>() && peer.send(welcome)) speak(peer);
+    });
     agent::ControlClientOptions options;
     options.fd = std::move(pair->second);
-    client = agent::ControlClient::start(loop, std::move(options), Fixture::hello(0));
+    options.key = key_of(0);
+    client = agent::ControlClient::start(loop, std::move(options), hello_of(0));
     deadline = loop.after(seconds(60), [this] {
       ADD_FAILURE() << "the test's deadline passed";
       loop.stop();
@@ -396,27 +390,26 @@ struct FakeLauncherFixture : ::testing::Test {
   }
 
   // Returns how many messages were written.
-  static int write_all(FakeLauncher::Stream& stream, std::size_t bytes) {
+  static int write_all(ControlPeer& peer) {
     v1::LauncherMessage message;
-    message.mutable_stop_ranks()->set_reason(std::string(bytes, 'x'));
+    message.mutable_stop_ranks()->set_reason(std::string(std::size_t{1} << 20, 'x'));
     int count = 0;
-    while (count < kMessages && stream.Write(message)) ++count;
+    while (count < kMessages && peer.send(message)) ++count;
     return count;
   }
 
   base::Loop loop;
   base::Timer deadline;
-  std::unique_ptr<FakeLauncher> launcher;
+  std::thread launcher;
   std::unique_ptr<agent::ControlClient> client;
 };
 
-TEST_F(FakeLauncherFixture, ALauncherThatSaysMoreThanIsHandledIsHeldBack) {
+TEST_F(FakeLauncherChannel, HoldsBackALauncherThatSendsMoreThanIsHandled) {
   std::promise<int> written;
   std::future<int> all_written = written.get_future();
-  start([&](FakeLauncher::Stream& stream) {
-    written.set_value(write_all(stream, std::size_t{1} << 20));
-    v1::AgentMessage ignored;
-    while (stream.Read(&ignored)) continue;
+  start([&](ControlPeer& peer) {
+    written.set_value(write_all(peer));
+    (void)peer.read_to_end();
   });
   int arrived = 0;
   client->on_message = [&](const v1::LauncherMessage& message) {
@@ -432,58 +425,64 @@ TEST_F(FakeLauncherFixture, ALauncherThatSaysMoreThanIsHandledIsHeldBack) {
   client.reset();
 }
 
-// The launcher sends many requests and reads no reply. The agent limits the waiting replies, and sends all once the
-// launcher reads.
-TEST_F(FakeLauncherFixture, OfALauncherThatDoesNotReadNoMoreIsTaken) {
-  std::promise<void> may_read;
-  start([&](FakeLauncher::Stream& stream) {
-    std::future<int> written = std::async(std::launch::async, [&] { return write_all(stream, 1 << 20); });
-    may_read.get_future().wait();
-    v1::AgentMessage ignored;
-    while (stream.Read(&ignored)) continue;
-    EXPECT_EQ(written.get(), kMessages);
-  });
-  int asked = 0;
-  bool is_read = false;
-  const auto read_now = [&] {
-    if (!std::exchange(is_read, true)) may_read.set_value();
-  };
-  client->on_message = [&](const v1::LauncherMessage& message) {
-    if (!message.has_stop_ranks()) return;
-    v1::AgentMessage answer;
-    answer.mutable_stage_answer()->set_error(std::string(std::size_t{1} << 20, 'y'));
-    client->send(std::move(answer));
-    if (++asked == kMessages) loop.stop();
-  };
-  const base::Timer stalled = loop.after(seconds(2), [&] { read_now(); });
-  loop.run();
-  EXPECT_TRUE(is_read) << "it was answered without bound";
-  EXPECT_EQ(asked, kMessages);
-  client.reset();
-  read_now();
-}
+// The launcher sends requests, and reads no reply until the test says so.
+struct DeafLauncherChannel : FakeLauncherChannel {
+  static constexpr int kRequests = 12;
 
-// Only a read finds the end of a stream, and the agent does not read while the launcher accepts nothing.
-TEST_F(FakeLauncherFixture, TheEndOfALauncherThatDoesNotReadIsNoticed) {
-  start([&](FakeLauncher::Stream& stream) { (void)write_all(stream, std::size_t{1} << 20); });
-  int asked = 0;
-  client->on_message = [&](const v1::LauncherMessage& message) {
+  // A socket's buffer holds all requests. The agent reads one at a time, and answers with 2 MiB.
+  static void send_requests(ControlPeer& peer) {
+    const int buffer = 200'000;
+    EXPECT_EQ(::setsockopt(peer.fd(), SOL_SOCKET, SO_SNDBUF, &buffer, sizeof buffer), 0);
+    v1::LauncherMessage message;
+    message.mutable_stop_ranks()->set_reason(std::string(std::size_t{17} << 10, 'x'));
+    for (int i = 0; i < kRequests; ++i) EXPECT_TRUE(peer.send(message));
+  }
+  void answer(const v1::LauncherMessage& message) {
     if (!message.has_stop_ranks()) return;
     ++asked;
     v1::AgentMessage answer;
-    answer.mutable_stage_answer()->set_error(std::string(std::size_t{1} << 20, 'y'));
+    answer.mutable_stage_answer()->set_error(std::string(std::size_t{2} << 20, 'y'));
     client->send(std::move(answer));
+  }
+
+  int asked = 0;
+  std::promise<void> may_go_on;
+};
+
+TEST_F(DeafLauncherChannel, AgentAnswersTheRestOnceTheLauncherReads) {
+  start([this](ControlPeer& peer) {
+    send_requests(peer);
+    may_go_on.get_future().wait();
+    (void)peer.read_to_end();
+  });
+  client->on_message = [this](const v1::LauncherMessage& message) {
+    answer(message);
+    if (asked == kRequests) loop.stop();
   };
-  client->on_cut = [&](const agent::StreamEnd&) { loop.stop(); };
-  const base::Timer stalled = loop.after(seconds(1), [&] { launcher.reset(); });
+  const base::Timer stalled = loop.after(seconds(2), [this] {
+    EXPECT_LT(asked, kRequests) << "it was answered without bound";
+    may_go_on.set_value();
+  });
   loop.run();
-  EXPECT_EQ(launcher, nullptr);
-  EXPECT_LT(asked, kMessages);
+  EXPECT_EQ(asked, kRequests);
   client.reset();
 }
 
-// A launch holds commands and variables of all ranks of a host. gRPC's own limit is 4 MiB.
-TEST_F(Fixture, ALaunchMayBeLong) {
+TEST_F(DeafLauncherChannel, AgentNoticesTheEnd) {
+  start([this](ControlPeer& peer) {
+    send_requests(peer);
+    may_go_on.get_future().wait();
+  });
+  client->on_message = [this](const v1::LauncherMessage& message) { answer(message); };
+  client->on_cut = [this](const agent::StreamEnd&) { loop.stop(); };
+  const base::Timer stalled = loop.after(seconds(1), [this] { may_go_on.set_value(); });
+  loop.run();
+  EXPECT_LT(asked, kRequests);
+  client.reset();
+}
+
+// A launch holds commands and variables of all ranks of a host.
+TEST_F(ControlChannel, ALaunchMayBeLong) {
   constexpr int kRanks = 64;
   const std::string word(std::size_t{400} << 10, 'x');
   server->on_hello = [&](int, const v1::Hello&, bool resumed) {
@@ -492,7 +491,7 @@ TEST_F(Fixture, ALaunchMayBeLong) {
     for (int i = 0; i < kRanks; ++i) message.mutable_launch()->add_ranks()->add_command(word);
     server->send(0, std::move(message));
   };
-  auto client = agent::ControlClient::start(loop, client_options(0), hello(0));
+  auto client = start_client(0);
   int ranks = 0;
   client->on_message = [&](const v1::LauncherMessage& message) {
     if (!message.has_launch()) return;
@@ -503,45 +502,65 @@ TEST_F(Fixture, ALaunchMayBeLong) {
   EXPECT_EQ(ranks, kRanks);
 }
 
-// The server never accepts a message of this size from this agent, however often the agent sends it.
-struct UnreadableFixture : Fixture {
-  void run(agent::ControlClientOptions options) {
-    int hellos = 0;
+// What one side could not read once, it can never read. The agent must end what it runs.
+struct UnreadableChannel : ControlChannel {
+  // Sends Hello and `bytes`. Returns the agent's last message, and how the stream went on.
+  void run(ControlKind kind, const std::string& payload, bool is_given_up) {
     int given_up = 0;
-    bool has_left = false;
-    server->on_hello = [&](int, const v1::Hello&, bool) { ++hellos; };
     server->on_message = [](int, const v1::AgentMessage& message) { ADD_FAILURE() << message.body_case(); };
     server->on_unreadable = [&](int agent) {
       EXPECT_EQ(agent, 0);
       ++given_up;
       server->forget(agent);
+      loop.stop();
     };
-    auto client = agent::ControlClient::start(loop, std::move(options), hello(0));
-    client->on_message = [&](const v1::LauncherMessage& message) {
-      has_left = has_left || message.has_leave();
-      if (has_left) loop.stop();
-    };
-    client->send(notice(std::string(std::size_t{5} << 20, 'x')));
-    client->send(notice("never"));
+    server->on_cut = [&](int) { loop.stop(); };
+    ControlPeer peer = connect_peer(0);
+    ASSERT_TRUE(peer.handshake());
+    v1::AgentMessage first;
+    *first.mutable_hello() = hello_of(0);
+    EXPECT_TRUE(peer.send(first));
+    (void)peer.send_frame(kind, payload);
     loop.run();
-    EXPECT_EQ(given_up, 1);
-    EXPECT_EQ(hellos, 5);
-    EXPECT_TRUE(has_left);
+    EXPECT_EQ(given_up, is_given_up ? 1 : 0);
+    bool has_left = false;
+    while (const auto frame = peer.next()) {
+      v1::LauncherMessage message;
+      const bool is_message = frame->kind == ControlKind::kMessage && message.ParseFromString(frame->payload);
+      has_left = has_left || (is_message && message.has_leave());
+    }
+    EXPECT_EQ(has_left, is_given_up);
   }
 };
 
-TEST_F(UnreadableFixture, AnAgentWhoseMessageCannotBeReadIsGivenUp) {
-  run(client_options(0));
+TEST_F(UnreadableChannel, AgentWhoseMessageCannotBeReadMustLeave) {
+  run(ControlKind::kMessage, "\xff\xff\xff", true);
 }
 
-TEST_F(UnreadableFixture, AlsoOverASocketPairWhichCannotBeMadeAgain) {
-  auto pair = base::make_socketpair(SOCK_STREAM);
-  ASSERT_TRUE(pair.ok());
-  ASSERT_TRUE(server->add_connection(std::move(pair->first)).ok());
-  agent::ControlClientOptions options;
-  options.fd = std::move(pair->second);
-  options.token = "token-0";
-  run(std::move(options));
+TEST_F(UnreadableChannel, AgentThatCannotReadAMessageMustLeave) {
+  run(ControlKind::kUnreadable, "", true);
+}
+
+TEST_F(UnreadableChannel, TooLongFrameEndsTheStream) {
+  run(ControlKind::kMessage, std::string(proto::kMaxAgentMessage + 1, 'x'), false);
+}
+
+TEST_F(UnreadableChannel, FrameOfAnUnknownKindEndsTheStream) {
+  run(static_cast<ControlKind>(7), "", false);
+}
+
+TEST_F(ControlChannel, EndIsNotTakenForAMessage) {
+  server->on_message = [](int, const v1::AgentMessage& message) { ADD_FAILURE() << message.body_case(); };
+  server->on_unreadable = [](int) { ADD_FAILURE() << "an End is no message"; };
+  server->on_cut = [&](int) { loop.stop(); };
+  auto peer = std::make_unique<ControlPeer>(connect_peer(0));
+  ASSERT_TRUE(peer->handshake());
+  v1::AgentMessage first;
+  *first.mutable_hello() = hello_of(0);
+  EXPECT_TRUE(peer->send(first));
+  EXPECT_TRUE(peer->send_frame(ControlKind::kEnd, "going"));
+  peer.reset();
+  loop.run();
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
-// Tests the control port with silent unauthenticated peers and without descriptors: a real ControlServer and its
-// agents.
+// Tests a port with silent unauthenticated peers and without descriptors. The test takes the place of gRPC.
 #include "launcherd/service/front_door.h"
 
 #include <poll.h>
@@ -7,18 +6,20 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <vector>
+
 #include <gtest/gtest.h>
 
-#include "agent/link/control_client.h"
 #include "base/net.h"
-#include "base/tls.h"
-#include "launcherd/service/control_server.h"
-#include "proto/peer_names.h"
+#include "tests/unit/support/relay_peer.h"
+#include "tests/unit/support/turn_until.h"
 
 namespace muster::front_door_test {
 namespace {
 
-using std::chrono::seconds;
+using testing_support::connect_here;
+using testing_support::is_readable;
+using testing_support::turn_until;
 
 // Limits this process to `soft` descriptors while it lives.
 class DescriptorLimit {
@@ -38,150 +39,93 @@ class DescriptorLimit {
 
 class FrontDoorTest : public ::testing::Test {
  protected:
-  static constexpr const char* kJob = "abcdefgh";
+  static constexpr std::size_t kMost = 8;
 
   void SetUp() override {
-    auto created = base::CertificateAuthority::create();
-    ASSERT_TRUE(created.ok()) << created.status();
-    ca_ = std::make_unique<base::CertificateAuthority>(std::move(*created));
-    const auto own = ca_->issue("launcherd", {"DNS:launcherd"});
-    ASSERT_TRUE(own.ok());
-    launcherd::ControlServerOptions options;
-    options.job_id = kJob;
-    options.ca_pem = ca_->ca_pem();
-    options.certificate_pem = own->cert_pem;
-    options.key_pem = own->key_pem;
-    options.on_line = [this](const std::string& line) {
-      lines_.push_back(line);
-      loop_.stop();
-    };
-    auto started = launcherd::ControlServer::start(loop_, options);
-    ASSERT_TRUE(started.ok()) << started.status();
-    server_ = std::move(*started);
-    server_->add_agent("token-0");
-    server_->on_hello = [this](int, const v1::Hello&, bool) {
-      ++hellos_;
-      loop_.stop();
-    };
-    server_->on_cut = [this](int) { ++cuts_; };
-    deadline_ = loop_.after(seconds(60), [this] {
-      ADD_FAILURE() << "the test's deadline passed";
-      loop_.stop();
-    });
+    base::UniqueFd listening = *base::listen_any(0, 64);
+    ASSERT_TRUE(base::set_nonblocking(listening.get(), true).ok());
+    port_ = *base::local_port(listening.get());
+    auto opened = launcherd::FrontDoor::open(loop_, std::move(listening),
+                                             [this](base::UniqueFd fd) { accepted_.push_back(std::move(fd)); },
+                                             {.most_unproven = [] { return kMost; },
+                                              .name = "the port of the test",
+                                              .on_line = [this](const std::string& line) { lines_.push_back(line); }});
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    door_ = std::move(*opened);
   }
 
-  std::unique_ptr<agent::ControlClient> start_agent() {
-    const auto identity = ca_->issue("agent", {"URI:" + proto::agent_uri(kJob)});
-    agent::ControlClientOptions options;
-    options.endpoint = "127.0.0.1:" + std::to_string(server_->port());
-    options.ca_pem = ca_->ca_pem();
-    options.certificate_pem = identity->cert_pem;
-    options.key_pem = identity->key_pem;
-    options.token = "token-0";
-    v1::Hello hello;
-    hello.set_job_id(kJob);
-    return agent::ControlClient::start(loop_, std::move(options), hello);
+  // Connects, and waits until the connection is accepted.
+  base::UniqueFd connect() {
+    base::UniqueFd fd = connect_here(port_);
+    const std::size_t wanted = accepted_.size() + 1;
+    turn_until(loop_, [&] { return accepted_.size() == wanted; });
+    return fd;
   }
-
-  base::SockAddr address() const {
-    return base::make_sockaddr(*base::IpAddress::parse("127.0.0.1"), static_cast<std::uint16_t>(server_->port()));
-  }
-
-  // Opens connections and stays silent.
-  std::vector<base::UniqueFd> strangers(int count) const {
-    const base::SockAddr at = address();
-    std::vector<base::UniqueFd> made;
-    for (int i = 0; i < count; ++i) {
-      made.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-      EXPECT_EQ(::connect(made.back().get(), at.get(), at.size), 0);
-    }
-    return made;
-  }
-
-  // Returns whether the other end has closed it. Waits for that if `is_expected`.
-  static bool is_closed(const base::UniqueFd& fd, bool is_expected) {
-    pollfd readable{.fd = fd.get(), .events = POLLIN, .revents = 0};
-    return ::poll(&readable, 1, is_expected ? 30'000 : 0) == 1;
+  // As gRPC names the peer of this connection.
+  static std::string peer_name(const base::UniqueFd& fd) {
+    return "ipv4:127.0.0.1:" + std::to_string(*base::local_port(fd.get()));
   }
 
   base::Loop loop_;
-  base::Timer deadline_;
-  std::unique_ptr<base::CertificateAuthority> ca_;
-  std::unique_ptr<launcherd::ControlServer> server_;
+  std::uint16_t port_ = 0;
+  std::vector<base::UniqueFd> accepted_;
   std::vector<std::string> lines_;
-  int hellos_ = 0;
-  int cuts_ = 0;
+  std::unique_ptr<launcherd::FrontDoor> door_;
 };
 
-TEST_F(FrontDoorTest, SilentStrangersDelayNoAgent) {
-  const DescriptorLimit limit(1024);  // allows 128 unproven peers and the one agent
-  const auto many = strangers(200);
-  const auto agent = start_agent();
-  const base::MonotonicTime begin = base::monotonic_now();
-  loop_.run();
-  EXPECT_EQ(hellos_, 1);
-  EXPECT_LT(base::monotonic_now() - begin, launcherd::FrontDoor::kHandshakeTime) << "no stranger was waited for";
-  EXPECT_TRUE(is_closed(many.front(), true)) << "the oldest one gives way";
-  EXPECT_FALSE(is_closed(many.back(), false));
+TEST_F(FrontDoorTest, ClosesTheOldestSilentPeerForANewOne) {
+  std::vector<base::UniqueFd> peers;
+  for (std::size_t i = 0; i < kMost; ++i) peers.push_back(connect());
+  EXPECT_EQ(door_->unproven(), kMost);
+  for (const base::UniqueFd& peer : peers) EXPECT_FALSE(is_readable(peer.get()));
+  peers.push_back(connect());
+  EXPECT_TRUE(testing_support::ends(peers.front().get()));
+  EXPECT_FALSE(is_readable(peers[1].get()));
+  EXPECT_FALSE(is_readable(peers.back().get()));
+  EXPECT_EQ(door_->unproven(), kMost);
 }
 
-TEST_F(FrontDoorTest, StrangersDoNotCutAnAgent) {
-  const DescriptorLimit limit(1024);
-  const auto agent = start_agent();
-  loop_.run();
-  ASSERT_EQ(hellos_, 1);
-  const auto many = strangers(200);
-  server_->on_message = [this](int, const v1::AgentMessage&) { loop_.stop(); };
-  v1::AgentMessage message;
-  message.mutable_notice()->set_text("still here");
-  bool is_sent = false;
-  // Once the server has closed the oldest peer, it has checked all older connections.
-  const base::Timer poll = loop_.every(std::chrono::milliseconds(5), [&] {
-    if (!is_sent && is_closed(many.front(), false)) agent->send(message);
-    is_sent = is_sent || is_closed(many.front(), false);
-  });
-  loop_.run();
-  EXPECT_TRUE(is_sent);
-  EXPECT_EQ(hellos_, 1) << "it did not have to come back";
-  EXPECT_EQ(cuts_, 0);
-}
-
-TEST_F(FrontDoorTest, ASilentStrangerIsClosedInTime) {
-  const auto one = strangers(1);
-  const base::Timer poll = loop_.every(std::chrono::milliseconds(50), [&] {
-    if (is_closed(one.front(), false)) loop_.stop();
-  });
-  loop_.run();
-  EXPECT_TRUE(is_closed(one.front(), false));
+TEST_F(FrontDoorTest, DoesNotClosePeersThatAreAuthenticated) {
+  const base::UniqueFd client = connect();
+  door_->authenticated("unix:/run/socket");
+  EXPECT_EQ(door_->unproven(), 1U);
+  door_->authenticated(peer_name(client));
+  EXPECT_EQ(door_->unproven(), 0U);
+  std::vector<base::UniqueFd> strangers;
+  for (std::size_t i = 0; i < 2 * kMost; ++i) strangers.push_back(connect());
+  EXPECT_TRUE(testing_support::ends(strangers.front().get()));
+  EXPECT_FALSE(is_readable(client.get()));
 }
 
 // From here on gRPC's own listener would accept nothing.
-TEST_F(FrontDoorTest, HearsAgainWhenDescriptorsAreFree) {
-  {
-    const auto first = start_agent();
-    loop_.run();  // opens everything that gRPC opens only once
-    ASSERT_EQ(hellos_, 1);
-  }
-  const base::UniqueFd stranger(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const base::SockAddr at = address();
+TEST_F(FrontDoorTest, AcceptsAgainWhenDescriptorsAreFree) {
+  const base::UniqueFd waiting(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const base::SockAddr to = base::make_sockaddr(*base::IpAddress::parse("127.0.0.1"), port_);
   {
     const DescriptorLimit limit(256);
     std::vector<base::UniqueFd> taken;
     for (int fd = ::dup(0); fd >= 0; fd = ::dup(0)) taken.emplace_back(fd);
-    ASSERT_EQ(::connect(stranger.get(), at.get(), at.size), 0);
-    loop_.run();  // until the report
-    ASSERT_EQ(lines_.size(), 1U);
-    EXPECT_NE(lines_.front().find("the control port: cannot accept a connection: Too many open files"),
-              std::string::npos)
-        << lines_.front();
-    // The server does not report further tries, and they do not end the pause.
-    const base::Timer enough = loop_.after(std::chrono::milliseconds(500), [this] { loop_.stop(); });
-    loop_.run();
-    EXPECT_EQ(lines_.size(), 1U);
+    ASSERT_EQ(::connect(waiting.get(), to.get(), to.size), 0);
+    turn_until(loop_, [this] { return !lines_.empty(); });
+    // The door does not report further tries, and they do not end the pause.
+    const base::MonotonicTime begun = base::monotonic_now();
+    turn_until(loop_, [&] { return base::monotonic_now() - begun > std::chrono::milliseconds(500); });
+    EXPECT_TRUE(accepted_.empty());
   }
-  const auto agent = start_agent();
-  loop_.run();
-  EXPECT_EQ(hellos_, 2);
+  turn_until(loop_, [this] { return accepted_.size() == 1; });
+  ASSERT_EQ(lines_.size(), 1U);
+  EXPECT_EQ(lines_.front(),
+            "the port of the test: cannot accept a connection: Too many open files; new connections wait until you "
+            "raise the limit (ulimit -n)");
+}
+
+TEST_F(FrontDoorTest, AcceptsNothingOnceClosed) {
+  const base::UniqueFd before = connect();
+  door_->close();
+  const base::UniqueFd late(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const base::SockAddr to = base::make_sockaddr(*base::IpAddress::parse("127.0.0.1"), port_);
+  EXPECT_EQ(::connect(late.get(), to.get(), to.size), -1);
+  EXPECT_FALSE(is_readable(before.get())) << "gRPC has this connection";
 }
 
 TEST(UnprovenLimit, FollowsTheLimitOfDescriptors) {

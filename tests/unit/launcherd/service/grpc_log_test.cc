@@ -9,8 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/tls.h"
-#include "launcherd/service/control_server.h"
+#include "base/clock.h"
 
 namespace muster::grpc_log_test {
 namespace {
@@ -78,24 +77,6 @@ TEST_F(GrpcLogTest, ShortensLongMessagesAndShowsControlCharacters) {
   ASSERT_THAT(lines_, SizeIs(1));
   EXPECT_LT(lines_[0].size(), 400U);
   EXPECT_EQ(lines_[0].find('\x1b'), std::string::npos) << lines_[0];
-}
-
-TEST_F(GrpcLogTest, ReachesTheLogOfAControlServer) {
-  base::Loop loop;
-  auto ca = base::CertificateAuthority::create();
-  ASSERT_TRUE(ca.ok()) << ca.status();
-  const auto own = ca->issue("launcherd", {"DNS:launcherd"});
-  ASSERT_TRUE(own.ok()) << own.status();
-  launcherd::ControlServerOptions options;
-  options.job_id = "abcdefgh";
-  options.ca_pem = ca->ca_pem();
-  options.certificate_pem = own->cert_pem;
-  options.key_pem = own->key_pem;
-  options.on_grpc_error = into(lines_);
-  const auto server = launcherd::ControlServer::start(loop, std::move(options));
-  ASSERT_TRUE(server.ok()) << server.status();
-  gpr_log(GPR_ERROR, "Failed accept4: %s", "Too many open files");
-  EXPECT_THAT(lines_, ElementsAre("gRPC: Failed accept4: Too many open files"));
 }
 
 }  // namespace

@@ -138,7 +138,19 @@ test("every event has words", () => {
   assert.match(textOf({ hang_reported: { cause: "rank 3 is not in allreduce" } })[1], /may hang: rank 3/);
   assert.match(textOf({ wrong_world: { size: 4, formed: [{ size: 1, ranks: [0, 1, 2, 3] }] } })[1], /groups of 1 \(ranks 0-3\)/);
   assert.match(textOf({ late_host: { host: "n7", late: "90", operations: "100" } })[1], /n7 was late in 90 of 100/);
+  assert.match(textOf({ hosts_left_out: { hosts: ["n1", "n2", "n3"], reasons: ["a", "a", "a"] } })[1], /without 3 hosts that are not up: n\[1-3\]/);
   assert.match(textOf({})[1], /newer launcherd/);
+});
+
+test("many hosts are few words", () => {
+  const names = (count) => Array.from({ length: count }, (_, i) => `n${String(i + 1).padStart(5, "0")}`);
+  assert.equal(format.hostList([]), "");
+  assert.equal(format.hostList(["n1", "n2"]), "n1,n2");
+  assert.equal(format.hostList(["n8", "n10", "n9", "login"]), "n[8-10],login");
+  assert.equal(format.hostList(names(10000)), "n[00001-10000]");
+  const odd = names(10000).filter((_, i) => i % 2 === 0);
+  assert.ok(format.hostList(odd).length < 140, format.hostList(odd));
+  assert.match(format.hostList(odd), / and \d+ more$/);
 });
 
 const at = (seconds) => new Date(1.7e12 + seconds * 1000).toISOString();
