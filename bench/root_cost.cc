@@ -21,6 +21,7 @@
 
 #include <fmt/format.h>
 
+#include "base/file.h"
 #include "base/ids.h"
 #include "base/loop.h"
 #include "base/strings.h"
@@ -135,7 +136,8 @@ class Hvdrun final : public Launcher, private launcherd::JobObserver {
   base::Status start(const model::JobSpec& job, const model::Placement& placement) override {
     launcherd::LaunchOptions launch;
     launch.job_id = base::JobId::random().str();
-    record_ = std::make_unique<launcherd::JobRecord>(launch.job_id, job.command, placement, clock_, this);
+    launcherd::JobObserver* const observer = this;
+    record_ = std::make_unique<launcherd::JobRecord>(launch.job_id, job.command, placement, clock_, observer);
     job_ = std::make_unique<launcherd::RestartingJob>(
         loop_, clock_, launcherd::JobSetup{job, placement, launch, base::Environment(), &sink_, record_.get()},
         [this](int) { return agents_; });

@@ -103,14 +103,14 @@ class SimulatedAgent {
 
   void launch(const std::string& job, const v1::Launch& launch) {
     job_ = job;
+    v1::AgentMessage started;  // as RankGroups of agent/job sends it
+    started.set_job_id(job);
     for (const v1::LaunchRank& rank : launch.ranks()) {
       ranks_.push_back(rank.rank());
-      v1::AgentMessage started;
-      started.set_job_id(job);
-      started.mutable_rank_started()->set_rank(rank.rank());
-      started.mutable_rank_started()->set_pid(kFirstPid + rank.rank());
-      client_->send(std::move(started));
+      started.mutable_ranks_started()->add_ranks(rank.rank());
+      started.mutable_ranks_started()->add_pids(kFirstPid + rank.rank());
     }
+    client_->send(std::move(started));
     v1::AgentMessage launched;
     launched.set_job_id(job);
     launched.mutable_launched();
@@ -133,13 +133,13 @@ class SimulatedAgent {
   }
 
   void exit() {
+    v1::AgentMessage exited;
+    exited.set_job_id(job_);
     for (const int rank : std::exchange(ranks_, {})) {
-      v1::AgentMessage exited;
-      exited.set_job_id(job_);
-      exited.mutable_rank_exited()->set_rank(rank);
-      exited.mutable_rank_exited()->set_pid(kFirstPid + rank);
-      client_->send(std::move(exited));
+      exited.mutable_ranks_exited()->add_ranks(rank);
+      exited.mutable_ranks_exited()->add_pids(kFirstPid + rank);
     }
+    client_->send(std::move(exited));
     host_is_empty();
   }
 
