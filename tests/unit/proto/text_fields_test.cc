@@ -38,16 +38,6 @@ TEST(TextFields, MendedMessagesCanBeRead) {
   EXPECT_EQ(message.host_empty().failure(), kMended);
 }
 
-// Its type contains itself.
-TEST(TextFields, MessagesWithinTheirOwnType) {
-  v1::AgentMessage message;
-  message.mutable_launched();
-  *message.add_more() = host_empty();
-  EXPECT_EQ(check_text(message).message().find("more.host_empty.killed.command: "), 0u);
-  mend_text(message);
-  EXPECT_TRUE(check_text(message).ok());
-}
-
 TEST(TextFields, RepeatedTextIsMendedWordByWord) {
   v1::ExitReport report;
   report.add_stderr_tail("caf\xc3\xa9");
