@@ -7,6 +7,7 @@
 //   muster-agent --stdio                      the agent proper; prints a marker line, reads its join from stdin
 //   muster-agent --join FILE [--host NAME] [--slots N]   the same for a site's own launcher (agent/link/enrol.h)
 //   muster-agent --install SHA256 PATH …      checks its own hash, renames itself to PATH, then does one of these
+//   muster-agent --fresh …                    removes agents that nobody uses any more, then does one of these
 //   muster-agent --sweep JOB [--session-root DIR]   ends what a dead agent and warden have left; one line per process
 //   muster-agent --cleanup …                  ends what dead jobs have left (agent/commands/cleanup_report.h)
 //   muster-agent --agents …                   lists or removes agents of other builds (agent/commands/agents_report.h)
@@ -248,6 +249,10 @@ int agent_main(int argc, char** argv) {
     if (!installed.ok()) return fail(installed);
     remove_forgotten_agents();
     arguments.erase(arguments.begin(), arguments.begin() + 3);
+  }
+  if (!arguments.empty() && arguments[0] == "--fresh") {  // muster-unpack has just stored this file
+    remove_forgotten_agents();
+    arguments.erase(arguments.begin());
   }
   if (arguments.size() == 1 && arguments[0] == "--version") {
     (void)base::print_text(stdout, fmt::format("muster-agent {} ({})\n", MUSTER_VERSION, base::build_id()));

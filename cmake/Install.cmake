@@ -26,7 +26,9 @@ set_target_properties(hvdrun muster launcherd muster_perf PROPERTIES INSTALL_RPA
 install(TARGETS hvdrun muster launcherd muster_perf RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(CODE "file(CREATE_LINK hvdrun \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/horovodrun\" SYMBOLIC)
 list(APPEND CMAKE_INSTALL_MANIFEST_FILES \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/horovodrun\")")
-install(TARGETS muster-agent RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/muster)
+# Not as TARGETS: CMake's own strip would change the agent, and its hash would not be that of the compressed one.
+install(PROGRAMS $<TARGET_FILE:muster-agent> $<TARGET_FILE:muster-unpack> DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/muster)
+install(FILES $<TARGET_FILE:muster-agent>.zst DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/muster)
 install(TARGETS libmuster EXPORT muster LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/collectives/include/muster DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

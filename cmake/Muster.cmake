@@ -94,6 +94,14 @@ endif()
 add_library(muster_lzma INTERFACE)
 target_link_libraries(muster_lzma INTERFACE lzma)
 
+# The agent is compressed by the program zstd, and decompressed on hosts by the library.
+if(MUSTER_LAUNCHER)
+  find_program(MUSTER_ZSTD zstd REQUIRED)
+  find_path(MUSTER_ZSTD_HEADERS zstd.h REQUIRED)
+endif()
+add_library(muster_zstd INTERFACE)
+target_link_libraries(muster_zstd INTERFACE zstd)
+
 add_library(muster_warnings INTERFACE)
 target_compile_options(muster_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion $<$<BOOL:${MUSTER_WERROR}>:-Werror>
                        $<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>

@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -32,6 +33,20 @@ base::Result<std::string> sha256_hex(std::string_view bytes) {
   std::string hex;
   for (unsigned i = 0; i < size; ++i) hex += fmt::format("{:02x}", digest[i]);
   return hex;
+}
+
+std::string unpacker_path(const std::string& agent) {
+  return agent.substr(0, agent.rfind('/') + 1) + "muster-unpack";
+}
+
+std::string packed_path(const std::string& agent) {
+  return agent + ".zst";
+}
+
+// 0 if there is no such file.
+std::uint64_t size_of_file(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) ? static_cast<std::uint64_t>(info.st_size) : 0;
 }
 
 }  // namespace
@@ -73,6 +88,7 @@ base::Result<AgentImage> AgentImage::open(const std::string& path) {
   if (image.machine_.empty()) {
     return base::invalid_argument("{} is not a 64-bit program: it cannot be sent as the agent", path);
   }
+  if (size_of_file(packed_path(path)) > 0) image.unpacker_size_ = size_of_file(unpacker_path(path));
   return image;
 }
 
@@ -84,6 +100,22 @@ base::Result<std::shared_ptr<const AgentImage::Content>> AgentImage::load() cons
   MUSTER_ASSIGN_OR_RETURN(content->sha256, sha256_hex(content->bytes));
   shared_->content = content;
   return std::shared_ptr<const Content>(std::move(content));
+}
+
+base::Result<std::shared_ptr<const AgentImage::Packed>> AgentImage::load_packed() const {
+  if (unpacker_size_ == 0) return base::not_found("{} has no compressed form beside it", path_);
+  const std::lock_guard lock(shared_->mutex);
+  if (auto loaded = shared_->packed.lock()) return loaded;
+  auto packed = std::make_shared<Packed>();
+  MUSTER_ASSIGN_OR_RETURN(packed->unpacker, base::read_file(unpacker_path(path_), kLargestAgent));
+  MUSTER_ASSIGN_OR_RETURN(packed->bytes, base::read_file(packed_path(path_), kLargestAgent));
+  MUSTER_ASSIGN_OR_RETURN(const std::string agent, base::read_file(path_, kLargestAgent));
+  MUSTER_ASSIGN_OR_RETURN(packed->sha256, sha256_hex(agent));
+  packed->size = agent.size();
+  if (packed->unpacker.size() != unpacker_size_)
+    return base::failed_precondition("{} has changed meanwhile", unpacker_path(path_));
+  shared_->packed = packed;
+  return std::shared_ptr<const Packed>(std::move(packed));
 }
 
 }  // namespace muster::launcherd::bootstrap

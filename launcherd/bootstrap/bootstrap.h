@@ -25,6 +25,8 @@
 //       checks that the SHA-256 of its own file is SHA256 (lower-case hex). Then it renames itself to PATH, which may
 //       replace a file, and continues with the remaining arguments. On failure it removes its temporary file, writes
 //       the reason to stderr and exits with a status other than 0.
+//   agent --fresh --stdio
+//       muster-unpack starts it so, after it has checked and stored the agent.
 //   agent --join FILE [--host NAME]
 //       Like --stdio, but the agent connects to the launcher whose addresses are in FILE.
 //   agent ARGS…

@@ -129,16 +129,29 @@ std::string install_command(const RemotePaths& paths, std::string_view sha256, c
   return run_checked(paths, paths.temporary, with_args(fmt::format(" --install {} {}", sha256, paths.agent), args));
 }
 
-std::string receive_command(const RemotePaths& paths, std::size_t size) {
-  // `head -c` stops at the last byte, so the command works even if EOF never reaches the host. `wc` detects a short
-  // file.
-  return fmt::format(
-      "exec /bin/sh -c 'umask 077; mkdir -p {0} && head -c {2} > {1} && test {2} -eq `wc -c < {1}` && chmod 700 {1}'",
-      paths.directory, paths.temporary, size);
+std::string packed_command(const RemotePaths& paths, const PackedCommand& packed,
+                           const std::vector<std::string>& args) {
+  std::string script;
+  for (const std::string& path : {packed.shared, packed.stops_if_there_is_one ? paths.agent : std::string()}) {
+    if (!path.empty())
+      script += fmt::format("test -e {} && {{ echo; echo \"{}shared\"; exit 0; }}; ", path, kStepMarker);
+  }
+  // `head -c` stops at the last byte, so it works even if EOF never reaches the host. `wc` detects a short file.
+  script += fmt::format(
+      "umask 077; mkdir -p {0} && true > {1} && echo && echo \"{3}send\" `uname -sm` && head -c {2} > {1} && "
+      "test {2} -eq `wc -c < {1}` && chmod 700 {1} || {{ rm -f {1}; exit 1; }}; ",
+      paths.directory, paths.temporary, packed.unpacker_size, kStepMarker);
+  std::string program = paths.temporary;
+  if (paths.must_be_ours) {
+    script += checking_the_folder(paths.directory, name_in(paths.directory, paths.temporary));
+    program = "\"$a\"";
+  }
+  const std::string then = with_args(" " + name_in(paths.directory, paths.agent), args);
+  return fmt::format("exec /bin/sh -c '{}{}exec {}{}'", script, in_the_job(paths), program, then);
 }
 
 std::string remove_command(const RemotePaths& paths) {
-  return "exec rm -f " + paths.temporary;
+  return fmt::format("exec rm -f {0} {0}_new", paths.temporary);  // the second: agent/unpack/place.h
 }
 
 RemoteSystem parse_uname(std::string_view output) {

@@ -4,6 +4,7 @@
 // All four shells expand "~/" at the beginning of a word.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,8 +44,17 @@ inline constexpr std::string_view kUnsafeFolderWords = "muster: unsafe folder:";
 std::string cached_command(const RemotePaths& paths, const std::vector<std::string>& args);
 // Returns the command `exec TEMPORARY --install SHA AGENT ARGS…`.
 std::string install_command(const RemotePaths& paths, std::string_view sha256, const std::vector<std::string>& args);
-// Receives the agent on stdin. Exits with status 0 only if all `size` bytes arrived.
-std::string receive_command(const RemotePaths& paths, std::size_t size);
+// Receives muster-unpack on stdin as TEMPORARY, then runs it with the agent's file name and ARGS. It first writes a
+// line: kStepMarker, "send " and the output of `uname -sm`. If TEMPORARY of another host, `shared`, or AGENT exists, it
+// writes kStepMarker and "shared" and ends. So hosts with one file system receive the agent once.
+struct PackedCommand {
+  std::uint64_t unpacker_size = 0;
+  std::string shared = {};             // empty: do not look for it
+  bool stops_if_there_is_one = false;  // true: look for AGENT
+};
+std::string packed_command(const RemotePaths& paths, const PackedCommand& packed, const std::vector<std::string>& args);
+inline constexpr std::string_view kStepMarker = "MUSTER-STEP ";
+
 std::string remove_command(const RemotePaths& paths);
 // The first echo ends a line of noise that may lack its newline.
 inline constexpr std::string_view kUnameCommand = "echo; uname -sm";

@@ -108,8 +108,8 @@ std::string why_ssh_is_needed(const SshHostConfig& config, const SshSurroundings
 
 SshBootstrap::SshBootstrap(BootstrapOptions options, AgentImage image, SshSurroundings surroundings)
     : options_(std::move(options)),
-      image_(std::move(image)),
       surroundings_(std::move(surroundings)),
+      sending_{.image = std::move(image)},
       workers_(std::max(1, options_.max_parallel)) {}
 
 SshBootstrap::~SshBootstrap() {
@@ -188,14 +188,14 @@ Failure SshBootstrap::start_by_libssh(const Plan& plan, const HostTask& task, co
   outcome.agent.launcher_addresses = link.launcher_addresses();
   outcome.agent.host_address = link.host_address();
   outcome.agent.backend = link.backend();
-  return start_on_host(link, task, image_, gate_, waiter, outcome.result);
+  return start_on_host(link, task, sending_, waiter, outcome.result);
 }
 
 Failure SshBootstrap::start_by_ssh(const Plan& plan, const HostTask& task, const Waiter& waiter, Outcome& outcome) {
   SshProgramLink link(plan.ssh, pump_);
   outcome.agent = {};
   outcome.agent.backend = link.backend();
-  return start_on_host(link, task, image_, gate_, waiter, outcome.result);
+  return start_on_host(link, task, sending_, waiter, outcome.result);
 }
 
 Failure SshBootstrap::start_once(const Plan& plan, const HostTask& task, const Waiter& waiter, Outcome& outcome) {
@@ -246,8 +246,8 @@ base::Result<HostTask> SshBootstrap::make_task(const BootstrapTarget& target, st
   MUSTER_RETURN_IF_ERROR(check_target_names(target.name, target.user));
   MUSTER_RETURN_IF_ERROR(check_agent_args(args));
   HostTask task;
-  MUSTER_ASSIGN_OR_RETURN(task.paths,
-                          remote_paths(options_.agent_dir, options_.agent_id, image_.machine(), base::random_hex(6)));
+  MUSTER_ASSIGN_OR_RETURN(
+      task.paths, remote_paths(options_.agent_dir, options_.agent_id, sending_.image.machine(), base::random_hex(6)));
   if (is_pbs_job(options_.pbs_job)) task.paths.pbs_job = options_.pbs_job;
   task.agent_id = options_.agent_id;
   task.args = std::move(args);

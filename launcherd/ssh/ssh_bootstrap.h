@@ -36,6 +36,8 @@ class SshBootstrap final : public Bootstrap {
   SshBootstrap(BootstrapOptions options, AgentImage image, SshSurroundings surroundings);
   ~SshBootstrap() override;
 
+  // With many hosts, some of them serve the agent to the others.
+  void expect(const std::vector<BootstrapTarget>& targets) override { sending_.seeds.expect(targets.size()); }
   void start(const BootstrapTarget& target, JoinSource join,
              std::function<void(base::Result<StartedAgent>)> done) override;
   void run(const BootstrapTarget& target, std::vector<std::string> args,
@@ -66,10 +68,9 @@ class SshBootstrap final : public Bootstrap {
   base::Result<HostTask> make_task(const BootstrapTarget& target, std::vector<std::string> args) const;
 
   const BootstrapOptions options_;
-  const AgentImage image_;
   const SshSurroundings surroundings_;
   CancelSource cancel_;
-  SendGate gate_;
+  SharedSending sending_;
   Pump pump_;
   WorkerPool workers_;  // last, because its threads use all members above
 };

@@ -33,9 +33,13 @@ class RoutingBootstrap final : public Bootstrap {
 
   void expect(const std::vector<BootstrapTarget>& targets) override {
     std::vector<BootstrapTarget> by_site;
+    std::vector<BootstrapTarget> by_ssh;
     for (const BootstrapTarget& target : targets) {
-      if (&route(target) == site_.get()) by_site.push_back(target);
+      const Bootstrap* const chosen = &route(target);
+      if (chosen == site_.get()) by_site.push_back(target);
+      if (chosen == &ssh_) by_ssh.push_back(target);
     }
+    ssh_.expect(by_ssh);
     if (site_ != nullptr) site_->expect(by_site);
   }
   void start(const BootstrapTarget& target, JoinSource join,

@@ -29,7 +29,7 @@ ROOMS = {
 # are the top. A room that is not here has no folders.
 FOLDERS = {
     "collectives": ["include", "kernel", "call", "transport", "algorithm", "join", "group", "device", "engine", "api"],
-    "agent": ["stage", "launch", "proc", "stacks", "evidence", "process", "strays", "pmix", "pmix/helper", "pmi", "gpus", "gpus/helper",
+    "agent": ["unpack", "stage", "launch", "proc", "stacks", "evidence", "process", "strays", "pmix", "pmix/helper", "pmi", "gpus", "gpus/helper",
               "host", "io", "relay", "link", "commands", "job", "probe"],
     "launcherd": ["bootstrap", "ssh", "enrol", "site", "start", "hosts", "elastic", "relays", "service", "output", "web", "store", "queue",
                   "agents", "plan", "stage", "run", "cleanup", "doctor", "daemon"],
@@ -48,6 +48,7 @@ THIRD_PARTY = {
     "grpcpp": ["proto", "agent/link", "launcherd/service"],
     "grpc": ["proto", "agent/link", "agent/grpc_parts", "launcherd/service"],
     "elfutils": ["agent/stacks"],
+    "zstd.h": ["agent/unpack"],
     "hwloc.h": ["agent"],
     "hwloc": ["agent"],
     "curses.h": ["cli/top/curses_screen"],

@@ -23,7 +23,7 @@ def dynamic(path):
 
 def main(programs, libmuster):
     programs, wrong = pathlib.Path(programs), []
-    for path, allowed in ((programs / "muster-agent", set()), (programs / "muster-gpus", C), (programs / "muster-pmix", C),
+    for path, allowed in ((programs / "muster-agent", set()), (programs / "muster-unpack", set()), (programs / "muster-gpus", C), (programs / "muster-pmix", C),
                           (pathlib.Path(libmuster), CXX | {"libcrypto"})):
         needed, _ = dynamic(path)
         wrong += [f"{path.name} needs {name}" for name in sorted(needed - allowed)]

@@ -1,6 +1,7 @@
 // Behaves as an agent does towards the bootstrap (launcherd/bootstrap/bootstrap.h), and echoes its stdin.
 //   --stdio                       marker line, "ready\n", then echo until EOF
 //   --install SHA PATH ARGS…      renames itself to PATH (SHA is not checked: 64 characters will do), goes on with ARGS
+//   --fresh ARGS…                 goes on with ARGS
 //   --sweep ID                    marker line, "swept ID\n", exit status 7
 #include <unistd.h>
 

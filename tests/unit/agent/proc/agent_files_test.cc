@@ -37,11 +37,13 @@ class AgentFiles : public ::testing::Test {
 TEST_F(AgentFiles, TheLongestIdleComeFirstAndOtherFilesAreLeftOut) {
   stored("agent-1111111111111111-x86_64", hours(30));
   stored(".agent-2222222222222222-x86_64.r4nd", hours(50));
+  stored(".agent-2222222222222222-x86_64.r4nd_new", hours(40));
   stored("notes", hours(99));
   std::filesystem::create_directory(folder_.path() + "/agent-folder");
   std::filesystem::create_symlink("notes", folder_.path() + "/agent-link");
   const auto files = found();
-  ASSERT_EQ(files.size(), 2U);
+  ASSERT_EQ(files.size(), 3U);
+  EXPECT_EQ(files[1].path, folder_.path() + "/.agent-2222222222222222-x86_64.r4nd_new");  // muster-unpack was killed
   EXPECT_EQ(files[0].path, folder_.path() + "/.agent-2222222222222222-x86_64.r4nd");
   EXPECT_EQ(files[0].idle, hours(50));
   EXPECT_EQ(files[0].size, 8);

@@ -72,7 +72,7 @@ TEST(LineSplitterTest, CutsLines) {
   LineSplitter splitter([&](const std::string& line) { lines.push_back(line); });
   splitter.add("a\nb");
   splitter.add("c\n\n");
-  splitter.add(std::string(4096, 'x') + "y");
+  splitter.add(std::string(4096, 'x').append("y"));
   splitter.finish();
   splitter.finish();
   EXPECT_EQ(lines, (std::vector<std::string>{"a", "bc", "", std::string(4096, 'x'), "y"}));

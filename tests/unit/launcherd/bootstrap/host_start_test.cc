@@ -9,6 +9,9 @@
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <optional>
 #include <thread>
 
 #include "tests/unit/launcherd/bootstrap/test_sshd.h"
@@ -34,8 +37,18 @@ class HostStartTest : public ::testing::TestWithParam<SshBackend> {
   base::Result<StartedAgent> start(const std::string& agent_dir = "") {
     auto options = sshd_->options(GetParam());
     options.agent_dir = agent_dir;
-    bootstrap_ = std::make_unique<SshBootstrap>(options, sshd_->image(), sshd_->surroundings());
+    options.on_note = [this](const std::string&, const std::string& line) {
+      const std::lock_guard lock(mutex_);
+      if (line.find("failed") == std::string::npos) return;
+      ++notes_;
+      last_note_ = line;
+    };
+    bootstrap_ = std::make_unique<SshBootstrap>(options, image_ ? *image_ : sshd_->image(), sshd_->surroundings());
     return start_agent(*bootstrap_, sshd_->target());
+  }
+  std::size_t notes() {
+    const std::lock_guard lock(mutex_);
+    return notes_;
   }
   void expect_started(const base::Result<StartedAgent>& agent, bool is_sent) {
     ASSERT_TRUE(agent.ok()) << agent.status();
@@ -50,6 +63,10 @@ class HostStartTest : public ::testing::TestWithParam<SshBackend> {
   }
 
   std::unique_ptr<TestSshd> sshd_;
+  std::optional<AgentImage> image_;
+  std::mutex mutex_;
+  std::size_t notes_ = 0;
+  std::string last_note_;
   std::unique_ptr<SshBootstrap> bootstrap_;
 };
 
@@ -64,7 +81,7 @@ TEST_P(HostStartTest, ANoisyShellIsSkipped) {
   EXPECT_EQ(files_in_cache(), 1u);
 }
 
-TEST_P(HostStartTest, WithoutSftpAShellReceivesTheAgent) {
+TEST_P(HostStartTest, TheCompressedAgentNeedsNoSftp) {
   if (!has_sshd({.subsystem = "/bin/false"})) return;
   expect_started(start(), true);
   expect_started(start(), false);
@@ -72,15 +89,42 @@ TEST_P(HostStartTest, WithoutSftpAShellReceivesTheAgent) {
   EXPECT_EQ(read_text(sshd_->cached_agent()), read_text(fake_agent_path()));
 }
 
-TEST_P(HostStartTest, SftpInAnotherTreeIsNotEnough) {
-  const testing_support::TempDir elsewhere;
-  const std::string sftp =
-      elsewhere.write("sftp", "#!/bin/sh\ncd " + elsewhere.path() + " && exec /usr/lib/openssh/sftp-server\n");
-  ::chmod(sftp.c_str(), 0700);
-  if (has_sshd({.subsystem = sftp})) {
-    expect_started(start(), true);
-    EXPECT_TRUE(std::filesystem::is_empty(elsewhere / ".cache/muster"));
-  }
+// Each of these hosts cannot unpack, so it gets the plain agent by SFTP.
+TEST_P(HostStartTest, HostsThatCannotUnpackGetThePlainAgent) {
+  const testing_support::TempDir programs;
+  ::chmod(programs.write("head", "#!/bin/sh\necho \"head: invalid option -- 'c'\" >&2; exit 1\n").c_str(), 0700);
+  if (!has_sshd({.bashrc = "PATH=" + programs.path() + ":$PATH\n"})) return;
+  expect_started(start(), true);
+  EXPECT_EQ(notes(), 1u);
+  expect_started(start(), false);
+  EXPECT_EQ(files_in_cache(), 1u);
+  EXPECT_EQ(read_text(sshd_->cached_agent()), read_text(fake_agent_path()));
+}
+
+TEST_P(HostStartTest, AnAgentWithoutCompressedFormGoesBySftp) {
+  const testing_support::TempDir folder;
+  std::filesystem::copy_file(fake_agent_path(), folder / "agent");
+  if (!has_sshd({})) return;
+  image_ = *AgentImage::open(folder / "agent");
+  expect_started(start(), true);
+  EXPECT_EQ(notes(), 0u);
+  EXPECT_EQ(files_in_cache(), 1u);
+}
+
+// A wrong file beside the agent: the host refuses it by the hash, and nothing of it is used.
+TEST_P(HostStartTest, AWrongCompressedAgentIsRefusedByItsHash) {
+  const testing_support::TempDir folder;
+  std::filesystem::copy_file(fake_agent_path(), folder / "agent");
+  std::filesystem::copy_file(MUSTER_TEST_PROGRAMS "/muster-unpack", folder / "muster-unpack");
+  std::filesystem::copy_file(fake_agent_path() + ".zst", folder / "agent.zst");
+  { std::ofstream(folder / "agent", std::ios::app) << 'x'; }  // another agent of another size than the compressed one
+  if (!has_sshd({})) return;
+  image_ = *AgentImage::open(folder / "agent");
+  expect_started(start(), true);
+  EXPECT_EQ(notes(), 1u);
+  EXPECT_THAT(last_note_, AllOf(HasSubstr("sending the compressed agent failed"), HasSubstr("bytes instead of")));
+  EXPECT_EQ(files_in_cache(), 1u);
+  EXPECT_EQ(read_text(sshd_->cached_agent()), read_text(folder / "agent"));
 }
 
 TEST_P(HostStartTest, AShellThatEndsItself) {
@@ -136,7 +180,9 @@ TEST_P(HostStartTest, AnAgentThatMayNotBeRun) {
 }
 
 TEST_P(HostStartTest, AnotherArchitecture) {
-  if (!has_sshd({.bashrc = "uname() { echo Linux aarch64; }\n"})) return;
+  const testing_support::TempDir programs;
+  ::chmod(programs.write("uname", "#!/bin/sh\necho Linux aarch64\n").c_str(), 0700);
+  if (!has_sshd({.bashrc = "PATH=" + programs.path() + ":$PATH\n"})) return;
   const auto agent = start();
   EXPECT_EQ(agent.status().code(), base::Code::kFailedPrecondition);
   EXPECT_THAT(agent.status().message(), HasSubstr("this agent runs on Linux x86_64, but the host runs Linux aarch64"));
@@ -204,28 +250,45 @@ TEST_P(HostStartTest, AServerThatAlwaysHangsUp) {
   hang_up.join();
 }
 
-TEST(SendGateTest, TheFirstSendsTheOthersLookAgain) {
-  SendGate gate;
-  const Waiter waiter{-1, std::chrono::steady_clock::now() + std::chrono::seconds(20)};
-  const auto probed_at = std::chrono::steady_clock::now();
-  ASSERT_EQ(gate.enter(probed_at, waiter), SendGate::Turn::kSend);
-  std::thread other([&] { EXPECT_EQ(gate.enter(probed_at, waiter), SendGate::Turn::kProbeAgain); });
-  gate.leave(true);
+constexpr auto kPatience = std::chrono::seconds(20);
+
+class SendGateTest : public ::testing::Test {
+ protected:
+  SendGate::Turn enter(base::MonotonicTime probed_at) { return gate_.enter(probed_at, waiter_, temporary_); }
+
+  SendGate gate_;
+  const Waiter waiter_{-1, std::chrono::steady_clock::now() + kPatience};
+  const base::MonotonicTime probed_at_ = std::chrono::steady_clock::now();
+  std::string temporary_;
+};
+
+TEST_F(SendGateTest, OthersWaitForTheFirstOnesFileOnly) {
+  ASSERT_EQ(enter(probed_at_), SendGate::Turn::kFirst);
+  std::thread other([this] {
+    std::string temporary;
+    EXPECT_EQ(gate_.enter(probed_at_, waiter_, temporary), SendGate::Turn::kBeside);
+    EXPECT_EQ(temporary, "~/.x");
+  });
+  gate_.announce("~/.x");
   other.join();
-  EXPECT_EQ(gate.enter(std::chrono::steady_clock::now(), waiter), SendGate::Turn::kSend);
-  EXPECT_EQ(gate.enter(std::chrono::steady_clock::now(), waiter), SendGate::Turn::kSend);
+  std::thread sharing([this] { EXPECT_TRUE(gate_.await_first(waiter_)); });
+  gate_.leave(true);
+  sharing.join();
+  EXPECT_EQ(enter(probed_at_), SendGate::Turn::kBeside);  // the agent may be there by now
+  EXPECT_EQ(temporary_, "");
+  EXPECT_EQ(enter(std::chrono::steady_clock::now()), SendGate::Turn::kSend);
 }
 
-TEST(SendGateTest, AfterAFailureTheNextSends) {
-  SendGate gate;
-  const Waiter waiter{-1, std::chrono::steady_clock::now() + std::chrono::seconds(20)};
-  const auto probed_at = std::chrono::steady_clock::now();
-  ASSERT_EQ(gate.enter(probed_at, waiter), SendGate::Turn::kSend);
-  gate.leave(false);
-  EXPECT_EQ(gate.enter(probed_at, waiter), SendGate::Turn::kSend);
+TEST_F(SendGateTest, AfterAFailureTheNextIsTheFirst) {
+  ASSERT_EQ(enter(probed_at_), SendGate::Turn::kFirst);
+  gate_.announce("~/.x");
+  gate_.leave(false);
+  EXPECT_EQ(enter(probed_at_), SendGate::Turn::kFirst);
   CancelSource cancel;
   cancel.cancel();
-  EXPECT_EQ(gate.enter(probed_at, {cancel.fd(), waiter.deadline}), SendGate::Turn::kCancelled);
+  const Waiter cancelled{cancel.fd(), waiter_.deadline};
+  EXPECT_EQ(gate_.enter(probed_at_, cancelled, temporary_), SendGate::Turn::kCancelled);
+  EXPECT_FALSE(gate_.await_first(cancelled));
 }
 
 TEST(OutputAfterMarkerTest, DropsWhatCameBefore) {

@@ -14,8 +14,28 @@ TEST(RemoteCommandTest, TheDefaultCommandIsPlain) {
   EXPECT_EQ(install_command(*paths, "5ha", {"--sweep", "abcd2345"}),
             "exec ~/.cache/muster/.agent-0123abcd-x86_64.r4nd --install 5ha ~/.cache/muster/agent-0123abcd-x86_64 "
             "--sweep abcd2345");
-  EXPECT_EQ(remove_command(*paths), "exec rm -f ~/.cache/muster/.agent-0123abcd-x86_64.r4nd");
+  EXPECT_EQ(remove_command(*paths),
+            "exec rm -f ~/.cache/muster/.agent-0123abcd-x86_64.r4nd ~/.cache/muster/.agent-0123abcd-x86_64.r4nd_new");
   EXPECT_EQ(sftp_path(paths->agent), ".cache/muster/agent-0123abcd-x86_64");
+}
+
+TEST(RemoteCommandTest, APackedAgentIsReceivedByOneCommand) {
+  const auto paths = remote_paths("", "id", "x86_64", "r");
+  ASSERT_TRUE(paths.ok());
+  const std::string receive =
+      "umask 077; mkdir -p ~/.cache/muster && true > ~/.cache/muster/.agent-id-x86_64.r && echo && echo \"MUSTER-STEP "
+      "send\" `uname -sm` && head -c 77 > ~/.cache/muster/.agent-id-x86_64.r && test 77 -eq `wc -c < "
+      "~/.cache/muster/.agent-id-x86_64.r` && chmod 700 ~/.cache/muster/.agent-id-x86_64.r || { rm -f "
+      "~/.cache/muster/.agent-id-x86_64.r; exit 1; }; exec ~/.cache/muster/.agent-id-x86_64.r agent-id-x86_64 --stdio'";
+  EXPECT_EQ(packed_command(*paths, {.unpacker_size = 77}, {"--stdio"}), "exec /bin/sh -c '" + receive);
+  EXPECT_EQ(packed_command(*paths, {.unpacker_size = 77, .shared = "~/.cache/muster/.agent-id-x86_64.q"}, {"--stdio"}),
+            "exec /bin/sh -c 'test -e ~/.cache/muster/.agent-id-x86_64.q && { echo; echo \"MUSTER-STEP shared\"; exit "
+            "0; }; " +
+                receive);
+  EXPECT_EQ(
+      packed_command(*paths, {.unpacker_size = 77, .stops_if_there_is_one = true}, {"--stdio"}),
+      "exec /bin/sh -c 'test -e ~/.cache/muster/agent-id-x86_64 && { echo; echo \"MUSTER-STEP shared\"; exit 0; }; " +
+          receive);
 }
 
 TEST(RemoteCommandTest, NothingInACheckEndsTheQuotesOfTheLoginShell) {
@@ -23,14 +43,17 @@ TEST(RemoteCommandTest, NothingInACheckEndsTheQuotesOfTheLoginShell) {
   ASSERT_TRUE(paths.ok());
   EXPECT_EQ(paths->directory, "/scratch/alice");
   paths->pbs_job = "12.srv";
-  const std::string command = cached_command(*paths, {"--stdio"});
-  EXPECT_TRUE(command.starts_with("exec /bin/sh -c '")) << command;
-  EXPECT_EQ(std::ranges::count(command, '\''), 2);
-  EXPECT_EQ(command.back(), '\'');
-  EXPECT_EQ(command.find('\n'), std::string::npos);
-  // csh expands a ! in single quotes unless one of these characters follows it.
-  for (std::size_t at = command.find('!'); at != std::string::npos; at = command.find('!', at + 1)) {
-    EXPECT_TRUE(command[at + 1] == ' ' || command[at + 1] == '=') << command.substr(at);
+  const PackedCommand packed{.unpacker_size = 77, .shared = "/scratch/alice/.x", .stops_if_there_is_one = true};
+  for (const std::string& command :
+       {cached_command(*paths, {"--stdio"}), packed_command(*paths, packed, {"--stdio"})}) {
+    EXPECT_TRUE(command.starts_with("exec /bin/sh -c '")) << command;
+    EXPECT_EQ(std::ranges::count(command, '\''), 2);
+    EXPECT_EQ(command.back(), '\'');
+    EXPECT_EQ(command.find('\n'), std::string::npos);
+    // csh expands a ! in single quotes unless one of these characters follows it.
+    for (std::size_t at = command.find('!'); at != std::string::npos; at = command.find('!', at + 1)) {
+      EXPECT_TRUE(command[at + 1] == ' ' || command[at + 1] == '=') << command.substr(at);
+    }
   }
   EXPECT_EQ(sftp_path(paths->agent), "/scratch/alice/agent-id-x86_64");
 }

@@ -163,6 +163,7 @@ TEST_F(HostProbesTest, TheJoinAsksForNoJob) {
   EXPECT_TRUE(join.probe());
   EXPECT_GT(join.output_port(), 0);
   EXPECT_EQ(join.session_root(), "/scratch");
+  EXPECT_EQ(join.token(), "");
   ASSERT_EQ(bootstrap_.asked.size(), 1u);
   const auto& environment = bootstrap_.asked[0].environment();
   EXPECT_TRUE(std::ranges::any_of(environment, [](const v1::EnvVar& each) { return each.name() == "FROM_LAUNCHER"; }));
