@@ -97,7 +97,9 @@ TEST_F(RelayWatchTest, ConnectsAgainAfterACut) {
     }
     char bytes[16];
     const ssize_t n = ::recv(connection.get(), bytes, sizeof bytes, 0);
-    if (n > 0) EXPECT_EQ(::send(connection.get(), bytes, 1, MSG_NOSIGNAL), 1);
+    if (n > 0) {
+      EXPECT_EQ(::send(connection.get(), bytes, 1, MSG_NOSIGNAL), 1);
+    }
     if (n > 0 && accepted < 5) connection.reset();
   });
   turn_for(1'200ms);
