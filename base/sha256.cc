@@ -18,6 +18,17 @@ struct FreeContext {
 
 }  // namespace
 
+Result<std::string> sha256_of(std::string_view bytes) {
+  std::string digest(EVP_MAX_MD_SIZE, '\0');
+  unsigned size = 0;
+  if (EVP_Digest(bytes.data(), bytes.size(), reinterpret_cast<unsigned char*>(digest.data()), &size, EVP_sha256(),
+                 nullptr) != 1) {
+    return base::internal_error("SHA-256 cannot be computed: OpenSSL does not provide it");
+  }
+  digest.resize(size);
+  return digest;
+}
+
 Result<std::string> sha256_of_file(int fd, const std::atomic<bool>* stop) {
   const std::unique_ptr<EVP_MD_CTX, FreeContext> context(EVP_MD_CTX_new());
   if (context == nullptr || EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) != 1) {

@@ -1,12 +1,16 @@
 // Carries out the launcher's orders about staged files (StageOrder of agent.proto), one after the other.
 //
-// Thread: call it on the loop thread, where the answers come, too. The work runs on a thread of its own, because a
+// In a broadcast (stage_broadcast.proto) it also exchanges blocks with the job's other hosts. Then it sends reports,
+// too, which are answers with id 0.
+//
+// Thread: call it on the loop thread, where the answers come, too. The work runs on threads of its own, because a
 // disk may be slow.
 #pragma once
 
 #include <functional>
 #include <memory>
 
+#include "agent/job/stage_exchange.h"
 #include "base/disk_thread.h"
 #include "base/loop.h"
 #include "proto/muster/v1/agent.pb.h"
@@ -29,9 +33,12 @@ class StageService {
  private:
   class Work;
 
+  void start_exchange(StageExchange::Parts parts, v1::StageAnswer& answer);
+
   base::Loop& loop_;
   const OnAnswer on_answer_;
   Work* work_ = nullptr;                      // used by the thread only
+  std::unique_ptr<StageExchange> exchange_;   // only during a broadcast
   std::unique_ptr<base::DiskThread> thread_;  // null until the first order
 };
 

@@ -27,8 +27,7 @@ using base::Status;
 
 constexpr std::size_t kLongestPath = 4096;
 constexpr std::size_t kLongestName = 255;
-constexpr const char* kOurs = ".muster-stage.";      // the beginning of the names of marks
-constexpr const char* kHalf = ".muster-stage.half";  // the beginning of the names of half-written files
+constexpr const char* kOurs = ".muster-stage.";  // the beginning of the names of marks
 constexpr unsigned kPermissions = 0777;
 constexpr unsigned kOthersWrite = 0022;
 constexpr unsigned kMadeFolder = 0755;
@@ -69,7 +68,7 @@ StageFolder::StageFolder(std::string directory, base::UniqueFd fd, Status trust,
       fd_(std::move(fd)),
       trust_(std::move(trust)),
       abandoned_(abandoned),
-      half_name_(fmt::format("{}.{}", kHalf, base::random_hex(8))) {}
+      half_name_(fmt::format("{}.{}", kHalfPrefix, base::random_hex(8))) {}
 
 Result<StageFolder> StageFolder::open(const std::string& directory, std::chrono::seconds abandoned) {
   const bool is_path =
@@ -194,7 +193,7 @@ Status StageFolder::make_link(const StageItem& item) {
   return failed(problem, "make the link", item);
 }
 
-Result<StageCheck> StageFolder::check(const StageItem& item, const std::atomic<bool>* stop) {
+Result<StageCheck> StageFolder::check(const StageItem& item, const std::atomic<bool>* stop, Digest digest_wanted) {
   StageCheck result;
   if (item.kind == StageItem::Kind::kFolder) {
     MUSTER_RETURN_IF_ERROR(make_folder(item));
@@ -229,6 +228,7 @@ Result<StageCheck> StageFolder::check(const StageItem& item, const std::atomic<b
     result.verdict = StageVerdict::kRight;
     return result;
   }
+  if (digest_wanted == Digest::kNone) return result;
   const auto digest = base::sha256_of_file(file.get(), stop);
   if (digest.status().code() == Code::kCancelled) return digest.status();
   if (!digest.ok()) return result;
@@ -250,7 +250,12 @@ void StageFolder::drop_half() {
 void StageFolder::sweep(int parent, const StageItem& item) {
   const std::size_t slash = item.path.rfind('/');
   if (!swept_.insert(slash == std::string::npos ? "" : item.path.substr(0, slash)).second) return;
-  remove_abandoned(parent, kHalf);
+  remove_abandoned(parent, kHalfPrefix);
+}
+
+void StageFolder::sweep(const StageItem& item) {
+  const auto parent = parent_of(item, false);
+  if (parent.ok()) sweep(parent->get(), item);
 }
 
 void StageFolder::remove_abandoned(int parent, std::string_view prefix) const {
@@ -291,26 +296,33 @@ Status StageFolder::write(const StageItem& item, std::uint64_t offset, std::stri
   }
   half_size_ += piece.size();
   if (!last) return base::ok_status();
-  Status placed = ::fchmod(half_.get(), item.mode & kPermissions) == 0 ? set_time(half_.get(), item.mtime_ns)
-                                                                       : base::errno_error(errno, "set permissions");
-  // Check close(), because a file system on another machine may report a full disk only then.
-  const std::string name(name_of(item.path));
-  if (placed.ok() && ::close(half_.release()) != 0) {
-    placed = base::errno_error(errno, "close");
-  } else if (placed.ok() && ::renameat(half_parent_.get(), half_name_.c_str(), half_parent_.get(), name.c_str()) != 0) {
+  const Status placed = complete(item, half_parent_.get(), half_, half_name_);
+  half_.reset();
+  half_parent_.reset();
+  half_path_.clear();
+  return placed;
+}
+
+Status StageFolder::complete(const StageItem& item, int parent, const base::UniqueFd& file,
+                             const std::string& name) const {
+  Status placed = ::fchmod(file.get(), item.mode & kPermissions) == 0 ? set_time(file.get(), item.mtime_ns)
+                                                                      : base::errno_error(errno, "set permissions");
+  // Check close(), because a file system on another machine may report a full disk only then. The caller's descriptor
+  // stays open, because it may hold a lock until the file has its name.
+  const std::string final_name(name_of(item.path));
+  if (placed.ok()) {
+    const int copy = ::fcntl(file.get(), F_DUPFD_CLOEXEC, 0);
+    if (copy < 0 || ::close(copy) != 0) placed = base::errno_error(errno, "close");
+  }
+  if (placed.ok() && ::renameat(parent, name.c_str(), parent, final_name.c_str()) != 0) {
     placed = base::errno_error(errno, "rename");
   }
-  if (placed.ok()) {
-    half_parent_.reset();
-    half_path_.clear();
-    return placed;
-  }
-  (void)::unlinkat(half_parent_.get(), half_name_.c_str(), 0);
-  drop_half();
+  if (placed.ok()) return placed;
+  (void)::unlinkat(parent, name.c_str(), 0);
   return placed.with_context(fmt::format("write {}/{}", base::printable(directory_), base::printable(item.path)));
 }
 
-Status StageFolder::keep(const StageItem& item) {
+Status StageFolder::keep(const StageItem& item) const {
   MUSTER_ASSIGN_OR_RETURN(const base::UniqueFd parent, parent_of(item, false));
   const std::string name(name_of(item.path));
   const base::UniqueFd file(::openat(parent.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));

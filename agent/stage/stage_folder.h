@@ -58,6 +58,7 @@ class StageFolder {
   // Half-written files and marks that have not changed for this long belong to stagings that were killed. They are
   // removed when something is written into the same folder.
   static constexpr std::chrono::hours kAbandoned{24};
+  static constexpr const char* kHalfPrefix = ".muster-stage.half";  // of the names of half-written files
 
   // Makes `directory`, which must be absolute, with its parents. PERMISSION_DENIED: another user could exchange a
   // folder on the way (open_folder_by_trusted_path).
@@ -77,16 +78,28 @@ class StageFolder {
 
   // Compares the item with what is in the folder. Folders and links are made at once. CANCELLED: `stop` became true
   // while a file was read.
-  base::Result<StageCheck> check(const StageItem& item, const std::atomic<bool>* stop = nullptr);
+  // With Digest::kNone no file is read: a file of the right size, but another time, counts as kContent.
+  enum class Digest { kNone, kOfFile };
+  base::Result<StageCheck> check(const StageItem& item, const std::atomic<bool>* stop = nullptr,
+                                 Digest digest = Digest::kOfFile);
   // Writes the next piece of a file's content, beginning with offset 0. With `last`, the file gets its final name.
   base::Status write(const StageItem& item, std::uint64_t offset, std::string_view piece, bool last);
   // Call it if the content turned out to be right. Sets only the file's time and permissions.
-  base::Status keep(const StageItem& item);
+  base::Status keep(const StageItem& item) const;
+  // Removes abandoned half-written files from the folder of the item, once for each folder.
+  void sweep(const StageItem& item);
+
+  // These are for files that are written in another way. Any thread may call them.
+  const std::string& directory() const { return directory_; }
+  // Opens the folder of the item, and with `make` makes it. PERMISSION_DENIED: another user may write into it.
+  base::Result<base::UniqueFd> parent_of(const StageItem& item, bool make) const;
+  // Gives a written file the item's mode, time and name. `name` is its present name in `parent`. After an error the
+  // file is removed. The caller closes `file`.
+  base::Status complete(const StageItem& item, int parent, const base::UniqueFd& file, const std::string& name) const;
 
  private:
   StageFolder(std::string directory, base::UniqueFd fd, base::Status trust, std::chrono::seconds abandoned);
 
-  base::Result<base::UniqueFd> parent_of(const StageItem& item, bool make) const;
   base::Status close_to_others(int folder, const std::string& path) const;
   base::Status make_folder(const StageItem& item) const;
   base::Status make_link(const StageItem& item);

@@ -198,10 +198,11 @@ void JobRunner::Core::live_host_prepared(JobHost& host) {
 void JobRunner::Core::stage_live_host(JobHost& host) {
   const int agent = host.agent;
   auto staging = std::make_unique<Staging>(
-      loop_, job_.stages, std::vector<Staging::Host>{{agent, host.name}}, base::random_hex(kJoinStageTokenBytes),
+      loop_, job_.stages, std::vector<Staging::Host>{{agent, host.name, ""}}, base::random_hex(kJoinStageTokenBytes),
       options_.never_staged,
       Staging::Events{.send = [this](int to, v1::LauncherMessage message) { agents_->send(to, std::move(message)); },
                       .say = [this](const std::string& line) { observer_->on_note(line); },
+                      .note = [this](const std::string& line) { observer_->on_note(line); },
                       // The Staging is calling, so destroy it later.
                       .done =
                           [this, agent](const base::Status& status) {

@@ -332,13 +332,14 @@ void JobRunner::Core::stage() {
   }
   std::vector<Staging::Host> hosts;
   for (const JobHost& host : hosts_) {
-    if (host.placed >= 0) hosts.push_back({host.agent, host.name});
+    if (host.placed >= 0) hosts.push_back({host.agent, host.name, host.facts.prepared.address()});
   }
   staging_ = std::make_unique<Staging>(
       loop_, job_.stages, hosts, base::random_hex(kStageTokenBytes), options_.never_staged,
       Staging::Events{
           .send = [this](int agent, v1::LauncherMessage message) { agents_->send(agent, std::move(message)); },
           .say = [this](const std::string& line) { observer_->on_remark(line); },
+          .note = [this](const std::string& line) { observer_->on_note(line); },
           .done = [this](const base::Status& status) { staged(status); }});
   staging_->start();
 }

@@ -174,6 +174,20 @@ Result<std::string> read_piece(const std::string& path, StageSource::Link link, 
   return piece;
 }
 
+Result<std::string> hashes_of(const std::string& path, StageSource::Link link, const StageSource::Stamp& stamp,
+                              std::uint64_t offset, std::size_t size, std::size_t block_bytes,
+                              const std::atomic<bool>& stop) {
+  std::string hashes;
+  for (std::size_t done = 0; done < size; done += block_bytes) {
+    if (stop) return base::cancelled("--stage: cancelled");
+    MUSTER_ASSIGN_OR_RETURN(const std::string block,
+                            read_piece(path, link, stamp, offset + done, std::min(block_bytes, size - done)));
+    MUSTER_ASSIGN_OR_RETURN(const std::string hash, base::sha256_of(block));
+    hashes += hash;
+  }
+  return hashes;
+}
+
 Result<std::string> digest_of(const std::string& path, StageSource::Link link, const std::atomic<bool>& stop) {
   const base::UniqueFd file = open_file(path, link);
   if (!file.valid()) return cannot(errno, "read", path);
@@ -267,11 +281,21 @@ void StageSource::names(std::string directory, std::string prefix, std::function
 
 void StageSource::read(std::string path, Link link, Stamp stamp, std::uint64_t offset, std::size_t size,
                        std::function<void(Result<std::string>)> done) {
-  run([path = std::move(path), link, stamp, offset, size,
+  ++reads_begun_;
+  run([this, path = std::move(path), link, stamp, offset, size,
        done = std::move(done)](const std::atomic<bool>&) -> base::Loop::Task {
-    return [done, piece = std::make_shared<Result<std::string>>(read_piece(path, link, stamp, offset, size))] {
+    return [this, done, piece = std::make_shared<Result<std::string>>(read_piece(path, link, stamp, offset, size))] {
+      ++reads_ended_;
       done(std::move(*piece));
     };
+  });
+}
+
+void StageSource::hashes(std::string path, Link link, Stamp stamp, std::uint64_t offset, std::size_t size,
+                         std::size_t block_bytes, std::function<void(Result<std::string>)> done) {
+  run([path = std::move(path), link, stamp, offset, size, block_bytes,
+       done = std::move(done)](const std::atomic<bool>& stop) -> base::Loop::Task {
+    return [done, hashes = hashes_of(path, link, stamp, offset, size, block_bytes, stop)] { done(hashes); };
   });
 }
 

@@ -66,7 +66,14 @@ class StageSource {
   // Reads exactly `size` bytes from `offset` on. FAILED_PRECONDITION: the file no longer matches `stamp`.
   void read(std::string path, Link link, Stamp stamp, std::uint64_t offset, std::size_t size,
             std::function<void(base::Result<std::string>)> done);
+  // Returns the SHA-256 of each block of `block_bytes` from `offset` on, 32 bytes each; `size` bytes in all.
+  // FAILED_PRECONDITION as above.
+  void hashes(std::string path, Link link, Stamp stamp, std::uint64_t offset, std::size_t size, std::size_t block_bytes,
+              std::function<void(base::Result<std::string>)> done);
   void digest(std::string path, Link link, std::function<void(base::Result<std::string>)> done);
+  // Changes when a read has ended. While it stays the same, and a read is under way, the disk here is slow.
+  std::uint64_t reads_ended() const { return reads_ended_; }
+  bool is_reading() const { return reads_begun_ != reads_ended_; }
 
  private:
   // Runs `work` on the thread, then the task that it returns on the loop.
@@ -74,6 +81,8 @@ class StageSource {
 
   base::Loop& loop_;
   const std::string never_staged_;
+  std::uint64_t reads_begun_ = 0;  // by read()
+  std::uint64_t reads_ended_ = 0;
   std::unique_ptr<base::DiskThread> thread_;  // started by the first request
   base::Gate gate_;
 };

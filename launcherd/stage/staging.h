@@ -7,6 +7,8 @@
 //   3. Every agent reports which marks it sees. Hosts that see each other's marks share a file system.
 //   4. The first host of each file system gets the files.
 //
+// Several hosts get large files by a broadcast (launcherd/stage/broadcast.h): most blocks go from host to host.
+//
 // If the launcher's machine sees a host's mark in the source, that host's folder is the source. It gets no files.
 //
 // If a host does not answer in time, the staging fails, because the host's disk hangs. The limit grows with the bytes
@@ -21,12 +23,14 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "base/loop.h"
 #include "base/status.h"
+#include "launcherd/stage/broadcast.h"
 #include "launcherd/stage/stage_source.h"
 #include "model/job_spec.h"
 #include "proto/muster/v1/agent.pb.h"
@@ -38,6 +42,9 @@ struct StagingLimits {
   std::chrono::milliseconds period{5'000};
   std::chrono::milliseconds silence{60'000};  // limit for an answer, plus the time that its bytes take
   std::uint64_t slowest_disk = 10'000'000;    // bytes a second that every disk can move at least
+  // A broadcast costs a few round trips, so small or few copies do without.
+  std::size_t broadcast_hosts = 3;
+  std::uint64_t broadcast_bytes = 8'000'000;
 };
 
 class Staging {
@@ -45,10 +52,12 @@ class Staging {
   struct Host {
     int agent = 0;
     std::string name;
+    std::string address{};  // at which the job's other hosts reach it; empty if it is not known
   };
   struct Events {
     std::function<void(int agent, v1::LauncherMessage message)> send;
-    std::function<void(const std::string& line)> say;  // reports progress, and what was copied
+    std::function<void(const std::string& line)> say;   // reports progress, and what was copied
+    std::function<void(const std::string& line)> note;  // reports details
     // Called once, after all other events. The status is ok, or its message names host and path. The handler must not
     // destroy the Staging object.
     std::function<void(base::Status)> done;
@@ -63,10 +72,13 @@ class Staging {
   void answered(int agent, const v1::StageAnswer& answer);
 
  private:
-  enum class Phase { kScan, kOpen, kMarks, kCopy, kClose, kOver };
+  // Either kCopy, or the three steps of a broadcast: it begins, hosts compare, hosts exchange blocks.
+  enum class Phase { kScan, kOpen, kMarks, kCopy, kBegin, kCompare, kSpread, kClose, kOver };
   struct Want {
     int entry = 0;
-    std::string digest;  // digest of the host's file; empty if the host has no file
+    std::string digest{};     // digest of the host's file; empty if the host has no file
+    std::uint64_t begin = 0;  // the wanted bytes
+    std::uint64_t end = 0;
   };
   struct Unanswered {
     std::uint64_t id = 0;
@@ -82,10 +94,12 @@ class Staging {
     std::chrono::milliseconds silent{};
     std::size_t first_seen = 0;  // index of the first host whose mark is in this folder
     bool gets_files = false;
-    std::size_t next_entry = 0;  // next entry in the list for the host
+    std::size_t in_broadcast = 0;  // number of the host there
+    std::size_t next_entry = 0;    // next entry in the list for the host
     std::deque<Want> wants{};
     int writing = -1;  // the entry that is being sent; -1 if none
     std::uint64_t offset = 0;
+    std::uint64_t end = 0;        // of the bytes that are being sent
     bool is_reading = false;      // a read of the source is under way
     bool waits_for_room = false;  // true while this place is in no_room_
   };
@@ -97,6 +111,13 @@ class Staging {
   void check_silence();
   void count_down();
   void choose_places(const std::vector<std::string>& at_source);
+  bool is_copying() const { return phase_ == Phase::kCopy || phase_ == Phase::kCompare || phase_ == Phase::kSpread; }
+  void begin_broadcast();
+  Broadcast::Events broadcast_events();
+  void broadcast_began(Place& place, const v1::StageAnswer& answer);
+  void spread();
+  void answered_in_copy(std::size_t index, const v1::StageAnswer& answer);
+  bool waits_for_blocks(const Place& place) const;
   void pump(std::size_t index);
   void pump_waiting();
   void send_entries(Place& place);
@@ -119,7 +140,8 @@ class Staging {
   const StagingLimits limits_;
   StageSource source_;
   std::vector<Place> places_;
-  std::size_t path_ = 0;  // index of the current path plus one
+  std::map<int, std::size_t> place_of_;  // index by agent
+  std::size_t path_ = 0;                 // index of the current path plus one
   Phase phase_ = Phase::kScan;
   StageTree tree_;
   std::string directory_;     // the folder on the hosts
@@ -132,7 +154,10 @@ class Staging {
   std::uint64_t sent_bytes_ = 0;
   std::size_t to_agents_ = 0;          // bytes for all hosts that are being read, or were sent and not yet answered
   std::deque<std::size_t> no_room_{};  // indexes of waiting places, by order of arrival
+  std::vector<std::size_t> broadcast_places_;  // indexes of places, by number in the broadcast
+  std::uint64_t reads_at_last_check_ = 0;
   base::Timer progress_;
+  std::unique_ptr<Broadcast> broadcast_;
 };
 
 }  // namespace muster::launcherd::stage
