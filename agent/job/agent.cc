@@ -22,7 +22,6 @@
 #include "agent/job/peer_owners.h"
 #include "agent/job/warm_jobs.h"
 #include "agent/link/control_client.h"
-#include "agent/link/dial.h"
 #include "agent/link/gone_check.h"
 #include "agent/link/relay_watch.h"
 #include "agent/link/suspended_link.h"
@@ -94,7 +93,6 @@ class Agent::Core {
   void handle(const v1::LauncherMessage& message);
   void pass_on(const v1::LauncherMessage& message);
   base::Status serve_relay();
-  void use_parent(const v1::Relay& parent);
   void relay_is_silent();
   void answer(const v1::LauncherMessage& question, v1::AgentMessage answer, bool is_numbered);
   void contact();
@@ -337,17 +335,6 @@ void Agent::Core::handle(const v1::LauncherMessage& message) {
       if (message.welcome().wants_load()) load_->begin();
       if (const auto relay = control_->relay()) relay_watch_.begin(*relay);
       break;
-    case v1::LauncherMessage::kServeRelay: {
-      v1::AgentMessage body;
-      const base::Status served = serve_relay();
-      if (!served.ok()) body.mutable_relay_serving()->set_error(served.message());
-      if (relay_ != nullptr) body.mutable_relay_serving()->set_port(relay_->port());
-      answer(message, std::move(body), true);
-      break;
-    }
-    case v1::LauncherMessage::kUseParent:
-      use_parent(message.use_parent().parent());
-      break;
     case v1::LauncherMessage::kPing:
       answer(message, pong_of(message.ping(), base::monotonic_now()), false);
       break;
@@ -382,11 +369,6 @@ base::Status Agent::Core::serve_relay() {
                                                       .control_port = static_cast<std::uint16_t>(join_.control_port()),
                                                       .output_port = static_cast<std::uint16_t>(join_.output_port())}));
   return base::ok_status();
-}
-
-void Agent::Core::use_parent(const v1::Relay& parent) {
-  if (link_.route == nullptr) return;
-  link_.route->set_relay(link::addresses_of(parent.addresses()), static_cast<std::uint16_t>(parent.port()));
 }
 
 // A relay may be stopped and keep its connections. Then the launcher is reached directly.
