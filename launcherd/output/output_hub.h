@@ -35,7 +35,7 @@ struct OutputHubConfig {
   std::size_t max_pending = 256;  // connections without a Hello; above this number the hub closes the oldest
   base::Duration hello_timeout = std::chrono::seconds(10);
   // For logs: an unauthenticated connection came up (ok) or ended, or the listening socket failed.
-  std::function<void(base::Status)> on_stranger;
+  std::function<void(base::Status)> on_stranger = {};
 };
 
 // The events of one job.

@@ -94,7 +94,9 @@ TEST_F(BlockFileTest, ABrokenStagingIsResumed) {
     BlockFile broken(folder_, file("f", text_), kBlock);
     for (const std::uint32_t block : {0U, 1U, 2U}) {
       EXPECT_FALSE(*broken.check(hash_of(block_of(text_, block))));
-      if (block != 1) EXPECT_TRUE(broken.put(block, block_of(text_, block)).ok());
+      if (block != 1) {
+        EXPECT_TRUE(broken.put(block, block_of(text_, block)).ok());
+      }
     }
   }
   EXPECT_THAT(parts(), SizeIs(1));
@@ -118,7 +120,9 @@ TEST_F(BlockFileTest, TwoStagingsOfOneFileDoNotMix) {
   EXPECT_EQ(content("in/f"), other);
   { BlockFile third(folder_, file("f", other + "x"), kBlock); }
   for (std::uint32_t block = 0; block < 4; ++block) {
-    if (block > 0) EXPECT_FALSE(*first.check(hash_of(block_of(text_, block))));
+    if (block > 0) {
+      EXPECT_FALSE(*first.check(hash_of(block_of(text_, block))));
+    }
     EXPECT_TRUE(first.put(block, block_of(text_, block)).ok());
   }
   ASSERT_TRUE(first.finish().ok());

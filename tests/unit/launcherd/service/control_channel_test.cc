@@ -202,7 +202,9 @@ TEST_F(ControlChannel, RefusesStrangers) {
     };
     loop.run();
     EXPECT_EQ(says_hello, !one.reason.empty()) << one.what;
-    if (says_hello) EXPECT_EQ(reason, one.reason) << one.what;
+    if (says_hello) {
+      EXPECT_EQ(reason, one.reason) << one.what;
+    }
     client.reset();
   }
 }

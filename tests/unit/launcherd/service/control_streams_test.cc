@@ -118,7 +118,9 @@ class ControlStreamsTest : public ::testing::Test {
         else
           wanted.push_back({one->fd(), POLLIN, 0});
       }
-      if (done < all.size()) ASSERT_GT(::poll(wanted.data(), wanted.size(), 20'000), 0) << done << " are served";
+      if (done < all.size()) {
+        ASSERT_GT(::poll(wanted.data(), wanted.size(), 20'000), 0) << done << " are served";
+      }
     }
     turn_until(loop_, [&] { return living_.size() == all.size(); });
     EXPECT_EQ(identities_.size(), all.size());
