@@ -211,7 +211,8 @@ std::string describe_consequences(const std::vector<RankEnd>& ends, int root) {
   std::string line;
   std::size_t unnamed = 0;
   for (const auto& [what, group] : groups) {
-    const auto& [ranks, hosts] = group;
+    const auto& ranks = group.ranks;
+    const auto& hosts = group.lost_hosts;
     std::string how = what;
     if (!hosts.empty()) {
       const bool is_one = std::ranges::all_of(hosts, [&](const std::string& host) { return host == hosts.front(); });

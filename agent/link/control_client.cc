@@ -221,7 +221,9 @@ std::optional<LauncherRoute::Way> ControlClient::relay() const {
 
 void ControlClient::reconnect(const std::string& why) {
   state_->loop.assert_inside();
-  if (state_->stream != nullptr && !state_->is_over_mux()) state_->ended({why, false});
+  if (state_->stream == nullptr || state_->is_over_mux()) return;
+  state_->ended({why, false});
+  state_->failures = 0;  // the next attempt takes the best way
 }
 
 void ControlClient::send(v1::AgentMessage message) {

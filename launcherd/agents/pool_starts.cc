@@ -99,11 +99,7 @@ void PoolStarts::bootstrap(PoolHost& host) {
   using Shared = std::shared_ptr<base::Result<StartedAgent>>;
   const auto done = gate_.wrap(
       [this, &host, number = host.number](const Shared& started) { bootstrapped(host, number, std::move(*started)); });
-  parts_.bootstrap->start(host.target, joins_[host.number].get_future().share(),
-                          [&loop = parts_.loop, done](base::Result<StartedAgent> started) {
-                            auto shared = std::make_shared<base::Result<StartedAgent>>(std::move(started));
-                            loop.post([done, shared] { done(shared); });
-                          });
+  const JoinSource join = joins_[host.number].get_future().share();
   parts_.relays.place(host.number, gate_.wrap([this, &host, number = host.number](const std::optional<v1::Relay>& at) {
     if (host.number != number) return;
     const PoolHost* const relay = parts_.roster.numbered(parts_.relays.parent_of(number));
@@ -112,6 +108,10 @@ void PoolStarts::bootstrap(PoolHost& host) {
     }
     settle_join(number, make_join(host, at));
   }));
+  parts_.bootstrap->start(host.target, join, [&loop = parts_.loop, done](base::Result<StartedAgent> started) {
+    auto shared = std::make_shared<base::Result<StartedAgent>>(std::move(started));
+    loop.post([done, shared] { done(shared); });
+  });
 }
 
 void PoolStarts::settle_join(int number, base::Result<std::string> join) {

@@ -69,15 +69,6 @@ TEST_F(StageExchangeTest, BlocksGoFromTheLauncherOverOneHostToTheNext) {
   EXPECT_EQ(second.reports.back().changed_files(), 1U);
 }
 
-TEST_F(StageExchangeTest, ADiskErrorIsReported) {
-  put("a/f0/folder", "the name is taken by a folder");
-  Host host{table("a", {text_})};
-  start(host, {});
-  list(*host.table, {text_});
-  run();
-  EXPECT_THAT(host.error, HasSubstr("a/f0"));
-}
-
 TEST_F(StageExchangeTest, ItsEndEndsBothThreads) {
   Host host{table("a", {text_})};
   start(host, {});

@@ -145,18 +145,5 @@ TEST_F(LauncherStreamTest, ReportsAWrongKey) {
   EXPECT_FALSE(is_up_);
 }
 
-TEST_F(LauncherStreamTest, ClosedStreamReportsNothing) {
-  play([](ControlPeer& peer) { EXPECT_TRUE(peer.send(message("late"))); });
-  stream_->use(std::move(pair_.second));
-  turn_until(loop_, [this] { return is_up_; });
-  stream_->close();
-  launcher_.join();
-  stream_->send(notice("dropped"));
-  stream_->flush();
-  const base::MonotonicTime begun = base::monotonic_now();
-  turn_until(loop_, [&] { return base::monotonic_now() - begun > std::chrono::milliseconds(50); });
-  EXPECT_TRUE(ends_.empty());
-}
-
 }  // namespace
 }  // namespace muster::agent::launcher_stream_test

@@ -66,6 +66,9 @@ inline std::string show(const ParsedHvdrun& parsed) {
   if (bootstrap.backend == launcherd::SshBackend::kSsh) add("backend=ssh");
   if (bootstrap.by != launcherd::BootstrapBy::kAuto) add(fmt::format("by={}", static_cast<int>(bootstrap.by)));
   if (!bootstrap.command.empty()) add("command=" + bootstrap.command);
+  if (parsed.options.reach.fanout != launcherd::kDefaultFanout) {
+    add(fmt::format("fanout={}", parsed.options.reach.fanout));
+  }
   if (parsed.options.reach.agent_link != "auto") add("link=" + parsed.options.reach.agent_link);
   if (!bootstrap.agent_dir.empty() && bootstrap.agent_dir != "~/.cache/muster") add("agent_dir=" + bootstrap.agent_dir);
   for (const auto& named : job.environment.named) add("env=" + named);

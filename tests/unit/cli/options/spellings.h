@@ -74,6 +74,7 @@ inline const std::vector<Accepted>& launch_table() {
       {{"--agent-link", "auto"}, ""},
       {{"--agent-link", "ssh"}, "link=ssh"},
       {{"--agent-link=dial"}, "link=dial"},
+      {{"--fanout", "8"}, "fanout=8"},
       {{"--agent-dir", "/opt/m"}, "agent_dir=/opt/m"},
       {{"--agent-dir=/opt/m"}, "agent_dir=/opt/m"},
       {{"--env", "A"}, "env=A"},

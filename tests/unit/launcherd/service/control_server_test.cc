@@ -181,13 +181,17 @@ TEST_F(RelayedChannel, LongMessagesPassARelayBothWays) {
   client_->on_message = [&](const v1::LauncherMessage& message) {
     if (!message.has_launch()) return;
     EXPECT_EQ(message.launch().ranks_size(), 8);
-    for (int i = 0; i < 8; ++i) client_->send(notice(text));
+    for (int i = 0; i < 8; ++i) {  // of notices, some would be dropped
+      v1::AgentMessage answer;
+      answer.mutable_stage_answer()->set_error(text);
+      client_->send(std::move(answer));
+    }
   };
-  int notices = 0;
+  int answers = 0;
   server_->on_message = [&](int, const v1::AgentMessage& message) {
-    notices += message.notice().text().size() == text.size() ? 1 : 0;
+    answers += message.stage_answer().error().size() == text.size() ? 1 : 0;
   };
-  turn_until(loop_, [&] { return notices == 8; });
+  turn_until(loop_, [&] { return answers == 8; });
 }
 
 TEST_F(RelayedChannel, RelaySeesNoPlainText) {
