@@ -47,12 +47,27 @@ std::string read_line(int fd) {
 
 }  // namespace
 
+namespace {
+
+// An agent that dials meanwhile may have this port as its own for a moment.
+base::UniqueFd listen_again(std::uint16_t port) {
+  const auto until = Clock::now() + kPatience;
+  while (true) {
+    auto listening = base::listen_any(port, 16);
+    if (listening.ok()) return std::move(*listening);
+    MUSTER_CHECK(Clock::now() < until);
+    std::this_thread::yield();
+  }
+}
+
+}  // namespace
+
 class FakeLauncher::Service {
  public:
   Service(LauncherState& state, std::string instance)
       : instance_(std::move(instance)),
         tls_(*base::TlsContext::server({proto::control_key(kStateName, state.token)})),
-        listening_(*base::listen_any(state.control_port, 16)),
+        listening_(listen_again(state.control_port)),
         stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     state.control_port = *base::local_port(listening_.get());
     accepting_ = std::thread([this] { accept(); });

@@ -1,6 +1,7 @@
 // An agent that a test plays: how it was started, and how it answers the launcher.
 #pragma once
 
+#include <signal.h>
 #include <sys/socket.h>
 
 #include <memory>
@@ -32,6 +33,7 @@ inline launcherd::StartedAgent started_agent(base::UniqueFd& stdio) {
 // agent's index are those of `join`.
 inline std::unique_ptr<agent::ControlClient> play_agent(base::Loop& loop, const v1::AgentJoin& join,
                                                         v1::Hello hello = {}) {
+  ::signal(SIGPIPE, SIG_IGN);  // as the agent does
   hello.set_job_id(join.job_id());
   hello.set_agent_index(join.agent_index());
   agent::ControlClientOptions options;
