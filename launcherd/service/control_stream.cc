@@ -37,8 +37,10 @@ base::Status ControlStream::read_some(const OnFrame& on_frame) {
     MUSTER_ASSIGN_OR_RETURN(const base::TlsTransfer moved, tls_.read(buffer.data(), buffer.size()));
     if (moved.progress == TlsProgress::kEof) return base::unavailable("the agent closed the connection");
     if (moved.bytes == 0) return base::ok_status();
-    partial_.append(buffer.data(), moved.bytes);
-    MUSTER_RETURN_IF_ERROR(parse(on_frame));
+    if (!is_discarding) {
+      partial_.append(buffer.data(), moved.bytes);
+      MUSTER_RETURN_IF_ERROR(parse(on_frame));
+    }
     total += moved.bytes;
     has_more_ = total >= kTurn;
     if (has_more_) return base::ok_status();

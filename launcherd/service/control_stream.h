@@ -34,7 +34,8 @@ class ControlStream {
   bool has_unsent() const { return !queue_.empty() || !outgoing_.empty(); }
   bool has_more() const { return has_more_; }  // the last serve() may have left bytes
 
-  bool is_held_back = false;  // set by the owner: read nothing
+  bool is_held_back = false;   // set by the owner: read nothing
+  bool is_discarding = false;  // set by the owner: read, but drop all
 
  private:
   base::Status read_some(const OnFrame& on_frame);

@@ -83,6 +83,7 @@ class ControlStreams::Worker {
     std::size_t unhandled = 0;
     bool was_proven = false;
     bool is_ending = false;
+    bool is_deaf = false;  // a frame could not be read
     std::uint32_t polled = 0;
   };
   struct Relay {
@@ -122,6 +123,7 @@ class ControlStreams::Worker {
   void flush_relays();
   void add_stream(std::uint64_t id, Stream stream);
   void serve_stream(std::uint64_t id);
+  void stop_reading(std::uint64_t id, Stream& stream);
   void handle(std::uint64_t id, Stream& stream, const proto::ControlFrame& frame);
   void proven(std::uint64_t id, Stream& stream);
   void handled(std::uint64_t id, std::size_t bytes);
@@ -380,9 +382,21 @@ void ControlStreams::Worker::serve_stream(std::uint64_t id) {
   const base::Status status =
       stream.stream->serve([this, id, &stream](const proto::ControlFrame& frame) { handle(id, stream, frame); });
   if (stream.stream->is_proven() && !stream.was_proven) proven(id, stream);
+  if (status.code() == base::Code::kInvalidArgument && stream.was_proven) return stop_reading(id, stream);
   if (!status.ok()) return close_stream(id);
   if (stream.stream->has_more()) hot_.push_back(id);
   unsent_.insert(id);  // write() sets what epoll watches
+}
+
+// What comes after a frame that cannot be read has no meaning, and the agent would send it again on the next stream. So
+// the loop gives the agent up, and ends the stream after its last order. Until the agent has closed it, its bytes are
+// dropped: unread bytes would make the kernel reset the connection, and the agent might miss that order.
+void ControlStreams::Worker::stop_reading(std::uint64_t id, Stream& stream) {
+  if (std::exchange(stream.is_deaf, true)) return;
+  stream.stream->is_discarding = true;
+  report({.stream = id, .kind = ControlArrival::Kind::kUnreadable});
+  ending_.push_back({id, std::chrono::steady_clock::now() + kEndPatience});
+  hot_.push_back(id);
 }
 
 void ControlStreams::Worker::proven(std::uint64_t id, Stream& stream) {
@@ -429,7 +443,7 @@ void ControlStreams::Worker::write(std::uint64_t id) {
   const auto found = streams_.find(id);
   if (found == streams_.end()) return;
   Stream& stream = found->second;
-  if (!stream.stream->write_pending().ok() || (stream.is_ending && !stream.stream->has_unsent())) {
+  if (!stream.stream->write_pending().ok() || (stream.is_ending && !stream.is_deaf && !stream.stream->has_unsent())) {
     return close_stream(id);
   }
   if (stream.relay != 0) return;
