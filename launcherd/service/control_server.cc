@@ -22,6 +22,8 @@ namespace {
 
 // All agents of a job connect at once. The kernel limits the backlog to net.core.somaxconn.
 constexpr int kControlBacklog = 4096;
+// The streams hold an agent back only above eight times this.
+constexpr std::size_t kReportHandled = ControlStreams::kMostUnhandled / 8;
 
 // A numbered message, as it was sent.
 class SentMessage {
@@ -75,6 +77,7 @@ struct ControlServer::State : std::enable_shared_from_this<ControlServer::State>
   int add(const std::string& token, std::optional<int> hello_index);
   AgentSlot* find(int agent);  // nullptr if the agent was forgotten
   void arrived(const std::vector<ControlArrival>& arrivals);
+  void report_handled(std::uint64_t stream, std::size_t bytes);
   void take(const ControlArrival& arrival);
   void message(std::uint64_t stream, int agent, const v1::AgentMessage& message);
   void handle(std::uint64_t stream, int agent, const v1::AgentMessage& message);
@@ -91,8 +94,9 @@ struct ControlServer::State : std::enable_shared_from_this<ControlServer::State>
   std::unordered_map<int, AgentSlot> agents;  // by number
   int next_agent = 0;
   std::unordered_map<std::string, int> by_identity;
-  std::unordered_map<std::uint64_t, int> by_stream;  // also streams that have not sent Hello, or were replaced
-  std::map<std::uint64_t, int> owed;                 // streams that get an acknowledgement, with their agents
+  std::unordered_map<std::uint64_t, int> by_stream;           // also streams that have not sent Hello, or were replaced
+  std::unordered_map<std::uint64_t, std::size_t> unreported;  // bytes by stream
+  std::map<std::uint64_t, int> owed;                          // streams that get an acknowledgement, with their agents
   std::shared_ptr<base::TlsKeyRing> keys = std::make_shared<base::TlsKeyRing>();
   int port = 0;
   std::unique_ptr<ControlStreams> streams;  // last: its thread uses the keys
@@ -129,7 +133,16 @@ void ControlServer::State::arrived(const std::vector<ControlArrival>& arrivals) 
     if (arrival.kind == ControlArrival::Kind::kMessage) handled[arrival.stream] += arrival.bytes;
   }
   acknowledge();
-  for (const auto& [stream, bytes] : handled) streams->handled(stream, bytes);
+  for (const auto& [stream, bytes] : handled) report_handled(stream, bytes);
+}
+
+// A report wakes the other thread, so a quiet stream gets few of them.
+void ControlServer::State::report_handled(std::uint64_t stream, std::size_t bytes) {
+  const auto entry = unreported.try_emplace(stream, 0).first;
+  entry->second += bytes;
+  if (entry->second < kReportHandled) return;
+  streams->handled(stream, entry->second);
+  unreported.erase(entry);
 }
 
 void ControlServer::State::take(const ControlArrival& arrival) {
@@ -219,6 +232,7 @@ void ControlServer::State::ended(std::uint64_t stream) {
   const auto found = by_stream.find(stream);
   const int agent = found->second;
   by_stream.erase(found);
+  unreported.erase(stream);
   if (!is_stream_of(agent, stream)) return;
   find(agent)->stream = 0;
   if (owner->on_cut) owner->on_cut(agent);
