@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/send_some.h"
+
 namespace muster::agent::inline relay {
 namespace {
 
@@ -57,19 +59,11 @@ base::Status RelayChild::take(std::string_view bytes) {
 }
 
 base::Status RelayChild::write_some(std::string& outgoing) {
-  std::size_t sent = 0;
-  wants_write = false;
-  while (sent < to_child_.size()) {
-    const ssize_t n = ::send(fd_.get(), to_child_.data() + sent, to_child_.size() - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (n < 0 && errno == EINTR) continue;
-    wants_write = n < 0 && is_later(errno);
-    if (n < 0 && !wants_write) return gone(errno);
-    if (n < 0) break;
-    sent += static_cast<std::size_t>(n);
-  }
-  to_child_.erase(0, sent);
+  MUSTER_ASSIGN_OR_RETURN(const base::SentBytes sent,
+                          base::send_some(fd_.get(), to_child_, "the connection of a child"));
+  wants_write = sent.is_blocked;
   if (to_child_.empty() && to_child_.capacity() > 4096) to_child_ = std::string();
-  to_grant_ += static_cast<std::uint32_t>(sent);
+  to_grant_ += static_cast<std::uint32_t>(sent.bytes);
   if (phase != Phase::kOpen || to_grant_ < proto::kRelayWindow / 4) return base::ok_status();
   proto::append_relay_frame(
       {.kind = proto::RelayKind::kCredit, .stream = stream, .credit = std::exchange(to_grant_, 0)}, outgoing);

@@ -10,6 +10,8 @@
 #include <chrono>
 #include <string_view>
 
+#include "base/send_some.h"
+
 namespace muster::agent::inline relay {
 namespace {
 
@@ -75,17 +77,9 @@ base::Status RelayUplink::read_some(const std::function<base::Status(const proto
 }
 
 base::Status RelayUplink::write_some() {
-  std::size_t sent = 0;
-  wants_write_ = false;
-  while (sent < outgoing.size()) {
-    const ssize_t n = ::send(fd_.get(), outgoing.data() + sent, outgoing.size() - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (n < 0 && errno == EINTR) continue;
-    wants_write_ = n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
-    if (n < 0 && !wants_write_) return base::errno_error(errno, "the connection to the launcher");
-    if (n < 0) break;
-    sent += static_cast<std::size_t>(n);
-  }
-  outgoing.erase(0, sent);
+  MUSTER_ASSIGN_OR_RETURN(const base::SentBytes sent,
+                          base::send_some(fd_.get(), outgoing, "the connection to the launcher"));
+  wants_write_ = sent.is_blocked;
   return base::ok_status();
 }
 

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/send_some.h"
+
 namespace muster::launcherd::inline relays {
 namespace {
 
@@ -185,17 +187,9 @@ void RelayConnection::tell_ready() {
 base::Status RelayConnection::write_pending() {
   std::string& outgoing = shared_->outgoing;
   const bool was_full = shared_->is_full();
-  std::size_t sent = 0;
-  wants_write_ = false;
-  while (sent < outgoing.size()) {
-    const ssize_t n = ::send(fd_.get(), outgoing.data() + sent, outgoing.size() - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (n < 0 && errno == EINTR) continue;
-    wants_write_ = n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
-    if (n < 0 && !wants_write_) return base::errno_error(errno, "the connection of a relay");
-    if (n < 0) break;
-    sent += static_cast<std::size_t>(n);
-  }
-  outgoing.erase(0, sent);
+  MUSTER_ASSIGN_OR_RETURN(const base::SentBytes sent,
+                          base::send_some(fd_.get(), outgoing, "the connection of a relay"));
+  wants_write_ = sent.is_blocked;
   free_if_empty(outgoing);
   if (!was_full || shared_->is_full()) return base::ok_status();
   for (auto& [stream, state] : shared_->streams) {

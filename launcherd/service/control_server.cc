@@ -219,7 +219,7 @@ void ControlServer::State::hello(std::uint64_t stream, int agent, const v1::Hell
   if (owner->on_hello) owner->on_hello(agent, hello, resumed);
 }
 
-// Orders the agent to end everything that it runs. What one side could not read once, it can never read.
+// Orders the agent to end everything that it runs, because a message that was unreadable once stays so.
 void ControlServer::State::give_up(std::uint64_t stream, int agent) {
   if (!is_stream_of(agent, stream)) return;
   v1::LauncherMessage leave;

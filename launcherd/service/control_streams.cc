@@ -388,8 +388,8 @@ void ControlStreams::Worker::serve_stream(std::uint64_t id) {
   unsent_.insert(id);  // write() sets what epoll watches
 }
 
-// What comes after a frame that cannot be read has no meaning, and the agent would send it again on the next stream. So
-// the loop gives the agent up, and ends the stream after its last order. Until the agent has closed it, its bytes are
+// The bytes after such a frame have no meaning, and the agent would send the frame again on its next stream. So the
+// loop gives the agent up, and ends the stream after its last order. Until the agent has closed it, its bytes are
 // dropped: unread bytes would make the kernel reset the connection, and the agent might miss that order.
 void ControlStreams::Worker::stop_reading(std::uint64_t id, Stream& stream) {
   if (std::exchange(stream.is_deaf, true)) return;

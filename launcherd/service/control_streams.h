@@ -25,7 +25,7 @@
 
 namespace muster::launcherd::inline service {
 
-// What has happened to a stream.
+// An event of a stream.
 struct ControlArrival {
   enum class Kind {
     kProven,  // a new stream: the agent has proved that it has the key of `identity`

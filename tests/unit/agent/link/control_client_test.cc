@@ -207,7 +207,7 @@ TEST_F(ControlClientTest, RefusesALauncherWithoutItsKey) {
   loop_.run();
 }
 
-// What the agent cannot read once it can never read. It goes on with what comes next.
+// A message that the agent cannot read is skipped, and the next ones are handled.
 TEST_F(ControlClientTest, AnswersAnUnreadableMessageOnce) {
   std::vector<ControlKind> answers;
   play_launcher(1, [&](ControlPeer& peer, int) {

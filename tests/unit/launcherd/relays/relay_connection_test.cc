@@ -41,7 +41,7 @@ class RelayConnectionTest : public ::testing::Test {
     } while (connection_->has_more());
     return connection_->write_pending();
   }
-  // What the relay gets now.
+  // The frames that the relay has got.
   std::vector<RelayPeer::Frame> frames() {
     EXPECT_TRUE(connection_->write_pending().ok());
     std::vector<RelayPeer::Frame> all;
@@ -167,7 +167,7 @@ TEST_F(RelayConnectionTest, KeepsBoundedMemoryForARelayThatDoesNotRead) {
   EXPECT_TRUE(connection_->wants_write());
 }
 
-// What on_ready writes when the relay has read everything must reach the socket without another event.
+// Bytes that on_ready writes after the relay has read everything must reach the socket without another event.
 TEST_F(RelayConnectionTest, WantsToWriteWhatChannelsAddWhileItFlushes) {
   constexpr std::uint32_t kStreams = 8;
   auto pair = *base::make_socketpair(SOCK_STREAM);

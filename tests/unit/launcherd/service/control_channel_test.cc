@@ -504,7 +504,7 @@ TEST_F(ControlChannel, ALaunchMayBeLong) {
   EXPECT_EQ(ranks, kRanks);
 }
 
-// What one side could not read once, it can never read. The agent must end what it runs.
+// A message that was unreadable once stays so. The agent must end what it runs.
 struct UnreadableChannel : ControlChannel {
   // Sends Hello and `bytes`. The agent is given up, and told to leave.
   void run(ControlKind kind, const std::string& payload) {
