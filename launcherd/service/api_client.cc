@@ -115,12 +115,14 @@ base::Status ApiClient::State::begin(grpc::ClientContext* call, std::optional<Pa
 }
 
 base::Status ApiClient::State::end(const grpc::Status& status) {
+  auto code = static_cast<base::Code>(status.error_code());
   {
     const std::lock_guard lock(mutex);
     under_way = nullptr;
+    // A launcher that ends cancels the calls that it has not taken up.
+    if (code == base::Code::kCancelled && !is_cancelled) code = base::Code::kUnavailable;
   }
   if (status.ok()) return base::ok_status();
-  const auto code = static_cast<base::Code>(status.error_code());
   const std::string where = format_launcher_address(address);
   if (code == base::Code::kUnavailable) {
     stub.reset();
