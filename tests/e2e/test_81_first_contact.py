@@ -136,8 +136,10 @@ def test_a_damaged_compressed_agent_is_refused(hvdrun, fresh, no_leftovers, dama
     finally:
         shutil.rmtree(folder)
     assert result.rc == 0, result
-    words = "is damaged" if damage == "bytes" else "the agent has the hash"
-    assert result.stderr.count("sending the compressed agent failed") == 4 and words in result.stderr, result
+    # Whether changed bytes still form a frame depends on where in it they are. The hash tells in either case.
+    reasons = ["is damaged", "the agent has the hash"] if damage == "bytes" else ["the agent has the hash"]
+    assert result.stderr.count("sending the compressed agent failed") == 4, result
+    assert any(reason in result.stderr for reason in reasons), result
     assert all(is_whole(fresh, host) for host in HOSTS)
 
 

@@ -47,6 +47,7 @@ TEST(OutputHubRelay, OutputArrivesComplete) {
   OneRank rank(&rig, through(rig, 0, relay->port()));
   const Digest written = write_content(rank.out.second.get(), 1, kLines);
   rank.close();
+  rank.sender.rank_exited(0);
   ASSERT_TRUE(rig.log.wait([&] { return rig.log.complete.contains(0); }));
   EXPECT_EQ(sink.digest(0), written);
   EXPECT_EQ(sink.broken(), 0);
@@ -71,6 +72,7 @@ TEST(OutputHubRelay, ManyAgentsShareARelay) {
     ranks.emplace_back([&, i] {
       written[i] = write_content(pipes[i].second.get(), static_cast<unsigned>(i), kLines / 10);
       pipes[i].second.reset();
+      senders[i]->rank_exited(static_cast<int>(i));
     });
   }
   for (std::thread& rank : ranks) rank.join();
@@ -92,6 +94,7 @@ TEST(OutputHubRelay, EndOfTheRelayLosesAndDoublesNothing) {
   relay.reset();
   writer.join();
   rank.close();
+  rank.sender.rank_exited(0);
   ASSERT_TRUE(rig.log.wait([&] { return rig.log.complete.contains(0); }));
   EXPECT_EQ(sink.digest(0), written);
   EXPECT_EQ(sink.broken(), 0);
