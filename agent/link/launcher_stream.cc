@@ -10,6 +10,7 @@
 #include <cerrno>
 
 #include "agent/link/control_client.h"
+#include "base/free_if_empty.h"
 #include "base/net.h"
 #include "proto/relay_frame.h"
 
@@ -43,7 +44,7 @@ bool is_silence(int error) {
 }
 
 void shrink(std::string& buffer) {
-  if (buffer.empty() && buffer.capacity() > kKeptCapacity) buffer = std::string();
+  base::free_if_empty(buffer, kKeptCapacity);
 }
 
 }  // namespace

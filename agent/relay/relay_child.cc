@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/free_if_empty.h"
 #include "base/send_some.h"
 
 namespace muster::agent::inline relay {
@@ -62,7 +63,7 @@ base::Status RelayChild::write_some(std::string& outgoing) {
   MUSTER_ASSIGN_OR_RETURN(const base::SentBytes sent,
                           base::send_some(fd_.get(), to_child_, "the connection of a child"));
   wants_write = sent.is_blocked;
-  if (to_child_.empty() && to_child_.capacity() > 4096) to_child_ = std::string();
+  base::free_if_empty(to_child_, 4096);
   to_grant_ += static_cast<std::uint32_t>(sent.bytes);
   if (phase != Phase::kOpen || to_grant_ < proto::kRelayWindow / 4) return base::ok_status();
   proto::append_relay_frame(

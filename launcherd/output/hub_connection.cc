@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/free_if_empty.h"
+
 namespace muster::launcherd::inline output {
 
 using base::TlsProgress;
@@ -37,12 +39,8 @@ base::Status HubConnection::serve(ReadScratch* scratch,
     MUSTER_RETURN_IF_ERROR(on_frame(parse.frame));
     rest.remove_prefix(parse.size);
   }
-  // Free the memory unless a partial frame is left, so that an idle connection uses none.
-  if (rest.empty() && partial_.capacity() > 4096) {
-    partial_ = std::string();
-  } else {
-    partial_.assign(rest);
-  }
+  partial_.assign(rest);
+  base::free_if_empty(partial_, 4096);  // an idle connection uses no memory
   if (is_closed) return {base::Code::kUnavailable, "the agent closed the connection"};
   return base::ok_status();
 }

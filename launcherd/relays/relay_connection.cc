@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/free_if_empty.h"
 #include "base/send_some.h"
 
 namespace muster::launcherd::inline relays {
@@ -16,11 +17,8 @@ namespace {
 
 using proto::RelayKind;
 
-constexpr std::size_t kSmallBuffer = 4096;  // an empty buffer that is larger is freed
-
-void free_if_empty(std::string& buffer) {
-  if (buffer.empty() && buffer.capacity() > kSmallBuffer) buffer = std::string();
-}
+constexpr std::size_t kKept = 256;              // an empty buffer that is larger is freed; each agent has one
+constexpr std::size_t kReadBefore = 16 * 1024;  // bytes that were read stay in a buffer up to this size
 
 }  // namespace
 
@@ -57,9 +55,9 @@ class RelayConnection::Channel final : public base::ByteChannel {
     const std::size_t moved = std::min(size, left);
     stream.incoming.copy(data, moved, stream.read);
     stream.read += moved;
-    if (stream.read == stream.incoming.size() || stream.read >= kSmallBuffer * 4) {
+    if (stream.read == stream.incoming.size() || stream.read >= kReadBefore) {
       stream.incoming.erase(0, std::exchange(stream.read, 0));
-      free_if_empty(stream.incoming);
+      base::free_if_empty(stream.incoming, kKept);
     }
     grant(stream, static_cast<std::uint32_t>(moved));
     return static_cast<long>(moved);
@@ -119,7 +117,7 @@ base::Status RelayConnection::serve() {
       rest.remove_prefix(parse->size);
     }
     partial_.erase(0, partial_.size() - rest.size());
-    free_if_empty(partial_);
+    base::free_if_empty(partial_, kKept);
     total += static_cast<std::size_t>(n);
     has_more_ = total >= kRound;
     if (has_more_) break;
@@ -190,7 +188,7 @@ base::Status RelayConnection::write_pending() {
   MUSTER_ASSIGN_OR_RETURN(const base::SentBytes sent,
                           base::send_some(fd_.get(), outgoing, "the connection of a relay"));
   wants_write_ = sent.is_blocked;
-  free_if_empty(outgoing);
+  base::free_if_empty(outgoing, kKept);
   if (!was_full || shared_->is_full()) return base::ok_status();
   for (auto& [stream, state] : shared_->streams) {
     if (std::exchange(state.is_waiting, false)) touch(stream);

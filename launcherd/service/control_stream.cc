@@ -3,6 +3,8 @@
 #include <array>
 #include <string_view>
 
+#include "base/free_if_empty.h"
+
 namespace muster::launcherd::inline service {
 namespace {
 
@@ -10,11 +12,7 @@ using base::TlsProgress;
 
 constexpr std::size_t kRecord = std::size_t{16} * 1024;
 constexpr std::size_t kTurn = std::size_t{256} * 1024;  // bytes that a stream may read before others have their turn
-constexpr std::size_t kKept = 4096;                     // capacity that an idle stream may keep
-
-void shrink(std::string& buffer) {
-  if (buffer.empty() && buffer.capacity() > kKept) buffer = std::string();
-}
+constexpr std::size_t kKept = 256;                      // capacity that an idle stream may keep
 
 }  // namespace
 
@@ -57,7 +55,7 @@ base::Status ControlStream::parse(const OnFrame& on_frame) {
     rest.remove_prefix(parse.size);
   }
   partial_.erase(0, partial_.size() - rest.size());
-  shrink(partial_);
+  base::free_if_empty(partial_, kKept);
   return base::ok_status();
 }
 
@@ -86,7 +84,7 @@ base::Status ControlStream::write_pending() {
     outgoing_.erase(0, sent);
     if (!outgoing_.empty()) return base::ok_status();
   }
-  shrink(outgoing_);
+  base::free_if_empty(outgoing_, kKept);
   return base::ok_status();
 }
 
