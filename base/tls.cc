@@ -20,7 +20,7 @@
 namespace muster::base {
 namespace {
 
-constexpr std::size_t kReadBuffer = 64 * 1024;
+constexpr std::size_t kLargeReadBuffer = 64 * 1024;
 // Change the key well before AES-GCM's limit of 2^24.5 records.
 constexpr std::uint64_t kBytesPerKey = std::uint64_t{1} << 36;
 
@@ -164,7 +164,7 @@ BIO* channel_bio(ByteChannel* channel) {
   return bio;
 }
 
-Status configure(SSL_CTX* context, bool is_server) {
+Status configure(SSL_CTX* context, bool is_server, TlsReads reads) {
   const bool done = SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) == 1 &&
                     SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256") == 1 &&
                     SSL_CTX_set_num_tickets(context, 0) == 1;
@@ -179,7 +179,7 @@ Status configure(SSL_CTX* context, bool is_server) {
   SSL_CTX_set_mode(context,
                    SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_read_ahead(context, 1);
-  SSL_CTX_set_default_read_buffer_len(context, kReadBuffer);
+  if (reads == TlsReads::kMuch) SSL_CTX_set_default_read_buffer_len(context, kLargeReadBuffer);
   return ok_status();
 }
 
@@ -188,7 +188,7 @@ Status configure(SSL_CTX* context, bool is_server) {
 TlsContext::TlsContext(std::shared_ptr<SSL_CTX> context, bool is_server)
     : context_(std::move(context)), is_server_(is_server) {}
 
-Result<TlsContext> TlsContext::make(std::shared_ptr<const TlsKeyRing> keys, bool is_server) {
+Result<TlsContext> TlsContext::make(std::shared_ptr<const TlsKeyRing> keys, bool is_server, TlsReads reads) {
   initialise();
   auto known = std::make_unique<Keys>(std::move(keys));
   std::shared_ptr<SSL_CTX> context(SSL_CTX_new(is_server ? TLS_server_method() : TLS_client_method()), SSL_CTX_free);
@@ -196,24 +196,24 @@ Result<TlsContext> TlsContext::make(std::shared_ptr<const TlsKeyRing> keys, bool
     return openssl_error("set up TLS");
   }
   (void)known.release();  // freed with the SSL_CTX
-  MUSTER_RETURN_IF_ERROR(configure(context.get(), is_server));
+  MUSTER_RETURN_IF_ERROR(configure(context.get(), is_server, reads));
   return TlsContext(std::move(context), is_server);
 }
 
-Result<TlsContext> TlsContext::server(std::shared_ptr<const TlsKeyRing> peers) {
-  return make(std::move(peers), true);
+Result<TlsContext> TlsContext::server(std::shared_ptr<const TlsKeyRing> peers, TlsReads reads) {
+  return make(std::move(peers), true, reads);
 }
 
 Result<TlsContext> TlsContext::server(std::vector<TlsKey> peers) {
   auto ring = std::make_shared<TlsKeyRing>();
   for (TlsKey& key : peers) MUSTER_RETURN_IF_ERROR(ring->add(std::move(key)));
-  return make(std::move(ring), true);
+  return make(std::move(ring), true, TlsReads::kMuch);
 }
 
 Result<TlsContext> TlsContext::client(TlsKey own) {
   auto ring = std::make_shared<TlsKeyRing>();
   MUSTER_RETURN_IF_ERROR(ring->add(std::move(own)));
-  return make(std::move(ring), false);
+  return make(std::move(ring), false, TlsReads::kMuch);
 }
 
 // Do not set TCP_USER_TIMEOUT: it also ends connections whose peer is alive but does not read, as when a console is

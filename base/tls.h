@@ -34,12 +34,17 @@ struct TlsIdentity {
   std::string key_pem;
 };
 
+// How much a stream reads from its socket at once. The buffer exists only while it holds bytes. kMuch (64 KiB) needs
+// fewer system calls for a flow of data, kRecord (16 KiB) costs less for single messages: the C library returns freed
+// memory to the kernel after each larger piece.
+enum class TlsReads { kMuch, kRecord };
+
 // A cheap handle; copies share one SSL_CTX.
 class TlsContext {
  public:
   static Result<TlsContext> server(std::vector<TlsKey> peers);  // accepts peers that prove one of these keys
-  static Result<TlsContext> server(
-      std::shared_ptr<const TlsKeyRing> peers);  // uses the keys in the ring at the time of the handshake
+  static Result<TlsContext> server(std::shared_ptr<const TlsKeyRing> peers,  // as they are at the time of the handshake
+                                   TlsReads reads = TlsReads::kMuch);
   static Result<TlsContext> client(TlsKey own);
 
   bool is_server() const { return is_server_; }
@@ -47,7 +52,7 @@ class TlsContext {
  private:
   friend class TlsStream;
   TlsContext(std::shared_ptr<ssl_ctx_st> context, bool is_server);
-  static Result<TlsContext> make(std::shared_ptr<const TlsKeyRing> keys, bool is_server);
+  static Result<TlsContext> make(std::shared_ptr<const TlsKeyRing> keys, bool is_server, TlsReads reads);
 
   std::shared_ptr<ssl_ctx_st> context_;
   bool is_server_ = false;

@@ -8,7 +8,7 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <utility>
 
 namespace muster::proto {
@@ -30,7 +30,7 @@ class ReplayQueue {
   std::uint64_t last_acknowledged() const { return last_sent_ - pending_.size(); }
 
   // Returns the messages to send again, in order, on a new stream.
-  const std::deque<Message>& pending() const { return pending_; }
+  const std::list<Message>& pending() const { return pending_; }
 
   enum class Arrival { kNew, kDuplicate, kGap };
   // kGap: a message is missing, so end the stream. A peer that follows the protocol never causes a gap.
@@ -45,7 +45,7 @@ class ReplayQueue {
   std::uint64_t last_received() const { return last_received_; }
 
  private:
-  std::deque<Message> pending_;
+  std::list<Message> pending_;  // takes no memory while it is empty: a launcher has two queues for each agent
   std::uint64_t last_sent_ = 0;
   std::uint64_t last_received_ = 0;
 };

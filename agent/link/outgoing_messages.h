@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <map>
 #include <string>
 #include <vector>
@@ -34,7 +35,7 @@ class OutgoingMessages {
   void acknowledged(std::uint64_t sequence);
 
   std::uint64_t last_acknowledged() const { return queue_.last_acknowledged(); }
-  const std::deque<v1::AgentMessage>& pending() const { return queue_.pending(); }
+  const std::list<v1::AgentMessage>& pending() const { return queue_.pending(); }
 
  private:
   bool is_full() const { return bytes_ >= most_waiting_; }

@@ -4,8 +4,8 @@
 #pragma once
 
 #include <cstddef>
-#include <deque>
 #include <functional>
+#include <list>
 #include <memory>
 #include <string>
 
@@ -44,7 +44,7 @@ class ControlStream {
 
   base::TlsStream tls_;
   std::string partial_;  // the beginning of an incomplete frame
-  std::deque<std::shared_ptr<const std::string>> queue_;
+  std::list<std::shared_ptr<const std::string>> queue_;  // takes no memory while it is empty
   std::string outgoing_;  // bytes of the queue that are being sent
   bool is_proven_ = false;
   bool wants_write_ = false;

@@ -163,7 +163,7 @@ class ControlStreams::Worker {
 };
 
 base::Status ControlStreams::Worker::start() {
-  MUSTER_ASSIGN_OR_RETURN(auto tls, base::TlsContext::server(options_.keys));
+  MUSTER_ASSIGN_OR_RETURN(auto tls, base::TlsContext::server(options_.keys, base::TlsReads::kRecord));
   tls_ = std::move(tls);
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -401,9 +401,7 @@ void ControlStreams::Worker::stop_reading(std::uint64_t id, Stream& stream) {
 
 void ControlStreams::Worker::proven(std::uint64_t id, Stream& stream) {
   stream.was_proven = true;
-  // The first messages may have come in the same turn, so put the proof before them.
-  const auto first = std::ranges::find(arrivals_, id, &ControlArrival::stream);
-  arrivals_.insert(first, {.stream = id, .kind = ControlArrival::Kind::kProven, .identity = stream.stream->identity()});
+  report({.stream = id, .kind = ControlArrival::Kind::kProven, .identity = stream.stream->identity()});
   if (stream.relay == 0) return;
   Relay& relay = relays_.at(stream.relay);
   ++relay.proven;
@@ -412,6 +410,7 @@ void ControlStreams::Worker::proven(std::uint64_t id, Stream& stream) {
 }
 
 void ControlStreams::Worker::handle(std::uint64_t id, Stream& stream, const proto::ControlFrame& frame) {
+  if (!stream.was_proven) proven(id, stream);  // the first messages may come in the same turn
   ControlArrival arrival{.stream = id};
   switch (frame.kind) {
     case proto::ControlKind::kEnd:
