@@ -12,6 +12,7 @@
 #include "base/strings.h"
 #include "launcherd/daemon/daemon_api.h"
 #include "launcherd/daemon/dialled_hosts.h"
+#include "launcherd/daemon/heap_trimmer.h"
 #include "launcherd/daemon/job_manager.h"
 #include "launcherd/daemon/load_history.h"
 #include "launcherd/daemon/log_streams.h"
@@ -96,6 +97,8 @@ struct Daemon::Parts {
   std::string token_note;  // says where the page's token is; empty without --http-write
   base::Timer renewal;     // renews the join file
   base::Timer history_timer;
+  HeapTrimmer trimmer;
+  base::Timer trim_timer;
 
   base::Status open_dial_in(const base::Clock& clock, const DaemonOptions& options);
   base::Status load_dialled(const DaemonOptions& options);
@@ -238,6 +241,7 @@ base::Status Daemon::Parts::serve(const base::Clock& clock, const DaemonOptions&
   history_timer = loop.every(LoadHistory::kPeriod, [this, &clock] {
     history.close_period(clock.wall(), jobs->load_sample(), jobs->host_names());
   });
+  trim_timer = loop.every(HeapTrimmer::kPeriod, [this] { trimmer.trim_if_due(); });
   MUSTER_ASSIGN_OR_RETURN(server, ApiServer::start(loop, std::move(listeners), api.get()));
   for (std::size_t i = 0; i < options.tls.size(); ++i) {
     const std::string& address = options.tls[i].address;
