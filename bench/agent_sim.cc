@@ -40,7 +40,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kPatience{60};
 constexpr std::chrono::seconds kLongPatience{300};
-constexpr std::chrono::seconds kIdleTime{3};
+constexpr std::chrono::seconds kSettleTime{7};  // launcherd stores who is up, and returns memory
+constexpr std::chrono::seconds kIdleTime{10};
 constexpr int kOtherDescriptors = 100;  // of a process with many agents: all but their connections
 
 struct Options {
@@ -200,8 +201,9 @@ base::Status expect_metrics(const LauncherdProcess& launcherd, const std::vector
   return base::ok_status();
 }
 
-// Of one processor, while nothing happens but pings.
+// Returns the share of one processor that launcherd uses while nothing happens but pings.
 base::Result<double> idle_cpu_blocking(const LauncherdProcess& launcherd) {
+  std::this_thread::sleep_for(kSettleTime);
   MUSTER_ASSIGN_OR_RETURN(const Moment begin, now_of(launcherd));
   std::this_thread::sleep_for(kIdleTime);
   MUSTER_ASSIGN_OR_RETURN(const Moment end, now_of(launcherd));
@@ -222,8 +224,8 @@ base::Result<Measured> measure(const Options& options, const std::string& direct
   MUSTER_ASSIGN_OR_RETURN(const Moment connected, now_of(*launcherd));
   measured.connect = phase(begin, connected);
   MUSTER_RETURN_IF_ERROR(expect_metrics(*launcherd, {{"muster_agents{state=\"up\"}", agents}}));
-  MUSTER_ASSIGN_OR_RETURN(measured.idle_mib, launcherd->memory_mib("VmRSS"));
   MUSTER_ASSIGN_OR_RETURN(measured.idle_cpu, idle_cpu_blocking(*launcherd));
+  MUSTER_ASSIGN_OR_RETURN(measured.idle_mib, launcherd->memory_mib("VmRSS"));
   MUSTER_ASSIGN_OR_RETURN(const launcherd::LauncherAddress address,
                           launcherd::parse_launcher_address("unix:" + directory + "/sock"));
   launcherd::ApiClient client(address);

@@ -1,5 +1,5 @@
 // Decides which agents are pinged at a tick. Up to 1,000 agents are all pinged at each tick. A larger number of agents
-// takes turns: at most 1,000 at a tick, or only 250 if each is still pinged 20 times in its lease. Every ping and its
+// takes turns: at most 1,000 at a tick, or only 160 if each is still pinged 20 times in its lease. Every ping and its
 // answer cost a launcher the same time, even if the agents have little to send.
 //
 // Owner: JobRunner's core and the pool, one each. A plain value without threads.
@@ -18,7 +18,7 @@ namespace muster::launcherd::inline agents {
 class PingTurns {
  public:
   static constexpr std::size_t kMostAtOnce = 1'000;
-  static constexpr std::size_t kFewAtOnce = 250;
+  static constexpr std::size_t kFewAtOnce = 160;
   static constexpr std::int64_t kPingsOfALease = 20;
 
   // `lease_ticks` is the number of ticks in the agents' lease; 0 asks for as many pings as possible.

@@ -38,7 +38,10 @@ TEST(PingTurns, PingsEachOfMoreInTurn) {
 
 TEST(PingTurns, PingsEachTwentyTimesInALongLease) {
   std::size_t most = 0;
-  EXPECT_EQ(pings(10'000, 400, most, 1'200), std::vector<int>(10'000, 10));  // a lease of 600 s, a tick of 0.5 s
+  EXPECT_EQ(pings(10'000, 600, most, 1'200), std::vector<int>(10'000, 10));  // a lease of 600 s, a tick of 0.5 s
+  EXPECT_EQ(most, 167u);
+  most = 0;
+  EXPECT_EQ(pings(8'000, 500, most, 1'200), std::vector<int>(8'000, 10));
   EXPECT_EQ(most, PingTurns::kFewAtOnce);
   most = 0;
   EXPECT_EQ(pings(10'000, 400, most, 400), std::vector<int>(10'000, 20));
