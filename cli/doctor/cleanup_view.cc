@@ -136,16 +136,44 @@ void add_remarks(const v1::CleanupReport& report, const std::string& job, std::v
   }
 }
 
+// What is left comes first in a short table, then what was only found.
+int urgency_of(const v1::Remains& remains) {
+  switch (remains.state()) {
+    case v1::REMAINS_STATE_GONE:
+      return 2;
+    case v1::REMAINS_STATE_FOUND:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+std::string format_remains(const std::vector<v1::CleanupReport>& reports, std::size_t most) {
+  struct Stray {
+    const std::string* host;
+    const v1::Remains* remains;
+  };
+  std::vector<Stray> strays;
+  for (const v1::CleanupReport& report : reports) {
+    for (const v1::Remains& remains : report.remains()) strays.push_back({&report.host(), &remains});
+  }
+  if (strays.empty()) return "";
+  const auto shown =
+      choose_rows(strays.size(), most, [&](std::size_t row) { return urgency_of(*strays[row].remains); });
+  std::vector<CleanupRow> rows{{"HOST", "JOB", "WHAT", "PID", "NAME", "AGE", "FOUND BY", "STATE"}};
+  for (const std::size_t row : shown) {
+    rows.push_back(row_of(base::printable(*strays[row].host), *strays[row].remains));
+  }
+  const auto state_of = [&](std::size_t row) { return std::string(word(strays[row].remains->state())); };
+  return format_rows(rows) + describe_rest("strays", strays.size(), shown, state_of, kPipeListsThem);
+}
+
 }  // namespace
 
-std::string format_cleanup(const std::vector<v1::CleanupReport>& reports, const std::string& job) {
-  std::vector<CleanupRow> rows{{"HOST", "JOB", "WHAT", "PID", "NAME", "AGE", "FOUND BY", "STATE"}};
+std::string format_cleanup(const std::vector<v1::CleanupReport>& reports, const std::string& job, std::size_t most) {
   std::vector<model::HostText> remarks;
-  for (const v1::CleanupReport& report : reports) {
-    for (const v1::Remains& remains : report.remains()) rows.push_back(row_of(base::printable(report.host()), remains));
-    add_remarks(report, job, remarks);
-  }
-  std::string text = rows.size() > 1 ? format_rows(rows) : "";
+  for (const v1::CleanupReport& report : reports) add_remarks(report, job, remarks);
+  std::string text = format_remains(reports, most);
   for (const std::string& line : model::group_host_texts(remarks)) text += line + "\n";
   return text + summary(reports, count(reports));
 }

@@ -12,6 +12,7 @@
 #include "cli/hosts/standard_streams.h"
 #include "cli/options/color_option.h"
 #include "cli/options/exit_codes.h"
+#include "cli/view/short_rows.h"
 #include "launcherd/cleanup/host_cleanups.h"
 #include "proto/message_json.h"
 
@@ -32,7 +33,7 @@ int show(const Reports& reports, const ParsedCleanup& parsed) {
   if (parsed.json) {
     for (const v1::CleanupReport& report : reports) text += proto::message_line(report);
   } else {
-    text = format_cleanup(reports, parsed.job);
+    text = format_cleanup(reports, parsed.job, rows_on_screen(false));
   }
   if (const int failed = print_answer("muster cleanup", text); failed != 0) return failed;
   return cleanup_exit_code(reports, parsed.job);

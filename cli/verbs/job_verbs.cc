@@ -137,7 +137,8 @@ int run_jobs(const std::string& verb, const std::vector<std::string>& arguments)
   }
   std::string text;
   const base::WallTime now = base::SystemClock().wall();
-  if (!call.has("json")) text = call.has("wide") ? format_wide_jobs(jobs, now) : format_jobs(jobs, now);
+  const std::size_t most = rows_on_screen(false);
+  if (!call.has("json")) text = call.has("wide") ? format_wide_jobs(jobs, now, most) : format_jobs(jobs, now, most);
   for (const v1::Job& job : jobs) {
     if (call.has("json")) text += proto::message_line(job);
   }

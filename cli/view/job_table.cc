@@ -143,19 +143,39 @@ Column name_column(const std::vector<v1::Job>& jobs) {
   };
 }
 
+// Of a long list, the jobs that need attention come first.
+int urgency_of_job(const v1::Job& job) {
+  switch (job.state()) {
+    case v1::JOB_STATE_FAILED:
+    case v1::JOB_STATE_LOST:
+      return 0;
+    case v1::JOB_STATE_STARTING:
+    case v1::JOB_STATE_RUNNING:
+    case v1::JOB_STATE_STOPPING:
+      return 1;
+    case v1::JOB_STATE_QUEUED:
+      return 2;
+    default:
+      return 3;
+  }
+}
+
 // Formats the table. `more` is a column before the command. `remark` follows the command, and may be empty.
-std::string jobs_table(const std::vector<v1::Job>& jobs, base::WallTime now, const Column& more,
+std::string jobs_table(const std::vector<v1::Job>& jobs, base::WallTime now, std::size_t most, const Column& more,
                        const std::function<std::string(const v1::Job&)>& remark = {}) {
   if (jobs.empty()) return {};
   const Column name = name_column(jobs);
   std::string table = fmt::format("{:<10}{:<11}{:>7}  {:>7}  {:>12}  {}{}{}\n", "job", "state", "ranks", "hosts", "age",
                                   more(nullptr), name(nullptr), "command");
-  for (const v1::Job& job : jobs) {
+  const auto shown = choose_rows(jobs.size(), most, [&](std::size_t row) { return urgency_of_job(jobs[row]); });
+  for (const std::size_t row : shown) {
+    const v1::Job& job = jobs[row];
     table += fmt::format("{:<10}{:<11}{:>7}  {:>7}  {:>12}  {}{}{}{}\n", base::printable(job.id()), state_of(job),
                          job.size(), hosts_of(job), age_of(job, now), more(&job), name(&job),
                          command_of(job, kMaxCommand), remark ? remark(job) : "");
   }
-  return table;
+  return table + describe_rest(
+                     "jobs", jobs.size(), shown, [&](std::size_t row) { return state_of(jobs[row]); }, kPipeListsThem);
 }
 
 struct EventText {
@@ -214,16 +234,16 @@ std::string state_name(v1::JobState state) {
   return name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : "UNKNOWN";
 }
 
-std::string format_jobs(const std::vector<v1::Job>& jobs, base::WallTime now) {
-  return jobs_table(jobs, now, [](const v1::Job*) { return std::string(); });
+std::string format_jobs(const std::vector<v1::Job>& jobs, base::WallTime now, std::size_t most) {
+  return jobs_table(jobs, now, most, [](const v1::Job*) { return std::string(); });
 }
 
-std::string format_wide_jobs(const std::vector<v1::Job>& jobs, base::WallTime now) {
-  return jobs_table(jobs, now, user_column(jobs), wait_remark);
+std::string format_wide_jobs(const std::vector<v1::Job>& jobs, base::WallTime now, std::size_t most) {
+  return jobs_table(jobs, now, most, user_column(jobs), wait_remark);
 }
 
 std::string format_busy_jobs(const std::vector<v1::Job>& jobs, base::WallTime now) {
-  return jobs_table(jobs, now, [](const v1::Job* job) {
+  return jobs_table(jobs, now, kAllRows, [](const v1::Job* job) {
     std::string text = job == nullptr ? "output" : "-";
     if (job != nullptr && job->has_output_bytes_per_second()) text = format_rate(job->output_bytes_per_second());
     return fmt::format("{:>9}  ", text);

@@ -11,13 +11,14 @@
 
 namespace muster::cli::inline view {
 
-// Formats a heading and a line for each job. Empty if there are no jobs.
-std::string format_jobs(const std::vector<v1::Job>& jobs, base::WallTime now);
+// Formats a heading and a line for each job. Empty if there are no jobs. Of more than `most` jobs, those that failed or
+// are lost come first, then those that run, and a line counts the others.
+std::string format_jobs(const std::vector<v1::Job>& jobs, base::WallTime now, std::size_t most = kAllRows);
 // Formats the same table as format_jobs(), with the bytes of output that each job writes in a second.
 std::string format_busy_jobs(const std::vector<v1::Job>& jobs, base::WallTime now);
 
 // Formats the same table as format_jobs(), with who submitted each job, and with what it waits for.
-std::string format_wide_jobs(const std::vector<v1::Job>& jobs, base::WallTime now);
+std::string format_wide_jobs(const std::vector<v1::Job>& jobs, base::WallTime now, std::size_t most = kAllRows);
 
 // Formats one job, its hosts and its ranks. If a table has more than `most` rows, those that failed, do not answer or
 // are late come first, and a line counts the others.

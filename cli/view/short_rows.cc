@@ -35,7 +35,7 @@ std::vector<std::size_t> choose_rows(std::size_t count, std::size_t most,
 }
 
 std::string describe_rest(std::string_view what, std::size_t count, const std::vector<std::size_t>& shown,
-                          const std::function<std::string(std::size_t row)>& state_of) {
+                          const std::function<std::string(std::size_t row)>& state_of, std::string_view advice) {
   if (shown.size() >= count) return "";
   std::vector<bool> is_shown(count, false);
   for (const std::size_t row : shown) is_shown[row] = true;
@@ -56,8 +56,8 @@ std::string describe_rest(std::string_view what, std::size_t count, const std::v
     }
   }
   if (unnamed > 0) parts.push_back(fmt::format("{} in other states", model::format_count(unnamed)));
-  return fmt::format("and {} more {}: {}; --all lists them\n", model::format_count(count - shown.size()), what,
-                     base::join(parts, ", "));
+  return fmt::format("and {} more {}: {}; {}\n", model::format_count(count - shown.size()), what,
+                     base::join(parts, ", "), advice);
 }
 
 }  // namespace muster::cli::view

@@ -22,9 +22,14 @@ std::size_t rows_on_screen(bool wants_all, std::size_t tables = 1);
 std::vector<std::size_t> choose_rows(std::size_t count, std::size_t most,
                                      const std::function<int(std::size_t row)>& urgency);
 
+inline constexpr std::string_view kAllListsThem = "--all lists them";
+// For commands whose --all means something else.
+inline constexpr std::string_view kPipeListsThem = "add '| less' to see them";
+
 // Returns "and 9,960 more hosts: 9,900 up, 60 waiting; --all lists them" and a newline. `state_of` names the state of a
-// row. Empty if all `count` rows are shown.
+// row, and `advice` says how to see all rows. Empty if all `count` rows are shown.
 std::string describe_rest(std::string_view what, std::size_t count, const std::vector<std::size_t>& shown,
-                          const std::function<std::string(std::size_t row)>& state_of);
+                          const std::function<std::string(std::size_t row)>& state_of,
+                          std::string_view advice = kAllListsThem);
 
 }  // namespace muster::cli::view

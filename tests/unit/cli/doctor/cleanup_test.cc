@@ -65,6 +65,19 @@ TEST(CleanupView, ATableAndWhatIsNotKnown) {
   EXPECT_EQ(format_cleanup({host("n1")}, ""), "1 host: nothing found\n");
 }
 
+TEST(CleanupView, AShortTableShowsFirstWhatIsLeft) {
+  v1::CleanupReport first = host("n1");
+  add_process(first, v1::REMAINS_STATE_GONE);
+  add_process(first, v1::REMAINS_STATE_GONE);
+  v1::CleanupReport second = host("n2");
+  add_process(second, v1::REMAINS_STATE_LEFT);
+  EXPECT_EQ(format_cleanup({first, second}, "", 1),
+            "HOST  JOB       WHAT     PID   NAME       AGE   FOUND BY     STATE\n"
+            "n2    abcdefg2  process  4242  train\\x1b  75 s  environment  LEFT\n"
+            "and 2 more strays: 2 gone; add '| less' to see them\n"
+            "2 hosts: 2 ended and gone, 1 LEFT\n");
+}
+
 TEST(CleanupView, ALivingJobIsNamedWhenAskedFor) {
   v1::CleanupReport report = host("n1");
   report.add_alive_jobs("livejob2");

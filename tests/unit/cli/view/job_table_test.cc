@@ -161,6 +161,18 @@ TEST(JobTable, OfAJobThatHasEndedItsTimeAndCode) {
                   .starts_with("job abcdefgh: FAILED 137 after 9.0 s, 2 ranks on 2 hosts\n"));
 }
 
+TEST(JobTable, AShortListShowsFirstWhatFailedAndWhatRuns) {
+  v1::Job failed = job_of_two();
+  failed.set_state(v1::JOB_STATE_FAILED);
+  failed.set_exit_code(137);
+  failed.mutable_ended()->set_seconds(kStart + 9);
+  EXPECT_EQ(format_jobs({waiting_job(), waiting_job(), failed, job_of_two()}, after(std::chrono::seconds(125)), 2),
+            "job       state        ranks    hosts           age  name   command\n"
+            "abcdefgh  FAILED 137       2        2         9.0 s  -      python3 'train me.py' '\\x1b[1m'\n"
+            "abcdefgh  RUNNING          2      1/2     2 min 5 s  -      python3 'train me.py' '\\x1b[1m'\n"
+            "and 2 more jobs: 2 QUEUED; add '| less' to see them\n");
+}
+
 TEST(JobTable, HostsOfAnEndedJobWaitForNothing) {
   v1::Job ended = job_of_two();
   ended.set_state(v1::JOB_STATE_SUCCEEDED);
