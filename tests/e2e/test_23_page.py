@@ -164,4 +164,5 @@ def test_ten_thousand_ranks_on_a_thousand_hosts(driver, no_errors):
         assert max(long_tasks, default=0) < 1000, long_tasks  # 100 on a machine of its own: bench/results
         driver.find_element(By.CSS_SELECTOR, "h1 a").click()
         wait(driver, lambda: len(texts(driver, "#map > div")) == 1000)
+        assert texts(driver, "#host-attention li") == ["10 drained: n97,n194,n291,n388,n485,n582,n679,n776,n873,n970"]
         assert texts(driver, "#page-text") == ["1–100 of 10,000"]

@@ -1,7 +1,7 @@
 // The report about a job that seems to hang, on a page of its own.
 import { ask } from "./api.js";
 import { byId, copyButton, element, setText } from "./dom.js";
-import { clockTime, duration, isKnown, rankNames, zoneAt } from "./format.js";
+import { clockTime, duration, hostList, isKnown, rankNames, zoneAt } from "./format.js";
 
 const MOST_PLACES = 100;
 
@@ -53,7 +53,7 @@ export function hangText(id, report) {
   }
   const nccl = report.nccl || [];
   if (nccl.length) lines.push("", ...nccl.map((finding) => finding.text));
-  if (report.silent_hosts.length) lines.push("", `hosts that did not answer: ${report.silent_hosts.join(", ")}`);
+  if (report.silent_hosts.length) lines.push("", `hosts that did not answer: ${hostList(report.silent_hosts)}`);
   return `${lines.join("\n")}\n`;
 }
 
@@ -104,7 +104,7 @@ function reportParts(report, when) {
                  element("p", `no output and no progress for ${duration(Number(report.silent_ms))}; ${report.answered} of ${report.size} ranks ` +
                    `answered within ${duration(Number(report.looked_ms))}`, "dim")];
   if (suspects.length) parts.push(suspectTable(suspects, when));
-  if (report.silent_hosts.length) parts.push(element("p", `hosts that did not answer: ${report.silent_hosts.join(", ")}`, "bad"));
+  if (report.silent_hosts.length) parts.push(element("p", `hosts that did not answer: ${hostList(report.silent_hosts)}`, "bad"));
   if ((report.nccl || []).length) {
     const list = element("ul");
     list.append(...report.nccl.map((finding) => element("li", finding.text + (finding.ranks.length ? ` (${rankNames(finding.ranks)})` : ""))));

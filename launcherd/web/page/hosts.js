@@ -2,7 +2,7 @@
 import { showHostActions } from "./actions.js";
 import { ask } from "./api.js";
 import { Slices, byId, copyButton, element, setFacts, setText } from "./dom.js";
-import { isKnown, localTime, mib, rate, word } from "./format.js";
+import { hostList, isKnown, localTime, mib, rate, word } from "./format.js";
 import { History, showGraphs } from "./graph.js";
 
 const LEVELS = 5;
@@ -131,9 +131,30 @@ function drawMap() {
   return map.slices.run(map.hosts.length, (index) => drawCell(index, measure, isNamed));
 }
 
+// The worst first. Other words of healthOf() need nobody.
+const NEEDS = ["failed", "suspect", "left out", "problem", "drained"];
+
+// Writes a line for each health that needs attention: how many hosts, their names in ranges, and a link to the first.
+function showAttention() {
+  const byHealth = new Map(NEEDS.map((health) => [health, []]));
+  for (const host of map.hosts) byHealth.get(healthOf(host)[0])?.push(host.name);
+  const lines = [...byHealth].filter(([, names]) => names.length).map(([health, names]) => {
+    const line = element("li", `${names.length} ${health}: `, "bad");
+    const link = element("a", hostList(names));
+    link.href = `#/host/${encodeURIComponent(names[0])}`;
+    line.append(link);
+    return line;
+  });
+  const box = byId("host-attention");
+  if (lines.map((line) => line.textContent).join("\n") !== [...box.children].map((line) => line.textContent).join("\n")) {
+    box.replaceChildren(...lines);
+  }
+}
+
 export async function refreshHosts() {
   map.hosts = (await ask("hosts?brief=1")).hosts;
   if (byId("overview").hidden) return map.hosts;
+  showAttention();
   await drawMap();
   if (byId("host-detail").textContent) chooseHost(map.chosen);
   return map.hosts;
