@@ -38,6 +38,7 @@ constexpr std::uint64_t kControlWake = 0;
 constexpr std::uint64_t kControlListen = 1;
 constexpr int kControlAccepts = 64;
 constexpr std::chrono::milliseconds kControlPause{100};
+constexpr std::chrono::seconds kGiveWay{1};
 constexpr std::chrono::minutes kLinePause{1};
 constexpr std::chrono::seconds kEndPatience{5};  // for an agent that does not read our End
 constexpr std::size_t kMessageOverhead = 512;    // approximate memory of a message in addition to its bytes
@@ -115,6 +116,7 @@ class ControlStreams::Worker {
   void obey(Order& order);
   void accept_some();
   void pause_accepting(int problem);
+  void make_room(MonotonicTime now);
   void add(base::UniqueFd fd);
   void serve(std::uint64_t id);
   void serve_fresh(std::uint64_t id);
@@ -286,6 +288,7 @@ void ControlStreams::Worker::accept_some() {
 void ControlStreams::Worker::pause_accepting(int problem) {
   const MonotonicTime now = std::chrono::steady_clock::now();
   accept_again_ = now + kControlPause;
+  make_room(now);
   epoll_event none{};
   none.data.u64 = kControlListen;
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, options_.listening.get(), &none);
@@ -297,6 +300,14 @@ void ControlStreams::Worker::pause_accepting(int problem) {
         "the control port: cannot accept a connection: {}; new connections wait until you raise the limit (ulimit -n)",
         std::strerror(problem)));
   });
+}
+
+// Closes the connections that have not proved who they are within kGiveWay. An agent needs less, and connects again.
+void ControlStreams::Worker::make_room(MonotonicTime now) {
+  while (!unproven_.empty() && unproven_.front().deadline - kProveTime + kGiveWay <= now) {
+    if (is_unproven(unproven_.front().id)) close_any(unproven_.front().id);
+    unproven_.pop_front();
+  }
 }
 
 void ControlStreams::Worker::add(base::UniqueFd fd) {

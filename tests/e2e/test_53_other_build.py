@@ -27,10 +27,10 @@ def build_of(bin_dir):
     return re.search(r"\((\S+)\)", version)[1]
 
 
-@pytest.fixture
-def launcherd(hvdrun, cluster, no_leftovers):
+@pytest.fixture(params=[[], ["--fanout", "2"]], ids=["star", "relays of the other build"])
+def launcherd(hvdrun, cluster, no_leftovers, request):
     print(f"builds: {build_of(OTHER_BIN_DIR)} replaced by {build_of(BIN_DIR)}")
-    daemon = Launcherd(hvdrun, cluster, bin_dir=OTHER_BIN_DIR)
+    daemon = Launcherd(hvdrun, cluster, *request.param, bin_dir=OTHER_BIN_DIR)
     yield daemon
     daemon.close()
 

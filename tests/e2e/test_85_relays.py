@@ -99,6 +99,22 @@ class TestOfHvdrun:
         assert result.rc == 0, result
         check_lines(result.stdout, range(12))
 
+    def test_a_full_disk_on_a_relay_stops_no_child(self, hvdrun, hosts, no_leftovers):
+        hosts.run("n4", "root", ["sh", "-c", "mount -t tmpfs -o size=4m,mode=1777 small /tmp"], check=True)
+        fill = ["sh", "-c", "head -c 8m /dev/zero > /tmp/full || true"]
+        try:
+            job = Watched(hvdrun, hosts, [*FANOUT, "-np", "12", "-H", ALL, "sh", "-c", COUNTS])
+            job.out.wait_for("line 10\n", count=12)
+            hosts.run("n4", "root", fill, check=True)
+            result = job.end()
+            assert result.rc == 0, result
+            check_lines(result.stdout, range(12))
+            again = hvdrun([*FANOUT, "-np", "12", "-H", ALL, "true"], on=hosts)  # the relay cannot make its session
+            assert again.rc == 125 and re.search(r"\bn4\b.*No space left", again.stderr), again
+            assert not re.search(r"\bn[1256]\b.*No space left", again.stderr), again
+        finally:
+            hosts.run("n4", "root", ["umount", "/tmp"], check=True)
+
     def test_a_relay_that_does_not_start_is_replaced(self, hvdrun, hosts, no_leftovers):
         result = hvdrun([*FANOUT, "--verbose", "--start-timeout", "20", "-np", "4", "--spares", "n4:2", "-H",
                          "nosuchhost:2,n1:2,n2:2,n3:2,n5:2,n6:2", "true"], on=hosts)
@@ -118,31 +134,35 @@ class TestOfLauncherd:
         assert len(found) == 4, launcherd.watched.err.text
         return found
 
+    def begin(self, launcherd, names):
+        """Starts a job with two ranks on each of these hosts. Returns it and its output once each rank has written."""
+        ranks = 2 * len(names)
+        job = launcherd.submit("-np", str(ranks), "-H", ",".join(f"{name}:2" for name in names), "sh", "-c", COUNTS)
+        watched = launcherd.watch("logs", "-f", job)
+        watched.out.wait_for("line 10\n", count=ranks)
+        return job, watched
+
+    def check_end(self, launcherd, job, watched, ranks):
+        assert launcherd.asked("wait", job) == ""
+        check_lines(launcherd.asked("logs", job), range(ranks))
+        watched.end()
+
     @pytest.mark.parametrize("at_once", [1, 2])
     def test_jobs_below_a_killed_relay_go_on(self, launcherd, hosts, at_once):
         found = self.children(launcherd)
         relays = sorted(set(found.values()))[:at_once]
         below = sorted(child for child, relay in found.items() if relay in relays)
-        job = launcherd.submit("-np", str(2 * len(below)), "-H", ",".join(f"{name}:2" for name in below), "sh", "-c", COUNTS)
-        watched = launcherd.watch("logs", "-f", job)
-        watched.out.wait_for("line 10\n", count=2 * len(below))
+        job, watched = self.begin(launcherd, below)
         for relay in relays:
             for pid in agents(hosts, relay):
                 os.kill(pid, signal.SIGKILL)
-        assert launcherd.asked("wait", job) == ""
-        check_lines(launcherd.asked("logs", job), range(2 * len(below)))
-        watched.end()
+        self.check_end(launcherd, job, watched, 2 * len(below))
 
     def test_a_relay_that_is_cut_off_holds_nobody_back(self, launcherd, hosts):
-        found = self.children(launcherd)
-        relay = found["n5"]
-        job = launcherd.submit("-np", "4", "-H", "n5:2,n6:2", "sh", "-c", COUNTS)
-        watched = launcherd.watch("logs", "-f", job)
-        watched.out.wait_for("line 10\n", count=4)
+        relay = self.children(launcherd)["n5"]
+        job, watched = self.begin(launcherd, ["n5", "n6"])
         hosts.cut(relay, "drop")
-        assert launcherd.asked("wait", job) == ""
-        check_lines(launcherd.asked("logs", job), range(4))
-        watched.end()
+        self.check_end(launcherd, job, watched, 4)
         hosts.heal(relay)
         launcherd.wait_for_agents()
 
@@ -160,18 +180,13 @@ class TestOfLauncherd:
         watched.end()
 
     def test_launcherd_and_a_relay_die_together(self, launcherd, hosts):
-        found = self.children(launcherd)
-        relay = found["n5"]
-        job = launcherd.submit("-np", "4", "-H", "n5:2,n6:2", "sh", "-c", COUNTS)
-        watched = launcherd.watch("logs", "-f", job)
-        watched.out.wait_for("line 10\n", count=4)
+        relay = self.children(launcherd)["n5"]
+        job, watched = self.begin(launcherd, ["n5", "n6"])
         for pid in agents(hosts, relay):
             os.kill(pid, signal.SIGKILL)
         launcherd.die()
         launcherd.come_back()
-        assert launcherd.asked("wait", job) == ""
-        check_lines(launcherd.asked("logs", job), range(4))
-        watched.end()
+        self.check_end(launcherd, job, watched, 4)
 
     def test_kill_of_a_job_reaches_all(self, launcherd, hosts):
         job = launcherd.submit("-np", "12", "sh", "-c", "echo up; sleep 1000")
