@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace muster::base {
@@ -30,10 +31,7 @@ Result<std::string> sha256_of(std::string_view bytes) {
 }
 
 Result<std::string> sha256_of_file(int fd, const std::atomic<bool>* stop) {
-  const std::unique_ptr<EVP_MD_CTX, FreeContext> context(EVP_MD_CTX_new());
-  if (context == nullptr || EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) != 1) {
-    return base::internal_error("SHA-256 cannot be computed: OpenSSL does not provide it");
-  }
+  MUSTER_ASSIGN_OR_RETURN(Sha256 hash, Sha256::begin());
   std::vector<char> piece(kPiece);
   for (off_t offset = 0;;) {
     if (stop != nullptr && *stop) return base::cancelled("SHA-256: cancelled");
@@ -41,14 +39,45 @@ Result<std::string> sha256_of_file(int fd, const std::atomic<bool>* stop) {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return errno_error(errno, "read");
     if (count == 0) break;
-    if (EVP_DigestUpdate(context.get(), piece.data(), static_cast<std::size_t>(count)) != 1) {
-      return base::internal_error("SHA-256 cannot be computed");
-    }
+    hash.add({piece.data(), static_cast<std::size_t>(count)});
     offset += count;
   }
+  return hash.finish();
+}
+
+std::string hex_of(std::string_view bytes) {
+  std::string digits;
+  for (const char byte : bytes) digits += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return digits;
+}
+
+struct Sha256::State {
+  std::unique_ptr<EVP_MD_CTX, FreeContext> context{EVP_MD_CTX_new()};
+  bool is_good = true;
+};
+
+Sha256::Sha256(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Sha256::Sha256(Sha256&&) noexcept = default;
+Sha256& Sha256::operator=(Sha256&&) noexcept = default;
+Sha256::~Sha256() = default;
+
+Result<Sha256> Sha256::begin() {
+  auto state = std::make_unique<State>();
+  if (state->context == nullptr || EVP_DigestInit_ex(state->context.get(), EVP_sha256(), nullptr) != 1) {
+    return base::internal_error("SHA-256 cannot be computed: OpenSSL does not provide it");
+  }
+  return Sha256(std::move(state));
+}
+
+void Sha256::add(std::string_view bytes) {
+  if (EVP_DigestUpdate(state_->context.get(), bytes.data(), bytes.size()) != 1) state_->is_good = false;
+}
+
+Result<std::string> Sha256::finish() {
   std::string digest(EVP_MAX_MD_SIZE, '\0');
   unsigned size = 0;
-  if (EVP_DigestFinal_ex(context.get(), reinterpret_cast<unsigned char*>(digest.data()), &size) != 1) {
+  auto* const to = reinterpret_cast<unsigned char*>(digest.data());
+  if (!state_->is_good || EVP_DigestFinal_ex(state_->context.get(), to, &size) != 1) {
     return base::internal_error("SHA-256 cannot be computed");
   }
   digest.resize(size);

@@ -94,13 +94,15 @@ endif()
 add_library(muster_lzma INTERFACE)
 target_link_libraries(muster_lzma INTERFACE lzma)
 
-# The agent is compressed by the program zstd, and decompressed on hosts by the library.
+# The agent is compressed by the program zstd, and decompressed on hosts by the library. Environments are packed and
+# unpacked by the library. As an archive, for the same reason as ncurses.
 if(MUSTER_LAUNCHER)
   find_program(MUSTER_ZSTD zstd REQUIRED)
   find_path(MUSTER_ZSTD_HEADERS zstd.h REQUIRED)
 endif()
 add_library(muster_zstd INTERFACE)
-target_link_libraries(muster_zstd INTERFACE zstd)
+target_link_libraries(muster_zstd INTERFACE "$<${is_static}:-lzstd>"
+                      "$<$<NOT:${is_static}>:-Wl,-Bstatic,-lzstd,-Bdynamic>")
 
 add_library(muster_warnings INTERFACE)
 target_compile_options(muster_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion $<$<BOOL:${MUSTER_WERROR}>:-Werror>

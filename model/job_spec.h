@@ -66,6 +66,9 @@ struct JobSpec {
   bool expands_roles = false;  // whether {rank} … are replaced in the commands of `roles`
   bool is_dmlc = false;        // MXNet's parameter server, whose `roles` are those of model/dmlc.h
   std::vector<StagedPath> stages;
+  // --stage-env: a folder of the launcher's machine. Ranks start from a copy of it on their host's disk. Absolute;
+  // empty means none.
+  std::string stage_env;
   Pinning pinning{};
   Container container{};
   Runtime runtime = Runtime::kAuto;

@@ -462,7 +462,11 @@ Status read_stages(const v1::JobSpec& spec, model::JobSpec& job) {
     }
     job.stages.push_back({.source = staged.source(), .destination = staged.destination()});
   }
-  return base::ok_status();
+  job.stage_env = spec.stage_env();
+  if (!job.stage_env.empty() && !job.stage_env.starts_with('/')) {
+    return bad("spec.stage_env", "'{}' is not an absolute path", base::printable(job.stage_env));
+  }
+  return check_text("spec.stage_env", job.stage_env, kLongestPath);
 }
 
 Status read_surroundings(const v1::JobSpec& spec, model::JobSpec& job) {
@@ -739,6 +743,7 @@ v1::JobSpec to_proto(const model::JobSpec& job) {
     to.set_source(staged.source);
     to.set_destination(staged.destination);
   }
+  spec.set_stage_env(job.stage_env);
   for (const model::Role& role : job.roles) {
     v1::Role& to = *spec.add_roles();
     to.set_name(role.name);

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include "agent/proc/agent_files.h"
+#include "agent/proc/session_dir.h"
+#include "agent/stage/env_store.h"
 #include "base/build_id.h"
 #include "base/print.h"
 #include "base/strings.h"
@@ -60,11 +62,34 @@ v1::AgentsReport make_agents_report(const std::string& folder, const AgentsOptio
   return report;
 }
 
+void add_environments(const std::vector<std::string>& folders, const AgentsOptions& options, v1::AgentsReport& report) {
+  for (const std::string& folder : folders) {
+    if (!is_private_directory(folder)) continue;
+    const auto store = EnvStore::open(folder);
+    if (!store.ok()) continue;
+    for (const StoredEnv& each : store->list()) {
+      if (report.environments_size() == kMaxAgents) return;
+      v1::StoredAgent& environment = *report.add_environments();
+      environment.set_path(base::valid_utf8(each.path));
+      environment.set_size_bytes(static_cast<std::int64_t>(each.bytes));
+      environment.set_idle_s(each.idle.count());
+      environment.set_is_used(each.is_used);
+      if (!options.prune || each.is_used || each.idle < *options.prune) continue;
+      const auto removed = store->remove(each.path.substr(each.path.rfind('/') + 1));
+      environment.set_is_removed(removed.ok() && *removed);
+      if (!removed.ok()) environment.set_problem(base::valid_utf8(removed.status().message()));
+    }
+  }
+}
+
 base::Status report_agents(const std::vector<std::string>& arguments) {
   ::signal(SIGPIPE, SIG_IGN);
   MUSTER_ASSIGN_OR_RETURN(const AgentsOptions options, parse_agents(arguments));
   mark_agent_file_used();
-  const v1::AgentsReport report = make_agents_report(agent_folder(), options, base::SystemClock().wall());
+  v1::AgentsReport report = make_agents_report(agent_folder(), options, base::SystemClock().wall());
+  std::vector<std::string> folders = session_roots("");
+  for (std::string& folder : folders) folder += "/envs";
+  add_environments(folders, options, report);
   MUSTER_ASSIGN_OR_RETURN(const std::string frame, proto::frame_message(report));
   const std::string answer = fmt::format("MUSTER-AGENT 1 {}\n{}", base::build_id(), frame);
   return base::write_all_blocking(STDOUT_FILENO, answer.data(), answer.size());

@@ -1,5 +1,5 @@
 // `muster-agent --agents [--prune SECONDS]`: lists the agents that launchers have stored on this host. With --prune it
-// removes those of other builds that no agent has used for so long.
+// removes those of other builds that no agent has used for so long. It does the same with environments of --stage-env.
 //
 // Output: the marker line, then a frame (proto/frame.h) with a v1::AgentsReport, on stdout.
 #pragma once
@@ -27,6 +27,9 @@ base::Result<AgentsOptions> parse_agents(const std::vector<std::string>& argumen
 
 // Lists the agents in `folder`, and removes what `options` says. Used ones and this program's own stay.
 v1::AgentsReport make_agents_report(const std::string& folder, const AgentsOptions& options, base::WallTime now);
+
+// Adds the environments of --stage-env in these folders, and removes what `options` says. Used ones stay.
+void add_environments(const std::vector<std::string>& folders, const AgentsOptions& options, v1::AgentsReport& report);
 
 base::Status report_agents(const std::vector<std::string>& arguments);
 

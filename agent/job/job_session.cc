@@ -14,6 +14,7 @@
 #include "agent/job/agent_lease.h"
 #include "agent/job/agent_messages.h"
 #include "agent/job/rank_status.h"
+#include "agent/job/staged_environment.h"
 #include "base/clock.h"
 #include "base/print.h"
 
@@ -214,7 +215,7 @@ void JobSession::handle(const v1::LauncherMessage& message) {
     case v1::LauncherMessage::kEvidenceQuestion:
       return evidence_.ask(message.evidence_question());
     case v1::LauncherMessage::kStageOrder:
-      return stages_.order(message.stage_order());
+      return stages_.order(message.stage_order(), environments_folder(session_dir()));
     default:
       return;  // ignore messages of a newer launcher
   }

@@ -78,6 +78,7 @@ void SessionRanks::launch(const v1::Launch& launch, base::Status made) {
   wants_error_files_ = launch.wants_error_files();
   stores_.set_peers(launch);
   if (made.ok()) made = stores_.serve_ranks(launch);
+  if (made.ok()) made = environment_.open(launch, environments_folder(warden_.session_dir()));
   const RankServers::Session session{warden_.session_dir(), stores_.secret(), stores_.keys(), host_.verbose};
   if (made.ok()) servers_.open_socket(launch, session);
   if (made.ok() && launch.serves_torch_watchdog()) made = watchdog_.open(warden_.session_dir());
@@ -85,6 +86,7 @@ void SessionRanks::launch(const v1::Launch& launch, base::Status made) {
   running_.add(launch);
   live_.add(launch.live_members());
   std::vector<SpawnRequest> requests = rank_requests(launch, host_.login_environment, stores_.variables());
+  environment_.apply(requests);
   gpus_.launch(requests);
   servers_.open(launch, session, requests);
   watch_worlds(requests);
@@ -95,6 +97,7 @@ void SessionRanks::add_world(const v1::AddWorld& world) {
   if (!world.launch().live_members().empty()) return add_live(world.launch());
   running_.add_spawned(world.launch());
   std::vector<SpawnRequest> requests = rank_requests(world.launch(), host_.login_environment, {});
+  environment_.apply(requests);
   servers_.add_world(world, requests);
   spawn(world.launch(), std::move(requests), base::ok_status());
 }
@@ -107,6 +110,7 @@ void SessionRanks::add_live(const v1::Launch& launch) {
   for (const v1::LiveMember& member : launch.live_members()) local_ranks.insert(member.local_rank());
   if (LiveKeys* const keys = stores_.live()) keys->hold(local_ranks);
   std::vector<SpawnRequest> requests = rank_requests(launch, host_.login_environment, stores_.variables());
+  environment_.apply(requests);
   gpus_.launch(requests);
   watch_worlds(requests);
   spawn(launch, std::move(requests), base::ok_status());

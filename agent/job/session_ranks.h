@@ -27,6 +27,7 @@
 #include "agent/job/session_output.h"
 #include "agent/job/session_stores.h"
 #include "agent/job/spawn_watch.h"
+#include "agent/job/staged_environment.h"
 #include "agent/job/torch_errors.h"
 #include "agent/job/world_watch.h"
 #include "agent/process/warden.h"
@@ -117,6 +118,7 @@ class SessionRanks {
   rendezvous::HorovodNotifier notifier_;
   std::map<int, base::Timer> kills_;  // by rank that end_some() has ended
   SpawnWatch spawn_watch_;
+  StagedEnvironment environment_;
   RankServers servers_;
   RankInputs inputs_;
   TorchErrors torch_errors_;

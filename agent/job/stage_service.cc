@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/stage/env_store.h"
 #include "agent/stage/stage_folder.h"
 #include "base/net.h"
 #include "base/strings.h"
@@ -37,11 +38,13 @@ class StageService::Work {
   // What an exchange with other hosts needs. Present after the order that begins it.
   std::optional<StageExchange::Parts> take_parts() { return std::exchange(parts_, std::nullopt); }
 
-  v1::StageAnswer carry_out(const v1::StageOrder& order, const std::atomic<bool>& stop) {
+  v1::StageAnswer carry_out(const v1::StageOrder& order, const std::string& environments,
+                            const std::atomic<bool>& stop) {
     stop_ = &stop;
+    environments_ = environments;
     v1::StageAnswer answer;
     answer.set_id(order.id());
-    if (order.has_open()) problem_ = base::ok_status();
+    if (order.has_open() || order.has_find_environment()) problem_ = base::ok_status();
     if (problem_.ok()) problem_ = try_to(order, answer);
     if (!problem_.ok()) answer.set_error(base::valid_utf8(problem_.message()));
     return answer;
@@ -50,6 +53,8 @@ class StageService::Work {
  private:
   Status try_to(const v1::StageOrder& order, v1::StageAnswer& answer) {
     if (order.has_open()) return open(order.open());
+    if (order.has_find_environment()) return find_environment(order.find_environment().id(), answer);
+    if (order.has_unpack_environment()) return unpack_environment(order.unpack_environment().id(), answer);
     if (order.has_close()) {
       forget();
       return base::ok_status();
@@ -85,9 +90,28 @@ class StageService::Work {
   Status open(const v1::StageOpen& open) {
     forget();
     items_ = std::make_shared<std::vector<StageItem>>();
-    MUSTER_ASSIGN_OR_RETURN(StageFolder folder, StageFolder::open(open.directory()));
+    std::string directory = open.directory();
+    if (open.environments()) {
+      MUSTER_ASSIGN_OR_RETURN(const EnvStore store, EnvStore::open(environments_));
+      directory = store.folder();
+    }
+    MUSTER_ASSIGN_OR_RETURN(StageFolder folder, StageFolder::open(directory));
     folder_ = std::make_shared<StageFolder>(std::move(folder));
     return folder_->mark(open.mark());
+  }
+
+  Status find_environment(const std::string& id, v1::StageAnswer& answer) const {
+    MUSTER_ASSIGN_OR_RETURN(const EnvStore store, EnvStore::open(environments_));
+    MUSTER_ASSIGN_OR_RETURN(const bool is_there, store.find(id));
+    if (is_there) answer.set_environment(store.path_of(id));
+    return base::ok_status();
+  }
+
+  Status unpack_environment(const std::string& id, v1::StageAnswer& answer) const {
+    MUSTER_ASSIGN_OR_RETURN(const EnvStore store, EnvStore::open(environments_));
+    MUSTER_RETURN_IF_ERROR(store.unpack(id, stop_));
+    answer.set_environment(store.path_of(id));
+    return base::ok_status();
   }
 
   void forget() {
@@ -200,6 +224,7 @@ class StageService::Work {
   }
 
   const std::atomic<bool>* stop_ = nullptr;  // valid only while an order runs
+  std::string environments_;                 // this host's folder of environments
   std::shared_ptr<StageFolder> folder_;
   std::shared_ptr<std::vector<StageItem>> items_ = std::make_shared<std::vector<StageItem>>();
   // These are used in a broadcast only.
@@ -218,7 +243,7 @@ StageService::StageService(base::Loop& loop, OnAnswer on_answer) : loop_(loop), 
 
 StageService::~StageService() = default;
 
-void StageService::order(const v1::StageOrder& order) {
+void StageService::order(const v1::StageOrder& order, const std::string& environments) {
   if (thread_ == nullptr) {
     auto work = std::make_shared<Work>();
     work_ = work.get();
@@ -233,8 +258,8 @@ void StageService::order(const v1::StageOrder& order) {
     thread_ = std::move(*thread);
   }
   if (order.has_open() || order.has_close()) exchange_.reset();
-  thread_->add([this, work = work_, order](const std::atomic<bool>& stop) -> base::Loop::Task {
-    v1::StageAnswer answer = work->carry_out(order, stop);
+  thread_->add([this, work = work_, order, environments](const std::atomic<bool>& stop) -> base::Loop::Task {
+    v1::StageAnswer answer = work->carry_out(order, environments, stop);
     return [this, answer = std::move(answer), parts = work->take_parts()]() mutable {
       if (parts) start_exchange(*std::move(parts), answer);
       on_answer_(answer);

@@ -3,12 +3,15 @@
 // In a broadcast (stage_broadcast.proto) it also exchanges blocks with the job's other hosts. Then it sends reports,
 // too, which are answers with id 0.
 //
+// It also finds and unpacks environments (--stage-env; agent/stage/env_store.h).
+//
 // Thread: call it on the loop thread, where the answers come, too. The work runs on threads of its own, because a
 // disk may be slow.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "agent/job/stage_exchange.h"
 #include "base/disk_thread.h"
@@ -28,7 +31,8 @@ class StageService {
   StageService(const StageService&) = delete;
   StageService& operator=(const StageService&) = delete;
 
-  void order(const v1::StageOrder& order);
+  // `environments` is this host's folder of environments. Needed only for orders that are about them.
+  void order(const v1::StageOrder& order, const std::string& environments = "");
 
  private:
   class Work;

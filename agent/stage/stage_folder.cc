@@ -41,13 +41,6 @@ std::int64_t mtime_of(const struct stat& info) {
   return static_cast<std::int64_t>(info.st_mtim.tv_sec) * kNanoseconds + info.st_mtim.tv_nsec;
 }
 
-Status set_time(int fd, std::int64_t mtime_ns) {
-  const std::int64_t seconds = mtime_ns / kNanoseconds - (mtime_ns % kNanoseconds < 0 ? 1 : 0);
-  const timespec time{.tv_sec = seconds, .tv_nsec = mtime_ns - seconds * kNanoseconds};
-  const timespec times[2] = {{.tv_sec = 0, .tv_nsec = UTIME_OMIT}, time};
-  return ::futimens(fd, times) == 0 ? base::ok_status() : base::errno_error(errno, "set the time");
-}
-
 // True if mkdir may have failed because the folder exists. A read-only file system reports EROFS before it checks
 // whether the folder exists.
 bool may_be_there(int problem) {
@@ -61,6 +54,13 @@ bool is_inner_path(std::string_view path) {
   return std::ranges::none_of(base::split(path, '/'), [](std::string_view name) {
     return name.empty() || name == "." || name == ".." || name.size() > kLongestName;
   });
+}
+
+Status set_time(int fd, std::int64_t mtime_ns) {
+  const std::int64_t seconds = mtime_ns / kNanoseconds - (mtime_ns % kNanoseconds < 0 ? 1 : 0);
+  const timespec time{.tv_sec = seconds, .tv_nsec = mtime_ns - seconds * kNanoseconds};
+  const timespec times[2] = {{.tv_sec = 0, .tv_nsec = UTIME_OMIT}, time};
+  return ::futimens(fd, times) == 0 ? base::ok_status() : base::errno_error(errno, "set the time");
 }
 
 StageFolder::StageFolder(std::string directory, base::UniqueFd fd, Status trust, std::chrono::seconds abandoned)

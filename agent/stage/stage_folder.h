@@ -53,6 +53,9 @@ struct StageCheck {
 // True for a relative path of plain names. No name is empty, "." or "..", and the path contains no NUL.
 bool is_inner_path(std::string_view path);
 
+// Sets the time of the last modification.
+base::Status set_time(int fd, std::int64_t mtime_ns);
+
 class StageFolder {
  public:
   // Half-written files and marks that have not changed for this long belong to stagings that were killed. They are

@@ -10,7 +10,8 @@ const CommandDoc& agents_doc() {
       .usage = "[prune] [options]",
       .description =
           "Each build of Muster stores its agent program once on each host, below ~/.cache/muster. It has about 16 MB. "
-          "Without a word this lists these programs. prune removes those of other builds.\n\nA program stays if an "
+          "Without a word this lists these programs, and the environments of --stage-env on the hosts' disks. prune "
+          "removes programs of other builds, and environments that no job uses.\n\nA program stays if an "
           "agent runs from it. Each agent marks its program as used when it starts and then once an hour. So prune "
           "also "
           "spares a program that runs on another host with the same home directory.\n\nProgram files that were not "

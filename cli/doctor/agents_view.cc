@@ -40,9 +40,10 @@ void add_remarks(const v1::AgentsReport& report, std::vector<model::HostText>& r
   for (const std::string* const problem : {&report.unreachable(), &report.problem()}) {
     if (!problem->empty()) remarks.push_back({host, fmt::format("{}: unknown: {}", host, base::printable(*problem))});
   }
-  for (const v1::StoredAgent& agent : report.agents()) {
-    if (!agent.problem().empty()) {
-      remarks.push_back({host, fmt::format("{}: {}", host, base::printable(agent.problem()))});
+  for (const auto* const stored : {&report.agents(), &report.environments()}) {
+    for (const v1::StoredAgent& each : *stored) {
+      if (each.problem().empty()) continue;
+      remarks.push_back({host, fmt::format("{}: {}", host, base::printable(each.problem()))});
     }
   }
 }
@@ -72,7 +73,17 @@ std::string format_agents(const std::vector<v1::AgentsReport>& reports) {
   std::int64_t bytes = 0;
   std::int64_t removed_bytes = 0;
   int removed = 0;
+  std::int64_t environment_bytes = 0;
+  std::size_t environments = 0;
   for (const v1::AgentsReport& report : reports) {
+    for (const v1::StoredAgent& environment : report.environments()) {
+      rows.push_back(agent_row(base::printable(report.host()), environment));
+      environment_bytes += environment.size_bytes();
+      ++environments;
+      if (!environment.is_removed()) continue;
+      ++removed;
+      removed_bytes += environment.size_bytes();
+    }
     for (const v1::StoredAgent& agent : report.agents()) {
       rows.push_back(agent_row(base::printable(report.host()), agent));
       bytes += agent.size_bytes();
@@ -82,8 +93,13 @@ std::string format_agents(const std::vector<v1::AgentsReport>& reports) {
     }
     add_remarks(report, remarks);
   }
+  const std::size_t agents = rows.size() - environments;
   std::string last = fmt::format("{} {}: {} {} with {:.1f} MB", reports.size(), reports.size() == 1 ? "host" : "hosts",
-                                 rows.size(), rows.size() == 1 ? "agent" : "agents", static_cast<double>(bytes) / 1e6);
+                                 agents, agents == 1 ? "agent" : "agents", static_cast<double>(bytes) / 1e6);
+  if (environments > 0) {
+    last += fmt::format(", {} {} with {:.1f} MB", environments, environments == 1 ? "environment" : "environments",
+                        static_cast<double>(environment_bytes) / 1e6);
+  }
   if (removed > 0) last += fmt::format("; {} removed ({:.1f} MB)", removed, static_cast<double>(removed_bytes) / 1e6);
   std::vector<AgentRow> table = joined_rows(rows);
   table.insert(table.begin(), {"HOST", "SIZE", "USED", "STATE", "PROGRAM"});
@@ -96,8 +112,9 @@ int agents_exit_code(const std::vector<v1::AgentsReport>& reports) {
   const auto silent = [](const v1::AgentsReport& report) { return !report.unreachable().empty(); };
   if (std::ranges::all_of(reports, silent)) return model::kMusterFailed;
   const bool is_left = std::ranges::any_of(reports, [&](const v1::AgentsReport& report) {
-    return silent(report) || !report.problem().empty() ||
-           std::ranges::any_of(report.agents(), [](const v1::StoredAgent& agent) { return !agent.problem().empty(); });
+    const auto has_problem = [](const v1::StoredAgent& stored) { return !stored.problem().empty(); };
+    return silent(report) || !report.problem().empty() || std::ranges::any_of(report.agents(), has_problem) ||
+           std::ranges::any_of(report.environments(), has_problem);
   });
   return is_left ? 1 : 0;
 }

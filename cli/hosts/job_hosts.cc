@@ -15,6 +15,7 @@
 #include "cli/hosts/env_file.h"
 #include "cli/hosts/held_signals.h"
 #include "cli/hosts/slot_wait.h"
+#include "cli/hosts/stage_env.h"
 #include "cli/hosts/surroundings.h"
 #include "cli/options/dmlc_job.h"
 #include "job_templates/shape.h"
@@ -364,8 +365,10 @@ base::Result<PlacedJob> place_job(HvdrunOptions& options, const base::Environmen
   model::JobSpec& job = request.job;
   std::vector<std::string>& notes = options.output.notes;
   settle_directories(job, directory);
+  MUSTER_RETURN_IF_ERROR(settle_stage_env(job, environment, directory));
   MUSTER_RETURN_IF_ERROR(read_env_files(request, directory));
   MUSTER_RETURN_IF_ERROR(check_stages(job));
+  MUSTER_RETURN_IF_ERROR(check_stage_env(job));
   job.umask = current_umask();
   MakeUpHosts make_up;
   if (options.dry_run.host_pattern) {

@@ -75,6 +75,8 @@ const CommandDoc& hvdrun_doc() {
                    {"hvdrun --min-np 4 --max-np 16 --host-discovery-script ./hosts.sh python3 train.py",
                     "an elastic job of Horovod: its hosts are those that the script prints"},
                    {"hvdrun --stage train -np 8 -H n1:4,n2:4 ./train/run", "the folder train is copied to the hosts"},
+                   {"hvdrun --stage-env venv -np 8 -H n1:4,n2:4 python3 train.py",
+                    "the active virtual environment is copied to the hosts' disks, and ranks start from there"},
                    {"hvdrun -np 4 --expand ./sim --seed {rank}", "a rank's number as an argument"}},
       .exit_codes = exit_codes_of_a_job(),
       .most_used = {"num-proc", "ranks-per-node", "hosts", "hostfile", "ssh-port", "env", "timeout", "output-filename",

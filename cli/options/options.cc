@@ -203,6 +203,7 @@ void read_program(SettingReader& read, JobRequest& request) {
     job.stages.push_back(std::move(staged));
     return base::ok_status();
   });
+  read.text("stage-env", job.stage_env);
   read.toggle("env-none", job.environment.only_named);
   read.text("wdir", job.workdir);
   read_pinning(read, job.pinning);

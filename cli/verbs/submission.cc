@@ -7,6 +7,7 @@
 #include "base/ids.h"
 #include "cli/hosts/env_file.h"
 #include "cli/hosts/job_hosts.h"
+#include "cli/hosts/stage_env.h"
 #include "cli/hosts/surroundings.h"
 #include "cli/options/dmlc_job.h"
 #include "cli/verbs/field_words.h"
@@ -54,6 +55,9 @@ base::Status check_for_launcherd(const JobRequest& request, const Reach& reach, 
   }
   if (!request.job.stages.empty()) {
     output.notes.emplace_back("--stage: the files are taken from launcherd's machine, under the same path");
+  }
+  if (!request.job.stage_env.empty()) {
+    output.notes.emplace_back("--stage-env: the environment is taken from launcherd's machine, under the same path");
   }
   if (request.job.log_layout == model::LogLayout::kTorchrun) {
     return {base::Code::kInvalidArgument,
@@ -153,6 +157,7 @@ base::Result<v1::SubmitRequest> make_submission(JobRequest& request, const std::
                                                 const base::Environment& environment, const std::string& directory) {
   model::JobSpec& job = request.job;
   settle_directories(job, directory);
+  MUSTER_RETURN_IF_ERROR(settle_stage_env(job, environment, directory));
   MUSTER_RETURN_IF_ERROR(read_env_files(request, directory));
   job.umask = current_umask();
   // Without a list, launcherd chooses the hosts. The allocation of this shell is not launcherd's, so don't use it.

@@ -46,7 +46,7 @@
 #include "launcherd/run/stop_plan.h"
 #include "launcherd/run/suspension.h"
 #include "launcherd/run/world_audit.h"
-#include "launcherd/stage/staging.h"
+#include "launcherd/stage/job_staging.h"
 
 namespace muster::launcherd::inline run {
 
@@ -100,6 +100,7 @@ class JobRunner::Core final : private AgentListener {
   void prepared(JobHost& host, const v1::Prepared& answer);
   void stage();
   void staged(const base::Status& status);
+  void set_environment(v1::Launch& launch) const;
   void ask_shares();
   void store_shares(const model::Placement& decided);
   void launch();
@@ -302,10 +303,10 @@ class JobRunner::Core final : private AgentListener {
   std::map<std::string, model::PlacedHost> known_hosts_;          // of a live job, by the names of slots; without ranks
   std::vector<int> waiting_hosts_;          // agents that start when the former agent of their host has left no process
   std::map<int, base::Timer> live_starts_;  // by agent that joins: the limit for its start
-  std::map<int, std::unique_ptr<Staging>> live_stagings_;  // by agent that joins
-  std::map<int, model::BoundRank> live_bindings_;          // by number; of a live job
-  std::map<int, long> live_pids_;                          // by number of a process that has not joined yet
-  std::string live_reason_;                                // the first failure of this generation, for people
+  std::map<int, std::unique_ptr<JobStaging>> live_stagings_;  // by agent that joins
+  std::map<int, model::BoundRank> live_bindings_;             // by number; of a live job
+  std::map<int, long> live_pids_;                             // by number of a process that has not joined yet
+  std::string live_reason_;                                   // the first failure of this generation, for people
   // The present generation's number, and its cause's time. nullopt in the first one, and once the generation's first
   // collective was reported.
   std::optional<std::pair<int, base::MonotonicTime>> awaits_collective_;
@@ -313,11 +314,12 @@ class JobRunner::Core final : private AgentListener {
   WorldAudit world_audit_{placement_.size};
   Lateness lateness_;
   StepCount steps_;
-  std::unique_ptr<LiveJob> live_;     // set by launch(); nullptr if the ranks are fixed
-  base::Timer live_report_;           // runs while a report of the hosts is due
-  LiveHosts reported_hosts_;          // the last report
-  base::Gate shares_gate_;            // reset for each query of the shares
-  std::unique_ptr<Staging> staging_;  // exists only in kStaging
+  std::unique_ptr<LiveJob> live_;                            // set by launch(); nullptr if the ranks are fixed
+  base::Timer live_report_;                                  // runs while a report of the hosts is due
+  LiveHosts reported_hosts_;                                 // the last report
+  base::Gate shares_gate_;                                   // reset for each query of the shares
+  std::unique_ptr<JobStaging> staging_;                      // exists only in kStaging
+  std::optional<v1::LaunchEnvironment> staged_environment_;  // from which ranks start
   base::MonotonicTime start_deadline_{};
   // Last member: the agents are destroyed before anything that they call back into.
   const std::shared_ptr<JobAgents> agents_;

@@ -191,15 +191,19 @@ void JobRunner::Core::live_host_prepared(JobHost& host) {
       return handle(host, HostEvent::kStartFailed, share.status().message());
     }
   }
-  if (!job_.stages.empty()) return stage_live_host(host);
+  if (!job_.stages.empty() || !job_.stage_env.empty()) return stage_live_host(host);
   live_->agent_up(host.agent);
 }
 
 void JobRunner::Core::stage_live_host(JobHost& host) {
   const int agent = host.agent;
-  auto staging = std::make_unique<Staging>(
-      loop_, job_.stages, std::vector<Staging::Host>{{agent, host.name, ""}}, base::random_hex(kJoinStageTokenBytes),
-      options_.never_staged,
+  auto staging = std::make_unique<JobStaging>(
+      loop_,
+      JobStaging::Plan{.paths = job_.stages,
+                       .environment = job_.stage_env,
+                       .hosts = {{agent, host.name, ""}},
+                       .token = base::random_hex(kJoinStageTokenBytes),
+                       .never_staged = options_.never_staged},
       Staging::Events{.send = [this](int to, v1::LauncherMessage message) { agents_->send(to, std::move(message)); },
                       .say = [this](const std::string& line) { observer_->on_note(line); },
                       .note = [this](const std::string& line) { observer_->on_note(line); },
@@ -209,11 +213,12 @@ void JobRunner::Core::stage_live_host(JobHost& host) {
                             live_starts_[agent] = loop_.after(
                                 base::Duration::zero(), [this, agent, status] { live_host_staged(agent, status); });
                           }});
-  Staging& started = *(live_stagings_[agent] = std::move(staging));
+  JobStaging& started = *(live_stagings_[agent] = std::move(staging));
   started.start();
 }
 
 void JobRunner::Core::live_host_staged(int agent, base::Status status) {
+  if (status.ok()) staged_environment_ = live_stagings_.at(agent)->environment();
   live_stagings_.erase(agent);
   if (!status.ok()) return handle(hosts_.at(agent), HostEvent::kStartFailed, status.message());
   live_->agent_up(agent);
@@ -293,6 +298,7 @@ void JobRunner::Core::order_processes(JobHost& host, v1::Launch launch, const st
     host.phase.apply(HostEvent::kLaunch);
     launch.set_joins(true);
     *message.mutable_launch() = std::move(launch);
+    set_environment(*message.mutable_launch());
   }
   agents_->send(host.agent, std::move(message));
 }

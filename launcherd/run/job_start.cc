@@ -323,19 +323,23 @@ void JobRunner::Core::prepared(JobHost& host, const v1::Prepared& answer) {
 }
 
 // Stages files before ranks start. If an earlier attempt has staged them, or an earlier launcherd has sent ranks, the
-// files are there already.
+// files are there already. An environment is looked for by each attempt, because Launch must name it.
 void JobRunner::Core::stage() {
   const bool is_done = options_.is_staged || hosts_.is_any_launched_before();
-  if (job_.stages.empty() || is_done) {
+  JobStaging::Plan plan{.environment = job_.stage_env,
+                        .token = base::random_hex(kStageTokenBytes),
+                        .never_staged = options_.never_staged};
+  if (!is_done) plan.paths = job_.stages;
+  for (const JobHost& host : hosts_) {
+    if (host.placed < 0 || host.has_launched) continue;
+    plan.hosts.push_back({host.agent, host.name, host.facts.prepared.address()});
+  }
+  if (plan.hosts.empty() || (plan.paths.empty() && plan.environment.empty())) {
     proceed(RunEvent::kFilesStaged);
     return;
   }
-  std::vector<Staging::Host> hosts;
-  for (const JobHost& host : hosts_) {
-    if (host.placed >= 0) hosts.push_back({host.agent, host.name, host.facts.prepared.address()});
-  }
-  staging_ = std::make_unique<Staging>(
-      loop_, job_.stages, hosts, base::random_hex(kStageTokenBytes), options_.never_staged,
+  staging_ = std::make_unique<JobStaging>(
+      loop_, std::move(plan),
       Staging::Events{
           .send = [this](int agent, v1::LauncherMessage message) { agents_->send(agent, std::move(message)); },
           .say = [this](const std::string& line) { observer_->on_remark(line); },
@@ -347,6 +351,7 @@ void JobRunner::Core::stage() {
 void JobRunner::Core::staged(const base::Status& status) {
   // staging_ is calling this function, so destroy it later.
   timers_.start(JobTimer::kStaged, base::Duration::zero(), [this, status] {
+    if (status.ok()) staged_environment_ = staging_->environment();
     staging_.reset();
     if (status.ok()) {
       proceed(RunEvent::kFilesStaged);
@@ -355,6 +360,10 @@ void JobRunner::Core::staged(const base::Status& status) {
     host_failures_.push_back({"", status.message()});
     begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), "files could not be staged");
   });
+}
+
+void JobRunner::Core::set_environment(v1::Launch& launch) const {
+  if (staged_environment_) *launch.mutable_staged_environment() = *staged_environment_;
 }
 
 void JobRunner::Core::ask_shares() {
@@ -455,6 +464,7 @@ void JobRunner::Core::send_launch(const LaunchPlanner& plan, const std::vector<J
     if (host.has_launched) continue;
     v1::LauncherMessage message;
     *message.mutable_launch() = plan.launch(i);
+    set_environment(*message.mutable_launch());
     agents_->send(host.agent, std::move(message));
   }
 }

@@ -8,32 +8,20 @@
 
 #include "base/ids.h"
 #include "base/strings.h"
+#include "launcherd/stage/byte_count.h"
 #include "proto/stage_window.h"
 
 namespace muster::launcherd::inline stage {
-namespace {
-
-// Formats a size, for example "1.5 MB".
-std::string format_bytes(std::uint64_t bytes) {
-  constexpr const char* kUnits[] = {"bytes", "kB", "MB", "GB", "TB"};
-  double value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  while (value >= 1000 && unit + 1 < std::size(kUnits)) {
-    value /= 1000;
-    ++unit;
-  }
-  return unit == 0 ? fmt::format("{} bytes", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
-}
-
-}  // namespace
 
 Staging::Staging(base::Loop& loop, std::vector<model::StagedPath> paths, const std::vector<Host>& hosts,
-                 std::string token, const std::string& never_staged, Events events, StagingLimits limits)
+                 std::string token, const std::string& never_staged, Events events, StagingLimits limits,
+                 std::string environment)
     : loop_(loop),
       paths_(std::move(paths)),
       token_(std::move(token)),
       events_(std::move(events)),
       limits_(limits),
+      environment_(std::move(environment)),
       source_(loop, never_staged) {
   for (const Host& host : hosts) {
     place_of_[host.agent] = places_.size();
@@ -57,6 +45,15 @@ StageSource::Stamp Staging::source_stamp(int entry) const {
   const auto index = static_cast<std::size_t>(entry);
   return {
       .inode = tree_.inodes[index], .size = tree_.entries[index].size(), .mtime_ns = tree_.entries[index].mtime_ns()};
+}
+
+std::string Staging::shown_source() const {
+  if (is_environment()) return fmt::format("the archive of {}", base::printable(environment_));
+  return base::printable(paths_[path_ - 1].source);
+}
+
+std::string Staging::shown_target() const {
+  return is_environment() ? "the folder of environments" : base::printable(directory_);
 }
 
 StageSource::Link Staging::source_link() const {
@@ -100,7 +97,11 @@ void Staging::scanned(base::Result<StageTree> tree) {
     check_silence();
   });
   ask_all(Phase::kOpen, [this](v1::StageOrder& order, std::size_t index) {
-    order.mutable_open()->set_directory(directory_);
+    if (is_environment()) {
+      order.mutable_open()->set_environments(true);
+    } else {
+      order.mutable_open()->set_directory(directory_);
+    }
     order.mutable_open()->set_mark(mark_of(index));
   });
 }
@@ -139,7 +140,7 @@ void Staging::answered(int agent, const v1::StageAnswer& answer) {
     place.silent = {};
   }
   if (!answer.error().empty()) {
-    fail(base::failed_precondition("{}: --stage: {}", place.host.name, base::printable(answer.error())));
+    fail(base::failed_precondition("{}: {}: {}", place.host.name, option(), base::printable(answer.error())));
     return;
   }
   if (answer.id() == 0) return pump(index);
@@ -398,13 +399,13 @@ void Staging::report_result() {
   for (const Place& place : places_) {
     if (place.gets_files) names.push_back(place.host.name);
   }
-  const std::string& source = paths_[path_ - 1].source;
+  const std::string source = shown_source();
   const auto files = std::ranges::count(tree_.entries, v1::StageEntry::KIND_FILE, &v1::StageEntry::kind);
   const std::size_t changed = broadcast_ != nullptr ? broadcast_->changed_files() : sent_.size();
   if (names.empty()) {
-    events_.say(fmt::format("staged {}: the hosts share it, so nothing was sent", base::printable(source)));
+    events_.say(fmt::format("staged {}: the hosts share it, so nothing was sent", source));
   } else if (changed == 0) {
-    events_.say(fmt::format("staged {}: {} files, all present already", base::printable(source), files));
+    events_.say(fmt::format("staged {}: {} files, all present already", source, files));
   } else {
     constexpr std::size_t kNamed = 4;
     const std::size_t more = names.size() > kNamed ? names.size() - kNamed : 0;
@@ -412,9 +413,9 @@ void Staging::report_result() {
     const std::uint64_t from_hosts = broadcast_ != nullptr ? broadcast_->peer_bytes() : 0;
     const std::string share =
         broadcast_ == nullptr ? "" : fmt::format(", {} of it from here", format_bytes(sent_bytes_));
-    events_.say(fmt::format("staged {}: {} of {} files, {} in all{}, to {} on {}{}", base::printable(source), changed,
-                            files, format_bytes(sent_bytes_ + from_hosts), share, base::printable(directory_),
-                            base::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : ""));
+    events_.say(fmt::format("staged {}: {} of {} files, {} in all{}, to {} on {}{}", source, changed, files,
+                            format_bytes(sent_bytes_ + from_hosts), share, shown_target(), base::join(names, ", "),
+                            more > 0 ? fmt::format(" and {} more", more) : ""));
   }
 }
 
@@ -424,8 +425,8 @@ void Staging::report_progress() {
   if (sent_bytes_ + from_hosts == 0) return;
   const auto copies = static_cast<std::uint64_t>(std::ranges::count(places_, true, &Place::gets_files));
   const std::string share = broadcast_ == nullptr ? "" : fmt::format(", {} of it from here", format_bytes(sent_bytes_));
-  events_.say(fmt::format("staging {}: {} of at most {} sent{}", base::printable(paths_[path_ - 1].source),
-                          format_bytes(sent_bytes_ + from_hosts), format_bytes(tree_.bytes * copies), share));
+  events_.say(fmt::format("staging {}: {} of at most {} sent{}", shown_source(), format_bytes(sent_bytes_ + from_hosts),
+                          format_bytes(tree_.bytes * copies), share));
 }
 
 // True if a host that answers must also make progress: it misses blocks, and its sources can send them.
@@ -447,9 +448,8 @@ void Staging::check_silence() {
     // A host without blocks may wait for another one. That one is then named first.
     if (place.silent <= limits_.silence * (misses_blocks ? 2 : 1) + moving) continue;
     fail(base::deadline_exceeded(
-        "{}: --stage: no answer for {} s about {}: check that the disk there works, or leave the host out",
-        place.host.name, std::chrono::duration_cast<std::chrono::seconds>(place.silent).count(),
-        base::printable(directory_)));
+        "{}: {}: no answer for {} s about {}: check that the disk there works, or leave the host out", place.host.name,
+        option(), std::chrono::duration_cast<std::chrono::seconds>(place.silent).count(), shown_target()));
   }
 }
 

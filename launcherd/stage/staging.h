@@ -65,8 +65,10 @@ class Staging {
 
   // `hosts` must not be empty. `token` is random and part of the marks' names. `never_staged` is a folder that must not
   // be staged.
+  // `environment` is not empty if the only path is the archive of this environment (--stage-env). Then the file goes to
+  // each host's folder of environments, and messages name the environment.
   Staging(base::Loop& loop, std::vector<model::StagedPath> paths, const std::vector<Host>& hosts, std::string token,
-          const std::string& never_staged, Events events, StagingLimits limits = {});
+          const std::string& never_staged, Events events, StagingLimits limits = {}, std::string environment = "");
 
   void start() { next_path(); }
   void answered(int agent, const v1::StageAnswer& answer);
@@ -128,6 +130,11 @@ class Staging {
   void report_result();
   void report_progress();
   void fail(base::Status why);
+  bool is_environment() const { return !environment_.empty(); }
+  std::string_view option() const { return is_environment() ? "--stage-env" : "--stage"; }
+  // The source and the target, for messages.
+  std::string shown_source() const;
+  std::string shown_target() const;
   std::string source_path(int entry) const;
   StageSource::Link source_link() const;
   StageSource::Stamp source_stamp(int entry) const;
@@ -138,6 +145,7 @@ class Staging {
   const std::string token_;
   const Events events_;
   const StagingLimits limits_;
+  const std::string environment_;
   StageSource source_;
   std::vector<Place> places_;
   std::map<int, std::size_t> place_of_;  // index by agent

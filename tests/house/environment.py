@@ -46,6 +46,7 @@ def read_names(root):
 RANK_SETTERS = {"model/rank_env.cc": re.compile(r"^void put_"),
                 "agent/pmix/rank_settings.cc": re.compile(r"^std::vector<.*> rank_settings\("),
                 "launcherd/plan/store_tree.cc": re.compile(r"^void put_"),
+                "agent/job/staged_environment.cc": re.compile(r"^base::Status StagedEnvironment::open\("),
                 "agent/job/rank_pmi.cc": re.compile(r"^void RankPmi::plan\("),
                 "agent/job/rank_pals.cc": re.compile(r"^void RankPals::plan\("),
                 "model/dmlc.cc": re.compile(r"^std::vector<.*> dmlc_variables\("),

@@ -48,7 +48,7 @@ THIRD_PARTY = {
     "grpcpp": ["proto", "agent/link", "launcherd/service"],
     "grpc": ["proto", "agent/link", "agent/grpc_parts", "launcherd/service"],
     "elfutils": ["agent/stacks"],
-    "zstd.h": ["agent/unpack"],
+    "zstd.h": ["agent/unpack", "agent/stage/env_unpack", "launcherd/stage/env_packer"],
     "hwloc.h": ["agent"],
     "hwloc": ["agent"],
     "curses.h": ["cli/top/curses_screen"],

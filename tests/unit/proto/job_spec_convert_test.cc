@@ -253,6 +253,7 @@ v1::SubmitRequest request_with_roles() {
                {.name = "b", .np = 2, .command = {"./b"}, .is_service = true}};
   job.expands_roles = true;
   job.stages = {{"/src", "/dst/"}};
+  job.stage_env = "/opt/venv";
   v1::SubmitRequest request;
   *request.mutable_spec() = to_proto(job);
   set_environment({{"SECRET", "x"}}, *request.add_role_environment()->mutable_environment());
@@ -275,6 +276,7 @@ TEST(JobSpecConvert, RolesAndStagedPathsTravel) {
   EXPECT_TRUE(job.expands_roles);
   EXPECT_FALSE(job.is_dmlc);
   EXPECT_THAT(job.stages, ElementsAre(model::StagedPath{"/src", "/dst/"}));
+  EXPECT_EQ(job.stage_env, "/opt/venv");
 }
 
 TEST(JobSpecConvert, ValuesOfRolesAreLeftOutOfWhatIsShown) {
@@ -301,6 +303,8 @@ TEST(JobSpecConvert, RolesThatMakeNoSense) {
   EXPECT_THAT(refusal([](auto& r) { r.add_role_environment(); }), HasSubstr("role_environment: 3 for 2 roles"));
   EXPECT_THAT(refusal([](auto& r) { r.mutable_spec()->mutable_stages(0)->set_source("x"); }),
               HasSubstr("spec.stages: 'x' is not an absolute path"));
+  EXPECT_THAT(refusal([](auto& r) { r.mutable_spec()->set_stage_env("x"); }),
+              HasSubstr("spec.stage_env: 'x' is not an absolute path"));
   EXPECT_THAT(refusal([](auto& r) {
                 r.mutable_spec()->clear_roles();
                 r.clear_role_environment();

@@ -73,6 +73,7 @@ inline std::string show(const ParsedHvdrun& parsed) {
   if (!bootstrap.agent_dir.empty() && bootstrap.agent_dir != "~/.cache/muster") add("agent_dir=" + bootstrap.agent_dir);
   for (const auto& named : job.environment.named) add("env=" + named);
   for (const auto& staged : job.stages) add(fmt::format("stage={}:{}", staged.source, staged.destination));
+  if (!job.stage_env.empty()) add("stage_env=" + job.stage_env);
   for (const auto& file : parsed.options.request.env_files) add("env_file=" + file);
   if (job.environment.only_named) add("only_named");
   if (!job.workdir.empty()) add("wdir=" + job.workdir);

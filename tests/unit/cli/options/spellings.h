@@ -87,6 +87,8 @@ inline const std::vector<Accepted>& launch_table() {
       {{"--stage", "a"}, "stage=a:"},
       {{"--env-file", "a", "--env-file=/b"}, "env_file=a env_file=/b"},
       {{"--stage=a:/b/", "--stage", "c:d:e"}, "stage=a:/b/ stage=c:d:e"},
+      {{"--stage-env", "venv"}, "stage_env=venv"},
+      {{"--stage-env=/a/b"}, "stage_env=/a/b"},
       {{"--wdir", "/data"}, "wdir=/data"},
       {{"--wdir=rel"}, "wdir=rel"},
       {{"--wdir", "-odd"}, "wdir=-odd"},
