@@ -3,8 +3,8 @@
 //
 // Owner: Daemon, which calls trim_if_due() every kPeriod.
 // Thread: loop thread only. The heap is that of all threads.
-// Cost: a question to the C library each time; malloc_trim() only after kWorthwhile bytes were freed. With 10,000 agents
-// it takes some 10 ms.
+// Cost: a question to the C library each time; malloc_trim() only after kWorthwhile bytes were freed. With 10,000
+// agents it takes some 10 ms.
 //
 //   timer = loop.every(HeapTrimmer::kPeriod, [this] { trimmer.trim_if_due(); });
 #pragma once

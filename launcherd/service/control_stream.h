@@ -43,9 +43,9 @@ class ControlStream {
   void fill_outgoing();
 
   base::TlsStream tls_;
-  std::string partial_;  // the beginning of an incomplete frame
+  std::string partial_;                                  // the beginning of an incomplete frame
   std::list<std::shared_ptr<const std::string>> queue_;  // takes no memory while it is empty
-  std::string outgoing_;  // bytes of the queue that are being sent
+  std::string outgoing_;                                 // bytes of the queue that are being sent
   bool is_proven_ = false;
   bool wants_write_ = false;
   bool has_more_ = false;

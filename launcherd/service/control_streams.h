@@ -7,8 +7,8 @@
 // on_arrivals delivers all that has arrived since the last, in the order of each stream.
 // Limits: at most `most_unproven` connections that have not proved who they are, plus the number of keys; a newer one
 // closes the oldest. Each has kProveTime. Of a stream, at most kMostUnhandled bytes of messages wait for the loop; then
-// nothing more is read from it, and TCP holds the agent back. If no descriptor is free, accepting pauses for 100 ms, and
-// connections that have not proved who they are for a second give way.
+// nothing more is read from it, and TCP holds the agent back. If no descriptor is free, accepting pauses for 100 ms,
+// and connections that have not proved who they are for a second give way.
 #pragma once
 
 #include <chrono>
