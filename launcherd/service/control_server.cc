@@ -11,7 +11,6 @@
 
 #include "base/net.h"
 #include "launcherd/service/control_streams.h"
-#include "launcherd/service/front_door.h"
 #include "proto/control_frame.h"
 #include "proto/control_key.h"
 #include "proto/replay_queue.h"
@@ -250,7 +249,6 @@ base::Status ControlServer::State::listen() {
   ControlStreamsOptions about;
   about.keys = keys;
   about.listening = std::move(*listening);
-  about.most_unproven = unproven_limit();
   about.on_arrivals = [weak = weak_from_this()](std::vector<ControlArrival> arrivals) {
     if (const auto self = weak.lock()) self->arrived(arrivals);  // a callback may destroy the server
   };

@@ -500,7 +500,7 @@ bool ControlStreams::Worker::is_unproven(std::uint64_t id) const {
 // Closes connections that have not proved in time who they are, and the oldest ones if there are too many.
 void ControlStreams::Worker::drop_late(MonotonicTime now) {
   std::erase_if(unproven_, [this](const Waiting& waiting) { return !is_unproven(waiting.id); });
-  const std::size_t most = options_.most_unproven + expected_;
+  const std::size_t most = options_.most_unproven.value_or(unproven_limit()) + expected_;
   while (!unproven_.empty() && (unproven_.front().deadline <= now || unproven_.size() > most)) {
     close_any(unproven_.front().id);
     unproven_.pop_front();

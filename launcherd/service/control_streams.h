@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,7 +45,7 @@ struct ControlArrival {
 struct ControlStreamsOptions {
   std::shared_ptr<const base::TlsKeyRing> keys;
   base::UniqueFd listening;  // bound and listening
-  std::size_t most_unproven = 1024;
+  std::optional<std::size_t> most_unproven;  // nullopt: a share of the descriptors that are allowed at the time
   std::function<void(std::vector<ControlArrival>)> on_arrivals;  // on the loop
   // Receives a line for the launcher's log, at most once a minute, if descriptors run out. On the loop. May be empty.
   std::function<void(const std::string& line)> on_line;

@@ -264,7 +264,8 @@ def test_two_jobs_at_once_share_one_copy(hvdrun, cluster, venv):
 def test_restarted_ranks_and_several_programs(hvdrun, cluster, venv):
     line = ["--stage-env", "./venv", "--max-restarts", "1", "-np", "2", "-H", "n1,n2"]
     result = hvdrun([*line, "sh", "-c", "tool; exit $((1 - MUSTER_ATTEMPT))"])
-    assert result.rc == 0 and result.stdout.count(f"script one {folder(cluster)}/") == 4, result
+    # The first rank that fails may end the other one before it has written.
+    assert result.rc == 0 and result.stdout.count(f"script one {folder(cluster)}/") in (3, 4), result
     result = hvdrun(["--stage-env", "./venv", "-np", "1", "-H", "n1", "tool", ":", "-np", "1", "-H", "n2",
                      "/home/alice/venv/bin/tool"])
     assert result.rc == 0 and result.stdout.count(f"script one {folder(cluster)}/") == 2, result
