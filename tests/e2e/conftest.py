@@ -22,6 +22,8 @@ from cluster import testing  # noqa: E402
 
 pytest.register_assert_rewrite("mpi_tests")
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+# With MUSTER_E2E_FANOUT=2 the same tests run with relays: ctest has them as e2e.NAME.below_relays.
+FANOUT = ["--fanout", os.environ["MUSTER_E2E_FANOUT"]] if os.environ.get("MUSTER_E2E_FANOUT") else []
 
 
 @dataclass
@@ -59,7 +61,7 @@ class Hvdrun:
             pytest.fail(f"{binary} is not built; set MUSTER_BIN_DIR to the folder of the binaries", pytrace=False)
         options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
         if argv is None:
-            argv = [str(binary), *map(str, args)]
+            argv = [str(binary), *FANOUT, *map(str, args)]
         else:
             options["env"] = {"PATH": f"{BIN_DIR}:/usr/local/bin:/usr/bin:/bin"} | options.get("env", {})
         command = (on or self._default_cluster()).start(host, user, argv, **options)

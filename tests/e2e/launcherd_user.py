@@ -13,7 +13,7 @@ import re
 import signal
 
 from cluster import testing
-from conftest import BIN_DIR
+from conftest import BIN_DIR, FANOUT
 from console import Watched
 
 MUSTER = str(BIN_DIR / "muster")
@@ -31,7 +31,7 @@ class Launcherd:
         self.come_back()
 
     def come_back(self):
-        argv = [str(self.bin_dir / "launcherd"), *self.list, "--state", STATE, *self.args]
+        argv = [str(self.bin_dir / "launcherd"), *FANOUT, *self.list, "--state", STATE, *self.args]
         self.watched = Watched(self.hvdrun, self.cluster, argv=argv)
         self.watched.err.wait_for("serving unix:")
 
