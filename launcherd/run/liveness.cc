@@ -121,7 +121,7 @@ void Liveness::heard(JobHost& host) {
   at(host).last_heard = clock_.now();
   if (!at(host).is_suspect) return;
   set_suspect(host, false);
-  events_.warn(host, fmt::format("{} answers again", host.name));
+  events_.warn(host, fmt::format("{}: answers again", host.name));
 }
 
 void Liveness::set_suspect(JobHost& host, bool is_suspect) {

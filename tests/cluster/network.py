@@ -10,29 +10,32 @@ import ipaddress
 import subprocess
 
 BRIDGE = "br0"
+HOSTS_OF_A_NET = 250  # with more hosts the network has 16 bits in place of 24
 # The NIC that reaches nobody comes first (lower index), so that "the first one" is the wrong choice.
 _NIC_NAMES = [("eth1", "eth0"), ("docker0", "ens3"), ("eth0", "enp1s0"), ("virbr0", "bond7"),
               ("ens9", "enP2p0s1np0"), ("ib0", "eno1"), ("eno2", "hsn0"), ("br-3f9c1a", "eth5")]
 
 
 def plan(name, host_names, domain="", same_nics=False):
-    """{host: {nic, dead_nic, v4, v6, dead_v4, port, dead_port, aliases}}; the same for the same cluster name."""
+    """{host: {nic, dead_nic, v4, v6, dead_v4, v4_bits, port, dead_port, aliases}}; the same for the same cluster name."""
     digest = hashlib.sha256(name.encode()).digest()
-    v4 = f"10.{64 + digest[0] % 128}.{digest[1]}"
+    bits = 24 if len(host_names) <= HOSTS_OF_A_NET else 16
     v6 = f"fd{digest[2]:02x}:{digest[3]:02x}{digest[4]:02x}:{digest[5]:02x}{digest[6]:02x}"
     hosts = {}
     for index, host in enumerate(host_names):
         dead, nic = _NIC_NAMES[0 if same_nics else index % len(_NIC_NAMES)]
         port = host if len(host) <= 13 else str(index)  # a link's name has 15 characters
+        part, number = index // HOSTS_OF_A_NET, index % HOSTS_OF_A_NET + 1
         hosts[host] = {
             "nic": nic, "dead_nic": dead,
-            "v4": f"{v4}.{index + 1}",
+            "v4": f"10.{64 + digest[0] % 128}.{(digest[1] + part) % 256}.{number}",
             "v6": str(ipaddress.ip_address(f"{v6}::{index + 1:x}")),
-            "dead_v4": f"192.168.77.{index + 1}",
+            "dead_v4": f"192.168.{77 + part}.{number}",
+            "v4_bits": bits,
             "port": f"p-{port}", "dead_port": f"x-{port}",
             "aliases": [f"{host}.{domain}"] if domain else [],
             # Fixed, so that the neighbours of a host that is booted again still know it.
-            "mac": f"02:00:{digest[0]:02x}:{digest[1]:02x}:00:{index + 1:02x}",
+            "mac": f"02:00:{digest[0]:02x}:{digest[1]:02x}:{part:02x}:{number:02x}",
         }
     return hosts
 
@@ -101,6 +104,6 @@ def make_links(switch_pid, host_pids, hosts):
         net = hosts[host]
         in_netns(pid, ["ip", "-batch", "-"],
                  f"link set lo up\n"
-                 f"addr add {net['dead_v4']}/24 dev {net['dead_nic']}\nlink set {net['dead_nic']} up\n"
-                 f"addr add {net['v4']}/24 dev {net['nic']}\naddr add {net['v6']}/64 dev {net['nic']} nodad\n"
+                 f"addr add {net['dead_v4']}/{net['v4_bits']} dev {net['dead_nic']}\nlink set {net['dead_nic']} up\n"
+                 f"addr add {net['v4']}/{net['v4_bits']} dev {net['nic']}\naddr add {net['v6']}/64 dev {net['nic']} nodad\n"
                  f"link set {net['nic']} up\n")

@@ -341,4 +341,4 @@ def test_short_cut_does_no_harm(hvdrun, cluster, no_leftovers, link):
     for rank in range(4):
         lines = re.findall(rf"^\[{rank}\]<stdout>:line (\d+)$", result.stdout, re.M)
         assert [int(line) for line in lines] == list(range(count)), result
-    assert "n2 answers again" in result.stderr, result
+    assert "n2: answers again" in result.stderr, result

@@ -88,7 +88,7 @@ TEST_F(LivenessTest, SuspectsASilentHostUntilItIsHeard) {
   EXPECT_FALSE(liveness_.is_suspect(hosts_.at(0)));
   EXPECT_THAT(liveness_.silent_ranks(), IsEmpty());
   EXPECT_EQ(suspicions_.back(), std::pair(std::string("n1"), false));
-  EXPECT_EQ(warnings_.back(), "n1 answers again");
+  EXPECT_EQ(warnings_.back(), "n1: answers again");
 }
 
 TEST_F(LivenessTest, ReportsTheHostWhenItsLeaseIsOver) {
