@@ -44,7 +44,7 @@ struct ControlArrival {
 
 struct ControlStreamsOptions {
   std::shared_ptr<const base::TlsKeyRing> keys;
-  base::UniqueFd listening;  // bound and listening
+  base::UniqueFd listening;                  // bound and listening
   std::optional<std::size_t> most_unproven;  // nullopt: a share of the descriptors that are allowed at the time
   std::function<void(std::vector<ControlArrival>)> on_arrivals;  // on the loop
   // Receives a line for the launcher's log, at most once a minute, if descriptors run out. On the loop. May be empty.
