@@ -40,7 +40,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kPatience{60};
 constexpr std::chrono::seconds kLongPatience{300};
-constexpr std::chrono::seconds kSettleTime{7};  // launcherd stores who is up, and returns memory
+constexpr std::chrono::seconds kSettleTime{7};  // launcherd stores its agents, and trims its heap
 constexpr std::chrono::seconds kIdleTime{10};
 constexpr int kOtherDescriptors = 100;  // of a process with many agents: all but their connections
 

@@ -136,7 +136,7 @@ void add_remarks(const v1::CleanupReport& report, const std::string& job, std::v
   }
 }
 
-// What is left comes first in a short table, then what was only found.
+// A short table shows strays that are left first, then those that were only found.
 int urgency_of(const v1::Remains& remains) {
   switch (remains.state()) {
     case v1::REMAINS_STATE_GONE:

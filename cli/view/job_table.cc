@@ -143,7 +143,7 @@ Column name_column(const std::vector<v1::Job>& jobs) {
   };
 }
 
-// Of a long list, the jobs that need attention come first.
+// A short table shows the jobs that need attention first.
 int urgency_of_job(const v1::Job& job) {
   switch (job.state()) {
     case v1::JOB_STATE_FAILED:

@@ -36,13 +36,13 @@ class EnvStaging {
     std::string cache;         // the folder of EnvCache
   };
 
-  // As for Staging.
+  // The parameters are those of Staging.
   EnvStaging(base::Loop& loop, Source source, std::vector<Staging::Host> hosts, std::string token,
              Staging::Events events, StagingLimits limits = {});
 
   void start();
   void answered(int agent, const v1::StageAnswer& answer);
-  // What the hosts' Launch must name. Valid after Events::done with an ok status.
+  // Returns what the Launch of each host must name. Valid after Events::done with an ok status.
   v1::LaunchEnvironment environment() const;
 
  private:

@@ -146,5 +146,5 @@ def test_a_job_ends_while_the_disk_is_read_only(disk, daemons, tmp_path):
     chunks = list(api.api.Logs(api.stubs.launcher.LogsRequest(job=job), timeout=api.PATIENCE))
     lost = sum(chunk.lost_bytes for chunk in chunks)
     assert lost + len(b"".join(chunk.data for chunk in chunks)) == len("before\nafter\n"), chunks
-    # What launcherd had not yet received when it was killed, the agent sends again, and nothing is lost.
+    # Nothing is lost if launcherd was killed before it received the output: the agent sends it again.
     assert lost == 0 or f"{lost} bytes of the output of localhost are lost" in ended.reason
