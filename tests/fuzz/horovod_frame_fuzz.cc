@@ -4,15 +4,20 @@
 #include <cstdlib>
 
 #include "rendezvous/horovod_frame.h"
+#include "rendezvous/meeting_part.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace muster::rendezvous;
   constexpr StoreLimits kLimits{.max_key_bytes = 64, .max_value_bytes = 256};
+  constexpr std::size_t kLongest = kHorovodFrameHeader + kLimits.max_key_bytes + kLimits.max_value_bytes;
   std::string_view rest(reinterpret_cast<const char*>(data), size);
   for (;;) {
     const auto parse = parse_horovod_frame(rest, kLimits);
     if (!parse.ok()) return 0;
-    if (parse->size > kHorovodFrameHeader + kLimits.max_key_bytes + kLimits.max_value_bytes) std::abort();
+    const auto kind = rest.size() < kHorovodFrameHeader ? HorovodFrameKind::kPut
+                                                        : HorovodFrameKind{static_cast<std::uint8_t>(rest[16])};
+    const bool is_meeting = kind == HorovodFrameKind::kEnter || kind == HorovodFrameKind::kMet;
+    if (parse->size > kLongest + (is_meeting ? kMeetingOverhead : 0)) std::abort();
     if (!parse->is_complete) {
       if (parse->size <= rest.size()) std::abort();
       return 0;
