@@ -422,15 +422,18 @@ bool is_slow(double speed, double median) {
   return speed * 3 < median * 2;
 }
 
-// The best copy of each rank, in GB/s. Others' work can slow one down for a moment: as long as a rank seems slow, all
-// try again, a few times.
+// The best copy of each rank, in GB/s. Other programs can slow a rank down for a while: as long as one seems slow, all
+// try again, until one of them has tried for kLongEnough.
 std::vector<double> copy_speeds(Bench& bench, const muster::Communicator& comm, double& median) {
-  constexpr int kRounds = 12;
+  constexpr double kLongEnough = 5;  // seconds
+  const auto begin = Clock::now();
   double own = 0;
   std::vector<double> all(static_cast<std::size_t>(comm.size()));
-  for (int round = 0; round < kRounds; ++round) {
+  for (double longest = 0; longest < kLongEnough;) {
     own = std::max({own, bench.copy_speed(), bench.copy_speed()});
     check(comm.allgather(std::span<const double>(&own, 1), all.data()));
+    const double tried = std::chrono::duration<double>(Clock::now() - begin).count();
+    check(comm.allreduce(std::span<const double>(&tried, 1), &longest, muster::Op::max));
     std::vector<double> sorted = all;
     std::ranges::sort(sorted);
     median = sorted[sorted.size() / 2];
