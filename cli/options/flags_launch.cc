@@ -110,7 +110,8 @@ std::vector<FlagRow> program_rows() {
           "stage-env", {"--stage-env"}, "DIR|venv|conda",
           "Start the ranks from a copy of this environment of Python on their host's own disk. It is packed once, and "
           "sent to the hosts that do not have it. venv, conda: the active one.")
-          .completes(Completes::kDirectory),
+          .completes(Completes::kDirectory)
+          .offers({"venv", "conda"}),
       option("wdir", {"--wdir"}, "DIR", "Working directory of the ranks (default: the current one).")
           .completes(Completes::kDirectory),
       toggle("expand", {{"--expand", "true"}, {"--no-expand", "false"}},

@@ -3,14 +3,25 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cli/options/hvdrun_flags.h"
 #include "tests/unit/cli/options/parsed.h"
 #include "tests/unit/cli/options/refused.h"
 
 namespace muster::cli::options_test {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::Not;
 using ::testing::StartsWith;
+
+TEST(Options, CompletionOffersNoPlaceholder) {
+  for (const Flag& flag : hvdrun_flags().flags()) {
+    for (const std::string_view placeholder : {"DIR", "FILE", "N", "NAME", "PATH", "RANK", "SHAPE", "TEXT"}) {
+      EXPECT_THAT(flag.choices, Not(Contains(placeholder))) << flag.name;
+    }
+  }
+}
 
 TEST(ParseHvdrun, RefusesWithOneSentence) {
   expect_refused({
