@@ -103,6 +103,7 @@ void EnvStaging::count_answer(int agent, const v1::StageAnswer& answer) {
 
 void EnvStaging::found() {
   if (without_.empty()) return finish();
+  std::ranges::sort(without_, {}, &Staging::Host::agent);
   if (packed_->is_new) return send();
   // The disk here may have damaged what was packed earlier.
   phase_ = Phase::kCheck;

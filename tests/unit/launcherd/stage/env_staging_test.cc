@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,6 +19,8 @@ namespace muster::launcherd::env_staging_test {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -38,9 +41,18 @@ class EnvStagingTest : public ::testing::Test {
     std::optional<base::Status> result;
     std::map<int, std::unique_ptr<agent::StageService>> services;
     std::unique_ptr<EnvStaging> staging;
+    std::optional<v1::StageAnswer> late;
     for (const int agent : {1, 2}) {
-      services[agent] = std::make_unique<agent::StageService>(
-          loop_, [&staging, agent](const v1::StageAnswer& answer) { staging->answered(agent, answer); });
+      services[agent] = std::make_unique<agent::StageService>(loop_, [&, agent](const v1::StageAnswer& answer) {
+        if (agent == 1 && is_first_late_) {
+          late = answer;
+          return;
+        }
+        staging->answered(agent, answer);
+        if (!late) return;
+        is_first_late_ = false;
+        staging->answered(1, *std::exchange(late, std::nullopt));
+      });
     }
     staging = std::make_unique<EnvStaging>(
         loop_, EnvStaging::Source{root_ / "env", "", root_ / "cache/envs"},
@@ -74,6 +86,7 @@ class EnvStagingTest : public ::testing::Test {
   std::vector<std::string> lines_;
   v1::LaunchEnvironment environment_;
   int hung_agent_ = -1;
+  bool is_first_late_ = false;  // the first answer of agent 1 arrives after one of agent 2
 };
 
 TEST_F(EnvStagingTest, HostsGetTheEnvironmentOnce) {
@@ -95,6 +108,13 @@ TEST_F(EnvStagingTest, OnlyAHostThatLacksItGetsIt) {
   fs::remove_all(envs_of(2));
   ASSERT_EQ(stage().message(), "");
   EXPECT_THAT(lines_, ElementsAre(StartsWith("staged the archive of "), HasSubstr(" on 1 of 2 hosts in ")));
+}
+
+TEST_F(EnvStagingTest, HostsAreNamedInTheirOrder) {
+  is_first_late_ = true;
+  ASSERT_EQ(stage().message(), "");
+  EXPECT_FALSE(is_first_late_);
+  EXPECT_THAT(lines_, Contains(AllOf(StartsWith("staged the archive of "), HasSubstr(" on n1, n2"))));
 }
 
 TEST_F(EnvStagingTest, AChangeIsSeen) {
