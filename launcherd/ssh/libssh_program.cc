@@ -55,6 +55,7 @@ int number_of_signal(std::string_view name) {
 
 constexpr std::size_t kQueueLimit = 512 * 1024;  // bytes per direction
 constexpr std::uint32_t kStreamPiece = 32 * 1024;
+constexpr auto kUnreadPatience = std::chrono::milliseconds(100);
 constexpr auto kCloseGrace = std::chrono::milliseconds(2000);
 
 enum class ReadEnd { kMore, kEof, kLost };
@@ -285,7 +286,7 @@ Failure LibsshProgram::start(Kind kind, const std::string& what, const Waiter& w
 Failure LibsshProgram::move_bytes(std::string_view& input, std::string& errors) {
   do {
     channel_->has_activity = false;
-    const int written = input.empty() ? 0 : write_channel(*session_, channel_->handle, input);
+    const int written = input.empty() ? 0 : write_channel(*session_, channel_->handle, input.substr(0, allowed()));
     if (written > 0) input.remove_prefix(static_cast<std::size_t>(written));
     const ReadEnd errors_end = read_channel(channel_->handle, 1, [&](std::string_view bytes) {
       errors.append(bytes);
@@ -301,8 +302,12 @@ Failure LibsshProgram::move_bytes(std::string_view& input, std::string& errors) 
     } else if (end == ReadEnd::kLost || errors_end == ReadEnd::kLost || written < 0) {
       return session_->connection_failure();
     }
-  } while (channel_->has_activity || may_write(*session_, channel_->handle, !input.empty()));
+  } while (channel_->has_activity || may_write(*session_, channel_->handle, !input.empty() && allowed() > 0));
   return {};
+}
+
+std::size_t LibsshProgram::allowed() {
+  return window_.allowed(::ssh_channel_window_size(channel_->handle));
 }
 
 void LibsshProgram::take_line(std::string& output) {
@@ -334,7 +339,10 @@ Failure LibsshProgram::exchange(std::string_view& input, std::string& output, st
     if (::ssh_is_connected(session_->get()) == 0) return session_->connection_failure();
     const pollfd fd{session_->poll_fd(), static_cast<short>(session_->is_write_pending() ? POLLIN | POLLOUT : POLLIN),
                     0};
-    if (Failure failure = wait_failure(waiter.wait({&fd, 1})); !failure.ok()) return failure;
+    const bool is_limited = !input.empty() && allowed() == 0 && ::ssh_channel_window_size(channel_->handle) > 0;
+    const auto until = is_limited ? std::chrono::steady_clock::now() + kUnreadPatience : base::MonotonicTime::max();
+    if (Failure failure = wait_failure(waiter.wait({&fd, 1}, until)); !failure.ok()) return failure;
+    if (std::chrono::steady_clock::now() >= until) window_.widen();
     session_->rearm_quickack();
   }
 }

@@ -16,6 +16,7 @@
 
 #include "launcherd/bootstrap/pump.h"
 #include "launcherd/bootstrap/remote_program.h"
+#include "launcherd/ssh/send_window.h"
 
 struct ssh_session_struct;
 
@@ -90,11 +91,13 @@ class LibsshProgram final : public RemoteProgram {
 
  private:
   Failure move_bytes(std::string_view& input, std::string& errors);
+  std::size_t allowed();  // bytes of input that may be sent now
   void take_line(std::string& output);
 
   std::shared_ptr<LibsshSession> session_;
   Pump& pump_;
   std::unique_ptr<WatchedChannel> channel_;  // null before start() and after release()
+  SendWindow window_;
   std::string pending_;                      // bytes read from the channel but not yet returned
   bool is_output_open_ = true;
   bool has_ended_ = false;
