@@ -98,7 +98,7 @@ class LibsshProgram final : public RemoteProgram {
   Pump& pump_;
   std::unique_ptr<WatchedChannel> channel_;  // null before start() and after release()
   SendWindow window_;
-  std::string pending_;                      // bytes read from the channel but not yet returned
+  std::string pending_;  // bytes read from the channel but not yet returned
   bool is_output_open_ = true;
   bool has_ended_ = false;
   int exit_status_ = -1;
