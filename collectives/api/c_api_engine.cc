@@ -68,7 +68,8 @@ Result<TensorSpec> spec_of(const muster_tensor& tensor, const char* name) {
 
 // The struct's sizes in all versions. Each earlier version ends before the members that were added later.
 constexpr std::size_t kSizes[] = {offsetof(muster_submission, on_gpu), offsetof(muster_submission, wire),
-                                  offsetof(muster_submission, allocate), sizeof(muster_submission)};
+                                  offsetof(muster_submission, allocate), offsetof(muster_submission, alone),
+                                  sizeof(muster_submission)};
 
 Result<muster_submission> complete(const muster_submission* given) {
   muster_submission copy{};
@@ -95,7 +96,7 @@ Status check_data(const Submission& submission, std::size_t index) {
   const bool writes_it = submission.signature.kind == Kind::kAllreduce || submission.signature.kind == Kind::kAdasum ||
                          submission.signature.kind == Kind::kBroadcast;
   const auto& tensor = submission.tensors[index];
-  if (submission.signature.tensors[index].elements() == 0) return {};
+  if (submission.signature.tensors[index].elements() == 0 || submission.signature.kind == Kind::kBuffer) return {};
   if (tensor.in != nullptr && (!writes_it || tensor.out != nullptr)) return {};
   return muster::base::invalid_argument("'{}': tensor {} has no data", submission.name, index);
 }
@@ -122,6 +123,7 @@ Result<Submission> submission_of(const Engine& engine, const muster_submission* 
   made.signature.before = given->prescale;
   made.signature.after = given->postscale;
   made.signature.is_on_gpu = given->on_gpu != 0;
+  made.signature.is_alone = given->alone != 0;
   MUSTER_ASSIGN_OR_RETURN(made.signature.wire, wire_of(*given));
   for (int i = 0; i < given->count; ++i) {
     MUSTER_ASSIGN_OR_RETURN(TensorSpec spec, spec_of(given->tensors[i], given->name));

@@ -7,6 +7,10 @@
 namespace muster::collectives::inline engine {
 namespace {
 
+constexpr std::uint8_t kOnGpu = 1;
+constexpr std::uint8_t kAlone = 2;
+constexpr int kFlagsEnd = 4;
+
 template <typename T>
 void put(const T& value, std::vector<std::byte>& to) {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -76,7 +80,9 @@ Announcement read_announcement(Reader& reader) {
   signature.before = reader.read<double>();
   signature.after = reader.read<double>();
   signature.splits = reader.read_list();
-  signature.is_on_gpu = reader.read_enum<std::uint8_t>(2) != 0;
+  const auto flags = reader.read_enum<std::uint8_t>(kFlagsEnd);
+  signature.is_on_gpu = (flags & kOnGpu) != 0;
+  signature.is_alone = (flags & kAlone) != 0;
   const auto wire = reader.read_enum<std::uint8_t>(kDTypes + 1);
   if (wire != 0) signature.wire = static_cast<DType>(wire - 1);
   const auto tensors = reader.read<std::uint32_t>();
@@ -102,7 +108,7 @@ void write(const Announcement& announcement, std::vector<std::byte>& to) {
   put(signature.before, to);
   put(signature.after, to);
   put(signature.splits, to);
-  put(static_cast<std::uint8_t>(signature.is_on_gpu ? 1 : 0), to);
+  put(static_cast<std::uint8_t>((signature.is_on_gpu ? kOnGpu : 0) | (signature.is_alone ? kAlone : 0)), to);
   put(static_cast<std::uint8_t>(signature.wire ? 1 + static_cast<int>(*signature.wire) : 0), to);
   put(static_cast<std::uint32_t>(signature.tensors.size()), to);
   for (const TensorSpec& tensor : signature.tensors) {

@@ -32,6 +32,10 @@ std::vector<Batch> batches_of(std::span<const Due> due, std::size_t threshold, b
     }
     for (std::size_t t = 0; t < signature.tensors.size(); ++t) {
       const TensorSpec& tensor = signature.tensors[t];
+      if (signature.is_alone) {
+        batches.push_back({.pieces = {{i, t}}, .bytes = tensor.bytes()});
+        continue;
+      }
       const std::size_t bytes = padded(tensor.elements() * size_of(signature.wire.value_or(tensor.type)));
       const std::size_t group = fuses_groups || signature.tensors.size() == 1 ? 0 : i + 1;
       const Key key{tensor.type,     signature.wire,      signature.op, signature.before,

@@ -35,8 +35,8 @@ Scale scale_of(const Signature& signature) {
 
 // Horovod's names, which its users know from timelines.
 std::string_view phase_of(Kind kind) {
-  constexpr std::string_view kPhases[kKinds] = {"ALLREDUCE", "ALLGATHER", "BROADCAST", "REDUCESCATTER",
-                                                "ALLTOALL",  "BARRIER",   "JOIN",      "ADASUM"};
+  constexpr std::string_view kPhases[kKinds] = {"ALLREDUCE", "ALLGATHER", "BROADCAST", "REDUCESCATTER", "ALLTOALL",
+                                                "BARRIER",   "JOIN",      "ADASUM",    "BUFFER"};
   return kPhases[static_cast<std::size_t>(kind)];
 }
 
@@ -146,6 +146,8 @@ base::Status Executor::run_whole(const Due& due, const Signature& signature, Wor
       return broadcast(signature, work);
     case Kind::kReduceScatter:
       return reduce_scatter(signature, work);
+    case Kind::kBuffer:
+      return share_buffer(signature, work);
     default:
       return alltoall(due, work);
   }
@@ -251,6 +253,14 @@ base::Status Executor::reduce_scatter(const Signature& signature, Work& work) {
                                                  signature.op, scale_of(signature)));
     work.ticket->outputs_.push_back(std::move(output));
   }
+  return base::ok_status();
+}
+
+base::Status Executor::share_buffer(const Signature& signature, Work& work) {
+  Output output{.spec = signature.tensors.front()};
+  MUSTER_ASSIGN_OR_RETURN(std::byte* const memory, comm_->allocate(output.spec.bytes()));
+  if (memory != nullptr) output.shared = comm_->lend(memory);
+  work.ticket->outputs_.push_back(std::move(output));
   return base::ok_status();
 }
 

@@ -57,6 +57,7 @@ class Executor {
   base::Status broadcast(const Signature& signature, Work& work);
   base::Status reduce_scatter(const Signature& signature, Work& work);
   base::Status alltoall(const Due& due, Work& work);
+  base::Status share_buffer(const Signature& signature, Work& work);
   // Finishes the ticket when the last tensor of its submission is done.
   void piece_is_done(const Piece& piece, const base::Status& how = base::ok_status());
   // Marks a phase of all tensors of the batch in the timeline.

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kMostElements = std::size_t{1} << 44;
 
 bool is_for_gpu(Kind kind) {
-  return kind != Kind::kAdasum && kind != Kind::kBarrier && kind != Kind::kJoin;
+  return kind != Kind::kAdasum && kind != Kind::kBarrier && kind != Kind::kJoin && kind != Kind::kBuffer;
 }
 
 // Returns whether the specs `a` and `b` of two ranks agree in everything that `kind` requires.
@@ -31,7 +31,8 @@ bool fits(Kind kind, const TensorSpec& a, const TensorSpec& b) {
 
 bool fits(const Signature& a, const Signature& b) {
   if (a.kind != b.kind || a.op != b.op || a.root != b.root || a.before != b.before || a.after != b.after ||
-      a.is_on_gpu != b.is_on_gpu || a.wire != b.wire || a.tensors.size() != b.tensors.size()) {
+      a.is_on_gpu != b.is_on_gpu || a.is_alone != b.is_alone || a.wire != b.wire ||
+      a.tensors.size() != b.tensors.size()) {
     return false;
   }
   for (std::size_t i = 0; i < a.tensors.size(); ++i) {
@@ -74,6 +75,11 @@ base::Status check_wire(const Signature& signature) {
   return base::invalid_argument("{}: only float32 on a GPU can be reduced as 16-bit floats", describe(signature));
 }
 
+base::Status check_buffer(const Signature& signature) {
+  if (signature.tensors.size() == 1 && signature.tensors.front().type == DType::kU8) return base::ok_status();
+  return base::invalid_argument("{}: a buffer is one tensor of uint8", describe(signature));
+}
+
 base::Status check_splits(const Signature& signature, int ranks) {
   const auto rows = signature.tensors.empty() ? 0 : static_cast<std::int64_t>(signature.tensors.front().rows());
   std::int64_t sum = 0;
@@ -93,8 +99,8 @@ base::Status check_splits(const Signature& signature, int ranks) {
 }  // namespace
 
 std::string_view name_of(Kind kind) {
-  constexpr std::string_view kNames[kKinds] = {"allreduce", "allgather", "broadcast", "reducescatter",
-                                               "alltoall",  "barrier",   "join",      "adasum"};
+  constexpr std::string_view kNames[kKinds] = {"allreduce", "allgather", "broadcast", "reducescatter", "alltoall",
+                                               "barrier",   "join",      "adasum",    "buffer"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -129,6 +135,7 @@ std::string describe(const Signature& signature) {
     text += fmt::format(", scaled by {} before and {} after", signature.before, signature.after);
   }
   if (signature.is_on_gpu) text += ", on a GPU";
+  if (signature.is_alone) text += ", by itself";
   if (signature.wire) text += fmt::format(", as {}", name_of(*signature.wire));
   return text;
 }
@@ -153,6 +160,10 @@ base::Status check(const Signature& signature, int ranks) {
     return base::invalid_argument("{}: Adasum needs a power of two of ranks, but there are {}", describe(signature),
                                   ranks);
   }
+  if (signature.is_alone && signature.kind != Kind::kAllreduce) {
+    return base::invalid_argument("{}: only an allreduce can be packed with other tensors or not", describe(signature));
+  }
+  if (signature.kind == Kind::kBuffer) return check_buffer(signature);
   return signature.kind == Kind::kAlltoall ? check_splits(signature, ranks) : base::ok_status();
 }
 

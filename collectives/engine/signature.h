@@ -23,9 +23,10 @@ enum class Kind : std::uint8_t {
   kAlltoall,
   kBarrier,
   kJoin,
-  kAdasum
+  kAdasum,
+  kBuffer
 };
-inline constexpr int kKinds = 8;
+inline constexpr int kKinds = 9;
 std::string_view name_of(Kind kind);
 
 struct TensorSpec {
@@ -50,6 +51,7 @@ struct Signature {
   std::vector<TensorSpec> tensors = {};
   std::vector<std::int64_t> splits = {};  // only for kAlltoall: rows to each rank
   bool is_on_gpu = false;                 // the tensors are in memory of this rank's GPU
+  bool is_alone = false;                  // only for kAllreduce: packed with no other tensors
   std::optional<DType> wire = {};  // the 16-bit float type in which float32 is sent; only for kAllreduce on a GPU
 
   std::size_t bytes() const;

@@ -21,14 +21,19 @@
 
 namespace muster::collectives::inline engine {
 
-// A tensor whose size only the engine knows (allgather, alltoall, reducescatter).
+// A tensor whose size only the engine knows (allgather, alltoall, reducescatter), or a buffer that the ranks of a host
+// share.
 struct Output {
   std::unique_ptr<std::byte[]> data = {};  // in host memory
+  std::shared_ptr<std::byte> shared = {};  // of a kBuffer
   void* on_gpu = nullptr;                  // for operations on a GPU: the caller's memory, or `memory`
   device::DeviceMemory memory = {};
   TensorSpec spec = {};
 
-  const void* place() const { return data != nullptr ? data.get() : on_gpu; }
+  const void* place() const {
+    if (shared != nullptr) return shared.get();
+    return data != nullptr ? data.get() : on_gpu;
+  }
 };
 
 class Ticket {

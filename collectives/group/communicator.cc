@@ -325,6 +325,11 @@ base::Status Communicator::release(std::byte* memory) {
   return registered_->release(memory);
 }
 
+std::shared_ptr<std::byte> Communicator::lend(std::byte* memory) {
+  const std::lock_guard lock(mutex_);
+  return registered_->lend(memory);
+}
+
 std::byte* Communicator::registered(int local_rank, const std::byte* memory, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   return registered_->address(local_rank, registered_->find(memory, bytes), bytes);

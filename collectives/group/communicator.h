@@ -100,6 +100,9 @@ class Communicator final : public EndListener {
   base::Result<std::byte*> allocate(std::size_t bytes);
   // Not collective: releases only this rank's memory.
   base::Status release(std::byte* memory);
+  // Lends what allocate() returned to a holder that may outlive the communicator (registered_memory.h). Call no
+  // release() of it.
+  std::shared_ptr<std::byte> lend(std::byte* memory);
   // Returns where local rank `local_rank` keeps its part of the buffer that allocate() returned here as `memory`.
   // nullptr if that rank has none or has released it.
   std::byte* registered(int local_rank, const std::byte* memory, std::size_t bytes);

@@ -20,10 +20,52 @@ struct Want {
   std::uint64_t bytes = 0;
 };
 
+// If the kernel refuses, the pages stay in use until they are unmapped.
+void free_pages(std::byte* memory, std::size_t bytes) {
+  // A buffer that was made private has no pages in the file that are its own.
+  if (madvise(memory, bytes, MADV_REMOVE) != 0) madvise(memory, bytes, MADV_DONTNEED);
+}
+
 }  // namespace
 
 RegisteredMemory::~RegisteredMemory() {
-  for (const auto& [id, region] : regions_) munmap(region.memory, region.mapped);
+  for (const auto& [id, region] : regions_) unmap(region);
+}
+
+// A lent buffer stays: its holder unmaps it.
+void RegisteredMemory::unmap(const Region& region) const {
+  if (region.loan != nullptr) {
+    const std::lock_guard lock(region.loan->mutex);
+    if (!region.loan->is_dropped) {
+      region.loan->is_mapped_here = false;
+      std::byte* const own = own_part(region);
+      std::byte* const after = own + region.bytes_per_rank;
+      if (own != region.memory) munmap(region.memory, static_cast<std::size_t>(own - region.memory));
+      const std::size_t rest = region.mapped - static_cast<std::size_t>(after - region.memory);
+      if (rest > 0) munmap(after, rest);
+      return;
+    }
+  }
+  munmap(region.memory, region.mapped);
+}
+
+void RegisteredMemory::drop(Loan& loan, std::byte* memory, std::size_t bytes) {
+  const std::lock_guard lock(loan.mutex);
+  loan.is_dropped = true;
+  if (!loan.is_mapped_here) {
+    munmap(memory, bytes);
+  } else {
+    free_pages(memory, bytes);
+  }
+}
+
+std::shared_ptr<std::byte> RegisteredMemory::lend(std::byte* memory) {
+  for (auto& [id, region] : regions_) {
+    if (memory != own_part(region) || region.is_released || region.loan != nullptr) continue;
+    region.loan = std::make_shared<Loan>();
+    return {memory, [loan = region.loan, bytes = region.bytes_per_rank](std::byte* own) { drop(*loan, own, bytes); }};
+  }
+  return nullptr;
 }
 
 base::Result<base::UniqueFd> RegisteredMemory::share_file(std::uint32_t id, std::size_t bytes) {
@@ -83,11 +125,10 @@ base::Result<std::byte*> RegisteredMemory::allocate(std::size_t bytes) {
 
 base::Status RegisteredMemory::release(std::byte* memory) {
   for (auto& [id, region] : regions_) {
-    if (memory != own_part(region) || region.is_released) continue;
+    if (memory != own_part(region) || region.is_released || region.loan != nullptr) continue;
     region.is_released = true;
     region.own_bytes = 0;
-    // Free the buffer's pages. If the kernel refuses, they stay in use until the communicator ends.
-    madvise(memory, region.bytes_per_rank, MADV_REMOVE);
+    free_pages(memory, region.bytes_per_rank);
     return base::ok_status();
   }
   return base::invalid_argument("not a registered buffer of communicator {}", communicator_);
@@ -95,7 +136,7 @@ base::Status RegisteredMemory::release(std::byte* memory) {
 
 base::Status RegisteredMemory::make_private() {
   for (auto& [id, region] : regions_) {
-    if (region.is_released) continue;
+    if (region.is_free()) continue;
     std::byte* const own = own_part(region);
     const auto at = static_cast<off_t>(own - region.memory);
     // Map the private copy at the same address, so that other threads find the buffer at any time. The kernel copies a
@@ -118,7 +159,8 @@ Place RegisteredMemory::find(const void* data, std::size_t bytes) const {
   const auto at = reinterpret_cast<std::uintptr_t>(data);
   for (const auto& [id, region] : regions_) {
     const auto own = reinterpret_cast<std::uintptr_t>(own_part(region));
-    if (at >= own && at - own <= region.own_bytes && bytes <= region.own_bytes - (at - own)) return {id, at - own};
+    if (!region.is_free() && at >= own && at - own <= region.own_bytes && bytes <= region.own_bytes - (at - own))
+      return {id, at - own};
   }
   return {};
 }

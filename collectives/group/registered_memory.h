@@ -3,9 +3,12 @@
 // Thread: one at a time.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -34,6 +37,9 @@ class RegisteredMemory {
   // Releases a buffer. Its memory stays mapped until the communicator ends, because other ranks may refer to it and all
   // ranks must know the same regions.
   base::Status release(std::byte* memory);
+  // Returns a buffer for a holder that may outlive this object: until then its memory stays mapped, shared while the
+  // communicator lives. Any thread may drop the holder, which releases the buffer. Null if `memory` is no buffer.
+  std::shared_ptr<std::byte> lend(std::byte* memory);
   // Makes this rank's buffers private to this process. They keep their contents. A rank that is late in a failed
   // operation then writes to memory that this process no longer sees.
   base::Status make_private();
@@ -45,6 +51,12 @@ class RegisteredMemory {
   std::byte* address(int rank, Place place, std::size_t bytes) const;
 
  private:
+  // What a lent buffer and its holder know of each other.
+  struct Loan {
+    std::mutex mutex;
+    bool is_mapped_here = true;           // guarded by mutex; false after RegisteredMemory has ended
+    std::atomic<bool> is_dropped{false};  // by the holder; written under mutex
+  };
   struct Region {
     base::UniqueFd fd;
     std::byte* memory = nullptr;
@@ -52,10 +64,15 @@ class RegisteredMemory {
     std::size_t own_bytes = 0;
     std::size_t mapped = 0;
     bool is_released = false;
+    std::shared_ptr<Loan> loan = {};  // null: never lent
+
+    bool is_free() const { return is_released || (loan != nullptr && loan->is_dropped); }
   };
   std::byte* own_part(const Region& region) const {
     return region.memory + region.bytes_per_rank * static_cast<std::size_t>(team_.rank());
   }
+  static void drop(Loan& loan, std::byte* memory, std::size_t bytes);
+  void unmap(const Region& region) const;
   base::Result<base::UniqueFd> share_file(std::uint32_t id, std::size_t bytes);
   base::Status map(Region& region, std::uint32_t id);
 

@@ -26,8 +26,12 @@ typedef enum muster_kind {
   MUSTER_REDUCESCATTER, /* rows in rank order; if they cannot be divided evenly, the first ranks get one more */
   MUSTER_ALLTOALL,      /* splits[size]: rows to each rank */
   MUSTER_BARRIER,
-  MUSTER_JOIN,  /* this rank contributes nothing to reductions until all have joined */
-  MUSTER_ADASUM /* floats only, each tensor by itself; needs a power of two of ranks */
+  MUSTER_JOIN,   /* this rank contributes nothing to reductions until all have joined */
+  MUSTER_ADASUM, /* floats only, each tensor by itself; needs a power of two of ranks */
+  /* Makes memory that the ranks of a host share, as muster_buffer_alloc() does: one tensor of uint8 whose `in` and
+   * `out` are NULL, with the same shape on all ranks. It is the ticket's output 0, and lives until the ticket is freed,
+   * also after the engine. Allreduces in place of tensors in it copy nothing, if they are submitted with `alone`. */
+  MUSTER_BUFFER
 } muster_kind;
 
 /* The type in which float32 is sent. */
@@ -71,6 +75,9 @@ typedef struct muster_submission {
    * the results, and freeing them waits for the GPU. (Appended later.) */
   void* (*allocate)(void* context, int index, size_t bytes);
   void* context;
+  /* For an allreduce: 1 if its tensors are not to be packed with others, each being large enough. All ranks must give
+   * the same value. (Appended later.) */
+  int alone;
 } muster_submission;
 
 /* Collective over the ranks of `comm`; the engine does not use `comm` afterwards. Its settings come from the HOROVOD_*
@@ -99,7 +106,7 @@ MUSTER_API muster_code muster_engine_timeline(muster_engine* engine, const char*
 MUSTER_API muster_code muster_ticket_wait(muster_ticket* ticket, double seconds, muster_error** error);
 MUSTER_API int muster_ticket_is_done(muster_ticket* ticket);
 
-/* Tensor `index` of a finished allgather, alltoall or reducescatter. The ticket owns the data, unless it is the
+/* Tensor `index` of a finished allgather, alltoall, reducescatter or buffer. The ticket owns the data, unless it is the
  * caller's memory. */
 typedef struct muster_output {
   const void* data;

@@ -22,7 +22,7 @@ class EngineHeaderTest : public testing::Test {
     ASSERT_EQ(muster_engine_start(muster_world_comm(world_), 1, &engine_, nullptr), MUSTER_OK);
   }
   void TearDown() override {
-    muster_engine_shut_down(engine_, 10);
+    if (engine_ != nullptr) muster_engine_shut_down(engine_, 10);
     muster_engine_free(engine_);
     muster_finalize(world_);
   }
@@ -42,7 +42,8 @@ class EngineHeaderTest : public testing::Test {
             .stream = nullptr,
             .wire = MUSTER_WIRE_SAME,
             .allocate = nullptr,
-            .context = nullptr};
+            .context = nullptr,
+            .alone = 0};
   }
   muster_code finish(const muster_submission& submission, muster_ticket** kept = nullptr) {
     muster_ticket* ticket = nullptr;
@@ -103,6 +104,32 @@ TEST_F(EngineHeaderTest, WhatTheEngineMakesBelongsToTheTicket) {
   }
 }
 
+TEST_F(EngineHeaderTest, ABufferBelongsToTheTicketAlsoAfterTheEngine) {
+  tensor_ = {.in = nullptr, .out = nullptr, .shape = tensor_.shape, .dimensions = 1, .type = MUSTER_UINT8};
+  muster_ticket* ticket = nullptr;
+  ASSERT_EQ(finish(submission(MUSTER_BUFFER), &ticket), MUSTER_OK);
+  muster_output output{};
+  ASSERT_EQ(muster_ticket_output(ticket, 0, &output), MUSTER_OK);
+  const auto bytes = static_cast<std::size_t>(output.shape[0]);
+  void* const data = const_cast<void*>(output.data);
+  ASSERT_NE(data, nullptr);
+  std::memset(data, 7, bytes);
+  tensor_ = {.in = data, .out = data, .shape = output.shape, .dimensions = 1, .type = MUSTER_UINT8};
+  muster_submission alone = submission(MUSTER_ALLREDUCE);
+  alone.alone = 1;
+  EXPECT_EQ(finish(alone), MUSTER_OK);
+  alone.kind = MUSTER_BROADCAST;
+  EXPECT_EQ(finish(alone), MUSTER_INVALID);
+  EXPECT_NE(take_error().find("only an allreduce"), std::string::npos);
+  tensor_.type = MUSTER_FLOAT32;
+  EXPECT_EQ(finish(submission(MUSTER_BUFFER)), MUSTER_INVALID);
+  EXPECT_NE(take_error().find("a buffer is one tensor of uint8"), std::string::npos);
+  muster_engine_free(engine_);
+  engine_ = nullptr;
+  std::memset(data, 8, bytes);
+  muster_ticket_free(ticket);
+}
+
 TEST_F(EngineHeaderTest, BarrierAndJoinHaveNoTensors) {
   for (const muster_kind kind : {MUSTER_BARRIER, MUSTER_JOIN}) {
     muster_submission none = submission(kind);
@@ -116,7 +143,7 @@ TEST_F(EngineHeaderTest, BarrierAndJoinHaveNoTensors) {
 
 TEST_F(EngineHeaderTest, SubmissionsOfEarlierVersionsAreTaken) {
   for (const std::size_t size : {offsetof(muster_submission, on_gpu), offsetof(muster_submission, wire),
-                                 offsetof(muster_submission, allocate)}) {
+                                 offsetof(muster_submission, allocate), offsetof(muster_submission, alone)}) {
     muster_submission earlier = submission(MUSTER_ALLREDUCE);
     earlier.size = size;
     if (size <= offsetof(muster_submission, wire)) earlier.wire = static_cast<muster_wire>(3);  // not theirs
@@ -166,7 +193,7 @@ TEST_F(EngineHeaderTest, AForkedChildMayFreeAndNothingElse) {
     const muster_submission late = submission(MUSTER_ALLREDUCE);
     muster_ticket* ticket = nullptr;
     const bool is_refused = muster_engine_submit(engine_, &late, &ticket, nullptr) == MUSTER_INVALID;
-    muster_engine_shut_down(engine_, 10);
+    if (engine_ != nullptr) muster_engine_shut_down(engine_, 10);
     muster_engine_free(engine_);
     muster_finalize(world_);
     _exit(is_refused ? 0 : 1);

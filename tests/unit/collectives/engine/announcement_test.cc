@@ -24,7 +24,8 @@ TEST(AnnouncementTest, AListComesBackAsItWas) {
   std::vector<std::byte> bytes;
   write(sample(), bytes);
   write({"", {.kind = Kind::kBarrier}}, bytes);
-  const Announcement small{"", {.tensors = {{DType::kF32, {3}}}, .is_on_gpu = true, .wire = DType::kF16}};
+  const Announcement small{"",
+                           {.tensors = {{DType::kF32, {3}}}, .is_on_gpu = true, .is_alone = true, .wire = DType::kF16}};
   write(small, bytes);
   const auto read = read_announcements(bytes, kRanks);
   ASSERT_TRUE(read.ok()) << read.status();

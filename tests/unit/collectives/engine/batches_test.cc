@@ -37,6 +37,13 @@ TEST(BatchesTest, OtherTensorsBetweenThemAreNoObstacle) {
   EXPECT_EQ(dues_of(batches_of(list, 1 << 20)), (Dues{{1, 4}, {2}, {3}}));
 }
 
+TEST(BatchesTest, WhatIsAloneIsPackedWithNothing) {
+  Due alone = floats(16);
+  alone.of_ranks[1]->is_alone = true;
+  const std::vector<Due> list{floats(16), alone, floats(16), alone};
+  EXPECT_EQ(dues_of(batches_of(list, 1 << 20)), (Dues{{0, 2}, {1}, {3}}));
+}
+
 TEST(BatchesTest, AGroupOfSeveralTypesIsSeveralBatches) {
   const std::vector<Due> list{
       due({.kind = Kind::kAllreduce, .tensors = {{DType::kF32, {3}}, {DType::kF64, {3}}, {DType::kF32, {20}}}})};

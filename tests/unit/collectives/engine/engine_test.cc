@@ -40,6 +40,69 @@ TEST_P(EngineTest, TensorsInAnyOrderOnEachRankAreReducedByName) {
   });
 }
 
+Submission buffer_of(const std::string& name, std::int64_t bytes) {
+  return {.name = name,
+          .signature = {.kind = Kind::kBuffer, .tensors = {{DType::kU8, {bytes}}}},
+          .tensors = {{nullptr, nullptr}}};
+}
+
+TEST_P(EngineTest, TensorsInASharedBufferAreReducedWhereTheyLie) {
+  constexpr std::size_t kElements = 300'000;
+  with_engines(GetParam(), [&](Engine& engine) {
+    auto made = engine.submit(buffer_of("buffer", 2 * kElements * sizeof(float)));
+    ASSERT_EQ(finish(made).message(), "");
+    auto* const data = static_cast<float*>(const_cast<void*>((*made)->outputs()[0].place()));
+    ASSERT_NE(data, nullptr);
+    for (int step = 0; step < 3; ++step) {
+      std::fill(data, data + kElements, static_cast<float>(engine.rank()));
+      std::fill(data + kElements, data + 2 * kElements, 2.0F);
+      std::vector<std::shared_ptr<Ticket>> tickets;
+      for (std::size_t part = 0; part < 2; ++part) {
+        float* const own = data + part * kElements;
+        auto ticket = engine.submit({.name = "part " + std::to_string(part),
+                                     .signature = {.kind = Kind::kAllreduce,
+                                                   .tensors = {{DType::kF32, {std::int64_t{kElements}}}},
+                                                   .is_alone = true},
+                                     .tensors = {{own, own}}});
+        ASSERT_TRUE(ticket.ok()) << ticket.status();
+        tickets.push_back(*ticket);
+      }
+      for (const auto& ticket : tickets) ASSERT_EQ(finish(ticket).message(), "");
+      const int ranks = engine.size();
+      EXPECT_EQ(std::count(data, data + kElements, static_cast<float>(ranks * (ranks - 1) / 2)), kElements);
+      EXPECT_EQ(std::count(data + kElements, data + 2 * kElements, 2.0F * static_cast<float>(ranks)), kElements);
+    }
+  });
+}
+
+TEST(EngineBufferTest, RanksMustAskForTheSame) {
+  with_engines({2}, [&](Engine& engine) {
+    EXPECT_THAT(finish(engine.submit(buffer_of("buffer", 100 + engine.rank()))).message(),
+                HasSubstr("ranks differ in 'buffer': rank 0 wants buffer of uint8[100], rank 1 wants"));
+    Submission floats = buffer_of("floats", 8);
+    floats.signature.tensors.front().type = DType::kF32;
+    EXPECT_EQ(engine.submit(floats).status().code(), base::Code::kInvalidArgument);
+    std::vector<float> data(4, 1.0F);
+    Submission alone = allreduce("alone", data);
+    alone.signature.is_alone = engine.rank() == 0;
+    EXPECT_THAT(finish(engine.submit(alone)).message(), HasSubstr("sum, by itself, rank 1 wants"));
+    ASSERT_EQ(finish(engine.submit(buffer_of("empty", 0))).message(), "");
+  });
+}
+
+TEST(EngineBufferTest, ABufferLivesLongerThanItsEngine) {
+  std::vector<std::shared_ptr<Ticket>> kept(2);
+  with_engines({2}, [&](Engine& engine) {
+    auto made = engine.submit(buffer_of("buffer", 1 << 20));
+    ASSERT_EQ(finish(made).message(), "");
+    kept[static_cast<std::size_t>(engine.rank())] = *made;
+  });
+  for (const auto& ticket : kept) {
+    auto* const data = static_cast<std::byte*>(const_cast<void*>(ticket->outputs()[0].place()));
+    std::fill(data, data + (1 << 20), std::byte{1});
+  }
+}
+
 TEST_P(EngineTest, EveryKindOfOperation) {
   with_engines(GetParam(), [&](Engine& engine) {
     const int rank = engine.rank();

@@ -66,5 +66,66 @@ TEST(RegisteredBuffersTest, AfterAnErrorNobodyElseWritesToThem) {
   });
 }
 
+TEST(RegisteredBuffersTest, ALentBufferLivesLongerThanItsCommunicator) {
+  std::vector<std::shared_ptr<std::byte>> kept(2);
+  {
+    RanksInThreads ranks({2});
+    ranks.run([&](const std::shared_ptr<Communicator>& comm) {
+      float* const data = allocated(*comm);
+      ASSERT_NE(data, nullptr);
+      auto* const bytes = reinterpret_cast<std::byte*>(data);
+      std::shared_ptr<std::byte> holder = comm->lend(bytes);
+      ASSERT_EQ(holder.get(), bytes);
+      EXPECT_EQ(comm->lend(bytes), nullptr);
+      EXPECT_FALSE(comm->release(bytes).ok());
+      std::fill(data, data + kCount, static_cast<float>(comm->rank() + 1));
+      ASSERT_TRUE(comm->allreduce(data, data, kCount, DType::kF32, RedOp::kSum, {}).ok());
+      EXPECT_EQ(comm->last_algorithm(), AllreduceAlgorithm::kDirect);
+      kept[static_cast<std::size_t>(comm->rank())] = std::move(holder);
+      ASSERT_TRUE(comm->barrier().ok());
+    });
+  }
+  for (const std::shared_ptr<std::byte>& holder : kept) {
+    auto* const data = reinterpret_cast<float*>(holder.get());
+    EXPECT_EQ(std::count(data, data + kCount, 3.0F), kCount);
+    std::fill(data, data + kCount, 4.0F);
+  }
+}
+
+TEST(RegisteredBuffersTest, ALentBufferThatWasDroppedIsNoBuffer) {
+  RanksInThreads ranks({2});
+  ranks.run([&](const std::shared_ptr<Communicator>& comm) {
+    float* const data = allocated(*comm);
+    ASSERT_NE(data, nullptr);
+    std::shared_ptr<std::byte> holder = comm->lend(reinterpret_cast<std::byte*>(data));
+    std::fill(data, data + kCount, 5.0F);
+    EXPECT_NE(comm->registered(comm->local_rank(), holder.get(), kCount), nullptr);
+    holder.reset();
+    EXPECT_EQ(std::count(data, data + kCount, 0.0F), kCount);  // its pages are free
+    EXPECT_EQ(comm->registered(comm->local_rank(), reinterpret_cast<std::byte*>(data), kCount), nullptr);
+    ASSERT_TRUE(comm->barrier().ok());
+  });
+}
+
+TEST(RegisteredBuffersTest, ALentBufferKeepsItsContentsAfterAnError) {
+  std::vector<std::shared_ptr<std::byte>> kept(3);
+  {
+    RanksInThreads ranks({3}, {.deadline = std::chrono::milliseconds(3000)});
+    ranks.run([&](const std::shared_ptr<Communicator>& comm) {
+      float* const data = allocated(*comm);
+      ASSERT_NE(data, nullptr);
+      kept[static_cast<std::size_t>(comm->rank())] = comm->lend(reinterpret_cast<std::byte*>(data));
+      std::fill(data, data + kCount, 6.0F);
+      if (comm->rank() != 2) {
+        EXPECT_FALSE(comm->barrier().ok());  // rank 2 does not come
+      }
+    });
+  }
+  for (const std::shared_ptr<std::byte>& holder : kept) {
+    auto* const data = reinterpret_cast<float*>(holder.get());
+    EXPECT_EQ(std::count(data, data + kCount, 6.0F), kCount);
+  }
+}
+
 }  // namespace
 }  // namespace muster::collectives::registered_buffers_test
