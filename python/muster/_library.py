@@ -18,7 +18,7 @@ FLOAT16, BFLOAT16, FLOAT32, FLOAT64, INT8, UINT8, INT16, INT32, INT64, BOOL = ra
 # muster_op
 OP_SUM, OP_AVG, OP_MIN, OP_MAX, OP_PROD = range(5)
 # muster_kind
-ALLREDUCE, ALLGATHER, BROADCAST, REDUCESCATTER, ALLTOALL, BARRIER, JOIN, ADASUM = range(8)
+ALLREDUCE, ALLGATHER, BROADCAST, REDUCESCATTER, ALLTOALL, BARRIER, JOIN, ADASUM, BUFFER = range(9)
 # muster_wire
 WIRE_SAME, WIRE_FLOAT16, WIRE_BFLOAT16 = range(3)
 
@@ -52,7 +52,7 @@ class Submission(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("name", c_char_p), ("kind", c_int), ("op", c_int), ("root", c_int),
                 ("count", c_int), ("tensors", POINTER(Tensor)), ("prescale", c_double), ("postscale", c_double),
                 ("splits", POINTER(c_int64)), ("on_gpu", c_int), ("stream", c_void_p), ("wire", c_int),
-                ("allocate", ALLOCATE), ("context", c_void_p)]
+                ("allocate", ALLOCATE), ("context", c_void_p), ("alone", c_int)]
 
 
 class Output(ctypes.Structure):

@@ -174,9 +174,10 @@ class Ticket:
         return lib.muster_ticket_last_joined(self._handle)
 
 
-def _describe(kind, name, buffers, op, root=0, prescale=1.0, postscale=1.0, splits=None, wire=lib.WIRE_SAME):
+def _describe(kind, name, buffers, op, root=0, prescale=1.0, postscale=1.0, splits=None, wire=lib.WIRE_SAME,
+              alone=False):
     """Returns the muster_submission, with everything that it points to. `wire` is a muster_wire: the type to which
-    float32 tensors of a GPU are cast before they are sent."""
+    float32 tensors of a GPU are cast before they are sent. `alone`: the tensors are packed with no others."""
     count = len(buffers)
     tensors = (lib.Tensor * count)()
     for tensor, buffer in zip(tensors, buffers):
@@ -198,7 +199,7 @@ def _describe(kind, name, buffers, op, root=0, prescale=1.0, postscale=1.0, spli
     stream = streams.pop() if streams else None
     return lib.Submission(ctypes.sizeof(lib.Submission), name.encode(), kind, _OPS[op], root, count, tensors, prescale,
                           postscale, None if splits is None else (c_int64 * len(splits))(*splits), stream is not None,
-                          stream, wire)
+                          stream, wire, alone=alone)
 
 
 def _submit_function(is_on_gpu):
@@ -226,9 +227,9 @@ class RepeatedReduction:
     """An allreduce in place that is described once and submitted many times. Every time the memory must have the type
     and shape of `buffer`. Not thread-safe."""
 
-    def __init__(self, name, buffer, op, prescale=1.0, postscale=1.0, wire=lib.WIRE_SAME):
+    def __init__(self, name, buffer, op, prescale=1.0, postscale=1.0, wire=lib.WIRE_SAME, alone=False):
         self._submission = _describe(lib.ALLREDUCE, name, [buffer], op, prescale=prescale, postscale=postscale,
-                                     wire=wire)
+                                     wire=wire, alone=alone)
         self._tensor = self._submission.tensors[0]
         self._error = c_void_p()
         self._function, self._argument = _submit_function(self._submission.on_gpu), byref(self._submission)

@@ -8,9 +8,9 @@ import torch
 
 from muster import world
 from muster.engine import Average
-from muster.exceptions import HorovodInternalError
-from muster.torch import asynchronous
-from muster.torch.compression import compress
+from muster.exceptions import HorovodInternalError, RanksDifferError
+from muster.torch import asynchronous, buckets
+from muster.torch.compression import Compression, compress
 from muster.torch.repeated import Repeated
 
 _TOO_MANY = ("backward() was called again for '{}' after its gradient was submitted for reduction: call step() before, "
@@ -26,13 +26,15 @@ _HELD_BYTES = 1 << 20
 class Gradients:
     """Reduces the gradients of the parameters in `names`. If `is_sent` is False, it only counts backward passes.
 
-    States of a parameter: first it waits for backward passes. A parameter without a group is then held until
-    _HELD_BYTES are ready, and submitted. A parameter with a group is submitted when all parameters of the group are
-    complete. synchronize() waits for the result, and the parameter waits for backward passes again.
+    States of a parameter: first it waits for backward passes. A parameter without a group or bucket is then held until
+    _HELD_BYTES are ready, and submitted. A parameter with a group or bucket is submitted when all parameters of the
+    group or bucket are complete. synchronize() waits for the result, and the parameter waits for backward passes again.
+    Buckets (buckets.py) are made at the end of the first synchronize() of a world, which all ranks reach together, with
+    `has_views`. They hold dense gradients of the CPU that are not compressed.
     Threads: one thread at a time may call it (backward passes, then the optimizer)."""
 
     def __init__(self, names, groups, compression, passes, op, predivide_factor, sparse_as_dense, process_set,
-                 is_sent):
+                 is_sent, has_views=False):
         self.compression = compression
         self.process_set = process_set
         self._names = names
@@ -51,6 +53,9 @@ class Gradients:
         self._held_bytes = 0
         self._begun = {}  # parameter -> (function that waits and returns the result, context of its compression)
         self._repeated = {}  # parameter -> its reduction
+        self._has_views = has_views and is_sent and compression is Compression.none and buckets.are_wanted()
+        self._buckets = None
+        self._begun_buckets = {}  # Bucket -> function that waits
         self._accumulators = []
         takes_part = world.takes_part(process_set)
         if takes_part and (world.size() > 1 or os.environ.get("HOROVOD_ELASTIC") == "1"):
@@ -98,13 +103,49 @@ class Gradients:
         if parameter.grad.requires_grad:
             raise AssertionError(_HAS_GRAPH.format(self._names[parameter]))
         self._left[parameter] = left
+        if not self._counted:
+            self._leave_old_buckets()
         self._counted.add(parameter)
         if left == 0 and self._is_sent:
-            group = self._groups.get(parameter)
-            if group is None:
-                self._hold(parameter)
-            elif not any(self._left[member] for member in group):
-                self._submit_group(group)
+            self._completed(parameter)
+
+    def _completed(self, parameter):
+        bucket = self._bucket_of(parameter)
+        group = self._groups.get(parameter)
+        if bucket is not None:
+            self._make_dense(parameter)
+            if bucket.add(parameter):
+                self._begun_buckets[bucket] = bucket.begin()
+        elif group is None:
+            self._hold(parameter)
+        elif not any(self._left[member] for member in group):
+            self._submit_group(group)
+
+    def _bucket_of(self, parameter):
+        return None if self._buckets is None else self._buckets.of.get(parameter)
+
+    def _leave_old_buckets(self):
+        """After shutdown() the buckets are memory of this process alone, and ranks that are new have none."""
+        if self._buckets is not None and not self._buckets.are_current():
+            self._buckets = None
+
+    def _make_buckets(self):
+        if not self._has_views or self._buckets is not None or world.size_of(self.process_set) == 1:
+            return
+        fitting = [parameter for parameter in self._left if parameter not in self._groups and
+                   parameter not in self._sparse_dimensions and buckets.can_hold(parameter)]
+        if not fitting:
+            return
+        # While a rank has joined there can be no buckets: try again after the next step.
+        with contextlib.suppress(RanksDifferError):
+            self._buckets = buckets.Buckets(self._names, fitting, self.process_set, self._scales)
+
+    def _make_dense(self, parameter):
+        """Makes a sparse gradient dense that has a place in a bucket. _finish_buckets() makes it sparse again."""
+        if parameter.grad is not None and parameter.grad.is_sparse:
+            self._sparse_dimensions[parameter] = parameter.grad.sparse_dim()
+            self._made_dense.add(parameter)
+            parameter.grad = parameter.grad.to_dense()
 
     def _hold(self, parameter):
         self._held.append(parameter)
@@ -165,24 +206,41 @@ class Gradients:
         """Submits the remaining gradients and waits for all. Then it raises the first error, a HorovodInternalError."""
         if not self._is_sent:
             return
+        self._leave_old_buckets()
         self._submit_held()
+        self._submit_buckets()
         for parameter in self._left:
-            if parameter not in self._begun:
+            if parameter not in self._begun and self._bucket_of(parameter) is None:
                 group = self._groups.get(parameter)
                 if group is None:
                     self._submit(parameter)
                 else:
                     self._submit_group(group)
         with torch.no_grad():
-            self._wait(self._set_result)
+            self._wait(self._set_result, self._finish_bucket)
+        self._make_buckets()
+
+    def _submit_buckets(self):
+        for bucket in self._buckets.all if self._buckets is not None else []:
+            if bucket not in self._begun_buckets:
+                for parameter in bucket.views:
+                    self._make_dense(parameter)
+                self._begun_buckets[bucket] = bucket.begin()
+
+    def _finish_bucket(self, bucket):
+        bucket.finish()
+        for parameter in self._made_dense.intersection(bucket.views):
+            parameter.grad = parameter.grad.to_sparse(self._sparse_dimensions[parameter])
 
     def drop(self):
         """Waits for all submitted gradients, and ignores their results and failures."""
         with contextlib.suppress(HorovodInternalError):
-            self._wait(lambda parameter, result, ctx: None)
+            self._wait(lambda parameter, result, ctx: None, lambda bucket: None)
 
-    def _wait(self, use):
+    def _wait(self, use, finish):
+        """Waits for all. `use` gets each parameter and its result, `finish` each bucket."""
         begun, self._begun = self._begun, {}
+        begun_buckets, self._begun_buckets = self._begun_buckets, {}
         self._held, self._held_bytes = [], 0
         self._counted.clear()
         self._left = dict.fromkeys(self._left, self._passes)
@@ -192,6 +250,14 @@ class Gradients:
                 use(parameter, wait(), ctx)
             except RuntimeError as problem:
                 failure = failure or problem
+        for bucket, wait in begun_buckets.items():
+            try:
+                wait()
+                finish(bucket)
+            except RuntimeError as problem:
+                failure = failure or problem
+        for bucket in self._buckets.all if self._buckets is not None else []:
+            bucket.restart()
         self._made_dense.clear()
         if failure is not None:
             raise failure

@@ -141,7 +141,7 @@ class _DistributedAdasum(_Distributed):
 
 def DistributedOptimizer(optimizer, named_parameters=None, compression=Compression.none, backward_passes_per_step=1,
                          op=Average, gradient_predivide_factor=1.0, num_groups=0, groups=None, sparse_as_dense=False,
-                         process_set=global_process_set):
+                         process_set=global_process_set, gradient_as_bucket_view=True):
     """Returns an optimizer whose class is a subclass of the class of `optimizer`. Both share parameter groups and
     state. Each gradient is reduced as soon as loss.backward() has computed it. step() waits for all gradients.
 
@@ -153,6 +153,10 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     name and is deprecated.
     sparse_as_dense: sparse gradients are dense while they are reduced. Otherwise they are gathered.
     process_set: ranks outside it take their own steps.
+    gradient_as_bucket_view: after the first step, dense gradients of the CPU that are not compressed lie in memory that
+    the ranks of a host share, so that their reduction copies nothing. `.grad` is then another tensor than before. If
+    the program still has the tensor of the first step, that one stays `.grad`; views of it (`.grad.data`) are not
+    noticed. False, or MUSTER_GRADIENT_VIEWS=0, turns this off; all ranks must agree.
     Additional methods: synchronize(), skip_synchronize(), set_backward_passes_per_step(). To change (clip) gradients,
     call synchronize(), change them, then `with optimizer.skip_synchronize(): optimizer.step()`. If a rank fails, step()
     or synchronize() raises HorovodInternalError.
@@ -172,5 +176,6 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     made.__dict__.update((name, value) for name, value in optimizer.__dict__.items() if name != "step")
     made._is_synchronized = made._skips = False
     made._gradients = Gradients(names, groups_of(names, groups), compression, backward_passes_per_step, op,
-                                gradient_predivide_factor, sparse_as_dense, process_set, is_sent=not is_adasum)
+                                gradient_predivide_factor, sparse_as_dense, process_set, is_sent=not is_adasum,
+                                has_views=gradient_as_bucket_view)
     return made

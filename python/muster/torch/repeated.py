@@ -7,10 +7,12 @@ from muster.torch import tensors as memory
 
 
 class Repeated:
-    """Repeats allreduce_async_() under one name. Not thread-safe."""
+    """Repeats allreduce_async_() under one name. Not thread-safe. `alone`: libmuster packs the tensor with no others,
+    so it must be one that is_in_place()."""
 
-    def __init__(self, name, process_set, op, prescale_factor=1.0, postscale_factor=1.0):
+    def __init__(self, name, process_set, op, prescale_factor=1.0, postscale_factor=1.0, alone=False):
         self._name = name
+        self._alone = alone
         self._process_set = process_set
         self._scales = {"op": op, "prescale_factor": prescale_factor, "postscale_factor": postscale_factor}
         self._like = None  # type, shape, device and wire of the tensors that _described fits
@@ -41,4 +43,4 @@ class Repeated:
         buffer, _ = memory.in_place(tensor)
         name = world.operation_name("allreduce", self._name, self._process_set)
         self._described = engine.RepeatedReduction(name, buffer, self._scales["op"], self._scales["prescale_factor"],
-                                                   self._scales["postscale_factor"], wire)
+                                                   self._scales["postscale_factor"], wire, self._alone)
