@@ -136,10 +136,12 @@ std::string packed_command(const RemotePaths& paths, const PackedCommand& packed
     if (!path.empty())
       script += fmt::format("test -e {} && {{ echo; echo \"{}shared\"; exit 0; }}; ", path, kStepMarker);
   }
-  // `head -c` stops at the last byte, so it works even if EOF never reaches the host. `wc` detects a short file.
+  // `head -c` stops at the last byte, so it works even if EOF never reaches the host. `wc` detects a short file. The
+  // file is opened before the launcher hears of it: if it gives up and removes the file, `head` does not make it again.
+  // An `exec` whose file cannot be opened would end the shell, so `true` tries first.
   script += fmt::format(
-      "umask 077; mkdir -p {0} && true > {1} && echo && echo \"{3}send\" `uname -sm` && head -c {2} > {1} && "
-      "test {2} -eq `wc -c < {1}` && chmod 700 {1} || {{ rm -f {1}; exit 1; }}; ",
+      "umask 077; mkdir -p {0} && true > {1} && exec 3> {1} && echo && echo \"{3}send\" `uname -sm` && "
+      "head -c {2} >&3 && exec 3>&- && test {2} -eq `wc -c < {1}` && chmod 700 {1} || {{ rm -f {1}; exit 1; }}; ",
       paths.directory, paths.temporary, packed.unpacker_size, kStepMarker);
   std::string program = paths.temporary;
   if (paths.must_be_ours) {

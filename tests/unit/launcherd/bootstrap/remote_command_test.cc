@@ -23,10 +23,11 @@ TEST(RemoteCommandTest, APackedAgentIsReceivedByOneCommand) {
   const auto paths = remote_paths("", "id", "x86_64", "r");
   ASSERT_TRUE(paths.ok());
   const std::string receive =
-      "umask 077; mkdir -p ~/.cache/muster && true > ~/.cache/muster/.agent-id-x86_64.r && echo && echo \"MUSTER-STEP "
-      "send\" `uname -sm` && head -c 77 > ~/.cache/muster/.agent-id-x86_64.r && test 77 -eq `wc -c < "
-      "~/.cache/muster/.agent-id-x86_64.r` && chmod 700 ~/.cache/muster/.agent-id-x86_64.r || { rm -f "
-      "~/.cache/muster/.agent-id-x86_64.r; exit 1; }; exec ~/.cache/muster/.agent-id-x86_64.r agent-id-x86_64 --stdio'";
+      "umask 077; mkdir -p ~/.cache/muster && true > ~/.cache/muster/.agent-id-x86_64.r && exec 3> "
+      "~/.cache/muster/.agent-id-x86_64.r && echo && echo \"MUSTER-STEP send\" `uname -sm` && head -c 77 >&3 && exec "
+      "3>&- && test 77 -eq `wc -c < ~/.cache/muster/.agent-id-x86_64.r` && chmod 700 "
+      "~/.cache/muster/.agent-id-x86_64.r || { rm -f ~/.cache/muster/.agent-id-x86_64.r; exit 1; }; exec "
+      "~/.cache/muster/.agent-id-x86_64.r agent-id-x86_64 --stdio'";
   EXPECT_EQ(packed_command(*paths, {.unpacker_size = 77}, {"--stdio"}), "exec /bin/sh -c '" + receive);
   EXPECT_EQ(packed_command(*paths, {.unpacker_size = 77, .shared = "~/.cache/muster/.agent-id-x86_64.q"}, {"--stdio"}),
             "exec /bin/sh -c 'test -e ~/.cache/muster/.agent-id-x86_64.q && { echo; echo \"MUSTER-STEP shared\"; exit "
