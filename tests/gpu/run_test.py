@@ -213,7 +213,7 @@ def test_a_build_that_fails_is_shown_and_costs_only_what_needs_it(script, tmp_pa
     assert "==== build: the end of its log\n" in end and "error: no such thing" in end and "line 1990 of" in end
     table = done.stdout.splitlines()[-35:]
     assert any(line.startswith("build ") and "WRONG: exit 1, error: no such thing" in line for line in table), table
-    assert "kernels             0 s  skipped: build/gpu/tests/gpu_kernels is not there" in table
+    assert any(re.fullmatch(r"kernels +\d+ s  skipped: build/gpu/tests/gpu_kernels is not there", line) for line in table), table
     assert table[-1].startswith("pageable_staged"), table
     out = tmp_path / "out"
     assert len(list(out.iterdir())) <= 8 and "line 0 of a long log" in (out / "log").read_text()
@@ -228,8 +228,8 @@ def test_without_a_gpu_the_rest_is_skipped(script, tmp_path):
         pytest.skip("there is a GPU")
     done = script("mkdir -p build/gpu/lib && touch build/gpu/lib/libmuster.so")
     assert done.returncode == 0, done.stdout
-    assert "kernels             0 s  skipped: no GPU\n" in done.stdout
-    assert "tcpstore            0 s  skipped: no muster: tools/dist brings it along" in done.stdout
+    assert re.search(r"^kernels +\d+ s  skipped: no GPU$", done.stdout, re.M), done.stdout
+    assert re.search(r"^tcpstore +\d+ s  skipped: no muster: tools/dist brings it along$", done.stdout, re.M), done.stdout
     (written,) = (tmp_path / "out").glob("*-nogpu-collectives.md")
     text = written.read_text()
     assert "Wrong" not in text and re.search(r"^Right: 2 of \d+ steps\. Skipped: facts, driver_doubts, ipc_2, ", text, re.M), text

@@ -170,8 +170,8 @@ TEST_F(KeptAgentTest, IsKilledAfterItsLeaseIfItIsStopped) {
   start(kBrief);
   open();
   end_generation();
-  pings_.reset();
   ASSERT_TRUE(stop_process(agent_->pid()));
+  pings_.reset();
   EXPECT_EQ(status_within(kBrief + AgentLease::kHangBound + kSlack), SIGKILL);
   expect_nothing_left();
 }
