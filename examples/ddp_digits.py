@@ -59,6 +59,7 @@ def main():
             right = (network(test_images).argmax(1) == test_labels).float().mean().item()
         print(f"accuracy on {len(test_labels)} test images: {right:.4f} ({size} ranks)", flush=True)
     dist.barrier()
+    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
