@@ -52,6 +52,7 @@ class Hvdrun:
     def __init__(self, default_cluster):
         self._default_cluster = default_cluster
         self._started = []
+        self._last = None  # Result
 
     def start(self, args, user="alice", host="head", *, on=None, argv=None, **options):
         """cluster.Command, with pipes for stdout and stderr and an empty stdin unless told otherwise.  argv: another
@@ -86,9 +87,12 @@ class Hvdrun:
             out, err = command.communicate()
             result = Result(command.returncode, out or b"", err or b"", time.monotonic() - begin)
             pytest.fail(f"hvdrun did not end within {timeout:g} s; killed\n{result}", pytrace=False)
-        return Result(command.returncode, out or b"", err or b"", time.monotonic() - begin)
+        self._last = Result(command.returncode, out or b"", err or b"", time.monotonic() - begin)
+        return self._last
 
     def close(self):
+        if self._last is not None:
+            print("The last hvdrun:", str(self._last)[-4000:])  # pytest shows it below a test that failed
         for command in self._started:
             command.kill()
             command.wait()
