@@ -20,6 +20,16 @@ def heartbeat(step=None):
     _library.muster_heartbeat(-1 if step is None else step)
 
 
+def empty_registered(shape, dtype="float32", name=None):
+    """Returns a NumPy array of zeros in memory that the ranks of a host share (muster.numpy.empty_registered()).
+
+    For arrays that are reduced again and again in place, from any framework that can work in memory of NumPy. Needs
+    init() of the framework's module."""
+    from muster import numpy
+
+    return numpy.empty_registered(shape, dtype, name)
+
+
 def enable_stack_dumps():
     """Lets `muster stacks` and the reports of hangs ask this process for its Python stack by a real-time signal.
 

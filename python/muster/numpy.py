@@ -21,7 +21,7 @@ import pickle
 import numpy as np
 
 from muster import _library as lib
-from muster import engine, world
+from muster import engine, registered, world
 from muster.engine import Adasum, Average, Buffer, Max, Min, Product, Sum
 from muster.exceptions import HorovodInternalError, HorovodVersionMismatchError, HostsUpdatedInterrupt
 from muster.world import (ProcessSet, add_process_set, ccl_built, cross_rank, cross_size, cuda_built, ddl_built,
@@ -58,6 +58,17 @@ def _buffer(array, out=None, is_computed=False):
     kept = (array, out)
     return Buffer(array.ctypes.data, 0 if out is None else out.ctypes.data, _type_of(array, is_computed), array.shape,
                   kept)
+
+
+def empty_registered(shape, dtype=np.float32, name=None, process_set=global_process_set):
+    """Returns an array of zeros in memory that the ranks of a host share: allreduce_() of it copies nothing, unless
+    libmuster packs it with other small arrays. Collective: all ranks ask for the same size, and reduce the same arrays.
+
+    The memory is free when no array refers to it any more, also after shutdown()."""
+    made = np.empty(shape, np.dtype(dtype))
+    _type_of(made)
+    output = registered.new(made.nbytes, name, process_set)
+    return made if made.nbytes == 0 else np.frombuffer(output.data, dtype=made.dtype).reshape(made.shape)
 
 
 def reduction(average, op):

@@ -25,7 +25,7 @@ only this operation fails. Or a rank has ended, and this and all later operation
 from muster.exceptions import HorovodInternalError, HorovodVersionMismatchError, HostsUpdatedInterrupt
 from muster.torch.compression import Compression
 from muster.torch.functions import (allgather_object, broadcast_object, broadcast_optimizer_state,
-                                    broadcast_parameters)
+                                    broadcast_parameters, empty_registered)
 from muster.torch.mpi_ops import (Adasum, Average, Max, Min, Product, ProcessSet, Sum, add_process_set, allgather,
                                   allgather_async, allreduce, allreduce_, allreduce_async, allreduce_async_, alltoall,
                                   alltoall_async, barrier, broadcast, broadcast_, broadcast_async, broadcast_async_,

@@ -5,9 +5,7 @@ import sys
 
 import torch
 
-from muster import _library as lib
-from muster import world
-from muster.engine import Buffer
+from muster import registered, world
 from muster.torch import tensors as memory
 from muster.torch.repeated import Repeated
 
@@ -132,11 +130,7 @@ class Buckets:
         self.all = []
         plans = _plan(parameters)
         size = sum(_padded(parameter) for plan in plans for parameter in plan)
-        first = names[plans[0][0]]
-        ticket = world.submit(lib.BUFFER, world.operation_name("gradients", first, process_set),
-                              [Buffer(0, 0, lib.UINT8, (size,), None)], process_set)
-        ticket.wait()
-        whole = memory.made(ticket.output())
+        whole = memory.made(registered.new(size, f"gradients.{names[plans[0][0]]}", process_set))
         begin = 0
         for plan in plans:
             end = begin + sum(map(_padded, plan))

@@ -2,7 +2,9 @@
 
 import torch
 
+from muster import registered
 from muster.numpy import allgather_object, broadcast_object
+from muster.torch import tensors as memory
 from muster.torch.asynchronous import broadcast_async_, synchronize
 from muster.world import global_process_set, rank
 
@@ -117,3 +119,18 @@ def _load(optimizer, state):
         group.clear()
         group.update(loaded)
     optimizer.param_groups = groups
+
+
+def empty_registered(*shape, dtype=None, name=None, process_set=global_process_set):
+    """Returns a tensor of zeros on the CPU, in memory that the ranks of a host share: allreduce_() of it copies nothing,
+    unless libmuster packs it with other small tensors. Collective: all ranks ask for the same size, and reduce the same
+    tensors. `shape` is as in torch.empty(). ValueError: libmuster does not know the type.
+
+    The memory is free when no tensor refers to it any more, also after shutdown()."""
+    like = torch.empty(*shape, dtype=dtype, device="meta")
+    if like.dtype not in memory.TYPES:
+        raise ValueError(f"tensors of {like.dtype} are not supported here")
+    output = registered.new(like.numel() * like.element_size(), name, process_set)
+    if like.numel() == 0:
+        return torch.empty(like.shape, dtype=like.dtype)
+    return memory.made(output).view(like.dtype).resize_(like.shape)

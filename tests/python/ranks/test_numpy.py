@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 
+import muster
 import muster.numpy as hvd
 from muster import world
 
@@ -350,6 +351,28 @@ def test_process_sets_that_init_cannot_add(wrong, message):
     assert hvd.process_set_ids() == [0, 1][:1 + len(right)]
     assert hvd.allreduce(np.ones(1), op=hvd.Sum)[0] == hvd.size()
     assert all(hvd.remove_process_set(each) for each in right)
+
+
+def test_registered_arrays_are_reduced_in_place():
+    array = hvd.empty_registered((300, 1000))
+    assert array.shape == (300, 1000) and array.dtype == np.float32 and not array.any()
+    for step in range(3):
+        array[:] = hvd.rank() + step
+        hvd.allreduce_(array, op=hvd.Sum)
+        assert (array == sum(range(hvd.size())) + step * hvd.size()).all()
+    assert muster.empty_registered(3, "int64", name="named").dtype == np.int64
+    assert hvd.empty_registered((2, 0)).shape == (2, 0)
+    with pytest.raises(ValueError, match="not supported"):
+        hvd.empty_registered(3, np.complex64)
+    hvd.shutdown()
+    array += 1  # still this process's
+    hvd.init()
+
+
+def test_registered_arrays_have_one_size():
+    if hvd.size() > 1:
+        with pytest.raises(hvd.HorovodInternalError, match="ranks differ in 'registered.other': rank 0 wants buffer of uint8"):
+            hvd.empty_registered(10 + hvd.rank(), name="other")
 
 
 def test_frameworks_are_not_imported():

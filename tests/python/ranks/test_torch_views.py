@@ -257,3 +257,17 @@ def test_joined_ranks_have_no_buckets_yet():
         optimizer.zero_grad(set_to_none=False)
         check_step(model, optimizer, step)
     assert is_shared(model[0].weight.grad) == (hvd.size() > 1)
+
+
+@pytest.mark.parametrize("dtype", [None, torch.float64, torch.bfloat16, torch.int32])
+def test_registered_tensors(dtype):
+    tensor = hvd.empty_registered(200, 1000, dtype=dtype)
+    assert tensor.shape == (200, 1000) and tensor.dtype == (dtype or torch.float32) and not tensor.any()
+    assert is_shared(tensor)
+    for step in range(3):
+        tensor.fill_(hvd.rank() + step)
+        hvd.allreduce_(tensor, op=hvd.Sum)
+        assert (tensor == sum(range(hvd.size())) + step * hvd.size()).all()
+    assert hvd.empty_registered((2, 0)).shape == (2, 0)
+    with pytest.raises(ValueError, match="not supported"):
+        hvd.empty_registered(3, dtype=torch.complex64)
