@@ -718,7 +718,7 @@ void RunningJob::hosts_changed() {
 
 base::Status RunningJob::resize(int ranks, std::vector<model::HostSpec> hosts, ResizeReason reason) {
   if (is_over_) return base::failed_precondition("it has ended");
-  if (job_ == nullptr) return base::unavailable("it starts just now: try again in a moment");
+  if (job_ == nullptr) return base::error(base::Code::kAborted, "it starts just now: try again in a moment");
   if (slots_) return resize_live(ranks, hosts, std::move(reason));
   return job_->resize(ranks, std::move(hosts), std::move(reason));
 }

@@ -45,7 +45,8 @@ base::Status RunningJob::resize_live(int ranks, const std::vector<model::HostSpe
   if (!stop_reason_.empty() || state_ == model::JobState::kStopping) {
     return base::failed_precondition("it is ending, so its size cannot change");
   }
-  if (state_ != model::JobState::kRunning) return base::unavailable("it starts just now: try again in a moment");
+  if (state_ != model::JobState::kRunning)
+    return base::error(base::Code::kAborted, "it starts just now: try again in a moment");
   if (ranks == slots_->size()) return base::ok_status();
   if (ranks < live_->min_ranks || ranks > live_->max_ranks.value_or(model::kMaxRanks)) {
     return base::error(Code::kOutOfRange,

@@ -212,9 +212,10 @@ base::Status RestartingJob::resize(int ranks, std::vector<model::HostSpec> hosts
                        "{} ranks are not between {} and {}: --min-np and --max-np say so at submission", ranks,
                        policy.min_ranks, policy.max_ranks ? std::to_string(*policy.max_ranks) : "any number");
   }
-  if (next_) return base::unavailable("its next generation begins just now: try again in a moment");
+  // Not kUnavailable, which says that no launcherd answers.
+  if (next_) return base::error(Code::kAborted, "its next generation begins just now: try again in a moment");
   if (options_.resumes && !is_running_ && !failed_) {
-    return base::unavailable("its agents are connecting to this launcherd: try again in a moment");
+    return base::error(Code::kAborted, "its agents are connecting to this launcherd: try again in a moment");
   }
   const std::vector<model::HostSpec> hosts_before = std::exchange(resize_hosts_, std::move(hosts));
   GenerationPlanner planned = planner_;

@@ -129,7 +129,7 @@ class RestartingJobPoolTest : public ::testing::Test, public JobObserver, public
     if (adjust) adjust(job);
     JobSetup setup{.job = job,
                    .placement = *model::place(job.placement),
-                   .options = {.job_id = "abcdefgh"},
+                   .options = {.job_id = "abcdefgh", .resumes = resumes_},
                    .environment = base::Environment(),
                    .sink = &sink_,
                    .observer = this,
@@ -201,6 +201,7 @@ class RestartingJobPoolTest : public ::testing::Test, public JobObserver, public
   int timed_ = 0;
   std::shared_ptr<PooledFakes> agents_;
   std::optional<JobOutcome> outcome_;
+  bool resumes_ = false;
   std::unique_ptr<RestartingJob> job_;
 };
 
@@ -361,6 +362,14 @@ TEST_F(RestartingJobPoolTest, AWaitOfAnEarlierLauncherdGoesOn) {
   await_runs(1);
   EXPECT_THAT(agents_->names, ElementsAre("n1", "n3"));
   EXPECT_EQ(changes_.at(0).state.counted, 1);
+}
+
+TEST_F(RestartingJobPoolTest, ResizeHasToWaitForTheAgentsOfAnEarlierLauncherd) {
+  resumes_ = true;
+  make(OnFailure::kShrink);
+  const base::Status status = job_->resize(3, {});
+  EXPECT_EQ(status.code(), Code::kAborted);  // kUnavailable: no launcherd answers
+  EXPECT_EQ(status.message(), "its agents are connecting to this launcherd: try again in a moment");
 }
 
 TEST_F(RestartingJobPoolTest, ResizeStopsTheRanksAndStartsMoreOrFewer) {
