@@ -34,12 +34,19 @@ bool is_hex(std::string_view text, std::size_t size) {
   return text.size() == size && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
+// How long nobody has made the file or found it.
 std::chrono::seconds idle_of(const std::string& path) {
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0) return {};
   const auto now =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch());
-  return now - std::chrono::seconds(info.st_mtim.tv_sec);
+  return now - std::chrono::seconds(std::max(info.st_mtim.tv_sec, info.st_atim.tv_sec));
+}
+
+// The time of the change stays: a program that sends the file would say that it changed.
+void note_use(const std::string& path) {
+  const timespec times[] = {{.tv_sec = 0, .tv_nsec = UTIME_NOW}, {.tv_sec = 0, .tv_nsec = UTIME_OMIT}};
+  (void)::utimensat(AT_FDCWD, path.c_str(), times, 0);  // without it the archive is removed too early
 }
 
 // Removes an archive that nobody holds.
@@ -98,7 +105,7 @@ std::optional<EnvArchive> EnvCache::find(const std::string& source, const std::s
     if (!name || name->source != source || name->fingerprint != fingerprint) continue;
     auto held = hold(*name);
     if (!held.ok()) continue;
-    (void)::utimensat(AT_FDCWD, held->path.c_str(), nullptr, 0);  // it was used now
+    note_use(held->path);
     return *std::move(held);
   }
   return std::nullopt;

@@ -1,7 +1,10 @@
 #include "launcherd/stage/env_cache.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
+#include <chrono>
+#include <ctime>
 #include <filesystem>
 
 #include <gtest/gtest.h>
@@ -101,6 +104,25 @@ TEST_F(EnvCacheTest, TwoProgramsThatPackAtOnceUseOneFile) {
   ASSERT_EQ(::fstat(first.held.get(), &held), 0);
   ASSERT_EQ(::stat(first.path.c_str(), &named), 0);
   EXPECT_EQ(held.st_ino, named.st_ino);
+}
+
+TEST_F(EnvCacheTest, ToFindAnArchiveKeepsItAndDoesNotChangeIt) {
+  constexpr auto kLong = std::chrono::hours(40 * 24);
+  const std::string path = keep(a_name()).path;
+  const auto time = std::filesystem::file_time_type::clock::now() - kLong;
+  const timespec long_ago{.tv_sec = ::time(nullptr) - std::chrono::seconds(kLong).count(), .tv_nsec = 0};
+  const timespec both[] = {long_ago, long_ago};
+  ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), both, 0), 0);
+  ASSERT_TRUE(cache_.find(a_name().source, a_name().fingerprint));
+  // Another program that sends the file would say that it changed.
+  EXPECT_LT(std::filesystem::last_write_time(path) - time, std::chrono::minutes(1));
+  EnvArchiveName other = a_name('7');
+  other.source = std::string(other.source.size(), '7');
+  keep(other);
+  EXPECT_EQ(files(), 2U);
+  ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), both, 0), 0);
+  keep(other);
+  EXPECT_EQ(files(), 1U);
 }
 
 TEST_F(EnvCacheTest, RemovesADamagedArchive) {
