@@ -187,10 +187,12 @@ std::optional<Decision> find_writing(const Ranks& ranks, const HangFacts& facts)
                                        base::printable(writing->last().host))};
 }
 
-// True if the rank runs native code. Its place cannot be read without stopping it, so it may also wait in a library.
+// True if the rank runs native code. Its place cannot be read without stopping it, so it may also wait in a library. A
+// look fails, too, if Python's stack changes while it is read: then other looks have seen it.
 bool is_unseen(const Judged& rank) {
-  const RankEvidence& last = rank.last();
-  return rank.doing == RankDoing::kWorks && last.state == "R" && last.python.empty() && last.native.empty();
+  return rank.doing == RankDoing::kWorks && rank.last().state == "R" &&
+         std::ranges::all_of(rank.looks,
+                             [](const RankEvidence* look) { return look->python.empty() && look->native.empty(); });
 }
 
 std::optional<Decision> find_working(const Ranks& ranks) {

@@ -327,6 +327,16 @@ TEST(HangRules, NativeCodeThatRunsIsNotKnown) {
   EXPECT_THAT(verdict.report.cause, HasSubstr("no hang found: rank 1 on n2 works"));
 }
 
+TEST(HangRules, AStackThatOnlySomeLooksCouldReadIsSeen) {
+  const Track evaluates_fast = evaluates();
+  const Rank unread = Rank().state("R").uses(1000);
+  for (const Track& track : {Track{evaluates_fast.front(), unread}, Track{unread, evaluates_fast.front()}}) {
+    const HangVerdict verdict = judge_hang(facts_of(but({in_gloo()}, 0, track), kLate));
+    EXPECT_FALSE(verdict.is_hung);
+    EXPECT_THAT(verdict.report.cause, HasSubstr("no hang found: rank 0 on n1 works"));
+  }
+}
+
 TEST(HangRules, ARankThatAppearsInSomeLooksOnlyIsUnknown) {
   HangFacts facts = facts_of(but({in_gloo()}, 2, {in_lock()}));
   std::erase_if(facts.looks[1], [](const RankEvidence& each) { return each.rank == 2; });
