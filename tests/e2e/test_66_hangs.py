@@ -244,7 +244,7 @@ def status(cluster, *args):
 
 
 def test_a_healthy_job_can_be_explained(hvdrun, cluster, no_leftovers):
-    job = Watched(hvdrun, cluster, args=[*HOSTS, *barrier(HEALTHY["evaluation on rank 0"][1].strip(), 0)])
+    job = Watched(hvdrun, cluster, args=[*HOSTS, *barrier(HEALTHY["evaluation on rank 0"][1].strip().replace("+ 14", "+ 600"), 0)])
     job.out.wait_for("up", 4)
     explained = cluster.run("head", "alice", [MUSTER, "stacks", "--explain"], timeout=60)
     assert explained.returncode == 0 and "no hang found: rank 0 on n1 works" in explained.stdout, explained

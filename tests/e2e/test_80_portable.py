@@ -178,7 +178,10 @@ def test_an_upgrade_while_a_job_runs(hvdrun, cluster, no_leftovers, place, tarba
     launcherd = Launcherd(hvdrun, cluster, bin_dir=prefix / "bin")
     try:
         job = launcherd.submit("-np", "4", "sh", "-c", "echo up; exec sleep 1000")
-        launcherd.watch("logs", "-f", job).out.wait_for("up", count=4)
+        followed = launcherd.watch("logs", "-f", job)
+        followed.out.wait_for("up", count=4)
+        followed.signal(signal.SIGINT)
+        followed.end()
         done("tar", "-xf", tarball, "-C", prefix, "--strip-components=1")
         assert build in done(prefix / "bin/launcherd", "--version")
         assert launcherd.job(job)["state"] == "JOB_STATE_RUNNING"  # the new muster, the old launcherd
