@@ -145,6 +145,12 @@ def test_jobs_are_held_released_and_run_again(driver, small, no_errors):
     assert re.fullmatch(rf"/api/jobs/{FAILED}/rerun\?request_id=[0-9a-f-]{{36}}", rerun), rerun
 
 
+def test_a_job_that_has_ended_has_buttons_however_late_launcherd_says_that_it_serves_them(driver, no_errors):
+    with StandIn() as slow:
+        slow.server.job_asks_before_launcher = 3  # at first, and at the ends of its events and of its log
+        shows(driver, slow.url, f"#/job/{FAILED}", "#job-actions button")
+
+
 def test_ten_thousand_ranks_on_a_thousand_hosts(driver, no_errors):
     with StandIn(ranks=10_000, hosts=1_000, jobs=10_000) as large:
         shows(driver, large.url, f"#/job/{BIG}", "#gantt text")

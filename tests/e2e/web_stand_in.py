@@ -192,6 +192,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if url.path.endswith("/logs"):
             return self.send_events("log", ({"rank": i % 4, "stream": f"OUTPUT_STREAM_KIND_STD{'ERR' if i % 5 == 0 else 'OUT'}", "time": at(i),
                                              "data": "G1szMm1zdGVwG1swbSBvZiB0aGUgam9iCg==", "lost_bytes": "0"} for i in range(40)))
+        with self.server.asked:
+            if url.path == "/api/launcher":
+                self.server.asked.wait_for(lambda: self.server.job_asks >= self.server.job_asks_before_launcher, 20)
+            elif name and url.path == f"/api/jobs/{name}":
+                self.server.job_asks += 1
+                self.server.asked.notify_all()
         found = answers.answer(url.path, query)
         status = 404 if found is None else 200
         return self.send(status, "application/json", json.dumps(found or {"code": "NOT_FOUND", "message": "unknown"}).encode())
@@ -210,6 +216,8 @@ class StandIn:
         self.server.answers = Answers(ranks, hosts, jobs, list(features))
         self.server.stop = threading.Event()
         self.posts = self.server.posts = []
+        # /api/launcher is answered after so many requests for a job.
+        self.server.asked, self.server.job_asks, self.server.job_asks_before_launcher = threading.Condition(), 0, 0
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}/"
         self._thread = threading.Thread(target=self.server.serve_forever, daemon=True)
 

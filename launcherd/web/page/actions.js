@@ -5,7 +5,7 @@ import { isHeld, isOver, stateOf } from "./format.js";
 
 const SIGNALS = [["USR1", 10], ["USR2", 12], ["HUP", 1], ["INT", 2], ["STOP", 19], ["CONT", 18]];
 
-const actions = { areServed: false };
+const actions = { areServed: false, known: null };
 
 // Asks for the token once for this tab.
 function askToken() {
@@ -100,6 +100,13 @@ export function showHostActions(name) {
   setText(byId("host-action"), "");
 }
 
-export async function setUpActions() {
-  actions.areServed = (await ask("launcher")).features.includes("http-write");
+// Asks launcherd once whether it serves actions. Await this before you show any: a job that has ended is shown only once.
+export function knowActions() {
+  actions.known ||= ask("launcher").then((answer) => {
+    actions.areServed = answer.features.includes("http-write");
+  }).catch((problem) => {
+    actions.known = null;  // so that the next call asks again
+    throw problem;
+  });
+  return actions.known;
 }

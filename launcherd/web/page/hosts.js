@@ -1,5 +1,5 @@
 // The map of hosts, and the page of one host.
-import { showHostActions } from "./actions.js";
+import { knowActions, showHostActions } from "./actions.js";
 import { ask } from "./api.js";
 import { Slices, byId, copyButton, element, setFacts, setText } from "./dom.js";
 import { hostList, isKnown, localTime, mib, rate, word } from "./format.js";
@@ -198,7 +198,7 @@ export async function refreshHost() {
   const { name, history } = hostPage;
   const path = encodeURIComponent(name);
   const [host, jobs, points] = await Promise.all([ask(`hosts/${path}`), ask(`jobs?all=1&order=state&page_size=50&filter=${path}`),
-                                                  history.refresh((answer) => answer.hosts[0].points)]);
+                                                  history.refresh((answer) => answer.hosts[0].points), knowActions()]);
   if (name !== hostPage.name) return;
   showHostActions(name);
   const left = (host.left_out || []).map((each) => `${each.job}: ${each.reason}` +

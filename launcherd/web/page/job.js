@@ -1,5 +1,5 @@
 // The page of one job.
-import { showJobActions } from "./actions.js";
+import { knowActions, showJobActions } from "./actions.js";
 import { ask, follow } from "./api.js";
 import { byId, copyButton, element, oncePerFrame, setFacts, setText } from "./dom.js";
 import { addEvent, allEvents, clearEvents, rootCause } from "./events.js";
@@ -118,7 +118,7 @@ export async function refreshJob(isForced) {
   const now = Date.now();
   if (job && job.size > BIG && !isForced && now - one.lastAsked < BIG_PAUSE_MS) return;
   one.lastAsked = now;
-  const answer = await askJob(id);
+  const [answer] = await Promise.all([askJob(id), knowActions()]);
   if (!answer.working_directory && !one.spec) one.spec = await ask(`jobs/${encodeURIComponent(id)}/spec`).catch(() => null);
   if (id !== one.id) return;
   show(answer);

@@ -1,5 +1,4 @@
 // Chooses what the page shows by the address (#/, #/job/ID, #/job/ID/hang, #/host/NAME), and asks launcherd for news.
-import { setUpActions } from "./actions.js";
 import { ask } from "./api.js";
 import { byId, setText } from "./dom.js";
 import { setUpEvents } from "./events.js";
@@ -97,6 +96,5 @@ addEventListener("hashchange", route);
 addEventListener("pagehide", closeJob);
 addEventListener("pageshow", (event) => { if (event.persisted) route(); });
 document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
-setUpActions().catch(showProblem);
 route();
 setTimeout(poll, POLL_MS);
