@@ -160,11 +160,13 @@ void RelayServer::Worker::run() {
     }
     if (!listening_.valid()) close_idle_children();
     for (int i = 0; i < count; ++i) {
-      const auto& [events, data] = ready[static_cast<std::size_t>(i)];
-      if (data.u64 == kRelayListen && listening_.valid()) accept_some();
-      if (data.u64 == kControlUplink || data.u64 == kOutputUplink) serve_uplink(data.u64, events);
-      const auto child = children_.find(data.u64);
-      if (child != children_.end()) serve_child(data.u64, child->second, events);
+      // Copies: the members of an epoll_event are not aligned.
+      const std::uint32_t events = ready[static_cast<std::size_t>(i)].events;
+      const std::uint64_t id = ready[static_cast<std::size_t>(i)].data.u64;
+      if (id == kRelayListen && listening_.valid()) accept_some();
+      if (id == kControlUplink || id == kOutputUplink) serve_uplink(id, events);
+      const auto child = children_.find(id);
+      if (child != children_.end()) serve_child(id, child->second, events);
     }
     const MonotonicTime now = base::monotonic_now();
     drop_late(now);

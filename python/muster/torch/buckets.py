@@ -21,7 +21,8 @@ def are_wanted():
 
 def can_hold(parameter):
     """Returns True if the gradient of this parameter can lie in a bucket."""
-    return parameter.is_cpu and parameter.is_contiguous() and parameter.dtype in memory.TYPES and parameter.numel() > 0
+    return (memory.is_in_place(parameter) and not memory.is_on_gpu(parameter) and parameter.dtype in memory.TYPES and
+            parameter.numel() > 0)
 
 
 def _padded(parameter):

@@ -129,7 +129,7 @@ TEST_F(AbandonedLiveJob, EndsAsKilledIfItWasStopped) {
 
 TEST_F(AbandonedLiveJob, CannotBeResized) {
   RunningJob job(surroundings_, resumed_, owner());
-  EXPECT_EQ(job.resize(3, {}).code(), base::Code::kUnavailable);
+  EXPECT_EQ(job.resize(3, {}).code(), base::Code::kAborted);
   EXPECT_EQ(job.could_grow_to(8), 2);
   EXPECT_EQ(job.size_on("n2"), 1);
   run(job);
