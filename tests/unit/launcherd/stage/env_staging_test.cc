@@ -49,9 +49,8 @@ class EnvStagingTest : public ::testing::Test {
           return;
         }
         staging->answered(agent, answer);
-        if (!late) return;
         is_first_late_ = false;
-        staging->answered(1, *std::exchange(late, std::nullopt));
+        if (late) staging->answered(1, *std::exchange(late, std::nullopt));
       });
     }
     staging = std::make_unique<EnvStaging>(
