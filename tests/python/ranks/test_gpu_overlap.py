@@ -45,7 +45,9 @@ class Recording:
         self.submitted = []  # tickets of gradients, the last layer's first
         self.weights = [torch.nn.Parameter(torch.full((WIDTH, WIDTH), 0.01)) for _ in range(LAYERS)]
         names = [(f"weight.{i}", weight) for i, weight in enumerate(self.weights)]
-        self.optimizer = hvd.DistributedOptimizer(torch.optim.SGD(self.weights, lr=0.0), named_parameters=names)
+        # torch knows these weights as tensors of the CPU, whose gradients could lie in shared memory.
+        self.optimizer = hvd.DistributedOptimizer(torch.optim.SGD(self.weights, lr=0.0), named_parameters=names,
+                                                  gradient_as_bucket_view=False)
         self._follow(patch)
 
     def _follow(self, patch):
