@@ -52,7 +52,7 @@ export function textOf(event) {
 }
 
 // `arrived` holds texts that are not parsed yet, `waiting` the events that are not drawn yet.
-const eventList = { all: [], arrived: [], waiting: [], isAtEnd: true };
+const eventList = { all: [], arrived: [], waiting: [], isAtEnd: true, parsed: () => {} };
 
 function parseSome() {
   const until = performance.now() + PARSE_MS;
@@ -64,6 +64,7 @@ function parseSome() {
     eventList.waiting.push(event);
   }
   eventList.arrived.splice(0, taken);
+  if (taken) eventList.parsed();
   if (eventList.all.length > MOST_KEPT) eventList.all.splice(0, eventList.all.length - MOST_KEPT + 1000);
 }
 
@@ -93,6 +94,11 @@ export function addEvent(text) {
 }
 
 export const allEvents = () => eventList.all;
+
+// Calls `parsed` whenever allEvents() has more: not at addEvent(), but in a frame after it.
+export function followParsed(parsed) {
+  eventList.parsed = parsed;
+}
 
 // Returns the rank that made the job, or its newest attempt, fail; -1 if none has.
 export function rootCause(events) {

@@ -2,7 +2,7 @@
 import { knowActions, showJobActions } from "./actions.js";
 import { ask, follow } from "./api.js";
 import { byId, copyButton, element, oncePerFrame, setFacts, setText } from "./dom.js";
-import { addEvent, allEvents, clearEvents, rootCause } from "./events.js";
+import { addEvent, allEvents, clearEvents, followParsed, rootCause } from "./events.js";
 import { age, bytesText, isOver, lateRanks, localTime, rate, shellLine, stateOf, word } from "./format.js";
 import { showGantt } from "./gantt.js";
 import { History, showGraphs } from "./graph.js";
@@ -38,6 +38,8 @@ const drawEventParts = oncePerFrame(() => {
   showFailure(one.job, facts.root);
   drawGantt();  // in the next frame, because each of both takes time for a large job
 });
+
+followParsed(drawEventParts);
 
 function factsOf(job) {
   const suspects = new Set(((job.hang || {}).classes || []).filter((each) => each.suspect).flatMap((each) => each.ranks));
@@ -144,10 +146,7 @@ function keepFollowing(id, open, failed) {
 function followEvents(path, ended) {
   const seen = allEvents();
   const from = seen.length ? `?from=${Number(seen[seen.length - 1].sequence) + 1}` : "";
-  return follow(`${path}/events${from}`, "event", (text) => {
-    addEvent(text);
-    drawEventParts();
-  }, ended);
+  return follow(`${path}/events${from}`, "event", addEvent, ended);
 }
 
 function followLog(id, path, ended) {
