@@ -51,7 +51,7 @@ class RegisteredMemory {
   std::byte* address(int rank, Place place, std::size_t bytes) const;
 
  private:
-  // What a lent buffer and its holder know of each other.
+  // The state of a lent buffer. Its region and its holder share it, and the last of the two unmaps the buffer.
   struct Loan {
     std::mutex mutex;
     bool is_mapped_here = true;           // guarded by mutex; false after RegisteredMemory has ended

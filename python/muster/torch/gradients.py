@@ -136,12 +136,13 @@ class Gradients:
                    parameter not in self._sparse_dimensions and buckets.can_hold(parameter)]
         if not fitting:
             return
-        # While a rank has joined there can be no buckets: try again after the next step.
+        # All ranks get this error alike: a rank has joined, or has other parameters that fit. Then all reduce each
+        # gradient by itself, and try again after the next step, when the rank may be back.
         with contextlib.suppress(RanksDifferError):
             self._buckets = buckets.Buckets(self._names, fitting, self.process_set, self._scales)
 
     def _make_dense(self, parameter):
-        """Makes a sparse gradient dense that has a place in a bucket. _finish_buckets() makes it sparse again."""
+        """Makes a sparse gradient dense that has a place in a bucket. _finish_bucket() makes it sparse again."""
         if parameter.grad is not None and parameter.grad.is_sparse:
             self._sparse_dimensions[parameter] = parameter.grad.sparse_dim()
             self._made_dense.add(parameter)
