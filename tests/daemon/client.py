@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-CONTRACTS = ["proto/muster/v1/job.proto", "proto/muster/v1/agent.proto", "proto/muster/v1/cleanup.proto",
-             "proto/muster/v1/launcher.proto", "proto/wire/health.proto", "proto/wire/rpc_status.proto"]
+CONTRACTS = ["muster/v1/job.proto", "muster/v1/agent.proto", "muster/v1/cleanup.proto",
+             "muster/v1/launcher.proto", "wire/health.proto", "wire/rpc_status.proto"]
 
 
 def why_not():
@@ -25,15 +25,15 @@ class Stubs:
 
     def __init__(self, directory):
         plugin = shutil.which("grpc_python_plugin")
-        subprocess.run(["protoc", f"-I{ROOT}", f"--python_out={directory}", f"--grpc_out={directory}",
-                        f"--plugin=protoc-gen-grpc={plugin}", *CONTRACTS], cwd=ROOT, check=True)
+        subprocess.run(["protoc", f"-I{ROOT / 'proto'}", f"--python_out={directory}", f"--grpc_out={directory}",
+                        f"--plugin=protoc-gen-grpc={plugin}", *CONTRACTS], check=True)
         sys.path.insert(0, str(directory))
-        self.launcher = importlib.import_module("proto.muster.v1.launcher_pb2")
-        self.service = importlib.import_module("proto.muster.v1.launcher_pb2_grpc")
-        self.job = importlib.import_module("proto.muster.v1.job_pb2")
-        self.health = importlib.import_module("proto.wire.health_pb2")
-        self.health_service = importlib.import_module("proto.wire.health_pb2_grpc")
-        self.rpc_status = importlib.import_module("proto.wire.rpc_status_pb2")
+        self.launcher = importlib.import_module("muster.v1.launcher_pb2")
+        self.service = importlib.import_module("muster.v1.launcher_pb2_grpc")
+        self.job = importlib.import_module("muster.v1.job_pb2")
+        self.health = importlib.import_module("wire.health_pb2")
+        self.health_service = importlib.import_module("wire.health_pb2_grpc")
+        self.rpc_status = importlib.import_module("wire.rpc_status_pb2")
 
 
 class Client:

@@ -40,8 +40,8 @@ def describe_service(service, prefix):
 def lines():
     """The contracts as they are: one line a field, value or call."""
     with tempfile.NamedTemporaryFile() as out:
-        files = [f"proto/muster/v1/{name}.proto" for name in CONTRACTS]
-        subprocess.run(["protoc", f"-I{ROOT}", f"--descriptor_set_out={out.name}", *files], cwd=ROOT, check=True)
+        files = [f"muster/v1/{name}.proto" for name in CONTRACTS]
+        subprocess.run(["protoc", f"-I{ROOT / 'proto'}", f"--descriptor_set_out={out.name}", *files], check=True)
         found = descriptor_pb2.FileDescriptorSet.FromString(pathlib.Path(out.name).read_bytes())
     result = []
     for file in found.file:
