@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/thread_room.h"
+
 namespace muster::base {
 
 Result<std::thread> start_thread(std::function<void()> body) {
@@ -16,6 +18,7 @@ Result<std::thread> start_thread(std::function<void()> body) {
 }
 
 Status check_thread_room(int count) {
+  if (limits_leave_room(count)) return ok_status();  // twenty threads take more than a millisecond
   std::promise<void> end;
   const std::shared_future<void> ended = end.get_future().share();
   std::vector<std::thread> threads;

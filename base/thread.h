@@ -14,8 +14,8 @@ namespace muster::base {
 // nothing calls `body`.
 Result<std::thread> start_thread(std::function<void()> body);
 
-// Starts `count` threads at once and ends them again. Call it before gRPC, which hangs if it cannot start one of its
-// threads. RESOURCE_EXHAUSTED if fewer are allowed.
+// Call it before gRPC, which hangs if it cannot start one of its threads. RESOURCE_EXHAUSTED if fewer than `count` more
+// threads are allowed. Unless the limits tell that there is room, it starts them and ends them again.
 Status check_thread_room(int count);
 
 // Returns the message for a failure to start a thread. main() prints it if a constructor on the main thread throws one.

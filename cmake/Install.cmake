@@ -22,7 +22,8 @@ foreach(folder . bin libexec lib lib/pkgconfig lib/cmake lib/sysusers.d lib/syst
   endif()
 endforeach()")
 # The same in the build tree, so that nothing has to be changed in the programs.
-set_target_properties(hvdrun muster launcherd muster_perf PROPERTIES INSTALL_RPATH "$ORIGIN/../lib" BUILD_WITH_INSTALL_RPATH ON)
+set_target_properties(muster_perf PROPERTIES INSTALL_RPATH "$ORIGIN/../lib" BUILD_WITH_INSTALL_RPATH ON)
+set_target_properties(hvdrun muster launcherd PROPERTIES SKIP_BUILD_RPATH ON)  # they need no library but the machine's own
 install(TARGETS hvdrun muster launcherd muster_perf RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(CODE "file(CREATE_LINK hvdrun \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/horovodrun\" SYMBOLIC)
 list(APPEND CMAKE_INSTALL_MANIFEST_FILES \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/horovodrun\")")

@@ -25,7 +25,8 @@ else()
 endif()
 
 # Third-party libraries of the rooms. An executable with the property MUSTER_STATIC gets their archives (as one linker
-# argument, so that order does not matter), and every other one the shared libraries. What has MUSTER_OLD_GLIBC
+# argument, so that order does not matter). So does one with MUSTER_ARCHIVES, which shares only the C library with the
+# machine (muster_archives() below). Every other one gets the shared libraries. What has MUSTER_OLD_GLIBC
 # (cmake/Portable.cmake) gets libcrypto's archive.
 set(MUSTER_STATIC_LIBRARIES ssl crypto z)
 add_library(muster_openssl INTERFACE)
@@ -46,25 +47,19 @@ endif()
 list(TRANSFORM MUSTER_STATIC_LIBRARIES PREPEND "-l" OUTPUT_VARIABLE static_arguments)
 list(JOIN static_arguments "," static_arguments)
 set(is_static $<BOOL:$<TARGET_PROPERTY:MUSTER_STATIC>>)
+set(has_archives $<BOOL:$<TARGET_PROPERTY:MUSTER_ARCHIVES>>)
+set(is_shared $<NOT:$<OR:${is_static},${has_archives}>>)
 set(static_group "-Wl,--start-group,${static_arguments},--end-group")
-target_link_libraries(muster_openssl INTERFACE "$<${is_static}:${static_group}>"
-                      "$<$<NOT:${is_static}>:OpenSSL::SSL;OpenSSL::Crypto>")
+set(archive_group "-Wl,-Bstatic,--start-group,${static_arguments},--end-group,-Bdynamic")
+set(any_archives "$<${is_static}:${static_group}>" "$<${has_archives}:${archive_group}>")
+target_link_libraries(muster_openssl INTERFACE ${any_archives} "$<${is_shared}:OpenSSL::SSL;OpenSSL::Crypto>")
 set(has_old_glibc $<BOOL:$<TARGET_PROPERTY:MUSTER_OLD_GLIBC>>)
-target_link_libraries(muster_crypto INTERFACE "$<${is_static}:${static_group}>" "$<${has_old_glibc}:-Wl,-Bstatic,-lcrypto,-Bdynamic>"
-                      "$<$<NOT:$<OR:${is_static},${has_old_glibc}>>:OpenSSL::Crypto>")
-# Programs that people type start in a tenth of the time without the 60 shared libraries that gRPC comes in: with the
-# property MUSTER_STATIC_GRPC they have its archives, and all else as shared libraries.
+target_link_libraries(muster_crypto INTERFACE ${any_archives} "$<${has_old_glibc}:-Wl,-Bstatic,-lcrypto,-Bdynamic>"
+                      "$<$<NOT:$<OR:${is_static},${has_archives},${has_old_glibc}>>:OpenSSL::Crypto>")
 if(MUSTER_WITH_GRPC)
-  set(grpc_arguments grpc++_reflection ${MUSTER_GRPC_ARCHIVES})
-  list(TRANSFORM grpc_arguments PREPEND "-l")
-  list(JOIN grpc_arguments "," grpc_arguments)
-  set(has_archives $<BOOL:$<TARGET_PROPERTY:MUSTER_STATIC_GRPC>>)
-  target_link_libraries(muster_grpc INTERFACE "$<${is_static}:${static_group}>"
-                        "$<${has_archives}:-Wl,-Bstatic,--start-group,${grpc_arguments},--end-group,-Bdynamic>"
-                        "$<${has_archives}:-lssl;-lcrypto;-lz>"
-                        "$<$<NOT:$<OR:${is_static},${has_archives}>>:grpc++;grpc;gpr;protobuf;absl_synchronization>")
+  target_link_libraries(muster_grpc INTERFACE ${any_archives} "$<${is_shared}:grpc++;grpc;gpr;protobuf;absl_synchronization>")
   add_library(muster_grpc_reflection INTERFACE)
-  target_link_libraries(muster_grpc_reflection INTERFACE muster_grpc "$<$<NOT:$<OR:${is_static},${has_archives}>>:grpc++_reflection>")
+  target_link_libraries(muster_grpc_reflection INTERFACE muster_grpc "$<${is_shared}:grpc++_reflection>")
 endif()
 
 # Unwinding of other processes. elfutils' archives need each other and three compressors.
@@ -77,16 +72,18 @@ add_library(muster_ncurses INTERFACE)
 target_link_libraries(muster_ncurses INTERFACE "$<${is_static}:-lncursesw;-ltinfo>"
                       "$<$<NOT:${is_static}>:-Wl,-Bstatic,-lncursesw,-ltinfo,-Bdynamic>")
 
-# What only the launcher uses. NAME: for a static program; TARGET: for every other one.
+# What only the launcher uses. NAME: the archive, for programs that want one; TARGET: for every other one.
 function(muster_third_party library name target)
   add_library(${library} INTERFACE)
-  target_link_libraries(${library} INTERFACE "$<${is_static}:-l${name}>" "$<$<NOT:${is_static}>:${target}>")
+  target_link_libraries(${library} INTERFACE "$<${is_static}:-l${name}>" "$<${has_archives}:-Wl,-Bstatic,-l${name},-Bdynamic>"
+                        "$<${is_shared}:${target}>")
 endfunction()
 if(MUSTER_LAUNCHER)
   pkg_check_modules(LIBSSH REQUIRED IMPORTED_TARGET GLOBAL libssh)
   pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET GLOBAL sqlite3)
   find_package(yaml-cpp REQUIRED)
   muster_third_party(muster_libssh ssh PkgConfig::LIBSSH)
+  target_link_libraries(muster_libssh INTERFACE muster_openssl)  # an archive comes before what it needs
   muster_third_party(muster_sqlite sqlite3 PkgConfig::SQLITE)
   muster_third_party(muster_yaml_cpp yaml-cpp yaml-cpp)
 endif()
@@ -103,6 +100,14 @@ endif()
 add_library(muster_zstd INTERFACE)
 target_link_libraries(muster_zstd INTERFACE "$<${is_static}:-lzstd>"
                       "$<$<NOT:${is_static}>:-Wl,-Bstatic,-lzstd,-Bdynamic>")
+
+# Programs that people type start in a third of the time without shared libraries. The C library stays shared, for the
+# machine's own ways to look up names of hosts and users.
+function(muster_archives target)
+  set_target_properties(${target} PROPERTIES MUSTER_ARCHIVES ON)
+  target_sources(${target} PRIVATE ${CMAKE_SOURCE_DIR}/packaging/portable/gssapi_stub.c)
+  target_link_options(${target} PRIVATE -static-libstdc++ -static-libgcc -Wl,--gc-sections)
+endfunction()
 
 add_library(muster_warnings INTERFACE)
 target_compile_options(muster_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion $<$<BOOL:${MUSTER_WERROR}>:-Werror>

@@ -17,6 +17,7 @@
 #include "launcherd/service/health_service.h"
 #include "launcherd/service/tcp_listener.h"
 #include "launcherd/service/tls_files.h"
+#include "proto/register_descriptors.h"
 
 namespace muster::launcherd::inline service {
 namespace {
@@ -90,6 +91,7 @@ bool ApiServer::State::make_server() {
   // The reflection library registers itself for all servers of the process when it is loaded. This call makes the
   // linker include it.
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  proto::register_descriptors();  // it looks them up by name
   service = std::make_unique<ApiService>(*calls);
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(kMaxRequestBytes);

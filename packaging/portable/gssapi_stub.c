@@ -1,5 +1,5 @@
 /* Debian has no archive of a GSSAPI library. libssh.a refers to one, but uses it only in a login with Kerberos, which
- * Muster leaves to the `ssh` program. So in static programs these functions fail. */
+ * Muster leaves to the `ssh` program. So in programs that are linked with libssh.a these functions fail. */
 #include <stddef.h>
 
 /* Values of gssapi.h: an error of the caller's, GSS_S_CALL_BAD_STRUCTURE. */
