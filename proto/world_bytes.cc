@@ -127,7 +127,6 @@ std::optional<v1::World> world_of_bytes(const std::string& bytes) {
   v1::World world;
   v1::HostRuns runs;
   if (!world.ParseFromString(bytes) || !runs.ParseFromString(bytes)) return std::nullopt;
-  world.DiscardUnknownFields();
   for (const v1::HostRun& run : runs.runs()) {
     if (!add_hosts(run, world)) return std::nullopt;
   }
