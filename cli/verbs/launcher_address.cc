@@ -30,7 +30,7 @@ base::Result<launcherd::LauncherAddress> named_launcherd(const std::string& addr
   parsed->tls = {file_of(settings, "tls-cert", environment.get("MUSTER_TLS_CERT")),
                  file_of(settings, "tls-key", environment.get("MUSTER_TLS_KEY")),
                  file_of(settings, "tls-ca", environment.get("MUSTER_TLS_CA"))};
-  return parsed;
+  return launcherd::share_connection(*std::move(parsed));
 }
 
 base::Result<std::optional<launcherd::LauncherAddress>> find_launcherd(const Settings& settings,
@@ -39,7 +39,7 @@ base::Result<std::optional<launcherd::LauncherAddress>> find_launcherd(const Set
   const NamedValue named = named_value(settings, "launcher", "MUSTER_LAUNCHER", environment.get("MUSTER_LAUNCHER"));
   if (named.value.empty()) {
     const auto path = launcherd::find_daemon(launcherd::api_directories(environment));
-    return path ? Found(launcherd::LauncherAddress{.path = *path}) : Found();
+    return path ? Found(launcherd::share_connection({.path = *path})) : Found();
   }
   MUSTER_ASSIGN_OR_RETURN(auto address, named_launcherd(named.value, named.by, settings, environment));
   return Found(std::move(address));

@@ -3,7 +3,6 @@
 #include "launcherd/service/api_client.h"
 
 #include <grpc/support/log.h>
-#include <grpcpp/create_channel_posix.h>
 #include <grpcpp/grpcpp.h>
 
 #include <mutex>
@@ -12,9 +11,7 @@
 #include <utility>
 
 #include "base/env.h"
-#include "base/file.h"
-#include "launcherd/service/api_socket.h"
-#include "launcherd/service/tls_files.h"
+#include "launcherd/service/api_connection.h"
 #include "proto/muster/v1/launcher.grpc.pb.h"
 #include "proto/text_fields.h"
 
@@ -30,49 +27,13 @@ using StreamMethod = std::unique_ptr<grpc::ClientReaderInterface<Answer>> (Stub:
 
 // Limit on connecting, for calls that have no time limit afterwards.
 constexpr std::chrono::seconds kConnectPatience{20};
-// Limit on one message. Launchers cut pages of jobs and ranks to less, so only lists of hosts come near it.
-constexpr int kMaxMessage = 16 << 20;
-
-const std::string kKeyOption = "--tls-key";
-
-base::Result<std::string> read_pem(const std::string& what, const std::string& path) {
-  if (path.empty()) {
-    return base::invalid_argument(
-        "a launcher by TCP needs certificates, but {} is not set: give --tls-cert, --tls-key and "
-        "--tls-ca, or MUSTER_TLS_CERT, MUSTER_TLS_KEY and MUSTER_TLS_CA",
-        what);
-  }
-  auto pem = what == kKeyOption ? read_private_key(path) : base::read_file(path);
-  return pem.ok() ? pem : pem.status().with_context(what);
-}
-
-base::Result<std::shared_ptr<grpc::Channel>> tcp_channel(const LauncherAddress& address) {
-  grpc::SslCredentialsOptions tls;
-  MUSTER_ASSIGN_OR_RETURN(tls.pem_cert_chain, read_pem("--tls-cert", address.tls.certificate));
-  MUSTER_ASSIGN_OR_RETURN(tls.pem_private_key, read_pem(kKeyOption, address.tls.key));
-  MUSTER_ASSIGN_OR_RETURN(tls.pem_root_certs, read_pem("--tls-ca", address.tls.authority));
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetMaxReceiveMessageSize(kMaxMessage);
-  return grpc::CreateCustomChannel("dns:///" + address.endpoint, grpc::SslCredentials(tls), arguments);
-}
-
-base::Result<std::shared_ptr<grpc::Channel>> unix_channel(const LauncherAddress& address,
-                                                          std::chrono::milliseconds patience) {
-  MUSTER_ASSIGN_OR_RETURN(base::UniqueFd fd, connect_launcher(address.path, patience));
-  if (!is_own_peer(fd.get())) {
-    return base::permission_denied("the launcher at {} belongs to another user", format_launcher_address(address));
-  }
-  MUSTER_RETURN_IF_ERROR(base::set_nonblocking(fd.get(), true));
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(kMaxMessage);
-  return grpc::CreateCustomInsecureChannelFromFd("launcher", fd.release(), arguments);
-}
 
 }  // namespace
 
 struct ApiClient::State {
-  explicit State(LauncherAddress address_in) : address(std::move(address_in)) {}
+  explicit State(LauncherAddress address_in)
+      : address(std::move(address_in)),
+        connection(address.connection != nullptr ? address.connection : std::make_shared<ApiConnection>()) {}
 
   base::Status connect(Patience patience);
   base::Status begin(grpc::ClientContext* call, std::optional<Patience> patience);
@@ -85,7 +46,9 @@ struct ApiClient::State {
                       const OnAnswer<Answer>& on_answer);
 
   const LauncherAddress address;
-  std::unique_ptr<v1::Launcher::Stub> stub;  // set once connected
+  const std::shared_ptr<ApiConnection> connection;
+  std::shared_ptr<grpc::Channel> channel;    // set once connected
+  std::unique_ptr<v1::Launcher::Stub> stub;  // of `channel`
 
   std::mutex mutex;  // guards the next two members
   grpc::ClientContext* under_way = nullptr;
@@ -96,12 +59,13 @@ base::Status ApiClient::State::connect(Patience patience) {
   if (stub != nullptr) return base::ok_status();
   // Drop gRPC's own log, because it adds nothing to the status. GRPC_VERBOSITY brings it back.
   if (!base::env_var("GRPC_VERBOSITY")) gpr_set_log_function([](gpr_log_func_args*) {});
-  auto channel = address.path.empty() ? tcp_channel(address) : unix_channel(address, patience);
-  if (!channel.ok() && !address.is_foreground_job && channel.status().code() == base::Code::kUnavailable) {
+  auto opened = connection->channel(address, patience);
+  if (!opened.ok() && !address.is_foreground_job && opened.status().code() == base::Code::kUnavailable) {
     return end({grpc::StatusCode::UNAVAILABLE, "connection refused"});
   }
-  if (!channel.ok()) return channel.status();
-  stub = v1::Launcher::NewStub(*channel);
+  if (!opened.ok()) return opened.status();
+  channel = *std::move(opened);
+  stub = v1::Launcher::NewStub(channel);
   return base::ok_status();
 }
 
@@ -126,6 +90,7 @@ base::Status ApiClient::State::end(const grpc::Status& status) {
   const std::string where = format_launcher_address(address);
   if (code == base::Code::kUnavailable) {
     stub.reset();
+    if (channel != nullptr) connection->lost(std::exchange(channel, nullptr));
     if (address.is_foreground_job) return base::error(code, "the job has ended in the meantime");
     return base::error(code, "no launcherd answers at {} ({}): start one with launcherd --hostfile FILE", where,
                        status.error_message());

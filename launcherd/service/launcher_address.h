@@ -1,6 +1,7 @@
 // The address of a launcher: "unix:/path", "host:port" or "[v6]:port". Pure.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -15,12 +16,18 @@ struct TlsFiles {
   std::string authority;  // the authority that signed launcherd's certificate
 };
 
+class ApiConnection;
+
 struct LauncherAddress {
   std::string path{};      // path of a Unix socket; empty means TCP
   std::string endpoint{};  // host:port
   TlsFiles tls{};
   bool is_foreground_job = false;  // true for the socket of one hvdrun, where requests need not name the job
+  std::shared_ptr<ApiConnection> connection{};  // which the clients of this address share; null: each opens its own
 };
+
+// Returns the address, whose copies share one connection. It is opened by the first call.
+LauncherAddress share_connection(LauncherAddress address);
 
 LauncherAddress foreground_address(const std::string& path);
 

@@ -65,13 +65,14 @@ def missing():
 class Slurm:
     """The daemons of one cluster of test hosts, and its commands."""
 
-    def __init__(self, cluster):
+    def __init__(self, cluster, cpus=CPUS):
         self.cluster = cluster
+        self._cpus = cpus
         self._daemons = {}  # (host, program) -> Command
 
     def up(self):
         cluster = self.cluster
-        nodes = "\n".join(f"NodeName={name} NodeAddr={cluster.address(name)} CPUs={CPUS} RealMemory=1000 State=UNKNOWN"
+        nodes = "\n".join(f"NodeName={name} NodeAddr={cluster.address(name)} CPUs={self._cpus} RealMemory=1000 State=UNKNOWN"
                           for name in cluster.nodes)
         folder = cluster.path("head", "/etc/slurm")  # one /etc for all hosts, not the machine's
         folder.mkdir(exist_ok=True)
