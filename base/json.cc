@@ -6,6 +6,8 @@
 #include <charconv>
 #include <utility>
 
+#include "base/strings.h"
+
 namespace muster::base {
 namespace {
 
@@ -227,6 +229,19 @@ Result<JsonNode> parse_json(std::string_view text, const JsonLimits& limits) {
   MUSTER_RETURN_IF_ERROR(reader.value(node, 0));
   MUSTER_RETURN_IF_ERROR(reader.end());
   return node;
+}
+
+std::string json_quoted(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : valid_utf8(text)) {
+    if (c == '"' || c == '\\') result += '\\';
+    if (static_cast<unsigned char>(c) < ' ') {
+      result += fmt::format("\\u{:04x}", static_cast<int>(c));
+    } else {
+      result += c;
+    }
+  }
+  return result + "\"";
 }
 
 }  // namespace muster::base

@@ -45,4 +45,7 @@ struct JsonLimits {
 // INVALID_ARGUMENT: it is no JSON; the message names the offset. RESOURCE_EXHAUSTED: it exceeds a limit.
 Result<JsonNode> parse_json(std::string_view text, const JsonLimits& limits = {});
 
+// Returns `text` as a JSON string, with its quotes. Bytes that are not UTF-8 become U+FFFD.
+std::string json_quoted(std::string_view text);
+
 }  // namespace muster::base

@@ -66,5 +66,13 @@ TEST(Json, Limits) {
   EXPECT_EQ(parse_json("[1,2]", {.values = 2}).status().code(), Code::kResourceExhausted);
 }
 
+TEST(Json, QuotedTextReadsBackTheSame) {
+  const std::string text = "a\"b\\c\n\x01\xc3\xa9";
+  const auto parsed = parse_json(json_quoted(text));
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->text, text);
+  EXPECT_EQ(json_quoted("\xff"), "\"\xef\xbf\xbd\"");
+}
+
 }  // namespace
 }  // namespace muster::base::json_test
