@@ -42,12 +42,11 @@ std::vector<FlagRow> launcherd_settings() {
           .key("launcherd.state")
           .completes(Completes::kDirectory),
       option("http", {"--http"}, "ADDR",
-             "Serve a page, its JSON and /metrics at 127.0.0.1:PORT, to processes of this user.")
+             "Serve a page, the API as JSON under /api/v1, and /metrics at 127.0.0.1:PORT, to processes of this user.")
           .key("launcherd.http"),
-      toggle(
-          "http-write", {{"--http-write", "true"}, {"--no-http-write", "false"}},
-          "The page may also kill and signal jobs, and drain hosts. It asks for the token in http-token in the state "
-          "directory.")
+      toggle("http-write", {{"--http-write", "true"}, {"--no-http-write", "false"}},
+             "The page and /api/v1 may also submit and change jobs, and drain hosts. They ask for the token in "
+             "http-token in the state directory.")
           .key("launcherd.http_write"),
       option("accept-agents", {"--accept-agents"}, "[ADDR:]PORT",
              "Also accept hosts that connect by themselves: muster-agent --join FILE adds the host on which it runs. "
@@ -82,6 +81,7 @@ const FlagTable& launcherd_flags() {
             .command_line_only());
     own.push_back(toggle("schema", {{"--schema", "true"}}, "Print the JSON Schema of launcherd.yaml, for editors.")
                       .stands_alone());
+    own.push_back(toggle("openapi", {{"--openapi", "true"}}, "Print the OpenAPI document of /api/v1.").stands_alone());
     own.push_back(option("completion", {"--completion"}, "bash|zsh|fish",
                          "Print the completion of options for a shell: eval \"$(launcherd --completion bash)\".")
                       .stands_alone());

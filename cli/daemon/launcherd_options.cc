@@ -8,6 +8,7 @@
 #include "cli/help/help.h"
 #include "cli/help/man_page.h"
 #include "cli/options/setting_reader.h"
+#include "launcherd/web/openapi.h"
 #include "model/exit_code.h"
 
 namespace muster::cli::inline daemon {
@@ -82,11 +83,12 @@ base::Result<bool> take(const ParsedOption& option, ParsedLauncherd& parsed) {
   return true;
 }
 
-// Returns the answer to --version, --man, --schema and --completion SHELL.
+// Returns the answer to --version, --man, --schema, --openapi and --completion SHELL.
 std::string answer_text(const ParsedOption& option, std::string_view build_id) {
   if (option.flag->name == "version") return version_text("launcherd", build_id);
   if (option.flag->name == "man") return man_page(launcherd_doc());
   if (option.flag->name == "schema") return launcherd_schema();
+  if (option.flag->name == "openapi") return launcherd::openapi_document();
   return completion_script(option.value, "launcherd").value_or("");
 }
 

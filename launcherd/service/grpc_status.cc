@@ -1,23 +1,15 @@
 #include "launcherd/service/grpc_status.h"
 
-#include <algorithm>
 #include <string_view>
 
 #include "base/strings.h"
+#include "launcherd/service/error_field.h"
 #include "proto/wire/rpc_status.pb.h"
 
 namespace muster::launcherd::inline service {
 namespace {
 
 constexpr std::string_view kDomain = "muster";
-
-// Returns the field at the beginning of the message: "spec.size" of "spec.size: 0 ranks …". Empty if there is no field.
-std::string_view field_of(std::string_view message) {
-  const std::string_view name = message.substr(0, message.find(": "));
-  const bool is_name = name.size() < message.size() && !name.empty() &&
-                       std::ranges::all_of(name, [](char c) { return (c >= 'a' && c <= 'z') || c == '_' || c == '.'; });
-  return is_name ? name : std::string_view();
-}
 
 std::string details_of(const base::Status& status, const std::string& message) {
   google::rpc::Status all;

@@ -1,5 +1,6 @@
 // serve_http() and the session behind each HttpExchange.
-// Read serve_http at the end first, then the session's answer and begin_events, then its writes.
+// Read serve_http at the end first, then on_head and read_body, then the session's answer and begin_stream, then its
+// writes.
 #include "launcherd/web/http_exchange.h"
 
 #include <sys/socket.h>
@@ -29,7 +30,10 @@ namespace beast = boost::beast;
 namespace http = beast::http;
 
 constexpr std::chrono::seconds kHeadLimit{10};
+constexpr std::chrono::seconds kBodyTime{30};
 constexpr std::chrono::seconds kWriteLimit{60};
+constexpr std::chrono::seconds kDrainTime{2};
+constexpr std::size_t kMostDrained = std::size_t{16} << 20;  // bytes of a body that is not read
 
 // Headers of every reply. The browser must not cache the reply, guess its type, or run anything from elsewhere.
 constexpr std::string_view kAlways =
@@ -40,40 +44,54 @@ constexpr std::string_view kAlways =
     "Referrer-Policy: no-referrer\r\n"
     "X-Content-Type-Options: nosniff\r\n";
 
+// Headers that belong to a status.
+std::string_view more_headers(int status) {
+  if (status == 401) return "WWW-Authenticate: Bearer realm=\"launcherd\"\r\n";
+  return status == 503 ? "Retry-After: 1\r\n" : "";
+}
+
 std::string head_of(int status, std::string_view content_type) {
-  return fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\n{}", status,
-                     std::string_view(http::obsolete_reason(static_cast<http::status>(status)).to_string()),
-                     content_type, kAlways);
+  const auto reason = http::obsolete_reason(static_cast<http::status>(status));
+  return fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\n{}{}", status,
+                     std::string_view(reason.data(), reason.size()), content_type, kAlways, more_headers(status));
 }
 
 class Session final : public HttpExchange, public std::enable_shared_from_this<Session> {
  public:
-  Session(beast::tcp_stream stream, OnHttpRequest on_request, std::function<void()> on_closed)
-      : stream_(std::move(stream)), on_request_(std::move(on_request)), on_closed_(std::move(on_closed)) {
+  Session(beast::tcp_stream stream, BodyLimit body_limit, OnHttpRequest on_request, std::function<void()> on_closed)
+      : stream_(std::move(stream)),
+        body_limit_(std::move(body_limit)),
+        on_request_(std::move(on_request)),
+        on_closed_(std::move(on_closed)) {
     set_limits(parser_);
   }
 
   void read_request() {
     stream_.expires_after(kHeadLimit);
-    http::async_read(
+    http::async_read_header(
         stream_, buffer_, parser_,
-        [self = shared_from_this()](const boost::system::error_code& failed, std::size_t) { self->on_read(failed); });
+        [self = shared_from_this()](const boost::system::error_code& failed, std::size_t) { self->on_head(failed); });
+  }
+
+  void add_header(std::string_view name, std::string_view value) override {
+    headers_ += fmt::format("{}: {}\r\n", name, value);
   }
 
   void answer(int status, std::string_view content_type, std::string body) override {
     is_ending_ = true;
-    write(fmt::format("{}Content-Length: {}\r\n\r\n", head_of(status, content_type), body.size()) + body);
+    write(fmt::format("{}{}Content-Length: {}\r\n\r\n", head_of(status, content_type), headers_, body.size()) + body);
   }
 
-  void begin_events() override {
-    write(head_of(200, "text/event-stream") + "\r\n");
+  void begin_events() override { begin_stream("text/event-stream"); }
+
+  void begin_stream(std::string_view content_type) override {
+    write(head_of(200, content_type) + headers_ + "\r\n");
     watch_peer();
   }
 
   void begin_download(std::string_view content_type, std::string_view file_name) override {
-    write(fmt::format("{}Content-Disposition: attachment; filename=\"{}\"\r\n\r\n", head_of(200, content_type),
-                      file_name));
-    watch_peer();
+    add_header("Content-Disposition", fmt::format("attachment; filename=\"{}\"", file_name));
+    begin_stream(content_type);
   }
 
   void send_bytes(std::string bytes) override { write(std::move(bytes)); }
@@ -111,13 +129,63 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
   }
 
  private:
+  void on_head(const boost::system::error_code& failed) {
+    if (is_closed_) return;
+    if (failed) return refuse(failed);
+    const auto limit = body_limit_(request_of(parser_));
+    if (!limit) return on_request_(request_of(parser_), shared_from_this());
+    if (has_longer_body(parser_, *limit)) return refuse(http::error::body_limit);
+    if (!expects_continue(parser_)) return read_body();
+    write_continue();
+  }
+
+  // curl sends a long body only after this reply, or after a second.
+  void write_continue() {
+    constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+    asio::async_write(stream_, asio::buffer(kContinue.data(), kContinue.size()),
+                      [self = shared_from_this()](const boost::system::error_code& failed, std::size_t) {
+                        if (failed) return self->close();
+                        self->read_body();
+                      });
+  }
+
+  void read_body() {
+    if (is_closed_) return;
+    stream_.expires_after(kBodyTime);
+    http::async_read(
+        stream_, buffer_, parser_,
+        [self = shared_from_this()](const boost::system::error_code& failed, std::size_t) { self->on_read(failed); });
+  }
+
   void on_read(const boost::system::error_code& failed) {
     if (is_closed_) return;
-    if (!failed) return on_request_(request_of(parser_), shared_from_this());
+    if (failed) return refuse(failed);
+    on_request_(request_of(parser_), shared_from_this());
+  }
+
+  void refuse(const boost::system::error_code& failed) {
     if (const auto refusal = refusal_of(failed)) {
       return answer(refusal->http_status, "text/plain", std::string(refusal->text));
     }
     close();
+  }
+
+  // A close while bytes of the peer are unread would make the peer's kernel forget our reply. So this ends our side,
+  // and drops what the peer still sends.
+  void drain() {
+    boost::system::error_code ignored;
+    stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+    stream_.expires_after(kDrainTime);
+    drain_more(kMostDrained);
+  }
+
+  void drain_more(std::size_t most) {
+    stream_.async_read_some(asio::buffer(dropped_), [self = shared_from_this(), most](
+                                                        const boost::system::error_code& failed, std::size_t count) {
+      if (self->is_closed_) return;
+      if (failed || count >= most) return self->close();
+      self->drain_more(most - count);
+    });
   }
 
   // Waits until the peer closes. The peer sends no further useful bytes.
@@ -145,7 +213,7 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
     if (failed) return close();
     queue_.pop_front();
     if (!queue_.empty()) return write_first();
-    if (is_ending_) return close();
+    if (is_ending_) return parser_.is_done() ? close() : drain();
     stream_.expires_never();
     run_when_written();
   }
@@ -155,11 +223,14 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
   }
 
   beast::tcp_stream stream_;
+  const BodyLimit body_limit_;
   OnHttpRequest on_request_;
   std::function<void()> on_closed_;
   std::function<void()> gone_;
   beast::flat_buffer buffer_{kMaxHttpHead + 1024};
   HttpParser parser_;
+  std::array<char, 4096> dropped_{};
+  std::string headers_;            // more lines of the reply's header
   std::deque<std::string> queue_;  // the front is being written
   std::vector<base::Loop::Task> on_written_;
   bool is_ending_ = false;  // true if the connection closes once the queue is written
@@ -168,7 +239,7 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
 
 }  // namespace
 
-std::function<void()> serve_http(base::Loop& loop, base::UniqueFd peer, OnHttpRequest on_request,
+std::function<void()> serve_http(base::Loop& loop, base::UniqueFd peer, BodyLimit body_limit, OnHttpRequest on_request,
                                  std::function<void()> on_closed) {
   int family = AF_INET;
   socklen_t size = sizeof family;
@@ -181,8 +252,8 @@ std::function<void()> serve_http(base::Loop& loop, base::UniqueFd peer, OnHttpRe
     return [] {};
   }
   (void)peer.release();
-  const auto session =
-      std::make_shared<Session>(beast::tcp_stream(std::move(socket)), std::move(on_request), std::move(on_closed));
+  const auto session = std::make_shared<Session>(beast::tcp_stream(std::move(socket)), std::move(body_limit),
+                                                 std::move(on_request), std::move(on_closed));
   session->read_request();
   return [weak = std::weak_ptr(session)] {
     if (const auto alive = weak.lock()) alive->close();

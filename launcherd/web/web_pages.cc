@@ -11,6 +11,7 @@
 #include "base/hmac.h"
 #include "base/strings.h"
 #include "launcherd/service/own_user.h"
+#include "launcherd/web/http_error.h"
 #include "launcherd/web/metrics.h"
 #include "proto/message_json.h"
 
@@ -22,45 +23,6 @@ using Exchange = std::shared_ptr<HttpExchange>;
 constexpr std::string_view kJson = "application/json";
 constexpr int kMostCounted = 1000;  // the most jobs that /metrics counts
 constexpr std::string_view kText = "text/plain; charset=utf-8";
-
-int http_status(base::Code code) {
-  switch (code) {
-    case base::Code::kInvalidArgument:
-    case base::Code::kOutOfRange:
-      return 400;
-    case base::Code::kNotFound:
-      return 404;
-    case base::Code::kFailedPrecondition:
-      return 409;
-    case base::Code::kResourceExhausted:
-      return 429;
-    case base::Code::kUnimplemented:
-      return 501;
-    case base::Code::kUnavailable:
-      return 503;
-    default:
-      return 500;
-  }
-}
-
-// Returns `text` as a JSON string.
-std::string json_quoted(std::string_view text) {
-  std::string result = "\"";
-  for (const char c : base::valid_utf8(text)) {
-    if (c == '"' || c == '\\') result += '\\';
-    if (static_cast<unsigned char>(c) < ' ') {
-      result += fmt::format("\\u{:04x}", static_cast<int>(c));
-    } else {
-      result += c;
-    }
-  }
-  return result + "\"";
-}
-
-std::string error_json(const base::Status& status) {
-  return fmt::format("{{\"code\":{},\"message\":{}}}", json_quoted(base::code_name(status.code())),
-                     json_quoted(status.message()));
-}
 
 // Lists up to kMostCounted open jobs, without their long fields. `jobs` holds the jobs of earlier pages. Several pages
 // are needed, because jobs with long commands make short pages.
@@ -86,10 +48,6 @@ void list_open_jobs(ApiHandler* handler, v1::ListJobsResponse jobs, Reply<v1::Li
     if (is_last || jobs.jobs_size() >= kMostCounted) return done(std::move(jobs));
     list_open_jobs(handler, std::move(jobs), std::move(done));
   });
-}
-
-void refuse(const Exchange& exchange, const base::Status& status) {
-  exchange->answer(http_status(status.code()), kJson, error_json(status) + "\n");
 }
 
 template <typename Answer>
@@ -148,7 +106,12 @@ void make_brief(v1::LauncherHost& host) {
 
 }  // namespace
 
+std::optional<std::size_t> WebPages::body_limit(const HttpRequest& head) const {
+  return is_rest_target(head.target) ? rest_.body_limit(head) : 0;
+}
+
 void WebPages::serve(const HttpRequest& request, const Exchange& exchange) {
+  if (is_rest_target(request.target)) return rest_.serve(request, exchange);
   const auto found = find_route(request);
   if (const auto* const route = std::get_if<WebRoute>(&found)) {
     if (is_action(route->page)) return serve_action(*route, request.token, exchange);

@@ -1,4 +1,5 @@
-// WebPages serves launcherd's HTTP port. It answers GET requests for these targets:
+// WebPages serves launcherd's HTTP port. RestCalls serves /api/v1. WebPages itself answers GET requests for these
+// targets, which are for launcherd's own page:
 //   /                               the page, /page.js, /page.css
 //   /healthz                        "ok"
 //   /metrics                        Prometheus' text format
@@ -25,12 +26,14 @@
 // Thread: the loop thread only. Owner: `handler` is borrowed.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
-#include <utility>
 
 #include "launcherd/service/api_handler.h"
 #include "launcherd/web/http_exchange.h"
+#include "launcherd/web/rest_calls.h"
 #include "launcherd/web/web_route.h"
 
 namespace muster::launcherd::inline web {
@@ -38,8 +41,10 @@ namespace muster::launcherd::inline web {
 class WebPages {
  public:
   // Without a token no action is served.
-  WebPages(ApiHandler* handler, std::string write_token) : handler_(handler), write_token_(std::move(write_token)) {}
+  WebPages(ApiHandler* handler, const std::string& write_token)
+      : handler_(handler), write_token_(write_token), rest_(handler, write_token) {}
 
+  std::optional<std::size_t> body_limit(const HttpRequest& head) const;  // as BodyLimit
   void serve(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange);
 
  private:
@@ -62,6 +67,7 @@ class WebPages {
 
   ApiHandler* const handler_;
   const std::string write_token_;
+  RestCalls rest_;
 };
 
 }  // namespace muster::launcherd::web

@@ -59,20 +59,20 @@ base::Status WebServer::check_address(const std::string& address) {
 }
 
 base::Result<std::unique_ptr<WebServer>> WebServer::start(base::Loop& loop, const std::string& address,
-                                                          ApiHandler* handler, std::string write_token) {
+                                                          ApiHandler* handler, const std::string& write_token) {
   MUSTER_ASSIGN_OR_RETURN(const Endpoint wanted, parse_endpoint(address));
   auto fd = base::listen_on(wanted.address, wanted.port, kBacklog);
   if (!fd.ok()) return fd.status().with_context("--http " + address);
   MUSTER_ASSIGN_OR_RETURN(const std::uint16_t port, base::local_port(fd->get()));
   const std::string url = "http://" + base::format_endpoint(wanted.address, port);
-  return std::unique_ptr<WebServer>(new WebServer(loop, std::move(*fd), url, handler, std::move(write_token)));
+  return std::unique_ptr<WebServer>(new WebServer(loop, std::move(*fd), url, handler, write_token));
 }
 
 WebServer::WebServer(base::Loop& loop, base::UniqueFd listening, std::string url, ApiHandler* handler,
-                     std::string write_token)
+                     const std::string& write_token)
     : loop_(loop),
       url_(std::move(url)),
-      pages_(handler, std::move(write_token)),
+      pages_(handler, write_token),
       listener_(loop, std::move(listening), allow_all, [this](base::UniqueFd peer) { accept(std::move(peer)); },
                 {.backlog = kBacklog}) {}
 
@@ -87,8 +87,10 @@ void WebServer::accept(base::UniqueFd peer) {
   if (is_full) return;  // closes the connection; a browser tries again
   if (!is_ours) ++strangers_;
   const std::uint64_t number = next_++;
+  BodyLimit body_limit = [](const HttpRequest&) { return 0; };
   OnHttpRequest on_request = refuse_stranger;
   if (is_ours) {
+    body_limit = [this](const HttpRequest& head) { return pages_.body_limit(head); };
     on_request = gate_.wrap([this](const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange) {
       pages_.serve(request, exchange);
     });
@@ -98,7 +100,7 @@ void WebServer::accept(base::UniqueFd peer) {
     if (!is_ours) --strangers_;
   });
   open_.emplace(number, nullptr);
-  open_[number] = serve_http(loop_, std::move(peer), std::move(on_request), on_closed);
+  open_[number] = serve_http(loop_, std::move(peer), std::move(body_limit), std::move(on_request), on_closed);
 }
 
 }  // namespace muster::launcherd::web

@@ -31,7 +31,7 @@ class WebServer {
   // `write_token` allows actions to those who send it; empty means that no action is served.
   // INVALID_ARGUMENT: `address` is not a loopback address.
   static base::Result<std::unique_ptr<WebServer>> start(base::Loop& loop, const std::string& address,
-                                                        ApiHandler* handler, std::string write_token = {});
+                                                        ApiHandler* handler, const std::string& write_token = {});
   ~WebServer();
   WebServer(const WebServer&) = delete;
   WebServer& operator=(const WebServer&) = delete;
@@ -40,7 +40,8 @@ class WebServer {
   const std::string& url() const { return url_; }
 
  private:
-  WebServer(base::Loop& loop, base::UniqueFd listening, std::string url, ApiHandler* handler, std::string write_token);
+  WebServer(base::Loop& loop, base::UniqueFd listening, std::string url, ApiHandler* handler,
+            const std::string& write_token);
   void accept(base::UniqueFd peer);
 
   base::Loop& loop_;

@@ -71,7 +71,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   if (!whole) return 0;
   if (whole->target != pieces->target || whole->host != pieces->host || whole->last_event_id != pieces->last_event_id ||
-      whole->origin != pieces->origin || whole->token != pieces->token) {
+      whole->origin != pieces->origin || whole->token != pieces->token || whole->body != pieces->body) {
     std::abort();
   }
   const auto found = find_route(*whole);

@@ -113,8 +113,8 @@ TEST(LauncherdOptions, LauncherdYamlHasEachOptionAsAKey) {
 }
 
 TEST(LauncherdOptions, EveryOptionIsAKeyUnlessItIsOfOneCall) {
-  const std::vector<std::string> of_one_call = {"help",   "short-help", "version",     "man",  "completion",
-                                                "schema", "check",      "config-file", "color"};
+  const std::vector<std::string> of_one_call = {"help",   "short-help", "version", "man",         "completion",
+                                                "schema", "openapi",    "check",   "config-file", "color"};
   for (const Flag& flag : launcherd_flags().flags()) {
     const bool is_of_one_call = std::ranges::find(of_one_call, flag.name) != of_one_call.end();
     EXPECT_NE(flag.is_setting(), is_of_one_call) << flag.name;

@@ -370,6 +370,41 @@ TEST_F(WebServerWithTokenTest, HoldsReleasesAndRerunsJobs) {
   EXPECT_EQ(status(post("old/rerun", "secret-token")), 409);
 }
 
+// Returns a POST to /api/v1 with the token.
+std::string v1_post(const std::string& path, const std::string& headers, const std::string& body) {
+  return "POST /api/v1/" + path + " HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret-token\r\n" + headers +
+         "\r\n" + body;
+}
+
+TEST_F(WebServerWithTokenTest, BodiesOfTheApiAreReadWholeOrInPieces) {
+  const std::string json = R"({"at_once": true})";
+  EXPECT_EQ(status(say(v1_post("jobs/k7/kill", fmt::format("Content-Length: {}\r\n", json.size()), json))), 200);
+  EXPECT_EQ(handler_.killed, "k7");
+  const std::string pieces =
+      fmt::format("5\r\n{}\r\n{:x}\r\n{}\r\n0\r\n\r\n", json.substr(0, 5), json.size() - 5, json.substr(5));
+  EXPECT_EQ(status(say(v1_post("jobs/k8/kill", "Transfer-Encoding: chunked\r\n", pieces))), 200);
+  EXPECT_EQ(handler_.killed, "k8");
+  const std::string waited =
+      say(v1_post("jobs/k9/kill", fmt::format("Expect: 100-continue\r\nContent-Length: {}\r\n", json.size()), json));
+  EXPECT_TRUE(waited.starts_with("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200")) << waited;
+  EXPECT_EQ(body(get("/api/v1/jobs/k7")).substr(0, 16), "{\"id\":\"k7abcdef");
+}
+
+TEST_F(WebServerWithTokenTest, ARefusedBodyIsNotReadAndTheReplyArrives) {
+  const std::string large(3 << 20, 'x');
+  const std::string length = fmt::format("Content-Length: {}\r\n", large.size());
+  const std::string wrong = say("POST /api/v1/jobs/k7/kill HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer x\r\n" +
+                                length + "\r\n" + large);
+  EXPECT_EQ(status(wrong), 401) << wrong.substr(0, 200);
+  EXPECT_NE(wrong.find("WWW-Authenticate: Bearer"), std::string::npos);
+  const std::string too_long = say(v1_post("jobs/k7/kill", "Content-Length: 5000000\r\n", large));
+  EXPECT_EQ(status(too_long), 413) << too_long.substr(0, 200);
+  EXPECT_EQ(status(say(v1_post("jobs/k7/kill", "Transfer-Encoding: chunked\r\n",
+                               "300000\r\n" + large + "\r\n300000\r\n" + large))),
+            413);
+  EXPECT_EQ(handler_.killed, "");
+}
+
 TEST_F(WebServerTest, JunkIsRefusedAndDisturbsNobody) {
   EXPECT_EQ(status(say("\x16\x03\x01 hello\r\n\r\n")), 400);
   EXPECT_EQ(status(get("/" + std::string(8'500, 'x'))), 431);
