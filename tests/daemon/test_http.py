@@ -70,7 +70,7 @@ def test_curl_submits_and_waits(writable):
                                 capture_output=True, timeout=http_user.PATIENCE, check=True)
         return json.loads(result.stdout)
 
-    assert curl("jobs", body)["field"] == "labels"  # it was read whole, and is too long a label
+    assert curl("jobs", body)["field"] == "labels.name"  # it was read whole, and the name is too long
     body["labels"] = []
     job = curl("jobs", body)["job_id"]
     events = subprocess.run(["curl", "-sN", f"{url}jobs/{job}/events"], capture_output=True, text=True,
