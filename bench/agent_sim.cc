@@ -234,7 +234,7 @@ base::Result<Measured> measure(const Options& options, const std::string& direct
   MUSTER_ASSIGN_OR_RETURN(measured.peak_mib, launcherd->memory_mib("VmHWM"));
   MUSTER_RETURN_IF_ERROR(expect_metrics(*launcherd, {{"muster_agents{state=\"up\"}", agents},
                                                      {"muster_jobs_submitted_total", 1},
-                                                     {"muster_jobs_ended_total{result=\"ok\"}", 1},
+                                                     {"muster_jobs_ended_total{state=\"succeeded\"}", 1},
                                                      {"muster_rank_exits_total{result=\"ok\"}", measured.ranks},
                                                      {"muster_rank_exits_total{result=\"other\"}", 0}}));
   measured.cuts = simulated->cuts();

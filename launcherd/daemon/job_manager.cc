@@ -73,6 +73,7 @@ void JobManager::admit(const v1::SubmitRequest& request, const std::string& user
 
 void JobManager::admitted(JobAdmission::Admitted job, std::uint64_t number) {
   ++counters_.submitted;
+  meter_.add(job.id, surroundings_.clock->wall(), std::nullopt, model::JobState::kQueued);
   OpenJob open{.id = job.id,
                .size = job.need.ranks(),
                .retention = job.submission.retention,
@@ -294,6 +295,16 @@ void JobManager::forget_soon(const base::JobId& id, std::chrono::seconds retenti
   if (on_ended) on_ended(id, surroundings_.clock->wall() + retention);
 }
 
+JobCounters JobManager::counters() const {
+  JobCounters counters = counters_;
+  for (const auto& [id, job] : jobs_) {
+    if (job.running != nullptr || job.has_ended) continue;
+    ++counters.queued;
+    counters.held += job.held_by ? 1 : 0;
+  }
+  return counters;
+}
+
 void JobManager::count(const Batch& batch) {
   const auto count_rank = [this](const std::optional<RankStep>& step) {
     if (!step || !model::is_final(step->to)) return;
@@ -305,9 +316,7 @@ void JobManager::count(const Batch& batch) {
     }
     const auto* const event = std::get_if<NewEvent>(&change);
     if (event == nullptr) continue;
-    if (event->job_step && model::is_final(event->job_step->to)) {
-      ++(event->job_step->to == model::JobState::kSucceeded ? counters_.ended_well : counters_.ended_badly);
-    }
+    if (event->job_step) meter_.step(event->job, event->job_step->to, surroundings_.clock->wall(), counters_);
     count_rank(event->rank_step);
   }
 }

@@ -31,6 +31,7 @@
 #include "launcherd/daemon/held_submissions.h"
 #include "launcherd/daemon/host_table.h"
 #include "launcherd/daemon/job_admission.h"
+#include "launcherd/daemon/job_meter.h"
 #include "launcherd/daemon/load_history.h"
 #include "launcherd/daemon/rerun.h"
 #include "launcherd/daemon/running_job.h"
@@ -87,7 +88,7 @@ class JobManager {
   void describe(google::protobuf::RepeatedPtrField<v1::Job>& jobs) const;
 
   const HostTable& hosts() const { return hosts_; }
-  const JobCounters& counters() const { return counters_; }
+  JobCounters counters() const;
   void drain(const std::string& host, const std::string& reason, Reply<v1::LauncherHost> reply);
   void resume(const std::string& host, Reply<v1::LauncherHost> reply);
   // Replaces the list of hosts.
@@ -228,6 +229,7 @@ class JobManager {
   base::Timer schedule_pause_;               // for schedule_soon()
   std::uint64_t next_number_ = 0;
   JobCounters counters_;
+  JobMeter meter_;
   bool is_scheduled_ = false;
   bool is_leaving_ = false;
   base::Loop::Task left_;

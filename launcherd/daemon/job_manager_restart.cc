@@ -29,6 +29,7 @@ base::Status JobManager::load_blocking(StoreReader& reader) {
 
 // Loads one job. If its records are corrupt or of another version, only this job ends.
 base::Status JobManager::load_job(StoreReader& reader, const StoredJob& stored) {
+  meter_.add(stored.id, stored.submitted, stored.started, stored.state);
   const auto spec = stored_spec(reader, stored.id);
   if (!spec.ok() && spec.status().code() != Code::kDataLoss) return spec.status();
   base::Status loaded = spec.status();

@@ -1,14 +1,24 @@
-// Counts jobs and ranks by result since this launcher started, for /metrics. Plain values.
+// Counts jobs and ranks by result since this launcher started, and jobs that wait now, for /metrics. Plain values.
 #pragma once
 
 #include <cstdint>
+
+#include "launcherd/service/duration_histogram.h"
 
 namespace muster::launcherd::inline service {
 
 struct JobCounters {
   std::uint64_t submitted = 0;
-  std::uint64_t ended_well = 0;     // jobs with exit code 0
-  std::uint64_t ended_badly = 0;    // jobs with any other exit code
+  std::uint64_t queued = 0;  // now, with those that are held
+  std::uint64_t held = 0;    // now
+  // Jobs by the state in which they have ended.
+  std::uint64_t jobs_succeeded = 0;
+  std::uint64_t jobs_failed = 0;
+  std::uint64_t jobs_killed = 0;
+  std::uint64_t jobs_lost = 0;
+  DurationHistogram queue_wait{};   // from the submission until the job got slots
+  DurationHistogram start_time{};   // from then until all ranks had started, for the first generation
+  DurationHistogram run_time{};     // from then until the job's end
   std::uint64_t rank_exits_ok = 0;  // ranks with exit code 0
   std::uint64_t rank_exits_failed = 0;
   // Jobs that went on in another generation, by cause.

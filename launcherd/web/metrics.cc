@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -14,6 +16,13 @@ namespace muster::launcherd::inline web {
 namespace {
 
 constexpr std::int64_t kMib = 1024 * 1024;
+constexpr double kPercent = 100;
+
+// Writes whole numbers without a point or an exponent.
+std::string number(double value) {
+  const auto whole = static_cast<std::int64_t>(value);
+  return static_cast<double>(whole) == value ? std::to_string(whole) : fmt::format("{}", value);
+}
 
 // Escapes a label's value: backslash, quote and newline, as the format requires.
 std::string escaped(std::string_view text) {
@@ -39,43 +48,45 @@ struct Named {
   std::string_view word;
 };
 
-constexpr std::array<Named<v1::JobState>, 4> kStates{{{v1::JOB_STATE_QUEUED, "queued"},
-                                                      {v1::JOB_STATE_STARTING, "starting"},
-                                                      {v1::JOB_STATE_RUNNING, "running"},
-                                                      {v1::JOB_STATE_STOPPING, "stopping"}}};
+constexpr std::array<Named<v1::JobState>, 3> kStates{
+    {{v1::JOB_STATE_STARTING, "starting"}, {v1::JOB_STATE_RUNNING, "running"}, {v1::JOB_STATE_STOPPING, "stopping"}}};
 constexpr std::array<Named<v1::AgentState>, 5> kAgents{{{v1::AGENT_STATE_NONE, "none"},
                                                         {v1::AGENT_STATE_STARTING, "starting"},
                                                         {v1::AGENT_STATE_UP, "up"},
                                                         {v1::AGENT_STATE_SUSPECT, "suspect"},
                                                         {v1::AGENT_STATE_FAILED, "failed"}}};
 
-void add_jobs(std::string& text, const v1::ListJobsResponse& jobs) {
+// Waiting jobs are counters' `queued`; the list holds jobs that have started.
+void add_jobs(std::string& text, const v1::ListJobsResponse& started, const JobCounters& counters) {
   begin(text, "muster_jobs", "Jobs that have not ended, by state.");
+  text += fmt::format("muster_jobs{{state=\"queued\"}} {}\n", counters.queued);
   for (const auto& state : kStates) {
-    int count = 0;
-    for (const v1::Job& job : jobs.jobs()) count += job.state() == state.value ? 1 : 0;
+    const auto count =
+        std::ranges::count_if(started.jobs(), [&](const v1::Job& job) { return job.state() == state.value; });
     text += fmt::format("muster_jobs{{state=\"{}\"}} {}\n", state.word, count);
   }
   begin(text, "muster_jobs_held", "Queued jobs that wait for their release.");
-  const auto held = std::ranges::count_if(jobs.jobs(), [](const v1::Job& job) { return job.held(); });
-  text += fmt::format("muster_jobs_held {}\n", held);
+  text += fmt::format("muster_jobs_held {}\n", counters.held);
   begin(text, "muster_ranks", "Ranks of jobs that have started and not ended.");
   int ranks = 0;
-  for (const v1::Job& job : jobs.jobs()) ranks += job.state() == v1::JOB_STATE_QUEUED ? 0 : job.size();
+  for (const v1::Job& job : started.jobs()) ranks += job.size();
   text += fmt::format("muster_ranks {}\n", ranks);
 }
 
-// A job names at most ten ranks.
-void add_late_ranks(std::string& text, const v1::ListJobsResponse& jobs) {
-  begin(text, "muster_rank_late_ratio",
-        "Share of the compared steps in which the rank came last, for the latest ranks.");
+// Labels have hosts and no jobs, because a database of metrics keeps each new label for ever.
+void add_late_hosts(std::string& text, const v1::ListJobsResponse& jobs) {
+  begin(text, "muster_host_late_ratio",
+        "Share of the compared steps in which a rank came last, for the latest rank of each host that has one.");
+  std::map<std::string, double> latest;
   for (const v1::Job& job : jobs.jobs()) {
     for (const v1::RankLateness& late : job.late()) {
       if (late.operations() == 0) continue;
-      text += fmt::format("muster_rank_late_ratio{{job=\"{}\",host=\"{}\",rank=\"{}\"}} {:.3f}\n", escaped(job.id()),
-                          escaped(late.host()), late.rank(),
-                          static_cast<double>(late.late()) / static_cast<double>(late.operations()));
+      double& ratio = latest[late.host()];
+      ratio = std::max(ratio, static_cast<double>(late.late()) / static_cast<double>(late.operations()));
     }
+  }
+  for (const auto& [host, ratio] : latest) {
+    text += fmt::format("muster_host_late_ratio{{host=\"{}\"}} {:.3f}\n", escaped(host), ratio);
   }
 }
 
@@ -93,17 +104,18 @@ void add_gpus(std::string& text, const v1::ListHostsResponse& hosts) {
     begin(text, name, help);
     for (const v1::LauncherHost& host : hosts.hosts()) {
       for (const v1::GpuLoad& gpu : host.load().gpus()) {
-        const std::optional<std::int64_t> value = value_of(gpu);
-        if (value) text += fmt::format("{}{} {}\n", name, gpu_labels(host, gpu.vendor(), gpu.index()), *value);
+        const std::optional<double> value = value_of(gpu);
+        if (value) text += fmt::format("{}{} {}\n", name, gpu_labels(host, gpu.vendor(), gpu.index()), number(*value));
       }
     }
   };
-  using Value = std::optional<std::int64_t>;
-  each_load("muster_gpu_busy_percent", "How busy a GPU is, if its driver reports it.",
-            [](const v1::GpuLoad& gpu) { return gpu.busy_unknown() ? Value() : Value(gpu.busy_percent()); });
-  each_load(
-      "muster_gpu_memory_used_bytes", "Used memory of a GPU, if its driver reports it.",
-      [](const v1::GpuLoad& gpu) { return gpu.has_memory_used_mib() ? Value(gpu.memory_used_mib() * kMib) : Value(); });
+  using Value = std::optional<double>;
+  each_load("muster_gpu_busy_ratio", "How busy a GPU is, from 0 to 1, if its driver reports it.",
+            [](const v1::GpuLoad& gpu) { return gpu.busy_unknown() ? Value() : Value(gpu.busy_percent() / kPercent); });
+  each_load("muster_gpu_memory_used_bytes", "Used memory of a GPU, if its driver reports it.",
+            [](const v1::GpuLoad& gpu) {
+              return gpu.has_memory_used_mib() ? Value(static_cast<double>(gpu.memory_used_mib() * kMib)) : Value();
+            });
   each_load("muster_gpu_processes",
             "Processes that use a GPU, if its driver reports them; for NVIDIA only compute processes.",
             [](const v1::GpuLoad& gpu) { return gpu.has_processes() ? Value(gpu.processes()) : Value(); });
@@ -119,10 +131,16 @@ void add_gpus(std::string& text, const v1::ListHostsResponse& hosts) {
 
 // Adds the load that agents have reported. Leaves out hosts without a report.
 void add_loads(std::string& text, const v1::ListHostsResponse& hosts) {
-  begin(text, "muster_host_cpu_percent", "How busy all CPUs of the host are.");
+  begin(text, "muster_host_cpu_busy_ratio", "How busy all CPUs of the host are, from 0 to 1.");
   for (const v1::LauncherHost& host : hosts.hosts()) {
     if (!host.load().has_cpu_percent()) continue;
-    text += fmt::format("muster_host_cpu_percent{{host=\"{}\"}} {}\n", escaped(host.name()), host.load().cpu_percent());
+    text += fmt::format("muster_host_cpu_busy_ratio{{host=\"{}\"}} {}\n", escaped(host.name()),
+                        number(host.load().cpu_percent() / kPercent));
+  }
+  begin(text, "muster_host_memory_bytes", "Memory of the host.");
+  for (const v1::LauncherHost& host : hosts.hosts()) {
+    if (host.memory_mib() == 0) continue;
+    text += fmt::format("muster_host_memory_bytes{{host=\"{}\"}} {}\n", escaped(host.name()), host.memory_mib() * kMib);
   }
   begin(text, "muster_host_memory_used_bytes", "Used memory of the host.");
   for (const v1::LauncherHost& host : hosts.hosts()) {
@@ -167,20 +185,41 @@ void add_hosts(std::string& text, const v1::ListHostsResponse& hosts) {
 void add_counters(std::string& text, const JobCounters& counters) {
   begin(text, "muster_jobs_submitted_total", "Jobs accepted since launcherd started.", "counter");
   text += fmt::format("muster_jobs_submitted_total {}\n", counters.submitted);
-  begin(text, "muster_jobs_ended_total", "Jobs that have ended since launcherd started.", "counter");
-  text += fmt::format("muster_jobs_ended_total{{result=\"ok\"}} {}\n", counters.ended_well);
-  text += fmt::format("muster_jobs_ended_total{{result=\"other\"}} {}\n", counters.ended_badly);
+  begin(text, "muster_jobs_ended_total", "Jobs that have ended since launcherd started, by state.", "counter");
+  text += fmt::format("muster_jobs_ended_total{{state=\"succeeded\"}} {}\n", counters.jobs_succeeded);
+  text += fmt::format("muster_jobs_ended_total{{state=\"failed\"}} {}\n", counters.jobs_failed);
+  text += fmt::format("muster_jobs_ended_total{{state=\"killed\"}} {}\n", counters.jobs_killed);
+  text += fmt::format("muster_jobs_ended_total{{state=\"lost\"}} {}\n", counters.jobs_lost);
   begin(text, "muster_rank_exits_total", "Ranks that have ended since launcherd started.", "counter");
   text += fmt::format("muster_rank_exits_total{{result=\"ok\"}} {}\n", counters.rank_exits_ok);
   text += fmt::format("muster_rank_exits_total{{result=\"other\"}} {}\n", counters.rank_exits_failed);
 }
 
-void add_elastic(std::string& text, const v1::ListJobsResponse& jobs, const JobCounters& counters) {
-  begin(text, "muster_elastic_generation", "Generation of each job that has had more than one and has not ended.");
-  for (const v1::Job& job : jobs.jobs()) {
-    if (job.attempt() == 0) continue;
-    text += fmt::format("muster_elastic_generation{{job=\"{}\"}} {}\n", escaped(job.id()), job.attempt());
+void add_histogram(std::string& text, std::string_view name, std::string_view help, const DurationHistogram& times) {
+  begin(text, name, help, "histogram");
+  std::uint64_t below = 0;
+  for (std::size_t i = 0; i < DurationHistogram::kBounds.size(); ++i) {
+    below += times.counts[i];
+    text += fmt::format("{}_bucket{{le=\"{}\"}} {}\n", name, number(DurationHistogram::kBounds[i]), below);
   }
+  below += times.counts.back();
+  text += fmt::format("{}_bucket{{le=\"+Inf\"}} {}\n{}_sum {:.6f}\n{}_count {}\n", name, below, name, times.sum, name,
+                      below);
+}
+
+void add_times(std::string& text, const JobCounters& counters) {
+  add_histogram(text, "muster_job_queue_wait_seconds", "Time from the submission of a job until it got slots.",
+                counters.queue_wait);
+  add_histogram(text, "muster_job_start_seconds", "Time from getting slots until all ranks of a job had started.",
+                counters.start_time);
+  add_histogram(text, "muster_job_run_seconds", "Time from the start of all ranks of a job until its end.",
+                counters.run_time);
+}
+
+void add_elastic(std::string& text, const v1::ListJobsResponse& jobs, const JobCounters& counters) {
+  begin(text, "muster_elastic_jobs", "Jobs that have had more than one generation and have not ended.");
+  const auto later = std::ranges::count_if(jobs.jobs(), [](const v1::Job& job) { return job.attempt() > 0; });
+  text += fmt::format("muster_elastic_jobs {}\n", later);
   begin(text, "muster_elastic_resets_total", "Jobs that went on in another generation since launcherd started.",
         "counter");
   text += fmt::format("muster_elastic_resets_total{{reason=\"failure\"}} {}\n", counters.generations_after_failure);
@@ -213,15 +252,16 @@ void add_elastic(std::string& text, const v1::ListJobsResponse& jobs, const JobC
 std::string format_metrics(const v1::Capabilities& launcher, const v1::ListHostsResponse& hosts,
                            const v1::ListJobsResponse& jobs, const JobCounters& counters) {
   std::string text;
-  begin(text, "muster_launcherd_info", "Always 1.");
-  text += fmt::format("muster_launcherd_info{{version=\"{}\",build=\"{}\"}} 1\n", escaped(launcher.version()),
+  begin(text, "muster_build_info", "Always 1.");
+  text += fmt::format("muster_build_info{{version=\"{}\",build=\"{}\"}} 1\n", escaped(launcher.version()),
                       escaped(launcher.build_id()));
   begin(text, "muster_launcherd_start_time_seconds", "Start time of launcherd in seconds since 1970.");
   text += fmt::format("muster_launcherd_start_time_seconds {}\n", launcher.started().seconds());
-  add_jobs(text, jobs);
-  add_late_ranks(text, jobs);
+  add_jobs(text, jobs, counters);
+  add_late_hosts(text, jobs);
   add_hosts(text, hosts);
   add_counters(text, counters);
+  add_times(text, counters);
   add_elastic(text, jobs, counters);
   return text;
 }

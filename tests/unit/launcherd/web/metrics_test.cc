@@ -5,6 +5,13 @@
 namespace muster::launcherd::metrics_test {
 namespace {
 
+// HistogramsAreCumulative has those.
+std::string without_histograms(const std::string& text) {
+  const std::size_t begin = text.find("# HELP muster_job_queue_wait_seconds");
+  const std::size_t end = text.find("# HELP muster_elastic_jobs");
+  return text.substr(0, begin) + text.substr(end);
+}
+
 TEST(Metrics, AreInTheTextFormat) {
   v1::Capabilities launcher;
   launcher.set_version("1.2");
@@ -36,19 +43,18 @@ TEST(Metrics, AreInTheTextFormat) {
   host.set_gpu_problem("GPU 4 cannot be used");
   host.set_output_bytes(12'345);
   hosts.add_hosts()->set_name("n2");  // its agent has reported nothing
+  host.set_memory_mib(8);
   v1::ListJobsResponse jobs;
   v1::Job& running = *jobs.add_jobs();
   running.set_state(v1::JOB_STATE_RUNNING);
   running.set_size(3);
-  v1::Job& waiting = *jobs.add_jobs();
-  waiting.set_state(v1::JOB_STATE_QUEUED);
-  waiting.set_held(true);
-  waiting.set_size(8);
-  running.set_id("k7");
   running.set_attempt(2);
   const JobCounters counters{.submitted = 9,
-                             .ended_well = 5,
-                             .ended_badly = 2,
+                             .queued = 2,
+                             .held = 1,
+                             .jobs_succeeded = 5,
+                             .jobs_failed = 2,
+                             .jobs_killed = 1,
                              .rank_exits_ok = 40,
                              .rank_exits_failed = 3,
                              .generations_after_failure = 4,
@@ -63,16 +69,16 @@ TEST(Metrics, AreInTheTextFormat) {
                              .collective_seconds = 3.25,
                              .last_collective_seconds = 0.13};
   EXPECT_EQ(
-      format_metrics(launcher, hosts, jobs, counters),
-      "# HELP muster_launcherd_info Always 1.\n"
-      "# TYPE muster_launcherd_info gauge\n"
-      "muster_launcherd_info{version=\"1.2\",build=\"a\\\"b\\\\c\\nd\"} 1\n"
+      without_histograms(format_metrics(launcher, hosts, jobs, counters)),
+      "# HELP muster_build_info Always 1.\n"
+      "# TYPE muster_build_info gauge\n"
+      "muster_build_info{version=\"1.2\",build=\"a\\\"b\\\\c\\nd\"} 1\n"
       "# HELP muster_launcherd_start_time_seconds Start time of launcherd in seconds since 1970.\n"
       "# TYPE muster_launcherd_start_time_seconds gauge\n"
       "muster_launcherd_start_time_seconds 1782000000\n"
       "# HELP muster_jobs Jobs that have not ended, by state.\n"
       "# TYPE muster_jobs gauge\n"
-      "muster_jobs{state=\"queued\"} 1\n"
+      "muster_jobs{state=\"queued\"} 2\n"
       "muster_jobs{state=\"starting\"} 0\n"
       "muster_jobs{state=\"running\"} 1\n"
       "muster_jobs{state=\"stopping\"} 0\n"
@@ -82,8 +88,10 @@ TEST(Metrics, AreInTheTextFormat) {
       "# HELP muster_ranks Ranks of jobs that have started and not ended.\n"
       "# TYPE muster_ranks gauge\n"
       "muster_ranks 3\n"
-      "# HELP muster_rank_late_ratio Share of the compared steps in which the rank came last, for the latest ranks.\n"
-      "# TYPE muster_rank_late_ratio gauge\n"
+      "# HELP muster_host_late_ratio Share of the compared steps in which a rank came last, for the latest rank of "
+      "each "
+      "host that has one.\n"
+      "# TYPE muster_host_late_ratio gauge\n"
       "# HELP muster_agents Hosts by the state of their agent.\n"
       "# TYPE muster_agents gauge\n"
       "muster_agents{state=\"none\"} 0\n"
@@ -111,15 +119,18 @@ TEST(Metrics, AreInTheTextFormat) {
       "# TYPE muster_host_gpu_problem gauge\n"
       "muster_host_gpu_problem{host=\"n1\"} 1\n"
       "muster_host_gpu_problem{host=\"n2\"} 0\n"
-      "# HELP muster_host_cpu_percent How busy all CPUs of the host are.\n"
-      "# TYPE muster_host_cpu_percent gauge\n"
-      "muster_host_cpu_percent{host=\"n1\"} 43\n"
+      "# HELP muster_host_cpu_busy_ratio How busy all CPUs of the host are, from 0 to 1.\n"
+      "# TYPE muster_host_cpu_busy_ratio gauge\n"
+      "muster_host_cpu_busy_ratio{host=\"n1\"} 0.43\n"
+      "# HELP muster_host_memory_bytes Memory of the host.\n"
+      "# TYPE muster_host_memory_bytes gauge\n"
+      "muster_host_memory_bytes{host=\"n1\"} 8388608\n"
       "# HELP muster_host_memory_used_bytes Used memory of the host.\n"
       "# TYPE muster_host_memory_used_bytes gauge\n"
       "muster_host_memory_used_bytes{host=\"n1\"} 2097152\n"
-      "# HELP muster_gpu_busy_percent How busy a GPU is, if its driver reports it.\n"
-      "# TYPE muster_gpu_busy_percent gauge\n"
-      "muster_gpu_busy_percent{host=\"n1\",vendor=\"nvidia\",gpu=\"3\"} 7\n"
+      "# HELP muster_gpu_busy_ratio How busy a GPU is, from 0 to 1, if its driver reports it.\n"
+      "# TYPE muster_gpu_busy_ratio gauge\n"
+      "muster_gpu_busy_ratio{host=\"n1\",vendor=\"nvidia\",gpu=\"3\"} 0.07\n"
       "# HELP muster_gpu_memory_used_bytes Used memory of a GPU, if its driver reports it.\n"
       "# TYPE muster_gpu_memory_used_bytes gauge\n"
       "muster_gpu_memory_used_bytes{host=\"n1\",vendor=\"nvidia\",gpu=\"3\"} 3145728\n"
@@ -137,17 +148,19 @@ TEST(Metrics, AreInTheTextFormat) {
       "# HELP muster_jobs_submitted_total Jobs accepted since launcherd started.\n"
       "# TYPE muster_jobs_submitted_total counter\n"
       "muster_jobs_submitted_total 9\n"
-      "# HELP muster_jobs_ended_total Jobs that have ended since launcherd started.\n"
+      "# HELP muster_jobs_ended_total Jobs that have ended since launcherd started, by state.\n"
       "# TYPE muster_jobs_ended_total counter\n"
-      "muster_jobs_ended_total{result=\"ok\"} 5\n"
-      "muster_jobs_ended_total{result=\"other\"} 2\n"
+      "muster_jobs_ended_total{state=\"succeeded\"} 5\n"
+      "muster_jobs_ended_total{state=\"failed\"} 2\n"
+      "muster_jobs_ended_total{state=\"killed\"} 1\n"
+      "muster_jobs_ended_total{state=\"lost\"} 0\n"
       "# HELP muster_rank_exits_total Ranks that have ended since launcherd started.\n"
       "# TYPE muster_rank_exits_total counter\n"
       "muster_rank_exits_total{result=\"ok\"} 40\n"
       "muster_rank_exits_total{result=\"other\"} 3\n"
-      "# HELP muster_elastic_generation Generation of each job that has had more than one and has not ended.\n"
-      "# TYPE muster_elastic_generation gauge\n"
-      "muster_elastic_generation{job=\"k7\"} 2\n"
+      "# HELP muster_elastic_jobs Jobs that have had more than one generation and have not ended.\n"
+      "# TYPE muster_elastic_jobs gauge\n"
+      "muster_elastic_jobs 1\n"
       "# HELP muster_elastic_resets_total Jobs that went on in another generation since launcherd started.\n"
       "# TYPE muster_elastic_resets_total counter\n"
       "muster_elastic_resets_total{reason=\"failure\"} 4\n"
@@ -175,17 +188,32 @@ TEST(Metrics, AreInTheTextFormat) {
       "muster_elastic_last_first_collective_seconds 0.130\n");
 }
 
-TEST(Metrics, NameTheLatestRanksOfEachJob) {
+TEST(Metrics, NameTheLatestRankOfEachHost) {
   v1::ListJobsResponse jobs;
-  v1::Job& job = *jobs.add_jobs();
-  job.set_id("k7");
-  v1::RankLateness& late = *job.add_late();
-  late.set_rank(37);
-  late.set_host("n5");
-  late.set_late(83);
-  late.set_operations(100);
+  for (const int count : {83, 20}) {
+    v1::RankLateness& late = *jobs.add_jobs()->add_late();
+    late.set_host("n5");
+    late.set_late(static_cast<std::uint64_t>(count));
+    late.set_operations(100);
+  }
   const std::string text = format_metrics({}, {}, jobs, {});
-  EXPECT_NE(text.find("muster_rank_late_ratio{job=\"k7\",host=\"n5\",rank=\"37\"} 0.830\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("muster_host_late_ratio{host=\"n5\"} 0.830\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find("job=\""), std::string::npos);  // no label that grows with the number of jobs
+}
+
+TEST(Metrics, HistogramsAreCumulative) {
+  JobCounters counters;
+  for (const double seconds : {0.05, 0.1, 3.0, 1e9, -1.0}) counters.queue_wait.add(seconds);
+  const std::string text = format_metrics({}, {}, {}, counters);
+  for (const char* const line :
+       {"# TYPE muster_job_queue_wait_seconds histogram\n", "muster_job_queue_wait_seconds_bucket{le=\"0.1\"} 3\n",
+        "muster_job_queue_wait_seconds_bucket{le=\"2.5\"} 3\n", "muster_job_queue_wait_seconds_bucket{le=\"5\"} 4\n",
+        "muster_job_queue_wait_seconds_bucket{le=\"604800\"} 4\n",
+        "muster_job_queue_wait_seconds_bucket{le=\"+Inf\"} 5\n",
+        "muster_job_queue_wait_seconds_sum 1000000003.150000\n", "muster_job_queue_wait_seconds_count 5\n",
+        "muster_job_run_seconds_count 0\n"}) {
+    EXPECT_NE(text.find(line), std::string::npos) << line << text;
+  }
 }
 
 }  // namespace
