@@ -79,6 +79,17 @@ base::Result<std::vector<launcherd::TlsListener>> tls_listeners(const ParsedLaun
   return listeners;
 }
 
+base::Result<launcherd::MetricsPort> metrics_port(const ParsedLauncherd& parsed, const std::string& directory) {
+  launcherd::MetricsPort port{.address = parsed.metrics, .certificate = "", .key = ""};
+  if (parsed.metrics.empty() || parsed.tls_key.empty()) return port;
+  MUSTER_ASSIGN_OR_RETURN(port.certificate,
+                          base::read_file(absolute_path(parsed.tls_certificate, directory), kLongestPem));
+  auto key = launcherd::read_private_key(absolute_path(parsed.tls_key, directory));
+  if (!key.ok()) return key.status().with_context("--tls-key");
+  port.key = *std::move(key);
+  return port;
+}
+
 base::Result<launcherd::DaemonOptions> daemon_options(const ParsedLauncherd& parsed,
                                                       const base::Environment& environment,
                                                       const std::string& directory, launcherd::NoticeWriter& notices) {
@@ -86,6 +97,7 @@ base::Result<launcherd::DaemonOptions> daemon_options(const ParsedLauncherd& par
   MUSTER_ASSIGN_OR_RETURN(options.hosts, hosts_of(parsed, environment, directory));
   MUSTER_ASSIGN_OR_RETURN(options.state_directory, state_directory(parsed, environment, directory));
   MUSTER_ASSIGN_OR_RETURN(options.tls, tls_listeners(parsed, directory));
+  MUSTER_ASSIGN_OR_RETURN(options.metrics, metrics_port(parsed, directory));
   MUSTER_ASSIGN_OR_RETURN(std::string agent_path, find_agent(environment));
   if (!parsed.sockets.empty()) options.socket = parsed.sockets.front();
   options.has_socket = !parsed.sockets.empty() || parsed.addresses.empty();

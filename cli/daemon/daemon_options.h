@@ -25,6 +25,9 @@ base::Result<std::vector<model::HostSpec>> hosts_of(const ParsedLauncherd& parse
 base::Result<std::vector<launcherd::TlsListener>> tls_listeners(const ParsedLauncherd& parsed,
                                                                 const std::string& directory);
 
+// Returns the address of --metrics, with the certificate as it is now, if there is one.
+base::Result<launcherd::MetricsPort> metrics_port(const ParsedLauncherd& parsed, const std::string& directory);
+
 // Borrows `notices` for the daemon's lines. Takes the listening socket that a service manager has opened, if any.
 base::Result<launcherd::DaemonOptions> daemon_options(const ParsedLauncherd& parsed,
                                                       const base::Environment& environment,

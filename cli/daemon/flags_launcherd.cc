@@ -22,7 +22,8 @@ std::vector<FlagRow> launcherd_settings() {
              "$XDG_RUNTIME_DIR/muster, else in /tmp/muster-<uid>.")
           .key("launcherd.listen")
           .repeats(Repeat::kAddsUp),
-      option("tls-cert", {"--tls-cert"}, "FILE", "launcherd's certificate for HOST:PORT, with its chain (PEM).")
+      option("tls-cert", {"--tls-cert"}, "FILE",
+             "launcherd's certificate for HOST:PORT and --metrics, with its chain (PEM).")
           .key("launcherd.tls_cert")
           .completes(Completes::kFile),
       option("tls-key", {"--tls-key"}, "FILE", "The key of --tls-cert (PEM).")
@@ -48,6 +49,10 @@ std::vector<FlagRow> launcherd_settings() {
              "The page and /api/v1 may also submit and change jobs, and drain hosts. They ask for the token in "
              "http-token in the state directory.")
           .key("launcherd.http_write"),
+      option("metrics", {"--metrics"}, "HOST:PORT",
+             "Serve /metrics to other users and machines: to those who have the token in metrics-token in the state "
+             "directory. With --tls-cert and --tls-key by TLS, which addresses other than loopback need.")
+          .key("launcherd.metrics"),
       option("accept-agents", {"--accept-agents"}, "[ADDR:]PORT",
              "Also accept hosts that connect by themselves: muster-agent --join FILE adds the host on which it runs. "
              "PORT 0: any free port.")

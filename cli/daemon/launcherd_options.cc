@@ -8,6 +8,7 @@
 #include "cli/help/help.h"
 #include "cli/help/man_page.h"
 #include "cli/options/setting_reader.h"
+#include "launcherd/web/metrics_server.h"
 #include "launcherd/web/openapi.h"
 #include "model/exit_code.h"
 
@@ -40,6 +41,12 @@ base::Status read_listen(const Setting& option, ParsedLauncherd& parsed) {
   return base::ok_status();
 }
 
+base::Status read_metrics(const Setting& option, ParsedLauncherd& parsed) {
+  MUSTER_RETURN_IF_ERROR(launcherd::MetricsServer::needs_tls(option.value).status().with_context(option.label));
+  parsed.metrics = option.value;
+  return base::ok_status();
+}
+
 base::Status read_accept_agents(const Setting& option, ParsedLauncherd& parsed) {
   std::string_view value = option.value;
   launcherd::AcceptAgents accept;
@@ -69,6 +76,7 @@ base::Status read_own(const Settings& settings, ParsedLauncherd& parsed) {
   read.text("state", parsed.state);
   read.text("http", parsed.http);
   read.toggle("http-write", parsed.http_write);
+  read.custom("metrics", [&](const Setting& setting) { return read_metrics(setting, parsed); });
   read.custom("accept-agents", [&](const Setting& setting) { return read_accept_agents(setting, parsed); });
   read.text("join-file", parsed.join_file);
   read.toggle("i-know-jobs-run-as-root", parsed.is_root_accepted);
@@ -92,6 +100,11 @@ std::string answer_text(const ParsedOption& option, std::string_view build_id) {
   return completion_script(option.value, "launcherd").value_or("");
 }
 
+bool needs_tls(const std::string& metrics) {
+  const auto needs = launcherd::MetricsServer::needs_tls(metrics);
+  return needs.ok() && *needs;
+}
+
 // Checks that options which need each other are given together.
 base::Status check(const ParsedLauncherd& parsed, bool is_root) {
   const bool has_all = !parsed.tls_certificate.empty() && !parsed.tls_key.empty() && !parsed.client_ca.empty();
@@ -102,8 +115,16 @@ base::Status check(const ParsedLauncherd& parsed, bool is_root) {
         "certificate (docs/operations.md)",
         parsed.addresses.front());
   }
-  if (parsed.addresses.empty() && has_any) {
+  const bool is_for_metrics = !parsed.metrics.empty() && parsed.client_ca.empty();
+  if (parsed.addresses.empty() && has_any && !is_for_metrics) {
     return base::invalid_argument("--tls-cert, --tls-key and --client-ca need --listen HOST:PORT");
+  }
+  if (parsed.tls_certificate.empty() != parsed.tls_key.empty()) {
+    return base::invalid_argument("--tls-cert and --tls-key belong together");
+  }
+  if (parsed.tls_key.empty() && needs_tls(parsed.metrics)) {
+    return base::invalid_argument("--metrics {} needs --tls-cert and --tls-key: other machines get metrics by TLS only",
+                                  parsed.metrics);
   }
   if (parsed.addresses.empty() && !parsed.client_crl.empty()) {
     return base::invalid_argument("--client-crl needs --listen HOST:PORT");

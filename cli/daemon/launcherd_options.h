@@ -23,6 +23,7 @@ struct ParsedLauncherd : HostVerbLine {
   std::string state;  // empty means the default
   std::string http;   // empty if not given
   bool http_write = false;
+  std::string metrics;  // empty if not given
   std::optional<launcherd::AcceptAgents> accept_agents;
   std::string join_file;  // --join-file, for --accept-agents; empty means a file in the state directory
   bool is_root_accepted = false;

@@ -44,7 +44,9 @@ void read_hosts_again(const ParsedLauncherd& parsed, const base::Environment& en
 void read_certificates_again(const ParsedLauncherd& parsed, const std::string& directory, launcherd::Daemon& daemon,
                              launcherd::NoticeWriter& notices) {
   const auto listeners = tls_listeners(parsed, directory);
-  base::Status status = listeners.ok() ? daemon.replace_certificates(*listeners) : listeners.status();
+  const auto metrics = metrics_port(parsed, directory);
+  base::Status status = listeners.ok() ? metrics.status() : listeners.status();
+  if (status.ok()) status = daemon.replace_certificates(*listeners, *metrics);
   notices.line(status.ok() ? "certificates were read again; new connections must use them"
                            : "the certificates were not changed: " + status.message());
 }
@@ -53,12 +55,11 @@ void read_certificates_again(const ParsedLauncherd& parsed, const std::string& d
 void read_files_again(const ParsedLauncherd& parsed, const base::Environment& environment, const std::string& directory,
                       launcherd::Daemon& daemon, launcherd::NoticeWriter& notices) {
   const bool has_hosts = !parsed.options.request.hostfile.empty();
-  const bool has_certificates = !parsed.addresses.empty();
+  const bool has_certificates = !parsed.tls_certificate.empty();
   if (has_certificates) read_certificates_again(parsed, directory, daemon, notices);
   if (has_hosts) read_hosts_again(parsed, environment, directory, daemon, notices);
   if (has_hosts || has_certificates) return;
-  notices.line(
-      "SIGHUP changed nothing: it reads --hostfile and the certificates of --listen again, and launcherd has neither");
+  notices.line("SIGHUP changed nothing: it reads --hostfile and certificates again, and launcherd has neither");
 }
 
 int serve(const ParsedLauncherd& parsed, const base::Environment& environment, const Console& console) {

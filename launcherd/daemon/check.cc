@@ -68,6 +68,15 @@ CheckLine check_socket(const DaemonOptions& options) {
   return {.what = "socket", .text = path + (*use == SocketUse::kInUse ? " (a launcherd listens there now)" : "")};
 }
 
+CheckLine check_metrics(const MetricsPort& port) {
+  const auto needs_tls = MetricsServer::needs_tls(port.address);
+  if (!needs_tls.ok()) return wrong("metrics", "--metrics: " + needs_tls.status().message());
+  if (port.certificate.empty()) return {.what = "metrics", .text = "http://" + port.address + "/metrics"};
+  const auto tls = HttpTls::make(port.certificate, port.key);
+  if (!tls.ok()) return wrong("metrics", "--tls-cert, --tls-key: " + tls.status().message());
+  return {.what = "metrics", .text = "https://" + port.address + "/metrics"};
+}
+
 }  // namespace
 
 std::vector<CheckLine> check_daemon(const DaemonOptions& options, base::WallTime now) {
@@ -79,6 +88,7 @@ std::vector<CheckLine> check_daemon(const DaemonOptions& options, base::WallTime
     lines.push_back(address.ok() ? CheckLine{.what = "page", .text = "http://" + options.http}
                                  : wrong("page", "--http: " + address.message()));
   }
+  if (!options.metrics.address.empty()) lines.push_back(check_metrics(options.metrics));
   return lines;
 }
 

@@ -94,7 +94,8 @@ struct Daemon::Parts {
   std::unique_ptr<DaemonApi> api;
   std::unique_ptr<ApiServer> server;
   std::unique_ptr<WebServer> web;
-  std::string token_note;  // says where the page's token is; empty without --http-write
+  std::unique_ptr<MetricsServer> metrics;
+  std::string token_note;  // says where the tokens of the page and of --metrics are; empty without them
   base::Timer renewal;     // renews the join file
   base::Timer history_timer;
   HeapTrimmer trimmer;
@@ -256,6 +257,12 @@ base::Status Daemon::Parts::serve(const base::Clock& clock, const DaemonOptions&
     MUSTER_ASSIGN_OR_RETURN(web, WebServer::start(loop, options.http, api.get(), std::move(token)));
     addresses.push_back(web->url());
   }
+  if (!options.metrics.address.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(std::string token, load_or_make_write_token(directory.path() + "/metrics-token"));
+    MUSTER_ASSIGN_OR_RETURN(metrics, MetricsServer::start(loop, options.metrics, api.get(), std::move(token)));
+    addresses.push_back(metrics->url());
+    token_note += fmt::format("; metrics need the token in {}/metrics-token", directory.path());
+  }
   return base::ok_status();
 }
 
@@ -290,8 +297,10 @@ void Daemon::replace_hosts(const std::vector<model::HostSpec>& hosts) {
   parts_->jobs->replace_hosts(hosts);
 }
 
-base::Status Daemon::replace_certificates(const std::vector<TlsListener>& tls) {
-  return parts_->server->replace_certificates(tls);
+base::Status Daemon::replace_certificates(const std::vector<TlsListener>& tls, const MetricsPort& metrics) {
+  if (!tls.empty()) MUSTER_RETURN_IF_ERROR(parts_->server->replace_certificates(tls));
+  if (parts_->metrics == nullptr || metrics.certificate.empty()) return base::ok_status();
+  return parts_->metrics->replace_certificate(metrics.certificate, metrics.key);
 }
 
 void Daemon::leave(base::Loop::Task done) {

@@ -23,6 +23,7 @@
 #include "launcherd/bootstrap/bootstrap.h"
 #include "launcherd/enrol/accept_agents.h"
 #include "launcherd/service/api_server.h"
+#include "launcherd/web/metrics_server.h"
 #include "model/host_spec.h"
 
 namespace muster::launcherd::inline daemon {
@@ -38,6 +39,7 @@ struct DaemonOptions {
   base::UniqueFd inherited_socket;  // a listening socket (ApiSocket::adopt); used instead of `socket` if valid
   std::vector<TlsListener> tls;
   std::string http;             // loopback address and port of the web page; empty means no page
+  MetricsPort metrics;          // for other users and machines
   bool http_write = false;      // the page serves actions to those who have the token in the state directory
   std::string state_directory;  // absolute
   BootstrapOptions bootstrap;
@@ -62,8 +64,8 @@ class Daemon {
   // Returns text such as "serving unix:/run/user/1000/muster/launcherd.sock with 4 hosts and 16 slots".
   std::string description() const;
   void replace_hosts(const std::vector<model::HostSpec>& hosts);
-  // See ApiServer::replace_certificates.
-  base::Status replace_certificates(const std::vector<TlsListener>& tls);
+  // See ApiServer::replace_certificates and MetricsServer::replace_certificate.
+  base::Status replace_certificates(const std::vector<TlsListener>& tls, const MetricsPort& metrics);
   void leave(base::Loop::Task done);
 
  private:

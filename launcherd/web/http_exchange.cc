@@ -6,11 +6,13 @@
 #include <sys/socket.h>
 
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/status.hpp>
+#include <boost/beast/ssl/ssl_stream.hpp>
 
 #include <array>
 #include <chrono>
@@ -56,9 +58,11 @@ std::string head_of(int status, std::string_view content_type) {
                      std::string_view(reason.data(), reason.size()), content_type, kAlways, more_headers(status));
 }
 
-class Session final : public HttpExchange, public std::enable_shared_from_this<Session> {
+// `Stream` is beast::tcp_stream, or the same below TLS.
+template <typename Stream>
+class Session final : public HttpExchange, public std::enable_shared_from_this<Session<Stream>> {
  public:
-  Session(beast::tcp_stream stream, BodyLimit body_limit, OnHttpRequest on_request, std::function<void()> on_closed)
+  Session(Stream stream, BodyLimit body_limit, OnHttpRequest on_request, std::function<void()> on_closed)
       : stream_(std::move(stream)),
         body_limit_(std::move(body_limit)),
         on_request_(std::move(on_request)),
@@ -66,11 +70,27 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
     set_limits(parser_);
   }
 
-  void read_request() {
-    stream_.expires_after(kHeadLimit);
-    http::async_read_header(
-        stream_, buffer_, parser_,
-        [self = shared_from_this()](const boost::system::error_code& failed, std::size_t) { self->on_head(failed); });
+  // The handshake counts for the time of the header.
+  void begin(HttpTls tls) {
+    tls_ = std::move(tls);
+    connection().expires_after(kHeadLimit);
+    stream_.async_handshake(asio::ssl::stream_base::server,
+                            [self = this->shared_from_this()](const boost::system::error_code& failed) {
+                              if (failed) return self->close();
+                              self->read_head();
+                            });
+  }
+  void begin() {
+    connection().expires_after(kHeadLimit);
+    read_head();
+  }
+
+  void read_head() {
+    if (is_closed_) return;
+    http::async_read_header(stream_, buffer_, parser_,
+                            [self = this->shared_from_this()](const boost::system::error_code& failed, std::size_t) {
+                              self->on_head(failed);
+                            });
   }
 
   void add_header(std::string_view name, std::string_view value) override {
@@ -120,8 +140,8 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
   void close() {
     if (std::exchange(is_closed_, true)) return;
     boost::system::error_code ignored;
-    stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
-    stream_.close();
+    connection().socket().shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
+    connection().close();
     queue_.clear();
     on_written_.clear();
     if (const auto gone = std::exchange(gone_, nullptr)) gone();
@@ -129,11 +149,13 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
   }
 
  private:
+  beast::tcp_stream& connection() { return beast::get_lowest_layer(stream_); }
+
   void on_head(const boost::system::error_code& failed) {
     if (is_closed_) return;
     if (failed) return refuse(failed);
     const auto limit = body_limit_(request_of(parser_));
-    if (!limit) return on_request_(request_of(parser_), shared_from_this());
+    if (!limit) return on_request_(request_of(parser_), this->shared_from_this());
     if (has_longer_body(parser_, *limit)) return refuse(http::error::body_limit);
     if (!expects_continue(parser_)) return read_body();
     write_continue();
@@ -143,7 +165,7 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
   void write_continue() {
     constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
     asio::async_write(stream_, asio::buffer(kContinue.data(), kContinue.size()),
-                      [self = shared_from_this()](const boost::system::error_code& failed, std::size_t) {
+                      [self = this->shared_from_this()](const boost::system::error_code& failed, std::size_t) {
                         if (failed) return self->close();
                         self->read_body();
                       });
@@ -151,16 +173,17 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
 
   void read_body() {
     if (is_closed_) return;
-    stream_.expires_after(kBodyTime);
-    http::async_read(
-        stream_, buffer_, parser_,
-        [self = shared_from_this()](const boost::system::error_code& failed, std::size_t) { self->on_read(failed); });
+    connection().expires_after(kBodyTime);
+    http::async_read(stream_, buffer_, parser_,
+                     [self = this->shared_from_this()](const boost::system::error_code& failed, std::size_t) {
+                       self->on_read(failed);
+                     });
   }
 
   void on_read(const boost::system::error_code& failed) {
     if (is_closed_) return;
     if (failed) return refuse(failed);
-    on_request_(request_of(parser_), shared_from_this());
+    on_request_(request_of(parser_), this->shared_from_this());
   }
 
   void refuse(const boost::system::error_code& failed) {
@@ -174,13 +197,13 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
   // and drops what the peer still sends.
   void drain() {
     boost::system::error_code ignored;
-    stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
-    stream_.expires_after(kDrainTime);
+    connection().socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+    connection().expires_after(kDrainTime);
     drain_more(kMostDrained);
   }
 
   void drain_more(std::size_t most) {
-    stream_.async_read_some(asio::buffer(dropped_), [self = shared_from_this(), most](
+    stream_.async_read_some(asio::buffer(dropped_), [self = this->shared_from_this(), most](
                                                         const boost::system::error_code& failed, std::size_t count) {
       if (self->is_closed_) return;
       if (failed || count >= most) return self->close();
@@ -190,8 +213,9 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
 
   // Waits until the peer closes. The peer sends no further useful bytes.
   void watch_peer() {
-    stream_.socket().async_wait(asio::ip::tcp::socket::wait_read,
-                                [self = shared_from_this()](const boost::system::error_code&) { self->close(); });
+    connection().socket().async_wait(
+        asio::ip::tcp::socket::wait_read,
+        [self = this->shared_from_this()](const boost::system::error_code&) { self->close(); });
   }
 
   void write(std::string bytes) {
@@ -201,9 +225,9 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
   }
 
   void write_first() {
-    stream_.expires_after(kWriteLimit);
+    connection().expires_after(kWriteLimit);
     asio::async_write(stream_, asio::buffer(queue_.front()),
-                      [self = shared_from_this()](const boost::system::error_code& failed, std::size_t) {
+                      [self = this->shared_from_this()](const boost::system::error_code& failed, std::size_t) {
                         self->on_written(failed);
                       });
   }
@@ -214,7 +238,7 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
     queue_.pop_front();
     if (!queue_.empty()) return write_first();
     if (is_ending_) return parser_.is_done() ? close() : drain();
-    stream_.expires_never();
+    connection().expires_never();
     run_when_written();
   }
 
@@ -222,7 +246,8 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
     for (const base::Loop::Task& task : std::exchange(on_written_, {})) task();
   }
 
-  beast::tcp_stream stream_;
+  std::optional<HttpTls> tls_;  // outlives stream_, which borrows its context
+  Stream stream_;
   const BodyLimit body_limit_;
   OnHttpRequest on_request_;
   std::function<void()> on_closed_;
@@ -237,10 +262,17 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
   bool is_closed_ = false;
 };
 
+template <typename Stream>
+std::function<void()> closer_of(const std::shared_ptr<Session<Stream>>& session) {
+  return [weak = std::weak_ptr(session)] {
+    if (const auto alive = weak.lock()) alive->close();
+  };
+}
+
 }  // namespace
 
-std::function<void()> serve_http(base::Loop& loop, base::UniqueFd peer, BodyLimit body_limit, OnHttpRequest on_request,
-                                 std::function<void()> on_closed) {
+std::function<void()> serve_http(base::Loop& loop, base::UniqueFd peer, const std::optional<HttpTls>& tls,
+                                 BodyLimit body_limit, OnHttpRequest on_request, std::function<void()> on_closed) {
   int family = AF_INET;
   socklen_t size = sizeof family;
   ::getsockopt(peer.get(), SOL_SOCKET, SO_DOMAIN, &family, &size);
@@ -252,12 +284,19 @@ std::function<void()> serve_http(base::Loop& loop, base::UniqueFd peer, BodyLimi
     return [] {};
   }
   (void)peer.release();
-  const auto session = std::make_shared<Session>(beast::tcp_stream(std::move(socket)), std::move(body_limit),
-                                                 std::move(on_request), std::move(on_closed));
-  session->read_request();
-  return [weak = std::weak_ptr(session)] {
-    if (const auto alive = weak.lock()) alive->close();
-  };
+  beast::tcp_stream connection(std::move(socket));
+  if (!tls) {
+    const auto session = std::make_shared<Session<beast::tcp_stream>>(std::move(connection), std::move(body_limit),
+                                                                      std::move(on_request), std::move(on_closed));
+    session->begin();
+    return closer_of(session);
+  }
+  using TlsConnection = beast::ssl_stream<beast::tcp_stream>;
+  const auto session =
+      std::make_shared<Session<TlsConnection>>(TlsConnection(std::move(connection), tls->context()),
+                                               std::move(body_limit), std::move(on_request), std::move(on_closed));
+  session->begin(*tls);
+  return closer_of(session);
 }
 
 }  // namespace muster::launcherd::web

@@ -17,6 +17,7 @@
 
 #include "base/loop.h"
 #include "base/unique_fd.h"
+#include "launcherd/web/http_tls.h"
 
 namespace muster::launcherd::inline web {
 
@@ -59,9 +60,9 @@ class HttpExchange {
 using BodyLimit = std::function<std::optional<std::size_t>(const HttpRequest& head)>;
 using OnHttpRequest = std::function<void(const HttpRequest&, const std::shared_ptr<HttpExchange>&)>;
 
-// Reads a request from a connected TCP socket. Calls `on_closed` once, when the connection is closed. The returned
-// function closes the connection.
-std::function<void()> serve_http(base::Loop& loop, base::UniqueFd peer, BodyLimit body_limit, OnHttpRequest on_request,
-                                 std::function<void()> on_closed);
+// Reads a request from a connected TCP socket, with TLS if `tls` is set. Calls `on_closed` once, when the connection is
+// closed. The returned function closes the connection.
+std::function<void()> serve_http(base::Loop& loop, base::UniqueFd peer, const std::optional<HttpTls>& tls,
+                                 BodyLimit body_limit, OnHttpRequest on_request, std::function<void()> on_closed);
 
 }  // namespace muster::launcherd::web

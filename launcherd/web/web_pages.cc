@@ -12,7 +12,7 @@
 #include "base/strings.h"
 #include "launcherd/service/own_user.h"
 #include "launcherd/web/http_error.h"
-#include "launcherd/web/metrics.h"
+#include "launcherd/web/metrics_page.h"
 #include "proto/message_json.h"
 
 namespace muster::launcherd::inline web {
@@ -21,34 +21,7 @@ namespace {
 using Exchange = std::shared_ptr<HttpExchange>;
 
 constexpr std::string_view kJson = "application/json";
-constexpr int kMostCounted = 1000;  // the most jobs that /metrics counts
 constexpr std::string_view kText = "text/plain; charset=utf-8";
-
-// Lists up to kMostCounted open jobs, without their long fields. `jobs` holds the jobs of earlier pages. Several pages
-// are needed, because jobs with long commands make short pages.
-void list_open_jobs(ApiHandler* handler, v1::ListJobsResponse jobs, Reply<v1::ListJobsResponse> done) {
-  v1::ListJobsRequest request;
-  request.set_page_size(kMostCounted);
-  request.set_page_token(jobs.next_page_token());
-  handler->list_jobs(request, [handler, jobs = std::move(jobs),
-                               done = std::move(done)](const base::Result<v1::ListJobsResponse>& page) mutable {
-    if (!page.ok()) return done(page.status());
-    for (const v1::Job& job : page->jobs()) {
-      v1::Job& counted = *jobs.add_jobs();
-      counted.set_state(job.state());
-      counted.set_size(job.size());
-      counted.set_held(job.held());
-      if (job.attempt() == 0 && job.late().empty()) continue;
-      counted.set_id(job.id());
-      counted.set_attempt(job.attempt());
-      *counted.mutable_late() = job.late();
-    }
-    jobs.set_next_page_token(page->next_page_token());
-    const bool is_last = page->jobs().empty() || page->next_page_token().empty();
-    if (is_last || jobs.jobs_size() >= kMostCounted) return done(std::move(jobs));
-    list_open_jobs(handler, std::move(jobs), std::move(done));
-  });
-}
 
 template <typename Answer>
 Reply<Answer> json_reply(const Exchange& exchange) {
@@ -129,7 +102,7 @@ void WebPages::serve_page(const WebRoute& route, const Exchange& exchange) {
     case WebRoute::Page::kHealth:
       return exchange->answer(200, kText, "ok\n");
     case WebRoute::Page::kMetrics:
-      return serve_metrics(exchange);
+      return serve_metrics(handler_, exchange);
     case WebRoute::Page::kLauncher:
       return handler_->get_capabilities({}, json_reply<v1::Capabilities>(exchange));
     case WebRoute::Page::kHosts:
@@ -163,22 +136,6 @@ void WebPages::serve_page(const WebRoute& route, const Exchange& exchange) {
     case WebRoute::Page::kResume:
       return;  // serve_action() serves these
   }
-}
-
-void WebPages::serve_metrics(const Exchange& exchange) {
-  handler_->get_capabilities({}, [handler = handler_, exchange](const base::Result<v1::Capabilities>& launcher) {
-    if (!launcher.ok()) return refuse(exchange, launcher.status());
-    handler->list_hosts(
-        {}, [handler, exchange, launcher = *launcher](const base::Result<v1::ListHostsResponse>& hosts) {
-          if (!hosts.ok()) return refuse(exchange, hosts.status());
-          list_open_jobs(handler, {},
-                         [handler, exchange, launcher, hosts = *hosts](const base::Result<v1::ListJobsResponse>& jobs) {
-                           if (!jobs.ok()) return refuse(exchange, jobs.status());
-                           exchange->answer(200, "text/plain; version=0.0.4; charset=utf-8",
-                                            format_metrics(launcher, hosts, *jobs, handler->counters()));
-                         });
-        });
-  });
 }
 
 void WebPages::serve_jobs(const WebRoute& route, const Exchange& exchange) {

@@ -51,7 +51,6 @@ class WebPages {
   using Exchange = std::shared_ptr<HttpExchange>;
 
   void serve_page(const WebRoute& route, const Exchange& exchange);
-  void serve_metrics(const Exchange& exchange);
   void serve_jobs(const WebRoute& route, const Exchange& exchange);
   void serve_job(const WebRoute& route, const Exchange& exchange);
   void serve_events(const WebRoute& route, const Exchange& exchange);

@@ -100,7 +100,8 @@ void WebServer::accept(base::UniqueFd peer) {
     if (!is_ours) --strangers_;
   });
   open_.emplace(number, nullptr);
-  open_[number] = serve_http(loop_, std::move(peer), std::move(body_limit), std::move(on_request), on_closed);
+  open_[number] =
+      serve_http(loop_, std::move(peer), std::nullopt, std::move(body_limit), std::move(on_request), on_closed);
 }
 
 }  // namespace muster::launcherd::web

@@ -135,6 +135,9 @@ TEST(LauncherdOptions, Mistakes) {
       {{"--listen", "h:1", "--tls-cert", "c", "--tls-key", "k"}, "needs --tls-cert"},
       {kTls, "need --listen HOST:PORT"},
       {{"--client-crl", "r"}, "--client-crl needs --listen HOST:PORT"},
+      {{"--metrics", "7481"}, "must be HOST:PORT"},
+      {{"--metrics", "0.0.0.0:7481"}, "other machines get metrics by TLS only"},
+      {{"--metrics", "localhost:7481", "--tls-key", "k"}, "--tls-cert and --tls-key belong together"},
       {{"run"}, "'run' is not an option"},
       {{"--hostfiel", "x"}, "--hostfile"},
       {{"-H", "-bad"}, "-H"},
@@ -145,6 +148,13 @@ TEST(LauncherdOptions, Mistakes) {
     EXPECT_THAT(parsed.text, StartsWith("launcherd: "));
     EXPECT_THAT(parsed.text, HasSubstr(each.says));
   }
+}
+
+TEST(LauncherdOptions, MetricsNeedNoClientAuthority) {
+  const ParsedLauncherd parsed = parse({"--metrics", "0.0.0.0:7481", "--tls-cert", "c", "--tls-key", "k"}, true);
+  EXPECT_FALSE(parsed.exit_code.has_value()) << parsed.text;
+  EXPECT_EQ(parsed.metrics, "0.0.0.0:7481");
+  EXPECT_EQ(parse({"--metrics", "127.0.0.1:7481"}).metrics, "127.0.0.1:7481");
 }
 
 TEST(LauncherdOptions, RefusesTcpAsRootUnlessAccepted) {

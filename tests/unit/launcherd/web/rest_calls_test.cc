@@ -1,46 +1,14 @@
-// Tests RestCalls with a handler and an exchange of its own: replies, both forms of streams, and errors.
+// Tests RestCalls with a handler of its own: replies, both forms of streams, and errors.
 #include "launcherd/web/rest_calls.h"
 
 #include <gtest/gtest.h>
 
 #include "base/json.h"
 #include "launcherd/service/own_user.h"
+#include "tests/unit/launcherd/web/fake_exchange.h"
 
 namespace muster::launcherd::rest_calls_test {
 namespace {
-
-// Keeps what was answered.
-class FakeExchange final : public HttpExchange {
- public:
-  void add_header(std::string_view name, std::string_view value) override {
-    headers += fmt::format("{}: {}\n", name, value);
-  }
-  void answer(int code, std::string_view type, std::string content) override {
-    status = code;
-    content_type = type;
-    body = std::move(content);
-  }
-  void begin_events() override { begin_stream("text/event-stream"); }
-  void begin_stream(std::string_view type) override {
-    status = 200;
-    content_type = type;
-  }
-  void begin_download(std::string_view type, std::string_view) override { begin_stream(type); }
-  void send_event(std::string_view id, std::string_view name, std::string_view data) override {
-    body += fmt::format("{}|{}|{}\n", id, name, data);
-  }
-  void send_bytes(std::string bytes) override { body += bytes; }
-  void when_written(base::Loop::Task task) override { task(); }
-  void end() override { has_ended = true; }
-  void on_gone(std::function<void()> left) override { gone = std::move(left); }
-
-  int status = 0;
-  std::string content_type;
-  std::string headers;
-  std::string body;
-  bool has_ended = false;
-  std::function<void()> gone;
-};
 
 class Handler final : public ApiHandler {
  public:
