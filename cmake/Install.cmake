@@ -42,6 +42,7 @@ install(FILES LICENSE README.md DESTINATION ${share}/doc/muster)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs/ DESTINATION ${share}/doc/muster/docs FILES_MATCHING PATTERN "*.md" PATTERN "*.png" PATTERN "*.svg")
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/job_templates/templates DESTINATION ${share}/muster FILES_MATCHING PATTERN "*.yaml")
 install(FILES ${CMAKE_BINARY_DIR}/share/muster/launcherd.schema.json ${CMAKE_BINARY_DIR}/share/muster/openapi.json DESTINATION ${share}/muster)
+install(FILES ${CMAKE_SOURCE_DIR}/packaging/grafana/launcherd.json ${CMAKE_SOURCE_DIR}/packaging/grafana/alerts.yaml DESTINATION ${share}/muster/grafana)
 install(DIRECTORY ${CMAKE_BINARY_DIR}/share/man ${CMAKE_BINARY_DIR}/share/bash-completion ${CMAKE_BINARY_DIR}/share/zsh
                   ${CMAKE_BINARY_DIR}/share/fish DESTINATION ${share})
 
