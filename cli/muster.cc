@@ -37,6 +37,7 @@
 #include "cli/verbs/stacks.h"
 #include "cli/verbs/submit.h"
 #include "cli/verbs/templates_verbs.h"
+#include "cli/verbs/trace.h"
 
 namespace muster::cli {
 namespace {
@@ -94,6 +95,7 @@ constexpr auto kJobVerbs =
 constexpr auto kInsightVerbs =
     std::to_array<Verb>({{"top", "hosts and jobs, live", top_doc, run_top},
                          {"events", "the events of a job", events_doc, run_events},
+                         {"trace", "a job as a trace for Perfetto", trace_doc, run_trace},
                          {"stacks", "show what every rank of a running job is doing", stacks_doc, run_stacks},
                          {"report", "a page about jobs, with time lines and scaling", job_report_doc, run_job_report}});
 constexpr auto kHostVerbs =

@@ -432,6 +432,7 @@ def test_other_pagers_and_none():
 NO_JSON = {
     "attach": "shows a job to a person; logs -f --json and events -f --json are for programs",
     "render": "its answer is a script",
+    "trace": "its answer is JSON of another program",
     "report": "its answer is a page, or a file; events --json has what it shows",
 }
 
