@@ -73,7 +73,10 @@ base::Status MetricsServer::replace_certificate(const std::string& certificate, 
 }
 
 void MetricsServer::accept(base::UniqueFd peer) {
-  if (open_.size() >= kMostConnections) return;
+  if (open_.size() >= kMostConnections) {
+    const std::function<void()> close_oldest = open_.begin()->second;
+    close_oldest();
+  }
   const std::uint64_t number = next_++;
   const auto on_request = gate_.wrap(
       [this](const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange) { serve(request, exchange); });

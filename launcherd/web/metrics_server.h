@@ -1,7 +1,7 @@
 // MetricsServer serves /metrics, and nothing else, to programs of other users and on other machines. Each request needs
 // the token. On an address that is not loopback it speaks TLS only.
 //
-// At most kMostConnections are open. Further ones are closed at once; Prometheus tries again.
+// At most kMostConnections are open. A further one closes the oldest, so silent peers keep nobody out.
 // Thread: created and destroyed on the loop thread.
 #pragma once
 

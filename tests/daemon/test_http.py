@@ -1,10 +1,12 @@
 """/api/v1: the calls of launcher.proto over HTTP, asked by http.client and by curl."""
+import http.client
 import json
 import os
 import pathlib
 import shutil
 import socket
 import subprocess
+import time
 
 import http_user
 import pytest
@@ -206,6 +208,22 @@ def test_silent_bodies_keep_nobody_out(writable):
     assert user.get("jobs?all=1")[1]["jobs"] == []
     for peer in waiting:
         peer.close()
+
+
+def test_more_connections_than_allowed_are_closed(writable):
+    _, user = writable
+    silent = [socket.create_connection(("127.0.0.1", user.port), timeout=http_user.PATIENCE) for _ in range(128)]
+    with socket.create_connection(("127.0.0.1", user.port), timeout=http_user.PATIENCE) as late:
+        assert late.recv(1) == b""
+    for peer in silent:
+        peer.close()
+    ends = time.monotonic() + http_user.PATIENCE
+    while True:  # launcherd sees the ends of those connections when it can
+        try:
+            assert user.get("capabilities")[0] == 200
+            break
+        except (ConnectionError, http.client.HTTPException):
+            assert time.monotonic() < ends
 
 
 def test_a_watch_goes_on_after_a_restart_of_launcherd(launcherd):

@@ -47,15 +47,19 @@ class MetricsServerTest : public ::testing::Test {
     thread_.join();
   }
 
-  // Returns the whole reply.
-  std::string ask(const std::string& first, const std::string& token) const {
-    const base::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  base::UniqueFd connected() const {
+    base::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const std::string port = url_.substr(url_.rfind(':') + 1);
     const base::SockAddr to =
         base::make_sockaddr(base::IpAddress::parse("127.0.0.1").value(), static_cast<std::uint16_t>(std::stoi(port)));
     EXPECT_EQ(::connect(fd.get(), to.get(), to.size), 0);
     const timeval limit{.tv_sec = 30, .tv_usec = 0};
     ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    return fd;
+  }
+  // Returns the whole reply.
+  std::string ask(const std::string& first, const std::string& token) const {
+    const base::UniqueFd fd = connected();
     const std::string request = first + " HTTP/1.1\r\nHost: node1\r\nAuthorization: Bearer " + token + "\r\n\r\n";
     EXPECT_TRUE(base::write_all_blocking(fd.get(), request.data(), request.size()).ok());
     std::string answer;
@@ -81,6 +85,14 @@ TEST_F(MetricsServerTest, TheTokenOpensTheMetricsAndNothingElse) {
   EXPECT_TRUE(ask("GET /metrics", "").starts_with("HTTP/1.1 401 "));
   EXPECT_TRUE(ask("GET /api/v1/jobs", "secret-token").starts_with("HTTP/1.1 404 "));
   EXPECT_TRUE(ask("POST /metrics", "secret-token").starts_with("HTTP/1.1 405 "));
+}
+
+TEST_F(MetricsServerTest, SilentPeersKeepNobodyOut) {
+  std::vector<base::UniqueFd> silent;
+  for (std::size_t i = 0; i < MetricsServer::kMostConnections + 1; ++i) silent.push_back(connected());
+  EXPECT_TRUE(ask("GET /metrics", "secret-token").starts_with("HTTP/1.1 200 "));
+  char byte = 0;
+  EXPECT_EQ(::read(silent.front().get(), &byte, 1), 0);  // the oldest was closed
 }
 
 TEST(MetricsServerAddress, OtherMachinesNeedTls) {
