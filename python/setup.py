@@ -5,11 +5,13 @@ exists, CMake builds the library. That build needs what `tools/install-dependenc
 build/python-wheel of the tree.
 """
 
+import importlib.util
 import os
 import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
 from setuptools import find_namespace_packages, setup
 from setuptools.command.build_py import build_py
@@ -19,6 +21,8 @@ from wheel.bdist_wheel import bdist_wheel
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SCRATCH = ROOT / "build" / "python-wheel"
 LIBRARY = "lib/libmuster.so"
+# What launcher.proto needs, and itself as the last one. python/CMakeLists.txt has the same list.
+CONTRACTS = [f"muster/v1/{name}.proto" for name in ("agent", "cleanup", "job", "launcher")]
 # Python appends the folders that a .pth file names to the folders that it searches. So `import horovod` finds Muster's
 # package even without hvdrun. If another Horovod is installed, Python finds that one first.
 PATH_FILE = "muster-horovod.pth"
@@ -41,12 +45,33 @@ def find_library():
     return tree / LIBRARY
 
 
+def protoc_command():
+    """Returns protoc with a plugin for gRPC's Python: Debian's, or that of the package grpcio-tools. None if none is here."""
+    plugin = shutil.which("grpc_python_plugin")
+    if shutil.which("protoc") and plugin:
+        return ["protoc", f"--plugin=protoc-gen-grpc_python={plugin}"]
+    return [sys.executable, "-m", "grpc_tools.protoc"] if importlib.util.find_spec("grpc_tools") else None
+
+
+def generate_messages(out):
+    """Generates the messages of muster.v1 below the folder `out`. muster.client needs them, and nothing else does."""
+    protoc = protoc_command()
+    if protoc is None:
+        print("warning: this wheel has no messages for muster.client, because protoc and grpc_python_plugin (Debian: "
+              "protobuf-compiler protobuf-compiler-grpc) or the package grpcio-tools are not installed", file=sys.stderr)
+        return
+    protoc += ["-I", str(ROOT / "proto")]
+    subprocess.run([*protoc, f"--python_out={out}", f"--pyi_out={out}", *CONTRACTS], check=True)
+    subprocess.run([*protoc, f"--grpc_python_out={out}", CONTRACTS[-1]], check=True)
+
+
 class BuildWithLibrary(build_py):
-    """Builds the modules, and copies the library beside them."""
+    """Builds the modules, copies the library beside them, and generates the messages."""
 
     def run(self):
         super().run()
-        if not self.editable_mode:  # an editable installation finds the library in the build tree
+        if not self.editable_mode:  # an editable installation finds both in the build tree
+            generate_messages(self.build_lib)
             shutil.copyfile(find_library(), pathlib.Path(self.build_lib) / "muster" / "libmuster.so")
             (pathlib.Path(self.build_lib) / PATH_FILE).write_text(HOROVOD_FOLDER)
 

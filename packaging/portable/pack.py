@@ -77,6 +77,8 @@ def metadata(project):
     lines += [f"Author: {author['name']}" for author in project["authors"]]
     lines += [f"Project-URL: {what}, {url}" for what, url in project.get("urls", {}).items()]
     lines += [f"Classifier: {classifier}" for classifier in project["classifiers"]]
+    for extra, needed in sorted(project.get("optional-dependencies", {}).items()):
+        lines += [f"Provides-Extra: {extra}", *(f"Requires-Dist: {each} ; extra == '{extra}'" for each in needed)]
     lines += ["License-File: LICENSE", "Description-Content-Type: text/markdown", "", (TREE / "README.md").read_text()]
     groups = project["entry-points"] | ({"console_scripts": project["scripts"]} if "scripts" in project else {})
     points = [f"[{group}]\n" + "".join(f"{name} = {what}\n" for name, what in sorted(names.items()))

@@ -5,10 +5,14 @@
 Each module imports its framework when it is imported itself; this package imports none.
 """
 
-from muster import _library
-from muster._library import version as _version
 
-__version__ = _version()
+def __getattr__(name):
+    # Loads libmuster only when it is needed: muster.client and muster.v1 do without it.
+    if name == "__version__":
+        from muster import _library
+
+        return _library.version()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def heartbeat(step=None):
@@ -17,6 +21,8 @@ def heartbeat(step=None):
     `muster status` then says which rank comes last, and by how much. A job whose ranks beat does not count as hanging.
     `step` is the number of the step, from 0. Without it the calls are counted, so all ranks must call it equally often.
     Needs no init(), never waits, and does nothing without a launcher."""
+    from muster import _library
+
     _library.muster_heartbeat(-1 if step is None else step)
 
 
