@@ -98,3 +98,28 @@ def test_by_tcp(launcherd, tmp_path):
 def test_no_example_is_left_out():
     text = pathlib.Path(__file__).read_text()
     assert all(f'"{file.name}"' in text for file in EXAMPLES.glob("*.py"))
+
+
+PYTHON = re.findall(r"^```python\n(.*?)^```", (daemon_client.ROOT / "docs/api.md").read_text(), re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize(("index", "says"), [(0, ["[0] hello from rank 0", "[1] hello from rank 1", "SUCCEEDED 0"]),
+                                             (1, ["spec.size is wrong: spec.size: "])])
+def test_python_of_the_page(shown, tmp_path, index, says):
+    (tmp_path / "page.py").write_text(PYTHON[index])
+    said = shown.run(tmp_path / "page.py")
+    assert len(PYTHON) == 2 and all(each in said for each in says), said
+
+
+def test_curl_of_the_page(launcherd):
+    """Each line that reads answers what it promises."""
+    daemon = launcherd("--http", "127.0.0.1:0", waits=False)
+    port = re.search(r"http://127\.0\.0\.1:(\d+)", daemon.line_with("serving"))[1]
+    with Client(f"unix:{daemon.socket}") as client:
+        job = client.submit(["echo", "hello"], size=2, environment={"PATH": "/usr/bin:/bin"})
+        client.wait(job)
+    page = (daemon_client.ROOT / "docs/api.md").read_text()
+    lines = [line for line in page.splitlines() if line.startswith("curl ") and "POST" not in line]
+    said = [subprocess.run(["bash", "-c", line.replace(":7480", f":{port}")], env={**os.environ, "job": job}, capture_output=True,
+                           text=True, timeout=60, check=True).stdout for line in lines]
+    assert job in said[0] and job in said[1] and said[2] == "hello\n" and "job_ended" in said[3] and "localhost" in said[4]

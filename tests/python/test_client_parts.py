@@ -253,7 +253,7 @@ def test_killing_at_once_may_be_repeated(serve, tmp_path, kind):
 def test_repeating_ends(serve, tmp_path, kind):
     launcher = serve({"Submit": 1000})
     with pytest.raises(Unavailable, match="Socket closed.*asked again for"):
-        kind(f"unix:{tmp_path}/s", connect_for=1).call("submit", ["true"])
+        kind(f"unix:{tmp_path}/s", retry_for=1).call("submit", ["true"])
     assert 3 <= len(launcher.seen) <= 6
 
 
