@@ -92,7 +92,10 @@ class WithLibrary(Distribution):
 
 SCRATCH.mkdir(parents=True, exist_ok=True)
 shutil.rmtree(SCRATCH / "lib", ignore_errors=True)  # otherwise deleted modules would stay in the wheel
-setup(version=version(), packages=find_namespace_packages(include=["muster", "muster.*"]), distclass=WithLibrary,
+# PSI/J looks for its plugins in a folder of this name.
+PACKAGES = [*find_namespace_packages(include=["muster", "muster.*"]), "psij-descriptors"]
+
+setup(version=version(), packages=PACKAGES, distclass=WithLibrary,
       cmdclass={"build_py": BuildWithLibrary, "bdist_wheel": PlatformWheel},
       options={"build": {"build_base": str(SCRATCH), "build_lib": str(SCRATCH / "lib")},
                "egg_info": {"egg_base": str(SCRATCH)}})
