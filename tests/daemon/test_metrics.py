@@ -7,7 +7,9 @@ import pathlib
 import re
 import shutil
 import subprocess
+import tempfile
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
 
@@ -45,10 +47,11 @@ def served(daemon, *arguments):
     return one, url, (one.state / "metrics-token").read_text().strip()
 
 
-def curl(url, *words, user=None):
-    """(status, text)"""
-    result = subprocess.run(["curl", "-s", "-w", "\n%{http_code}", *words, url], capture_output=True, text=True,
-                            timeout=http_user.PATIENCE, user=user, cwd="/")
+def curl(url, *words, token=None, user=None):
+    """(status, text); the token goes by stdin, which another user can read, too."""
+    header = ["-H", "@-"] if token else []
+    result = subprocess.run(["curl", "-s", "-w", "\n%{http_code}", *header, *words, url], capture_output=True, text=True,
+                            input=f"Authorization: Bearer {token}\n", timeout=http_user.PATIENCE, user=user, cwd="/")
     text, _, status = result.stdout.rpartition("\n")
     return int(status), text
 
@@ -56,15 +59,17 @@ def curl(url, *words, user=None):
 class Prometheus:
     """A Prometheus of its own, as another user if that is possible, which scrapes the launcherd every second."""
 
-    def __init__(self, directory, url, token, authority=None):
-        self.directory = directory
+    def __init__(self, url, token, authority=None):
+        # Not below pytest's folders, which it keeps closed to other users.
+        directory = self.directory = pathlib.Path(tempfile.mkdtemp(prefix="muster-prometheus-"))
         self.user = NOBODY if os.geteuid() == 0 else None
-        directory.mkdir()
         secret = directory / "token"
         secret.touch(mode=0o600)
         secret.write_text(token)
         parsed = urllib.parse.urlparse(url)
-        tls = f"    tls_config: {{ca_file: {authority}}}\n" if authority else ""
+        if authority:
+            shutil.copy(authority, directory / "ca.pem")
+        tls = f"    tls_config: {{ca_file: {directory / 'ca.pem'}}}\n" if authority else ""
         config = directory / "prometheus.yml"
         config.write_text(f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [alerts.yaml]\n"
                           f"scrape_configs:\n  - job_name: muster\n    scheme: {parsed.scheme}\n{tls}"
@@ -99,28 +104,30 @@ class Prometheus:
         return self.port
 
     def query(self, expression):
-        """The values, without those that are no number."""
+        """The values, without those that are no number; none while it starts."""
         self.until(self.has_port, self.said)
         url = f"http://127.0.0.1:{self.port}/api/v1/query?" + urllib.parse.urlencode({"query": expression})
-        with urllib.request.urlopen(url, timeout=http_user.PATIENCE) as answer:
-            results = json.load(answer)["data"]["result"]
+        try:
+            with urllib.request.urlopen(url, timeout=http_user.PATIENCE) as answer:
+                results = json.load(answer)["data"]["result"]
+        except urllib.error.HTTPError as error:
+            assert error.code == 503, error
+            return []
         return [value for value in (float(result["value"][1]) for result in results) if not math.isnan(value)]
 
     def end(self):
         self.process.terminate()
         self.process.wait(timeout=http_user.PATIENCE)
         self.log.close()
+        shutil.rmtree(self.directory)
 
 
 @pytest.fixture
-def prometheus(tmp_path):
+def prometheus():
     started = []
 
     def start(url, token, authority=None):
-        # Its user must reach its folder, and pytest's folders are closed to others.
-        for folder in (tmp_path, *tmp_path.parents[:2]):
-            folder.chmod(folder.stat().st_mode | 0o011)
-        started.append(Prometheus(tmp_path / "prometheus", url, token, authority))
+        started.append(Prometheus(url, token, authority))
         return started[0]
     yield start
     for one in started:
@@ -136,23 +143,19 @@ def test_promtool_accepts_the_rules():
         assert judged.returncode == 0, judged
 
 
-def test_the_token_opens_the_metrics_to_another_user(launcherd, tmp_path):
+def test_the_token_opens_the_metrics_to_another_user(launcherd):
     one, url, token = served(launcherd)
     assert (one.state / "metrics-token").stat().st_mode & 0o777 == 0o600
     other = NOBODY if os.geteuid() == 0 else None
-    header = tmp_path / "header"
-    header.write_text(f"Authorization: Bearer {token}\n")
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(folder.stat().st_mode | 0o011)
-    status, text = curl(url, "-H", f"@{header}", user=other)
+    status, text = curl(url, token=token, user=other)
     assert status == 200 and "# TYPE muster_build_info gauge\n" in text
     assert curl(url, user=other)[0] == 401
-    assert curl(url, "-H", "Authorization: Bearer " + token[::-1], user=other)[0] == 401
+    assert curl(url, token=token[::-1], user=other)[0] == 401
     base = url.removesuffix("/metrics")
     for path in ("/", "/api/v1/jobs", "/api/jobs", "/metrics/"):
-        assert curl(base + path, "-H", f"@{header}")[0] == 404, path
-    assert curl(base + "/api/v1/jobs", "-H", f"@{header}", "-X", "POST")[0] == 404
-    assert curl(url, "-H", f"@{header}", "-X", "POST")[0] == 405
+        assert curl(base + path, token=token)[0] == 404, path
+    assert curl(base + "/api/v1/jobs", "-X", "POST", token=token)[0] == 404
+    assert curl(url, "-X", "POST", token=token)[0] == 405
     if shutil.which("promtool"):
         judged = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True,
                                 timeout=http_user.PATIENCE)
@@ -207,4 +210,4 @@ def test_prometheus_scrapes_by_tls(launcherd, prometheus, tmp_path):
 def test_other_machines_need_tls(launcherd):
     daemon = launcherd("--metrics", "0.0.0.0:0", waits=False)
     assert "other machines get metrics by TLS only" in daemon.line_with("--metrics")
-    assert daemon.end() == 2
+    assert daemon.process.wait(timeout=http_user.PATIENCE) == 2

@@ -2,6 +2,7 @@
 user of the test hosts runs jobs with it, compiles programs against libmuster, and finds nothing left afterwards."""
 
 import hashlib
+import json
 import os
 import shutil
 import signal
@@ -87,6 +88,14 @@ def test_the_first_command_of_the_readme(run, prefix):
     finished = run(prefix, "-np", "4", "-H", "n1:2,n2:2", "hostname")
     assert finished.rc == 0 and sorted(finished.stdout.split("\n"))[1:] == [
         f"[{rank}]<stdout>:n{rank // 2 + 1}" for rank in range(4)], finished
+
+
+def test_files_for_other_programs(prefix):
+    """The API's description is that of the installed launcherd, and Grafana's and Prometheus' files are there."""
+    share = prefix / "share/muster"
+    assert (share / "openapi.json").read_text() == done(prefix / "bin/launcherd", "--openapi")
+    assert "panels" in json.loads((share / "grafana/launcherd.json").read_text())
+    assert "alert: MusterLauncherdDown" in (share / "grafana/alerts.yaml").read_text()
 
 
 def test_the_drop_in_of_horovod(run, prefix):
