@@ -71,6 +71,11 @@ std::string response(const RestRoute& route, const CallShape& call) {
       schema);
 }
 
+std::string first_sentence(const std::string& comment) {
+  const std::size_t end = comment.find(". ");
+  return end == std::string::npos ? comment : comment.substr(0, end + 1);
+}
+
 std::string operation(const RestRoute& route, const CallShape& call) {
   const std::string tag(route.path.substr(0, route.path.find('/')));
   const std::string body = route.is_write()
@@ -80,9 +85,8 @@ std::string operation(const RestRoute& route, const CallShape& call) {
   return fmt::format(
       R"({{"operationId":{},"tags":[{}],"summary":{},"description":{},"parameters":{},{}"security":[{}],)"
       R"("responses":{{"200":{},{}}}}})",
-      json_quoted(call.name), json_quoted(tag), json_quoted(call.comment.substr(0, call.comment.find('.') + 1)),
-      json_quoted(call.comment), parameters(route, call), body, route.is_write() ? R"({"token":[]})" : "",
-      response(route, call), kErrorResponse);
+      json_quoted(call.name), json_quoted(tag), json_quoted(first_sentence(call.comment)), json_quoted(call.comment),
+      parameters(route, call), body, route.is_write() ? R"({"token":[]})" : "", response(route, call), kErrorResponse);
 }
 
 std::string paths(const std::vector<CallShape>& calls) {

@@ -60,6 +60,12 @@ RestReplies replies_of(const std::shared_ptr<StreamWriter>& writer, const std::s
           .when_written = [exchange](base::Loop::Task task) { exchange->when_written(std::move(task)); }};
 }
 
+// It takes some 20 ms to make, so it is kept.
+const std::string& document() {
+  static const std::string kDocument = openapi_document();
+  return kDocument;
+}
+
 void answer(const RestRefusal& refusal, const std::shared_ptr<HttpExchange>& exchange) {
   if (!refusal.allowed.empty()) exchange->add_header("Allow", refusal.allowed);
   refuse_as(exchange, refusal.http_status, refusal.error);
@@ -80,7 +86,7 @@ void RestCalls::serve(const HttpRequest& request, const Exchange& exchange) {
     return answer(*refusal, exchange);
   }
   const auto& head = std::get<RestHead>(read);
-  if (head.match.route == nullptr) return exchange->answer(200, kJsonType, openapi_document());
+  if (head.match.route == nullptr) return exchange->answer(200, kJsonType, document());
   auto message = read_rest_message(head, request);
   if (const auto* const refusal = std::get_if<RestRefusal>(&message)) {
     return answer(*refusal, exchange);

@@ -12,7 +12,7 @@ import http_user
 import pytest
 from conftest import BIN
 
-VALIDATOR = BIN.parent / "peers/openapi/bin/python"
+VALIDATOR = client.ROOT / "build/release/peers/openapi/bin/python"
 WRITES = ["jobs", "jobs/{job}/kill", "jobs/{job}/signal", "jobs/{job}/resize", "jobs/{job}/hold", "jobs/{job}/release",
           "jobs/{job}/rerun", "cleanup", "hosts/localhost/drain", "hosts/localhost/resume"]
 READS = ["jobs/{job}", "jobs/{job}/events", "jobs/{job}/logs", "jobs/{job}/stacks", "jobs/{job}/hang"]
